@@ -1,0 +1,48 @@
+# Build vocabulary of the project. One target per folder:
+#   dxgkit_library(base SOURCES a.cpp DEPS fmt::fmt)   -> target dxgkit_base, headers as <folder>/x.h from src/
+#   dxgkit_test(base SOURCES a_test.cpp DEPS ...)      -> one test binary dxgkit_base_test, run once by ctest
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(DXGKIT_WERROR "Warnings are errors" ON)
+set(DXGKIT_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefined or thread")
+
+add_library(dxgkit_options INTERFACE)
+target_compile_options(dxgkit_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align
+  -fno-omit-frame-pointer
+  $<$<BOOL:${DXGKIT_WERROR}>:-Werror>
+  # g++ 12 reports these inside std:: templates it inlined itself, with no line of ours at fault.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-dangling-pointer -Wno-stringop-overflow -Wno-array-bounds>)
+target_include_directories(dxgkit_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+if(DXGKIT_SANITIZE)
+  target_compile_options(dxgkit_options INTERFACE -fsanitize=${DXGKIT_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(dxgkit_options INTERFACE -fsanitize=${DXGKIT_SANITIZE})
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(dxgkit_options INTERFACE -Wthread-safety)
+endif()
+
+function(dxgkit_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(dxgkit_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(dxgkit_${name} PUBLIC dxgkit_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+# Where test binaries leave their results for `make rules`.
+set(DXGKIT_TEST_RESULTS ${CMAKE_BINARY_DIR}/test-results)
+file(MAKE_DIRECTORY ${DXGKIT_TEST_RESULTS})
+
+function(dxgkit_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 600)
+  endif()
+  add_executable(dxgkit_${name}_test ${ARG_SOURCES})
+  target_link_libraries(dxgkit_${name}_test PRIVATE dxgkit_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND dxgkit_${name}_test --gtest_output=xml:${DXGKIT_TEST_RESULTS}/${name}.xml)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()
