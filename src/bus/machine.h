@@ -1,0 +1,155 @@
+// The machine a driver believes it runs on: physical memory, PCI functions, interrupt lines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/arithmetic.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "runtime/runtime.h"
+
+namespace dxgkit::bus {
+
+/// A byte address on the bus: system memory, or a window (BAR) of a device.
+using PhysicalAddress = StrongId<struct PhysicalAddressTag, uint64_t>;
+/// A page frame number: physical address / 4096.
+using PageFrame = StrongId<struct PageFrameTag, uint64_t>;
+
+/// A run of bytes in a memory object (memfd) that can be mapped elsewhere: how CPU views follow moved content.
+struct MemoryWindow {
+  int fd = -1;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+/// Registers of a device. Called on the thread of the CPU that touches the register; any thread.
+class MmioHandler {
+ public:
+  virtual ~MmioHandler() = default;
+  virtual uint64_t mmio_read(uint64_t offset, uint32_t size_bytes) = 0;
+  virtual void mmio_write(uint64_t offset, uint32_t size_bytes, uint64_t value) = 0;
+};
+
+/// A level-style interrupt line between one device and one connected handler.
+class InterruptLine {
+ public:
+  /// `service` is called by raise() on the raising thread; it returns true if it claimed the interrupt.
+  /// Lines are serialised by their own lock: two raises never run the handler twice at once.
+  using Service = std::function<bool()>;
+  /// One handler at a time; an empty Service disconnects and waits for a running one.
+  void connect(Service service);
+  bool connected() const;
+  /// Device side, any device thread. Returns the handler's answer; false when nothing is connected.
+  bool raise();
+  InterruptLine();
+  ~InterruptLine();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+enum class BarKind { kNone, kRegisters, kMemory };
+struct Bar {
+  BarKind kind = BarKind::kNone;
+  PhysicalAddress base;      // assigned by Machine::add_function, naturally aligned
+  uint64_t size = 0;         // power of two
+  MmioHandler* registers = nullptr;  // kRegisters; must outlive the function
+  MemoryWindow memory;               // kMemory; owned by the device
+};
+
+struct PciIdentity {
+  uint16_t vendor_id = 0, device_id = 0, subsystem_vendor_id = 0, subsystem_id = 0;
+  uint8_t revision = 0, base_class = 0x03, sub_class = 0x02;  // display, 3D controller
+};
+
+/// One PCI function: identity, config space, up to six BARs, one interrupt line.
+class PciFunction {
+ public:
+  PciFunction(PciIdentity identity, std::vector<Bar> bars);
+  ~PciFunction();
+  const PciIdentity& identity() const;
+  std::span<const Bar> bars() const;
+  InterruptLine& interrupt_line();
+  /// Config space, 4096 bytes. Out-of-range reads give all ones, writes are dropped, as on a bus.
+  void config_read(uint32_t offset, std::span<std::byte> out) const;
+  void config_write(uint32_t offset, std::span<const std::byte> in);
+
+ private:
+  friend class Machine;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Physical address space with memfd-backed system pages.
+///
+/// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers never look valid.
+class Machine {
+ public:
+  static constexpr uint64_t kSystemMemoryBase = 0x1'0000'0000;  // 4 GiB
+  explicit Machine(uint64_t system_memory_bytes);
+  ~Machine();
+
+  /// Plugs a function in: assigns BAR addresses. The function must outlive the machine or be removed.
+  Status add_function(PciFunction& function);
+  void remove_function(PciFunction& function);
+
+  // --- system pages -------------------------------------------------------------------------------------------
+  /// `count` zeroed pages, contiguous, aligned to `alignment` bytes. kNoMemory if none (state unchanged).
+  Result<PageFrame> allocate_contiguous(uint64_t count, uint64_t alignment = kPageBytes);
+  void free_contiguous(PageFrame first, uint64_t count);
+  /// `count` zeroed pages anywhere (deliberately not always contiguous). All or none.
+  Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
+  void free_pages(std::span<const PageFrame> pages);
+  uint64_t free_page_count() const;
+
+  // --- access -------------------------------------------------------------------------------------------------
+  /// CPU pointer to system memory [address, address + size), null unless all of it is system memory.
+  std::byte* system_pointer(PhysicalAddress address, uint64_t size);
+  /// The physical address of a pointer obtained above, or nullopt-like 0.
+  PhysicalAddress physical_of(const void* pointer) const;
+  /// Where physical memory can be mapped from (system pages or a memory BAR); fd -1 if neither.
+  MemoryWindow window_of(PhysicalAddress address, uint64_t size) const;
+  /// CPU mapping of a bus range for a driver: memory BARs give real pointers; register BARs give a reserved,
+  /// inaccessible address range whose addresses `register_at` decodes. Null if the range is in no BAR.
+  void* map_io(PhysicalAddress address, uint64_t size);
+  void unmap_io(void* pointer, uint64_t size);
+  /// Reads or writes a register through a pointer made by map_io, or plain memory otherwise. size 1, 2, 4, 8.
+  uint64_t read_register(const volatile void* pointer, uint32_t size_bytes);
+  void write_register(volatile void* pointer, uint32_t size_bytes, uint64_t value);
+
+  // --- device side ----------------------------------------------------------------------------------------------
+  /// DMA by a device: false (nothing moved) unless the whole range is system memory.
+  bool dma_read(PhysicalAddress address, std::span<std::byte> out);
+  bool dma_write(PhysicalAddress address, std::span<const std::byte> in);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A stretch of CPU address space whose content can be switched between memory objects without its address
+/// changing: what Lock2 hands out (ALLOC-40).
+class CpuView {
+ public:
+  /// `size` bytes, a multiple of the page; reserved, inaccessible until the first retarget.
+  static Result<std::unique_ptr<CpuView>> create(uint64_t size);
+  ~CpuView();
+  void* address() const { return address_; }
+  uint64_t size() const { return size_; }
+  /// Shows the windows one after another (sizes are page multiples and add up to size()).
+  Status retarget(std::span<const MemoryWindow> windows);
+
+ private:
+  CpuView(void* address, uint64_t size) : address_(address), size_(size) {}
+  void* address_;
+  uint64_t size_;
+};
+
+}  // namespace dxgkit::bus
