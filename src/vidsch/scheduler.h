@@ -1,0 +1,140 @@
+// The GPU scheduler: software queues per context, a bounded hardware queue per node, fences, sync objects.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "vidsch/sync_objects.h"
+
+namespace dxgkit::vidsch {
+
+enum class PacketKind {
+  kRender,   // needs residency, then patch + submit
+  kPaging,   // built by the memory manager; goes before rendering on its node; keeps its fence when resubmitted (SUB-26)
+  kWait,     // sync objects: holds the context's later packets until satisfied; never reaches hardware
+  kSignal,   // sync objects: takes effect when every earlier packet of the context is done; never reaches hardware
+};
+
+enum class PacketOutcome {
+  kCompleted,
+  kCancelled,  // never reached hardware: device in error, context destroyed, adapter stopped (CANCEL-03)
+  kFaulted,    // was on hardware when the device went into error
+};
+
+/// What the scheduler asks of the world; dxgk implements it, tests fake it. All calls on the lane.
+class EnginePort {
+ public:
+  virtual ~EnginePort() = default;
+
+  enum class Prepare {
+    kReady,    // everything resident and pinned: may be submitted
+    kWaiting,  // paging under way: Scheduler::packet_ready will be called
+    kBusy,     // no room until other packets retire: asked again after the next retirement
+    kFailed,   // cannot ever be brought in: the port puts the device in error; the packet is cancelled
+  };
+  /// Called once per render packet when it nears the head, in queue order per context; again after kBusy.
+  virtual Prepare prepare(PacketId packet) = 0;
+  /// Patches and submits. False: the driver failed a call that may not fail, the adapter is stopping (scheduler halts).
+  virtual bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) = 0;
+  /// A packet left, exactly once per packet, in retirement order. The port unpins, recycles, reports.
+  /// `reached_hardware` tells a cancelled packet from one that was submitted.
+  virtual void retired(PacketId packet, PacketOutcome outcome, bool reached_hardware) = 0;
+  /// Asks the driver to preempt the node (DxgkDdiPreemptCommand) with an id of the node's fence sequence.
+  virtual void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) = 0;
+};
+
+struct NodeDesc {
+  NodeOrdinal node;
+  uint32_t hardware_queue_depth = 2;  // HwQueuePacketCap, 2 when that is 0 (SCHED-07); >= 1
+  bool preemptible = false;           // PreemptionAware
+};
+
+struct ContextDesc {
+  NodeOrdinal node;
+  int32_t priority = 0;      // -7..+7 (SCHED-11)
+  bool is_system = false;    // the paging context
+};
+
+struct PacketDesc {
+  PacketId id;               // the caller's, unused before
+  PacketKind kind = PacketKind::kRender;
+  std::vector<SyncPoint> points;  // kWait, kSignal: objects and values
+};
+
+/// What a fence report from the driver turned out to be; anything but kAccepted is the driver's fault and the caller
+/// turns it into a finding (INT-11, INT-12, INT-14, PREEMPT-09).
+enum class FenceReport { kAccepted, kRepeated, kUnknownFence, kUnknownNode, kUnexpectedPreemption };
+
+struct NodeStatus {
+  SubmissionFenceId last_submitted, last_completed;
+  size_t hardware_queue_length = 0;
+  bool preemption_pending = false;
+  int64_t progress_ns = 0;  // time of the last submission to an empty queue or completion: for timeouts
+};
+
+/// Lane: the adapter's. Time comes in as arguments. Deterministic: equal calls give equal decisions.
+/// Invariants (`validate`): hardware queues bounded by depth and ordered by fence; per context FIFO; every packet is in
+/// exactly one queue; fence ids of a node rise, skip 0, and survive the 32-bit wrap.
+class Scheduler {
+ public:
+  Scheduler(EnginePort& port, std::span<const NodeDesc> nodes);
+  ~Scheduler();
+
+  // --- contexts -----------------------------------------------------------------------------------------------------
+  Status create_context(ContextId id, const ContextDesc& desc);  // kInvalidParameter: unknown node, bad priority
+  /// True if nothing of the context is queued or on hardware and it is gone now; false: still busy, state unchanged.
+  bool destroy_context(ContextId id);
+  /// The device of these contexts went into error: queued packets retire as cancelled (queue order), those on hardware stay
+  /// until they complete and retire as faulted. Later `queue` answers kDeviceRemoved.
+  void fail_context(ContextId id);
+  Status set_priority(ContextId id, int32_t priority);
+  /// RES-03, SCHED-17: a suspended context is not selected; neighbours are.
+  void set_suspended(ContextId id, bool suspended);
+  /// Queued and on hardware.
+  size_t packets_of(ContextId id) const;
+  /// Calls back (on the lane) once the context has no packet; at once if it has none. For WaitForIdle and destruction.
+  void when_idle(ContextId id, std::function<void()> then);
+
+  // --- packets --------------------------------------------------------------------------------------------------------
+  /// Appends to the context's software queue; kDeviceRemoved for a failed context (state unchanged).
+  Status queue(ContextId context, PacketDesc packet);
+  /// The paging a kWaiting prepare started is done.
+  void packet_ready(PacketId packet);
+  /// Memory was freed or unpinned by other means: kBusy packets are asked again.
+  void retry_busy();
+  /// Drives selection: prepares heads, submits what is ready while hardware queues have room. Call after anything changed
+  /// (every mutating call here does it itself).
+  void pump(int64_t now_ns);
+
+  // --- reports from the driver -------------------------------------------------------------------------------------------
+  FenceReport completed(NodeOrdinal node, SubmissionFenceId fence, int64_t now_ns);  // every id up to it (INT-10)
+  FenceReport preempted(NodeOrdinal node, SubmissionFenceId preemption, SubmissionFenceId last_completed, int64_t now_ns);
+  /// DMA_FAULTED: earlier ids are complete, this packet retires as faulted. The caller fails the device.
+  FenceReport faulted(NodeOrdinal node, SubmissionFenceId fence, int64_t now_ns, PacketId* packet);
+
+  /// Asks for preemption if the node can and none is pending (PREEMPT-05). False if not asked.
+  bool request_preemption(NodeOrdinal node);
+  /// Adapter stop or fatal finding: nothing more is submitted; everything queued or on hardware retires as cancelled/faulted.
+  void halt();
+
+  // --- sync objects: see sync_objects.h -------------------------------------------------------------------------------------
+  SyncObjects& sync_objects();
+
+  NodeStatus node_status(NodeOrdinal node) const;
+  size_t node_count() const;
+  /// On which node and with which fence a packet is on hardware; nullopt if it is not.
+  std::optional<std::pair<NodeOrdinal, SubmissionFenceId>> on_hardware(PacketId packet) const;
+  bool validate() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dxgkit::vidsch
