@@ -1,0 +1,55 @@
+// Findings: what the verifier tells a driver author.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dxgkit::verifier {
+
+enum class Severity {
+  kWarning,    // the adapter goes on; worth knowing
+  kViolation,  // the driver broke a rule; the adapter goes on
+  kStartFail,  // the adapter does not start
+  kBugCheck,   // Windows would stop the machine; we stop this adapter
+};
+
+/// One thing a driver did wrong, said so that its author can act on it. Every text is a full sentence.
+struct Finding {
+  std::string rule;      // id of the rulebook, e.g. "PAGE-05"
+  Severity severity = Severity::kViolation;
+  std::string ddi;       // "DxgkDdiBuildPagingBuffer", or the callback or NT function involved
+  std::string actual;    // what happened, with the values
+  std::string expected;  // what the rule asks, with the values
+  std::string fix;       // what to change in the driver
+  uint32_t bugcheck_code = 0;       // kBugCheck: e.g. 0x119
+  uint32_t bugcheck_parameter = 0;  //            e.g. 0x2
+};
+
+/// Collects findings of one run, in order. Thread-safe. Repeats of the same (rule, ddi, actual) are counted, not stored.
+class Findings {
+ public:
+  Findings();
+  ~Findings();
+  void report(Finding finding);
+  std::vector<Finding> all() const;
+  /// Findings of one rule so far (repeats counted).
+  size_t count(std::string_view rule) const;
+  size_t total() const;
+  /// Called for each stored finding, on the reporting thread. For the tool's live output.
+  void set_listener(std::function<void(const Finding&)> listener);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Several lines of plain text: rule, DDI, actual, expected, why (from the rule catalogue), fix, what Windows does.
+std::string to_text(const Finding& finding);
+/// One JSON object.
+std::string to_json(const Finding& finding);
+
+}  // namespace dxgkit::verifier
