@@ -1,0 +1,54 @@
+# One word per thing one does here. Details are in CMakePresets.json; this file only strings them together.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+# Files of ours that are formatted: what git tracks, minus the generated headers of the ABI.
+SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
+
+build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
+	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
+
+.PHONY: run test bench asan tsan clang format format-check lint rules clean bootstrap
+
+run: bootstrap
+	@mkdir -p build
+	@$(call build,release) --target dxgkit_tool
+	build/release/tools/dxgkit/dxgkit run --output result.png --report report.html --trace trace.pftrace
+
+# The closing lines are the test runner's.
+test: bootstrap
+	@mkdir -p build
+	@$(call build,dev)
+	@rm -f build/dev/test-results/*.xml
+	@ctest --preset dev --parallel $(JOBS)
+
+bench: bootstrap
+	@mkdir -p build
+	@$(call build,release)
+	build/release/bench/dxgkit_bench --out build/bench.json
+
+asan tsan clang: bootstrap
+	@mkdir -p build
+	@$(call build,$@)
+	@rm -f build/$@/test-results/*.xml
+	@ctest --preset $@ --parallel $(JOBS)
+
+format:
+	@clang-format -i $(SOURCES)
+
+format-check:
+	@clang-format --dry-run --Werror $(SOURCES)
+
+lint: bootstrap
+	@mkdir -p build
+	@$(call build,clang)
+	@scripts/lint build/clang
+
+# What the last `make test` proved of the rulebook.
+rules:
+	@scripts/rules build/dev/test-results
+
+clean:
+	rm -rf build result.png report.html trace.pftrace
+
+bootstrap:
+	@scripts/bootstrap

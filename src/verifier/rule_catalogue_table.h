@@ -1,0 +1,13 @@
+// Where the generated rule table meets the catalogue. Not for others.
+#pragma once
+
+#include "verifier/rule_catalogue.h"
+
+namespace dxgkit::verifier::table {
+
+extern const RuleArea kAreas[];
+extern const size_t kAreaCount;
+extern const Rule kRules[];
+extern const size_t kRuleCount;
+
+}  // namespace dxgkit::verifier::table
