@@ -1,0 +1,42 @@
+/* video.h: the two video-port records that a display miniport still meets. */
+#ifndef DXGKIT_ABI_VIDEO_H_
+#define DXGKIT_ABI_VIDEO_H_
+
+#include <wdm.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#pragma GCC system_header
+#endif
+
+DXGKIT_ABI_BEGIN
+
+typedef LONG VP_STATUS, *PVP_STATUS;
+
+typedef struct _STATUS_BLOCK {
+  union {
+    VP_STATUS Status;
+    PVOID Pointer;
+  };
+  ULONG_PTR Information;
+} STATUS_BLOCK, *PSTATUS_BLOCK;
+
+typedef struct _VIDEO_REQUEST_PACKET {
+  ULONG IoControlCode;
+  PSTATUS_BLOCK StatusBlock;
+  PVOID InputBuffer;
+  ULONG InputBufferLength;
+  PVOID OutputBuffer;
+  ULONG OutputBufferLength;
+} VIDEO_REQUEST_PACKET, *PVIDEO_REQUEST_PACKET;
+
+typedef struct _QUERY_INTERFACE {
+  const GUID* InterfaceType;
+  USHORT Size;
+  USHORT Version;
+  PINTERFACE Interface;
+  PVOID InterfaceSpecificData;
+} QUERY_INTERFACE, *PQUERY_INTERFACE;
+
+DXGKIT_ABI_END
+
+#endif  /* DXGKIT_ABI_VIDEO_H_ */
