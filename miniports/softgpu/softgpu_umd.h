@@ -1,24 +1,21 @@
-/* What user mode and the softgpu miniport say to each other: private data, command buffers,
- * escapes.
+/* What user mode and the softgpu miniport say to each other: private data, commands, escapes.
  *
  * Plain C, fixed-size types, no other header of the project: a user-mode driver on any compiler can
- * include it. Everything here crosses a trust boundary, so every structure starts with a magic
- * number or a version, every reserved field must be zero, and the driver copies a structure once
- * before it looks at it.
+ * include it. Everything here crosses a trust boundary, so structures start with a magic number,
+ * reserved fields must be zero, and the driver copies a structure once before it looks at it.
  *
- * --- How to use it
- * -----------------------------------------------------------------------------------------------------
+ * How to use it
  *
  *  1. D3DKMTQueryAdapterInfo(KMTQAITYPE_UMDRIVERPRIVATE) with an SgpuUmdAdapterInfo: check magic
- * and version.
+ *     and version.
  *  2. D3DKMTCreateDevice; D3DKMTCreateContext with NodeOrdinal SGPU_UMD_NODE_3D or
- * SGPU_UMD_NODE_COPY and, as private data, nothing at all or an SgpuUmdContext.
+ *     SGPU_UMD_NODE_COPY and, as private data, nothing at all or an SgpuUmdContext.
  *  3. D3DKMTCreateAllocation with one SgpuUmdAllocation per allocation as its private data. The
- * driver writes `size_bytes` and `pitch_bytes` back.
+ *     driver writes `size_bytes` and `pitch_bytes` back.
  *  4. Fill the context's command buffer: an SgpuUmdBufferHeader, then commands one behind another.
- * Name allocations by their index in the allocation list of the same submission, plus a byte
- * offset. Set WriteOperation in the list for every allocation a command writes. Leave the
- * patch-location list empty: the driver makes its own.
+ *     Name allocations by their index in the allocation list of the same submission, plus a byte
+ *     offset. Set WriteOperation in the list for every allocation a command writes. Leave the
+ *     patch-location list empty: the driver makes its own.
  *  5. D3DKMTRender with CommandOffset 0 and CommandLength = header.size_bytes.
  *
  *      SgpuUmdBufferHeader* header = (SgpuUmdBufferHeader*)context.pCommandBuffer;
@@ -37,18 +34,18 @@
  * several DMA buffers when it must. Commands of one context run in order. Nothing may be assumed
  * between contexts without SEM_WAIT / SEM_SIGNAL or the kernel's synchronisation objects.
  *
- * --- What a bad buffer is answered with
- * ---------------------------------------------------------------------------------
+ * What a bad buffer is answered with
  *
- *   STATUS_GRAPHICS_DRIVER_MISMATCH   magic or version is not ours
- *   STATUS_ILLEGAL_INSTRUCTION        no such opcode, or not on this node
- *   STATUS_PRIVILEGED_INSTRUCTION     an opcode of the hardware that only the kernel may use
- *   STATUS_INVALID_USER_BUFFER        a command, or memory it touches, reaches past its end; the
- * buffer cannot be read STATUS_INVALID_HANDLE             the allocation list has no allocation at
- * that index STATUS_INVALID_PARAMETER          any other field out of range; a write without
- * WriteOperation
+ *   STATUS_GRAPHICS_DRIVER_MISMATCH  magic or version is not ours
+ *   STATUS_ILLEGAL_INSTRUCTION       no such opcode, or not on this node
+ *   STATUS_PRIVILEGED_INSTRUCTION    an opcode of the hardware that only the kernel may use
+ *   STATUS_INVALID_USER_BUFFER       a command, or memory it touches, reaches past its end; or the
+ *                                    buffer cannot be read
+ *   STATUS_INVALID_HANDLE            the allocation list has no allocation at that index
+ *   STATUS_INVALID_PARAMETER         any other field out of range; a write without WriteOperation
  *
- * The commands before a bad one in the same submission do not run.
+ * No command of the DMA buffer being built runs then. Commands that already filled an earlier DMA
+ * buffer of the same submission do: split work at points where that does not hurt.
  */
 #ifndef DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
 #define DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
@@ -63,8 +60,7 @@
 
 #define SGPU_UMD_VERSION 1u
 
-/* --- adapter: KMTQAITYPE_UMDRIVERPRIVATE
- * ------------------------------------------------------------------------------- */
+/* --- adapter: KMTQAITYPE_UMDRIVERPRIVATE --- */
 #define SGPU_UMD_ADAPTER_MAGIC 0x41554753u /* "SGUA" */
 
 #define SGPU_UMD_NODE_3D 0u   /* every command */
@@ -83,8 +79,7 @@ typedef struct SgpuUmdAdapterInfo {
 } SgpuUmdAdapterInfo;
 SGPU_UMD_ASSERT_SIZE(SgpuUmdAdapterInfo, 40);
 
-/* --- allocations: pPrivateDriverData of each D3DDDI_ALLOCATIONINFO
- * ------------------------------------------------------ */
+/* --- allocations: pPrivateDriverData of each D3DDDI_ALLOCATIONINFO --- */
 #define SGPU_UMD_ALLOCATION_MAGIC 0x4C554753u /* "SGUL" */
 
 #define SGPU_UMD_KIND_BUFFER 0u  /* bytes; `size_bytes` says how many */
@@ -117,8 +112,7 @@ typedef struct SgpuUmdAllocation {
 } SgpuUmdAllocation;
 SGPU_UMD_ASSERT_SIZE(SgpuUmdAllocation, 40);
 
-/* --- contexts: pPrivateDriverData of D3DKMTCreateContext; may be absent
- * ------------------------------------------------ */
+/* --- contexts: pPrivateDriverData of D3DKMTCreateContext; may be absent --- */
 #define SGPU_UMD_CONTEXT_MAGIC 0x43554753u /* "SGUC" */
 
 typedef struct SgpuUmdContext {
@@ -129,8 +123,7 @@ typedef struct SgpuUmdContext {
 } SgpuUmdContext;
 SGPU_UMD_ASSERT_SIZE(SgpuUmdContext, 16);
 
-/* --- command buffers: pCommand of D3DKMTRender
- * ------------------------------------------------------------------------- */
+/* --- command buffers: pCommand of D3DKMTRender --- */
 #define SGPU_UMD_BUFFER_MAGIC 0x42554753u /* "SGUB" */
 
 typedef struct SgpuUmdBufferHeader {
@@ -273,8 +266,7 @@ typedef struct SgpuUmdDelay { /* keeps the engine busy: for tests of scheduling 
 } SgpuUmdDelay;
 SGPU_UMD_ASSERT_SIZE(SgpuUmdDelay, 24);
 
-/* --- escapes: pPrivateDriverData of D3DKMTEscape(D3DKMT_ESCAPE_DRIVERPRIVATE)
- * ------------------------------------------ */
+/* --- escapes: pPrivateDriverData of D3DKMTEscape(D3DKMT_ESCAPE_DRIVERPRIVATE) --- */
 #define SGPU_UMD_ESCAPE_MAGIC 0x45554753u /* "SGUE" */
 
 #define SGPU_UMD_ESCAPE_QUERY_STATE 0u /* fills SgpuUmdEscape.node */
