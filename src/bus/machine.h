@@ -21,7 +21,8 @@ using PhysicalAddress = StrongId<struct PhysicalAddressTag, uint64_t>;
 /// A page frame number: physical address / 4096.
 using PageFrame = StrongId<struct PageFrameTag, uint64_t>;
 
-/// A run of bytes in a memory object (memfd) that can be mapped elsewhere: how CPU views follow moved content.
+/// A run of bytes in a memory object (memfd) that can be mapped elsewhere: how CPU views follow
+/// moved content.
 struct MemoryWindow {
   int fd = -1;
   uint64_t offset = 0;
@@ -39,10 +40,12 @@ class MmioHandler {
 /// A level-style interrupt line between one device and one connected handler.
 class InterruptLine {
  public:
-  /// `service` is called by raise() on the raising thread; it returns true if it claimed the interrupt.
-  /// Lines are serialised by their own lock: two raises never run the handler twice at once.
+  /// `service` is called by raise() on the raising thread; it returns true if it claimed the
+  /// interrupt. Lines are serialised by their own lock: two raises never run the handler twice at
+  /// once. The handler must neither raise nor connect on its own line: it would wait for itself.
   using Service = std::function<bool()>;
-  /// One handler at a time; an empty Service disconnects and waits for a running one.
+  /// One handler at a time: replaces the one before. An empty Service disconnects. Waits for a
+  /// running handler.
   void connect(Service service);
   bool connected() const;
   /// Device side, any device thread. Returns the handler's answer; false when nothing is connected.
@@ -58,8 +61,8 @@ class InterruptLine {
 enum class BarKind { kNone, kRegisters, kMemory };
 struct Bar {
   BarKind kind = BarKind::kNone;
-  PhysicalAddress base;      // assigned by Machine::add_function, naturally aligned
-  uint64_t size = 0;         // power of two
+  PhysicalAddress base;              // assigned by Machine::add_function, naturally aligned
+  uint64_t size = 0;                 // power of two
   MmioHandler* registers = nullptr;  // kRegisters; must outlive the function
   MemoryWindow memory;               // kMemory; owned by the device
 };
@@ -72,12 +75,17 @@ struct PciIdentity {
 /// One PCI function: identity, config space, up to six BARs, one interrupt line.
 class PciFunction {
  public:
+  /// At most six BARs, by slot. A kMemory BAR is 64 bits wide and takes the next slot too (kNone
+  /// there).
   PciFunction(PciIdentity identity, std::vector<Bar> bars);
   ~PciFunction();
   const PciIdentity& identity() const;
   std::span<const Bar> bars() const;
   InterruptLine& interrupt_line();
-  /// Config space, 4096 bytes. Out-of-range reads give all ones, writes are dropped, as on a bus.
+  /// Config space, 4096 bytes, a type 0 header. Any thread. Accesses that leave it give all ones,
+  /// writes are dropped, as on a bus. Writable: the command bits, cache line size, interrupt line.
+  /// A BAR slot written with all ones reads as its size mask until it is written otherwise; BARs
+  /// cannot be moved.
   void config_read(uint32_t offset, std::span<std::byte> out) const;
   void config_write(uint32_t offset, std::span<const std::byte> in);
 
@@ -89,43 +97,74 @@ class PciFunction {
 
 /// Physical address space with memfd-backed system pages.
 ///
-/// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers never look valid.
+/// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers
+/// never look valid.
 class Machine {
  public:
   static constexpr uint64_t kSystemMemoryBase = 0x1'0000'0000;  // 4 GiB
+  /// Above this no system memory: bounds system_memory_bytes.
+  static constexpr uint64_t kSystemMemoryLimit = 0x10'0000'0000;  // 64 GiB
+  /// Register BARs are assigned here, memory BARs above kMemoryBarBase.
+  static constexpr uint64_t kRegisterBarBase = 0xC000'0000;
+  static constexpr uint64_t kRegisterBarLimit = 0xFE00'0000;
+  static constexpr uint64_t kMemoryBarBase = 0x80'0000'0000;
+  static constexpr uint64_t kMemoryBarLimit = 0x8000'0000'0000;
+
+  /// Rounded up to pages; > 0. Costs address space; pages cost memory once touched.
   explicit Machine(uint64_t system_memory_bytes);
   ~Machine();
 
-  /// Plugs a function in: assigns BAR addresses. The function must outlive the machine or be removed.
+  /// Plugs a function in: assigns BAR addresses, enables decoding in its config space. The function
+  /// must outlive the machine or be removed. kInvalidParameter: plugged in already, or a BAR whose
+  /// size is no power of two of at least a page, has no handler or no memory behind it, or has no
+  /// room for its second slot. kInsufficientResources: no bus addresses left. The state is
+  /// unchanged then.
   Status add_function(PciFunction& function);
+  /// Unplugs. Nobody may be touching its BARs; mappings of memory BARs stay valid memory. Ignores a
+  /// stranger.
   void remove_function(PciFunction& function);
 
-  // --- system pages -------------------------------------------------------------------------------------------
-  /// `count` zeroed pages, contiguous, aligned to `alignment` bytes. kNoMemory if none (state unchanged).
+  // --- system pages
+  // -------------------------------------------------------------------------------------------
+  /// `count` zeroed pages, contiguous, aligned to `alignment` bytes. kNoMemory if none;
+  /// kInvalidParameter if count is 0 or the alignment is no power of two (below a page counts as a
+  /// page). State unchanged on failure.
   Result<PageFrame> allocate_contiguous(uint64_t count, uint64_t alignment = kPageBytes);
+  /// Pages must be allocated: anything else is our bug and aborts. Any split of allocations may be
+  /// freed.
   void free_contiguous(PageFrame first, uint64_t count);
-  /// `count` zeroed pages anywhere (deliberately not always contiguous). All or none.
+  /// `count` zeroed pages anywhere (deliberately not contiguous while memory is not tight). All, or
+  /// kNoMemory.
   Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
   void free_pages(std::span<const PageFrame> pages);
   uint64_t free_page_count() const;
 
-  // --- access -------------------------------------------------------------------------------------------------
-  /// CPU pointer to system memory [address, address + size), null unless all of it is system memory.
+  // --- access
+  // -------------------------------------------------------------------------------------------------
+  /// CPU pointer to system memory [address, address + size), null unless all of it is system
+  /// memory. Lock-free. Valid for the machine's life: system memory is mapped once.
   std::byte* system_pointer(PhysicalAddress address, uint64_t size);
-  /// The physical address of a pointer obtained above, or nullopt-like 0.
+  /// The physical address of a pointer obtained above, or 0.
   PhysicalAddress physical_of(const void* pointer) const;
   /// Where physical memory can be mapped from (system pages or a memory BAR); fd -1 if neither.
   MemoryWindow window_of(PhysicalAddress address, uint64_t size) const;
-  /// CPU mapping of a bus range for a driver: memory BARs give real pointers; register BARs give a reserved,
-  /// inaccessible address range whose addresses `register_at` decodes. Null if the range is in no BAR.
+  /// CPU mapping of a bus range for a driver: memory BARs give real pointers; register BARs give a
+  /// reserved, inaccessible address range whose addresses read_register and write_register decode.
+  /// Any byte address and size > 0. Null if the range is not inside one BAR or the system refuses.
   void* map_io(PhysicalAddress address, uint64_t size);
-  void unmap_io(void* pointer, uint64_t size);
-  /// Reads or writes a register through a pointer made by map_io, or plain memory otherwise. size 1, 2, 4, 8.
+  /// False, nothing done, unless `pointer` and `size` are those of a live mapping.
+  bool unmap_io(void* pointer, uint64_t size);
+  /// Reads or writes a register through a pointer made by map_io, or plain memory otherwise. size
+  /// 1, 2, 4, 8. Register windows decode without a lock. As on a bus, an access to a BAR that is
+  /// not mapped, not plugged in, or left in the middle of the access reads all ones (in its size)
+  /// and drops writes; so does any other size.
   uint64_t read_register(const volatile void* pointer, uint32_t size_bytes);
   void write_register(volatile void* pointer, uint32_t size_bytes, uint64_t value);
 
-  // --- device side ----------------------------------------------------------------------------------------------
-  /// DMA by a device: false (nothing moved) unless the whole range is system memory.
+  // --- device side
+  // ----------------------------------------------------------------------------------------------
+  /// DMA by a device: false (nothing moved) unless the whole range is system memory. A device that
+  /// moves much may use system_pointer instead: that is the same bus without the copy.
   bool dma_read(PhysicalAddress address, std::span<std::byte> out);
   bool dma_write(PhysicalAddress address, std::span<const std::byte> in);
 
@@ -134,22 +173,29 @@ class Machine {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A stretch of CPU address space whose content can be switched between memory objects without its address
-/// changing: what Lock2 hands out (ALLOC-40).
+/// A stretch of CPU address space whose content can be switched between memory objects without its
+/// address changing: what Lock2 hands out (ALLOC-40).
 class CpuView {
  public:
-  /// `size` bytes, a multiple of the page; reserved, inaccessible until the first retarget.
+  /// `size` bytes, a multiple of the page, > 0; reserved, inaccessible until the first retarget.
+  /// kInvalidParameter for another size, kNoMemory without address space.
   static Result<std::unique_ptr<CpuView>> create(uint64_t size);
   ~CpuView();
   void* address() const { return address_; }
   uint64_t size() const { return size_; }
-  /// Shows the windows one after another (sizes are page multiples and add up to size()).
+  /// Shows the windows one after another (offsets and sizes are page multiples, sizes > 0 and add
+  /// up to size()). Neighbours that continue each other become one mapping. The caller keeps other
+  /// threads out meanwhile if they must not see a mixture. kInvalidParameter, kNoMemory: the view
+  /// shows what it showed before.
   Status retarget(std::span<const MemoryWindow> windows);
 
  private:
+  CpuView(const CpuView&) = delete;
   CpuView(void* address, uint64_t size) : address_(address), size_(size) {}
+  bool map(std::span<const MemoryWindow> windows);
   void* address_;
   uint64_t size_;
+  std::vector<MemoryWindow> windows_;  // shown now, merged
 };
 
 }  // namespace dxgkit::bus

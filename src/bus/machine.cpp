@@ -1,0 +1,471 @@
+#include "bus/machine.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "base/check.h"
+#include "bus/page_allocator.h"
+#include "bus/pci_function.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::bus {
+
+namespace {
+
+constexpr uint64_t kFirstFrame = Machine::kSystemMemoryBase / kPageBytes;
+constexpr uint64_t kRegisterPages =
+    (Machine::kRegisterBarLimit - Machine::kRegisterBarBase) / kPageBytes;
+static_assert(Machine::kSystemMemoryLimit <= Machine::kMemoryBarBase);
+static_assert(Machine::kRegisterBarLimit <= Machine::kSystemMemoryBase);
+
+/// One plugged-in register BAR. Kept until the machine ends, so that a late access never meets
+/// freed memory.
+struct RegisterBar {
+  uint64_t base = 0;
+  uint64_t size = 0;
+  std::atomic<MmioHandler*> handler{nullptr};  // null: unplugged
+  std::atomic<uint32_t> mappings{0};           // map_io calls without their unmap_io
+};
+
+struct BarSlot {
+  PciFunction* function = nullptr;
+  BarKind kind = BarKind::kNone;
+  uint64_t size = 0;
+  MemoryWindow memory;
+  RegisterBar* registers = nullptr;
+};
+
+struct IoMapping {
+  uint64_t size = 0;                 // as asked
+  RegisterBar* registers = nullptr;  // or null: a real mapping
+  void* mapped = nullptr;
+  uint64_t mapped_size = 0;
+};
+
+using Runs = std::vector<std::pair<uint64_t, uint64_t>>;  // first page, count
+using BarMap = std::map<uint64_t, BarSlot>;               // by base address
+
+uint64_t all_ones(uint32_t size_bytes) {
+  return size_bytes >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * size_bytes)) - 1;
+}
+
+bool is_access_size(uint32_t size_bytes) {
+  return size_bytes == 1 || size_bytes == 2 || size_bytes == 4 || size_bytes == 8;
+}
+
+/// Plain memory, as a CPU would: whole when aligned, so that a device on another thread sees no
+/// torn value.
+template <typename T>
+uint64_t load(const volatile void* pointer) {
+  if (std::bit_cast<uintptr_t>(pointer) % sizeof(T) == 0) {
+    return __atomic_load_n(static_cast<const volatile T*>(pointer), __ATOMIC_ACQUIRE);
+  }
+  T value;
+  std::memcpy(&value, const_cast<const void*>(pointer), sizeof value);
+  return value;
+}
+
+template <typename T>
+void store(volatile void* pointer, uint64_t value) {
+  const T narrow = static_cast<T>(value);
+  if (std::bit_cast<uintptr_t>(pointer) % sizeof(T) == 0) {
+    __atomic_store_n(static_cast<volatile T*>(pointer), narrow, __ATOMIC_RELEASE);
+    return;
+  }
+  std::memcpy(const_cast<void*>(pointer), &narrow, sizeof narrow);
+}
+
+bool bars_are_sound(std::span<const Bar> bars) {
+  for (size_t i = 0; i < bars.size(); ++i) {
+    const Bar& bar = bars[i];
+    if (bar.kind == BarKind::kNone) continue;
+    if (!is_power_of_two(bar.size)) return false;
+    if (bar.size < kPageBytes) return false;
+    if (bar.kind == BarKind::kRegisters) {
+      if (bar.registers == nullptr) return false;
+      continue;
+    }
+    if (bar.memory.fd < 0) return false;
+    if (bar.memory.size < bar.size) return false;
+    if (bar.memory.offset % kPageBytes != 0) return false;
+    if (i + 1 >= kBarsMax) return false;
+    if (i + 1 < bars.size() && bars[i + 1].kind != BarKind::kNone) return false;
+  }
+  return true;
+}
+
+/// Lowest naturally aligned hole of [base, limit) between the taken ranges.
+std::optional<uint64_t> find_hole(const BarMap& taken, uint64_t size, uint64_t base,
+                                  uint64_t limit) {
+  uint64_t candidate = align_up(base, size);
+  for (auto it = taken.lower_bound(base); it != taken.end() && it->first < limit; ++it) {
+    if (range_within(candidate, size, it->first)) break;
+    candidate = align_up(std::max(candidate, it->first + it->second.size), size);
+  }
+  if (!range_within(candidate, size, limit)) return std::nullopt;
+  return candidate;
+}
+
+}  // namespace
+
+struct Machine::Impl {
+  explicit Impl(uint64_t bytes)
+      : size(bytes), pages(bytes / kPageBytes), dirty(bytes / kPageBytes) {}
+
+  uint64_t size;
+  int fd = -1;
+  std::byte* memory = nullptr;
+  // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
+  // register by arithmetic. Never accessible.
+  std::byte* register_arena = nullptr;
+  // By page of the arena: who decodes it. Zero pages until used.
+  std::atomic<RegisterBar*>* register_pages = nullptr;
+
+  // Leaf lock: no handler is called with it held.
+  mutable runtime::Mutex mutex;
+  PageAllocator pages DXGKIT_GUARDED_BY(mutex);
+  // A page never handed out yet still has the zeroes the system gave us.
+  std::vector<bool> dirty DXGKIT_GUARDED_BY(mutex);
+  BarMap bars DXGKIT_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<RegisterBar>> register_bars DXGKIT_GUARDED_BY(mutex);
+  std::multimap<uintptr_t, IoMapping> mappings DXGKIT_GUARDED_BY(mutex);
+
+  /// Marks [first, first + count) handed out; appends the runs that must be zeroed.
+  void take_dirty(uint64_t first, uint64_t count, Runs& runs) DXGKIT_REQUIRES(mutex) {
+    for (uint64_t page = first; page < first + count; ++page) {
+      if (!dirty[page]) {
+        dirty[page] = true;
+        continue;
+      }
+      if (!runs.empty() && runs.back().first + runs.back().second == page) {
+        ++runs.back().second;
+      } else {
+        runs.emplace_back(page, 1);
+      }
+    }
+  }
+
+  void zero(const Runs& runs) const {
+    for (const auto& [page, count] : runs) {
+      std::memset(memory + page * kPageBytes, 0, count * kPageBytes);
+    }
+  }
+
+  bool in_arena(const volatile void* pointer) const {
+    const auto at = std::bit_cast<uintptr_t>(pointer);
+    const auto start = std::bit_cast<uintptr_t>(register_arena);
+    return at - start < kRegisterPages * kPageBytes;
+  }
+
+  /// The handler and offset behind a pointer into the arena, null where nothing answers the whole
+  /// access.
+  MmioHandler* decode(const volatile void* pointer, uint32_t size_bytes, uint64_t* offset) const {
+    const uint64_t at =
+        std::bit_cast<uintptr_t>(pointer) - std::bit_cast<uintptr_t>(register_arena);
+    const RegisterBar* bar = register_pages[at / kPageBytes].load(std::memory_order_acquire);
+    if (bar == nullptr) return nullptr;
+    if (bar->mappings.load(std::memory_order_acquire) == 0) return nullptr;
+    *offset = kRegisterBarBase + at - bar->base;
+    if (!range_within(*offset, size_bytes, bar->size)) return nullptr;
+    return bar->handler.load(std::memory_order_acquire);
+  }
+
+  /// The BAR that holds all of [address, address + size), or end. size > 0.
+  BarMap::const_iterator find_bar(uint64_t address, uint64_t bytes) const DXGKIT_REQUIRES(mutex) {
+    auto after = bars.upper_bound(address);
+    if (after == bars.begin()) return bars.end();
+    const auto bar = std::prev(after);
+    return range_within(address - bar->first, bytes, bar->second.size) ? bar : bars.end();
+  }
+};
+
+Machine::Machine(uint64_t system_memory_bytes) {
+  DXGKIT_CHECK(system_memory_bytes > 0);
+  DXGKIT_CHECK(system_memory_bytes <= kSystemMemoryLimit - kSystemMemoryBase);
+  impl_ = std::make_unique<Impl>(align_up(system_memory_bytes, kPageBytes));
+  impl_->fd = memfd_create("dxgkit-system-memory", MFD_CLOEXEC);
+  DXGKIT_CHECK(impl_->fd >= 0);
+  DXGKIT_CHECK(ftruncate(impl_->fd, static_cast<off_t>(impl_->size)) == 0);
+  void* memory = mmap(nullptr, impl_->size, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd, 0);
+  DXGKIT_CHECK(memory != MAP_FAILED);
+  impl_->memory = static_cast<std::byte*>(memory);
+  void* arena = mmap(nullptr, kRegisterPages * kPageBytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DXGKIT_CHECK(arena != MAP_FAILED);
+  impl_->register_arena = static_cast<std::byte*>(arena);
+  void* table = mmap(nullptr, kRegisterPages * sizeof(std::atomic<RegisterBar*>),
+                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DXGKIT_CHECK(table != MAP_FAILED);
+  // Zero bytes are null pointers on every platform we run on.
+  impl_->register_pages = static_cast<std::atomic<RegisterBar*>*>(table);
+}
+
+Machine::~Machine() {
+  for (const auto& [pointer, mapping] : impl_->mappings) {
+    if (mapping.mapped != nullptr) munmap(mapping.mapped, mapping.mapped_size);
+  }
+  for (const auto& [base, bar] : impl_->bars) bar.function->impl_->plugged = false;
+  munmap(impl_->register_pages, kRegisterPages * sizeof(std::atomic<RegisterBar*>));
+  munmap(impl_->register_arena, kRegisterPages * kPageBytes);
+  munmap(impl_->memory, impl_->size);
+  close(impl_->fd);
+}
+
+// --- functions
+// --------------------------------------------------------------------------------------------------
+
+Status Machine::add_function(PciFunction& function) {
+  PciFunction::Impl& plugged = *function.impl_;
+  const runtime::MutexLock lock(impl_->mutex);
+  if (plugged.plugged) return Status::kInvalidParameter;
+  if (!bars_are_sound(plugged.bars)) return Status::kInvalidParameter;
+  BarMap wanted = impl_->bars;  // a copy, so that a failure leaves no trace
+  std::vector<PhysicalAddress> bases(plugged.bars.size());
+  for (size_t i = 0; i < plugged.bars.size(); ++i) {
+    const Bar& bar = plugged.bars[i];
+    if (bar.kind == BarKind::kNone) continue;
+    const bool registers = bar.kind == BarKind::kRegisters;
+    const std::optional<uint64_t> base =
+        find_hole(wanted, bar.size, registers ? kRegisterBarBase : kMemoryBarBase,
+                  registers ? kRegisterBarLimit : kMemoryBarLimit);
+    if (!base.has_value()) return Status::kInsufficientResources;
+    bases[i] = PhysicalAddress{*base};
+    wanted.emplace(*base, BarSlot{&function, bar.kind, bar.size, bar.memory, nullptr});
+  }
+  for (size_t i = 0; i < plugged.bars.size(); ++i) {
+    const Bar& bar = plugged.bars[i];
+    if (bar.kind != BarKind::kRegisters) continue;
+    auto decoder = std::make_unique<RegisterBar>();
+    decoder->base = bases[i].value;
+    decoder->size = bar.size;
+    decoder->handler.store(bar.registers, std::memory_order_release);
+    wanted.at(decoder->base).registers = decoder.get();
+    const uint64_t first = (decoder->base - kRegisterBarBase) / kPageBytes;
+    for (uint64_t page = 0; page < bar.size / kPageBytes; ++page) {
+      impl_->register_pages[first + page].store(decoder.get(), std::memory_order_release);
+    }
+    impl_->register_bars.push_back(std::move(decoder));
+  }
+  impl_->bars = std::move(wanted);
+  plugged.plugged = true;
+  plugged.publish(bases);
+  return Status::kSuccess;
+}
+
+void Machine::remove_function(PciFunction& function) {
+  const runtime::MutexLock lock(impl_->mutex);
+  bool mine = false;
+  for (auto it = impl_->bars.begin(); it != impl_->bars.end();) {
+    if (it->second.function != &function) {
+      ++it;
+      continue;
+    }
+    mine = true;
+    if (RegisterBar* decoder = it->second.registers) {
+      decoder->handler.store(nullptr, std::memory_order_release);
+      const uint64_t first = (decoder->base - kRegisterBarBase) / kPageBytes;
+      for (uint64_t page = 0; page < decoder->size / kPageBytes; ++page) {
+        impl_->register_pages[first + page].store(nullptr, std::memory_order_release);
+      }
+    }
+    it = impl_->bars.erase(it);
+  }
+  if (!mine) return;
+  function.impl_->plugged = false;
+  function.impl_->publish({});
+}
+
+// --- system pages
+// -----------------------------------------------------------------------------------------------
+
+Result<PageFrame> Machine::allocate_contiguous(uint64_t count, uint64_t alignment) {
+  if (count == 0) return Error(Status::kInvalidParameter);
+  if (!is_power_of_two(alignment)) return Error(Status::kInvalidParameter);
+  std::optional<uint64_t> first;
+  Runs runs;
+  {
+    const runtime::MutexLock lock(impl_->mutex);
+    const uint64_t alignment_pages = std::max<uint64_t>(alignment / kPageBytes, 1);
+    first = impl_->pages.allocate_contiguous(count, alignment_pages, kFirstFrame);
+    if (!first.has_value()) return Error(Status::kNoMemory);
+    impl_->take_dirty(*first, count, runs);
+  }
+  impl_->zero(runs);  // ours already: no lock needed
+  return PageFrame{kFirstFrame + *first};
+}
+
+void Machine::free_contiguous(PageFrame first, uint64_t count) {
+  DXGKIT_CHECK(first.value >= kFirstFrame);
+  const runtime::MutexLock lock(impl_->mutex);
+  impl_->pages.release(first.value - kFirstFrame, count);
+}
+
+Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
+  if (count == 0) return std::vector<PageFrame>{};
+  std::vector<uint64_t> indices;
+  Runs runs;
+  {
+    const runtime::MutexLock lock(impl_->mutex);
+    if (!impl_->pages.allocate_scattered(count, indices)) return Error(Status::kNoMemory);
+    for (const uint64_t index : indices) impl_->take_dirty(index, 1, runs);
+  }
+  impl_->zero(runs);
+  std::vector<PageFrame> frames;
+  frames.reserve(indices.size());
+  for (const uint64_t index : indices) frames.emplace_back(kFirstFrame + index);
+  return frames;
+}
+
+void Machine::free_pages(std::span<const PageFrame> pages) {
+  const runtime::MutexLock lock(impl_->mutex);
+  for (size_t i = 0; i < pages.size();) {
+    DXGKIT_CHECK(pages[i].value >= kFirstFrame);
+    size_t run = 1;
+    while (i + run < pages.size() && pages[i + run].value == pages[i].value + run) ++run;
+    impl_->pages.release(pages[i].value - kFirstFrame, run);
+    i += run;
+  }
+}
+
+uint64_t Machine::free_page_count() const {
+  const runtime::MutexLock lock(impl_->mutex);
+  return impl_->pages.free_count();
+}
+
+// --- access
+// -----------------------------------------------------------------------------------------------------
+
+std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
+  const uint64_t offset =
+      address.value - kSystemMemoryBase;  // wraps below the base: too large then
+  if (offset >= impl_->size) return nullptr;
+  if (size > impl_->size - offset) return nullptr;
+  return impl_->memory + offset;
+}
+
+PhysicalAddress Machine::physical_of(const void* pointer) const {
+  const uint64_t offset =
+      std::bit_cast<uintptr_t>(pointer) - std::bit_cast<uintptr_t>(impl_->memory);
+  if (offset >= impl_->size) return PhysicalAddress{0};
+  return PhysicalAddress{kSystemMemoryBase + offset};
+}
+
+MemoryWindow Machine::window_of(PhysicalAddress address, uint64_t size) const {
+  if (size == 0) return {};
+  if (address.value >= kSystemMemoryBase &&
+      range_within(address.value - kSystemMemoryBase, size, impl_->size)) {
+    return {impl_->fd, address.value - kSystemMemoryBase, size};
+  }
+  const runtime::MutexLock lock(impl_->mutex);
+  const auto bar = impl_->find_bar(address.value, size);
+  if (bar == impl_->bars.end()) return {};
+  if (bar->second.kind != BarKind::kMemory) return {};
+  return {bar->second.memory.fd, bar->second.memory.offset + (address.value - bar->first), size};
+}
+
+void* Machine::map_io(PhysicalAddress address, uint64_t size) {
+  if (size == 0) return nullptr;
+  const runtime::MutexLock lock(impl_->mutex);
+  const auto bar = impl_->find_bar(address.value, size);
+  if (bar == impl_->bars.end()) return nullptr;
+  IoMapping mapping;
+  mapping.size = size;
+  std::byte* pointer = nullptr;
+  if (bar->second.kind == BarKind::kRegisters) {
+    mapping.registers = bar->second.registers;
+    mapping.registers->mappings.fetch_add(1, std::memory_order_acq_rel);
+    pointer = impl_->register_arena + (address.value - kRegisterBarBase);
+  } else {
+    const uint64_t offset = bar->second.memory.offset + (address.value - bar->first);
+    const uint64_t skew = offset % kPageBytes;
+    mapping.mapped_size = align_up(size + skew, kPageBytes);
+    mapping.mapped = mmap(nullptr, mapping.mapped_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                          bar->second.memory.fd, static_cast<off_t>(offset - skew));
+    if (mapping.mapped == MAP_FAILED) return nullptr;
+    pointer = static_cast<std::byte*>(mapping.mapped) + skew;
+  }
+  impl_->mappings.emplace(std::bit_cast<uintptr_t>(pointer), mapping);
+  return pointer;
+}
+
+bool Machine::unmap_io(void* pointer, uint64_t size) {
+  const runtime::MutexLock lock(impl_->mutex);
+  const auto [first, last] = impl_->mappings.equal_range(std::bit_cast<uintptr_t>(pointer));
+  for (auto it = first; it != last; ++it) {
+    if (it->second.size != size) continue;
+    if (it->second.registers != nullptr) {
+      it->second.registers->mappings.fetch_sub(1, std::memory_order_acq_rel);
+    } else {
+      munmap(it->second.mapped, it->second.mapped_size);
+    }
+    impl_->mappings.erase(it);
+    return true;
+  }
+  return false;
+}
+
+uint64_t Machine::read_register(const volatile void* pointer, uint32_t size_bytes) {
+  if (!is_access_size(size_bytes)) return ~uint64_t{0};
+  if (impl_->in_arena(pointer)) {
+    uint64_t offset = 0;
+    MmioHandler* handler = impl_->decode(pointer, size_bytes, &offset);
+    if (handler == nullptr) return all_ones(size_bytes);
+    return handler->mmio_read(offset, size_bytes) & all_ones(size_bytes);
+  }
+  switch (size_bytes) {
+    case 1:
+      return load<uint8_t>(pointer);
+    case 2:
+      return load<uint16_t>(pointer);
+    case 4:
+      return load<uint32_t>(pointer);
+    default:
+      return load<uint64_t>(pointer);
+  }
+}
+
+void Machine::write_register(volatile void* pointer, uint32_t size_bytes, uint64_t value) {
+  if (!is_access_size(size_bytes)) return;
+  if (impl_->in_arena(pointer)) {
+    uint64_t offset = 0;
+    MmioHandler* handler = impl_->decode(pointer, size_bytes, &offset);
+    if (handler != nullptr) handler->mmio_write(offset, size_bytes, value & all_ones(size_bytes));
+    return;
+  }
+  switch (size_bytes) {
+    case 1:
+      return store<uint8_t>(pointer, value);
+    case 2:
+      return store<uint16_t>(pointer, value);
+    case 4:
+      return store<uint32_t>(pointer, value);
+    default:
+      return store<uint64_t>(pointer, value);
+  }
+}
+
+// --- device side
+// ------------------------------------------------------------------------------------------------
+
+bool Machine::dma_read(PhysicalAddress address, std::span<std::byte> out) {
+  const std::byte* memory = system_pointer(address, out.size());
+  if (memory == nullptr) return false;
+  std::memcpy(out.data(), memory, out.size());
+  return true;
+}
+
+bool Machine::dma_write(PhysicalAddress address, std::span<const std::byte> in) {
+  std::byte* memory = system_pointer(address, in.size());
+  if (memory == nullptr) return false;
+  std::memcpy(memory, in.data(), in.size());
+  return true;
+}
+
+}  // namespace dxgkit::bus

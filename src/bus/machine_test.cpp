@@ -1,0 +1,356 @@
+#include "bus/machine.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace dxgkit::bus {
+namespace {
+
+constexpr uint64_t kBase = Machine::kSystemMemoryBase;
+constexpr uint64_t kMemory = 1 << 20;
+
+struct Access {
+  uint64_t offset;
+  uint32_t size;
+  uint64_t value;
+  bool operator==(const Access&) const = default;
+};
+
+struct RecordingRegisters : MmioHandler {
+  uint64_t mmio_read(uint64_t offset, uint32_t size) override {
+    reads.push_back({offset, size, 0});
+    return answer;
+  }
+  void mmio_write(uint64_t offset, uint32_t size, uint64_t value) override {
+    writes.push_back({offset, size, value});
+  }
+  uint64_t answer = 0;
+  std::vector<Access> reads, writes;
+};
+
+struct MemoryObject {
+  explicit MemoryObject(uint64_t size) : fd(memfd_create("test", MFD_CLOEXEC)) {
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(size)), 0);
+  }
+  ~MemoryObject() { close(fd); }
+  MemoryObject(const MemoryObject&) = delete;
+  int fd;
+};
+
+Bar register_bar(MmioHandler* handler, uint64_t size = 0x10000) {
+  return {
+      .kind = BarKind::kRegisters, .base = {}, .size = size, .registers = handler, .memory = {}};
+}
+Bar memory_bar(const MemoryObject& object, uint64_t size) {
+  return {.kind = BarKind::kMemory,
+          .base = {},
+          .size = size,
+          .registers = nullptr,
+          .memory = {object.fd, 0, size}};
+}
+
+// --- system pages
+// -------------------------------------------------------------------------------------------------
+
+TEST(MachinePages, GivesZeroedAlignedContiguousMemory) {
+  Machine machine(kMemory);
+  const PageFrame first = machine.allocate_contiguous(4, 64 * 1024).value();
+  EXPECT_EQ(first.value * kPageBytes % (64 * 1024), 0u);
+  const PhysicalAddress address{first.value * kPageBytes};
+  std::byte* memory = machine.system_pointer(address, 4 * kPageBytes);
+  ASSERT_NE(memory, nullptr);
+  std::memset(memory, 0xAB, 4 * kPageBytes);
+  machine.free_contiguous(first, 4);
+  // The same pages come back and their old content does not.
+  const PageFrame again = machine.allocate_contiguous(4, 64 * 1024).value();
+  EXPECT_EQ(again, first);
+  EXPECT_TRUE(
+      std::all_of(memory, memory + 4 * kPageBytes, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST(MachinePages, ScatteredPagesAreDistinctZeroedAndNotContiguous) {
+  Machine machine(kMemory);
+  const auto pages = machine.allocate_pages(32).value();
+  ASSERT_EQ(pages.size(), 32u);
+  EXPECT_NE(pages[1].value, pages[0].value + 1);
+  auto sorted = pages;
+  std::ranges::sort(sorted);
+  EXPECT_EQ(std::ranges::adjacent_find(sorted), sorted.end());
+  for (const PageFrame page : pages) {
+    std::memset(machine.system_pointer(PhysicalAddress{page.value * kPageBytes}, kPageBytes), 1,
+                kPageBytes);
+  }
+  EXPECT_EQ(machine.free_page_count(), 256u - 32u);
+  machine.free_pages(pages);
+  EXPECT_EQ(machine.free_page_count(), 256u);
+  const auto every_page = machine.allocate_pages(256).value();
+  for (const PageFrame page : every_page) {
+    const std::byte* memory =
+        machine.system_pointer(PhysicalAddress{page.value * kPageBytes}, kPageBytes);
+    ASSERT_TRUE(
+        std::all_of(memory, memory + kPageBytes, [](std::byte b) { return b == std::byte{0}; }));
+  }
+}
+
+TEST(MachinePages, RefusesWithoutChangeWhenExhausted) {
+  Machine machine(kMemory);
+  const auto all_but_one = machine.allocate_pages(255).value();
+  EXPECT_EQ(machine.allocate_pages(2).error(), Status::kNoMemory);
+  EXPECT_EQ(machine.allocate_contiguous(2).error(), Status::kNoMemory);
+  EXPECT_EQ(machine.free_page_count(), 1u);
+  EXPECT_TRUE(machine.allocate_contiguous(1).has_value());
+  EXPECT_EQ(machine.allocate_pages(1).error(), Status::kNoMemory);
+  machine.free_pages(all_but_one);
+  EXPECT_EQ(machine.free_page_count(), 255u);
+}
+
+TEST(MachinePages, RefusesHostileCountsAndAlignments) {
+  Machine machine(kMemory);
+  EXPECT_EQ(machine.allocate_contiguous(0).error(), Status::kInvalidParameter);
+  EXPECT_EQ(machine.allocate_contiguous(1, 0).error(), Status::kInvalidParameter);
+  EXPECT_EQ(machine.allocate_contiguous(1, 3 * kPageBytes).error(), Status::kInvalidParameter);
+  EXPECT_EQ(machine.allocate_contiguous(UINT64_MAX).error(), Status::kNoMemory);
+  EXPECT_EQ(machine.allocate_contiguous(1, uint64_t{1} << 63).error(), Status::kNoMemory);
+  EXPECT_EQ(machine.allocate_pages(UINT64_MAX).error(), Status::kNoMemory);
+  EXPECT_TRUE(machine.allocate_pages(0).value().empty());
+  EXPECT_EQ(machine.allocate_contiguous(1, 16).value(), PageFrame{kBase / kPageBytes});
+  EXPECT_EQ(machine.free_page_count(), 255u);
+}
+
+TEST(MachinePagesDeathTest, AbortsOnForeignPages) {
+  Machine machine(kMemory);
+  EXPECT_DEATH(machine.free_contiguous(PageFrame{0}, 1), "");
+  EXPECT_DEATH(machine.free_contiguous(PageFrame{kBase / kPageBytes}, 1), "");
+}
+
+// --- access
+// -------------------------------------------------------------------------------------------------------
+
+TEST(MachineAccess, SystemPointerCoversExactlySystemMemory) {
+  Machine machine(kMemory);
+  EXPECT_NE(machine.system_pointer(PhysicalAddress{kBase}, kMemory), nullptr);
+  EXPECT_NE(machine.system_pointer(PhysicalAddress{kBase + kMemory - 1}, 1), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{kBase}, kMemory + 1), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{kBase + kMemory - 1}, 2), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{kBase + kMemory}, 0), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{kBase - 1}, 1), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{0}, 1), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{UINT64_MAX}, 1), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{kBase + 1}, UINT64_MAX), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{UINT64_MAX - 5}, kBase + 100), nullptr);
+}
+
+TEST(MachineAccess, PhysicalOfInvertsSystemPointer) {
+  Machine machine(kMemory);
+  std::byte* memory = machine.system_pointer(PhysicalAddress{kBase}, kMemory);
+  EXPECT_EQ(machine.physical_of(memory + 12345).value, kBase + 12345);
+  EXPECT_EQ(machine.physical_of(memory + kMemory).value, 0u);
+  EXPECT_EQ(machine.physical_of(nullptr).value, 0u);
+  EXPECT_EQ(machine.physical_of(&machine).value, 0u);
+}
+
+TEST(MachineAccess, DmaMovesAllOrNothing) {
+  Machine machine(kMemory);
+  std::array<std::byte, 16> out{};
+  const std::array<std::byte, 16> in{std::byte{1}, std::byte{2}};
+  ASSERT_TRUE(machine.dma_write(PhysicalAddress{kBase + kMemory - 16}, in));
+  ASSERT_TRUE(machine.dma_read(PhysicalAddress{kBase + kMemory - 16}, out));
+  EXPECT_EQ(out, in);
+  EXPECT_FALSE(machine.dma_write(PhysicalAddress{kBase + kMemory - 15}, in));
+  EXPECT_FALSE(machine.dma_read(PhysicalAddress{kBase + kMemory - 15}, out));
+  EXPECT_FALSE(machine.dma_read(PhysicalAddress{UINT64_MAX - 3}, out));
+  EXPECT_FALSE(machine.dma_write(PhysicalAddress{0x1000}, in));
+  EXPECT_EQ(out, in);
+  ASSERT_TRUE(machine.dma_read(PhysicalAddress{kBase + kMemory - 16}, out));
+  EXPECT_EQ(out, in);
+}
+
+// --- functions and BARs
+// -------------------------------------------------------------------------------------------
+
+TEST(MachineBars, AssignsNaturallyAlignedDisjointAddresses) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  const MemoryObject vram(16 << 20);
+  PciFunction one({}, {register_bar(&registers, 0x1000), {}, memory_bar(vram, 16 << 20)});
+  PciFunction two({}, {register_bar(&registers, 0x100000), register_bar(&registers, 0x1000),
+                       memory_bar(vram, 1 << 20)});
+  ASSERT_EQ(machine.add_function(one), Status::kSuccess);
+  ASSERT_EQ(machine.add_function(two), Status::kSuccess);
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (PciFunction* function : {&one, &two}) {
+    for (const Bar& bar : function->bars()) {
+      if (bar.kind == BarKind::kNone) continue;
+      EXPECT_EQ(bar.base.value % bar.size, 0u);
+      ranges.emplace_back(bar.base.value, bar.size);
+    }
+  }
+  std::ranges::sort(ranges);
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    EXPECT_LE(ranges[i - 1].first + ranges[i - 1].second, ranges[i].first);
+  }
+  EXPECT_LT(one.bars()[0].base.value, kBase);
+  EXPECT_GE(one.bars()[2].base.value, Machine::kMemoryBarBase);
+}
+
+TEST(MachineBars, RefusesUnsoundBarsWithoutATrace) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  const MemoryObject vram(1 << 20);
+  Bar small_object = memory_bar(vram, 1 << 20);
+  small_object.memory.size = 4096;
+  Bar odd_offset = memory_bar(vram, 4096);
+  odd_offset.memory.offset = 5;
+  Bar closed = memory_bar(vram, 4096);
+  closed.memory.fd = -1;
+  const std::vector<std::vector<Bar>> broken = {
+      {register_bar(nullptr)},
+      {register_bar(&registers, 0)},
+      {register_bar(&registers, 0x1001)},
+      {register_bar(&registers, 2048)},
+      {small_object},
+      {odd_offset},
+      {closed},
+      {memory_bar(vram, 4096), register_bar(&registers)},
+      {{}, {}, {}, {}, {}, memory_bar(vram, 4096)},
+  };
+  for (size_t i = 0; i < broken.size(); ++i) {
+    SCOPED_TRACE(i);
+    PciFunction function({}, broken[i]);
+    EXPECT_EQ(machine.add_function(function), Status::kInvalidParameter);
+    EXPECT_EQ(machine.map_io(PhysicalAddress{Machine::kRegisterBarBase}, 1), nullptr);
+    EXPECT_EQ(machine.map_io(PhysicalAddress{Machine::kMemoryBarBase}, 1), nullptr);
+  }
+  PciFunction twice({}, {register_bar(&registers)});
+  ASSERT_EQ(machine.add_function(twice), Status::kSuccess);
+  EXPECT_EQ(machine.add_function(twice), Status::kInvalidParameter);
+  machine.remove_function(twice);
+  machine.remove_function(twice);
+  EXPECT_EQ(machine.add_function(twice), Status::kSuccess);
+}
+
+TEST(MachineBars, RunsOutOfRegisterSpaceCleanly) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  PciFunction half({}, {register_bar(&registers, 512 << 20)});
+  PciFunction too_much({}, {register_bar(&registers, 0x1000), register_bar(&registers, 512 << 20)});
+  ASSERT_EQ(machine.add_function(half), Status::kSuccess);
+  EXPECT_EQ(machine.add_function(too_much), Status::kInsufficientResources);
+  PciFunction small({}, {register_bar(&registers, 0x1000)});
+  ASSERT_EQ(machine.add_function(small), Status::kSuccess);
+  // The first BAR of the refused function took nothing.
+  EXPECT_EQ(small.bars()[0].base.value, half.bars()[0].base.value + (512u << 20));
+}
+
+TEST(MachineIo, RegisterAccessReachesTheHandlerWithItsOffset) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  registers.answer = 0x1122'3344'5566'7788;
+  PciFunction function({}, {register_bar(&registers)});
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const uint64_t base = function.bars()[0].base.value;
+  auto* pointer = static_cast<std::byte*>(machine.map_io(PhysicalAddress{base + 0x1008}, 0x100));
+  ASSERT_NE(pointer, nullptr);
+  EXPECT_EQ(machine.read_register(pointer + 4, 4), 0x5566'7788u);
+  EXPECT_EQ(machine.read_register(pointer, 8), 0x1122'3344'5566'7788u);
+  machine.write_register(pointer + 1, 1, 0xFFFF'FFA5);
+  EXPECT_EQ(registers.reads, (std::vector<Access>{{0x100C, 4, 0}, {0x1008, 8, 0}}));
+  EXPECT_EQ(registers.writes, (std::vector<Access>{{0x1009, 1, 0xA5}}));
+}
+
+// Accesses no register answers read all ones: wrong size, over the end of the BAR, unmapped,
+// unplugged.
+TEST(MachineIo, NothingAnswersBeyondAWindow) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  PciFunction function({}, {register_bar(&registers, 0x1000)});
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const PhysicalAddress base = function.bars()[0].base;
+  auto* pointer = static_cast<std::byte*>(machine.map_io(base, 0x1000));
+  ASSERT_NE(pointer, nullptr);
+  EXPECT_EQ(machine.read_register(pointer, 3), UINT64_MAX);
+  EXPECT_EQ(machine.read_register(pointer, 0), UINT64_MAX);
+  EXPECT_EQ(machine.read_register(pointer + 0xFFD, 4), 0xFFFF'FFFFu);
+  EXPECT_EQ(machine.read_register(pointer + 0x1000, 2), 0xFFFFu);
+  machine.write_register(pointer + 0xFFF, 2, 1);
+  machine.write_register(pointer, 16, 1);
+  EXPECT_FALSE(machine.unmap_io(pointer, 0x800));
+  EXPECT_FALSE(machine.unmap_io(pointer + 8, 0x1000));
+  EXPECT_TRUE(machine.unmap_io(pointer, 0x1000));
+  EXPECT_FALSE(machine.unmap_io(pointer, 0x1000));
+  EXPECT_EQ(machine.read_register(pointer, 4), 0xFFFF'FFFFu);
+  ASSERT_EQ(machine.map_io(base, 0x1000), pointer);
+  machine.remove_function(function);
+  EXPECT_EQ(machine.read_register(pointer, 1), 0xFFu);
+  machine.write_register(pointer, 4, 1);
+  EXPECT_TRUE(registers.reads.empty());
+  EXPECT_TRUE(registers.writes.empty());
+}
+
+TEST(MachineIo, RefusesRangesInNoBar) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  const MemoryObject vram(1 << 20);
+  PciFunction function({}, {register_bar(&registers, 0x1000), {}, memory_bar(vram, 1 << 20)});
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const uint64_t registers_at = function.bars()[0].base.value;
+  const uint64_t vram_at = function.bars()[2].base.value;
+  EXPECT_EQ(machine.map_io(PhysicalAddress{registers_at}, 0), nullptr);
+  EXPECT_EQ(machine.map_io(PhysicalAddress{registers_at}, 0x1001), nullptr);
+  EXPECT_EQ(machine.map_io(PhysicalAddress{registers_at - 1}, 2), nullptr);
+  EXPECT_EQ(machine.map_io(PhysicalAddress{vram_at + 1}, 1 << 20), nullptr);
+  EXPECT_EQ(machine.map_io(PhysicalAddress{vram_at + 1}, UINT64_MAX), nullptr);
+  EXPECT_EQ(machine.map_io(PhysicalAddress{UINT64_MAX}, 2), nullptr);
+  EXPECT_EQ(machine.map_io(PhysicalAddress{kBase}, 4096), nullptr);
+  int local = 0;
+  EXPECT_FALSE(machine.unmap_io(&local, sizeof local));
+}
+
+TEST(MachineIo, MemoryBarsAreRealMemorySharedWithTheDevice) {
+  Machine machine(kMemory);
+  const MemoryObject vram(1 << 20);
+  PciFunction function({}, {memory_bar(vram, 1 << 20)});
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const PhysicalAddress at{function.bars()[0].base.value + 0x1234};
+  auto* pointer = static_cast<char*>(machine.map_io(at, 16));
+  ASSERT_NE(pointer, nullptr);
+  std::strcpy(pointer, "through the bar");
+  std::array<char, 16> seen{};
+  ASSERT_EQ(pread(vram.fd, seen.data(), seen.size(), 0x1234), 16);
+  EXPECT_STREQ(seen.data(), "through the bar");
+  EXPECT_EQ(machine.read_register(pointer, 1), uint64_t{'t'});
+  machine.write_register(pointer + 1, 2, 0x4241);  // misaligned on purpose
+  EXPECT_EQ(machine.read_register(pointer + 1, 2), 0x4241u);
+  machine.write_register(pointer + 4, 8, 0x0102'0304'0506'0708);
+  EXPECT_EQ(machine.read_register(pointer + 4, 8), 0x0102'0304'0506'0708u);
+  EXPECT_TRUE(machine.unmap_io(pointer, 16));
+}
+
+TEST(MachineIo, WindowOfNamesTheMemoryBehindAnAddress) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  const MemoryObject vram(1 << 20);
+  PciFunction function({}, {register_bar(&registers), {}, memory_bar(vram, 1 << 20)});
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const MemoryWindow system = machine.window_of(PhysicalAddress{kBase + 0x3000}, 0x2000);
+  EXPECT_GE(system.fd, 0);
+  EXPECT_EQ(system.offset, 0x3000u);
+  EXPECT_EQ(system.size, 0x2000u);
+  const uint64_t bar = function.bars()[2].base.value;
+  const MemoryWindow video = machine.window_of(PhysicalAddress{bar + 0x5000}, 0x1000);
+  EXPECT_EQ(video.fd, vram.fd);
+  EXPECT_EQ(video.offset, 0x5000u);
+  EXPECT_EQ(machine.window_of(PhysicalAddress{function.bars()[0].base}, 16).fd, -1);
+  EXPECT_EQ(machine.window_of(PhysicalAddress{kBase}, 0).fd, -1);
+  EXPECT_EQ(machine.window_of(PhysicalAddress{kBase + 1}, kMemory).fd, -1);
+  EXPECT_EQ(machine.window_of(PhysicalAddress{bar + 1}, 1 << 20).fd, -1);
+  EXPECT_EQ(machine.window_of(PhysicalAddress{UINT64_MAX - 1}, 8).fd, -1);
+}
+
+}  // namespace
+}  // namespace dxgkit::bus

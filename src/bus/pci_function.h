@@ -1,0 +1,35 @@
+// Inside of PciFunction, shared with Machine. Not for users of the bus: include bus/machine.h.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "base/arithmetic.h"
+#include "bus/machine.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::bus {
+
+inline constexpr uint32_t kConfigBytes = 4096;
+inline constexpr size_t kBarsMax = 6;
+
+struct PciFunction::Impl {
+  Impl(PciIdentity identity, std::vector<Bar> bars);
+
+  PciIdentity identity;
+  std::vector<Bar> bars;
+  InterruptLine line;
+  mutable runtime::Mutex mutex;  // leaf: nothing is called with it held
+  std::array<std::byte, kConfigBytes> config DXGKIT_GUARDED_BY(mutex);
+  std::array<bool, kBarsMax> sizing DXGKIT_GUARDED_BY(mutex) = {};
+  bool plugged = false;  // under the machine's lock
+
+  /// Stores what the machine assigned, one base per BAR; empty: unplugged.
+  void publish(std::span<const PhysicalAddress> bases);
+  /// What BAR slot `slot` reads as.
+  uint32_t bar_word(size_t slot) const DXGKIT_REQUIRES(mutex);
+};
+
+}  // namespace dxgkit::bus

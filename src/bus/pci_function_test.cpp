@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "bus/machine.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::bus {
+namespace {
+
+struct NullRegisters : MmioHandler {
+  uint64_t mmio_read(uint64_t, uint32_t) override { return 0; }
+  void mmio_write(uint64_t, uint32_t, uint64_t) override {}
+};
+
+struct Fixture : testing::Test {
+  Fixture() : machine(1 << 20) {
+    const MemoryWindow whole =
+        machine.window_of(PhysicalAddress{Machine::kSystemMemoryBase}, 1 << 20);
+    // The bus does not care whose memory object a BAR shows.
+    memory = {whole.fd, 0, 1 << 20};
+  }
+  std::vector<Bar> bars() {
+    return {{.kind = BarKind::kRegisters,
+             .base = {},
+             .size = 0x10000,
+             .registers = &registers,
+             .memory = {}},
+            {},
+            {.kind = BarKind::kMemory,
+             .base = {},
+             .size = 1 << 20,
+             .registers = nullptr,
+             .memory = memory}};
+  }
+  static uint32_t read32(const PciFunction& function, uint32_t offset) {
+    std::array<std::byte, 4> bytes;
+    function.config_read(offset, bytes);
+    uint32_t value = 0;
+    std::memcpy(&value, bytes.data(), 4);
+    return value;
+  }
+  static void write32(PciFunction& function, uint32_t offset, uint32_t value) {
+    std::array<std::byte, 4> bytes;
+    std::memcpy(bytes.data(), &value, 4);
+    function.config_write(offset, bytes);
+  }
+  Machine machine;
+  NullRegisters registers;
+  MemoryWindow memory;
+  const PciIdentity identity{.vendor_id = 0x1AF4,
+                             .device_id = 0x1050,
+                             .subsystem_vendor_id = 0x1111,
+                             .subsystem_id = 0x2222,
+                             .revision = 3};
+};
+
+using PciConfig = Fixture;
+
+// What a driver finds in config space is a type 0 header with the identity and the assigned
+// addresses.
+TEST_F(PciConfig, ShowsATypeZeroHeader) {
+  PciFunction function(identity, bars());
+  EXPECT_EQ(read32(function, 0x00), 0x1050'1AF4u);
+  EXPECT_EQ(read32(function, 0x04), 0u);  // decoding is off until plugged in
+  EXPECT_EQ(read32(function, 0x08), 0x0302'0003u);
+  EXPECT_EQ(read32(function, 0x2C), 0x2222'1111u);
+  EXPECT_EQ(read32(function, 0x3C), 0x0000'0100u);
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  EXPECT_EQ(read32(function, 0x04), 0x6u);
+  EXPECT_EQ(read32(function, 0x10), function.bars()[0].base.value);
+  EXPECT_EQ(read32(function, 0x14), 0u);
+  EXPECT_EQ(read32(function, 0x18), (function.bars()[2].base.value & 0xFFFF'FFFF) | 0xC);
+  EXPECT_EQ(read32(function, 0x1C), function.bars()[2].base.value >> 32);
+  machine.remove_function(function);
+  EXPECT_EQ(read32(function, 0x04), 0u);
+  EXPECT_EQ(read32(function, 0x10), 0u);
+}
+
+// The sizing protocol works slot by slot, and no write moves a BAR.
+TEST_F(PciConfig, SizesBarsAndNeverMovesThem) {
+  PciFunction function(identity, bars());
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const uint32_t bar0 = read32(function, 0x10);
+  const uint32_t bar2_high = read32(function, 0x1C);
+  write32(function, 0x10, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x10), 0xFFFF'0000u);
+  write32(function, 0x18, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x18), 0xFFF0'000Cu);
+  EXPECT_EQ(read32(function, 0x1C), bar2_high);
+  write32(function, 0x1C, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x1C), 0xFFFF'FFFFu);
+  write32(function, 0x10, 0x1234'0000);
+  EXPECT_EQ(read32(function, 0x10), bar0);
+  write32(function, 0x24, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x24), 0u);
+}
+
+TEST_F(PciConfig, ProtectsIdentityAndEdges) {
+  PciFunction function(identity, bars());
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  write32(function, 0x00, 0);
+  write32(function, 0x08, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x00), 0x1050'1AF4u);
+  EXPECT_EQ(read32(function, 0x08), 0x0302'0003u);
+  write32(function, 0x04, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x04), 0x0547u);
+  write32(function, 0x3C, 0xFFFF'FF0B);
+  EXPECT_EQ(read32(function, 0x3C), 0x0000'010Bu);
+  EXPECT_EQ(read32(function, 4096), 0xFFFF'FFFFu);
+  EXPECT_EQ(read32(function, 4094), 0xFFFF'FFFFu);
+  EXPECT_EQ(read32(function, 0xFFFF'FFFF), 0xFFFF'FFFFu);
+  write32(function, 0xFFFF'FFFE, 0);  // would wrap onto the vendor id
+  EXPECT_EQ(read32(function, 0x00), 0x1050'1AF4u);
+  std::vector<std::byte> all(4096);
+  function.config_read(0, all);
+  EXPECT_EQ(all[1], std::byte{0x1A});
+}
+
+// raise() answers with the handler's word; nothing connected claims nothing.
+TEST(InterruptLine, AsksTheConnectedHandler) {
+  InterruptLine line;
+  EXPECT_FALSE(line.connected());
+  EXPECT_FALSE(line.raise());
+  int calls = 0;
+  bool claim = true;
+  line.connect([&] {
+    ++calls;
+    return claim;
+  });
+  EXPECT_TRUE(line.connected());
+  EXPECT_TRUE(line.raise());
+  claim = false;
+  EXPECT_FALSE(line.raise());
+  EXPECT_EQ(calls, 2);
+  line.connect({});
+  EXPECT_FALSE(line.connected());
+  EXPECT_FALSE(line.raise());
+  EXPECT_EQ(calls, 2);
+}
+
+class LineInEitherRuntime : public testing::TestWithParam<bool> {
+ protected:
+  std::unique_ptr<runtime::Runtime> runtime =
+      GetParam() ? runtime::make_sim_runtime(7) : runtime::make_os_runtime();
+};
+
+// Two devices' threads raise at once: the handler is never inside itself, and after connect({}) it
+// never runs.
+TEST_P(LineInEitherRuntime, SerialisesHandlersAndDisconnectWaits) {
+  runtime->run_main([&] {
+    InterruptLine line;
+    std::atomic<int> inside{0};
+    std::atomic<int> overlaps{0};
+    std::atomic<bool> gone{false};
+    std::atomic<int> late{0};
+    line.connect([&] {
+      if (inside.fetch_add(1) != 0) ++overlaps;
+      runtime->yield();
+      if (gone) ++late;
+      inside.fetch_sub(1);
+      return true;
+    });
+    std::vector<std::unique_ptr<runtime::Thread>> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.push_back(runtime->spawn("raiser", [&] {
+        for (int n = 0; n < 200; ++n) line.raise();
+      }));
+    }
+    runtime->yield();
+    line.connect({});
+    gone = true;
+    for (auto& thread : threads) thread->join();
+    EXPECT_EQ(overlaps, 0);
+    EXPECT_EQ(late, 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, LineInEitherRuntime, testing::Bool(),
+                         [](const auto& runtime_kind) {
+                           return runtime_kind.param ? "sim" : "os";
+                         });
+
+}  // namespace
+}  // namespace dxgkit::bus
