@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 
 import facts as facts_module  # noqa: E402
 import headers  # noqa: E402
+import versions  # noqa: E402
 
 
 def main():
@@ -22,6 +23,7 @@ def main():
     facts = facts_module.load()
     include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include")
     texts = headers.HeaderWriter(facts).write_all()
+    texts["dxgkit/abi_versions.h"] = versions.write(facts)
     stale = []
     for name, text in texts.items():
         path = os.path.join(include, name)
