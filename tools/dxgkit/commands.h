@@ -1,0 +1,22 @@
+// The commands of the tool. Each returns the exit code of the process.
+#pragma once
+
+#include <string>
+
+#include "tools/dxgkit/options.h"
+
+namespace dxgkit::tool {
+
+/// The main job, or many seeds of a small one.
+int run_command(const RunOptions& options);
+
+/// Every DDI, callback, NT export and D3DKMT function with what we make of it.
+int support_command(bool json);
+
+/// The rules of one area, or the list of areas when `area` is empty. Unknown area: kExitBadInput.
+int rules_command(const std::string& area);
+
+/// One rule in full. Unknown id: kExitBadInput.
+int explain_command(const std::string& id);
+
+}  // namespace dxgkit::tool

@@ -1,0 +1,106 @@
+// dxgkit: runs display miniports in a process of their own kind of Windows graphics kernel.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "tools/dxgkit/commands.h"
+
+namespace {
+
+using dxgkit::tool::RunOptions;
+
+/// Turns a parser of ours into a check CLI11 runs while it reads the command line.
+template <typename Parse, typename Store>
+CLI::callback_t reader(Parse parse, Store store) {
+  return [=](const CLI::results_t& texts) {
+    auto value = parse(texts.back());
+    if (!value.has_value()) throw CLI::ValidationError(value.error());
+    store(*value);
+    return true;
+  };
+}
+
+void add_run(CLI::App& app, RunOptions& options) {
+  CLI::App* run = app.add_subcommand(
+      "run", "run the picture job on a driver and compare it with a CPU reference");
+  run->add_option("--driver", options.driver,
+                  "softgpu, or the path of a driver built for the ELF form")
+      ->capture_default_str();
+  CLI::Option* input =
+      run->add_option("--input", options.input, "PNG to work on; without it the tool draws one");
+  run->add_option("--size",
+                  reader(dxgkit::tool::parse_size,
+                         [&options](auto size) {
+                           options.width = size.first;
+                           options.height = size.second;
+                           options.size_given = true;
+                         }),
+                  "WIDTHxHEIGHT of the drawn picture (4096x4096)")
+      ->excludes(input)
+      ->expected(1)
+      ->type_name("WxH");
+  run->add_option("--vram",
+                  reader(dxgkit::tool::parse_bytes,
+                         [&options](uint64_t bytes) { options.vram_bytes = bytes; }),
+                  "bytes of video memory, like 16M (a quarter of the working set)")
+      ->expected(1)
+      ->type_name("BYTES");
+  run->add_option("--mode",
+                  reader(dxgkit::tool::parse_mode,
+                         [&options](dxgkit::tool::Mode mode) { options.mode = mode; }),
+                  "os: real threads; sim: one seed decides every interleaving (os)")
+      ->expected(1)
+      ->type_name("os|sim");
+  CLI::Option* seed = run->add_option("--seed",
+                                      reader(dxgkit::tool::parse_seed,
+                                             [&options](uint64_t value) { options.seed = value; }),
+                                      "seed of the run (1)")
+                          ->expected(1)
+                          ->type_name("N");
+  run->add_option(
+         "--seeds",
+         reader(dxgkit::tool::parse_seeds, [&options](auto seeds) { options.seeds = seeds; }),
+         "FIRST..LAST: a small job in sim mode for each seed; prints one line")
+      ->excludes(seed)
+      ->expected(1)
+      ->type_name("A..B");
+  run->add_option("--trace", options.trace, "write a Perfetto trace");
+  run->add_option("--report", options.report, "write the report page (HTML)");
+  run->add_option("--output", options.output, "write the resulting picture (PNG)");
+  run->add_flag("--json", options.json, "print the summary as JSON");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit");
+  app.require_subcommand(1);
+  RunOptions run_options;
+  add_run(app, run_options);
+
+  bool support_json = false;
+  CLI::App* support = app.add_subcommand(
+      "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
+  support->add_flag("--json", support_json, "print JSON");
+  std::string area;
+  CLI::App* rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
+  rules->add_option("AREA", area, "like PATCH");
+  std::string rule_id;
+  CLI::App* explain = app.add_subcommand("explain", "one rule in full");
+  explain->add_option("RULE", rule_id, "like PATCH-08")->required();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    fmt::print(stderr, "dxgkit: {}\n", error.what());
+    return dxgkit::tool::kExitBadInput;
+  }
+
+  if (support->parsed()) return dxgkit::tool::support_command(support_json);
+  if (rules->parsed()) return dxgkit::tool::rules_command(area);
+  if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);
+  return dxgkit::tool::run_command(run_options);
+}

@@ -1,0 +1,50 @@
+// What the command line asks for, and how its values are read.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace dxgkit::tool {
+
+/// Exit codes of every command.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed =
+    1;  // the work was done and something is wrong: a difference, a finding, a failed start
+inline constexpr int kExitBadInput = 2;  // one line on stderr, nothing written
+
+enum class Mode { kOs, kSim };
+
+struct SeedRange {
+  uint64_t first = 0, last = 0;  // both included
+};
+
+struct RunOptions {
+  std::string driver = "softgpu";
+  std::optional<std::string> input;      // else a drawn picture
+  uint32_t width = 4096, height = 4096;  // of the drawn picture
+  bool size_given = false;
+  std::optional<uint64_t> vram_bytes;  // else a quarter of the working set
+  Mode mode = Mode::kOs;
+  uint64_t seed = 1;
+  std::optional<SeedRange> seeds;
+  std::optional<std::string> trace, report, output;
+  bool json = false;
+};
+
+/// "64M", "1GiB", "4096": bytes with an optional binary suffix. The error is one sentence.
+std::expected<uint64_t, std::string> parse_bytes(std::string_view text);
+/// "os" or "sim".
+std::expected<Mode, std::string> parse_mode(std::string_view text);
+/// A decimal number below 2^64.
+std::expected<uint64_t, std::string> parse_seed(std::string_view text);
+/// "4096x2160": both 1..kPictureSideMax.
+std::expected<std::pair<uint32_t, uint32_t>, std::string> parse_size(std::string_view text);
+/// "1..1000", first not above last, at most kSeedsMax seeds.
+std::expected<SeedRange, std::string> parse_seeds(std::string_view text);
+inline constexpr uint64_t kSeedsMax = 100'000'000;
+
+}  // namespace dxgkit::tool

@@ -1,0 +1,41 @@
+// Pictures the tool works on: 8-bit RGBA in memory, PNG on disk, and one the tool draws itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+namespace dxgkit::tool {
+
+inline constexpr uint32_t kPixelBytes = 4;
+/// Largest width and height taken from outside: what the devices' image commands can name.
+inline constexpr uint32_t kPictureSideMax = 32768;
+/// Largest number of pixels taken from outside (1 GiB of raw pixels).
+inline constexpr uint64_t kPicturePixelsMax = uint64_t{1} << 28;
+
+/// Rows top to bottom without padding, four bytes per pixel: R, G, B, A.
+struct Picture {
+  uint32_t width = 0, height = 0;
+  std::vector<std::byte> pixels;
+
+  size_t pitch() const { return size_t{width} * kPixelBytes; }
+  size_t size_bytes() const { return pitch() * height; }
+  bool operator==(const Picture&) const = default;
+};
+
+/// Reads any PNG, converted to 8-bit RGBA. The error is one sentence naming the file: missing, not
+/// a PNG, truncated or damaged, too large.
+std::expected<Picture, std::string> read_png(const std::string& path);
+
+/// Writes through a temporary file beside `path`, so that a failure leaves nothing behind under
+/// that name.
+std::expected<void, std::string> write_png(const std::string& path, const Picture& picture);
+
+/// The picture used when the user gives none: a shaded landscape with contour lines. The same bytes
+/// for the same arguments on every machine (integer arithmetic only).
+/// @param width, height  1..kPictureSideMax
+Picture draw_picture(uint32_t width, uint32_t height, uint64_t seed);
+
+}  // namespace dxgkit::tool
