@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/function_ref.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_annotations.h"
 
@@ -15,7 +16,7 @@ namespace dxgkit::runtime {
 /// There is no fixed thread behind it: whoever brings work while the lane is free runs it inline (no hand-off on
 /// the uncontended path), so `run` costs two atomic operations then. Work posted from interrupt context is never
 /// run there (a driver may block in a PASSIVE_LEVEL DDI, and the interrupt it waits for needs that thread): it goes
-/// to a helping waiter (`HelpWhileWaiting`) if one is spinning, else to the lane's own worker thread.
+/// to a helping waiter (`wait_helping`) if there is one, else to the lane's own worker thread.
 class DXGKIT_CAPABILITY("lane") Lane {
  public:
   Lane(Runtime& runtime, std::string name);
@@ -24,9 +25,11 @@ class DXGKIT_CAPABILITY("lane") Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Runs `work` on the lane and returns when it is done. Work posted earlier runs first. From code already on the
-  /// lane (a driver callback inside a DDI the lane is making) it runs inline at once. Not from interrupt context.
-  void run(const std::function<void()>& work);
+  /// Runs `work` on the lane, on the calling thread, and returns when it is done. Work posted earlier runs first;
+  /// under contention the lane is handed from thread to thread in the order they came. From code already on the lane
+  /// (a driver callback inside a DDI the lane is making) it runs inline at once. Not from interrupt context.
+  /// Never allocates.
+  void run(FunctionRef work);
   /// Queues `work`; runs it (and what is before it) here if the lane is free, else leaves it to the holder.
   void post(std::function<void()> work);
   /// Queues `work` from interrupt context (ISR, DPC, timer): never runs it here.

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace dxgkit::runtime {
 
@@ -68,12 +69,18 @@ class Runtime {
   /// Small dense number of the calling thread, the same in every run of one seed; for traces.
   virtual uint32_t thread_number() = 0;
   virtual const std::string& thread_name() = 0;
+  /// Names of every thread so far, by number: what `trace::Recording::threads` wants.
+  virtual std::vector<std::string> thread_names() = 0;
 
   /// A per-thread pointer other modules may use (slot < kThreadSlots): see ThreadSlot. Starts null.
   virtual void*& thread_slot(size_t slot) = 0;
 
   /// A point where another thread may run: a pause in os, a seeded choice in sim.
+  /// Spin loops must call it: in sim, time moves on when everybody runnable does nothing but yield.
   virtual void yield() = 0;
+  /// In sim, switches to another thread with the seed's probability; nothing in os. Lock-free code calls it between
+  /// its atomic steps so that simulation explores their interleavings.
+  virtual void interleave() = 0;
   virtual void sleep_until(TimeNs due) = 0;
   void sleep_for(DurationNs duration) { sleep_until(now() + duration); }
   /// Work that takes modelled time (a hardware engine at work): virtual time passes in sim, nothing happens in os.
@@ -82,8 +89,17 @@ class Runtime {
   /// Futex-class wait: blocks while `word` holds `expected`, until woken or `deadline`. Spurious wake-ups are
   /// allowed; callers loop. os: spins briefly first, then parks.
   virtual WaitResult wait(const std::atomic<uint32_t>& word, uint32_t expected, TimeNs deadline = kForever) = 0;
+  /// As `wait`, on two words at once: blocks while both hold what is expected of them.
+  virtual WaitResult wait_either(const std::atomic<uint32_t>& first, uint32_t first_expected,
+                                 const std::atomic<uint32_t>& second, uint32_t second_expected,
+                                 TimeNs deadline = kForever) = 0;
+  /// Wake waiters of `word` after it changed. Only the address is used: the word may be gone already.
   virtual void wake_one(const std::atomic<uint32_t>& word) = 0;
   virtual void wake_all(const std::atomic<uint32_t>& word) = 0;
+
+  /// Names what the calling thread is about to wait for, for deadlock reports; returns what was set before.
+  /// `reason` must live as long as it is set. See WaitReason.
+  virtual const char* set_wait_reason(const char* reason) = 0;
 
   /// Chance, from the runtime's seed. sim: decides together with the interleaving; os: thread-safe, seeded.
   virtual uint64_t random() = 0;
@@ -92,6 +108,20 @@ class Runtime {
   /// sim: the calling OS thread becomes the simulation. A simulation in which everybody waits forever is a
   /// deadlock: reported on stderr with each thread's name and the seed, then aborts.
   virtual void run_main(std::function<void()> body) = 0;
+};
+
+/// Names what the enclosing scope waits for: `WaitReason reason(runtime, "the paging fence");`
+class WaitReason {
+ public:
+  WaitReason(Runtime& runtime, const char* reason)
+      : runtime_(runtime), previous_(runtime.set_wait_reason(reason)) {}
+  ~WaitReason() { runtime_.set_wait_reason(previous_); }
+  WaitReason(const WaitReason&) = delete;
+  WaitReason& operator=(const WaitReason&) = delete;
+
+ private:
+  Runtime& runtime_;
+  const char* previous_;
 };
 
 enum class ThreadSlot : size_t { kNt = 0, kLane = 1, kThunks = 2, kTrace = 3 };
@@ -112,5 +142,14 @@ class AdoptThread {
 
 [[nodiscard]] std::unique_ptr<Runtime> make_os_runtime(uint64_t seed = 0);
 [[nodiscard]] std::unique_ptr<Runtime> make_sim_runtime(uint64_t seed);
+
+struct SimOptions {
+  uint64_t seed = 0;
+  /// Virtual time at which the run is reported like a deadlock: a hang that periodic timers keep alive ends here.
+  TimeNs time_limit = kForever;
+  size_t stack_bytes = size_t{256} * 1024;
+};
+/// Objects made inside `run_main` (lanes, threads) must be gone when its body returns; work outside it is not simulated.
+[[nodiscard]] std::unique_ptr<Runtime> make_sim_runtime(const SimOptions& options);
 
 }  // namespace dxgkit::runtime

@@ -89,7 +89,8 @@ class Recorder {
   /// Interns a string: same text, same id, ids dense in order of first use.
   uint32_t name_id(std::string_view text);
 
-  /// A merged copy, by time then thread then order. Call when the run is quiet.
+  /// A merged copy, by time, then thread, then order of recording. Events of one OS thread keep the order they were
+  /// recorded in, so a simulation's are in the run's order. Call when the run is quiet.
   std::vector<Event> events() const;
   std::vector<std::string> names() const;
   uint64_t dropped() const;
@@ -99,14 +100,32 @@ class Recorder {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The recorder the whole process emits to, or null: then `emit` costs one load. Set before a run, cleared after.
-/// (thread_local in effect: runtimes hand it to threads they spawn, so parallel simulations do not mix.)
-Recorder* current();
-void set_current(Recorder* recorder);
+namespace detail {
+inline constinit thread_local Recorder* t_current = nullptr;
+}  // namespace detail
+
+/// The recorder that events of the calling thread go to, or null: then `emit` costs one load. Set before a run, cleared
+/// after. Per OS thread: runtimes hand it to threads they spawn, so parallel simulations do not mix.
+inline Recorder* current() { return detail::t_current; }
+inline void set_current(Recorder* recorder) { detail::t_current = recorder; }
 
 inline void emit(EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint16_t node = kNoNode) {
   if (Recorder* recorder = current()) recorder->record(kind, a, b, c, d, node);
 }
+
+/// Schema: what a kind is called and what its arguments mean. Null for a number that is no kind.
+struct ArgumentInfo {
+  const char* name = nullptr;  // null: the argument is not used
+  bool is_name_id = false;     // an id from Recorder::name_id
+};
+struct KindInfo {
+  EventKind kind;
+  const char* name;
+  ArgumentInfo arguments[4];
+};
+const KindInfo* kind_info(uint16_t kind);
+/// The whole table, by kind.
+std::span<const KindInfo> schema();
 
 /// Everything a viewer needs, detached from the run.
 struct Recording {
@@ -121,5 +140,7 @@ struct Recording {
 std::string to_perfetto(const Recording& recording);
 /// One line per event, stable, for golden tests.
 std::string to_text(const Recording& recording);
+/// The JSON that report.html draws; the format is in README.md.
+std::string to_report_json(const Recording& recording);
 
 }  // namespace dxgkit::trace

@@ -1,0 +1,341 @@
+// How the lane changes hands.
+//
+//   kFree     nobody holds it, nothing is queued. The only state others leave without the lock (run, post: to kHeld).
+//   kHeld     held, nothing queued as far as the holder knows. The holder leaves it without the lock (to kFree).
+//   kQueued   held, and the holder must look at the queue before it lets go.
+//   kPending  nobody holds it, interrupt work is queued, and a helper or the worker has been told.
+//
+// The queue is first in, first out, over three sorts of items: posted work, work posted from interrupt context, and
+// threads in run() waiting for their turn. Whoever holds the lane drains from the head; at a waiting thread it hands
+// the lane over, so a stream of newcomers cannot starve anybody. A holder that has done its own work runs at most
+// kDrainBudget items of others before it leaves the rest to the worker.
+#include "runtime/lane.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/internal.h"
+
+namespace dxgkit::runtime {
+namespace {
+
+constexpr uint32_t kFree = 0;
+constexpr uint32_t kHeld = 1;
+constexpr uint32_t kQueued = 2;
+constexpr uint32_t kPending = 3;
+
+constexpr int kDrainBudget = 64;
+constexpr int kNoBudget = INT32_MAX;
+
+struct Item {
+  Item* next = nullptr;
+  std::function<void()> work;      // posted items; empty for a thread in run()
+  std::atomic<uint32_t> turn{0};   // threads in run(): 1 = the lane is yours
+  bool is_thread = false;
+};
+
+/// Which lanes the calling thread is on, innermost first; the head is in the thread slot.
+struct OnLane {
+  const Lane* lane;
+  OnLane* outer;
+};
+
+OnLane*& innermost(Runtime& runtime) {
+  return reinterpret_cast<OnLane*&>(runtime.thread_slot(static_cast<size_t>(ThreadSlot::kLane)));
+}
+
+}  // namespace
+
+struct Lane::Impl {
+  Impl(const Lane& owner, Runtime& owner_runtime, std::string lane_name)
+      : lane(owner), runtime(owner_runtime), name(std::move(lane_name)) {}
+
+  /// Marks the calling thread as on the lane for the scope.
+  class Entered {
+   public:
+    explicit Entered(Impl& impl)
+        : runtime_(impl.runtime), record_{&impl.lane, innermost(impl.runtime)} {
+      innermost(runtime_) = &record_;
+    }
+    ~Entered() { innermost(runtime_) = record_.outer; }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+
+   private:
+    Runtime& runtime_;
+    OnLane record_;
+  };
+
+  bool try_acquire() {
+    uint32_t expected = kFree;
+    return state.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+
+  /// The holder is done with its own work. Touches nothing of the lane once it is free.
+  void release() {
+    uint32_t expected = kHeld;
+    if (state.compare_exchange_strong(expected, kFree, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+      return;
+    }
+    drain(nullptr, kDrainBudget);
+  }
+
+  void push(Item* item) DXGKIT_REQUIRES(mutex) {
+    (tail != nullptr ? tail->next : head) = item;
+    tail = item;
+  }
+  Item* pop() DXGKIT_REQUIRES(mutex) {
+    Item* const item = head;
+    head = item->next;
+    if (head == nullptr) tail = nullptr;
+    item->next = nullptr;
+    return item;
+  }
+
+  Item* new_item(std::function<void()> work) DXGKIT_REQUIRES(mutex) {
+    Item* item = spare;
+    if (item != nullptr) {
+      spare = std::exchange(item->next, nullptr);
+    } else {
+      item = new Item;
+    }
+    item->work = std::move(work);
+    return item;
+  }
+  void recycle(Item* item) DXGKIT_REQUIRES(mutex) { item->next = std::exchange(spare, item); }
+
+  /// Something is queued: makes the caller the holder (true), or leaves it to the one there is.
+  bool claim() DXGKIT_REQUIRES(mutex) {
+    for (;;) {
+      uint32_t seen = state.load(std::memory_order_relaxed);
+      switch (seen) {
+        case kFree:
+          if (state.compare_exchange_weak(seen, kQueued, std::memory_order_acquire,
+                                          std::memory_order_relaxed)) {
+            return true;
+          }
+          break;
+        case kHeld:
+          if (state.compare_exchange_weak(seen, kQueued, std::memory_order_relaxed)) return false;
+          break;
+        case kQueued:
+          return false;
+        default:  // kPending: entered and left under the lock only
+          state.store(kQueued, std::memory_order_relaxed);
+          return true;
+      }
+    }
+  }
+
+  /// Nobody holds the lane and work is queued: names who is to be woken for it, once the lock is released.
+  const std::atomic<uint32_t>* make_pending() DXGKIT_REQUIRES(mutex) {
+    state.store(kPending, std::memory_order_relaxed);
+    std::atomic<uint32_t>& signal = helpers > 0 ? helper_signal : worker_signal;
+    signal.fetch_add(1, std::memory_order_relaxed);
+    return &signal;
+  }
+
+  /// The caller holds the lane (state kQueued): runs what is queued, in order, and lets go. Stops early, still
+  /// holding, when `own` comes up and returns true; else returns false and the caller holds nothing.
+  bool drain(const Item* own, int budget) {
+    Runtime& owner_runtime = runtime;  // the lane may be gone after the last unlock
+    mutex.lock();
+    for (;;) {
+      if (head == nullptr) {
+        state.store(kFree, std::memory_order_release);
+        mutex.unlock();
+        return false;
+      }
+      if (head->is_thread) {
+        Item* const item = pop();
+        if (item == own) {
+          mutex.unlock();
+          return true;
+        }
+        // The item is on that thread's stack and may be gone as soon as the turn is given.
+        const std::atomic<uint32_t>& turn = item->turn;
+        item->turn.store(1, std::memory_order_release);
+        mutex.unlock();
+        owner_runtime.wake_one(turn);
+        return false;
+      }
+      if (budget-- == 0) {
+        const std::atomic<uint32_t>* const signal = make_pending();
+        mutex.unlock();
+        owner_runtime.wake_one(*signal);
+        return false;
+      }
+      Item* const item = pop();
+      mutex.unlock();
+      {
+        Entered entered(*this);
+        item->work();
+        item->work = nullptr;
+      }
+      mutex.lock();
+      recycle(item);
+    }
+  }
+
+  void serve() {
+    mutex.lock();
+    for (;;) {
+      if (take_pending()) {
+        mutex.unlock();
+        drain(nullptr, kNoBudget);
+        mutex.lock();
+        continue;
+      }
+      if (stopping) break;
+      const uint32_t seen = worker_signal.load(std::memory_order_relaxed);
+      mutex.unlock();
+      {
+        WaitReason reason(runtime, worker_reason.c_str());
+        runtime.wait(worker_signal, seen);
+      }
+      mutex.lock();
+    }
+    mutex.unlock();
+  }
+
+  /// Work is queued that nobody holds: the caller becomes the holder (state kQueued).
+  bool take_pending() DXGKIT_REQUIRES(mutex) {
+    if (state.load(std::memory_order_relaxed) != kPending) return false;
+    state.store(kQueued, std::memory_order_relaxed);
+    return true;
+  }
+
+  const Lane& lane;
+  Runtime& runtime;
+  const std::string name;
+  const std::string turn_reason = "its turn on lane " + name;
+  const std::string worker_reason = "work from interrupt context on lane " + name;
+  std::atomic<uint32_t> state{kFree};
+  Mutex mutex;
+  Item* head DXGKIT_GUARDED_BY(mutex) = nullptr;
+  Item* tail DXGKIT_GUARDED_BY(mutex) = nullptr;
+  Item* spare DXGKIT_GUARDED_BY(mutex) = nullptr;
+  uint32_t helpers DXGKIT_GUARDED_BY(mutex) = 0;
+  bool stopping DXGKIT_GUARDED_BY(mutex) = false;
+  std::atomic<uint32_t> worker_signal{0};  // written under the lock, slept on without
+  std::atomic<uint32_t> helper_signal{0};
+  std::unique_ptr<Thread> worker;
+};
+
+Lane::Lane(Runtime& runtime, std::string name)
+    : runtime_(runtime), impl_(std::make_unique<Impl>(*this, runtime, std::move(name))) {
+  impl_->worker = runtime.spawn(impl_->name + " worker", [impl = impl_.get()] { impl->serve(); });
+}
+
+Lane::~Lane() {
+  DXGKIT_CHECK(!is_current());
+  {
+    MutexLock lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->worker_signal.fetch_add(1, std::memory_order_relaxed);
+  }
+  runtime_.wake_one(impl_->worker_signal);
+  impl_->worker->join();
+  // Also waits for a last poster that is still about to unlock.
+  MutexLock lock(impl_->mutex);
+  DXGKIT_CHECK(impl_->state.load(std::memory_order_acquire) == kFree);
+  DXGKIT_CHECK(impl_->head == nullptr);
+  while (impl_->spare != nullptr) delete std::exchange(impl_->spare, impl_->spare->next);
+}
+
+void Lane::run(FunctionRef work) {
+  if (is_current()) {
+    work();
+    return;
+  }
+  Impl& impl = *impl_;
+  if (!impl.try_acquire()) {
+    Item self;
+    self.is_thread = true;
+    impl.mutex.lock();
+    impl.push(&self);
+    const bool holder = impl.claim();
+    impl.mutex.unlock();
+    if (!holder || !impl.drain(&self, kNoBudget)) {
+      WaitReason reason(runtime_, impl.turn_reason.c_str());
+      while (self.turn.load(std::memory_order_acquire) == 0) runtime_.wait(self.turn, 0);
+    }
+  }
+  {
+    Impl::Entered entered(impl);
+    work();
+  }
+  impl.release();
+}
+
+void Lane::post(std::function<void()> work) {
+  Impl& impl = *impl_;
+  if (impl.try_acquire()) {
+    {
+      Impl::Entered entered(impl);
+      work();
+    }
+    impl.release();
+    return;
+  }
+  impl.mutex.lock();
+  impl.push(impl.new_item(std::move(work)));
+  const bool holder = impl.claim();
+  impl.mutex.unlock();
+  if (holder) impl.drain(nullptr, kDrainBudget);
+}
+
+void Lane::post_from_interrupt(std::function<void()> work) {
+  Impl& impl = *impl_;
+  Runtime& runtime = runtime_;  // the lane may be gone after the unlock
+  const std::atomic<uint32_t>* signal = nullptr;
+  impl.mutex.lock();
+  impl.push(impl.new_item(std::move(work)));
+  const bool already_told = impl.state.load(std::memory_order_relaxed) == kPending;
+  if (!already_told && impl.claim()) signal = impl.make_pending();
+  impl.mutex.unlock();
+  if (signal != nullptr) runtime.wake_one(*signal);
+}
+
+bool Lane::is_current() const {
+  for (const OnLane* each = innermost(runtime_); each != nullptr; each = each->outer) {
+    if (each->lane == this) return true;
+  }
+  return false;
+}
+
+void Lane::assert_current() const { DXGKIT_CHECK(is_current()); }
+
+WaitResult Lane::wait_helping(const std::atomic<uint32_t>& word, uint32_t expected,
+                              TimeNs deadline) {
+  DXGKIT_CHECK(!is_current());
+  Impl& impl = *impl_;
+  if (word.load(std::memory_order_acquire) != expected) return WaitResult::kWoken;
+  WaitResult result = WaitResult::kWoken;
+  impl.mutex.lock();
+  ++impl.helpers;
+  while (word.load(std::memory_order_acquire) == expected) {
+    if (impl.take_pending()) {
+      impl.mutex.unlock();
+      impl.drain(nullptr, kDrainBudget);
+      impl.mutex.lock();
+      continue;
+    }
+    if (result == WaitResult::kTimedOut) break;
+    const uint32_t seen = impl.helper_signal.load(std::memory_order_relaxed);
+    impl.mutex.unlock();
+    result = runtime_.wait_either(word, expected, impl.helper_signal, seen, deadline);
+    impl.mutex.lock();
+  }
+  if (word.load(std::memory_order_acquire) != expected) result = WaitResult::kWoken;
+  --impl.helpers;
+  // This helper may be the one that was told: it must not leave the work to nobody.
+  const bool told = impl.take_pending();
+  impl.mutex.unlock();
+  if (told) impl.drain(nullptr, kDrainBudget);
+  return result;
+}
+
+}  // namespace dxgkit::runtime

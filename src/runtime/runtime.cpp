@@ -1,0 +1,17 @@
+#include "runtime/runtime.h"
+
+#include "base/check.h"
+#include "runtime/internal.h"
+
+namespace dxgkit::runtime {
+
+constinit thread_local Runtime* t_runtime = nullptr;
+
+Runtime* Runtime::current_or_null() { return t_runtime; }
+
+Runtime& Runtime::current() {
+  DXGKIT_CHECK(t_runtime != nullptr);
+  return *t_runtime;
+}
+
+}  // namespace dxgkit::runtime

@@ -1,0 +1,71 @@
+#include "runtime/sync.h"
+
+#include "base/check.h"
+#include "runtime/internal.h"
+
+namespace dxgkit::runtime {
+namespace {
+
+constexpr uint32_t kFree = 0;
+constexpr uint32_t kHeld = 1;
+constexpr uint32_t kContended = 2;
+
+void interleave() {
+  if (t_runtime != nullptr) t_runtime->interleave();
+}
+
+}  // namespace
+
+void Mutex::lock() {
+  interleave();
+  uint32_t expected = kFree;
+  if (state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+    return;
+  }
+  Runtime& runtime = Runtime::current();
+  WaitReason reason(runtime, "a mutex");
+  while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
+    runtime.wait(state_, kContended);
+  }
+}
+
+bool Mutex::try_lock() {
+  interleave();
+  uint32_t expected = kFree;
+  return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                        std::memory_order_relaxed);
+}
+
+void Mutex::unlock() {
+  const uint32_t before = state_.exchange(kFree, std::memory_order_release);
+  DXGKIT_CHECK(before != kFree);
+  // From here on the mutex may be gone; wake_one uses its address only.
+  if (before == kContended) Runtime::current().wake_one(state_);
+  interleave();
+}
+
+void Event::set() {
+  if (state_.exchange(1, std::memory_order_acq_rel) == 0) {
+    if (t_runtime != nullptr) t_runtime->wake_all(state_);
+  }
+}
+
+void Event::reset() { state_.store(0, std::memory_order_release); }
+
+WaitResult Event::wait(TimeNs deadline) {
+  if (is_set()) {
+    interleave();
+    return WaitResult::kWoken;
+  }
+  Runtime& runtime = Runtime::current();
+  WaitReason reason(runtime, "an event");
+  while (!is_set()) {
+    if (runtime.wait(state_, 0, deadline) == WaitResult::kTimedOut) {
+      return is_set() ? WaitResult::kWoken : WaitResult::kTimedOut;
+    }
+  }
+  return WaitResult::kWoken;
+}
+
+}  // namespace dxgkit::runtime

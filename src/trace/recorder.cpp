@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+
+#include "base/check.h"
+#include "trace/trace.h"
+
+namespace dxgkit::trace {
+namespace {
+
+/// A lock for the few rare paths. trace lies below the runtime and cannot use its mutex; the sections are short, and in
+/// simulation, where all fibers share one OS thread, they hold no scheduling point and so never meet contention.
+class SpinLock {
+ public:
+  void lock() {
+    while (held_.exchange(true, std::memory_order_acquire)) {
+      while (held_.load(std::memory_order_relaxed)) __builtin_ia32_pause();
+    }
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+class SpinGuard {
+ public:
+  explicit SpinGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+  ~SpinGuard() { lock_.unlock(); }
+  SpinGuard(const SpinGuard&) = delete;
+  SpinGuard& operator=(const SpinGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+constexpr size_t kChunkEvents = 4096;
+
+struct Chunk {
+  explicit Chunk(size_t capacity) : events(std::make_unique_for_overwrite<Event[]>(capacity)) {}
+  std::unique_ptr<Event[]> events;
+  // Written by the owner, read by whoever exports: publishes the events below it.
+  std::atomic<size_t> used{0};
+};
+
+/// The events of one OS thread, oldest chunk first.
+struct Buffer {
+  uint64_t owner = 0;
+  std::vector<std::unique_ptr<Chunk>> chunks;
+  Chunk* open = nullptr;
+};
+
+/// Unique for the process's life, unlike the ids and addresses of threads and recorders. 0 is nobody.
+std::atomic<uint64_t> g_next_identity{1};
+
+uint64_t this_thread_identity() {
+  static thread_local const uint64_t identity = g_next_identity.fetch_add(1);
+  return identity;
+}
+
+struct CacheEntry {
+  uint64_t recorder = 0;
+  Buffer* buffer = nullptr;
+};
+/// The calling thread's buffer in the recorder it used last.
+constinit thread_local CacheEntry t_cache;
+
+}  // namespace
+
+struct Recorder::Impl {
+  Impl(Clock recorder_clock, size_t most)
+      : clock(std::move(recorder_clock)),
+        max_events(std::max<size_t>(most, 1)),
+        chunk_events(std::min(kChunkEvents, max_events)),
+        max_chunks(max_events / chunk_events) {}
+
+  Buffer* buffer_of_this_thread() {
+    const uint64_t thread = this_thread_identity();
+    SpinGuard guard(lock);
+    Buffer* found = nullptr;
+    for (const std::unique_ptr<Buffer>& each : buffers) {
+      if (each->owner == thread) found = each.get();
+    }
+    if (found == nullptr) {
+      buffers.push_back(std::make_unique<Buffer>());
+      found = buffers.back().get();
+      found->owner = thread;
+    }
+    t_cache = {identity, found};
+    return found;
+  }
+
+  /// Opens a chunk for `buffer`, at the price of its oldest when the recorder is full.
+  Chunk* next_chunk(Buffer& buffer) {
+    if (chunk_count.fetch_add(1, std::memory_order_relaxed) < max_chunks || buffer.chunks.empty()) {
+      auto chunk = std::make_unique<Chunk>(chunk_events);
+      SpinGuard guard(lock);
+      buffer.chunks.push_back(std::move(chunk));
+    } else {
+      chunk_count.fetch_sub(1, std::memory_order_relaxed);
+      SpinGuard guard(lock);
+      std::rotate(buffer.chunks.begin(), buffer.chunks.begin() + 1, buffer.chunks.end());
+      Chunk& oldest = *buffer.chunks.back();
+      dropped.fetch_add(oldest.used.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      oldest.used.store(0, std::memory_order_relaxed);
+    }
+    buffer.open = buffer.chunks.back().get();
+    return buffer.open;
+  }
+
+  const Clock clock;
+  const size_t max_events;
+  const size_t chunk_events;
+  const size_t max_chunks;
+  const uint64_t identity = g_next_identity.fetch_add(1);
+  std::atomic<size_t> chunk_count{0};
+  std::atomic<uint64_t> dropped{0};
+  SpinLock lock;  // buffers, each buffer's list of chunks, names
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<std::string> names;
+  std::map<std::string, uint32_t, std::less<>> name_ids;
+};
+
+Recorder::Recorder(Clock clock, size_t max_events)
+    : impl_(std::make_unique<Impl>(std::move(clock), max_events)) {
+  DXGKIT_CHECK(impl_->clock.now_ns != nullptr);
+  DXGKIT_CHECK(impl_->clock.thread != nullptr);
+}
+
+Recorder::~Recorder() {
+  if (current() == this) set_current(nullptr);
+}
+
+void Recorder::record(EventKind kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                      uint16_t node) {
+  Impl& impl = *impl_;
+  Buffer* const buffer =
+      t_cache.recorder == impl.identity ? t_cache.buffer : impl.buffer_of_this_thread();
+  Chunk* chunk = buffer->open;
+  size_t used = chunk != nullptr ? chunk->used.load(std::memory_order_relaxed) : 0;
+  if (chunk == nullptr || used == impl.chunk_events) {
+    chunk = impl.next_chunk(*buffer);
+    used = 0;
+  }
+  chunk->events[used] = Event{.time_ns = impl.clock.now_ns(),
+                              .thread = impl.clock.thread(),
+                              .kind = static_cast<uint16_t>(kind),
+                              .node = node,
+                              .a = a,
+                              .b = b,
+                              .c = c,
+                              .d = d};
+  chunk->used.store(used + 1, std::memory_order_release);
+}
+
+uint32_t Recorder::name_id(std::string_view text) {
+  Impl& impl = *impl_;
+  SpinGuard guard(impl.lock);
+  const auto found = impl.name_ids.find(text);
+  if (found != impl.name_ids.end()) return found->second;
+  const auto id = static_cast<uint32_t>(impl.names.size());
+  impl.names.emplace_back(text);
+  impl.name_ids.emplace(std::string(text), id);
+  return id;
+}
+
+std::vector<Event> Recorder::events() const {
+  struct Source {
+    std::vector<Event> events;
+    size_t next = 0;
+  };
+  std::vector<Source> sources;
+  size_t total = 0;
+  {
+    SpinGuard guard(impl_->lock);
+    for (const std::unique_ptr<Buffer>& buffer : impl_->buffers) {
+      Source source;
+      for (const std::unique_ptr<Chunk>& chunk : buffer->chunks) {
+        const size_t used = chunk->used.load(std::memory_order_acquire);
+        source.events.insert(source.events.end(), chunk->events.get(), chunk->events.get() + used);
+      }
+      total += source.events.size();
+      if (!source.events.empty()) sources.push_back(std::move(source));
+    }
+  }
+  // Merge by the heads, so that each thread's own order survives equal times. Few threads: a linear look is enough
+  // for two, a heap for many.
+  const auto later = [&sources](size_t x, size_t y) {
+    const Event& a = sources[x].events[sources[x].next];
+    const Event& b = sources[y].events[sources[y].next];
+    if (a.time_ns != b.time_ns) return a.time_ns > b.time_ns;
+    if (a.thread != b.thread) return a.thread > b.thread;
+    return x > y;
+  };
+  std::vector<size_t> heap;
+  for (size_t i = 0; i < sources.size(); ++i) heap.push_back(i);
+  std::make_heap(heap.begin(), heap.end(), later);
+  std::vector<Event> merged;
+  merged.reserve(total);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    Source& source = sources[heap.back()];
+    merged.push_back(source.events[source.next++]);
+    if (source.next == source.events.size()) {
+      heap.pop_back();
+    } else {
+      std::push_heap(heap.begin(), heap.end(), later);
+    }
+  }
+  return merged;
+}
+
+std::vector<std::string> Recorder::names() const {
+  SpinGuard guard(impl_->lock);
+  return impl_->names;
+}
+
+uint64_t Recorder::dropped() const { return impl_->dropped.load(); }
+
+}  // namespace dxgkit::trace
