@@ -28,7 +28,8 @@ OLD_MEMBER_TYPES = {
 SCALARS = {
     "unsigned int": (4, 4), "int": (4, 4), "unsigned long": (4, 4), "long": (4, 4),
     "unsigned short": (2, 2), "short": (2, 2), "unsigned char": (1, 1), "char": (1, 1),
-    "float": (4, 4), "KPROCESSOR_MODE": (1, 1),
+    "float": (4, 4), "KPROCESSOR_MODE": (1, 1), "POWER_ACTION": (4, 4),
+    "_OBJECT_ATTRIBUTES": (48, 8),
 }
 
 
