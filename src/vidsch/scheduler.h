@@ -1,4 +1,5 @@
-// The GPU scheduler: software queues per context, a bounded hardware queue per node, fences, sync objects.
+// The GPU scheduler: software queues per context, a bounded hardware queue per node, fences, sync
+// objects.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +16,18 @@
 namespace dxgkit::vidsch {
 
 enum class PacketKind {
-  kRender,   // needs residency, then patch + submit
-  kPaging,   // built by the memory manager; goes before rendering on its node; keeps its fence when resubmitted (SUB-26)
-  kWait,     // sync objects: holds the context's later packets until satisfied; never reaches hardware
-  kSignal,   // sync objects: takes effect when every earlier packet of the context is done; never reaches hardware
+  kRender,  // needs residency, then patch + submit
+  kPaging,  // built by the memory manager; goes before rendering on its node; keeps its fence when
+            // resubmitted (SUB-26)
+  kWait,  // sync objects: holds the context's later packets until satisfied; never reaches hardware
+  kSignal,  // sync objects: takes effect when every earlier packet of the context is done; never
+            // reaches hardware
 };
 
 enum class PacketOutcome {
   kCompleted,
-  kCancelled,  // never reached hardware: device in error, context destroyed, adapter stopped (CANCEL-03)
+  kCancelled,  // never reached hardware: device in error, context destroyed, adapter stopped
+               // (CANCEL-03)
   kFaulted,    // was on hardware when the device went into error
 };
 
@@ -36,94 +40,134 @@ class EnginePort {
     kReady,    // everything resident and pinned: may be submitted
     kWaiting,  // paging under way: Scheduler::packet_ready will be called
     kBusy,     // no room until other packets retire: asked again after the next retirement
-    kFailed,   // cannot ever be brought in: the port puts the device in error; the packet is cancelled
+    kFailed,   // cannot ever be brought in: the port puts the device in error; the packet is
+               // cancelled
   };
-  /// Called once per render packet when it nears the head, in queue order per context; again after kBusy.
+  /// Called once per render packet when it nears the head, in queue order per context; again after
+  /// kBusy.
   virtual Prepare prepare(PacketId packet) = 0;
-  /// Patches and submits. False: the driver failed a call that may not fail, the adapter is stopping (scheduler halts).
-  virtual bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) = 0;
-  /// A packet left, exactly once per packet, in retirement order. The port unpins, recycles, reports.
-  /// `reached_hardware` tells a cancelled packet from one that was submitted.
+  /// Patches and submits. False: the driver failed a call that may not fail, the adapter is
+  /// stopping (scheduler halts).
+  virtual bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
+                      bool resubmission) = 0;
+  /// A packet left, exactly once per packet, in retirement order. The port unpins, recycles,
+  /// reports. `reached_hardware` tells a cancelled packet from one that was submitted.
   virtual void retired(PacketId packet, PacketOutcome outcome, bool reached_hardware) = 0;
-  /// Asks the driver to preempt the node (DxgkDdiPreemptCommand) with an id of the node's fence sequence.
+  /// Asks the driver to preempt the node (DxgkDdiPreemptCommand) with an id of the node's fence
+  /// sequence.
   virtual void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) = 0;
 };
+// Every callback may call the scheduler and its sync objects again; what such a call starts runs
+// after the callback.
 
 struct NodeDesc {
   NodeOrdinal node;
   uint32_t hardware_queue_depth = 2;  // HwQueuePacketCap, 2 when that is 0 (SCHED-07); >= 1
   bool preemptible = false;           // PreemptionAware
+  SubmissionFenceId first_fence{1};   // the first id given out; tests start near the 32-bit wrap
 };
 
 struct ContextDesc {
   NodeOrdinal node;
-  int32_t priority = 0;      // -7..+7 (SCHED-11)
-  bool is_system = false;    // the paging context
+  int32_t priority = 0;    // -7..+7 (SCHED-11)
+  bool is_system = false;  // the paging context
 };
 
 struct PacketDesc {
-  PacketId id;               // the caller's, unused before
+  PacketId id;  // the caller's, unused before
   PacketKind kind = PacketKind::kRender;
-  std::vector<SyncPoint> points;  // kWait, kSignal: objects and values
+  std::vector<SyncPoint> points = {};  // kWait, kSignal: objects and values
 };
 
-/// What a fence report from the driver turned out to be; anything but kAccepted is the driver's fault and the caller
-/// turns it into a finding (INT-11, INT-12, INT-14, PREEMPT-09).
+/// What a fence report from the driver turned out to be; anything but kAccepted is the driver's
+/// fault and the caller turns it into a finding (INT-11, INT-12, INT-14, PREEMPT-09).
 enum class FenceReport { kAccepted, kRepeated, kUnknownFence, kUnknownNode, kUnexpectedPreemption };
 
 struct NodeStatus {
   SubmissionFenceId last_submitted, last_completed;
   size_t hardware_queue_length = 0;
   bool preemption_pending = false;
-  int64_t progress_ns = 0;  // time of the last submission to an empty queue or completion: for timeouts
+  int64_t progress_ns =
+      0;  // time of the last submission to an empty queue or completion: for timeouts
 };
 
-/// Lane: the adapter's. Time comes in as arguments. Deterministic: equal calls give equal decisions.
-/// Invariants (`validate`): hardware queues bounded by depth and ordered by fence; per context FIFO; every packet is in
-/// exactly one queue; fence ids of a node rise, skip 0, and survive the 32-bit wrap.
+/// Lane: the adapter's. Time comes in as arguments. Deterministic: equal calls give equal
+/// decisions. Selection: a preempted paging packet, then the paging context, then the highest
+/// priority with a ready packet, round robin among equals; every tenth choice that passes lower
+/// priorities over goes to the one that waited longest (SCHED-15). A ready packet of higher
+/// priority than work on a preemptible node's hardware queue asks for preemption (SCHED-09).
+/// Look-ahead: at most depth + 1 prepared render packets per node wait at or above a priority.
+/// Packets behind a wait that is not satisfied are not prepared, so whatever holds memory can
+/// finish. A kBusy packet holds back preparation of its priority and below, after 8 refusals of
+/// all, until it gets its memory; unless nothing is left that could free any. Invariants
+/// (`validate`): hardware queues bounded by depth and ordered by fence; per context FIFO; every
+/// packet is in exactly one queue; fence ids of a node rise, skip 0, and survive the 32-bit wrap.
 class Scheduler {
  public:
   Scheduler(EnginePort& port, std::span<const NodeDesc> nodes);
   ~Scheduler();
 
-  // --- contexts -----------------------------------------------------------------------------------------------------
-  Status create_context(ContextId id, const ContextDesc& desc);  // kInvalidParameter: unknown node, bad priority
-  /// True if nothing of the context is queued or on hardware and it is gone now; false: still busy, state unchanged.
+  // --- contexts
+  // -----------------------------------------------------------------------------------------------------
+  Status create_context(ContextId id,
+                        const ContextDesc& desc);  // kInvalidParameter: unknown node, bad priority
+  /// True if nothing of the context is queued or on hardware and it is gone now; false: still busy,
+  /// state unchanged. Mutexes it owned become free (SYNC-27).
   bool destroy_context(ContextId id);
-  /// The device of these contexts went into error: queued packets retire as cancelled (queue order), those on hardware stay
-  /// until they complete and retire as faulted. Later `queue` answers kDeviceRemoved.
+  /// The device of these contexts went into error: queued packets retire as cancelled (queue
+  /// order), those on hardware stay until they complete and retire as faulted. Later `queue`
+  /// answers kDeviceRemoved.
   void fail_context(ContextId id);
   Status set_priority(ContextId id, int32_t priority);
-  /// RES-03, SCHED-17: a suspended context is not selected; neighbours are.
+  /// RES-03, SCHED-17: a suspended context is not selected; neighbours are. Packets already
+  /// prepared keep their memory. System contexts cannot be suspended (CHECKed).
   void set_suspended(ContextId id, bool suspended);
   /// Queued and on hardware.
   size_t packets_of(ContextId id) const;
-  /// Calls back (on the lane) once the context has no packet; at once if it has none. For WaitForIdle and destruction.
+  /// Calls back (on the lane) once the context has no packet; at once if it has none. For
+  /// WaitForIdle and destruction.
   void when_idle(ContextId id, std::function<void()> then);
 
-  // --- packets --------------------------------------------------------------------------------------------------------
-  /// Appends to the context's software queue; kDeviceRemoved for a failed context (state unchanged).
+  // --- packets
+  // --------------------------------------------------------------------------------------------------------
+  /// Appends to the context's software queue; kDeviceRemoved for a failed context or after halt,
+  /// kInvalidParameter for kPaging outside a system context (state unchanged). A kSignal that
+  /// breaks its object's limits when it takes effect retires as kFaulted. Cost: O(1), no allocation
+  /// once the pools have grown.
   Status queue(ContextId context, PacketDesc packet);
-  /// The paging a kWaiting prepare started is done.
+  /// The paging a kWaiting prepare started is done. May come before that prepare returns. Ignored
+  /// for packets gone meanwhile.
   void packet_ready(PacketId packet);
   /// Memory was freed or unpinned by other means: kBusy packets are asked again.
   void retry_busy();
-  /// Drives selection: prepares heads, submits what is ready while hardware queues have room. Call after anything changed
-  /// (every mutating call here does it itself).
+  /// Drives selection: prepares heads, submits what is ready while hardware queues have room. Call
+  /// after anything changed (every mutating call here does it itself). Calls without a time do not
+  /// move the clock: work they start counts as started at the next call with one, unless a clock is
+  /// set; so pump(now) before reading `progress_ns`.
   void pump(int64_t now_ns);
+  /// Gives calls without a time argument one. Optional.
+  void set_clock(std::function<int64_t()> now_ns);
 
-  // --- reports from the driver -------------------------------------------------------------------------------------------
-  FenceReport completed(NodeOrdinal node, SubmissionFenceId fence, int64_t now_ns);  // every id up to it (INT-10)
-  FenceReport preempted(NodeOrdinal node, SubmissionFenceId preemption, SubmissionFenceId last_completed, int64_t now_ns);
-  /// DMA_FAULTED: earlier ids are complete, this packet retires as faulted. The caller fails the device.
+  // --- reports from the driver
+  // -------------------------------------------------------------------------------------------
+  FenceReport completed(NodeOrdinal node, SubmissionFenceId fence,
+                        int64_t now_ns);  // every id up to it (INT-10)
+  FenceReport preempted(NodeOrdinal node, SubmissionFenceId preemption,
+                        SubmissionFenceId last_completed, int64_t now_ns);
+  /// DMA_FAULTED: earlier ids are complete, this packet retires as faulted (its id goes to *packet,
+  /// which may be null). The caller fails the device; until then the context is not selected and
+  /// its signals do not fire (SCHED-17).
   FenceReport faulted(NodeOrdinal node, SubmissionFenceId fence, int64_t now_ns, PacketId* packet);
 
   /// Asks for preemption if the node can and none is pending (PREEMPT-05). False if not asked.
+  /// Nothing is submitted to the node until the answer.
   bool request_preemption(NodeOrdinal node);
-  /// Adapter stop or fatal finding: nothing more is submitted; everything queued or on hardware retires as cancelled/faulted.
+  /// Adapter stop or fatal finding: nothing more is submitted; everything queued or on hardware
+  /// retires as cancelled/faulted.
   void halt();
 
-  // --- sync objects: see sync_objects.h -------------------------------------------------------------------------------------
+  // --- sync objects: see sync_objects.h
+  // -------------------------------------------------------------------------------------
   SyncObjects& sync_objects();
 
   NodeStatus node_status(NodeOrdinal node) const;

@@ -17,34 +17,39 @@ enum class SyncKind { kMutex, kSemaphore, kFence, kCpuNotification, kMonitoredFe
 
 struct SyncDesc {
   SyncKind kind = SyncKind::kMonitoredFence;
-  uint64_t initial = 0;    // fence value; semaphore count; mutex: 1 = created owned
-  uint64_t maximum = 0;    // semaphore only (SYNC-03)
-  /// kMonitoredFence, kFence: where the value is published with release order (null: nowhere). Outlives the object.
+  uint64_t initial = 0;  // fence value; semaphore count; mutex: 1 = created owned
+  uint64_t maximum = 0;  // semaphore only (SYNC-03)
+  /// kMonitoredFence, kFence: where the value is published with release order (null: nowhere).
+  /// Outlives the object.
   std::atomic<uint64_t>* storage = nullptr;
   /// kCpuNotification: called when a signal reaches it.
-  std::function<void()> notify;
+  std::function<void()> notify = {};
 };
 
-/// An object and a value: what to wait for, or what to signal. The value is ignored for mutex, semaphore, notification.
+/// An object and a value: what to wait for, or what to signal. The value is ignored for mutex,
+/// semaphore, notification.
 struct SyncPoint {
-  SyncObjectId object;
+  SyncObjectId object{};
   uint64_t value = 0;
   bool allow_rewind = false;  // signals only (SYNC-08)
 };
 
 enum class WaitMode { kAll, kAny };
 /// How a CPU wait ended.
-using WaitDone = std::function<void(Status)>;  // kSuccess; kInvalidHandle: object destroyed (SYNC-28); kDeviceRemoved
+using WaitDone = std::function<void(Status)>;  // kSuccess; kInvalidHandle: object destroyed
+                                               // (SYNC-28); kDeviceRemoved
 using CpuWaitId = uint64_t;
 
 /// Lane: the adapter's (the scheduler's). Callbacks run on the lane.
 class SyncObjects {
  public:
-  /// `woken` is called for each context whose wait became satisfied, so that the scheduler can pump.
+  /// `woken` is called for each context whose wait became satisfied, so that the scheduler can
+  /// pump.
   explicit SyncObjects(std::function<void(ContextId)> woken);
   ~SyncObjects();
 
-  /// kInvalidParameter: semaphore with maximum 0 or initial > maximum, mutex initial > 1 (nothing kept).
+  /// kInvalidParameter: semaphore with maximum 0 or initial > maximum, mutex initial > 1 (nothing
+  /// kept).
   Status create(SyncObjectId id, SyncDesc desc);
   /// Wakes CPU waiters with kInvalidHandle, lets GPU waits fall through (SYNC-28).
   void destroy(SyncObjectId id);
@@ -52,17 +57,24 @@ class SyncObjects {
   SyncKind kind(SyncObjectId id) const;
   uint64_t value(SyncObjectId id) const;
 
-  /// Signals all points (already validated: objects exist). A fence never falls unless allow_rewind (SYNC-08).
-  /// kInvalidParameter if a semaphore would pass its maximum or a mutex is free; nothing changed then.
-  Status signal(std::span<const SyncPoint> points);
-  /// One CPU wait; `done` runs at once if already satisfied. Latched: later rewinds do not undo it (SYNC-23).
+  /// Signals all points (already validated: objects exist). A fence never falls unless allow_rewind
+  /// (SYNC-08). kInvalidParameter if a semaphore would pass its maximum or a mutex is free; nothing
+  /// changed then. Points whose object was destroyed meanwhile (queued signals) do nothing. `from`
+  /// is for the trace: the signalling context, 0 for the CPU.
+  Status signal(std::span<const SyncPoint> points, ContextId from = ContextId{});
+  /// One CPU wait; `done` runs at once if already satisfied. Latched: later rewinds do not undo it
+  /// (SYNC-23).
   CpuWaitId wait_cpu(std::span<const SyncPoint> points, WaitMode mode, WaitDone done);
   /// Withdraws a wait (time-out, device error); false if it is already done. `done` is not called.
   bool cancel_wait(CpuWaitId wait);
-  /// GPU wait of a context, consuming semaphores and mutexes when satisfied; true if satisfied now, else `woken` follows.
+  /// GPU wait of a context, consuming semaphores and mutexes when satisfied; true if satisfied now,
+  /// else `woken` follows.
   bool wait_gpu(ContextId context, std::span<const SyncPoint> points);
   void cancel_gpu_wait(ContextId context);
-  /// A storage word was written by the GPU or CPU directly: re-reads every object with waiters (SYNC-19).
+  /// The context is gone or failed: mutexes it owns go to the next waiter (SYNC-27).
+  void abandon(ContextId context);
+  /// A storage word was written by the GPU or CPU directly: re-reads every object with waiters
+  /// (SYNC-19).
   void reread();
   bool validate() const;
 

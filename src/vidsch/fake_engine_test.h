@@ -1,0 +1,73 @@
+// A hand-driven world for scheduler tests: records what the scheduler does, answers what the test
+// says.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "vidsch/scheduler.h"
+
+namespace dxgkit::vidsch {
+
+class FakeEngine : public EnginePort {
+ public:
+  struct Submitted {
+    uint64_t packet;
+    uint32_t node;
+    uint32_t fence;
+    bool resubmission;
+    bool operator==(const Submitted&) const = default;
+  };
+  struct Retired {
+    uint64_t packet;
+    PacketOutcome outcome;
+    bool reached_hardware;
+    bool operator==(const Retired&) const = default;
+  };
+
+  Prepare prepare(PacketId packet) override {
+    prepared.push_back(packet.value);
+    if (on_prepare) return on_prepare(packet.value);
+    const auto answer = answers.find(packet.value);
+    return answer == answers.end() ? Prepare::kReady : answer->second;
+  }
+  bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
+              bool resubmission) override {
+    submitted.push_back({packet.value, node.value, fence.value, resubmission});
+    if (on_submit) return on_submit(packet.value);
+    return true;
+  }
+  void retired(PacketId packet, PacketOutcome outcome, bool reached_hardware) override {
+    retirements.push_back({packet.value, outcome, reached_hardware});
+    if (on_retired) on_retired(packet.value);
+  }
+  void preempt(NodeOrdinal node, SubmissionFenceId fence) override {
+    preemptions.emplace_back(node.value, fence.value);
+  }
+
+  std::vector<uint64_t> submitted_packets() const {
+    std::vector<uint64_t> packets;
+    for (const Submitted& s : submitted) packets.push_back(s.packet);
+    return packets;
+  }
+  std::vector<uint64_t> retired_packets() const {
+    std::vector<uint64_t> packets;
+    for (const Retired& r : retirements) packets.push_back(r.packet);
+    return packets;
+  }
+
+  std::map<uint64_t, Prepare> answers;  // by packet; kReady where absent
+  std::function<Prepare(uint64_t)> on_prepare;
+  std::function<bool(uint64_t)> on_submit;
+  std::function<void(uint64_t)> on_retired;
+  std::vector<uint64_t> prepared;
+  std::vector<Submitted> submitted;
+  std::vector<Retired> retirements;
+  std::vector<std::pair<uint32_t, uint32_t>> preemptions;
+};
+
+}  // namespace dxgkit::vidsch

@@ -1,0 +1,261 @@
+#include "vidsch/scheduler.h"
+
+#include "base/check.h"
+#include "trace/trace.h"
+#include "vidsch/scheduler_state.h"
+
+namespace dxgkit::vidsch {
+namespace {
+
+constexpr int32_t kPriorityMost = 7;
+
+size_t level_of(const ContextDesc& desc) {
+  return desc.is_system ? kSystemLevel : static_cast<size_t>(desc.priority + kPriorityMost);
+}
+
+/// Position in the hardware queue of the packet with that fence; the queue's length if there is
+/// none.
+size_t position(const NodeState& node, SubmissionFenceId fence) {
+  size_t i = 0;
+  while (i < node.ring.size() && node.ring[i]->fence != fence) ++i;
+  return i;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(EnginePort& port, std::span<const NodeDesc> nodes)
+    : impl_(std::make_unique<Impl>(port, nodes)) {}
+Scheduler::~Scheduler() = default;
+
+Status Scheduler::create_context(ContextId id, const ContextDesc& desc) {
+  NodeState* node = impl_->find_node(desc.node);
+  if (node == nullptr) return Status::kInvalidParameter;
+  if (desc.priority < -kPriorityMost) return Status::kInvalidParameter;
+  if (desc.priority > kPriorityMost) return Status::kInvalidParameter;
+  DXGKIT_CHECK(impl_->find_context(id) == nullptr);
+  auto context = std::make_unique<Context>();
+  context->id = id;
+  context->desc = desc;
+  context->node = static_cast<size_t>(node - impl_->nodes_.data());
+  context->level = level_of(desc);
+  context->failed = impl_->halted_;
+  DXGKIT_CHECK(impl_->context_table_.insert(id.value, context.get()));
+  impl_->contexts_.emplace(id, std::move(context));
+  return Status::kSuccess;
+}
+
+bool Scheduler::destroy_context(ContextId id) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  if (context->packets != 0) return false;
+  impl_->unlist(*context);
+  if (context->dirty_link.listed) impl_->dirty_.erase(context);
+  context->destroyed = true;
+  impl_->context_table_.erase(id.value);
+  auto node = impl_->contexts_.extract(id);
+  impl_->graveyard_.push_back(std::move(node.mapped()));
+  impl_->sync_.abandon(id);
+  impl_->run();
+  return true;
+}
+
+void Scheduler::fail_context(ContextId id) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  if (context->failed) return;
+  impl_->change_selection(*context, [&] { context->failed = true; });
+  impl_->run();
+}
+
+Status Scheduler::set_priority(ContextId id, int32_t priority) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  if (priority < -kPriorityMost) return Status::kInvalidParameter;
+  if (priority > kPriorityMost) return Status::kInvalidParameter;
+  impl_->change_selection(*context, [&] {
+    context->desc.priority = priority;
+    context->level = level_of(context->desc);
+  });
+  impl_->run();
+  return Status::kSuccess;
+}
+
+void Scheduler::set_suspended(ContextId id, bool suspended) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  DXGKIT_CHECK(!context->desc.is_system);
+  if (context->suspended == suspended) return;
+  impl_->change_selection(*context, [&] { context->suspended = suspended; });
+  impl_->busy_retry_ = true;
+  impl_->run();
+}
+
+size_t Scheduler::packets_of(ContextId id) const {
+  const Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  return context->packets;
+}
+
+void Scheduler::when_idle(ContextId id, std::function<void()> then) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  if (context->packets == 0) {
+    then();
+    return;
+  }
+  context->when_idle.push_back(std::move(then));
+}
+
+Status Scheduler::queue(ContextId context_id, PacketDesc desc) {
+  Context* context = impl_->find_context(context_id);
+  DXGKIT_CHECK(context != nullptr);
+  if (context->failed) return Status::kDeviceRemoved;
+  if (desc.kind == PacketKind::kPaging && !context->desc.is_system) {
+    return Status::kInvalidParameter;
+  }
+  Packet* packet = impl_->allocate();
+  packet->id = desc.id;
+  packet->context = context;
+  packet->kind = desc.kind;
+  packet->points = std::move(desc.points);
+  packet->order = impl_->next_order_++;
+  if (desc.kind == PacketKind::kPaging) {
+    packet->state = PacketState::kReady;
+    ++impl_->paging_;
+  }
+  DXGKIT_CHECK(impl_->packet_table_.insert(desc.id.value, packet));
+  context->queue.push_back(packet);
+  ++context->packets;
+  if (context->cursor == nullptr) context->cursor = packet;
+  trace::emit(trace::EventKind::kPacketQueued, desc.id.value, context_id.value,
+              static_cast<uint64_t>(desc.kind), context->queue.size(),
+              static_cast<uint16_t>(context->desc.node.value));
+  impl_->mark_dirty(*context);
+  impl_->run();
+  return Status::kSuccess;
+}
+
+void Scheduler::packet_ready(PacketId id) {
+  Packet* packet = impl_->packet_table_.find(id.value);
+  if (packet == nullptr) return;
+  if (packet->state == PacketState::kPreparing) {
+    packet->early_ready = true;
+    return;
+  }
+  if (packet->state != PacketState::kWaiting) return;
+  packet->state = PacketState::kReady;
+  trace::emit(trace::EventKind::kPacketReady, id.value, packet->context->id.value, 0, 0,
+              static_cast<uint16_t>(packet->context->desc.node.value));
+  impl_->mark_dirty(*packet->context);
+  impl_->run();
+}
+
+void Scheduler::retry_busy() {
+  for (Context* context = impl_->busy_.front(); context != nullptr;
+       context = IntrusiveList<Context, &Context::busy_link>::next(context)) {
+    context->cursor->hopeless = false;
+  }
+  impl_->busy_retry_ = true;
+  impl_->run();
+}
+
+void Scheduler::pump(int64_t now_ns) {
+  impl_->enter(now_ns);
+  impl_->run();
+}
+
+void Scheduler::set_clock(std::function<int64_t()> now_ns) { impl_->clock_ = std::move(now_ns); }
+
+FenceReport Scheduler::completed(NodeOrdinal ordinal, SubmissionFenceId fence, int64_t now_ns) {
+  NodeState* node = impl_->find_node(ordinal);
+  if (node == nullptr) return FenceReport::kUnknownNode;
+  const size_t found = position(*node, fence);
+  if (found == node->ring.size()) {
+    const bool repeat = fence.value != 0 && fence == node->last_completed;
+    return repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence;
+  }
+  impl_->enter(now_ns);
+  impl_->complete_up_to(*node, found + 1);
+  impl_->run();
+  return FenceReport::kAccepted;
+}
+
+FenceReport Scheduler::preempted(NodeOrdinal ordinal, SubmissionFenceId preemption,
+                                 SubmissionFenceId last_completed, int64_t now_ns) {
+  NodeState* node = impl_->find_node(ordinal);
+  if (node == nullptr) return FenceReport::kUnknownNode;
+  if (!node->preemption_pending) return FenceReport::kUnexpectedPreemption;
+  if (node->preemption_unsent) return FenceReport::kUnexpectedPreemption;
+  if (node->preemption != preemption) return FenceReport::kUnexpectedPreemption;
+  size_t done = 0;
+  if (last_completed != node->last_completed) {
+    done = position(*node, last_completed) + 1;
+    if (done > node->ring.size()) return FenceReport::kUnknownFence;
+  }
+  impl_->enter(now_ns);
+  impl_->complete_up_to(*node, done);
+  impl_->requeue(*node);
+  node->preemption_pending = false;
+  impl_->touch(static_cast<size_t>(node - impl_->nodes_.data()));
+  impl_->run();
+  return FenceReport::kAccepted;
+}
+
+FenceReport Scheduler::faulted(NodeOrdinal ordinal, SubmissionFenceId fence, int64_t now_ns,
+                               PacketId* packet) {
+  NodeState* node = impl_->find_node(ordinal);
+  if (node == nullptr) return FenceReport::kUnknownNode;
+  const size_t found = position(*node, fence);
+  if (found == node->ring.size()) {
+    const bool repeat = fence.value != 0 && fence == node->last_completed;
+    return repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence;
+  }
+  impl_->enter(now_ns);
+  Packet* guilty = node->ring[found];
+  Context* context = guilty->context;
+  if (packet != nullptr) *packet = guilty->id;
+  impl_->complete_up_to(*node, found + 1);
+  guilty->outcome = PacketOutcome::kFaulted;
+  if (!context->failed && !context->faulted) {
+    impl_->change_selection(*context, [&] { context->faulted = true; });
+  }
+  impl_->run();
+  return FenceReport::kAccepted;
+}
+
+bool Scheduler::request_preemption(NodeOrdinal ordinal) {
+  NodeState* node = impl_->find_node(ordinal);
+  DXGKIT_CHECK(node != nullptr);
+  if (!impl_->start_preemption(*node)) return false;
+  impl_->run();
+  return true;
+}
+
+void Scheduler::halt() {
+  impl_->halt();
+  impl_->run();
+}
+
+SyncObjects& Scheduler::sync_objects() { return impl_->sync_; }
+
+NodeStatus Scheduler::node_status(NodeOrdinal ordinal) const {
+  const NodeState* node = impl_->find_node(ordinal);
+  DXGKIT_CHECK(node != nullptr);
+  return {.last_submitted = node->last_submitted,
+          .last_completed = node->last_completed,
+          .hardware_queue_length = node->ring.size(),
+          .preemption_pending = node->preemption_pending,
+          .progress_ns = node->progress_ns};
+}
+
+size_t Scheduler::node_count() const { return impl_->nodes_.size(); }
+
+std::optional<std::pair<NodeOrdinal, SubmissionFenceId>> Scheduler::on_hardware(PacketId id) const {
+  const Packet* packet = impl_->packet_table_.find(id.value);
+  if (packet == nullptr || packet->state != PacketState::kHardware) return std::nullopt;
+  return std::pair(packet->context->desc.node, packet->fence);
+}
+
+bool Scheduler::validate() const { return impl_->validate(); }
+
+}  // namespace dxgkit::vidsch

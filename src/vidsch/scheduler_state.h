@@ -1,0 +1,207 @@
+// The scheduler's state and its one loop. Private to the module.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "vidsch/containers.h"
+#include "vidsch/scheduler.h"
+
+namespace dxgkit::vidsch {
+
+struct ContextState;
+
+//   queue()            prepare            selected             fence reported
+//  ---------> kQueued ---------> kReady ------------> kHardware ------------> kDone --> gone
+//  (retired)
+//                |  ^ kWaiting -^   ^                    |
+//                |  kBusy (asked again)                  | preempted
+//                |                  '--------------------'
+//   kWait:   kQueued -> kBlocked -> kPassed --> gone     kSignal:   kQueued -> kPassed --> gone
+enum class PacketState : uint8_t {
+  kQueued,
+  kPreparing,  // inside EnginePort::prepare
+  kBusy,
+  kWaiting,
+  kReady,
+  kHardware,
+  kDone,     // off the hardware queue, on the retirement list
+  kBlocked,  // kWait at the head of its context, registered with the sync objects
+  kPassed,   // kWait satisfied; kSignal in flight
+};
+
+struct PacketRecord {
+  PacketId id;
+  ContextState* context = nullptr;
+  PacketKind kind = PacketKind::kRender;
+  PacketState state = PacketState::kQueued;
+  PacketOutcome outcome = PacketOutcome::kCompleted;
+  SubmissionFenceId fence;
+  uint64_t order = 0;     // of queueing, adapter-wide, from 1
+  uint32_t refusals = 0;  // kBusy answers
+  bool hopeless = false;  // refused although nothing was left to free memory: holds nobody back
+  bool early_ready = false;
+  bool pinned = false;
+  bool reached_hardware = false;
+  bool boosted = false;  // selected out of turn (SCHED-15): not a reason to preempt
+  std::vector<SyncPoint> points;
+  ListLink<PacketRecord> link;         // the context's queue or flight list
+  ListLink<PacketRecord> retire_link;  // the retirement list
+};
+using Packet = PacketRecord;
+using PacketList = IntrusiveList<Packet, &Packet::link>;
+
+struct ContextState {
+  ContextId id;
+  ContextDesc desc;
+  size_t node = 0;
+  size_t level = 0;
+  PacketList queue;   // not on hardware
+  PacketList flight;  // on hardware, with the signals and passed waits between and behind; ends
+                      // before `queue` begins
+  Packet* cursor = nullptr;  // first packet of `queue` that preparation has not passed
+  Packet* blocked =
+      nullptr;          // the wait registered with the sync objects; preempted packets may be ahead
+  size_t packets = 0;   // everything that has not retired
+  size_t prepared = 0;  // pinned render packets in `queue`
+  bool failed = false;
+  bool faulted = false;  // a packet faulted; waits for fail_context
+  bool suspended = false;
+  bool destroyed = false;
+  std::vector<std::function<void()>> when_idle;
+  ListLink<ContextState> ready_link;  // node's ready list of `level`: head is kReady
+  ListLink<ContextState>
+      prepare_link;  // node's prepare list of `level`: cursor is a kQueued render packet
+  ListLink<ContextState> busy_link;  // cursor is kBusy
+  ListLink<ContextState> dirty_link;
+
+  bool selectable() const { return !failed && !faulted && !suspended; }
+};
+using Context = ContextState;
+
+inline constexpr size_t kSystemLevel = 15;  // above priority +7
+inline constexpr size_t kLevels = 16;
+inline constexpr uint32_t kBusyPatience = 8;
+inline constexpr uint32_t kPassedOverMost = 9;  // 10 % for the rest (SCHED-15)
+
+struct NodeState {
+  NodeDesc desc;
+  std::vector<Packet*> ring;  // the hardware queue, oldest first; at most desc.hardware_queue_depth
+  std::deque<Packet*> resubmit;  // preempted paging packets, by fence
+  std::array<IntrusiveList<Context, &Context::ready_link>, kLevels> ready;
+  std::array<IntrusiveList<Context, &Context::prepare_link>, kLevels> prepare;
+  std::array<size_t, kLevels> prepared_at{};  // Context::prepared of selectable contexts, by level
+  std::array<uint64_t, kLevels> served_at{};
+  uint64_t served = 0;
+  uint32_t passed_over = 0;
+  SubmissionFenceId next_fence{1};
+  SubmissionFenceId last_submitted;
+  SubmissionFenceId last_completed;
+  SubmissionFenceId preemption;
+  bool preemption_pending = false;
+  bool preemption_unsent = false;  // the port is told from the loop
+  int64_t progress_ns = 0;
+  bool progress_unstamped = false;
+};
+
+struct Scheduler::Impl {
+  Impl(EnginePort& port_in, std::span<const NodeDesc> nodes_in);
+
+  // Time.
+  void enter(int64_t now);
+  void stamp(NodeState& node);
+
+  // Packets.
+  Packet* allocate();
+  void recycle(Packet* packet);
+  void retire_later(Packet* packet, PacketOutcome outcome);
+  void leave(Packet* packet);
+  void add_prepared(Context& context, int change);
+
+  // Contexts.
+  Context* find_context(ContextId id) const;
+  void mark_dirty(Context& context);
+  void refresh(Context& context);
+  void unlist(Context& context);
+  void cancel_all(Context& context);
+  void process(Context& context);
+  template <typename Change>
+  void change_selection(Context& context, Change&& change);
+
+  // Nodes.
+  NodeState* find_node(NodeOrdinal node);
+  void touch(size_t node) { work_ |= uint64_t{1} << node; }
+  SubmissionFenceId take_fence(NodeState& node);
+  size_t pick_level(NodeState& node, bool* boosted);
+  bool outranks_hardware(const NodeState& node) const;
+  bool start_preemption(NodeState& node);
+  bool prepare_one(NodeState& node);
+  bool submit_one(size_t index);
+  void ask(Context& context);
+  bool retry_one();
+  size_t gate_level() const;
+  size_t outstanding() const;
+  void complete_up_to(NodeState& node, size_t count);
+  void requeue(NodeState& node);
+  void halt();
+
+  // The loop.
+  bool step();
+  void run();
+  void on_woken(ContextId id);
+  bool validate() const;
+  bool validate_context(const Context& context) const;
+
+  EnginePort& port_;
+  SyncObjects sync_;
+  std::vector<NodeState> nodes_;
+  std::vector<size_t> node_of_ordinal_;
+  std::map<ContextId, std::unique_ptr<Context>> contexts_;
+  IdTable<Context> context_table_;
+  std::vector<std::unique_ptr<Context>>
+      graveyard_;  // destroyed while the loop may still look at them
+  std::vector<std::unique_ptr<std::array<Packet, 64>>> pool_;
+  PacketList free_;
+  IdTable<Packet> packet_table_;
+  IntrusiveList<Packet, &Packet::retire_link> retiring_;
+  IntrusiveList<Context, &Context::dirty_link> dirty_;
+  IntrusiveList<Context, &Context::busy_link> busy_;  // by the order of their cursor packets
+  std::vector<std::function<void()>> idle_calls_;
+  size_t next_idle_call_ = 0;
+  uint64_t work_ = 0;  // nodes to look at, one bit each
+  uint64_t next_order_ = 1;
+  size_t pinned_ = 0;   // packets that hold memory
+  size_t stalled_ = 0;  // those of them that sit in queues of contexts that are not selected
+  size_t paging_ = 0;   // paging packets that have not retired
+  bool busy_retry_ = false;
+  bool retrying_ = false;
+  uint64_t retry_after_ = 0;
+  size_t retry_gate_ = 0;  // levels below this one wait for the refused older packet
+  bool running_ = false;
+  bool halted_ = false;
+  int64_t now_ns_ = 0;
+  bool timed_ = false;
+  bool any_unstamped_ = false;
+  std::function<int64_t()> clock_;
+};
+
+inline constexpr size_t kNoNode = static_cast<size_t>(-1);
+
+/// Applies a change to level or selectability with all sums and lists right before and after.
+template <typename Change>
+void Scheduler::Impl::change_selection(Context& context, Change&& change) {
+  const int prepared = static_cast<int>(context.prepared);
+  unlist(context);
+  add_prepared(context, -prepared);
+  change();
+  add_prepared(context, prepared);
+  busy_retry_ = busy_retry_ || !busy_.empty();
+  mark_dirty(context);
+  touch(context.node);
+}
+
+}  // namespace dxgkit::vidsch
