@@ -67,6 +67,7 @@ struct ContextState {
   Packet* blocked =
       nullptr;          // the wait registered with the sync objects; preempted packets may be ahead
   size_t packets = 0;   // everything that has not retired
+  uint64_t served_at = 0;  // NodeState::served of its last submission
   size_t prepared = 0;  // pinned render packets in `queue`
   bool failed = false;
   bool faulted = false;  // a packet faulted; waits for fail_context
