@@ -53,11 +53,14 @@
 #endif
 #define FASTCALL NTAPI
 
-/* An imported variable: through the import table of a PE image, direct everywhere else. */
-#if defined(DXGKIT_ABI_DRIVER) && !defined(__ELF__)
-#define DECLSPEC_IMPORT __declspec(dllimport)
-#else
+/* Imported variables. The Windows target takes every variable for local to the image, so an ELF
+ * driver has to carry a definition; weak, because every file that includes wdm.h has one. */
+#if defined(__ELF__)
 #define DECLSPEC_IMPORT
+#define DXGKIT_NT_VARIABLE(type, name) type name __attribute__((weak))
+#else
+#define DECLSPEC_IMPORT __declspec(dllimport)
+#define DXGKIT_NT_VARIABLE(type, name) extern DECLSPEC_IMPORT type name
 #endif
 #if defined(DXGKIT_ABI_DRIVER)
 #define DECLSPEC_NORETURN __declspec(noreturn)
@@ -441,8 +444,8 @@ DXGKIT_ABI_END
 #define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) \
   inline constexpr GUID name = {a, b, c, {d0, d1, d2, d3, d4, d5, d6, d7}}
 #elif defined(INITGUID)
-#define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7)         \
-  EXTERN_C const GUID name __attribute__((weak)) = {                       \
+#define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) \
+  EXTERN_C const GUID __declspec(selectany) name = {               \
       a, b, c, {d0, d1, d2, d3, d4, d5, d6, d7}}
 #else
 #define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) EXTERN_C const GUID name

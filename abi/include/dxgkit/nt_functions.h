@@ -105,13 +105,25 @@ LONG_PTR FASTCALL ObfDereferenceObjectWithTag(PVOID Object, ULONG Tag);
 #define ObDereferenceObject ObfDereferenceObject
 NTSTATUS NTAPI ZwClose(HANDLE Handle);
 
+/* Variables the kernel exports. A PE import slot holds the variable's address; the ELF twin carries
+ * the variable itself, for its loader to fill in. Drivers write *PsThreadType, as on Windows. */
 #if defined(DXGKIT_ABI_DRIVER)
-extern DECLSPEC_IMPORT POBJECT_TYPE* PsThreadType;
-extern DECLSPEC_IMPORT POBJECT_TYPE* IoFileObjectType;
-extern DECLSPEC_IMPORT POBJECT_TYPE* ExEventObjectType;
-extern DECLSPEC_IMPORT PVOID MmUserProbeAddress;
-extern DECLSPEC_IMPORT PBOOLEAN KdDebuggerEnabled;
-extern DECLSPEC_IMPORT PBOOLEAN KdDebuggerNotPresent;
+DXGKIT_NT_VARIABLE(POBJECT_TYPE, PsThreadType);
+DXGKIT_NT_VARIABLE(POBJECT_TYPE, PsProcessType);
+DXGKIT_NT_VARIABLE(POBJECT_TYPE, IoFileObjectType);
+DXGKIT_NT_VARIABLE(POBJECT_TYPE, ExEventObjectType);
+DXGKIT_NT_VARIABLE(BOOLEAN, KdDebuggerEnabled);
+DXGKIT_NT_VARIABLE(BOOLEAN, KdDebuggerNotPresent);
+DXGKIT_NT_VARIABLE(ULONG_PTR, MmUserProbeAddress);
+#define PsThreadType (&PsThreadType)
+#define PsProcessType (&PsProcessType)
+#define IoFileObjectType (&IoFileObjectType)
+#define ExEventObjectType (&ExEventObjectType)
+#define KdDebuggerEnabled (&KdDebuggerEnabled)
+#define KdDebuggerNotPresent (&KdDebuggerNotPresent)
+#define KD_DEBUGGER_ENABLED (*KdDebuggerEnabled)
+#define KD_DEBUGGER_NOT_PRESENT (*KdDebuggerNotPresent)
+#define MM_USER_PROBE_ADDRESS MmUserProbeAddress
 #endif
 
 /* DPCs, timers, locks, IRQL. */
@@ -227,8 +239,8 @@ DECLSPEC_NORETURN VOID NTAPI KeBugCheckEx(ULONG BugCheckCode, ULONG_PTR BugCheck
                                           ULONG_PTR BugCheckParameter3,
                                           ULONG_PTR BugCheckParameter4);
 
-#define DPFLTR_VIDEO_ID 22
-#define DPFLTR_IHVVIDEO_ID 80
+#define DPFLTR_VIDEO_ID 27
+#define DPFLTR_IHVVIDEO_ID 78
 #define DPFLTR_IHVDRIVER_ID 77
 #define DPFLTR_ERROR_LEVEL 0
 #define DPFLTR_WARNING_LEVEL 1
