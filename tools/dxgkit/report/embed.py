@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Packs the report page into C++: embed.py OUTPUT.cpp (the files beside this script)."""
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+SCRIPTS = ["model.js", "lanes.js", "timeline.js", "memory.js", "tables.js", "main.js"]
+
+
+def text_of(name):
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def literal(text):
+    # Compilers limit the length of one literal; neighbours are joined.
+    pieces = [text[i:i + 8000] for i in range(0, len(text), 8000)]
+    return "\n".join(f'R"page({piece})page"' for piece in pieces)
+
+
+def page_parts():
+    """The page around its two data blocks: before the recording, between, after the run's own data."""
+    script = "(() => {\n'use strict';\n" + "\n".join(text_of(name) for name in SCRIPTS) + "\n})();"
+    page = text_of("template.html").replace("@STYLE@", text_of("style.css")).replace("@SCRIPT@", script)
+    before, rest = page.split("@DATA@")
+    between, after = rest.split("@RUN@")
+    return before, between, after
+
+
+def main():
+    lines = ["// Generated from tools/dxgkit/report by embed.py.", '#include "tools/dxgkit/report_page.h"', "",
+             "namespace dxgkit::tool::report_page {", ""]
+    for name, text in zip(("kBeforeData", "kBetween", "kAfterRun"), page_parts()):
+        lines += [f"const std::string_view {name} =", literal(text) + ";", ""]
+    lines += ["}  // namespace dxgkit::tool::report_page", ""]
+    pathlib.Path(sys.argv[1]).write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+// Rows of the timeline: boxes and ticks sorted by time, with enough prepared to draw any zoom in time proportional to the width.
+
+/** Non-overlapping boxes of one row. `busy[i]` is the summed length of the boxes before i: coverage of any span in O(log n). */
+class BoxRow {
+  constructor(starts, ends, items) {
+    this.starts = Float64Array.from(starts);
+    this.ends = Float64Array.from(ends);
+    this.items = Float64Array.from(items);
+    this.busy = new Float64Array(this.starts.length + 1);
+    for (let i = 0; i < this.starts.length; ++i) this.busy[i + 1] = this.busy[i] + this.ends[i] - this.starts[i];
+  }
+
+  /** Fraction of [from, to) that is covered by boxes first..last-1. */
+  coverage(from, to, first, last) {
+    if (first >= last) return 0;
+    let sum = this.busy[last] - this.busy[first];
+    sum -= Math.max(0, from - this.starts[first]) + Math.max(0, this.ends[last - 1] - to);
+    return Math.min(1, Math.max(0, sum / (to - from)));
+  }
+
+  /** Index of the box at `time`, else the nearest within `slack`; -1 if none. */
+  find(time, slack) {
+    const next = upperBound(this.ends, time);
+    let best = -1;
+    let distance = slack;
+    for (const i of [next - 1, next]) {
+      if (i < 0 || i >= this.starts.length) continue;
+      const away = Math.max(this.starts[i] - time, time - this.ends[i], 0);
+      if (away <= distance) { best = i; distance = away; }
+    }
+    return best;
+  }
+
+  draw(context, view, x0, width, y, height, colour_of, label_of) {
+    const scale = width / (view.to - view.from);
+    const first = upperBound(this.ends, view.from);
+    const last = lowerBound(this.starts, view.to);
+    if (last - first <= width * 2) {
+      for (let i = first; i < last; ++i) {
+        const left = Math.max(0, (this.starts[i] - view.from) * scale);
+        const right = Math.min(width, (this.ends[i] - view.from) * scale);
+        const box = Math.max(1, right - left);
+        context.fillStyle = colour_of(this.items[i]);
+        context.fillRect(x0 + left, y, box > 3 ? box - 0.5 : box, height);
+        if (box > 34 && height >= 10 && label_of) {
+          context.fillStyle = '#fff';
+          context.save();
+          context.beginPath();
+          context.rect(x0 + left, y, box - 3, height);
+          context.clip();
+          context.fillText(label_of(this.items[i]), x0 + left + 4, y + height / 2 + 0.5);
+          context.restore();
+        }
+      }
+      return last - first;
+    }
+    // More boxes than pixels: one column per pixel, its strength the part of it that is covered.
+    let from_index = first;
+    for (let x = 0; x < width; ++x) {
+      const from = view.from + x / scale;
+      const to = from + 1 / scale;
+      from_index = upperBound(this.ends, from, from_index);
+      const to_index = lowerBound(this.starts, to, from_index);
+      if (to_index <= from_index) continue;
+      context.globalAlpha = 0.25 + 0.75 * this.coverage(from, to, from_index, to_index);
+      context.fillStyle = colour_of(this.items[(from_index + to_index - 1) >>> 1]);
+      context.fillRect(x0 + x, y, 1, height);
+    }
+    context.globalAlpha = 1;
+    return last - first;
+  }
+}
+
+/** Points in time. */
+class TickRow {
+  constructor(times, items) {
+    this.times = Float64Array.from(times);
+    this.items = Float64Array.from(items);
+  }
+
+  find(time, slack) {
+    const next = lowerBound(this.times, time);
+    let best = -1;
+    let distance = slack;
+    for (const i of [next - 1, next]) {
+      if (i < 0 || i >= this.times.length) continue;
+      const away = Math.abs(this.times[i] - time);
+      if (away <= distance) { best = i; distance = away; }
+    }
+    return best;
+  }
+
+  draw(context, view, x0, width, y, height, colour_of) {
+    const scale = width / (view.to - view.from);
+    const first = lowerBound(this.times, view.from);
+    const last = upperBound(this.times, view.to);
+    if (last - first <= width * 2) {
+      for (let i = first; i < last; ++i) {
+        context.fillStyle = colour_of(this.items[i]);
+        context.fillRect(x0 + (this.times[i] - view.from) * scale, y, 1.5, height);
+      }
+      return;
+    }
+    let index = first;
+    for (let x = 0; x < width && index < last; ++x) {
+      const next = lowerBound(this.times, view.from + (x + 1) / scale, index);
+      if (next > index) {
+        context.globalAlpha = Math.min(1, 0.35 + (next - index) / 40);
+        context.fillStyle = colour_of(this.items[index]);
+        context.fillRect(x0 + x, y, 1, height);
+      }
+      index = next;
+    }
+    context.globalAlpha = 1;
+  }
+}
+
+/**
+ * Spreads overlapping intervals (sorted by start) over rows so that no row overlaps. Past `rows_max` rows the rest is counted in `hidden`,
+ * not drawn on top of others.
+ */
+function packRows(count, start_of, end_of, rows_max) {
+  const rows = [];
+  let hidden = 0;
+  for (let i = 0; i < count; ++i) {
+    const start = start_of(i);
+    if (!(start === start)) continue;
+    const end = Math.max(start, end_of(i));
+    let row = rows.find((candidate) => candidate.free <= start);
+    if (!row) {
+      if (rows.length === rows_max) { ++hidden; continue; }
+      row = { free: 0, starts: [], ends: [], items: [] };
+      rows.push(row);
+    }
+    row.starts.push(start);
+    row.ends.push(end);
+    row.items.push(i);
+    row.free = end;
+  }
+  return { rows: rows.map((row) => new BoxRow(row.starts, row.ends, row.items)), hidden };
+}
+
+/** Row numbers of `table` for which `keep` holds, in the order of column `by`. */
+function selectSorted(count, keep, key) {
+  const rows = [];
+  for (let i = 0; i < count; ++i) if (keep(i)) rows.push(i);
+  rows.sort((a, b) => key(a) - key(b) || a - b);
+  return rows;
+}
+
+/**
+ * All lanes of the timeline, top to bottom. A lane: {title, group, rows, row_height, colour(item), label(item), describe(item),
+ * packet(item) -> row in packets or -1}.
+ */
+function buildLanes(model) {
+  const lanes = [];
+  const { packets, attempts, hardware, interrupts, dpcs, sync, calls } = model;
+  const end_or_last = (value) => value === value ? value : model.duration;
+  const packetOf = (id) => { const row = model.packetRow.get(id); return row === undefined ? -1 : row; };
+  const packetLabel = (row) => row < 0 ? '' : `${packets.columns.packet[row]}`;
+  const describePacket = (row) => row < 0 ? 'no packet of ours' :
+    `packet ${packets.columns.packet[row]} · ${KINDS[packets.columns.kind[row]] || 'kind ' + packets.columns.kind[row]}\n${contextName(model, packets.columns.context[row])}`;
+
+  for (const node of model.nodes.columns.node || []) {
+    const name = nodeName(model, node);
+    const busy = selectSorted(hardware.count, (i) => hardware.columns.node[i] === node, (i) => hardware.columns.start[i]);
+    lanes.push({
+      group: name, title: 'hardware', row_height: 20,
+      ...packRows(busy.length, (i) => hardware.columns.start[busy[i]], (i) => end_or_last(hardware.columns.end[busy[i]]), 1),
+      packet: (item) => packetOf(hardware.columns.packet[busy[item]]),
+      describe: (item) => `running, fence ${hardware.columns.fence[busy[item]]}\n${formatTime(end_or_last(hardware.columns.end[busy[item]]) - hardware.columns.start[busy[item]])}`,
+    });
+    const queue = selectSorted(attempts.count, (i) => attempts.columns.node[i] === node, (i) => attempts.columns.submitted[i]);
+    lanes.push({
+      group: name, title: 'hardware queue', row_height: 9,
+      ...packRows(queue.length, (i) => attempts.columns.submitted[queue[i]], (i) => end_or_last(attempts.columns.ended[queue[i]]), 16),
+      packet: (item) => packetOf(attempts.columns.packet[queue[item]]),
+      describe: (item) => `in the hardware queue, fence ${attempts.columns.fence[queue[item]]}\n${formatTime(end_or_last(attempts.columns.ended[queue[item]]) - attempts.columns.submitted[queue[item]])}`,
+    });
+    const raised = selectSorted(interrupts.count, (i) => interrupts.columns.node[i] === node, (i) => interrupts.columns.time[i]);
+    lanes.push({
+      group: name, title: 'interrupts', row_height: 11, hidden: 0,
+      rows: [new TickRow(raised.map((i) => interrupts.columns.time[i]), raised)],
+      colour: () => '#c2410c', packet: () => -1,
+      describe: (item) => `interrupt, type ${interrupts.columns.type[item]}\nfence ${interrupts.columns.fence[item]}`,
+    });
+  }
+
+  const ordered = selectSorted(dpcs.count, () => true, (i) => dpcs.columns.queued[i]);
+  if (ordered.length > 0) {
+    lanes.push({
+      group: 'adapter', title: 'DPC', row_height: 10,
+      ...packRows(ordered.length, (i) => dpcs.columns.queued[ordered[i]], (i) => end_or_last(dpcs.columns.run[ordered[i]]), 2),
+      colour: () => '#0f766e', packet: () => -1,
+      describe: (item) => `DPC, queued to run\n${formatTime(end_or_last(dpcs.columns.run[ordered[item]]) - dpcs.columns.queued[ordered[item]])}`,
+    });
+  }
+  if (sync.count > 0) {
+    const colours = { signal: '#1b7f4b', wait: '#9a6b00', satisfied: '#1f6feb' };
+    for (const op of ['wait', 'signal', 'satisfied']) {
+      const rows = selectSorted(sync.count, (i) => sync.columns.op[i] === op, (i) => sync.columns.time[i]);
+      if (rows.length === 0) continue;
+      lanes.push({
+        group: 'fences', title: op, row_height: 9, hidden: 0, rows: [new TickRow(rows.map((i) => sync.columns.time[i]), rows)],
+        colour: () => colours[op], packet: () => -1,
+        describe: (item) => `${op}: object ${sync.columns.object[item]}, value ${sync.columns.value[item]}\nby ${sync.columns.context[item] ? contextName(model, sync.columns.context[item]) : 'the CPU'}`,
+      });
+    }
+  }
+
+  for (const context of model.contexts.columns.context || []) {
+    const mine = selectSorted(packets.count, (i) => packets.columns.context[i] === context, (i) => packets.columns.queued[i]);
+    if (mine.length === 0) continue;
+    // Waiting in the software queue, until submitted (or until it ended without ever being submitted).
+    const leaves = (row) => packets.columns.submitted[row] === packets.columns.submitted[row] ? packets.columns.submitted[row] : end_or_last(packets.columns.ended[row]);
+    lanes.push({
+      group: contextName(model, context), title: 'software queue', row_height: 7,
+      ...packRows(mine.length, (i) => packets.columns.queued[mine[i]], (i) => leaves(mine[i]), 24),
+      packet: (item) => mine[item],
+      describe: (item) => `in the software queue\n${formatTime(leaves(mine[item]) - packets.columns.queued[mine[item]])}`,
+    });
+  }
+
+  for (let thread = 0; thread < model.threads.length; ++thread) {
+    const rows = [];
+    for (let depth = 0; depth < 4; ++depth) {
+      const mine = selectSorted(calls.count, (i) => calls.columns.thread[i] === thread && calls.columns.depth[i] === depth, (i) => calls.columns.start[i]);
+      if (mine.length === 0) break;
+      rows.push(new BoxRow(mine.map((i) => calls.columns.start[i]), mine.map((i) => end_or_last(calls.columns.end[i])), mine));
+    }
+    if (rows.length === 0) continue;
+    const colours = { ddi: '#6a7fb5', callback: '#8b9c5b', thunk: '#7f6aa8' };
+    lanes.push({
+      group: 'threads', title: model.threads[thread] || `thread ${thread}`, row_height: 12, hidden: 0, rows,
+      colour: (item) => colours[calls.columns.kind[item]] || '#888', packet: () => -1,
+      label: (item) => calls.columns.name[item].replace(/^DxgkDdi|^D3DKMT/, ''),
+      describe: (item) => `${calls.columns.name[item]}\n${formatTime(end_or_last(calls.columns.end[item]) - calls.columns.start[item])}, status ${formatStatus(calls.columns.status[item])}`,
+    });
+  }
+
+  let y = 0;
+  let group = null;
+  for (const lane of lanes) {
+    if (!lane.colour) lane.colour = (item) => packetColour(model, lane.packet(item));
+    if (!lane.label) lane.label = (item) => packetLabel(lane.packet(item));
+    const detail = lane.describe;
+    lane.describe = (item) => lane.packet(item) >= 0 ? `${describePacket(lane.packet(item))}\n${detail(item)}` : detail(item);
+    lane.new_group = lane.group !== group;
+    if (lane.new_group) y += group === null ? 20 : 26;
+    group = lane.group;
+    lane.y = y;
+    lane.height = Math.max(14, lane.rows.length * (lane.row_height + 1));
+    y += lane.height + 5;
+  }
+  return { lanes, height: y + 8 };
+}

@@ -1,0 +1,153 @@
+// The memory map: one strip per segment, time across (the timeline's range), segment offset up.
+
+const STRIP_HEIGHT = 150;
+const STRIP_GAP = 24;
+
+class MemoryMap {
+  constructor(model, view) {
+    this.model = model;
+    this.view = view;
+    this.canvas = document.getElementById('memory');
+    this.strips = this.buildStrips();
+    document.getElementById('memory-panel').hidden = this.strips.length === 0;
+    this.dirty = false;
+    view.listeners.push(() => this.invalidate());
+    window.addEventListener('resize', () => this.invalidate());
+    this.listen();
+    this.invalidate();
+  }
+
+  buildStrips() {
+    const strips = [];
+    for (const [table, what] of [[this.model.placements, 'placed'], [this.model.aperture, 'mapped']]) {
+      const { columns } = table;
+      const segments = [...new Set(columns.segment || [])].sort((a, b) => a - b);
+      for (const segment of segments) {
+        if (segment === 0) continue;  // system memory has no map
+        const rows = selectSorted(table.count, (i) => columns.segment[i] === segment, (i) => columns.from[i]);
+        const known = Array.prototype.indexOf.call(this.model.segments.columns.segment || [], segment);
+        let size = known < 0 ? 0 : this.model.segments.columns.size[known];
+        let top = 0;
+        for (const row of rows) top = Math.max(top, columns.offset[row] + columns.size[row]);
+        const peak = known < 0 ? NaN : this.model.segments.columns.peak[known];
+        // An aperture is far larger than what is mapped in it: show the part that is used.
+        const shown = what === 'mapped' || !(size > 0) ? Math.max(top, 1) : size;
+        const from = Float64Array.from(rows, (row) => columns.from[row]);
+        const to = Float64Array.from(rows, (row) => columns.to[row] === columns.to[row] ? columns.to[row] : this.model.duration);
+        const title = what === 'mapped'
+          ? `segment ${segment}, aperture: ${formatBytes(top)} of ${formatBytes(size)} used at most`
+          : `segment ${segment}: ${formatBytes(size)}${peak === peak ? `, at most ${formatBytes(peak)} placed at once` : ''}`;
+        strips.push({ segment, what, title, rows, from, to, columns, shown, y: strips.length * (STRIP_HEIGHT + STRIP_GAP) + 18 });
+      }
+    }
+    return strips;
+  }
+
+  invalidate() {
+    if (this.dirty || this.strips.length === 0) return;
+    this.dirty = true;
+    requestAnimationFrame(() => { this.dirty = false; this.draw(); });
+  }
+
+  draw() {
+    const total = this.strips.length * (STRIP_HEIGHT + STRIP_GAP) + 10;
+    const { context, width } = prepareCanvas(this.canvas, total);
+    const plot = width - LABEL_WIDTH;
+    const scale = plot / (this.view.to - this.view.from);
+    context.textBaseline = 'middle';
+    for (const strip of this.strips) {
+      context.font = '11px system-ui, "DejaVu Sans", sans-serif';
+      context.fillStyle = '#1c2733';
+      context.fillText(strip.title, LABEL_WIDTH, strip.y - 8);
+      context.fillStyle = '#5d6b7a';
+      context.textAlign = 'right';
+      context.fillText(formatBytes(strip.shown), LABEL_WIDTH - 8, strip.y + 6);
+      context.fillText('0', LABEL_WIDTH - 8, strip.y + STRIP_HEIGHT - 6);
+      context.textAlign = 'left';
+      context.fillStyle = '#f1f4f8';
+      context.fillRect(LABEL_WIDTH, strip.y, plot, STRIP_HEIGHT);
+      context.save();
+      context.beginPath();
+      context.rect(LABEL_WIDTH, strip.y, plot, STRIP_HEIGHT);
+      context.clip();
+      this.drawStrip(context, strip, plot, scale);
+      context.restore();
+    }
+  }
+
+  drawStrip(context, strip, plot, scale) {
+    const last = lowerBound(strip.from, this.view.to);
+    const per_byte = STRIP_HEIGHT / strip.shown;
+    // Stays thinner than a pixel are gathered in a grid of cells, so that their number does not matter.
+    const cells = 64;
+    const grid = new Float32Array(Math.ceil(plot) * cells);
+    let gathered = false;
+    for (let i = 0; i < last; ++i) {
+      if (strip.to[i] <= this.view.from) continue;
+      const row = strip.rows[i];
+      const left = Math.max(0, (strip.from[i] - this.view.from) * scale);
+      const right = Math.min(plot, (strip.to[i] - this.view.from) * scale);
+      const offset = strip.columns.offset[row];
+      const size = strip.columns.size[row];
+      if (right - left < 0.75) {
+        const column = Math.min(Math.ceil(plot) - 1, Math.floor(left));
+        const low = Math.floor(offset / strip.shown * cells);
+        const high = Math.min(cells - 1, Math.floor((offset + size - 1) / strip.shown * cells));
+        for (let cell = low; cell <= high; ++cell) grid[column * cells + cell] += right - left + 0.05;
+        gathered = true;
+        continue;
+      }
+      const height = Math.max(1, size * per_byte);
+      context.fillStyle = allocationColour(strip.columns.allocation[row]);
+      context.fillRect(LABEL_WIDTH + left, strip.y + STRIP_HEIGHT - (offset + size) * per_byte, right - left > 3 ? right - left - 0.5 : right - left, height > 3 ? height - 0.5 : height);
+    }
+    if (!gathered) return;
+    context.fillStyle = '#7286a0';
+    const cell_height = STRIP_HEIGHT / cells;
+    for (let column = 0; column < plot; ++column) {
+      for (let cell = 0; cell < cells; ++cell) {
+        const covered = grid[column * cells + cell];
+        if (covered === 0) continue;
+        context.globalAlpha = Math.min(1, 0.25 + covered);
+        context.fillRect(LABEL_WIDTH + column, strip.y + STRIP_HEIGHT - (cell + 1) * cell_height, 1, cell_height);
+      }
+    }
+    context.globalAlpha = 1;
+  }
+
+  hit(x, y) {
+    const plot = this.canvas.clientWidth - LABEL_WIDTH;
+    const time = this.view.from + (x - LABEL_WIDTH) / plot * (this.view.to - this.view.from);
+    for (const strip of this.strips) {
+      if (x < LABEL_WIDTH || y < strip.y || y >= strip.y + STRIP_HEIGHT) continue;
+      const offset = (strip.y + STRIP_HEIGHT - y) / STRIP_HEIGHT * strip.shown;
+      for (let i = lowerBound(strip.from, time) - 1; i >= 0; --i) {
+        const row = strip.rows[i];
+        if (strip.to[i] > time && strip.columns.offset[row] <= offset && offset < strip.columns.offset[row] + strip.columns.size[row]) return { strip, index: i };
+      }
+    }
+    return null;
+  }
+
+  listen() {
+    const tip = document.getElementById('tip');
+    this.canvas.addEventListener('pointermove', (event) => {
+      const found = this.hit(event.offsetX, event.offsetY);
+      tip.hidden = !found;
+      if (!found) return;
+      const { strip, index } = found;
+      const { columns } = strip;
+      const row = strip.rows[index];
+      tip.textContent = `allocation ${columns.allocation[row]}, ${formatBytes(columns.size[row])}\nat offset 0x${columns.offset[row].toString(16)} of segment ${strip.segment}\n${strip.what} for ${formatTime(strip.to[index] - strip.from[index])}`;
+      tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - 260)}px`;
+      tip.style.top = `${event.clientY + 16}px`;
+    });
+    this.canvas.addEventListener('pointerleave', () => { tip.hidden = true; });
+    this.canvas.addEventListener('wheel', (event) => {
+      event.preventDefault();
+      const plot = this.canvas.clientWidth - LABEL_WIDTH;
+      const time = this.view.from + Math.max(0, event.offsetX - LABEL_WIDTH) / plot * (this.view.to - this.view.from);
+      this.view.zoom(Math.exp(Math.max(-240, Math.min(240, event.deltaY)) * 0.0022), time);
+    }, { passive: false });
+  }
+}

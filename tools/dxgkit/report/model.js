@@ -1,0 +1,126 @@
+// The report data as typed columns, and what the views share: names, colours, formatting.
+
+const KINDS = ['render', 'paging', 'wait', 'signal'];
+const PALETTE = ['#4c78c8', '#2f9e77', '#b0578d', '#7a6bc4', '#3a9bb5', '#a3813f', '#5f8f3e', '#c0605a', '#6b7f99', '#8a6d5c'];
+const PAGING_COLOUR = '#e08a1e';
+const TEXT_COLUMNS = new Set(['name', 'outcome', 'direction', 'op', 'text', 'rule']);
+
+/** One table: `count` rows, `columns.<name>` a Float64Array (null = NaN) or, for texts, an Array. */
+function readTable(source) {
+  const table = { count: 0, columns: {}, names: [] };
+  if (!source) return table;
+  table.count = source.rows.length;
+  table.names = source.columns;
+  source.columns.forEach((name, index) => {
+    const is_text = TEXT_COLUMNS.has(name) || (name === 'kind' && source.rows.length > 0 && typeof source.rows[0][index] === 'string');
+    const column = is_text ? new Array(table.count) : new Float64Array(table.count);
+    for (let row = 0; row < table.count; ++row) {
+      const value = source.rows[row][index];
+      column[row] = is_text ? value : value === null ? NaN : Number(value);
+    }
+    table.columns[name] = column;
+  });
+  return table;
+}
+
+function readModel(data, run) {
+  const model = { duration: Math.max(1, Number(data.duration_ns)), events: data.events, dropped: data.dropped, threads: data.threads || [], run };
+  for (const name of ['nodes', 'contexts', 'processes', 'packets', 'attempts', 'hardware', 'interrupts', 'dpcs', 'calls', 'call_stats', 'segments',
+    'allocations', 'placements', 'aperture', 'usage', 'transfers', 'paging', 'locks', 'sync', 'adapter', 'findings', 'markers']) {
+    model[name] = readTable(data[name]);
+  }
+  model.packetRow = new Map();
+  const ids = model.packets.columns.packet || [];
+  for (let row = 0; row < model.packets.count; ++row) model.packetRow.set(ids[row], row);
+  model.contextIndex = new Map();
+  for (let row = 0; row < model.contexts.count; ++row) model.contextIndex.set(model.contexts.columns.context[row], row);
+  return model;
+}
+
+function nodeName(model, node) {
+  const row = Array.prototype.indexOf.call(model.nodes.columns.node || [], node);
+  const name = row < 0 ? null : model.nodes.columns.name[row];
+  return name ? `${name} (node ${node})` : `node ${node}`;
+}
+
+function contextName(model, context) {
+  const row = model.contextIndex.get(context);
+  const name = row === undefined ? null : model.contexts.columns.name[row];
+  if (name) return name;
+  return context === 0 ? 'system' : `context ${context}`;
+}
+
+/** Paging work is orange everywhere; other packets have their context's colour. */
+function packetColour(model, row) {
+  if (!(row >= 0)) return '#b8c2cc';
+  if (model.packets.columns.kind[row] === 1) return PAGING_COLOUR;
+  const index = model.contextIndex.get(model.packets.columns.context[row]);
+  return PALETTE[(index === undefined ? 0 : index) % PALETTE.length];
+}
+
+function allocationColour(id) {
+  const hue = (id * 137.508) % 360;
+  return `hsl(${hue.toFixed(0)} 48% 62%)`;
+}
+
+/** First index in sorted `values` whose value is > `limit` (from `low` on). */
+function upperBound(values, limit, low = 0) {
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (values[middle] > limit) high = middle; else low = middle + 1;
+  }
+  return low;
+}
+
+/** First index whose value is >= `limit`. */
+function lowerBound(values, limit, low = 0) {
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (values[middle] >= limit) high = middle; else low = middle + 1;
+  }
+  return low;
+}
+
+function formatTime(ns) {
+  if (!(ns === ns)) return '–';
+  const size = Math.abs(ns);
+  if (size >= 1e9) return `${(ns / 1e9).toFixed(3)} s`;
+  if (size >= 1e6) return `${(ns / 1e6).toFixed(3)} ms`;
+  if (size >= 1e3) return `${(ns / 1e3).toFixed(2)} µs`;
+  return `${Math.round(ns)} ns`;
+}
+
+/** A time for an axis whose ticks are `step` apart: only as many digits as the step needs. */
+function formatTick(ns, step) {
+  const [unit, size] = step >= 1e8 ? ['s', 1e9] : step >= 1e5 ? ['ms', 1e6] : step >= 100 ? ['µs', 1e3] : ['ns', 1];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
+  return `${(ns / size).toFixed(digits)} ${unit}`;
+}
+
+function formatBytes(bytes) {
+  if (!(bytes === bytes)) return '–';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (Math.abs(bytes) >= 1024 && unit < units.length - 1) { bytes /= 1024; ++unit; }
+  return `${unit === 0 || bytes >= 100 ? Math.round(bytes) : bytes.toFixed(1)} ${units[unit]}`;
+}
+
+const formatCount = (value) => value === value ? Math.round(value).toLocaleString('en-US') : '–';
+const formatStatus = (value) => value === value ? `0x${(value >>> 0).toString(16).toUpperCase().padStart(8, '0')}` : '–';
+
+/** Sizes a canvas for the screen's pixel ratio; returns its context in CSS pixels. */
+function prepareCanvas(canvas, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext('2d');
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return { context, width, height };
+}

@@ -1,0 +1,293 @@
+// Tables under the timeline (only the visible rows are in the page) and the panel that tells a packet's life.
+
+const ROW_HEIGHT = 24;
+
+/** A sortable table of `rows`. columns: {title, value(row) -> number or text, text(row), width, number}. */
+class Grid {
+  constructor(parent, columns, rows, options) {
+    this.columns = columns;
+    this.rows = rows;
+    this.options = options;
+    this.order = { column: -1, down: false };
+    parent.replaceChildren();
+    const template = columns.map((column) => column.width || '1fr').join(' ');
+    this.head = document.createElement('div');
+    this.head.className = 'grid-head';
+    this.head.style.gridTemplateColumns = template;
+    columns.forEach((column, index) => {
+      const cell = document.createElement('div');
+      cell.textContent = column.title;
+      if (column.number) cell.className = 'num';
+      cell.addEventListener('click', () => this.sort(index));
+      this.head.append(cell);
+    });
+    this.body = document.createElement('div');
+    this.body.className = 'grid-body';
+    this.inner = document.createElement('div');
+    this.inner.style.position = 'relative';
+    this.inner.style.height = `${rows.length * ROW_HEIGHT}px`;
+    this.body.append(this.inner);
+    this.body.style.height = `${Math.min(340, Math.max(1, rows.length) * ROW_HEIGHT)}px`;
+    this.template = template;
+    parent.append(this.head, this.body);
+    this.body.addEventListener('scroll', () => this.render());
+    this.render();
+  }
+
+  sort(index) {
+    this.order = { column: index, down: this.order.column === index ? !this.order.down : Boolean(this.columns[index].number) };
+    const { value } = this.columns[index];
+    const sign = this.order.down ? -1 : 1;
+    this.rows.sort((a, b) => {
+      const x = value(a);
+      const y = value(b);
+      if (typeof x === 'string' || typeof y === 'string') return sign * String(x).localeCompare(String(y));
+      return (x === x ? (y === y ? sign * (x - y) : -1) : y === y ? 1 : 0) || a - b;
+    });
+    [...this.head.children].forEach((cell, i) => { cell.textContent = this.columns[i].title + (i === index ? (this.order.down ? ' ↓' : ' ↑') : ''); });
+    this.render();
+  }
+
+  render() {
+    const first = Math.max(0, Math.floor(this.body.scrollTop / ROW_HEIGHT) - 4);
+    const last = Math.min(this.rows.length, first + Math.ceil(340 / ROW_HEIGHT) + 9);
+    const nodes = [];
+    for (let i = first; i < last; ++i) {
+      const row = this.rows[i];
+      const line = document.createElement('div');
+      line.className = 'grid-row' + (this.options.on_click ? ' link' : '') + (this.options.selected && this.options.selected() === row ? ' selected' : '');
+      line.style.top = `${i * ROW_HEIGHT}px`;
+      line.style.gridTemplateColumns = this.template;
+      for (const column of this.columns) {
+        const cell = document.createElement('div');
+        if (column.number) cell.className = 'num';
+        cell.textContent = column.text ? column.text(row) : column.value(row);
+        line.append(cell);
+      }
+      if (this.options.on_click) line.addEventListener('click', () => this.options.on_click(row));
+      nodes.push(line);
+    }
+    this.inner.replaceChildren(...nodes);
+  }
+}
+
+const rowNumbers = (count) => Array.from({ length: count }, (_, i) => i);
+
+function element(tag, text, class_name) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  if (class_name) node.className = class_name;
+  return node;
+}
+
+/** What the summary tab shows when the tool said nothing: counted from the recording. */
+function countedSummary(model) {
+  const outcome = (name) => (model.packets.columns.outcome || []).filter((value) => value === name).length;
+  const transfers = model.transfers.columns;
+  const moved = (direction) => {
+    let count = 0;
+    let bytes = 0;
+    for (let i = 0; i < model.transfers.count; ++i) if (transfers.direction[i] === direction) { ++count; bytes += transfers.bytes[i]; }
+    return `${formatCount(count)}, ${formatBytes(bytes)}`;
+  };
+  const rows = [
+    ['recorded time', formatTime(model.duration)], ['events', formatCount(Number(model.events))],
+    ['packets', formatCount(model.packets.count)], ['completed', formatCount(outcome('completed'))],
+    ['cancelled', formatCount(outcome('cancelled'))], ['faulted', formatCount(outcome('faulted'))],
+    ['submissions', formatCount(model.attempts.count)], ['interrupts', formatCount(model.interrupts.count)],
+    ['page-ins', moved('in')], ['page-outs', moved('out')],
+    ['allocations', formatCount(model.allocations.count)], ['fence operations', formatCount(model.sync.count)],
+    ['findings', formatCount(model.findings.count)],
+  ];
+  for (let i = 0; i < model.nodes.count; ++i) {
+    rows.push([`${nodeName(model, model.nodes.columns.node[i])} busy`, `${(100 * model.nodes.columns.busy_ns[i] / model.duration).toFixed(1)} %`]);
+  }
+  return rows;
+}
+
+class Tables {
+  constructor(model, timeline) {
+    this.model = model;
+    this.timeline = timeline;
+    this.parent = document.getElementById('table');
+    this.note = document.getElementById('table-note');
+    this.tabs = {
+      Summary: () => this.showSummary(),
+      Packets: () => this.showPackets(),
+      Calls: () => this.showCalls(),
+      Paging: () => this.showPaging(),
+      Fences: () => this.showFences(),
+      Findings: () => this.showFindings(),
+    };
+    const nav = document.getElementById('tabs');
+    for (const name of Object.keys(this.tabs)) {
+      const button = element('button', name === 'Findings' && model.findings.count > 0 ? `Findings (${model.findings.count})` : name);
+      button.dataset.tab = name;
+      button.addEventListener('click', () => this.show(name));
+      nav.append(button);
+    }
+    this.show('Summary');
+  }
+
+  show(name) {
+    for (const button of document.getElementById('tabs').children) button.className = button.dataset.tab === name ? 'on' : '';
+    this.grid = null;
+    this.note.textContent = '';
+    this.tabs[name]();
+  }
+
+  refresh() { if (this.grid) this.grid.render(); }
+
+  showSummary() {
+    const box = element('div', undefined, 'summary');
+    const put = (name, value) => {
+      const line = element('div');
+      line.append(element('span', name), element('span', value));
+      box.append(line);
+    };
+    const { run } = this.model;
+    if (run && run.sections) {
+      for (const section of run.sections) {
+        box.append(element('h3', section.title));
+        for (const [name, value] of section.rows) put(name, value);
+      }
+      box.append(element('h3', 'Counted from the recording'));
+    }
+    for (const [name, value] of countedSummary(this.model)) put(name, value);
+    this.parent.replaceChildren(box);
+  }
+
+  showPackets() {
+    const { packets } = this.model;
+    const c = packets.columns;
+    const time = (title, name) => ({ title, number: true, value: (row) => c[name][row], text: (row) => formatTime(c[name][row]) });
+    const span = (title, from, to) => ({ title, number: true, value: (row) => c[to][row] - c[from][row], text: (row) => formatTime(c[to][row] - c[from][row]) });
+    this.note.textContent = 'Times from the start of the recording. Click a row to see the packet in the timeline; click a heading to sort.';
+    this.grid = new Grid(this.parent, [
+      { title: 'packet', number: true, width: '80px', value: (row) => c.packet[row] },
+      { title: 'kind', width: '70px', value: (row) => KINDS[c.kind[row]] || String(c.kind[row]) },
+      { title: 'context', width: '1.5fr', value: (row) => contextName(this.model, c.context[row]) },
+      { title: 'node', number: true, width: '60px', value: (row) => c.node[row], text: (row) => c.node[row] === c.node[row] ? c.node[row] : '–' },
+      time('queued', 'queued'), span('in queue', 'queued', 'submitted'), span('in hardware queue', 'submitted', 'ended'), span('running', 'hw_start', 'hw_end'),
+      { title: 'patches', number: true, width: '80px', value: (row) => c.patches[row], text: (row) => formatCount(c.patches[row]) },
+      { title: 'attempts', number: true, width: '80px', value: (row) => c.attempts[row] },
+      { title: 'outcome', width: '100px', value: (row) => c.outcome[row] },
+    ], rowNumbers(packets.count), {
+      on_click: (row) => { this.timeline.select(row); this.timeline.reveal(row); },
+      selected: () => this.timeline.selected,
+    });
+  }
+
+  showCalls() {
+    const c = this.model.call_stats.columns;
+    const time = (title, name) => ({ title, number: true, value: (row) => c[name][row], text: (row) => formatTime(c[name][row]) });
+    this.note.textContent = 'Every DDI, callback and D3DKMT function that was called, by total time.';
+    this.grid = new Grid(this.parent, [
+      { title: 'name', width: '2.4fr', value: (row) => c.name[row] },
+      { title: 'kind', width: '80px', value: (row) => c.kind[row] },
+      { title: 'count', number: true, value: (row) => c.count[row], text: (row) => formatCount(c.count[row]) },
+      { title: 'failed', number: true, width: '80px', value: (row) => c.failed[row], text: (row) => formatCount(c.failed[row]) },
+      { title: 'mean', number: true, value: (row) => c.total_ns[row] / c.count[row], text: (row) => formatTime(c.total_ns[row] / c.count[row]) },
+      time('median', 'p50_ns'), time('99 %', 'p99_ns'), time('max', 'max_ns'), time('total', 'total_ns'),
+    ], rowNumbers(this.model.call_stats.count), {});
+  }
+
+  showPaging() {
+    const c = this.model.transfers.columns;
+    this.note.textContent = 'Content moved into and out of memory segments.';
+    this.grid = new Grid(this.parent, [
+      { title: 'time', number: true, value: (row) => c.time[row], text: (row) => formatTime(c.time[row]) },
+      { title: 'direction', value: (row) => c.direction[row] === 'in' ? 'page-in' : 'page-out' },
+      { title: 'allocation', number: true, value: (row) => c.allocation[row] },
+      { title: 'segment', number: true, value: (row) => c.segment[row] },
+      { title: 'size', number: true, value: (row) => c.bytes[row], text: (row) => formatBytes(c.bytes[row]) },
+    ], rowNumbers(this.model.transfers.count), { on_click: (row) => this.centre(c.time[row]) });
+  }
+
+  showFences() {
+    const c = this.model.sync.columns;
+    this.note.textContent = 'Operations on synchronization objects.';
+    this.grid = new Grid(this.parent, [
+      { title: 'time', number: true, value: (row) => c.time[row], text: (row) => formatTime(c.time[row]) },
+      { title: 'operation', value: (row) => c.op[row] },
+      { title: 'object', number: true, value: (row) => c.object[row] },
+      { title: 'value', number: true, value: (row) => c.value[row] },
+      { title: 'by', value: (row) => c.context[row] ? contextName(this.model, c.context[row]) : 'CPU' },
+    ], rowNumbers(this.model.sync.count), { on_click: (row) => this.centre(c.time[row]) });
+  }
+
+  showFindings() {
+    const { run } = this.model;
+    const c = this.model.findings.columns;
+    const severities = ['warning', 'violation', 'start failure', 'bug check'];
+    this.note.textContent = this.model.findings.count === 0 ? 'The verifier found nothing.' : 'What the verifier found, in order. `dxgkit explain RULE` says more about a rule.';
+    if (run && run.findings && run.findings.length > 0) {
+      const list = element('div');
+      for (const text of run.findings) { const line = element('pre', text); line.style.whiteSpace = 'pre-wrap'; list.append(line); }
+      this.parent.replaceChildren(list);
+      return;
+    }
+    if (this.model.findings.count === 0) { this.parent.replaceChildren(); return; }
+    this.grid = new Grid(this.parent, [
+      { title: 'time', number: true, width: '140px', value: (row) => c.time[row], text: (row) => formatTime(c.time[row]) },
+      { title: 'rule', width: '140px', value: (row) => c.rule[row] },
+      { title: 'severity', width: '140px', value: (row) => severities[c.severity[row]] || String(c.severity[row]) },
+      { title: 'thread', value: (row) => this.model.threads[c.thread[row]] || String(c.thread[row]) },
+    ], rowNumbers(this.model.findings.count), { on_click: (row) => this.centre(c.time[row]) });
+  }
+
+  centre(time) {
+    const half = (this.timeline.view.to - this.timeline.view.from) / 2;
+    this.timeline.view.set(time - half, time + half);
+  }
+}
+
+/** The life of one packet, step by step. */
+function showDetails(model, row) {
+  const panel = document.getElementById('details');
+  panel.replaceChildren();
+  panel.dataset.packet = row < 0 ? '' : String(model.packets.columns.packet[row]);
+  if (row < 0) {
+    panel.append(element('h2', 'Packet'), element('p', 'Click a box in the timeline, or press n, to see one packet from queue to completion.', 'empty'));
+    return;
+  }
+  const c = model.packets.columns;
+  panel.append(element('h2', `Packet ${c.packet[row]}`));
+  panel.append(element('span', c.outcome[row], c.outcome[row] === 'completed' ? 'chip' : 'chip bad'));
+  const table = element('table');
+  const put = (target, name, ...values) => {
+    const line = element('tr');
+    line.append(element('td', name), ...values.map((value) => element('td', value, 'num')));
+    target.append(line);
+  };
+  put(table, 'kind', KINDS[c.kind[row]] || String(c.kind[row]));
+  put(table, 'context', contextName(model, c.context[row]));
+  if (c.node[row] === c.node[row]) put(table, 'node', nodeName(model, c.node[row]));
+  put(table, 'patch locations', formatCount(c.patches[row]));
+  put(table, 'queue length', formatCount(c.queue_length[row]));
+  panel.append(table, element('h3', 'Life'));
+
+  const steps = [['queued', 'queued', '#c9d3de'], ['ready', 'ready', '#f2b766'], ['patched', 'patched', '#e08a1e'], ['submitted', 'submitted', '#9db7e8'],
+    ['start', 'hw_start', '#4c78c8'], ['end', 'hw_end', '#1b7f4b'], ['completed', 'ended', '#1b7f4b']];
+  const known = steps.map(([name, column, colour]) => ({ name: name === 'completed' ? c.outcome[row] : name, time: c[column][row], colour })).filter((step) => step.time === step.time);
+  const bar = element('div', undefined, 'bar');
+  for (let i = 0; i + 1 < known.length; ++i) {
+    const part = element('div');
+    part.style.flexGrow = String(Math.max(0, known[i + 1].time - known[i].time));
+    part.style.background = known[i].colour;
+    part.title = `${known[i].name} to ${known[i + 1].name}`;
+    bar.append(part);
+  }
+  const life = element('table');
+  known.forEach((step, i) => put(life, step.name, formatTime(step.time), i === 0 ? '' : `+${formatTime(step.time - known[i - 1].time)}`));
+  panel.append(bar, life);
+
+  const attempts = model.attempts.columns;
+  const mine = selectSorted(model.attempts.count, (i) => attempts.packet[i] === c.packet[row], (i) => attempts.submitted[i]);
+  if (mine.length > 0) {
+    panel.append(element('h3', mine.length === 1 ? 'Submission' : `${mine.length} submissions`));
+    const list = element('table');
+    for (const i of mine) put(list, `fence ${attempts.fence[i]}`, formatTime(attempts.submitted[i]), attempts.outcome[i]);
+    panel.append(list);
+  }
+}

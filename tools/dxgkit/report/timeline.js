@@ -1,0 +1,314 @@
+// The timeline: what part of time is shown, drawing of lanes, mouse and keyboard.
+
+const LABEL_WIDTH = 148;
+const SHORTEST_VIEW_NS = 20;
+
+class View {
+  constructor(duration) {
+    this.duration = duration;
+    this.from = 0;
+    this.to = duration;
+    this.listeners = [];
+  }
+
+  set(from, to) {
+    const length = Math.min(Math.max(to - from, SHORTEST_VIEW_NS), this.duration * 1.02);
+    const margin = this.duration * 0.01;
+    from = Math.min(Math.max(from, -margin), this.duration + margin - length);
+    this.from = from;
+    this.to = from + length;
+    for (const listener of this.listeners) listener();
+  }
+
+  /** factor < 1 zooms in; `centre` keeps its place on screen. */
+  zoom(factor, centre) {
+    const length = Math.min(Math.max((this.to - this.from) * factor, SHORTEST_VIEW_NS), this.duration * 1.02);
+    const part = (centre - this.from) / (this.to - this.from);
+    this.set(centre - part * length, centre + (1 - part) * length);
+  }
+
+  pan(distance) { this.set(this.from + distance, this.to + distance); }
+  all() { this.set(0, this.duration); }
+}
+
+class Timeline {
+  constructor(model, view, on_select) {
+    this.model = model;
+    this.view = view;
+    this.on_select = on_select;
+    this.canvas = document.getElementById('lanes');
+    this.axis = document.getElementById('axis');
+    this.overview = document.getElementById('overview');
+    this.scroll = document.getElementById('lanes-scroll');
+    const built = buildLanes(model);
+    this.lanes = built.lanes;
+    this.height = built.height;
+    this.selected = -1;
+    this.dirty = false;
+    view.listeners.push(() => this.invalidate());
+    this.scroll.addEventListener('scroll', () => this.invalidate());
+    window.addEventListener('resize', () => this.invalidate());
+    this.listen();
+    this.invalidate();
+  }
+
+  get plot_width() { return Math.max(10, this.canvas.clientWidth - LABEL_WIDTH); }
+  timeAt(x) { return this.view.from + (x - LABEL_WIDTH) / this.plot_width * (this.view.to - this.view.from); }
+  xOf(time) { return LABEL_WIDTH + (time - this.view.from) / (this.view.to - this.view.from) * this.plot_width; }
+
+  invalidate() {
+    if (this.dirty) return;
+    this.dirty = true;
+    requestAnimationFrame(() => { this.dirty = false; this.draw(); });
+  }
+
+  draw() {
+    const started = performance.now();
+    this.drawOverview();
+    this.drawAxis();
+    this.drawLanes();
+    document.getElementById('view-range').textContent = `${formatTime(this.view.to - this.view.from)} shown`;
+    this.last_draw_ms = performance.now() - started;
+    this.draws = (this.draws || 0) + 1;
+  }
+
+  ticks() {
+    const raw = (this.view.to - this.view.from) / Math.max(2, this.plot_width / 110);
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
+    const times = [];
+    for (let i = Math.ceil(this.view.from / step); i * step <= this.view.to; ++i) times.push(i * step);
+    return { step, times };
+  }
+
+  drawAxis() {
+    const { context, height } = prepareCanvas(this.axis, 24);
+    context.font = '11px system-ui, "DejaVu Sans", sans-serif';
+    context.textBaseline = 'middle';
+    context.fillStyle = '#5d6b7a';
+    const { step, times } = this.ticks();
+    for (const time of times) {
+      const x = this.xOf(time);
+      if (x < LABEL_WIDTH) continue;
+      context.fillRect(x, height - 5, 1, 5);
+      context.fillText(formatTick(time, step), x + 4, height / 2);
+    }
+  }
+
+  /** The whole recording in one strip: how busy the nodes are, with the shown part marked. */
+  drawOverview() {
+    const { context, width, height } = prepareCanvas(this.overview, 34);
+    const whole = { from: 0, to: this.view.duration };
+    const busy = this.lanes.filter((lane) => lane.title === 'hardware');
+    const strip = (height - 10) / Math.max(1, busy.length);
+    const plot = width - LABEL_WIDTH;
+    context.fillStyle = '#f1f4f8';
+    context.fillRect(LABEL_WIDTH, 4, plot, height - 8);
+    busy.forEach((lane, index) => lane.rows.forEach((row) => row.draw(context, whole, LABEL_WIDTH, plot, 5 + index * strip, strip - 1, lane.colour, null)));
+    const left = LABEL_WIDTH + Math.max(0, this.view.from) / this.view.duration * plot;
+    const right = LABEL_WIDTH + Math.min(this.view.duration, this.view.to) / this.view.duration * plot;
+    context.fillStyle = 'rgba(244, 246, 249, .72)';
+    context.fillRect(LABEL_WIDTH, 4, left - LABEL_WIDTH, height - 8);
+    context.fillRect(right, 4, width - right, height - 8);
+    context.strokeStyle = '#1f6feb';
+    context.lineWidth = 1.5;
+    context.strokeRect(left, 3, Math.max(3, right - left), height - 6);
+    context.font = '11px system-ui, "DejaVu Sans", sans-serif';
+    context.textBaseline = 'middle';
+    context.fillStyle = '#5d6b7a';
+    context.fillText('whole run', 12, height / 2);
+  }
+
+  drawLanes() {
+    const { context, width } = prepareCanvas(this.canvas, Math.max(this.height, 40));
+    const plot = this.plot_width;
+    const top = this.scroll.scrollTop - 30;
+    const bottom = this.scroll.scrollTop + this.scroll.clientHeight + 30;
+    context.textBaseline = 'middle';
+    context.strokeStyle = '#eef1f5';
+    for (const time of this.ticks().times) {
+      const x = Math.round(this.xOf(time)) + 0.5;
+      if (x < LABEL_WIDTH) continue;
+      context.beginPath();
+      context.moveTo(x, top);
+      context.lineTo(x, bottom);
+      context.stroke();
+    }
+    for (const lane of this.lanes) {
+      if (lane.y + lane.height < top || lane.y - 20 > bottom) continue;
+      if (lane.new_group) {
+        context.fillStyle = '#f7f9fb';
+        context.fillRect(0, lane.y - 18, width, 15);
+        context.fillStyle = '#1c2733';
+        context.font = '600 11px system-ui, "DejaVu Sans", sans-serif';
+        context.fillText(lane.group, 10, lane.y - 10);
+      }
+      context.font = '11px system-ui, "DejaVu Sans", sans-serif';
+      context.fillStyle = '#5d6b7a';
+      context.fillText(lane.title, 20, lane.y + Math.min(lane.height / 2, 8), LABEL_WIDTH - 24);
+      if (lane.hidden > 0) context.fillText(`+${formatCount(lane.hidden)} not drawn`, 20, lane.y + 22, LABEL_WIDTH - 24);
+      context.font = '10px system-ui, "DejaVu Sans", sans-serif';
+      lane.rows.forEach((row, index) => {
+        const y = lane.y + index * (lane.row_height + 1);
+        row.draw(context, this.view, LABEL_WIDTH, plot, y, lane.row_height, lane.colour, lane.label);
+      });
+      this.drawSelected(context, lane);
+    }
+  }
+
+  drawSelected(context, lane) {
+    if (this.selected < 0) return;
+    context.strokeStyle = '#111827';
+    context.lineWidth = 1.6;
+    for (const { row, index } of this.marks(lane)) {
+      const left = Math.max(LABEL_WIDTH, this.xOf(lane.rows[row].starts[index]));
+      const right = this.xOf(lane.rows[row].ends[index]);
+      if (right < LABEL_WIDTH || left > LABEL_WIDTH + this.plot_width) continue;
+      context.strokeRect(left - 0.5, lane.y + row * (lane.row_height + 1) - 0.5, Math.max(3, right - left), lane.row_height + 1);
+    }
+  }
+
+  /** Boxes of the selected packet in a lane; looked up once per selection. */
+  marks(lane) {
+    if (lane.marked_for === this.selected) return lane.marked;
+    lane.marked = [];
+    lane.marked_for = this.selected;
+    lane.rows.forEach((row, number) => {
+      if (!row.starts) return;
+      for (let index = 0; index < row.items.length; ++index) {
+        if (lane.packet(row.items[index]) === this.selected) lane.marked.push({ row: number, index });
+      }
+    });
+    return lane.marked;
+  }
+
+  /** What is under a point of the lanes canvas: {lane, item} or null. */
+  hit(x, y) {
+    if (x < LABEL_WIDTH) return null;
+    const time = this.timeAt(x);
+    const slack = 4 / this.plot_width * (this.view.to - this.view.from);
+    for (const lane of this.lanes) {
+      if (y < lane.y - 1 || y >= lane.y + lane.height + 1) continue;
+      const number = Math.min(lane.rows.length - 1, Math.max(0, Math.floor((y - lane.y) / (lane.row_height + 1))));
+      const row = lane.rows[number];
+      const index = row ? row.find(time, slack) : -1;
+      return index < 0 ? null : { lane, item: row.items[index] };
+    }
+    return null;
+  }
+
+  select(packet_row) {
+    this.selected = packet_row;
+    this.on_select(packet_row);
+    this.invalidate();
+  }
+
+  /** Brings a packet into view, with some of its neighbourhood. */
+  reveal(packet_row) {
+    const columns = this.model.packets.columns;
+    const times = ['queued', 'ready', 'patched', 'submitted', 'hw_start', 'hw_end', 'ended'].map((name) => columns[name][packet_row]).filter((t) => t === t);
+    if (times.length === 0) return;
+    const from = Math.min(...times);
+    const to = Math.max(...times);
+    if (from < this.view.from || to > this.view.to || to - from < (this.view.to - this.view.from) / 400) {
+      const margin = Math.max(to - from, 500);
+      this.view.set(from - margin, to + margin);
+    }
+  }
+
+  /** The next or previous packet in submission order, from the selected one. */
+  step(direction) {
+    const { count } = this.model.packets;
+    if (count === 0) return;
+    const next = this.selected < 0 ? 0 : Math.min(count - 1, Math.max(0, this.selected + direction));
+    this.select(next);
+    this.reveal(next);
+  }
+
+  listen() {
+    const tip = document.getElementById('tip');
+    let drag = null;
+    this.canvas.addEventListener('wheel', (event) => {
+      event.preventDefault();
+      const x = event.offsetX;
+      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        this.view.pan((event.deltaX || event.deltaY) / this.plot_width * (this.view.to - this.view.from));
+      } else {
+        this.view.zoom(Math.exp(Math.max(-240, Math.min(240, event.deltaY)) * 0.0022), this.timeAt(Math.max(LABEL_WIDTH, x)));
+      }
+    }, { passive: false });
+    this.canvas.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0) return;
+      this.canvas.setPointerCapture(event.pointerId);
+      this.canvas.focus({ preventScroll: true });
+      drag = { x: event.clientX, y: event.clientY, from: this.view.from, to: this.view.to, top: this.scroll.scrollTop, moved: false };
+    });
+    this.canvas.addEventListener('pointermove', (event) => {
+      if (drag) {
+        const dx = event.clientX - drag.x;
+        const dy = event.clientY - drag.y;
+        if (!drag.moved && Math.abs(dx) + Math.abs(dy) < 4) return;
+        drag.moved = true;
+        this.canvas.classList.add('dragging');
+        tip.hidden = true;
+        const shift = -dx / this.plot_width * (drag.to - drag.from);
+        this.view.set(drag.from + shift, drag.to + shift);
+        this.scroll.scrollTop = drag.top - dy;
+        return;
+      }
+      const found = this.hit(event.offsetX, event.offsetY);
+      tip.hidden = !found;
+      if (found) {
+        tip.textContent = found.lane.describe(found.item);
+        tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - 260)}px`;
+        tip.style.top = `${event.clientY + 16}px`;
+      }
+    });
+    const finish = (event) => {
+      if (drag && !drag.moved && event.type === 'pointerup') {
+        const found = this.hit(event.offsetX, event.offsetY);
+        this.select(found ? found.lane.packet(found.item) : -1);
+      }
+      drag = null;
+      this.canvas.classList.remove('dragging');
+    };
+    this.canvas.addEventListener('pointerup', finish);
+    this.canvas.addEventListener('pointercancel', finish);
+    this.canvas.addEventListener('pointerleave', () => { tip.hidden = true; });
+    this.canvas.addEventListener('dblclick', (event) => this.view.zoom(0.4, this.timeAt(event.offsetX)));
+
+    const centreAt = (event) => {
+      const part = (event.offsetX - LABEL_WIDTH) / Math.max(1, this.overview.clientWidth - LABEL_WIDTH);
+      const half = (this.view.to - this.view.from) / 2;
+      this.view.set(part * this.view.duration - half, part * this.view.duration + half);
+    };
+    this.overview.addEventListener('pointerdown', (event) => { this.overview.setPointerCapture(event.pointerId); centreAt(event); });
+    this.overview.addEventListener('pointermove', (event) => { if (event.buttons & 1) centreAt(event); });
+
+    const middle = () => (this.view.from + this.view.to) / 2;
+    const length = () => this.view.to - this.view.from;
+    document.getElementById('zoom-in').addEventListener('click', () => this.view.zoom(0.5, middle()));
+    document.getElementById('zoom-out').addEventListener('click', () => this.view.zoom(2, middle()));
+    document.getElementById('zoom-all').addEventListener('click', () => this.view.all());
+    const keys = {
+      '+': () => this.view.zoom(0.5, middle()),
+      '=': () => this.view.zoom(0.5, middle()),
+      '-': () => this.view.zoom(2, middle()),
+      '0': () => this.view.all(),
+      'Home': () => this.view.all(),
+      'ArrowLeft': () => this.view.pan(-length() * 0.2),
+      'ArrowRight': () => this.view.pan(length() * 0.2),
+      'ArrowUp': () => { this.scroll.scrollTop -= 60; },
+      'ArrowDown': () => { this.scroll.scrollTop += 60; },
+      'n': () => this.step(1),
+      'p': () => this.step(-1),
+      'Escape': () => this.select(-1),
+    };
+    document.addEventListener('keydown', (event) => {
+      const key = keys[event.key];
+      if (!key || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      key();
+    });
+  }
+}
