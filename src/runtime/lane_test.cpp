@@ -136,7 +136,7 @@ TEST_P(LaneTest, WaitHelpingRunsInterruptWork) {
     std::atomic<uint32_t> requested = 0;
     std::unique_ptr<Thread> device = runtime.spawn("device", [&] {
       for (uint32_t i = 1; i <= static_cast<uint32_t>(rounds(3000, 20)); ++i) {
-        while (requested.load() < i) runtime.wait(requested, requested.load() < i ? i - 1 : i);
+        while (requested.load() < i) runtime.wait(requested, i - 1);
         lane.post_from_interrupt([&, i] {
           if (runtime.thread_number() == me) ++helped;
           fence.store(i);
