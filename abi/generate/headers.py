@@ -10,6 +10,9 @@ from reconstruct import declare, record_lines
 PROVIDED = {"BYTE", "DWORD", "UINT", "PHYSICAL_ADDRESS", "OBJECT_ATTRIBUTES", "__C_ASSERT__",
             "PINTERFACE_REFERENCE", "PINTERFACE_DEREFERENCE"}
 
+# Types of wdm.h and video.h, which only dispmprt.h includes.
+KERNEL_ONLY = {"PDEVICE_OBJECT", "PQUERY_INTERFACE", "PVIDEO_REQUEST_PACKET"}
+
 INCLUDES = {
     "d3dukmdt.h": ["ntdef.h", "windef.h"],
     "d3dkmdt.h": ["d3dukmdt.h"],
@@ -228,6 +231,8 @@ class HeaderWriter:
             word = facts.canonical(word)
             if self._is_known(word):
                 return self.header_of(word)
+            if word in KERNEL_ONLY:
+                return "dispmprt.h"
         if name.startswith("D3DKMT_") or name.startswith("D3DKMDT_"):
             return "d3dkmdt.h"
         return "d3dkmddi.h" if name.startswith(("DXGK", "IN_", "INOUT_", "OUT_")) else "d3dukmdt.h"

@@ -43,7 +43,7 @@ typedef __builtin_va_list DXGKIT_VA_LIST;
   (((ULONG_PTR)(size) + PAGE_SIZE - 1) & ~(ULONG_PTR)(PAGE_SIZE - 1))
 #define BYTES_TO_PAGES(size) (((size) >> PAGE_SHIFT) + (((size) & (PAGE_SIZE - 1)) != 0))
 #define ADDRESS_AND_SIZE_TO_SPAN_PAGES(address, size) \
-  ((ULONG)((((ULONG_PTR)(address) & (PAGE_SIZE - 1)) + (size) + (PAGE_SIZE - 1)) >> PAGE_SHIFT))
+  ((ULONG)(((((ULONG_PTR)(address)) & (PAGE_SIZE - 1)) + (size) + (PAGE_SIZE - 1)) >> PAGE_SHIFT))
 
 #define KernelMode 0
 #define UserMode 1

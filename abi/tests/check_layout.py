@@ -1,12 +1,15 @@
 """Checks the headers of abi/include against the layout facts, for one interface version.
 
 usage: check_layout.py --version WDDM2_0 --clang clang++-19 --cxx g++ --work <folder>
+       check_layout.py --mutate ...
 
 Compiles the facts as assertions for the driver's target (C++ and C, COFF and ELF) and natively,
-then runs the bit-field checks of both.
+then runs the bit-field and GUID checks of both. With --mutate the facts are falsified one way after
+the other, and the test fails if any of the falsehoods goes unnoticed.
 """
 
 import argparse
+import copy
 import os
 import subprocess
 import sys
@@ -22,46 +25,120 @@ WINDOWS = "x86_64-pc-windows-msvc"
 QUIET = ["-w", "-O0", "-fno-strict-aliasing"]
 
 
+class Failed(Exception):
+    pass
+
+
 def run(command):
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
-        print("failed: " + " ".join(command))
         lines = (result.stdout + result.stderr).splitlines()
         errors = [line for line in lines if "error" in line]
-        print("\n".join((errors or lines)[:40]))
-        sys.exit(1)
+        raise Failed("failed: %s\n%s" % (" ".join(command), "\n".join((errors or lines)[:40])))
     return result.stdout
+
+
+def flags(version, work):
+    return QUIET + ["-I" + work, "-I" + HERE, "-isystem", os.path.join(HERE, "..", "include"),
+                    "-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_" + version]
+
+
+def check(checks, options, version, work):
+    """Compiles and runs everything; returns what the run printed, raises Failed."""
+    os.makedirs(work, exist_ok=True)
+    checks.write(work)
+    common = flags(version, work)
+    driver = common + ["-ffreestanding", "-fno-stack-protector", "-mno-stack-arg-probe"]
+    bits = os.path.join(HERE, "layout_bits.cpp")
+    asserts = os.path.join(HERE, "layout_asserts.h")
+    windows = "--target=" + WINDOWS
+    run([options.clang, windows, "-std=c++17", "-fsyntax-only"] + driver + ["-x", "c++", asserts])
+    run([options.clang, windows, "-std=c11", "-fsyntax-only"] + driver + ["-x", "c", asserts])
+    run([options.clang, windows + "-elf", "-std=c++17"] + driver +
+        ["-DLAYOUT_RUN=dxgkit_layout_driver", "-c", bits, "-o", work + "/driver.o"])
+    run([options.cxx, "-std=c++23"] + common +
+        ["-DLAYOUT_RUN=dxgkit_layout_native", "-c", bits, "-o", work + "/native.o"])
+    run([options.cxx, "-std=c++23"] + common +
+        [os.path.join(HERE, "layout_main.cpp"), work + "/native.o", work + "/driver.o",
+         "-o", work + "/check"])
+    return run([work + "/check"])
+
+
+def falsify(data, path, change):
+    """A copy of the facts with one number changed. path: keys down to that number."""
+    data = copy.copy(data)
+    node = data
+    for key in path[:-1]:
+        node[key] = copy.copy(node[key])
+        node = node[key]
+    node[path[-1]] = change(node[path[-1]])
+    return data
+
+
+def mutations(data):
+    """(what, path to a number, change) for each kind of fact the test claims to check."""
+    members = data["records"]["DXGK_SEGMENTFLAGS"]["members"]
+    bit = next(i for i, m in enumerate(members) if m.get("bit", 0) == 3)
+    grow = lambda value: value + 8  # noqa: E731
+    flip = lambda value: value ^ 1  # noqa: E731
+    return [
+        ("record size", ["records", "DXGK_DRIVERCAPS", "size"], grow),
+        ("record alignment", ["records", "DXGK_NODEMETADATA", "align"], grow),
+        ("member offset", ["records", "DXGKARG_RENDER", "members", 3, "offset"], grow),
+        ("member size", ["records", "DXGKARG_RENDER", "members", 3, "size"], grow),
+        ("bit position", ["records", "DXGK_SEGMENTFLAGS", "members", bit, "bit"], grow),
+        ("enum size", ["enums", "DXGK_INTERRUPT_TYPE", "size"], grow),
+        ("enumerator", ["enums", "DXGK_ENGINE_TYPE", "values", "DXGK_ENGINE_TYPE_COPY"], grow),
+        ("table offset", ["tables", "DXGKRNL_INTERFACE", 40, 3], grow),
+        ("constant", ["constants", "DXGK_MAX_MMUS"], flip),
+        ("guid", ["guids", "GUID_DEVINTERFACE_I2C"],
+         lambda text: text[:-1] + ("0" if text[-1] != "0" else "1")),
+        ("string", ["strings", "D3DKMT_SUBKEY_DX9"], lambda text: 'L"DX8"'),
+    ]
+
+
+def mutate(options):
+    truth = facts_module.load()
+    version = truth.versions[-1]
+    missed = []
+    cases = mutations(truth.data)
+    for index, (what, path, change) in enumerate(cases):
+        lie = facts_module.Facts.__new__(facts_module.Facts)
+        lie.__dict__.update(truth.__dict__)
+        lie._layouts = {}
+        lie.data = falsify(truth.data, path, change)
+        for section in ("records", "enums", "functions", "entry_points", "aliases", "types",
+                        "constants"):
+            setattr(lie, section, lie.data[section])
+        try:
+            check(layout_checks.Checks(lie, version), options, version,
+                  os.path.join(options.work, "mutant%d" % index))
+            missed.append(what)
+        except Failed:
+            pass
+    print("abi layout: %d of %d falsified facts noticed" % (len(cases) - len(missed), len(cases)))
+    for what in missed:
+        print("  not noticed: " + what)
+    return 1 if missed else 0
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--version", required=True)
+    parser.add_argument("--version")
+    parser.add_argument("--mutate", action="store_true")
     parser.add_argument("--clang", required=True)
     parser.add_argument("--cxx", required=True)
     parser.add_argument("--work", required=True)
     options = parser.parse_args()
-    work = os.path.join(options.work, options.version)
-    os.makedirs(work, exist_ok=True)
+    if options.mutate:
+        return mutate(options)
     checks = layout_checks.Checks(facts_module.load(), options.version)
-    checks.write(work)
-
-    common = QUIET + ["-I" + work, "-I" + HERE, "-isystem", os.path.join(HERE, "..", "include"),
-                      "-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_" + options.version]
-    driver = common + ["-ffreestanding", "-fno-stack-protector", "-mno-stack-arg-probe"]
-    bits = os.path.join(HERE, "layout_bits.cpp")
-    asserts = os.path.join(HERE, "layout_asserts.h")
-    run([options.clang, "--target=" + WINDOWS, "-std=c++17", "-fsyntax-only", "-x", "c++",
-         asserts] + driver)
-    run([options.clang, "--target=" + WINDOWS, "-std=c11", "-fsyntax-only", "-x", "c",
-         asserts] + driver)
-    run([options.clang, "--target=" + WINDOWS + "-elf", "-std=c++17", "-c", bits,
-         "-DLAYOUT_RUN=dxgkit_layout_driver", "-o", work + "/driver.o"] + driver)
-    run([options.cxx, "-std=c++23", "-fPIC", "-c", bits, "-DLAYOUT_RUN=dxgkit_layout_native",
-         "-o", work + "/native.o"] + common)
-    run([options.cxx, "-std=c++23", os.path.join(HERE, "layout_main.cpp"), work + "/native.o",
-         work + "/driver.o", "-o", work + "/check"] + common)
-    found = subprocess.run([work + "/check"], capture_output=True, text=True)
-
+    try:
+        found = check(checks, options, options.version,
+                      os.path.join(options.work, options.version))
+    except Failed as failure:
+        print(failure)
+        return 1
     print("abi layout %s: %s, %d skipped" % (
         options.version, ", ".join("%d %s" % (n, what) for what, n in checks.counts.items()),
         len(checks.skipped)))
@@ -69,8 +146,8 @@ def main():
         print("  skipped " + reason)
     print("  compiled as C++ and C for %s, as C++ for %s-elf and natively by %s" %
           (WINDOWS, WINDOWS, options.cxx))
-    print(found.stdout, end="")
-    return found.returncode
+    print(found, end="")
+    return 0
 
 
 if __name__ == "__main__":

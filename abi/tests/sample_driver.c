@@ -1,0 +1,14 @@
+/* The smallest miniport that links: takes a lock, reads an exported variable, registers itself. */
+#include <dispmprt.h>
+
+NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath) {
+  static DRIVER_INITIALIZATION_DATA data;
+  KSPIN_LOCK lock;
+  KIRQL old_irql;
+  KeInitializeSpinLock(&lock);
+  KeAcquireSpinLock(&lock, &old_irql);
+  KeReleaseSpinLock(&lock, old_irql);
+  if (*PsThreadType == 0) return STATUS_UNSUCCESSFUL;
+  data.Version = DXGKDDI_INTERFACE_VERSION;
+  return DxgkInitialize(DriverObject, RegistryPath, &data);
+}
