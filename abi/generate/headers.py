@@ -368,12 +368,15 @@ class HeaderWriter:
             body = variants[self.newest]
         else:
             body = merge(variants, facts.versions)
-        base = ": " + enum["underlying"] if "underlying" in enum else "DXGKIT_ENUM_INT"
+        base, close = "DXGKIT_ENUM_INT", name
+        if "underlying" in enum:
+            base = "DXGKIT_ENUM_AS(%s)" % enum["underlying"]
+            close = "DXGKIT_ENUM_NAME(%s, %s)" % (name, enum["underlying"])
         if name.startswith("<"):
             return ["enum {"] + body + ["};"]
         tag = enum.get("tag", name if name.startswith("_") else "")
         return ["typedef enum %s %s {" % (tag, base) if tag else "typedef enum %s {" % base] + \
-            body + ["} %s;" % name]
+            body + ["} %s;" % close]
 
     def _constants(self, header):
         facts = self.facts

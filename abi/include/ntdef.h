@@ -2,8 +2,8 @@
  *
  * Drivers: clang for an x86_64 Windows target (COFF or ELF), C11 or C++17. There long is 32 bits,
  * wchar_t is 16 bits, and every function already has the Win64 calling convention.
- * Native: gcc or clang for x86-64 Linux, C++. There the same names keep their Windows sizes, and
- * NTAPI marks every function a driver calls or implements as Win64.
+ * Native: gcc or clang for x86-64 Linux. There the same names keep their Windows sizes, and
+ * NTAPI marks every function a driver calls or implements as Win64. C works natively too.
  */
 #ifndef DXGKIT_ABI_NTDEF_H_
 #define DXGKIT_ABI_NTDEF_H_
@@ -35,6 +35,16 @@
 #define DXGKIT_ABI_END
 #define DXGKIT_ENUM_INT
 #endif
+/* Enums that are not int: C compilers without sized enums get an integer type and the values. */
+#if defined(__cplusplus) || defined(DXGKIT_ABI_DRIVER)
+#define DXGKIT_ENUM_AS(type) : type
+#define DXGKIT_ENUM_NAME(name, type) name
+#else
+#define DXGKIT_ENUM_AS(type)
+#define DXGKIT_ENUM_NAME(name, type) \
+  name##_VALUES;                     \
+  typedef type name
+#endif
 
 /* Calling conventions. NTAPI and its relatives: across the driver door, always Win64.
  * APIENTRY: what clients of the D3DKMT thunks use, the platform's own. */
@@ -64,10 +74,12 @@
 #endif
 #if defined(DXGKIT_ABI_DRIVER)
 #define DECLSPEC_NORETURN __declspec(noreturn)
+#define DECLSPEC_SELECTANY __declspec(selectany)
 #define DECLSPEC_ALIGN(bytes) __declspec(align(bytes))
 #define FORCEINLINE static __inline __attribute__((always_inline, unused))
 #else
 #define DECLSPEC_NORETURN __attribute__((noreturn))
+#define DECLSPEC_SELECTANY __attribute__((weak))
 #define DECLSPEC_ALIGN(bytes) __attribute__((aligned(bytes)))
 #define FORCEINLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -445,7 +457,7 @@ DXGKIT_ABI_END
   inline constexpr GUID name = {a, b, c, {d0, d1, d2, d3, d4, d5, d6, d7}}
 #elif defined(INITGUID)
 #define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) \
-  EXTERN_C const GUID __declspec(selectany) name = {               \
+  EXTERN_C const GUID DECLSPEC_SELECTANY name = {                  \
       a, b, c, {d0, d1, d2, d3, d4, d5, d6, d7}}
 #else
 #define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) EXTERN_C const GUID name

@@ -65,6 +65,8 @@ def main():
     elf = windows + "-elf"
     compilers = [[options.cxx, "-std=c++23", "-x", "c++"],
                  [options.clang, "-std=c++23", "-x", "c++"],
+                 [options.cxx, "-std=c11", "-x", "c"],
+                 [options.clang, "-std=c11", "-x", "c"],
                  [options.clang, windows, "-ffreestanding", "-std=c++17", "-x", "c++"],
                  [options.clang, windows, "-ffreestanding", "-std=c++23", "-x", "c++"],
                  [options.clang, windows, "-ffreestanding", "-std=c11", "-x", "c"],

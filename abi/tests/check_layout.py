@@ -3,7 +3,7 @@
 usage: check_layout.py --version WDDM2_0 --clang clang++-19 --cxx g++ --work <folder>
        check_layout.py --mutate ...
 
-Compiles the facts as assertions for the driver's target (C++ and C, COFF and ELF) and natively,
+Compiles the facts as assertions for the driver's target (C++ and C, COFF and ELF) and natively (C++ and C),
 then runs the bit-field and GUID checks of both. With --mutate the facts are falsified one way after
 the other, and the test fails if any of the falsehoods goes unnoticed.
 """
@@ -54,6 +54,7 @@ def check(checks, options, version, work):
     windows = "--target=" + WINDOWS
     run([options.clang, windows, "-std=c++17", "-fsyntax-only"] + driver + ["-x", "c++", asserts])
     run([options.clang, windows, "-std=c11", "-fsyntax-only"] + driver + ["-x", "c", asserts])
+    run([options.cxx, "-std=c11", "-fsyntax-only"] + common + ["-x", "c", asserts])
     run([options.clang, windows + "-elf", "-std=c++17"] + driver +
         ["-DLAYOUT_RUN=dxgkit_layout_driver", "-c", bits, "-o", work + "/driver.o"])
     run([options.cxx, "-std=c++23"] + common +
@@ -144,8 +145,8 @@ def main():
         len(checks.skipped)))
     for reason in checks.skipped:
         print("  skipped " + reason)
-    print("  compiled as C++ and C for %s, as C++ for %s-elf and natively by %s" %
-          (WINDOWS, WINDOWS, options.cxx))
+    print("  compiled as C++ and C for %s and natively by %s, as C++ for %s-elf" %
+          (WINDOWS, options.cxx, WINDOWS))
     print(found, end="")
     return 0
 
