@@ -1,0 +1,114 @@
+// What a driver prints, asserts and dies of.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "nt/format.h"
+#include "nt/kernel_impl.h"
+#include "trace/trace.h"
+
+namespace dxgkit::nt {
+namespace {
+
+constexpr int32_t kStatusSuccess = 0;
+
+void print(const std::string& text) {
+  const KernelConfig& config = CallFrame::current().kernel().config();
+  if (trace::Recorder* recorder = trace::current()) {
+    recorder->record(trace::EventKind::kMarker, recorder->name_id(text));
+  }
+  if (config.debug_print) config.debug_print(text);
+}
+
+bool wanted() {
+  return trace::current() != nullptr ||
+         CallFrame::current().kernel().config().debug_print != nullptr;
+}
+
+DXGKIT_NT_ABI int32_t dbg_print_ex(uint32_t, uint32_t, const char* format, ...) {
+  if (!wanted()) return kStatusSuccess;
+  __builtin_ms_va_list arguments;
+  __builtin_ms_va_start(arguments, format);
+  print(format_narrow(format, reinterpret_cast<const char*>(arguments)));
+  __builtin_ms_va_end(arguments);
+  return kStatusSuccess;
+}
+DXGKIT_NT_ABI int32_t dbg_print(const char* format, ...) {
+  if (!wanted()) return kStatusSuccess;
+  __builtin_ms_va_list arguments;
+  __builtin_ms_va_start(arguments, format);
+  print(format_narrow(format, reinterpret_cast<const char*>(arguments)));
+  __builtin_ms_va_end(arguments);
+  return kStatusSuccess;
+}
+DXGKIT_NT_ABI int32_t v_dbg_print_ex(uint32_t, uint32_t, const char* format, char* arguments) {
+  if (wanted()) print(format_narrow(format, arguments));
+  return kStatusSuccess;
+}
+DXGKIT_NT_ABI int32_t v_dbg_print_ex_with_prefix(const char* prefix, uint32_t, uint32_t,
+                                                 const char* format, char* arguments) {
+  if (wanted()) print(prefix + format_narrow(format, arguments));
+  return kStatusSuccess;
+}
+DXGKIT_NT_ABI uint32_t dbg_prompt(const char*, char*, uint32_t) { return 0; }
+
+[[noreturn]] void die(const char* function, uint32_t code, uint64_t p1, uint64_t p2, uint64_t p3,
+                      uint64_t p4) {
+  CallFrame::current().kernel().bug_check(
+      "LIFE-20", function, code, static_cast<uint32_t>(p1),
+      fmt::format("The driver stopped the machine itself with bug check {:#x} ({:#x}, {:#x}, "
+                  "{:#x}, {:#x}).",
+                  code, p1, p2, p3, p4),
+      "A driver reports failures through statuses; the machine goes on.",
+      "Look at the driver code that called it.");
+}
+
+DXGKIT_NT_ABI void ke_bug_check_ex(uint32_t code, uint64_t p1, uint64_t p2, uint64_t p3,
+                                   uint64_t p4) {
+  die("KeBugCheckEx", code, p1, p2, p3, p4);
+}
+DXGKIT_NT_ABI void ke_bug_check(uint32_t code) { die("KeBugCheck", code, 0, 0, 0, 0); }
+DXGKIT_NT_ABI void ex_raise_status(int32_t status) {
+  die("ExRaiseStatus", 0x1E, static_cast<uint32_t>(status), 0, 0, 0);
+}
+DXGKIT_NT_ABI void purecall() { die("_purecall", 0x1E, 0, 0, 0, 0); }
+DXGKIT_NT_ABI void dbg_break_point() {
+  CallFrame::current().kernel().violation(
+      "LIFE-20", "DbgBreakPoint", "The driver ran into a breakpoint.",
+      "Without a debugger a breakpoint stops the machine.", "Look at its caller.");
+}
+DXGKIT_NT_ABI uint8_t kd_refresh_debugger_not_present() { return 1; }
+DXGKIT_NT_ABI uint8_t rtl_is_nt_ddi_version_available(uint32_t) { return 1; }
+/// Stack probes: the host's stacks have guard pages and pages come in by themselves. Keeps every
+/// register, as it must.
+[[gnu::naked]] void chkstk() { __asm__("ret"); }
+
+const uint8_t kd_debugger_enabled = 0;
+const uint8_t kd_debugger_not_present = 1;
+
+}  // namespace
+
+std::span<const Export> debug_exports() {
+  static const Export kTable[] = {
+      DXGKIT_EXPORT("DbgBreakPoint", dbg_break_point, kSupported, ""),
+      DXGKIT_EXPORT("DbgPrint", dbg_print, kSupported, ""),
+      DXGKIT_EXPORT("DbgPrintEx", dbg_print_ex, kPartial, "levels are not filtered"),
+      DXGKIT_EXPORT("DbgPrompt", dbg_prompt, kPartial, "answers with an empty line"),
+      DXGKIT_EXPORT("ExRaiseStatus", ex_raise_status, kPartial,
+                    "always a bug check: ELF drivers have no SEH"),
+      {"KdDebuggerEnabled", &kd_debugger_enabled, Support::kSupported, ""},
+      {"KdDebuggerNotPresent", &kd_debugger_not_present, Support::kSupported, ""},
+      DXGKIT_EXPORT("KdRefreshDebuggerNotPresent", kd_refresh_debugger_not_present, kSupported, ""),
+      DXGKIT_EXPORT("KeBugCheck", ke_bug_check, kSupported, ""),
+      DXGKIT_EXPORT("KeBugCheckEx", ke_bug_check_ex, kSupported, ""),
+      DXGKIT_EXPORT("RtlIsNtDdiVersionAvailable", rtl_is_nt_ddi_version_available, kSupported, ""),
+      DXGKIT_EXPORT("__chkstk", chkstk, kSupported, ""),
+      DXGKIT_EXPORT("_purecall", purecall, kSupported, ""),
+      DXGKIT_EXPORT("vDbgPrintEx", v_dbg_print_ex, kPartial, "levels are not filtered"),
+      DXGKIT_EXPORT("vDbgPrintExWithPrefix", v_dbg_print_ex_with_prefix, kPartial,
+                    "levels are not filtered"),
+  };
+  return kTable;
+}
+
+}  // namespace dxgkit::nt

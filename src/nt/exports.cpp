@@ -1,0 +1,29 @@
+// The one table of everything a driver may import.
+#include <algorithm>
+
+#include "nt/kernel_impl.h"
+
+namespace dxgkit::nt {
+
+std::span<const Export> exports() {
+  static const std::vector<Export> table = [] {
+    std::vector<Export> all;
+    for (const std::span<const Export> part :
+         {memory_exports(), sync_exports(), thread_exports(), timer_exports(), registry_exports(),
+          string_exports(), debug_exports(), io_exports()}) {
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    std::ranges::sort(all, {}, [](const Export& entry) { return std::string_view(entry.name); });
+    return all;
+  }();
+  return table;
+}
+
+const Export* find_export(std::string_view name) {
+  const std::span<const Export> all = exports();
+  const auto found = std::ranges::lower_bound(
+      all, name, {}, [](const Export& entry) { return std::string_view(entry.name); });
+  return found != all.end() && name == found->name ? &*found : nullptr;
+}
+
+}  // namespace dxgkit::nt

@@ -1,0 +1,373 @@
+#include "nt/kernel.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "nt/kernel_impl.h"
+#include "trace/trace.h"
+
+namespace dxgkit::nt {
+namespace {
+
+constexpr size_t kSlot = static_cast<size_t>(runtime::ThreadSlot::kNt);
+
+}  // namespace
+
+const char* irql_name(Irql irql) {
+  switch (irql) {
+    case kPassiveLevel:
+      return "PASSIVE_LEVEL";
+    case kApcLevel:
+      return "APC_LEVEL";
+    case kDispatchLevel:
+      return "DISPATCH_LEVEL";
+    case kHighLevel:
+      return "HIGH_LEVEL";
+    default:
+      return "DIRQL";
+  }
+}
+
+RegistryValue RegistryValue::dword(uint32_t value) {
+  RegistryValue result{4, std::vector<std::byte>(sizeof(value))};
+  std::memcpy(result.data.data(), &value, sizeof(value));
+  return result;
+}
+
+RegistryValue RegistryValue::string(std::u16string_view value) {
+  RegistryValue result{1, std::vector<std::byte>((value.size() + 1) * sizeof(char16_t))};
+  std::memcpy(result.data.data(), value.data(), value.size() * sizeof(char16_t));
+  return result;
+}
+
+RegistryValue RegistryValue::binary(std::span<const std::byte> value) {
+  return {3, {value.begin(), value.end()}};
+}
+
+// --- CallFrame
+// ----------------------------------------------------------------------------------------------------
+
+CallFrame::CallFrame(Kernel& kernel, const char* name, Irql irql)
+    : kernel_(kernel),
+      name_(name),
+      slot_(&kernel.runtime().thread_slot(kSlot)),
+      irql_(irql),
+      entry_irql_(irql) {
+  previous_ = static_cast<CallFrame*>(*slot_);
+  root_ = previous_ == nullptr ? this : previous_->root_;
+  *slot_ = this;
+}
+
+CallFrame::~CallFrame() {
+  const Irql outer = previous_ == nullptr ? kPassiveLevel : previous_->irql_;
+  if (root_->dpc_head_ != nullptr && outer < kDispatchLevel) [[unlikely]] {
+    run_dpcs();
+  }
+  *slot_ = previous_;
+}
+
+CallFrame* CallFrame::current_or_null() {
+  runtime::Runtime* runtime = runtime::Runtime::current_or_null();
+  return runtime == nullptr ? nullptr : static_cast<CallFrame*>(runtime->thread_slot(kSlot));
+}
+
+CallFrame& CallFrame::current() {
+  CallFrame* frame = current_or_null();
+  DXGKIT_CHECK(frame != nullptr);
+  return *frame;
+}
+
+Irql CallFrame::raise(Irql irql) {
+  const Irql old = irql_;
+  irql_ = std::max(irql_, irql);
+  return old;
+}
+
+void CallFrame::lower(Irql irql) {
+  irql_ = irql;
+  if (irql < kDispatchLevel && root_->dpc_head_ != nullptr) run_dpcs();
+}
+
+void CallFrame::abandon() {
+  CallFrame* frame = this;
+  while (frame != nullptr && !frame->can_abandon_) frame = frame->previous_;
+  DXGKIT_CHECK(frame != nullptr);  // somebody entered a driver without CallFrame::call
+  frame->can_abandon_ = false;
+  *frame->slot_ = frame;  // inner frames that were only scopes of nt leaf functions are forgotten
+  longjmp(frame->jump_, 1);
+}
+
+bool CallFrame::queue_dpc(Kdpc& dpc, void* argument1, void* argument2) {
+  void* expected = nullptr;
+  // The same KDPC may be queued from two threads at once; one of them wins.
+  if (!__atomic_compare_exchange_n(&dpc.queued, &expected, static_cast<void*>(root_), false,
+                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+    return false;
+  }
+  dpc.argument1 = argument1;
+  dpc.argument2 = argument2;
+  dpc.next = nullptr;
+  if (root_->dpc_tail_ == nullptr) {
+    root_->dpc_head_ = &dpc;
+  } else {
+    root_->dpc_tail_->next = &dpc;
+  }
+  root_->dpc_tail_ = &dpc;
+  kernel_.impl_->dpcs_outstanding.fetch_add(1, std::memory_order_relaxed);
+  trace::emit(trace::EventKind::kDpcQueued);
+  if (irql_ < kDispatchLevel) run_dpcs();
+  return true;
+}
+
+void CallFrame::run_dpcs() {
+  CallFrame* const root = root_;
+  CallFrame frame(kernel_, "DPC", kDispatchLevel);
+  while (Kdpc* dpc = root->dpc_head_) {
+    root->dpc_head_ = dpc->next;
+    if (root->dpc_head_ == nullptr) root->dpc_tail_ = nullptr;
+    // The routine may free or queue the KDPC again, so nothing of it is read after this.
+    const DeferredRoutine routine = dpc->routine;
+    void* const context = dpc->context;
+    void* const argument1 = dpc->argument1;
+    void* const argument2 = dpc->argument2;
+    __atomic_store_n(&dpc->queued, nullptr, __ATOMIC_RELEASE);
+    if (!kernel_.driver_is_dead()) {
+      trace::emit(trace::EventKind::kDpcRun);
+      frame.call_void(routine, dpc, context, argument1, argument2);
+      if (!frame.abandoned() && frame.irql() != kDispatchLevel) {
+        kernel_.violation("IRQL-01", "DPC routine",
+                          fmt::format("The DPC routine returned at {}.", irql_name(frame.irql())),
+                          "A DPC routine returns at DISPATCH_LEVEL, the level it was called at.",
+                          "Pair every raise, lower and spin-lock call in the DPC routine.");
+      }
+      frame.irql_ = kDispatchLevel;
+    }
+    if (kernel_.impl_->dpcs_outstanding.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      kernel_.runtime().wake_all(kernel_.impl_->dpcs_outstanding);
+    }
+  }
+}
+
+// --- Kernel
+// -------------------------------------------------------------------------------------------------------
+
+Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findings& findings,
+               KernelConfig config)
+    : runtime_(runtime),
+      machine_(machine),
+      findings_(findings),
+      config_(std::move(config)),
+      impl_(std::make_unique<Impl>()) {}
+
+Kernel::~Kernel() {
+  quiesce();
+  free_leaked_memory(*this);
+  for (const auto& [address, size] : impl_->trap_pages) munmap(address, size);
+}
+
+void Kernel::quiesce() {
+  cancel_all_timers(*this);
+  // A driver thread that nobody told to end (a leak, or the driver is dead) leaves at its next
+  // wait: its code must not vanish under it.
+  abandon_waiters(*this);
+  for (auto& [pointer, thread] : impl_->threads) {
+    if (thread->thread != nullptr) thread->thread->join();
+  }
+  impl_->threads.clear();
+  impl_->handles.clear();
+  impl_->ending.store(false, std::memory_order_relaxed);
+}
+
+void Kernel::violation(const char* rule, const char* function, std::string actual,
+                       std::string expected, std::string fix) {
+  const CallFrame* frame = CallFrame::current_or_null();
+  if (frame != nullptr && std::strcmp(frame->name(), function) != 0)
+    actual += fmt::format(" (inside {})", frame->name());
+  findings_.report({.rule = rule,
+                    .severity = verifier::Severity::kViolation,
+                    .ddi = function,
+                    .actual = std::move(actual),
+                    .expected = std::move(expected),
+                    .fix = std::move(fix)});
+}
+
+void Kernel::bug_check(const char* rule, const char* function, uint32_t code, uint32_t parameter,
+                       std::string actual, std::string expected, std::string fix) {
+  CallFrame& frame = CallFrame::current();
+  {
+    verifier::Finding finding{.rule = rule,
+                              .severity = verifier::Severity::kBugCheck,
+                              .ddi = function,
+                              .actual = std::move(actual),
+                              .expected = std::move(expected),
+                              .fix = std::move(fix),
+                              .bugcheck_code = code,
+                              .bugcheck_parameter = parameter};
+    if (std::strcmp(frame.name(), function) != 0)
+      finding.actual += fmt::format(" (inside {})", frame.name());
+    findings_.report(finding);
+    if (!impl_->dead.exchange(true) && impl_->fatal_handler) impl_->fatal_handler(finding);
+  }
+  frame.abandon();
+}
+
+void Kernel::set_fatal_handler(std::function<void(const verifier::Finding&)> handler) {
+  impl_->fatal_handler = std::move(handler);
+}
+
+bool Kernel::driver_is_dead() const { return impl_->dead.load(std::memory_order_relaxed); }
+
+void Kernel::set_initialize_hook(InitializeHook hook) { impl_->initialize_hook = std::move(hook); }
+
+void Kernel::flush_dpcs() {
+  if (CallFrame* frame = CallFrame::current_or_null();
+      frame != nullptr && frame->irql() < kDispatchLevel) {
+    if (frame->root_->dpc_head_ != nullptr) frame->run_dpcs();
+  }
+  for (;;) {
+    const uint32_t outstanding = impl_->dpcs_outstanding.load(std::memory_order_acquire);
+    if (outstanding == 0) return;
+    (void)runtime_.wait(impl_->dpcs_outstanding, outstanding);
+  }
+}
+
+std::vector<Leak> Kernel::leaks() const {
+  std::vector<Leak> result;
+  struct Total {
+    uint64_t first_sequence = UINT64_MAX, count = 0, bytes = 0;
+  };
+  const auto add_tagged = [&](const char* what, const std::map<std::string, Total>& totals) {
+    for (const auto& [tag, total] : totals) result.push_back({what, tag, total.count, total.bytes});
+  };
+  {
+    runtime::MutexLock lock(impl_->memory_lock);
+    std::map<std::string, Total> by_tag;
+    for (const auto& [address, block] : impl_->pool) {
+      std::string tag(4, ' ');
+      for (size_t i = 0; i < 4; ++i) {
+        const char letter = static_cast<char>(block.tag >> (8 * i) & 0xFFU);
+        tag[i] = letter >= 0x20 && letter < 0x7F ? letter : '.';
+      }
+      ++by_tag[tag].count;
+      by_tag[tag].bytes += block.bytes;
+    }
+    add_tagged("pool", by_tag);
+    Total contiguous;
+    for (const auto& [address, block] : impl_->contiguous) {
+      ++contiguous.count;
+      contiguous.bytes += block.page_count * kPageBytes;
+    }
+    if (contiguous.count > 0)
+      result.push_back({"contiguous memory", "", contiguous.count, contiguous.bytes});
+    Total mdls;
+    for (const auto& [address, mdl] : impl_->mdls) {
+      ++mdls.count;
+      mdls.bytes += mdl.bytes;
+    }
+    if (mdls.count > 0) result.push_back({"MDL", "", mdls.count, mdls.bytes});
+    Total mappings;
+    for (const auto& [address, mapping] : impl_->mappings) {
+      ++mappings.count;
+      mappings.bytes += mapping.bytes;
+    }
+    if (mappings.count > 0) result.push_back({"mapping", "", mappings.count, mappings.bytes});
+  }
+  {
+    runtime::MutexLock lock(impl_->dispatcher_lock);
+    uint64_t armed = 0, running = 0;
+    for (const auto& [address, timer] : impl_->timers) armed += timer.armed ? 1 : 0;
+    for (const auto& [address, thread] : impl_->threads) running += thread->ended ? 0 : 1;
+    if (armed > 0) result.push_back({"timer", "", armed, 0});
+    if (running > 0) result.push_back({"thread", "", running, 0});
+    if (!impl_->handles.empty()) result.push_back({"handle", "", impl_->handles.size(), 0});
+  }
+  if (const uint32_t dpcs = impl_->dpcs_outstanding.load(); dpcs > 0)
+    result.push_back({"queued DPC", "", dpcs, 0});
+  return result;
+}
+
+size_t Kernel::report_leaks(const char* when) {
+  const std::vector<Leak> found = leaks();
+  for (const Leak& leak : found) {
+    std::string actual = fmt::format("{}: {} {} left", when, leak.count, leak.what);
+    if (!leak.tag.empty()) actual += fmt::format(" with tag '{}'", leak.tag);
+    actual += leak.bytes > 0 ? fmt::format(", {} bytes.", leak.bytes) : ".";
+    violation("LIFE-20", "DxgkDdiUnload", std::move(actual),
+              "A driver gives back everything it took before it is unloaded.",
+              "Free it in DxgkDdiStopDevice, DxgkDdiRemoveDevice or DxgkDdiUnload, whichever "
+              "mirrors where it was taken.");
+  }
+  quiesce();
+  free_leaked_memory(*this);
+  return found.size();
+}
+
+bool require_irql(CallFrame& frame, const char* function, Irql highest) {
+  if (frame.irql() <= highest) [[likely]]
+    return true;
+  frame.kernel().violation(
+      "IRQL-12", function, fmt::format("{} was called at {}.", function, irql_name(frame.irql())),
+      fmt::format("It may be called at {} or below.", irql_name(highest)),
+      "Move the call out of the raised section, or hand the work to a thread or DPC.");
+  return false;
+}
+
+// --- imports that do not exist
+// --------------------------------------------------------------------------------------
+
+namespace {
+
+DXGKIT_NT_ABI void unresolved_import_called(const std::string* name, const void* caller) {
+  CallFrame::current().kernel().bug_check(
+      "LIFE-01", name->c_str(), 0xD1, 0,
+      fmt::format("The driver called {}, an import that does not exist here, from {}.", *name,
+                  caller),
+      "Every function a driver calls is exported by the kernel it runs on.",
+      fmt::format("Do not use {} here, or add it to src/nt: `dxgkit support` lists what exists.",
+                  *name));
+}
+
+}  // namespace
+
+const void* Kernel::unresolved_import(std::string_view name) {
+  if (const auto known = impl_->traps.find(name); known != impl_->traps.end()) return known->second;
+  // mov rcx, name ; mov rdx, [rsp] ; mov rax, handler ; and rsp, -16 ; sub rsp, 40 ; call rax
+  // (never returns)
+  constexpr size_t kStubBytes = 64;
+  const size_t index = impl_->trap_names.size();
+  const size_t per_page = kPageBytes / kStubBytes;
+  if (index % per_page == 0) {
+    void* page =
+        mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    DXGKIT_CHECK(page != MAP_FAILED);
+    std::memset(page, 0xCC, kPageBytes);
+    impl_->trap_pages.emplace_back(page, kPageBytes);
+  }
+  void* const page = impl_->trap_pages.back().first;
+  DXGKIT_CHECK(mprotect(page, kPageBytes, PROT_READ | PROT_WRITE) == 0);
+  impl_->trap_names.emplace_back(name);
+  auto* code = static_cast<uint8_t*>(page) + (index % per_page) * kStubBytes;
+  uint8_t* at = code;
+  const auto put = [&](std::initializer_list<uint8_t> bytes) {
+    at = std::copy(bytes.begin(), bytes.end(), at);
+  };
+  const auto put_pointer = [&](const void* pointer) {
+    std::memcpy(at, &pointer, sizeof(pointer));
+    at += sizeof(pointer);
+  };
+  put({0x48, 0xB9});
+  put_pointer(&impl_->trap_names.back());
+  put({0x48, 0x8B, 0x14, 0x24});
+  put({0x48, 0xB8});
+  put_pointer(reinterpret_cast<const void*>(&unresolved_import_called));
+  put({0x48, 0x83, 0xE4, 0xF0, 0x48, 0x83, 0xEC, 0x28, 0xFF, 0xD0});
+  DXGKIT_CHECK(mprotect(page, kPageBytes, PROT_READ | PROT_EXEC) == 0);
+  impl_->traps.emplace(std::string(name), code);
+  return code;
+}
+
+}  // namespace dxgkit::nt

@@ -1,0 +1,161 @@
+// Internals of Kernel, shared by the files of this folder only.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "nt/kernel.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::nt {
+
+/// A block of pool, by address in Kernel::Impl::pool.
+struct PoolBlock {
+  uint64_t sequence = 0;
+  uint64_t bytes = 0;
+  uint32_t tag = 0;
+  uint64_t page_count = 0;  // > 0: contiguous system pages (it then has a physical address)
+  bool executable = false;  // mapped by mmap, not by malloc
+  bool aligned = false;
+};
+
+struct ContiguousBlock {
+  uint64_t sequence = 0;
+  bus::PageFrame first;
+  uint64_t page_count = 0;
+};
+
+struct Mapping {
+  enum class Kind { kIoSpace, kMdl, kView };
+  uint64_t sequence = 0;
+  Kind kind = Kind::kIoSpace;
+  uint64_t bytes = 0;
+  std::unique_ptr<bus::CpuView> view;  // kView
+};
+
+struct TimerEntry {
+  uint64_t sequence = 0;
+  std::unique_ptr<runtime::Timer> timer;
+  bool armed = false;
+  uint64_t generation = 0;
+};
+
+/// A thread blocked on dispatcher objects, on its own stack.
+struct Waiter {
+  std::span<DispatcherHeader* const> objects;
+  bool wait_all = false;
+  uint64_t thread = 0;
+  std::atomic<uint32_t> woken{
+      0};  // futex word; set under the dispatcher lock: 1 satisfied, 2 abandon
+  int32_t satisfied_index = -1;
+};
+
+/// A system thread of the driver: what its KTHREAD pointer and handles name.
+struct ThreadObject {
+  DispatcherHeader header{};
+  uint64_t references = 1;
+  std::unique_ptr<runtime::Thread> thread;
+  uint64_t sequence = 0;
+  std::string name;
+  bool ended = false;
+};
+
+struct KeyObject {
+  std::string path;
+};
+struct NamedEventObject {
+  Kevent event{};
+};
+
+struct HandleEntry {
+  enum class Kind { kThread, kKey, kEvent } kind = Kind::kKey;
+  std::shared_ptr<ThreadObject> thread;
+  std::shared_ptr<KeyObject> key;
+  std::shared_ptr<NamedEventObject> event;
+  uint64_t sequence = 0;
+};
+
+struct MdlEntry {
+  uint64_t sequence = 0;
+  uint64_t bytes = 0;
+};
+
+struct Kernel::Impl {
+  std::atomic<bool> dead{false};    // read without the lock on hot paths
+  std::atomic<bool> ending{false};  // the kernel goes: driver threads that wait are abandoned
+  std::function<void(const verifier::Finding&)> fatal_handler;
+  InitializeHook initialize_hook;
+
+  // Memory. Lock order: none of these locks nests in another.
+  mutable runtime::Mutex memory_lock;
+  std::map<const void*, PoolBlock> pool;  // looked up, never iterated for output
+  std::map<const void*, ContiguousBlock> contiguous;
+  std::map<const void*, Mapping> mappings;
+  std::map<const void*, MdlEntry> mdls;
+  uint64_t pool_bytes = 0;
+  uint64_t next_sequence = 1;
+
+  // Dispatcher objects, waiters, timers, threads, handles.
+  mutable runtime::Mutex dispatcher_lock;
+  std::list<Waiter*> waiters;  // in order of arrival
+  std::map<const void*, TimerEntry> timers;
+  std::map<uint64_t, HandleEntry> handles;
+  std::map<const void*, std::shared_ptr<ThreadObject>> threads;  // by KTHREAD pointer
+  uint64_t next_handle = 4;
+
+  // DPCs queued or running; futex word for flush_dpcs.
+  std::atomic<uint32_t> dpcs_outstanding{0};
+
+  std::map<std::string, const void*, std::less<>> traps;
+  std::vector<std::pair<void*, size_t>> trap_pages;
+  std::deque<std::string> trap_names;
+};
+
+/// Makes a dispatcher object signalled and hands it to waiters in order. `dispatcher_lock` held by
+/// the caller.
+void release_waiters(Kernel& kernel);
+/// NT system time (100 ns since 1601) when a runtime's clock reads 0: a fixed date, so that runs
+/// repeat.
+inline constexpr int64_t kSystemTimeAtStart = 133'800'000'000'000'000;
+/// When a wait with this NT timeout ends, in runtime time.
+runtime::TimeNs deadline_of(Kernel& kernel, const int64_t* timeout);
+/// The common body of the waits. 0.. the index of the object, or STATUS_TIMEOUT.
+int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const> objects,
+                         bool wait_all, const int64_t* timeout);
+/// Every thread blocked in a wait leaves the driver for good; later waits do so at once.
+void abandon_waiters(Kernel& kernel);
+/// KeSetEvent without the IRQL check.
+int32_t set_event(Kernel& kernel, Kevent& event);
+/// Ends the driver's armed timers, waits for running callbacks.
+void cancel_all_timers(Kernel& kernel);
+/// Frees pool, contiguous memory and mappings that were leaked.
+void free_leaked_memory(Kernel& kernel);
+
+/// Reports IRQL-12 if the caller runs above `highest`. Returns whether it does not.
+bool require_irql(CallFrame& frame, const char* function, Irql highest);
+
+/// Undoes MmMapIoSpace or DxgkCbMapMemory; false if `pointer` is no such mapping of the driver.
+bool unmap_io(Kernel& kernel, void* pointer);
+/// MmMapIoSpace for the calling thread's kernel; null if the range is in no BAR. For the port too.
+void* map_io_for_driver(uint64_t physical, uint64_t bytes);
+
+/// One line of an export table.
+#define DXGKIT_EXPORT(name, function, support, note)                                     \
+  ::dxgkit::nt::Export {                                                                 \
+    name, reinterpret_cast<const void*>(&function), ::dxgkit::nt::Support::support, note \
+  }
+
+std::span<const Export> memory_exports();
+std::span<const Export> sync_exports();
+std::span<const Export> thread_exports();
+std::span<const Export> timer_exports();
+std::span<const Export> registry_exports();
+std::span<const Export> string_exports();
+std::span<const Export> debug_exports();
+std::span<const Export> io_exports();
+
+}  // namespace dxgkit::nt

@@ -1,0 +1,599 @@
+// Pool, contiguous memory, MDLs and mappings.
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/arithmetic.h"
+#include "base/check.h"
+#include "nt/kernel_impl.h"
+
+namespace dxgkit::nt {
+namespace {
+
+// POOL_TYPE values with a meaning here.
+constexpr uint32_t kNonPagedPool = 0;
+constexpr uint32_t kPagedPoolBit = 1;
+constexpr uint32_t kMustSucceedBit = 2;
+constexpr uint32_t kCacheAlignedBit = 4;
+constexpr uint32_t kNonPagedPoolNx = 512;
+// POOL_FLAG_* of ExAllocatePool2.
+constexpr uint64_t kFlagUninitialized = 0x2, kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80,
+                   kFlagPaged = 0x100, kFlagRaise = 0x20;
+
+/// What uninitialised pool holds, so that runs repeat and nobody mistakes it for zeroed memory.
+constexpr int kPoolPattern = 0xA5;
+
+enum class PoolKind { kNonPaged, kNonPagedExecutable, kPaged };
+
+void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_t tag, bool zero) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  require_irql(frame, function, kind == PoolKind::kPaged ? kApcLevel : kDispatchLevel);
+  if (bytes == 0) {
+    kernel.violation("LIFE-20", function, "A pool allocation of 0 bytes was asked for.",
+                     "Pool allocations have a size.", "Check the size that reaches this call.");
+    bytes = 1;
+  }
+  if (bytes > uint64_t{1} << 40) return nullptr;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    if (bytes > kernel.config().pool_bytes_max ||
+        state.pool_bytes > kernel.config().pool_bytes_max - bytes)
+      return nullptr;
+    state.pool_bytes += bytes;
+  }
+  PoolBlock block{.bytes = bytes, .tag = tag};
+  void* memory = nullptr;
+  const uint64_t rounded = align_up(bytes, kPageBytes);
+  if (kind == PoolKind::kNonPagedExecutable) {
+    memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+                  -1, 0);
+    if (memory == MAP_FAILED) memory = nullptr;
+    block.executable = true;
+  } else if (bytes >= kPageBytes) {
+    // Non-paged pool of a page or more comes from system pages, so that it has a physical address
+    // as on Windows.
+    if (kind == PoolKind::kNonPaged) {
+      if (const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes);
+          first.has_value()) {
+        memory = kernel.machine().system_pointer(bus::PhysicalAddress(first->value * kPageBytes),
+                                                 rounded);
+        block.page_count = rounded / kPageBytes;
+      }
+    }
+    if (memory == nullptr) memory = std::aligned_alloc(kPageBytes, rounded);
+  } else {
+    memory = std::aligned_alloc(16, align_up(bytes, 16));
+  }
+  if (memory != nullptr) std::memset(memory, zero ? 0 : kPoolPattern, bytes);
+  runtime::MutexLock lock(state.memory_lock);
+  if (memory == nullptr) {
+    state.pool_bytes -= bytes;
+    return nullptr;
+  }
+  block.sequence = state.next_sequence++;
+  state.pool.emplace(memory, block);
+  return memory;
+}
+
+void free_block(Kernel& kernel, void* memory, const PoolBlock& block) {
+  if (block.executable) {
+    munmap(memory, align_up(block.bytes, kPageBytes));
+  } else if (block.page_count > 0) {
+    const uint64_t first = kernel.machine().physical_of(memory).value / kPageBytes;
+    kernel.machine().free_contiguous(bus::PageFrame(first), block.page_count);
+  } else {
+    std::free(memory);
+  }
+}
+
+void free_pool(const char* function, void* memory, uint32_t tag) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  require_irql(frame, function, kDispatchLevel);
+  PoolBlock block;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    const auto found = state.pool.find(memory);
+    if (found != state.pool.end()) {
+      block = found->second;
+      state.pool_bytes -= block.bytes;
+      state.pool.erase(found);
+    }
+  }
+  if (block.sequence == 0) {
+    kernel.bug_check(
+        "LIFE-20", function, 0xC2, 0x7,
+        fmt::format("{} was given {}, which is no live pool allocation.", function, memory),
+        "A driver frees each pool allocation once, by the address it got.",
+        "Look for a double free, or a pointer into the middle of an allocation.");
+  }
+  if (tag != 0 && block.tag != tag) {
+    kernel.violation("LIFE-20", function,
+                     fmt::format("The allocation has tag {:#010x} but is freed with tag {:#010x}.",
+                                 block.tag, tag),
+                     "Tags match.", "Free with the tag used to allocate.");
+  }
+  free_block(kernel, memory, block);
+}
+
+PoolKind kind_of(uint32_t pool_type) {
+  if ((pool_type & kPagedPoolBit) != 0) return PoolKind::kPaged;
+  return pool_type == kNonPagedPool || (pool_type & kNonPagedPoolNx) == 0
+             ? PoolKind::kNonPagedExecutable
+             : PoolKind::kNonPaged;
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool_with_tag(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
+  PoolKind kind = kind_of(pool_type & ~(kMustSucceedBit | kCacheAlignedBit));
+  // NonPagedPool (0) is executable on Windows too, but nearly no driver runs code there and such
+  // memory has no physical address here; only the explicit NonPagedPoolExecute of ExAllocatePool2
+  // gives executable memory.
+  if (kind == PoolKind::kNonPagedExecutable) kind = PoolKind::kNonPaged;
+  return allocate_pool("ExAllocatePoolWithTag", kind, bytes, tag, false);
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool(uint32_t pool_type, uint64_t bytes) {
+  return ex_allocate_pool_with_tag(pool_type, bytes, 0x656E6F4E);  // "None"
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool_zero(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
+  const PoolKind kind = (pool_type & kPagedPoolBit) != 0 ? PoolKind::kPaged : PoolKind::kNonPaged;
+  return allocate_pool("ExAllocatePoolZero", kind, bytes, tag, true);
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool2(uint64_t flags, uint64_t bytes, uint32_t tag) {
+  Kernel& kernel = CallFrame::current().kernel();
+  const uint64_t kinds = flags & (kFlagNonPaged | kFlagNonPagedExecute | kFlagPaged);
+  if (!is_power_of_two(kinds)) {
+    kernel.violation("LIFE-20", "ExAllocatePool2", fmt::format("Flags are {:#x}.", flags),
+                     "Exactly one of the paged, non-paged and executable flags is set.",
+                     "Use POOL_FLAG_* values; POOL_TYPE values belong to ExAllocatePoolWithTag.");
+    return nullptr;
+  }
+  const PoolKind kind = kinds == kFlagPaged             ? PoolKind::kPaged
+                        : kinds == kFlagNonPagedExecute ? PoolKind::kNonPagedExecutable
+                                                        : PoolKind::kNonPaged;
+  void* memory =
+      allocate_pool("ExAllocatePool2", kind, bytes, tag, (flags & kFlagUninitialized) == 0);
+  if (memory == nullptr && (flags & kFlagRaise) != 0) {
+    kernel.bug_check("LIFE-20", "ExAllocatePool2", 0x1E, 0,
+                     "The allocation failed and POOL_FLAG_RAISE_ON_FAILURE was set.",
+                     "A driver survives lack of memory.",
+                     "Take the flag away and handle a null result.");
+  }
+  return memory;
+}
+
+DXGKIT_NT_ABI void ex_free_pool_with_tag(void* memory, uint32_t tag) {
+  free_pool("ExFreePoolWithTag", memory, tag);
+}
+DXGKIT_NT_ABI void ex_free_pool(void* memory) { free_pool("ExFreePool", memory, 0); }
+
+// --- contiguous memory
+// -------------------------------------------------------------------------------------------
+
+void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest,
+                          uint64_t boundary) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  require_irql(frame, function, kDispatchLevel);
+  uint64_t rounded = 0;
+  if (bytes == 0 || !checked_align_up(bytes, kPageBytes, &rounded)) return nullptr;
+  uint64_t alignment = kPageBytes;
+  // A block aligned to its boundary cannot cross it, if it is not larger.
+  if (boundary > kPageBytes && is_power_of_two(boundary) && rounded <= boundary)
+    alignment = std::bit_ceil(rounded);
+  const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes, alignment);
+  if (!first.has_value()) return nullptr;
+  const uint64_t address = first->value * kPageBytes;
+  if (address + rounded - 1 > highest) {
+    kernel.machine().free_contiguous(*first, rounded / kPageBytes);
+    return nullptr;
+  }
+  std::byte* memory = kernel.machine().system_pointer(bus::PhysicalAddress(address), rounded);
+  std::memset(memory, kPoolPattern, rounded);
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.memory_lock);
+  state.contiguous.emplace(memory,
+                           ContiguousBlock{state.next_sequence++, *first, rounded / kPageBytes});
+  return memory;
+}
+
+DXGKIT_NT_ABI void* mm_allocate_contiguous_memory(uint64_t bytes, int64_t highest) {
+  return allocate_contiguous("MmAllocateContiguousMemory", bytes, static_cast<uint64_t>(highest),
+                             0);
+}
+
+DXGKIT_NT_ABI void* mm_allocate_contiguous_memory_specify_cache(uint64_t bytes, int64_t lowest,
+                                                                int64_t highest, int64_t boundary,
+                                                                uint32_t) {
+  void* memory =
+      allocate_contiguous("MmAllocateContiguousMemorySpecifyCache", bytes,
+                          static_cast<uint64_t>(highest), static_cast<uint64_t>(boundary));
+  if (memory == nullptr) return nullptr;
+  const uint64_t address = CallFrame::current().kernel().machine().physical_of(memory).value;
+  DXGKIT_CHECK(address != 0);
+  if (address >= static_cast<uint64_t>(lowest)) return memory;
+  Kernel::Impl& state = CallFrame::current().kernel().impl();
+  runtime::MutexLock lock(state.memory_lock);
+  const auto found = state.contiguous.find(memory);
+  CallFrame::current().kernel().machine().free_contiguous(found->second.first,
+                                                          found->second.page_count);
+  state.contiguous.erase(found);
+  return nullptr;
+}
+
+void free_contiguous(const char* function, void* memory) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  ContiguousBlock block;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    const auto found = state.contiguous.find(memory);
+    if (found != state.contiguous.end()) {
+      block = found->second;
+      state.contiguous.erase(found);
+    }
+  }
+  if (block.page_count == 0) {
+    kernel.bug_check(
+        "LIFE-20", function, 0x1A, 0, fmt::format("{} is no contiguous allocation.", memory),
+        "A driver frees each allocation once, by the address it got.", "Look for a double free.");
+  }
+  kernel.machine().free_contiguous(block.first, block.page_count);
+}
+
+DXGKIT_NT_ABI void mm_free_contiguous_memory(void* memory) {
+  free_contiguous("MmFreeContiguousMemory", memory);
+}
+DXGKIT_NT_ABI void mm_free_contiguous_memory_specify_cache(void* memory, uint64_t, uint32_t) {
+  free_contiguous("MmFreeContiguousMemorySpecifyCache", memory);
+}
+
+DXGKIT_NT_ABI int64_t mm_get_physical_address(void* address) {
+  Kernel& kernel = CallFrame::current().kernel();
+  const uint64_t physical = kernel.machine().physical_of(address).value;
+  if (physical == 0) {
+    kernel.violation("LIFE-14", "MmGetPhysicalAddress",
+                     fmt::format("{} has no physical address here.", address),
+                     "Physical addresses are asked of contiguous memory, of non-paged pool of a "
+                     "page or more, or of mapped "
+                     "system pages.",
+                     "Allocate memory a device reads with MmAllocateContiguousMemory.");
+  }
+  return static_cast<int64_t>(physical);
+}
+
+// --- device memory
+// -----------------------------------------------------------------------------------------------
+
+void* map_io(uint64_t physical, uint64_t bytes) {
+  Kernel& kernel = CallFrame::current().kernel();
+  void* pointer = kernel.machine().map_io(bus::PhysicalAddress(physical), bytes);
+  if (pointer == nullptr) return nullptr;
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.memory_lock);
+  state.mappings.emplace(pointer,
+                         Mapping{state.next_sequence++, Mapping::Kind::kIoSpace, bytes, nullptr});
+  return pointer;
+}
+
+DXGKIT_NT_ABI void* mm_map_io_space(int64_t physical, uint64_t bytes, uint32_t) {
+  require_irql(CallFrame::current(), "MmMapIoSpace", kDispatchLevel);
+  return map_io(static_cast<uint64_t>(physical), bytes);
+}
+DXGKIT_NT_ABI void* mm_map_io_space_ex(int64_t physical, uint64_t bytes, uint32_t) {
+  require_irql(CallFrame::current(), "MmMapIoSpaceEx", kDispatchLevel);
+  return map_io(static_cast<uint64_t>(physical), bytes);
+}
+DXGKIT_NT_ABI void mm_unmap_io_space(void* pointer, uint64_t bytes) {
+  Kernel& kernel = CallFrame::current().kernel();
+  if (!unmap_io(kernel, pointer)) {
+    kernel.violation(
+        "LIFE-20", "MmUnmapIoSpace", fmt::format("{} ({} bytes) is not mapped.", pointer, bytes),
+        "What MmMapIoSpace gave is unmapped once.", "Look for a second unmap or another address.");
+  }
+}
+
+// --- MDLs
+// ---------------------------------------------------------------------------------------------------------
+
+uint64_t pages_spanned(uint64_t address, uint64_t bytes) {
+  return ((address & (kPageBytes - 1)) + bytes + kPageBytes - 1) / kPageBytes;
+}
+
+DXGKIT_NT_ABI uint64_t mm_size_of_mdl(void* address, uint64_t bytes) {
+  return sizeof(Mdl) + pages_spanned(reinterpret_cast<uint64_t>(address), bytes) * sizeof(uint64_t);
+}
+
+DXGKIT_NT_ABI Mdl* io_allocate_mdl(void* address, uint32_t bytes, uint8_t, uint8_t, void*) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "IoAllocateMdl", kDispatchLevel);
+  const uint64_t size = mm_size_of_mdl(address, bytes);
+  if (size > INT16_MAX) {
+    // The Size member is 16 bits; Windows has the same bound (about 16 MiB of pages).
+    if (size > UINT16_MAX) return nullptr;
+  }
+  auto* mdl = static_cast<Mdl*>(std::calloc(1, size));
+  if (mdl == nullptr) return nullptr;
+  mdl->size = static_cast<int16_t>(static_cast<uint16_t>(size));
+  mdl->start_va =
+      reinterpret_cast<void*>(align_down(reinterpret_cast<uint64_t>(address), kPageBytes));
+  mdl->byte_offset = static_cast<uint32_t>(reinterpret_cast<uint64_t>(address) & (kPageBytes - 1));
+  mdl->byte_count = bytes;
+  Kernel::Impl& state = frame.kernel().impl();
+  runtime::MutexLock lock(state.memory_lock);
+  state.mdls.emplace(mdl, MdlEntry{state.next_sequence++, bytes});
+  return mdl;
+}
+
+DXGKIT_NT_ABI void io_free_mdl(Mdl* mdl) {
+  Kernel& kernel = CallFrame::current().kernel();
+  Kernel::Impl& state = kernel.impl();
+  bool known = false;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    known = state.mdls.erase(mdl) != 0;
+  }
+  if (!known) {
+    kernel.bug_check("LIFE-20", "IoFreeMdl", 0xC2, 0x7,
+                     fmt::format("{} is no MDL of IoAllocateMdl.", static_cast<void*>(mdl)),
+                     "A driver frees its own MDLs, once.",
+                     "MDLs that come with a DDI belong to the kernel.");
+  }
+  if ((mdl->flags & kMdlPagesLocked) != 0) {
+    kernel.violation("LIFE-20", "IoFreeMdl", "The MDL is freed with its pages locked.",
+                     "MmUnlockPages comes first.", "Unlock the pages before the MDL is freed.");
+  }
+  std::free(mdl);
+}
+
+/// Fills the page array from the machine; false if some page is not system memory.
+bool fill_pages(Kernel& kernel, Mdl& mdl) {
+  auto* at = static_cast<std::byte*>(mdl.start_va);
+  const uint64_t count = pages_spanned(mdl.byte_offset, mdl.byte_count);
+  for (uint64_t i = 0; i < count; ++i, at += kPageBytes) {
+    const uint64_t physical = kernel.machine().physical_of(at).value;
+    if (physical == 0) return false;
+    mdl.pages()[i] = physical / kPageBytes;
+  }
+  return true;
+}
+
+DXGKIT_NT_ABI void mm_build_mdl_for_non_paged_pool(Mdl* mdl) {
+  Kernel& kernel = CallFrame::current().kernel();
+  mdl->mapped_system_va = static_cast<std::byte*>(mdl->start_va) + mdl->byte_offset;
+  mdl->flags = static_cast<int16_t>(mdl->flags | kMdlSourceIsNonPagedPool);
+  if (!fill_pages(kernel, *mdl)) {
+    kernel.violation("LIFE-14", "MmBuildMdlForNonPagedPool",
+                     "The buffer has no physical pages here.",
+                     "The buffer is non-paged pool of a page or more, or contiguous memory.",
+                     "Allocate at least 4096 bytes of non-paged pool for memory a device reads.");
+    std::fill_n(mdl->pages(), pages_spanned(mdl->byte_offset, mdl->byte_count), 0);
+  }
+}
+
+DXGKIT_NT_ABI void mm_probe_and_lock_pages(Mdl* mdl, uint8_t, uint32_t) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "MmProbeAndLockPages", kApcLevel);
+  if (!fill_pages(frame.kernel(), *mdl)) {
+    // Windows raises STATUS_ACCESS_VIOLATION here, or locks pageable memory. An ELF driver has no
+    // SEH to catch the raise.
+    frame.kernel().bug_check("IRQL-13", "MmProbeAndLockPages", 0x1E, 0xC0000005,
+                             "The range is not system memory of the machine.",
+                             "Ranges to lock lie in memory that has physical pages.",
+                             "Lock memory of an allocation or of non-paged pool.");
+  }
+  mdl->flags = static_cast<int16_t>(mdl->flags | kMdlPagesLocked);
+}
+
+DXGKIT_NT_ABI void mm_unlock_pages(Mdl* mdl) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "MmUnlockPages", kDispatchLevel);
+  if ((mdl->flags & kMdlPagesLocked) == 0) {
+    frame.kernel().violation("LIFE-20", "MmUnlockPages", "The pages are not locked.",
+                             "Lock and unlock come in pairs.", "Look for a second unlock.");
+  }
+  mdl->flags = static_cast<int16_t>(mdl->flags & ~kMdlPagesLocked);
+}
+
+DXGKIT_NT_ABI void* mm_map_locked_pages_specify_cache(Mdl* mdl, uint8_t mode, uint32_t, void*,
+                                                      uint32_t, uint32_t) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "MmMapLockedPagesSpecifyCache", kDispatchLevel);
+  Kernel& kernel = frame.kernel();
+  if (mode != 0) return nullptr;  // no user mode here; documented as partial
+  const uint64_t count = pages_spanned(mdl->byte_offset, mdl->byte_count);
+  if (count == 0) return nullptr;
+  bool contiguous = true;
+  for (uint64_t i = 1; i < count; ++i)
+    contiguous = contiguous && mdl->pages()[i] == mdl->pages()[0] + i;
+  std::byte* pointer = nullptr;
+  Mapping mapping;
+  mapping.kind = Mapping::Kind::kMdl;
+  mapping.bytes = count * kPageBytes;
+  if (contiguous)
+    pointer = kernel.machine().system_pointer(bus::PhysicalAddress(mdl->pages()[0] * kPageBytes),
+                                              count * kPageBytes);
+  if (pointer == nullptr) {
+    auto view = bus::CpuView::create(count * kPageBytes);
+    if (!view.has_value()) return nullptr;
+    std::vector<bus::MemoryWindow> windows;
+    for (uint64_t i = 0; i < count; ++i) {
+      windows.push_back(kernel.machine().window_of(
+          bus::PhysicalAddress(mdl->pages()[i] * kPageBytes), kPageBytes));
+      if (windows.back().fd < 0) return nullptr;
+    }
+    if (!is_success((*view)->retarget(windows))) return nullptr;
+    pointer = static_cast<std::byte*>((*view)->address());
+    mapping.kind = Mapping::Kind::kView;
+    mapping.view = std::move(*view);
+  }
+  pointer += mdl->byte_offset;
+  mdl->mapped_system_va = pointer;
+  mdl->flags = static_cast<int16_t>(mdl->flags | kMdlMappedToSystemVa);
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.memory_lock);
+  mapping.sequence = state.next_sequence++;
+  state.mappings.insert_or_assign(mdl, std::move(mapping));
+  return pointer;
+}
+
+DXGKIT_NT_ABI void* mm_map_locked_pages(Mdl* mdl, uint8_t mode) {
+  return mm_map_locked_pages_specify_cache(mdl, mode, 1, nullptr, 0, 0);
+}
+
+DXGKIT_NT_ABI void mm_unmap_locked_pages(void* address, Mdl* mdl) {
+  Kernel& kernel = CallFrame::current().kernel();
+  Kernel::Impl& state = kernel.impl();
+  bool known = false;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    known = state.mappings.erase(mdl) != 0;
+  }
+  if (!known) {
+    kernel.violation(
+        "LIFE-20", "MmUnmapLockedPages", fmt::format("{} is not mapped through this MDL.", address),
+        "What was mapped is unmapped once, with the same MDL.", "Look for a second unmap.");
+  }
+  mdl->mapped_system_va = nullptr;
+  mdl->flags = static_cast<int16_t>(mdl->flags & ~kMdlMappedToSystemVa);
+}
+
+DXGKIT_NT_ABI uint8_t mm_is_address_valid(void* address) {
+  // mincore answers ENOMEM for a page that is not mapped.
+  unsigned char vector = 0;
+  void* page = reinterpret_cast<void*>(align_down(reinterpret_cast<uint64_t>(address), kPageBytes));
+  return mincore(page, kPageBytes, &vector) == 0 ? 1 : 0;
+}
+
+DXGKIT_NT_ABI uint64_t read_register_8(const volatile void* address) {
+  return CallFrame::current().kernel().machine().read_register(address, 1);
+}
+DXGKIT_NT_ABI uint64_t read_register_16(const volatile void* address) {
+  return CallFrame::current().kernel().machine().read_register(address, 2);
+}
+DXGKIT_NT_ABI uint64_t read_register_32(const volatile void* address) {
+  return CallFrame::current().kernel().machine().read_register(address, 4);
+}
+DXGKIT_NT_ABI uint64_t read_register_64(const volatile void* address) {
+  return CallFrame::current().kernel().machine().read_register(address, 8);
+}
+DXGKIT_NT_ABI void write_register_8(volatile void* address, uint8_t value) {
+  CallFrame::current().kernel().machine().write_register(address, 1, value);
+}
+DXGKIT_NT_ABI void write_register_16(volatile void* address, uint16_t value) {
+  CallFrame::current().kernel().machine().write_register(address, 2, value);
+}
+DXGKIT_NT_ABI void write_register_32(volatile void* address, uint32_t value) {
+  CallFrame::current().kernel().machine().write_register(address, 4, value);
+}
+DXGKIT_NT_ABI void write_register_64(volatile void* address, uint64_t value) {
+  CallFrame::current().kernel().machine().write_register(address, 8, value);
+}
+DXGKIT_NT_ABI void read_register_buffer_32(const volatile uint32_t* address, uint32_t* out,
+                                           uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i)
+    out[i] = static_cast<uint32_t>(read_register_32(address + i));
+}
+DXGKIT_NT_ABI void write_register_buffer_32(volatile uint32_t* address, const uint32_t* in,
+                                            uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) write_register_32(address + i, in[i]);
+}
+
+const uint64_t mm_user_probe_address_value = 0x7FFF'FFFF'0000;
+
+}  // namespace
+
+bool unmap_io(Kernel& kernel, void* pointer) {
+  Kernel::Impl& state = kernel.impl();
+  uint64_t bytes = 0;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    const auto found = state.mappings.find(pointer);
+    if (found == state.mappings.end() || found->second.kind != Mapping::Kind::kIoSpace)
+      return false;
+    bytes = found->second.bytes;
+    state.mappings.erase(found);
+  }
+  kernel.machine().unmap_io(pointer, bytes);
+  return true;
+}
+
+void* map_io_for_driver(uint64_t physical, uint64_t bytes) { return map_io(physical, bytes); }
+
+void free_leaked_memory(Kernel& kernel) {
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.memory_lock);
+  // Frees only: the order has no effect anybody sees, so address order is harmless here.
+  for (auto& [address, block] : state.pool) free_block(kernel, const_cast<void*>(address), block);
+  for (auto& [address, block] : state.contiguous)
+    kernel.machine().free_contiguous(block.first, block.page_count);
+  for (auto& [address, mdl] : state.mdls) std::free(const_cast<void*>(address));
+  for (auto& [address, mapping] : state.mappings) {
+    if (mapping.kind == Mapping::Kind::kIoSpace)
+      kernel.machine().unmap_io(const_cast<void*>(address), mapping.bytes);
+  }
+  state.pool.clear();
+  state.contiguous.clear();
+  state.mdls.clear();
+  state.mappings.clear();
+  state.pool_bytes = 0;
+}
+
+std::span<const Export> memory_exports() {
+  static const Export kTable[] = {
+      DXGKIT_EXPORT("ExAllocatePool", ex_allocate_pool, kSupported, ""),
+      DXGKIT_EXPORT("ExAllocatePool2", ex_allocate_pool2, kSupported, ""),
+      DXGKIT_EXPORT("ExAllocatePoolWithTag", ex_allocate_pool_with_tag, kPartial,
+                    "NonPagedPool is not executable"),
+      DXGKIT_EXPORT("ExAllocatePoolZero", ex_allocate_pool_zero, kSupported, ""),
+      DXGKIT_EXPORT("ExFreePool", ex_free_pool, kSupported, ""),
+      DXGKIT_EXPORT("ExFreePoolWithTag", ex_free_pool_with_tag, kSupported, ""),
+      DXGKIT_EXPORT("IoAllocateMdl", io_allocate_mdl, kPartial, "IRPs are ignored"),
+      DXGKIT_EXPORT("IoFreeMdl", io_free_mdl, kSupported, ""),
+      DXGKIT_EXPORT("MmAllocateContiguousMemory", mm_allocate_contiguous_memory, kSupported, ""),
+      DXGKIT_EXPORT("MmAllocateContiguousMemorySpecifyCache",
+                    mm_allocate_contiguous_memory_specify_cache, kPartial,
+                    "the cache type is ignored"),
+      DXGKIT_EXPORT("MmBuildMdlForNonPagedPool", mm_build_mdl_for_non_paged_pool, kSupported, ""),
+      DXGKIT_EXPORT("MmFreeContiguousMemory", mm_free_contiguous_memory, kSupported, ""),
+      DXGKIT_EXPORT("MmFreeContiguousMemorySpecifyCache", mm_free_contiguous_memory_specify_cache,
+                    kSupported, ""),
+      DXGKIT_EXPORT("MmGetPhysicalAddress", mm_get_physical_address, kPartial,
+                    "system pages only; pool below a page has none"),
+      DXGKIT_EXPORT("MmIsAddressValid", mm_is_address_valid, kSupported, ""),
+      DXGKIT_EXPORT("MmMapIoSpace", mm_map_io_space, kSupported, ""),
+      DXGKIT_EXPORT("MmMapIoSpaceEx", mm_map_io_space_ex, kSupported, ""),
+      DXGKIT_EXPORT("MmMapLockedPages", mm_map_locked_pages, kPartial, "kernel mode only"),
+      DXGKIT_EXPORT("MmMapLockedPagesSpecifyCache", mm_map_locked_pages_specify_cache, kPartial,
+                    "kernel mode only"),
+      DXGKIT_EXPORT("MmProbeAndLockPages", mm_probe_and_lock_pages, kPartial,
+                    "system pages only; failure is a bug check"),
+      DXGKIT_EXPORT("MmSizeOfMdl", mm_size_of_mdl, kSupported, ""),
+      DXGKIT_EXPORT("MmUnlockPages", mm_unlock_pages, kSupported, ""),
+      DXGKIT_EXPORT("MmUnmapIoSpace", mm_unmap_io_space, kSupported, ""),
+      DXGKIT_EXPORT("MmUnmapLockedPages", mm_unmap_locked_pages, kSupported, ""),
+      {"MmUserProbeAddress", &mm_user_probe_address_value, Support::kSupported, ""},
+      DXGKIT_EXPORT("READ_REGISTER_BUFFER_ULONG", read_register_buffer_32, kSupported, ""),
+      DXGKIT_EXPORT("READ_REGISTER_UCHAR", read_register_8, kSupported, ""),
+      DXGKIT_EXPORT("READ_REGISTER_ULONG", read_register_32, kSupported, ""),
+      DXGKIT_EXPORT("READ_REGISTER_ULONG64", read_register_64, kSupported, ""),
+      DXGKIT_EXPORT("READ_REGISTER_USHORT", read_register_16, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_REGISTER_BUFFER_ULONG", write_register_buffer_32, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_REGISTER_UCHAR", write_register_8, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_REGISTER_ULONG", write_register_32, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_REGISTER_ULONG64", write_register_64, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_REGISTER_USHORT", write_register_16, kSupported, ""),
+  };
+  return kTable;
+}
+
+}  // namespace dxgkit::nt

@@ -1,0 +1,406 @@
+// System threads, handles, object references, DPCs, timers and time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "nt/kernel_impl.h"
+
+namespace dxgkit::nt {
+namespace {
+
+constexpr int32_t kStatusSuccess = 0;
+constexpr int32_t kStatusInvalidHandle = static_cast<int32_t>(0xC0000008);
+constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
+constexpr int32_t kStatusNotSupported = static_cast<int32_t>(0xC00000BB);
+constexpr int32_t kStatusInsufficientResources = static_cast<int32_t>(0xC000009A);
+
+using StartRoutine = void(DXGKIT_NT_ABI*)(void*);
+
+void run_system_thread(Kernel& kernel, const std::shared_ptr<ThreadObject>& object,
+                       StartRoutine routine, void* context) {
+  {
+    CallFrame frame(kernel, "system thread", kPassiveLevel);
+    frame.thread = object.get();
+    frame.call_void(routine, context);
+  }
+  runtime::MutexLock lock(kernel.impl().dispatcher_lock);
+  object->header.signal_state = 1;
+  object->ended = true;
+  release_waiters(kernel);
+}
+
+DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAttributes*, void*,
+                                              void*, StartRoutine routine, void* context) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "PsCreateSystemThread", kPassiveLevel);
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  auto object = std::make_shared<ThreadObject>();
+  object->header.type = static_cast<uint8_t>(ObjectType::kThread);
+  object->header.size = sizeof(DispatcherHeader) / 4;
+  uint64_t value = 0;
+  {
+    runtime::MutexLock lock(state.dispatcher_lock);
+    value = state.next_handle;
+    state.next_handle += 4;
+    object->sequence = value;
+    object->name = fmt::format("driver thread {}", value / 4);
+    state.threads.emplace(object.get(), object);
+    state.handles.emplace(value, HandleEntry{.kind = HandleEntry::Kind::kThread,
+                                             .thread = object,
+                                             .key = {},
+                                             .event = {},
+                                             .sequence = value});
+    *handle = reinterpret_cast<void*>(value);
+  }
+  // The new thread may end before this assignment: only joins read it, after the driver is done.
+  auto thread = kernel.runtime().spawn(object->name, [&kernel, object, routine, context] {
+    run_system_thread(kernel, object, routine, context);
+  });
+  runtime::MutexLock lock(state.dispatcher_lock);
+  object->thread = std::move(thread);
+  return kStatusSuccess;
+}
+
+DXGKIT_NT_ABI int32_t ps_terminate_system_thread(int32_t) {
+  CallFrame* frame = &CallFrame::current();
+  if (std::strcmp(frame->name(), "system thread") != 0) {
+    frame->kernel().violation("IRQL-12", "PsTerminateSystemThread",
+                              "It was called outside a system thread of the driver.",
+                              "A system thread ends itself with it.",
+                              "Return from the DDI or callback instead.");
+    return kStatusInvalidParameter;
+  }
+  frame->abandon();
+}
+
+DXGKIT_NT_ABI void* ke_get_current_thread() {
+  CallFrame* frame = &CallFrame::current();
+  while (frame->previous() != nullptr) frame = frame->previous();
+  // A stable pointer for threads that are not the driver's: their outermost frame lives as long as
+  // the driver runs there.
+  return frame->thread != nullptr ? frame->thread : static_cast<void*>(frame);
+}
+DXGKIT_NT_ABI void* ps_get_current_thread_id() {
+  return reinterpret_cast<void*>(
+      (uint64_t{CallFrame::current().kernel().runtime().thread_number()} + 1) * 4);
+}
+DXGKIT_NT_ABI void* ps_get_current_process_id() { return reinterpret_cast<void*>(uint64_t{4}); }
+
+DXGKIT_NT_ABI int32_t ke_set_priority_thread(void*, int32_t) { return 8; }
+DXGKIT_NT_ABI int32_t ke_set_base_priority_thread(void*, int32_t) { return 0; }
+
+DXGKIT_NT_ABI int32_t ke_delay_execution_thread(uint8_t, uint8_t, const int64_t* interval) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "KeDelayExecutionThread", kApcLevel);
+  frame.kernel().runtime().sleep_until(deadline_of(frame.kernel(), interval));
+  if (frame.kernel().impl().ending.load(std::memory_order_relaxed)) frame.abandon();
+  return kStatusSuccess;
+}
+
+DXGKIT_NT_ABI void ke_stall_execution_processor(uint32_t microseconds) {
+  runtime::Runtime& runtime = CallFrame::current().kernel().runtime();
+  runtime.sleep_until(runtime.now() + int64_t{microseconds} * runtime::kMicrosecond);
+}
+
+// --- handles and references
+// -----------------------------------------------------------------------------------------
+
+int32_t reference_by_handle(void* handle, void** object) {
+  Kernel::Impl& state = CallFrame::current().kernel().impl();
+  runtime::MutexLock lock(state.dispatcher_lock);
+  const auto found = state.handles.find(reinterpret_cast<uint64_t>(handle));
+  if (found == state.handles.end()) return kStatusInvalidHandle;
+  if (found->second.kind == HandleEntry::Kind::kThread) {
+    ++found->second.thread->references;
+    *object = found->second.thread.get();
+    return kStatusSuccess;
+  }
+  return kStatusNotSupported;
+}
+
+DXGKIT_NT_ABI int32_t ob_reference_object_by_handle(void* handle, uint32_t, void*, uint8_t,
+                                                    void** object, void*) {
+  return reference_by_handle(handle, object);
+}
+DXGKIT_NT_ABI int32_t ob_reference_object_by_handle_with_tag(void* handle, uint32_t, void*, uint8_t,
+                                                             uint32_t, void** object, void*) {
+  return reference_by_handle(handle, object);
+}
+
+int64_t change_references(void* object, int64_t change) {
+  Kernel::Impl& state = CallFrame::current().kernel().impl();
+  runtime::MutexLock lock(state.dispatcher_lock);
+  const auto found = state.threads.find(object);
+  if (found == state.threads.end()) return 1;  // device, driver and file objects: not counted here
+  found->second->references =
+      static_cast<uint64_t>(static_cast<int64_t>(found->second->references) + change);
+  return static_cast<int64_t>(found->second->references);
+}
+
+DXGKIT_NT_ABI int64_t obf_reference_object(void* object) { return change_references(object, 1); }
+DXGKIT_NT_ABI int64_t obf_dereference_object(void* object) { return change_references(object, -1); }
+DXGKIT_NT_ABI int64_t obf_reference_object_with_tag(void* object, uint32_t) {
+  return change_references(object, 1);
+}
+DXGKIT_NT_ABI int64_t obf_dereference_object_with_tag(void* object, uint32_t) {
+  return change_references(object, -1);
+}
+
+DXGKIT_NT_ABI int32_t zw_close(void* handle) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "ZwClose", kPassiveLevel);
+  Kernel::Impl& state = frame.kernel().impl();
+  {
+    runtime::MutexLock lock(state.dispatcher_lock);
+    if (state.handles.erase(reinterpret_cast<uint64_t>(handle)) != 0) return kStatusSuccess;
+  }
+  frame.kernel().violation("LIFE-20", "ZwClose", fmt::format("{} is no open handle.", handle),
+                           "A driver closes each handle once.", "Look for a second close.");
+  return kStatusInvalidHandle;
+}
+
+DXGKIT_NT_ABI Kevent* io_create_event(bool notification, void** handle) {
+  Kernel::Impl& state = CallFrame::current().kernel().impl();
+  auto object = std::make_shared<NamedEventObject>();
+  object->event.header.type = static_cast<uint8_t>(
+      notification ? ObjectType::kNotificationEvent : ObjectType::kSynchronizationEvent);
+  object->event.header.size = sizeof(Kevent) / 4;
+  object->event.header.signal_state = 1;  // as on Windows: created signalled
+  runtime::MutexLock lock(state.dispatcher_lock);
+  const uint64_t value = state.next_handle;
+  state.next_handle += 4;
+  state.handles.emplace(value, HandleEntry{.kind = HandleEntry::Kind::kEvent,
+                                           .thread = {},
+                                           .key = {},
+                                           .event = object,
+                                           .sequence = value});
+  *handle = reinterpret_cast<void*>(value);
+  return &object->event;
+}
+DXGKIT_NT_ABI Kevent* io_create_notification_event(UnicodeString*, void** handle) {
+  return io_create_event(true, handle);
+}
+DXGKIT_NT_ABI Kevent* io_create_synchronization_event(UnicodeString*, void** handle) {
+  return io_create_event(false, handle);
+}
+
+// --- DPCs
+// ---------------------------------------------------------------------------------------------------------
+
+DXGKIT_NT_ABI void ke_initialize_dpc(Kdpc* dpc, DeferredRoutine routine, void* context) {
+  *dpc = {};
+  dpc->type = 0x13;
+  dpc->importance = 1;
+  dpc->routine = routine;
+  dpc->context = context;
+}
+DXGKIT_NT_ABI uint8_t ke_insert_queue_dpc(Kdpc* dpc, void* argument1, void* argument2) {
+  return CallFrame::current().queue_dpc(*dpc, argument1, argument2) ? 1 : 0;
+}
+DXGKIT_NT_ABI void ke_set_importance_dpc(Kdpc* dpc, uint32_t importance) {
+  dpc->importance = static_cast<uint8_t>(importance);
+}
+DXGKIT_NT_ABI void ke_flush_queued_dpcs() {
+  CallFrame& frame = CallFrame::current();
+  if (!require_irql(frame, "KeFlushQueuedDpcs", kPassiveLevel)) return;
+  frame.kernel().flush_dpcs();
+}
+
+// --- timers
+// -------------------------------------------------------------------------------------------------------
+
+void timer_fired(Kernel& kernel, Ktimer* timer) {
+  Kernel::Impl& state = kernel.impl();
+  Kdpc* dpc = nullptr;
+  {
+    runtime::MutexLock lock(state.dispatcher_lock);
+    const auto found = state.timers.find(timer);
+    if (found == state.timers.end() || !found->second.armed) return;
+    timer->header.signal_state = 1;
+    dpc = timer->dpc;
+    if (timer->period_ms > 0) {
+      timer->due_time += uint64_t{timer->period_ms} * 1'000'000;
+      found->second.timer->arm(static_cast<runtime::TimeNs>(timer->due_time));
+    } else {
+      found->second.armed = false;
+    }
+    release_waiters(kernel);
+  }
+  if (dpc == nullptr) return;
+  CallFrame frame(kernel, "timer", kDispatchLevel);
+  frame.queue_dpc(*dpc, nullptr, nullptr);
+}
+
+DXGKIT_NT_ABI void ke_initialize_timer_ex(Ktimer* timer, uint32_t type) {
+  *timer = {};
+  timer->header.type = static_cast<uint8_t>(type == 0 ? ObjectType::kNotificationTimer
+                                                      : ObjectType::kSynchronizationTimer);
+  timer->header.size = sizeof(Ktimer) / 4;
+}
+DXGKIT_NT_ABI void ke_initialize_timer(Ktimer* timer) { ke_initialize_timer_ex(timer, 0); }
+
+DXGKIT_NT_ABI uint8_t ke_set_timer_ex(Ktimer* timer, int64_t due, int32_t period_ms, Kdpc* dpc) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "KeSetTimerEx", kDispatchLevel);
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.dispatcher_lock);
+  TimerEntry& entry = state.timers[timer];
+  const bool was_armed = entry.armed;
+  if (entry.timer == nullptr)
+    entry.timer = kernel.runtime().make_timer([&kernel, timer] { timer_fired(kernel, timer); });
+  timer->header.signal_state = 0;
+  timer->dpc = dpc;
+  timer->period_ms = period_ms > 0 ? static_cast<uint32_t>(period_ms) : 0;
+  const runtime::TimeNs when = due == 0 ? kernel.runtime().now() : deadline_of(kernel, &due);
+  timer->due_time = static_cast<uint64_t>(when);
+  entry.armed = true;
+  entry.timer->arm(when);
+  return was_armed ? 1 : 0;
+}
+DXGKIT_NT_ABI uint8_t ke_set_timer(Ktimer* timer, int64_t due, Kdpc* dpc) {
+  return ke_set_timer_ex(timer, due, 0, dpc);
+}
+
+DXGKIT_NT_ABI uint8_t ke_cancel_timer(Ktimer* timer) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "KeCancelTimer", kDispatchLevel);
+  Kernel::Impl& state = frame.kernel().impl();
+  runtime::MutexLock lock(state.dispatcher_lock);
+  const auto found = state.timers.find(timer);
+  if (found == state.timers.end() || !found->second.armed) return 0;
+  found->second.armed = false;
+  (void)found->second.timer->cancel();
+  return 1;
+}
+DXGKIT_NT_ABI uint8_t ke_read_state_timer(Ktimer* timer) {
+  runtime::MutexLock lock(CallFrame::current().kernel().impl().dispatcher_lock);
+  return timer->header.signal_state > 0 ? 1 : 0;
+}
+
+// --- time: all of it is the runtime's clock
+// -------------------------------------------------------------------------
+
+constexpr uint32_t kTickUnits =
+    156'250;  // 100 ns units of a clock tick: 15.625 ms, the common Windows value
+
+int64_t units_since_start() { return CallFrame::current().kernel().runtime().now() / 100; }
+
+DXGKIT_NT_ABI uint32_t ke_query_time_increment() { return kTickUnits; }
+DXGKIT_NT_ABI uint64_t ke_query_interrupt_time() {
+  return static_cast<uint64_t>(units_since_start());
+}
+DXGKIT_NT_ABI uint64_t ke_query_interrupt_time_precise(uint64_t* counter) {
+  *counter = static_cast<uint64_t>(units_since_start());
+  return *counter;
+}
+DXGKIT_NT_ABI uint64_t ke_query_unbiased_interrupt_time() {
+  return static_cast<uint64_t>(units_since_start());
+}
+DXGKIT_NT_ABI void ke_query_system_time(int64_t* time) {
+  *time = kSystemTimeAtStart + units_since_start();
+}
+DXGKIT_NT_ABI int64_t ke_query_performance_counter(int64_t* frequency) {
+  if (frequency != nullptr) *frequency = 10'000'000;
+  return units_since_start();
+}
+DXGKIT_NT_ABI void ke_query_tick_count(int64_t* count) {
+  *count = units_since_start() / kTickUnits;
+}
+DXGKIT_NT_ABI uint32_t ke_query_active_processor_count(uint64_t* mask) {
+  if (mask != nullptr) *mask = 1;
+  return 1;
+}
+DXGKIT_NT_ABI uint32_t ke_query_active_processor_count_ex(uint16_t) { return 1; }
+DXGKIT_NT_ABI uint32_t ke_get_current_processor_number_ex(void* number) {
+  if (number != nullptr) std::memset(number, 0, 4);
+  return 0;
+}
+
+const uint64_t type_object = 0;
+const void* const type_object_pointer = &type_object;
+
+}  // namespace
+
+void cancel_all_timers(Kernel& kernel) {
+  Kernel::Impl& state = kernel.impl();
+  std::map<const void*, TimerEntry> timers;
+  {
+    runtime::MutexLock lock(state.dispatcher_lock);
+    for (auto& [address, entry] : state.timers) entry.armed = false;
+    timers.swap(state.timers);
+  }
+  // The destructors wait for running callbacks, which may need the lock.
+  timers.clear();
+}
+
+std::span<const Export> thread_exports() {
+  static const Export kTable[] = {
+      DXGKIT_EXPORT("IoCreateNotificationEvent", io_create_notification_event, kPartial,
+                    "names are ignored"),
+      DXGKIT_EXPORT("IoCreateSynchronizationEvent", io_create_synchronization_event, kPartial,
+                    "names are ignored"),
+      DXGKIT_EXPORT("KeDelayExecutionThread", ke_delay_execution_thread, kSupported, ""),
+      DXGKIT_EXPORT("KeGetCurrentThread", ke_get_current_thread, kPartial, "an opaque pointer"),
+      DXGKIT_EXPORT("KeSetBasePriorityThread", ke_set_base_priority_thread, kPartial,
+                    "priorities have no effect"),
+      DXGKIT_EXPORT("KeSetPriorityThread", ke_set_priority_thread, kPartial,
+                    "priorities have no effect"),
+      DXGKIT_EXPORT("KeStallExecutionProcessor", ke_stall_execution_processor, kSupported, ""),
+      DXGKIT_EXPORT("ObReferenceObjectByHandle", ob_reference_object_by_handle, kPartial,
+                    "threads only"),
+      DXGKIT_EXPORT("ObReferenceObjectByHandleWithTag", ob_reference_object_by_handle_with_tag,
+                    kPartial, "threads only"),
+      DXGKIT_EXPORT("ObfDereferenceObject", obf_dereference_object, kPartial, "threads only"),
+      DXGKIT_EXPORT("ObfDereferenceObjectWithTag", obf_dereference_object_with_tag, kPartial,
+                    "threads only"),
+      DXGKIT_EXPORT("ObfReferenceObject", obf_reference_object, kPartial, "threads only"),
+      DXGKIT_EXPORT("ObfReferenceObjectWithTag", obf_reference_object_with_tag, kPartial,
+                    "threads only"),
+      DXGKIT_EXPORT("PsCreateSystemThread", ps_create_system_thread, kSupported, ""),
+      DXGKIT_EXPORT("PsGetCurrentProcessId", ps_get_current_process_id, kPartial,
+                    "always the system process"),
+      DXGKIT_EXPORT("PsGetCurrentThreadId", ps_get_current_thread_id, kSupported, ""),
+      DXGKIT_EXPORT("PsTerminateSystemThread", ps_terminate_system_thread, kSupported, ""),
+      {"IoFileObjectType", &type_object_pointer, Support::kPartial, "an opaque type"},
+      {"PsThreadType", &type_object_pointer, Support::kPartial, "an opaque type"},
+      DXGKIT_EXPORT("ZwClose", zw_close, kSupported, ""),
+  };
+  return kTable;
+}
+
+std::span<const Export> timer_exports() {
+  static const Export kTable[] = {
+      DXGKIT_EXPORT("KeCancelTimer", ke_cancel_timer, kSupported, ""),
+      DXGKIT_EXPORT("KeFlushQueuedDpcs", ke_flush_queued_dpcs, kSupported, ""),
+      DXGKIT_EXPORT("KeGetCurrentProcessorNumberEx", ke_get_current_processor_number_ex, kPartial,
+                    "one processor"),
+      DXGKIT_EXPORT("KeInitializeDpc", ke_initialize_dpc, kSupported, ""),
+      DXGKIT_EXPORT("KeInitializeTimer", ke_initialize_timer, kSupported, ""),
+      DXGKIT_EXPORT("KeInitializeTimerEx", ke_initialize_timer_ex, kSupported, ""),
+      DXGKIT_EXPORT("KeInsertQueueDpc", ke_insert_queue_dpc, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryActiveProcessorCount", ke_query_active_processor_count, kPartial,
+                    "one processor"),
+      DXGKIT_EXPORT("KeQueryActiveProcessorCountEx", ke_query_active_processor_count_ex, kPartial,
+                    "one processor"),
+      DXGKIT_EXPORT("KeQueryInterruptTime", ke_query_interrupt_time, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryInterruptTimePrecise", ke_query_interrupt_time_precise, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryPerformanceCounter", ke_query_performance_counter, kSupported, ""),
+      DXGKIT_EXPORT("KeQuerySystemTime", ke_query_system_time, kSupported, ""),
+      DXGKIT_EXPORT("KeQuerySystemTimePrecise", ke_query_system_time, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryTickCount", ke_query_tick_count, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryTimeIncrement", ke_query_time_increment, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryUnbiasedInterruptTime", ke_query_unbiased_interrupt_time, kSupported,
+                    ""),
+      DXGKIT_EXPORT("KeReadStateTimer", ke_read_state_timer, kSupported, ""),
+      DXGKIT_EXPORT("KeSetImportanceDpc", ke_set_importance_dpc, kPartial, "recorded, no effect"),
+      DXGKIT_EXPORT("KeSetTimer", ke_set_timer, kSupported, ""),
+      DXGKIT_EXPORT("KeSetTimerEx", ke_set_timer_ex, kSupported, ""),
+  };
+  return kTable;
+}
+
+}  // namespace dxgkit::nt

@@ -1,0 +1,143 @@
+#include "verifier/findings.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "runtime/sync.h"
+#include "trace/trace.h"
+#include "verifier/rule_catalogue.h"
+
+namespace dxgkit::verifier {
+namespace {
+
+const char* severity_name(Severity severity) {
+  switch (severity) {
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kViolation:
+      return "violation";
+    case Severity::kStartFail:
+      return "start-failure";
+    case Severity::kBugCheck:
+      return "bug-check";
+  }
+  return "";
+}
+
+std::string consequence(const Finding& finding) {
+  switch (finding.severity) {
+    case Severity::kWarning:
+      return "Windows goes on.";
+    case Severity::kViolation:
+      return "Windows may go on; the result is undefined.";
+    case Severity::kStartFail:
+      return "Windows does not start the adapter.";
+    case Severity::kBugCheck:
+      return fmt::format("Windows stops with bug check {:#x}, parameter {:#x}.",
+                         finding.bugcheck_code, finding.bugcheck_parameter);
+  }
+  return "";
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto unit = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (unit < 0x20) {
+      out += fmt::format("\\u{:04x}", unit);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+struct Findings::Impl {
+  mutable runtime::Mutex lock;
+  std::vector<Finding> stored;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t>
+      repeats;  // (rule, ddi, actual) -> times seen
+  std::map<std::string, size_t, std::less<>> by_rule;
+  size_t total = 0;
+  std::function<void(const Finding&)> listener;
+};
+
+Findings::Findings() : impl_(std::make_unique<Impl>()) {}
+Findings::~Findings() = default;
+
+void Findings::report(Finding finding) {
+  std::function<void(const Finding&)> listener;
+  {
+    runtime::MutexLock lock(impl_->lock);
+    ++impl_->total;
+    ++impl_->by_rule[finding.rule];
+    if (++impl_->repeats[{finding.rule, finding.ddi, finding.actual}] > 1) return;
+    impl_->stored.push_back(finding);
+    listener = impl_->listener;
+  }
+  if (trace::Recorder* recorder = trace::current()) {
+    recorder->record(trace::EventKind::kFinding, recorder->name_id(finding.rule),
+                     static_cast<uint64_t>(finding.severity));
+  }
+  if (listener) listener(finding);
+}
+
+std::vector<Finding> Findings::all() const {
+  runtime::MutexLock lock(impl_->lock);
+  return impl_->stored;
+}
+
+size_t Findings::count(std::string_view rule) const {
+  runtime::MutexLock lock(impl_->lock);
+  const auto found = impl_->by_rule.find(rule);
+  return found == impl_->by_rule.end() ? 0 : found->second;
+}
+
+size_t Findings::total() const {
+  runtime::MutexLock lock(impl_->lock);
+  return impl_->total;
+}
+
+void Findings::set_listener(std::function<void(const Finding&)> listener) {
+  runtime::MutexLock lock(impl_->lock);
+  impl_->listener = std::move(listener);
+}
+
+std::string to_text(const Finding& finding) {
+  std::string text =
+      fmt::format("{}: {} in {}\n", finding.rule, severity_name(finding.severity), finding.ddi);
+  const auto line = [&](const char* label, std::string_view value) {
+    if (!value.empty()) text += fmt::format("  {:<10}{}\n", label, value);
+  };
+  line("actual:", finding.actual);
+  line("expected:", finding.expected);
+  if (const Rule* rule = find_rule(finding.rule); rule != nullptr) {
+    line("rule:", rule->statement);
+    line("source:", rule->sources);
+  }
+  line("fix:", finding.fix);
+  line("Windows:", consequence(finding));
+  return text;
+}
+
+std::string to_json(const Finding& finding) {
+  std::string json =
+      fmt::format(R"({{"rule":{},"severity":"{}","ddi":{},"actual":{},"expected":{},"fix":{})",
+                  quoted(finding.rule), severity_name(finding.severity), quoted(finding.ddi),
+                  quoted(finding.actual), quoted(finding.expected), quoted(finding.fix));
+  if (finding.severity == Severity::kBugCheck) {
+    json += fmt::format(R"(,"bugcheck_code":{},"bugcheck_parameter":{})", finding.bugcheck_code,
+                        finding.bugcheck_parameter);
+  }
+  if (const Rule* rule = find_rule(finding.rule); rule != nullptr)
+    json += fmt::format(R"(,"statement":{})", quoted(rule->statement));
+  return json + "}";
+}
+
+}  // namespace dxgkit::verifier
