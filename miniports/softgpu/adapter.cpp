@@ -1,0 +1,375 @@
+// Birth and death of the driver and of its adapters, and what it says about itself in between.
+#include "miniports/softgpu/driver.h"
+
+namespace softgpu {
+namespace {
+
+NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID context) {
+  auto* adapter =
+      static_cast<Adapter*>(ExAllocatePoolWithTag(NonPagedPoolNx, sizeof(Adapter), kPoolTag));
+  if (adapter == nullptr) return STATUS_NO_MEMORY;
+  RtlZeroMemory(adapter, sizeof(*adapter));
+  adapter->physical_device = physical_device;
+  for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) adapter->node[i].ordinal = i;
+  prepare_recovery(adapter);
+  *context = adapter;
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiRemoveDevice(IN_CONST_PVOID context) {
+  ExFreePoolWithTag(context, kPoolTag);
+  return STATUS_SUCCESS;
+}
+
+void NTAPI DdiUnload() {}
+
+/// The bus gives memory resources in the order of the BARs: registers, then video memory.
+NTSTATUS find_resources(Adapter* adapter, PCM_RESOURCE_LIST resources) {
+  if (resources == nullptr || resources->Count == 0) return STATUS_DEVICE_CONFIGURATION_ERROR;
+  const CM_PARTIAL_RESOURCE_LIST& list = resources->List[0].PartialResourceList;
+  UINT found = 0;
+  for (ULONG i = 0; i < list.Count; ++i) {
+    const CM_PARTIAL_RESOURCE_DESCRIPTOR& descriptor = list.PartialDescriptors[i];
+    // A BAR of 4 GiB and more comes as a large resource, whose length is scaled. Where it starts is
+    // in the same place, and how much memory is behind it a register says.
+    if (descriptor.Type != CmResourceTypeMemory && descriptor.Type != CmResourceTypeMemoryLarge) {
+      continue;
+    }
+    if (found == 0) {
+      adapter->registers_address = descriptor.u.Memory.Start;
+      adapter->register_bytes = descriptor.u.Memory.Length;
+    } else if (found == 1) {
+      adapter->vram_cpu_address = descriptor.u.Memory.Start;
+    }
+    ++found;
+  }
+  if (found < 2 || adapter->register_bytes < SGPU_BAR0_BYTES) {
+    return STATUS_DEVICE_CONFIGURATION_ERROR;
+  }
+  return STATUS_SUCCESS;
+}
+
+/// Is this the hardware the driver was written for?
+NTSTATUS identify(Adapter* adapter) {
+  USHORT ids[2] = {0, 0};  // vendor, device: the first four bytes of configuration space
+  ULONG read = 0;
+  const NTSTATUS status = adapter->dxgk.DxgkCbReadDeviceSpace(
+      adapter->dxgk.DeviceHandle, DXGK_WHICHSPACE_CONFIG, ids, 0, sizeof(ids), &read);
+  if (!NT_SUCCESS(status)) return status;
+  if (read != sizeof(ids) || ids[0] != SGPU_PCI_VENDOR_ID || ids[1] != SGPU_PCI_DEVICE_ID) {
+    return STATUS_DEVICE_CONFIGURATION_ERROR;
+  }
+  if (read32(*adapter, SGPU_REG_ID) != SGPU_ID_VALUE ||
+      read32(*adapter, SGPU_REG_NODE_COUNT) < SGPU_NODE_COUNT) {
+    return STATUS_DEVICE_CONFIGURATION_ERROR;
+  }
+  // Segments consist of whole pages.
+  adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~UINT64{PAGE_SIZE - 1};
+  adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);
+  adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE) & ~UINT64{PAGE_SIZE - 1};
+  if (adapter->vram_bytes == 0 || adapter->aperture_bytes == 0) {
+    return STATUS_DEVICE_CONFIGURATION_ERROR;
+  }
+  return STATUS_SUCCESS;
+}
+
+/// Undoes whatever part of the start was done: also how a failed start cleans up, because the
+/// kernel calls DxgkDdiRemoveDevice next and nothing else.
+void stop(Adapter* adapter) {
+  if (adapter->registers != nullptr) {
+    enable_interrupts(adapter, false);
+    cancel_recovery(adapter);
+    for (Node& node : adapter->node) {
+      // The ring goes back to the system below: an engine that does not stop must not be left with
+      // a ring to fetch from, but there is nobody to tell.
+      if (node.ring != nullptr) (void)reset_engine(adapter, &node);
+    }
+  }
+  free_rings(adapter);
+  if (adapter->registers != nullptr) {
+    (void)adapter->dxgk.DxgkCbUnmapMemory(adapter->dxgk.DeviceHandle,
+                                          const_cast<UCHAR*>(adapter->registers));
+    adapter->registers = nullptr;
+  }
+}
+
+NTSTATUS start(Adapter* adapter) {
+  DXGK_DEVICE_INFO info;
+  RtlZeroMemory(&info, sizeof(info));
+  NTSTATUS status = adapter->dxgk.DxgkCbGetDeviceInformation(adapter->dxgk.DeviceHandle, &info);
+  if (!NT_SUCCESS(status)) return status;
+  status = find_resources(adapter, info.TranslatedResourceList);
+  if (!NT_SUCCESS(status)) return status;
+
+  PVOID registers = nullptr;
+  status = adapter->dxgk.DxgkCbMapMemory(adapter->dxgk.DeviceHandle, adapter->registers_address,
+                                         SGPU_BAR0_BYTES, FALSE, FALSE, MmNonCached, &registers);
+  if (!NT_SUCCESS(status)) return status;
+  adapter->registers = static_cast<UCHAR*>(registers);
+
+  status = identify(adapter);
+  if (!NT_SUCCESS(status)) return status;
+  // Whoever had the hardware before may have left it running.
+  enable_interrupts(adapter, false);
+  status = allocate_rings(adapter);
+  if (!NT_SUCCESS(status)) return status;
+  for (Node& node : adapter->node) {
+    status = reset_engine(adapter, &node);
+    if (!NT_SUCCESS(status)) return status;
+    start_engine(adapter, &node, 0);
+  }
+  enable_interrupts(adapter, true);
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO start_info,
+                              IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG source_count,
+                              OUT_PULONG child_count) {
+  UNREFERENCED_PARAMETER(start_info);
+  auto* adapter = static_cast<Adapter*>(context);
+  // The table is the kernel's and may be gone after this call; what it points to stays until
+  // DxgkDdiStopDevice returns.
+  adapter->dxgk = *dxgk;
+  adapter->aperture_high_water = 0;
+  *source_count = 0;  // render only: none of the display entry points will be called
+  *child_count = 0;
+  const NTSTATUS status = start(adapter);
+  if (!NT_SUCCESS(status)) stop(adapter);
+  return status;
+}
+
+NTSTATUS NTAPI DdiStopDevice(IN_CONST_PVOID context) {
+  stop(static_cast<Adapter*>(context));
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
+                                IN_DEVICE_POWER_STATE state, IN_POWER_ACTION action) {
+  UNREFERENCED_PARAMETER(action);  // undefined on the way up, uninteresting on the way down
+  auto* adapter = static_cast<Adapter*>(context);
+  if (device_uid != kAdapterUid) return STATUS_SUCCESS;  // a child we never had
+  const bool on = state == PowerDeviceD0;
+  if (on == adapter->interrupts_on) return STATUS_SUCCESS;
+  enable_interrupts(adapter, false);
+  cancel_recovery(adapter);
+  // May not fail: an engine that does not come up shows as a timeout.
+  for (Node& node : adapter->node) {
+    (void)reset_engine(adapter, &node);
+    if (on) start_engine(adapter, &node, node.reported_fence);
+  }
+  if (on) {
+    clear_aperture(adapter);
+    enable_interrupts(adapter, true);
+  }
+  return STATUS_SUCCESS;
+}
+
+void NTAPI DdiResetDevice(IN_CONST_PVOID context) {
+  // The system is going down, at any IRQL and perhaps in the middle of anything: be quiet, touch no
+  // memory of our own.
+  auto* adapter = static_cast<Adapter*>(context);
+  if (adapter->registers != nullptr) write32(*adapter, SGPU_REG_INT_ENABLE, 0);
+}
+
+NTSTATUS NTAPI DdiQueryChildRelations(IN_CONST_PVOID context, PDXGK_CHILD_DESCRIPTOR children,
+                                      ULONG bytes) {
+  UNREFERENCED_PARAMETER(context);
+  UNREFERENCED_PARAMETER(children);  // zeroed by the kernel: the end mark is there already
+  UNREFERENCED_PARAMETER(bytes);
+  return STATUS_SUCCESS;
+}
+
+// The next four are about children and video port requests, which a render-only adapter has none
+// of.
+NTSTATUS NTAPI DdiQueryChildStatus(IN_CONST_PVOID context, INOUT_PDXGK_CHILD_STATUS status,
+                                   IN_BOOLEAN non_destructive) {
+  UNREFERENCED_PARAMETER(context);
+  UNREFERENCED_PARAMETER(status);
+  UNREFERENCED_PARAMETER(non_destructive);
+  return STATUS_NOT_SUPPORTED;
+}
+NTSTATUS NTAPI DdiQueryDeviceDescriptor(IN_CONST_PVOID context, IN_ULONG child,
+                                        INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
+  UNREFERENCED_PARAMETER(context);
+  UNREFERENCED_PARAMETER(child);
+  UNREFERENCED_PARAMETER(descriptor);
+  return STATUS_NOT_SUPPORTED;
+}
+NTSTATUS NTAPI DdiDispatchIoRequest(IN_CONST_PVOID context, IN_ULONG source,
+                                    IN_PVIDEO_REQUEST_PACKET packet) {
+  UNREFERENCED_PARAMETER(context);
+  UNREFERENCED_PARAMETER(source);
+  UNREFERENCED_PARAMETER(packet);
+  return STATUS_NOT_SUPPORTED;
+}
+NTSTATUS NTAPI DdiQueryInterface(IN_CONST_PVOID context, IN_PQUERY_INTERFACE query) {
+  UNREFERENCED_PARAMETER(context);
+  UNREFERENCED_PARAMETER(query);
+  return STATUS_NOT_SUPPORTED;
+}
+
+NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
+  // The kernel sizes the buffer by the interface version we declared; a newer kernel may pass more.
+  if (bytes < sizeof(DXGK_DRIVERCAPS)) return STATUS_BUFFER_TOO_SMALL;
+  auto* caps = static_cast<DXGK_DRIVERCAPS*>(out);
+  RtlZeroMemory(caps, sizeof(*caps));
+  caps->HighestAcceptableAddress.QuadPart = static_cast<LONGLONG>(SGPU_SYSTEM_LIMIT - 1);
+  caps->MaxAllocationListSlotId = kSlots;
+  caps->ApertureSegmentCommitLimit = adapter.aperture_bytes;
+  // Every driver from WDDM 1.2 on claims it, display or not: the scheduler preempts with flips
+  // pending and wants flips off the ring.
+  caps->FlipCaps.FlipOnVSyncMmIo = 1;
+  caps->SchedulingCaps.MultiEngineAware = 1;  // contexts, nodes
+  caps->SchedulingCaps.PreemptionAware = 1;
+  caps->SchedulingCaps.CancelCommandAware = 1;
+  caps->MemoryManagementCaps.PagingNode = SGPU_NODE_COPY;  // moves memory beside the 3D node's work
+  caps->GpuEngineTopology.NbAsymetricProcessingNodes = SGPU_NODE_COUNT;
+  caps->WDDMVersion = DXGKDDI_WDDMv1_3;
+  // The engines stop between two commands.
+  caps->PreemptionCaps.GraphicsPreemptionGranularity =
+      D3DKMDT_GRAPHICS_PREEMPTION_PRIMITIVE_BOUNDARY;
+  caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY;
+  caps->SupportPerEngineTDR = TRUE;
+  return STATUS_SUCCESS;
+}
+
+/// Both kinds of segment query, which differ in the descriptor only.
+template <typename Query>
+NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
+  if (bytes < sizeof(Query)) return STATUS_BUFFER_TOO_SMALL;
+  auto* query = static_cast<Query*>(out);
+  if (query->pSegmentDescriptor == nullptr) {  // first pass: how many? Nothing else may be written.
+    query->NbSegment = kSegmentCount;
+    return STATUS_SUCCESS;
+  }
+  if (query->NbSegment < kSegmentCount) return STATUS_BUFFER_TOO_SMALL;
+
+  auto& vram = query->pSegmentDescriptor[kSegmentVram - 1];
+  RtlZeroMemory(&vram, sizeof(vram));
+  vram.Flags.CpuVisible = 1;
+  vram.BaseAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE);
+  vram.CpuTranslatedAddress = adapter.vram_cpu_address;
+  vram.Size = adapter.vram_bytes;
+  vram.CommitLimit = adapter.vram_bytes;
+
+  auto& aperture = query->pSegmentDescriptor[kSegmentAperture - 1];
+  RtlZeroMemory(&aperture, sizeof(aperture));
+  aperture.Flags.Aperture = 1;
+  aperture.Flags.CacheCoherent = 1;  // the engines snoop: staging memory may be cached
+  aperture.BaseAddress.QuadPart = static_cast<LONGLONG>(adapter.aperture_base);
+  aperture.Size = adapter.aperture_bytes;
+  aperture.CommitLimit = adapter.aperture_bytes;
+
+  query->NbSegment = kSegmentCount;
+  // Paging buffers in plain contiguous system memory, which the engines reach one to one: with the
+  // aperture they would need a paging operation to become usable.
+  query->PagingBufferSegmentId = 0;
+  query->PagingBufferSize = kPagingBufferBytes;
+  query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
+  if (bytes < sizeof(SgpuUmdAdapterInfo)) return STATUS_BUFFER_TOO_SMALL;
+  auto* info = static_cast<SgpuUmdAdapterInfo*>(out);
+  RtlZeroMemory(info, sizeof(*info));
+  info->magic = SGPU_UMD_ADAPTER_MAGIC;
+  info->version = SGPU_UMD_VERSION;
+  info->size_bytes = sizeof(*info);
+  info->node_count = SGPU_NODE_COUNT;
+  info->vram_bytes = adapter.vram_bytes;
+  info->aperture_bytes = adapter.aperture_bytes;
+  info->hardware_revision = SGPU_HW_REVISION;
+  info->allocation_bytes_max = adapter.vram_bytes < SGPU_UMD_ALLOCATION_BYTES_MAX
+                                   ? static_cast<UINT>(adapter.vram_bytes)
+                                   : SGPU_UMD_ALLOCATION_BYTES_MAX;
+  return STATUS_SUCCESS;
+}
+
+/// Static data only, no register: it may be asked at any power state, any number of times.
+NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
+                                   IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const auto& adapter = *static_cast<const Adapter*>(context);
+  if (args->pOutputData == nullptr) return STATUS_INVALID_PARAMETER;
+  switch (args->Type) {
+    case DXGKQAITYPE_UMDRIVERPRIVATE:
+      return umd_info(adapter, args->pOutputData, args->OutputDataSize);
+    case DXGKQAITYPE_DRIVERCAPS:
+      return driver_caps(adapter, args->pOutputData, args->OutputDataSize);
+    case DXGKQAITYPE_QUERYSEGMENT:
+      return query_segments<DXGK_QUERYSEGMENTOUT>(adapter, args->pOutputData, args->OutputDataSize);
+    case DXGKQAITYPE_QUERYSEGMENT3:
+      return query_segments<DXGK_QUERYSEGMENTOUT3>(adapter, args->pOutputData,
+                                                   args->OutputDataSize);
+    default:
+      return STATUS_NOT_SUPPORTED;
+  }
+}
+
+NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE context, UINT node,
+                                  OUT_PDXGKARG_GETNODEMETADATA metadata) {
+  UNREFERENCED_PARAMETER(context);
+  if (node >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
+  RtlZeroMemory(metadata, sizeof(*metadata));
+  metadata->EngineType = node == SGPU_NODE_3D ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
+  const WCHAR* name = node == SGPU_NODE_3D ? L"3D" : L"Copy";
+  for (UINT i = 0; name[i] != 0; ++i) metadata->FriendlyName[i] = name[i];
+  return STATUS_SUCCESS;
+}
+
+}  // namespace
+}  // namespace softgpu
+
+extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path) {
+  using namespace softgpu;
+  DRIVER_INITIALIZATION_DATA data;
+  RtlZeroMemory(&data, sizeof(data));  // an entry that is not named below must be null
+  data.Version = DXGKDDI_INTERFACE_VERSION;
+
+  data.DxgkDdiAddDevice = DdiAddDevice;
+  data.DxgkDdiStartDevice = DdiStartDevice;
+  data.DxgkDdiStopDevice = DdiStopDevice;
+  data.DxgkDdiRemoveDevice = DdiRemoveDevice;
+  data.DxgkDdiUnload = DdiUnload;
+  data.DxgkDdiDispatchIoRequest = DdiDispatchIoRequest;
+  data.DxgkDdiInterruptRoutine = DdiInterruptRoutine;
+  data.DxgkDdiDpcRoutine = DdiDpcRoutine;
+  data.DxgkDdiQueryChildRelations = DdiQueryChildRelations;
+  data.DxgkDdiQueryChildStatus = DdiQueryChildStatus;
+  data.DxgkDdiQueryDeviceDescriptor = DdiQueryDeviceDescriptor;
+  data.DxgkDdiSetPowerState = DdiSetPowerState;
+  data.DxgkDdiResetDevice = DdiResetDevice;
+  data.DxgkDdiQueryInterface = DdiQueryInterface;
+  data.DxgkDdiControlInterrupt = DdiControlInterrupt;
+
+  data.DxgkDdiQueryAdapterInfo = DdiQueryAdapterInfo;
+  data.DxgkDdiGetNodeMetadata = DdiGetNodeMetadata;
+  data.DxgkDdiCreateDevice = DdiCreateDevice;
+  data.DxgkDdiDestroyDevice = DdiDestroyDevice;
+  data.DxgkDdiCreateContext = DdiCreateContext;
+  data.DxgkDdiDestroyContext = DdiDestroyContext;
+  data.DxgkDdiCreateAllocation = DdiCreateAllocation;
+  data.DxgkDdiDestroyAllocation = DdiDestroyAllocation;
+  data.DxgkDdiDescribeAllocation = DdiDescribeAllocation;
+  data.DxgkDdiGetStandardAllocationDriverData = DdiGetStandardAllocationDriverData;
+  data.DxgkDdiOpenAllocation = DdiOpenAllocation;
+  data.DxgkDdiCloseAllocation = DdiCloseAllocation;
+
+  data.DxgkDdiRender = DdiRender;
+  data.DxgkDdiRenderKm = DdiRenderKm;
+  data.DxgkDdiPatch = DdiPatch;
+  data.DxgkDdiSubmitCommand = DdiSubmitCommand;
+  data.DxgkDdiCancelCommand = DdiCancelCommand;
+  data.DxgkDdiPreemptCommand = DdiPreemptCommand;
+  data.DxgkDdiBuildPagingBuffer = DdiBuildPagingBuffer;
+  data.DxgkDdiQueryCurrentFence = DdiQueryCurrentFence;
+
+  data.DxgkDdiQueryDependentEngineGroup = DdiQueryDependentEngineGroup;
+  data.DxgkDdiQueryEngineStatus = DdiQueryEngineStatus;
+  data.DxgkDdiResetEngine = DdiResetEngine;
+  data.DxgkDdiResetFromTimeout = DdiResetFromTimeout;
+  data.DxgkDdiRestartFromTimeout = DdiRestartFromTimeout;
+  data.DxgkDdiCollectDbgInfo = DdiCollectDbgInfo;
+  data.DxgkDdiEscape = DdiEscape;
+  return DxgkInitialize(driver, registry_path, &data);
+}

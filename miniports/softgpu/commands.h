@@ -1,0 +1,76 @@
+// The part of the driver that trusts nobody: user commands in, DMA buffer and patch locations out.
+//
+// Pure functions over memory they are given, so that they also compile for the host and can be
+// tested and fuzzed there without a kernel.
+#pragma once
+
+#ifndef DXGKDDI_INTERFACE_VERSION
+#define DXGKDDI_INTERFACE_VERSION 0x4002  // WDDM 1.3: what driver.h says, for the host's tests
+#endif
+#include <dispmprt.h>
+
+#include "devices/softgpu/softgpu_hw.h"
+#include "miniports/softgpu/softgpu_umd.h"
+
+namespace softgpu {
+
+/// Each command binds both slots of the slot table, a command with one operand binds it to both.
+/// So whichever command a DMA buffer is split at, the next part leaves no binding of an earlier
+/// part behind, and no unbind elements are needed.
+inline constexpr UINT kSlots = 2;
+
+/// What an address field holds until it is patched. The bus has nothing at 0, so a command that
+/// was never patched faults instead of touching somebody's memory.
+inline constexpr UINT64 kUnpatched = 0;
+
+/// What hDeviceSpecificAllocation points at: made by DxgkDdiOpenAllocation.
+struct OpenAllocation {
+  UINT64 size_bytes;  // what a command may touch; the kernel may have rounded the memory up
+};
+
+/// Copies from user memory that may vanish or change at any time; STATUS_INVALID_USER_BUFFER if it
+/// cannot be read.
+using ReadUser = NTSTATUS (*)(void* to, const void* from, SIZE_T bytes);
+
+struct TranslateJob {
+  ReadUser read;
+  const void* command;  // user memory
+  UINT command_length;
+  UINT node;
+  const DXGK_ALLOCATIONLIST* allocations;  // handles are null or OpenAllocation*
+  UINT allocation_count;
+  UCHAR* dma;  // written from its start
+  UINT dma_size;
+  D3DDDI_PATCHLOCATIONLIST* patches;
+  UINT patch_capacity;
+  UINT multipass_offset;  // in: 0 or what the last pass left; out: where the next pass goes on
+  // Out; meaningful with success and STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.
+  UINT dma_used;
+  UINT patch_count;
+};
+
+/// Translates as many commands as fit. Address fields of allocations that are in a segment now are
+/// filled at once (the kernel need not call DxgkDdiPatch then); all get a patch location.
+///
+/// STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER: more commands are left, call again with an empty
+/// buffer. STATUS_NO_MEMORY: not even one command fits. Else as softgpu_umd.h says.
+NTSTATUS translate(TranslateJob* job);
+
+struct PatchJob {
+  UCHAR* dma;  // start of the whole buffer
+  UINT start;  // the slice, bytes from there
+  UINT end;
+  const DXGK_ALLOCATIONLIST* allocations;
+  UINT allocation_count;
+  const D3DDDI_PATCHLOCATIONLIST* patches;  // the whole list
+  UINT patch_count;
+  UINT first;  // elements of the slice
+  UINT length;
+};
+
+/// Writes final addresses into the slice. Writes nothing but address fields of commands that lie
+/// wholly in it; doing it twice is the same as doing it once. STATUS_INVALID_PARAMETER at the first
+/// element that names anything else.
+NTSTATUS patch(const PatchJob& job);
+
+}  // namespace softgpu
