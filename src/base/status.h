@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <expected>
 #include <string_view>
+#include <utility>
 
 namespace dxgkit {
 
@@ -78,9 +79,24 @@ using Error = std::unexpected<Status>;
   if (!temporary.has_value()) return ::dxgkit::Error(temporary.error());     \
   declaration = std::move(*temporary)
 
+/// As DXGKIT_ASSIGN_OR_RETURN, inside a function that returns a plain Status.
+#define DXGKIT_ASSIGN_OR_RETURN_STATUS(declaration, expr) \
+  DXGKIT_ASSIGN_OR_RETURN_STATUS_IMPL(DXGKIT_CONCAT(result_, __LINE__), declaration, expr)
+#define DXGKIT_ASSIGN_OR_RETURN_STATUS_IMPL(temporary, declaration, expr)    \
+  auto temporary = (expr);                                                   \
+  if (!temporary.has_value()) return temporary.error();                      \
+  declaration = std::move(*temporary)
+
 /// Evaluates `expr` (a Status) and returns it from the enclosing function unless it is a success.
 #define DXGKIT_RETURN_IF_FAILED(expr)                                        \
   do {                                                                       \
     const ::dxgkit::Status status_of_expr = (expr);                          \
     if (!::dxgkit::is_success(status_of_expr)) return status_of_expr;        \
+  } while (false)
+
+/// As DXGKIT_RETURN_IF_FAILED, inside a function that returns a Result.
+#define DXGKIT_RETURN_ERROR_IF_FAILED(expr)                                  \
+  do {                                                                       \
+    const ::dxgkit::Status status_of_expr = (expr);                          \
+    if (!::dxgkit::is_success(status_of_expr)) return ::dxgkit::Error(status_of_expr); \
   } while (false)

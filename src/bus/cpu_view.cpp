@@ -51,6 +51,10 @@ Status CpuView::retarget(std::span<const MemoryWindow> windows) {
   return Status::kSuccess;
 }
 
+Status CpuView::protect_read_only() {
+  return mprotect(address_, size_, PROT_READ) == 0 ? Status::kSuccess : Status::kUnsuccessful;
+}
+
 bool CpuView::map(std::span<const MemoryWindow> windows) {
   auto* at = static_cast<std::byte*>(address_);
   for (const MemoryWindow& window : windows) {

@@ -334,6 +334,10 @@ void Machine::free_pages(std::span<const PageFrame> pages) {
   }
 }
 
+PhysicalAddress Machine::highest_system_address() const {
+  return PhysicalAddress{kSystemMemoryBase + impl_->size - 1};
+}
+
 uint64_t Machine::free_page_count() const {
   const runtime::MutexLock lock(impl_->mutex);
   return impl_->pages.free_count();

@@ -138,6 +138,8 @@ class Machine {
   Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
   void free_pages(std::span<const PageFrame> pages);
   uint64_t free_page_count() const;
+  /// The last byte of installed system memory: what a device that can reach all of it must be able to address (LIFE-14).
+  PhysicalAddress highest_system_address() const;
 
   // --- access
   // -------------------------------------------------------------------------------------------------
@@ -188,6 +190,8 @@ class CpuView {
   /// threads out meanwhile if they must not see a mixture. kInvalidParameter, kNoMemory: the view
   /// shows what it showed before.
   Status retarget(std::span<const MemoryWindow> windows);
+  /// Writes through the view fault from now on, until the next retarget. kUnsuccessful: the system refused.
+  Status protect_read_only();
 
  private:
   CpuView(const CpuView&) = delete;

@@ -104,6 +104,8 @@ class AdapterPort {
   Status reset_from_timeout();
   Status restart_from_timeout();
 
+  /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On at first; off costs nothing.
+  void set_reference_checks(bool on);
   bool has_patch() const;
   bool has_cancel() const;
 

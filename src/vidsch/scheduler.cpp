@@ -67,6 +67,18 @@ void Scheduler::fail_context(ContextId id) {
   impl_->run();
 }
 
+void Scheduler::drain_context(ContextId id) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  context->draining = true;
+  if (context->failed) return;
+  if (context->blocked != nullptr) {
+    impl_->change_selection(*context, [&] { context->failed = true; });
+  }
+  impl_->mark_dirty(*context);
+  impl_->run();
+}
+
 Status Scheduler::set_priority(ContextId id, int32_t priority) {
   Context* context = impl_->find_context(id);
   DXGKIT_CHECK(context != nullptr);
@@ -118,7 +130,8 @@ Status Scheduler::queue(ContextId context_id, PacketDesc desc) {
   packet->context = context;
   packet->kind = desc.kind;
   packet->points = std::move(desc.points);
-  packet->order = impl_->next_order_++;
+  packet->order = impl_->next_order_;
+  impl_->next_order_ += kOrderStep;
   if (desc.kind == PacketKind::kPaging) {
     packet->state = PacketState::kReady;
     ++impl_->paging_;
@@ -133,6 +146,25 @@ Status Scheduler::queue(ContextId context_id, PacketDesc desc) {
   impl_->mark_dirty(*context);
   impl_->run();
   return Status::kSuccess;
+}
+
+void Scheduler::insert_after(PacketId existing_id, PacketId id) {
+  Packet* existing = impl_->packet_table_.find(existing_id.value);
+  DXGKIT_CHECK(existing != nullptr);
+  DXGKIT_CHECK(existing->state == PacketState::kPreparing);
+  const Packet* next = PacketList::next(existing);
+  DXGKIT_CHECK(next == nullptr || next->order > existing->order + 1);
+  Packet* packet = impl_->allocate();
+  packet->id = id;
+  packet->context = existing->context;
+  packet->kind = PacketKind::kRender;
+  packet->order = existing->order + 1;
+  DXGKIT_CHECK(impl_->packet_table_.insert(id.value, packet));
+  existing->context->queue.insert_after(existing, packet);
+  ++existing->context->packets;
+  trace::emit(trace::EventKind::kPacketQueued, id.value, packet->context->id.value,
+              static_cast<uint64_t>(packet->kind), packet->context->queue.size(),
+              static_cast<uint16_t>(packet->context->desc.node.value));
 }
 
 void Scheduler::packet_ready(PacketId id) {

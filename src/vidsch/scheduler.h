@@ -118,6 +118,9 @@ class Scheduler {
   /// order), those on hardware stay until they complete and retire as faulted. Later `queue`
   /// answers kDeviceRemoved.
   void fail_context(ContextId id);
+  /// The context is about to be destroyed: what is queued still runs, but a wait nobody has satisfied by the time its turn
+  /// comes fails the context instead of holding it for ever (SCHED-22).
+  void drain_context(ContextId id);
   Status set_priority(ContextId id, int32_t priority);
   /// RES-03, SCHED-17: a suspended context is not selected; neighbours are. Packets already
   /// prepared keep their memory. System contexts cannot be suspended (CHECKed).
@@ -135,6 +138,9 @@ class Scheduler {
   /// breaks its object's limits when it takes effect retires as kFaulted. Cost: O(1), no allocation
   /// once the pools have grown.
   Status queue(ContextId context, PacketDesc packet);
+  /// From inside `prepare(existing)` only: appends a render packet directly behind `existing` in its context, ahead of
+  /// everything queued later. For a buffer that must run in parts (REND-21, REND-25).
+  void insert_after(PacketId existing, PacketId packet);
   /// The paging a kWaiting prepare started is done. May come before that prepare returns. Ignored
   /// for packets gone meanwhile.
   void packet_ready(PacketId packet);

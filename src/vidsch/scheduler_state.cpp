@@ -257,6 +257,10 @@ void Scheduler::Impl::process(Context& context) {
       if (sync_.wait_gpu(context.id, head->points)) {
         head->state = PacketState::kPassed;
         context.blocked = nullptr;
+      } else if (context.draining) {
+        change_selection(context, [&] { context.failed = true; });
+        cancel_all(context);
+        return;
       }
     }
     const bool passes = head->kind == PacketKind::kSignal || head->state == PacketState::kPassed;

@@ -1,0 +1,74 @@
+#include "base/guarded_copy.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include <array>
+#include <cstdint>
+
+namespace dxgkit {
+namespace {
+
+// One instruction that may fault, and where to go on when it does.
+extern "C" {
+uint64_t dxgkit_guarded_copy(void* to, const void* from, size_t bytes);
+extern const char dxgkit_guarded_copy_fault_here[];
+extern const char dxgkit_guarded_copy_go_on_here[];
+}
+asm(R"(
+  .text
+  .globl dxgkit_guarded_copy
+  .globl dxgkit_guarded_copy_fault_here
+  .globl dxgkit_guarded_copy_go_on_here
+  .type dxgkit_guarded_copy, @function
+dxgkit_guarded_copy:
+  movq %rdx, %rcx
+  xorl %eax, %eax
+dxgkit_guarded_copy_fault_here:
+  rep movsb
+  ret
+dxgkit_guarded_copy_go_on_here:
+  movl $1, %eax
+  ret
+  .size dxgkit_guarded_copy, . - dxgkit_guarded_copy
+)");
+
+struct sigaction g_previous_segv, g_previous_bus;
+
+void on_fault(int number, siginfo_t* info, void* context) {
+  auto* machine = &static_cast<ucontext_t*>(context)->uc_mcontext;
+  if (machine->gregs[REG_RIP] == reinterpret_cast<greg_t>(dxgkit_guarded_copy_fault_here)) {
+    machine->gregs[REG_RIP] = reinterpret_cast<greg_t>(dxgkit_guarded_copy_go_on_here);
+    return;
+  }
+  const struct sigaction& previous = number == SIGSEGV ? g_previous_segv : g_previous_bus;
+  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
+    previous.sa_sigaction(number, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN && previous.sa_handler != nullptr) {
+    previous.sa_handler(number);
+  } else {
+    // Nobody wants it: the fault repeats with the default action.
+    signal(number, SIG_DFL);
+  }
+}
+
+bool install() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  return sigaction(SIGSEGV, &action, &g_previous_segv) == 0 && sigaction(SIGBUS, &action, &g_previous_bus) == 0;
+}
+
+}  // namespace
+
+bool guarded_copy(void* to, const void* from, size_t bytes) {
+  static const bool installed = install();
+  if (!installed) return false;
+  const auto source = reinterpret_cast<uintptr_t>(from);
+  const auto target = reinterpret_cast<uintptr_t>(to);
+  if (source + bytes < source || target + bytes < target) return false;
+  return dxgkit_guarded_copy(to, from, bytes) == 0;
+}
+
+}  // namespace dxgkit

@@ -1,0 +1,157 @@
+#include "dxgk/adapter.h"
+
+#include <fmt/format.h>
+
+#include "dxgk/device.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+Adapter::Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
+                 verifier::Findings& findings, port::Driver& driver, bus::PciFunction& function,
+                 const AdapterOptions& options)
+    : Object(kType),
+      system_(system),
+      luid_(luid),
+      runtime_(runtime),
+      machine_(machine),
+      kernel_(kernel),
+      findings_(findings),
+      driver_(driver),
+      function_(function),
+      options_(options),
+      lane_(runtime, fmt::format("adapter {}", luid.low)) {}
+
+Adapter::~Adapter() { DXGKIT_CHECK(port_ == nullptr); }  // stopped, or never started
+
+bool Adapter::block_until(const std::function<bool()>& ready) {
+  blocked_.fetch_add(1);  // before the first look, so that progress() made after it wakes us
+  bool done = false;
+  bool hopeless = false;
+  for (;;) {
+    const uint32_t seen = progress_.load();
+    lane_.run([&] {
+      done = ready();
+      hopeless = failed_;
+    });
+    if (done || hopeless) break;
+    lane_.wait_helping(progress_, seen);
+  }
+  blocked_.fetch_sub(1);
+  return done;
+}
+
+void Adapter::progress() {
+  if (!teardowns_.empty()) advance_teardowns();
+  progress_.fetch_add(1);
+  if (blocked_.load() != 0) runtime_.wake_all(progress_);
+}
+
+void Adapter::fail(verifier::Finding finding) {
+  findings_.report(std::move(finding));
+  if (fatal_.exchange(true)) return;
+  lane_.post_from_interrupt([this] { stop_after_failure(); });
+}
+
+void Adapter::on_fatal(const verifier::Finding& finding) {
+  static_cast<void>(finding);  // reported by the port already
+  if (fatal_.exchange(true)) return;
+  lane_.post_from_interrupt([this] { stop_after_failure(); });
+}
+
+void Adapter::stop_after_failure() {
+  if (failed_) return;
+  failed_ = true;
+  trace::emit(trace::EventKind::kAdapterState, luid_.low, 2);
+  if (paging_) paging_->halt();
+  if (scheduler_) scheduler_->halt();
+  lose_devices(DeviceState::kStopped);
+  advance_teardowns();
+  progress();
+}
+
+void Adapter::lose_devices(DeviceState state) {
+  for (Device* device : devices_) device->set_error(state);
+}
+
+AdapterStatistics Adapter::statistics() {
+  AdapterStatistics sums;
+  lane_.run([&] {
+    sums = counters_;
+    if (!memory_) return;
+    const vidmm::Statistics& memory = memory_->statistics();
+    sums.page_ins = memory.page_ins;
+    sums.page_outs = memory.page_outs;
+    sums.bytes_in = memory.bytes_in;
+    sums.bytes_out = memory.bytes_out;
+    sums.evictions = memory.evictions;
+    sums.fills = memory.fills;
+    sums.aperture_maps = memory.aperture_maps;
+  });
+  return sums;
+}
+
+Status Adapter::enter_process(Process& process) {
+  runtime::MutexLock lock(process.mutex);
+  Process::OnAdapter& here = process.on_adapters[luid_.low];
+  if (here.devices++ != 0) return Status::kSuccess;
+  Result<void*> handle = port_->create_process(process.number(), /*system=*/false);
+  if (!handle.has_value()) {
+    --here.devices;
+    return handle.error();
+  }
+  here.driver_process = *handle;
+  return Status::kSuccess;
+}
+
+void Adapter::leave_process(Process& process) {
+  runtime::MutexLock lock(process.mutex);
+  Process::OnAdapter& here = process.on_adapters[luid_.low];
+  DXGKIT_CHECK(here.devices > 0);
+  if (--here.devices != 0) return;
+  static_cast<void>(port_->destroy_process(here.driver_process));
+  here.driver_process = nullptr;
+}
+
+void Adapter::watch_for_timeout() {
+  if (timer_armed_ || options_.tdr_delay_ns <= 0) return;
+  for (uint32_t i = 0; i < scheduler_->node_count(); ++i) {
+    if (scheduler_->node_status(NodeOrdinal{i}).hardware_queue_length == 0) continue;
+    timer_armed_ = true;
+    timer_->arm(runtime_.now() + options_.tdr_delay_ns);
+    return;
+  }
+}
+
+void Adapter::on_timer() {
+  timer_armed_ = false;
+  if (failed_ || !scheduler_) return;
+  const int64_t now = runtime_.now();
+  for (uint32_t i = 0; i < scheduler_->node_count(); ++i) {
+    const NodeOrdinal node{i};
+    const vidsch::NodeStatus status = scheduler_->node_status(node);
+    if (status.hardware_queue_length == 0) continue;
+    if (now - status.progress_ns < options_.tdr_delay_ns) continue;
+    // INT-22: the driver reports what it missed before anybody calls it a hang.
+    const Result<uint32_t> current = port_->query_current_fence(node);
+    if (current.has_value() && fence_newer(SubmissionFenceId{*current}, status.last_completed)) continue;
+    fail(verifier::Finding{
+        .rule = "TDR-01",
+        .severity = verifier::Severity::kBugCheck,
+        .ddi = "DxgkDdiSubmitCommand",
+        .actual = fmt::format("Node {} reported nothing for {} ms: fence {} is the last completed, fence {} the last submitted, "
+                              "{} packets are on hardware.",
+                              i, (now - status.progress_ns) / runtime::kMillisecond, status.last_completed.value,
+                              status.last_submitted.value, status.hardware_queue_length),
+        .expected = fmt::format("A submitted packet completes, or is preempted, within TdrDelay ({} ms).",
+                                options_.tdr_delay_ns / runtime::kMillisecond),
+        .fix = "Check that the engine was started for this fence, that its interrupt is enabled and acknowledged, and that the "
+               "ISR reports DMA_COMPLETED for every fence.",
+        .bugcheck_code = 0x116,
+        .bugcheck_parameter = 0});
+    return;
+  }
+  watch_for_timeout();
+}
+
+}  // namespace dxgkit::dxgk

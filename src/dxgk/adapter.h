@@ -1,0 +1,212 @@
+// One adapter: where memory manager, scheduler and driver meet.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bus/machine.h"
+#include "dxgk/allocation.h"
+#include "dxgk/device_state.h"
+#include "dxgk/gate.h"
+#include "dxgk/object.h"
+#include "dxgk/packet.h"
+#include "dxgk/paging_executor.h"
+#include "dxgk/process.h"
+#include "dxgk/system.h"
+#include "port/adapter_port.h"
+#include "runtime/lane.h"
+#include "runtime/sync.h"
+#include "verifier/findings.h"
+#include "vidmm/memory_manager.h"
+#include "vidsch/scheduler.h"
+
+namespace dxgkit::dxgk {
+
+/// Life: start() .. stop(), driven by System. Everything marked "lane" is touched on lane() only.
+///
+/// Who may block where: thunks block on their own threads, through `block_until`; the lane never blocks, it continues through
+/// callbacks (paging barriers, packet retirement). Driver calls at level zero run on the caller's thread, scheduler-class
+/// calls on the lane, exclusive ones (start, stop) with the gate closed and empty.
+class Adapter : public Object, private port::AdapterHost, private vidsch::EnginePort, private PagingExecutor::Owner {
+ public:
+  static constexpr ObjectType kType = ObjectType::kAdapter;
+  Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
+          verifier::Findings& findings, port::Driver& driver, bus::PciFunction& function, const AdapterOptions& options);
+  ~Adapter() override;
+
+  Status start();
+  void stop();
+
+  Luid luid() const { return luid_; }
+  /// False once stopped, removed or fatally failed: thunks answer kDeviceRemoved (THUNK-07).
+  bool running() const { return !gate_.closed() && !fatal_.load(std::memory_order_acquire); }
+  Gate& gate() { return gate_; }
+  runtime::Lane& lane() { return lane_; }
+  runtime::Runtime& runtime() { return runtime_; }
+  bus::Machine& machine() { return machine_; }
+  port::AdapterPort& port() { return *port_; }
+  verifier::Findings& findings() { return findings_; }
+  const port::DriverCaps& caps() const { return caps_; }
+  const port::SegmentsInfo& segment_infos() const { return segment_infos_; }
+  uint32_t interface_version() const { return driver_.interface_version(); }
+  uint32_t video_present_sources() const { return start_info_.video_present_sources; }
+  AdapterStatistics statistics();
+
+  // --- for the objects on it; lane ------------------------------------------------------------------------------------
+  vidmm::MemoryManager& memory() { return *memory_; }
+  vidsch::Scheduler& scheduler() { return *scheduler_; }
+  PagingExecutor& paging() { return *paging_; }
+  IdTable<Packet, PacketId>& packets() { return packets_; }
+  IdTable<Allocation, AllocationId>& allocations() { return allocations_; }
+  std::vector<Device*>& devices() { return devices_; }
+  AdapterStatistics& counters() { return counters_; }
+  ContextId new_context_id() { return ContextId{++last_context_id_}; }
+  SyncObjectId new_sync_object_id() { return SyncObjectId{++last_sync_id_}; }
+  /// Creates a context's packet and counts it as a user of its buffer.
+  void queue_packet(Packet& packet);
+  void drop_buffer_user(DmaBuffer& buffer);
+  /// Selection, at the runtime's time; arms the timeout watch when work is on hardware.
+  void pump();
+  /// Something retired, completed or failed: blocked thunks look again.
+  void progress();
+  /// A driver rule with fatal outcome: stops this adapter (SimulatedBugcheck). Lane or any context.
+  void fail(verifier::Finding finding);
+
+  /// Closes and destroys openings (all of `resource` when given) once nothing uses them: unmap or discard, then
+  /// DxgkDdiCloseAllocation, DxgkDdiDestroyAllocation, backing pages (ALLOC-26, ALLOC-27). Counts in Device::teardowns.
+  void tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings, Ref<Resource> resource);
+  void advance_teardowns();
+  /// An allocation without a driver object (a DMA buffer): unmapped, then its pages go back. Unused when called.
+  void free_internal(Allocation& allocation);
+  /// System pages go back; while the hardware may still write them (after a fatal failure) they wait for stop().
+  void release_pages(std::span<const bus::PageFrame> pages);
+
+  // --- for thunks; not on the lane --------------------------------------------------------------------------------------
+  /// Runs `ready` on the lane until it returns true; between tries waits for progress. False if the adapter failed or closed
+  /// before that (`ready` is not asked again then).
+  bool block_until(const std::function<bool()>& ready);
+  /// DxgkDdiCreateProcess before the first device of a process, DestroyProcess after its last (LIFE-16).
+  Status enter_process(Process& process);
+  void leave_process(Process& process);
+
+ private:
+  // adapter_start.cpp
+  Status check_caps();
+  Status check_segments(std::vector<vidmm::SegmentDesc>* segments);
+  Status refuse_start(const char* rule, const char* ddi, std::string actual, std::string expected, std::string fix);
+  Status make_system_objects();
+  void destroy_system_objects();
+  void lose_devices(DeviceState state);
+
+  // adapter_host.cpp: port::AdapterHost
+  void on_interrupts(std::span<const port::InterruptReport> reports) override;
+  void* get_handle_data(uint32_t handle, HandleType type, bool device_specific) override;
+  uint32_t get_handle_parent(uint32_t allocation) override;
+  uint32_t enum_handle_children(uint32_t resource, uint32_t index) override;
+  void* acquire_handle_data(uint32_t handle, HandleType type, bool device_specific, void** reference) override;
+  void release_handle_data(void* reference) override;
+  void on_fatal(const verifier::Finding& finding) override;
+  void drain_reports();
+  void handle_report(const port::InterruptReport& report);
+  void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
+  void stop_after_failure();
+  void watch_for_timeout();
+  void on_timer();
+
+  // submission.cpp: vidsch::EnginePort
+  Prepare prepare(PacketId packet) override;
+  bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) override;
+  void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
+  void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
+  bool split(Packet& packet, AllocationId unplaceable);
+  void fill_allocation_list(const Packet& packet);
+  port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence);
+  void cancel_packet(const Packet& packet);
+
+  // teardown.cpp
+  /// One destroy request: a list of openings, or a resource with all of them (closed together, ALLOC-26).
+  struct Teardown {
+    enum class Phase { kInUse, kPaging, kDone };
+    Phase phase = Phase::kInUse;
+    Device* device = nullptr;
+    std::vector<Ref<OpenedAllocation>> openings;
+    Ref<Resource> resource;
+  };
+  bool teardown_ready(const Teardown& teardown);
+  void begin_closing(Teardown& teardown);
+  void finish_closing(Teardown& teardown);
+
+  // PagingExecutor::Owner
+  PagingTarget paging_target(AllocationId allocation) override;
+  void queue_paging(Packet& packet) override;
+  Packet& new_packet() override { return packets_.create(); }
+  void operation_done(const vidmm::PagingOp& op) override;
+  void paging_failed(verifier::Finding finding) override { fail(std::move(finding)); }
+  void count_multipass() override { ++counters_.multipass_paging; }
+
+  System& system_;
+  const Luid luid_;
+  runtime::Runtime& runtime_;
+  bus::Machine& machine_;
+  nt::Kernel& kernel_;
+  verifier::Findings& findings_;
+  port::Driver& driver_;
+  bus::PciFunction& function_;
+  const AdapterOptions options_;
+  runtime::Lane lane_;
+  Gate gate_;
+  std::unique_ptr<port::AdapterPort> port_;
+
+  port::AdapterPort::StartInfo start_info_;
+  port::DriverCaps caps_;
+  port::SegmentsInfo segment_infos_;
+
+  // Lane:
+  std::unique_ptr<vidmm::MemoryManager> memory_;
+  std::unique_ptr<vidsch::Scheduler> scheduler_;
+  std::unique_ptr<PagingExecutor> paging_;
+  IdTable<Packet, PacketId> packets_;
+  IdTable<Allocation, AllocationId> allocations_;
+  std::vector<Device*> devices_;
+  AdapterStatistics counters_;
+  uint64_t last_context_id_ = 0, last_sync_id_ = 0;
+  bool failed_ = false;  // stop_after_failure has run
+  std::vector<std::unique_ptr<Teardown>> teardowns_;  // in order of request
+  bool advancing_teardowns_ = false;
+  std::vector<bus::PageFrame> graveyard_;
+  PacketId preparing_;            // packet inside prepare(), whose paging may complete before it returns
+  bool prepared_inline_ = false;
+
+  // System objects (LIFE-07): the paging process's device and context.
+  void* system_process_ = nullptr;
+  bool has_system_process_ = false;
+  void* system_device_ = nullptr;
+  bool has_system_device_ = false;
+  void* system_context_ = nullptr;
+  bool has_system_context_ = false;
+  ContextId paging_context_;
+  bus::PageFrame dummy_page_;
+  bool has_dummy_page_ = false;
+
+  // Written by whoever breaks the rule, read by thunks on every call: release/acquire so that the finding is visible.
+  std::atomic<bool> fatal_{false};
+  // Counts progress; blocked thunks wait on it.
+  std::atomic<uint32_t> progress_{0};
+  std::atomic<uint32_t> blocked_{0};
+
+  runtime::Mutex reports_mutex_;  // innermost; interrupt context takes it
+  std::vector<port::InterruptReport> reports_ DXGKIT_GUARDED_BY(reports_mutex_);
+  bool drain_posted_ DXGKIT_GUARDED_BY(reports_mutex_) = false;
+  std::vector<port::InterruptReport> draining_;  // lane
+  std::unique_ptr<runtime::Timer> timer_;
+  bool timer_armed_ = false;  // lane
+  bool pumping_ = false;      // lane
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,195 @@
+// What the driver calls back for: interrupts and handles.
+#include <fmt/format.h>
+
+#include "dxgk/adapter.h"
+#include "dxgk/context.h"
+#include "dxgk/device.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+void Adapter::on_interrupts(std::span<const port::InterruptReport> reports) {
+  bool post = false;
+  {
+    runtime::MutexLock lock(reports_mutex_);
+    reports_.insert(reports_.end(), reports.begin(), reports.end());
+    post = !drain_posted_;
+    drain_posted_ = true;
+  }
+  if (post) lane_.post_from_interrupt([this] { drain_reports(); });
+}
+
+void Adapter::drain_reports() {
+  {
+    runtime::MutexLock lock(reports_mutex_);
+    draining_.swap(reports_);
+    drain_posted_ = false;
+  }
+  ++counters_.dpcs;
+  for (const port::InterruptReport& report : draining_) {
+    ++counters_.interrupts;
+    if (!failed_) handle_report(report);
+  }
+  draining_.clear();
+  pump();
+}
+
+void Adapter::handle_report(const port::InterruptReport& report) {
+  using Type = port::InterruptReport::Type;
+  const NodeOrdinal node{report.node};
+  const int64_t now = runtime_.now();
+  if ((report.type == Type::kDmaCompleted || report.type == Type::kDmaPreempted || report.type == Type::kDmaFaulted) &&
+      report.engine != 0) {  // INT-12: there are no links here
+    report_fence_violation(report, vidsch::FenceReport::kUnknownNode);
+    return;
+  }
+  switch (report.type) {
+    case Type::kDmaCompleted: {
+      const vidsch::FenceReport outcome = scheduler_->completed(node, SubmissionFenceId{report.fence}, now);
+      if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+      break;
+    }
+    case Type::kDmaPreempted: {
+      const vidsch::FenceReport outcome =
+          scheduler_->preempted(node, SubmissionFenceId{report.fence}, SubmissionFenceId{report.last_completed}, now);
+      if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+      break;
+    }
+    case Type::kDmaFaulted:
+    case Type::kDmaPageFaulted: {
+      PacketId faulted;
+      const vidsch::FenceReport outcome = scheduler_->faulted(node, SubmissionFenceId{report.fence}, now, &faulted);
+      if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+      break;
+    }
+    case Type::kCrtcVsync:
+    case Type::kOther:
+      break;
+  }
+}
+
+void Adapter::report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome) {
+  const bool known_node = report.node < scheduler_->node_count();
+  vidsch::NodeStatus status;
+  if (known_node) status = scheduler_->node_status(NodeOrdinal{report.node});
+  verifier::Finding finding;
+  finding.ddi = "DxgkCbNotifyInterrupt";
+  finding.actual = fmt::format("Interrupt type {} named fence {} on node {}, engine {}; last submitted {}, last completed {}.",
+                               report.raw_type, report.fence, report.node, report.engine, status.last_submitted.value,
+                               status.last_completed.value);
+  finding.severity = verifier::Severity::kBugCheck;
+  finding.bugcheck_code = 0x119;
+  finding.bugcheck_parameter = 0x1;
+  switch (outcome) {
+    case vidsch::FenceReport::kAccepted:
+      return;
+    case vidsch::FenceReport::kRepeated:
+      finding.rule = "INT-11";
+      finding.severity = verifier::Severity::kViolation;
+      finding.bugcheck_code = 0;
+      finding.bugcheck_parameter = 0;
+      finding.expected = "Each fence is reported complete once.";
+      finding.fix = "Remember the last fence you reported per node and report only newer ones.";
+      findings_.report(std::move(finding));
+      return;
+    case vidsch::FenceReport::kUnknownFence:
+      finding.rule = report.type == port::InterruptReport::Type::kDmaPreempted ? "PREEMPT-09" : "INT-11";
+      finding.expected = "The fence is outstanding on that node: submitted, not yet complete, not preempted.";
+      finding.fix = "Report the SubmissionFenceId the kernel gave with the packet the engine finished; nodes count separately.";
+      break;
+    case vidsch::FenceReport::kUnknownNode:
+      finding.rule = "INT-12";
+      finding.expected = fmt::format("NodeOrdinal is below {} and EngineOrdinal is 0.", scheduler_->node_count());
+      finding.fix = "Fill NodeOrdinal with the node the packet was submitted to, EngineOrdinal with 0.";
+      break;
+    case vidsch::FenceReport::kUnexpectedPreemption:
+      finding.rule = "INT-14";
+      finding.expected = "PreemptionFenceId is that of the one outstanding DxgkDdiPreemptCommand of the node.";
+      finding.fix = "Report DMA_PREEMPTED once per request, with the PreemptionFenceId of that request.";
+      break;
+  }
+  fail(std::move(finding));
+}
+
+namespace {
+
+template <typename T>
+Ref<T> find(uint32_t handle) {
+  Process* process = Process::current();
+  if (process == nullptr) return {};
+  Result<Ref<T>> found = process->handles().find<T>(handle);
+  return found.has_value() ? *found : Ref<T>();
+}
+
+}  // namespace
+
+void* Adapter::get_handle_data(uint32_t handle, HandleType type, bool device_specific) {
+  if (device_specific && type != HandleType::kAllocation) return nullptr;  // ALLOC-33
+  switch (type) {
+    case HandleType::kAllocation: {
+      const Ref<OpenedAllocation> opened = find<OpenedAllocation>(handle);
+      if (!opened || &opened->device->adapter() != this) return nullptr;
+      return device_specific ? opened->device_specific : opened->driver_allocation;
+    }
+    case HandleType::kResource: {
+      const Ref<Resource> resource = find<Resource>(handle);
+      return resource && &resource->device->adapter() == this ? resource->driver_handle : nullptr;
+    }
+    case HandleType::kContext: {
+      const Ref<Context> context = find<Context>(handle);
+      return context && &context->device().adapter() == this ? context->driver_handle() : nullptr;
+    }
+    case HandleType::kDevice: {
+      const Ref<Device> device = find<Device>(handle);
+      return device && &device->adapter() == this ? device->driver_handle() : nullptr;
+    }
+    case HandleType::kProcess:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+uint32_t Adapter::get_handle_parent(uint32_t allocation) {
+  const Ref<OpenedAllocation> opened = find<OpenedAllocation>(allocation);
+  return opened && opened->resource ? opened->resource->handle : 0;
+}
+
+uint32_t Adapter::enum_handle_children(uint32_t resource, uint32_t index) {
+  const Ref<Resource> found = find<Resource>(resource);
+  if (!found) return 0;
+  uint32_t child = 0;
+  lane_.run([&] {
+    if (index < found->members.size()) child = found->members[index]->handle;
+  });
+  return child;
+}
+
+void* Adapter::acquire_handle_data(uint32_t handle, HandleType type, bool device_specific, void** reference) {
+  *reference = nullptr;
+  if (type != HandleType::kAllocation) return nullptr;  // only allocations can be held (see the support table)
+  const Ref<OpenedAllocation> opened = find<OpenedAllocation>(handle);
+  if (!opened || &opened->device->adapter() != this) return nullptr;
+  bool held = false;
+  lane_.run([&] {
+    if (opened->closing) return;
+    ++opened->driver_references;
+    opened->add_reference();
+    held = true;
+  });
+  if (!held) return nullptr;
+  *reference = opened.get();
+  return device_specific ? opened->device_specific : opened->driver_allocation;
+}
+
+void Adapter::release_handle_data(void* reference) {
+  if (reference == nullptr) return;
+  auto* opened = static_cast<OpenedAllocation*>(reference);
+  lane_.run([&] {
+    DXGKIT_CHECK(opened->driver_references > 0);
+    --opened->driver_references;
+    progress();
+  });
+  opened->drop_reference();
+}
+
+}  // namespace dxgkit::dxgk

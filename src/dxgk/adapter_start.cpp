@@ -1,0 +1,246 @@
+// Start and stop of an adapter: what is asked of the driver, in which order, and what refuses it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dxgk/adapter.h"
+#include "dxgk/context.h"
+#include "dxgk/device.h"
+#include "dxgk/segment_rules.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
+constexpr uint32_t kMaxNodes = 64;         // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
+constexpr uint32_t kInterfaceWddm13 = 0x4002;
+constexpr uint32_t kMaxHardwareQueueDepth = 64;
+
+}  // namespace
+
+Status Adapter::refuse_start(const char* rule, const char* ddi, std::string actual, std::string expected, std::string fix) {
+  findings_.report(verifier::Finding{.rule = rule,
+                                     .severity = verifier::Severity::kStartFail,
+                                     .ddi = ddi,
+                                     .actual = std::move(actual),
+                                     .expected = std::move(expected),
+                                     .fix = std::move(fix)});
+  return Status::kDeviceConfigurationError;  // one constant for every refusal (G-19)
+}
+
+Status Adapter::start() {
+  port_ = std::make_unique<port::AdapterPort>(driver_, kernel_, machine_, function_, static_cast<port::AdapterHost&>(*this),
+                                              findings_);
+  port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
+  timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
+  if (const Status status = port_->add_device(); status != Status::kSuccess) {
+    port_.reset();
+    gate_.close();
+    return is_success(status) ? Status::kUnsuccessful : status;
+  }
+  bool started = false;
+  const Status status = [&]() -> Status {
+    DXGKIT_RETURN_IF_FAILED(port_->query_early_caps());
+    const Result<port::AdapterPort::StartInfo> info = port_->start_device();
+    if (!info.has_value()) return info.error();  // LIFE-11: only RemoveDevice follows
+    started = true;
+    start_info_ = *info;
+    if (start_info_.video_present_sources > kMaxVidPnSources) {
+      return refuse_start("LIFE-09", "DxgkDdiStartDevice",
+                          fmt::format("NumberOfVideoPresentSources is {}.", start_info_.video_present_sources),
+                          fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
+                          "Write the number of video present sources the hardware has.");
+    }
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
+    DXGKIT_RETURN_IF_FAILED(check_caps());
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
+    std::vector<vidmm::SegmentDesc> segments;
+    DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
+    std::vector<vidsch::NodeDesc> nodes;
+    for (uint32_t i = 0; i < caps_.node_count; ++i) {
+      if (interface_version() >= kInterfaceWddm13) DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}));
+      vidsch::NodeDesc node;
+      node.node = NodeOrdinal{i};
+      if (caps_.hw_queue_packet_cap != 0) {
+        node.hardware_queue_depth = std::min(caps_.hw_queue_packet_cap, kMaxHardwareQueueDepth);
+      }
+      node.preemptible = caps_.preemption_aware;
+      nodes.push_back(node);
+    }
+    if (start_info_.children != 0 || start_info_.video_present_sources != 0) {
+      DXGKIT_RETURN_IF_FAILED(port_->query_child_relations(start_info_.children));
+    }
+    lane_.run([&] {
+      memory_ = std::make_unique<vidmm::MemoryManager>(segments);
+      scheduler_ = std::make_unique<vidsch::Scheduler>(static_cast<vidsch::EnginePort&>(*this), nodes);
+      paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_, machine_);
+      for (const vidmm::SegmentDesc& segment : segments) {
+        trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address, segment.size_bytes);
+      }
+    });
+    return make_system_objects();
+  }();
+  if (is_success(status) && !fatal_.load()) {
+    trace::emit(trace::EventKind::kAdapterState, luid_.low, 1);
+    return Status::kSuccess;
+  }
+  gate_.close();
+  gate_.wait_empty();
+  destroy_system_objects();
+  if (started) static_cast<void>(port_->stop_device());  // LIFE-12
+  static_cast<void>(port_->remove_device());
+  timer_.reset();
+  lane_.run([&] {
+    paging_.reset();
+    scheduler_.reset();
+    memory_.reset();
+  });
+  port_.reset();
+  return is_success(status) ? Status::kDeviceConfigurationError : status;
+}
+
+Status Adapter::check_caps() {
+  const uint32_t highest_needed_bits = 32;
+  if (caps_.node_count == 0 || caps_.node_count > kMaxNodes) {
+    return refuse_start("SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        fmt::format("GpuEngineTopology.NbAsymetricProcessingNodes is {}.", caps_.node_count),
+                        fmt::format("1 to {} nodes.", kMaxNodes), "Report the number of nodes the scheduler may submit to.");
+  }
+  if (!caps_.multi_engine_aware) {  // SCHED-02: one node, PagingNode ignored
+    caps_.node_count = 1;
+    caps_.paging_node = 0;
+  }
+  if (caps_.paging_node >= caps_.node_count) {
+    return refuse_start("SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        fmt::format("MemoryManagementCaps.PagingNode is {}, there are {} nodes.", caps_.paging_node,
+                                    caps_.node_count),
+                        "The paging node is one of the nodes.", "Name a node below NbAsymetricProcessingNodes.");
+  }
+  if (caps_.preemption_aware && !caps_.multi_engine_aware) {
+    return refuse_start("PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        "SchedulingCaps.PreemptionAware is set, MultiEngineAware is not.", "PreemptionAware needs MultiEngineAware.",
+                        "Set MultiEngineAware (and implement contexts), or clear PreemptionAware.");
+  }
+  if (caps_.cancel_command_aware && !caps_.multi_engine_aware) {
+    return refuse_start("CANCEL-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        "SchedulingCaps.CancelCommandAware is set, MultiEngineAware is not.",
+                        "CancelCommandAware needs MultiEngineAware.",
+                        "Set MultiEngineAware (and implement contexts), or clear CancelCommandAware.");
+  }
+  if (caps_.no_dma_patching && !(caps_.preemption_aware && caps_.multi_engine_aware)) {
+    return refuse_start("PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
+                        "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
+  }
+  const uint64_t last_page = machine_.highest_system_address().value;
+  if (caps_.highest_acceptable_address != 0 && caps_.highest_acceptable_address < last_page) {
+    return refuse_start("LIFE-14", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        fmt::format("HighestAcceptableAddress is 0x{:X}.", caps_.highest_acceptable_address),
+                        fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
+                        fmt::format("Report the highest address the device can reach (at least {} bits), or support remapping.",
+                                    highest_needed_bits));
+  }
+  return Status::kSuccess;
+}
+
+Status Adapter::check_segments(std::vector<vidmm::SegmentDesc>* segments) {
+  std::optional<SegmentRefusal> refusal =
+      check_segment_rules(segment_infos_, caps_, interface_version(), findings_, segments);
+  if (!refusal.has_value()) return Status::kSuccess;
+  return refuse_start(refusal->rule, "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)", std::move(refusal->actual),
+                      std::move(refusal->expected), std::move(refusal->fix));
+}
+
+Status Adapter::make_system_objects() {
+  Result<void*> process = port_->create_process(0, /*system=*/true);
+  if (!process.has_value()) return process.error();
+  system_process_ = *process;
+  has_system_process_ = true;
+  const Result<port::DeviceInfo> device = port_->create_device(0, /*system=*/true);
+  if (!device.has_value()) return device.error();
+  system_device_ = device->handle;
+  has_system_device_ = true;
+  const NodeOrdinal node{caps_.paging_node};
+  system_context_ = system_device_;
+  if (caps_.multi_engine_aware) {
+    const Result<port::ContextInfo> context = port_->create_context(system_device_, 0, node, 1, /*system=*/true, {});
+    if (!context.has_value()) return context.error();
+    system_context_ = context->handle;
+    has_system_context_ = true;
+  }
+  const Result<bus::PageFrame> dummy = machine_.allocate_contiguous(1);
+  if (!dummy.has_value()) return dummy.error();
+  dummy_page_ = *dummy;
+  has_dummy_page_ = true;
+  Status status = Status::kSuccess;
+  lane_.run([&] {
+    paging_context_ = new_context_id();
+    status = scheduler_->create_context(paging_context_, {.node = node, .priority = 0, .is_system = true});
+    if (!is_success(status)) return;
+    PagingExecutor::Config config;
+    config.buffer_bytes = segment_infos_.paging_buffer_bytes;
+    config.private_bytes = segment_infos_.paging_private_bytes;
+    config.dummy_page = dummy_page_.value * kPageBytes;
+    config.system_context = system_context_;
+    status = paging_->configure(config);
+  });
+  return status;
+}
+
+void Adapter::destroy_system_objects() {
+  if (has_system_context_) static_cast<void>(port_->destroy_context(system_context_));
+  if (has_system_device_) static_cast<void>(port_->destroy_device(system_device_));
+  if (has_system_process_) static_cast<void>(port_->destroy_process(system_process_));
+  has_system_context_ = has_system_device_ = has_system_process_ = false;
+  if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
+  has_dummy_page_ = false;
+}
+
+void Adapter::stop() {
+  // LIFE-18: refuse new work; those inside finish (their waits end because devices are lost); then nobody but us is left.
+  if (!gate_.close()) return;
+  lane_.run([&] { lose_devices(DeviceState::kStopped); });
+  gate_.wait_empty();
+  const bool healthy = !fatal_.load();
+  if (healthy) {
+    block_until([&] {
+      for (Device* device : devices_) {
+        for (Context* context : device->contexts) {
+          if (scheduler_->packets_of(context->id()) != 0) return false;
+        }
+      }
+      return paging_->idle();
+    });
+  }
+  // A driver that failed meanwhile is stopped all the same; nothing of ours may wait for its hardware then.
+  lane_.run([&] {
+    if (fatal_.load()) stop_after_failure();
+  });
+  std::vector<Ref<Device>> devices;
+  lane_.run([&] {
+    for (Device* device : devices_) devices.emplace_back(device);
+  });
+  for (const Ref<Device>& device : devices) device->close_driver_side();
+  if (!fatal_.load()) block_until([&] { return paging_->idle() && teardowns_.empty(); });
+  lane_.run([&] {
+    if (fatal_.load()) stop_after_failure();
+    for (const vidmm::SegmentDesc& segment : memory_->segments()) {
+      DXGKIT_CHECK(failed_ || memory_->usage(segment.id).allocations == 0);  // our BC(10E,C)
+    }
+  });
+  destroy_system_objects();
+  static_cast<void>(port_->stop_device());
+  static_cast<void>(port_->remove_device());
+  timer_.reset();
+  lane_.run([&] {
+    failed_ = true;
+    paging_.reset();
+    if (!graveyard_.empty()) machine_.free_pages(graveyard_);
+    graveyard_.clear();
+    trace::emit(trace::EventKind::kAdapterState, luid_.low, 0);
+  });
+  port_.reset();
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,70 @@
+// Allocations, their openings on devices, and the resources that group them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bus/machine.h"
+#include "dxgk/handle_table.h"
+#include "dxgk/object.h"
+#include "port/types.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class Device;
+class OpenedAllocation;
+class Resource;
+
+/// The adapter-wide object behind an allocation (ALLOC-04): driver's handle, system backing, identity in vidmm.
+struct Allocation {
+  AllocationId id;
+  void* driver_handle = nullptr;
+  uint64_t size_bytes = 0;           // rounded to pages
+  uint32_t info_flags = 0;           // DXGK_ALLOCATIONINFOFLAGS.Value
+  bool cpu_visible = false;
+  bool cached = false;
+  bool forgotten = false;            // vidmm has given it up; its last operations are still running
+  std::vector<bus::PageFrame> pages; // backing store: content while outside memory segments
+  std::vector<uint64_t> frames;      // the same as plain numbers, as MDLs want them
+  std::vector<OpenedAllocation*> opened;  // lane; for moving CPU views along with content
+
+  void recycle() { *this = Allocation{}; }
+};
+
+/// An allocation as one device sees it; what a client's allocation handle names.
+class OpenedAllocation : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kAllocation;
+  OpenedAllocation() : Object(kType) {}
+
+  Device* device = nullptr;  // alive while this is open: a device closes its allocations before it goes
+  Ref<Resource> resource;    // null for a stand-alone allocation
+  Allocation* allocation = nullptr;  // the adapter's; lives while it has openings
+  Handle handle = 0;
+  void* driver_allocation = nullptr;  // hAllocation: readable off the lane while this is open
+  void* device_specific = nullptr;
+  // Lane:
+  uint32_t uses = 0;         // DMA buffers in flight that list it: delays destruction (ALLOC-27)
+  uint32_t driver_references = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
+  bool closing = false;
+  uint32_t locks = 0;
+  std::unique_ptr<bus::CpuView> view;  // while locked: the address Lock2 gave out (ALLOC-40)
+};
+
+class Resource : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kResource;
+  Resource() : Object(kType) {}
+
+  Device* device = nullptr;
+  Handle handle = 0;
+  void* driver_handle = nullptr;
+  bool closing = false;                    // lane
+  std::vector<OpenedAllocation*> members;  // lane; in creation order
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,29 @@
+// What DxgkDdiCreateAllocation may answer, and what the memory manager makes of it.
+#pragma once
+
+#include "base/status.h"
+#include "port/types.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+
+/// Positions of DXGK_ALLOCATIONINFOFLAGS.
+enum AllocationFlag : uint32_t {
+  kAllocationCpuVisible = 1U << 0,
+  kAllocationPermanentSysMem = 1U << 1,
+  kAllocationCached = 1U << 2,
+  kAllocationProtected = 1U << 3,
+  kAllocationExistingSysMem = 1U << 4,
+  kAllocationExistingKernelSysMem = 1U << 5,
+  kAllocationFromEndOfSegment = 1U << 6,
+  kAllocationUseAlternateVa = 1U << 10,
+  kAllocationHistoryBuffer = 1U << 14,
+};
+
+/// ALLOC-05..09, 13..17. kInvalidParameter with a finding for what cannot be used; milder violations are reported and the
+/// value Windows would use is taken.
+Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter, vidmm::AllocationDesc* desc);
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,256 @@
+#include "dxgk/device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "dxgk/adapter.h"
+#include "dxgk/process.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+/// A CPU wait under way. Lives on the waiter's stack, or on the heap when an event is to be set later.
+struct Device::CpuWait {
+  std::atomic<uint32_t> done{0};  // release by the lane, acquire by the waiter: publishes `status`
+  Status status = Status::kSuccess;
+  vidsch::CpuWaitId id = 0;
+  int event_fd = -1;
+  bool owned_by_callback = false;
+};
+
+Device::Device(Adapter& adapter, Process& process) : Object(kType), adapter_(adapter), adapter_reference_(&adapter), process_(process) {}
+
+Device::~Device() = default;
+
+Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
+  DXGKIT_RETURN_ERROR_IF_FAILED(adapter.enter_process(process));
+  Ref<Device> device = make_object<Device>(adapter, process);
+  const Result<Handle> handle = process.handles().insert(device);
+  if (!handle.has_value()) {
+    adapter.leave_process(process);
+    return Error(handle.error());
+  }
+  device->handle = *handle;
+  Result<port::DeviceInfo> info = adapter.port().create_device(*handle, /*system=*/false);
+  if (!info.has_value()) {
+    process.handles().erase(*handle);
+    adapter.leave_process(process);
+    return Error(info.error());
+  }
+  device->info_ = *info;
+  adapter.lane().run([&] {
+    adapter.devices().push_back(device.get());
+    if (!adapter.running()) device->set_error(DeviceState::kStopped);
+  });
+  return device;
+}
+
+void Device::set_error(DeviceState state) {
+  if (lost()) return;  // THUNK-28
+  state_.store(state, std::memory_order_release);
+  for (Context* context : contexts) adapter_.scheduler().fail_context(context->id());
+  for (CpuWait* wait : std::exchange(cpu_waits_, {})) {
+    if (adapter_.scheduler().sync_objects().cancel_wait(wait->id)) finish_wait(*wait, Status::kDeviceRemoved);
+  }
+  adapter_.progress();
+}
+
+void Device::finish_wait(CpuWait& wait, Status status) {
+  std::erase(cpu_waits_, &wait);
+  if (wait.event_fd >= 0) {
+    const uint64_t one = 1;
+    static_cast<void>(!write(wait.event_fd, &one, sizeof one));  // a client that closed its end misses it
+    close(wait.event_fd);
+  }
+  if (wait.owned_by_callback) {
+    delete &wait;
+    return;
+  }
+  wait.status = status;
+  wait.done.store(1, std::memory_order_release);
+  adapter_.runtime().wake_all(wait.done);  // an address only: the waiter may be gone by now
+}
+
+Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode, int event_fd) {
+  if (event_fd >= 0) {
+    const int ours = dup(event_fd);
+    if (ours < 0) return Status::kInvalidHandle;
+    Status status = Status::kSuccess;
+    adapter_.lane().run([&] {
+      if (lost()) {
+        status = Status::kDeviceRemoved;
+        close(ours);
+        return;
+      }
+      auto* wait = new CpuWait;
+      wait->event_fd = ours;
+      wait->owned_by_callback = true;
+      cpu_waits_.push_back(wait);
+      bool finished = false;
+      const vidsch::CpuWaitId id = adapter_.scheduler().sync_objects().wait_cpu(points, mode, [this, wait, &finished, &status](Status done) {
+        static_cast<void>(status);
+        finished = wait->id == 0;
+        finish_wait(*wait, done);
+      });
+      if (!finished) wait->id = id;
+      adapter_.pump();
+    });
+    return status;
+  }
+  CpuWait wait;
+  Status status = Status::kSuccess;
+  adapter_.lane().run([&] {
+    if (lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    cpu_waits_.push_back(&wait);
+    wait.id = adapter_.scheduler().sync_objects().wait_cpu(points, mode, [this, &wait](Status done) { finish_wait(wait, done); });
+    adapter_.pump();  // a mutex or semaphore this wait consumed may hold back contexts
+  });
+  if (status != Status::kSuccess) return status;
+  while (wait.done.load(std::memory_order_acquire) == 0) adapter_.lane().wait_helping(wait.done, 0);
+  return wait.status;
+}
+
+Status Device::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
+  Status status = Status::kSuccess;
+  adapter_.lane().run([&] {
+    if (lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    status = adapter_.scheduler().sync_objects().signal(points);
+    if (is_success(status)) ++adapter_.counters().sync_signals;
+    adapter_.pump();
+  });
+  return status;
+}
+
+Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
+  Ref<SyncObject> object = make_object<SyncObject>();
+  object->device = this;
+  object->kind = request.kind;
+  vidsch::SyncDesc desc;
+  desc.kind = request.kind;
+  desc.initial = request.initial;
+  desc.maximum = request.maximum;
+  if (request.kind == vidsch::SyncKind::kMonitoredFence) {
+    DXGKIT_ASSIGN_OR_RETURN(const bus::PageFrame page, adapter_.machine().allocate_contiguous(1));
+    object->page = page;
+    object->machine = &adapter_.machine();
+    const bus::PhysicalAddress address{page.value * kPageBytes};
+    object->storage = new (adapter_.machine().system_pointer(address, kPageBytes)) std::atomic<uint64_t>(request.initial);
+    desc.storage = object->storage;
+    DXGKIT_ASSIGN_OR_RETURN(object->client_view, bus::CpuView::create(kPageBytes));
+    const bus::MemoryWindow window = adapter_.machine().window_of(address, kPageBytes);
+    DXGKIT_RETURN_ERROR_IF_FAILED(object->client_view->retarget(std::span(&window, 1)));
+    DXGKIT_RETURN_ERROR_IF_FAILED(object->client_view->protect_read_only());  // SYNC-15
+  }
+  if (request.kind == vidsch::SyncKind::kCpuNotification) {
+    const int fd = request.event_fd < 0 ? -1 : dup(request.event_fd);
+    if (fd < 0) return Error(Status::kInvalidHandle);
+    object->event_fd = fd;
+    desc.notify = [fd] {
+      const uint64_t one = 1;
+      static_cast<void>(!write(fd, &one, sizeof one));
+    };
+  }
+  DXGKIT_ASSIGN_OR_RETURN(object->handle, process_.handles().insert(object));
+  Status status = Status::kSuccess;
+  adapter_.lane().run([&] {
+    if (lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    object->id = adapter_.new_sync_object_id();
+    status = adapter_.scheduler().sync_objects().create(object->id, std::move(desc));
+    if (is_success(status)) sync_objects.push_back(object.get());
+  });
+  if (is_success(status)) return object;
+  process_.handles().erase(object->handle);
+  return Error(status);
+}
+
+void Device::destroy_sync_object(Ref<SyncObject> object) {
+  adapter_.lane().run([&] {
+    if (std::erase(sync_objects, object.get()) == 0) return;  // the device's end took it already
+    adapter_.scheduler().sync_objects().destroy(object->id);
+    adapter_.pump();
+  });
+}
+
+Status Device::wait_for_idle() {
+  const bool idle = adapter_.block_until([&] {
+    for (const Context* context : contexts) {
+      if (adapter_.scheduler().packets_of(context->id()) != 0) return false;
+    }
+    return true;
+  });
+  return idle && !lost() ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+void Device::destroy() {
+  // Whatever is still queued has no owner any more: it is dropped, what is on hardware is waited for.
+  adapter_.lane().run([&] {
+    if (!closed_) set_error(DeviceState::kStopped);
+  });
+  std::vector<Ref<Context>> own_contexts;
+  std::vector<Ref<SyncObject>> own_objects;
+  std::vector<Handle> gone;
+  adapter_.lane().run([&] {
+    for (Context* context : contexts) own_contexts.emplace_back(context);
+    for (SyncObject* object : sync_objects) own_objects.emplace_back(object);
+    for (const OpenedAllocation* opened : openings) gone.push_back(opened->handle);
+    for (const Resource* resource : resources) gone.push_back(resource->handle);
+  });
+  for (const Ref<Context>& context : own_contexts) {
+    process_.handles().erase(context->handle);
+    context->destroy();
+  }
+  for (const Ref<SyncObject>& object : own_objects) {
+    process_.handles().erase(object->handle);
+    destroy_sync_object(object);
+  }
+  close_driver_side();
+  for (const Handle one : gone) process_.handles().erase(one);
+}
+
+void Device::close_driver_side() {
+  bool first = false;
+  std::vector<Ref<Context>> own_contexts;
+  adapter_.lane().run([&] {
+    first = !closed_;
+    closed_ = true;
+    if (!first) return;
+    for (Context* context : contexts) own_contexts.emplace_back(context);
+  });
+  if (!first) return;
+  for (const Ref<Context>& context : own_contexts) context->close_driver_side();
+  adapter_.lane().run([&] {
+    // Resources go whole, stand-alone allocations together; those being destroyed already are on their way.
+    const std::vector<Resource*> own_resources = resources;
+    for (Resource* resource : own_resources) {
+      std::vector<Ref<OpenedAllocation>> members;
+      for (OpenedAllocation* member : resource->members) {
+        if (!member->closing) members.emplace_back(member);
+      }
+      if (!resource->closing) {
+        resource->closing = true;
+        adapter_.tear_down(*this, std::move(members), Ref<Resource>(resource));
+      }
+    }
+    std::vector<Ref<OpenedAllocation>> rest;
+    for (OpenedAllocation* opened : openings) {
+      if (!opened->closing) rest.emplace_back(opened);
+    }
+    if (!rest.empty()) adapter_.tear_down(*this, std::move(rest), Ref<Resource>());
+  });
+  static_cast<void>(adapter_.block_until([&] { return teardowns == 0; }));
+  static_cast<void>(adapter_.port().destroy_device(info_.handle));  // SCHED-23: its failure is recorded, and ignored
+  adapter_.lane().run([&] { std::erase(adapter_.devices(), this); });
+  adapter_.leave_process(process_);
+}
+
+}  // namespace dxgkit::dxgk

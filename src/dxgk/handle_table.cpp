@@ -1,0 +1,95 @@
+#include "dxgk/handle_table.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr uint32_t kLiveBit = 1U << 30;
+constexpr uint32_t kSlotShift = 6;
+constexpr uint32_t kGenerationShift = 24;
+constexpr uint32_t kGenerationMask = 0x3F;
+
+Handle make_handle(uint32_t slot, uint32_t generation) {
+  return kLiveBit | (generation & kGenerationMask) << kGenerationShift | slot << kSlotShift;
+}
+
+}  // namespace
+
+Result<Handle> HandleTable::insert(Ref<Object> object) {
+  runtime::MutexLock lock(mutex_);
+  uint32_t slot = 0;
+  // Slots are taken fresh while there are many left, so that a stale handle stays refused for long.
+  constexpr size_t kFreshUntil = 1024;
+  if (!free_.empty() && (slots_.size() >= kFreshUntil)) {
+    slot = free_.front();
+    free_.pop_front();
+  } else if (slots_.size() < kMaxHandles) {
+    slot = static_cast<uint32_t>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    return Error(Status::kNoMemory);
+  }
+  slots_[slot].object = std::move(object);
+  ++live_;
+  return make_handle(slot, slots_[slot].generation);
+}
+
+const HandleTable::Slot* HandleTable::locate(Handle handle) const {
+  if ((handle & kLiveBit) == 0) return nullptr;
+  const uint32_t slot = (handle & ((1U << kGenerationShift) - 1)) >> kSlotShift;
+  if (slot >= slots_.size()) return nullptr;
+  if (!slots_[slot].object) return nullptr;
+  // Compare the whole value: stray low bits or bit 31 make a different, invalid handle.
+  if (make_handle(slot, slots_[slot].generation) != handle) return nullptr;
+  return &slots_[slot];
+}
+
+Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type) const {
+  runtime::MutexLock lock(mutex_);
+  const Slot* slot = locate(handle);
+  if (slot == nullptr) return Error(Status::kInvalidParameter);
+  if (slot->object->type() != type) return Error(Status::kInvalidParameter);
+  return slot->object;
+}
+
+Result<Ref<Object>> HandleTable::take_object(Handle handle, ObjectType type) {
+  runtime::MutexLock lock(mutex_);
+  const Slot* found = locate(handle);
+  if (found == nullptr) return Error(Status::kInvalidParameter);
+  if (found->object->type() != type) return Error(Status::kInvalidParameter);
+  Slot& slot = slots_[static_cast<size_t>(found - slots_.data())];
+  Ref<Object> object = std::move(slot.object);
+  slot.object = Ref<Object>();
+  slot.generation = (slot.generation + 1) & kGenerationMask;
+  free_.push_back(static_cast<uint32_t>(found - slots_.data()));
+  --live_;
+  return object;
+}
+
+void HandleTable::erase(Handle handle) {
+  Ref<Object> object;  // dropped outside the lock: a destructor may come back here
+  runtime::MutexLock lock(mutex_);
+  const Slot* found = locate(handle);
+  if (found == nullptr) return;
+  Slot& slot = slots_[static_cast<size_t>(found - slots_.data())];
+  object = std::move(slot.object);
+  slot.object = Ref<Object>();
+  slot.generation = (slot.generation + 1) & kGenerationMask;
+  free_.push_back(static_cast<uint32_t>(found - slots_.data()));
+  --live_;
+}
+
+size_t HandleTable::size() const {
+  runtime::MutexLock lock(mutex_);
+  return live_;
+}
+
+std::vector<std::pair<Handle, ObjectType>> HandleTable::live() const {
+  runtime::MutexLock lock(mutex_);
+  std::vector<std::pair<Handle, ObjectType>> handles;
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].object) handles.emplace_back(make_handle(slot, slots_[slot].generation), slots_[slot].object->type());
+  }
+  return handles;
+}
+
+}  // namespace dxgkit::dxgk

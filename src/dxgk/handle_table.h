@@ -1,0 +1,59 @@
+// A process's handles: 32-bit, typed, with a generation.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/object.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::dxgk {
+
+/// A D3DKMT_HANDLE value. Layout: bit 30 set, bits 24..29 generation, bits 6..23 slot, bits 0..5 zero, so that consecutive
+/// handles differ by 0x40 as clients have seen on Windows.
+using Handle = uint32_t;
+
+/// Thread-safe. A freed slot goes to the end of the free list and changes generation: a stale handle is refused until its
+/// slot has been reused 64 times (THUNK-04).
+class HandleTable {
+ public:
+  static constexpr uint32_t kMaxHandles = 1U << 18;
+
+  /// A new handle for `object`, or kNoMemory when all are taken.
+  Result<Handle> insert(Ref<Object> object);
+  /// The object, if the handle is live and of the type; kInvalidParameter otherwise (THUNK-04).
+  template <typename T>
+  Result<Ref<T>> find(Handle handle) {
+    DXGKIT_ASSIGN_OR_RETURN(Ref<Object> object, find_object(handle, T::kType));
+    return Ref<T>(static_cast<T*>(object.get()));
+  }
+  /// As find, and the handle is gone: of two threads that destroy, one wins.
+  template <typename T>
+  Result<Ref<T>> take(Handle handle) {
+    DXGKIT_ASSIGN_OR_RETURN(Ref<Object> object, take_object(handle, T::kType));
+    return Ref<T>(static_cast<T*>(object.get()));
+  }
+  /// Removes a handle known to be live (object teardown from above); absent handles are ignored.
+  void erase(Handle handle);
+  size_t size() const;
+  /// Live handles in slot order.
+  std::vector<std::pair<Handle, ObjectType>> live() const;
+
+ private:
+  struct Slot {
+    Ref<Object> object;
+    uint32_t generation = 0;
+  };
+  Result<Ref<Object>> find_object(Handle handle, ObjectType type) const;
+  Result<Ref<Object>> take_object(Handle handle, ObjectType type);
+  const Slot* locate(Handle handle) const DXGKIT_REQUIRES(mutex_);
+
+  mutable runtime::Mutex mutex_;
+  std::vector<Slot> slots_ DXGKIT_GUARDED_BY(mutex_);
+  std::deque<uint32_t> free_ DXGKIT_GUARDED_BY(mutex_);
+  size_t live_ DXGKIT_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,62 @@
+// What a context queues: one submission of (a slice of) a DMA buffer, or a wait or signal of sync objects.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "bus/machine.h"
+#include "dxgk/allocation.h"
+#include "dxgk/id_table.h"
+#include "dxgk/object.h"
+#include "port/types.h"
+#include "vidmm/memory_manager.h"
+#include "vidsch/scheduler.h"
+
+namespace dxgkit::dxgk {
+
+class Context;
+class DmaBufferPool;
+
+/// A DMA buffer with everything that travels with it. Owned by its context's pool; packets count as users.
+///
+/// Lane: the adapter's, except while a render call owns it exclusively (between acquire and queueing).
+struct DmaBuffer {
+  port::DmaBufferView view;  // segment and address filled at submission when it lives in an aperture segment
+  bus::PageFrame pages;      // contiguous backing
+  uint64_t page_count = 0;
+  std::vector<std::byte> private_storage;
+  std::vector<port::AllocationListEntry> allocations;  // as the driver got it at Render; places refilled at Patch
+  std::vector<Ref<OpenedAllocation>> references;       // by list index; null where the client's entry was NULL
+  std::vector<port::PatchLocation> patches;
+  uint32_t allocation_count = 0, patch_count = 0;
+  AllocationId memory;       // in an aperture segment: its allocation in vidmm; value 0 when contiguous system memory
+  uint32_t users = 0;
+  DmaBufferPool* pool = nullptr;
+};
+
+/// Lane: the adapter's.
+struct Packet {
+  PacketId id;
+  vidsch::PacketKind kind = vidsch::PacketKind::kRender;
+  Context* context = nullptr;  // kept alive by the context's packet count; null for system paging packets
+  void* driver_context = nullptr;
+  DmaBuffer* buffer = nullptr;
+  port::Slice slice;
+  uint32_t patch_start = 0, patch_length = 0;
+  port::PacketFlags flags;
+  std::vector<vidmm::Use> uses;  // what must be resident: pinned from prepare to retirement
+  bool pinned = false;
+  std::vector<vidsch::SyncPoint> points;  // kWait, kSignal
+
+  /// Back to the initial state, keeping storage for the next packet in this slot.
+  void recycle() {
+    uses.clear();
+    std::vector<vidmm::Use> kept = std::move(uses);
+    *this = Packet{};
+    uses = std::move(kept);
+  }
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,261 @@
+#include "dxgk/paging_executor.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// A buffer with less left than this is not worth another operation; the next one is opened.
+constexpr uint32_t kSmallestUsefulRemainder = 256;
+/// PAGE-11: passes over an empty, full-size buffer in which MultipassOffset did not move.
+constexpr uint32_t kMaxPassesWithoutProgress = 2;
+
+}  // namespace
+
+PagingExecutor::PagingExecutor(Owner& owner, port::AdapterPort& port, bus::Machine& machine)
+    : owner_(owner), port_(port), machine_(machine) {}
+
+PagingExecutor::~PagingExecutor() {
+  for (const auto& buffer : buffers_) machine_.free_contiguous(buffer->dma.pages, buffer->dma.page_count);
+}
+
+Status PagingExecutor::configure(const Config& config) {
+  config_ = config;
+  for (size_t i = 0; i < config.buffer_count; ++i) {
+    auto buffer = std::make_unique<Buffer>();
+    DmaBuffer& dma = buffer->dma;
+    dma.page_count = align_up(config.buffer_bytes, kPageBytes) / kPageBytes;
+    Result<bus::PageFrame> pages = machine_.allocate_contiguous(dma.page_count);
+    if (!pages.has_value()) return pages.error();
+    dma.pages = *pages;
+    dma.private_storage.assign(config.private_bytes, std::byte{0});
+    dma.view.segment = kSystemMemory;
+    dma.view.physical_address = dma.pages.value * kPageBytes;
+    dma.view.cpu = machine_.system_pointer(bus::PhysicalAddress{dma.view.physical_address}, config.buffer_bytes);
+    dma.view.size_bytes = config.buffer_bytes;
+    dma.view.private_data = config.private_bytes == 0 ? nullptr : dma.private_storage.data();
+    dma.view.private_size_bytes = config.private_bytes;
+    buffers_.push_back(std::move(buffer));
+  }
+  return Status::kSuccess;
+}
+
+void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done) {
+  if (halted_) return;
+  for (const vidmm::PagingOp& op : operations) queue_.push_back(op);
+  operations_queued_ += operations.size();
+  if (done) barriers_.push_back({operations_queued_, std::move(done)});
+  pump();
+}
+
+void PagingExecutor::halt() {
+  halted_ = true;
+  queue_.clear();
+  barriers_.clear();
+  slice_completes_.clear();
+}
+
+PagingExecutor::Buffer* PagingExecutor::open_buffer() {
+  for (const auto& buffer : buffers_) {
+    if (buffer->packets == 0) {
+      buffer->used = 0;
+      buffer->private_used = 0;
+      return buffer.get();
+    }
+  }
+  return nullptr;
+}
+
+port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op, bool idle) {
+  const PagingTarget target = owner_.paging_target(op.allocation);
+  port::PagingOperation out;
+  out.allocation = target.driver_allocation;
+  out.size_bytes = op.size_bytes;
+  out.allocation_is_idle = idle;
+  out.segment = op.place.segment;
+  out.segment_address = op.place.gpu_address;
+  out.offset_pages = op.place.offset_bytes / kPageBytes;
+  out.page_count = op.size_bytes / kPageBytes;
+  const port::TransferSide segment_side{op.place.segment, op.place.gpu_address, {}};
+  const port::TransferSide pages_side{kSystemMemory, 0, target.pages};
+  switch (op.kind) {
+    case vidmm::PagingOp::Kind::kFill:
+      out.kind = port::PagingOperation::Kind::kFill;
+      out.fill_pattern = 0;
+      break;
+    case vidmm::PagingOp::Kind::kTransferIn:
+      out.kind = port::PagingOperation::Kind::kTransfer;
+      out.source = pages_side;
+      out.destination = segment_side;
+      break;
+    case vidmm::PagingOp::Kind::kTransferOut:
+      out.kind = port::PagingOperation::Kind::kTransfer;
+      out.source = segment_side;
+      out.destination = pages_side;
+      break;
+    case vidmm::PagingOp::Kind::kDiscard:
+      out.kind = port::PagingOperation::Kind::kDiscardContent;
+      break;
+    case vidmm::PagingOp::Kind::kMapAperture:
+      out.kind = port::PagingOperation::Kind::kMapAperture;
+      out.device = target.device;
+      out.pages = target.pages;
+      out.cache_coherent = target.cached;
+      break;
+    case vidmm::PagingOp::Kind::kUnmapAperture:
+      out.kind = port::PagingOperation::Kind::kUnmapAperture;
+      out.dummy_page = config_.dummy_page;
+      break;
+  }
+  return out;
+}
+
+void PagingExecutor::submit_slice() {
+  if (current_ == nullptr) return;
+  if (current_->used == slice_start_) {
+    // The driver had nothing for the hardware to do (a discard it does not care about): no packet, but in order.
+    if (!in_flight_.empty()) {
+      std::vector<vidmm::PagingOp>& last = in_flight_.back().completes;
+      last.insert(last.end(), slice_completes_.begin(), slice_completes_.end());
+      slice_completes_.clear();
+      return;
+    }
+    complete(std::exchange(slice_completes_, {}));
+    return;
+  }
+  Packet& packet = owner_.new_packet();
+  packet.kind = vidsch::PacketKind::kPaging;
+  packet.buffer = &current_->dma;
+  packet.driver_context = config_.system_context;
+  packet.flags.paging = true;
+  packet.slice.start = slice_start_;
+  packet.slice.end = current_->used;
+  // PATCH-15: a driver that left the private pointer alone shares one range among all submissions of the buffer; one that
+  // moved it gets its own part.
+  if (current_->private_used == slice_private_start_) {
+    packet.slice.private_start = 0;
+    packet.slice.private_end = config_.private_bytes;
+  } else {
+    packet.slice.private_start = slice_private_start_;
+    packet.slice.private_end = current_->private_used;
+  }
+  ++current_->packets;
+  in_flight_.push_back({packet.id, current_, std::move(slice_completes_)});
+  slice_completes_.clear();
+  slice_start_ = current_->used;
+  slice_private_start_ = current_->private_used;
+  owner_.queue_paging(packet);
+}
+
+void PagingExecutor::pump() {
+  if (pumping_ || halted_) return;
+  pumping_ = true;
+  while (!queue_.empty() && !halted_) {
+    const vidmm::PagingOp op = queue_.front();
+    if (head_must_be_idle_ && !in_flight_.empty()) break;
+    if (current_ == nullptr) {
+      current_ = open_buffer();
+      if (current_ == nullptr) break;  // every buffer is on hardware: packet_retired comes back here
+      slice_start_ = 0;
+      slice_private_start_ = 0;
+    }
+    const port::PagingOperation described = describe(op, head_must_be_idle_);
+    port::BuildPagingArgs args;
+    args.system_context = config_.system_context;
+    args.buffer = current_->dma.view.cpu + current_->used;
+    args.buffer_bytes = config_.buffer_bytes - current_->used;
+    args.private_data = config_.private_bytes == 0 ? nullptr : current_->dma.view.private_data + current_->private_used;
+    args.private_bytes = config_.private_bytes - current_->private_used;
+    args.buffer_physical_address = current_->dma.view.physical_address;
+    args.multipass_offset = multipass_offset_;
+    args.operation = &described;
+    const bool whole_buffer = current_->used == 0;
+    const port::BuildPagingResult result = port_.build_paging(args);
+    if (halted_) break;  // the driver broke a fatal rule inside the call
+    trace::emit(trace::EventKind::kPagingOperation, static_cast<uint64_t>(op.kind), op.allocation.value, op.size_bytes,
+                result.bytes_written);
+    current_->used += result.bytes_written;
+    current_->private_used += result.private_bytes_written;
+    if (result.status == Status::kGraphicsInsufficientDmaBuffer) {
+      const bool progress = result.multipass_offset != multipass_offset_ || result.bytes_written != 0;
+      if (whole_buffer && !progress && ++passes_without_progress_ >= kMaxPassesWithoutProgress) {
+        owner_.paging_failed(verifier::Finding{
+            .rule = "PAGE-11",
+            .severity = verifier::Severity::kBugCheck,
+            .ddi = "DxgkDdiBuildPagingBuffer",
+            .actual = fmt::format("It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER {} times on an empty paging buffer of "
+                                  "{} bytes and left MultipassOffset at {}.",
+                                  passes_without_progress_, config_.buffer_bytes, multipass_offset_),
+            .expected = "Each pass over a fresh, full-size buffer writes a part of the operation and advances MultipassOffset.",
+            .fix = "Split the operation: write what fits, store how far you came in MultipassOffset, or declare a larger "
+                   "PagingBufferSize in the segment query.",
+            .bugcheck_code = 0x10E,
+            .bugcheck_parameter = 0xB});
+        break;
+      }
+      if (progress) passes_without_progress_ = 0;
+      multipass_offset_ = result.multipass_offset;
+      owner_.count_multipass();
+      submit_slice();
+      current_ = nullptr;
+      continue;
+    }
+    if (result.status == Status::kGraphicsAllocationBusy) {
+      // PAGE-12: finish what was built before, wait for it, ask again with AllocationIsIdle.
+      head_must_be_idle_ = true;
+      submit_slice();
+      continue;
+    }
+    if (result.status != Status::kSuccess) break;  // the port reported it; the adapter is stopping
+    queue_.pop_front();
+    multipass_offset_ = 0;
+    passes_without_progress_ = 0;
+    head_must_be_idle_ = false;
+    slice_completes_.push_back(op);
+    if (config_.buffer_bytes - current_->used < kSmallestUsefulRemainder) {
+      submit_slice();
+      current_ = nullptr;
+    }
+  }
+  if (!halted_) submit_slice();
+  pumping_ = false;
+  if (!halted_) run_barriers();
+}
+
+void PagingExecutor::complete(const std::vector<vidmm::PagingOp>& operations) {
+  for (const vidmm::PagingOp& op : operations) {
+    ++operations_done_;
+    owner_.operation_done(op);
+  }
+}
+
+void PagingExecutor::run_barriers() {
+  while (!barriers_.empty() && barriers_.front().after <= operations_done_) {
+    const std::function<void()> done = std::move(barriers_.front().done);
+    barriers_.pop_front();
+    done();
+    if (halted_) return;
+  }
+}
+
+void PagingExecutor::packet_retired(Packet& packet, bool completed) {
+  DXGKIT_CHECK(!in_flight_.empty());
+  DXGKIT_CHECK(in_flight_.front().packet == packet.id);
+  InFlight flight = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  --flight.buffer->packets;
+  if (flight.buffer->packets == 0 && flight.buffer == current_ && current_->used == slice_start_) {
+    // Nothing of it is in use any more: start over at its beginning.
+    current_ = nullptr;
+  }
+  if (!completed || halted_) return;
+  complete(flight.completes);
+  run_barriers();
+  pump();
+}
+
+}  // namespace dxgkit::dxgk

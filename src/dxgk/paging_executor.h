@@ -1,0 +1,113 @@
+// Turns paging plans into paging buffers on the system context, in order.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "bus/machine.h"
+#include "dxgk/packet.h"
+#include "port/adapter_port.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+/// What the executor needs to know of an allocation to describe it to the driver.
+struct PagingTarget {
+  void* driver_allocation = nullptr;  // null for DMA buffers (PAGE-26)
+  void* device = nullptr;             // device-specific handle owner for aperture mapping; may be null
+  std::span<const uint64_t> pages;    // backing page frames
+  bool cached = false;
+};
+
+/// Lane: the adapter's. Operations run in the order given; several share a paging buffer and a submission (PAGE-14).
+///
+/// A buffer that fills up is submitted and the operation goes on in the next one with the driver's MultipassOffset
+/// (PAGE-08..10). ALLOCATION_BUSY waits until every earlier paging packet has finished and repeats the call with
+/// AllocationIsIdle (PAGE-12): render work never uses what is being moved, as moving needs it unpinned.
+class PagingExecutor {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual PagingTarget paging_target(AllocationId allocation) = 0;
+    /// Queues the packet on the system context.
+    virtual void queue_paging(Packet& packet) = 0;
+    virtual Packet& new_packet() = 0;
+    /// The operation's effect is complete: tell the memory manager, move CPU views.
+    virtual void operation_done(const vidmm::PagingOp& op) = 0;
+    virtual void paging_failed(verifier::Finding finding) = 0;
+    virtual void count_multipass() = 0;
+  };
+
+  struct Config {
+    uint32_t buffer_bytes = 0, private_bytes = 0;  // as the driver asked (SEG-48)
+    SegmentId buffer_segment;                      // 0: contiguous system memory
+    uint64_t dummy_page = 0;                       // physical address unmapped apertures point at (PAGE-29)
+    void* system_context = nullptr;
+    size_t buffer_count = 4;
+  };
+
+  PagingExecutor(Owner& owner, port::AdapterPort& port, bus::Machine& machine);
+  ~PagingExecutor();
+
+  /// Allocates the paging buffers. kNoMemory leaves nothing behind.
+  Status configure(const Config& config);
+
+  /// Appends operations. `done` runs on the lane when the last of them, and all before, are complete; at once when nothing is
+  /// queued or running and `operations` is empty.
+  void enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done);
+  bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
+
+  /// A paging packet of ours left the scheduler.
+  void packet_retired(Packet& packet, bool completed);
+  /// Paging can go nowhere any more: drops everything queued, and runs no callback.
+  void halt();
+
+ private:
+  struct Buffer {
+    DmaBuffer dma;
+    uint32_t used = 0, private_used = 0;
+    uint32_t packets = 0;  // in flight
+  };
+  struct InFlight {
+    PacketId packet;
+    Buffer* buffer = nullptr;
+    std::vector<vidmm::PagingOp> completes;  // operations whose last part is in this packet
+  };
+  struct Barrier {  // `done` of an enqueue: runs when `operations_done_` reaches `after`
+    uint64_t after = 0;
+    std::function<void()> done;
+  };
+
+  void pump();
+  Buffer* open_buffer();
+  void submit_slice();
+  port::PagingOperation describe(const vidmm::PagingOp& op, bool idle);
+  void complete(const std::vector<vidmm::PagingOp>& operations);
+  void run_barriers();
+
+  Owner& owner_;
+  port::AdapterPort& port_;
+  bus::Machine& machine_;
+  Config config_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  Buffer* current_ = nullptr;       // being filled
+  uint32_t slice_start_ = 0, slice_private_start_ = 0;
+  std::vector<vidmm::PagingOp> slice_completes_;
+  std::deque<vidmm::PagingOp> queue_;
+  std::deque<InFlight> in_flight_;
+  std::deque<Barrier> barriers_;
+  uint64_t operations_queued_ = 0, operations_done_ = 0;
+  uint32_t multipass_offset_ = 0;
+  uint32_t passes_without_progress_ = 0;
+  bool head_must_be_idle_ = false;  // the driver answered ALLOCATION_BUSY for the head
+  bool pumping_ = false;
+  bool halted_ = false;
+};
+
+}  // namespace dxgkit::dxgk

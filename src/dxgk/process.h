@@ -1,0 +1,54 @@
+// A client process: a name and a handle table.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dxgk/handle_table.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class System;
+
+class Process {
+ public:
+  Process(System& system, std::string name, uint32_t number)
+      : system_(system), name_(std::move(name)), number_(number) {}
+  System& system() { return system_; }
+  const std::string& name() const { return name_; }
+  uint32_t number() const { return number_; }
+  HandleTable& handles() { return handles_; }
+
+  /// The process on whose behalf the calling thread is in the kernel: what handles in driver callbacks mean. Null: none.
+  static Process* current();
+  class Scope {
+   public:
+    explicit Scope(Process* process);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Process* previous_;
+  };
+
+  /// Driver's process handle per adapter, made before its first device there (LIFE-16, THUNK-12). By LUID low part.
+  struct OnAdapter {
+    void* driver_process = nullptr;
+    size_t devices = 0;
+    bool created = false;
+  };
+  runtime::Mutex mutex;
+  std::map<uint32_t, OnAdapter> on_adapters DXGKIT_GUARDED_BY(mutex);
+
+ private:
+  System& system_;
+  const std::string name_;
+  const uint32_t number_;
+  HandleTable handles_;
+};
+
+}  // namespace dxgkit::dxgk

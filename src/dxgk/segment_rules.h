@@ -1,0 +1,47 @@
+// What a driver's segment description must satisfy before the memory manager may believe it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "port/types.h"
+#include "verifier/findings.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+/// Positions of DXGK_SEGMENTFLAGS (SEG-16).
+enum SegmentFlag : uint32_t {
+  kSegmentAperture = 1U << 0,
+  kSegmentAgp = 1U << 1,
+  kSegmentCpuVisible = 1U << 2,
+  kSegmentUseBanking = 1U << 3,
+  kSegmentCacheCoherent = 1U << 4,
+  kSegmentPitchAlignment = 1U << 5,
+  kSegmentPopulatedFromSystemMemory = 1U << 6,
+  kSegmentPreservedDuringStandby = 1U << 7,
+  kSegmentPreservedDuringHibernate = 1U << 8,
+  kSegmentPartiallyPreservedDuringHibernate = 1U << 9,
+  kSegmentDirectFlip = 1U << 10,
+  kSegmentUse64KbPages = 1U << 11,
+  kSegmentReservedSysMem = 1U << 12,
+  kSegmentSupportsCpuHostAperture = 1U << 13,
+  kSegmentSupportsCachedCpuHostAperture = 1U << 14,
+};
+
+/// Why the adapter does not start; becomes a finding.
+struct SegmentRefusal {
+  const char* rule;
+  std::string actual, expected, fix;
+};
+
+/// Checks the whole description (SEG-05, 06, 12..14, 16, 17, 22, 25, 28, 29, 31, 34, 35, 37, 40, 41, 44, 46, 47) and fills
+/// `segments` for the memory manager. A refusal leaves `segments` unspecified; milder violations are reported to `findings`
+/// and the value Windows would use is taken (SEG-25, SEG-28, SEG-29).
+std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info, const port::DriverCaps& caps,
+                                                  uint32_t interface_version, verifier::Findings& findings,
+                                                  std::vector<vidmm::SegmentDesc>* segments);
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,223 @@
+// The scheduler's questions, answered with memory manager and driver: prepare, patch + submit, retire.
+#include <fmt/format.h>
+
+#include "dxgk/adapter.h"
+#include "dxgk/context.h"
+#include "dxgk/device.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+namespace {
+/// First interface version of WDDM 2.0, from which on the Resubmission flag is told (SUB-25).
+constexpr uint32_t kInterfaceWddm20 = 0x5023;
+}  // namespace
+
+void Adapter::queue_packet(Packet& packet) {
+  if (packet.buffer != nullptr && packet.kind != vidsch::PacketKind::kPaging) ++packet.buffer->users;
+  const ContextId context = packet.context == nullptr ? paging_context_ : packet.context->id();
+  vidsch::PacketDesc desc;
+  desc.id = packet.id;
+  desc.kind = packet.kind;
+  desc.points = std::move(packet.points);
+  const Status status = scheduler_->queue(context, std::move(desc));
+  if (is_success(status)) return;
+  // The context failed meanwhile: the packet leaves as a cancelled one.
+  retired(packet.id, vidsch::PacketOutcome::kCancelled, false);
+}
+
+void Adapter::queue_paging(Packet& packet) {
+  ++counters_.paging_packets;
+  queue_packet(packet);
+}
+
+void Adapter::pump() {
+  if (failed_) return;
+  scheduler_->pump(runtime_.now());
+  watch_for_timeout();
+}
+
+vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
+  Packet& packet = packets_.at(id);
+  for (;;) {
+    std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan = memory_->make_resident(packet.uses);
+    if (!plan.has_value()) {
+      if (plan.error().status == Status::kGraphicsAllocationBusy) return Prepare::kBusy;
+      if (split(packet, packet.uses[plan.error().first_failed_use].allocation)) continue;
+      // Not even one step fits: the device fails, not the machine (REND-24).
+      packet.context->device().set_error(DeviceState::kErrorOutOfMemory);
+      return Prepare::kFailed;
+    }
+    packet.pinned = true;
+    bool must_wait = !plan->operations.empty();
+    for (const vidmm::Use& use : packet.uses) must_wait = must_wait || memory_->pending_operations(use.allocation) != 0;
+    if (!must_wait) return Prepare::kReady;
+
+    preparing_ = id;
+    prepared_inline_ = false;
+    paging_->enqueue(plan->operations, [this, id] {
+      if (preparing_ == id) {
+        prepared_inline_ = true;
+      } else if (packets_.contains(id)) {  // else it was cancelled while its memory was on the way
+        scheduler_->packet_ready(id);
+      }
+    });
+    preparing_ = PacketId{};
+    return prepared_inline_ ? Prepare::kReady : Prepare::kWaiting;
+  }
+}
+
+bool Adapter::split(Packet& packet, AllocationId unplaceable) {
+  // REND-21: run up to the SplitOffset of the first patch that needs what has no room, page, go on from there.
+  const DmaBuffer& buffer = *packet.buffer;
+  const uint32_t patch_end = packet.patch_start + packet.patch_length;
+  uint32_t cut = patch_end;
+  for (uint32_t i = packet.patch_start; i < patch_end; ++i) {
+    const Ref<OpenedAllocation>& reference = buffer.references[buffer.patches[i].allocation_index];
+    if (reference && reference->allocation->id == unplaceable) {
+      cut = i;
+      break;
+    }
+  }
+  if (cut == patch_end) return false;
+  const uint32_t offset = buffer.patches[cut].split_offset;
+  // Locations that share the split offset belong to the same step.
+  while (cut > packet.patch_start && buffer.patches[cut - 1].split_offset == offset) --cut;
+  if (offset <= packet.slice.start || offset >= packet.slice.end || cut == packet.patch_start) return false;
+
+  Packet& rest = packets_.create();
+  rest.kind = packet.kind;
+  rest.context = packet.context;
+  rest.driver_context = packet.driver_context;
+  rest.buffer = packet.buffer;
+  rest.flags = packet.flags;
+  rest.slice = packet.slice;
+  rest.slice.start = offset;
+  rest.patch_start = cut;
+  rest.patch_length = patch_end - cut;
+  packet.slice.end = offset;
+  packet.patch_length = cut - packet.patch_start;
+  packet.uses = packet.context->uses_of(buffer, packet.patch_start, packet.patch_length);
+  rest.uses = packet.context->uses_of(buffer, rest.patch_start, rest.patch_length);
+  ++packet.buffer->users;
+  ++counters_.splits;
+  scheduler_->insert_after(packet.id, rest.id);
+  return true;
+}
+
+void Adapter::fill_allocation_list(const Packet& packet) {
+  DmaBuffer& buffer = *packet.buffer;
+  for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
+    const OpenedAllocation* opened = buffer.references[i].get();
+    if (opened == nullptr) continue;  // a NULL entry unbinds; it has no place (REND-23)
+    const vidmm::Placement place = memory_->placement(opened->allocation->id);
+    port::AllocationListEntry& entry = buffer.allocations[i];
+    entry.set(entry.write(), place.segment, place.gpu_address);
+  }
+}
+
+port::PatchArgs Adapter::patch_args(const Packet& packet, SubmissionFenceId fence) {
+  port::PatchArgs args;
+  const DmaBuffer& buffer = *packet.buffer;
+  args.context = packet.driver_context;
+  args.buffer = buffer.view;
+  args.slice = packet.slice;
+  args.fence = fence;
+  args.flags = packet.flags;
+  if (packet.kind != vidsch::PacketKind::kPaging) {  // PATCH-20, PATCH-23: paging has no lists
+    args.allocations = buffer.allocations.data();
+    args.allocation_count = buffer.allocation_count;
+    args.patches = buffer.patches.data();
+    args.patch_count = buffer.patch_count;
+    args.patch_start = packet.patch_start;
+    args.patch_length = packet.patch_length;
+  }
+  return args;
+}
+
+bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) {
+  Packet& packet = packets_.at(id);
+  DmaBuffer& buffer = *packet.buffer;
+  if (buffer.memory.value != 0) {
+    const vidmm::Placement place = memory_->placement(buffer.memory);
+    buffer.view.segment = place.segment;
+    buffer.view.physical_address = place.gpu_address;
+  }
+  if (packet.kind != vidsch::PacketKind::kPaging) fill_allocation_list(packet);
+  if (port_->has_patch()) {
+    const Status status = port_->patch(patch_args(packet, fence));
+    trace::emit(trace::EventKind::kPacketPatched, id.value, packet.context == nullptr ? 0 : packet.context->id().value,
+                packet.patch_length, 0, static_cast<uint16_t>(node.value));
+    if (status != Status::kSuccess) return false;  // the port reported it (PATCH-31)
+    counters_.patch_locations += packet.patch_length;
+  }
+  port::SubmitArgs args;
+  args.context = packet.driver_context;
+  args.buffer = buffer.view;
+  args.slice = packet.slice;
+  args.fence = fence;
+  args.node = node;
+  args.flags = packet.flags;
+  args.flags.resubmission = resubmission && interface_version() >= kInterfaceWddm20;
+  ++counters_.packets_submitted;
+  counters_.dma_bytes += packet.slice.end - packet.slice.start;
+  trace::emit(trace::EventKind::kPacketSubmitted, id.value, packet.context == nullptr ? 0 : packet.context->id().value,
+              fence.value, scheduler_->node_status(node).hardware_queue_length, static_cast<uint16_t>(node.value));
+  return port_->submit(args) == Status::kSuccess;  // SUB-27: the port reported a failure
+}
+
+void Adapter::cancel_packet(const Packet& packet) {
+  if (packet.kind != vidsch::PacketKind::kRender) return;
+  if (!caps_.cancel_command_aware) return;  // CANCEL-01
+  if (!port_->has_cancel()) return;
+  const Status status = port_->cancel(patch_args(packet, SubmissionFenceId{}));
+  static_cast<void>(status);  // a failure is fatal and was reported by the port (CANCEL-18)
+}
+
+void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_hardware) {
+  Packet& packet = packets_.at(id);
+  const bool completed = outcome == vidsch::PacketOutcome::kCompleted;
+  const bool work = packet.kind == vidsch::PacketKind::kRender || packet.kind == vidsch::PacketKind::kPaging;
+  if (work) {
+    if (completed) ++counters_.packets_completed;
+    if (outcome == vidsch::PacketOutcome::kCancelled) ++counters_.packets_cancelled;
+    if (outcome == vidsch::PacketOutcome::kFaulted) ++counters_.packets_faulted;
+  }
+  if (packet.kind == vidsch::PacketKind::kPaging) {
+    paging_->packet_retired(packet, completed);
+  } else {
+    if (outcome == vidsch::PacketOutcome::kCancelled && !reached_hardware) cancel_packet(packet);
+    if (packet.pinned) memory_->release(packet.uses);
+    if (packet.buffer != nullptr) drop_buffer_user(*packet.buffer);
+  }
+  packets_.destroy(packet);
+  progress();
+}
+
+void Adapter::drop_buffer_user(DmaBuffer& buffer) {
+  DXGKIT_CHECK(buffer.users > 0);
+  if (--buffer.users == 0) buffer.pool->recycle(buffer);
+}
+
+void Adapter::preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) {
+  const Status status = port_->preempt(node, preemption_fence);
+  static_cast<void>(status);  // fatal failures are reported by the port (PREEMPT-11)
+}
+
+PagingTarget Adapter::paging_target(AllocationId id) {
+  const Allocation& allocation = allocations_.at(id);
+  PagingTarget target;
+  target.driver_allocation = allocation.driver_handle;
+  target.pages = allocation.frames;
+  target.cached = allocation.cached;
+  if (!allocation.opened.empty()) target.device = allocation.opened.front()->device_specific;
+  return target;
+}
+
+void Adapter::operation_done(const vidmm::PagingOp& op) {
+  Allocation& allocation = allocations_.at(op.allocation);
+  if (!allocation.forgotten) memory_->operation_done(op);
+  progress();
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,12 @@
+#include "dxgk/sync_object.h"
+
+#include <unistd.h>
+
+namespace dxgkit::dxgk {
+
+SyncObject::~SyncObject() {
+  if (machine != nullptr) machine->free_contiguous(page, 1);
+  if (event_fd >= 0) close(event_fd);
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,76 @@
+#include "dxgk/system.h"
+
+#include <algorithm>
+
+#include "dxgk/system_impl.h"
+
+namespace dxgkit::dxgk {
+
+System::System(runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel, verifier::Findings& findings)
+    : impl_(std::make_unique<Impl>(runtime, machine, kernel, findings)) {}
+
+System::~System() {
+  while (!impl_->processes.empty()) end_process(*impl_->processes.front());
+  for (const Ref<Adapter>& adapter : impl_->running()) adapter->stop();
+}
+
+Result<Luid> System::start_adapter(port::Driver& driver, bus::PciFunction& function, const AdapterOptions& options) {
+  Luid luid;
+  {
+    runtime::MutexLock lock(impl_->mutex);
+    luid.low = ++impl_->last_luid;
+  }
+  Ref<Adapter> adapter = make_object<Adapter>(*this, luid, impl_->runtime, impl_->machine, impl_->kernel, impl_->findings, driver,
+                                              function, options);
+  DXGKIT_RETURN_ERROR_IF_FAILED(adapter->start());
+  runtime::MutexLock lock(impl_->mutex);
+  impl_->adapters.push_back(std::move(adapter));
+  return luid;
+}
+
+Status System::stop_adapter(Luid luid) {
+  Ref<Adapter> found;
+  {
+    runtime::MutexLock lock(impl_->mutex);
+    const auto it = std::find_if(impl_->adapters.begin(), impl_->adapters.end(),
+                                 [&](const Ref<Adapter>& adapter) { return adapter->luid() == luid; });
+    if (it == impl_->adapters.end()) return Status::kInvalidParameter;
+    found = *it;
+    impl_->adapters.erase(it);
+  }
+  found->stop();
+  return Status::kSuccess;
+}
+
+std::vector<Luid> System::adapters() const {
+  std::vector<Luid> luids;
+  for (const Ref<Adapter>& adapter : impl_->running()) luids.push_back(adapter->luid());
+  return luids;
+}
+
+Result<AdapterStatistics> System::statistics(Luid luid) const {
+  const Ref<Adapter> adapter = impl_->find(luid);
+  if (!adapter) return Error(Status::kInvalidParameter);
+  return adapter->statistics();
+}
+
+Process& System::create_process(std::string name) {
+  runtime::MutexLock lock(impl_->mutex);
+  impl_->processes.push_back(std::make_unique<Process>(*this, std::move(name), ++impl_->last_process));
+  return *impl_->processes.back();
+}
+
+void System::end_process(Process& process) {
+  Process::Scope scope(&process);
+  // THUNK-08: devices with all they own first, then what is left, which are open adapters.
+  for (const auto& [handle, type] : process.handles().live()) {
+    if (type != ObjectType::kDevice) continue;
+    Result<Ref<Device>> device = process.handles().take<Device>(handle);
+    if (device.has_value()) (*device)->destroy();
+  }
+  for (const auto& [handle, type] : process.handles().live()) process.handles().erase(handle);
+  runtime::MutexLock lock(impl_->mutex);
+  std::erase_if(impl_->processes, [&](const auto& owned) { return owned.get() == &process; });
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,42 @@
+// Inside of System; for dxgk and the thunks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dxgk/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/process.h"
+#include "dxgk/system.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::dxgk {
+
+struct System::Impl {
+  Impl(runtime::Runtime& runtime_in, bus::Machine& machine_in, nt::Kernel& kernel_in, verifier::Findings& findings_in)
+      : runtime(runtime_in), machine(machine_in), kernel(kernel_in), findings(findings_in) {}
+
+  std::vector<Ref<Adapter>> running() {
+    runtime::MutexLock lock(mutex);
+    return adapters;
+  }
+  Ref<Adapter> find(Luid luid) {
+    runtime::MutexLock lock(mutex);
+    for (const Ref<Adapter>& adapter : adapters) {
+      if (adapter->luid() == luid) return adapter;
+    }
+    return {};
+  }
+
+  runtime::Runtime& runtime;
+  bus::Machine& machine;
+  nt::Kernel& kernel;
+  verifier::Findings& findings;
+  runtime::Mutex mutex;
+  std::vector<Ref<Adapter>> adapters DXGKIT_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<Process>> processes;  // under mutex, but for the destructor
+  uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
+  uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
+};
+
+}  // namespace dxgkit::dxgk
