@@ -449,20 +449,7 @@ typedef struct _MDL MDL, *PMDL;
 
 DXGKIT_ABI_END
 
-/* GUIDs. Drivers: a reference, or the definition in the one file that defines INITGUID.
- * Native C++: an inline constant, so that no file has to own it. */
-#ifndef DEFINE_GUID
-#if defined(DXGKIT_ABI_NATIVE) && defined(__cplusplus)
-#define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) \
-  inline constexpr GUID name = {a, b, c, {d0, d1, d2, d3, d4, d5, d6, d7}}
-#elif defined(INITGUID)
-#define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) \
-  EXTERN_C const GUID DECLSPEC_SELECTANY name = {                  \
-      a, b, c, {d0, d1, d2, d3, d4, d5, d6, d7}}
-#else
-#define DEFINE_GUID(name, a, b, c, d0, d1, d2, d3, d4, d5, d6, d7) EXTERN_C const GUID name
-#endif
-#endif
+#include <dxgkit/guid.h>
 
 #define RTL_CONSTANT_STRING(text) \
   { sizeof(text) - sizeof((text)[0]), sizeof(text), text }

@@ -1,4 +1,4 @@
-/* video.h: the two video-port records that a display miniport still meets. */
+/* video.h: what a display miniport still meets of the video port. */
 #ifndef DXGKIT_ABI_VIDEO_H_
 #define DXGKIT_ABI_VIDEO_H_
 
@@ -7,6 +7,9 @@
 #if defined(__GNUC__) || defined(__clang__)
 #pragma GCC system_header
 #endif
+
+/* Child id that means the adapter itself. */
+#define DISPLAY_ADAPTER_HW_ID 0xFFFFFFFFU
 
 DXGKIT_ABI_BEGIN
 

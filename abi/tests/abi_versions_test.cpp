@@ -86,6 +86,15 @@ TEST(AbiVersions, EntryPointsAreD3dkmtFunctions) {
   }
 }
 
+TEST(AbiVersions, GuidsCompareByValue) {
+  constexpr GUID copy = GUID_DEVINTERFACE_I2C;
+  static_assert(copy == GUID_DEVINTERFACE_I2C && copy != GUID_DEVINTERFACE_OPM);
+  GUID last_byte_differs = copy;
+  last_byte_differs.Data4[7] ^= 1;
+  EXPECT_FALSE(IsEqualGUID(last_byte_differs, copy));
+  EXPECT_TRUE(IsEqualGUID(copy, GUID_DEVINTERFACE_I2C));
+}
+
 // Types of native code have their Windows sizes, and a table can be filled with Win64 functions.
 NTSTATUS NTAPI add_device(IN_CONST_PDEVICE_OBJECT, OUT_PPVOID context) {
   *context = nullptr;

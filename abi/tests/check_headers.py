@@ -15,7 +15,6 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 INCLUDE = os.path.join(HERE, "..", "include")
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-isystem", INCLUDE]
-INNER = {"nt_functions.h", "nt_inline.h"}  # parts of wdm.h
 
 
 def run(command, stdin=None):

@@ -1,4 +1,5 @@
 /* The smallest miniport that links: takes a lock, reads an exported variable, registers itself. */
+#include <initguid.h>
 #include <dispmprt.h>
 
 NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath) {
@@ -8,6 +9,7 @@ NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING Registry
   KeInitializeSpinLock(&lock);
   KeAcquireSpinLock(&lock, &old_irql);
   KeReleaseSpinLock(&lock, old_irql);
+  if (IsEqualGUID(&GUID_DEVINTERFACE_I2C, &GUID_DEVINTERFACE_OPM)) return STATUS_NOT_SUPPORTED;
   if (*PsThreadType == 0) return STATUS_UNSUCCESSFUL;
   data.Version = DXGKDDI_INTERFACE_VERSION;
   return DxgkInitialize(DriverObject, RegistryPath, &data);
