@@ -2,7 +2,7 @@
 
 import re
 
-from headers import PROVIDED, literal
+from headers import HeaderWriter, PROVIDED, literal
 
 
 class Checks:
@@ -10,6 +10,7 @@ class Checks:
 
     def __init__(self, facts, version_name):
         self.facts = facts
+        self.writer = HeaderWriter(facts)
         self.version = facts.order[version_name]
         self.counts = dict.fromkeys(
             ["records", "members", "bit-fields", "enums", "enumerators", "table entries",
@@ -143,16 +144,10 @@ class Checks:
     def _alias_is_later(self, name):
         """True if the name itself, or a record it stands for by value, comes later."""
         facts = self.facts
-        if self.writer_since(name) > self.version:
+        if self.writer.since(name) > self.version:
             return True
         target = facts.canonical(facts.aliases[name])
         return target in facts.records and facts.layout(target, self.version) is None
-
-    def writer_since(self, name):
-        from headers import HeaderWriter
-        if not hasattr(self.facts, "_writer"):
-            self.facts._writer = HeaderWriter(self.facts)
-        return self.facts._writer.since(name)
 
     def write(self, folder):
         """Writes the three include files the test sources pull in."""

@@ -81,16 +81,10 @@ class Builder:
     def _capped(self, align):
         return min(align, self.pack) if self.pack else align
 
-    def _gap(self, count, indent):
-        lines = []
-        while count > 0:
-            take = min(count, 4)
-            take = 4 if take == 4 else 1
-            lines.append("%s%s : %d;" % (indent, {4: "UCHAR", 1: "UCHAR"}[take], 8))
-            if take == 4:
-                lines += ["%sUCHAR : 8;" % indent] * 3
-            count -= take
-        return lines
+    @staticmethod
+    def _gap(count, indent):
+        """Bytes that no alignment explains."""
+        return ["%sUCHAR : 8;" % indent] * count
 
     def _groups(self, nodes):
         """Joins neighbours that share bytes; each group of more than one is a union."""

@@ -8,7 +8,7 @@
 namespace dxgkit::abi {
 namespace {
 
-// What real drivers and their host agreed on, measured on Windows builds: see docs of the port.
+// Sizes measured in real miniport binaries, independent of the layout facts.
 TEST(AbiVersions, SizesMatchMeasuredOnes) {
   struct Row {
     const char* record;

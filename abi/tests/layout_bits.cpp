@@ -21,8 +21,7 @@ void note(LayoutReport* report, bool good, const char* label) {
 }
 
 // True if exactly bits [bit, bit + width) of the storage unit are set.
-bool only_these_bits(size_t record_size, size_t offset, size_t size, unsigned bit,
-                     unsigned width) {
+bool only_these_bits(size_t record_size, size_t offset, size_t size, unsigned bit, unsigned width) {
   for (size_t i = 0; i < record_size; ++i) {
     unsigned expected = 0;
     for (unsigned b = 0; b < 8; ++b) {
@@ -52,19 +51,18 @@ struct Unqualified<const T> {
 
 }  // namespace
 
-#define BITS(record, member, offset, size, bit, width)                                   \
-  {                                                                                      \
-    static_assert(sizeof(record) <= sizeof(storage));                                    \
-    clear(sizeof(record));                                                               \
-    record* object = reinterpret_cast<record*>(storage);                                 \
-    object->member = static_cast<Unqualified<decltype(object->member)>::type>(-1);       \
-    note(report, only_these_bits(sizeof(record), offset, size, bit, width),              \
-         #record "." #member);                                                           \
+#define BITS(record, member, offset, size, bit, width)                                            \
+  {                                                                                               \
+    static_assert(sizeof(record) <= sizeof(storage));                                             \
+    clear(sizeof(record));                                                                        \
+    record* object = reinterpret_cast<record*>(storage);                                          \
+    object->member = static_cast<Unqualified<decltype(object->member)>::type>(-1);                \
+    note(report, only_these_bits(sizeof(record), offset, size, bit, width), #record "." #member); \
   }
-#define GUID_IS(name, a, b, c, ...)                               \
-  {                                                               \
-    static const unsigned char tail[8] = {__VA_ARGS__};           \
-    note(report, same_guid(name, a, b, c, tail), #name);          \
+#define GUID_IS(name, a, b, c, ...)                      \
+  {                                                      \
+    static const unsigned char tail[8] = {__VA_ARGS__};  \
+    note(report, same_guid(name, a, b, c, tail), #name); \
   }
 
 extern "C" void NTAPI LAYOUT_RUN(LayoutReport* report) {
