@@ -167,7 +167,7 @@ Picture draw_picture(uint32_t width, uint32_t height, uint64_t seed) {
       static_cast<int32_t>(std::max(width, height) / 64 + 1);  // slopes flatten as pictures grow
   for (uint32_t y = 0; y < height; ++y) {
     fill_row(y, heights);
-    std::byte* out = picture.pixels.data() + y * picture.pitch();
+    uint8_t* out = picture.pixels.data() + y * picture.pitch();
     for (uint32_t x = 0; x < width; ++x) {
       const int32_t level = heights[x] >> 16;  // 0..255
       Colour colour = colour_of(level);
@@ -177,12 +177,12 @@ Picture draw_picture(uint32_t width, uint32_t height, uint64_t seed) {
       if (level >= 112 && (heights[x] >> 19) != (above[x] >> 19))
         shade -= 70;  // a contour line each 8 levels
       const auto put = [&](int32_t channel) {
-        *out++ = static_cast<std::byte>(std::clamp(channel * shade / 256, 0, 255));
+        *out++ = static_cast<uint8_t>(std::clamp(channel * shade / 256, 0, 255));
       };
       put(colour.r);
       put(colour.g);
       put(colour.b);
-      *out++ = std::byte{255};
+      *out++ = 255;
     }
     std::swap(heights, above);
   }

@@ -18,7 +18,7 @@ inline constexpr uint64_t kPicturePixelsMax = uint64_t{1} << 28;
 /// Rows top to bottom without padding, four bytes per pixel: R, G, B, A.
 struct Picture {
   uint32_t width = 0, height = 0;
-  std::vector<std::byte> pixels;
+  std::vector<uint8_t> pixels;
 
   size_t pitch() const { return size_t{width} * kPixelBytes; }
   size_t size_bytes() const { return pitch() * height; }

@@ -1,0 +1,349 @@
+#include "tools/dxgkit/client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/status.h"
+
+namespace dxgkit::tool {
+namespace {
+
+/// Success class, STATUS_PENDING included (THUNK-06); else an error that names the function.
+ClientResult<void> check(const char* function, NTSTATUS status) {
+  if (is_success(from_ntstatus(status))) return {};
+  const std::string_view name = status_name(from_ntstatus(status));
+  return std::unexpected(ClientError{fmt::format(
+      "{} answered {}", function,
+      name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status)) : std::string(name))});
+}
+
+template <typename Command>
+Command make_command(uint32_t opcode) {
+  Command command{};
+  command.header = {.opcode = opcode, .size_bytes = sizeof(Command)};
+  return command;
+}
+
+}  // namespace
+
+ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created)
+    : handle_(created.hContext),
+      buffer_(static_cast<std::byte*>(created.pCommandBuffer)),
+      buffer_bytes_(created.CommandBufferSize),
+      list_(created.pAllocationList),
+      list_size_(created.AllocationListSize) {
+  reset();
+}
+
+void ClientContext::reset() {
+  used_bytes_ = sizeof(SgpuUmdBufferHeader);
+  used_entries_ = 0;
+  overflow_ = buffer_ == nullptr || buffer_bytes_ < used_bytes_;
+}
+
+uint32_t ClientContext::use(const ClientAllocation& allocation, Access access) {
+  uint32_t index = 0;
+  while (index < used_entries_ && list_[index].hAllocation != allocation.handle) ++index;
+  if (index == used_entries_) {
+    if (list_ == nullptr || used_entries_ == list_size_) {
+      overflow_ = true;
+      return 0;
+    }
+    list_[index] = {};
+    list_[index].hAllocation = allocation.handle;
+    ++used_entries_;
+  }
+  if (access == Access::kWrite) list_[index].WriteOperation = 1;
+  return index;
+}
+
+template <typename Command>
+void ClientContext::add(const Command& command) {
+  if (overflow_ || buffer_bytes_ - used_bytes_ < sizeof(command)) {
+    overflow_ = true;
+    return;
+  }
+  std::memcpy(buffer_ + used_bytes_, &command, sizeof(command));
+  used_bytes_ += static_cast<uint32_t>(sizeof(command));
+}
+
+void ClientContext::copy(SgpuUmdReference source, SgpuUmdReference destination,
+                         uint64_t size_bytes) {
+  auto command = make_command<SgpuUmdCopy>(SGPU_UMD_OP_COPY);
+  command.source = source;
+  command.destination = destination;
+  command.size_bytes = size_bytes;
+  add(command);
+}
+
+void ClientContext::blit(SgpuUmdReference source, uint32_t source_pitch,
+                         SgpuUmdReference destination, uint32_t destination_pitch,
+                         uint32_t width_bytes, uint32_t height) {
+  auto command = make_command<SgpuUmdBlit2d>(SGPU_UMD_OP_BLIT2D);
+  command.source = source;
+  command.destination = destination;
+  command.source_pitch = source_pitch;
+  command.destination_pitch = destination_pitch;
+  command.width_bytes = width_bytes;
+  command.height = height;
+  add(command);
+}
+
+void ClientContext::convolve(const Convolution& job, const softgpu::reference::Filter& filter) {
+  auto command = make_command<SgpuUmdConvolve>(SGPU_UMD_OP_CONVOLVE);
+  command.source = job.source;
+  command.destination = job.destination;
+  command.source_pitch = job.source_pitch;
+  command.destination_pitch = job.destination_pitch;
+  command.source_width = job.source_width;
+  command.source_height = job.source_height;
+  command.output_x = job.output_x;
+  command.output_y = job.output_y;
+  command.output_width = job.output_width;
+  command.output_height = job.output_height;
+  command.kernel_width = filter.width;
+  command.kernel_height = filter.height;
+  command.divisor = filter.divisor;
+  command.bias = filter.bias;
+  if (filter.magnitude == softgpu::reference::Magnitude::kAbsolute)
+    command.flags |= SGPU_UMD_CONVOLVE_ABS;
+  if (filter.magnitude == softgpu::reference::Magnitude::kGradient)
+    command.flags |= SGPU_UMD_CONVOLVE_GRADIENT;
+  if (filter.alpha == softgpu::reference::Alpha::kKeep)
+    command.flags |= SGPU_UMD_CONVOLVE_KEEP_ALPHA;
+  std::copy(filter.weights.begin(), filter.weights.end(), command.kernel);
+  std::copy(filter.second_weights.begin(), filter.second_weights.end(), command.kernel2);
+  add(command);
+}
+
+void ClientContext::downscale(SgpuUmdReference source, uint32_t source_pitch,
+                              SgpuUmdReference destination, uint32_t destination_pitch,
+                              uint32_t source_width, uint32_t source_height) {
+  auto command = make_command<SgpuUmdDownscale>(SGPU_UMD_OP_DOWNSCALE);
+  command.source = source;
+  command.destination = destination;
+  command.source_pitch = source_pitch;
+  command.destination_pitch = destination_pitch;
+  command.source_width = source_width;
+  command.source_height = source_height;
+  add(command);
+}
+
+void ClientContext::checksum(SgpuUmdReference source, uint32_t pitch, uint32_t width_bytes,
+                             uint32_t height, SgpuUmdReference result) {
+  auto command = make_command<SgpuUmdChecksum>(SGPU_UMD_OP_CHECKSUM);
+  command.source = source;
+  command.result = result;
+  command.pitch = pitch;
+  command.width_bytes = width_bytes;
+  command.height = height;
+  command.kind = SGPU_UMD_CHECKSUM_FNV1A64;
+  add(command);
+}
+
+ClientResult<void> ClientContext::submit() {
+  if (overflow_) {
+    reset();
+    return std::unexpected(ClientError{
+        "the context's command buffer or allocation list is too small for one submission"});
+  }
+  const SgpuUmdBufferHeader header{.magic = SGPU_UMD_BUFFER_MAGIC,
+                                   .version = SGPU_UMD_VERSION,
+                                   .size_bytes = used_bytes_,
+                                   .flags = 0};
+  std::memcpy(buffer_, &header, sizeof(header));
+  D3DKMT_RENDER render{};
+  render.hContext = handle_;
+  render.CommandLength = used_bytes_;
+  render.AllocationCount = used_entries_;
+  const NTSTATUS status = D3DKMTRender(&render);
+  // The next buffers come with every answer, failures included (THUNK-15).
+  if (render.pNewCommandBuffer != nullptr) {
+    buffer_ = static_cast<std::byte*>(render.pNewCommandBuffer);
+    buffer_bytes_ = render.NewCommandBufferSize;
+    list_ = render.pNewAllocationList;
+    list_size_ = render.NewAllocationListSize;
+  }
+  reset();
+  return check("D3DKMTRender", status);
+}
+
+ClientResult<void> ClientContext::signal(D3DKMT_HANDLE fence, uint64_t value) {
+  D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU signal{};
+  signal.hContext = handle_;
+  signal.ObjectCount = 1;
+  signal.ObjectHandleArray = &fence;
+  signal.MonitoredFenceValueArray = &value;
+  return check("D3DKMTSignalSynchronizationObjectFromGpu",
+               D3DKMTSignalSynchronizationObjectFromGpu(&signal));
+}
+
+ClientResult<void> ClientContext::wait(D3DKMT_HANDLE fence, uint64_t value) {
+  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU wait{};
+  wait.hContext = handle_;
+  wait.ObjectCount = 1;
+  wait.ObjectHandleArray = &fence;
+  wait.MonitoredFenceValueArray = &value;
+  return check("D3DKMTWaitForSynchronizationObjectFromGpu",
+               D3DKMTWaitForSynchronizationObjectFromGpu(&wait));
+}
+
+ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
+  ClientDevice device;
+  D3DKMT_OPENADAPTERFROMLUID open{};
+  open.AdapterLuid.LowPart = adapter.low;
+  open.AdapterLuid.HighPart = adapter.high;
+  if (auto done = check("D3DKMTOpenAdapterFromLuid", D3DKMTOpenAdapterFromLuid(&open)); !done) {
+    return std::unexpected(done.error());
+  }
+  device.adapter_ = open.hAdapter;
+
+  // A driver that does not speak our private language is not softgpu: say so before anything else
+  // fails oddly.
+  SgpuUmdAdapterInfo info{};
+  D3DKMT_QUERYADAPTERINFO query{};
+  query.hAdapter = device.adapter_;
+  query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
+  query.pPrivateDriverData = &info;
+  query.PrivateDriverDataSize = sizeof(info);
+  if (auto done = check("D3DKMTQueryAdapterInfo", D3DKMTQueryAdapterInfo(&query)); !done)
+    return std::unexpected(done.error());
+  if (info.magic != SGPU_UMD_ADAPTER_MAGIC || info.version < SGPU_UMD_VERSION) {
+    return std::unexpected(ClientError{
+        "the driver does not speak the softgpu user-mode interface, which the job needs"});
+  }
+
+  D3DKMT_CREATEDEVICE create{};
+  create.hAdapter = device.adapter_;
+  if (auto done = check("D3DKMTCreateDevice", D3DKMTCreateDevice(&create)); !done)
+    return std::unexpected(done.error());
+  device.device_ = create.hDevice;
+  return device;
+}
+
+ClientResult<ClientContext> ClientDevice::create_context(uint32_t node) {
+  D3DKMT_CREATECONTEXT create{};
+  create.hDevice = device_;
+  create.NodeOrdinal = node;
+  create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
+  if (auto done = check("D3DKMTCreateContext", D3DKMTCreateContext(&create)); !done)
+    return std::unexpected(done.error());
+  contexts_.push_back(create.hContext);
+  return ClientContext(create);
+}
+
+ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wanted) {
+  SgpuUmdAllocation description = wanted;
+  description.magic = SGPU_UMD_ALLOCATION_MAGIC;
+  description.version = SGPU_UMD_VERSION;
+  D3DDDI_ALLOCATIONINFO2 info{};
+  info.pPrivateDriverData = &description;
+  info.PrivateDriverDataSize = sizeof(description);
+  D3DKMT_CREATEALLOCATION create{};
+  create.hDevice = device_;
+  create.NumAllocations = 1;
+  create.pAllocationInfo2 = &info;
+  if (auto done = check("D3DKMTCreateAllocation2", D3DKMTCreateAllocation2(&create)); !done)
+    return std::unexpected(done.error());
+  allocations_.push_back(info.hAllocation);
+  return ClientAllocation{.handle = info.hAllocation,
+                          .size_bytes = description.size_bytes,
+                          .pitch_bytes = description.pitch_bytes};
+}
+
+ClientResult<ClientAllocation> ClientDevice::create_surface(uint32_t width, uint32_t height,
+                                                            uint32_t placement) {
+  SgpuUmdAllocation wanted{};
+  wanted.kind = SGPU_UMD_KIND_SURFACE;
+  wanted.placement = placement;
+  wanted.width = width;
+  wanted.height = height;
+  return create(wanted);
+}
+
+ClientResult<ClientAllocation> ClientDevice::create_buffer(uint64_t size_bytes,
+                                                           uint32_t placement) {
+  SgpuUmdAllocation wanted{};
+  wanted.kind = SGPU_UMD_KIND_BUFFER;
+  wanted.placement = placement;
+  wanted.size_bytes = size_bytes;
+  return create(wanted);
+}
+
+ClientResult<D3DKMT_HANDLE> ClientDevice::create_fence() {
+  D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
+  create.hDevice = device_;
+  create.Info.Type = D3DDDI_MONITORED_FENCE;
+  if (auto done =
+          check("D3DKMTCreateSynchronizationObject2", D3DKMTCreateSynchronizationObject2(&create));
+      !done) {
+    return std::unexpected(done.error());
+  }
+  fences_.push_back(create.hSyncObject);
+  return create.hSyncObject;
+}
+
+ClientResult<std::byte*> ClientDevice::lock(const ClientAllocation& allocation) {
+  D3DKMT_LOCK2 lock{};
+  lock.hDevice = device_;
+  lock.hAllocation = allocation.handle;
+  if (auto done = check("D3DKMTLock2", D3DKMTLock2(&lock)); !done)
+    return std::unexpected(done.error());
+  return static_cast<std::byte*>(lock.pData);
+}
+
+ClientResult<void> ClientDevice::unlock(const ClientAllocation& allocation) {
+  D3DKMT_UNLOCK2 unlock{};
+  unlock.hDevice = device_;
+  unlock.hAllocation = allocation.handle;
+  return check("D3DKMTUnlock2", D3DKMTUnlock2(&unlock));
+}
+
+ClientResult<void> ClientDevice::wait(D3DKMT_HANDLE fence, uint64_t value) {
+  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+  wait.hDevice = device_;
+  wait.ObjectCount = 1;
+  wait.ObjectHandleArray = &fence;
+  wait.FenceValueArray = &value;
+  return check("D3DKMTWaitForSynchronizationObjectFromCpu",
+               D3DKMTWaitForSynchronizationObjectFromCpu(&wait));
+}
+
+ClientResult<void> ClientDevice::wait_idle() {
+  const D3DKMT_WAITFORIDLE wait{.hDevice = device_};
+  return check("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
+}
+
+ClientResult<void> ClientDevice::close() {
+  for (const D3DKMT_HANDLE context : contexts_) {
+    const D3DKMT_DESTROYCONTEXT destroy{.hContext = context};
+    if (auto done = check("D3DKMTDestroyContext", D3DKMTDestroyContext(&destroy)); !done)
+      return done;
+  }
+  contexts_.clear();
+  if (!allocations_.empty()) {
+    D3DKMT_DESTROYALLOCATION2 destroy{};
+    destroy.hDevice = device_;
+    destroy.phAllocationList = allocations_.data();
+    destroy.AllocationCount = static_cast<UINT>(allocations_.size());
+    if (auto done = check("D3DKMTDestroyAllocation2", D3DKMTDestroyAllocation2(&destroy)); !done)
+      return done;
+    allocations_.clear();
+  }
+  for (const D3DKMT_HANDLE fence : fences_) {
+    const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
+    if (auto done = check("D3DKMTDestroySynchronizationObject",
+                          D3DKMTDestroySynchronizationObject(&destroy));
+        !done)
+      return done;
+  }
+  fences_.clear();
+  const D3DKMT_DESTROYDEVICE destroy{.hDevice = device_};
+  if (auto done = check("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&destroy)); !done) return done;
+  const D3DKMT_CLOSEADAPTER close{.hAdapter = adapter_};
+  return check("D3DKMTCloseAdapter", D3DKMTCloseAdapter(&close));
+}
+
+}  // namespace dxgkit::tool

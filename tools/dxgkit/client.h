@@ -1,0 +1,111 @@
+// A user-mode driver's worth of D3DKMT calls: what a client process does to use the softgpu
+// adapter.
+#pragma once
+
+#include <d3dkmthk.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "devices/softgpu/reference.h"
+#include "dxgk/system.h"
+#include "miniports/softgpu/softgpu_umd.h"
+
+namespace dxgkit::tool {
+
+/// A D3DKMT call that was refused, or an answer that makes no sense.
+struct ClientError {
+  std::string text;
+};
+template <typename T>
+using ClientResult = std::expected<T, ClientError>;
+
+struct ClientAllocation {
+  D3DKMT_HANDLE handle = 0;
+  uint64_t size_bytes = 0;
+  uint32_t pitch_bytes = 0;
+};
+
+/// One context with the command buffer being filled. Not thread-safe; the thread is bound to the
+/// process by a ClientScope.
+///
+/// Fill, then submit:
+///     uint32_t s = context.use(source, Access::kRead), d = context.use(target, Access::kWrite);
+///     context.copy({s, 0}, {d, 0}, bytes);
+///     context.submit();
+class ClientContext {
+ public:
+  enum class Access { kRead, kWrite };
+
+  /// Takes what D3DKMTCreateContext answered.
+  explicit ClientContext(const D3DKMT_CREATECONTEXT& created);
+
+  D3DKMT_HANDLE handle() const { return handle_; }
+  /// Index of the allocation in the list of this submission; the same allocation twice gives one
+  /// entry.
+  uint32_t use(const ClientAllocation& allocation, Access access);
+  void copy(SgpuUmdReference source, SgpuUmdReference destination, uint64_t size_bytes);
+  void blit(SgpuUmdReference source, uint32_t source_pitch, SgpuUmdReference destination,
+            uint32_t destination_pitch, uint32_t width_bytes, uint32_t height);
+  struct Convolution {
+    SgpuUmdReference source, destination;
+    uint32_t source_pitch, destination_pitch, source_width, source_height;
+    uint32_t output_x, output_y, output_width, output_height;
+  };
+  void convolve(const Convolution& job, const softgpu::reference::Filter& filter);
+  void downscale(SgpuUmdReference source, uint32_t source_pitch, SgpuUmdReference destination,
+                 uint32_t destination_pitch, uint32_t source_width, uint32_t source_height);
+  void checksum(SgpuUmdReference source, uint32_t pitch, uint32_t width_bytes, uint32_t height,
+                SgpuUmdReference result);
+
+  /// D3DKMTRender of what was added; empty again afterwards. An error leaves the context empty too.
+  ClientResult<void> submit();
+  /// The context signals or waits after everything submitted so far.
+  ClientResult<void> signal(D3DKMT_HANDLE fence, uint64_t value);
+  ClientResult<void> wait(D3DKMT_HANDLE fence, uint64_t value);
+
+ private:
+  template <typename Command>
+  void add(const Command& command);
+  void reset();
+
+  D3DKMT_HANDLE handle_;
+  std::byte* buffer_;
+  uint32_t buffer_bytes_;
+  D3DDDI_ALLOCATIONLIST* list_;
+  uint32_t list_size_;
+  uint32_t used_bytes_ = 0;
+  uint32_t used_entries_ = 0;
+  bool overflow_ = false;  // more was added than the buffers hold: submit() refuses
+};
+
+/// One device of one process. All objects it made are destroyed by close(), in an order a tidy
+/// client would use.
+class ClientDevice {
+ public:
+  static ClientResult<ClientDevice> open(dxgk::Luid adapter);
+
+  ClientResult<ClientContext> create_context(uint32_t node);
+  /// @param placement  SGPU_UMD_PLACE_*
+  ClientResult<ClientAllocation> create_surface(uint32_t width, uint32_t height,
+                                                uint32_t placement);
+  ClientResult<ClientAllocation> create_buffer(uint64_t size_bytes, uint32_t placement);
+  ClientResult<D3DKMT_HANDLE> create_fence();
+  ClientResult<std::byte*> lock(const ClientAllocation& allocation);
+  ClientResult<void> unlock(const ClientAllocation& allocation);
+  /// Blocks until `fence` has reached `value`.
+  ClientResult<void> wait(D3DKMT_HANDLE fence, uint64_t value);
+  ClientResult<void> wait_idle();
+  ClientResult<void> close();
+
+ private:
+  ClientResult<ClientAllocation> create(const SgpuUmdAllocation& wanted);
+
+  D3DKMT_HANDLE adapter_ = 0, device_ = 0;
+  std::vector<D3DKMT_HANDLE> contexts_, allocations_, fences_;
+};
+
+}  // namespace dxgkit::tool
