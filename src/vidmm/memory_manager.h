@@ -20,79 +20,103 @@ struct Use {
 };
 
 struct ResidencyPlan {
-  std::vector<PagingOp> operations;   // to be executed, in order, before the packet
-  std::vector<Placement> placements;  // one per Use, in its order; where it will be when the operations are done
+  std::vector<PagingOp> operations;  // to be executed, in order, before the packet
+  std::vector<Placement>
+      placements;  // one per Use, in its order; where it will be when the operations are done
 };
 
 /// Why a plan cannot be made now.
 struct ResidencyFailure {
-  Status status;             // kGraphicsAllocationBusy: would fit once pins or CPU locks go, ask again after one did;
-                             // kGraphicsNoVideoMemory: does not fit even alone
-  size_t first_failed_use;   // index of the first Use that found no place (a packet may be split before it, REND-21)
+  Status status;  // kGraphicsAllocationBusy: would fit once pins or CPU locks go, ask again after
+                  // one did; kGraphicsNoVideoMemory: does not fit even alone
+  size_t first_failed_use;  // index of the first Use that found no place (a packet may be split
+                            // before it, REND-21)
 };
 
+/// free_bytes counts address space; an aperture's commit limit may allow less.
 struct SegmentUsage {
   uint64_t size_bytes = 0, committed_bytes = 0, free_bytes = 0, largest_free_bytes = 0;
   size_t allocations = 0;
 };
 
+/// Counted when planned. Evictions are moves nobody asked for by naming the allocation.
 struct Statistics {
   uint64_t evictions = 0, page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0;
   uint64_t clean_drops = 0, aperture_maps = 0, fills = 0;
 };
 
-/// Lane: the adapter's. Knows no driver and moves no byte: it returns plans, the caller executes them in order and
-/// reports each executed operation with `operation_done`.
+/// Lane: the adapter's. Knows no driver and moves no byte: it returns plans, the caller executes
+/// them in order and reports each executed operation with `operation_done`.
 ///
-/// State is updated when a plan is made, not when it is executed: placements in the plan are final, because plans
-/// execute in the order they were made. "Pinned" allocations (named by a plan whose packet has not been released) never
-/// move; CPU-locked ones never change between system memory and a memory segment (they may be mapped through an aperture
-/// segment, which moves no content, ALLOC-43).
-/// Invariant (`validate`): placements in a segment never overlap, stay inside it, respect alignment; committed bytes and
-/// free lists add up; pinned means resident.
+/// State is updated when a plan is made, not when it is executed: placements in the plan are final,
+/// because plans execute in the order they were made. "Pinned" allocations (named by a plan whose
+/// packet has not been released) never move; CPU-locked ones never change between system memory and
+/// a memory segment (they may be mapped through an aperture segment, which moves no content,
+/// ALLOC-43). Invariant (`validate`): placements in a segment never overlap, stay inside it,
+/// respect alignment; committed bytes and free lists add up; pinned means resident.
 class MemoryManager {
  public:
   explicit MemoryManager(std::span<const SegmentDesc> segments);
   ~MemoryManager();
 
-  // --- allocations ------------------------------------------------------------------------------------------------
-  /// Registers an allocation under the caller's id (unused before; CHECKed): in system memory, no content yet.
-  /// kInvalidParameter: a set names an unknown segment, or no supported segment could ever hold the size; nothing kept.
+  // --- allocations ---
+  /// Registers an allocation under the caller's id (unused before; CHECKed): in system memory, no
+  /// content yet. kInvalidParameter: a set names an unknown segment, or no supported segment could
+  /// ever hold the size, or size 0, priority 0, a bad alignment; nothing kept. Offsets (not GPU
+  /// addresses) are aligned.
   Status create(AllocationId id, const AllocationDesc& desc);
-  /// Forgets an allocation that is not pinned, not locked, and has no unexecuted operation, and returns the operations that
-  /// free its place (unmap or discard). kGraphicsAllocationBusy otherwise, state unchanged: ask again later.
+  /// Forgets an allocation that is not pinned, not locked, and has no unexecuted operation, and
+  /// returns the operations that free its place (unmap or discard). kGraphicsAllocationBusy
+  /// otherwise, state unchanged: ask again later.
   Result<std::vector<PagingOp>> destroy(AllocationId id);
   /// RES-22. Any value but 0.
   void set_priority(AllocationId id, uint32_t priority);
 
-  // --- residency ---------------------------------------------------------------------------------------------------
-  /// Finds a place for every use (all or nothing), evicting unpinned others if needed: lowest priority first, then least
-  /// recently used; preferences in order, then the rest of the supported set by ascending id (ALLOC-10); honours banks and
-  /// search direction, write uses only in the write set. Nothing named by `uses` is a victim. Pins every use once per
-  /// call on success; on failure nothing changed. Cost: O(uses + victims) placements.
+  // --- residency ---
+  /// Finds a place for every use (all or nothing), evicting unpinned others if needed: lowest
+  /// priority first, then least recently used; preferences in order, then the rest of the supported
+  /// set by ascending id (ALLOC-10); honours banks and search direction, write uses only in the
+  /// write set. Nothing named by `uses` is a victim. Pins every use once per call on success; on
+  /// failure nothing changed. Where: free room in any candidate segment comes before evicting in
+  /// the first; a bank hint is for free room only. Victims: candidates in order until a hole is
+  /// wide enough, of which only those in the way leave. If that fails although the list fits alone,
+  /// the segments are repacked around what may not leave, so kGraphicsAllocationBusy always means
+  /// that pins, locks or `AllocationDesc::pinned` neighbours are in the way. With several segments
+  /// "fits alone" is decided by a bounded search (packing.h). The operations: first all that leave,
+  /// then all that enter. The content assumption: backing pages of an allocation nobody has written
+  /// are zeros (they show through apertures). Cost: O(uses + victims) placements, the last resort
+  /// O(allocations in the segments).
   std::expected<ResidencyPlan, ResidencyFailure> make_resident(std::span<const Use> uses);
-  /// The packet is done with the allocations of its plan: drops one pin each and, for writes, marks content dirty
-  /// (which make_resident already assumed).
+  /// The packet is done with the allocations of its plan: drops one pin each and, for writes, marks
+  /// content dirty (which make_resident already assumed).
   void release(std::span<const Use> uses);
-  /// Plans to move one unpinned, unlocked allocation out of its segment. kGraphicsAllocationBusy if it may not move now.
+  /// Plans to move one unpinned, unlocked allocation out of its segment, straight to its backing
+  /// pages (EvictionSegmentSet is checked, but no content is parked in an aperture on the way).
+  /// kGraphicsAllocationBusy if it may not move now. Empty for one in system memory.
   Result<std::vector<PagingOp>> evict(AllocationId id);
-  /// Plans to empty a segment (stop, power). kGraphicsAllocationBusy if any of it may not move; state unchanged then.
+  /// Plans to empty a segment (stop, power). kGraphicsAllocationBusy if any of it may not move;
+  /// state unchanged then.
   Result<std::vector<PagingOp>> evict_segment(SegmentId segment);
-  /// The executor reports each operation of each plan, in order, when its effect is complete.
+  /// The executor reports each operation of each plan, in order, when its effect is complete (or
+  /// abandoned, after a reset). Reports for allocations destroyed meanwhile are for the trace only.
   void operation_done(const PagingOp& op);
-  /// An adapter reset lost the content of memory segments: every allocation there is in system memory now, with lost
-  /// content and no write-back. Returns their ids in ascending order.
+  /// An adapter reset lost the content of memory segments: every allocation there is in system
+  /// memory now, with no write-back, pins notwithstanding. Content that was only there (or on its
+  /// way out in an unfinished operation) is lost and the next page-in fills; what the backing pages
+  /// still hold is kept. Returns the ids of all that were there, in ascending order.
   std::vector<AllocationId> lose_memory_segments();
 
-  // --- CPU access -----------------------------------------------------------------------------------------------------
-  /// Counts a CPU lock. The content stays on the side (system or memory segment) it is on until the last unlock.
+  // --- CPU access ---
+  /// Counts a CPU lock. The content stays on the side (system or memory segment) it is on until the
+  /// last unlock.
   void lock(AllocationId id);
-  /// False if it was not locked.
+  /// False if it was not locked. The last unlock counts as a use for the eviction order.
   bool unlock(AllocationId id);
-  /// The CPU wrote to system-memory content: it is content from now on (first page-in transfers instead of filling).
+  /// The CPU wrote to system-memory content: it is content from now on (first page-in transfers
+  /// instead of filling).
   void mark_cpu_written(AllocationId id);
 
-  // --- questions --------------------------------------------------------------------------------------------------------
+  // --- questions ---
   bool contains(AllocationId id) const;
   Placement placement(AllocationId id) const;
   const AllocationDesc& description(AllocationId id) const;

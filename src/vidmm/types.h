@@ -17,13 +17,15 @@ struct SegmentDesc {
   SegmentKind kind = SegmentKind::kMemory;
   uint64_t base_address = 0;  // as the GPU sees it; GPU address of offset o is base_address + o
   uint64_t size_bytes = 0;    // multiple of 4096
-  uint64_t commit_limit_bytes = 0;  // aperture: most committed bytes; memory: equals size (SEG-29, SEG-30)
+  uint64_t commit_limit_bytes =
+      0;  // aperture: most committed bytes; memory: equals size (SEG-29, SEG-30)
   bool cpu_visible = false;
   bool cache_coherent = false;
-  bool pitch_alignment = false;      // SEG-39
-  bool use_64kb_pages = false;       // SEG-42
+  bool pitch_alignment = false;         // SEG-39
+  bool use_64kb_pages = false;          // SEG-42
   uint64_t cpu_translated_address = 0;  // bus address of the CPU window, when cpu_visible
-  std::vector<uint64_t> bank_end_offsets;  // strictly increasing; the last is size_bytes; empty: no banking
+  std::vector<uint64_t>
+      bank_end_offsets;  // strictly increasing; the last is size_bytes; empty: no banking
 };
 
 /// A set of segments: bit n stands for segment id n + 1 (ALLOC-07).
@@ -42,12 +44,12 @@ struct BankPreference {
 
 /// What vidmm needs to know of an allocation; checked by the caller.
 struct AllocationDesc {
-  uint64_t size_bytes = 0;       // rounded up to whole pages
-  uint64_t alignment_bytes = 0;  // power of two, at least 4096
+  uint64_t size_bytes = 0;                // rounded up to whole pages
+  uint64_t alignment_bytes = 0;           // power of two, at least 4096
   uint64_t pitch_aligned_size_bytes = 0;  // 0, or at least size
   SegmentSet supported_read = 0;
   SegmentSet supported_write = 0;
-  SegmentSet eviction = 0;       // aperture segments only; 0: straight to system pages (ALLOC-09)
+  SegmentSet eviction = 0;  // aperture segments only; 0: straight to system pages (ALLOC-09)
   std::array<SegmentPreference, 5> preferred{};
   std::array<BankPreference, 4> banks{};
   uint32_t priority = 0x78000000;
@@ -61,25 +63,26 @@ struct AllocationDesc {
 /// Where an allocation is: a segment and an offset, or system memory.
 struct Placement {
   SegmentId segment = kSystemMemory;
-  uint64_t offset_bytes = 0;   // inside the segment
-  uint64_t gpu_address = 0;    // segment base + offset; 0 in system memory
+  uint64_t offset_bytes = 0;  // inside the segment
+  uint64_t gpu_address = 0;   // segment base + offset; 0 in system memory
   bool operator==(const Placement&) const = default;
 };
 
-/// One step of moving content. A plan's operations must be executed in order, and plans in the order they were made:
-/// a later operation may reuse space an earlier one frees.
+/// One step of moving content. A plan's operations must be executed in order, and plans in the
+/// order they were made: a later operation may reuse space an earlier one frees.
 struct PagingOp {
   enum class Kind {
-    kFill,           // first use of memory in a memory segment: write zeros (pages never leak between owners)
-    kTransferIn,     // backing pages -> segment
-    kTransferOut,    // segment -> backing pages
-    kDiscard,        // left its place without write-back (clean, or content given up) (PAGE-24)
-    kMapAperture,    // backing pages appear in an aperture range
+    kFill,         // first use of memory in a memory segment: write zeros (pages never leak between
+                   // owners)
+    kTransferIn,   // backing pages -> segment
+    kTransferOut,  // segment -> backing pages
+    kDiscard,      // left its place without write-back (clean, or content given up) (PAGE-24)
+    kMapAperture,  // backing pages appear in an aperture range
     kUnmapAperture,  // range returns to the dummy page
   };
   Kind kind = Kind::kFill;
   AllocationId allocation;
-  Placement place;         // the segment side
+  Placement place;  // the segment side
   uint64_t size_bytes = 0;
 };
 

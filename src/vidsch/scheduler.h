@@ -107,8 +107,7 @@ class Scheduler {
   Scheduler(EnginePort& port, std::span<const NodeDesc> nodes);
   ~Scheduler();
 
-  // --- contexts
-  // -----------------------------------------------------------------------------------------------------
+  // --- contexts ---
   Status create_context(ContextId id,
                         const ContextDesc& desc);  // kInvalidParameter: unknown node, bad priority
   /// True if nothing of the context is queued or on hardware and it is gone now; false: still busy,
@@ -118,8 +117,9 @@ class Scheduler {
   /// order), those on hardware stay until they complete and retire as faulted. Later `queue`
   /// answers kDeviceRemoved.
   void fail_context(ContextId id);
-  /// The context is about to be destroyed: what is queued still runs, but a wait nobody has satisfied by the time its turn
-  /// comes fails the context instead of holding it for ever (SCHED-22).
+  /// The context is about to be destroyed: what is queued still runs, but a wait nobody has
+  /// satisfied by the time its turn comes fails the context instead of holding it for ever
+  /// (SCHED-22).
   void drain_context(ContextId id);
   Status set_priority(ContextId id, int32_t priority);
   /// RES-03, SCHED-17: a suspended context is not selected; neighbours are. Packets already
@@ -131,15 +131,15 @@ class Scheduler {
   /// WaitForIdle and destruction.
   void when_idle(ContextId id, std::function<void()> then);
 
-  // --- packets
-  // --------------------------------------------------------------------------------------------------------
+  // --- packets ---
   /// Appends to the context's software queue; kDeviceRemoved for a failed context or after halt,
   /// kInvalidParameter for kPaging outside a system context (state unchanged). A kSignal that
   /// breaks its object's limits when it takes effect retires as kFaulted. Cost: O(1), no allocation
   /// once the pools have grown.
   Status queue(ContextId context, PacketDesc packet);
-  /// From inside `prepare(existing)` only: appends a render packet directly behind `existing` in its context, ahead of
-  /// everything queued later. For a buffer that must run in parts (REND-21, REND-25).
+  /// From inside `prepare(existing)` only: appends a render packet directly behind `existing` in
+  /// its context, ahead of everything queued later. For a buffer that must run in parts (REND-21,
+  /// REND-25).
   void insert_after(PacketId existing, PacketId packet);
   /// The paging a kWaiting prepare started is done. May come before that prepare returns. Ignored
   /// for packets gone meanwhile.
@@ -154,8 +154,7 @@ class Scheduler {
   /// Gives calls without a time argument one. Optional.
   void set_clock(std::function<int64_t()> now_ns);
 
-  // --- reports from the driver
-  // -------------------------------------------------------------------------------------------
+  // --- reports from the driver ---
   FenceReport completed(NodeOrdinal node, SubmissionFenceId fence,
                         int64_t now_ns);  // every id up to it (INT-10)
   FenceReport preempted(NodeOrdinal node, SubmissionFenceId preemption,
@@ -172,8 +171,7 @@ class Scheduler {
   /// retires as cancelled/faulted.
   void halt();
 
-  // --- sync objects: see sync_objects.h
-  // -------------------------------------------------------------------------------------
+  // --- sync objects: see sync_objects.h ---
   SyncObjects& sync_objects();
 
   NodeStatus node_status(NodeOrdinal node) const;

@@ -65,10 +65,10 @@ struct ContextState {
                       // before `queue` begins
   Packet* cursor = nullptr;  // first packet of `queue` that preparation has not passed
   Packet* blocked =
-      nullptr;          // the wait registered with the sync objects; preempted packets may be ahead
-  size_t packets = 0;   // everything that has not retired
+      nullptr;         // the wait registered with the sync objects; preempted packets may be ahead
+  size_t packets = 0;  // everything that has not retired
   uint64_t served_at = 0;  // NodeState::served of its last submission
-  size_t prepared = 0;  // pinned render packets in `queue`
+  size_t prepared = 0;     // pinned render packets in `queue`
   bool failed = false;
   bool faulted = false;  // a packet faulted; waits for fail_context
   bool suspended = false;
@@ -86,7 +86,7 @@ struct ContextState {
 using Context = ContextState;
 
 inline constexpr uint64_t kOrderStep = 1 << 16;  // room for the parts of a split buffer
-inline constexpr size_t kSystemLevel = 15;  // above priority +7
+inline constexpr size_t kSystemLevel = 15;       // above priority +7
 inline constexpr size_t kLevels = 16;
 inline constexpr uint32_t kBusyPatience = 8;
 inline constexpr uint32_t kPassedOverMost = 9;  // 10 % for the rest (SCHED-15)

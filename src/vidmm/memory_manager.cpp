@@ -1,0 +1,295 @@
+#include "vidmm/memory_manager.h"
+
+#include <algorithm>
+
+#include "base/arithmetic.h"
+#include "base/check.h"
+#include "trace/trace.h"
+#include "vidmm/memory_state.h"
+
+namespace dxgkit::vidmm {
+
+MemoryManager::MemoryManager(std::span<const SegmentDesc> segments)
+    : impl_(std::make_unique<Impl>(segments)) {}
+MemoryManager::~MemoryManager() = default;
+
+Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
+  DXGKIT_CHECK(!contains(id));
+  if (desc.size_bytes == 0) return Status::kInvalidParameter;
+  if (desc.alignment_bytes < kPageBytes) return Status::kInvalidParameter;
+  if (!is_power_of_two(desc.alignment_bytes)) return Status::kInvalidParameter;
+  if (desc.priority == 0) return Status::kInvalidParameter;
+  if (!impl_->known(desc.supported_read)) return Status::kInvalidParameter;
+  if (!impl_->known(desc.supported_write)) return Status::kInvalidParameter;
+  if (!impl_->known(desc.eviction)) return Status::kInvalidParameter;
+  for (const SegmentPreference& preference : desc.preferred) {
+    if (preference.segment.value > 32) return Status::kInvalidParameter;
+    if (!impl_->known(segment_bit(preference.segment))) return Status::kInvalidParameter;
+  }
+  const SegmentSet supported = desc.supported_read | desc.supported_write;
+  const bool holdable = std::ranges::any_of(impl_->segments, [&](const auto& segment) {
+    return (supported & segment_bit(segment->desc.id)) != 0 &&
+           segment->bytes_of(desc) <= segment->most_bytes();
+  });
+  if (!holdable) return Status::kInvalidParameter;
+  auto record = std::make_unique<Record>();
+  record->id = id;
+  record->desc = desc;
+  record->priority = desc.priority;
+  record->slot = impl_->all.size();
+  impl_->all.push_back(record.get());
+  impl_->records.emplace(id.value, std::move(record));
+  return Status::kSuccess;
+}
+
+Result<std::vector<PagingOp>> MemoryManager::destroy(AllocationId id) {
+  Record& record = impl_->get(id);
+  if (record.pins > 0) return Error(Status::kGraphicsAllocationBusy);
+  if (record.locks > 0) return Error(Status::kGraphicsAllocationBusy);
+  if (record.pending > 0) return Error(Status::kGraphicsAllocationBusy);
+  std::vector<PagingOp> ops;
+  if (record.place.segment != kSystemMemory) {
+    const Segment& where = impl_->segment(record.place.segment);
+    ops.push_back(
+        {.kind = where.is_memory() ? PagingOp::Kind::kDiscard : PagingOp::Kind::kUnmapAperture,
+         .allocation = id,
+         .place = record.place,
+         .size_bytes = where.bytes_of(record.desc)});
+    impl_->begin_plan();
+    impl_->leave(record);
+    impl_->journal.clear();
+  }
+  impl_->all[record.slot] = impl_->all.back();
+  impl_->all[record.slot]->slot = record.slot;
+  impl_->all.pop_back();
+  impl_->records.erase(id.value);
+  return ops;
+}
+
+void MemoryManager::set_priority(AllocationId id, uint32_t priority) {
+  DXGKIT_CHECK(priority != 0);
+  Record& record = impl_->get(id);
+  if (record.victim) {
+    record.spare_node = impl_->segment(record.place.segment).victims.extract(&record);
+    record.victim = false;
+  }
+  record.priority = priority;
+  record.desc.priority = priority;
+  impl_->update_victim(record);
+}
+
+std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
+    std::span<const Use> uses) {
+  impl_->begin_plan();
+  const std::vector<Item> items = impl_->merge(uses);
+  const size_t failed = impl_->place_in_order(items);
+  if (failed != items.size()) {
+    impl_->rollback();
+    const auto packing = impl_->pack_alone(items);
+    if (!packing.has_value()) {
+      // The shortest list that does not fit even alone ends with the use to report.
+      size_t fits = 0;
+      size_t fails = items.size();
+      while (fits + 1 < fails) {
+        const size_t middle = fits + (fails - fits) / 2;
+        (impl_->pack_alone(std::span(items).first(middle)).has_value() ? fits : fails) = middle;
+      }
+      return std::unexpected(ResidencyFailure{.status = Status::kGraphicsNoVideoMemory,
+                                              .first_failed_use = items[fails - 1].first_use});
+    }
+    if (!impl_->repack(items, *packing)) {
+      impl_->rollback();
+      return std::unexpected(ResidencyFailure{.status = Status::kGraphicsAllocationBusy,
+                                              .first_failed_use = items[failed].first_use});
+    }
+  }
+  ResidencyPlan plan;
+  plan.operations = impl_->commit();
+  plan.placements.reserve(uses.size());
+  for (const Use& use : uses) {
+    Record& record = impl_->get(use.allocation);
+    ++record.pins;
+    if (use.write) {
+      record.has_content = true;
+      record.dirty = impl_->on_memory_side(record);
+    }
+    plan.placements.push_back(record.place);
+  }
+  for (const Item& item : items) impl_->touch(*item.record);
+  return plan;
+}
+
+void MemoryManager::release(std::span<const Use> uses) {
+  for (const Use& use : uses) {
+    Record& record = impl_->get(use.allocation);
+    DXGKIT_CHECK(record.pins > 0);
+    --record.pins;
+    if (use.write && !record.lost) {
+      record.has_content = true;
+      record.dirty = impl_->on_memory_side(record);
+    }
+    if (record.pins == 0) {
+      record.lost = false;
+      impl_->update_victim(record);
+    }
+  }
+}
+
+Result<std::vector<PagingOp>> MemoryManager::evict(AllocationId id) {
+  Record& record = impl_->get(id);
+  if (record.place.segment == kSystemMemory) return std::vector<PagingOp>{};
+  if (!impl_->may_leave(record)) return Error(Status::kGraphicsAllocationBusy);
+  impl_->begin_plan();
+  impl_->leave(record);
+  return impl_->commit();
+}
+
+Result<std::vector<PagingOp>> MemoryManager::evict_segment(SegmentId id) {
+  Segment& where = impl_->segment(id);
+  if (where.victims.size() != where.allocations) return Error(Status::kGraphicsAllocationBusy);
+  impl_->begin_plan();
+  while (!where.victims.empty()) impl_->leave(**where.victims.begin());
+  return impl_->commit();
+}
+
+void MemoryManager::operation_done(const PagingOp& op) {
+  using Kind = PagingOp::Kind;
+  static constexpr auto kEvents = [](Kind kind) {
+    switch (kind) {
+      case Kind::kTransferIn:
+        return trace::EventKind::kPageIn;
+      case Kind::kTransferOut:
+        return trace::EventKind::kPageOut;
+      case Kind::kMapAperture:
+        return trace::EventKind::kApertureMapped;
+      case Kind::kUnmapAperture:
+        return trace::EventKind::kApertureUnmapped;
+      case Kind::kFill:
+      case Kind::kDiscard:
+        break;
+    }
+    return trace::EventKind::kNone;
+  };
+  if (const trace::EventKind event = kEvents(op.kind); event != trace::EventKind::kNone) {
+    trace::emit(event, op.allocation.value, op.place.segment.value, op.place.offset_bytes,
+                op.size_bytes);
+  }
+  const auto found = impl_->records.find(op.allocation.value);
+  if (found == impl_->records.end()) return;  // the last operation of a destroyed allocation
+  Record& record = *found->second;
+  DXGKIT_CHECK(record.pending > 0);
+  --record.pending;
+  if (op.kind != Kind::kTransferOut) return;
+  DXGKIT_CHECK(record.pending_out > 0);
+  --record.pending_out;
+}
+
+std::vector<AllocationId> MemoryManager::lose_memory_segments() {
+  std::vector<AllocationId> lost;
+  impl_->begin_plan();
+  for (Record* record : impl_->all) {
+    const bool there = impl_->on_memory_side(*record);
+    // Content on its way out when the reset came was lost with the operation that carried it.
+    if (!there && record->pending_out == 0) continue;
+    if (record->dirty || record->pending_out > 0) record->has_content = false;
+    record->dirty = false;
+    if (there) {
+      record->lost = record->pins > 0;
+      impl_->leave(*record);
+    }
+    lost.push_back(record->id);
+  }
+  impl_->journal.clear();
+  std::ranges::sort(lost);
+  return lost;
+}
+
+void MemoryManager::lock(AllocationId id) {
+  Record& record = impl_->get(id);
+  ++record.locks;
+  impl_->update_victim(record);
+  if (!impl_->on_memory_side(record)) return;
+  record.has_content = true;  // the CPU may write through its window, and nothing tells us
+  record.dirty = true;
+}
+
+bool MemoryManager::unlock(AllocationId id) {
+  Record& record = impl_->get(id);
+  if (record.locks == 0) return false;
+  if (--record.locks == 0) impl_->touch(record);
+  return true;
+}
+
+void MemoryManager::mark_cpu_written(AllocationId id) {
+  Record& record = impl_->get(id);
+  record.has_content = true;
+  if (impl_->on_memory_side(record)) record.dirty = true;
+}
+
+bool MemoryManager::contains(AllocationId id) const { return impl_->records.contains(id.value); }
+Placement MemoryManager::placement(AllocationId id) const { return impl_->get(id).place; }
+const AllocationDesc& MemoryManager::description(AllocationId id) const {
+  return impl_->get(id).desc;
+}
+uint32_t MemoryManager::pin_count(AllocationId id) const { return impl_->get(id).pins; }
+uint32_t MemoryManager::lock_count(AllocationId id) const { return impl_->get(id).locks; }
+uint32_t MemoryManager::pending_operations(AllocationId id) const { return impl_->get(id).pending; }
+
+std::optional<AllocationId> MemoryManager::at(SegmentId id, uint64_t offset_bytes) const {
+  const Segment& where = impl_->segment(id);
+  if (offset_bytes >= where.desc.size_bytes) return std::nullopt;
+  const uint64_t owner = where.ranges.owner(where.ranges.at(offset_bytes));
+  if (owner == 0) return std::nullopt;
+  return AllocationId{owner - 1};
+}
+
+std::span<const SegmentDesc> MemoryManager::segments() const { return impl_->descs; }
+
+SegmentUsage MemoryManager::usage(SegmentId id) const {
+  const Segment& where = impl_->segment(id);
+  return {.size_bytes = where.desc.size_bytes,
+          .committed_bytes = where.committed,
+          .free_bytes = where.ranges.free_bytes(),
+          .largest_free_bytes = where.ranges.largest_free(),
+          .allocations = where.allocations};
+}
+
+const Statistics& MemoryManager::statistics() const { return impl_->statistics; }
+
+bool MemoryManager::validate() const {
+  for (const auto& where : impl_->segments) {
+    if (!where->ranges.validate()) return false;
+    uint64_t committed = 0;
+    size_t count = 0;
+    for (auto range = where->ranges.first(); range != RangeIndex::kNone;
+         range = where->ranges.next(range)) {
+      const uint64_t owner = where->ranges.owner(range);
+      if (owner == 0) continue;
+      const Record& record = impl_->get(AllocationId{owner - 1});
+      if (record.range != range) return false;
+      if (record.place != where->at(where->ranges.offset(range))) return false;
+      if (where->ranges.size(range) != where->bytes_of(record.desc)) return false;
+      if (where->ranges.offset(range) % where->alignment_of(record.desc) != 0) return false;
+      committed += where->ranges.size(range);
+      ++count;
+    }
+    if (committed != where->committed || count != where->allocations) return false;
+    if (committed > where->most_bytes()) return false;
+    if (committed + where->ranges.free_bytes() != where->desc.size_bytes) return false;
+  }
+  for (const Record* record : impl_->all) {
+    const bool resident = record->place.segment != kSystemMemory;
+    if (resident != (record->range != RangeIndex::kNone)) return false;
+    if (record->pins > 0 && !resident && !record->lost) return false;
+    if (record->victim != impl_->is_victim(*record)) return false;
+    if (record->victim &&
+        !impl_->segment(record->place.segment).victims.contains(const_cast<Record*>(record))) {
+      return false;
+    }
+    if (record->dirty && !impl_->on_memory_side(*record)) return false;
+    if (record->pending_out > record->pending) return false;
+  }
+  return impl_->all.size() == impl_->records.size();
+}
+
+}  // namespace dxgkit::vidmm

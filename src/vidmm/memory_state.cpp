@@ -1,0 +1,379 @@
+#include "vidmm/memory_state.h"
+
+#include <algorithm>
+
+#include "base/arithmetic.h"
+#include "base/check.h"
+#include "trace/trace.h"
+
+namespace dxgkit::vidmm {
+
+MemoryManager::Impl::Impl(std::span<const SegmentDesc> descs_in)
+    : descs(descs_in.begin(), descs_in.end()) {
+  by_id.resize(33, nullptr);
+  for (const SegmentDesc& desc : descs) {
+    DXGKIT_CHECK(desc.id.value >= 1 && desc.id.value <= 32);
+    DXGKIT_CHECK(by_id[desc.id.value] == nullptr);
+    DXGKIT_CHECK(desc.base_address + desc.size_bytes >= desc.base_address);  // SEG-17
+    segments.push_back(std::make_unique<Segment>(desc));
+    by_id[desc.id.value] = segments.back().get();
+    views.push_back(segments.back().get());
+  }
+}
+
+Record& MemoryManager::Impl::get(AllocationId id) const {
+  const auto found = records.find(id.value);
+  DXGKIT_CHECK(found != records.end());
+  return *found->second;
+}
+
+Segment& MemoryManager::Impl::segment(SegmentId id) const {
+  DXGKIT_CHECK(id.value < by_id.size() && by_id[id.value] != nullptr);
+  return *by_id[id.value];
+}
+
+bool MemoryManager::Impl::known(SegmentSet set) const {
+  for (uint32_t id = 1; id <= 32; ++id) {
+    if ((set & segment_bit(SegmentId{id})) != 0 && by_id[id] == nullptr) return false;
+  }
+  return true;
+}
+
+/// True if the content is (or will be, once the plans ran) in a memory segment rather than in
+/// backing pages.
+bool MemoryManager::Impl::on_memory_side(const Record& record) const {
+  return record.place.segment != kSystemMemory && segment(record.place.segment).is_memory();
+}
+
+// --- victims
+// --------------------------------------------------------------------------------------------------------------
+
+/// Nothing holds the allocation where it is. A CPU lock holds content on its side, so it does not
+/// hold an aperture mapping.
+bool MemoryManager::Impl::may_leave(const Record& record) const {
+  if (record.pins > 0 || record.desc.pinned) return false;
+  return record.locks == 0 || !on_memory_side(record);
+}
+
+bool MemoryManager::Impl::is_victim(const Record& record) const {
+  return record.place.segment != kSystemMemory && may_leave(record);
+}
+
+void MemoryManager::Impl::update_victim(Record& record) {
+  const bool wanted = is_victim(record);
+  if (wanted == record.victim) return;
+  DXGKIT_CHECK(record.place.segment != kSystemMemory);
+  VictimSet& set = segment(record.place.segment).victims;
+  if (!wanted) {
+    record.spare_node = set.extract(&record);
+  } else if (record.spare_node.empty()) {
+    set.insert(&record);
+  } else {
+    set.insert(std::move(record.spare_node));
+  }
+  record.victim = wanted;
+}
+
+/// The allocation is used now.
+void MemoryManager::Impl::touch(Record& record) {
+  if (record.victim) {
+    record.spare_node = segment(record.place.segment).victims.extract(&record);
+    record.victim = false;
+  }
+  record.stamp = ++clock;
+  update_victim(record);
+}
+
+// --- plans
+// ----------------------------------------------------------------------------------------------------------------
+
+void MemoryManager::Impl::begin_plan() {
+  ++plan;
+  journal.clear();
+}
+
+void MemoryManager::Impl::note_old_place(Record& record) {
+  if (record.journal == plan) return;
+  record.journal = plan;
+  journal.push_back({&record, record.place});
+}
+
+void MemoryManager::Impl::leave(Record& record) {
+  note_old_place(record);
+  Segment& where = segment(record.place.segment);
+  if (record.victim) {
+    record.spare_node = where.victims.extract(&record);
+    record.victim = false;
+  }
+  where.committed -= where.ranges.size(record.range);
+  --where.allocations;
+  where.ranges.release(record.range);
+  record.range = RangeIndex::kNone;
+  record.place = {};
+}
+
+void MemoryManager::Impl::enter(Record& record, Segment& where, uint64_t offset) {
+  note_old_place(record);
+  const uint64_t bytes = where.bytes_of(record.desc);
+  record.range = where.ranges.place(offset, bytes, record.id.value + 1);
+  record.place = where.at(offset);
+  where.committed += bytes;
+  ++where.allocations;
+  update_victim(record);
+}
+
+void MemoryManager::Impl::rollback() {
+  for (const Touched& touched : journal) {
+    if (touched.record->place.segment != kSystemMemory) leave(*touched.record);
+  }
+  for (const Touched& touched : journal) {
+    if (touched.old.segment == kSystemMemory) continue;
+    enter(*touched.record, segment(touched.old.segment), touched.old.offset_bytes);
+  }
+  journal.clear();
+}
+
+void MemoryManager::Impl::expect(Record& record, const PagingOp& op) {
+  ++record.pending;
+  if (op.kind == PagingOp::Kind::kTransferOut) ++record.pending_out;
+}
+
+PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& old) {
+  const Segment& where = segment(old.segment);
+  PagingOp op{.kind = PagingOp::Kind::kUnmapAperture,
+              .allocation = record.id,
+              .place = old,
+              .size_bytes = where.bytes_of(record.desc)};
+  if (where.is_memory() && record.dirty) {
+    op.kind = PagingOp::Kind::kTransferOut;
+    op.size_bytes = align_up(record.desc.size_bytes,
+                             kPageBytes);  // SEG-39: the backing store has the plain size
+    record.dirty = false;
+    ++statistics.page_outs;
+    statistics.bytes_out += op.size_bytes;
+  } else if (where.is_memory()) {
+    op.kind = PagingOp::Kind::kDiscard;  // backing pages hold the same content, or there is none
+    ++statistics.clean_drops;
+  }
+  return op;
+}
+
+PagingOp MemoryManager::Impl::enter_operation(Record& record) {
+  const Segment& where = segment(record.place.segment);
+  PagingOp op{.kind = PagingOp::Kind::kMapAperture,
+              .allocation = record.id,
+              .place = record.place,
+              .size_bytes = where.bytes_of(record.desc)};
+  if (!where.is_memory()) {
+    ++statistics.aperture_maps;
+  } else if (record.has_content) {
+    op.kind = PagingOp::Kind::kTransferIn;
+    op.size_bytes = align_up(record.desc.size_bytes, kPageBytes);
+    ++statistics.page_ins;
+    statistics.bytes_in += op.size_bytes;
+  } else {
+    op.kind = PagingOp::Kind::kFill;
+    ++statistics.fills;
+  }
+  return op;
+}
+
+std::vector<PagingOp> MemoryManager::Impl::commit() {
+  std::vector<PagingOp> ops;
+  for (const Touched& touched : journal) {
+    Record& record = *touched.record;
+    if (touched.old == record.place || touched.old.segment == kSystemMemory) continue;
+    ops.push_back(leave_operation(record, touched.old));
+    expect(record, ops.back());
+    if (record.plan != plan) ++statistics.evictions;
+    trace::emit(trace::EventKind::kEvicted, record.id.value, touched.old.segment.value,
+                touched.old.offset_bytes, ops.back().size_bytes);
+  }
+  for (const Touched& touched : journal) {
+    Record& record = *touched.record;
+    if (touched.old == record.place || record.place.segment == kSystemMemory) continue;
+    ops.push_back(enter_operation(record));
+    expect(record, ops.back());
+    trace::emit(trace::EventKind::kPlaced, record.id.value, record.place.segment.value,
+                record.place.offset_bytes, ops.back().size_bytes);
+  }
+  journal.clear();
+  return ops;
+}
+
+// --- finding places
+// ---------------------------------------------------------------------------------------------------------
+
+std::vector<Item> MemoryManager::Impl::merge(std::span<const Use> uses) {
+  std::vector<Item> items;
+  items.reserve(uses.size());
+  for (size_t i = 0; i < uses.size(); ++i) {
+    Record& record = get(uses[i].allocation);
+    const SegmentSet allowed =
+        uses[i].write ? record.desc.supported_write : record.desc.supported_read;
+    if (record.plan == plan) {
+      Item* same = &items[record.item];
+      same->allowed &= allowed;
+      same->write = same->write || uses[i].write;
+      if (same->allowed == 0) same->first_use = i;  // this is the use that cannot be served
+      continue;
+    }
+    record.plan = plan;
+    record.item = items.size();
+    items.push_back(
+        {.record = &record, .first_use = i, .allowed = allowed, .write = uses[i].write});
+  }
+  return items;
+}
+
+std::vector<Candidate> MemoryManager::Impl::candidates(const Item& item) const {
+  std::vector<Candidate> found;
+  const AllocationDesc& desc = item.record->desc;
+  SegmentSet left = item.allowed;
+  const auto add = [&](SegmentId id, SearchFrom from) {
+    Segment& where = segment(id);
+    found.push_back({.segment = &where, .from = from, .low = 0, .high = where.desc.size_bytes});
+    left &= ~segment_bit(id);
+  };
+  for (size_t i = 0; i < desc.preferred.size(); ++i) {
+    const SegmentPreference& preference = desc.preferred[i];
+    if (preference.segment == kSystemMemory) continue;
+    if ((left & segment_bit(preference.segment)) == 0) continue;
+    const auto& ends = segment(preference.segment).desc.bank_end_offsets;
+    for (const BankPreference& bank : desc.banks) {
+      if (i != 0 || bank.bank == 0 || bank.bank > ends.size()) continue;
+      found.push_back({.segment = &segment(preference.segment),
+                       .from = bank.from,
+                       .low = bank.bank == 1 ? 0 : ends[bank.bank - 2],
+                       .high = ends[bank.bank - 1],
+                       .hint = true});
+    }
+    add(preference.segment, preference.from);
+  }
+  const SearchFrom rest = desc.from_end_of_segment ? SearchFrom::kTop : SearchFrom::kBottom;
+  for (uint32_t id = 1; id <= 32 && left != 0; ++id) {
+    if ((left & segment_bit(SegmentId{id})) != 0) add(SegmentId{id}, rest);
+  }
+  return found;
+}
+
+bool MemoryManager::Impl::stays(const Item& item) const {
+  const SegmentId where = item.record->place.segment;
+  return where != kSystemMemory && (item.allowed & segment_bit(where)) != 0;
+}
+
+/// May get a place other than the one it has (or its first one).
+bool MemoryManager::Impl::can_move(const Record& record) const {
+  return record.place.segment == kSystemMemory || may_leave(record);
+}
+
+bool MemoryManager::Impl::place(const Item& item) {
+  Record& record = *item.record;
+  if (!can_move(record)) return false;
+  if (record.place.segment != kSystemMemory) leave(record);
+  std::vector<Candidate> options = candidates(item);
+  if (record.locks > 0) {
+    // Its content is on the system side here and stays there until the CPU unlocks it (ALLOC-43).
+    std::erase_if(options, [](const Candidate& option) { return option.segment->is_memory(); });
+  }
+  for (const Candidate& option : options) {
+    const auto offset =
+        option.segment->find_free(record.desc, option.from, option.low, option.high);
+    if (!offset.has_value()) continue;
+    enter(record, *option.segment, *offset);
+    return true;
+  }
+  for (const Candidate& option : options) {
+    if (option.hint) continue;
+    const auto window = option.segment->find_window(record.desc, option.from, plan);
+    if (!window.has_value()) continue;
+    for (Record* victim : window->victims) leave(*victim);
+    enter(record, *option.segment, window->offset);
+    return true;
+  }
+  return false;
+}
+
+size_t MemoryManager::Impl::place_in_order(std::span<const Item> items) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!stays(items[i]) && !place(items[i])) return i;
+  }
+  return items.size();
+}
+
+PackItem MemoryManager::Impl::pack_item(const Item& item) const {
+  PackItem packed{.desc = &item.record->desc, .segments = {}, .fixed = std::nullopt};
+  if (item.record->desc.pinned && stays(item)) packed.fixed = item.record->place;
+  for (const Candidate& option : candidates(item)) {
+    if (option.hint) continue;
+    const auto at = std::ranges::find(views, option.segment);
+    packed.segments.push_back(static_cast<uint32_t>(at - views.begin()));
+  }
+  return packed;
+}
+
+std::optional<Packing> MemoryManager::Impl::pack_alone(std::span<const Item> items) const {
+  std::vector<PackItem> packed;
+  for (const Item& item : items) packed.push_back(pack_item(item));
+  return pack(views, packed);
+}
+
+/// Last resort: clears the segments concerned of everything that may leave, packs the items from
+/// the bottom, and lets everyone whose place was not needed stay. Succeeds whenever nothing is in
+/// the way that pins or locks hold.
+bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& packing) {
+  std::vector<uint64_t> wanted(segments.size());
+  std::vector<bool> concerned(segments.size());
+  for (const size_t i : packing.order) {
+    const Record& record = *items[i].record;
+    if (!can_move(record)) continue;  // pinned where it is: fine if that place will do, see below
+    const uint32_t where = packing.segments[i];
+    concerned[where] = true;
+    wanted[where] += segments[where]->bytes_of(record.desc);
+  }
+  for (size_t s = 0; s < segments.size(); ++s) {
+    if (!concerned[s]) continue;
+    // Cheap refusal: what may leave plus what is free is not enough.
+    uint64_t room = segments[s]->ranges.free_bytes();
+    for (const Record* victim : segments[s]->victims) {
+      room += segments[s]->ranges.size(victim->range);
+      if (room >= wanted[s]) break;
+    }
+    if (room < wanted[s]) return false;
+  }
+  std::vector<Touched> cleared;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    if (!concerned[s]) continue;
+    while (!segments[s]->victims.empty()) {
+      Record* record = *segments[s]->victims.begin();
+      cleared.push_back({record, record->place});
+      leave(*record);
+    }
+  }
+  for (const size_t i : packing.order) {
+    Record& record = *items[i].record;
+    if (!can_move(record)) {
+      if (!stays(items[i])) return false;
+      continue;
+    }
+    if (record.place.segment != kSystemMemory) leave(record);  // from a segment not concerned
+    Segment& where = *segments[packing.segments[i]];
+    if (record.locks > 0 && where.is_memory()) return false;
+    const auto offset = where.find_free(record.desc, SearchFrom::kBottom, 0, where.desc.size_bytes);
+    if (!offset.has_value()) return false;
+    enter(record, where, *offset);
+  }
+  // The most valuable first: where commit limits are tight the least valuable lose their mappings.
+  for (size_t i = cleared.size(); i-- > 0;) {
+    Record& record = *cleared[i].record;
+    if (record.plan == plan) continue;
+    const Placement& old = cleared[i].old;
+    Segment& where = segment(old.segment);
+    const auto free = where.find_free(record.desc, SearchFrom::kBottom, old.offset_bytes,
+                                      old.offset_bytes + where.bytes_of(record.desc));
+    if (free.has_value()) enter(record, where, old.offset_bytes);
+  }
+  return true;
+}
+
+}  // namespace dxgkit::vidmm

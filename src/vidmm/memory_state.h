@@ -1,0 +1,86 @@
+// The memory manager's state and its plans. Private to the module.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "vidmm/memory_manager.h"
+#include "vidmm/packing.h"
+#include "vidmm/segment.h"
+
+namespace dxgkit::vidmm {
+
+/// One allocation of a plan, however many uses name it.
+struct Item {
+  Record* record = nullptr;
+  size_t first_use = 0;
+  SegmentSet allowed = 0;  // segments every one of its uses permits
+  bool write = false;
+};
+
+/// How one allocation's candidates are searched, in order (ALLOC-10, ALLOC-11, ALLOC-12).
+struct Candidate {
+  Segment* segment = nullptr;
+  SearchFrom from = SearchFrom::kBottom;
+  uint64_t low = 0, high = 0;
+  bool hint =
+      false;  // a bank of the first preference: only for free room, the whole segment follows
+};
+
+struct MemoryManager::Impl {
+  explicit Impl(std::span<const SegmentDesc> descs_in);
+
+  Record& get(AllocationId id) const;
+  Segment& segment(SegmentId id) const;
+  bool known(SegmentSet set) const;
+  bool on_memory_side(const Record& record) const;
+
+  // Victims.
+  bool may_leave(const Record& record) const;
+  bool is_victim(const Record& record) const;
+  void update_victim(Record& record);
+  void touch(Record& record);
+
+  // A plan: places change at once, the journal remembers where things were.
+  void begin_plan();
+  void leave(Record& record);
+  void enter(Record& record, Segment& where, uint64_t offset);
+  void rollback();
+  /// Operations that turn the old places into the new ones: everything that leaves, then everything
+  /// that enters.
+  std::vector<PagingOp> commit();
+  void note_old_place(Record& record);
+  PagingOp leave_operation(Record& record, const Placement& old);
+  PagingOp enter_operation(Record& record);
+  void expect(Record& record, const PagingOp& op);
+
+  std::vector<Item> merge(std::span<const Use> uses);
+  std::vector<Candidate> candidates(const Item& item) const;
+  bool stays(const Item& item) const;
+  bool can_move(const Record& record) const;
+  bool place(const Item& item);
+  /// Index of the first item without a place, items.size() if all have one.
+  size_t place_in_order(std::span<const Item> items);
+  PackItem pack_item(const Item& item) const;
+  std::optional<Packing> pack_alone(std::span<const Item> items) const;
+  bool repack(std::span<const Item> items, const Packing& packing);
+
+  std::vector<SegmentDesc> descs;
+  std::vector<std::unique_ptr<Segment>> segments;                 // in the caller's order
+  std::vector<Segment*> by_id;                                    // null: no such segment
+  std::vector<const Segment*> views;                              // `segments`, for pack()
+  std::unordered_map<uint64_t, std::unique_ptr<Record>> records;  // looked up only, never iterated
+  std::vector<Record*> all;  // the same, in no meaningful order
+  struct Touched {
+    Record* record;
+    Placement old;
+  };
+  std::vector<Touched> journal;
+  uint64_t plan = 0;
+  uint64_t clock = 0;  // stamps for least recently used
+  Statistics statistics;
+};
+
+}  // namespace dxgkit::vidmm

@@ -1,0 +1,108 @@
+#include "vidmm/segment.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/arithmetic.h"
+
+namespace dxgkit::vidmm {
+namespace {
+
+constexpr uint64_t kLargePageBytes = 65536;
+
+}  // namespace
+
+bool VictimOrder::operator()(const Record* a, const Record* b) const {
+  return std::tie(a->priority, a->stamp, a->id) < std::tie(b->priority, b->stamp, b->id);
+}
+
+uint64_t Segment::bytes_of(const AllocationDesc& allocation) const {
+  const uint64_t unit = desc.use_64kb_pages ? kLargePageBytes : kPageBytes;
+  const bool pitched = desc.pitch_alignment && allocation.pitch_aligned_size_bytes != 0;
+  const uint64_t bytes = pitched ? allocation.pitch_aligned_size_bytes : allocation.size_bytes;
+  uint64_t rounded = 0;
+  // A size so large that rounding wraps fits nowhere.
+  return checked_align_up(bytes, unit, &rounded) ? rounded : ~uint64_t{0};
+}
+
+uint64_t Segment::alignment_of(const AllocationDesc& allocation) const {
+  const uint64_t least = desc.use_64kb_pages ? kLargePageBytes : kPageBytes;
+  return std::max(least, allocation.alignment_bytes);
+}
+
+uint64_t Segment::most_bytes() const {
+  return is_memory() ? desc.size_bytes : std::min(desc.size_bytes, desc.commit_limit_bytes);
+}
+
+std::optional<uint64_t> Segment::find_free(const AllocationDesc& allocation, SearchFrom from,
+                                           uint64_t low, uint64_t high) const {
+  const uint64_t bytes = bytes_of(allocation);
+  if (!range_within(committed, bytes, most_bytes())) return std::nullopt;
+  return ranges.find(bytes, alignment_of(allocation), from, low, high);
+}
+
+std::optional<Segment::Window> Segment::find_window(const AllocationDesc& allocation,
+                                                    SearchFrom from, uint64_t plan) {
+  const uint64_t bytes = bytes_of(allocation);
+  const uint64_t alignment = alignment_of(allocation);
+  if (bytes > most_bytes()) return std::nullopt;
+  const uint64_t room = most_bytes() - committed;
+  const uint64_t deficit = bytes > room ? bytes - room : 0;
+
+  std::optional<uint64_t> offset = ranges.find(bytes, alignment, from, 0, desc.size_bytes);
+  const auto place_in = [&](const RangeIndex::Run& run) -> std::optional<uint64_t> {
+    const uint64_t begin = ranges.offset(run.first);
+    const uint64_t end = ranges.end(run.last);
+    uint64_t low = 0;
+    if (!checked_align_up(begin, alignment, &low)) return std::nullopt;
+    if (!range_within(low, bytes, end)) return std::nullopt;
+    const uint64_t high = align_down(end - bytes, alignment);
+    size_t in_low = 0;
+    size_t in_high = 0;
+    for (auto range = run.first;; range = ranges.next(range)) {
+      if (ranges.owner(range) != 0) {
+        if (ranges.offset(range) < low + bytes && ranges.end(range) > low) ++in_low;
+        if (ranges.offset(range) < high + bytes && ranges.end(range) > high) ++in_high;
+      }
+      if (range == run.last) break;
+    }
+    if (in_low != in_high) return in_low < in_high ? low : high;
+    return from == SearchFrom::kBottom ? low : high;
+  };
+
+  ranges.clear_marks();
+  std::vector<Record*> candidates;
+  uint64_t freed = 0;
+  for (Record* record : victims) {
+    if (offset.has_value() && freed >= deficit) break;
+    if (record->plan == plan) continue;
+    candidates.push_back(record);
+    freed += ranges.size(record->range);
+    const RangeIndex::Run run = ranges.mark(record->range);
+    if (!offset.has_value()) offset = place_in(run);
+  }
+  if (!offset.has_value() || freed < deficit) return std::nullopt;
+
+  Window window{.offset = *offset, .victims = {}};
+  std::vector<Record*> spared;
+  freed = 0;
+  for (Record* record : candidates) {
+    const bool in_the_way =
+        ranges.offset(record->range) < *offset + bytes && ranges.end(record->range) > *offset;
+    if (!in_the_way) {
+      spared.push_back(record);
+      continue;
+    }
+    window.victims.push_back(record);
+    freed += ranges.size(record->range);
+  }
+  for (Record* record : spared) {
+    if (freed >= deficit) break;
+    window.victims.push_back(record);
+    freed += ranges.size(record->range);
+  }
+  std::ranges::sort(window.victims, VictimOrder{});
+  return window;
+}
+
+}  // namespace dxgkit::vidmm

@@ -1,0 +1,79 @@
+// What the memory manager knows of one allocation and of one segment. Private to the module.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "vidmm/range_index.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::vidmm {
+
+struct Record;
+
+/// Lower priority first, then least recently used (RES-22); stamps are unique, the id only makes
+/// that plain.
+struct VictimOrder {
+  bool operator()(const Record* a, const Record* b) const;
+};
+using VictimSet = std::set<Record*, VictimOrder>;
+
+struct Record {
+  AllocationId id;
+  AllocationDesc desc;
+  Placement place;
+  RangeIndex::Index range = RangeIndex::kNone;  // while in a segment
+  uint32_t priority = 0;
+  uint64_t stamp = 0;  // of the last use
+  uint32_t pins = 0;
+  uint32_t locks = 0;
+  uint32_t pending = 0;      // operations planned, not reported done
+  uint32_t pending_out = 0;  // those of them that carry content out of a memory segment
+  // Content: none yet, or in the backing pages, or (dirty) only in the memory segment.
+  bool has_content = false;
+  bool dirty = false;
+  bool lost = false;                // its segment lost it while it was pinned
+  bool victim = false;              // in its segment's victim set
+  VictimSet::node_type spare_node;  // of the victim set, kept while it is not in it
+  uint64_t plan = 0;                // number of the plan that names it: no victim of that plan
+  size_t item = 0;                  // its place in that plan's list
+  uint64_t journal = 0;             // number of the plan whose journal has its old place
+  size_t slot = 0;                  // in the manager's list of all
+};
+
+struct Segment {
+  explicit Segment(const SegmentDesc& desc_in) : desc(desc_in), ranges(desc_in.size_bytes) {}
+
+  /// Bytes the allocation takes here: whole pages, 64 KiB ones where asked, its pitched size where
+  /// pitched (SEG-39, SEG-42).
+  uint64_t bytes_of(const AllocationDesc& allocation) const;
+  uint64_t alignment_of(const AllocationDesc& allocation) const;
+  bool is_memory() const { return desc.kind == SegmentKind::kMemory; }
+  uint64_t most_bytes() const;
+  /// The GPU address of an offset: computed here only (SEG-17).
+  Placement at(uint64_t offset) const { return {desc.id, offset, desc.base_address + offset}; }
+
+  /// Room without evicting anything, inside [low, high), within the commit limit.
+  std::optional<uint64_t> find_free(const AllocationDesc& allocation, SearchFrom from, uint64_t low,
+                                    uint64_t high) const;
+  struct Window {
+    uint64_t offset = 0;
+    std::vector<Record*> victims;  // in victim order
+  };
+  /// Room if victims leave. Candidates are taken in victim order until a hole is wide enough, so
+  /// the most valuable victim is the least valuable possible; of the candidates only those in the
+  /// way (or needed for the commit limit) are returned. Allocations named by plan number `plan` are
+  /// not candidates. Cost: O(candidates).
+  std::optional<Window> find_window(const AllocationDesc& allocation, SearchFrom from,
+                                    uint64_t plan);
+
+  SegmentDesc desc;
+  RangeIndex ranges;
+  VictimSet victims;
+  uint64_t committed = 0;
+  size_t allocations = 0;
+};
+
+}  // namespace dxgkit::vidmm
