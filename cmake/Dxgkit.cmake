@@ -23,7 +23,8 @@ if(DXGKIT_SANITIZE)
   target_link_options(dxgkit_options INTERFACE -fsanitize=${DXGKIT_SANITIZE})
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(dxgkit_options INTERFACE -Wthread-safety)
+  # std::stable_sort of libstdc++ 12 uses what the same library marks deprecated in C++23.
+  target_compile_options(dxgkit_options INTERFACE -Wthread-safety -Wno-deprecated-declarations)
 endif()
 
 function(dxgkit_library name)

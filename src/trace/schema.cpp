@@ -1,0 +1,79 @@
+// The one table of what events are called and what their arguments mean, in the order of the kinds.
+#include <algorithm>
+#include <iterator>
+
+#include "trace/trace.h"
+
+namespace dxgkit::trace {
+namespace {
+
+constexpr ArgumentInfo kNameId{"name", true};
+constexpr ArgumentInfo kPacket{"packet"};
+constexpr ArgumentInfo kContext{"context"};
+constexpr ArgumentInfo kFence{"fence"};
+constexpr ArgumentInfo kIrql{"irql"};
+constexpr ArgumentInfo kStatus{"status"};
+constexpr ArgumentInfo kAllocation{"allocation"};
+constexpr ArgumentInfo kSegmentNumber{"segment"};
+constexpr ArgumentInfo kOffset{"offset"};
+constexpr ArgumentInfo kSize{"size"};
+constexpr ArgumentInfo kObject{"object"};
+constexpr ArgumentInfo kValue{"value"};
+constexpr ArgumentInfo kAdapter{"adapter"};
+
+using enum EventKind;
+
+constexpr KindInfo kSchema[] = {
+    {kDdiEnter, "ddi_enter", {kNameId, kIrql, {"argument"}, {}}},
+    {kDdiExit, "ddi_exit", {kNameId, kStatus, kIrql, {}}},
+    {kCallbackEnter, "callback_enter", {kNameId, kIrql, {}, {}}},
+    {kCallbackExit, "callback_exit", {kNameId, kStatus, {}, {}}},
+    {kThunkEnter, "thunk_enter", {kNameId, {"process"}, {}, {}}},
+    {kThunkExit, "thunk_exit", {kNameId, kStatus, {}, {}}},
+    {kPacketQueued, "packet_queued", {kPacket, kContext, {"packet_kind"}, {"queue_length"}}},
+    {kPacketReady, "packet_ready", {kPacket, kContext, {}, {}}},
+    {kPacketPatched, "packet_patched", {kPacket, kContext, {"patches"}, {}}},
+    {kPacketSubmitted, "packet_submitted", {kPacket, kContext, kFence, {"queue_length"}}},
+    {kPacketCompleted, "packet_completed", {kPacket, kContext, kFence, {}}},
+    {kPacketPreempted, "packet_preempted", {kPacket, kContext, kFence, {}}},
+    {kPacketCancelled, "packet_cancelled", {kPacket, kContext, {}, {}}},
+    {kPacketFaulted, "packet_faulted", {kPacket, kContext, kFence, {}}},
+    {kHardwareStart, "hardware_start", {{}, {}, kFence, {}}},
+    {kHardwareEnd, "hardware_end", {{}, {}, kFence, {}}},
+    {kInterrupt, "interrupt", {{"type"}, {}, kFence, {}}},
+    {kDpcQueued, "dpc_queued", {{}, {}, {}, {}}},
+    {kDpcRun, "dpc_run", {{}, {}, {}, {}}},
+    {kAllocationCreated, "allocation_created", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kAllocationDestroyed, "allocation_destroyed", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kPlaced, "placed", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kEvicted, "evicted", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kPageIn, "page_in", {kAllocation, kSegmentNumber, kOffset, {"bytes"}}},
+    {kPageOut, "page_out", {kAllocation, kSegmentNumber, kOffset, {"bytes"}}},
+    {kApertureMapped, "aperture_mapped", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kApertureUnmapped, "aperture_unmapped", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kLocked, "locked", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kUnlocked, "unlocked", {kAllocation, kSegmentNumber, kOffset, kSize}},
+    {kPagingOperation, "paging_operation", {{"operation"}, kPacket, {"bytes"}, {}}},
+    {kSyncSignal, "sync_signal", {kObject, kValue, kContext, {}}},
+    {kSyncWait, "sync_wait", {kObject, kValue, kContext, {}}},
+    {kSyncSatisfied, "sync_satisfied", {kObject, kValue, kContext, {}}},
+    {kAdapterState, "adapter_state", {kAdapter, {"state"}, {}, {}}},
+    {kFinding, "finding", {{"rule", true}, {"severity"}, {}, {}}},
+    {kMarker, "marker", {{"text", true}, {}, {}, {}}},
+    {kSegment, "segment", {{}, kSegmentNumber, {"base"}, kSize}},
+    {kObjectName, "object_name", {{"id"}, kNameId, {"class"}, {}}},
+};
+static_assert(std::ranges::is_sorted(kSchema, {}, &KindInfo::kind));
+
+}  // namespace
+
+const KindInfo* kind_info(uint16_t kind) {
+  const auto* const found =
+      std::ranges::lower_bound(kSchema, static_cast<EventKind>(kind), {}, &KindInfo::kind);
+  if (found == std::end(kSchema) || found->kind != static_cast<EventKind>(kind)) return nullptr;
+  return found;
+}
+
+std::span<const KindInfo> schema() { return kSchema; }
+
+}  // namespace dxgkit::trace
