@@ -12,21 +12,22 @@ struct Shape {
   UCHAR nodes = 0;
   UCHAR operands = 0;
   UCHAR written = 0;                // bit n: operand n is written
+  bool disjoint = false;            // the hardware faults if the operands overlap
   USHORT address[kSlots] = {0, 0};  // byte offset of the field that slot n patches
 };
 
 constexpr Shape one_operand(size_t size, UCHAR nodes, size_t field, bool written) {
-  return {static_cast<USHORT>(size),
-          nodes,
-          1,
-          static_cast<UCHAR>(written ? 1 : 0),
-          {static_cast<USHORT>(field), static_cast<USHORT>(field)}};
+  const auto offset = static_cast<USHORT>(field);
+  return {static_cast<USHORT>(size),           nodes, 1,
+          static_cast<UCHAR>(written ? 1 : 0), false, {offset, offset}};
 }
-constexpr Shape two_operands(size_t size, UCHAR nodes, size_t source, size_t destination) {
+constexpr Shape two_operands(size_t size, UCHAR nodes, size_t source, size_t destination,
+                             bool disjoint = false) {
   return {static_cast<USHORT>(size),
           nodes,
           2,
           2,
+          disjoint,
           {static_cast<USHORT>(source), static_cast<USHORT>(destination)}};
 }
 
@@ -41,16 +42,16 @@ constexpr Shape kShapes[SGPU_OP_COUNT] = {
     two_operands(sizeof(SgpuBlit2d), kNodeAny, offsetof(SgpuBlit2d, source),
                  offsetof(SgpuBlit2d, destination)),
     two_operands(sizeof(SgpuConvolve), kNode3d, offsetof(SgpuConvolve, source),
-                 offsetof(SgpuConvolve, destination)),
+                 offsetof(SgpuConvolve, destination), true),
     two_operands(sizeof(SgpuDownscale), kNode3d, offsetof(SgpuDownscale, source),
-                 offsetof(SgpuDownscale, destination)),
+                 offsetof(SgpuDownscale, destination), true),
     two_operands(sizeof(SgpuChecksum), kNodeAny, offsetof(SgpuChecksum, source),
                  offsetof(SgpuChecksum, result)),
     one_operand(sizeof(SgpuSemWait), kNodeAny, offsetof(SgpuSemWait, address), false),
     one_operand(sizeof(SgpuSemSignal), kNodeAny, offsetof(SgpuSemSignal, address), true),
     {},  // MAP_APERTURE: names bus addresses
     {},  // UNMAP_APERTURE
-    {static_cast<USHORT>(sizeof(SgpuDelay)), kNodeAny, 0, 0, {0, 0}},
+    {static_cast<USHORT>(sizeof(SgpuDelay)), kNodeAny, 0, 0, false, {0, 0}},
 };
 
 // A user command must be the hardware command with references for addresses.
@@ -153,12 +154,13 @@ bool check_fields(const Command& command, Span* spans) {
     }
     case SGPU_OP_COPY: {
       const SgpuUmdCopy& c = command.copy;
+      if (c.size_bytes == 0) return false;
       spans[0] = spans[1] = {c.size_bytes, 1};
       return true;
     }
     case SGPU_OP_FILL: {
       const SgpuUmdFill& c = command.fill;
-      if (c.size_bytes % 4 != 0 || c.reserved != 0) return false;
+      if (c.size_bytes == 0 || c.size_bytes % 4 != 0 || c.reserved != 0) return false;
       spans[0] = {c.size_bytes, 4};
       return true;
     }
@@ -226,6 +228,20 @@ NTSTATUS check_reference(const TranslateJob& job, const SgpuUmdReference& refere
   return STATUS_SUCCESS;
 }
 
+/// Both references have been checked.
+bool overlap(const TranslateJob& job, const Command& command, const Shape& shape,
+             const Span* spans) {
+  const SgpuUmdReference a = reference_at(command, shape.address[0]);
+  const SgpuUmdReference b = reference_at(command, shape.address[1]);
+  const auto memory_of = [&job](const SgpuUmdReference& reference) {
+    const HANDLE handle = job.allocations[reference.allocation].hDeviceSpecificAllocation;
+    return static_cast<const OpenAllocation*>(handle)->memory;
+  };
+  // One allocation may be in the list twice, and open twice.
+  return memory_of(a) == memory_of(b) && a.offset < b.offset + spans[1].bytes &&
+         b.offset < a.offset + spans[0].bytes;
+}
+
 /// Reads and checks the command at `offset`. On success `command` is wholly valid.
 NTSTATUS fetch(const TranslateJob& job, UINT offset, UINT end, Command* command,
                const Shape** shape) {
@@ -255,6 +271,7 @@ NTSTATUS fetch(const TranslateJob& job, UINT offset, UINT end, Command* command,
                              ((*shape)->written >> i & 1) != 0);
     if (!NT_SUCCESS(status)) return status;
   }
+  if ((*shape)->disjoint && overlap(job, *command, **shape, spans)) return STATUS_INVALID_PARAMETER;
   return STATUS_SUCCESS;
 }
 

@@ -25,7 +25,8 @@ inline constexpr UINT64 kUnpatched = 0;
 
 /// What hDeviceSpecificAllocation points at: made by DxgkDdiOpenAllocation.
 struct OpenAllocation {
-  UINT64 size_bytes;  // what a command may touch; the kernel may have rounded the memory up
+  UINT64 size_bytes;   // what a command may touch; the kernel may have rounded the memory up
+  const void* memory;  // the same for every handle of one allocation; only compared
 };
 
 /// Copies from user memory that may vanish or change at any time; STATUS_INVALID_USER_BUFFER if it

@@ -133,6 +133,9 @@ bool submit(Adapter* adapter, Node* node, const InFlight& submission);
 /// or returned FALSE.
 bool at_device_level(Adapter* adapter, PKSYNCHRONIZE_ROUTINE routine, void* context);
 
+/// A ReadUser.
+NTSTATUS read_user(void* to, const void* from, SIZE_T bytes);
+
 // --- entry points ------------------------------------------------------------------------------
 
 // hardware.cpp: interrupts, preemption, timeouts

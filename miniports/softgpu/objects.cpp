@@ -270,6 +270,7 @@ NTSTATUS NTAPI DdiOpenAllocation(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_OPENA
       return allocation == nullptr ? STATUS_INVALID_HANDLE : STATUS_NO_MEMORY;
     }
     open->size_bytes = allocation->size_bytes;
+    open->memory = allocation;
     info.hDeviceSpecificAllocation = open;
   }
   return STATUS_SUCCESS;

@@ -177,14 +177,14 @@ typedef struct SgpuUmdCopy { /* overlapping ranges move as if through a buffer *
   SgpuUmdCommand header;
   SgpuUmdReference source;
   SgpuUmdReference destination; /* written */
-  uint64_t size_bytes;
+  uint64_t size_bytes;          /* >= 1 */
 } SgpuUmdCopy;
 SGPU_UMD_ASSERT_SIZE(SgpuUmdCopy, 32);
 
 typedef struct SgpuUmdFill {
   SgpuUmdCommand header;
   SgpuUmdReference destination; /* written; offset a multiple of 4 */
-  uint64_t size_bytes;          /* a multiple of 4 */
+  uint64_t size_bytes;          /* a multiple of 4, >= 4 */
   uint32_t pattern;
   uint32_t reserved;
 } SgpuUmdFill;
@@ -206,7 +206,9 @@ SGPU_UMD_ASSERT_SIZE(SgpuUmdBlit2d, 40);
 #define SGPU_UMD_CONVOLVE_KEEP_ALPHA 0x4u
 #define SGPU_UMD_KERNEL_TAPS 49u
 
-typedef struct SgpuUmdConvolve { /* node 3D only; meaning of the numbers: the hardware manual */
+/* CONVOLVE and DOWNSCALE: node 3D only. Source and destination must not overlap, the gaps between
+ * rows included. What the numbers do to pixels: the hardware manual. */
+typedef struct SgpuUmdConvolve {
   SgpuUmdCommand header;
   SgpuUmdReference source;      /* offset a multiple of 4 */
   SgpuUmdReference destination; /* written; offset a multiple of 4 */
@@ -230,7 +232,7 @@ typedef struct SgpuUmdConvolve { /* node 3D only; meaning of the numbers: the ha
 } SgpuUmdConvolve;
 SGPU_UMD_ASSERT_SIZE(SgpuUmdConvolve, 280);
 
-typedef struct SgpuUmdDownscale { /* node 3D only; output is (w + 1) / 2 by (h + 1) / 2 */
+typedef struct SgpuUmdDownscale { /* output is (w + 1) / 2 by (h + 1) / 2 pixels */
   SgpuUmdCommand header;
   SgpuUmdReference source;      /* offset a multiple of 4 */
   SgpuUmdReference destination; /* written; offset a multiple of 4 */

@@ -4,17 +4,6 @@
 namespace softgpu {
 namespace {
 
-/// The one place that touches user memory. The kernel made the mapping the pointer lies in, so it
-/// needs no probe; but user mode can unmap it, or make it fault, at any time.
-__declspec(noinline) NTSTATUS read_user(void* to, const void* from, SIZE_T bytes) {
-  __try {
-    RtlCopyMemory(to, from, bytes);
-  } __except (1) {  // EXCEPTION_EXECUTE_HANDLER
-    return STATUS_INVALID_USER_BUFFER;
-  }
-  return STATUS_SUCCESS;
-}
-
 UCHAR* byte_at(void* start, UINT offset) { return static_cast<UCHAR*>(start) + offset; }
 
 /// Null if the range has no room for a record.
