@@ -41,6 +41,15 @@ bool Adapter::block_until(const std::function<bool()>& ready) {
   return done;
 }
 
+void Adapter::while_stable(const std::function<void()>& work) {
+  if (GatePass pass(gate_); pass) {
+    work();
+    return;
+  }
+  stopped_.wait();
+  work();
+}
+
 void Adapter::progress() {
   if (!teardowns_.empty()) advance_teardowns();
   progress_.fetch_add(1);

@@ -91,6 +91,9 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   /// Runs `ready` on the lane until it returns true; between tries waits for progress. False if the adapter failed or closed
   /// before that (`ready` is not asked again then).
   bool block_until(const std::function<bool()>& ready);
+  /// For destroying: runs `work` with stop() kept out, or, once stop() began, after it has ended; it then finds the driver side
+  /// gone.
+  void while_stable(const std::function<void()>& work);
   /// DxgkDdiCreateProcess before the first device of a process, DestroyProcess after its last (LIFE-16).
   Status enter_process(Process& process);
   void leave_process(Process& process);
@@ -161,6 +164,7 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   const AdapterOptions options_;
   runtime::Lane lane_;
   Gate gate_;
+  runtime::Event stopped_;
   std::unique_ptr<port::AdapterPort> port_;
 
   port::AdapterPort::StartInfo start_info_;

@@ -241,6 +241,7 @@ void Adapter::stop() {
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 0);
   });
   port_.reset();
+  stopped_.set();
 }
 
 }  // namespace dxgkit::dxgk

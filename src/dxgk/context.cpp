@@ -372,7 +372,7 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
   Adapter& adapter = device_.adapter();
   Status status = Status::kSuccess;
   adapter.lane().run([&] {
-    if (device_.lost()) {
+    if (closed_ || device_.lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
@@ -386,6 +386,30 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
   return status;
 }
 
+Status Context::set_priority(int32_t priority) {
+  constexpr int32_t kPriorityMost = 7;
+  if (priority < -kPriorityMost || priority > kPriorityMost) return Status::kInvalidParameter;
+  if (priority > 0) return Status::kPrivilegeNotHeld;  // no client has base-priority privilege here
+  Adapter& adapter = device_.adapter();
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (closed_ || device_.lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    status = adapter.scheduler().set_priority(id_, priority);
+    if (is_success(status)) priority_ = priority;
+    adapter.pump();
+  });
+  return status;
+}
+
+int32_t Context::priority() {
+  int32_t priority = 0;
+  device_.adapter().lane().run([&] { priority = priority_; });
+  return priority;
+}
+
 void Context::destroy() {
   Adapter& adapter = device_.adapter();
   {
@@ -393,10 +417,11 @@ void Context::destroy() {
     destroyed_ = true;
   }
   adapter.lane().run([&] {
+    if (closed_) return;
     adapter.scheduler().drain_context(id_);
     adapter.pump();
   });
-  static_cast<void>(adapter.block_until([&] { return adapter.scheduler().packets_of(id_) == 0; }));
+  static_cast<void>(adapter.block_until([&] { return closed_ || adapter.scheduler().packets_of(id_) == 0; }));
   close_driver_side();
 }
 

@@ -68,6 +68,10 @@ class Context : public Object {
   /// Queues a wait or a signal behind what the context has (SYNC-05, SYNC-20).
   Status queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points);
 
+  /// SCHED-11: -7..+7; kPrivilegeNotHeld above 0, which only a privileged caller may ask. State unchanged on failure.
+  Status set_priority(int32_t priority);
+  int32_t priority();
+
   Device& device() { return device_; }
   ContextId id() const { return id_; }
   NodeOrdinal node() const { return node_; }
@@ -115,6 +119,7 @@ class Context : public Object {
   std::vector<ClientAllocation> client_list_;     // scratch of render
   std::vector<CapturedAllocation> captured_;      // scratch of render
   std::vector<bool> seen_;                        // scratch of uses_of; lane
+  int32_t priority_ = 0;                          // lane
   bool closed_ = false;                           // lane: the driver side is gone
 };
 
