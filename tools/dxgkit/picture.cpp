@@ -174,8 +174,10 @@ Picture draw_picture(uint32_t width, uint32_t height, uint64_t seed) {
       const int32_t slope = (heights[x + 1] - heights[x]) + (heights[x] - above[x]);
       int32_t shade = 256 + static_cast<int32_t>(
                                 std::clamp<int64_t>(int64_t{slope} * relief / 24576, -110, 90));
-      if (level >= 112 && (heights[x] >> 19) != (above[x] >> 19))
-        shade -= 70;  // a contour line each 8 levels
+      const int32_t step = heights[x] >> 19;  // a contour line each 8 levels, on land
+      if (level >= 112 && (step != above[x] >> 19 || step != heights[x + 1] >> 19)) {
+        shade -= 60;
+      }
       const auto put = [&](int32_t channel) {
         *out++ = static_cast<uint8_t>(std::clamp(channel * shade / 256, 0, 255));
       };

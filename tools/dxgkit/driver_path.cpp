@@ -1,0 +1,32 @@
+#include "tools/dxgkit/driver_path.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tools/dxgkit/files.h"
+
+namespace dxgkit::tool {
+
+std::expected<std::string, std::string> find_driver(const std::string& driver) {
+  std::error_code error;
+  std::string path = driver;
+  if (driver == kBuiltInDriver) {
+    const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
+    const std::filesystem::path beside = executable.parent_path() / DXGKIT_SOFTGPU_FILE;
+    path = !error && std::filesystem::exists(beside, error) ? beside.string() : DXGKIT_SOFTGPU_PATH;
+  }
+  if (!std::filesystem::exists(path, error)) {
+    return std::unexpected(fmt::format("{}: there is no such driver file", path));
+  }
+  const std::expected<std::string, std::string> image = read_file(path);
+  if (!image.has_value()) return std::unexpected(image.error());
+  if (!image->starts_with("\x7F"
+                          "ELF")) {
+    return std::unexpected(
+        fmt::format("{}: not a driver: this version loads miniports in their ELF form", path));
+  }
+  return path;
+}
+
+}  // namespace dxgkit::tool

@@ -1,0 +1,52 @@
+#include "tools/dxgkit/options.h"
+
+#include <gtest/gtest.h>
+
+namespace dxgkit::tool {
+namespace {
+
+TEST(Options, BytesTakeBinarySuffixes) {
+  EXPECT_EQ(parse_bytes("0"), 0U);
+  EXPECT_EQ(parse_bytes("67108864"), 64U << 20);
+  EXPECT_EQ(parse_bytes("64M"), 64U << 20);
+  EXPECT_EQ(parse_bytes("3k"), 3072U);
+  EXPECT_EQ(parse_bytes("1GiB"), 1U << 30);
+  for (const char* text : {"", "M", "-1", "1.5M", "64 M", "64MB", "0x10", "18446744073709551616",
+                           "18014398509481984K"}) {
+    EXPECT_FALSE(parse_bytes(text).has_value()) << text;
+  }
+}
+
+TEST(Options, SizesStayWithinWhatDevicesCanName) {
+  EXPECT_EQ(parse_size("4096x2160"), std::pair(4096U, 2160U));
+  EXPECT_EQ(parse_size("1x32768"), std::pair(1U, 32768U));
+  for (const char* text : {"", "x", "5", "5x", "x5", "0x5", "5x0", "32769x1", "-5x5", "5x5x5",
+                           "5X5", " 5x5", "32768x32768"}) {
+    EXPECT_FALSE(parse_size(text).has_value()) << text;
+  }
+}
+
+TEST(Options, SeedRangesIncludeBothEnds) {
+  const auto range = parse_seeds("1..1000");
+  ASSERT_TRUE(range.has_value());
+  EXPECT_EQ(range->first, 1U);
+  EXPECT_EQ(range->last, 1000U);
+  EXPECT_TRUE(parse_seeds("7..7").has_value());
+  EXPECT_TRUE(parse_seeds("18446744073709551615..18446744073709551615").has_value());
+  for (const char* text :
+       {"", "..", "1..", "..5", "5", "5..3", "a..b", "1...3", "-1..3", "0..18446744073709551615"}) {
+    EXPECT_FALSE(parse_seeds(text).has_value()) << text;
+  }
+}
+
+TEST(Options, ModesAndSeeds) {
+  EXPECT_EQ(parse_mode("os"), Mode::kOs);
+  EXPECT_EQ(parse_mode("sim"), Mode::kSim);
+  EXPECT_FALSE(parse_mode("Sim").has_value());
+  EXPECT_EQ(parse_seed("18446744073709551615"), UINT64_MAX);
+  for (const char* text : {"", "-1", "1.0", "18446744073709551616"})
+    EXPECT_FALSE(parse_seed(text).has_value()) << text;
+}
+
+}  // namespace
+}  // namespace dxgkit::tool

@@ -1,0 +1,14 @@
+// The report page of one recording.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "trace/trace.h"
+
+namespace dxgkit::tool {
+
+/// One self-contained HTML page. `run` as summary.h's to_report_run, or null.
+std::string make_report(const trace::Recording& recording, const nlohmann::ordered_json& run);
+
+}  // namespace dxgkit::tool

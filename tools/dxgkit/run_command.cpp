@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "base/arithmetic.h"
+#include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/driver_path.h"
+#include "tools/dxgkit/files.h"
+#include "tools/dxgkit/report.h"
+#include "tools/dxgkit/seeds.h"
+#include "tools/dxgkit/session.h"
+#include "tools/dxgkit/summary.h"
+
+namespace dxgkit::tool {
+namespace {
+
+/// More than any surface test needs; sparse, so it costs nothing until used.
+constexpr uint64_t kVramBytesMax = uint64_t{32} << 30;
+constexpr size_t kFindingsPrintedMax = 20;
+
+int bad_input(const std::string& text) {
+  fmt::print(stderr, "dxgkit: {}\n", text);
+  return kExitBadInput;
+}
+
+/// A quarter of what the job uses, but room for the hungriest submission.
+uint64_t default_vram_bytes(const Plan& plan) {
+  return align_up(std::max(plan.working_set_bytes / 4, plan.vram_least_bytes), kPageBytes);
+}
+
+void print_findings(const std::vector<verifier::Finding>& findings) {
+  for (size_t i = 0; i < findings.size() && i < kFindingsPrintedMax; ++i) {
+    fmt::print(stderr, "{}\n", verifier::to_text(findings[i]));
+  }
+  if (findings.size() > kFindingsPrintedMax) {
+    fmt::print(stderr, "dxgkit: {} more findings are in the report\n",
+               findings.size() - kFindingsPrintedMax);
+  }
+}
+
+bool any_violation(const std::vector<verifier::Finding>& findings) {
+  return std::ranges::any_of(findings, [](const verifier::Finding& f) {
+    return f.severity != verifier::Severity::kWarning;
+  });
+}
+
+/// The line that tells a person that the run goes on: rewritten in place on a terminal, else a line
+/// each second.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool quiet)
+      : quiet_(quiet),
+        on_terminal_(isatty(STDERR_FILENO) == 1),
+        clock_(runtime::make_os_runtime()) {}
+  void show(uint64_t done, uint64_t of) {
+    if (quiet_) return;
+    const runtime::TimeNs now = clock_->now();
+    if (now - last_ < (on_terminal_ ? runtime::kSecond / 10 : runtime::kSecond)) return;
+    last_ = now;
+    fmt::print(stderr, "{}{} of {} tile steps done{}", on_terminal_ ? "\r" : "", done, of,
+               on_terminal_ ? "" : "\n");
+    shown_ = true;
+  }
+  void end() {
+    if (shown_ && on_terminal_) fmt::print(stderr, "\r{:40}\r", "");
+  }
+
+ private:
+  bool quiet_;
+  bool on_terminal_;
+  std::unique_ptr<runtime::Runtime> clock_;  // wall time, in sim mode too
+  runtime::TimeNs last_ = 0;
+  bool shown_ = false;
+};
+
+/// Everything that can be said to be wrong before anything runs.
+std::expected<void, std::string> check_outputs(const RunOptions& options) {
+  for (const std::optional<std::string>& path : {options.trace, options.report, options.output}) {
+    if (!path.has_value()) continue;
+    if (auto writable = check_writable(*path); !writable) return writable;
+  }
+  return {};
+}
+
+int write_outputs(const RunOptions& options, const Summary& summary) {
+  const SessionOutcome& outcome = summary.outcome;
+  std::vector<std::expected<void, std::string>> written;
+  if (options.output.has_value() && outcome.kind == SessionOutcome::Kind::kRan) {
+    written.push_back(write_png(*options.output, outcome.job.picture));
+  }
+  if (options.trace.has_value())
+    written.push_back(write_file(*options.trace, trace::to_perfetto(outcome.recording)));
+  if (options.report.has_value()) {
+    written.push_back(
+        write_file(*options.report, make_report(outcome.recording, to_report_run(summary))));
+  }
+  int code = kExitDone;
+  for (const std::expected<void, std::string>& file : written) {
+    if (file.has_value()) continue;
+    fmt::print(stderr, "dxgkit: {}\n", file.error());
+    code = kExitFailed;
+  }
+  return code;
+}
+
+}  // namespace
+
+int run_command(const RunOptions& options) {
+  const std::expected<std::string, std::string> driver_path = find_driver(options.driver);
+  if (!driver_path.has_value()) return bad_input(driver_path.error());
+
+  Picture source;
+  if (options.input.has_value()) {
+    std::expected<Picture, std::string> read = read_png(*options.input);
+    if (!read.has_value()) return bad_input(read.error());
+    source = std::move(*read);
+  } else {
+    const bool small = options.seeds.has_value() && !options.size_given;
+    const uint32_t width = small ? kSeedsPictureSide : options.width;
+    const uint32_t height = small ? kSeedsPictureSide : options.height;
+    source = draw_picture(width, height, kDrawnPictureSeed);
+  }
+  const Plan plan = make_plan(source.width, source.height);
+
+  SessionConfig config;
+  config.driver_path = *driver_path;
+  config.driver_name = options.driver == kBuiltInDriver
+                           ? options.driver
+                           : std::filesystem::path(options.driver).filename().string();
+  config.vram_bytes = default_vram_bytes(plan);
+  config.mode = options.seeds.has_value() ? Mode::kSim : options.mode;
+  config.seed = options.seed;
+  config.record = options.trace.has_value() || options.report.has_value();
+  if (options.vram_bytes.has_value()) {
+    if (*options.vram_bytes < plan.vram_least_bytes) {
+      return bad_input(
+          fmt::format("--vram {}: too small for one tile; this job needs at least {} bytes",
+                      *options.vram_bytes, plan.vram_least_bytes));
+    }
+    if (*options.vram_bytes > kVramBytesMax) {
+      return bad_input(
+          fmt::format("--vram {}: more than {} bytes", *options.vram_bytes, kVramBytesMax));
+    }
+    config.vram_bytes = align_down(*options.vram_bytes, kPageBytes);
+  }
+  if (auto writable = check_outputs(options); !writable) return bad_input(writable.error());
+  if (options.seeds.has_value()) {
+    if (options.trace.has_value() || options.report.has_value() || options.output.has_value()) {
+      return bad_input(
+          "--seeds writes no files; replay one seed with --seed to get its --trace, --report or "
+          "--output");
+    }
+    return run_seeds(options, config, plan, source);
+  }
+
+  ProgressLine progress(options.json);
+  const SessionOutcome outcome = run_session(
+      config, plan, source, [&](uint64_t done, uint64_t of) { progress.show(done, of); });
+  progress.end();
+
+  using Kind = SessionOutcome::Kind;
+  if (outcome.kind == Kind::kNotADriver) return bad_input(outcome.message);
+  print_findings(outcome.findings);
+  Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
+  int code = kExitFailed;
+  if (outcome.kind == Kind::kRan) {
+    const Picture expected = reference_result(source);
+    summary.result = compare(plan, outcome.job, expected);
+    if (outcome.job.picture == expected && summary.result.starts_with("identical") &&
+        !any_violation(outcome.findings))
+      code = kExitDone;
+  } else {
+    fmt::print(stderr, "dxgkit: {}\n", outcome.message);
+    summary.result = outcome.message;
+    if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
+      // There was no run: nothing to sum up, but the trace shows how far the start came.
+      return std::max(write_outputs(options, summary), kExitFailed);
+    }
+  }
+  const int written = write_outputs(options, summary);
+  if (options.json) {
+    fmt::print("{}\n",
+               to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", to_text(summary));
+  }
+  return std::max(code, written);
+}
+
+}  // namespace dxgkit::tool

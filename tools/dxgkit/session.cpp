@@ -1,0 +1,112 @@
+#include "tools/dxgkit/session.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "base/arithmetic.h"
+#include "bus/machine.h"
+#include "devices/softgpu/softgpu.h"
+#include "nt/kernel.h"
+#include "port/driver.h"
+#include "runtime/runtime.h"
+
+namespace dxgkit::tool {
+namespace {
+
+/// Room for DMA and paging buffers, rings, and what drivers allocate, beside the job's own memory.
+/// Backed only where touched.
+constexpr uint64_t kHostReserveBytes = uint64_t{256} << 20;
+
+std::string describe(Status status) {
+  const std::string_view name = status_name(status);
+  return name.empty() ? fmt::format("status 0x{:08X}", static_cast<uint32_t>(status))
+                      : std::string(name);
+}
+
+/// Everything that happens inside the runtime.
+void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Plan& plan,
+                const Picture& source, const Progress& progress, verifier::Findings& findings,
+                SessionOutcome& outcome) {
+  using Kind = SessionOutcome::Kind;
+  bus::Machine machine(align_up(job_system_bytes(plan) + kHostReserveBytes, kPageBytes));
+  softgpu::SoftGpuConfig device;
+  device.vram_bytes = config.vram_bytes;
+  softgpu::SoftGpu gpu(runtime, machine, device);
+  if (const Status plugged = machine.add_function(gpu.function()); !is_success(plugged)) {
+    outcome.kind = Kind::kStartFailed;
+    outcome.message =
+        fmt::format("the device does not fit into the machine: {}", describe(plugged));
+    return;
+  }
+  nt::Kernel kernel(runtime, machine, findings);
+
+  port::DriverSource image;
+  image.name = config.driver_name;
+  image.path = config.driver_path;
+  std::string message;
+  Result<std::unique_ptr<port::Driver>> driver =
+      port::Driver::load(kernel, findings, image, &message);
+  if (!driver.has_value()) {
+    outcome.kind = driver.error() == Status::kInvalidImageFormat && findings.total() == 0
+                       ? Kind::kNotADriver
+                       : Kind::kLoadRefused;
+    outcome.message = fmt::format("{}: {}", config.driver_path,
+                                  message.empty() ? describe(driver.error()) : message);
+    return;
+  }
+  outcome.interface_version = (*driver)->interface_version();
+
+  dxgk::System system(runtime, machine, kernel, findings);
+  const Result<dxgk::Luid> adapter = system.start_adapter(**driver, gpu.function());
+  if (!adapter.has_value()) {
+    outcome.kind = Kind::kStartFailed;
+    outcome.message = fmt::format("the adapter did not start: {}", describe(adapter.error()));
+    return;
+  }
+  outcome.job = run_job(runtime, system, *adapter, plan, source, progress);
+  if (const Result<dxgk::AdapterStatistics> statistics = system.statistics(*adapter);
+      statistics.has_value()) {
+    outcome.statistics = *statistics;
+  }
+  if (!outcome.job.error.empty()) {
+    outcome.kind = Kind::kJobFailed;
+    outcome.message = outcome.job.error;
+  }
+  // Already stopped when the verifier stopped it; then this says so and that is fine.
+  static_cast<void>(system.stop_adapter(*adapter));
+}
+
+}  // namespace
+
+SessionOutcome run_session(const SessionConfig& config, const Plan& plan, const Picture& source,
+                           const Progress& progress) {
+  SessionOutcome outcome;
+  verifier::Findings findings;
+  const std::unique_ptr<runtime::Runtime> runtime = config.mode == Mode::kSim
+                                                        ? runtime::make_sim_runtime(config.seed)
+                                                        : runtime::make_os_runtime(config.seed);
+  std::optional<trace::Recorder> recorder;
+  if (config.record) {
+    recorder.emplace(
+        trace::Recorder::Clock{.now_ns = [&runtime] { return runtime->now(); },
+                               .thread = [&runtime] { return runtime->thread_number(); }});
+  }
+  runtime->run_main([&] {
+    // Threads made from here on hand it down.
+    trace::set_current(recorder.has_value() ? &*recorder : nullptr);
+    run_inside(*runtime, config, plan, source, progress, findings, outcome);
+    trace::set_current(nullptr);
+  });
+  outcome.findings = findings.all();
+  if (recorder.has_value()) {
+    outcome.recording = {.events = recorder->events(),
+                         .names = recorder->names(),
+                         .threads = runtime->thread_names(),
+                         .dropped = recorder->dropped()};
+  }
+  return outcome;
+}
+
+}  // namespace dxgkit::tool

@@ -1,0 +1,165 @@
+#include "tools/dxgkit/summary.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+namespace dxgkit::tool {
+namespace {
+
+std::string bytes_text(uint64_t bytes) {
+  if (bytes >= uint64_t{1} << 30)
+    return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
+  if (bytes >= uint64_t{1} << 20)
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+  if (bytes >= uint64_t{1} << 10)
+    return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
+  return fmt::format("{} bytes", bytes);
+}
+
+std::string time_text(runtime::DurationNs ns) {
+  const double value = static_cast<double>(ns);
+  if (ns >= runtime::kSecond) return fmt::format("{:.2f} s", value / 1e9);
+  if (ns >= runtime::kMillisecond) return fmt::format("{:.1f} ms", value / 1e6);
+  return fmt::format("{:.1f} us", value / 1e3);
+}
+
+struct Section {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> rows;
+};
+
+std::vector<Section> sections(const Summary& summary) {
+  const Plan& plan = summary.plan;
+  const dxgk::AdapterStatistics& s = summary.outcome.statistics;
+  Section job{
+      "Job",
+      {{"driver", summary.config.driver_name},
+       {"mode", summary.config.mode == Mode::kSim ? fmt::format("sim, seed {}", summary.config.seed)
+                                                  : "os"},
+       {"picture", fmt::format("{} x {}, {}", plan.width, plan.height,
+                               bytes_text(uint64_t{plan.width} * plan.height * kPixelBytes))},
+       {"tiles", fmt::format("{} of {} x {}", plan.tiles.size(), plan.tile_side, plan.tile_side)},
+       {"working set", bytes_text(plan.working_set_bytes)},
+       {"video memory", bytes_text(summary.config.vram_bytes)}}};
+  Section gpu{"GPU work",
+              {{"packets", fmt::format("{}", s.packets_submitted)},
+               {"of them paging", fmt::format("{}", s.paging_packets)},
+               {"patch locations", fmt::format("{}", s.patch_locations)},
+               {"interrupts", fmt::format("{}", s.interrupts)},
+               {"fence signals", fmt::format("{}", s.sync_signals)}}};
+  Section memory{"Memory",
+                 {{"page-ins", fmt::format("{}, {}", s.page_ins, bytes_text(s.bytes_in))},
+                  {"page-outs", fmt::format("{}, {}", s.page_outs, bytes_text(s.bytes_out))},
+                  {"evictions", fmt::format("{}", s.evictions)},
+                  {"fills", fmt::format("{}", s.fills)},
+                  {"aperture maps", fmt::format("{}", s.aperture_maps)}}};
+  Section time{"Time", {}};
+  for (size_t stage = 0; stage < kStages; ++stage) {
+    time.rows.emplace_back(kStageNames[stage], time_text(summary.outcome.job.stage_ns[stage]));
+  }
+  time.rows.emplace_back("all", time_text(summary.outcome.job.total_ns));
+  return {job, gpu, memory, time};
+}
+
+}  // namespace
+
+std::string compare(const Plan& plan, const JobResult& job, const Picture& expected) {
+  if (job.picture.width != expected.width || job.picture.height != expected.height) {
+    return fmt::format("DIFFERENT from CPU reference: {} x {} pixels instead of {} x {}",
+                       job.picture.width, job.picture.height, expected.width, expected.height);
+  }
+  size_t wrong_sums = 0;
+  uint64_t wrong_pixels = 0;
+  std::string first;
+  for (size_t i = 0; i < plan.tiles.size(); ++i) {
+    const Rect& part = plan.tiles[i].result;
+    if (job.checksums[i] != reference_checksum(expected, part)) ++wrong_sums;
+    for (uint32_t y = part.y; y < part.y + part.height; ++y) {
+      for (uint32_t x = part.x; x < part.x + part.width; ++x) {
+        const size_t at = y * expected.pitch() + size_t{x} * kPixelBytes;
+        if (std::equal(&expected.pixels[at], &expected.pixels[at] + kPixelBytes,
+                       &job.picture.pixels[at]))
+          continue;
+        if (wrong_pixels++ == 0) first = fmt::format(", first at ({}, {}) in tile {}", x, y, i);
+      }
+    }
+  }
+  if (wrong_pixels == 0 && wrong_sums == 0) return "identical to CPU reference";
+  return fmt::format("DIFFERENT from CPU reference: {} pixels{}; {} of {} tile checksums wrong",
+                     wrong_pixels, first, wrong_sums, plan.tiles.size());
+}
+
+std::string to_text(const Summary& summary) {
+  std::string text;
+  for (const Section& section : sections(summary)) {
+    text += section.title + "\n";
+    for (const auto& [name, value] : section.rows)
+      text += fmt::format("  {:<28} {}\n", name, value);
+  }
+  return text + fmt::format("result: {}\n", summary.result);
+}
+
+nlohmann::ordered_json to_json(const Summary& summary) {
+  const dxgk::AdapterStatistics& s = summary.outcome.statistics;
+  nlohmann::ordered_json json;
+  json["result"] = summary.result;
+  json["driver"] = summary.config.driver_name;
+  json["interface_version"] = summary.outcome.interface_version;
+  json["mode"] = summary.config.mode == Mode::kSim ? "sim" : "os";
+  json["seed"] = summary.config.seed;
+  json["width"] = summary.plan.width;
+  json["height"] = summary.plan.height;
+  json["tiles"] = summary.plan.tiles.size();
+  json["tile_side"] = summary.plan.tile_side;
+  json["working_set_bytes"] = summary.plan.working_set_bytes;
+  json["vram_bytes"] = summary.config.vram_bytes;
+  json["packets"] = s.packets_submitted;
+  json["paging_packets"] = s.paging_packets;
+  json["packets_completed"] = s.packets_completed;
+  json["packets_cancelled"] = s.packets_cancelled;
+  json["packets_faulted"] = s.packets_faulted;
+  json["patch_locations"] = s.patch_locations;
+  json["interrupts"] = s.interrupts;
+  json["fence_signals"] = s.sync_signals;
+  json["page_ins"] = s.page_ins;
+  json["page_in_bytes"] = s.bytes_in;
+  json["page_outs"] = s.page_outs;
+  json["page_out_bytes"] = s.bytes_out;
+  json["evictions"] = s.evictions;
+  json["fills"] = s.fills;
+  json["aperture_maps"] = s.aperture_maps;
+  json["splits"] = s.splits;
+  json["multipass_renders"] = s.multipass_renders;
+  json["multipass_paging"] = s.multipass_paging;
+  nlohmann::ordered_json stages;
+  for (size_t stage = 0; stage < kStages; ++stage)
+    stages[kStageNames[stage]] = summary.outcome.job.stage_ns[stage];
+  json["stage_ns"] = stages;
+  json["total_ns"] = summary.outcome.job.total_ns;
+  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+  for (const verifier::Finding& finding : summary.outcome.findings) {
+    findings.push_back(nlohmann::ordered_json::parse(verifier::to_json(finding)));
+  }
+  json["findings"] = findings;
+  return json;
+}
+
+nlohmann::ordered_json to_report_run(const Summary& summary) {
+  nlohmann::ordered_json run;
+  run["result"] = summary.result;
+  run["driver"] = summary.config.driver_name;
+  run["sections"] = nlohmann::ordered_json::array();
+  for (const Section& section : sections(summary)) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const auto& [name, value] : section.rows) rows.push_back({name, value});
+    run["sections"].push_back({{"title", section.title}, {"rows", rows}});
+  }
+  run["findings"] = nlohmann::ordered_json::array();
+  for (const verifier::Finding& finding : summary.outcome.findings)
+    run["findings"].push_back(verifier::to_text(finding));
+  return run;
+}
+
+}  // namespace dxgkit::tool
