@@ -20,7 +20,8 @@ template <std::integral T>
   return !__builtin_mul_overflow(a, b, product);
 }
 
-/// True if [offset, offset + size) lies inside [0, limit), with no wrap. An empty range at the end fits.
+/// True if [offset, offset + size) lies inside [0, limit), with no wrap. An empty range at the end
+/// fits.
 [[nodiscard]] constexpr bool range_within(uint64_t offset, uint64_t size, uint64_t limit) {
   return offset <= limit && size <= limit - offset;
 }
@@ -28,7 +29,8 @@ template <std::integral T>
 constexpr bool is_power_of_two(uint64_t value) { return std::has_single_bit(value); }
 
 /// Rounds up to a power-of-two alignment; false if the result does not fit.
-[[nodiscard]] constexpr bool checked_align_up(uint64_t value, uint64_t alignment, uint64_t* aligned) {
+[[nodiscard]] constexpr bool checked_align_up(uint64_t value, uint64_t alignment,
+                                              uint64_t* aligned) {
   uint64_t sum = 0;
   if (!checked_add(value, alignment - 1, &sum)) return false;
   *aligned = sum & ~(alignment - 1);
@@ -39,6 +41,8 @@ constexpr bool is_power_of_two(uint64_t value) { return std::has_single_bit(valu
 constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }
-constexpr uint64_t align_down(uint64_t value, uint64_t alignment) { return value & ~(alignment - 1); }
+constexpr uint64_t align_down(uint64_t value, uint64_t alignment) {
+  return value & ~(alignment - 1);
+}
 
 }  // namespace dxgkit

@@ -14,7 +14,8 @@ namespace {
 // A guarded copy moves what is there and answers false, not a crash, where nothing is.
 TEST(GuardedCopy, ReportsUnreadableAndUnwritableMemory) {
   constexpr size_t kBytes = 8192;
-  auto* pages = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* pages = static_cast<char*>(
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(pages, MAP_FAILED);
   ASSERT_EQ(mprotect(pages + 4096, 4096, PROT_NONE), 0);
   for (int i = 0; i < 4096; ++i) pages[i] = static_cast<char>(i);
@@ -50,7 +51,8 @@ TEST(SubmissionFences, CompareAcrossTheWrap) {
 TEST(StatusCodes, PendingIsSuccessAndErrorsAreNot) {
   EXPECT_TRUE(is_success(Status::kPending));
   EXPECT_FALSE(is_success(Status::kInvalidParameter));
-  EXPECT_EQ(from_ntstatus(to_ntstatus(Status::kGraphicsNoVideoMemory)), Status::kGraphicsNoVideoMemory);
+  EXPECT_EQ(from_ntstatus(to_ntstatus(Status::kGraphicsNoVideoMemory)),
+            Status::kGraphicsNoVideoMemory);
   EXPECT_EQ(status_name(Status::kDeviceRemoved), "STATUS_DEVICE_REMOVED");
 }
 

@@ -12,6 +12,6 @@ void set_last_words(LastWords hook);
 
 }  // namespace dxgkit
 
-#define DXGKIT_CHECK(condition) \
+#define DXGKIT_CHECK(condition)                        \
   (static_cast<bool>(condition) ? static_cast<void>(0) \
                                 : ::dxgkit::check_failed(#condition, __FILE__, __LINE__))

@@ -44,7 +44,8 @@ void on_fault(int number, siginfo_t* info, void* context) {
   const struct sigaction& previous = number == SIGSEGV ? g_previous_segv : g_previous_bus;
   if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
     previous.sa_sigaction(number, info, context);
-  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN && previous.sa_handler != nullptr) {
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN &&
+             previous.sa_handler != nullptr) {
     previous.sa_handler(number);
   } else {
     // Nobody wants it: the fault repeats with the default action.
@@ -57,7 +58,8 @@ bool install() {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
-  return sigaction(SIGSEGV, &action, &g_previous_segv) == 0 && sigaction(SIGBUS, &action, &g_previous_bus) == 0;
+  return sigaction(SIGSEGV, &action, &g_previous_segv) == 0 &&
+         sigaction(SIGBUS, &action, &g_previous_bus) == 0;
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace dxgkit {
 
-/// An integer with a kind. `Tag` is an empty struct that names the kind. Totally ordered, so it can be
-/// a key of ordered maps; never hash-iterate it.
+/// An integer with a kind. `Tag` is an empty struct that names the kind. Totally ordered, so it can
+/// be a key of ordered maps; never hash-iterate it.
 template <typename Tag, typename Rep>
 struct StrongId {
   using rep = Rep;
@@ -20,7 +20,8 @@ struct StrongId {
 
 /// Node of an adapter, zero-based (DXGKARG_*.NodeOrdinal).
 using NodeOrdinal = StrongId<struct NodeOrdinalTag, uint32_t>;
-/// Per-node 32-bit fence of the packet model. 0 is never issued (SUB-14). Compare with `fence_newer`.
+/// Per-node 32-bit fence of the packet model. 0 is never issued (SUB-14). Compare with
+/// `fence_newer`.
 using SubmissionFenceId = StrongId<struct SubmissionFenceTag, uint32_t>;
 /// One-based position in the driver's segment array; 0 = system memory (SEG-07, SEG-08).
 using SegmentId = StrongId<struct SegmentIdTag, uint32_t>;
@@ -32,7 +33,8 @@ using ContextId = StrongId<struct ContextIdTag, uint64_t>;
 using PacketId = StrongId<struct PacketIdTag, uint64_t>;
 using SyncObjectId = StrongId<struct SyncObjectIdTag, uint64_t>;
 
-/// True if `a` was issued after `b`, by signed distance, so that the 32-bit wrap is harmless (SUB-13).
+/// True if `a` was issued after `b`, by signed distance, so that the 32-bit wrap is harmless
+/// (SUB-13).
 constexpr bool fence_newer(SubmissionFenceId a, SubmissionFenceId b) {
   return static_cast<int32_t>(a.value - b.value) > 0;
 }

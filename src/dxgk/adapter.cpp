@@ -7,9 +7,9 @@
 
 namespace dxgkit::dxgk {
 
-Adapter::Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
-                 verifier::Findings& findings, port::Driver& driver, bus::PciFunction& function,
-                 const AdapterOptions& options)
+Adapter::Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine,
+                 nt::Kernel& kernel, verifier::Findings& findings, port::Driver& driver,
+                 bus::PciFunction& function, const AdapterOptions& options)
     : Object(kType),
       system_(system),
       luid_(luid),
@@ -143,18 +143,23 @@ void Adapter::on_timer() {
     if (now - status.progress_ns < options_.tdr_delay_ns) continue;
     // INT-22: the driver reports what it missed before anybody calls it a hang.
     const Result<uint32_t> current = port_->query_current_fence(node);
-    if (current.has_value() && fence_newer(SubmissionFenceId{*current}, status.last_completed)) continue;
+    if (current.has_value() && fence_newer(SubmissionFenceId{*current}, status.last_completed))
+      continue;
     fail(verifier::Finding{
         .rule = "TDR-01",
         .severity = verifier::Severity::kBugCheck,
         .ddi = "DxgkDdiSubmitCommand",
-        .actual = fmt::format("Node {} reported nothing for {} ms: fence {} is the last completed, fence {} the last submitted, "
+        .actual = fmt::format("Node {} reported nothing for {} ms: fence {} is the last completed, "
+                              "fence {} the last submitted, "
                               "{} packets are on hardware.",
-                              i, (now - status.progress_ns) / runtime::kMillisecond, status.last_completed.value,
-                              status.last_submitted.value, status.hardware_queue_length),
-        .expected = fmt::format("A submitted packet completes, or is preempted, within TdrDelay ({} ms).",
-                                options_.tdr_delay_ns / runtime::kMillisecond),
-        .fix = "Check that the engine was started for this fence, that its interrupt is enabled and acknowledged, and that the "
+                              i, (now - status.progress_ns) / runtime::kMillisecond,
+                              status.last_completed.value, status.last_submitted.value,
+                              status.hardware_queue_length),
+        .expected =
+            fmt::format("A submitted packet completes, or is preempted, within TdrDelay ({} ms).",
+                        options_.tdr_delay_ns / runtime::kMillisecond),
+        .fix = "Check that the engine was started for this fence, that its interrupt is enabled "
+               "and acknowledged, and that the "
                "ISR reports DMA_COMPLETED for every fence.",
         .bugcheck_code = 0x116,
         .bugcheck_parameter = 0});

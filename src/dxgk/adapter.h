@@ -30,14 +30,19 @@ namespace dxgkit::dxgk {
 
 /// Life: start() .. stop(), driven by System. Everything marked "lane" is touched on lane() only.
 ///
-/// Who may block where: thunks block on their own threads, through `block_until`; the lane never blocks, it continues through
-/// callbacks (paging barriers, packet retirement). Driver calls at level zero run on the caller's thread, scheduler-class
-/// calls on the lane, exclusive ones (start, stop) with the gate closed and empty.
-class Adapter : public Object, private port::AdapterHost, private vidsch::EnginePort, private PagingExecutor::Owner {
+/// Who may block where: thunks block on their own threads, through `block_until`; the lane never
+/// blocks, it continues through callbacks (paging barriers, packet retirement). Driver calls at
+/// level zero run on the caller's thread, scheduler-class calls on the lane, exclusive ones (start,
+/// stop) with the gate closed and empty.
+class Adapter : public Object,
+                private port::AdapterHost,
+                private vidsch::EnginePort,
+                private PagingExecutor::Owner {
  public:
   static constexpr ObjectType kType = ObjectType::kAdapter;
-  Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
-          verifier::Findings& findings, port::Driver& driver, bus::PciFunction& function, const AdapterOptions& options);
+  Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine,
+          nt::Kernel& kernel, verifier::Findings& findings, port::Driver& driver,
+          bus::PciFunction& function, const AdapterOptions& options);
   ~Adapter() override;
 
   Status start();
@@ -58,7 +63,8 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   uint32_t video_present_sources() const { return start_info_.video_present_sources; }
   AdapterStatistics statistics();
 
-  // --- for the objects on it; lane ------------------------------------------------------------------------------------
+  // --- for the objects on it; lane
+  // ------------------------------------------------------------------------------------
   vidmm::MemoryManager& memory() { return *memory_; }
   vidsch::Scheduler& scheduler() { return *scheduler_; }
   PagingExecutor& paging() { return *paging_; }
@@ -78,23 +84,29 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   /// A driver rule with fatal outcome: stops this adapter (SimulatedBugcheck). Lane or any context.
   void fail(verifier::Finding finding);
 
-  /// Closes and destroys openings (all of `resource` when given) once nothing uses them: unmap or discard, then
-  /// DxgkDdiCloseAllocation, DxgkDdiDestroyAllocation, backing pages (ALLOC-26, ALLOC-27). Counts in Device::teardowns.
-  void tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings, Ref<Resource> resource);
+  /// Closes and destroys openings (all of `resource` when given) once nothing uses them: unmap or
+  /// discard, then DxgkDdiCloseAllocation, DxgkDdiDestroyAllocation, backing pages (ALLOC-26,
+  /// ALLOC-27). Counts in Device::teardowns.
+  void tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings,
+                 Ref<Resource> resource);
   void advance_teardowns();
-  /// An allocation without a driver object (a DMA buffer): unmapped, then its pages go back. Unused when called.
+  /// An allocation without a driver object (a DMA buffer): unmapped, then its pages go back. Unused
+  /// when called.
   void free_internal(Allocation& allocation);
-  /// System pages go back; while the hardware may still write them (after a fatal failure) they wait for stop().
+  /// System pages go back; while the hardware may still write them (after a fatal failure) they
+  /// wait for stop().
   void release_pages(std::span<const bus::PageFrame> pages);
 
-  // --- for thunks; not on the lane --------------------------------------------------------------------------------------
-  /// Runs `ready` on the lane until it returns true; between tries waits for progress. False if the adapter failed or closed
-  /// before that (`ready` is not asked again then).
+  // --- for thunks; not on the lane
+  // --------------------------------------------------------------------------------------
+  /// Runs `ready` on the lane until it returns true; between tries waits for progress. False if the
+  /// adapter failed or closed before that (`ready` is not asked again then).
   bool block_until(const std::function<bool()>& ready);
-  /// For destroying: runs `work` with stop() kept out, or, once stop() began, after it has ended; it then finds the driver side
-  /// gone.
+  /// For destroying: runs `work` with stop() kept out, or, once stop() began, after it has ended;
+  /// it then finds the driver side gone.
   void while_stable(const std::function<void()>& work);
-  /// DxgkDdiCreateProcess before the first device of a process, DestroyProcess after its last (LIFE-16).
+  /// DxgkDdiCreateProcess before the first device of a process, DestroyProcess after its last
+  /// (LIFE-16).
   Status enter_process(Process& process);
   void leave_process(Process& process);
 
@@ -102,7 +114,8 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   // adapter_start.cpp
   Status check_caps();
   Status check_segments(std::vector<vidmm::SegmentDesc>* segments);
-  Status refuse_start(const char* rule, const char* ddi, std::string actual, std::string expected, std::string fix);
+  Status refuse_start(const char* rule, const char* ddi, std::string actual, std::string expected,
+                      std::string fix);
   Status make_system_objects();
   void destroy_system_objects();
   void lose_devices(DeviceState state);
@@ -112,7 +125,8 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   void* get_handle_data(uint32_t handle, HandleType type, bool device_specific) override;
   uint32_t get_handle_parent(uint32_t allocation) override;
   uint32_t enum_handle_children(uint32_t resource, uint32_t index) override;
-  void* acquire_handle_data(uint32_t handle, HandleType type, bool device_specific, void** reference) override;
+  void* acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,
+                            void** reference) override;
   void release_handle_data(void* reference) override;
   void on_fatal(const verifier::Finding& finding) override;
   void drain_reports();
@@ -124,7 +138,8 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
 
   // submission.cpp: vidsch::EnginePort
   Prepare prepare(PacketId packet) override;
-  bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) override;
+  bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
+              bool resubmission) override;
   void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
   void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
   bool split(Packet& packet, AllocationId unplaceable);
@@ -133,7 +148,8 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   void cancel_packet(const Packet& packet);
 
   // teardown.cpp
-  /// One destroy request: a list of openings, or a resource with all of them (closed together, ALLOC-26).
+  /// One destroy request: a list of openings, or a resource with all of them (closed together,
+  /// ALLOC-26).
   struct Teardown {
     enum class Phase { kInUse, kPaging, kDone };
     Phase phase = Phase::kInUse;
@@ -180,11 +196,11 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   std::vector<Device*> devices_;
   AdapterStatistics counters_;
   uint64_t last_context_id_ = 0, last_sync_id_ = 0;
-  bool failed_ = false;  // stop_after_failure has run
+  bool failed_ = false;                               // stop_after_failure has run
   std::vector<std::unique_ptr<Teardown>> teardowns_;  // in order of request
   bool advancing_teardowns_ = false;
   std::vector<bus::PageFrame> graveyard_;
-  PacketId preparing_;            // packet inside prepare(), whose paging may complete before it returns
+  PacketId preparing_;  // packet inside prepare(), whose paging may complete before it returns
   bool prepared_inline_ = false;
 
   // System objects (LIFE-07): the paging process's device and context.
@@ -198,7 +214,8 @@ class Adapter : public Object, private port::AdapterHost, private vidsch::Engine
   bus::PageFrame dummy_page_;
   bool has_dummy_page_ = false;
 
-  // Written by whoever breaks the rule, read by thunks on every call: release/acquire so that the finding is visible.
+  // Written by whoever breaks the rule, read by thunks on every call: release/acquire so that the
+  // finding is visible.
   std::atomic<bool> fatal_{false};
   // Counts progress; blocked thunks wait on it.
   std::atomic<uint32_t> progress_{0};

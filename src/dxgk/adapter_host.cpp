@@ -38,27 +38,30 @@ void Adapter::handle_report(const port::InterruptReport& report) {
   using Type = port::InterruptReport::Type;
   const NodeOrdinal node{report.node};
   const int64_t now = runtime_.now();
-  if ((report.type == Type::kDmaCompleted || report.type == Type::kDmaPreempted || report.type == Type::kDmaFaulted) &&
+  if ((report.type == Type::kDmaCompleted || report.type == Type::kDmaPreempted ||
+       report.type == Type::kDmaFaulted) &&
       report.engine != 0) {  // INT-12: there are no links here
     report_fence_violation(report, vidsch::FenceReport::kUnknownNode);
     return;
   }
   switch (report.type) {
     case Type::kDmaCompleted: {
-      const vidsch::FenceReport outcome = scheduler_->completed(node, SubmissionFenceId{report.fence}, now);
+      const vidsch::FenceReport outcome =
+          scheduler_->completed(node, SubmissionFenceId{report.fence}, now);
       if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
       break;
     }
     case Type::kDmaPreempted: {
-      const vidsch::FenceReport outcome =
-          scheduler_->preempted(node, SubmissionFenceId{report.fence}, SubmissionFenceId{report.last_completed}, now);
+      const vidsch::FenceReport outcome = scheduler_->preempted(
+          node, SubmissionFenceId{report.fence}, SubmissionFenceId{report.last_completed}, now);
       if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
       break;
     }
     case Type::kDmaFaulted:
     case Type::kDmaPageFaulted: {
       PacketId faulted;
-      const vidsch::FenceReport outcome = scheduler_->faulted(node, SubmissionFenceId{report.fence}, now, &faulted);
+      const vidsch::FenceReport outcome =
+          scheduler_->faulted(node, SubmissionFenceId{report.fence}, now, &faulted);
       if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
       break;
     }
@@ -68,15 +71,18 @@ void Adapter::handle_report(const port::InterruptReport& report) {
   }
 }
 
-void Adapter::report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome) {
+void Adapter::report_fence_violation(const port::InterruptReport& report,
+                                     vidsch::FenceReport outcome) {
   const bool known_node = report.node < scheduler_->node_count();
   vidsch::NodeStatus status;
   if (known_node) status = scheduler_->node_status(NodeOrdinal{report.node});
   verifier::Finding finding;
   finding.ddi = "DxgkCbNotifyInterrupt";
-  finding.actual = fmt::format("Interrupt type {} named fence {} on node {}, engine {}; last submitted {}, last completed {}.",
-                               report.raw_type, report.fence, report.node, report.engine, status.last_submitted.value,
-                               status.last_completed.value);
+  finding.actual = fmt::format(
+      "Interrupt type {} named fence {} on node {}, engine {}; last submitted {}, last completed "
+      "{}.",
+      report.raw_type, report.fence, report.node, report.engine, status.last_submitted.value,
+      status.last_completed.value);
   finding.severity = verifier::Severity::kBugCheck;
   finding.bugcheck_code = 0x119;
   finding.bugcheck_parameter = 0x1;
@@ -93,19 +99,27 @@ void Adapter::report_fence_violation(const port::InterruptReport& report, vidsch
       findings_.report(std::move(finding));
       return;
     case vidsch::FenceReport::kUnknownFence:
-      finding.rule = report.type == port::InterruptReport::Type::kDmaPreempted ? "PREEMPT-09" : "INT-11";
-      finding.expected = "The fence is outstanding on that node: submitted, not yet complete, not preempted.";
-      finding.fix = "Report the SubmissionFenceId the kernel gave with the packet the engine finished; nodes count separately.";
+      finding.rule =
+          report.type == port::InterruptReport::Type::kDmaPreempted ? "PREEMPT-09" : "INT-11";
+      finding.expected =
+          "The fence is outstanding on that node: submitted, not yet complete, not preempted.";
+      finding.fix =
+          "Report the SubmissionFenceId the kernel gave with the packet the engine finished; nodes "
+          "count separately.";
       break;
     case vidsch::FenceReport::kUnknownNode:
       finding.rule = "INT-12";
-      finding.expected = fmt::format("NodeOrdinal is below {} and EngineOrdinal is 0.", scheduler_->node_count());
-      finding.fix = "Fill NodeOrdinal with the node the packet was submitted to, EngineOrdinal with 0.";
+      finding.expected =
+          fmt::format("NodeOrdinal is below {} and EngineOrdinal is 0.", scheduler_->node_count());
+      finding.fix =
+          "Fill NodeOrdinal with the node the packet was submitted to, EngineOrdinal with 0.";
       break;
     case vidsch::FenceReport::kUnexpectedPreemption:
       finding.rule = "INT-14";
-      finding.expected = "PreemptionFenceId is that of the one outstanding DxgkDdiPreemptCommand of the node.";
-      finding.fix = "Report DMA_PREEMPTED once per request, with the PreemptionFenceId of that request.";
+      finding.expected =
+          "PreemptionFenceId is that of the one outstanding DxgkDdiPreemptCommand of the node.";
+      finding.fix =
+          "Report DMA_PREEMPTED once per request, with the PreemptionFenceId of that request.";
       break;
   }
   fail(std::move(finding));
@@ -164,9 +178,11 @@ uint32_t Adapter::enum_handle_children(uint32_t resource, uint32_t index) {
   return child;
 }
 
-void* Adapter::acquire_handle_data(uint32_t handle, HandleType type, bool device_specific, void** reference) {
+void* Adapter::acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,
+                                   void** reference) {
   *reference = nullptr;
-  if (type != HandleType::kAllocation) return nullptr;  // only allocations can be held (see the support table)
+  if (type != HandleType::kAllocation)
+    return nullptr;  // only allocations can be held (see the support table)
   const Ref<OpenedAllocation> opened = find<OpenedAllocation>(handle);
   if (!opened || &opened->device->adapter() != this) return nullptr;
   bool held = false;

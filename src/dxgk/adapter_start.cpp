@@ -19,7 +19,8 @@ constexpr uint32_t kMaxHardwareQueueDepth = 64;
 
 }  // namespace
 
-Status Adapter::refuse_start(const char* rule, const char* ddi, std::string actual, std::string expected, std::string fix) {
+Status Adapter::refuse_start(const char* rule, const char* ddi, std::string actual,
+                             std::string expected, std::string fix) {
   findings_.report(verifier::Finding{.rule = rule,
                                      .severity = verifier::Severity::kStartFail,
                                      .ddi = ddi,
@@ -30,8 +31,8 @@ Status Adapter::refuse_start(const char* rule, const char* ddi, std::string actu
 }
 
 Status Adapter::start() {
-  port_ = std::make_unique<port::AdapterPort>(driver_, kernel_, machine_, function_, static_cast<port::AdapterHost&>(*this),
-                                              findings_);
+  port_ = std::make_unique<port::AdapterPort>(driver_, kernel_, machine_, function_,
+                                              static_cast<port::AdapterHost&>(*this), findings_);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
   timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
   if (const Status status = port_->add_device(); status != Status::kSuccess) {
@@ -47,10 +48,11 @@ Status Adapter::start() {
     started = true;
     start_info_ = *info;
     if (start_info_.video_present_sources > kMaxVidPnSources) {
-      return refuse_start("LIFE-09", "DxgkDdiStartDevice",
-                          fmt::format("NumberOfVideoPresentSources is {}.", start_info_.video_present_sources),
-                          fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
-                          "Write the number of video present sources the hardware has.");
+      return refuse_start(
+          "LIFE-09", "DxgkDdiStartDevice",
+          fmt::format("NumberOfVideoPresentSources is {}.", start_info_.video_present_sources),
+          fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
+          "Write the number of video present sources the hardware has.");
     }
     DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
     DXGKIT_RETURN_IF_FAILED(check_caps());
@@ -59,7 +61,8 @@ Status Adapter::start() {
     DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
     std::vector<vidsch::NodeDesc> nodes;
     for (uint32_t i = 0; i < caps_.node_count; ++i) {
-      if (interface_version() >= kInterfaceWddm13) DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}));
+      if (interface_version() >= kInterfaceWddm13)
+        DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}));
       vidsch::NodeDesc node;
       node.node = NodeOrdinal{i};
       if (caps_.hw_queue_packet_cap != 0) {
@@ -73,10 +76,13 @@ Status Adapter::start() {
     }
     lane_.run([&] {
       memory_ = std::make_unique<vidmm::MemoryManager>(segments);
-      scheduler_ = std::make_unique<vidsch::Scheduler>(static_cast<vidsch::EnginePort&>(*this), nodes);
-      paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_, machine_);
+      scheduler_ =
+          std::make_unique<vidsch::Scheduler>(static_cast<vidsch::EnginePort&>(*this), nodes);
+      paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_,
+                                                 machine_);
       for (const vidmm::SegmentDesc& segment : segments) {
-        trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address, segment.size_bytes);
+        trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address,
+                    segment.size_bytes);
       }
     });
     return make_system_objects();
@@ -103,9 +109,11 @@ Status Adapter::start() {
 Status Adapter::check_caps() {
   const uint32_t highest_needed_bits = 32;
   if (caps_.node_count == 0 || caps_.node_count > kMaxNodes) {
-    return refuse_start("SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                        fmt::format("GpuEngineTopology.NbAsymetricProcessingNodes is {}.", caps_.node_count),
-                        fmt::format("1 to {} nodes.", kMaxNodes), "Report the number of nodes the scheduler may submit to.");
+    return refuse_start(
+        "SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        fmt::format("GpuEngineTopology.NbAsymetricProcessingNodes is {}.", caps_.node_count),
+        fmt::format("1 to {} nodes.", kMaxNodes),
+        "Report the number of nodes the scheduler may submit to.");
   }
   if (!caps_.multi_engine_aware) {  // SCHED-02: one node, PagingNode ignored
     caps_.node_count = 1;
@@ -113,33 +121,39 @@ Status Adapter::check_caps() {
   }
   if (caps_.paging_node >= caps_.node_count) {
     return refuse_start("SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                        fmt::format("MemoryManagementCaps.PagingNode is {}, there are {} nodes.", caps_.paging_node,
-                                    caps_.node_count),
-                        "The paging node is one of the nodes.", "Name a node below NbAsymetricProcessingNodes.");
+                        fmt::format("MemoryManagementCaps.PagingNode is {}, there are {} nodes.",
+                                    caps_.paging_node, caps_.node_count),
+                        "The paging node is one of the nodes.",
+                        "Name a node below NbAsymetricProcessingNodes.");
   }
   if (caps_.preemption_aware && !caps_.multi_engine_aware) {
     return refuse_start("PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                        "SchedulingCaps.PreemptionAware is set, MultiEngineAware is not.", "PreemptionAware needs MultiEngineAware.",
+                        "SchedulingCaps.PreemptionAware is set, MultiEngineAware is not.",
+                        "PreemptionAware needs MultiEngineAware.",
                         "Set MultiEngineAware (and implement contexts), or clear PreemptionAware.");
   }
   if (caps_.cancel_command_aware && !caps_.multi_engine_aware) {
-    return refuse_start("CANCEL-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                        "SchedulingCaps.CancelCommandAware is set, MultiEngineAware is not.",
-                        "CancelCommandAware needs MultiEngineAware.",
-                        "Set MultiEngineAware (and implement contexts), or clear CancelCommandAware.");
+    return refuse_start(
+        "CANCEL-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        "SchedulingCaps.CancelCommandAware is set, MultiEngineAware is not.",
+        "CancelCommandAware needs MultiEngineAware.",
+        "Set MultiEngineAware (and implement contexts), or clear CancelCommandAware.");
   }
   if (caps_.no_dma_patching && !(caps_.preemption_aware && caps_.multi_engine_aware)) {
-    return refuse_start("PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                        "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
-                        "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
+    return refuse_start(
+        "PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
+        "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
   }
   const uint64_t last_page = machine_.highest_system_address().value;
   if (caps_.highest_acceptable_address != 0 && caps_.highest_acceptable_address < last_page) {
-    return refuse_start("LIFE-14", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                        fmt::format("HighestAcceptableAddress is 0x{:X}.", caps_.highest_acceptable_address),
-                        fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
-                        fmt::format("Report the highest address the device can reach (at least {} bits), or support remapping.",
-                                    highest_needed_bits));
+    return refuse_start(
+        "LIFE-14", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        fmt::format("HighestAcceptableAddress is 0x{:X}.", caps_.highest_acceptable_address),
+        fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
+        fmt::format("Report the highest address the device can reach (at least {} bits), or "
+                    "support remapping.",
+                    highest_needed_bits));
   }
   return Status::kSuccess;
 }
@@ -148,8 +162,9 @@ Status Adapter::check_segments(std::vector<vidmm::SegmentDesc>* segments) {
   std::optional<SegmentRefusal> refusal =
       check_segment_rules(segment_infos_, caps_, interface_version(), findings_, segments);
   if (!refusal.has_value()) return Status::kSuccess;
-  return refuse_start(refusal->rule, "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)", std::move(refusal->actual),
-                      std::move(refusal->expected), std::move(refusal->fix));
+  return refuse_start(refusal->rule, "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+                      std::move(refusal->actual), std::move(refusal->expected),
+                      std::move(refusal->fix));
 }
 
 Status Adapter::make_system_objects() {
@@ -164,7 +179,8 @@ Status Adapter::make_system_objects() {
   const NodeOrdinal node{caps_.paging_node};
   system_context_ = system_device_;
   if (caps_.multi_engine_aware) {
-    const Result<port::ContextInfo> context = port_->create_context(system_device_, 0, node, 1, /*system=*/true, {});
+    const Result<port::ContextInfo> context =
+        port_->create_context(system_device_, 0, node, 1, /*system=*/true, {});
     if (!context.has_value()) return context.error();
     system_context_ = context->handle;
     has_system_context_ = true;
@@ -176,7 +192,8 @@ Status Adapter::make_system_objects() {
   Status status = Status::kSuccess;
   lane_.run([&] {
     paging_context_ = new_context_id();
-    status = scheduler_->create_context(paging_context_, {.node = node, .priority = 0, .is_system = true});
+    status = scheduler_->create_context(paging_context_,
+                                        {.node = node, .priority = 0, .is_system = true});
     if (!is_success(status)) return;
     PagingExecutor::Config config;
     config.buffer_bytes = segment_infos_.paging_buffer_bytes;
@@ -198,7 +215,8 @@ void Adapter::destroy_system_objects() {
 }
 
 void Adapter::stop() {
-  // LIFE-18: refuse new work; those inside finish (their waits end because devices are lost); then nobody but us is left.
+  // LIFE-18: refuse new work; those inside finish (their waits end because devices are lost); then
+  // nobody but us is left.
   if (!gate_.close()) return;
   lane_.run([&] { lose_devices(DeviceState::kStopped); });
   gate_.wait_empty();
@@ -213,7 +231,8 @@ void Adapter::stop() {
       return paging_->idle();
     });
   }
-  // A driver that failed meanwhile is stopped all the same; nothing of ours may wait for its hardware then.
+  // A driver that failed meanwhile is stopped all the same; nothing of ours may wait for its
+  // hardware then.
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
   });

@@ -19,17 +19,18 @@ class Device;
 class OpenedAllocation;
 class Resource;
 
-/// The adapter-wide object behind an allocation (ALLOC-04): driver's handle, system backing, identity in vidmm.
+/// The adapter-wide object behind an allocation (ALLOC-04): driver's handle, system backing,
+/// identity in vidmm.
 struct Allocation {
   AllocationId id;
   void* driver_handle = nullptr;
-  uint64_t size_bytes = 0;           // rounded to pages
-  uint32_t info_flags = 0;           // DXGK_ALLOCATIONINFOFLAGS.Value
+  uint64_t size_bytes = 0;  // rounded to pages
+  uint32_t info_flags = 0;  // DXGK_ALLOCATIONINFOFLAGS.Value
   bool cpu_visible = false;
   bool cached = false;
-  bool forgotten = false;            // vidmm has given it up; its last operations are still running
-  std::vector<bus::PageFrame> pages; // backing store: content while outside memory segments
-  std::vector<uint64_t> frames;      // the same as plain numbers, as MDLs want them
+  bool forgotten = false;  // vidmm has given it up; its last operations are still running
+  std::vector<bus::PageFrame> pages;      // backing store: content while outside memory segments
+  std::vector<uint64_t> frames;           // the same as plain numbers, as MDLs want them
   std::vector<OpenedAllocation*> opened;  // lane; for moving CPU views along with content
 
   void recycle() { *this = Allocation{}; }
@@ -41,14 +42,15 @@ class OpenedAllocation : public Object {
   static constexpr ObjectType kType = ObjectType::kAllocation;
   OpenedAllocation() : Object(kType) {}
 
-  Device* device = nullptr;  // alive while this is open: a device closes its allocations before it goes
-  Ref<Resource> resource;    // null for a stand-alone allocation
+  Device* device =
+      nullptr;  // alive while this is open: a device closes its allocations before it goes
+  Ref<Resource> resource;            // null for a stand-alone allocation
   Allocation* allocation = nullptr;  // the adapter's; lives while it has openings
   Handle handle = 0;
   void* driver_allocation = nullptr;  // hAllocation: readable off the lane while this is open
   void* device_specific = nullptr;
   // Lane:
-  uint32_t uses = 0;         // DMA buffers in flight that list it: delays destruction (ALLOC-27)
+  uint32_t uses = 0;  // DMA buffers in flight that list it: delays destruction (ALLOC-27)
   uint32_t driver_references = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
   bool closing = false;
   uint32_t locks = 0;

@@ -32,28 +32,42 @@ void report(Adapter& adapter, Broken broken) {
 std::optional<Broken> check_flags(const port::AllocationInfo& info) {
   const uint32_t flags = info.flags;
   const bool cpu_visible = (flags & kAllocationCpuVisible) != 0;
-  constexpr uint32_t kNeedCpuVisible = kAllocationPermanentSysMem | kAllocationCached | kAllocationHistoryBuffer;
+  constexpr uint32_t kNeedCpuVisible =
+      kAllocationPermanentSysMem | kAllocationCached | kAllocationHistoryBuffer;
   if ((flags & kNeedCpuVisible) != 0 && !cpu_visible) {
-    return Broken{"ALLOC-15", fmt::format("Flags are 0x{:08X}: PermanentSysMem, Cached or HistoryBuffer without CpuVisible.", flags),
-                  "Each of them needs CpuVisible.", "Set CpuVisible too."};
+    return Broken{
+        "ALLOC-15",
+        fmt::format(
+            "Flags are 0x{:08X}: PermanentSysMem, Cached or HistoryBuffer without CpuVisible.",
+            flags),
+        "Each of them needs CpuVisible.", "Set CpuVisible too."};
   }
-  constexpr uint32_t kSystem = kAllocationPermanentSysMem | kAllocationExistingSysMem | kAllocationExistingKernelSysMem;
+  constexpr uint32_t kSystem =
+      kAllocationPermanentSysMem | kAllocationExistingSysMem | kAllocationExistingKernelSysMem;
   if ((flags & kAllocationProtected) != 0 && (flags & kSystem) != 0) {
-    return Broken{"ALLOC-15", fmt::format("Flags are 0x{:08X}: Protected beside a system-memory flag.", flags),
-                  "Protected excludes PermanentSysMem, ExistingSysMem and ExistingKernelSysMem.", "Clear one of them."};
+    return Broken{"ALLOC-15",
+                  fmt::format("Flags are 0x{:08X}: Protected beside a system-memory flag.", flags),
+                  "Protected excludes PermanentSysMem, ExistingSysMem and ExistingKernelSysMem.",
+                  "Clear one of them."};
   }
   if (std::popcount(flags & kSystem) > 1) {
-    return Broken{"ALLOC-15", fmt::format("Flags are 0x{:08X}: several system-memory flags.", flags),
-                  "PermanentSysMem, ExistingSysMem and ExistingKernelSysMem exclude each other.", "Set at most one."};
+    return Broken{"ALLOC-15",
+                  fmt::format("Flags are 0x{:08X}: several system-memory flags.", flags),
+                  "PermanentSysMem, ExistingSysMem and ExistingKernelSysMem exclude each other.",
+                  "Set at most one."};
   }
   if (info.primary && (flags & (kSystem | kAllocationCached | kAllocationProtected)) != 0) {
     return Broken{"ALLOC-16", fmt::format("The primary has Flags 0x{:08X}.", flags),
-                  "A primary carries none of PermanentSysMem, Cached, Protected, ExistingSysMem, ExistingKernelSysMem.",
+                  "A primary carries none of PermanentSysMem, Cached, Protected, ExistingSysMem, "
+                  "ExistingKernelSysMem.",
                   "Clear them for primaries."};
   }
   if ((flags & kAllocationUseAlternateVa) != 0 && !info.primary) {
-    return Broken{"ALLOC-17", fmt::format("Flags are 0x{:08X}: UseAlternateVA on an allocation that is no primary.", flags),
-                  "UseAlternateVA is for primaries only.", "Clear UseAlternateVA."};
+    return Broken{
+        "ALLOC-17",
+        fmt::format("Flags are 0x{:08X}: UseAlternateVA on an allocation that is no primary.",
+                    flags),
+        "UseAlternateVA is for primaries only.", "Clear UseAlternateVA."};
   }
   return std::nullopt;
 }
@@ -62,26 +76,36 @@ std::optional<Broken> check_sets(const port::AllocationInfo& info, const Adapter
   const auto& segments = adapter.segment_infos().segments;
   const uint32_t known = segments.size() >= 32 ? UINT32_MAX : (1U << segments.size()) - 1;
   // ALLOC-08: from 2.0 on the read set is not looked at.
-  const uint32_t supported = adapter.interface_version() >= kInterfaceWddm20 ? info.supported_write
-                                                                             : info.supported_read | info.supported_write;
+  const uint32_t supported = adapter.interface_version() >= kInterfaceWddm20
+                                 ? info.supported_write
+                                 : info.supported_read | info.supported_write;
   if (supported == 0 || (supported & ~known) != 0) {
-    return Broken{"ALLOC-07",
-                  fmt::format("SupportedReadSegmentSet is 0x{:X}, SupportedWriteSegmentSet 0x{:X}; the adapter has {} segments.",
-                              info.supported_read, info.supported_write, segments.size()),
-                  "The supported sets name segments of the adapter, bit n for id n + 1, and are not empty.",
-                  "Set the bits of the segments the allocation may live in."};
+    return Broken{
+        "ALLOC-07",
+        fmt::format("SupportedReadSegmentSet is 0x{:X}, SupportedWriteSegmentSet 0x{:X}; the "
+                    "adapter has {} segments.",
+                    info.supported_read, info.supported_write, segments.size()),
+        "The supported sets name segments of the adapter, bit n for id n + 1, and are not empty.",
+        "Set the bits of the segments the allocation may live in."};
   }
   for (uint32_t i = 0; i < 5; ++i) {
     const uint32_t id = info.preferred >> (6 * i) & 0x1FU;
     if (id != 0 && (supported >> (id - 1) & 1U) == 0) {
-      return Broken{"ALLOC-07", fmt::format("PreferredSegment {} names segment {}; the supported set is 0x{:X}.", i, id, supported),
-                    "Preferred segments are a subset of the supported set.", "Add the segment to the supported set, or prefer another."};
+      return Broken{
+          "ALLOC-07",
+          fmt::format("PreferredSegment {} names segment {}; the supported set is 0x{:X}.", i, id,
+                      supported),
+          "Preferred segments are a subset of the supported set.",
+          "Add the segment to the supported set, or prefer another."};
     }
   }
   for (size_t i = 0; i < segments.size() && i < 32; ++i) {
     if ((info.eviction >> i & 1U) != 0 && (segments[i].flags & kSegmentAperture) == 0) {
-      return Broken{"ALLOC-09", fmt::format("EvictionSegmentSet is 0x{:X}; segment {} is no aperture.", info.eviction, i + 1),
-                    "EvictionSegmentSet names aperture segments only; 0 evicts to system pages.", "Clear memory segments from it."};
+      return Broken{"ALLOC-09",
+                    fmt::format("EvictionSegmentSet is 0x{:X}; segment {} is no aperture.",
+                                info.eviction, i + 1),
+                    "EvictionSegmentSet names aperture segments only; 0 evicts to system pages.",
+                    "Clear memory segments from it."};
     }
   }
   return std::nullopt;
@@ -89,15 +113,18 @@ std::optional<Broken> check_sets(const port::AllocationInfo& info, const Adapter
 
 }  // namespace
 
-Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter, vidmm::AllocationDesc* desc) {
+Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
+                             vidmm::AllocationDesc* desc) {
   std::optional<Broken> broken;
   uint64_t size = 0;
   if (info.size == 0 || !checked_align_up(info.size, kPageBytes, &size)) {
-    broken = Broken{"ALLOC-06", fmt::format("Size is 0x{:X}.", info.size), "Size is not zero and can be rounded up to whole pages.",
+    broken = Broken{"ALLOC-06", fmt::format("Size is 0x{:X}.", info.size),
+                    "Size is not zero and can be rounded up to whole pages.",
                     "Report the bytes the allocation needs."};
   } else if (info.alignment != 0 && !is_power_of_two(info.alignment)) {
-    broken = Broken{"ALLOC-06", fmt::format("Alignment is 0x{:X}.", info.alignment), "Alignment is 0 or a power of two.",
-                    "Round the alignment up to a power of two."};
+    broken =
+        Broken{"ALLOC-06", fmt::format("Alignment is 0x{:X}.", info.alignment),
+               "Alignment is 0 or a power of two.", "Round the alignment up to a power of two."};
   }
   if (!broken.has_value()) broken = check_flags(info);
   if (!broken.has_value()) broken = check_sets(info, adapter);
@@ -111,37 +138,51 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
   for (size_t i = 0; i < segments.size() && i < 32; ++i) {
     if ((supported >> i & 1U) == 0 || (segments[i].flags & kSegmentUse64KbPages) == 0) continue;
     if (info.alignment % kLargePageBytes != 0 || info.alignment == 0) {  // SEG-42
-      report(adapter, Broken{"SEG-42", fmt::format("Alignment is 0x{:X}; segment {} uses 64 KiB pages.", info.alignment, i + 1),
-                             "Allocations that may go to such a segment are aligned to multiples of 64 KiB.", "Set Alignment to 0x10000."});
+      report(adapter,
+             Broken{"SEG-42",
+                    fmt::format("Alignment is 0x{:X}; segment {} uses 64 KiB pages.",
+                                info.alignment, i + 1),
+                    "Allocations that may go to such a segment are aligned to multiples of 64 KiB.",
+                    "Set Alignment to 0x10000."});
       return Status::kInvalidParameter;
     }
     if (!checked_align_up(size, kLargePageBytes, &size)) return Status::kInvalidParameter;
     alignment = std::max(alignment, kLargePageBytes);
   }
   if (info.pitch_aligned_size != 0 && info.pitch_aligned_size < info.size) {
-    report(adapter, Broken{"ALLOC-14", fmt::format("PitchAlignedSize is 0x{:X}, Size 0x{:X}.", info.pitch_aligned_size, info.size),
-                           "PitchAlignedSize is 0 or at least Size.", "Leave it 0 without a PitchAlignment segment."});
+    report(adapter, Broken{"ALLOC-14",
+                           fmt::format("PitchAlignedSize is 0x{:X}, Size 0x{:X}.",
+                                       info.pitch_aligned_size, info.size),
+                           "PitchAlignedSize is 0 or at least Size.",
+                           "Leave it 0 without a PitchAlignment segment."});
   }
   uint32_t priority = info.priority;
   if (priority == 0) {
-    report(adapter, Broken{"ALLOC-13", "AllocationPriority is 0.", "It is not 0; D3DDDI_ALLOCATIONPRIORITY_NORMAL is used.",
-                           "Set AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL when you have no preference."});
+    report(adapter, Broken{"ALLOC-13", "AllocationPriority is 0.",
+                           "It is not 0; D3DDDI_ALLOCATIONPRIORITY_NORMAL is used.",
+                           "Set AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL when you "
+                           "have no preference."});
     priority = kPriorityNormal;
   }
   *desc = {};
   desc->size_bytes = size;
   desc->alignment_bytes = alignment;
-  if (info.pitch_aligned_size >= info.size) desc->pitch_aligned_size_bytes = align_up(info.pitch_aligned_size, kPageBytes);
+  if (info.pitch_aligned_size >= info.size)
+    desc->pitch_aligned_size_bytes = align_up(info.pitch_aligned_size, kPageBytes);
   desc->supported_write = info.supported_write;
-  desc->supported_read = adapter.interface_version() >= kInterfaceWddm20 ? info.supported_write : info.supported_read;
+  desc->supported_read =
+      adapter.interface_version() >= kInterfaceWddm20 ? info.supported_write : info.supported_read;
   desc->eviction = info.eviction;
   for (uint32_t i = 0; i < 5; ++i) {
     const uint32_t slot = info.preferred >> (6 * i);
-    desc->preferred[i] = {SegmentId{slot & 0x1FU}, (slot >> 5 & 1U) != 0 ? vidmm::SearchFrom::kTop : vidmm::SearchFrom::kBottom};
+    desc->preferred[i] = {SegmentId{slot & 0x1FU}, (slot >> 5 & 1U) != 0
+                                                       ? vidmm::SearchFrom::kTop
+                                                       : vidmm::SearchFrom::kBottom};
   }
   for (uint32_t i = 0; i < 4; ++i) {
     const uint32_t slot = info.bank_hints >> (8 * i);
-    desc->banks[i] = {slot & 0x7FU, (slot >> 7 & 1U) != 0 ? vidmm::SearchFrom::kTop : vidmm::SearchFrom::kBottom};
+    desc->banks[i] = {slot & 0x7FU,
+                      (slot >> 7 & 1U) != 0 ? vidmm::SearchFrom::kTop : vidmm::SearchFrom::kBottom};
   }
   desc->priority = priority;
   desc->from_end_of_segment = (info.flags & kAllocationFromEndOfSegment) != 0;

@@ -22,8 +22,9 @@ enum AllocationFlag : uint32_t {
   kAllocationHistoryBuffer = 1U << 14,
 };
 
-/// ALLOC-05..09, 13..17. kInvalidParameter with a finding for what cannot be used; milder violations are reported and the
-/// value Windows would use is taken.
-Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter, vidmm::AllocationDesc* desc);
+/// ALLOC-05..09, 13..17. kInvalidParameter with a finding for what cannot be used; milder
+/// violations are reported and the value Windows would use is taken.
+Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
+                             vidmm::AllocationDesc* desc);
 
 }  // namespace dxgkit::dxgk

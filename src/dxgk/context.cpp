@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint32_t kMaxCommandBytes = 4U << 20;
 constexpr uint32_t kMaxListEntries = 1U << 16;
-/// Passes of one Render that neither wrote anything nor moved MultipassOffset before it is called a livelock.
+/// Passes of one Render that neither wrote anything nor moved MultipassOffset before it is called a
+/// livelock.
 constexpr uint32_t kMaxPassesWithoutProgress = 2;
 
 }  // namespace
@@ -29,10 +30,12 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   Adapter& adapter = device.adapter();
   const port::DriverCaps& caps = adapter.caps();
   if (creation.node.value >= caps.node_count) return Error(Status::kInvalidParameter);
-  if (!std::has_single_bit(creation.engine_affinity) && creation.engine_affinity != 0) {  // SCHED-01
+  if (!std::has_single_bit(creation.engine_affinity) &&
+      creation.engine_affinity != 0) {  // SCHED-01
     return Error(Status::kInvalidParameter);
   }
-  if (creation.engine_affinity > 1) return Error(Status::kInvalidParameter);  // one engine per node here
+  if (creation.engine_affinity > 1)
+    return Error(Status::kInvalidParameter);  // one engine per node here
   Ref<Context> context = make_object<Context>(device);
   context->node_ = creation.node;
   context->null_rendering_ = creation.null_rendering;
@@ -40,8 +43,9 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert(context));
   Status status = Status::kSuccess;
   if (caps.multi_engine_aware) {
-    const Result<port::ContextInfo> info = adapter.port().create_context(device.driver_handle(), context->handle, creation.node,
-                                                                         1, /*system=*/false, creation.private_data);
+    const Result<port::ContextInfo> info =
+        adapter.port().create_context(device.driver_handle(), context->handle, creation.node, 1,
+                                      /*system=*/false, creation.private_data);
     if (info.has_value()) {
       context->info_ = *info;
       context->driver_context_ = true;
@@ -58,7 +62,8 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   if (is_success(status)) status = context->check_info();
   if (is_success(status)) {
-    status = context->allocate_client_buffers(context->info_.dma_buffer_bytes, context->info_.allocation_list_size,
+    status = context->allocate_client_buffers(context->info_.dma_buffer_bytes,
+                                              context->info_.allocation_list_size,
                                               context->info_.patch_list_size);
   }
   if (is_success(status)) {
@@ -68,7 +73,8 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
         return;
       }
       context->id_ = adapter.new_context_id();
-      status = adapter.scheduler().create_context(context->id_, {.node = context->node_, .priority = 0, .is_system = false});
+      status = adapter.scheduler().create_context(
+          context->id_, {.node = context->node_, .priority = 0, .is_system = false});
       if (!is_success(status)) return;
       context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
       device.contexts.push_back(context.get());
@@ -76,18 +82,21 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   if (is_success(status)) return context;
   handles.erase(context->handle);
-  if (context->driver_context_) static_cast<void>(adapter.port().destroy_context(context->info_.handle));
+  if (context->driver_context_)
+    static_cast<void>(adapter.port().destroy_context(context->info_.handle));
   return Error(status);
 }
 
 Status Context::check_info() {
-  const auto refuse = [&](const char* rule, std::string actual, std::string expected, std::string fix) {
-    device_.adapter().findings().report(verifier::Finding{.rule = rule,
-                                                          .severity = verifier::Severity::kViolation,
-                                                          .ddi = driver_context_ ? "DxgkDdiCreateContext" : "DxgkDdiCreateDevice",
-                                                          .actual = std::move(actual),
-                                                          .expected = std::move(expected),
-                                                          .fix = std::move(fix)});
+  const auto refuse = [&](const char* rule, std::string actual, std::string expected,
+                          std::string fix) {
+    device_.adapter().findings().report(
+        verifier::Finding{.rule = rule,
+                          .severity = verifier::Severity::kViolation,
+                          .ddi = driver_context_ ? "DxgkDdiCreateContext" : "DxgkDdiCreateDevice",
+                          .actual = std::move(actual),
+                          .expected = std::move(expected),
+                          .fix = std::move(fix)});
     return Status::kInvalidParameter;
   };
   for (size_t i = 0; i < 32; ++i) {  // REND-13
@@ -95,33 +104,42 @@ Status Context::check_info() {
     const auto& segments = device_.adapter().segment_infos().segments;
     const bool aperture = i < segments.size() && (segments[i].flags & 1U) != 0;
     if (!aperture) {
-      return refuse("REND-13", fmt::format("DmaBufferSegmentSet is 0x{:X}; segment {} is no aperture segment.",
-                                           info_.dma_buffer_segment_set, i + 1),
-                    "DMA buffers live in aperture segments only; 0 means contiguous locked system memory.",
-                    "Name aperture segments, or set DmaBufferSegmentSet to 0.");
+      return refuse(
+          "REND-13",
+          fmt::format("DmaBufferSegmentSet is 0x{:X}; segment {} is no aperture segment.",
+                      info_.dma_buffer_segment_set, i + 1),
+          "DMA buffers live in aperture segments only; 0 means contiguous locked system memory.",
+          "Name aperture segments, or set DmaBufferSegmentSet to 0.");
     }
   }
   if (info_.dma_buffer_bytes == 0 || info_.dma_buffer_bytes > kMaxCommandBytes) {
     return refuse("REND-14", fmt::format("DmaBufferSize is {}.", info_.dma_buffer_bytes),
-                  fmt::format("1 to {} bytes.", kMaxCommandBytes), "Report the DMA buffer size the context needs.");
+                  fmt::format("1 to {} bytes.", kMaxCommandBytes),
+                  "Report the DMA buffer size the context needs.");
   }
   if (info_.allocation_list_size > kMaxListEntries || info_.patch_list_size > kMaxListEntries) {
-    return refuse("REND-14", fmt::format("AllocationListSize is {}, PatchLocationListSize is {}.", info_.allocation_list_size,
-                                         info_.patch_list_size),
-                  fmt::format("At most {} entries.", kMaxListEntries), "Report the list sizes the context needs.");
+    return refuse("REND-14",
+                  fmt::format("AllocationListSize is {}, PatchLocationListSize is {}.",
+                              info_.allocation_list_size, info_.patch_list_size),
+                  fmt::format("At most {} entries.", kMaxListEntries),
+                  "Report the list sizes the context needs.");
   }
   return Status::kSuccess;
 }
 
-Status Context::allocate_client_buffers(uint32_t command_bytes, uint32_t allocations, uint32_t patches) {
+Status Context::allocate_client_buffers(uint32_t command_bytes, uint32_t allocations,
+                                        uint32_t patches) {
   auto command = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[command_bytes]());
-  auto allocation_list = std::unique_ptr<ClientAllocation[]>(new (std::nothrow) ClientAllocation[allocations]());
-  auto patch_list = std::unique_ptr<port::PatchLocation[]>(new (std::nothrow) port::PatchLocation[patches]());
+  auto allocation_list =
+      std::unique_ptr<ClientAllocation[]>(new (std::nothrow) ClientAllocation[allocations]());
+  auto patch_list =
+      std::unique_ptr<port::PatchLocation[]>(new (std::nothrow) port::PatchLocation[patches]());
   if (!command || !allocation_list || !patch_list) return Status::kNoMemory;
   command_storage_ = std::move(command);
   allocation_storage_ = std::move(allocation_list);
   patch_storage_ = std::move(patch_list);
-  buffers_ = {command_storage_.get(), command_bytes, allocation_storage_.get(), allocations, patch_storage_.get(), patches};
+  buffers_ = {command_storage_.get(), command_bytes, allocation_storage_.get(), allocations,
+              patch_storage_.get(),   patches};
   return Status::kSuccess;
 }
 
@@ -130,9 +148,11 @@ ClientBuffers Context::buffers() {
   return buffers_;
 }
 
-std::vector<vidmm::Use> Context::uses_of(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length) {
+std::vector<vidmm::Use> Context::uses_of(const DmaBuffer& buffer, uint32_t patch_start,
+                                         uint32_t patch_length) {
   std::vector<vidmm::Use> uses;
-  // Memory is brought in for what the patch list references; list entries nobody patches stay where they are.
+  // Memory is brought in for what the patch list references; list entries nobody patches stay where
+  // they are.
   seen_.assign(buffer.allocation_count, false);
   for (uint32_t i = patch_start; i < patch_start + patch_length; ++i) {
     const uint32_t index = buffer.patches[i].allocation_index;
@@ -154,11 +174,13 @@ std::vector<vidmm::Use> Context::uses_of(const DmaBuffer& buffer, uint32_t patch
   return uses;
 }
 
-Status Context::capture_allocations(const RenderRequest& request, std::vector<CapturedAllocation>* captured) {
+Status Context::capture_allocations(const RenderRequest& request,
+                                    std::vector<CapturedAllocation>* captured) {
   // The client can write its list while we look: read it once (THUNK-02).
   client_list_.resize(request.allocation_count);
   if (request.allocation_count != 0 &&
-      !guarded_copy(client_list_.data(), buffers_.allocations, request.allocation_count * sizeof(ClientAllocation))) {
+      !guarded_copy(client_list_.data(), buffers_.allocations,
+                    request.allocation_count * sizeof(ClientAllocation))) {
     return Status::kAccessViolation;
   }
   captured->clear();
@@ -167,7 +189,8 @@ Status Context::capture_allocations(const RenderRequest& request, std::vector<Ca
     CapturedAllocation out;
     out.write = (entry.flags & 1U) != 0;
     if (entry.handle != 0) {  // 0 is a NULL entry, which unbinds slots (REND-23)
-      Result<Ref<OpenedAllocation>> opened = device_.process().handles().find<OpenedAllocation>(entry.handle);
+      Result<Ref<OpenedAllocation>> opened =
+          device_.process().handles().find<OpenedAllocation>(entry.handle);
       if (!opened.has_value()) return Status::kInvalidHandle;               // REND-04
       if ((*opened)->device != &device_) return Status::kInvalidParameter;  // REND-05
       out.opened = std::move(*opened);
@@ -182,7 +205,8 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
   if (destroyed_) return Status::kInvalidParameter;
   Adapter& adapter = device_.adapter();
   if (device_.lost()) return Status::kDeviceRemoved;
-  if (!range_within(request.command_offset, request.command_length, buffers_.command_bytes)) return Status::kInvalidParameter;
+  if (!range_within(request.command_offset, request.command_length, buffers_.command_bytes))
+    return Status::kInvalidParameter;
   if (request.command_length == 0) return Status::kInvalidParameter;
   if (request.allocation_count > buffers_.allocation_count) return Status::kInvalidParameter;
   if (request.patch_count > buffers_.patch_count) return Status::kInvalidParameter;
@@ -226,10 +250,13 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
             .rule = "REND-09",
             .severity = verifier::Severity::kViolation,
             .ddi = "DxgkDdiRender",
-            .actual = fmt::format("It asked for another DMA buffer {} times without writing anything or moving MultipassOffset ({}).",
+            .actual = fmt::format("It asked for another DMA buffer {} times without writing "
+                                  "anything or moving MultipassOffset ({}).",
                                   without_progress, multipass_offset),
-            .expected = "Each pass into an empty DMA buffer translates a part of the command buffer.",
-            .fix = "Write what fits, advance pDmaBuffer and MultipassOffset, or ask for a larger DMA buffer at context creation."});
+            .expected =
+                "Each pass into an empty DMA buffer translates a part of the command buffer.",
+            .fix = "Write what fits, advance pDmaBuffer and MultipassOffset, or ask for a larger "
+                   "DMA buffer at context creation."});
         abandon_pass(*buffer);
         outcome = Status::kInvalidParameter;
         break;
@@ -245,10 +272,14 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
   const auto wish = [](uint32_t asked, uint32_t least, uint32_t now, uint32_t most) {
     return asked == 0 ? now : std::clamp(asked, least, most);
   };
-  const uint32_t command_bytes = wish(request.resize_command_bytes, info_.dma_buffer_bytes, buffers_.command_bytes, kMaxCommandBytes);
-  const uint32_t allocations = wish(request.resize_allocations, info_.allocation_list_size, buffers_.allocation_count, kMaxListEntries);
-  const uint32_t patches = wish(request.resize_patches, info_.patch_list_size, buffers_.patch_count, kMaxListEntries);
-  if (command_bytes != buffers_.command_bytes || allocations != buffers_.allocation_count || patches != buffers_.patch_count) {
+  const uint32_t command_bytes = wish(request.resize_command_bytes, info_.dma_buffer_bytes,
+                                      buffers_.command_bytes, kMaxCommandBytes);
+  const uint32_t allocations = wish(request.resize_allocations, info_.allocation_list_size,
+                                    buffers_.allocation_count, kMaxListEntries);
+  const uint32_t patches =
+      wish(request.resize_patches, info_.patch_list_size, buffers_.patch_count, kMaxListEntries);
+  if (command_bytes != buffers_.command_bytes || allocations != buffers_.allocation_count ||
+      patches != buffers_.patch_count) {
     static_cast<void>(allocate_client_buffers(command_bytes, allocations, patches));
   }
   return Status::kSuccess;
@@ -287,7 +318,8 @@ Status Context::begin_pass(DmaBuffer** out) {
       if (!captured_[i].opened) continue;
       OpenedAllocation& opened = *captured_[i].opened;
       ++opened.uses;
-      // REND-06: the last known place; the driver may write it right away, Patch will come all the same.
+      // REND-06: the last known place; the driver may write it right away, Patch will come all the
+      // same.
       const vidmm::Placement place = adapter.memory().placement(opened.allocation->id);
       entry.device_handle = opened.device_specific;
       entry.set(captured_[i].write, place.segment, place.gpu_address);
@@ -305,7 +337,8 @@ void Context::abandon_pass(DmaBuffer& buffer) {
   });
 }
 
-Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request, uint32_t* queued) {
+Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
+                         const RenderRequest& request, uint32_t* queued) {
   Adapter& adapter = device_.adapter();
   Status status = check_patches(buffer, result);
   adapter.lane().run([&] {
@@ -340,29 +373,34 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
     std::string actual;
     if (patch.allocation_index >= buffer.allocation_count) {
       rule = "PATCH-27";
-      actual = fmt::format("Patch element {} names allocation index {} of {}.", i, patch.allocation_index, buffer.allocation_count);
+      actual = fmt::format("Patch element {} names allocation index {} of {}.", i,
+                           patch.allocation_index, buffer.allocation_count);
     } else if (patch.patch_offset >= result.dma_bytes) {
       rule = "PATCH-27";
-      actual = fmt::format("Patch element {} patches offset {} of a DMA buffer of {} bytes.", i, patch.patch_offset, result.dma_bytes);
+      actual = fmt::format("Patch element {} patches offset {} of a DMA buffer of {} bytes.", i,
+                           patch.patch_offset, result.dma_bytes);
     } else if (patch.split_offset < last_split || patch.split_offset > patch.patch_offset) {
       rule = "REND-22";
-      actual = fmt::format("Patch element {} has SplitOffset {} after {}, PatchOffset {}.", i, patch.split_offset, last_split,
-                           patch.patch_offset);
+      actual = fmt::format("Patch element {} has SplitOffset {} after {}, PatchOffset {}.", i,
+                           patch.split_offset, last_split, patch.patch_offset);
     } else if ((patch.slot_id & 0xFFFFFFU) > device_.adapter().caps().max_allocation_list_slot_id) {
       rule = "REND-22";
-      actual = fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is {}.", i, patch.slot_id & 0xFFFFFFU,
+      actual = fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is {}.", i,
+                           patch.slot_id & 0xFFFFFFU,
                            device_.adapter().caps().max_allocation_list_slot_id);
     }
     last_split = patch.split_offset;
     if (rule == nullptr) continue;
-    device_.adapter().findings().report(verifier::Finding{
-        .rule = rule,
-        .severity = verifier::Severity::kViolation,
-        .ddi = "DxgkDdiRender",
-        .actual = std::move(actual),
-        .expected = "Elements index the allocation list, patch inside the DMA buffer, are sorted by SplitOffset, and use slots up to "
-                    "MaxAllocationListSlotId.",
-        .fix = "Fill D3DDDI_PATCHLOCATIONLIST for every reference in the order it is written; the submission is rejected."});
+    device_.adapter().findings().report(
+        verifier::Finding{.rule = rule,
+                          .severity = verifier::Severity::kViolation,
+                          .ddi = "DxgkDdiRender",
+                          .actual = std::move(actual),
+                          .expected = "Elements index the allocation list, patch inside the DMA "
+                                      "buffer, are sorted by SplitOffset, and use slots up to "
+                                      "MaxAllocationListSlotId.",
+                          .fix = "Fill D3DDDI_PATCHLOCATIONLIST for every reference in the order "
+                                 "it is written; the submission is rejected."});
     return Status::kInvalidParameter;
   }
   return Status::kSuccess;
@@ -421,7 +459,8 @@ void Context::destroy() {
     adapter.scheduler().drain_context(id_);
     adapter.pump();
   });
-  static_cast<void>(adapter.block_until([&] { return closed_ || adapter.scheduler().packets_of(id_) == 0; }));
+  static_cast<void>(
+      adapter.block_until([&] { return closed_ || adapter.scheduler().packets_of(id_) == 0; }));
   close_driver_side();
 }
 

@@ -20,11 +20,13 @@ class SyncObject;
 /// One entry of a client's allocation list: D3DDDI_ALLOCATIONLIST, same 8 bytes.
 struct ClientAllocation {
   uint32_t handle = 0;
-  uint32_t flags = 0;  // bit 0: WriteOperation; higher bits: offer hints, ignored on this path; reserved from bit 5
+  uint32_t flags = 0;  // bit 0: WriteOperation; higher bits: offer hints, ignored on this path;
+                       // reserved from bit 5
 };
 static_assert(sizeof(ClientAllocation) == 8);
 
-/// Memory the client fills and D3DKMTRender reads: the command buffer and the two lists of a legacy context (THUNK-14).
+/// Memory the client fills and D3DKMTRender reads: the command buffer and the two lists of a legacy
+/// context (THUNK-14).
 struct ClientBuffers {
   std::byte* command = nullptr;
   uint32_t command_bytes = 0;
@@ -38,7 +40,8 @@ struct RenderRequest {
   uint32_t command_offset = 0, command_length = 0;
   uint32_t allocation_count = 0, patch_count = 0;
   bool null_rendering = false, render_km = false, present_redirected = false;
-  uint32_t resize_command_bytes = 0, resize_allocations = 0, resize_patches = 0;  // 0: no wish (THUNK-15)
+  uint32_t resize_command_bytes = 0, resize_allocations = 0,
+           resize_patches = 0;  // 0: no wish (THUNK-15)
 };
 
 struct ContextCreation {
@@ -54,21 +57,26 @@ class Context : public Object {
   explicit Context(Device& device);
   ~Context() override;
 
-  /// kInvalidParameter: node or affinity (SCHED-01); else the driver's own failure. Nothing stays on failure.
+  /// kInvalidParameter: node or affinity (SCHED-01); else the driver's own failure. Nothing stays
+  /// on failure.
   static Result<Ref<Context>> create(Device& device, const ContextCreation& creation);
-  /// The handle is gone already. Waits until queued work has left (a context blocked behind a wait nobody satisfied, or of a
-  /// device in error, drops it), then DxgkDdiDestroyContext (SCHED-22). Any thread but the lane.
+  /// The handle is gone already. Waits until queued work has left (a context blocked behind a wait
+  /// nobody satisfied, or of a device in error, drops it), then DxgkDdiDestroyContext (SCHED-22).
+  /// Any thread but the lane.
   void destroy();
 
-  /// D3DKMTRender: see REND. Caller's thread. On any result `buffers()` names where the next commands go (THUNK-15).
+  /// D3DKMTRender: see REND. Caller's thread. On any result `buffers()` names where the next
+  /// commands go (THUNK-15).
   /// @param queued  receives the packets queued on this context, this one included (THUNK-17).
-  /// kInvalidParameter: offsets or counts outside the buffers (THUNK-16), or a foreign allocation (REND-05);
-  /// kInvalidHandle: a bad handle in the list (REND-04); kDeviceRemoved; the driver's documented failures.
+  /// kInvalidParameter: offsets or counts outside the buffers (THUNK-16), or a foreign allocation
+  /// (REND-05); kInvalidHandle: a bad handle in the list (REND-04); kDeviceRemoved; the driver's
+  /// documented failures.
   Status render(const RenderRequest& request, uint32_t* queued);
   /// Queues a wait or a signal behind what the context has (SYNC-05, SYNC-20).
   Status queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points);
 
-  /// SCHED-11: -7..+7; kPrivilegeNotHeld above 0, which only a privileged caller may ask. State unchanged on failure.
+  /// SCHED-11: -7..+7; kPrivilegeNotHeld above 0, which only a privileged caller may ask. State
+  /// unchanged on failure.
   Status set_priority(int32_t priority);
   int32_t priority();
 
@@ -79,8 +87,10 @@ class Context : public Object {
   const port::ContextInfo& info() const { return info_; }
   ClientBuffers buffers();
   DmaBufferPool& pool() { return *pool_; }
-  /// What a run of patch locations needs resident: each allocation once, in order of first mention. Lane.
-  std::vector<vidmm::Use> uses_of(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length);
+  /// What a run of patch locations needs resident: each allocation once, in order of first mention.
+  /// Lane.
+  std::vector<vidmm::Use> uses_of(const DmaBuffer& buffer, uint32_t patch_start,
+                                  uint32_t patch_length);
   Handle handle = 0;
 
   bool failed = false;  // lane: its device is in error
@@ -92,13 +102,15 @@ class Context : public Object {
     Ref<OpenedAllocation> opened;  // null: a NULL entry
     bool write = false;
   };
-  Status allocate_client_buffers(uint32_t command_bytes, uint32_t allocations, uint32_t patches) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
+  Status allocate_client_buffers(uint32_t command_bytes, uint32_t allocations,
+                                 uint32_t patches) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   Status check_info();
-  Status capture_allocations(const RenderRequest& request, std::vector<CapturedAllocation>* captured)
+  Status capture_allocations(const RenderRequest& request,
+                             std::vector<CapturedAllocation>* captured)
       DXGKIT_REQUIRES(render_mutex_);
   Status begin_pass(DmaBuffer** out) DXGKIT_REQUIRES(render_mutex_);
-  Status end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request, uint32_t* queued)
-      DXGKIT_REQUIRES(render_mutex_);
+  Status end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request,
+                  uint32_t* queued) DXGKIT_REQUIRES(render_mutex_);
   void abandon_pass(DmaBuffer& buffer);
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result);
   void close_driver_side();
@@ -110,17 +122,18 @@ class Context : public Object {
   bool driver_context_ = false;  // the driver made one (MultiEngineAware)
   bool null_rendering_ = false;  // of the creation flags (SUB-23)
   std::unique_ptr<DmaBufferPool> pool_;
-  runtime::Mutex render_mutex_;  // one Render at a time: the order of building is the order of execution
+  runtime::Mutex
+      render_mutex_;  // one Render at a time: the order of building is the order of execution
   bool destroyed_ DXGKIT_GUARDED_BY(render_mutex_) = false;
   std::unique_ptr<std::byte[]> command_storage_;
   std::unique_ptr<ClientAllocation[]> allocation_storage_;
   std::unique_ptr<port::PatchLocation[]> patch_storage_;
   ClientBuffers buffers_;
-  std::vector<ClientAllocation> client_list_;     // scratch of render
-  std::vector<CapturedAllocation> captured_;      // scratch of render
-  std::vector<bool> seen_;                        // scratch of uses_of; lane
-  int32_t priority_ = 0;                          // lane
-  bool closed_ = false;                           // lane: the driver side is gone
+  std::vector<ClientAllocation> client_list_;  // scratch of render
+  std::vector<CapturedAllocation> captured_;   // scratch of render
+  std::vector<bool> seen_;                     // scratch of uses_of; lane
+  int32_t priority_ = 0;                       // lane
+  bool closed_ = false;                        // lane: the driver side is gone
 };
 
 }  // namespace dxgkit::dxgk

@@ -10,7 +10,8 @@
 
 namespace dxgkit::dxgk {
 
-/// A CPU wait under way. Lives on the waiter's stack, or on the heap when an event is to be set later.
+/// A CPU wait under way. Lives on the waiter's stack, or on the heap when an event is to be set
+/// later.
 struct Device::CpuWait {
   std::atomic<uint32_t> done{0};  // release by the lane, acquire by the waiter: publishes `status`
   Status status = Status::kSuccess;
@@ -19,7 +20,8 @@ struct Device::CpuWait {
   bool owned_by_callback = false;
 };
 
-Device::Device(Adapter& adapter, Process& process) : Object(kType), adapter_(adapter), adapter_reference_(&adapter), process_(process) {}
+Device::Device(Adapter& adapter, Process& process)
+    : Object(kType), adapter_(adapter), adapter_reference_(&adapter), process_(process) {}
 
 Device::~Device() = default;
 
@@ -51,7 +53,8 @@ void Device::set_error(DeviceState state) {
   state_.store(state, std::memory_order_release);
   for (Context* context : contexts) adapter_.scheduler().fail_context(context->id());
   for (CpuWait* wait : std::exchange(cpu_waits_, {})) {
-    if (adapter_.scheduler().sync_objects().cancel_wait(wait->id)) finish_wait(*wait, Status::kDeviceRemoved);
+    if (adapter_.scheduler().sync_objects().cancel_wait(wait->id))
+      finish_wait(*wait, Status::kDeviceRemoved);
   }
   adapter_.progress();
 }
@@ -60,7 +63,8 @@ void Device::finish_wait(CpuWait& wait, Status status) {
   std::erase(cpu_waits_, &wait);
   if (wait.event_fd >= 0) {
     const uint64_t one = 1;
-    static_cast<void>(!write(wait.event_fd, &one, sizeof one));  // a client that closed its end misses it
+    static_cast<void>(
+        !write(wait.event_fd, &one, sizeof one));  // a client that closed its end misses it
     close(wait.event_fd);
   }
   if (wait.owned_by_callback) {
@@ -72,7 +76,8 @@ void Device::finish_wait(CpuWait& wait, Status status) {
   adapter_.runtime().wake_all(wait.done);  // an address only: the waiter may be gone by now
 }
 
-Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode, int event_fd) {
+Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode,
+                             int event_fd) {
   if (event_fd >= 0) {
     const int ours = dup(event_fd);
     if (ours < 0) return Status::kInvalidHandle;
@@ -88,11 +93,12 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
       wait->owned_by_callback = true;
       cpu_waits_.push_back(wait);
       bool finished = false;
-      const vidsch::CpuWaitId id = adapter_.scheduler().sync_objects().wait_cpu(points, mode, [this, wait, &finished, &status](Status done) {
-        static_cast<void>(status);
-        finished = wait->id == 0;
-        finish_wait(*wait, done);
-      });
+      const vidsch::CpuWaitId id = adapter_.scheduler().sync_objects().wait_cpu(
+          points, mode, [this, wait, &finished, &status](Status done) {
+            static_cast<void>(status);
+            finished = wait->id == 0;
+            finish_wait(*wait, done);
+          });
       if (!finished) wait->id = id;
       adapter_.pump();
     });
@@ -106,7 +112,8 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
       return;
     }
     cpu_waits_.push_back(&wait);
-    wait.id = adapter_.scheduler().sync_objects().wait_cpu(points, mode, [this, &wait](Status done) { finish_wait(wait, done); });
+    wait.id = adapter_.scheduler().sync_objects().wait_cpu(
+        points, mode, [this, &wait](Status done) { finish_wait(wait, done); });
     adapter_.pump();  // a mutex or semaphore this wait consumed may hold back contexts
   });
   if (status != Status::kSuccess) return status;
@@ -141,7 +148,8 @@ Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
     object->page = page;
     object->machine = &adapter_.machine();
     const bus::PhysicalAddress address{page.value * kPageBytes};
-    object->storage = new (adapter_.machine().system_pointer(address, kPageBytes)) std::atomic<uint64_t>(request.initial);
+    object->storage = new (adapter_.machine().system_pointer(address, kPageBytes))
+        std::atomic<uint64_t>(request.initial);
     desc.storage = object->storage;
     DXGKIT_ASSIGN_OR_RETURN(object->client_view, bus::CpuView::create(kPageBytes));
     const bus::MemoryWindow window = adapter_.machine().window_of(address, kPageBytes);
@@ -192,7 +200,8 @@ Status Device::wait_for_idle() {
 }
 
 void Device::destroy() {
-  // Whatever is still queued has no owner any more: it is dropped, what is on hardware is waited for.
+  // Whatever is still queued has no owner any more: it is dropped, what is on hardware is waited
+  // for.
   adapter_.lane().run([&] {
     if (!closed_) set_error(DeviceState::kStopped);
   });
@@ -229,7 +238,8 @@ void Device::close_driver_side() {
   if (!first) return;
   for (const Ref<Context>& context : own_contexts) context->close_driver_side();
   adapter_.lane().run([&] {
-    // Resources go whole, stand-alone allocations together; those being destroyed already are on their way.
+    // Resources go whole, stand-alone allocations together; those being destroyed already are on
+    // their way.
     const std::vector<Resource*> own_resources = resources;
     for (Resource* resource : own_resources) {
       std::vector<Ref<OpenedAllocation>> members;
@@ -248,7 +258,8 @@ void Device::close_driver_side() {
     if (!rest.empty()) adapter_.tear_down(*this, std::move(rest), Ref<Resource>());
   });
   static_cast<void>(adapter_.block_until([&] { return teardowns == 0; }));
-  static_cast<void>(adapter_.port().destroy_device(info_.handle));  // SCHED-23: its failure is recorded, and ignored
+  static_cast<void>(adapter_.port().destroy_device(
+      info_.handle));  // SCHED-23: its failure is recorded, and ignored
   adapter_.lane().run([&] { std::erase(adapter_.devices(), this); });
   adapter_.leave_process(process_);
 }

@@ -39,17 +39,21 @@ class Device : public Object {
   Device(Adapter& adapter, Process& process);
   ~Device() override;
 
-  /// DxgkDdiCreateProcess if it is the process's first here (LIFE-16), then DxgkDdiCreateDevice. The driver's failure passes
-  /// through; nothing stays.
+  /// DxgkDdiCreateProcess if it is the process's first here (LIFE-16), then DxgkDdiCreateDevice.
+  /// The driver's failure passes through; nothing stays.
   static Result<Ref<Device>> create(Adapter& adapter, Process& process);
 
-  /// ALLOC-01. With `creates_resource` a resource is made and its handle returned through `resource`; with a non-zero
-  /// `*resource` the allocations join it. All or nothing. The driver's documented failures pass through (ALLOC-03);
-  /// kInvalidParameter for what it described wrongly (a finding says what); kNoMemory without backing pages.
-  Status create_allocations(std::span<AllocationRequest> requests, std::span<const std::byte> private_data,
-                            bool creates_resource, Handle* resource);
-  /// Destroys by resource (all its allocations) or by list (ALLOC-29). The handles go at once; the driver's objects go when
-  /// no queued work needs them (ALLOC-27); `synchronous` waits for that (ALLOC-28).
+  /// ALLOC-01. With `creates_resource` a resource is made and its handle returned through
+  /// `resource`; with a non-zero
+  /// `*resource` the allocations join it. All or nothing. The driver's documented failures pass
+  /// through (ALLOC-03); kInvalidParameter for what it described wrongly (a finding says what);
+  /// kNoMemory without backing pages.
+  Status create_allocations(std::span<AllocationRequest> requests,
+                            std::span<const std::byte> private_data, bool creates_resource,
+                            Handle* resource);
+  /// Destroys by resource (all its allocations) or by list (ALLOC-29). The handles go at once; the
+  /// driver's objects go when no queued work needs them (ALLOC-27); `synchronous` waits for that
+  /// (ALLOC-28).
   Status destroy_allocations(Handle resource, std::span<const Handle> handles, bool synchronous);
   /// ALLOC-35, ALLOC-40..43. The address stays until the last unlock.
   Result<void*> lock(Handle allocation);
@@ -57,14 +61,17 @@ class Device : public Object {
 
   Result<Ref<SyncObject>> create_sync_object(const SyncRequest& request);
   void destroy_sync_object(Ref<SyncObject> object);
-  /// Blocks until satisfied; kDeviceRemoved when the device is lost first (SYNC-22); kInvalidHandle when an object is
-  /// destroyed (SYNC-28). With event_fd >= 0 it returns at once and the event is set later.
-  Status wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode, int event_fd);
+  /// Blocks until satisfied; kDeviceRemoved when the device is lost first (SYNC-22); kInvalidHandle
+  /// when an object is destroyed (SYNC-28). With event_fd >= 0 it returns at once and the event is
+  /// set later.
+  Status wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode,
+                       int event_fd);
   Status signal_from_cpu(std::span<const vidsch::SyncPoint> points);
 
   /// Waits until nothing of the device is queued or on hardware (THUNK-31).
   Status wait_for_idle();
-  /// Everything below goes, then DxgkDdiDestroyDevice (SCHED-23). The handle is gone already. Any thread but the lane.
+  /// Everything below goes, then DxgkDdiDestroyDevice (SCHED-23). The handle is gone already. Any
+  /// thread but the lane.
   void destroy();
 
   /// Lane. First error wins; contexts fail, CPU waits end with kDeviceRemoved.
@@ -79,11 +86,11 @@ class Device : public Object {
   Handle handle = 0;
 
   // Lane:
-  std::vector<Context*> contexts;          // creation order
-  std::vector<OpenedAllocation*> openings; // creation order, closing ones included
+  std::vector<Context*> contexts;           // creation order
+  std::vector<OpenedAllocation*> openings;  // creation order, closing ones included
   std::vector<SyncObject*> sync_objects;
   std::vector<Resource*> resources;
-  size_t teardowns = 0;                    // allocation destructions under way
+  size_t teardowns = 0;  // allocation destructions under way
 
  private:
   friend class Adapter;
@@ -95,9 +102,10 @@ class Device : public Object {
   void finish_wait(CpuWait& wait, Status status);
   /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
   void close_driver_side();
-  Status register_allocations(std::span<const port::AllocationInfo> infos, std::span<AllocationBacking> backings,
-                              std::span<const Ref<OpenedAllocation>> openings_made, const Ref<Resource>& resource,
-                              bool creates_resource);
+  Status register_allocations(std::span<const port::AllocationInfo> infos,
+                              std::span<AllocationBacking> backings,
+                              std::span<const Ref<OpenedAllocation>> openings_made,
+                              const Ref<Resource>& resource, bool creates_resource);
   bool try_lock(OpenedAllocation& opened, Status* status, void** address);
   bool lockable(const Allocation& allocation);
 
@@ -107,8 +115,8 @@ class Device : public Object {
   port::DeviceInfo info_;
   // Written on the lane, read by thunks before they go there: release/acquire so that they see why.
   std::atomic<DeviceState> state_{DeviceState::kActive};
-  std::vector<CpuWait*> cpu_waits_;        // lane
-  bool closed_ = false;                    // lane: the driver side is gone
+  std::vector<CpuWait*> cpu_waits_;  // lane
+  bool closed_ = false;              // lane: the driver side is gone
 };
 
 }  // namespace dxgkit::dxgk

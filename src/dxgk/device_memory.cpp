@@ -12,8 +12,9 @@
 
 namespace dxgkit::dxgk {
 
-Status Device::create_allocations(std::span<AllocationRequest> requests, std::span<const std::byte> private_data,
-                                  bool creates_resource, Handle* resource_handle) {
+Status Device::create_allocations(std::span<AllocationRequest> requests,
+                                  std::span<const std::byte> private_data, bool creates_resource,
+                                  Handle* resource_handle) {
   if (lost()) return Status::kDeviceRemoved;
   HandleTable& handles = process_.handles();
   Ref<Resource> resource;
@@ -34,18 +35,21 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, std::sp
     infos[i].primary = requests[i].primary;
   }
   void* driver_resource = resource ? resource->driver_handle : nullptr;
-  DXGKIT_RETURN_IF_FAILED(adapter_.port().create_allocations(infos, private_data, creates_resource, &driver_resource));
+  DXGKIT_RETURN_IF_FAILED(
+      adapter_.port().create_allocations(infos, private_data, creates_resource, &driver_resource));
   if (creates_resource) resource->driver_handle = driver_resource;
 
-  // From here on everything is undone on failure: openings closed, driver objects destroyed, pages and handles returned.
+  // From here on everything is undone on failure: openings closed, driver objects destroyed, pages
+  // and handles returned.
   std::vector<Ref<OpenedAllocation>> openings_made;
   std::vector<AllocationBacking> backings(requests.size());
   bool opened = false;
   const Status status = [&]() -> Status {
     for (size_t i = 0; i < requests.size(); ++i) {
       DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], adapter_, &backings[i].desc));
-      DXGKIT_ASSIGN_OR_RETURN_STATUS(backings[i].pages,
-                                     adapter_.machine().allocate_pages(backings[i].desc.size_bytes / kPageBytes));
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(
+          backings[i].pages,
+          adapter_.machine().allocate_pages(backings[i].desc.size_bytes / kPageBytes));
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
       one->device = this;
       one->resource = resource;
@@ -62,13 +66,17 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, std::sp
       open_infos[i].private_data = requests[i].private_data;
     }
     if (!requests.empty()) {
-      DXGKIT_RETURN_IF_FAILED(adapter_.port().open_allocations(info_.handle, open_infos, private_data, /*create=*/true,
+      DXGKIT_RETURN_IF_FAILED(adapter_.port().open_allocations(info_.handle, open_infos,
+                                                               private_data, /*create=*/true,
                                                                resource ? resource->handle : 0));
     }
     opened = true;
-    for (size_t i = 0; i < requests.size(); ++i) openings_made[i]->device_specific = open_infos[i].device_specific;
+    for (size_t i = 0; i < requests.size(); ++i)
+      openings_made[i]->device_specific = open_infos[i].device_specific;
     Status registered = Status::kSuccess;
-    adapter_.lane().run([&] { registered = register_allocations(infos, backings, openings_made, resource, creates_resource); });
+    adapter_.lane().run([&] {
+      registered = register_allocations(infos, backings, openings_made, resource, creates_resource);
+    });
     return registered;
   }();
   if (is_success(status)) {
@@ -78,24 +86,27 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, std::sp
   }
   if (opened) {
     std::vector<void*> device_specific;
-    for (const Ref<OpenedAllocation>& one : openings_made) device_specific.push_back(one->device_specific);
+    for (const Ref<OpenedAllocation>& one : openings_made)
+      device_specific.push_back(one->device_specific);
     static_cast<void>(adapter_.port().close_allocations(info_.handle, device_specific));
   }
   for (const Ref<OpenedAllocation>& one : openings_made) handles.erase(one->handle);
   if (creates_resource && resource->handle != 0) handles.erase(resource->handle);
   std::vector<void*> driver_handles;
   for (const port::AllocationInfo& info : infos) driver_handles.push_back(info.handle);
-  static_cast<void>(adapter_.port().destroy_allocations(driver_handles, creates_resource ? driver_resource : nullptr,
-                                                        creates_resource && driver_resource != nullptr));
+  static_cast<void>(adapter_.port().destroy_allocations(
+      driver_handles, creates_resource ? driver_resource : nullptr,
+      creates_resource && driver_resource != nullptr));
   for (const AllocationBacking& backing : backings) {
     if (!backing.pages.empty()) adapter_.machine().free_pages(backing.pages);
   }
   return status;
 }
 
-Status Device::register_allocations(std::span<const port::AllocationInfo> infos, std::span<AllocationBacking> backings,
-                                    std::span<const Ref<OpenedAllocation>> openings_made, const Ref<Resource>& resource,
-                                    bool creates_resource) {
+Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
+                                    std::span<AllocationBacking> backings,
+                                    std::span<const Ref<OpenedAllocation>> openings_made,
+                                    const Ref<Resource>& resource, bool creates_resource) {
   if (lost()) return Status::kDeviceRemoved;
   if (resource && resource->closing) return Status::kInvalidParameter;
   std::vector<Allocation*> made;
@@ -107,7 +118,8 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     allocation.info_flags = infos[i].flags;
     allocation.cpu_visible = backings[i].desc.cpu_visible;
     allocation.cached = backings[i].desc.cached;
-    if (const Status status = adapter_.memory().create(allocation.id, backings[i].desc); !is_success(status)) {
+    if (const Status status = adapter_.memory().create(allocation.id, backings[i].desc);
+        !is_success(status)) {
       adapter_.allocations().destroy(allocation);
       made.pop_back();
       for (Allocation* undone : made) {
@@ -128,13 +140,15 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     allocation.opened.push_back(&one);
     openings.push_back(&one);
     if (resource) resource->members.push_back(&one);
-    trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, 0, 0, allocation.size_bytes);
+    trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, 0, 0,
+                allocation.size_bytes);
   }
   if (creates_resource) resources.push_back(resource.get());
   return Status::kSuccess;
 }
 
-Status Device::destroy_allocations(Handle resource_handle, std::span<const Handle> list, bool synchronous) {
+Status Device::destroy_allocations(Handle resource_handle, std::span<const Handle> list,
+                                   bool synchronous) {
   HandleTable& handles = process_.handles();
   Ref<Resource> resource;
   std::vector<Ref<OpenedAllocation>> targets;
@@ -144,10 +158,13 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
   } else {
     if (list.empty()) return Status::kInvalidParameter;
     for (const Handle handle_of_one : list) {
-      DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened, handles.find<OpenedAllocation>(handle_of_one));
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
+                                     handles.find<OpenedAllocation>(handle_of_one));
       if (opened->device != this) return Status::kInvalidParameter;
-      if (!targets.empty() && targets.front()->resource.get() != opened->resource.get()) return Status::kInvalidParameter;
-      if (std::any_of(targets.begin(), targets.end(), [&](const auto& other) { return other.get() == opened.get(); })) {
+      if (!targets.empty() && targets.front()->resource.get() != opened->resource.get())
+        return Status::kInvalidParameter;
+      if (std::any_of(targets.begin(), targets.end(),
+                      [&](const auto& other) { return other.get() == opened.get(); })) {
         return Status::kInvalidParameter;
       }
       targets.push_back(std::move(opened));
@@ -166,7 +183,8 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
       for (OpenedAllocation* member : resource->members) {
         if (!member->closing) targets.emplace_back(member);
       }
-    } else if (std::any_of(targets.begin(), targets.end(), [](const auto& opened) { return opened->closing; })) {
+    } else if (std::any_of(targets.begin(), targets.end(),
+                           [](const auto& opened) { return opened->closing; })) {
       status = Status::kInvalidParameter;  // another thread was first
       return;
     }
@@ -181,7 +199,8 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
   if (resource) handles.erase(resource->handle);
   if (synchronous) {
     static_cast<void>(adapter_.block_until([&] {
-      return std::all_of(targets.begin(), targets.end(), [](const auto& opened) { return opened->allocation == nullptr; });
+      return std::all_of(targets.begin(), targets.end(),
+                         [](const auto& opened) { return opened->allocation == nullptr; });
     }));
   }
   return Status::kSuccess;
@@ -189,7 +208,8 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
 
 Result<void*> Device::lock(Handle allocation_handle) {
   if (lost()) return Error(Status::kDeviceRemoved);
-  DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened, process_.handles().find<OpenedAllocation>(allocation_handle));
+  DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
+                          process_.handles().find<OpenedAllocation>(allocation_handle));
   if (opened->device != this) return Error(Status::kInvalidParameter);
   Status status = Status::kSuccess;
   void* address = nullptr;
@@ -217,11 +237,15 @@ bool Device::try_lock(OpenedAllocation& opened, Status* status, void** address) 
     if (memory.pending_operations(allocation.id) != 0) return false;
     const vidmm::Placement place = memory.placement(allocation.id);
     const bool in_memory_segment =
-        place.segment != kSystemMemory && memory.segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kMemory;
-    if (in_memory_segment && !(memory.segments()[place.segment.value - 1].cpu_visible && !allocation.cached)) {
-      // ALLOC-41: no CPU window there (or none that is coherent, ALLOC-42): it moves to system memory.
+        place.segment != kSystemMemory &&
+        memory.segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kMemory;
+    if (in_memory_segment &&
+        !(memory.segments()[place.segment.value - 1].cpu_visible && !allocation.cached)) {
+      // ALLOC-41: no CPU window there (or none that is coherent, ALLOC-42): it moves to system
+      // memory.
       Result<std::vector<vidmm::PagingOp>> moved = memory.evict(allocation.id);
-      if (!moved.has_value()) return false;  // in use by the GPU: asked again when something retired
+      if (!moved.has_value())
+        return false;  // in use by the GPU: asked again when something retired
       adapter_.paging().enqueue(*moved, nullptr);
       adapter_.pump();
       return memory.pending_operations(allocation.id) == 0 && try_lock(opened, status, address);
@@ -238,10 +262,12 @@ bool Device::try_lock(OpenedAllocation& opened, Status* status, void** address) 
     if (in_memory_segment) {
       const vidmm::SegmentDesc& segment = memory.segments()[place.segment.value - 1];
       windows.push_back(adapter_.machine().window_of(
-          bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes}, allocation.size_bytes));
+          bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes},
+          allocation.size_bytes));
     } else {
       for (const bus::PageFrame page : allocation.pages) {
-        windows.push_back(adapter_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
+        windows.push_back(adapter_.machine().window_of(
+            bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
       }
       memory.mark_cpu_written(allocation.id);
     }
@@ -261,7 +287,8 @@ bool Device::lockable(const Allocation& allocation) {
   if (allocation.cpu_visible) return true;
   const vidmm::AllocationDesc& desc = adapter_.memory().description(allocation.id);
   for (const vidmm::SegmentDesc& segment : adapter_.memory().segments()) {
-    if (segment.kind == vidmm::SegmentKind::kAperture && ((desc.supported_read | desc.supported_write) & vidmm::segment_bit(segment.id)) != 0) {
+    if (segment.kind == vidmm::SegmentKind::kAperture &&
+        ((desc.supported_read | desc.supported_write) & vidmm::segment_bit(segment.id)) != 0) {
       return true;
     }
   }
@@ -269,7 +296,8 @@ bool Device::lockable(const Allocation& allocation) {
 }
 
 Status Device::unlock(Handle allocation_handle) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> opened, process_.handles().find<OpenedAllocation>(allocation_handle));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> opened,
+                                 process_.handles().find<OpenedAllocation>(allocation_handle));
   if (opened->device != this) return Status::kInvalidParameter;
   Status status = Status::kSuccess;
   adapter_.lane().run([&] {

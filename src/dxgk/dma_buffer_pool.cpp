@@ -6,7 +6,8 @@
 
 namespace dxgkit::dxgk {
 
-DmaBufferPool::DmaBufferPool(Adapter& adapter, const port::ContextInfo& info) : adapter_(adapter), info_(info) {}
+DmaBufferPool::DmaBufferPool(Adapter& adapter, const port::ContextInfo& info)
+    : adapter_(adapter), info_(info) {}
 
 DmaBufferPool::~DmaBufferPool() { DXGKIT_CHECK(buffers_.empty()); }
 
@@ -14,18 +15,21 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
   auto buffer = std::make_unique<DmaBuffer>();
   buffer->pool = this;
   buffer->page_count = align_up(info_.dma_buffer_bytes, kPageBytes) / kPageBytes;
-  DXGKIT_ASSIGN_OR_RETURN(buffer->pages, adapter_.machine().allocate_contiguous(buffer->page_count));
+  DXGKIT_ASSIGN_OR_RETURN(buffer->pages,
+                          adapter_.machine().allocate_contiguous(buffer->page_count));
   const uint64_t physical = buffer->pages.value * kPageBytes;
   buffer->private_storage.assign(info_.dma_private_bytes, std::byte{0});  // REND-02
-  buffer->view.cpu = adapter_.machine().system_pointer(bus::PhysicalAddress{physical}, info_.dma_buffer_bytes);
+  buffer->view.cpu =
+      adapter_.machine().system_pointer(bus::PhysicalAddress{physical}, info_.dma_buffer_bytes);
   buffer->view.size_bytes = info_.dma_buffer_bytes;
-  buffer->view.private_data = info_.dma_private_bytes == 0 ? nullptr : buffer->private_storage.data();
+  buffer->view.private_data =
+      info_.dma_private_bytes == 0 ? nullptr : buffer->private_storage.data();
   buffer->view.private_size_bytes = info_.dma_private_bytes;
   buffer->view.physical_address = physical;
   if (info_.dma_buffer_segment_set == 0) return buffer;
 
-  // In an aperture segment: the memory manager places it like any allocation, pinned while in use; until then it has no
-  // address (REND-12).
+  // In an aperture segment: the memory manager places it like any allocation, pinned while in use;
+  // until then it has no address (REND-12).
   Allocation& memory = adapter_.allocations().create();
   for (uint64_t i = 0; i < buffer->page_count; ++i) {
     memory.pages.push_back(bus::PageFrame{buffer->pages.value + i});
@@ -83,7 +87,8 @@ void DmaBufferPool::clear() {
       adapter_.free_internal(adapter_.allocations().at(buffer->memory));
     } else {
       std::vector<bus::PageFrame> pages;
-      for (uint64_t i = 0; i < buffer->page_count; ++i) pages.push_back(bus::PageFrame{buffer->pages.value + i});
+      for (uint64_t i = 0; i < buffer->page_count; ++i)
+        pages.push_back(bus::PageFrame{buffer->pages.value + i});
       adapter_.release_pages(pages);
     }
   }

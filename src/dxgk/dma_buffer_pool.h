@@ -19,8 +19,8 @@ class DmaBufferPool {
   /// All buffers must be back.
   ~DmaBufferPool();
 
-  /// A free buffer, at least as large as the driver asked at creation, with private data zero when it is new (REND-02).
-  /// kNoMemory: state unchanged.
+  /// A free buffer, at least as large as the driver asked at creation, with private data zero when
+  /// it is new (REND-02). kNoMemory: state unchanged.
   Result<DmaBuffer*> acquire();
   /// The buffer's last user is gone: drops the references it kept.
   void recycle(DmaBuffer& buffer);

@@ -13,7 +13,8 @@ class Gate {
  public:
   /// False once closed.
   bool enter() {
-    // Acquire pairs with reopen-free close: who enters sees everything done before the gate was made.
+    // Acquire pairs with reopen-free close: who enters sees everything done before the gate was
+    // made.
     uint32_t seen = word_.load(std::memory_order_acquire);
     while ((seen & kClosed) == 0) {
       if (word_.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire)) return true;

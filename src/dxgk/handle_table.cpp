@@ -87,7 +87,8 @@ std::vector<std::pair<Handle, ObjectType>> HandleTable::live() const {
   runtime::MutexLock lock(mutex_);
   std::vector<std::pair<Handle, ObjectType>> handles;
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].object) handles.emplace_back(make_handle(slot, slots_[slot].generation), slots_[slot].object->type());
+    if (slots_[slot].object)
+      handles.emplace_back(make_handle(slot, slots_[slot].generation), slots_[slot].object->type());
   }
   return handles;
 }

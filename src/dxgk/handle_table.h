@@ -11,12 +11,12 @@
 
 namespace dxgkit::dxgk {
 
-/// A D3DKMT_HANDLE value. Layout: bit 30 set, bits 24..29 generation, bits 6..23 slot, bits 0..5 zero, so that consecutive
-/// handles differ by 0x40 as clients have seen on Windows.
+/// A D3DKMT_HANDLE value. Layout: bit 30 set, bits 24..29 generation, bits 6..23 slot, bits 0..5
+/// zero, so that consecutive handles differ by 0x40 as clients have seen on Windows.
 using Handle = uint32_t;
 
-/// Thread-safe. A freed slot goes to the end of the free list and changes generation: a stale handle is refused until its
-/// slot has been reused 64 times (THUNK-04).
+/// Thread-safe. A freed slot goes to the end of the free list and changes generation: a stale
+/// handle is refused until its slot has been reused 64 times (THUNK-04).
 class HandleTable {
  public:
   static constexpr uint32_t kMaxHandles = 1U << 18;

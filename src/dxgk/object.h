@@ -9,10 +9,18 @@
 
 namespace dxgkit::dxgk {
 
-enum class ObjectType : uint8_t { kAdapter, kDevice, kContext, kResource, kAllocation, kSyncObject };
+enum class ObjectType : uint8_t {
+  kAdapter,
+  kDevice,
+  kContext,
+  kResource,
+  kAllocation,
+  kSyncObject
+};
 
-/// Base of everything a handle can name. Counted, because a thunk on one thread may use an object that a thunk on another
-/// thread destroys: the handle goes at once, the memory when the last user is done.
+/// Base of everything a handle can name. Counted, because a thunk on one thread may use an object
+/// that a thunk on another thread destroys: the handle goes at once, the memory when the last user
+/// is done.
 class Object {
  public:
   explicit Object(ObjectType type) : type_(type) {}

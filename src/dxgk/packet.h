@@ -1,4 +1,5 @@
-// What a context queues: one submission of (a slice of) a DMA buffer, or a wait or signal of sync objects.
+// What a context queues: one submission of (a slice of) a DMA buffer, or a wait or signal of sync
+// objects.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +20,25 @@ namespace dxgkit::dxgk {
 class Context;
 class DmaBufferPool;
 
-/// A DMA buffer with everything that travels with it. Owned by its context's pool; packets count as users.
+/// A DMA buffer with everything that travels with it. Owned by its context's pool; packets count as
+/// users.
 ///
-/// Lane: the adapter's, except while a render call owns it exclusively (between acquire and queueing).
+/// Lane: the adapter's, except while a render call owns it exclusively (between acquire and
+/// queueing).
 struct DmaBuffer {
-  port::DmaBufferView view;  // segment and address filled at submission when it lives in an aperture segment
-  bus::PageFrame pages;      // contiguous backing
+  port::DmaBufferView
+      view;  // segment and address filled at submission when it lives in an aperture segment
+  bus::PageFrame pages;  // contiguous backing
   uint64_t page_count = 0;
   std::vector<std::byte> private_storage;
-  std::vector<port::AllocationListEntry> allocations;  // as the driver got it at Render; places refilled at Patch
-  std::vector<Ref<OpenedAllocation>> references;       // by list index; null where the client's entry was NULL
+  std::vector<port::AllocationListEntry>
+      allocations;  // as the driver got it at Render; places refilled at Patch
+  std::vector<Ref<OpenedAllocation>>
+      references;  // by list index; null where the client's entry was NULL
   std::vector<port::PatchLocation> patches;
   uint32_t allocation_count = 0, patch_count = 0;
-  AllocationId memory;       // in an aperture segment: its allocation in vidmm; value 0 when contiguous system memory
+  AllocationId memory;  // in an aperture segment: its allocation in vidmm; value 0 when contiguous
+                        // system memory
   uint32_t users = 0;
   DmaBufferPool* pool = nullptr;
 };
@@ -40,7 +47,8 @@ struct DmaBuffer {
 struct Packet {
   PacketId id;
   vidsch::PacketKind kind = vidsch::PacketKind::kRender;
-  Context* context = nullptr;  // kept alive by the context's packet count; null for system paging packets
+  Context* context =
+      nullptr;  // kept alive by the context's packet count; null for system paging packets
   void* driver_context = nullptr;
   DmaBuffer* buffer = nullptr;
   port::Slice slice;

@@ -20,7 +20,8 @@ PagingExecutor::PagingExecutor(Owner& owner, port::AdapterPort& port, bus::Machi
     : owner_(owner), port_(port), machine_(machine) {}
 
 PagingExecutor::~PagingExecutor() {
-  for (const auto& buffer : buffers_) machine_.free_contiguous(buffer->dma.pages, buffer->dma.page_count);
+  for (const auto& buffer : buffers_)
+    machine_.free_contiguous(buffer->dma.pages, buffer->dma.page_count);
 }
 
 Status PagingExecutor::configure(const Config& config) {
@@ -35,7 +36,8 @@ Status PagingExecutor::configure(const Config& config) {
     dma.private_storage.assign(config.private_bytes, std::byte{0});
     dma.view.segment = kSystemMemory;
     dma.view.physical_address = dma.pages.value * kPageBytes;
-    dma.view.cpu = machine_.system_pointer(bus::PhysicalAddress{dma.view.physical_address}, config.buffer_bytes);
+    dma.view.cpu = machine_.system_pointer(bus::PhysicalAddress{dma.view.physical_address},
+                                           config.buffer_bytes);
     dma.view.size_bytes = config.buffer_bytes;
     dma.view.private_data = config.private_bytes == 0 ? nullptr : dma.private_storage.data();
     dma.view.private_size_bytes = config.private_bytes;
@@ -44,7 +46,8 @@ Status PagingExecutor::configure(const Config& config) {
   return Status::kSuccess;
 }
 
-void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done) {
+void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations,
+                             std::function<void()> done) {
   if (halted_) return;
   for (const vidmm::PagingOp& op : operations) queue_.push_back(op);
   operations_queued_ += operations.size();
@@ -117,7 +120,8 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op, bool i
 void PagingExecutor::submit_slice() {
   if (current_ == nullptr) return;
   if (current_->used == slice_start_) {
-    // The driver had nothing for the hardware to do (a discard it does not care about): no packet, but in order.
+    // The driver had nothing for the hardware to do (a discard it does not care about): no packet,
+    // but in order.
     if (!in_flight_.empty()) {
       std::vector<vidmm::PagingOp>& last = in_flight_.back().completes;
       last.insert(last.end(), slice_completes_.begin(), slice_completes_.end());
@@ -134,8 +138,8 @@ void PagingExecutor::submit_slice() {
   packet.flags.paging = true;
   packet.slice.start = slice_start_;
   packet.slice.end = current_->used;
-  // PATCH-15: a driver that left the private pointer alone shares one range among all submissions of the buffer; one that
-  // moved it gets its own part.
+  // PATCH-15: a driver that left the private pointer alone shares one range among all submissions
+  // of the buffer; one that moved it gets its own part.
   if (current_->private_used == slice_private_start_) {
     packet.slice.private_start = 0;
     packet.slice.private_end = config_.private_bytes;
@@ -159,7 +163,8 @@ void PagingExecutor::pump() {
     if (head_must_be_idle_ && !in_flight_.empty()) break;
     if (current_ == nullptr) {
       current_ = open_buffer();
-      if (current_ == nullptr) break;  // every buffer is on hardware: packet_retired comes back here
+      if (current_ == nullptr)
+        break;  // every buffer is on hardware: packet_retired comes back here
       slice_start_ = 0;
       slice_private_start_ = 0;
     }
@@ -168,7 +173,9 @@ void PagingExecutor::pump() {
     args.system_context = config_.system_context;
     args.buffer = current_->dma.view.cpu + current_->used;
     args.buffer_bytes = config_.buffer_bytes - current_->used;
-    args.private_data = config_.private_bytes == 0 ? nullptr : current_->dma.view.private_data + current_->private_used;
+    args.private_data = config_.private_bytes == 0
+                            ? nullptr
+                            : current_->dma.view.private_data + current_->private_used;
     args.private_bytes = config_.private_bytes - current_->private_used;
     args.buffer_physical_address = current_->dma.view.physical_address;
     args.multipass_offset = multipass_offset_;
@@ -176,22 +183,27 @@ void PagingExecutor::pump() {
     const bool whole_buffer = current_->used == 0;
     const port::BuildPagingResult result = port_.build_paging(args);
     if (halted_) break;  // the driver broke a fatal rule inside the call
-    trace::emit(trace::EventKind::kPagingOperation, static_cast<uint64_t>(op.kind), op.allocation.value, op.size_bytes,
-                result.bytes_written);
+    trace::emit(trace::EventKind::kPagingOperation, static_cast<uint64_t>(op.kind),
+                op.allocation.value, op.size_bytes, result.bytes_written);
     current_->used += result.bytes_written;
     current_->private_used += result.private_bytes_written;
     if (result.status == Status::kGraphicsInsufficientDmaBuffer) {
-      const bool progress = result.multipass_offset != multipass_offset_ || result.bytes_written != 0;
+      const bool progress =
+          result.multipass_offset != multipass_offset_ || result.bytes_written != 0;
       if (whole_buffer && !progress && ++passes_without_progress_ >= kMaxPassesWithoutProgress) {
         owner_.paging_failed(verifier::Finding{
             .rule = "PAGE-11",
             .severity = verifier::Severity::kBugCheck,
             .ddi = "DxgkDdiBuildPagingBuffer",
-            .actual = fmt::format("It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER {} times on an empty paging buffer of "
-                                  "{} bytes and left MultipassOffset at {}.",
-                                  passes_without_progress_, config_.buffer_bytes, multipass_offset_),
-            .expected = "Each pass over a fresh, full-size buffer writes a part of the operation and advances MultipassOffset.",
-            .fix = "Split the operation: write what fits, store how far you came in MultipassOffset, or declare a larger "
+            .actual =
+                fmt::format("It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER {} times on an "
+                            "empty paging buffer of "
+                            "{} bytes and left MultipassOffset at {}.",
+                            passes_without_progress_, config_.buffer_bytes, multipass_offset_),
+            .expected = "Each pass over a fresh, full-size buffer writes a part of the operation "
+                        "and advances MultipassOffset.",
+            .fix = "Split the operation: write what fits, store how far you came in "
+                   "MultipassOffset, or declare a larger "
                    "PagingBufferSize in the segment query.",
             .bugcheck_code = 0x10E,
             .bugcheck_parameter = 0xB});

@@ -19,16 +19,18 @@ namespace dxgkit::dxgk {
 /// What the executor needs to know of an allocation to describe it to the driver.
 struct PagingTarget {
   void* driver_allocation = nullptr;  // null for DMA buffers (PAGE-26)
-  void* device = nullptr;             // device-specific handle owner for aperture mapping; may be null
-  std::span<const uint64_t> pages;    // backing page frames
+  void* device = nullptr;  // device-specific handle owner for aperture mapping; may be null
+  std::span<const uint64_t> pages;  // backing page frames
   bool cached = false;
 };
 
-/// Lane: the adapter's. Operations run in the order given; several share a paging buffer and a submission (PAGE-14).
+/// Lane: the adapter's. Operations run in the order given; several share a paging buffer and a
+/// submission (PAGE-14).
 ///
-/// A buffer that fills up is submitted and the operation goes on in the next one with the driver's MultipassOffset
-/// (PAGE-08..10). ALLOCATION_BUSY waits until every earlier paging packet has finished and repeats the call with
-/// AllocationIsIdle (PAGE-12): render work never uses what is being moved, as moving needs it unpinned.
+/// A buffer that fills up is submitted and the operation goes on in the next one with the driver's
+/// MultipassOffset (PAGE-08..10). ALLOCATION_BUSY waits until every earlier paging packet has
+/// finished and repeats the call with AllocationIsIdle (PAGE-12): render work never uses what is
+/// being moved, as moving needs it unpinned.
 class PagingExecutor {
  public:
   class Owner {
@@ -47,7 +49,7 @@ class PagingExecutor {
   struct Config {
     uint32_t buffer_bytes = 0, private_bytes = 0;  // as the driver asked (SEG-48)
     SegmentId buffer_segment;                      // 0: contiguous system memory
-    uint64_t dummy_page = 0;                       // physical address unmapped apertures point at (PAGE-29)
+    uint64_t dummy_page = 0;  // physical address unmapped apertures point at (PAGE-29)
     void* system_context = nullptr;
     size_t buffer_count = 4;
   };
@@ -58,8 +60,8 @@ class PagingExecutor {
   /// Allocates the paging buffers. kNoMemory leaves nothing behind.
   Status configure(const Config& config);
 
-  /// Appends operations. `done` runs on the lane when the last of them, and all before, are complete; at once when nothing is
-  /// queued or running and `operations` is empty.
+  /// Appends operations. `done` runs on the lane when the last of them, and all before, are
+  /// complete; at once when nothing is queued or running and `operations` is empty.
   void enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done);
   bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
 
@@ -96,7 +98,7 @@ class PagingExecutor {
   bus::Machine& machine_;
   Config config_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
-  Buffer* current_ = nullptr;       // being filled
+  Buffer* current_ = nullptr;  // being filled
   uint32_t slice_start_ = 0, slice_private_start_ = 0;
   std::vector<vidmm::PagingOp> slice_completes_;
   std::deque<vidmm::PagingOp> queue_;

@@ -22,7 +22,8 @@ class Process {
   uint32_t number() const { return number_; }
   HandleTable& handles() { return handles_; }
 
-  /// The process on whose behalf the calling thread is in the kernel: what handles in driver callbacks mean. Null: none.
+  /// The process on whose behalf the calling thread is in the kernel: what handles in driver
+  /// callbacks mean. Null: none.
   static Process* current();
   class Scope {
    public:
@@ -35,7 +36,8 @@ class Process {
     Process* previous_;
   };
 
-  /// Driver's process handle per adapter, made before its first device there (LIFE-16, THUNK-12). By LUID low part.
+  /// Driver's process handle per adapter, made before its first device there (LIFE-16, THUNK-12).
+  /// By LUID low part.
   struct OnAdapter {
     void* driver_process = nullptr;
     size_t devices = 0;

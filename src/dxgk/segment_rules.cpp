@@ -33,129 +33,164 @@ bool preservation_valid(uint32_t flags) {
   return standby || (!hibernate && !partially);
 }
 
-std::optional<SegmentRefusal> check_flags(uint32_t id, const port::SegmentInfo& segment, uint32_t version) {
+std::optional<SegmentRefusal> check_flags(uint32_t id, const port::SegmentInfo& segment,
+                                          uint32_t version) {
   const uint32_t flags = segment.flags;
   if (const uint32_t unknown = flags & ~known_flags(version); unknown != 0) {
-    return SegmentRefusal{"SEG-16", fmt::format("Segment {} has Flags 0x{:08X}; bits 0x{:08X} are not defined.", id, flags, unknown),
-                          fmt::format("Only bits the interface version 0x{:X} defines are set.", version),
-                          "Zero the descriptor, then set flags by name."};
+    return SegmentRefusal{
+        "SEG-16",
+        fmt::format("Segment {} has Flags 0x{:08X}; bits 0x{:08X} are not defined.", id, flags,
+                    unknown),
+        fmt::format("Only bits the interface version 0x{:X} defines are set.", version),
+        "Zero the descriptor, then set flags by name."};
   }
   if ((flags & kSegmentReservedSysMem) != 0) {
-    return SegmentRefusal{"SEG-44", fmt::format("Segment {} sets ReservedSysMem.", id), "ReservedSysMem is never set by a driver.",
-                          "Clear the bit."};
+    return SegmentRefusal{"SEG-44", fmt::format("Segment {} sets ReservedSysMem.", id),
+                          "ReservedSysMem is never set by a driver.", "Clear the bit."};
   }
   if ((flags & kSegmentAgp) != 0 && flags != kSegmentAgp) {
-    return SegmentRefusal{"SEG-13", fmt::format("Segment {} has Flags 0x{:08X}: Agp beside other bits.", id, flags),
-                          "Agp stands alone; an AGP segment is an aperture and CPU-visible by nature.", "Set only Agp."};
+    return SegmentRefusal{
+        "SEG-13", fmt::format("Segment {} has Flags 0x{:08X}: Agp beside other bits.", id, flags),
+        "Agp stands alone; an AGP segment is an aperture and CPU-visible by nature.",
+        "Set only Agp."};
   }
   if ((flags & kSegmentAgp) != 0) {
-    return SegmentRefusal{"SEG-12", fmt::format("Segment {} is an AGP segment; DXGK_QUERYSEGMENTIN described no AGP aperture.", id),
-                          "An Agp segment is reported only when the input describes an AGP aperture.",
-                          "Report Agp only when AgpApertureSize of the input is not zero."};
+    return SegmentRefusal{
+        "SEG-12",
+        fmt::format("Segment {} is an AGP segment; DXGK_QUERYSEGMENTIN described no AGP aperture.",
+                    id),
+        "An Agp segment is reported only when the input describes an AGP aperture.",
+        "Report Agp only when AgpApertureSize of the input is not zero."};
   }
   if (!preservation_valid(flags)) {
-    return SegmentRefusal{"SEG-35",
-                          fmt::format("Segment {} has preservation bits 0x{:X} (Flags 0x{:08X}).", id, flags >> 7 & 7U, flags),
-                          "Standby, Hibernate, Partially are 000, 100, 110 or 101.",
-                          "Set PreservedDuringStandby with either hibernate bit, and only one of those."};
+    return SegmentRefusal{
+        "SEG-35",
+        fmt::format("Segment {} has preservation bits 0x{:X} (Flags 0x{:08X}).", id,
+                    flags >> 7 & 7U, flags),
+        "Standby, Hibernate, Partially are 000, 100, 110 or 101.",
+        "Set PreservedDuringStandby with either hibernate bit, and only one of those."};
   }
   if ((flags & kSegmentCacheCoherent) != 0 && (flags & kSegmentAperture) == 0) {
-    return SegmentRefusal{"SEG-37", fmt::format("Segment {} sets CacheCoherent without Aperture.", id),
-                          "CacheCoherent goes with Aperture only.", "Clear CacheCoherent, or make it an aperture segment."};
+    return SegmentRefusal{"SEG-37",
+                          fmt::format("Segment {} sets CacheCoherent without Aperture.", id),
+                          "CacheCoherent goes with Aperture only.",
+                          "Clear CacheCoherent, or make it an aperture segment."};
   }
   if ((flags & kSegmentSupportsCpuHostAperture) != 0 && (flags & kSegmentCpuVisible) != 0) {
-    return SegmentRefusal{"SEG-41", fmt::format("Segment {} sets SupportsCpuHostAperture and CpuVisible.", id),
-                          "A segment is CPU-visible or reached through the CPU host aperture, not both.", "Clear one of them."};
+    return SegmentRefusal{
+        "SEG-41", fmt::format("Segment {} sets SupportsCpuHostAperture and CpuVisible.", id),
+        "A segment is CPU-visible or reached through the CPU host aperture, not both.",
+        "Clear one of them."};
   }
-  if ((flags & kSegmentSupportsCachedCpuHostAperture) != 0 && (flags & kSegmentSupportsCpuHostAperture) == 0) {
-    return SegmentRefusal{"SEG-41", fmt::format("Segment {} sets SupportsCachedCpuHostAperture alone.", id),
-                          "SupportsCachedCpuHostAperture needs SupportsCpuHostAperture.", "Set both or none."};
+  if ((flags & kSegmentSupportsCachedCpuHostAperture) != 0 &&
+      (flags & kSegmentSupportsCpuHostAperture) == 0) {
+    return SegmentRefusal{
+        "SEG-41", fmt::format("Segment {} sets SupportsCachedCpuHostAperture alone.", id),
+        "SupportsCachedCpuHostAperture needs SupportsCpuHostAperture.", "Set both or none."};
   }
   const bool partially = (flags & kSegmentPartiallyPreservedDuringHibernate) != 0;
   if (partially != (segment.system_memory_end != 0)) {
-    return SegmentRefusal{"SEG-31",
-                          fmt::format("Segment {} has SystemMemoryEndAddress 0x{:X} and PartiallyPreservedDuringHibernate {}.", id,
-                                      segment.system_memory_end, partially ? "set" : "clear"),
-                          "SystemMemoryEndAddress is non-zero exactly when PartiallyPreservedDuringHibernate is set.",
-                          "Set both, or neither."};
+    return SegmentRefusal{
+        "SEG-31",
+        fmt::format("Segment {} has SystemMemoryEndAddress 0x{:X} and "
+                    "PartiallyPreservedDuringHibernate {}.",
+                    id, segment.system_memory_end, partially ? "set" : "clear"),
+        "SystemMemoryEndAddress is non-zero exactly when PartiallyPreservedDuringHibernate is set.",
+        "Set both, or neither."};
   }
   if (segment.reserved != 0) {
-    return SegmentRefusal{"SEG-34", fmt::format("Segment {} has Reserved = 0x{:X}.", id, segment.reserved), "Reserved is zero.",
-                          "Zero the descriptor before filling it."};
+    return SegmentRefusal{"SEG-34",
+                          fmt::format("Segment {} has Reserved = 0x{:X}.", id, segment.reserved),
+                          "Reserved is zero.", "Zero the descriptor before filling it."};
   }
   return std::nullopt;
 }
 
 std::optional<SegmentRefusal> check_extent(uint32_t id, const port::SegmentInfo& segment) {
   if (segment.size == 0 || segment.size % kPageBytes != 0) {
-    return SegmentRefusal{"SEG-22", fmt::format("Segment {} has Size 0x{:X}.", id, segment.size),
-                          "Size is a non-zero multiple of the host page, 4096 bytes.",
-                          "Round the size down to whole pages; report no segment for memory that is not there."};
+    return SegmentRefusal{
+        "SEG-22", fmt::format("Segment {} has Size 0x{:X}.", id, segment.size),
+        "Size is a non-zero multiple of the host page, 4096 bytes.",
+        "Round the size down to whole pages; report no segment for memory that is not there."};
   }
   uint64_t end = 0;
   if (!checked_add(segment.base_address, segment.size, &end)) {
     return SegmentRefusal{"SEG-17",
-                          fmt::format("Segment {} has BaseAddress 0x{:X} and Size 0x{:X}.", id, segment.base_address, segment.size),
-                          "BaseAddress + Size fits in 64 bits.", "Report the segment's start as the GPU sees it."};
+                          fmt::format("Segment {} has BaseAddress 0x{:X} and Size 0x{:X}.", id,
+                                      segment.base_address, segment.size),
+                          "BaseAddress + Size fits in 64 bits.",
+                          "Report the segment's start as the GPU sees it."};
   }
   return std::nullopt;
 }
 
 /// SEG-25, SEG-28: bank table of end offsets; wrong ones switch banking off.
-std::vector<uint64_t> bank_ends(uint32_t id, const port::SegmentInfo& segment, verifier::Findings& findings) {
+std::vector<uint64_t> bank_ends(uint32_t id, const port::SegmentInfo& segment,
+                                verifier::Findings& findings) {
   if ((segment.flags & kSegmentUseBanking) == 0) return {};
   const auto refuse = [&](const char* rule, std::string actual, std::string expected) {
-    findings.report(verifier::Finding{.rule = rule,
-                                      .severity = verifier::Severity::kViolation,
-                                      .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
-                                      .actual = std::move(actual),
-                                      .expected = std::move(expected),
-                                      .fix = "Give NbOfBanks of 1 to 127 and strictly increasing end offsets inside the segment; "
-                                             "banking is off for this segment until then."});
+    findings.report(verifier::Finding{
+        .rule = rule,
+        .severity = verifier::Severity::kViolation,
+        .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+        .actual = std::move(actual),
+        .expected = std::move(expected),
+        .fix = "Give NbOfBanks of 1 to 127 and strictly increasing end offsets inside the segment; "
+               "banking is off for this segment until then."});
     return std::vector<uint64_t>{};
   };
   if ((segment.flags & kSegmentAperture) != 0) {
-    return refuse("SEG-28", fmt::format("Segment {} is an aperture and sets UseBanking.", id), "Banks divide memory segments only.");
+    return refuse("SEG-28", fmt::format("Segment {} is an aperture and sets UseBanking.", id),
+                  "Banks divide memory segments only.");
   }
   if (segment.bank_count == 0 || segment.bank_count > kMaxBanks) {
-    return refuse("SEG-28", fmt::format("Segment {} has NbOfBanks = {}.", id, segment.bank_count), "NbOfBanks is 1 to 127.");
+    return refuse("SEG-28", fmt::format("Segment {} has NbOfBanks = {}.", id, segment.bank_count),
+                  "NbOfBanks is 1 to 127.");
   }
   std::vector<uint64_t> ends;
   uint64_t last = 0;
   for (const uint64_t end : segment.bank_ends) {
     if (end <= last || end > segment.size) {
-      return refuse("SEG-25", fmt::format("Segment {} has a bank end 0x{:X} after 0x{:X}, Size 0x{:X}.", id, end, last, segment.size),
+      return refuse("SEG-25",
+                    fmt::format("Segment {} has a bank end 0x{:X} after 0x{:X}, Size 0x{:X}.", id,
+                                end, last, segment.size),
                     "Bank end offsets are strictly increasing and do not pass Size.");
     }
     ends.push_back(end);
     last = end;
   }
-  if (ends.empty() || ends.back() != segment.size) ends.push_back(segment.size);  // the last entry is optional
+  if (ends.empty() || ends.back() != segment.size)
+    ends.push_back(segment.size);  // the last entry is optional
   return ends;
 }
 
 }  // namespace
 
-std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info, const port::DriverCaps& caps,
-                                                  uint32_t interface_version, verifier::Findings& findings,
+std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info,
+                                                  const port::DriverCaps& caps,
+                                                  uint32_t interface_version,
+                                                  verifier::Findings& findings,
                                                   std::vector<vidmm::SegmentDesc>* segments) {
   const size_t count = info.segments.size();
   if (count == 0 || count > kMaxSegments) {
-    return SegmentRefusal{"SEG-06", fmt::format("NbSegment is {}.", count), "1 to 32 segments.", "Report the segments the GPU has."};
+    return SegmentRefusal{"SEG-06", fmt::format("NbSegment is {}.", count), "1 to 32 segments.",
+                          "Report the segments the GPU has."};
   }
   if (count == kMaxSegments) {
-    findings.report(verifier::Finding{.rule = "SEG-06",
-                                      .severity = verifier::Severity::kWarning,
-                                      .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
-                                      .actual = "NbSegment is 32.",
-                                      .expected = "Segment ids 1..31: five-bit id fields cannot name segment 32.",
-                                      .fix = "Use at most 31 segments if the last shall be preferred or pre-patched."});
+    findings.report(verifier::Finding{
+        .rule = "SEG-06",
+        .severity = verifier::Severity::kWarning,
+        .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+        .actual = "NbSegment is 32.",
+        .expected = "Segment ids 1..31: five-bit id fields cannot name segment 32.",
+        .fix = "Use at most 31 segments if the last shall be preferred or pre-patched."});
   }
   size_t aperture_count = 0;
   for (size_t i = 0; i < count; ++i) {
     const port::SegmentInfo& segment = info.segments[i];
     const auto id = static_cast<uint32_t>(i + 1);
-    if (std::optional<SegmentRefusal> refusal = check_flags(id, segment, interface_version)) return refusal;
+    if (std::optional<SegmentRefusal> refusal = check_flags(id, segment, interface_version))
+      return refusal;
     if (std::optional<SegmentRefusal> refusal = check_extent(id, segment)) return refusal;
 
     vidmm::SegmentDesc desc;
@@ -166,10 +201,12 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
     desc.base_address = segment.base_address;
     desc.size_bytes = segment.size;
     desc.commit_limit_bytes = segment.size;
-    if (aperture) {  // SEG-30: the smaller of the segment's and the adapter's limit; zero would allow nothing
+    if (aperture) {  // SEG-30: the smaller of the segment's and the adapter's limit; zero would
+                     // allow nothing
       desc.commit_limit_bytes = std::min(segment.size, segment.commit_limit);
       if (caps.aperture_segment_commit_limit != 0) {
-        desc.commit_limit_bytes = std::min(desc.commit_limit_bytes, caps.aperture_segment_commit_limit);
+        desc.commit_limit_bytes =
+            std::min(desc.commit_limit_bytes, caps.aperture_segment_commit_limit);
       }
     } else if (interface_version < kInterfaceWddm20 && interface_version >= kInterfaceWin8 &&
                segment.commit_limit != segment.size) {
@@ -177,7 +214,8 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
           .rule = "SEG-29",
           .severity = verifier::Severity::kViolation,
           .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT3)",
-          .actual = fmt::format("Memory segment {} has CommitLimit 0x{:X} and Size 0x{:X}.", id, segment.commit_limit, segment.size),
+          .actual = fmt::format("Memory segment {} has CommitLimit 0x{:X} and Size 0x{:X}.", id,
+                                segment.commit_limit, segment.size),
           .expected = "CommitLimit of a memory segment equals its Size; Size is used.",
           .fix = "Set CommitLimit = Size."});
     }
@@ -194,29 +232,40 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
     for (size_t j = i + 1; j < count; ++j) {
       const vidmm::SegmentDesc& a = (*segments)[i];
       const vidmm::SegmentDesc& b = (*segments)[j];
-      if (a.base_address < b.base_address + b.size_bytes && b.base_address < a.base_address + a.size_bytes) {
-        return SegmentRefusal{"SEG-46",
-                              fmt::format("Segment {} [0x{:X}, 0x{:X}) overlaps segment {} [0x{:X}, 0x{:X}).", i + 1, a.base_address,
-                                          a.base_address + a.size_bytes, j + 1, b.base_address, b.base_address + b.size_bytes),
-                              "Segments do not overlap in GPU address space.", "Give each segment its own range of addresses."};
+      if (a.base_address < b.base_address + b.size_bytes &&
+          b.base_address < a.base_address + a.size_bytes) {
+        return SegmentRefusal{
+            "SEG-46",
+            fmt::format("Segment {} [0x{:X}, 0x{:X}) overlaps segment {} [0x{:X}, 0x{:X}).", i + 1,
+                        a.base_address, a.base_address + a.size_bytes, j + 1, b.base_address,
+                        b.base_address + b.size_bytes),
+            "Segments do not overlap in GPU address space.",
+            "Give each segment its own range of addresses."};
       }
     }
   }
   if (interface_version >= kInterfaceWddm20 && aperture_count != 1) {
-    return SegmentRefusal{"SEG-40", fmt::format("{} aperture segments are reported.", aperture_count),
-                          "A WDDM 2.x driver reports exactly one aperture segment.", "Report one segment with Aperture."};
+    return SegmentRefusal{"SEG-40",
+                          fmt::format("{} aperture segments are reported.", aperture_count),
+                          "A WDDM 2.x driver reports exactly one aperture segment.",
+                          "Report one segment with Aperture."};
   }
   if (info.paging_buffer_segment != 0) {
-    const bool aperture = info.paging_buffer_segment <= count &&
-                          (*segments)[info.paging_buffer_segment - 1].kind == vidmm::SegmentKind::kAperture;
+    const bool aperture =
+        info.paging_buffer_segment <= count &&
+        (*segments)[info.paging_buffer_segment - 1].kind == vidmm::SegmentKind::kAperture;
     if (!aperture) {
-      return SegmentRefusal{"SEG-47", fmt::format("PagingBufferSegmentId is {}, which is no aperture segment.", info.paging_buffer_segment),
-                            "Paging buffers live in an aperture segment, or in system memory (id 0).",
-                            "Set PagingBufferSegmentId to 0 or to an aperture segment."};
+      return SegmentRefusal{
+          "SEG-47",
+          fmt::format("PagingBufferSegmentId is {}, which is no aperture segment.",
+                      info.paging_buffer_segment),
+          "Paging buffers live in an aperture segment, or in system memory (id 0).",
+          "Set PagingBufferSegmentId to 0 or to an aperture segment."};
     }
   }
   if (info.paging_buffer_bytes == 0) {
-    return SegmentRefusal{"SEG-48", "PagingBufferSize is 0.", "A paging buffer has room for at least one operation.",
+    return SegmentRefusal{"SEG-48", "PagingBufferSize is 0.",
+                          "A paging buffer has room for at least one operation.",
                           "Report the size in bytes one DxgkDdiBuildPagingBuffer call may need."};
   }
   return std::nullopt;

@@ -37,11 +37,14 @@ struct SegmentRefusal {
   std::string actual, expected, fix;
 };
 
-/// Checks the whole description (SEG-05, 06, 12..14, 16, 17, 22, 25, 28, 29, 31, 34, 35, 37, 40, 41, 44, 46, 47) and fills
-/// `segments` for the memory manager. A refusal leaves `segments` unspecified; milder violations are reported to `findings`
-/// and the value Windows would use is taken (SEG-25, SEG-28, SEG-29).
-std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info, const port::DriverCaps& caps,
-                                                  uint32_t interface_version, verifier::Findings& findings,
+/// Checks the whole description (SEG-05, 06, 12..14, 16, 17, 22, 25, 28, 29, 31, 34, 35, 37, 40,
+/// 41, 44, 46, 47) and fills `segments` for the memory manager. A refusal leaves `segments`
+/// unspecified; milder violations are reported to `findings` and the value Windows would use is
+/// taken (SEG-25, SEG-28, SEG-29).
+std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info,
+                                                  const port::DriverCaps& caps,
+                                                  uint32_t interface_version,
+                                                  verifier::Findings& findings,
                                                   std::vector<vidmm::SegmentDesc>* segments);
 
 }  // namespace dxgkit::dxgk

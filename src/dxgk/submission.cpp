@@ -1,4 +1,5 @@
-// The scheduler's questions, answered with memory manager and driver: prepare, patch + submit, retire.
+// The scheduler's questions, answered with memory manager and driver: prepare, patch + submit,
+// retire.
 #include <fmt/format.h>
 
 #include "dxgk/adapter.h"
@@ -14,7 +15,8 @@ constexpr uint32_t kInterfaceWddm20 = 0x5023;
 }  // namespace
 
 void Adapter::queue_packet(Packet& packet) {
-  if (packet.buffer != nullptr && packet.kind != vidsch::PacketKind::kPaging) ++packet.buffer->users;
+  if (packet.buffer != nullptr && packet.kind != vidsch::PacketKind::kPaging)
+    ++packet.buffer->users;
   const ContextId context = packet.context == nullptr ? paging_context_ : packet.context->id();
   vidsch::PacketDesc desc;
   desc.id = packet.id;
@@ -40,7 +42,8 @@ void Adapter::pump() {
 vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
   Packet& packet = packets_.at(id);
   for (;;) {
-    std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan = memory_->make_resident(packet.uses);
+    std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
+        memory_->make_resident(packet.uses);
     if (!plan.has_value()) {
       if (plan.error().status == Status::kGraphicsAllocationBusy) return Prepare::kBusy;
       if (split(packet, packet.uses[plan.error().first_failed_use].allocation)) continue;
@@ -50,7 +53,8 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
     }
     packet.pinned = true;
     bool must_wait = !plan->operations.empty();
-    for (const vidmm::Use& use : packet.uses) must_wait = must_wait || memory_->pending_operations(use.allocation) != 0;
+    for (const vidmm::Use& use : packet.uses)
+      must_wait = must_wait || memory_->pending_operations(use.allocation) != 0;
     if (!must_wait) return Prepare::kReady;
 
     preparing_ = id;
@@ -68,7 +72,8 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
 }
 
 bool Adapter::split(Packet& packet, AllocationId unplaceable) {
-  // REND-21: run up to the SplitOffset of the first patch that needs what has no room, page, go on from there.
+  // REND-21: run up to the SplitOffset of the first patch that needs what has no room, page, go on
+  // from there.
   const DmaBuffer& buffer = *packet.buffer;
   const uint32_t patch_end = packet.patch_start + packet.patch_length;
   uint32_t cut = patch_end;
@@ -83,7 +88,8 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
   const uint32_t offset = buffer.patches[cut].split_offset;
   // Locations that share the split offset belong to the same step.
   while (cut > packet.patch_start && buffer.patches[cut - 1].split_offset == offset) --cut;
-  if (offset <= packet.slice.start || offset >= packet.slice.end || cut == packet.patch_start) return false;
+  if (offset <= packet.slice.start || offset >= packet.slice.end || cut == packet.patch_start)
+    return false;
 
   Packet& rest = packets_.create();
   rest.kind = packet.kind;
@@ -146,8 +152,9 @@ bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, boo
   if (packet.kind != vidsch::PacketKind::kPaging) fill_allocation_list(packet);
   if (port_->has_patch()) {
     const Status status = port_->patch(patch_args(packet, fence));
-    trace::emit(trace::EventKind::kPacketPatched, id.value, packet.context == nullptr ? 0 : packet.context->id().value,
-                packet.patch_length, 0, static_cast<uint16_t>(node.value));
+    trace::emit(trace::EventKind::kPacketPatched, id.value,
+                packet.context == nullptr ? 0 : packet.context->id().value, packet.patch_length, 0,
+                static_cast<uint16_t>(node.value));
     if (status != Status::kSuccess) return false;  // the port reported it (PATCH-31)
     counters_.patch_locations += packet.patch_length;
   }
@@ -161,8 +168,10 @@ bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, boo
   args.flags.resubmission = resubmission && interface_version() >= kInterfaceWddm20;
   ++counters_.packets_submitted;
   counters_.dma_bytes += packet.slice.end - packet.slice.start;
-  trace::emit(trace::EventKind::kPacketSubmitted, id.value, packet.context == nullptr ? 0 : packet.context->id().value,
-              fence.value, scheduler_->node_status(node).hardware_queue_length, static_cast<uint16_t>(node.value));
+  trace::emit(trace::EventKind::kPacketSubmitted, id.value,
+              packet.context == nullptr ? 0 : packet.context->id().value, fence.value,
+              scheduler_->node_status(node).hardware_queue_length,
+              static_cast<uint16_t>(node.value));
   return port_->submit(args) == Status::kSuccess;  // SUB-27: the port reported a failure
 }
 
@@ -177,7 +186,8 @@ void Adapter::cancel_packet(const Packet& packet) {
 void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_hardware) {
   Packet& packet = packets_.at(id);
   const bool completed = outcome == vidsch::PacketOutcome::kCompleted;
-  const bool work = packet.kind == vidsch::PacketKind::kRender || packet.kind == vidsch::PacketKind::kPaging;
+  const bool work =
+      packet.kind == vidsch::PacketKind::kRender || packet.kind == vidsch::PacketKind::kPaging;
   if (work) {
     if (completed) ++counters_.packets_completed;
     if (outcome == vidsch::PacketOutcome::kCancelled) ++counters_.packets_cancelled;

@@ -6,7 +6,8 @@
 
 namespace dxgkit::dxgk {
 
-System::System(runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel, verifier::Findings& findings)
+System::System(runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
+               verifier::Findings& findings)
     : impl_(std::make_unique<Impl>(runtime, machine, kernel, findings)) {}
 
 System::~System() {
@@ -14,14 +15,16 @@ System::~System() {
   for (const Ref<Adapter>& adapter : impl_->running()) adapter->stop();
 }
 
-Result<Luid> System::start_adapter(port::Driver& driver, bus::PciFunction& function, const AdapterOptions& options) {
+Result<Luid> System::start_adapter(port::Driver& driver, bus::PciFunction& function,
+                                   const AdapterOptions& options) {
   Luid luid;
   {
     runtime::MutexLock lock(impl_->mutex);
     luid.low = ++impl_->last_luid;
   }
-  Ref<Adapter> adapter = make_object<Adapter>(*this, luid, impl_->runtime, impl_->machine, impl_->kernel, impl_->findings, driver,
-                                              function, options);
+  Ref<Adapter> adapter =
+      make_object<Adapter>(*this, luid, impl_->runtime, impl_->machine, impl_->kernel,
+                           impl_->findings, driver, function, options);
   DXGKIT_RETURN_ERROR_IF_FAILED(adapter->start());
   runtime::MutexLock lock(impl_->mutex);
   impl_->adapters.push_back(std::move(adapter));
@@ -32,8 +35,9 @@ Status System::stop_adapter(Luid luid) {
   Ref<Adapter> found;
   {
     runtime::MutexLock lock(impl_->mutex);
-    const auto it = std::find_if(impl_->adapters.begin(), impl_->adapters.end(),
-                                 [&](const Ref<Adapter>& adapter) { return adapter->luid() == luid; });
+    const auto it =
+        std::find_if(impl_->adapters.begin(), impl_->adapters.end(),
+                     [&](const Ref<Adapter>& adapter) { return adapter->luid() == luid; });
     if (it == impl_->adapters.end()) return Status::kInvalidParameter;
     found = *it;
     impl_->adapters.erase(it);
@@ -56,7 +60,8 @@ Result<AdapterStatistics> System::statistics(Luid luid) const {
 
 Process& System::create_process(std::string name) {
   runtime::MutexLock lock(impl_->mutex);
-  impl_->processes.push_back(std::make_unique<Process>(*this, std::move(name), ++impl_->last_process));
+  impl_->processes.push_back(
+      std::make_unique<Process>(*this, std::move(name), ++impl_->last_process));
   return *impl_->processes.back();
 }
 

@@ -13,7 +13,8 @@
 namespace dxgkit::dxgk {
 
 struct System::Impl {
-  Impl(runtime::Runtime& runtime_in, bus::Machine& machine_in, nt::Kernel& kernel_in, verifier::Findings& findings_in)
+  Impl(runtime::Runtime& runtime_in, bus::Machine& machine_in, nt::Kernel& kernel_in,
+       verifier::Findings& findings_in)
       : runtime(runtime_in), machine(machine_in), kernel(kernel_in), findings(findings_in) {}
 
   std::vector<Ref<Adapter>> running() {

@@ -4,7 +4,8 @@
 
 namespace dxgkit::dxgk {
 
-void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings, Ref<Resource> resource) {
+void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings,
+                        Ref<Resource> resource) {
   auto teardown = std::make_unique<Teardown>();
   teardown->device = &device;
   teardown->openings = std::move(openings);
@@ -44,7 +45,8 @@ void Adapter::begin_closing(Teardown& teardown) {
     operations.insert(operations.end(), freed->begin(), freed->end());
   }
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
-  if (!device_specific.empty()) static_cast<void>(port_->close_allocations(teardown.device->driver_handle(), device_specific));
+  if (!device_specific.empty())
+    static_cast<void>(port_->close_allocations(teardown.device->driver_handle(), device_specific));
   teardown.phase = Teardown::Phase::kPaging;
   if (failed_) {
     finish_closing(teardown);
@@ -104,7 +106,8 @@ void Adapter::advance_teardowns() {
   advancing_teardowns_ = true;
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = 0; i < teardowns_.size(); ++i) {  // by index: closing may start further teardowns
+    for (size_t i = 0; i < teardowns_.size();
+         ++i) {  // by index: closing may start further teardowns
       Teardown& teardown = *teardowns_[i];
       if (teardown.phase == Teardown::Phase::kInUse && teardown_ready(teardown)) {
         begin_closing(teardown);
@@ -114,7 +117,8 @@ void Adapter::advance_teardowns() {
         changed = true;
       }
     }
-    std::erase_if(teardowns_, [](const auto& teardown) { return teardown->phase == Teardown::Phase::kDone; });
+    std::erase_if(teardowns_,
+                  [](const auto& teardown) { return teardown->phase == Teardown::Phase::kDone; });
   }
   advancing_teardowns_ = false;
 }

@@ -38,7 +38,8 @@ Status enum_adapters(Process& process, D3DKMT_ENUMADAPTERS2& args) {
     info.NumOfSources = adapter->video_present_sources();
     infos.push_back(info);
   }
-  if (is_success(status) && !guarded_copy(args.pAdapters, infos.data(), infos.size() * sizeof(D3DKMT_ADAPTERINFO))) {
+  if (is_success(status) &&
+      !guarded_copy(args.pAdapters, infos.data(), infos.size() * sizeof(D3DKMT_ADAPTERINFO))) {
     status = Status::kAccessViolation;
   }
   if (!is_success(status)) {
@@ -50,26 +51,31 @@ Status enum_adapters(Process& process, D3DKMT_ENUMADAPTERS2& args) {
 }
 
 Status open_from_luid(Process& process, D3DKMT_OPENADAPTERFROMLUID& args) {
-  const Ref<Adapter> adapter = process.system().impl().find({args.AdapterLuid.LowPart, args.AdapterLuid.HighPart});
+  const Ref<Adapter> adapter =
+      process.system().impl().find({args.AdapterLuid.LowPart, args.AdapterLuid.HighPart});
   if (!adapter) return Status::kInvalidParameter;  // THUNK-10
   DXGKIT_ASSIGN_OR_RETURN_STATUS(args.hAdapter, process.handles().insert(adapter));
   return Status::kSuccess;
 }
 
 Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter, process.handles().find<Adapter>(args.hAdapter));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
+                                 process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
   if (args.Type != KMTQAITYPE_UMDRIVERPRIVATE) return Status::kNotSupported;
   std::vector<std::byte> data;
-  DXGKIT_RETURN_IF_FAILED(capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
   if (data.empty()) return Status::kInvalidParameter;
   const std::vector<std::byte> in = data;
   DXGKIT_RETURN_IF_FAILED(adapter->port().query_umd_private(in, data));
-  return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess : Status::kAccessViolation;
+  return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
+                                                                         : Status::kAccessViolation;
 }
 
 Status escape(Process& process, const D3DKMT_ESCAPE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter, process.handles().find<Adapter>(args.hAdapter));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
+                                 process.handles().find<Adapter>(args.hAdapter));
   Ref<dxgk::Device> device;
   Ref<dxgk::Context> context;
   if (args.hDevice != 0) {
@@ -83,14 +89,18 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   DXGKIT_ENTER(*adapter);
   if (device && device->lost()) return Status::kDeviceRemoved;
   if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kNotSupported;
-  if ((args.Flags.Value & 1U) != 0) return Status::kNotSupported;  // HardwareAccess: level two is not there yet
+  if ((args.Flags.Value & 1U) != 0)
+    return Status::kNotSupported;  // HardwareAccess: level two is not there yet
   if (args.Flags.Value != 0) return Status::kInvalidParameter;
   std::vector<std::byte> data;
-  DXGKIT_RETURN_IF_FAILED(capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
   DXGKIT_RETURN_IF_FAILED(adapter->port().escape(device ? device->driver_handle() : nullptr,
-                                                 context ? context->driver_handle() : nullptr, args.Flags.Value, data));
+                                                 context ? context->driver_handle() : nullptr,
+                                                 args.Flags.Value, data));
   if (data.empty()) return Status::kSuccess;
-  return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess : Status::kAccessViolation;
+  return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
+                                                                         : Status::kAccessViolation;
 }
 
 }  // namespace
@@ -103,23 +113,27 @@ extern "C" {
 
 NTSTATUS APIENTRY D3DKMTEnumAdapters2(const D3DKMT_ENUMADAPTERS2* args) {
   // The header marks it const; NumAdapters is written all the same.
-  return call("D3DKMTEnumAdapters2", const_cast<D3DKMT_ENUMADAPTERS2*>(args), WriteBack::kOnSuccess, dxgkit::thunks::enum_adapters);
+  return call("D3DKMTEnumAdapters2", const_cast<D3DKMT_ENUMADAPTERS2*>(args), WriteBack::kOnSuccess,
+              dxgkit::thunks::enum_adapters);
 }
 
 NTSTATUS APIENTRY D3DKMTOpenAdapterFromLuid(const D3DKMT_OPENADAPTERFROMLUID* args) {
   // As above: hAdapter is an output.
-  return call("D3DKMTOpenAdapterFromLuid", const_cast<D3DKMT_OPENADAPTERFROMLUID*>(args), WriteBack::kOnSuccess, dxgkit::thunks::open_from_luid);
+  return call("D3DKMTOpenAdapterFromLuid", const_cast<D3DKMT_OPENADAPTERFROMLUID*>(args),
+              WriteBack::kOnSuccess, dxgkit::thunks::open_from_luid);
 }
 
 NTSTATUS APIENTRY D3DKMTCloseAdapter(const D3DKMT_CLOSEADAPTER* args) {
-  return call("D3DKMTCloseAdapter", args, WriteBack::kNever, [](dxgkit::dxgk::Process& process, const D3DKMT_CLOSEADAPTER& in) {
-    const auto adapter = process.handles().take<dxgkit::dxgk::Adapter>(in.hAdapter);
-    return adapter.has_value() ? dxgkit::Status::kSuccess : adapter.error();
-  });
+  return call("D3DKMTCloseAdapter", args, WriteBack::kNever,
+              [](dxgkit::dxgk::Process& process, const D3DKMT_CLOSEADAPTER& in) {
+                const auto adapter = process.handles().take<dxgkit::dxgk::Adapter>(in.hAdapter);
+                return adapter.has_value() ? dxgkit::Status::kSuccess : adapter.error();
+              });
 }
 
 NTSTATUS APIENTRY D3DKMTQueryAdapterInfo(const D3DKMT_QUERYADAPTERINFO* args) {
-  return call("D3DKMTQueryAdapterInfo", args, WriteBack::kNever, dxgkit::thunks::query_adapter_info);
+  return call("D3DKMTQueryAdapterInfo", args, WriteBack::kNever,
+              dxgkit::thunks::query_adapter_info);
 }
 
 NTSTATUS APIENTRY D3DKMTEscape(const D3DKMT_ESCAPE* args) {

@@ -10,7 +10,8 @@ using dxgk::Device;
 using dxgk::Process;
 using dxgk::Ref;
 
-/// Flags this kernel honours; the others of the ABI are refused as not supported, undefined ones as invalid.
+/// Flags this kernel honours; the others of the ABI are refused as not supported, undefined ones as
+/// invalid.
 constexpr UINT kCreateResource = 1U << 0;
 constexpr UINT kCreateShared = 1U << 1;
 constexpr UINT kNtSecuritySharing = 1U << 6;
@@ -26,15 +27,18 @@ constexpr UINT kHonouredFlags = kCreateResource | kZeroed | kAllowNotZeroed;
 Status check_flags(UINT flags) {
   if ((flags & ~kDefinedFlags) != 0) return Status::kInvalidParameter;  // THUNK-03
   // ALLOC-22
-  if ((flags & kCreateShared) != 0 && (flags & kCreateResource) == 0) return Status::kInvalidParameter;
-  if ((flags & kNtSecuritySharing) != 0 && (flags & kCreateShared) == 0) return Status::kInvalidParameter;
+  if ((flags & kCreateShared) != 0 && (flags & kCreateResource) == 0)
+    return Status::kInvalidParameter;
+  if ((flags & kNtSecuritySharing) != 0 && (flags & kCreateShared) == 0)
+    return Status::kInvalidParameter;
   // ALLOC-21
   const bool sys_mem = (flags & kExistingSysMem) != 0;
   const bool section = (flags & kExistingSection) != 0;
   const bool standard = (flags & kStandardAllocation) != 0;
   if (sys_mem && section) return Status::kInvalidParameter;
   if ((sys_mem || section) != standard) return Status::kInvalidParameter;
-  if (standard && ((flags & kCreateShared) == 0 || (flags & kCrossAdapter) == 0)) return Status::kInvalidParameter;
+  if (standard && ((flags & kCreateShared) == 0 || (flags & kCrossAdapter) == 0))
+    return Status::kInvalidParameter;
   if ((flags & ~kHonouredFlags) != 0) return Status::kNotSupported;
   return Status::kSuccess;
 }
@@ -42,7 +46,8 @@ Status check_flags(UINT flags) {
 /// D3DDDI_ALLOCATIONINFO and D3DDDI_ALLOCATIONINFO2 agree in what is used here.
 template <typename Info>
 Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info* client_infos) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().find<Device>(args.hDevice));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   if (device->lost()) return Status::kDeviceRemoved;
   const UINT flags = std::bit_cast<UINT>(args.Flags);
@@ -51,26 +56,36 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   if (creates_resource && args.hResource != 0) return Status::kInvalidParameter;
   if (args.NumAllocations == 0 && !creates_resource) return Status::kInvalidParameter;
   std::vector<std::byte> private_data;
-  DXGKIT_RETURN_IF_FAILED(capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
   std::vector<Info> infos;
-  DXGKIT_RETURN_IF_FAILED(capture_array(client_infos, args.NumAllocations, kMaxListElements, &infos));
-  if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info))) return Status::kAccessViolation;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_array(client_infos, args.NumAllocations, kMaxListElements, &infos));
+  if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
+    return Status::kAccessViolation;
   std::vector<std::vector<std::byte>> blocks(infos.size());
   std::vector<dxgk::AllocationRequest> requests(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
     if (infos[i].pSystemMem != nullptr) return Status::kNotSupported;
-    if (infos[i].Flags.Value != 0) return (infos[i].Flags.Value & ~3U) != 0 ? Status::kInvalidParameter : Status::kNotSupported;
-    DXGKIT_RETURN_IF_FAILED(capture_bytes(infos[i].pPrivateDriverData, infos[i].PrivateDriverDataSize, &blocks[i]));
+    if (infos[i].Flags.Value != 0)
+      return (infos[i].Flags.Value & ~3U) != 0 ? Status::kInvalidParameter : Status::kNotSupported;
+    DXGKIT_RETURN_IF_FAILED(
+        capture_bytes(infos[i].pPrivateDriverData, infos[i].PrivateDriverDataSize, &blocks[i]));
     requests[i].private_data = blocks[i];
     requests[i].vidpn_source = infos[i].VidPnSourceId;
   }
   dxgk::Handle resource = args.hResource;
-  DXGKIT_RETURN_IF_FAILED(device->create_allocations(requests, private_data, creates_resource, &resource));
+  DXGKIT_RETURN_IF_FAILED(
+      device->create_allocations(requests, private_data, creates_resource, &resource));
   for (size_t i = 0; i < infos.size(); ++i) {
     infos[i].hAllocation = requests[i].handle;
-    if constexpr (requires { infos[i].GpuVirtualAddress; }) infos[i].GpuVirtualAddress = 0;  // THUNK-20
-    // The driver may have changed the data at create; a caller whose buffer went away loses only that.
-    if (!blocks[i].empty()) static_cast<void>(guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));
+    if constexpr (requires { infos[i].GpuVirtualAddress; })
+      infos[i].GpuVirtualAddress = 0;  // THUNK-20
+    // The driver may have changed the data at create; a caller whose buffer went away loses only
+    // that.
+    if (!blocks[i].empty())
+      static_cast<void>(
+          guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));
   }
   args.hResource = resource;
   args.hGlobalShare = 0;
@@ -78,12 +93,13 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   return Status::kSuccess;
 }
 
-Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT_HANDLE resource, const D3DKMT_HANDLE* list,
-                           UINT count, UINT flags) {
+Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT_HANDLE resource,
+                           const D3DKMT_HANDLE* list, UINT count, UINT flags) {
   constexpr UINT kAssumeNotInUse = 1U << 0;
   constexpr UINT kSynchronousDestroy = 1U << 1;
   if ((flags & ~(kAssumeNotInUse | kSynchronousDestroy)) != 0) return Status::kInvalidParameter;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().find<Device>(device_handle));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(device_handle));
   std::vector<D3DKMT_HANDLE> handles;
   if (resource != 0) {
     if (list != nullptr) return Status::kInvalidParameter;  // ALLOC-29
@@ -98,7 +114,8 @@ Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT
 }
 
 Status lock2(Process& process, D3DKMT_LOCK2& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().find<Device>(args.hDevice));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   if (args.Flags.Value != 0) return Status::kInvalidParameter;  // ALLOC-40
   DXGKIT_ASSIGN_OR_RETURN_STATUS(args.pData, device->lock(args.hAllocation));
@@ -106,7 +123,8 @@ Status lock2(Process& process, D3DKMT_LOCK2& args) {
 }
 
 Status unlock2(Process& process, const D3DKMT_UNLOCK2& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().find<Device>(args.hDevice));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   return device->unlock(args.hAllocation);
 }
@@ -120,25 +138,31 @@ using dxgkit::thunks::WriteBack;
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateAllocation(D3DKMT_CREATEALLOCATION* args) {
-  return call("D3DKMTCreateAllocation", args, WriteBack::kOnSuccess, [](auto& process, D3DKMT_CREATEALLOCATION& in) {
-    return dxgkit::thunks::create_allocations(process, in, in.pAllocationInfo);
-  });
+  return call("D3DKMTCreateAllocation", args, WriteBack::kOnSuccess,
+              [](auto& process, D3DKMT_CREATEALLOCATION& in) {
+                return dxgkit::thunks::create_allocations(process, in, in.pAllocationInfo);
+              });
 }
 NTSTATUS APIENTRY D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION* args) {
-  return call("D3DKMTCreateAllocation2", args, WriteBack::kOnSuccess, [](auto& process, D3DKMT_CREATEALLOCATION& in) {
-    return dxgkit::thunks::create_allocations(process, in, in.pAllocationInfo2);
-  });
+  return call("D3DKMTCreateAllocation2", args, WriteBack::kOnSuccess,
+              [](auto& process, D3DKMT_CREATEALLOCATION& in) {
+                return dxgkit::thunks::create_allocations(process, in, in.pAllocationInfo2);
+              });
 }
 NTSTATUS APIENTRY D3DKMTDestroyAllocation(const D3DKMT_DESTROYALLOCATION* args) {
-  return call("D3DKMTDestroyAllocation", args, WriteBack::kNever, [](auto& process, const D3DKMT_DESTROYALLOCATION& in) {
-    return dxgkit::thunks::destroy_allocations(process, in.hDevice, in.hResource, in.phAllocationList, in.AllocationCount, 0);
-  });
+  return call("D3DKMTDestroyAllocation", args, WriteBack::kNever,
+              [](auto& process, const D3DKMT_DESTROYALLOCATION& in) {
+                return dxgkit::thunks::destroy_allocations(
+                    process, in.hDevice, in.hResource, in.phAllocationList, in.AllocationCount, 0);
+              });
 }
 NTSTATUS APIENTRY D3DKMTDestroyAllocation2(const D3DKMT_DESTROYALLOCATION2* args) {
-  return call("D3DKMTDestroyAllocation2", args, WriteBack::kNever, [](auto& process, const D3DKMT_DESTROYALLOCATION2& in) {
-    return dxgkit::thunks::destroy_allocations(process, in.hDevice, in.hResource, in.phAllocationList, in.AllocationCount,
-                                               in.Flags.Value);
-  });
+  return call("D3DKMTDestroyAllocation2", args, WriteBack::kNever,
+              [](auto& process, const D3DKMT_DESTROYALLOCATION2& in) {
+                return dxgkit::thunks::destroy_allocations(process, in.hDevice, in.hResource,
+                                                           in.phAllocationList, in.AllocationCount,
+                                                           in.Flags.Value);
+              });
 }
 NTSTATUS APIENTRY D3DKMTLock2(D3DKMT_LOCK2* args) {
   return call("D3DKMTLock2", args, WriteBack::kOnSuccess, dxgkit::thunks::lock2);

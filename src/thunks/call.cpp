@@ -6,15 +6,18 @@
 namespace dxgkit::thunks {
 
 CallScope::CallScope(std::string_view name)
-    : process_(runtime::Runtime::current_or_null() == nullptr ? nullptr : dxgk::Process::current()) {
+    : process_(runtime::Runtime::current_or_null() == nullptr ? nullptr
+                                                              : dxgk::Process::current()) {
   if (trace::Recorder* recorder = trace::current()) {
     name_ = recorder->name_id(name);
-    recorder->record(trace::EventKind::kThunkEnter, name_, process_ == nullptr ? 0 : process_->number());
+    recorder->record(trace::EventKind::kThunkEnter, name_,
+                     process_ == nullptr ? 0 : process_->number());
   }
 }
 
 NTSTATUS CallScope::finish(Status status) {
-  trace::emit(trace::EventKind::kThunkExit, name_, static_cast<uint64_t>(static_cast<uint32_t>(status)));
+  trace::emit(trace::EventKind::kThunkExit, name_,
+              static_cast<uint64_t>(static_cast<uint32_t>(status)));
   return to_ntstatus(status);
 }
 
@@ -24,13 +27,15 @@ Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* o
 
 ClientScope::ClientScope(dxgk::System& system, dxgk::Process& process) : previous_(nullptr) {
   DXGKIT_CHECK(&process.system() == &system);
-  void*& slot = runtime::Runtime::current().thread_slot(static_cast<size_t>(runtime::ThreadSlot::kThunks));
+  void*& slot =
+      runtime::Runtime::current().thread_slot(static_cast<size_t>(runtime::ThreadSlot::kThunks));
   previous_ = slot;
   slot = &process;
 }
 
 ClientScope::~ClientScope() {
-  runtime::Runtime::current().thread_slot(static_cast<size_t>(runtime::ThreadSlot::kThunks)) = previous_;
+  runtime::Runtime::current().thread_slot(static_cast<size_t>(runtime::ThreadSlot::kThunks)) =
+      previous_;
 }
 
 }  // namespace dxgkit::thunks

@@ -24,7 +24,8 @@ enum class WriteBack {
   kAlways,     // rules name outputs of failure
 };
 
-/// Emits the trace events around a thunk and the caller's process. Null process: the thread is bound to none.
+/// Emits the trace events around a thunk and the caller's process. Null process: the thread is
+/// bound to none.
 class CallScope {
  public:
   explicit CallScope(std::string_view name);
@@ -36,8 +37,9 @@ class CallScope {
   uint64_t name_ = 0;
 };
 
-/// Copies the argument structure once (THUNK-02), runs `body(process, arguments)`, copies outputs back. A null or unreadable
-/// structure, or one that cannot take the outputs, is refused before anything happens (THUNK-01).
+/// Copies the argument structure once (THUNK-02), runs `body(process, arguments)`, copies outputs
+/// back. A null or unreadable structure, or one that cannot take the outputs, is refused before
+/// anything happens (THUNK-01).
 template <typename Args, typename Body>
 NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body&& body) {
   using Plain = std::remove_const_t<Args>;
@@ -45,7 +47,8 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   if (scope.process() == nullptr) return scope.finish(Status::kInvalidParameter);
   if (arguments == nullptr) return scope.finish(Status::kInvalidParameter);
   Plain captured;
-  if (!guarded_copy(&captured, arguments, sizeof captured)) return scope.finish(Status::kInvalidParameter);
+  if (!guarded_copy(&captured, arguments, sizeof captured))
+    return scope.finish(Status::kInvalidParameter);
   if constexpr (!std::is_const_v<Args>) {
     if (write_back != WriteBack::kNever && !guarded_copy(arguments, &captured, sizeof captured)) {
       return scope.finish(Status::kInvalidParameter);
@@ -53,22 +56,26 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   }
   const Status status = body(*scope.process(), captured);
   if constexpr (!std::is_const_v<Args>) {
-    if (write_back == WriteBack::kAlways || (write_back == WriteBack::kOnSuccess && is_success(status))) {
-      // It was writable a moment ago; a caller that unmapped it meanwhile loses only its own outputs.
+    if (write_back == WriteBack::kAlways ||
+        (write_back == WriteBack::kOnSuccess && is_success(status))) {
+      // It was writable a moment ago; a caller that unmapped it meanwhile loses only its own
+      // outputs.
       static_cast<void>(guarded_copy(arguments, &captured, sizeof captured));
     }
   }
   return scope.finish(status);
 }
 
-/// A client's array, copied once. kInvalidParameter: too long; kAccessViolation: not readable (THUNK-01).
+/// A client's array, copied once. kInvalidParameter: too long; kAccessViolation: not readable
+/// (THUNK-01).
 template <typename T>
 Status capture_array(const T* client, size_t count, size_t most, std::vector<T>* out) {
   if (count > most) return Status::kInvalidParameter;
   out->resize(count);
   if (count == 0) return Status::kSuccess;
   if (client == nullptr) return Status::kInvalidParameter;
-  return guarded_copy(out->data(), client, count * sizeof(T)) ? Status::kSuccess : Status::kAccessViolation;
+  return guarded_copy(out->data(), client, count * sizeof(T)) ? Status::kSuccess
+                                                              : Status::kAccessViolation;
 }
 
 /// Private driver data: bytes in, maybe bytes out.
@@ -78,10 +85,11 @@ Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* o
 inline constexpr size_t kMaxPrivateBytes = size_t{1} << 20;
 inline constexpr size_t kMaxListElements = size_t{1} << 16;
 
-/// The adapter of `object`'s device, entered for the scope of a call; kDeviceRemoved when it is stopped or failed (THUNK-07).
-#define DXGKIT_ENTER(adapter_reference)                                     \
-  ::dxgkit::dxgk::GatePass gate_pass((adapter_reference).gate());           \
-  if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;                  \
+/// The adapter of `object`'s device, entered for the scope of a call; kDeviceRemoved when it is
+/// stopped or failed (THUNK-07).
+#define DXGKIT_ENTER(adapter_reference)                           \
+  ::dxgkit::dxgk::GatePass gate_pass((adapter_reference).gate()); \
+  if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;        \
   if (!(adapter_reference).running()) return ::dxgkit::Status::kDeviceRemoved
 
 }  // namespace dxgkit::thunks

@@ -5,8 +5,9 @@
 
 namespace dxgkit::thunks {
 
-/// While it lives, D3DKMT* functions (d3dkmthk.h) called by this thread act for `process` of `system`. Nests.
-/// A thread that is bound to no process gets STATUS_INVALID_PARAMETER from every thunk.
+/// While it lives, D3DKMT* functions (d3dkmthk.h) called by this thread act for `process` of
+/// `system`. Nests. A thread that is bound to no process gets STATUS_INVALID_PARAMETER from every
+/// thunk.
 class ClientScope {
  public:
   ClientScope(dxgk::System& system, dxgk::Process& process);

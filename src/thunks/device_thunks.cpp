@@ -12,7 +12,8 @@ using dxgk::Process;
 using dxgk::Ref;
 
 Status create_device(Process& process, D3DKMT_CREATEDEVICE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::Adapter> adapter, process.handles().find<dxgk::Adapter>(args.hAdapter));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::Adapter> adapter,
+                                 process.handles().find<dxgk::Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~7U) != 0) return Status::kInvalidParameter;  // THUNK-03: three flags are defined
@@ -28,13 +29,15 @@ Status create_device(Process& process, D3DKMT_CREATEDEVICE& args) {
 }
 
 Status destroy_device(Process& process, const D3DKMT_DESTROYDEVICE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().take<Device>(args.hDevice));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().take<Device>(args.hDevice));
   device->adapter().while_stable([&] { device->destroy(); });
   return Status::kSuccess;
 }
 
 Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().find<Device>(args.hDevice));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
   // TDR-27: works on a lost device, as long as the adapter is there.
   if (device->adapter().gate().closed()) return Status::kDeviceRemoved;
   if (args.StateType != D3DKMT_DEVICESTATE_EXECUTION) return Status::kNotSupported;
@@ -43,17 +46,20 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
 }
 
 Status wait_for_idle(Process& process, const D3DKMT_WAITFORIDLE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().find<Device>(args.hDevice));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   return device->wait_for_idle();
 }
 
 Status create_context(Process& process, D3DKMT_CREATECONTEXT& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, process.handles().find<Device>(args.hDevice));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   if (device->lost()) return Status::kDeviceRemoved;
   std::vector<std::byte> private_data;
-  DXGKIT_RETURN_IF_FAILED(capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
   dxgk::ContextCreation creation;
   creation.node = NodeOrdinal{args.NodeOrdinal};
   creation.engine_affinity = args.EngineAffinity;
@@ -73,20 +79,23 @@ Status create_context(Process& process, D3DKMT_CREATECONTEXT& args) {
 }
 
 Status destroy_context(Process& process, const D3DKMT_DESTROYCONTEXT& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context, process.handles().take<Context>(args.hContext));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().take<Context>(args.hContext));
   context->device().adapter().while_stable([&] { context->destroy(); });
   return Status::kSuccess;
 }
 
 Status set_priority(Process& process, const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context, process.handles().find<Context>(args.hContext));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
   if (context->device().lost()) return Status::kDeviceRemoved;
   return context->set_priority(args.Priority);
 }
 
 Status get_priority(Process& process, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context, process.handles().find<Context>(args.hContext));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
   if (context->device().lost()) return Status::kDeviceRemoved;
   args.Priority = context->priority();
@@ -94,14 +103,16 @@ Status get_priority(Process& process, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY& args)
 }
 
 Status render(Process& process, D3DKMT_RENDER& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context, process.handles().find<Context>(args.hContext));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
   const auto status = [&]() -> Status {
     if (context->device().lost()) return Status::kDeviceRemoved;
     const UINT flags = std::bit_cast<UINT>(args.Flags);
     if ((flags >> 7) != 0) return Status::kInvalidParameter;  // THUNK-03
     if (args.Flags.RenderKmReadback != 0) return Status::kNotSupported;
-    if (args.BroadcastContextCount > D3DDDI_MAX_BROADCAST_CONTEXT) return Status::kInvalidParameter;  // SUB-35
+    if (args.BroadcastContextCount > D3DDDI_MAX_BROADCAST_CONTEXT)
+      return Status::kInvalidParameter;  // SUB-35
     if (args.BroadcastContextCount != 0) return Status::kNotSupported;
     dxgk::RenderRequest request;
     request.command_offset = args.CommandOffset;
@@ -111,9 +122,12 @@ Status render(Process& process, D3DKMT_RENDER& args) {
     request.null_rendering = args.Flags.NullRendering != 0;
     request.render_km = args.Flags.RenderKm != 0;
     request.present_redirected = args.Flags.PresentRedirected != 0;
-    if (args.Flags.ResizeCommandBuffer != 0) request.resize_command_bytes = args.NewCommandBufferSize;
-    if (args.Flags.ResizeAllocationList != 0) request.resize_allocations = args.NewAllocationListSize;
-    if (args.Flags.ResizePatchLocationList != 0) request.resize_patches = args.NewPatchLocationListSize;
+    if (args.Flags.ResizeCommandBuffer != 0)
+      request.resize_command_bytes = args.NewCommandBufferSize;
+    if (args.Flags.ResizeAllocationList != 0)
+      request.resize_allocations = args.NewAllocationListSize;
+    if (args.Flags.ResizePatchLocationList != 0)
+      request.resize_patches = args.NewPatchLocationListSize;
     uint32_t queued = 0;
     DXGKIT_RETURN_IF_FAILED(context->render(request, &queued));
     args.QueuedBufferCount = queued;
@@ -145,7 +159,8 @@ NTSTATUS APIENTRY D3DKMTDestroyDevice(const D3DKMT_DESTROYDEVICE* args) {
   return call("D3DKMTDestroyDevice", args, WriteBack::kNever, dxgkit::thunks::destroy_device);
 }
 NTSTATUS APIENTRY D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE* args) {
-  return call("D3DKMTGetDeviceState", args, WriteBack::kOnSuccess, dxgkit::thunks::get_device_state);
+  return call("D3DKMTGetDeviceState", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::get_device_state);
 }
 NTSTATUS APIENTRY D3DKMTWaitForIdle(const D3DKMT_WAITFORIDLE* args) {
   return call("D3DKMTWaitForIdle", args, WriteBack::kNever, dxgkit::thunks::wait_for_idle);
@@ -156,11 +171,14 @@ NTSTATUS APIENTRY D3DKMTCreateContext(D3DKMT_CREATECONTEXT* args) {
 NTSTATUS APIENTRY D3DKMTDestroyContext(const D3DKMT_DESTROYCONTEXT* args) {
   return call("D3DKMTDestroyContext", args, WriteBack::kNever, dxgkit::thunks::destroy_context);
 }
-NTSTATUS APIENTRY D3DKMTSetContextSchedulingPriority(const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTSetContextSchedulingPriority", args, WriteBack::kNever, dxgkit::thunks::set_priority);
+NTSTATUS APIENTRY
+D3DKMTSetContextSchedulingPriority(const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY* args) {
+  return call("D3DKMTSetContextSchedulingPriority", args, WriteBack::kNever,
+              dxgkit::thunks::set_priority);
 }
 NTSTATUS APIENTRY D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTGetContextSchedulingPriority", args, WriteBack::kOnSuccess, dxgkit::thunks::get_priority);
+  return call("D3DKMTGetContextSchedulingPriority", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::get_priority);
 }
 NTSTATUS APIENTRY D3DKMTRender(D3DKMT_RENDER* args) {
   return call("D3DKMTRender", args, WriteBack::kAlways, dxgkit::thunks::render);
