@@ -64,10 +64,11 @@ typedef unsigned long long SgpuU64;
 #define SGPU_REG_INT_STATUS 0x0080u /* 32 RO: causes, SGPU_INT_* */
 #define SGPU_REG_INT_ACK 0x0084u    /* 32 WO: write 1 to clear a cause */
 #define SGPU_REG_INT_ENABLE 0x0088u /* 32 RW: 1 = the cause drives the line */
-#define SGPU_REG_INT_PENDING 0x008Cu  /* 32 RO: STATUS & ENABLE */
-#define SGPU_REG_TIMESTAMP 0x0090u    /* 64 RO: nanoseconds */
-#define SGPU_REG_SEM_DOORBELL 0x0098u /* 32 WO: CPU wrote a semaphore; waiting engines look again \
-                                       */
+#define SGPU_REG_INT_PENDING 0x008Cu /* 32 RO: STATUS & ENABLE */
+#define SGPU_REG_TIMESTAMP 0x0090u   /* 64 RO: nanoseconds */
+#define SGPU_REG_SEM_DOORBELL                                         \
+  0x0098u /* 32 WO: CPU wrote a semaphore; waiting engines look again \
+           */
 
 #define SGPU_ID_VALUE 0x55504753u /* "SGPU" */
 #define SGPU_HW_REVISION 0x00010000u
@@ -86,7 +87,8 @@ typedef unsigned long long SgpuU64;
 #define SGPU_NODE_REG(node, reg) (SGPU_NODE_BLOCK * ((node) + 1u) + (reg))
 
 #define SGPU_NODE_RING_BASE 0x00u /* 64 RW: GPU address, 64-byte aligned; write while disabled */
-#define SGPU_NODE_RING_SIZE 0x08u /* 32 RW: entries, power of two, 2..65536; write while disabled \
+#define SGPU_NODE_RING_SIZE                                                                       \
+  0x08u                           /* 32 RW: entries, power of two, 2..65536; write while disabled \
                                    */
 #define SGPU_NODE_RING_HEAD 0x0Cu /* 32 RO: index of the next entry to fetch, 0..size-1 */
 #define SGPU_NODE_RING_TAIL 0x10u /* 32 RW: doorbell; one past the last valid entry, 0..size-1 */
@@ -100,14 +102,15 @@ typedef unsigned long long SgpuU64;
 #define SGPU_NODE_PREEMPT_DONE 0x30u      /* 32 RO: id of the last request answered */
 #define SGPU_NODE_PREEMPT_COMPLETED 0x34u /* 32 RO: COMPLETED_FENCE when it was answered */
 #define SGPU_NODE_PREEMPT_FENCE 0x38u     /* 32 RO: fence of the entry stopped midway, 0 if none */
-#define SGPU_NODE_PREEMPT_OFFSET 0x3Cu /* 32 RO: where it stopped: EXECUTE.start_offset to resume \
-                                        */
-#define SGPU_NODE_FAULT_REASON 0x40u   /* 32 RO: SGPU_FAULT_*; 0 if none since reset */
-#define SGPU_NODE_FAULT_FENCE 0x44u    /* 32 RO */
-#define SGPU_NODE_FAULT_ADDRESS 0x48u  /* 64 RO: GPU address, or 0 */
-#define SGPU_NODE_FAULT_OFFSET 0x50u   /* 32 RO: byte offset of the command in its DMA buffer */
-#define SGPU_NODE_ABORTED_FENCE 0x54u  /* 32 RO: CURRENT_FENCE when the last reset took effect */
-#define SGPU_NODE_EXECUTED 0x58u       /* 64 RO: ring entries finished since power on */
+#define SGPU_NODE_PREEMPT_OFFSET                                                                 \
+  0x3Cu                               /* 32 RO: where it stopped: EXECUTE.start_offset to resume \
+                                       */
+#define SGPU_NODE_FAULT_REASON 0x40u  /* 32 RO: SGPU_FAULT_*; 0 if none since reset */
+#define SGPU_NODE_FAULT_FENCE 0x44u   /* 32 RO */
+#define SGPU_NODE_FAULT_ADDRESS 0x48u /* 64 RO: GPU address, or 0 */
+#define SGPU_NODE_FAULT_OFFSET 0x50u  /* 32 RO: byte offset of the command in its DMA buffer */
+#define SGPU_NODE_ABORTED_FENCE 0x54u /* 32 RO: CURRENT_FENCE when the last reset took effect */
+#define SGPU_NODE_EXECUTED 0x58u      /* 64 RO: ring entries finished since power on */
 
 #define SGPU_CONTROL_ENABLE 0x1u /* fetch from the ring */
 #define SGPU_CONTROL_RESET 0x2u  /* write only; clears ENABLE; poll STATUS until RESETTING is 0 */

@@ -1,0 +1,192 @@
+#include "devices/softgpu/address_space.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/arithmetic.h"
+#include "base/check.h"
+
+namespace dxgkit::softgpu {
+
+// --- Range
+// ------------------------------------------------------------------------------------------------------
+
+void Range::clear() {
+  pieces_.clear();
+  size_ = 0;
+}
+
+void Range::append(std::byte* pointer, uint64_t size) {
+  if (!pieces_.empty() && pieces_.back().pointer + pieces_.back().size == pointer) {
+    pieces_.back().size += size;
+  } else {
+    pieces_.push_back({size_, pointer, size});
+  }
+  size_ += size;
+}
+
+size_t Range::piece_at(uint64_t offset) const {
+  const auto after =
+      std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                       [](uint64_t wanted, const Piece& piece) { return wanted < piece.offset; });
+  return static_cast<size_t>(after - pieces_.begin()) - 1;
+}
+
+void Range::read(uint64_t offset, std::byte* out, uint64_t count) const {
+  for (size_t i = count == 0 ? 0 : piece_at(offset); count > 0; ++i) {
+    const Piece& piece = pieces_[i];
+    const uint64_t skip = offset - piece.offset;
+    const uint64_t step = std::min(count, piece.size - skip);
+    std::memcpy(out, piece.pointer + skip, step);
+    out += step;
+    offset += step;
+    count -= step;
+  }
+}
+
+void Range::write(uint64_t offset, const std::byte* in, uint64_t count) const {
+  for (size_t i = count == 0 ? 0 : piece_at(offset); count > 0; ++i) {
+    const Piece& piece = pieces_[i];
+    const uint64_t skip = offset - piece.offset;
+    const uint64_t step = std::min(count, piece.size - skip);
+    std::memcpy(piece.pointer + skip, in, step);
+    in += step;
+    offset += step;
+    count -= step;
+  }
+}
+
+// --- AddressSpace
+// -----------------------------------------------------------------------------------------------
+
+AddressSpace::AddressSpace(bus::Machine& machine, uint64_t vram_bytes)
+    : machine_(machine),
+      vram_bytes_(vram_bytes),
+      entries_(std::make_unique<std::atomic<uint64_t>[]>(SGPU_APERTURE_PAGES)) {
+  DXGKIT_CHECK(vram_bytes > 0);
+  DXGKIT_CHECK(vram_bytes <= SGPU_APERTURE_BASE - SGPU_VRAM_BASE);
+  bar_bytes_ = std::max<uint64_t>(std::bit_ceil(vram_bytes), kPageBytes);
+  vram_fd_ = memfd_create("dxgkit-softgpu-vram", MFD_CLOEXEC);
+  DXGKIT_CHECK(vram_fd_ >= 0);
+  DXGKIT_CHECK(ftruncate(vram_fd_, static_cast<off_t>(bar_bytes_)) == 0);
+  void* memory = mmap(nullptr, bar_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, vram_fd_, 0);
+  DXGKIT_CHECK(memory != MAP_FAILED);
+  vram_ = static_cast<std::byte*>(memory);
+}
+
+AddressSpace::~AddressSpace() {
+  munmap(vram_, bar_bytes_);
+  close(vram_fd_);
+}
+
+Fault AddressSpace::resolve(uint64_t address, uint64_t size, Access access, Range& out) {
+  out.clear();
+  if (size == 0) return {};
+  if (address < SGPU_SYSTEM_LIMIT) {
+    std::byte* pointer = nullptr;
+    if (const Fault fault = resolve_system(address, size, &pointer)) return fault;
+    out.append(pointer, size);
+    return {};
+  }
+  if (address < SGPU_APERTURE_BASE) {
+    const uint64_t offset = address - SGPU_VRAM_BASE;
+    if (!range_within(offset, size, vram_bytes_)) return {SGPU_FAULT_ADDRESS, address};
+    const uint64_t bad_begin = bad_begin_.load(std::memory_order_relaxed);
+    const uint64_t bad_end = bad_end_.load(std::memory_order_relaxed);
+    if (offset < bad_end && offset + size > bad_begin) {
+      return {SGPU_FAULT_MEMORY, SGPU_VRAM_BASE + std::max(offset, bad_begin)};
+    }
+    out.append(vram_ + offset, size);
+    return {};
+  }
+  const uint64_t offset = address - SGPU_APERTURE_BASE;
+  if (!range_within(offset, size, SGPU_APERTURE_BYTES)) return {SGPU_FAULT_ADDRESS, address};
+  return resolve_aperture(offset, size, access, out);
+}
+
+Fault AddressSpace::resolve_aperture(uint64_t offset, uint64_t size, Access access, Range& out) {
+  const uint64_t end = offset + size;
+  uint32_t dummies = 0;
+  for (uint64_t at = offset; at < end;) {
+    const uint64_t page = at / SGPU_PAGE_BYTES;
+    const uint64_t in_page = at % SGPU_PAGE_BYTES;
+    const uint64_t step = std::min<uint64_t>(SGPU_PAGE_BYTES - in_page, end - at);
+    const uint64_t value = entry(static_cast<uint32_t>(page));
+    if ((value & SGPU_ENTRY_VALID) == 0) {
+      out.clear();
+      return {SGPU_FAULT_APERTURE, SGPU_APERTURE_BASE + at};
+    }
+    std::byte* pointer = nullptr;
+    const uint64_t target = (value & SGPU_ENTRY_ADDRESS_MASK) + in_page;
+    if (const Fault fault = resolve_system(target, step, &pointer)) {
+      out.clear();
+      return fault;
+    }
+    if ((value & SGPU_ENTRY_DUMMY) != 0) ++dummies;
+    out.append(pointer, step);
+    at += step;
+  }
+  if (access == Access::kWrite && dummies > 0) {
+    dummy_writes_.fetch_add(dummies, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+Fault AddressSpace::resolve_pages(std::span<const uint64_t> pages, uint64_t page_offset,
+                                  uint64_t size, Range& out) {
+  out.clear();
+  uint64_t in_page = page_offset;
+  for (size_t i = 0; size > 0; ++i) {
+    if (pages[i] % SGPU_PAGE_BYTES != 0) {
+      out.clear();
+      return {SGPU_FAULT_ALIGNMENT, pages[i]};
+    }
+    const uint64_t step = std::min<uint64_t>(SGPU_PAGE_BYTES - in_page, size);
+    std::byte* pointer = nullptr;
+    if (const Fault fault = resolve_system(pages[i], SGPU_PAGE_BYTES, &pointer)) {
+      out.clear();
+      return fault;
+    }
+    out.append(pointer + in_page, step);
+    size -= step;
+    in_page = 0;
+  }
+  return {};
+}
+
+Fault AddressSpace::resolve_word(uint64_t address, uint32_t width, Access access, std::byte** out) {
+  if (width != 4 && width != 8) return {SGPU_FAULT_ARGUMENT, address};
+  if (address % width != 0) return {SGPU_FAULT_ALIGNMENT, address};
+  Range range;
+  if (const Fault fault = resolve(address, width, access, range)) return fault;
+  *out = range.contiguous();  // aligned, so never across pages
+  return {};
+}
+
+Fault AddressSpace::resolve_system(uint64_t address, uint64_t size, std::byte** out) {
+  std::byte* pointer = machine_.system_pointer(bus::PhysicalAddress{address}, size);
+  if (pointer == nullptr) return {SGPU_FAULT_ADDRESS, address};
+  *out = pointer;
+  return {};
+}
+
+void AddressSpace::set_entry(uint32_t index, uint64_t entry) {
+  std::byte* pointer = nullptr;
+  const uint64_t page = entry & SGPU_ENTRY_ADDRESS_MASK;
+  const bool usable =
+      (entry & SGPU_ENTRY_VALID) != 0 && !resolve_system(page, SGPU_PAGE_BYTES, &pointer);
+  const uint64_t kept = entry & (SGPU_ENTRY_ADDRESS_MASK | SGPU_ENTRY_VALID | SGPU_ENTRY_DUMMY);
+  entries_[index].store(usable ? kept : 0, std::memory_order_release);
+}
+
+void AddressSpace::set_bad_vram(uint64_t begin, uint64_t end) {
+  bad_end_.store(0, std::memory_order_relaxed);  // never a mixture of the old and the new range
+  bad_begin_.store(begin, std::memory_order_relaxed);
+  bad_end_.store(end, std::memory_order_relaxed);
+}
+
+}  // namespace dxgkit::softgpu

@@ -1,0 +1,172 @@
+// One node: a ring, a thread that drains it, and the command processor behind it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "devices/softgpu/address_space.h"
+#include "devices/softgpu/faults.h"
+#include "devices/softgpu/interrupts.h"
+#include "devices/softgpu/softgpu_hw.h"
+#include "runtime/runtime.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::softgpu {
+
+/// How long work takes where time is modelled (simulation, or a slowed engine). Bandwidths in bytes
+/// per microsecond, so 16'000 is 16 GB/s. The defaults resemble a small discrete GPU on PCIe.
+struct Timing {
+  runtime::DurationNs entry_ns = 500;
+  runtime::DurationNs command_ns = 200;
+  uint64_t bus_bytes_per_us = 16'000;
+  uint64_t vram_bytes_per_us = 200'000;
+  uint64_t taps_per_us = 1'000'000;  // kernel weights times pixels
+};
+
+/// What all engines of a GPU share.
+struct EngineContext {
+  runtime::Runtime& runtime;
+  AddressSpace& memory;
+  Interrupts& interrupts;
+  FaultInjector& faults;
+  Timing timing;
+  /// A semaphore may have changed: every engine that waits on one looks again.
+  std::function<void()> semaphore_changed;
+};
+
+/// Registers may be used by any thread; the engine's thread is its own.
+class Engine {
+ public:
+  Engine(EngineContext& context, uint32_t node);
+  ~Engine();  // stop() came first
+  Engine(const Engine&) = delete;
+
+  /// Abandons work in progress and joins the thread; registers still answer. Once.
+  void stop();
+
+  /// Register offsets are SGPU_NODE_*; `offset` is that of a 32-bit or 64-bit register.
+  uint64_t read(uint32_t offset);
+  void write(uint32_t offset, uint64_t value);
+  void semaphore_doorbell();
+
+ private:
+  /// How a buffer, or one command of it, came to its end.
+  enum class Outcome { kDone, kEnd, kFaulted, kReset, kPreempted };
+  /// Field b of kHardwareEnd.
+  enum class TraceEnd : uint64_t { kFinished = 0, kFaulted = 1, kPreempted = 2, kReset = 3 };
+
+  void run();
+  bool fetch(SgpuRingEntry* entry);
+  void execute(const SgpuRingEntry& entry);
+  Outcome run_buffer(const SgpuRingEntry& entry);
+  void complete(const SgpuRingEntry& entry);
+  void answer_preemption(uint32_t stopped_fence, uint32_t stopped_offset);
+  void take_reset();
+  void trace_end(uint32_t fence, TraceEnd how);
+  void report_fault(Fault fault, uint32_t fence, uint32_t offset);
+  void ring_bell();
+  void hang();
+
+  bool reset_requested() const { return reset_.load(std::memory_order_acquire); }
+  bool preemption_requested() const {
+    return preempt_request_.load(std::memory_order_acquire) != 0;
+  }
+  bool must_stop() const { return reset_requested() || stop_.load(std::memory_order_acquire); }
+  uint32_t status() const;
+
+  // --- commands (commands.cpp)
+  // ------------------------------------------------------------------------------------
+  Outcome run_command(const SgpuCommandHeader& header, uint64_t offset);
+  template <typename Command>
+  bool fetch_command(const SgpuCommandHeader& header, uint64_t offset, Command* command);
+  template <typename Command>
+  bool fetch_list(const SgpuCommandHeader& header, uint64_t offset, Command* command);
+  Outcome fault(uint32_t reason, uint64_t address = 0);
+  Outcome fault(Fault fault_of_access);
+  Outcome fence_write(const SgpuFenceWrite& command);
+  Outcome sem_signal(const SgpuSemSignal& command);
+  Outcome sem_wait(const SgpuSemWait& command);
+  Outcome copy(const SgpuCopy& command);
+  Outcome copy_pages(const SgpuCopyPages& command);
+  Outcome fill(const SgpuFill& command);
+  Outcome blit2d(const SgpuBlit2d& command);
+  Outcome convolve(const SgpuConvolve& command);
+  Outcome downscale(const SgpuDownscale& command);
+  Outcome checksum(const SgpuChecksum& command);
+  Outcome map_aperture(const SgpuMapAperture& command);
+  Outcome unmap_aperture(const SgpuUnmapAperture& command);
+  Outcome delay(const SgpuDelay& command);
+
+  Fault resolve_rect(uint64_t address, uint32_t pitch, uint64_t width_bytes, uint32_t height,
+                     Access access, Range& out);
+  /// All of a resolved range as one piece: in place, or gathered into source_scratch_.
+  const std::byte* gather(const Range& range);
+  bool move_between(const Range& from, const Range& to, bool backwards);
+  /// Calls `make_row(y, out)` for each row of a resolved rectangle and stores what it made. kReset
+  /// between rows.
+  template <typename MakeRow>
+  Outcome write_rows(const Range& rect, uint32_t pitch, uint64_t width_bytes, uint32_t height,
+                     MakeRow make_row);
+
+  /// Lets modelled time pass. False if a reset came first.
+  bool spend(runtime::DurationNs duration);
+  /// Waits in real or virtual time. kPreempted only if asked for.
+  Outcome wait_until(runtime::TimeNs due, bool preemptible);
+  runtime::DurationNs transfer_time(uint64_t address, uint64_t bytes) const;
+
+  EngineContext& context_;
+  runtime::Runtime& runtime_;
+  const uint32_t node_;
+
+  // Counts events the thread must look at: doorbells, control, preemption, semaphores. The thread
+  // reads it before it looks at the rest, so no event is slept over.
+  std::atomic<uint32_t> bell_{0};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> reset_{false};
+  std::atomic<uint32_t> tail_{0};
+  std::atomic<uint32_t> preempt_request_{0};
+
+  // Guards configuration against the fetch: a ring cannot be moved under the thread. Leaf lock.
+  runtime::Mutex mutex_;
+  uint64_t ring_base_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  uint32_t ring_size_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  const std::byte* ring_ DXGKIT_GUARDED_BY(mutex_) = nullptr;  // resolved when enabled
+
+  // Written by the thread (or under mutex_ while it rests), read by registers at any time.
+  std::atomic<uint32_t> head_{0};
+  std::atomic<bool> enabled_{false};
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> faulted_{false};
+  std::atomic<uint32_t> waiting_{0};
+  std::atomic<uint32_t> completed_fence_{0};
+  std::atomic<uint32_t> current_fence_{0};
+  std::atomic<uint32_t> fetched_fence_{0};
+  std::atomic<uint32_t> aborted_fence_{0};
+  std::atomic<uint32_t> preempt_done_{0};
+  std::atomic<uint32_t> preempt_completed_{0};
+  std::atomic<uint32_t> preempt_fence_{0};
+  std::atomic<uint32_t> preempt_offset_{0};
+  std::atomic<uint32_t> fault_reason_{0};
+  std::atomic<uint32_t> fault_fence_{0};
+  std::atomic<uint64_t> fault_address_{0};
+  std::atomic<uint32_t> fault_offset_{0};
+  std::atomic<uint64_t> executed_{0};
+
+  // The thread's own.
+  Range buffer_;
+  Range source_;
+  Range destination_;
+  std::vector<uint64_t> list_;
+  std::vector<std::byte> source_scratch_;
+  std::vector<std::byte> destination_scratch_;
+  Fault pending_fault_;
+  bool executing_ = false;       // kHardwareStart is out, kHardwareEnd is not
+  uint32_t stopped_offset_ = 0;  // of the command that faulted or was preempted
+
+  std::unique_ptr<runtime::Thread> thread_;
+};
+
+}  // namespace dxgkit::softgpu

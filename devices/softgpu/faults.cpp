@@ -1,0 +1,56 @@
+#include "devices/softgpu/faults.h"
+
+namespace dxgkit::softgpu {
+
+void FaultInjector::set(const FaultPlan& plan) {
+  const runtime::MutexLock lock(mutex_);
+  plan_ = plan;
+  active_.store(true, std::memory_order_release);
+}
+
+bool FaultInjector::by_chance(uint32_t per_million) {
+  if (per_million == 0) return false;
+  return runtime_.random() % 1'000'000 < per_million;
+}
+
+bool FaultInjector::hangs(uint32_t node, uint32_t fence) {
+  if (!active_.load(std::memory_order_acquire)) return false;
+  const runtime::MutexLock lock(mutex_);
+  NodeFaults& faults = plan_.nodes[node];
+  if (faults.hangs_max == 0) return false;
+  const bool chosen = faults.hang_always || faults.hang_at_fence == fence;
+  if (!chosen && !by_chance(faults.hang_per_million)) return false;
+  --faults.hangs_max;
+  return true;
+}
+
+InterruptFate FaultInjector::interrupt_fate(uint32_t node, uint32_t fence,
+                                            runtime::DurationNs* late_by_ns) {
+  if (!active_.load(std::memory_order_acquire)) return InterruptFate::kNormal;
+  const runtime::MutexLock lock(mutex_);
+  const NodeFaults& faults = plan_.nodes[node];
+  *late_by_ns = faults.late_by_ns;
+  if (faults.lose_interrupt_at_fence == fence) return InterruptFate::kLost;
+  if (faults.duplicate_interrupt_at_fence == fence) return InterruptFate::kDuplicate;
+  if (faults.late_interrupt_at_fence == fence) return InterruptFate::kLate;
+  if (by_chance(faults.lose_interrupt_per_million)) return InterruptFate::kLost;
+  if (by_chance(faults.duplicate_interrupt_per_million)) return InterruptFate::kDuplicate;
+  if (by_chance(faults.late_interrupt_per_million)) return InterruptFate::kLate;
+  return InterruptFate::kNormal;
+}
+
+uint32_t FaultInjector::reported_fence(uint32_t node, uint32_t fence) {
+  if (!active_.load(std::memory_order_acquire)) return fence;
+  const runtime::MutexLock lock(mutex_);
+  const auto& corrupt = plan_.nodes[node].corrupt_fences;
+  const auto found = corrupt.find(fence);
+  return found == corrupt.end() ? fence : found->second;
+}
+
+uint32_t FaultInjector::slow_factor(uint32_t node) {
+  if (!active_.load(std::memory_order_acquire)) return 1;
+  const runtime::MutexLock lock(mutex_);
+  return plan_.nodes[node].slow_factor;
+}
+
+}  // namespace dxgkit::softgpu

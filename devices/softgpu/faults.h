@@ -1,0 +1,75 @@
+// Faults a test may plant in the software GPU. Not reachable through registers.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "devices/softgpu/softgpu_hw.h"
+#include "runtime/runtime.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::softgpu {
+
+/// What goes wrong on one node. Chances are per million entries, drawn from Runtime::random.
+struct NodeFaults {
+  /// The engine stops dead when it begins this fence, until reset.
+  std::optional<uint32_t> hang_at_fence;
+  /// The same on every entry, and by chance.
+  bool hang_always = false;
+  uint32_t hang_per_million = 0;
+  /// How many hangs in all before the plan is used up.
+  uint32_t hangs_max = UINT32_MAX;
+
+  /// The completion of this fence sets its cause but never drives the line; the same by chance.
+  std::optional<uint32_t> lose_interrupt_at_fence;
+  uint32_t lose_interrupt_per_million = 0;
+  /// The completion interrupt comes twice.
+  std::optional<uint32_t> duplicate_interrupt_at_fence;
+  uint32_t duplicate_interrupt_per_million = 0;
+  /// The completion interrupt comes late_by_ns after the fence register has changed.
+  std::optional<uint32_t> late_interrupt_at_fence;
+  uint32_t late_interrupt_per_million = 0;
+  runtime::DurationNs late_by_ns = runtime::kMillisecond;
+  /// Fences that are reported as another number when they complete.
+  std::map<uint32_t, uint32_t> corrupt_fences;
+
+  /// Every modelled duration is multiplied by this. In os mode, where work takes no modelled time,
+  /// an engine with a factor above 1 waits for the modelled time.
+  uint32_t slow_factor = 1;
+};
+
+struct FaultPlan {
+  std::array<NodeFaults, SGPU_NODE_COUNT> nodes;
+  /// Accesses that touch VRAM offsets [begin, end) raise SGPU_FAULT_MEMORY. Empty by default.
+  uint64_t bad_vram_begin = 0;
+  uint64_t bad_vram_end = 0;
+};
+
+enum class InterruptFate { kNormal, kLost, kDuplicate, kLate };
+
+/// Applies a plan. Thread-safe; free of cost while there is no plan.
+class FaultInjector {
+ public:
+  explicit FaultInjector(runtime::Runtime& runtime) : runtime_(runtime) {}
+  void set(const FaultPlan& plan);
+
+  bool hangs(uint32_t node, uint32_t fence);
+  InterruptFate interrupt_fate(uint32_t node, uint32_t fence, runtime::DurationNs* late_by_ns);
+  /// What the completion of `fence` is reported as.
+  uint32_t reported_fence(uint32_t node, uint32_t fence);
+  uint32_t slow_factor(uint32_t node);
+
+ private:
+  bool by_chance(uint32_t per_million);
+
+  runtime::Runtime& runtime_;
+  // Read without the lock on every entry; a plan set meanwhile takes effect from the next look.
+  std::atomic<bool> active_{false};
+  runtime::Mutex mutex_;
+  FaultPlan plan_ DXGKIT_GUARDED_BY(mutex_);
+};
+
+}  // namespace dxgkit::softgpu

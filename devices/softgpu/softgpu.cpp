@@ -1,0 +1,220 @@
+#include "devices/softgpu/softgpu.h"
+
+#include <array>
+
+#include "devices/softgpu/address_space.h"
+#include "devices/softgpu/interrupts.h"
+#include "devices/softgpu/softgpu_hw.h"
+
+namespace dxgkit::softgpu {
+
+namespace {
+
+/// Offsets, within a node's block or the global block, of registers 64 bits wide.
+bool is_wide(uint64_t offset) {
+  if (offset < SGPU_NODE_BLOCK) {
+    switch (offset) {
+      case SGPU_REG_VRAM_BASE:
+      case SGPU_REG_VRAM_SIZE:
+      case SGPU_REG_APERTURE_BASE:
+      case SGPU_REG_APERTURE_SIZE:
+      case SGPU_REG_APERTURE_ENTRY:
+      case SGPU_REG_TIMESTAMP:
+        return true;
+      default:
+        return false;
+    }
+  }
+  switch (offset % SGPU_NODE_BLOCK) {
+    case SGPU_NODE_RING_BASE:
+    case SGPU_NODE_FAULT_ADDRESS:
+    case SGPU_NODE_EXECUTED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+struct SoftGpu::Impl final : bus::MmioHandler {
+  Impl(runtime::Runtime& runtime_in, bus::Machine& machine_in, const SoftGpuConfig& config)
+      : runtime(runtime_in),
+        machine(machine_in),
+        memory(machine_in, config.vram_bytes),
+        faults(runtime_in),
+        function({.vendor_id = SGPU_PCI_VENDOR_ID,
+                  .device_id = SGPU_PCI_DEVICE_ID,
+                  .subsystem_vendor_id = SGPU_PCI_VENDOR_ID,
+                  .subsystem_id = SGPU_PCI_DEVICE_ID,
+                  .revision = SGPU_PCI_REVISION},
+                 bars()),
+        interrupts(runtime_in, function.interrupt_line()),
+        context{runtime_in, memory,        interrupts,
+                faults,     config.timing, [this] { semaphore_changed(); }} {
+    faults.set(config.faults);
+    memory.set_bad_vram(config.faults.bad_vram_begin, config.faults.bad_vram_end);
+    for (uint32_t node = 0; node < SGPU_NODE_COUNT; ++node) {
+      engines[node] = std::make_unique<Engine>(context, node);
+    }
+    engines_ready.store(true, std::memory_order_release);
+  }
+
+  ~Impl() override {
+    machine.remove_function(function);
+    engines_ready.store(false, std::memory_order_release);
+    for (auto& engine : engines) engine->stop();
+    for (auto& engine : engines) engine.reset();
+  }
+
+  std::vector<bus::Bar> bars() {
+    std::vector<bus::Bar> list(3);
+    list[SGPU_BAR_REGISTERS].kind = bus::BarKind::kRegisters;
+    list[SGPU_BAR_REGISTERS].size = SGPU_BAR0_BYTES;
+    list[SGPU_BAR_REGISTERS].registers = this;
+    list[SGPU_BAR_VRAM].kind = bus::BarKind::kMemory;
+    list[SGPU_BAR_VRAM].size = memory.vram_window().size;
+    list[SGPU_BAR_VRAM].memory = memory.vram_window();
+    return list;
+  }
+
+  void semaphore_changed() {
+    if (!engines_ready.load(std::memory_order_acquire)) return;
+    for (auto& engine : engines) engine->semaphore_doorbell();
+  }
+
+  // --- registers
+  // ------------------------------------------------------------------------------------------------
+
+  uint64_t mmio_read(uint64_t offset, uint32_t size_bytes) override {
+    if (size_bytes == 8) {
+      if (offset % 8 != 0) return ~uint64_t{0};
+      if (is_wide(offset)) return read(offset);
+      return read(offset) | read(offset + 4) << 32;
+    }
+    if (size_bytes != 4 || offset % 4 != 0) return ~uint64_t{0};
+    if (offset % 8 == 4 && is_wide(offset - 4)) return read(offset - 4) >> 32;
+    return read(offset);
+  }
+
+  void mmio_write(uint64_t offset, uint32_t size_bytes, uint64_t value) override {
+    if (size_bytes == 8) {
+      if (offset % 8 != 0) return;
+      if (is_wide(offset)) return write(offset, value);
+      write(offset, static_cast<uint32_t>(value));
+      return write(offset + 4, value >> 32);
+    }
+    if (size_bytes != 4 || offset % 4 != 0) return;
+    const uint64_t wide = offset - offset % 8;
+    if (!is_wide(wide)) return write(offset, value);
+    // Half of a wide register: the other half keeps its value. Not where a write has a side effect.
+    if (wide == SGPU_REG_APERTURE_ENTRY) return;
+    const uint64_t old = read(wide);
+    write(wide, offset == wide ? (old & ~uint64_t{0xFFFF'FFFF}) | value
+                               : (old & 0xFFFF'FFFF) | value << 32);
+  }
+
+  Engine* engine_at(uint64_t offset) {
+    const uint64_t block = offset / SGPU_NODE_BLOCK;
+    return block >= 1 && block <= SGPU_NODE_COUNT ? engines[block - 1].get() : nullptr;
+  }
+
+  uint64_t read(uint64_t offset) {
+    if (Engine* engine = engine_at(offset)) {
+      return engine->read(static_cast<uint32_t>(offset % SGPU_NODE_BLOCK));
+    }
+    switch (offset) {
+      case SGPU_REG_ID:
+        return SGPU_ID_VALUE;
+      case SGPU_REG_REVISION:
+        return SGPU_HW_REVISION;
+      case SGPU_REG_NODE_COUNT:
+        return SGPU_NODE_COUNT;
+      case SGPU_REG_VRAM_BASE:
+        return SGPU_VRAM_BASE;
+      case SGPU_REG_VRAM_SIZE:
+        return memory.vram_bytes();
+      case SGPU_REG_APERTURE_BASE:
+        return SGPU_APERTURE_BASE;
+      case SGPU_REG_APERTURE_SIZE:
+        return SGPU_APERTURE_BYTES;
+      case SGPU_REG_APERTURE_INDEX:
+        return aperture_index.load(std::memory_order_acquire);
+      case SGPU_REG_APERTURE_ENTRY: {
+        const uint32_t index = aperture_index.load(std::memory_order_acquire);
+        return index < SGPU_APERTURE_PAGES ? memory.entry(index) : 0;
+      }
+      case SGPU_REG_DUMMY_WRITES:
+        return memory.dummy_writes();
+      case SGPU_REG_INT_STATUS:
+        return interrupts.status();
+      case SGPU_REG_INT_ENABLE:
+        return interrupts.enabled();
+      case SGPU_REG_INT_PENDING:
+        return interrupts.status() & interrupts.enabled();
+      case SGPU_REG_TIMESTAMP:
+        return static_cast<uint64_t>(runtime.now());
+      default:
+        return 0;
+    }
+  }
+
+  void write(uint64_t offset, uint64_t value) {
+    if (Engine* engine = engine_at(offset)) {
+      engine->write(static_cast<uint32_t>(offset % SGPU_NODE_BLOCK), value);
+      return;
+    }
+    const auto word = static_cast<uint32_t>(value);
+    switch (offset) {
+      case SGPU_REG_APERTURE_INDEX:
+        aperture_index.store(word, std::memory_order_release);
+        return;
+      case SGPU_REG_APERTURE_ENTRY: {
+        const uint32_t index = aperture_index.fetch_add(1, std::memory_order_acq_rel);
+        if (index < SGPU_APERTURE_PAGES) memory.set_entry(index, value);
+        return;
+      }
+      case SGPU_REG_DUMMY_WRITES:
+        memory.clear_dummy_writes();
+        return;
+      case SGPU_REG_INT_ACK:
+        interrupts.acknowledge(word);
+        return;
+      case SGPU_REG_INT_ENABLE:
+        interrupts.enable(word & SGPU_INT_ALL);
+        return;
+      case SGPU_REG_SEM_DOORBELL:
+        semaphore_changed();
+        return;
+      default:
+        return;
+    }
+  }
+
+  runtime::Runtime& runtime;
+  bus::Machine& machine;
+  AddressSpace memory;
+  FaultInjector faults;
+  bus::PciFunction function;
+  Interrupts interrupts;
+  EngineContext context;
+  std::atomic<uint32_t> aperture_index{0};
+  // The first engine's thread starts before the second engine is there, and the reverse at the end.
+  std::atomic<bool> engines_ready{false};
+  std::array<std::unique_ptr<Engine>, SGPU_NODE_COUNT> engines;
+};
+
+SoftGpu::SoftGpu(runtime::Runtime& runtime, bus::Machine& machine, SoftGpuConfig config)
+    : impl_(std::make_unique<Impl>(runtime, machine, config)) {}
+SoftGpu::~SoftGpu() = default;
+
+bus::PciFunction& SoftGpu::function() { return impl_->function; }
+
+void SoftGpu::set_faults(const FaultPlan& plan) {
+  impl_->faults.set(plan);
+  impl_->memory.set_bad_vram(plan.bad_vram_begin, plan.bad_vram_end);
+}
+
+uint32_t SoftGpu::interrupt_storms() const { return impl_->interrupts.storms(); }
+
+}  // namespace dxgkit::softgpu

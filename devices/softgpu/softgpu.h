@@ -1,0 +1,51 @@
+// The software GPU: a PCI function with two engines, VRAM, an aperture and interrupts. See
+// manual.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "bus/machine.h"
+#include "devices/softgpu/engine.h"
+#include "devices/softgpu/faults.h"
+#include "runtime/runtime.h"
+
+namespace dxgkit::softgpu {
+
+struct SoftGpuConfig {
+  /// Real VRAM, > 0; VRAM_SIZE reports it. BAR 2 is the next power of two.
+  uint64_t vram_bytes = uint64_t{256} << 20;
+  /// Modelled time: used in simulation, and by engines that FaultPlan slows down.
+  Timing timing;
+  /// Faults from power-on.
+  FaultPlan faults;
+};
+
+/// One device. Plug it in with `machine.add_function(gpu.function())`.
+///
+/// Made and destroyed on a thread of `runtime`: it starts three threads there (two engines, one for
+/// late and unmasked interrupts), which sleep while there is nothing to do. The machine must
+/// outlive it. Destruction unplugs the function, abandons work in progress and joins the threads;
+/// the driver must be gone by then.
+class SoftGpu {
+ public:
+  SoftGpu(runtime::Runtime& runtime, bus::Machine& machine, SoftGpuConfig config = {});
+  ~SoftGpu();
+  SoftGpu(const SoftGpu&) = delete;
+  SoftGpu& operator=(const SoftGpu&) = delete;
+
+  bus::PciFunction& function();
+
+  // --- for tests, beside the hardware interface
+  // ---------------------------------------------------------------------
+  /// Replaces the fault plan. Any thread.
+  void set_faults(const FaultPlan& plan);
+  /// See Interrupts::storms.
+  uint32_t interrupt_storms() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dxgkit::softgpu
