@@ -40,7 +40,8 @@ struct Allocation {
 class OpenedAllocation : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kAllocation;
-  OpenedAllocation() : Object(kType) {}
+  OpenedAllocation();
+  ~OpenedAllocation() override;
 
   Device* device =
       nullptr;  // alive while this is open: a device closes its allocations before it goes
@@ -60,9 +61,10 @@ class OpenedAllocation : public Object {
 class Resource : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kResource;
-  Resource() : Object(kType) {}
+  Resource();
+  ~Resource() override;
 
-  Device* device = nullptr;
+  Ref<Device> device;
   Handle handle = 0;
   void* driver_handle = nullptr;
   bool closing = false;                    // lane

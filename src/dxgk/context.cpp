@@ -22,7 +22,7 @@ constexpr uint32_t kMaxPassesWithoutProgress = 2;
 
 }  // namespace
 
-Context::Context(Device& device) : Object(kType), device_(device) {}
+Context::Context(Device& device) : Object(kType), device_(&device) {}
 
 Context::~Context() = default;
 
@@ -90,7 +90,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
 Status Context::check_info() {
   const auto refuse = [&](const char* rule, std::string actual, std::string expected,
                           std::string fix) {
-    device_.adapter().findings().report(
+    device_->adapter().findings().report(
         verifier::Finding{.rule = rule,
                           .severity = verifier::Severity::kViolation,
                           .ddi = driver_context_ ? "DxgkDdiCreateContext" : "DxgkDdiCreateDevice",
@@ -101,7 +101,7 @@ Status Context::check_info() {
   };
   for (size_t i = 0; i < 32; ++i) {  // REND-13
     if ((info_.dma_buffer_segment_set >> i & 1U) == 0) continue;
-    const auto& segments = device_.adapter().segment_infos().segments;
+    const auto& segments = device_->adapter().segment_infos().segments;
     const bool aperture = i < segments.size() && (segments[i].flags & 1U) != 0;
     if (!aperture) {
       return refuse(
@@ -190,9 +190,9 @@ Status Context::capture_allocations(const RenderRequest& request,
     out.write = (entry.flags & 1U) != 0;
     if (entry.handle != 0) {  // 0 is a NULL entry, which unbinds slots (REND-23)
       Result<Ref<OpenedAllocation>> opened =
-          device_.process().handles().find<OpenedAllocation>(entry.handle);
-      if (!opened.has_value()) return Status::kInvalidHandle;               // REND-04
-      if ((*opened)->device != &device_) return Status::kInvalidParameter;  // REND-05
+          device_->process().handles().find<OpenedAllocation>(entry.handle);
+      if (!opened.has_value()) return Status::kInvalidHandle;                          // REND-04
+      if ((*opened)->device.get() != device_.get()) return Status::kInvalidParameter;  // REND-05
       out.opened = std::move(*opened);
     }
     captured->push_back(std::move(out));
@@ -203,8 +203,8 @@ Status Context::capture_allocations(const RenderRequest& request,
 Status Context::render(const RenderRequest& request, uint32_t* queued) {
   runtime::MutexLock lock(render_mutex_);
   if (destroyed_) return Status::kInvalidParameter;
-  Adapter& adapter = device_.adapter();
-  if (device_.lost()) return Status::kDeviceRemoved;
+  Adapter& adapter = device_->adapter();
+  if (device_->lost()) return Status::kDeviceRemoved;
   if (!range_within(request.command_offset, request.command_length, buffers_.command_bytes))
     return Status::kInvalidParameter;
   if (request.command_length == 0) return Status::kInvalidParameter;
@@ -238,7 +238,7 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
       outcome = result.status;
       abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice) {  // REND-15
-        adapter.lane().run([&] { device_.set_error(DeviceState::kErrorDmaFault); });
+        adapter.lane().run([&] { device_->set_error(DeviceState::kErrorDmaFault); });
       }
       break;
     }
@@ -286,11 +286,11 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
 }
 
 Status Context::begin_pass(DmaBuffer** out) {
-  Adapter& adapter = device_.adapter();
+  Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   DmaBuffer* buffer = nullptr;
   adapter.lane().run([&] {
-    if (device_.lost()) {
+    if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
@@ -330,7 +330,7 @@ Status Context::begin_pass(DmaBuffer** out) {
 }
 
 void Context::abandon_pass(DmaBuffer& buffer) {
-  Adapter& adapter = device_.adapter();
+  Adapter& adapter = device_->adapter();
   adapter.lane().run([&] {
     adapter.drop_buffer_user(buffer);
     adapter.progress();
@@ -339,10 +339,10 @@ void Context::abandon_pass(DmaBuffer& buffer) {
 
 Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request, uint32_t* queued) {
-  Adapter& adapter = device_.adapter();
+  Adapter& adapter = device_->adapter();
   Status status = check_patches(buffer, result);
   adapter.lane().run([&] {
-    if (is_success(status) && device_.lost()) status = Status::kDeviceRemoved;
+    if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (is_success(status) && result.dma_bytes != 0) {
       buffer.patch_count = result.patch_count;
       Packet& packet = adapter.packets().create();
@@ -383,15 +383,16 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SplitOffset {} after {}, PatchOffset {}.", i,
                            patch.split_offset, last_split, patch.patch_offset);
-    } else if ((patch.slot_id & 0xFFFFFFU) > device_.adapter().caps().max_allocation_list_slot_id) {
+    } else if ((patch.slot_id & 0xFFFFFFU) >
+               device_->adapter().caps().max_allocation_list_slot_id) {
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is {}.", i,
                            patch.slot_id & 0xFFFFFFU,
-                           device_.adapter().caps().max_allocation_list_slot_id);
+                           device_->adapter().caps().max_allocation_list_slot_id);
     }
     last_split = patch.split_offset;
     if (rule == nullptr) continue;
-    device_.adapter().findings().report(
+    device_->adapter().findings().report(
         verifier::Finding{.rule = rule,
                           .severity = verifier::Severity::kViolation,
                           .ddi = "DxgkDdiRender",
@@ -407,10 +408,10 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
 }
 
 Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points) {
-  Adapter& adapter = device_.adapter();
+  Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   adapter.lane().run([&] {
-    if (closed_ || device_.lost()) {
+    if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
@@ -428,10 +429,10 @@ Status Context::set_priority(int32_t priority) {
   constexpr int32_t kPriorityMost = 7;
   if (priority < -kPriorityMost || priority > kPriorityMost) return Status::kInvalidParameter;
   if (priority > 0) return Status::kPrivilegeNotHeld;  // no client has base-priority privilege here
-  Adapter& adapter = device_.adapter();
+  Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   adapter.lane().run([&] {
-    if (closed_ || device_.lost()) {
+    if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
@@ -444,12 +445,12 @@ Status Context::set_priority(int32_t priority) {
 
 int32_t Context::priority() {
   int32_t priority = 0;
-  device_.adapter().lane().run([&] { priority = priority_; });
+  device_->adapter().lane().run([&] { priority = priority_; });
   return priority;
 }
 
 void Context::destroy() {
-  Adapter& adapter = device_.adapter();
+  Adapter& adapter = device_->adapter();
   {
     runtime::MutexLock lock(render_mutex_);
     destroyed_ = true;
@@ -465,7 +466,7 @@ void Context::destroy() {
 }
 
 void Context::close_driver_side() {
-  Adapter& adapter = device_.adapter();
+  Adapter& adapter = device_->adapter();
   bool first = false;
   adapter.lane().run([&] {
     first = !closed_;
@@ -473,7 +474,7 @@ void Context::close_driver_side() {
     if (!first) return;
     pool_->clear();
     DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
-    std::erase(device_.contexts, this);
+    std::erase(device_->contexts, this);
   });
   if (first && driver_context_) static_cast<void>(adapter.port().destroy_context(info_.handle));
 }

@@ -80,7 +80,7 @@ class Context : public Object {
   Status set_priority(int32_t priority);
   int32_t priority();
 
-  Device& device() { return device_; }
+  Device& device() { return *device_; }
   ContextId id() const { return id_; }
   NodeOrdinal node() const { return node_; }
   void* driver_handle() const { return info_.handle; }
@@ -115,7 +115,7 @@ class Context : public Object {
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result);
   void close_driver_side();
 
-  Device& device_;
+  const Ref<Device> device_;
   ContextId id_;
   NodeOrdinal node_;
   port::ContextInfo info_;

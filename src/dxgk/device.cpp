@@ -137,7 +137,7 @@ Status Device::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
 
 Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
   Ref<SyncObject> object = make_object<SyncObject>();
-  object->device = this;
+  object->device = Ref<Device>(this);
   object->kind = request.kind;
   vidsch::SyncDesc desc;
   desc.kind = request.kind;

@@ -20,10 +20,10 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
   Ref<Resource> resource;
   if (creates_resource) {
     resource = make_object<Resource>();
-    resource->device = this;
+    resource->device = Ref<Device>(this);
   } else if (*resource_handle != 0) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(resource, handles.find<Resource>(*resource_handle));
-    if (resource->device != this) return Status::kInvalidParameter;
+    if (resource->device.get() != this) return Status::kInvalidParameter;
   }
   if (requests.empty() && !creates_resource) return Status::kInvalidParameter;
 
@@ -51,7 +51,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
           backings[i].pages,
           adapter_.machine().allocate_pages(backings[i].desc.size_bytes / kPageBytes));
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
-      one->device = this;
+      one->device = Ref<Device>(this);
       one->resource = resource;
       one->driver_allocation = infos[i].handle;
       DXGKIT_ASSIGN_OR_RETURN_STATUS(one->handle, handles.insert(one));
@@ -154,13 +154,13 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
   std::vector<Ref<OpenedAllocation>> targets;
   if (resource_handle != 0) {  // ALLOC-29: the list is not looked at
     DXGKIT_ASSIGN_OR_RETURN_STATUS(resource, handles.find<Resource>(resource_handle));
-    if (resource->device != this) return Status::kInvalidParameter;
+    if (resource->device.get() != this) return Status::kInvalidParameter;
   } else {
     if (list.empty()) return Status::kInvalidParameter;
     for (const Handle handle_of_one : list) {
       DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
                                      handles.find<OpenedAllocation>(handle_of_one));
-      if (opened->device != this) return Status::kInvalidParameter;
+      if (opened->device.get() != this) return Status::kInvalidParameter;
       if (!targets.empty() && targets.front()->resource.get() != opened->resource.get())
         return Status::kInvalidParameter;
       if (std::any_of(targets.begin(), targets.end(),
@@ -210,7 +210,7 @@ Result<void*> Device::lock(Handle allocation_handle) {
   if (lost()) return Error(Status::kDeviceRemoved);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process_.handles().find<OpenedAllocation>(allocation_handle));
-  if (opened->device != this) return Error(Status::kInvalidParameter);
+  if (opened->device.get() != this) return Error(Status::kInvalidParameter);
   Status status = Status::kSuccess;
   void* address = nullptr;
   // Content on the move has no place a CPU could look at: wait until it has arrived.
@@ -298,7 +298,7 @@ bool Device::lockable(const Allocation& allocation) {
 Status Device::unlock(Handle allocation_handle) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> opened,
                                  process_.handles().find<OpenedAllocation>(allocation_handle));
-  if (opened->device != this) return Status::kInvalidParameter;
+  if (opened->device.get() != this) return Status::kInvalidParameter;
   Status status = Status::kSuccess;
   adapter_.lane().run([&] {
     if (opened->locks == 0 || opened->closing) {  // THUNK-26

@@ -2,7 +2,11 @@
 
 #include <unistd.h>
 
+#include "dxgk/device.h"
+
 namespace dxgkit::dxgk {
+
+SyncObject::SyncObject() : Object(kType) {}
 
 SyncObject::~SyncObject() {
   if (machine != nullptr) machine->free_contiguous(page, 1);

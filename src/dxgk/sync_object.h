@@ -17,10 +17,10 @@ class Device;
 class SyncObject : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kSyncObject;
-  SyncObject() : Object(kType) {}
+  SyncObject();
   ~SyncObject() override;
 
-  Device* device = nullptr;
+  Ref<Device> device;
   Handle handle = 0;
   SyncObjectId id;
   vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;

@@ -1,0 +1,12 @@
+#include "dxgk/allocation.h"
+
+#include "dxgk/device.h"
+
+namespace dxgkit::dxgk {
+
+OpenedAllocation::OpenedAllocation() : Object(kType) {}
+OpenedAllocation::~OpenedAllocation() = default;
+Resource::Resource() : Object(kType) {}
+Resource::~Resource() = default;
+
+}  // namespace dxgkit::dxgk
