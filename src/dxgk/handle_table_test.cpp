@@ -1,0 +1,173 @@
+#include "dxgk/handle_table.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/covers.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+template <ObjectType type>
+class Probe : public Object {
+ public:
+  static constexpr ObjectType kType = type;
+  explicit Probe(int* alive) : Object(kType), alive_(alive) { ++*alive_; }
+  ~Probe() override { --*alive_; }
+
+ private:
+  int* alive_;
+};
+using DeviceProbe = Probe<ObjectType::kDevice>;
+using ContextProbe = Probe<ObjectType::kContext>;
+
+class HandleTableTest : public ::testing::Test {
+ protected:
+  void TearDown() override { EXPECT_EQ(alive_, 0); }
+  template <typename Body>
+  void inside(const Body& body) {
+    const auto runtime = runtime::make_sim_runtime(1);
+    runtime->run_main(body);
+  }
+  Handle add(HandleTable& table) {
+    const Result<Handle> handle = table.insert(make_object<DeviceProbe>(&alive_));
+    EXPECT_TRUE(handle.has_value());
+    return handle.value_or(0);
+  }
+  int alive_ = 0;
+};
+
+TEST_F(HandleTableTest, AHandleFindsItsObjectUnderItsTypeOnly) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    const Handle handle = add(table);
+    EXPECT_NE(handle, 0U);
+    EXPECT_TRUE(table.find<DeviceProbe>(handle).has_value());
+    EXPECT_EQ(table.find<ContextProbe>(handle).error(), Status::kInvalidParameter);
+    EXPECT_EQ(table.take<ContextProbe>(handle).error(), Status::kInvalidParameter);
+    EXPECT_TRUE(table.find<DeviceProbe>(handle).has_value());
+    EXPECT_EQ(table.size(), 1U);
+  });
+}
+
+TEST_F(HandleTableTest, EveryOtherBitPatternNearAHandleIsRefused) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    const Handle handle = add(table);
+    EXPECT_FALSE(table.find<DeviceProbe>(0).has_value());
+    EXPECT_FALSE(table.find<DeviceProbe>(UINT32_MAX).has_value());
+    for (uint32_t bit = 0; bit < 32; ++bit) {
+      EXPECT_EQ(table.find<DeviceProbe>(handle ^ 1U << bit).error(), Status::kInvalidParameter)
+          << bit;
+    }
+  });
+}
+
+TEST_F(HandleTableTest, AnotherProcessesHandleMeansNothingHere) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable ours;
+    HandleTable theirs;
+    static_cast<void>(add(theirs));
+    const Handle second = add(theirs);
+    static_cast<void>(add(ours));
+    EXPECT_EQ(ours.find<DeviceProbe>(second).error(), Status::kInvalidParameter);
+  });
+}
+
+TEST_F(HandleTableTest, OfTwoThatTakeOneWins) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    const Handle handle = add(table);
+    EXPECT_TRUE(table.take<DeviceProbe>(handle).has_value());
+    EXPECT_EQ(table.take<DeviceProbe>(handle).error(), Status::kInvalidParameter);
+    EXPECT_EQ(table.find<DeviceProbe>(handle).error(), Status::kInvalidParameter);
+    EXPECT_EQ(table.size(), 0U);
+    table.erase(handle);  // absent: ignored
+    EXPECT_EQ(table.size(), 0U);
+  });
+}
+
+TEST_F(HandleTableTest, AStaleHandleStaysRefusedThroughSixtyThreeReusesOfItsSlot) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    std::vector<Handle> live;
+    for (int i = 0; i < 1024; ++i) live.push_back(add(table));  // past the fresh slots
+    const Handle stale = live[0];
+    table.erase(stale);
+    Handle current = 0;
+    for (int reuse = 0; reuse < 63; ++reuse) {
+      current = add(table);
+      ASSERT_NE(current, stale) << reuse;
+      ASSERT_EQ(current & 0xFFFFFFU, stale & 0xFFFFFFU) << "the only free slot";
+      ASSERT_FALSE(table.find<DeviceProbe>(stale).has_value()) << reuse;
+      table.erase(current);
+    }
+  });
+}
+
+TEST_F(HandleTableTest, FreedSlotsAreReusedOldestFirst) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    std::vector<Handle> live;
+    for (int i = 0; i < 1024; ++i) live.push_back(add(table));
+    table.erase(live[7]);
+    table.erase(live[3]);
+    EXPECT_EQ(add(table) & 0xFFFFFFU, live[7] & 0xFFFFFFU);
+    EXPECT_EQ(add(table) & 0xFFFFFFU, live[3] & 0xFFFFFFU);
+  });
+}
+
+TEST_F(HandleTableTest, AFullTableRefusesWithoutChangeAndAFreedSlotHelps) {
+  inside([&] {
+    HandleTable table;
+    const Ref<DeviceProbe> object = make_object<DeviceProbe>(&alive_);
+    std::set<Handle> handles;
+    for (uint32_t i = 0; i < HandleTable::kMaxHandles; ++i)
+      handles.insert(table.insert(object).value());
+    EXPECT_EQ(handles.size(), HandleTable::kMaxHandles) << "every handle differs";
+    EXPECT_EQ(table.insert(object).error(), Status::kNoMemory);
+    EXPECT_EQ(table.size(), HandleTable::kMaxHandles);
+    EXPECT_TRUE(table.find<DeviceProbe>(*handles.rbegin()).has_value());
+    table.erase(*handles.begin());
+    EXPECT_TRUE(table.insert(object).has_value());
+    EXPECT_EQ(table.insert(object).error(), Status::kNoMemory);
+  });
+}
+
+TEST_F(HandleTableTest, LiveHandlesAreListedInSlotOrder) {
+  inside([&] {
+    HandleTable table;
+    const Handle first = add(table);
+    const Handle second = add(table);
+    const Result<Handle> third = table.insert(make_object<ContextProbe>(&alive_));
+    ASSERT_TRUE(third.has_value());
+    table.erase(second);
+    const std::vector<std::pair<Handle, ObjectType>> expected = {{first, ObjectType::kDevice},
+                                                                 {*third, ObjectType::kContext}};
+    EXPECT_EQ(table.live(), expected);
+  });
+}
+
+TEST_F(HandleTableTest, AnObjectOutlivesItsHandleWhileSomebodyUsesIt) {
+  inside([&] {
+    HandleTable table;
+    const Handle handle = add(table);
+    {
+      const Result<Ref<DeviceProbe>> used = table.find<DeviceProbe>(handle);
+      ASSERT_TRUE(used.has_value());
+      table.erase(handle);
+      EXPECT_EQ(alive_, 1);
+    }
+    EXPECT_EQ(alive_, 0);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::dxgk
