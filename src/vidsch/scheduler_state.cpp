@@ -85,10 +85,13 @@ void Scheduler::Impl::recycle(Packet* packet) {
   free_.push_front(packet);
 }
 
-void Scheduler::Impl::retire_later(Packet* packet, PacketOutcome outcome) {
+/// `before`: a packet on the retirement list that must not leave earlier; null: the end of the
+/// list.
+void Scheduler::Impl::retire_later(Packet* packet, PacketOutcome outcome, Packet* before) {
   packet->outcome = outcome;
   packet->state = PacketState::kDone;
-  retiring_.push_back(packet);
+  using List = IntrusiveList<Packet, &Packet::retire_link>;
+  retiring_.insert_after(before == nullptr ? retiring_.back() : List::previous(before), packet);
 }
 
 void Scheduler::Impl::leave(Packet* packet) {
@@ -98,6 +101,7 @@ void Scheduler::Impl::leave(Packet* packet) {
   Context& context = *packet->context;
   if (packet->pinned) --pinned_;
   if (packet->kind == PacketKind::kPaging) --paging_;
+  if (outcome == PacketOutcome::kFaulted && reached_hardware) context.signals_held = true;
   busy_retry_ = busy_retry_ || !busy_.empty();
   switch (outcome) {
     case PacketOutcome::kCompleted:
@@ -216,7 +220,9 @@ void Scheduler::Impl::cancel_all(Context& context) {
     Packet* next = PacketList::next(packet);
     if (!on_hardware_side(*packet)) {
       context.flight.erase(packet);
-      retire_later(packet, PacketOutcome::kCancelled);
+      Packet* done = next;  // completed already, and behind this one in stream order
+      while (done != nullptr && done->state != PacketState::kDone) done = PacketList::next(done);
+      retire_later(packet, PacketOutcome::kCancelled, done);
     }
     packet = next;
   }
@@ -236,7 +242,7 @@ void Scheduler::Impl::process(Context& context) {
     return;
   }
   Packet* first = context.flight.front();
-  if (first != nullptr && !on_hardware_side(*first) && !context.faulted) {
+  if (first != nullptr && !on_hardware_side(*first) && !context.signals_held) {
     // Everything before it in the context has retired, as completed: the flight list is in stream
     // order.
     context.flight.erase(first);

@@ -70,7 +70,8 @@ struct ContextState {
   uint64_t served_at = 0;  // NodeState::served of its last submission
   size_t prepared = 0;     // pinned render packets in `queue`
   bool failed = false;
-  bool faulted = false;  // a packet faulted; waits for fail_context
+  bool faulted = false;       // a packet faulted; waits for fail_context
+  bool signals_held = false;  // the faulted packet has left: signals behind it never fire
   bool suspended = false;
   bool destroyed = false;
   bool draining = false;  // a wait that is not satisfied fails it
@@ -121,7 +122,7 @@ struct Scheduler::Impl {
   // Packets.
   Packet* allocate();
   void recycle(Packet* packet);
-  void retire_later(Packet* packet, PacketOutcome outcome);
+  void retire_later(Packet* packet, PacketOutcome outcome, Packet* before = nullptr);
   void leave(Packet* packet);
   void add_prepared(Context& context, int change);
 

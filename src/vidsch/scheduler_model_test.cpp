@@ -1,0 +1,482 @@
+// A random world around the scheduler: memory that runs out, slow paging, preemption, failures,
+// suspended contexts. The world keeps its own plain account of what must be true and checks every
+// callback against it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/support/covers.h"
+#include "vidsch/scheduler.h"
+
+namespace dxgkit::vidsch {
+namespace {
+
+class World : public EnginePort {
+ public:
+  explicit World(uint32_t seed) : random_(seed) {
+    std::vector<NodeDesc> nodes;
+    const uint32_t count = 1 + below(3);
+    for (uint32_t n = 0; n < count; ++n) {
+      nodes.push_back({.node = NodeOrdinal{n},
+                       .hardware_queue_depth = 1 + below(4),
+                       .preemptible = below(3) != 0,
+                       .first_fence = SubmissionFenceId{0xFFFFFFFFU - below(60)}});
+      nodes_.push_back({.depth = nodes.back().hardware_queue_depth});
+    }
+    scheduler_ = std::make_unique<Scheduler>(*this, nodes);
+    EXPECT_EQ(scheduler_->sync_objects().create(kFence, {.kind = SyncKind::kFence}),
+              Status::kSuccess);
+    EXPECT_EQ(scheduler_->create_context(kSystem, {.node = NodeOrdinal{0}, .is_system = true}),
+              Status::kSuccess);
+    contexts_[kSystem.value] = {.node = 0};
+    for (int i = 0; i < 6; ++i) add_context();
+  }
+
+  // --- the port
+  // -----------------------------------------------------------------------------------
+
+  Prepare prepare(PacketId id) override {
+    Packet& packet = packets_.at(id.value);
+    EXPECT_EQ(packet.kind, PacketKind::kRender);
+    EXPECT_FALSE(packet.pinned);
+    EXPECT_FALSE(contexts_.at(packet.context).suspended);
+    // In queue order, and never behind a wait that holds.
+    for (const uint64_t earlier : contexts_.at(packet.context).order) {
+      if (earlier == id.value) break;
+      const Packet& before = packets_.at(earlier);
+      EXPECT_TRUE(before.kind != PacketKind::kRender || before.pinned) << "out of order";
+      if (before.kind == PacketKind::kWait) {
+        EXPECT_GE(fence_value(), before.value) << "prepared behind a wait";
+      }
+    }
+    if (used_ + packet.memory > kMemory) return Prepare::kBusy;
+    used_ += packet.memory;
+    packet.pinned = true;
+    switch (below(4)) {
+      case 0: {  // paging of its own, finished when it retires
+        const uint64_t paging = queue(kSystem.value, PacketKind::kPaging);
+        packets_.at(paging).readies = id.value;
+        packets_.at(id.value).waiting = true;
+        return Prepare::kWaiting;
+      }
+      case 1:
+        scheduler_->packet_ready(id);
+        return Prepare::kWaiting;  // done before we return
+      default:
+        return Prepare::kReady;
+    }
+  }
+
+  bool submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) override {
+    Packet& packet = packets_.at(id.value);
+    Context& context = contexts_.at(packet.context);
+    Node& at = nodes_.at(node.value);
+    EXPECT_EQ(node.value, context.node);
+    EXPECT_FALSE(context.failed);
+    EXPECT_FALSE(context.suspended && packet.kind != PacketKind::kPaging);
+    EXPECT_FALSE(at.preemption.has_value()) << "submitted behind a preemption request";
+    EXPECT_TRUE(packet.kind == PacketKind::kPaging || (packet.pinned && !packet.waiting));
+    EXPECT_EQ(resubmission, packet.submitted) << "SUB-25";
+    EXPECT_NE(fence.value, 0U) << "SUB-14";
+    const bool keeps = resubmission && packet.kind == PacketKind::kPaging;
+    if (keeps) {
+      EXPECT_EQ(fence, packet.fence) << "SUB-26";
+    } else if (at.issued.value != 0) {
+      EXPECT_TRUE(fence_newer(fence, at.issued)) << "SUB-13";
+    }
+    if (!at.preempted_paging.empty()) {
+      EXPECT_EQ(at.preempted_paging.front(), id.value) << "PREEMPT-13";
+      at.preempted_paging.pop_front();
+    }
+    if (!keeps) at.issued = fence;
+    // FIFO: nothing earlier of the context is still in its software queue.
+    for (const uint64_t earlier : context.order) {
+      if (earlier == id.value) break;
+      const Packet& before = packets_.at(earlier);
+      EXPECT_TRUE(before.on_hardware || before.kind == PacketKind::kSignal ||
+                  (before.kind == PacketKind::kWait && fence_value() >= before.value))
+          << "packet " << id.value << " overtook " << earlier;
+    }
+    packet.submitted = true;
+    packet.on_hardware = true;
+    packet.fence = fence;
+    at.hardware.push_back(id.value);
+    EXPECT_LE(at.hardware.size(), at.depth) << "SCHED-07";
+    return true;
+  }
+
+  void retired(PacketId id, PacketOutcome outcome, bool reached_hardware) override {
+    ASSERT_TRUE(packets_.contains(id.value)) << "retired twice";
+    const Packet packet = packets_.at(id.value);
+    Context& context = contexts_.at(packet.context);
+    EXPECT_EQ(reached_hardware, packet.submitted);
+    if (outcome == PacketOutcome::kCompleted) {
+      EXPECT_EQ(context.order.front(), id.value) << "completed out of order in its context";
+      EXPECT_TRUE(!packet.on_hardware || packet.reported);
+      if (packet.kind == PacketKind::kSignal) EXPECT_GE(fence_value(), packet.value);
+      if (packet.kind == PacketKind::kWait) EXPECT_GE(fence_value(), packet.value);
+    } else {
+      EXPECT_TRUE(context.failed || packet.faulted);
+      if (outcome == PacketOutcome::kCancelled) EXPECT_FALSE(packet.on_hardware);
+    }
+    if (packet.pinned) used_ -= packet.memory;
+    std::erase(context.order, id.value);
+    packets_.erase(id.value);
+    ++retirements_;
+    if (packet.readies != 0 && packets_.contains(packet.readies)) {
+      packets_.at(packet.readies).waiting = false;
+      scheduler_->packet_ready(PacketId{packet.readies});
+    }
+    if (packet.faulted) fail(packet.context);
+    EXPECT_TRUE(scheduler_->validate());
+  }
+
+  void preempt(NodeOrdinal node, SubmissionFenceId fence) override {
+    Node& at = nodes_.at(node.value);
+    EXPECT_FALSE(at.preemption.has_value()) << "PREEMPT-05";
+    if (at.issued.value != 0) {
+      EXPECT_TRUE(fence_newer(fence, at.issued)) << "PREEMPT-03";
+    }
+    at.issued = fence;
+    at.preemption = fence;
+  }
+
+  // --- what happens
+  // ---------------------------------------------------------------------------------
+
+  void step() {
+    switch (below(20)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+        queue_something();
+        break;
+      case 6:
+      case 7:
+      case 8:
+      case 9:
+      case 10:
+        complete_something();
+        break;
+      case 11:
+      case 12:
+        answer_preemption();
+        break;
+      case 13: {
+        const uint32_t node = below(static_cast<uint32_t>(nodes_.size()));
+        scheduler_->request_preemption(NodeOrdinal{node});
+        break;
+      }
+      case 14:
+        if (below(6) == 0) fail(any_context());
+        break;
+      case 15:
+        suspend(any_context(), below(3) == 0);
+        break;
+      case 16:
+        if (below(4) == 0) fault_something();
+        break;
+      case 17:
+        report_nonsense();
+        break;
+      case 18:
+        scheduler_->retry_busy();
+        break;
+      case 19: {
+        const uint64_t context = any_context();
+        EXPECT_EQ(scheduler_->set_priority(ContextId{context}, static_cast<int32_t>(below(15)) - 7),
+                  Status::kSuccess);
+        break;
+      }
+    }
+    EXPECT_TRUE(scheduler_->validate());
+  }
+
+  /// Everything that was queued leaves if the hardware goes on and nobody holds a context up: no
+  /// deadlock whatever happened.
+  void drain() {
+    std::vector<uint64_t> ids;
+    for (const auto& [id, context] : contexts_) ids.push_back(id);
+    for (const uint64_t id : ids) suspend(id, false);
+    size_t idle_calls = 0;
+    for (const uint64_t id : ids) {
+      scheduler_->when_idle(ContextId{id}, [&idle_calls] { ++idle_calls; });
+    }
+    signal_from_cpu(1 << 30);
+    for (size_t round = 0; !packets_.empty(); ++round) {
+      ASSERT_LT(round, 20000U) << packets_.size() << " packets are stuck";
+      bool moved = false;
+      for (uint32_t n = 0; n < nodes_.size(); ++n) {
+        if (nodes_[n].preemption.has_value()) {
+          answer(n, 0);
+          moved = true;
+        } else if (!nodes_[n].hardware.empty()) {
+          complete(n, 1);
+          moved = true;
+        }
+      }
+      ASSERT_TRUE(moved) << packets_.size() << " packets are stuck and no hardware is busy";
+    }
+    EXPECT_EQ(idle_calls, ids.size());
+    EXPECT_EQ(used_, 0U);
+    EXPECT_EQ(retirements_, queued_);
+    for (const uint64_t id : ids) EXPECT_TRUE(scheduler_->destroy_context(ContextId{id}));
+    EXPECT_TRUE(scheduler_->validate());
+  }
+  size_t retirements() const { return retirements_; }
+
+ private:
+  static constexpr SyncObjectId kFence{1};
+  static constexpr ContextId kSystem{1};
+  static constexpr uint32_t kMemory = 10;
+
+  struct Packet {
+    uint64_t context = 0;
+    PacketKind kind = PacketKind::kRender;
+    uint32_t memory = 0;
+    uint64_t value = 0;    // of the fence: kSignal, kWait
+    uint64_t readies = 0;  // kPaging: the packet it pages for
+    bool pinned = false, waiting = false, submitted = false, on_hardware = false;
+    bool reported = false, faulted = false;
+    SubmissionFenceId fence;
+  };
+  struct Context {
+    uint32_t node = 0;
+    bool failed = false, suspended = false;
+    std::vector<uint64_t> order{};  // queued, not retired
+  };
+  struct Node {
+    uint32_t depth = 1;
+    std::vector<uint64_t> hardware{};
+    std::deque<uint64_t> preempted_paging{};
+    SubmissionFenceId issued{}, last_completed{};
+    std::optional<SubmissionFenceId> preemption{};
+  };
+
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
+  uint64_t fence_value() const { return scheduler_->sync_objects().value(kFence); }
+
+  void add_context() {
+    const uint64_t id = next_context_++;
+    const uint32_t node = below(static_cast<uint32_t>(nodes_.size()));
+    ASSERT_EQ(
+        scheduler_->create_context(ContextId{id}, {.node = NodeOrdinal{node},
+                                                   .priority = static_cast<int32_t>(below(3)) - 1}),
+        Status::kSuccess);
+    contexts_[id] = {.node = node};
+  }
+  uint64_t any_context() {
+    std::vector<uint64_t> ids;
+    for (const auto& [id, context] : contexts_) {
+      if (id != kSystem.value && !context.failed) ids.push_back(id);
+    }
+    return ids[below(static_cast<uint32_t>(ids.size()))];
+  }
+  uint64_t queue(uint64_t context, PacketKind kind) {
+    const uint64_t id = next_packet_++;
+    Packet& packet = packets_[id];
+    packet.context = context;
+    packet.kind = kind;
+    PacketDesc desc{.id = PacketId{id}, .kind = kind};
+    if (kind == PacketKind::kRender) packet.memory = below(5) == 0 ? kMemory : 1 + below(4);
+    if (kind == PacketKind::kSignal) packet.value = ++signalled_;
+    // Waits look back at values some queued signal will bring, or forward a little; drain() covers
+    // the rest.
+    if (kind == PacketKind::kWait) packet.value = signalled_ + below(3);
+    if (packet.value != 0) desc.points = {{kFence, packet.value}};
+    contexts_.at(context).order.push_back(id);
+    ++queued_;
+    EXPECT_EQ(scheduler_->queue(ContextId{context}, std::move(desc)), Status::kSuccess);
+    return id;
+  }
+  void queue_something() {
+    const uint64_t context = any_context();
+    const uint32_t what = below(10);
+    queue(context, what == 0   ? PacketKind::kWait
+                   : what == 1 ? PacketKind::kSignal
+                               : PacketKind::kRender);
+    if (below(40) == 0) signal_from_cpu(signalled_);
+  }
+  void signal_from_cpu(uint64_t value) {
+    const std::vector<SyncPoint> points{{kFence, value}};
+    EXPECT_EQ(scheduler_->sync_objects().signal(points), Status::kSuccess);
+  }
+  void complete(uint32_t n, size_t count) {
+    Node& node = nodes_[n];
+    SubmissionFenceId fence;
+    for (size_t i = 0; i < count; ++i) {
+      fence = packets_.at(node.hardware[i]).fence;
+      packets_.at(node.hardware[i]).reported = true;
+    }
+    node.hardware.erase(node.hardware.begin(),
+                        node.hardware.begin() + static_cast<std::ptrdiff_t>(count));
+    node.last_completed = fence;
+    EXPECT_EQ(scheduler_->completed(NodeOrdinal{n}, fence, ++now_), FenceReport::kAccepted);
+  }
+  void complete_something() {
+    const uint32_t n = below(static_cast<uint32_t>(nodes_.size()));
+    const auto length = static_cast<uint32_t>(nodes_[n].hardware.size());
+    if (length > 0) complete(n, 1 + below(length));
+  }
+  /// The device had finished `done` packets when the request reached it.
+  void answer(uint32_t n, size_t done) {
+    Node& node = nodes_[n];
+    for (size_t i = 0; i < node.hardware.size(); ++i) {
+      Packet& packet = packets_.at(node.hardware[i]);
+      if (i < done) {
+        packet.reported = true;
+        node.last_completed = packet.fence;
+        continue;
+      }
+      packet.on_hardware = contexts_.at(packet.context).failed;
+      if (packet.kind == PacketKind::kPaging) node.preempted_paging.push_back(node.hardware[i]);
+    }
+    node.hardware.clear();
+    const SubmissionFenceId preemption = *node.preemption;
+    node.preemption.reset();
+    EXPECT_EQ(scheduler_->preempted(NodeOrdinal{n}, preemption, node.last_completed, ++now_),
+              FenceReport::kAccepted);
+  }
+  void answer_preemption() {
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      if (!nodes_[n].preemption.has_value()) continue;
+      answer(n, below(static_cast<uint32_t>(nodes_[n].hardware.size()) + 1));
+      return;
+    }
+  }
+  void fault_something() {
+    const uint32_t n = below(static_cast<uint32_t>(nodes_.size()));
+    Node& node = nodes_[n];
+    if (node.hardware.empty()) return;
+    const size_t at = below(static_cast<uint32_t>(node.hardware.size()));
+    const uint64_t id = node.hardware[at];
+    if (packets_.at(id).kind == PacketKind::kPaging) return;  // that would end the adapter
+    for (size_t i = 0; i <= at; ++i) packets_.at(node.hardware[i]).reported = true;
+    packets_.at(id).faulted = true;
+    const SubmissionFenceId fence = packets_.at(id).fence;
+    node.last_completed = fence;
+    node.hardware.erase(node.hardware.begin(),
+                        node.hardware.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    PacketId guilty;
+    EXPECT_EQ(scheduler_->faulted(NodeOrdinal{n}, fence, ++now_, &guilty), FenceReport::kAccepted);
+    EXPECT_EQ(guilty.value, id);
+  }
+  void report_nonsense() {
+    const uint32_t n = below(static_cast<uint32_t>(nodes_.size()));
+    Node& node = nodes_[n];
+    const size_t before = retirements_;
+    std::set<uint32_t> known;
+    for (const uint64_t id : node.hardware) known.insert(packets_.at(id).fence.value);
+    const uint32_t fence = node.issued.value + 1 - below(12);
+    if (known.contains(fence)) return;
+    if (node.preemption == SubmissionFenceId{fence}) return;
+    const bool repeat = fence != 0 && fence == node.last_completed.value;
+    EXPECT_EQ(scheduler_->completed(NodeOrdinal{n}, SubmissionFenceId{fence}, ++now_),
+              repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence);
+    EXPECT_EQ(scheduler_->preempted(NodeOrdinal{n}, SubmissionFenceId{fence}, node.last_completed,
+                                    ++now_) == FenceReport::kAccepted,
+              false);
+    EXPECT_EQ(retirements_, before);
+  }
+  void fail(uint64_t id) {
+    Context& context = contexts_.at(id);
+    if (context.failed || id == kSystem.value) return;
+    context.failed = true;
+    scheduler_->fail_context(ContextId{id});
+    add_context();
+  }
+  void suspend(uint64_t id, bool suspended) {
+    if (id == kSystem.value) return;
+    contexts_.at(id).suspended = suspended;
+    scheduler_->set_suspended(ContextId{id}, suspended);
+  }
+
+  std::mt19937 random_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::map<uint64_t, Packet> packets_;
+  std::map<uint64_t, Context> contexts_;
+  std::vector<Node> nodes_;
+  uint32_t used_ = 0;
+  uint64_t next_packet_ = 1, next_context_ = 2, signalled_ = 0;
+  size_t queued_ = 0, retirements_ = 0;
+  int64_t now_ = 0;
+};
+
+class SchedulerModelTest : public ::testing::TestWithParam<uint32_t> {};
+
+// Thousands of random steps, then everything drains: order, fences, pins, exactly-once retirement
+// and freedom from deadlock.
+TEST_P(SchedulerModelTest, EveryPacketRetiresOnceInOrderAndNothingDeadlocks) {
+  DXGKIT_COVERS("SCHED-06", "SCHED-07", "SUB-13", "SUB-14", "SUB-25", "SUB-26", "PREEMPT-03",
+                "PREEMPT-05", "PREEMPT-13", "INT-10", "INT-13");
+  SCOPED_TRACE("seed " + std::to_string(GetParam()));
+  World world(GetParam());
+  for (int i = 0; i < 3000; ++i) {
+    world.step();
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "step " << i;
+  }
+  world.drain();
+  EXPECT_GT(world.retirements(), 500U);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerModelTest, ::testing::Range(1U, 31U));
+
+// A packet that needs all memory against a stream of small ones: it gets its turn.
+class StarvationTest : public ::testing::TestWithParam<int32_t> {};
+
+class SmallMemory : public EnginePort {
+ public:
+  Prepare prepare(PacketId id) override {
+    const uint32_t need = id.value == kBig ? 8 : 1;
+    if (used + need > 8) return Prepare::kBusy;
+    used += need;
+    return Prepare::kReady;
+  }
+  bool submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, bool) override {
+    hardware[node.value].push_back(fence);
+    big_ran = big_ran || id.value == kBig;
+    return true;
+  }
+  void retired(PacketId id, PacketOutcome, bool) override { used -= id.value == kBig ? 8 : 1; }
+  void preempt(NodeOrdinal, SubmissionFenceId) override {}
+  static constexpr uint64_t kBig = 1000000;
+  uint32_t used = 0;
+  bool big_ran = false;
+  std::map<uint32_t, std::deque<SubmissionFenceId>> hardware;
+};
+
+TEST_P(StarvationTest, BigPacketIsNotStarvedOfMemory) {
+  SmallMemory port;
+  const std::vector<NodeDesc> nodes{{.node = NodeOrdinal{0}}, {.node = NodeOrdinal{1}}};
+  Scheduler scheduler(port, nodes);
+  // The small ones run on the other node, so only memory stands between them and the big one.
+  ASSERT_EQ(scheduler.create_context(ContextId{1}, {.node = NodeOrdinal{0}}), Status::kSuccess);
+  ASSERT_EQ(
+      scheduler.create_context(ContextId{2}, {.node = NodeOrdinal{1}, .priority = GetParam()}),
+      Status::kSuccess);
+  uint64_t next = 1;
+  const auto feed = [&] {
+    ASSERT_EQ(scheduler.queue(ContextId{2}, {.id = PacketId{next++}}), Status::kSuccess);
+  };
+  for (int i = 0; i < 10; ++i) feed();
+  ASSERT_EQ(scheduler.queue(ContextId{1}, {.id = PacketId{SmallMemory::kBig}}), Status::kSuccess);
+  int completions = 0;
+  while (!port.big_ran && completions < 100) {
+    feed();
+    ASSERT_FALSE(port.hardware[1].empty()) << "the small ones stopped and the big one did not go";
+    const SubmissionFenceId fence = port.hardware[1].front();
+    port.hardware[1].pop_front();
+    ASSERT_EQ(scheduler.completed(NodeOrdinal{1}, fence, ++completions), FenceReport::kAccepted);
+  }
+  EXPECT_LE(completions, 20);
+}
+INSTANTIATE_TEST_SUITE_P(EqualAndHigherPriority, StarvationTest, ::testing::Values(0, 7));
+
+}  // namespace
+}  // namespace dxgkit::vidsch
