@@ -43,8 +43,7 @@ class OpenedAllocation : public Object {
   OpenedAllocation();
   ~OpenedAllocation() override;
 
-  Device* device =
-      nullptr;  // alive while this is open: a device closes its allocations before it goes
+  Ref<Device> device;
   Ref<Resource> resource;            // null for a stand-alone allocation
   Allocation* allocation = nullptr;  // the adapter's; lives while it has openings
   Handle handle = 0;
