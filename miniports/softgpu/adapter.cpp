@@ -36,10 +36,12 @@ NTSTATUS find_resources(Adapter* adapter, PCM_RESOURCE_LIST resources) {
       continue;
     }
     if (found == 0) {
-      adapter->registers_address = descriptor.u.Memory.Start;
+      RtlCopyMemory(&adapter->registers_address, &descriptor.u.Memory.Start,
+                    sizeof(PHYSICAL_ADDRESS));  // the list is packed: not aligned
       adapter->register_bytes = descriptor.u.Memory.Length;
     } else if (found == 1) {
-      adapter->vram_cpu_address = descriptor.u.Memory.Start;
+      RtlCopyMemory(&adapter->vram_cpu_address, &descriptor.u.Memory.Start,
+                    sizeof(PHYSICAL_ADDRESS));
     }
     ++found;
   }
@@ -312,8 +314,8 @@ NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE context, UINT node,
   if (node >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
   RtlZeroMemory(metadata, sizeof(*metadata));
   metadata->EngineType = node == SGPU_NODE_3D ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
-  const WCHAR* name = node == SGPU_NODE_3D ? L"3D" : L"Copy";
-  for (UINT i = 0; name[i] != 0; ++i) metadata->FriendlyName[i] = name[i];
+  static const WCHAR kNames[SGPU_NODE_COUNT][5] = {{'3', 'D', 0}, {'C', 'o', 'p', 'y', 0}};
+  RtlCopyMemory(metadata->FriendlyName, kNames[node], sizeof(kNames[node]));
   return STATUS_SUCCESS;
 }
 

@@ -104,7 +104,7 @@ struct Allocation {
   UINT width, height, pitch_bytes;
 };
 
-// --- hardware (hardware.cpp) --------------------------------------------------------------------
+// --- hardware (hardware.cpp) ---
 
 ULONG read32(const Adapter& adapter, ULONG offset);
 void write32(const Adapter& adapter, ULONG offset, ULONG value);
@@ -136,7 +136,7 @@ bool at_device_level(Adapter* adapter, PKSYNCHRONIZE_ROUTINE routine, void* cont
 /// A ReadUser.
 NTSTATUS read_user(void* to, const void* from, SIZE_T bytes);
 
-// --- entry points ------------------------------------------------------------------------------
+// --- entry points ---
 
 // hardware.cpp: interrupts, preemption, timeouts
 BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG message);

@@ -24,7 +24,7 @@ void ring_doorbell(Adapter* adapter, Node* node) {
   write_node(*adapter, *node, SGPU_NODE_RING_TAIL, node->next % kRingEntries);
 }
 
-// --- reports to the kernel: device level ------------------------------------------------------
+// --- reports to the kernel: device level ---
 
 void notify(Adapter* adapter, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
   adapter->dxgk.DxgkCbNotifyInterrupt(adapter->dxgk.DeviceHandle, data);
@@ -131,7 +131,7 @@ BOOLEAN NTAPI service_all_routine(PVOID context) {
   return TRUE;
 }
 
-// --- recovery of a faulted engine ----------------------------------------------------------------
+// --- recovery of a faulted engine ---
 
 void configure(Adapter* adapter, Node* node, UINT fence) {
   write64(*adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_RING_BASE),
@@ -195,8 +195,7 @@ void NTAPI recovery_dpc(PKDPC dpc, PVOID context, PVOID argument1, PVOID argumen
 
 }  // namespace
 
-// --- registers and rings
-// ---------------------------------------------------------------------------
+// --- registers and rings ---
 
 ULONG read32(const Adapter& adapter, ULONG offset) {
   return READ_REGISTER_ULONG(register_at<ULONG>(adapter, offset));
@@ -304,8 +303,7 @@ bool at_device_level(Adapter* adapter, PKSYNCHRONIZE_ROUTINE routine, void* cont
   return NT_SUCCESS(status) && result != FALSE;
 }
 
-// --- interrupts
-// ------------------------------------------------------------------------------------
+// --- interrupts ---
 
 BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG message) {
   UNREFERENCED_PARAMETER(message);
@@ -338,8 +336,7 @@ NTSTATUS NTAPI DdiControlInterrupt(IN_CONST_HANDLE context, IN_CONST_DXGK_INTERR
   return STATUS_NOT_IMPLEMENTED;
 }
 
-// --- preemption and progress
-// -----------------------------------------------------------------------
+// --- preemption and progress ---
 
 namespace {
 
@@ -391,8 +388,7 @@ NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE context,
   return STATUS_SUCCESS;
 }
 
-// --- timeouts
-// ---------------------------------------------------------------------------------------
+// --- timeouts ---
 
 NTSTATUS NTAPI DdiQueryDependentEngineGroup(IN_CONST_HANDLE context,
                                             INOUT_DXGKARG_QUERYDEPENDENTENGINEGROUP args) {
