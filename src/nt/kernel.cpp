@@ -223,6 +223,11 @@ bool Kernel::driver_is_dead() const { return impl_->dead.load(std::memory_order_
 
 void Kernel::set_initialize_hook(InitializeHook hook) { impl_->initialize_hook = std::move(hook); }
 
+void* Kernel::default_owner() const { return impl_->default_owner.load(std::memory_order_acquire); }
+void Kernel::set_default_owner(void* owner) {
+  impl_->default_owner.store(owner, std::memory_order_release);
+}
+
 void Kernel::flush_dpcs() {
   if (CallFrame* frame = CallFrame::current_or_null();
       frame != nullptr && frame->irql() < kDispatchLevel) {

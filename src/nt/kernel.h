@@ -239,6 +239,11 @@ class Kernel {
   /// driver afterwards.
   void quiesce();
 
+  /// The adapter that callbacks without an adapter argument mean on the driver's own threads; null
+  /// if there is none.
+  void* default_owner() const;
+  void set_default_owner(void* owner);
+
   struct Impl;
   Impl& impl() { return *impl_; }
 

@@ -89,6 +89,7 @@ struct Kernel::Impl {
   std::atomic<bool> ending{false};  // the kernel goes: driver threads that wait are abandoned
   std::function<void(const verifier::Finding&)> fatal_handler;
   InitializeHook initialize_hook;
+  std::atomic<void*> default_owner{nullptr};
 
   // Memory. Lock order: none of these locks nests in another.
   mutable runtime::Mutex memory_lock;

@@ -109,8 +109,9 @@ class AdapterPort {
   bool has_patch() const;
   bool has_cancel() const;
 
+  struct Impl;  // opaque
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,220 @@
+// Internals of AdapterPort, for this folder only.
+#pragma once
+
+#include <dispmprt.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "port/adapter_port.h"
+#include "port/driver_impl.h"
+#include "runtime/sync.h"
+#include "trace/trace.h"
+
+namespace dxgkit::port {
+
+/// How a DDI may overlap with others (the DDI table of the rulebook).
+enum class DdiClass {
+  kLevelZero,        // fully reentrant
+  kScheduler,        // level one, GPU scheduler class: never overlaps itself (IRQL-06)
+  kExclusive,        // level three: nobody else in the driver, but ISR, DPC and kLevelZeroBeside
+  kLevelZeroBeside,  // QueryAdapterInfo: level zero, may overlap level three (IRQL-09)
+};
+
+struct DdiInfo {
+  const char* name;
+  nt::Irql irql;
+  DdiClass ddi_class;
+};
+
+/// One argument-free state change of the interrupt path is small enough to be recorded whole.
+struct IsrState {
+  bool inside = false;         // an ISR runs (on interrupt_owner)
+  bool reported = false;       // it called DxgkCbNotifyInterrupt
+  bool queued_dpc = false;     // a DPC was queued, or was pending already, after the last report
+  bool reported_crtc = false;  // a CRTC type was reported (INT-09)
+};
+
+struct AdapterPort::Impl {
+  Impl(Driver& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
+       bus::PciFunction& function_in, AdapterHost& host_in, verifier::Findings& findings_in);
+  ~Impl();
+
+  Driver::Impl& driver;
+  nt::Kernel& kernel;
+  bus::Machine& machine;
+  bus::PciFunction& function;
+  AdapterHost& host;
+  verifier::Findings& findings;
+  const DRIVER_INITIALIZATION_DATA& ddi;
+  const uint32_t version;
+
+  void* context = nullptr;  // from AddDevice: hAdapter of every DDI
+  bool added = false, started = false;
+  bool reference_checks = true;
+  bool multi_engine_aware = false;
+  bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)
+  uint32_t interrupt_message = 0;
+  DXGKRNL_INTERFACE callbacks{};
+  DXGK_START_INFO start_info{};
+  std::vector<std::byte> resource_list;
+  std::vector<std::byte> device_object;
+  std::u16string registry_path;
+  std::byte* guard_page =
+      nullptr;  // inaccessible: what a driver gets where it may not look (SUB-11)
+
+  // Who is inside the driver. Plain counters would do for the checks; they are atomic because a
+  // wrong caller is a race.
+  std::atomic<bool> scheduler_inside{false};
+  std::atomic<uint32_t> inside{0};
+  std::atomic<bool> exclusive_inside{false};
+
+  // Interrupts. `interrupt_lock` is the interrupt spin lock: ISR and synchronised routines hold it
+  // at DIRQL.
+  runtime::Mutex interrupt_lock;
+  std::atomic<uint32_t> interrupt_owner{0};  // runtime thread number + 1, 0 when free
+  std::atomic<bool> interrupt_again{
+      false};  // raised by the owner itself: service once more before leaving
+  std::atomic<bool> interrupt_connected{false};
+  IsrState isr DXGKIT_GUARDED_BY(interrupt_lock);
+  uint32_t silent_claims = 0, refusals = 0;  // in a row, guarded by interrupt_lock (INT-08)
+  runtime::Mutex reports_lock;
+  std::vector<InterruptReport> reports DXGKIT_GUARDED_BY(reports_lock);
+  std::vector<InterruptReport> spare DXGKIT_GUARDED_BY(reports_lock);
+  nt::Kdpc dpc{};
+  std::atomic<uint32_t> dpc_state{0};  // 0 idle, 1 running, 2 running and wanted again (INT-06)
+
+  // MDLs of BuildPagingBuffer; scheduler class, so one set is enough.
+  std::vector<uint64_t> mdl_storage[2];
+
+  // --- interrupts.cpp
+  bool service_interrupt();
+  void run_isr(nt::CallFrame& frame, bool* claimed);
+  void end_isr_checks(bool claimed, const IsrState& seen);
+  void leave_interrupt_lock(nt::CallFrame& frame);
+  static void NTAPI dpc_routine(nt::Kdpc* dpc, void* impl, void*, void*);
+  void run_driver_dpc();
+  void notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data);
+  void notify_dpc();
+  bool queue_dpc();
+  Status synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_context, uint32_t message,
+                     BOOLEAN* result);
+  void disconnect_interrupt();
+
+  // --- callbacks.cpp
+  void fill_callbacks();
+  void build_resources();
+  HANDLE handle() const { return const_cast<Impl*>(this); }
+  /// The adapter a callback of the calling thread is for; null after a finding (LIFE-08).
+  static Impl* of_handle(const char* callback, const void* handle);
+  static Impl* of_frame();
+  /// INT-07, IRQL-12.
+  void check_callback(const char* callback, nt::Irql highest, bool legal_in_isr);
+
+  // --- findings
+  Status violation(const char* rule, const char* ddi_name, std::string actual, std::string expected,
+                   std::string fix, Status answer);
+  /// A finding of kBugCheck; tells the host.
+  void fatal(const char* rule, const char* ddi_name, uint32_t code, uint32_t parameter,
+             std::string actual, std::string expected, std::string fix);
+  void irql_violation(const DdiInfo& info, nt::Irql got);
+
+  // --- queries
+  Status query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
+               uint32_t out_bytes);
+};
+
+/// One DDI call: frame, class check, trace, IRQL check.
+class DdiCall {
+ public:
+  DdiCall(AdapterPort::Impl& impl, const DdiInfo& info, uint64_t argument = 0,
+          uint16_t node = trace::kNoNode)
+      : impl_(impl), info_(info), frame_(impl.kernel, info.name, info.irql), node_(node) {
+    frame_.owner = &impl;
+    enter();
+    if (trace::Recorder* recorder = trace::current(); recorder != nullptr) [[unlikely]] {
+      recorder->record(trace::EventKind::kDdiEnter, recorder->name_id(info.name), info.irql,
+                       argument, 0, node);
+    }
+  }
+  ~DdiCall() { leave(); }
+  DdiCall(const DdiCall&) = delete;
+  DdiCall& operator=(const DdiCall&) = delete;
+
+  /// Calls the entry; kDeviceRemoved if the driver died inside (a finding was reported and the host
+  /// knows).
+  template <typename Entry, typename... A>
+  Status operator()(Entry entry, A... arguments) {
+    int32_t status = to_ntstatus(Status::kDeviceRemoved);
+    completed_ = frame_.call(entry, &status, arguments...);
+    if (!completed_) return done(Status::kDeviceRemoved);
+    if (frame_.irql() != info_.irql) [[unlikely]] {
+      impl_.irql_violation(info_, frame_.irql());
+      frame_.restore_entry_irql();
+    }
+    return done(from_ntstatus(status));
+  }
+  bool completed() const { return completed_; }
+
+ private:
+  Status done(Status status) {
+    if (trace::Recorder* recorder = trace::current(); recorder != nullptr) [[unlikely]] {
+      recorder->record(trace::EventKind::kDdiExit, recorder->name_id(info_.name),
+                       static_cast<uint32_t>(to_ntstatus(status)), frame_.irql(), 0, node_);
+    }
+    return status;
+  }
+  void enter();
+  void leave();
+
+  AdapterPort::Impl& impl_;
+  const DdiInfo& info_;
+  nt::CallFrame frame_;
+  uint16_t node_;
+  bool completed_ = false;
+};
+
+inline void DdiCall::enter() {
+  switch (info_.ddi_class) {
+    case DdiClass::kScheduler:
+      // A load and a store, not a read-modify-write: only the lane may call, so a race here is the
+      // bug itself.
+      DXGKIT_CHECK(!impl_.scheduler_inside.load(std::memory_order_relaxed));
+      impl_.scheduler_inside.store(true, std::memory_order_relaxed);
+      DXGKIT_CHECK(!impl_.exclusive_inside.load(std::memory_order_relaxed));
+      break;
+    case DdiClass::kLevelZero:
+      impl_.inside.fetch_add(1, std::memory_order_relaxed);
+      DXGKIT_CHECK(!impl_.exclusive_inside.load(std::memory_order_relaxed));
+      break;
+    case DdiClass::kExclusive:
+      DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
+      DXGKIT_CHECK(impl_.inside.load() == 0 && !impl_.scheduler_inside.load());
+      break;
+    case DdiClass::kLevelZeroBeside:
+      break;
+  }
+}
+
+inline void DdiCall::leave() {
+  switch (info_.ddi_class) {
+    case DdiClass::kScheduler:
+      impl_.scheduler_inside.store(false, std::memory_order_relaxed);
+      break;
+    case DdiClass::kLevelZero:
+      impl_.inside.fetch_sub(1, std::memory_order_relaxed);
+      break;
+    case DdiClass::kExclusive:
+      impl_.exclusive_inside.store(false);
+      break;
+    case DdiClass::kLevelZeroBeside:
+      break;
+  }
+}
+
+/// True once the driver must not be called any more: after a bug check of its own.
+inline bool is_dead(const AdapterPort::Impl& impl) { return impl.kernel.driver_is_dead(); }
+
+}  // namespace dxgkit::port

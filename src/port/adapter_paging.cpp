@@ -1,0 +1,195 @@
+// DxgkDdiBuildPagingBuffer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "port/adapter_impl.h"
+
+namespace dxgkit::port {
+namespace {
+
+constexpr DdiInfo kBuildPagingBuffer{"DxgkDdiBuildPagingBuffer", nt::kPassiveLevel,
+                                     DdiClass::kScheduler};
+
+/// A locked MDL over `pages`, in reused storage.
+MDL* make_mdl(std::vector<uint64_t>& storage, std::span<const uint64_t> pages) {
+  constexpr size_t kHeaderWords = sizeof(nt::Mdl) / sizeof(uint64_t);
+  storage.assign(kHeaderWords + pages.size(), 0);
+  auto* mdl = reinterpret_cast<nt::Mdl*>(storage.data());
+  // Size is 16 bits: long lists wrap here as they do on Windows, whose drivers go by ByteCount.
+  mdl->size = static_cast<int16_t>(static_cast<uint16_t>(storage.size() * sizeof(uint64_t)));
+  mdl->flags = nt::kMdlPagesLocked;
+  mdl->byte_count = static_cast<uint32_t>(
+      std::min<uint64_t>(pages.size() * kPageBytes, UINT32_MAX & ~uint64_t{4095}));
+  std::ranges::copy(pages, mdl->pages());
+  return reinterpret_cast<MDL*>(mdl);
+}
+
+/// One side of a transfer: an MDL with segment id 0, else an address (PAGE-17).
+template <typename Side>
+void fill_side(Side& out, const TransferSide& side, std::vector<uint64_t>& storage) {
+  out.SegmentId = side.segment.value;
+  if (side.segment == kSystemMemory) {
+    out.pMdl = make_mdl(storage, side.pages);
+  } else {
+    out.SegmentAddress.QuadPart = static_cast<LONGLONG>(side.segment_address);
+  }
+}
+
+bool busy_is_legal(const PagingOperation& operation) {
+  const bool kind = operation.kind == PagingOperation::Kind::kTransfer ||
+                    operation.kind == PagingOperation::Kind::kDiscardContent;
+  return kind && !operation.allocation_is_idle;
+}
+
+}  // namespace
+
+BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
+  Impl& port = *impl_;
+  BuildPagingResult result;
+  result.multipass_offset = args.multipass_offset;
+  if (is_dead(port)) {
+    result.status = Status::kDeviceRemoved;
+    return result;
+  }
+  const PagingOperation& operation = *args.operation;
+  DXGKARG_BUILDPAGINGBUFFER arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
+  arguments.pDmaBuffer = args.buffer;
+  arguments.DmaSize = args.buffer_bytes;
+  std::byte* const private_data = args.private_bytes == 0 ? port.guard_page : args.private_data;
+  arguments.pDmaBufferPrivateData = private_data;
+  arguments.DmaBufferPrivateDataSize = args.private_bytes;
+  arguments.MultipassOffset = args.multipass_offset;
+  arguments.hSystemContext = args.system_context;
+  switch (operation.kind) {
+    case PagingOperation::Kind::kTransfer:
+      arguments.Operation = DXGK_OPERATION_TRANSFER;
+      arguments.Transfer.hAllocation = operation.allocation;
+      arguments.Transfer.TransferOffset = operation.transfer_offset;
+      arguments.Transfer.TransferSize = operation.size_bytes;
+      fill_side(arguments.Transfer.Source, operation.source, port.mdl_storage[0]);
+      fill_side(arguments.Transfer.Destination, operation.destination, port.mdl_storage[1]);
+      arguments.Transfer.Flags.AllocationIsIdle = operation.allocation_is_idle ? 1 : 0;
+      arguments.Transfer.Flags.TransferStart = operation.transfer_start ? 1 : 0;
+      arguments.Transfer.Flags.TransferEnd = operation.transfer_end ? 1 : 0;
+      arguments.Transfer.MdlOffset = operation.mdl_offset_pages;
+      break;
+    case PagingOperation::Kind::kFill:
+      arguments.Operation = DXGK_OPERATION_FILL;
+      arguments.Fill.hAllocation = operation.allocation;
+      arguments.Fill.FillSize = operation.size_bytes;
+      arguments.Fill.FillPattern = operation.fill_pattern;
+      arguments.Fill.Destination.SegmentId = operation.segment.value;
+      arguments.Fill.Destination.SegmentAddress.QuadPart =
+          static_cast<LONGLONG>(operation.segment_address);
+      break;
+    case PagingOperation::Kind::kDiscardContent:
+      arguments.Operation = DXGK_OPERATION_DISCARD_CONTENT;
+      arguments.DiscardContent.hAllocation = operation.allocation;
+      arguments.DiscardContent.Flags.AllocationIsIdle = operation.allocation_is_idle ? 1 : 0;
+      arguments.DiscardContent.SegmentId = operation.segment.value;
+      arguments.DiscardContent.SegmentAddress.QuadPart =
+          static_cast<LONGLONG>(operation.segment_address);
+      break;
+    case PagingOperation::Kind::kMapAperture:
+      arguments.Operation = DXGK_OPERATION_MAP_APERTURE_SEGMENT;
+      arguments.MapApertureSegment.hDevice = operation.device;
+      arguments.MapApertureSegment.hAllocation = operation.allocation;
+      arguments.MapApertureSegment.SegmentId = operation.segment.value;
+      arguments.MapApertureSegment.OffsetInPages = operation.offset_pages;
+      arguments.MapApertureSegment.NumberOfPages = operation.page_count;
+      arguments.MapApertureSegment.pMdl = make_mdl(port.mdl_storage[0], operation.pages);
+      arguments.MapApertureSegment.Flags.CacheCoherent = operation.cache_coherent ? 1 : 0;
+      arguments.MapApertureSegment.MdlOffset = operation.mdl_offset_pages;
+      break;
+    case PagingOperation::Kind::kUnmapAperture:
+      arguments.Operation = DXGK_OPERATION_UNMAP_APERTURE_SEGMENT;
+      arguments.UnmapApertureSegment.hDevice = operation.device;
+      arguments.UnmapApertureSegment.hAllocation = operation.allocation;
+      arguments.UnmapApertureSegment.SegmentId = operation.segment.value;
+      arguments.UnmapApertureSegment.OffsetInPages = operation.offset_pages;
+      arguments.UnmapApertureSegment.NumberOfPages = operation.page_count;
+      arguments.UnmapApertureSegment.DummyPage.QuadPart =
+          static_cast<LONGLONG>(operation.dummy_page);
+      break;
+    case PagingOperation::Kind::kInitContextResource:
+      arguments.Operation = DXGK_OPERATION_INIT_CONTEXT_RESOURCE;
+      arguments.InitContextResource.hAllocation = operation.allocation;
+      arguments.InitContextResource.Destination.SegmentId = operation.segment.value;
+      if (operation.segment == kSystemMemory) {
+        arguments.InitContextResource.Destination.pMdl =
+            make_mdl(port.mdl_storage[0], operation.pages);
+      } else {
+        arguments.InitContextResource.Destination.SegmentAddress.QuadPart =
+            static_cast<LONGLONG>(operation.segment_address);
+      }
+      break;
+  }
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(port, kBuildPagingBuffer, static_cast<uint64_t>(arguments.Operation));
+    status = call(port.ddi.DxgkDdiBuildPagingBuffer, port.context, &arguments);
+    if (!call.completed()) {
+      result.status = Status::kUnsuccessful;
+      return result;
+    }
+  }
+  result.multipass_offset = arguments.MultipassOffset;
+  const auto refuse = [&](const char* rule, uint32_t parameter, std::string actual,
+                          std::string expected, std::string fix) {
+    port.fatal(rule, kBuildPagingBuffer.name, 0x10E, parameter, std::move(actual),
+               std::move(expected), std::move(fix));
+    result.status = Status::kUnsuccessful;
+    return result;
+  };
+  if (status == Status::kGraphicsAllocationBusy) {
+    if (!busy_is_legal(operation)) {
+      return refuse(
+          "PAGE-13", 0xB,
+          operation.allocation_is_idle
+              ? "It answered ALLOCATION_BUSY although AllocationIsIdle is set."
+              : "It answered ALLOCATION_BUSY to an operation other than transfer or discard.",
+          "STATUS_GRAPHICS_ALLOCATION_BUSY is for transfer and discard of an allocation that may "
+          "still be in use.",
+          "Do the operation; the allocation is idle, or its use does not matter here.");
+    }
+    result.status = status;
+    return result;
+  }
+  if (status != Status::kSuccess && status != Status::kGraphicsInsufficientDmaBuffer) {
+    return refuse("PAGE-07", 0xB,
+                  fmt::format("It returned {:#010x}.", static_cast<uint32_t>(to_ntstatus(status))),
+                  "STATUS_SUCCESS, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER or "
+                  "STATUS_GRAPHICS_ALLOCATION_BUSY.",
+                  "Paging cannot fail: ask for a larger buffer, or handle the operation.");
+  }
+  const uint64_t bytes =
+      reinterpret_cast<uint64_t>(arguments.pDmaBuffer) - reinterpret_cast<uint64_t>(args.buffer);
+  if (bytes > args.buffer_bytes) {
+    return refuse(
+        "PAGE-05", 0x12,
+        fmt::format("pDmaBuffer came back {} bytes further, DmaSize is {}.",
+                    static_cast<int64_t>(bytes), args.buffer_bytes),
+        "It points past the last byte written, at most DmaSize further.",
+        "Check the room that is left and return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.");
+  }
+  const uint64_t private_bytes = reinterpret_cast<uint64_t>(arguments.pDmaBufferPrivateData) -
+                                 reinterpret_cast<uint64_t>(private_data);
+  if (private_bytes > args.private_bytes) {
+    return refuse(
+        "PAGE-06", 0x13,
+        fmt::format(
+            "pDmaBufferPrivateData came back {} bytes further, DmaBufferPrivateDataSize is {}.",
+            static_cast<int64_t>(private_bytes), args.private_bytes),
+        "It moves at most DmaBufferPrivateDataSize.",
+        "Advance it by what was written, or leave it.");
+  }
+  result.status = status;
+  result.bytes_written = static_cast<uint32_t>(bytes);
+  result.private_bytes_written = static_cast<uint32_t>(private_bytes);
+  return result;
+}
+
+}  // namespace dxgkit::port

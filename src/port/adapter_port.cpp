@@ -1,0 +1,506 @@
+// Life of an adapter and the questions asked at start.
+#include "port/adapter_port.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dxgkit/abi_versions.h"
+#include "port/adapter_impl.h"
+
+namespace dxgkit::port {
+namespace {
+
+constexpr DdiInfo kAddDevice{"DxgkDdiAddDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kStartDevice{"DxgkDdiStartDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kRemoveDevice{"DxgkDdiRemoveDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kQueryChildRelations{"DxgkDdiQueryChildRelations", nt::kPassiveLevel,
+                                       DdiClass::kExclusive};
+constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
+                                    DdiClass::kLevelZeroBeside};
+constexpr DdiInfo kGetNodeMetadata{"DxgkDdiGetNodeMetadata", nt::kPassiveLevel,
+                                   DdiClass::kLevelZero};
+
+/// What outputs hold before a call that must write them, and members that must not be touched.
+constexpr uint32_t kPoison = 0xA5A5A5A5;
+constexpr int kPoisonByte = 0xA5;
+constexpr uint32_t kMaxSegments =
+    32;  // width of a segment set; more is refused by dxgk, and not worth reading
+constexpr size_t kMaxStrideBytes = 64 * 1024;
+
+}  // namespace
+
+AdapterPort::Impl::Impl(Driver& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
+                        bus::PciFunction& function_in, AdapterHost& host_in,
+                        verifier::Findings& findings_in)
+    : driver(driver_in.impl()),
+      kernel(kernel_in),
+      machine(machine_in),
+      function(function_in),
+      host(host_in),
+      findings(findings_in),
+      ddi(driver.table),
+      version(driver.version) {
+  device_object.resize(sizeof(DEVICE_OBJECT));
+  const std::string key = nt::KernelConfig::kDeviceKey;
+  registry_path.assign(key.begin(), key.end());
+  void* page = mmap(nullptr, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  DXGKIT_CHECK(page != MAP_FAILED);
+  guard_page = static_cast<std::byte*>(page);
+  dpc.routine = reinterpret_cast<nt::DeferredRoutine>(&dpc_routine);
+  dpc.context = this;
+  reports.reserve(64);
+  spare.reserve(64);
+  {
+    runtime::MutexLock lock(driver.adapters_lock);
+    driver.adapters.push_back(this);
+  }
+  if (kernel.default_owner() == nullptr) kernel.set_default_owner(this);
+  kernel.set_fatal_handler([this](const verifier::Finding& finding) { host.on_fatal(finding); });
+}
+
+AdapterPort::Impl::~Impl() {
+  disconnect_interrupt();
+  {
+    runtime::MutexLock lock(driver.adapters_lock);
+    std::erase(driver.adapters, static_cast<void*>(this));
+    if (kernel.default_owner() == this) {
+      kernel.set_default_owner(driver.adapters.empty() ? nullptr : driver.adapters.front());
+    }
+  }
+  kernel.set_fatal_handler(nullptr);
+  munmap(guard_page, kPageBytes);
+}
+
+Status AdapterPort::Impl::violation(const char* rule, const char* ddi_name, std::string actual,
+                                    std::string expected, std::string fix, Status answer) {
+  findings.report({.rule = rule,
+                   .severity = verifier::Severity::kViolation,
+                   .ddi = ddi_name,
+                   .actual = std::move(actual),
+                   .expected = std::move(expected),
+                   .fix = std::move(fix)});
+  return answer;
+}
+
+void AdapterPort::Impl::fatal(const char* rule, const char* ddi_name, uint32_t code,
+                              uint32_t parameter, std::string actual, std::string expected,
+                              std::string fix) {
+  const verifier::Finding finding{.rule = rule,
+                                  .severity = verifier::Severity::kBugCheck,
+                                  .ddi = ddi_name,
+                                  .actual = std::move(actual),
+                                  .expected = std::move(expected),
+                                  .fix = std::move(fix),
+                                  .bugcheck_code = code,
+                                  .bugcheck_parameter = parameter};
+  findings.report(finding);
+  host.on_fatal(finding);
+}
+
+void AdapterPort::Impl::irql_violation(const DdiInfo& info, nt::Irql got) {
+  (void)violation(
+      "IRQL-01", info.name,
+      fmt::format("It was called at {} and returned at {}.", nt::irql_name(info.irql),
+                  nt::irql_name(got)),
+      "A driver returns at the level it was called at.",
+      "Pair every raise and lower, and every acquire and release of a spin lock, on all paths.",
+      Status::kSuccess);
+}
+
+Status AdapterPort::Impl::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes,
+                                void* out, uint32_t out_bytes) {
+  if (is_dead(*this)) return Status::kDeviceRemoved;
+  DXGKARG_QUERYADAPTERINFO arguments{};
+  arguments.Type = type;
+  arguments.pInputData = const_cast<void*>(in);
+  arguments.InputDataSize = in_bytes;
+  arguments.pOutputData = out;
+  arguments.OutputDataSize = out_bytes;
+  DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(type));
+  return call(ddi.DxgkDdiQueryAdapterInfo, context,
+              static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
+}
+
+AdapterPort::AdapterPort(Driver& driver, nt::Kernel& kernel, bus::Machine& machine,
+                         bus::PciFunction& function, AdapterHost& host,
+                         verifier::Findings& findings)
+    : impl_(std::make_unique<Impl>(driver, kernel, machine, function, host, findings)) {}
+AdapterPort::~AdapterPort() = default;
+
+void AdapterPort::set_reference_checks(bool on) { impl_->reference_checks = on; }
+bool AdapterPort::has_patch() const { return impl_->ddi.DxgkDdiPatch != nullptr; }
+bool AdapterPort::has_cancel() const { return impl_->ddi.DxgkDdiCancelCommand != nullptr; }
+
+Status AdapterPort::add_device() {
+  Impl& port = *impl_;
+  DXGKIT_CHECK(!port.added);
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  void* context = nullptr;
+  DdiCall call(port, kAddDevice);
+  const Status status = call(port.ddi.DxgkDdiAddDevice,
+                             reinterpret_cast<DEVICE_OBJECT*>(port.device_object.data()), &context);
+  if (!is_success(status)) return status;
+  if (context == nullptr) return Status::kNotSupported;  // LIFE-05: not a device of this driver
+  port.context = context;
+  port.added = true;
+  return Status::kSuccess;
+}
+
+Result<AdapterPort::StartInfo> AdapterPort::start_device() {
+  Impl& port = *impl_;
+  DXGKIT_CHECK(port.added && !port.started);
+  if (is_dead(port)) return Error(Status::kDeviceRemoved);
+  port.fill_callbacks();
+  port.build_resources();
+  port.start_info = {};
+  ULONG sources = kPoison, children = kPoison;
+  port.interrupt_connected.store(true, std::memory_order_release);
+  port.function.interrupt_line().connect([&port] { return port.service_interrupt(); });
+  Status status = Status::kSuccess;
+  bool completed = false;
+  {
+    DdiCall call(port, kStartDevice);
+    status = call(port.ddi.DxgkDdiStartDevice, port.context, &port.start_info, &port.callbacks,
+                  &sources, &children);
+    completed = call.completed();
+  }
+  if (completed && is_success(status) && (sources == kPoison || children == kPoison)) {
+    status = port.violation(
+        "LIFE-09", kStartDevice.name,
+        fmt::format("It succeeded without writing {}.",
+                    sources == kPoison ? "NumberOfVideoPresentSources" : "NumberOfChildren"),
+        "Both numbers are written; 0 is a value too.", "Set both outputs before returning success.",
+        Status::kDeviceConfigurationError);
+    port.started = true;  // the driver thinks so: StopDevice is owed
+    (void)stop_device();
+  }
+  if (!is_success(status)) {
+    port.disconnect_interrupt();
+    return Error(status);
+  }
+  port.started = true;
+  return StartInfo{static_cast<uint32_t>(sources), static_cast<uint32_t>(children)};
+}
+
+Status AdapterPort::query_child_relations(uint32_t children) {
+  Impl& port = *impl_;
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  if (port.ddi.DxgkDdiQueryChildRelations == nullptr) return Status::kNotSupported;
+  if (children > 4096) return Status::kInsufficientResources;
+  std::vector<DXGK_CHILD_DESCRIPTOR> relations(size_t{children} + 1);
+  std::memset(relations.data(), 0, relations.size() * sizeof(relations[0]));
+  DdiCall call(port, kQueryChildRelations);
+  const Status status = call(port.ddi.DxgkDdiQueryChildRelations, port.context, relations.data(),
+                             static_cast<ULONG>(relations.size() * sizeof(relations[0])));
+  if (!call.completed()) return status;
+  const DXGK_CHILD_DESCRIPTOR zero{};
+  if (std::memcmp(&relations.back(), &zero, sizeof(zero)) != 0) {
+    return port.violation(
+        "LIFE-10", kQueryChildRelations.name,
+        fmt::format("Element {} is not zero any more.", children),
+        fmt::format("{} elements may be filled; the last of the {} given stays zero.", children,
+                    children + 1),
+        "Fill NumberOfChildren elements, no more.", status);
+  }
+  return status;
+}
+
+Status AdapterPort::stop_device() {
+  Impl& port = *impl_;
+  DXGKIT_CHECK(port.started);
+  port.started = false;
+  Status status = Status::kDeviceRemoved;
+  if (!is_dead(port)) {
+    DdiCall call(port, kStopDevice);
+    status = call(port.ddi.DxgkDdiStopDevice, port.context);
+  }
+  // The driver disables its device in StopDevice, with interrupts still working (LIFE-08).
+  port.disconnect_interrupt();
+  return status;
+}
+
+Status AdapterPort::remove_device() {
+  Impl& port = *impl_;
+  DXGKIT_CHECK(port.added && !port.started);
+  port.added = false;
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  DdiCall call(port, kRemoveDevice);
+  return call(port.ddi.DxgkDdiRemoveDevice, port.context);
+}
+
+Status AdapterPort::query_early_caps() {
+  Impl& port = *impl_;
+  if (port.version < kVersionWddm29) return Status::kSuccess;
+  const auto absent = [](Status status) {
+    return status == Status::kNotSupported || status == Status::kNotImplemented ||
+           status == Status::kInvalidParameter;
+  };
+  DXGK_PHYSICAL_MEMORY_CAPS memory{};
+  const Status memory_status =
+      port.query(DXGKQAITYPE_PHYSICAL_MEMORY_CAPS, nullptr, 0, &memory, sizeof(memory));
+  if (!is_success(memory_status) && !absent(memory_status)) return memory_status;
+  DXGK_IOMMU_CAPS iommu{};
+  const Status iommu_status = port.query(DXGKQAITYPE_IOMMU_CAPS, nullptr, 0, &iommu, sizeof(iommu));
+  if (!is_success(iommu_status) && !absent(iommu_status)) return iommu_status;
+  const uint64_t needed = port.machine.highest_system_address().value;
+  const auto highest = static_cast<uint64_t>(memory.HighestVisibleAddress.QuadPart);
+  if (is_success(memory_status) && highest < needed &&
+      (is_success(iommu_status) ? iommu.DmaRemappingSupported : 0) == 0) {
+    port.findings.report(
+        {.rule = "LIFE-14",
+         .severity = verifier::Severity::kStartFail,
+         .ddi = kQueryAdapterInfo.name,
+         .actual = fmt::format("HighestVisibleAddress is {:#x}.", highest),
+         .expected = fmt::format(
+             "It covers all memory, which ends at {:#x}, or DMA remapping is supported.", needed),
+         .fix = "Report the highest address the device can reach."});
+    return Status::kDeviceConfigurationError;
+  }
+  return Status::kSuccess;
+}
+
+Result<DriverCaps> AdapterPort::query_driver_caps() {
+  Impl& port = *impl_;
+  // Sized by the declared version: a driver built for it refuses less and must not write more.
+  const uint32_t size = abi::record_size("DXGK_DRIVERCAPS", port.version);
+  constexpr size_t kTail = 64;
+  std::vector<std::byte> buffer(std::max<size_t>(size, sizeof(DXGK_DRIVERCAPS)) + kTail);
+  std::memset(buffer.data() + size, kPoisonByte, buffer.size() - size);
+  const Status status = port.query(DXGKQAITYPE_DRIVERCAPS, nullptr, 0, buffer.data(), size);
+  if (!is_success(status)) return Error(status);
+  if (!std::ranges::all_of(buffer.begin() + size, buffer.end(),
+                           [](std::byte b) { return b == std::byte{kPoisonByte}; })) {
+    return Error(port.violation("LIFE-13", kQueryAdapterInfo.name,
+                                fmt::format("It wrote past OutputDataSize, {} bytes.", size),
+                                "Caps of the declared version fit.",
+                                "Check OutputDataSize; build for one interface version.",
+                                Status::kDeviceConfigurationError));
+  }
+  DXGK_DRIVERCAPS caps{};
+  std::memcpy(&caps, buffer.data(), std::min<size_t>(size, sizeof(caps)));
+  buffer.resize(size);
+  DriverCaps result;
+  result.raw = std::move(buffer);
+  result.wddm_version = static_cast<uint32_t>(caps.WDDMVersion);
+  result.highest_acceptable_address = static_cast<uint64_t>(caps.HighestAcceptableAddress.QuadPart);
+  result.aperture_segment_commit_limit = caps.ApertureSegmentCommitLimit;
+  result.max_allocation_list_slot_id = caps.MaxAllocationListSlotId;
+  result.interrupt_message_number = caps.InterruptMessageNumber;
+  result.number_of_swizzling_ranges = caps.NumberOfSwizzlingRanges;
+  result.multi_engine_aware = caps.SchedulingCaps.MultiEngineAware != 0;
+  if (port.version >= kVersionWin8) {
+    result.preemption_aware = caps.SchedulingCaps.PreemptionAware != 0;
+    result.no_dma_patching = caps.SchedulingCaps.NoDmaPatching != 0;
+    result.cancel_command_aware = caps.SchedulingCaps.CancelCommandAware != 0;
+    result.support_per_engine_tdr = caps.SupportPerEngineTDR != FALSE;
+  }
+  if (port.version >= kVersionWddm20) {
+    result.virtual_addressing_supported = caps.MemoryManagementCaps.VirtualAddressingSupported != 0;
+    result.gpu_mmu_supported = caps.MemoryManagementCaps.GpuMmuSupported != 0;
+  }
+  if (port.version >= 0x8001) result.hw_queue_packet_cap = caps.SchedulingCaps.HwQueuePacketCap;
+  result.node_count = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
+  result.paging_node = caps.MemoryManagementCaps.PagingNode;
+  port.multi_engine_aware = result.multi_engine_aware;
+  port.low_irql_preempt =
+      port.version >= kVersionWddm20 && caps.SchedulingCaps.LowIrqlPreemptCommand != 0;
+  port.interrupt_message = result.interrupt_message_number;
+  return result;
+}
+
+namespace {
+
+/// Reports what differs from the poison in members that the first pass may not touch (SEG-04).
+template <typename Out>
+void check_first_pass(AdapterPort::Impl& port, const Out& out) {
+  std::string touched;
+  if (out.PagingBufferSegmentId != kPoison) touched += " PagingBufferSegmentId";
+  if (out.PagingBufferSize != kPoison) touched += " PagingBufferSize";
+  if (out.PagingBufferPrivateDataSize != kPoison) touched += " PagingBufferPrivateDataSize";
+  if constexpr (requires { out.SegmentDescriptorStride; }) {
+    SIZE_T poison = 0;
+    std::memset(&poison, kPoisonByte, sizeof(poison));
+    if (out.SegmentDescriptorStride != poison) touched += " SegmentDescriptorStride";
+  }
+  if (touched.empty()) return;
+  (void)port.violation(
+      "SEG-04", kQueryAdapterInfo.name, fmt::format("The first segment query changed{}.", touched),
+      "The first pass writes NbSegment only.",
+      "Return right after writing NbSegment when it asks for the count.", Status::kSuccess);
+}
+
+void set_paging_members(SegmentsInfo& result, uint32_t segment, uint32_t size,
+                        uint32_t private_size) {
+  result.paging_buffer_segment = segment;
+  result.paging_buffer_bytes = size;
+  result.paging_private_bytes = private_size;
+}
+
+void read_banks(SegmentInfo& info, uint32_t count, const SIZE_T* table) {
+  info.bank_count = count;
+  // SEG-26: the last entry may be missing, so it is never read. Seven bits name a bank (SEG-28).
+  if (table == nullptr || count > 127) return;
+  for (uint32_t i = 0; i + 1 < count; ++i) info.bank_ends.push_back(table[i]);
+}
+
+template <typename Descriptor>
+SegmentInfo segment_of(const Descriptor& descriptor) {
+  SegmentInfo info;
+  std::memcpy(&info.flags, &descriptor.Flags, sizeof(info.flags));
+  info.base_address = static_cast<uint64_t>(descriptor.BaseAddress.QuadPart);
+  info.size = descriptor.Size;
+  info.commit_limit = descriptor.CommitLimit;
+  info.cpu_translated_address = static_cast<uint64_t>(descriptor.CpuTranslatedAddress.QuadPart);
+  if constexpr (requires { descriptor.SystemMemoryEndAddress; })
+    info.system_memory_end = descriptor.SystemMemoryEndAddress;
+  if constexpr (requires { descriptor.Reserved; }) info.reserved = descriptor.Reserved;
+  if constexpr (requires { descriptor.NumInvalidMemoryRanges; })
+    info.invalid_range_count = descriptor.NumInvalidMemoryRanges;
+  if constexpr (requires { descriptor.pBankRangeTable; }) {
+    if (descriptor.Flags.UseBanking != 0)
+      read_banks(info, descriptor.NbOfBanks, descriptor.pBankRangeTable);  // SEG-24
+  }
+  return info;
+}
+
+Error refuse_segments(AdapterPort::Impl& port, const char* rule, std::string actual,
+                      std::string expected) {
+  port.findings.report(
+      {.rule = rule,
+       .severity = verifier::Severity::kStartFail,
+       .ddi = kQueryAdapterInfo.name,
+       .actual = std::move(actual),
+       .expected = std::move(expected),
+       .fix = "Answer both segment queries from the same constant description of the segments."});
+  return Error(Status::kDeviceConfigurationError);
+}
+
+/// Types 1 and 3: the two passes differ in pSegmentDescriptor only.
+template <typename Out, typename Descriptor>
+Result<SegmentsInfo> query_segments_by_pointer(AdapterPort::Impl& port,
+                                               DXGK_QUERYADAPTERINFOTYPE type) {
+  const DXGK_QUERYSEGMENTIN in{};  // SEG-11: no AGP aperture
+  Out out;
+  std::memset(&out, kPoisonByte, sizeof(out));
+  out.NbSegment = 0;
+  out.pSegmentDescriptor = nullptr;
+  const Status first = port.query(type, &in, sizeof(in), &out, sizeof(out));
+  if (!is_success(first))
+    return refuse_segments(port, "SEG-04",
+                           fmt::format("The first segment query returned {:#010x}.",
+                                       static_cast<uint32_t>(to_ntstatus(first))),
+                           "It returns STATUS_SUCCESS.");
+  check_first_pass(port, out);
+  const uint32_t count = out.NbSegment;
+  if (count == 0 || count > kMaxSegments) {
+    return refuse_segments(port, "SEG-06", fmt::format("NbSegment is {}.", count),
+                           fmt::format("1 to {} segments.", kMaxSegments));
+  }
+  std::vector<Descriptor> descriptors(count);
+  std::memset(descriptors.data(), 0, count * sizeof(Descriptor));
+  out = {};
+  out.NbSegment = count;
+  out.pSegmentDescriptor = descriptors.data();
+  const Status second = port.query(type, &in, sizeof(in), &out, sizeof(out));
+  if (!is_success(second)) return Error(second);
+  if (out.NbSegment != count) {
+    return refuse_segments(port, "SEG-05",
+                           fmt::format("NbSegment was {}, then {}.", count, out.NbSegment),
+                           "Both passes report the same number.");
+  }
+  SegmentsInfo result;
+  set_paging_members(result, out.PagingBufferSegmentId, out.PagingBufferSize,
+                     out.PagingBufferPrivateDataSize);
+  for (const Descriptor& descriptor : descriptors)
+    result.segments.push_back(segment_of(descriptor));
+  return result;
+}
+
+/// Type 4: the count tells the passes apart, and the driver may want a wider element than ours.
+Result<SegmentsInfo> query_segments_by_stride(AdapterPort::Impl& port) {
+  const DXGK_QUERYSEGMENTIN4 in{};  // SEG-10: no linked adapters
+  DXGK_QUERYSEGMENTOUT4 out;
+  std::memset(&out, kPoisonByte, sizeof(out));
+  out.NbSegment = 0;
+  const Status first = port.query(DXGKQAITYPE_QUERYSEGMENT4, &in, sizeof(in), &out, sizeof(out));
+  if (!is_success(first))
+    return refuse_segments(port, "SEG-04",
+                           fmt::format("The first segment query returned {:#010x}.",
+                                       static_cast<uint32_t>(to_ntstatus(first))),
+                           "It returns STATUS_SUCCESS.");
+  check_first_pass(port, out);
+  const uint32_t count = out.NbSegment;
+  if (count == 0 || count > kMaxSegments) {
+    return refuse_segments(port, "SEG-06", fmt::format("NbSegment is {}.", count),
+                           fmt::format("1 to {} segments.", kMaxSegments));
+  }
+  // The kernel proposes the stride of the declared version and honours what comes back, as long as
+  // it fits the space given.
+  const uint32_t own_stride = abi::record_size("DXGK_SEGMENTDESCRIPTOR4", port.version);
+  constexpr size_t kSpare = 4;  // room for a driver built against a wider descriptor
+  std::vector<std::byte> buffer(count * size_t{own_stride} * kSpare);
+  out = {};
+  out.NbSegment = count;
+  out.pSegmentDescriptor = reinterpret_cast<BYTE*>(buffer.data());
+  out.SegmentDescriptorStride = own_stride;
+  const Status second = port.query(DXGKQAITYPE_QUERYSEGMENT4, &in, sizeof(in), &out, sizeof(out));
+  if (!is_success(second)) return Error(second);
+  if (out.NbSegment != count) {
+    return refuse_segments(port, "SEG-05",
+                           fmt::format("NbSegment was {}, then {}.", count, out.NbSegment),
+                           "Both passes report the same number.");
+  }
+  const SIZE_T stride = out.SegmentDescriptorStride;
+  if (stride < own_stride || stride > kMaxStrideBytes || stride * count > buffer.size()) {
+    return refuse_segments(
+        port, "SEG-09", fmt::format("SegmentDescriptorStride is {}.", stride),
+        fmt::format("At least {} bytes, and all descriptors inside the array given.", own_stride));
+  }
+  SegmentsInfo result;
+  set_paging_members(result, out.PagingBufferSegmentId, out.PagingBufferSize,
+                     out.PagingBufferPrivateDataSize);
+  for (uint32_t i = 0; i < count; ++i) {
+    DXGK_SEGMENTDESCRIPTOR4 descriptor{};
+    std::memcpy(&descriptor, buffer.data() + i * stride,
+                std::min<size_t>(own_stride, sizeof(descriptor)));
+    result.segments.push_back(segment_of(descriptor));
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<SegmentsInfo> AdapterPort::query_segments() {
+  Impl& port = *impl_;
+  // SEG-02: by the declared model, never from one type to another.
+  if (port.version >= kVersionWddm20) return query_segments_by_stride(port);
+  if (port.version >= kVersionWin8) {
+    return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT3, DXGK_SEGMENTDESCRIPTOR3>(
+        port, DXGKQAITYPE_QUERYSEGMENT3);
+  }
+  return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT, DXGK_SEGMENTDESCRIPTOR>(
+      port, DXGKQAITYPE_QUERYSEGMENT);
+}
+
+Status AdapterPort::get_node_metadata(NodeOrdinal node) {
+  Impl& port = *impl_;
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  if (port.version < kVersionWddm13 || port.ddi.DxgkDdiGetNodeMetadata == nullptr)
+    return Status::kNotSupported;
+  DXGKARG_GETNODEMETADATA metadata{};
+  DdiCall call(port, kGetNodeMetadata, node.value);
+  return call(port.ddi.DxgkDdiGetNodeMetadata, port.context, static_cast<UINT>(node.value),
+              &metadata);
+}
+
+Status AdapterPort::query_umd_private(std::span<const std::byte> in, std::span<std::byte> out) {
+  return impl_->query(DXGKQAITYPE_UMDRIVERPRIVATE, in.empty() ? nullptr : in.data(),
+                      static_cast<uint32_t>(in.size()), out.empty() ? nullptr : out.data(),
+                      static_cast<uint32_t>(out.size()));
+}
+
+}  // namespace dxgkit::port

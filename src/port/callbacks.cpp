@@ -1,0 +1,452 @@
+// DXGKRNL_INTERFACE: what a driver calls back, one Win64 function per entry.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "dxgkit/abi_versions.h"
+#include "nt/kernel_impl.h"
+#include "port/adapter_impl.h"
+#include "port/support.h"
+
+namespace dxgkit::port {
+namespace {
+
+using Impl = AdapterPort::Impl;
+constexpr nt::Irql kAnyIrql = nt::kHighLevel;
+
+/// Enter and exit events of one callback.
+class CallbackTrace {
+ public:
+  explicit CallbackTrace(const char* name) : name_(name), recorder_(trace::current()) {
+    if (recorder_ == nullptr) [[likely]]
+      return;
+    const nt::CallFrame* frame = nt::CallFrame::current_or_null();
+    recorder_->record(trace::EventKind::kCallbackEnter, recorder_->name_id(name),
+                      frame == nullptr ? 0 : frame->irql());
+  }
+  ~CallbackTrace() {
+    if (recorder_ != nullptr)
+      recorder_->record(trace::EventKind::kCallbackExit, recorder_->name_id(name_), value_);
+  }
+  CallbackTrace(const CallbackTrace&) = delete;
+  CallbackTrace& operator=(const CallbackTrace&) = delete;
+  template <typename T>
+  T operator()(T value) {
+    if constexpr (std::is_pointer_v<T>) {
+      value_ = reinterpret_cast<uint64_t>(value);
+    } else {
+      value_ = static_cast<std::make_unsigned_t<T>>(value);
+    }
+    return value;
+  }
+  NTSTATUS operator()(Status status) { return (*this)(to_ntstatus(status)); }
+
+ private:
+  const char* name_;
+  trace::Recorder* recorder_;
+  uint64_t value_ = 0;
+};
+
+// Every callback begins alike: trace, find the adapter, check level and place. `refusal` is the
+// answer to a wrong handle.
+#define DXGKIT_CALLBACK(name, handle, highest, legal_in_isr, refusal) \
+  CallbackTrace done(name);                                           \
+  Impl* const adapter = Impl::of_handle(name, handle);                \
+  if (adapter == nullptr) return refusal;                             \
+  adapter->check_callback(name, highest, legal_in_isr)
+
+NTSTATUS NTAPI eval_acpi_method(HANDLE device, ULONG, PACPI_EVAL_INPUT_BUFFER_COMPLEX, ULONG,
+                                PACPI_EVAL_OUTPUT_BUFFER, ULONG) {
+  DXGKIT_CALLBACK("DxgkCbEvalAcpiMethod", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  return done(Status::kNotSupported);
+}
+
+NTSTATUS NTAPI get_device_information(HANDLE device, PDXGK_DEVICE_INFO info) {
+  DXGKIT_CALLBACK("DxgkCbGetDeviceInformation", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  if (info == nullptr) return done(Status::kInvalidParameter);
+  *info = {};
+  info->MiniportDeviceContext = adapter->context;
+  info->PhysicalDeviceObject = reinterpret_cast<PDEVICE_OBJECT>(adapter->device_object.data());
+  info->DeviceRegistryPath.Length =
+      static_cast<USHORT>(adapter->registry_path.size() * sizeof(char16_t));
+  info->DeviceRegistryPath.MaximumLength =
+      static_cast<USHORT>(info->DeviceRegistryPath.Length + sizeof(char16_t));
+  info->DeviceRegistryPath.Buffer = adapter->registry_path.data();
+  info->TranslatedResourceList = reinterpret_cast<PCM_RESOURCE_LIST>(adapter->resource_list.data());
+  info->SystemMemorySize.QuadPart = static_cast<LONGLONG>(
+      adapter->machine.highest_system_address().value + 1 - bus::Machine::kSystemMemoryBase);
+  info->HighestPhysicalAddress.QuadPart =
+      static_cast<LONGLONG>(adapter->machine.highest_system_address().value);
+  info->DockingState = DockStateUnsupported;
+  return done(Status::kSuccess);
+}
+
+NTSTATUS NTAPI map_memory(HANDLE device, PHYSICAL_ADDRESS address, ULONG length,
+                          BOOLEAN in_io_space, BOOLEAN user_mode, MEMORY_CACHING_TYPE,
+                          PVOID* result) {
+  DXGKIT_CALLBACK("DxgkCbMapMemory", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  if (result == nullptr || length == 0) return done(Status::kInvalidParameter);
+  if (in_io_space != FALSE || user_mode != FALSE) return done(Status::kNotSupported);
+  const auto start = static_cast<uint64_t>(address.QuadPart);
+  const bool own = std::ranges::any_of(adapter->function.bars(), [&](const bus::Bar& bar) {
+    return bar.kind != bus::BarKind::kNone && start >= bar.base.value &&
+           range_within(start - bar.base.value, length, bar.size);
+  });
+  if (!own) return done(Status::kInvalidParameter);
+  void* pointer = nt::map_io_for_driver(start, length);
+  if (pointer == nullptr) return done(Status::kInsufficientResources);
+  *result = pointer;
+  return done(Status::kSuccess);
+}
+
+NTSTATUS NTAPI unmap_memory(HANDLE device, PVOID pointer) {
+  DXGKIT_CALLBACK("DxgkCbUnmapMemory", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  return done(nt::unmap_io(adapter->kernel, pointer) ? Status::kSuccess
+                                                     : Status::kInvalidParameter);
+}
+
+BOOLEAN NTAPI queue_dpc(HANDLE device) {
+  DXGKIT_CALLBACK("DxgkCbQueueDpc", device, kAnyIrql, true, done(static_cast<BOOLEAN>(FALSE)));
+  return done(static_cast<BOOLEAN>(adapter->queue_dpc() ? TRUE : FALSE));
+}
+
+NTSTATUS NTAPI query_services(HANDLE device, DXGK_SERVICES, PINTERFACE) {
+  DXGKIT_CALLBACK("DxgkCbQueryServices", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  return done(Status::kNotSupported);
+}
+
+NTSTATUS NTAPI read_device_space(HANDLE device, ULONG type, PVOID buffer, ULONG offset,
+                                 ULONG length, PULONG bytes) {
+  DXGKIT_CALLBACK("DxgkCbReadDeviceSpace", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  if (bytes != nullptr) *bytes = 0;
+  if (type != DXGK_WHICHSPACE_CONFIG) return done(Status::kNotSupported);
+  if (buffer == nullptr || length == 0) return done(Status::kInvalidParameter);
+  adapter->function.config_read(offset, {static_cast<std::byte*>(buffer), length});
+  if (bytes != nullptr) *bytes = length;
+  return done(Status::kSuccess);
+}
+
+NTSTATUS NTAPI write_device_space(HANDLE device, ULONG type, PVOID buffer, ULONG offset,
+                                  ULONG length, PULONG bytes) {
+  DXGKIT_CALLBACK("DxgkCbWriteDeviceSpace", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  if (bytes != nullptr) *bytes = 0;
+  if (type != DXGK_WHICHSPACE_CONFIG) return done(Status::kNotSupported);
+  if (buffer == nullptr || length == 0) return done(Status::kInvalidParameter);
+  adapter->function.config_write(offset, {static_cast<const std::byte*>(buffer), length});
+  if (bytes != nullptr) *bytes = length;
+  return done(Status::kSuccess);
+}
+
+NTSTATUS NTAPI synchronize_execution(HANDLE device, PKSYNCHRONIZE_ROUTINE routine, PVOID context,
+                                     ULONG message, PBOOLEAN result) {
+  Status status = Status::kInvalidParameter;
+  {
+    CallbackTrace done("DxgkCbSynchronizeExecution");
+    Impl* const adapter = Impl::of_handle("DxgkCbSynchronizeExecution", device);
+    if (adapter == nullptr) return done(status);
+    adapter->check_callback("DxgkCbSynchronizeExecution", nt::kDeviceLevel, false);
+    status = adapter->synchronize(routine, context, message, result);
+    static_cast<void>(done(status));
+  }
+  return to_ntstatus(status);
+}
+
+NTSTATUS NTAPI is_device_present(HANDLE device, PPCI_DEVICE_PRESENCE_PARAMETERS parameters,
+                                 PBOOLEAN present) {
+  DXGKIT_CALLBACK("DxgkCbIsDevicePresent", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  if (parameters == nullptr || present == nullptr) return done(Status::kInvalidParameter);
+  constexpr ULONG kUseSubsystemIds = 1, kUseRevision = 2, kUseVendorDeviceIds = 4,
+                  kUseClassSubclass = 8;
+  const bus::PciIdentity& own = adapter->function.identity();
+  const ULONG flags = parameters->Flags;
+  bool same = true;
+  if ((flags & kUseVendorDeviceIds) != 0)
+    same = same && parameters->VendorID == own.vendor_id && parameters->DeviceID == own.device_id;
+  if ((flags & kUseSubsystemIds) != 0) {
+    same = same && parameters->SubVendorID == own.subsystem_vendor_id &&
+           parameters->SubSystemID == own.subsystem_id;
+  }
+  if ((flags & kUseRevision) != 0) same = same && parameters->RevisionID == own.revision;
+  if ((flags & kUseClassSubclass) != 0)
+    same = same && parameters->BaseClass == own.base_class && parameters->SubClass == own.sub_class;
+  *present = same ? TRUE : FALSE;
+  return done(Status::kSuccess);
+}
+
+AdapterHost::HandleType type_of(DXGK_HANDLE_TYPE type) {
+  return type == DXGK_HANDLE_RESOURCE ? AdapterHost::HandleType::kResource
+                                      : AdapterHost::HandleType::kAllocation;
+}
+
+void* NTAPI get_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments) {
+  CallbackTrace done("DxgkCbGetHandleData");
+  Impl* const adapter = Impl::of_frame();
+  if (adapter == nullptr || arguments == nullptr) return done(static_cast<void*>(nullptr));
+  adapter->check_callback("DxgkCbGetHandleData", nt::kApcLevel, false);
+  return done(adapter->host.get_handle_data(arguments->hObject, type_of(arguments->Type),
+                                            arguments->Flags.DeviceSpecific != 0));
+}
+
+D3DKMT_HANDLE NTAPI get_handle_parent(D3DKMT_HANDLE allocation) {
+  CallbackTrace done("DxgkCbGetHandleParent");
+  Impl* const adapter = Impl::of_frame();
+  if (adapter == nullptr) return done(D3DKMT_HANDLE{0});
+  adapter->check_callback("DxgkCbGetHandleParent", nt::kApcLevel, false);
+  return done(static_cast<D3DKMT_HANDLE>(adapter->host.get_handle_parent(allocation)));
+}
+
+D3DKMT_HANDLE NTAPI enum_handle_children(const DXGKARGCB_ENUMHANDLECHILDREN* arguments) {
+  CallbackTrace done("DxgkCbEnumHandleChildren");
+  Impl* const adapter = Impl::of_frame();
+  if (adapter == nullptr || arguments == nullptr) return done(D3DKMT_HANDLE{0});
+  adapter->check_callback("DxgkCbEnumHandleChildren", nt::kApcLevel, false);
+  return done(static_cast<D3DKMT_HANDLE>(
+      adapter->host.enum_handle_children(arguments->hObject, arguments->Index)));
+}
+
+void* NTAPI acquire_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments,
+                                PDXGKARG_RELEASE_HANDLE release) {
+  CallbackTrace done("DxgkCbAcquireHandleData");
+  Impl* const adapter = Impl::of_frame();
+  if (adapter == nullptr || arguments == nullptr || release == nullptr)
+    return done(static_cast<void*>(nullptr));
+  adapter->check_callback("DxgkCbAcquireHandleData", nt::kApcLevel, false);
+  void* reference = nullptr;
+  void* data = adapter->host.acquire_handle_data(arguments->hObject, type_of(arguments->Type),
+                                                 arguments->Flags.DeviceSpecific != 0, &reference);
+  std::memcpy(release, &reference, sizeof(reference));
+  return done(data);
+}
+
+void NTAPI release_handle_data(DXGKARGCB_RELEASEHANDLEDATA arguments) {
+  CallbackTrace done("DxgkCbReleaseHandleData");
+  Impl* const adapter = Impl::of_frame();
+  if (adapter == nullptr) return;
+  adapter->check_callback("DxgkCbReleaseHandleData", nt::kApcLevel, false);
+  void* reference = nullptr;
+  std::memcpy(&reference, &arguments.ReleaseHandle, sizeof(reference));
+  adapter->host.release_handle_data(reference);
+}
+
+void NTAPI notify_interrupt(const void* device, const DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+  CallbackTrace done("DxgkCbNotifyInterrupt");
+  Impl* const adapter = Impl::of_handle("DxgkCbNotifyInterrupt", device);
+  if (adapter == nullptr || data == nullptr) return;
+  adapter->notify_interrupt(*data);
+}
+
+void NTAPI notify_dpc(const void* device) {
+  CallbackTrace done("DxgkCbNotifyDpc");
+  Impl* const adapter = Impl::of_handle("DxgkCbNotifyDpc", device);
+  if (adapter == nullptr) return;
+  adapter->check_callback("DxgkCbNotifyDpc", nt::kDispatchLevel, false);
+  adapter->notify_dpc();
+}
+
+void NTAPI log_etw_event(const GUID*, UCHAR type, USHORT size, PVOID) {
+  CallbackTrace done("DxgkCbLogEtwEvent");
+  static_cast<void>(done(static_cast<uint32_t>(type) << 16 | size));
+}
+
+struct Implemented {
+  std::string_view name;
+  const void* function;
+  Support support;
+  std::string_view note;
+};
+
+#define DXGKIT_ENTRY(name, function, support, note) \
+  {name, reinterpret_cast<const void*>(&(function)), Support::support, note}
+const Implemented kImplemented[] = {
+    DXGKIT_ENTRY("DxgkCbEvalAcpiMethod", eval_acpi_method, kRefused, "no ACPI"),
+    DXGKIT_ENTRY("DxgkCbGetDeviceInformation", get_device_information, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbMapMemory", map_memory, kPartial, "the adapter's memory BARs, kernel mode"),
+    DXGKIT_ENTRY("DxgkCbQueueDpc", queue_dpc, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbQueryServices", query_services, kRefused, "no services"),
+    DXGKIT_ENTRY("DxgkCbReadDeviceSpace", read_device_space, kPartial, "configuration space"),
+    DXGKIT_ENTRY("DxgkCbSynchronizeExecution", synchronize_execution, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbUnmapMemory", unmap_memory, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbWriteDeviceSpace", write_device_space, kPartial, "configuration space"),
+    DXGKIT_ENTRY("DxgkCbIsDevicePresent", is_device_present, kPartial,
+                 "knows its own function only"),
+    DXGKIT_ENTRY("DxgkCbGetHandleData", get_handle_data, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbGetHandleParent", get_handle_parent, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbEnumHandleChildren", enum_handle_children, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbNotifyInterrupt", notify_interrupt, kPartial,
+                 "DMA types and vertical sync; others are recorded only"),
+    DXGKIT_ENTRY("DxgkCbNotifyDpc", notify_dpc, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbLogEtwEvent", log_etw_event, kPartial,
+                 "goes to the trace, without its payload"),
+    DXGKIT_ENTRY("DxgkCbAcquireHandleData", acquire_handle_data, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
+};
+
+const Implemented* find_implemented(std::string_view name) {
+  for (const Implemented& entry : kImplemented) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+constexpr size_t kEntries = std::size(abi::kDxgkrnlInterface);
+
+/// What a callback without implementation is: STATUS_NOT_SUPPORTED for every signature, as the
+/// caller clears the arguments. (A driver that takes the value of such a callback for an address
+/// reads a non-canonical one and faults at once.)
+template <size_t kIndex>
+NTSTATUS NTAPI refuse() {
+  static const std::string name(abi::kDxgkrnlInterface[kIndex].name);
+  CallbackTrace done(name.c_str());
+  return done(Status::kNotSupported);
+}
+
+template <size_t... kIndexes>
+std::array<const void*, kEntries> make_refusals(std::index_sequence<kIndexes...>) {
+  return {reinterpret_cast<const void*>(&refuse<kIndexes>)...};
+}
+
+/// The function behind each slot: the one table that is dispatched and reported.
+const std::array<const void*, kEntries>& slots() {
+  static const std::array<const void*, kEntries> table = [] {
+    std::array<const void*, kEntries> all = make_refusals(std::make_index_sequence<kEntries>());
+    for (size_t i = 0; i < kEntries; ++i) {
+      if (const Implemented* entry = find_implemented(abi::kDxgkrnlInterface[i].name))
+        all[i] = entry->function;
+    }
+    return all;
+  }();
+  return table;
+}
+
+bool is_header_field(std::string_view name) { return !name.starts_with("DxgkCb"); }
+
+}  // namespace
+
+const std::vector<SupportEntry>& callback_support() {
+  static const std::vector<SupportEntry> table = [] {
+    std::vector<SupportEntry> all;
+    for (const abi::TableEntry& entry : abi::kDxgkrnlInterface) {
+      if (is_header_field(entry.name)) continue;
+      const Implemented* implemented = find_implemented(entry.name);
+      all.push_back({entry.name, entry.since,
+                     implemented == nullptr ? Support::kRefused : implemented->support,
+                     implemented == nullptr ? "answers STATUS_NOT_SUPPORTED" : implemented->note});
+    }
+    return all;
+  }();
+  return table;
+}
+
+void AdapterPort::Impl::fill_callbacks() {
+  callbacks = {};
+  auto* bytes = reinterpret_cast<std::byte*>(&callbacks);
+  for (size_t i = 0; i < kEntries; ++i) {
+    const abi::TableEntry& entry = abi::kDxgkrnlInterface[i];
+    if (is_header_field(entry.name) || entry.since > version) continue;
+    std::memcpy(bytes + entry.offset_bytes, &slots()[i], sizeof(void*));
+  }
+  callbacks.Size = abi::record_size("DXGKRNL_INTERFACE", version);
+  callbacks.Version = version;
+  callbacks.DeviceHandle = handle();
+}
+
+void AdapterPort::Impl::build_resources() {
+  std::vector<CM_PARTIAL_RESOURCE_DESCRIPTOR> descriptors;
+  for (const bus::Bar& bar : function.bars()) {
+    if (bar.kind == bus::BarKind::kNone) continue;
+    CM_PARTIAL_RESOURCE_DESCRIPTOR memory{};
+    memory.Type = CmResourceTypeMemory;
+    memory.ShareDisposition = 1;  // exclusive to the device
+    memory.u.Memory.Start.QuadPart = static_cast<LONGLONG>(bar.base.value);
+    memory.u.Memory.Length = static_cast<ULONG>(std::min<uint64_t>(bar.size, UINT32_MAX));
+    if (bar.size > UINT32_MAX) {
+      // CM_RESOURCE_MEMORY_LARGE_40 with the length in units of 256 bytes.
+      memory.Type = 7;
+      memory.Flags = 0x0200;
+      memory.u.Memory.Length = static_cast<ULONG>(bar.size >> 8);
+    }
+    descriptors.push_back(memory);
+  }
+  CM_PARTIAL_RESOURCE_DESCRIPTOR interrupt{};
+  interrupt.Type = CmResourceTypeInterrupt;
+  interrupt.ShareDisposition = 3;  // shared
+  interrupt.u.Interrupt.Level = nt::kDeviceLevel;
+  interrupt.u.Interrupt.Vector = 0x50;
+  interrupt.u.Interrupt.Affinity = 1;
+  descriptors.push_back(interrupt);
+  const size_t head = offsetof(CM_RESOURCE_LIST, List) +
+                      offsetof(CM_FULL_RESOURCE_DESCRIPTOR, PartialResourceList) +
+                      offsetof(CM_PARTIAL_RESOURCE_LIST, PartialDescriptors);
+  resource_list.assign(
+      std::max(sizeof(CM_RESOURCE_LIST), head + descriptors.size() * sizeof(descriptors[0])),
+      std::byte{0});
+  auto* list = reinterpret_cast<CM_RESOURCE_LIST*>(resource_list.data());
+  list->Count = 1;
+  list->List[0].InterfaceType = PCIBus;
+  list->List[0].PartialResourceList.Version = 1;
+  list->List[0].PartialResourceList.Revision = 1;
+  list->List[0].PartialResourceList.Count = static_cast<ULONG>(descriptors.size());
+  std::memcpy(resource_list.data() + head, descriptors.data(),
+              descriptors.size() * sizeof(descriptors[0]));
+}
+
+AdapterPort::Impl* AdapterPort::Impl::of_frame() {
+  const nt::CallFrame* const innermost = &nt::CallFrame::current();
+  for (const nt::CallFrame* frame = innermost; frame != nullptr; frame = frame->previous()) {
+    if (frame->owner != nullptr) return static_cast<Impl*>(frame->owner);
+  }
+  // A thread of the driver's own: these callbacks name no adapter, so it is the only one, or the
+  // first.
+  return static_cast<Impl*>(innermost->kernel().default_owner());
+}
+
+AdapterPort::Impl* AdapterPort::Impl::of_handle(const char* callback, const void* handle) {
+  Impl* const expected = of_frame();
+  if (expected != nullptr && handle == expected) [[likely]]
+    return expected;
+  if (expected != nullptr) {
+    runtime::MutexLock lock(expected->driver.adapters_lock);
+    const auto& all = expected->driver.adapters;
+    if (std::ranges::find(all, handle) != all.end())
+      return static_cast<Impl*>(const_cast<void*>(handle));
+  }
+  nt::CallFrame::current().kernel().violation(
+      "LIFE-08", callback, fmt::format("DeviceHandle is {}.", handle),
+      "It is the DeviceHandle of the DXGKRNL_INTERFACE given to DxgkDdiStartDevice, until "
+      "DxgkDdiStopDevice returns.",
+      "Keep a copy of that structure and pass its DeviceHandle.");
+  return nullptr;
+}
+
+void AdapterPort::Impl::check_callback(const char* callback, nt::Irql highest,
+                                       bool legal_in_isr) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  const nt::Irql irql = nt::CallFrame::current().irql();
+  if (irql > highest) [[unlikely]] {
+    (void)violation("IRQL-12", callback,
+                    fmt::format("It was called at {} in {}.", nt::irql_name(irql),
+                                nt::CallFrame::current().name()),
+                    fmt::format("It may be called at {} or below.", nt::irql_name(highest)),
+                    "Call it before the level is raised, or from a thread.", Status::kSuccess);
+  }
+  if (!legal_in_isr && irql >= nt::kDeviceLevel && isr.inside &&
+      interrupt_owner.load(std::memory_order_relaxed) == kernel.runtime().thread_number() + 1)
+      [[unlikely]] {
+    (void)violation(
+        "INT-07", callback, "It was called by DxgkDdiInterruptRoutine.",
+        "The ISR calls no other callback than DxgkCbQueueDpc and DxgkCbNotifyInterrupt.",
+        "Move the call to the DPC routine.", Status::kSuccess);
+  }
+}
+
+}  // namespace dxgkit::port

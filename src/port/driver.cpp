@@ -1,0 +1,279 @@
+#include "port/driver.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/check.h"
+#include "dxgkit/abi_versions.h"
+#include "port/driver_impl.h"
+
+namespace dxgkit::port {
+namespace {
+
+/// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Not
+/// demanded although the table has them for both kinds: DescribeAllocation,
+/// GetStandardAllocationDriverData, Present and CollectDbgInfo, which a compute-only driver has no
+/// use for and this kernel never calls.
+struct Mandatory {
+  std::string_view name;
+  uint32_t since;
+};
+constexpr Mandatory kFullDriver[] = {
+    {"DxgkDdiAddDevice", 0},
+    {"DxgkDdiStartDevice", 0},
+    {"DxgkDdiStopDevice", 0},
+    {"DxgkDdiRemoveDevice", 0},
+    {"DxgkDdiUnload", 0},
+    {"DxgkDdiInterruptRoutine", 0},
+    {"DxgkDdiDpcRoutine", 0},
+    {"DxgkDdiSetPowerState", 0},
+    {"DxgkDdiQueryAdapterInfo", 0},
+    {"DxgkDdiCreateDevice", 0},
+    {"DxgkDdiDestroyDevice", 0},
+    {"DxgkDdiCreateAllocation", 0},
+    {"DxgkDdiDestroyAllocation", 0},
+    {"DxgkDdiOpenAllocation", 0},
+    {"DxgkDdiCloseAllocation", 0},
+    {"DxgkDdiBuildPagingBuffer", 0},
+    {"DxgkDdiPreemptCommand", 0},
+    {"DxgkDdiQueryCurrentFence", 0},
+    {"DxgkDdiResetFromTimeout", 0},
+    {"DxgkDdiRestartFromTimeout", 0},
+    {"DxgkDdiGetNodeMetadata", kVersionWddm13},
+};
+constexpr Mandatory kDisplayOnlyDriver[] = {
+    {"DxgkDdiAddDevice", 0},
+    {"DxgkDdiStartDevice", 0},
+    {"DxgkDdiStopDevice", 0},
+    {"DxgkDdiRemoveDevice", 0},
+    {"DxgkDdiUnload", 0},
+    {"DxgkDdiQueryChildRelations", 0},
+    {"DxgkDdiSetPowerState", 0},
+    {"DxgkDdiQueryAdapterInfo", 0},
+    {"DxgkDdiPresentDisplayOnly", 0},
+    {"DxgkDdiCommitVidPn", 0},
+    {"DxgkDdiSetVidPnSourceVisibility", 0},
+};
+
+const abi::TableEntry* find_entry(std::span<const abi::TableEntry> table, std::string_view name) {
+  for (const abi::TableEntry& entry : table) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+void* read_pointer(const std::vector<std::byte>& copy, uint32_t offset) {
+  void* pointer = nullptr;
+  if (offset + sizeof(pointer) <= copy.size())
+    std::memcpy(&pointer, copy.data() + offset, sizeof(pointer));
+  return pointer;
+}
+
+}  // namespace
+
+Status Driver::Impl::take_table(const void* data, bool is_display_only) {
+  const char* const function =
+      is_display_only ? "DxgkInitializeDisplayOnlyDriver" : "DxgkInitialize";
+  if (++initialize_calls > 1) {
+    kernel.violation("LIFE-01", function, fmt::format("It was called {} times.", initialize_calls),
+                     "DriverEntry calls it once.", "Call it once, at the end of DriverEntry.");
+    return Status::kInvalidParameter;
+  }
+  const auto refuse = [&](Status status, std::string actual, std::string expected,
+                          std::string fix) {
+    kernel.violation("LIFE-03", function, std::move(actual), std::move(expected), std::move(fix));
+    return status;
+  };
+  if (data == nullptr) {
+    return refuse(Status::kInvalidParameter, "The initialization data is a null pointer.",
+                  "It points to the driver's table.", "Pass the address of the structure.");
+  }
+  uint32_t declared = 0;
+  std::memcpy(&declared, data, sizeof(declared));
+  constexpr uint32_t kNewest = std::end(abi::kVersions)[-1].value;
+  if (declared > kNewest) {
+    return refuse(Status::kRevisionMismatch, fmt::format("Version is {:#x}.", declared),
+                  fmt::format("A version up to {:#x}.", kNewest),
+                  "Build the driver for an older interface version.");
+  }
+  const char* const record =
+      is_display_only ? "KMDDOD_INITIALIZATION_DATA" : "DRIVER_INITIALIZATION_DATA";
+  const uint32_t size = abi::is_known_version(declared) ? abi::record_size(record, declared) : 0;
+  if (size == 0) {
+    return refuse(
+        Status::kInvalidParameter,
+        fmt::format("Version is {:#x}, which was never published for {}.", declared, record),
+        "Version is one of the DXGKDDI_INTERFACE_VERSION values.",
+        "Zero the structure, then set Version to DXGKDDI_INTERFACE_VERSION.");
+  }
+  // The structure may lie on the driver's stack and ends where its version ends: nothing behind is
+  // read (LIFE-02, LIFE-04).
+  std::vector<std::byte> copy(size);
+  std::memcpy(copy.data(), data, size);
+  const std::span<const abi::TableEntry> entries =
+      is_display_only ? std::span<const abi::TableEntry>(abi::kKmddodInitializationData)
+                      : std::span<const abi::TableEntry>(abi::kDriverInitializationData);
+  std::string missing;
+  const auto demand = [&](std::string_view entry_name) {
+    const abi::TableEntry* entry = find_entry(entries, entry_name);
+    if (entry == nullptr || entry->since > declared ||
+        read_pointer(copy, entry->offset_bytes) != nullptr)
+      return;
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", entry_name);
+  };
+  for (const Mandatory& entry : is_display_only ? std::span<const Mandatory>(kDisplayOnlyDriver)
+                                                : std::span<const Mandatory>(kFullDriver)) {
+    if (declared >= entry.since) demand(entry.name);
+  }
+  if (!is_display_only) {
+    const auto has = [&](std::string_view entry_name) {
+      const abi::TableEntry* entry = find_entry(entries, entry_name);
+      return entry->since <= declared && read_pointer(copy, entry->offset_bytes) != nullptr;
+    };
+    // A driver patches, or has GPU virtual addresses, or both. Patching takes Render, Patch and
+    // SubmitCommand together.
+    if (!has("DxgkDdiSubmitCommandVirtual") || has("DxgkDdiPatch") || has("DxgkDdiRender")) {
+      for (const char* entry_name : {"DxgkDdiRender", "DxgkDdiPatch", "DxgkDdiSubmitCommand"})
+        demand(entry_name);
+    }
+  }
+  if (!missing.empty()) {
+    return refuse(Status::kInvalidParameter, fmt::format("These entries are null: {}.", missing),
+                  fmt::format("A {} driver of version {:#x} has them.",
+                              is_display_only ? "display-only" : "full", declared),
+                  "Set them in the initialization data before the call.");
+  }
+  for (const abi::TableEntry& entry : entries) {
+    if (entry.since > declared || entry.name == "Version") continue;
+    const abi::TableEntry* place = find_entry(abi::kDriverInitializationData, entry.name);
+    if (place == nullptr) continue;  // PresentDisplayOnly: not called here
+    void* const pointer = read_pointer(copy, entry.offset_bytes);
+    std::memcpy(reinterpret_cast<std::byte*>(&table) + place->offset_bytes, &pointer,
+                sizeof(pointer));
+  }
+  table.Version = declared;
+  version = declared;
+  display_only = is_display_only;
+  return Status::kSuccess;
+}
+
+Driver::Impl::~Impl() {
+  if (loaded && !kernel.driver_is_dead() && table.DxgkDdiUnload != nullptr) {
+    nt::CallFrame frame(kernel, "DxgkDdiUnload", nt::kPassiveLevel);
+    frame.call_void(table.DxgkDdiUnload);
+    if (frame.irql() != nt::kPassiveLevel) {
+      kernel.violation("IRQL-01", "DxgkDdiUnload",
+                       fmt::format("It returned at {}.", nt::irql_name(frame.irql())),
+                       "A DDI returns at the level it was called at.",
+                       "Pair every raise and lower.");
+      frame.restore_entry_irql();
+    }
+  }
+  // A driver stopped by a bug check had no chance to clean up: what it holds is freed without a
+  // finding.
+  if (loaded && !kernel.driver_is_dead()) kernel.report_leaks("after DxgkDdiUnload");
+  kernel.quiesce();
+  kernel.set_initialize_hook(nullptr);
+}
+
+Driver::Driver() = default;
+Driver::~Driver() = default;
+
+uint32_t Driver::interface_version() const { return impl_->version; }
+const std::string& Driver::name() const { return impl_->name; }
+bool Driver::display_only() const { return impl_->display_only; }
+
+Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findings& findings,
+                                             const DriverSource& source, std::string* message) {
+  std::string ignored;
+  if (message == nullptr) message = &ignored;
+  std::unique_ptr<Driver> driver(new Driver());
+  driver->impl_ = std::make_unique<Impl>(kernel, findings);
+  Impl& impl = *driver->impl_;
+  impl.name = source.name;
+  void* entry = source.entry;
+  if (!source.path.empty()) {
+    auto file = loader::read_image_file(source.path, message);
+    if (!file.has_value()) return Error(file.error());
+    auto image = loader::ElfImage::load(
+        *file,
+        [&](std::string_view name) {
+          const nt::Export* found = nt::find_export(name);
+          return found != nullptr ? found->address : kernel.unresolved_import(name);
+        },
+        message);
+    if (!image.has_value()) return Error(image.error());
+    impl.image = std::move(*image);
+    entry = impl.image->find("DriverEntry");
+    if (entry == nullptr) {
+      *message = fmt::format("{} is not a driver: it exports no DriverEntry.", source.path);
+      return Error(Status::kInvalidImageFormat);
+    }
+  }
+  if (entry == nullptr) {
+    *message = "No driver was given: neither a path nor an entry point.";
+    return Error(Status::kInvalidParameter);
+  }
+
+  impl.driver_object.resize(sizeof(DRIVER_OBJECT));
+  impl.registry_path.assign(
+      nt::KernelConfig::kDriverKey,
+      nt::KernelConfig::kDriverKey + std::strlen(nt::KernelConfig::kDriverKey));
+  UNICODE_STRING path{};
+  path.Length = static_cast<USHORT>(impl.registry_path.size() * sizeof(char16_t));
+  path.MaximumLength = static_cast<USHORT>(path.Length + sizeof(char16_t));
+  path.Buffer = impl.registry_path.data();
+  kernel.set_initialize_hook([&impl](const void* data, bool display_only) {
+    impl.initialize_status = impl.take_table(data, display_only);
+    return to_ntstatus(impl.initialize_status);
+  });
+  int32_t returned = to_ntstatus(Status::kUnsuccessful);
+  bool abandoned = false;
+  {
+    nt::CallFrame frame(kernel, "DriverEntry", nt::kPassiveLevel);
+    using Entry = NTSTATUS(NTAPI*)(DRIVER_OBJECT*, UNICODE_STRING*);
+    abandoned = !frame.call(reinterpret_cast<Entry>(entry), &returned,
+                            reinterpret_cast<DRIVER_OBJECT*>(impl.driver_object.data()), &path);
+    if (!abandoned && frame.irql() != nt::kPassiveLevel) {
+      kernel.violation("IRQL-01", "DriverEntry",
+                       fmt::format("It returned at {}.", nt::irql_name(frame.irql())),
+                       "It returns at PASSIVE_LEVEL.", "Pair every raise and lower.");
+      frame.restore_entry_irql();
+    }
+  }
+  kernel.set_initialize_hook(nullptr);
+  if (abandoned) {
+    *message = fmt::format("{}: DriverEntry stopped the machine; see the findings.", source.name);
+    return Error(Status::kUnsuccessful);
+  }
+  const Status status = from_ntstatus(returned);
+  if (impl.initialize_calls == 0) {
+    *message = fmt::format("{}: DriverEntry returned {:#010x} without calling DxgkInitialize.",
+                           source.name, static_cast<uint32_t>(returned));
+    if (is_success(status)) {
+      kernel.violation("LIFE-01", "DriverEntry", "It succeeded without calling DxgkInitialize.",
+                       "DriverEntry calls DxgkInitialize once.",
+                       "Fill DRIVER_INITIALIZATION_DATA and call DxgkInitialize.");
+      return Error(Status::kUnsuccessful);
+    }
+    return Error(status);
+  }
+  if (status != impl.initialize_status) {
+    kernel.violation("LIFE-01", "DriverEntry",
+                     fmt::format("DxgkInitialize answered {:#010x}, DriverEntry returned {:#010x}.",
+                                 static_cast<uint32_t>(to_ntstatus(impl.initialize_status)),
+                                 static_cast<uint32_t>(returned)),
+                     "DriverEntry returns the status of DxgkInitialize unchanged.",
+                     "Return what DxgkInitialize returned.");
+  }
+  if (!is_success(status) || !is_success(impl.initialize_status)) {
+    *message = fmt::format("{}: DxgkInitialize refused the driver with {:#010x}; see the findings.",
+                           source.name, static_cast<uint32_t>(to_ntstatus(impl.initialize_status)));
+    return Error(is_success(impl.initialize_status) ? status : impl.initialize_status);
+  }
+  impl.loaded = true;
+  return driver;
+}
+
+}  // namespace dxgkit::port

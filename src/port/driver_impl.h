@@ -1,0 +1,51 @@
+// Internals of Driver, for this folder only.
+#pragma once
+
+#include <dispmprt.h>
+
+#include <memory>
+#include <vector>
+
+#include "loader/elf_image.h"
+#include "port/adapter_port.h"
+#include "port/driver.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::port {
+
+inline constexpr uint32_t kVersionWin7 = 0x2005;
+inline constexpr uint32_t kVersionWin8 = 0x300E;
+inline constexpr uint32_t kVersionWddm13 = 0x4002;
+inline constexpr uint32_t kVersionWddm20 = 0x5023;
+inline constexpr uint32_t kVersionWddm29 = 0xE003;
+
+struct Driver::Impl {
+  Impl(nt::Kernel& kernel_in, verifier::Findings& findings_in)
+      : kernel(kernel_in), findings(findings_in) {}
+  ~Impl();
+
+  /// The body of DxgkInitialize: checks the table and copies what the declared version has.
+  Status take_table(const void* data, bool is_display_only);
+
+  nt::Kernel& kernel;
+  verifier::Findings& findings;
+  std::string name;
+  std::unique_ptr<loader::ElfImage> image;
+  /// Entries of the declared version; the rest null. A display-only driver's entries lie at their
+  /// full-WDDM places.
+  DRIVER_INITIALIZATION_DATA table{};
+  uint32_t version = 0;
+  bool display_only = false;
+  bool loaded = false;  // DriverEntry succeeded: Unload is owed
+  uint32_t initialize_calls = 0;
+  Status initialize_status = Status::kUnsuccessful;
+  // What DriverEntry got; drivers keep pointers into them until they are unloaded.
+  std::vector<std::byte> driver_object;
+  std::u16string registry_path;
+
+  runtime::Mutex adapters_lock;
+  std::vector<void*> adapters
+      DXGKIT_GUARDED_BY(adapters_lock);  // AdapterPort::Impl, to check handles
+};
+
+}  // namespace dxgkit::port

@@ -1,0 +1,73 @@
+#include "port/support.h"
+
+#include "dxgkit/abi_versions.h"
+
+namespace dxgkit::port {
+namespace {
+
+struct Used {
+  std::string_view name;
+  Support support;
+  std::string_view note;
+};
+
+/// Entries the port calls. support_test.cpp compares it with the calls in the sources of this
+/// folder.
+constexpr Used kUsed[] = {
+    {"DxgkDdiAddDevice", Support::kSupported, ""},
+    {"DxgkDdiBuildPagingBuffer", Support::kPartial,
+     "transfer, fill, discard, map and unmap aperture, context resource"},
+    {"DxgkDdiCancelCommand", Support::kSupported, ""},
+    {"DxgkDdiCloseAllocation", Support::kSupported, ""},
+    {"DxgkDdiCreateAllocation", Support::kSupported, ""},
+    {"DxgkDdiCreateContext", Support::kPartial, "patching contexts"},
+    {"DxgkDdiCreateDevice", Support::kSupported, ""},
+    {"DxgkDdiCreateProcess", Support::kPartial, "no address-space identifiers"},
+    {"DxgkDdiDestroyAllocation", Support::kSupported, ""},
+    {"DxgkDdiDestroyContext", Support::kSupported, ""},
+    {"DxgkDdiDestroyDevice", Support::kSupported, ""},
+    {"DxgkDdiDestroyProcess", Support::kSupported, ""},
+    {"DxgkDdiDpcRoutine", Support::kSupported, ""},
+    {"DxgkDdiEscape", Support::kPartial, "level zero"},
+    {"DxgkDdiGetNodeMetadata", Support::kSupported, ""},
+    {"DxgkDdiInterruptRoutine", Support::kPartial, "one line interrupt"},
+    {"DxgkDdiOpenAllocation", Support::kSupported, ""},
+    {"DxgkDdiPatch", Support::kSupported, ""},
+    {"DxgkDdiPreemptCommand", Support::kSupported, ""},
+    {"DxgkDdiQueryAdapterInfo", Support::kPartial, "caps, segments 1/3/4, early caps, UMD private"},
+    {"DxgkDdiQueryChildRelations", Support::kPartial,
+     "the answer is checked, children are not used"},
+    {"DxgkDdiQueryCurrentFence", Support::kSupported, ""},
+    {"DxgkDdiRemoveDevice", Support::kSupported, ""},
+    {"DxgkDdiRender", Support::kSupported, ""},
+    {"DxgkDdiRenderKm", Support::kSupported, ""},
+    {"DxgkDdiResetFromTimeout", Support::kSupported, ""},
+    {"DxgkDdiRestartFromTimeout", Support::kSupported, ""},
+    {"DxgkDdiStartDevice", Support::kSupported, ""},
+    {"DxgkDdiStopDevice", Support::kSupported, ""},
+    {"DxgkDdiSubmitCommand", Support::kSupported, ""},
+    {"DxgkDdiUnload", Support::kSupported, ""},
+};
+
+}  // namespace
+
+const std::vector<SupportEntry>& ddi_support() {
+  static const std::vector<SupportEntry> table = [] {
+    std::vector<SupportEntry> all;
+    for (const abi::TableEntry& entry : abi::kDriverInitializationData) {
+      if (!entry.name.starts_with("DxgkDdi")) continue;
+      SupportEntry line{entry.name, entry.since, Support::kRefused, "never called"};
+      for (const Used& used : kUsed) {
+        if (used.name == entry.name) {
+          line.support = used.support;
+          line.note = used.note;
+        }
+      }
+      all.push_back(line);
+    }
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace dxgkit::port
