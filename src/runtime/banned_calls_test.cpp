@@ -1,5 +1,6 @@
-// The law "time, threads, waiting and chance belong to src/runtime", enforced: reads the source tree and reports each
-// line elsewhere that names a thread, lock, clock, sleep or source of randomness of the system.
+// The law "time, threads, waiting and chance belong to src/runtime", enforced: reads the source
+// tree and reports each line elsewhere that names a thread, lock, clock, sleep or source of
+// randomness of the system.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,13 +95,15 @@ std::string strip(const std::string& text) {
           i = open;
         } else if (c == '"') {
           state = State::kString;
-        } else if (c == '\'' && (out.empty() || !std::isalnum(static_cast<unsigned char>(out.back())))) {
+        } else if (c == '\'' &&
+                   (out.empty() || !std::isalnum(static_cast<unsigned char>(out.back())))) {
           state = State::kChar;  // else a digit separator
         } else {
           out += c;
         }
         break;
-      case State::kLine: break;
+      case State::kLine:
+        break;
       case State::kBlock:
         if (c == '*' && next == '/') {
           state = State::kCode;
@@ -139,9 +142,8 @@ std::vector<std::string> offences(const std::string& path, const std::string& te
   for (int number = 1; std::getline(lines, line); ++number) {
     for (size_t i = 0; i < patterns.size(); ++i) {
       const Ban& ban = bans()[i];
-      if (std::none_of(ban.hints.begin(), ban.hints.end(), [&](const char* hint) {
-            return line.find(hint) != std::string::npos;
-          })) {
+      if (std::none_of(ban.hints.begin(), ban.hints.end(),
+                       [&](const char* hint) { return line.find(hint) != std::string::npos; })) {
         continue;
       }
       std::smatch match;
@@ -163,8 +165,8 @@ bool is_source(const fs::path& path) {
 TEST(BannedCalls, OnlyTheRuntimeOwnsTimeThreadsWaitingAndChance) {
   const fs::path root = DXGKIT_SOURCE_DIR;
   std::vector<fs::path> files;
-  for (const char* folder : {"abi", "src", "devices", "miniports", "tools", "sim", "bench", "tests",
-                             "fuzz"}) {
+  for (const char* folder :
+       {"abi", "src", "devices", "miniports", "tools", "sim", "bench", "tests", "fuzz"}) {
     if (!fs::exists(root / folder)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.is_regular_file() && is_source(entry.path())) files.push_back(entry.path());
@@ -174,10 +176,11 @@ TEST(BannedCalls, OnlyTheRuntimeOwnsTimeThreadsWaitingAndChance) {
   EXPECT_GT(files.size(), 20u) << "the source tree is not where the build says: " << root;
   for (const fs::path& file : files) {
     const std::string path = fs::relative(file, root).generic_string();
-    const bool excepted = std::any_of(std::begin(kExceptions), std::end(kExceptions), [&](const Exception& each) {
-      const std::string prefix = each.path;
-      return path == prefix || (prefix.back() == '/' && path.starts_with(prefix));
-    });
+    const bool excepted =
+        std::any_of(std::begin(kExceptions), std::end(kExceptions), [&](const Exception& each) {
+          const std::string prefix = each.path;
+          return path == prefix || (prefix.back() == '/' && path.starts_with(prefix));
+        });
     if (excepted) continue;
     std::ifstream in(file, std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
@@ -185,32 +188,68 @@ TEST(BannedCalls, OnlyTheRuntimeOwnsTimeThreadsWaitingAndChance) {
   }
 }
 
-// The check itself: it sees each kind of offence, and is not misled by comments, strings and our own names.
+// The check itself: it sees each kind of offence, and is not misled by comments, strings and our
+// own names.
 TEST(BannedCalls, SeesEachKindOfOffence) {
-  for (const char* line : {
-           "std::thread t([]{});", "std :: mutex m;", "std::shared_mutex m;",
-           "std::condition_variable cv;", "auto t = std::chrono::seconds(1);",
-           "#include <chrono>", "# include <thread>", "x = steady_clock::now();",
-           "std::this_thread::yield();", "usleep(3);", "sleep(1);", "::sleep (1);",
-           "nanosleep(&a, nullptr);", "int x = rand();", "std::rand() % 3", "srand(1);",
-           "std::random_device d;", "std::default_random_engine g;", "pthread_create(a, b, c, d);",
-           "syscall(SYS_futex, 1);", "syscall(__NR_futex, 1);", "flag.notify_one();",
-           "std::atomic_wait(&x, 1);", "clock_gettime(CLOCK_MONOTONIC, &t);", "seed = time(nullptr);",
-           "auto f = std::async(g);", "std::binary_semaphore s{0};", "__rdtsc()", "sem_wait(&s);",
-           "/* comment */ std::latch l(1);", "const char* s = \"quote\"; std::barrier b(1);",
-           "int n = 1'000'000; std::mutex m;"}) {
+  for (const char* line : {"std::thread t([]{});",
+                           "std :: mutex m;",
+                           "std::shared_mutex m;",
+                           "std::condition_variable cv;",
+                           "auto t = std::chrono::seconds(1);",
+                           "#include <chrono>",
+                           "# include <thread>",
+                           "x = steady_clock::now();",
+                           "std::this_thread::yield();",
+                           "usleep(3);",
+                           "sleep(1);",
+                           "::sleep (1);",
+                           "nanosleep(&a, nullptr);",
+                           "int x = rand();",
+                           "std::rand() % 3",
+                           "srand(1);",
+                           "std::random_device d;",
+                           "std::default_random_engine g;",
+                           "pthread_create(a, b, c, d);",
+                           "syscall(SYS_futex, 1);",
+                           "syscall(__NR_futex, 1);",
+                           "flag.notify_one();",
+                           "std::atomic_wait(&x, 1);",
+                           "clock_gettime(CLOCK_MONOTONIC, &t);",
+                           "seed = time(nullptr);",
+                           "auto f = std::async(g);",
+                           "std::binary_semaphore s{0};",
+                           "__rdtsc()",
+                           "sem_wait(&s);",
+                           "/* comment */ std::latch l(1);",
+                           "const char* s = \"quote\"; std::barrier b(1);",
+                           "int n = 1'000'000; std::mutex m;"}) {
     EXPECT_EQ(offences("x.cpp", line).size(), 1u) << line;
   }
 }
 
 TEST(BannedCalls, IsNotMisled) {
-  for (const char* line : {
-           "// std::thread is not for us", "/* std::mutex\n std::thread */", "puts(\"std::mutex\");",
-           "R\"(std::mutex)\"", "runtime.sleep_for(3);", "runtime->sleep_until(due);", "runtime.random();",
-           "event.wait();", "operand(1);", "std::atomic<int> x;", "KeDelayExecutionThread(a);",
-           "int64_t time = 0;", "time(event.start);", "uint64_t random() override;", "thread->join();",
-           "Mutex mutex;", "json.time(value);", "strand(2);",
-           "std::mt19937_64 random(7);", "x = random() % 3;", "hand.clock()", "rig.sem_wait(3);"}) {
+  for (const char* line : {"// std::thread is not for us",
+                           "/* std::mutex\n std::thread */",
+                           "puts(\"std::mutex\");",
+                           "R\"(std::mutex)\"",
+                           "runtime.sleep_for(3);",
+                           "runtime->sleep_until(due);",
+                           "runtime.random();",
+                           "event.wait();",
+                           "operand(1);",
+                           "std::atomic<int> x;",
+                           "KeDelayExecutionThread(a);",
+                           "int64_t time = 0;",
+                           "time(event.start);",
+                           "uint64_t random() override;",
+                           "thread->join();",
+                           "Mutex mutex;",
+                           "json.time(value);",
+                           "strand(2);",
+                           "std::mt19937_64 random(7);",
+                           "x = random() % 3;",
+                           "hand.clock()",
+                           "rig.sem_wait(3);"}) {
     EXPECT_TRUE(offences("x.cpp", line).empty()) << line;
   }
 }

@@ -11,9 +11,10 @@ namespace dxgkit::runtime {
 class FunctionRef {
  public:
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_v<F&>)
-  // NOLINTNEXTLINE(google-explicit-constructor): a parameter type, made from the argument in place.
-  FunctionRef(F&& callable)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_v<F&>)
+      // NOLINTNEXTLINE(google-explicit-constructor): a parameter type, made from the argument in
+      // place.
+      FunctionRef(F&& callable)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object) { (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
 

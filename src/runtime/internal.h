@@ -38,18 +38,18 @@ class Random {
     state_[3] = rotate(state_[3], 45);
     return result;
   }
-  /// Uniform in [0, bound), bound > 0 and small beside 2^32: the bias is below what a schedule could notice.
-  uint32_t below(uint32_t bound) {
-    return static_cast<uint32_t>(((next() >> 32) * bound) >> 32);
-  }
+  /// Uniform in [0, bound), bound > 0 and small beside 2^32: the bias is below what a schedule
+  /// could notice.
+  uint32_t below(uint32_t bound) { return static_cast<uint32_t>(((next() >> 32) * bound) >> 32); }
 
  private:
   static constexpr uint64_t rotate(uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
   uint64_t state_[4];
 };
 
-/// Timers of one runtime: one thread, started by the first arm, runs the callbacks in order of their due times.
-/// The same code serves os and sim. `spawn_service` makes a thread that run_main does not wait for.
+/// Timers of one runtime: one thread, started by the first arm, runs the callbacks in order of
+/// their due times. The same code serves os and sim. `spawn_service` makes a thread that run_main
+/// does not wait for.
 class TimerQueue {
  public:
   using SpawnService = std::function<std::unique_ptr<Thread>(std::function<void()>)>;
@@ -80,7 +80,8 @@ class TimerQueue {
   std::unique_ptr<Thread> thread_ DXGKIT_GUARDED_BY(mutex_);
   uint32_t thread_number_ DXGKIT_GUARDED_BY(mutex_) = UINT32_MAX;
   std::atomic<uint32_t> changed_{0};  // written under mutex_: the serving thread sleeps on it
-  std::atomic<uint32_t> finished_{0};  // written under mutex_: callbacks done, destructors sleep on it
+  std::atomic<uint32_t> finished_{
+      0};  // written under mutex_: callbacks done, destructors sleep on it
 };
 
 }  // namespace dxgkit::runtime

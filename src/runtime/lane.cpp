@@ -1,14 +1,16 @@
 // How the lane changes hands.
 //
-//   kFree     nobody holds it, nothing is queued. The only state others leave without the lock (run, post: to kHeld).
-//   kHeld     held, nothing queued as far as the holder knows. The holder leaves it without the lock (to kFree).
-//   kQueued   held, and the holder must look at the queue before it lets go.
-//   kPending  nobody holds it, interrupt work is queued, and a helper or the worker has been told.
+//   kFree     nobody holds it, nothing is queued. The only state others leave without the lock
+//   (run, post: to kHeld). kHeld     held, nothing queued as far as the holder knows. The holder
+//   leaves it without the lock (to kFree). kQueued   held, and the holder must look at the queue
+//   before it lets go. kPending  nobody holds it, interrupt work is queued, and a helper or the
+//   worker has been told.
 //
-// The queue is first in, first out, over three sorts of items: posted work, work posted from interrupt context, and
-// threads in run() waiting for their turn. Whoever holds the lane drains from the head; at a waiting thread it hands
-// the lane over, so a stream of newcomers cannot starve anybody. A holder that has done its own work runs at most
-// kDrainBudget items of others before it leaves the rest to the worker.
+// The queue is first in, first out, over three sorts of items: posted work, work posted from
+// interrupt context, and threads in run() waiting for their turn. Whoever holds the lane drains
+// from the head; at a waiting thread it hands the lane over, so a stream of newcomers cannot starve
+// anybody. A holder that has done its own work runs at most kDrainBudget items of others before it
+// leaves the rest to the worker.
 #include "runtime/lane.h"
 
 #include <utility>
@@ -29,8 +31,8 @@ constexpr int kNoBudget = INT32_MAX;
 
 struct Item {
   Item* next = nullptr;
-  std::function<void()> work;      // posted items; empty for a thread in run()
-  std::atomic<uint32_t> turn{0};   // threads in run(): 1 = the lane is yours
+  std::function<void()> work;     // posted items; empty for a thread in run()
+  std::atomic<uint32_t> turn{0};  // threads in run(): 1 = the lane is yours
   bool is_thread = false;
 };
 
@@ -129,7 +131,8 @@ struct Lane::Impl {
     }
   }
 
-  /// Nobody holds the lane and work is queued: names who is to be woken for it, once the lock is released.
+  /// Nobody holds the lane and work is queued: names who is to be woken for it, once the lock is
+  /// released.
   const std::atomic<uint32_t>* make_pending() DXGKIT_REQUIRES(mutex) {
     state.store(kPending, std::memory_order_relaxed);
     std::atomic<uint32_t>& signal = helpers > 0 ? helper_signal : worker_signal;
@@ -137,8 +140,9 @@ struct Lane::Impl {
     return &signal;
   }
 
-  /// The caller holds the lane (state kQueued): runs what is queued, in order, and lets go. Stops early, still
-  /// holding, when `own` comes up and returns true; else returns false and the caller holds nothing.
+  /// The caller holds the lane (state kQueued): runs what is queued, in order, and lets go. Stops
+  /// early, still holding, when `own` comes up and returns true; else returns false and the caller
+  /// holds nothing.
   bool drain(const Item* own, int budget) {
     Runtime& owner_runtime = runtime;  // the lane may be gone after the last unlock
     mutex.lock();

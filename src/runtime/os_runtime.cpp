@@ -1,5 +1,6 @@
-// The os runtime: real threads, real clock. Waiting is a parking lot: waiters queue by the word's address in a bucket
-// and sleep on a futex of their own, so one thread can wait on two words and a wake-up is never lost between them.
+// The os runtime: real threads, real clock. Waiting is a parking lot: waiters queue by the word's
+// address in a bucket and sleep on a futex of their own, so one thread can wait on two words and a
+// wake-up is never lost between them.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -75,7 +76,8 @@ struct WaitNode {
 
 /// One cache line each, so that wake calls on unrelated words do not disturb each other.
 struct alignas(64) Bucket {
-  // How many wait here or are about to: lets wake skip the lock. See the pairing in wait_for and wake.
+  // How many wait here or are about to: lets wake skip the lock. See the pairing in wait_for and
+  // wake.
   std::atomic<uint32_t> waiters{0};
   std::mutex mutex;
   WaitNode* head = nullptr;  // oldest first
@@ -98,8 +100,9 @@ struct alignas(64) Bucket {
 
 void pause_cpu() { __builtin_ia32_pause(); }
 
-/// How many pauses fill the spin phase of a wait: a response of 1-2 us must be caught, and a park with its wake-up
-/// costs tens of microseconds on a virtual machine, so the spin is several times the response. One core: no spin.
+/// How many pauses fill the spin phase of a wait: a response of 1-2 us must be caught, and a park
+/// with its wake-up costs tens of microseconds on a virtual machine, so the spin is several times
+/// the response. One core: no spin.
 uint32_t calibrate_spin() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) <= 1) return 0;
@@ -112,7 +115,8 @@ uint32_t calibrate_spin() {
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (uint32_t i = 0; i < kSample; ++i) pause_cpu();
     clock_gettime(CLOCK_MONOTONIC, &end);
-    best_ns = std::min(best_ns, (end.tv_sec - begin.tv_sec) * kSecond + end.tv_nsec - begin.tv_nsec);
+    best_ns =
+        std::min(best_ns, (end.tv_sec - begin.tv_sec) * kSecond + end.tv_nsec - begin.tv_nsec);
   }
   const int64_t pauses = kSpinNs * kSample / std::max<int64_t>(best_ns, 1);
   return static_cast<uint32_t>(std::min<int64_t>(std::max<int64_t>(pauses, 16), 4'000));
@@ -126,7 +130,9 @@ uint32_t spin_pauses() {
 class OsRuntime final : public Runtime {
  public:
   explicit OsRuntime(uint64_t seed)
-      : random_(seed), spin_pauses_(spin_pauses()), timers_(*this, [this](std::function<void()> body) {
+      : random_(seed),
+        spin_pauses_(spin_pauses()),
+        timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
     timespec now{};
@@ -274,8 +280,8 @@ class OsRuntime final : public Runtime {
       std::lock_guard lock(mutex_);
       ++live_;
     }
-    std::unique_ptr<Launch> launch(new Launch{
-        this, ThreadState(this, number, name), std::move(body), trace::current(), counted});
+    std::unique_ptr<Launch> launch(new Launch{this, ThreadState(this, number, name),
+                                              std::move(body), trace::current(), counted});
     auto thread = std::make_unique<OsThread>();
     pthread_attr_t attributes;
     DXGKIT_CHECK(pthread_attr_init(&attributes) == 0);
@@ -283,7 +289,8 @@ class OsRuntime final : public Runtime {
       const size_t bytes = std::max(options.stack_bytes, static_cast<size_t>(PTHREAD_STACK_MIN));
       DXGKIT_CHECK(pthread_attr_setstacksize(&attributes, (bytes + 4095) & ~size_t{4095}) == 0);
     }
-    DXGKIT_CHECK(pthread_create(&thread->handle_, &attributes, &thread_entry, launch.release()) == 0);
+    DXGKIT_CHECK(pthread_create(&thread->handle_, &attributes, &thread_entry, launch.release()) ==
+                 0);
     pthread_attr_destroy(&attributes);
     name.resize(std::min<size_t>(name.size(), 15));  // the kernel's limit
     pthread_setname_np(thread->handle_, name.c_str());
@@ -332,7 +339,8 @@ class OsRuntime final : public Runtime {
       bucket.waiters.fetch_add(1, std::memory_order_relaxed);
       bucket.push(&nodes[i]);
     }
-    // Pairs with the fence in wake: either this thread sees the new value below, or the waker sees `waiters`.
+    // Pairs with the fence in wake: either this thread sees the new value below, or the waker sees
+    // `waiters`.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     bool timed_out = false;
     if (!any_changed(awaited)) timed_out = !park(thread.token, deadline);
@@ -350,9 +358,9 @@ class OsRuntime final : public Runtime {
     timespec when{};
     if (deadline != kForever) when = absolute(deadline);
     while (token.load(std::memory_order_acquire) == 0) {
-      const long result = syscall(SYS_futex, &token, FUTEX_WAIT_BITSET_PRIVATE, 0,
-                                  deadline == kForever ? nullptr : &when, nullptr,
-                                  FUTEX_BITSET_MATCH_ANY);
+      const long result =
+          syscall(SYS_futex, &token, FUTEX_WAIT_BITSET_PRIVATE, 0,
+                  deadline == kForever ? nullptr : &when, nullptr, FUTEX_BITSET_MATCH_ANY);
       if (result == 0 || errno == EAGAIN || errno == EINTR) continue;
       DXGKIT_CHECK(errno == ETIMEDOUT);
       return token.load(std::memory_order_acquire) != 0;

@@ -1,5 +1,5 @@
-// The contract of Runtime, Mutex, Event and Timer, held by both implementations: each test runs in os mode and in
-// simulation under a range of seeds.
+// The contract of Runtime, Mutex, Event and Timer, held by both implementations: each test runs in
+// os mode and in simulation under a range of seeds.
 #include "runtime/runtime.h"
 
 #include <gtest/gtest.h>
@@ -34,10 +34,12 @@ class BothModes : public testing::TestWithParam<Mode> {
 };
 INSTANTIATE_TEST_SUITE_P(Modes, BothModes, testing::Values(Mode::kOs, Mode::kSim),
                          [](const auto& parameter) {
-                           return parameter.param == Mode::kOs ? std::string("Os") : std::string("Sim");
+                           return parameter.param == Mode::kOs ? std::string("Os")
+                                                               : std::string("Sim");
                          });
 
-// Spawned threads know their runtime, their name, a number of their own, and start with empty slots.
+// Spawned threads know their runtime, their name, a number of their own, and start with empty
+// slots.
 TEST_P(BothModes, GivesEachThreadAnIdentity) {
   run([](Runtime& runtime) {
     EXPECT_EQ(&Runtime::current(), &runtime);
@@ -64,8 +66,7 @@ TEST_P(BothModes, GivesEachThreadAnIdentity) {
     EXPECT_EQ(numbers[0], 1u);
     EXPECT_EQ(numbers[1], 2u);
     EXPECT_EQ(runtime.thread_slot(2), &local);
-    EXPECT_EQ(runtime.thread_names(),
-              (std::vector<std::string>{"main", "worker 0", "worker 1"}));
+    EXPECT_EQ(runtime.thread_names(), (std::vector<std::string>{"main", "worker 0", "worker 1"}));
   });
 }
 
@@ -191,7 +192,8 @@ TEST_P(BothModes, WaitTimesOut) {
   });
 }
 
-// wait_either returns for a change of either word and for a deadline, and leaves no trace in the other's queue.
+// wait_either returns for a change of either word and for a deadline, and leaves no trace in the
+// other's queue.
 TEST_P(BothModes, WaitEitherWatchesBothWords) {
   const uint32_t rounds = GetParam() == Mode::kOs ? 5'000 : 100;
   run([rounds](Runtime& runtime) {
@@ -375,46 +377,51 @@ TEST_P(BothModes, ExceptionsStayInTheirThread) {
 
 // Threads inherit the recorder, timers that of whoever armed them.
 TEST_P(BothModes, RecorderIsHandedDown) {
-  run([](Runtime& runtime) {
-    trace::Recorder recorder({.now_ns = [&] { return runtime.now(); },
-                              .thread = [&] { return runtime.thread_number(); }});
-    trace::set_current(&recorder);
-    std::unique_ptr<Thread> thread = runtime.spawn(
-        "emitter", [] { trace::emit(trace::EventKind::kMarker, 1); });
-    thread->join();
-    Event done;
-    std::unique_ptr<Timer> timer = runtime.make_timer([&] {
-      trace::emit(trace::EventKind::kMarker, 2);
-      done.set();
-    });
-    timer->arm(runtime.now());
-    done.wait();
-    timer.reset();
-    trace::set_current(nullptr);
-    const std::vector<trace::Event> events = recorder.events();
-    ASSERT_EQ(events.size(), 2u);
-    EXPECT_EQ(events[0].a, 1u);
-    EXPECT_EQ(events[0].thread, 1u);
-    EXPECT_EQ(events[1].a, 2u);
-    EXPECT_EQ(events[1].thread, 2u);
-  }, 10);
+  run(
+      [](Runtime& runtime) {
+        trace::Recorder recorder({.now_ns = [&] { return runtime.now(); },
+                                  .thread = [&] { return runtime.thread_number(); }});
+        trace::set_current(&recorder);
+        std::unique_ptr<Thread> thread =
+            runtime.spawn("emitter", [] { trace::emit(trace::EventKind::kMarker, 1); });
+        thread->join();
+        Event done;
+        std::unique_ptr<Timer> timer = runtime.make_timer([&] {
+          trace::emit(trace::EventKind::kMarker, 2);
+          done.set();
+        });
+        timer->arm(runtime.now());
+        done.wait();
+        timer.reset();
+        trace::set_current(nullptr);
+        const std::vector<trace::Event> events = recorder.events();
+        ASSERT_EQ(events.size(), 2u);
+        EXPECT_EQ(events[0].a, 1u);
+        EXPECT_EQ(events[0].thread, 1u);
+        EXPECT_EQ(events[1].a, 2u);
+        EXPECT_EQ(events[1].thread, 2u);
+      },
+      10);
 }
 
 TEST_P(BothModes, StackSizeIsRespected) {
-  run([](Runtime& runtime) {
-    std::unique_ptr<Thread> thread = runtime.spawn(
-        "deep",
-        [] {
-          volatile char big[3 << 20];
-          for (size_t i = 0; i < sizeof big; i += 4096) big[i] = 1;
-          EXPECT_EQ(big[0], 1);
-        },
-        {.stack_bytes = size_t{4} << 20});
-    thread->join();
-  }, 3);
+  run(
+      [](Runtime& runtime) {
+        std::unique_ptr<Thread> thread =
+            runtime.spawn("deep",
+                          [] {
+                            volatile char big[3 << 20];
+                            for (size_t i = 0; i < sizeof big; i += 4096) big[i] = 1;
+                            EXPECT_EQ(big[0], 1);
+                          },
+                          {.stack_bytes = size_t{4} << 20});
+        thread->join();
+      },
+      3);
 }
 
-// A foreign thread may use an os runtime while it holds an adoption, and is nobody's before and after.
+// A foreign thread may use an os runtime while it holds an adoption, and is nobody's before and
+// after.
 TEST(OsRuntime, ForeignThreadsMayAdoptIt) {
   const std::unique_ptr<Runtime> runtime = make_os_runtime();
   Event from_main;

@@ -1,6 +1,7 @@
-// The sim runtime: every thread is a fiber on the calling OS thread, time is a number, and one seed decides which
-// runnable fiber goes next at every scheduling point. Nothing here depends on an address: wait queues are looked up by
-// it, but woken in the order they were entered or as the seed says.
+// The sim runtime: every thread is a fiber on the calling OS thread, time is a number, and one seed
+// decides which runnable fiber goes next at every scheduling point. Nothing here depends on an
+// address: wait queues are looked up by it, but woken in the order they were entered or as the seed
+// says.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -43,8 +44,9 @@ class SimRuntime;
 class SimThread;
 struct Fiber;
 
-/// The C++ runtime's per-OS-thread exception state (caught stack, uncaught count), which each fiber needs of its own:
-/// a fiber may be switched away from inside a catch block. Layout: Itanium C++ ABI, section 2.2.2.
+/// The C++ runtime's per-OS-thread exception state (caught stack, uncaught count), which each fiber
+/// needs of its own: a fiber may be switched away from inside a catch block. Layout: Itanium C++
+/// ABI, section 2.2.2.
 struct ExceptionState {
   void* caught = nullptr;
   unsigned int uncaught = 0;
@@ -110,7 +112,8 @@ class SimThread final : public Thread {
   bool joined_ = false;
 };
 
-/// Sleeping fibers, soonest first; equal times in order of arrival. Each knows its place, so removal is cheap.
+/// Sleeping fibers, soonest first; equal times in order of arrival. Each knows its place, so
+/// removal is cheap.
 class SleepHeap {
  public:
   bool empty() const { return heap_.empty(); }
@@ -176,8 +179,9 @@ class SimRuntime final : public Runtime {
         timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
-    // How far apart switches are, at every point to at every 32nd on average, is the seed's: tight interleavings and long runs of one
-    // thread find different bugs. So is whether waits wake for no reason, as their contract allows.
+    // How far apart switches are, at every point to at every 32nd on average, is the seed's: tight
+    // interleavings and long runs of one thread find different bugs. So is whether waits wake for
+    // no reason, as their contract allows.
     switch_mask_ = (1u << schedule_.below(7)) - 1;
     constexpr uint32_t kSpuriousOdds[] = {0, 0, 512, 64};
     spurious_odds_ = kSpuriousOdds[schedule_.below(4)];
@@ -232,7 +236,8 @@ class SimRuntime final : public Runtime {
   void yield() override {
     DXGKIT_CHECK(running_);
     ++idle_yields_;
-    // Everybody runnable only yields, so they spin for something that needs time to pass, as it does in os.
+    // Everybody runnable only yields, so they spin for something that needs time to pass, as it
+    // does in os.
     if (idle_yields_ > 64 * (uint64_t{runnable_count()} + 1) && !sleeping_.empty()) advance_time();
     const uint32_t choice = schedule_.below(runnable_count() + 1);
     if (choice < runnable_count()) give_way(take_runnable(choice));
@@ -395,9 +400,7 @@ class SimRuntime final : public Runtime {
 
   void draw_distance() { distance_ = static_cast<uint32_t>(schedule_.next() >> 32) & switch_mask_; }
 
-  bool wakes_for_no_reason() {
-    return spurious_odds_ != 0 && schedule_.below(spurious_odds_) == 0;
-  }
+  bool wakes_for_no_reason() { return spurious_odds_ != 0 && schedule_.below(spurious_odds_) == 0; }
 
   Fiber* take_runnable(uint32_t index) {
     Fiber* const fiber = runnable_[index];
@@ -485,9 +488,8 @@ class SimRuntime final : public Runtime {
     current_ = next;
     next->state = FiberState::kRunning;
 #ifdef DXGKIT_ASAN
-    __sanitizer_start_switch_fiber(
-        self->state == FiberState::kEnded ? nullptr : &self->fake_stack, next->asan_bottom,
-        next->asan_bytes);
+    __sanitizer_start_switch_fiber(self->state == FiberState::kEnded ? nullptr : &self->fake_stack,
+                                   next->asan_bottom, next->asan_bytes);
 #endif
 #ifdef DXGKIT_TSAN
     __tsan_switch_to_fiber(next->tsan_fiber, 0);
@@ -552,8 +554,7 @@ class SimRuntime final : public Runtime {
       if (fiber->state == FiberState::kEnded) continue;
       std::fprintf(stderr, "  thread %u \"%s\": ", fiber->number, fiber->name.c_str());
       if (fiber->state != FiberState::kWaiting) {
-        std::fprintf(stderr, "%s\n",
-                     fiber->state == FiberState::kRunning ? "running" : "runnable");
+        std::fprintf(stderr, "%s\n", fiber->state == FiberState::kRunning ? "running" : "runnable");
         continue;
       }
       std::fprintf(stderr, "waits for %s",
@@ -576,7 +577,7 @@ class SimRuntime final : public Runtime {
   Random chance_;  // apart, so that asking for chance does not shift the schedule
   uint32_t switch_mask_ = 0;
   uint32_t spurious_odds_ = 0;
-  uint32_t distance_ = 0;  // scheduling points until the next switch
+  uint32_t distance_ = 0;     // scheduling points until the next switch
   uint64_t idle_yields_ = 0;  // yields since anything else happened
   TimeNs now_ = 0;
   bool running_ = false;

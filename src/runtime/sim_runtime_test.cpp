@@ -1,4 +1,5 @@
-// What only the simulation promises: one seed is one run, time is virtual, a hang is found and explained.
+// What only the simulation promises: one seed is one run, time is virtual, a hang is found and
+// explained.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,7 +12,8 @@
 namespace dxgkit::runtime {
 namespace {
 
-/// Three threads and a timer contend for a lock; the order in which they get it, with times, is the result.
+/// Three threads and a timer contend for a lock; the order in which they get it, with times, is the
+/// result.
 std::vector<uint64_t> contend(uint64_t seed) {
   const std::unique_ptr<Runtime> runtime = make_sim_runtime(seed);
   std::vector<uint64_t> log;
@@ -56,7 +58,8 @@ TEST(SimRuntime, SeedsGiveManyInterleavings) {
   EXPECT_GT(runs.size(), 190u);
 }
 
-// A race that needs one exact switch is found within a hundred seeds, and the seeds that find it find it again.
+// A race that needs one exact switch is found within a hundred seeds, and the seeds that find it
+// find it again.
 TEST(SimRuntime, FindsALostUpdate) {
   const auto loses = [](uint64_t seed) {
     const std::unique_ptr<Runtime> runtime = make_sim_runtime(seed);
@@ -83,7 +86,8 @@ TEST(SimRuntime, FindsALostUpdate) {
   EXPECT_LT(found, 100);
 }
 
-// Time stands while anything can run, then jumps to the next thing due: a virtual hour costs nothing.
+// Time stands while anything can run, then jumps to the next thing due: a virtual hour costs
+// nothing.
 TEST(SimRuntime, TimeJumpsOnlyWhenNothingIsRunnable) {
   const std::unique_ptr<Runtime> runtime = make_sim_runtime(3);
   runtime->run_main([&] {
@@ -220,10 +224,13 @@ TEST(SimRuntimeDeathTest, StackOverflowHitsTheGuardPage) {
   const auto overflow = [] {
     const std::unique_ptr<Runtime> runtime = make_sim_runtime(0);
     runtime->run_main([&] {
-      std::unique_ptr<Thread> thread = runtime->spawn("deep", [] {
-        volatile char big[64 * 4096];
-        for (size_t i = sizeof big; i >= 4096; i -= 4096) big[i - 1] = 1;
-      }, {.stack_bytes = 32 * 4096});
+      std::unique_ptr<Thread> thread =
+          runtime->spawn("deep",
+                         [] {
+                           volatile char big[64 * 4096];
+                           for (size_t i = sizeof big; i >= 4096; i -= 4096) big[i - 1] = 1;
+                         },
+                         {.stack_bytes = 32 * 4096});
       thread->join();
     });
   };

@@ -5,7 +5,8 @@
 
 namespace dxgkit::runtime {
 
-/// A stack with an inaccessible guard page below it: an overflow faults instead of overwriting a neighbour.
+/// A stack with an inaccessible guard page below it: an overflow faults instead of overwriting a
+/// neighbour.
 struct FiberStack {
   void* mapping = nullptr;
   size_t mapping_bytes = 0;

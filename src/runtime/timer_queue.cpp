@@ -9,15 +9,15 @@ namespace dxgkit::runtime {
 class TimerQueue::QueuedTimer final : public Timer {
  public:
   QueuedTimer(TimerQueue& queue, std::function<void()> callback)
-      : queue_(queue),
-        callback_(std::make_shared<std::function<void()>>(std::move(callback))) {}
+      : queue_(queue), callback_(std::make_shared<std::function<void()>>(std::move(callback))) {}
 
   ~QueuedTimer() override {
     MutexLock lock(queue_.mutex_);
     queue_.disarm(*this);
     if (queue_.running_ != this) return;
     if (t_runtime == &queue_.runtime_ && t_runtime->thread_number() == queue_.thread_number_) {
-      queue_.running_ = nullptr;  // destroyed by its own callback: serve() must not look at it again
+      queue_.running_ =
+          nullptr;  // destroyed by its own callback: serve() must not look at it again
       return;
     }
     WaitReason reason(queue_.runtime_, "a running timer callback to return");

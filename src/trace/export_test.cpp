@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <map>
 #include <protozero/pbf_reader.hpp>
 #include <set>
@@ -16,11 +17,18 @@ using testing::HasSubstr;
 
 Event at(int64_t time, EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0,
          uint64_t d = 0, uint16_t node = kNoNode, uint32_t thread = 0) {
-  return {.time_ns = time, .thread = thread, .kind = static_cast<uint16_t>(kind), .node = node,
-          .a = a, .b = b, .c = c, .d = d};
+  return {.time_ns = time,
+          .thread = thread,
+          .kind = static_cast<uint16_t>(kind),
+          .node = node,
+          .a = a,
+          .b = b,
+          .c = c,
+          .d = d};
 }
 
-/// One packet completes, a second is preempted, resubmitted and faults, a third never leaves its queue.
+/// One packet completes, a second is preempted, resubmitted and faults, a third never leaves its
+/// queue.
 Recording packets() {
   Recording r;
   r.names = {"DxgkDdiPatch", "DxgkCbNotifyInterrupt", "Render <1>", "SUB-13"};
@@ -81,8 +89,9 @@ TEST(Text, OneStableLinePerEvent) {
   Recording r;
   r.names = {"DxgkDdiPatch", "a \"b\"\nc"};
   r.dropped = 2;
-  r.events = {at(5, EventKind::kDdiEnter, 0, 2, 0, 0, 1), at(70, EventKind::kDdiExit, 0, 0xC000000D, 0),
-              at(71, EventKind::kMarker, 1, 0, 9), at(71, EventKind::kMarker, 5)};
+  r.events = {at(5, EventKind::kDdiEnter, 0, 2, 0, 0, 1),
+              at(70, EventKind::kDdiExit, 0, 0xC000000D, 0), at(71, EventKind::kMarker, 1, 0, 9),
+              at(71, EventKind::kMarker, 5)};
   r.events.push_back({.time_ns = 72, .thread = 4, .kind = 999, .node = kNoNode, .a = 1, .d = 2});
   EXPECT_EQ(to_text(r),
             "dropped 2\n"
@@ -95,14 +104,14 @@ TEST(Text, OneStableLinePerEvent) {
 
 TEST(Report, TellsThePacketsStory) {
   const std::string json = to_report_json(packets());
-  EXPECT_THAT(json, testing::StartsWith(
-                        "{\"format\":\"dxgkit-report\",\"version\":1,\"start_ns\":100,"
-                        "\"duration_ns\":60,\"events\":32,\"dropped\":0,"
-                        "\"threads\":[\"main\",\"worker \\\"x\\\"\"],"
-                        "\"nodes\":{\"columns\":[\"node\",\"name\",\"busy_ns\"],"
-                        "\"rows\":[[0,null,27]]},"
-                        "\"contexts\":{\"columns\":[\"context\",\"name\",\"packets\"],"
-                        "\"rows\":[[7,\"Render \\u003c1>\",3]]},"));
+  EXPECT_THAT(json,
+              testing::StartsWith("{\"format\":\"dxgkit-report\",\"version\":1,\"start_ns\":100,"
+                                  "\"duration_ns\":60,\"events\":32,\"dropped\":0,"
+                                  "\"threads\":[\"main\",\"worker \\\"x\\\"\"],"
+                                  "\"nodes\":{\"columns\":[\"node\",\"name\",\"busy_ns\"],"
+                                  "\"rows\":[[0,null,27]]},"
+                                  "\"contexts\":{\"columns\":[\"context\",\"name\",\"packets\"],"
+                                  "\"rows\":[[7,\"Render \\u003c1>\",3]]},"));
   EXPECT_THAT(json, HasSubstr("\"rows\":[[1,7,0,2,10,12,17,3,19,18,30,34,\"completed\",1,0],"
                               "[2,7,0,2,19,null,null,null,20,32,50,51,\"faulted\",2,0],"
                               "[3,7,0,2,44,null,null,null,null,null,null,null,\"pending\",0,1]]"));
@@ -137,7 +146,8 @@ TEST(Report, SurvivesHostileNamesAndLargeNumbers) {
   r.names = {"</script>\xFF\xE2\x82\x01\\\"\xE2\x82\xAC"};
   r.events = {at(1, EventKind::kMarker, 0), at(1, EventKind::kSyncSignal, 1, UINT64_MAX, 0)};
   const std::string json = to_report_json(r);
-  EXPECT_THAT(json, HasSubstr("\"\\u003c/script>\\ufffd\\ufffd\\ufffd\\u0001\\\\\\\"\xE2\x82\xAC\""));
+  EXPECT_THAT(json,
+              HasSubstr("\"\\u003c/script>\\ufffd\\ufffd\\ufffd\\u0001\\\\\\\"\xE2\x82\xAC\""));
   EXPECT_THAT(json, HasSubstr("[0,\"signal\",1,\"18446744073709551615\",0]"));
   EXPECT_EQ(json.find('<'), std::string::npos);
   EXPECT_EQ(json.find('\n'), std::string::npos);
@@ -154,13 +164,13 @@ TEST(Story, ToleratesMissingEnds) {
   Recording r;
   r.names = {"outer", "inner"};
   r.events = {
-      at(1, EventKind::kDdiExit, 0, 0),                 // its enter was lost
-      at(2, EventKind::kPacketCompleted, 9, 1, 5),      // its queueing was lost
-      at(3, EventKind::kHardwareEnd, 0, 0, 5, 0, 2),    // its start was lost
-      at(4, EventKind::kEvicted, 3, 1, 0, 4096),        // its placement was lost
+      at(1, EventKind::kDdiExit, 0, 0),               // its enter was lost
+      at(2, EventKind::kPacketCompleted, 9, 1, 5),    // its queueing was lost
+      at(3, EventKind::kHardwareEnd, 0, 0, 5, 0, 2),  // its start was lost
+      at(4, EventKind::kEvicted, 3, 1, 0, 4096),      // its placement was lost
       at(5, EventKind::kDdiEnter, 0, 0),
       at(6, EventKind::kDdiEnter, 1, 0),
-      at(7, EventKind::kDdiExit, 0, 0),                 // unwinds the inner call
+      at(7, EventKind::kDdiExit, 0, 0),  // unwinds the inner call
       at(8, EventKind::kHardwareStart, 0, 0, 6, 0, 2),
       at(9, EventKind::kHardwareStart, 0, 0, 7, 0, 2),  // the first never said it ended
   };
@@ -221,20 +231,30 @@ class ParsedTrace {
     protozero::pbf_reader event;
     while (packet.next()) {
       switch (packet.tag()) {
-        case 8: time = static_cast<int64_t>(packet.get_uint64()); break;
-        case 10: sequence = packet.get_uint32(); break;
+        case 8:
+          time = static_cast<int64_t>(packet.get_uint64());
+          break;
+        case 10:
+          sequence = packet.get_uint32();
+          break;
         case 11:
           event = packet.get_message();
           has_event = true;
           break;
-        case 12: intern(packet.get_message()); break;
+        case 12:
+          intern(packet.get_message());
+          break;
         case 13: {
           const uint32_t flags = packet.get_uint32();
           if (!seen_any_) first_cleared_ = flags == 1;
           break;
         }
-        case 60: describe(packet.get_message()); break;
-        default: ADD_FAILURE() << "unknown field " << packet.tag(); packet.skip();
+        case 60:
+          describe(packet.get_message());
+          break;
+        default:
+          ADD_FAILURE() << "unknown field " << packet.tag();
+          packet.skip();
       }
     }
     seen_any_ = true;
@@ -262,13 +282,30 @@ class ParsedTrace {
     ParsedTrack parsed;
     while (descriptor.next()) {
       switch (descriptor.tag()) {
-        case 1: uuid = descriptor.get_uint64(); break;
-        case 2: parsed.name = descriptor.get_string(); break;
-        case 5: parsed.parent = descriptor.get_uint64(); break;
-        case 3: parsed.is_process = true; descriptor.skip(); break;
-        case 4: parsed.is_thread = true; descriptor.skip(); break;
-        case 8: parsed.is_counter = true; descriptor.skip(); break;
-        default: ADD_FAILURE() << "unknown field " << descriptor.tag(); descriptor.skip();
+        case 1:
+          uuid = descriptor.get_uint64();
+          break;
+        case 2:
+          parsed.name = descriptor.get_string();
+          break;
+        case 5:
+          parsed.parent = descriptor.get_uint64();
+          break;
+        case 3:
+          parsed.is_process = true;
+          descriptor.skip();
+          break;
+        case 4:
+          parsed.is_thread = true;
+          descriptor.skip();
+          break;
+        case 8:
+          parsed.is_counter = true;
+          descriptor.skip();
+          break;
+        default:
+          ADD_FAILURE() << "unknown field " << descriptor.tag();
+          descriptor.skip();
       }
     }
     EXPECT_NE(uuid, 0u);
@@ -284,13 +321,25 @@ class ParsedTrace {
     std::string name;
     while (event.next()) {
       switch (event.tag()) {
-        case 9: type = event.get_enum(); break;
-        case 10: name = names_.at(event.get_uint64()); break;
-        case 11: uuid = event.get_uint64(); break;
-        case 30: counter = event.get_int64(); break;
+        case 9:
+          type = event.get_enum();
+          break;
+        case 10:
+          name = names_.at(event.get_uint64());
+          break;
+        case 11:
+          uuid = event.get_uint64();
+          break;
+        case 30:
+          counter = event.get_int64();
+          break;
         case 4:
-        case 47: event.skip(); break;
-        default: ADD_FAILURE() << "unknown field " << event.tag(); event.skip();
+        case 47:
+          event.skip();
+          break;
+        default:
+          ADD_FAILURE() << "unknown field " << event.tag();
+          event.skip();
       }
     }
     ASSERT_TRUE(tracks_.contains(uuid));
@@ -307,9 +356,14 @@ class ParsedTrace {
         on.open.pop_back();
         on.log.push_back("]" + when);
         break;
-      case 3: on.log.push_back("!" + when + " " + name); break;
-      case 4: on.log.push_back("=" + when + " " + std::to_string(counter)); break;
-      default: ADD_FAILURE() << "type " << type;
+      case 3:
+        on.log.push_back("!" + when + " " + name);
+        break;
+      case 4:
+        on.log.push_back("=" + when + " " + std::to_string(counter));
+        break;
+      default:
+        ADD_FAILURE() << "type " << type;
     }
   }
 
@@ -325,9 +379,8 @@ TEST(Perfetto, DrawsTheKnownRecording) {
   using Log = std::vector<std::string>;
   EXPECT_TRUE(trace.track("dxgkit").is_process);
   EXPECT_TRUE(trace.track("dxgkit/main").is_thread);
-  EXPECT_EQ(trace.track("dxgkit/main").log,
-            (Log{"[113 DxgkDdiPatch", "[114 DxgkCbNotifyInterrupt", "]114", "]116",
-                 "[160 DxgkDdiPatch", "]160"}));
+  EXPECT_EQ(trace.track("dxgkit/main").log, (Log{"[113 DxgkDdiPatch", "[114 DxgkCbNotifyInterrupt",
+                                                 "]114", "]116", "[160 DxgkDdiPatch", "]160"}));
   EXPECT_EQ(trace.track("dxgkit/Node 0/hardware").log,
             (Log{"[118 packet 1", "]130", "[132 packet 2", "]140", "[143 packet 2", "]150",
                  "[160 fence 99", "]160"}));
@@ -369,7 +422,68 @@ class Soup {
   uint64_t state_;
 };
 
-// Whatever the events are, slices on every track are paired and properly nested, and the bytes parse.
+/// A strict reader of JSON (RFC 8259) that keeps nothing but whether the text is well formed.
+class JsonChecker {
+ public:
+  explicit JsonChecker(std::string_view text) : text_(text) {}
+  bool well_formed() { return value() && at_ == text_.size(); }
+
+ private:
+  bool take(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  bool word(std::string_view expected) {
+    if (!text_.substr(at_).starts_with(expected)) return false;
+    at_ += expected.size();
+    return true;
+  }
+  bool string() {
+    if (!take('"')) return false;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      const auto byte = static_cast<unsigned char>(text_[at_++]);
+      if (byte < 0x20) return false;
+      if (byte != '\\') continue;
+      if (take('u')) {
+        for (int i = 0; i < 4; ++i) {
+          if (at_ >= text_.size() || !std::isxdigit(static_cast<unsigned char>(text_[at_++]))) {
+            return false;
+          }
+        }
+      } else if (!take('"') && !take('\\')) {
+        return false;
+      }
+    }
+    return take('"');
+  }
+  bool number() {
+    const size_t begin = at_;
+    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
+    return at_ > begin && (text_[begin] != '0' || at_ == begin + 1);
+  }
+  template <typename Element>
+  bool sequence(char close, const Element& element) {
+    if (take(close)) return true;
+    do {
+      if (!element()) return false;
+    } while (take(','));
+    return take(close);
+  }
+  bool value() {
+    if (take('{')) {
+      return sequence('}', [&] { return string() && take(':') && value(); });
+    }
+    if (take('[')) return sequence(']', [&] { return value(); });
+    return word("null") || string() || number();
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// Whatever the events are, slices on every track are paired and properly nested, and the bytes
+// parse.
 TEST(Perfetto, SlicesBalanceOnEveryTrackForAnyEvents) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -388,8 +502,7 @@ TEST(Perfetto, SlicesBalanceOnEveryTrackForAnyEvents) {
       }
     }
     const std::string json = to_report_json(recording);
-    EXPECT_EQ(std::count(json.begin(), json.end(), '['), std::count(json.begin(), json.end(), ']'));
-    EXPECT_EQ(std::count(json.begin(), json.end(), '{'), std::count(json.begin(), json.end(), '}'));
+    EXPECT_TRUE(JsonChecker(json).well_formed()) << json;
   }
 }
 

@@ -1,5 +1,6 @@
-// Perfetto's public protobuf format, written by field number with protozero. Only what a viewer needs to draw tracks:
-// TracePacket {timestamp, track_event | track_descriptor, interned_data, sequence_flags, trusted_packet_sequence_id}.
+// Perfetto's public protobuf format, written by field number with protozero. Only what a viewer
+// needs to draw tracks: TracePacket {timestamp, track_event | track_descriptor, interned_data,
+// sequence_flags, trusted_packet_sequence_id}.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -77,14 +78,13 @@ void annotate(std::vector<Annotation>& annotations, const char* name,
 
 class Exporter {
  public:
-  explicit Exporter(const Recording& recording)
-      : recording_(recording), story_(tell(recording)) {}
+  explicit Exporter(const Recording& recording) : recording_(recording), story_(tell(recording)) {}
 
   std::string write() {
     process_track_ = describe("dxgkit", 0, [](pbf_writer& descriptor) {
       pbf_writer process(descriptor, descriptor_message::kProcess);
-      process.add_int32(1, kOurProcess);    // ProcessDescriptor.pid
-      process.add_string(6, "dxgkit");      // ProcessDescriptor.process_name
+      process.add_int32(1, kOurProcess);  // ProcessDescriptor.pid
+      process.add_string(6, "dxgkit");    // ProcessDescriptor.process_name
     });
     threads();
     nodes();
@@ -118,16 +118,26 @@ class Exporter {
 
   void slice(uint64_t track_uuid, int64_t begin, int64_t end, std::string name,
              std::optional<uint64_t> flow, std::vector<Annotation> annotations) {
-    events_.push_back({.time = begin, .type = EventType::kBegin, .track = track_uuid,
-                       .name = std::move(name), .flow = flow,
+    events_.push_back({.time = begin,
+                       .type = EventType::kBegin,
+                       .track = track_uuid,
+                       .name = std::move(name),
+                       .flow = flow,
                        .annotations = std::move(annotations)});
-    events_.push_back({.time = std::max(begin, end), .type = EventType::kEnd,
-                       .track = track_uuid, .name = {}, .flow = {}, .annotations = {}});
+    events_.push_back({.time = std::max(begin, end),
+                       .type = EventType::kEnd,
+                       .track = track_uuid,
+                       .name = {},
+                       .flow = {},
+                       .annotations = {}});
   }
   void instant(uint64_t track_uuid, int64_t time, std::string name,
                std::vector<Annotation> annotations) {
-    events_.push_back({.time = time, .type = EventType::kInstant, .track = track_uuid,
-                       .name = std::move(name), .flow = {},
+    events_.push_back({.time = time,
+                       .type = EventType::kInstant,
+                       .track = track_uuid,
+                       .name = std::move(name),
+                       .flow = {},
                        .annotations = std::move(annotations)});
   }
 
@@ -170,9 +180,9 @@ class Exporter {
       const auto tid = static_cast<int32_t>(thread % 0x7FFF0000u) + kOurProcess + 1;
       uuid = describe(name, process_track_, [&](pbf_writer& descriptor) {
         pbf_writer info(descriptor, descriptor_message::kThread);
-        info.add_int32(1, kOurProcess);                    // ThreadDescriptor.pid
-        info.add_int32(2, tid);                            // ThreadDescriptor.tid
-        info.add_string(5, name);                          // ThreadDescriptor.thread_name
+        info.add_int32(1, kOurProcess);  // ThreadDescriptor.pid
+        info.add_int32(2, tid);          // ThreadDescriptor.tid
+        info.add_string(5, name);        // ThreadDescriptor.thread_name
       });
     }
     // Begins and ends in the order they were recorded, which equal times must not disturb.
@@ -213,9 +223,9 @@ class Exporter {
 
   void nodes() {
     for (const auto& [node, given_name] : story_.nodes) {
-      const uint64_t group = track(
-          fmt::format("Node {}{}", node, given_name.has_value() ? " " + *given_name : ""),
-          process_track_);
+      const uint64_t group =
+          track(fmt::format("Node {}{}", node, given_name.has_value() ? " " + *given_name : ""),
+                process_track_);
       const uint64_t hardware = track("hardware", group);
       for (const Busy& busy : story_.busy) {
         if (busy.node != node) continue;
@@ -277,9 +287,8 @@ class Exporter {
       }
     }
     for (auto& [context, packets] : by_context) {
-      std::stable_sort(packets.begin(), packets.end(), [](const Packet* a, const Packet* b) {
-        return *a->queued < *b->queued;
-      });
+      std::stable_sort(packets.begin(), packets.end(),
+                       [](const Packet* a, const Packet* b) { return *a->queued < *b->queued; });
       const std::optional<std::string>& name = story_.contexts[context];
       const uint64_t group =
           track(fmt::format("Context {}{}", context, name.has_value() ? " " + *name : ""),
@@ -310,13 +319,18 @@ class Exporter {
                       });
     }
     for (const Usage& usage : story_.usage) {
-      events_.push_back({.time = usage.time, .type = EventType::kCounter,
-                         .track = tracks[usage.segment], .name = {}, .counter = usage.bytes,
-                         .flow = {}, .annotations = {}});
+      events_.push_back({.time = usage.time,
+                         .type = EventType::kCounter,
+                         .track = tracks[usage.segment],
+                         .name = {},
+                         .counter = usage.bytes,
+                         .flow = {},
+                         .annotations = {}});
     }
   }
 
-  /// What belongs to no node: interrupts without one, the adapter's states, findings, markers, sync objects, paging.
+  /// What belongs to no node: interrupts without one, the adapter's states, findings, markers, sync
+  /// objects, paging.
   void world() {
     const auto has_any = [this](std::initializer_list<EventKind> kinds, bool without_node) {
       return std::any_of(story_.events.begin(), story_.events.end(), [&](const Event& event) {
@@ -343,20 +357,27 @@ class Exporter {
           case EventKind::kMarker:
             instant(notes, event.time_ns, name_of(recording_, event.a), {});
             break;
-          default: break;
+          default:
+            break;
         }
       }
     }
-    if (has_any({EventKind::kSyncSignal, EventKind::kSyncWait, EventKind::kSyncSatisfied},
-                false)) {
+    if (has_any({EventKind::kSyncSignal, EventKind::kSyncWait, EventKind::kSyncSatisfied}, false)) {
       const uint64_t sync = track("Sync objects", process_track_);
       for (const Event& event : story_.events) {
         const char* what = nullptr;
         switch (static_cast<EventKind>(event.kind)) {
-          case EventKind::kSyncSignal: what = "signal"; break;
-          case EventKind::kSyncWait: what = "wait"; break;
-          case EventKind::kSyncSatisfied: what = "satisfied"; break;
-          default: continue;
+          case EventKind::kSyncSignal:
+            what = "signal";
+            break;
+          case EventKind::kSyncWait:
+            what = "wait";
+            break;
+          case EventKind::kSyncSatisfied:
+            what = "satisfied";
+            break;
+          default:
+            continue;
         }
         instant(sync, event.time_ns, fmt::format("{} {} = {}", what, event.a, event.b),
                 {{"context", event.c}});
@@ -372,12 +393,13 @@ class Exporter {
             break;
           case EventKind::kPageIn:
           case EventKind::kPageOut:
-            instant(paging, event.time_ns,
-                    static_cast<EventKind>(event.kind) == EventKind::kPageIn ? "page in"
-                                                                             : "page out",
-                    {{"allocation", event.a}, {"segment", event.b}, {"bytes", event.d}});
+            instant(
+                paging, event.time_ns,
+                static_cast<EventKind>(event.kind) == EventKind::kPageIn ? "page in" : "page out",
+                {{"allocation", event.a}, {"segment", event.b}, {"bytes", event.d}});
             break;
-          default: break;
+          default:
+            break;
         }
       }
     }

@@ -33,7 +33,8 @@ TEST(Recorder, KeepsEveryFieldOfAnEvent) {
   EXPECT_EQ(events[0].d, 4u);
 }
 
-// What one OS thread records keeps its order even if the times are equal and the logical threads differ, as in sim.
+// What one OS thread records keeps its order even if the times are equal and the logical threads
+// differ, as in sim.
 TEST(Recorder, KeepsTheOrderOfOneThreadAtEqualTimes) {
   uint32_t thread = 9;
   Recorder recorder({.now_ns = [] { return 5; }, .thread = [&] { return thread--; }});
@@ -102,7 +103,8 @@ TEST(Recorder, InternsNamesDensely) {
   EXPECT_EQ(recorder.names(), (std::vector<std::string>{"DxgkDdiPatch", "other"}));
 }
 
-// A thread that alternates between recorders writes to the right one; a dead one's address means nothing.
+// A thread that alternates between recorders writes to the right one; a dead one's address means
+// nothing.
 TEST(Recorder, SeveralRecordersOnOneThread) {
   HandClock hand;
   for (int round = 0; round < 3; ++round) {

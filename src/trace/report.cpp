@@ -10,7 +10,8 @@
 namespace dxgkit::trace {
 namespace {
 
-/// Length of the well-formed UTF-8 sequence at the front of `text`, 0 if there is none. Unicode, table 3-7.
+/// Length of the well-formed UTF-8 sequence at the front of `text`, 0 if there is none. Unicode,
+/// table 3-7.
 size_t utf8_length(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto in = [&](size_t i, unsigned low, unsigned high) {
@@ -204,8 +205,8 @@ void write_interrupts(Json& json, const Story& story) {
 }
 
 void write_calls(Json& json, const Story& story, const Recording& recording) {
-  json.begin_table("calls", {"thread", "depth", "kind", "name", "start", "end", "status", "irql",
-                             "node"});
+  json.begin_table("calls",
+                   {"thread", "depth", "kind", "name", "start", "end", "status", "irql", "node"});
   for (const Call& call : story.calls) {
     json.row(call.thread, call.depth, call_kind_name(call.kind), name_of(recording, call.name),
              call.start, call.end, call.status, call.irql, call.node);
@@ -239,11 +240,10 @@ void write_calls(Json& json, const Story& story, const Recording& recording) {
     std::sort(statistics.durations.begin(), statistics.durations.end());
     sorted.push_back(std::move(statistics));
   }
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Statistics& a, const Statistics& b) {
-    return a.total > b.total;
-  });
-  json.begin_table("call_stats", {"kind", "name", "count", "failed", "total_ns", "min_ns",
-                                  "p50_ns", "p99_ns", "max_ns"});
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Statistics& a, const Statistics& b) { return a.total > b.total; });
+  json.begin_table("call_stats", {"kind", "name", "count", "failed", "total_ns", "min_ns", "p50_ns",
+                                  "p99_ns", "max_ns"});
   for (const Statistics& s : sorted) {
     const size_t count = s.durations.size();
     // Nearest rank: the smallest duration that at least so many percent do not exceed.

@@ -40,12 +40,24 @@ class Teller {
   void take(const Event& event) {
     if (event.node != kNoNode) story_.nodes.try_emplace(event.node);
     switch (static_cast<EventKind>(event.kind)) {
-      case EventKind::kDdiEnter: enter(event, CallKind::kDdi); break;
-      case EventKind::kDdiExit: leave(event, CallKind::kDdi); break;
-      case EventKind::kCallbackEnter: enter(event, CallKind::kCallback); break;
-      case EventKind::kCallbackExit: leave(event, CallKind::kCallback); break;
-      case EventKind::kThunkEnter: enter(event, CallKind::kThunk); break;
-      case EventKind::kThunkExit: leave(event, CallKind::kThunk); break;
+      case EventKind::kDdiEnter:
+        enter(event, CallKind::kDdi);
+        break;
+      case EventKind::kDdiExit:
+        leave(event, CallKind::kDdi);
+        break;
+      case EventKind::kCallbackEnter:
+        enter(event, CallKind::kCallback);
+        break;
+      case EventKind::kCallbackExit:
+        leave(event, CallKind::kCallback);
+        break;
+      case EventKind::kThunkEnter:
+        enter(event, CallKind::kThunk);
+        break;
+      case EventKind::kThunkExit:
+        leave(event, CallKind::kThunk);
+        break;
       case EventKind::kPacketQueued:
       case EventKind::kPacketReady:
       case EventKind::kPacketPatched:
@@ -53,14 +65,22 @@ class Teller {
       case EventKind::kPacketCompleted:
       case EventKind::kPacketPreempted:
       case EventKind::kPacketCancelled:
-      case EventKind::kPacketFaulted: packet_event(event); break;
-      case EventKind::kHardwareStart: hardware_start(event); break;
-      case EventKind::kHardwareEnd: hardware_end(event); break;
-      case EventKind::kDpcQueued:
-        story_.dpcs.push_back({.queued = event.time_ns, .run = {}, .node = node_of(event),
-                               .thread = event.thread});
+      case EventKind::kPacketFaulted:
+        packet_event(event);
         break;
-      case EventKind::kDpcRun: dpc_run(event); break;
+      case EventKind::kHardwareStart:
+        hardware_start(event);
+        break;
+      case EventKind::kHardwareEnd:
+        hardware_end(event);
+        break;
+      case EventKind::kDpcQueued:
+        story_.dpcs.push_back(
+            {.queued = event.time_ns, .run = {}, .node = node_of(event), .thread = event.thread});
+        break;
+      case EventKind::kDpcRun:
+        dpc_run(event);
+        break;
       case EventKind::kAllocationCreated: {
         Allocation& allocation = story_.allocations[event.a];
         set_once(allocation.created, event.time_ns);
@@ -71,8 +91,12 @@ class Teller {
         story_.allocations[event.a].destroyed = event.time_ns;
         close_all_stays(event);
         break;
-      case EventKind::kPlaced: placed(event); break;
-      case EventKind::kEvicted: evicted(event); break;
+      case EventKind::kPlaced:
+        placed(event);
+        break;
+      case EventKind::kEvicted:
+        evicted(event);
+        break;
       case EventKind::kApertureMapped:
         mapped_.push_back(story_.aperture.size());
         story_.aperture.push_back(stay(event));
@@ -84,15 +108,20 @@ class Teller {
         locked_.push_back(story_.locks.size());
         story_.locks.push_back(stay(event));
         break;
-      case EventKind::kUnlocked: close_last(story_.locks, locked_, event, false); break;
+      case EventKind::kUnlocked:
+        close_last(story_.locks, locked_, event, false);
+        break;
       case EventKind::kSegment: {
         Segment& segment = story_.segments[event.b];
         segment.base = event.c;
         segment.size = event.d;
         break;
       }
-      case EventKind::kObjectName: object_name(event); break;
-      default: break;
+      case EventKind::kObjectName:
+        object_name(event);
+        break;
+      default:
+        break;
     }
   }
 
@@ -156,17 +185,30 @@ class Teller {
         packet.kind = event.c;
         packet.queue_length = event.d;
         break;
-      case EventKind::kPacketReady: set_once(packet.ready, event.time_ns); break;
+      case EventKind::kPacketReady:
+        set_once(packet.ready, event.time_ns);
+        break;
       case EventKind::kPacketPatched:
         set_once(packet.patched, event.time_ns);
         packet.patches = event.c;
         break;
-      case EventKind::kPacketSubmitted: submitted(packet, event); break;
-      case EventKind::kPacketCompleted: ended(packet, event, Outcome::kCompleted); break;
-      case EventKind::kPacketPreempted: ended(packet, event, Outcome::kPreempted); break;
-      case EventKind::kPacketCancelled: ended(packet, event, Outcome::kCancelled); break;
-      case EventKind::kPacketFaulted: ended(packet, event, Outcome::kFaulted); break;
-      default: break;
+      case EventKind::kPacketSubmitted:
+        submitted(packet, event);
+        break;
+      case EventKind::kPacketCompleted:
+        ended(packet, event, Outcome::kCompleted);
+        break;
+      case EventKind::kPacketPreempted:
+        ended(packet, event, Outcome::kPreempted);
+        break;
+      case EventKind::kPacketCancelled:
+        ended(packet, event, Outcome::kCancelled);
+        break;
+      case EventKind::kPacketFaulted:
+        ended(packet, event, Outcome::kFaulted);
+        break;
+      default:
+        break;
     }
   }
 
@@ -203,8 +245,8 @@ class Teller {
     if (event.node == kNoNode) return;
     stop_node(event.node, event.time_ns);  // a start without an end in between: the device moved on
     running_[event.node] = story_.busy.size();
-    story_.busy.push_back({.node = event.node, .fence = event.c, .start = event.time_ns,
-                           .end = {}, .attempt = {}});
+    story_.busy.push_back(
+        {.node = event.node, .fence = event.c, .start = event.time_ns, .end = {}, .attempt = {}});
   }
 
   void hardware_end(const Event& event) {
@@ -220,7 +262,8 @@ class Teller {
     running_.erase(found);
   }
 
-  /// Afterwards, because the device may start before the submitting thread has recorded that it submitted.
+  /// Afterwards, because the device may start before the submitting thread has recorded that it
+  /// submitted.
   void tie_hardware_to_attempts() {
     std::map<std::pair<uint16_t, uint64_t>, std::vector<size_t>> by_fence;
     for (size_t i = 0; i < story_.attempts.size(); ++i) {
@@ -256,21 +299,24 @@ class Teller {
       if (dpc.run.has_value() || dpc.node != node_of(event)) continue;
       dpc.run = event.time_ns;
       dpc.thread = event.thread;
-      while (first_open_dpc_ < story_.dpcs.size() &&
-             story_.dpcs[first_open_dpc_].run.has_value()) {
+      while (first_open_dpc_ < story_.dpcs.size() && story_.dpcs[first_open_dpc_].run.has_value()) {
         ++first_open_dpc_;
       }
       return;
     }
-    story_.dpcs.push_back({.queued = {}, .run = event.time_ns, .node = node_of(event),
-                           .thread = event.thread});
+    story_.dpcs.push_back(
+        {.queued = {}, .run = event.time_ns, .node = node_of(event), .thread = event.thread});
   }
 
   // ---- Memory ----
 
   static Stay stay(const Event& event) {
-    return {.allocation = event.a, .segment = event.b, .offset = event.c, .size = event.d,
-            .from = event.time_ns, .to = {}};
+    return {.allocation = event.a,
+            .segment = event.b,
+            .offset = event.c,
+            .size = event.d,
+            .from = event.time_ns,
+            .to = {}};
   }
 
   void account(uint64_t segment_number, uint64_t bytes, bool add, int64_t time) {
@@ -334,8 +380,12 @@ class Teller {
   void object_name(const Event& event) {
     std::string name = name_of(recording_, event.b);
     switch (event.c) {
-      case 1: story_.contexts[event.a] = std::move(name); break;
-      case 2: story_.processes[event.a] = std::move(name); break;
+      case 1:
+        story_.contexts[event.a] = std::move(name);
+        break;
+      case 2:
+        story_.processes[event.a] = std::move(name);
+        break;
       case 3:
         if (event.a < kNoNode) story_.nodes[static_cast<uint16_t>(event.a)] = std::move(name);
         break;
@@ -345,7 +395,8 @@ class Teller {
         if (event.a >= story_.threads.size()) story_.threads.resize(event.a + 1);
         story_.threads[event.a] = std::move(name);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -355,7 +406,7 @@ class Teller {
   size_t call_depth_limit_ = 0;
   std::map<uint32_t, std::vector<size_t>> stacks_;  // open calls of each thread
   std::map<uint64_t, size_t> packet_index_;
-  std::map<uint16_t, size_t> running_;  // open busy interval of each node
+  std::map<uint16_t, size_t> running_;                       // open busy interval of each node
   std::map<uint64_t, std::map<uint64_t, size_t>> resident_;  // allocation, segment: open placement
   std::vector<size_t> mapped_, locked_;
   size_t first_open_dpc_ = 0;
@@ -365,20 +416,28 @@ class Teller {
 
 const char* outcome_name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kPending: return "pending";
-    case Outcome::kCompleted: return "completed";
-    case Outcome::kPreempted: return "preempted";
-    case Outcome::kCancelled: return "cancelled";
-    case Outcome::kFaulted: return "faulted";
+    case Outcome::kPending:
+      return "pending";
+    case Outcome::kCompleted:
+      return "completed";
+    case Outcome::kPreempted:
+      return "preempted";
+    case Outcome::kCancelled:
+      return "cancelled";
+    case Outcome::kFaulted:
+      return "faulted";
   }
   return "";
 }
 
 const char* call_kind_name(CallKind kind) {
   switch (kind) {
-    case CallKind::kDdi: return "ddi";
-    case CallKind::kCallback: return "callback";
-    case CallKind::kThunk: return "thunk";
+    case CallKind::kDdi:
+      return "ddi";
+    case CallKind::kCallback:
+      return "callback";
+    case CallKind::kThunk:
+      return "thunk";
   }
   return "";
 }

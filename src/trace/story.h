@@ -1,4 +1,5 @@
-// What the events of a recording add up to: packets, calls, busy times, stays in memory. The exporters draw from it.
+// What the events of a recording add up to: packets, calls, busy times, stays in memory. The
+// exporters draw from it.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +111,8 @@ struct Story {
   std::vector<Usage> usage;
 };
 
-/// Never fails: what does not fit together (a lost beginning, an exit without its enter) is left out or left open.
+/// Never fails: what does not fit together (a lost beginning, an exit without its enter) is left
+/// out or left open.
 Story tell(const Recording& recording);
 
 /// The text of a name id, or "name 17" if the recording has none.
