@@ -9,10 +9,10 @@
 namespace dxgkit::dxgk {
 namespace {
 
-template <ObjectType type>
+template <ObjectType object_type>
 class Probe : public Object {
  public:
-  static constexpr ObjectType kType = type;
+  static constexpr ObjectType kType = object_type;
   explicit Probe(int* alive) : Object(kType), alive_(alive) { ++*alive_; }
   ~Probe() override { --*alive_; }
 

@@ -218,12 +218,9 @@ const Accepted kAccepted[] = {
            kSegmentPreservedDuringStandby | kSegmentPartiallyPreservedDuringHibernate;
        i.segments[0].system_memory_end = kMebibyte - 1;
      }},
-    {"SegmentsThatTouch", "SEG-46",
-     [](auto& i) { i.segments[1].base_address = 16 * kMebibyte; }},
+    {"SegmentsThatTouch", "SEG-46", [](auto& i) { i.segments[1].base_address = 16 * kMebibyte; }},
     {"SegmentThatEndsAtTheTopOfTheAddressSpace", "SEG-17",
-     [](auto& i) {
-       i.segments[1].base_address = UINT64_MAX - i.segments[1].size;
-     }},
+     [](auto& i) { i.segments[1].base_address = UINT64_MAX - i.segments[1].size; }},
     {"PagingBufferInTheAperture", "SEG-47", [](auto& i) { i.paging_buffer_segment = 2; }},
     {"DirectFlipFromWindows8On", "SEG-16",
      [](auto& i) { i.segments[0].flags |= kSegmentDirectFlip; }},
@@ -334,7 +331,11 @@ TEST_P(BankTables, AreTakenOrSwitchedOff) {
 }
 
 const Banks kBanks[] = {
-    {"LastEntryMissing", nullptr, 3, {kMebibyte, 4 * kMebibyte}, {kMebibyte, 4 * kMebibyte, 16 * kMebibyte}},
+    {"LastEntryMissing",
+     nullptr,
+     3,
+     {kMebibyte, 4 * kMebibyte},
+     {kMebibyte, 4 * kMebibyte, 16 * kMebibyte}},
     {"LastEntryGiven", nullptr, 2, {kMebibyte, 16 * kMebibyte}, {kMebibyte, 16 * kMebibyte}},
     {"OneBankIsTheWholeSegment", nullptr, 1, {}, {16 * kMebibyte}},
     {"EqualEnds", "SEG-25", 3, {kMebibyte, kMebibyte}, {}},
