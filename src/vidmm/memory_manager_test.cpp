@@ -111,8 +111,7 @@ class MemoryManagerTest : public ::testing::Test {
   uint64_t next_id_ = 1;
 };
 
-// --- creation
-// -----------------------------------------------------------------------------------------
+// --- creation ---
 
 TEST_F(MemoryManagerTest, CreationRefusesWhatCouldNeverBePlaced) {
   const AllocationId id{1};
@@ -166,8 +165,7 @@ TEST_F(MemoryManagerTest, DestructionWaitsForPinsLocksAndOperations) {
   run(*ops);
 }
 
-// --- where
-// ----------------------------------------------------------------------------------------------
+// --- where ---
 
 TEST_F(MemoryManagerTest, GpuAddressIsSegmentBasePlusOffset) {
   DXGKIT_COVERS("SEG-17");
@@ -300,8 +298,7 @@ TEST_F(MemoryManagerTest, ApertureCommitLimitCapsWhateverAddressSpaceIsLeft) {
   EXPECT_THAT(kinds(plan.operations), ElementsAre(Kind::kUnmapAperture, Kind::kMapAperture));
 }
 
-// --- what must be moved
-// ---------------------------------------------------------------------------------
+// --- what must be moved ---
 
 TEST_F(MemoryManagerTest, FirstUseFillsAndContentComesBackAfterEviction) {
   const AllocationId a = add(2);
@@ -358,8 +355,7 @@ TEST_F(MemoryManagerTest, LockedContentStaysOnItsSideButMayBeMapped) {
   resident(b);
 }
 
-// --- who leaves
-// -------------------------------------------------------------------------------------------
+// --- who leaves ---
 
 TEST_F(MemoryManagerTest, LowerPriorityLeavesFirstThenLeastRecentlyUsed) {
   DXGKIT_COVERS("RES-22");

@@ -45,8 +45,7 @@ bool MemoryManager::Impl::on_memory_side(const Record& record) const {
   return record.place.segment != kSystemMemory && segment(record.place.segment).is_memory();
 }
 
-// --- victims
-// --------------------------------------------------------------------------------------------------------------
+// --- victims ---
 
 /// Nothing holds the allocation where it is. A CPU lock holds content on its side, so it does not
 /// hold an aperture mapping.
@@ -84,17 +83,17 @@ void MemoryManager::Impl::touch(Record& record) {
   update_victim(record);
 }
 
-// --- plans
-// ----------------------------------------------------------------------------------------------------------------
+// --- plans ---
 
 void MemoryManager::Impl::begin_plan() {
   ++plan;
+  ++attempt;
   journal.clear();
 }
 
 void MemoryManager::Impl::note_old_place(Record& record) {
-  if (record.journal == plan) return;
-  record.journal = plan;
+  if (record.journal == attempt) return;
+  record.journal = attempt;
   journal.push_back({&record, record.place});
 }
 
@@ -130,6 +129,7 @@ void MemoryManager::Impl::rollback() {
     if (touched.old.segment == kSystemMemory) continue;
     enter(*touched.record, segment(touched.old.segment), touched.old.offset_bytes);
   }
+  ++attempt;
   journal.clear();
 }
 
@@ -201,8 +201,7 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
   return ops;
 }
 
-// --- finding places
-// ---------------------------------------------------------------------------------------------------------
+// --- finding places ---
 
 std::vector<Item> MemoryManager::Impl::merge(std::span<const Use> uses) {
   std::vector<Item> items;

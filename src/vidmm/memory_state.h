@@ -79,7 +79,8 @@ struct MemoryManager::Impl {
   };
   std::vector<Touched> journal;
   uint64_t plan = 0;
-  uint64_t clock = 0;  // stamps for least recently used
+  uint64_t attempt = 0;  // a plan may be tried twice; each try has its own journal
+  uint64_t clock = 0;    // stamps for least recently used
   Statistics statistics;
 };
 

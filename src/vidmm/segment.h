@@ -39,7 +39,7 @@ struct Record {
   VictimSet::node_type spare_node;  // of the victim set, kept while it is not in it
   uint64_t plan = 0;                // number of the plan that names it: no victim of that plan
   size_t item = 0;                  // its place in that plan's list
-  uint64_t journal = 0;             // number of the plan whose journal has its old place
+  uint64_t journal = 0;             // number of the attempt whose journal has its old place
   size_t slot = 0;                  // in the manager's list of all
 };
 

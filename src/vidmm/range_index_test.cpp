@@ -1,0 +1,122 @@
+#include "vidmm/range_index.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/arithmetic.h"
+
+namespace dxgkit::vidmm {
+namespace {
+
+/// One owner per page: the slow, obvious allocator.
+class Pages {
+ public:
+  explicit Pages(uint64_t pages) : owner_(pages) {}
+  std::optional<uint64_t> find(uint64_t size, uint64_t alignment, SearchFrom from, uint64_t low,
+                               uint64_t high) const {
+    std::optional<uint64_t> found;
+    for (uint64_t at = 0; at + size <= owner_.size(); at += alignment) {
+      if (at < low || at + size > high) continue;
+      bool is_free = true;
+      for (uint64_t i = at; i < at + size; ++i) is_free = is_free && owner_[i] == 0;
+      if (!is_free) continue;
+      found = at;
+      if (from == SearchFrom::kBottom) return found;
+    }
+    return found;
+  }
+  void set(uint64_t at, uint64_t size, uint64_t owner) {
+    for (uint64_t i = at; i < at + size; ++i) owner_[i] = owner;
+  }
+  uint64_t owner(uint64_t at) const { return owner_[at]; }
+
+ private:
+  std::vector<uint64_t> owner_;
+};
+
+TEST(RangeIndex, AgreesWithAnArrayOfPages) {
+  for (uint32_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto below = [&](uint32_t n) { return static_cast<uint64_t>(random() % n); };
+    constexpr uint64_t kPages = 200;
+    RangeIndex index(kPages * kPageBytes);
+    Pages model(kPages);
+    std::map<uint64_t, std::pair<RangeIndex::Index, uint64_t>> live;  // offset -> range, size
+    uint64_t next_owner = 1;
+    for (int step = 0; step < 3000; ++step) {
+      const uint64_t size = 1 + below(12);
+      const uint64_t alignment = uint64_t{1} << below(4);
+      const uint64_t low = below(3) == 0 ? below(kPages) : 0;
+      const uint64_t high = below(3) == 0 ? below(kPages) : kPages;
+      const SearchFrom from = below(2) == 0 ? SearchFrom::kBottom : SearchFrom::kTop;
+      const auto at = index.find(size * kPageBytes, alignment * kPageBytes, from, low * kPageBytes,
+                                 high * kPageBytes);
+      const auto expected = model.find(size, alignment, from, low, high);
+      ASSERT_EQ(at.has_value(), expected.has_value()) << "step " << step;
+      if (at.has_value()) {
+        ASSERT_EQ(*at, *expected * kPageBytes);
+      }
+      if (at.has_value() && below(2) == 0) {
+        live[*expected] = {index.place(*at, size * kPageBytes, next_owner), size};
+        model.set(*expected, size, next_owner++);
+      } else if (!live.empty()) {
+        auto it = live.begin();
+        std::advance(it, static_cast<std::ptrdiff_t>(below(static_cast<uint32_t>(live.size()))));
+        index.release(it->second.first);
+        model.set(it->first, it->second.second, 0);
+        live.erase(it);
+      }
+      ASSERT_TRUE(index.validate()) << "step " << step;
+      const uint64_t probe = below(kPages);
+      ASSERT_EQ(index.owner(index.at(probe * kPageBytes)), model.owner(probe));
+    }
+  }
+}
+
+// Marking grows runs over free and marked neighbours and stops at the others.
+TEST(RangeIndex, MarkedRunsJoin) {
+  RangeIndex index(10 * kPageBytes);
+  std::vector<RangeIndex::Index> ranges;
+  for (uint64_t i = 0; i < 10; ++i)
+    ranges.push_back(index.place(i * kPageBytes, kPageBytes, i + 1));
+  index.release(ranges[4]);
+  const auto span = [&](const RangeIndex::Run& run) {
+    return std::pair(index.offset(run.first) / kPageBytes, index.end(run.last) / kPageBytes);
+  };
+  EXPECT_EQ(span(index.mark(ranges[2])), std::pair(uint64_t{2}, uint64_t{3}));
+  EXPECT_EQ(span(index.mark(ranges[5])), std::pair(uint64_t{4}, uint64_t{6}));
+  EXPECT_EQ(span(index.mark(ranges[3])), std::pair(uint64_t{2}, uint64_t{6}));
+  EXPECT_EQ(span(index.mark(ranges[1])), std::pair(uint64_t{1}, uint64_t{6}));
+  index.clear_marks();
+  EXPECT_EQ(span(index.mark(ranges[3])), std::pair(uint64_t{3}, uint64_t{5}));
+  EXPECT_TRUE(index.validate());
+}
+
+// A hundred thousand ranges, then every second one freed: finding stays logarithmic (this test
+// would take hours if not).
+TEST(RangeIndex, HandlesAHundredThousandRanges) {
+  constexpr uint64_t kCount = 100000;
+  RangeIndex index(kCount * 2 * kPageBytes);
+  std::vector<RangeIndex::Index> ranges;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const auto at =
+        index.find(kPageBytes, kPageBytes, SearchFrom::kBottom, 0, kCount * 2 * kPageBytes);
+    ASSERT_EQ(at, i * kPageBytes);
+    ranges.push_back(index.place(*at, kPageBytes, i + 1));
+  }
+  for (uint64_t i = 0; i < kCount; i += 2) index.release(ranges[i]);
+  for (uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(
+        index.find(2 * kPageBytes, kPageBytes, SearchFrom::kBottom, 0, kCount * 2 * kPageBytes),
+        kCount * kPageBytes);
+  }
+  EXPECT_EQ(index.free_bytes(), (kCount + kCount / 2) * kPageBytes);
+  EXPECT_TRUE(index.validate());
+}
+
+}  // namespace
+}  // namespace dxgkit::vidmm
