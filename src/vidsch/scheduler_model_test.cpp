@@ -36,8 +36,7 @@ class World : public EnginePort {
     for (int i = 0; i < 6; ++i) add_context();
   }
 
-  // --- the port
-  // -----------------------------------------------------------------------------------
+  // --- the port ---
 
   Prepare prepare(PacketId id) override {
     Packet& packet = packets_.at(id.value);
@@ -145,8 +144,7 @@ class World : public EnginePort {
     at.preemption = fence;
   }
 
-  // --- what happens
-  // ---------------------------------------------------------------------------------
+  // --- what happens ---
 
   void step() {
     switch (below(20)) {

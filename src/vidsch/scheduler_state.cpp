@@ -47,8 +47,7 @@ Scheduler::Impl::Impl(EnginePort& port_in, std::span<const NodeDesc> nodes_in)
   }
 }
 
-// --- time
-// ---------------------------------------------------------------------------------------------------------------
+// --- time ---
 
 void Scheduler::Impl::enter(int64_t now) {
   now_ns_ = now;
@@ -67,8 +66,7 @@ void Scheduler::Impl::stamp(NodeState& node) {
   any_unstamped_ = any_unstamped_ || node.progress_unstamped;
 }
 
-// --- packets
-// ------------------------------------------------------------------------------------------------------------
+// --- packets ---
 
 Packet* Scheduler::Impl::allocate() {
   if (free_.empty()) {
@@ -136,8 +134,7 @@ void Scheduler::Impl::add_prepared(Context& context, int change) {
   }
 }
 
-// --- contexts
-// -----------------------------------------------------------------------------------------------------------
+// --- contexts ---
 
 Context* Scheduler::Impl::find_context(ContextId id) const { return context_table_.find(id.value); }
 
@@ -291,8 +288,7 @@ void Scheduler::Impl::on_woken(ContextId id) {
   run();
 }
 
-// --- preparation
-// ----------------------------------------------------------------------------------------------------------
+// --- preparation ---
 
 /// Packets whose retirement may still free memory.
 size_t Scheduler::Impl::outstanding() const { return pinned_ - stalled_ + paging_; }
@@ -387,8 +383,7 @@ bool Scheduler::Impl::prepare_one(NodeState& node) {
   return false;
 }
 
-// --- nodes
-// ----------------------------------------------------------------------------------------------------------------
+// --- nodes ---
 
 NodeState* Scheduler::Impl::find_node(NodeOrdinal node) {
   if (node.value >= node_of_ordinal_.size()) return nullptr;
@@ -549,8 +544,7 @@ void Scheduler::Impl::halt() {
   }
 }
 
-// --- the loop
-// -------------------------------------------------------------------------------------------------------------
+// --- the loop ---
 
 /// One thing at a time, each leaving a consistent state, because each may call out and be called
 /// back.
@@ -596,8 +590,7 @@ void Scheduler::Impl::run() {
   graveyard_.clear();
 }
 
-// --- validation
-// -------------------------------------------------------------------------------------------------------------
+// --- validation ---
 
 bool Scheduler::Impl::validate_context(const Context& context) const {
   size_t packets = 0;

@@ -69,7 +69,7 @@ class SchedulerTest : public ::testing::Test {
   int64_t now_ = 0;
 };
 
-// --- software and hardware queues ---------------------------------------------------------------
+// --- software and hardware queues ---
 
 // One context, a queue of depth two: packets go in queue order, never more than two at once.
 TEST_F(SchedulerTest, HardwareQueueIsBoundedAndContextsAreFifo) {
@@ -199,7 +199,7 @@ TEST_F(SchedulerTest, PagingOutsideASystemContextIsRefused) {
   EXPECT_THAT(engine_.submitted, IsEmpty());
 }
 
-// --- preparation -------------------------------------------------------------------------------
+// --- preparation ---
 
 // Packets are prepared while others run, up to depth + 1 of them, in queue order.
 TEST_F(SchedulerTest, LooksAheadByDepthPlusOne) {
@@ -319,7 +319,7 @@ TEST_F(SchedulerTest, PortMayCallBackFromEverywhere) {
   EXPECT_THAT(engine_.submitted_packets(), ElementsAre(50, 1, 2, 3));
 }
 
-// --- fence reports ------------------------------------------------------------------------------
+// --- fence reports ---
 
 TEST_F(SchedulerTest, CompletionCoversEveryEarlierPacket) {
   DXGKIT_COVERS("INT-10");
@@ -381,8 +381,21 @@ TEST_F(SchedulerTest, FaultCompletesEarlierPacketsAndStopsItsContext) {
             FenceReport::kUnknownNode);
 }
 
-// --- preemption
-// -----------------------------------------------------------------------------------
+// The signal between a completed packet and the faulted one has only completed work before it.
+TEST_F(SchedulerTest, SignalsBeforeAFaultFireAndThoseBehindItDoNot) {
+  DXGKIT_COVERS("SYNC-05");
+  start(3);
+  make_fence();
+  queue(kA, 1);
+  signal(kA, 2, 1);
+  queue(kA, 3);
+  signal(kA, 4, 2);
+  EXPECT_EQ(scheduler_->faulted(kNode, SubmissionFenceId{2}, 1, nullptr), FenceReport::kAccepted);
+  EXPECT_EQ(scheduler_->sync_objects().value(kFence), 1U);
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(1, 2, 3));
+}
+
+// --- preemption ---
 
 TEST_F(SchedulerTest, PreemptedPacketsComeBackInOrderWithNewerFences) {
   DXGKIT_COVERS("SUB-25", "SUB-26", "INT-13", "PREEMPT-03", "PREEMPT-08");
@@ -512,8 +525,7 @@ TEST_F(SchedulerTest, WaitSurvivesPreemptionOfThePacketsBeforeIt) {
   EXPECT_THAT(engine_.retired_packets(), ElementsAre(1, 2, 3));
 }
 
-// --- sync packets
-// ------------------------------------------------------------------------------------
+// --- sync packets ---
 
 TEST_F(SchedulerTest, SignalFiresWhenEveryEarlierPacketIsDoneAndHoldsNothing) {
   DXGKIT_COVERS("SYNC-05");
@@ -579,8 +591,7 @@ TEST_F(SchedulerTest, QueuedSyncPacketsOutliveTheirObject) {
   EXPECT_THAT(engine_.submitted_packets(), ElementsAre(4));
 }
 
-// --- failure and the end
-// --------------------------------------------------------------------------------
+// --- failure and the end ---
 
 TEST_F(SchedulerTest, FailedContextCancelsInOrderAndLetsHardwareFinishAsFaulted) {
   DXGKIT_COVERS("CANCEL-04");

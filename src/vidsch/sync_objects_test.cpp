@@ -302,8 +302,7 @@ TEST_F(SyncObjectsTest, SignalsAndSatisfactionsAreTraced) {
                                 std::pair(number(trace::EventKind::kSyncSatisfied), 10U)));
 }
 
-// --- model
-// ----------------------------------------------------------------------------------------------
+// --- model ---
 
 /// The obvious thing: every wait in one list, everything looked at again after each change, oldest
 /// wait first, until nothing changes. Single-point signals, so that the order between objects is no
