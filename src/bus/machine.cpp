@@ -134,6 +134,7 @@ struct Machine::Impl {
   // A page never handed out yet still has the zeroes the system gave us.
   std::vector<bool> dirty DXGKIT_GUARDED_BY(mutex);
   BarMap bars DXGKIT_GUARDED_BY(mutex);
+  std::vector<PciFunction*> functions DXGKIT_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<RegisterBar>> register_bars DXGKIT_GUARDED_BY(mutex);
   std::multimap<uintptr_t, IoMapping> mappings DXGKIT_GUARDED_BY(mutex);
 
@@ -211,7 +212,7 @@ Machine::~Machine() {
   for (const auto& [pointer, mapping] : impl_->mappings) {
     if (mapping.mapped != nullptr) munmap(mapping.mapped, mapping.mapped_size);
   }
-  for (const auto& [base, bar] : impl_->bars) bar.function->impl_->plugged = false;
+  for (PciFunction* function : impl_->functions) function->impl_->machine = nullptr;
   munmap(impl_->register_pages, kRegisterPages * sizeof(std::atomic<RegisterBar*>));
   munmap(impl_->register_arena, kRegisterPages * kPageBytes);
   munmap(impl_->memory, impl_->size);
@@ -224,7 +225,7 @@ Machine::~Machine() {
 Status Machine::add_function(PciFunction& function) {
   PciFunction::Impl& plugged = *function.impl_;
   const runtime::MutexLock lock(impl_->mutex);
-  if (plugged.plugged) return Status::kInvalidParameter;
+  if (plugged.machine != nullptr) return Status::kInvalidParameter;
   if (!bars_are_sound(plugged.bars)) return Status::kInvalidParameter;
   BarMap wanted = impl_->bars;  // a copy, so that a failure leaves no trace
   std::vector<PhysicalAddress> bases(plugged.bars.size());
@@ -254,20 +255,20 @@ Status Machine::add_function(PciFunction& function) {
     impl_->register_bars.push_back(std::move(decoder));
   }
   impl_->bars = std::move(wanted);
-  plugged.plugged = true;
+  impl_->functions.push_back(&function);
+  plugged.machine = this;
   plugged.publish(bases);
   return Status::kSuccess;
 }
 
 void Machine::remove_function(PciFunction& function) {
   const runtime::MutexLock lock(impl_->mutex);
-  bool mine = false;
+  if (function.impl_->machine != this) return;
   for (auto it = impl_->bars.begin(); it != impl_->bars.end();) {
     if (it->second.function != &function) {
       ++it;
       continue;
     }
-    mine = true;
     if (RegisterBar* decoder = it->second.registers) {
       decoder->handler.store(nullptr, std::memory_order_release);
       const uint64_t first = (decoder->base - kRegisterBarBase) / kPageBytes;
@@ -277,8 +278,8 @@ void Machine::remove_function(PciFunction& function) {
     }
     it = impl_->bars.erase(it);
   }
-  if (!mine) return;
-  function.impl_->plugged = false;
+  std::erase(impl_->functions, &function);
+  function.impl_->machine = nullptr;
   function.impl_->publish({});
 }
 

@@ -114,10 +114,10 @@ class Machine {
   explicit Machine(uint64_t system_memory_bytes);
   ~Machine();
 
-  /// Plugs a function in: assigns BAR addresses, enables decoding in its config space. The function
-  /// must outlive the machine or be removed. kInvalidParameter: plugged in already, or a BAR whose
-  /// size is no power of two of at least a page, has no handler or no memory behind it, or has no
-  /// room for its second slot. kInsufficientResources: no bus addresses left. The state is
+  /// Plugs a function in: assigns BAR addresses, enables decoding in its config space. Either
+  /// may be destroyed first; that unplugs too. kInvalidParameter: plugged in already, or a BAR
+  /// whose size is no power of two of at least a page, has no handler or no memory behind it, or
+  /// has no room for its second slot. kInsufficientResources: no bus addresses left. The state is
   /// unchanged then.
   Status add_function(PciFunction& function);
   /// Unplugs. Nobody may be touching its BARs; mappings of memory BARs stay valid memory. Ignores a
@@ -138,7 +138,8 @@ class Machine {
   Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
   void free_pages(std::span<const PageFrame> pages);
   uint64_t free_page_count() const;
-  /// The last byte of installed system memory: what a device that can reach all of it must be able to address (LIFE-14).
+  /// The last byte of installed system memory: what a device that can reach all of it must be able
+  /// to address (LIFE-14).
   PhysicalAddress highest_system_address() const;
 
   // --- access
@@ -190,7 +191,8 @@ class CpuView {
   /// threads out meanwhile if they must not see a mixture. kInvalidParameter, kNoMemory: the view
   /// shows what it showed before.
   Status retarget(std::span<const MemoryWindow> windows);
-  /// Writes through the view fault from now on, until the next retarget. kUnsuccessful: the system refused.
+  /// Writes through the view fault from now on, until the next retarget. kUnsuccessful: the system
+  /// refused.
   Status protect_read_only();
 
  private:

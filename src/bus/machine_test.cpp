@@ -234,6 +234,29 @@ TEST(MachineBars, RefusesUnsoundBarsWithoutATrace) {
   EXPECT_EQ(machine.add_function(twice), Status::kSuccess);
 }
 
+// Either end may go first; afterwards the other is as if it had never met it.
+TEST(MachineBars, DestructionUnplugs) {
+  RecordingRegisters registers;
+  PciFunction survivor({}, {register_bar(&registers)});
+  {
+    Machine first(kMemory);
+    ASSERT_EQ(first.add_function(survivor), Status::kSuccess);
+  }
+  Machine second(kMemory);
+  ASSERT_EQ(second.add_function(survivor), Status::kSuccess);
+  uint64_t base = 0;
+  {
+    PciFunction brief({}, {register_bar(&registers)});
+    ASSERT_EQ(second.add_function(brief), Status::kSuccess);
+    base = brief.bars()[0].base.value;
+    EXPECT_NE(second.map_io(PhysicalAddress{base}, 8), nullptr);
+  }
+  EXPECT_EQ(second.map_io(PhysicalAddress{base}, 8), nullptr);
+  PciFunction empty({}, {});
+  ASSERT_EQ(second.add_function(empty), Status::kSuccess);
+  EXPECT_EQ(second.add_function(empty), Status::kInvalidParameter);
+}
+
 TEST(MachineBars, RunsOutOfRegisterSpaceCleanly) {
   Machine machine(kMemory);
   RecordingRegisters registers;

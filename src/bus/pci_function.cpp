@@ -99,7 +99,9 @@ PciFunction::Impl::Impl(PciIdentity id, std::vector<Bar> functions_bars)
 
 PciFunction::PciFunction(PciIdentity identity, std::vector<Bar> bars)
     : impl_(std::make_unique<Impl>(identity, std::move(bars))) {}
-PciFunction::~PciFunction() = default;
+PciFunction::~PciFunction() {
+  if (impl_->machine != nullptr) impl_->machine->remove_function(*this);
+}
 
 const PciIdentity& PciFunction::identity() const { return impl_->identity; }
 std::span<const Bar> PciFunction::bars() const { return impl_->bars; }

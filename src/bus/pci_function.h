@@ -24,7 +24,7 @@ struct PciFunction::Impl {
   mutable runtime::Mutex mutex;  // leaf: nothing is called with it held
   std::array<std::byte, kConfigBytes> config DXGKIT_GUARDED_BY(mutex);
   std::array<bool, kBarsMax> sizing DXGKIT_GUARDED_BY(mutex) = {};
-  bool plugged = false;  // under the machine's lock
+  Machine* machine = nullptr;  // plugged in there; under the machine's lock
 
   /// Stores what the machine assigned, one base per BAR; empty: unplugged.
   void publish(std::span<const PhysicalAddress> bases);
