@@ -432,7 +432,9 @@ class World {
       ASSERT_EQ(memory_->pin_count(AllocationId{id}), allocation.pins);
       ASSERT_EQ(memory_->lock_count(AllocationId{id}), allocation.locks);
       ASSERT_EQ(memory_->pending_operations(AllocationId{id}), 0U);
-      if (allocation.pins > 0) ASSERT_EQ(place, allocation.pinned_at) << "a pinned one moved";
+      if (allocation.pins > 0) {
+        ASSERT_EQ(place, allocation.pinned_at) << "a pinned one moved";
+      }
       for (uint64_t i = 0; i < allocation.pages; ++i) {
         ASSERT_EQ(page(allocation, place, i, allocation.backing), allocation.expected[i])
             << "allocation " << id << " page " << i;

@@ -116,11 +116,17 @@ class World : public EnginePort {
     if (outcome == PacketOutcome::kCompleted) {
       EXPECT_EQ(context.order.front(), id.value) << "completed out of order in its context";
       EXPECT_TRUE(!packet.on_hardware || packet.reported);
-      if (packet.kind == PacketKind::kSignal) EXPECT_GE(fence_value(), packet.value);
-      if (packet.kind == PacketKind::kWait) EXPECT_GE(fence_value(), packet.value);
+      if (packet.kind == PacketKind::kSignal) {
+        EXPECT_GE(fence_value(), packet.value);
+      }
+      if (packet.kind == PacketKind::kWait) {
+        EXPECT_GE(fence_value(), packet.value);
+      }
     } else {
       EXPECT_TRUE(context.failed || packet.faulted);
-      if (outcome == PacketOutcome::kCancelled) EXPECT_FALSE(packet.on_hardware);
+      if (outcome == PacketOutcome::kCancelled) {
+        EXPECT_FALSE(packet.on_hardware);
+      }
     }
     if (packet.pinned) used_ -= packet.memory;
     std::erase(context.order, id.value);
