@@ -311,6 +311,8 @@ class Parser {
           return fail(fmt::format("symbol {} lies outside the image.", symbol.name));
         }
         symbol.address = entry.st_value;
+        symbol.size = entry.st_size;
+        symbol.variable = ELF64_ST_TYPE(entry.st_info) == STT_OBJECT;
       }
       plan_.symbols.push_back(std::move(symbol));
     }
@@ -432,7 +434,7 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
       if (symbol.defined) {
         value = base_address + symbol.address;
       } else {
-        const void* address = resolve(symbol.name);
+        const void* address = resolve(symbol.name).address;
         if (address == nullptr && !symbol.weak)
           missing += (missing.empty() ? "" : ", ") + symbol.name;
         value = reinterpret_cast<uint64_t>(address);
@@ -445,6 +447,18 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
   if (!missing.empty()) {
     *message = "These imports do not exist: " + missing + ".";
     return Error(Status::kInvalidImageFormat);
+  }
+  for (const ElfPlan::Symbol& symbol : p.symbols) {
+    if (!symbol.defined || !symbol.weak || !symbol.variable) continue;
+    const Import variable = resolve(symbol.name);
+    if (variable.address == nullptr || variable.data_bytes == 0 ||
+        variable.data_bytes != symbol.size)
+      continue;
+    const bool inside = std::ranges::any_of(p.segments, [&](const ElfPlan::Segment& segment) {
+      return segment.write && symbol.address >= segment.address &&
+             range_within(symbol.address - segment.address, symbol.size, segment.memory_size);
+    });
+    if (inside) std::memcpy(image->base_ + symbol.address, variable.address, variable.data_bytes);
   }
   for (const ElfPlan::Segment& segment : p.segments) {
     const uint64_t start = align_down(segment.address, kPageBytes);

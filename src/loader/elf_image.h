@@ -33,7 +33,8 @@ struct ElfPlan {
     std::string name;
     bool defined = false;
     bool weak = false;
-    uint64_t address = 0;  // if defined
+    bool variable = false;
+    uint64_t address = 0, size = 0;  // if defined
   };
   uint64_t size = 0;  // bytes of address space, a multiple of the page
   std::vector<Segment> segments;
@@ -52,8 +53,11 @@ Result<ElfPlan> parse_elf(std::span<const std::byte> file, std::string* message)
 /// A mapped driver image.
 class ElfImage {
  public:
-  /// Gives the address of an import, or null if there is none of that name.
-  using Resolver = std::function<const void*(std::string_view name)>;
+  struct Import {
+    const void* address = nullptr;  // null: there is none of that name
+    uint32_t data_bytes = 0;        // size of a variable; 0: a function
+  };
+  using Resolver = std::function<Import(std::string_view name)>;
   /// Maps, relocates, binds and protects (no page is ever writable and executable at once). The
   /// result has no reference to `file`. Imports are looked up with `resolve` only, never in the
   /// host process.

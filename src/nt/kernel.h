@@ -168,7 +168,8 @@ struct Export {
   const char* name;
   const void* address;
   Support support;
-  const char* note;  // what is partial or refused; empty when supported
+  const char* note;         // what is partial or refused; empty when supported
+  uint32_t data_bytes = 0;  // size of a variable; 0: a function
 };
 /// All exports, sorted by name: the support table.
 std::span<const Export> exports();

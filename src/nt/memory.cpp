@@ -581,7 +581,7 @@ std::span<const Export> memory_exports() {
       DXGKIT_EXPORT("MmUnlockPages", mm_unlock_pages, kSupported, ""),
       DXGKIT_EXPORT("MmUnmapIoSpace", mm_unmap_io_space, kSupported, ""),
       DXGKIT_EXPORT("MmUnmapLockedPages", mm_unmap_locked_pages, kSupported, ""),
-      {"MmUserProbeAddress", &mm_user_probe_address_value, Support::kSupported, ""},
+      {"MmUserProbeAddress", &mm_user_probe_address_value, Support::kSupported, "", 8},
       DXGKIT_EXPORT("READ_REGISTER_BUFFER_ULONG", read_register_buffer_32, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_UCHAR", read_register_8, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_ULONG", read_register_32, kSupported, ""),

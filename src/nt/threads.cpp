@@ -365,8 +365,10 @@ std::span<const Export> thread_exports() {
                     "always the system process"),
       DXGKIT_EXPORT("PsGetCurrentThreadId", ps_get_current_thread_id, kSupported, ""),
       DXGKIT_EXPORT("PsTerminateSystemThread", ps_terminate_system_thread, kSupported, ""),
-      {"IoFileObjectType", &type_object_pointer, Support::kPartial, "an opaque type"},
-      {"PsThreadType", &type_object_pointer, Support::kPartial, "an opaque type"},
+      {"IoFileObjectType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
+      {"ExEventObjectType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
+      {"PsProcessType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
+      {"PsThreadType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
       DXGKIT_EXPORT("ZwClose", zw_close, kSupported, ""),
   };
   return kTable;

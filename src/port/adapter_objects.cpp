@@ -72,6 +72,7 @@ Result<DeviceInfo> AdapterPort::create_device(uint32_t device_handle, bool syste
     const DXGK_DEVICEINFO& given = *arguments.pInfo;
     info.dma_buffer_bytes = given.DmaBufferSize;
     info.dma_buffer_segment_set = given.DmaBufferSegmentSet;
+    info.dma_private_bytes = given.DmaBufferPrivateDataSize;
     info.allocation_list_size = given.AllocationListSize;
     info.patch_list_size = given.PatchLocationListSize;
     info.guaranteed_contract = given.Flags.GuaranteedDmaBufferContract != 0;

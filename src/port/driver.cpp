@@ -198,9 +198,11 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
     if (!file.has_value()) return Error(file.error());
     auto image = loader::ElfImage::load(
         *file,
-        [&](std::string_view name) {
-          const nt::Export* found = nt::find_export(name);
-          return found != nullptr ? found->address : kernel.unresolved_import(name);
+        [&](std::string_view name) -> loader::ElfImage::Import {
+          if (const nt::Export* found = nt::find_export(name); found != nullptr) {
+            return {found->address, found->data_bytes};
+          }
+          return {kernel.unresolved_import(name), 0};
         },
         message);
     if (!image.has_value()) return Error(image.error());

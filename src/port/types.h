@@ -178,7 +178,7 @@ struct ContextInfo {  // DXGK_CONTEXTINFO
 
 struct DeviceInfo {  // DXGK_DEVICEINFO, when the driver has no contexts; and the guaranteed-contract flag (REND-11)
   void* handle = nullptr;
-  uint32_t dma_buffer_bytes = 0, dma_buffer_segment_set = 0;
+  uint32_t dma_buffer_bytes = 0, dma_buffer_segment_set = 0, dma_private_bytes = 0;
   uint32_t allocation_list_size = 0, patch_list_size = 0;
   bool guaranteed_contract = false;
 };
