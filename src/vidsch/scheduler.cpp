@@ -130,8 +130,7 @@ Status Scheduler::queue(ContextId context_id, PacketDesc desc) {
   packet->context = context;
   packet->kind = desc.kind;
   packet->points = std::move(desc.points);
-  packet->order = impl_->next_order_;
-  impl_->next_order_ += kOrderStep;
+  packet->order = impl_->next_order_++;
   if (desc.kind == PacketKind::kPaging) {
     packet->state = PacketState::kReady;
     ++impl_->paging_;
@@ -152,13 +151,11 @@ void Scheduler::insert_after(PacketId existing_id, PacketId id) {
   Packet* existing = impl_->packet_table_.find(existing_id.value);
   DXGKIT_CHECK(existing != nullptr);
   DXGKIT_CHECK(existing->state == PacketState::kPreparing);
-  const Packet* next = PacketList::next(existing);
-  DXGKIT_CHECK(next == nullptr || next->order > existing->order + 1);
   Packet* packet = impl_->allocate();
   packet->id = id;
   packet->context = existing->context;
   packet->kind = PacketKind::kRender;
-  packet->order = existing->order + 1;
+  packet->order = existing->order;  // as old as the packet it was part of
   DXGKIT_CHECK(impl_->packet_table_.insert(id.value, packet));
   existing->context->queue.insert_after(existing, packet);
   ++existing->context->packets;

@@ -598,14 +598,14 @@ bool Scheduler::Impl::validate_context(const Context& context) const {
   uint64_t order = 0;
   for (const Packet* packet = context.flight.front(); packet != nullptr;
        packet = PacketList::next(packet)) {
-    if (packet->context != &context || packet->order <= order) return false;
+    if (packet->context != &context || packet->order < order) return false;
     order = packet->order;
     ++packets;
   }
   bool cursor_seen = context.cursor == nullptr;
   for (const Packet* packet = context.queue.front(); packet != nullptr;
        packet = PacketList::next(packet)) {
-    if (packet->context != &context || packet->order <= order) return false;
+    if (packet->context != &context || packet->order < order) return false;
     order = packet->order;
     if (packet->state == PacketState::kHardware || packet->state == PacketState::kDone)
       return false;

@@ -41,7 +41,7 @@ struct PacketRecord {
   PacketState state = PacketState::kQueued;
   PacketOutcome outcome = PacketOutcome::kCompleted;
   SubmissionFenceId fence;
-  uint64_t order = 0;     // of queueing, adapter-wide, in steps of kOrderStep
+  uint64_t order = 0;     // of queueing, adapter-wide, from 1; parts of a split packet share it
   uint32_t refusals = 0;  // kBusy answers
   bool hopeless = false;  // refused although nothing was left to free memory: holds nobody back
   bool early_ready = false;
@@ -86,8 +86,7 @@ struct ContextState {
 };
 using Context = ContextState;
 
-inline constexpr uint64_t kOrderStep = 1 << 16;  // room for the parts of a split buffer
-inline constexpr size_t kSystemLevel = 15;       // above priority +7
+inline constexpr size_t kSystemLevel = 15;  // above priority +7
 inline constexpr size_t kLevels = 16;
 inline constexpr uint32_t kBusyPatience = 8;
 inline constexpr uint32_t kPassedOverMost = 9;  // 10 % for the rest (SCHED-15)
@@ -177,7 +176,7 @@ struct Scheduler::Impl {
   std::vector<std::function<void()>> idle_calls_;
   size_t next_idle_call_ = 0;
   uint64_t work_ = 0;  // nodes to look at, one bit each
-  uint64_t next_order_ = kOrderStep;
+  uint64_t next_order_ = 1;
   size_t pinned_ = 0;   // packets that hold memory
   size_t stalled_ = 0;  // those of them that sit in queues of contexts that are not selected
   size_t paging_ = 0;   // paging packets that have not retired

@@ -289,6 +289,46 @@ TEST_F(SchedulerTest, FailedPrepareCancelsThePacketAndStopsTheContext) {
   EXPECT_EQ(scheduler_->queue(kA, {PacketId{2}, PacketKind::kRender, {}}), Status::kDeviceRemoved);
 }
 
+// A packet that does not fit is cut from inside prepare, more than once; the parts run in order,
+// ahead of what came later.
+TEST_F(SchedulerTest, PartsOfASplitPacketRunInOrder) {
+  DXGKIT_COVERS("REND-25");
+  start(1);
+  queue(kB, 9);
+  engine_.on_prepare = [&](uint64_t packet) {
+    if (packet == 1) {
+      scheduler_->insert_after(PacketId{1}, PacketId{3});
+      scheduler_->insert_after(PacketId{1}, PacketId{2});
+    }
+    if (packet == 3) scheduler_->insert_after(PacketId{3}, PacketId{4});
+    EXPECT_TRUE(scheduler_->validate());
+    return Prepare::kReady;
+  };
+  queue(kA, 1);
+  queue(kA, 5);
+  while (engine_.submitted.size() < 6) complete(last_fence());
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(9, 1, 2, 3, 4, 5));
+  complete(last_fence());
+  EXPECT_EQ(scheduler_->packets_of(kA), 0U);
+}
+
+TEST_F(SchedulerTest, DrainingContextFailsAtAWaitNobodySatisfied) {
+  DXGKIT_COVERS("SCHED-22");
+  start(2);
+  make_fence();
+  queue(kA, 1);
+  wait(kA, 2, 1);
+  queue(kA, 3);
+  scheduler_->drain_context(kA);
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(2, 3)) << "cancelled behind the wait";
+  complete(1);
+  EXPECT_TRUE(scheduler_->destroy_context(kA));
+  queue(kB, 4);
+  scheduler_->drain_context(kB);
+  complete(last_fence());
+  EXPECT_EQ(engine_.retirements.back().outcome, PacketOutcome::kCompleted) << "nothing held it";
+}
+
 TEST_F(SchedulerTest, PortMayCallBackFromEverywhere) {
   start(2);
   make_fence();
