@@ -181,35 +181,6 @@ NTSTATUS NTAPI DdiQueryChildRelations(IN_CONST_PVOID context, PDXGK_CHILD_DESCRI
   return STATUS_SUCCESS;
 }
 
-// The next four are about children and video port requests, which a render-only adapter has none
-// of.
-NTSTATUS NTAPI DdiQueryChildStatus(IN_CONST_PVOID context, INOUT_PDXGK_CHILD_STATUS status,
-                                   IN_BOOLEAN non_destructive) {
-  UNREFERENCED_PARAMETER(context);
-  UNREFERENCED_PARAMETER(status);
-  UNREFERENCED_PARAMETER(non_destructive);
-  return STATUS_NOT_SUPPORTED;
-}
-NTSTATUS NTAPI DdiQueryDeviceDescriptor(IN_CONST_PVOID context, IN_ULONG child,
-                                        INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
-  UNREFERENCED_PARAMETER(context);
-  UNREFERENCED_PARAMETER(child);
-  UNREFERENCED_PARAMETER(descriptor);
-  return STATUS_NOT_SUPPORTED;
-}
-NTSTATUS NTAPI DdiDispatchIoRequest(IN_CONST_PVOID context, IN_ULONG source,
-                                    IN_PVIDEO_REQUEST_PACKET packet) {
-  UNREFERENCED_PARAMETER(context);
-  UNREFERENCED_PARAMETER(source);
-  UNREFERENCED_PARAMETER(packet);
-  return STATUS_NOT_SUPPORTED;
-}
-NTSTATUS NTAPI DdiQueryInterface(IN_CONST_PVOID context, IN_PQUERY_INTERFACE query) {
-  UNREFERENCED_PARAMETER(context);
-  UNREFERENCED_PARAMETER(query);
-  return STATUS_NOT_SUPPORTED;
-}
-
 NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
   // The kernel sizes the buffer by the interface version we declared; a newer kernel may pass more.
   if (bytes < sizeof(DXGK_DRIVERCAPS)) return STATUS_BUFFER_TOO_SMALL;
@@ -325,7 +296,9 @@ NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE context, UINT node,
 extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path) {
   using namespace softgpu;
   DRIVER_INITIALIZATION_DATA data;
-  RtlZeroMemory(&data, sizeof(data));  // an entry that is not named below must be null
+  // An entry that is not named below must be null: those of displays, children and video port
+  // requests, which a render-only adapter has none of.
+  RtlZeroMemory(&data, sizeof(data));
   data.Version = DXGKDDI_INTERFACE_VERSION;
 
   data.DxgkDdiAddDevice = DdiAddDevice;
@@ -333,15 +306,11 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiStopDevice = DdiStopDevice;
   data.DxgkDdiRemoveDevice = DdiRemoveDevice;
   data.DxgkDdiUnload = DdiUnload;
-  data.DxgkDdiDispatchIoRequest = DdiDispatchIoRequest;
   data.DxgkDdiInterruptRoutine = DdiInterruptRoutine;
   data.DxgkDdiDpcRoutine = DdiDpcRoutine;
   data.DxgkDdiQueryChildRelations = DdiQueryChildRelations;
-  data.DxgkDdiQueryChildStatus = DdiQueryChildStatus;
-  data.DxgkDdiQueryDeviceDescriptor = DdiQueryDeviceDescriptor;
   data.DxgkDdiSetPowerState = DdiSetPowerState;
   data.DxgkDdiResetDevice = DdiResetDevice;
-  data.DxgkDdiQueryInterface = DdiQueryInterface;
   data.DxgkDdiControlInterrupt = DdiControlInterrupt;
 
   data.DxgkDdiQueryAdapterInfo = DdiQueryAdapterInfo;

@@ -552,6 +552,35 @@ TEST_F(Commands, AnUnreadableBufferIsTheCallersFault) {
   EXPECT_EQ(call.run(user.bytes(), list_), STATUS_INVALID_USER_BUFFER);
 }
 
+UINT g_header_reads = 0;
+/// User mode turns the command into MAP_APERTURE between the check and the copy.
+NTSTATUS read_swapped(void* to, const void* from, SIZE_T bytes) {
+  std::memcpy(to, from, bytes);
+  SgpuUmdCommand header;
+  std::memcpy(&header, to, std::min<SIZE_T>(bytes, sizeof(header)));
+  if (header.opcode != SGPU_UMD_OP_COPY || header.size_bytes != sizeof(SgpuUmdCopy)) {
+    return STATUS_SUCCESS;
+  }
+  if (++g_header_reads > 1) {
+    header.opcode = SGPU_OP_MAP_APERTURE;
+    std::memcpy(to, &header, sizeof(header));
+  }
+  return STATUS_SUCCESS;
+}
+
+TEST_F(Commands, WhatWasCheckedIsWhatRunsEvenIfItChangesInBetween) {
+  UserBuffer user;
+  user.add(SGPU_UMD_OP_COPY, copy_command(0, 0, 1, 0, 8));
+  Call call(4096, 64);
+  call.job().read = read_swapped;
+  g_header_reads = 0;
+  ASSERT_EQ(call.run(user.bytes(), list_), STATUS_SUCCESS);
+  EXPECT_EQ(g_header_reads, 2U);
+  SgpuCommandHeader header;
+  std::memcpy(&header, call.dma().data(), sizeof(header));
+  EXPECT_EQ(header.opcode, SGPU_OP_COPY);
+}
+
 std::mt19937_64* g_racing = nullptr;
 /// User mode on another processor: what is read is not always what was read before.
 NTSTATUS read_racing(void* to, const void* from, SIZE_T bytes) {

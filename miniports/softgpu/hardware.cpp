@@ -68,20 +68,28 @@ void report_preempted(Adapter* adapter, Node* node) {
   notify(adapter, &data);
 }
 
+/// Before submissions are dropped: they come back with other fences but the same private data, the
+/// place to leave word of what need not, and must not, run twice. `stopped` is the fence that was
+/// stopped midway, 0 for none; others keep where an earlier stop had left them.
+void leave_word(Node* node, UINT stopped, UINT offset) {
+  for (UINT i = node->first; i != node->next; ++i) {
+    const InFlight& submission = slot(node, i);
+    const UINT resume =
+        stopped != 0 && submission.entry.fence == stopped ? offset : submission.entry.start_offset;
+    // Parts of a split buffer share a record: one that has nothing to say leaves it alone.
+    if (resume == 0 || submission.record == nullptr) continue;
+    submission.record->slice_start = submission.slice_start;
+    submission.record->resume_offset = resume;
+  }
+}
+
 bool answer_preemption(Adapter* adapter, Node* node) {
   const UINT done = read_node(*adapter, *node, SGPU_NODE_PREEMPT_DONE);
   if (node->preemption_id == 0 || done != node->preemption_id) return false;
   // What finished between the request and the stop is complete, not preempted.
   report_completed(adapter, node);
-  const UINT stopped = read_node(*adapter, *node, SGPU_NODE_PREEMPT_FENCE);
-  for (UINT i = node->first; stopped != 0 && i != node->next; ++i) {
-    const InFlight& submission = slot(node, i);
-    if (submission.entry.fence != stopped || submission.record == nullptr) continue;
-    // It comes back with another fence but the same private data: the place to leave word of what
-    // need not, and must not, run twice.
-    submission.record->slice_start = submission.slice_start;
-    submission.record->resume_offset = read_node(*adapter, *node, SGPU_NODE_PREEMPT_OFFSET);
-  }
+  leave_word(node, read_node(*adapter, *node, SGPU_NODE_PREEMPT_FENCE),
+             read_node(*adapter, *node, SGPU_NODE_PREEMPT_OFFSET));
   report_preempted(adapter, node);
   return true;
 }
@@ -170,6 +178,7 @@ BOOLEAN NTAPI recover_routine(PVOID context) {
     ++node.resets;
     if (node.preemption_id != 0) {
       // The reset swallowed the request. Nothing runs, so it can be answered right here.
+      leave_word(&node, 0, 0);
       report_preempted(adapter, &node);
       told = true;
     }
@@ -432,6 +441,8 @@ BOOLEAN NTAPI restart_routine(PVOID context) {
           SGPU_INT_COMPLETE(node->ordinal) | SGPU_INT_PREEMPTED(node->ordinal) |
               SGPU_INT_FAULT(node->ordinal));
   // What came after the aborted one the kernel submits again: the ring starts empty.
+  retire(node, last_aborted);
+  leave_word(node, 0, 0);
   start_engine(job->adapter, node, last_aborted);
   node->submitted_fence = submitted;
   job->last_aborted = last_aborted;

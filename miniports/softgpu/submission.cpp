@@ -6,9 +6,9 @@ namespace {
 
 UCHAR* byte_at(void* start, UINT offset) { return static_cast<UCHAR*>(start) + offset; }
 
-/// Null if the range has no room for a record.
+/// Null if the range has no room for a record: then `data` may point anywhere.
 SubmissionRecord* record_at(void* data, UINT start, UINT end) {
-  if (data == nullptr || end < start || end - start < sizeof(SubmissionRecord)) return nullptr;
+  if (end < start || end - start < sizeof(SubmissionRecord)) return nullptr;
   return reinterpret_cast<SubmissionRecord*>(byte_at(data, start));
 }
 
@@ -96,11 +96,9 @@ NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMIT
   job.adapter = adapter;
   job.node = &adapter->node[args->NodeOrdinal];
   job.submission.slice_start = start;
-  if (args->DmaBufferPrivateDataSize != 0) {
-    job.submission.record =
-        record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
-                  args->DmaBufferPrivateDataSubmissionEndOffset);
-  }
+  job.submission.record =
+      record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
+                args->DmaBufferPrivateDataSubmissionEndOffset);
   SgpuRingEntry& entry = job.submission.entry;
   entry.fence = args->SubmissionFenceId;
   if (length == 0) {
@@ -127,10 +125,8 @@ NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_CANCE
   UNREFERENCED_PARAMETER(adapter);
   // All a submission owns is its record, and that only says something after a preemption.
   SubmissionRecord* record =
-      args->DmaBufferPrivateDataSize == 0
-          ? nullptr
-          : record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
-                      args->DmaBufferPrivateDataSubmissionEndOffset);
+      record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
+                args->DmaBufferPrivateDataSubmissionEndOffset);
   if (record != nullptr) RtlZeroMemory(record, sizeof(*record));
   return STATUS_SUCCESS;
 }

@@ -32,6 +32,7 @@ TEST_F(Driver, TheSliceGoesIntoTheRingWithItsAddress) {
   submit(1);
   DXGKARG_SUBMITCOMMAND args = submission(2, 0, 0, nullptr);
   args.Flags.ContextSwitch = 1;
+  args.pDmaBufferPrivateData = reinterpret_cast<void*>(8);  // of size 0: not to be looked at
   ASSERT_EQ(table().DxgkDdiSubmitCommand(world.adapter, &args), STATUS_SUCCESS);
   args = submission(3, 8, 8, nullptr);
   args.Flags.NullRendering = 1;
@@ -95,7 +96,8 @@ TEST_F(Driver, WhatWasStoppedMidwayGoesOnThereUnderItsNewFence) {
   submit(3, &behind);
   request_preemption(4);
   EXPECT_EQ(node(0).registers[SGPU_NODE_PREEMPT_REQUEST], 4U);
-  world.complete_next(0, false);  // finished after the request, not reported yet
+  world.complete_next(0, false);  // finished after the request, and its cause got lost
+  world.causes = 0;
   world.preempt(0, 40);
   ASSERT_EQ(world.reports.size(), 2U);
   expect_completed(0, 1);
@@ -113,6 +115,38 @@ TEST_F(Driver, WhatWasStoppedMidwayGoesOnThereUnderItsNewFence) {
   submit(7, &stopped);
   world.complete_next(0);
   EXPECT_EQ(node(0).executed[3].start_offset, 0U);
+  stop_and_expect_nothing_left();
+}
+
+TEST_F(Driver, BeingDroppedBeforeResumingForgetsNothing) {
+  load_and_start();
+  SubmissionRecord stopped = {};
+  submit(1, &stopped);
+  request_preemption(2);
+  world.preempt(0, 40);
+  // Preempted again while another is stopped.
+  submit(3);
+  submit(4, &stopped);
+  request_preemption(5);
+  world.preempt(0, 16);
+  EXPECT_EQ(stopped.resume_offset, 40U);
+  // Dropped by a reset of the engine.
+  submit(6, &stopped);
+  EXPECT_EQ(stopped.resume_offset, 0U);
+  DXGKARG_RESETENGINE reset = {};
+  ASSERT_EQ(table().DxgkDdiResetEngine(world.adapter, &reset), STATUS_SUCCESS);
+  EXPECT_EQ(stopped.resume_offset, 40U);
+  // Preempted behind a fault.
+  submit(7);
+  submit(8, &stopped);
+  world.fault_next(0);
+  request_preemption(9);
+  while (world.run_timer()) {
+  }
+  EXPECT_EQ(stopped.resume_offset, 40U);
+  submit(10, &stopped);
+  EXPECT_EQ(world.complete_next(0), 10U);
+  EXPECT_EQ(node(0).executed[0].start_offset, 40U);
   stop_and_expect_nothing_left();
 }
 
@@ -141,7 +175,7 @@ TEST_F(Driver, CancellingForgetsWhereASubmissionStopped) {
   args.DmaBufferPrivateDataSubmissionEndOffset = sizeof(record);
   EXPECT_EQ(table().DxgkDdiCancelCommand(world.adapter, &args), STATUS_SUCCESS);
   EXPECT_EQ(record.resume_offset, 0U);
-  args.DmaBufferPrivateDataSize = 0;
+  args.DmaBufferPrivateDataSize = args.DmaBufferPrivateDataSubmissionEndOffset = 0;
   args.pDmaBufferPrivateData = reinterpret_cast<void*>(8);  // not to be looked at
   EXPECT_EQ(table().DxgkDdiCancelCommand(world.adapter, &args), STATUS_SUCCESS);
   stop_and_expect_nothing_left();
