@@ -191,7 +191,10 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   if (work) {
     if (completed) ++counters_.packets_completed;
     if (outcome == vidsch::PacketOutcome::kCancelled) ++counters_.packets_cancelled;
-    if (outcome == vidsch::PacketOutcome::kFaulted) ++counters_.packets_faulted;
+    if (outcome == vidsch::PacketOutcome::kFaulted) {
+      ++counters_.packets_faulted;
+      packet_faulted(packet);
+    }
   }
   if (packet.kind == vidsch::PacketKind::kPaging) {
     paging_->packet_retired(packet, completed);
