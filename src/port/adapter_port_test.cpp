@@ -109,5 +109,495 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
   });
 }
 
+// --- life
+// ------------------------------------------------------------------------------------------------------------
+
+/// The context of AddDevice is what every later DDI gets; a null context means "not mine" and
+/// nothing follows.
+TEST(AdapterPort, HandsTheContextOn) {
+  DXGKIT_COVERS("LIFE-05", "LIFE-06");
+  in_both_modes([] {
+    {
+      PortWorld world;
+      world.start();  // the scripted driver finds itself through hAdapter in each of these calls
+      EXPECT_EQ(world.miniport.count("DxgkDdiAddDevice"), 1u);
+      EXPECT_EQ(world.miniport.count("DxgkDdiStartDevice"), 1u);
+      EXPECT_EQ(world.miniport.count("DxgkDdiQueryAdapterInfo"), 1u);
+      world.stop();
+    }
+    {
+      PortWorld world;
+      world.miniport.hooks.add_device = [](void** context) {
+        *context = nullptr;
+        return NTSTATUS{0};
+      };
+      ASSERT_EQ(world.load(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->add_device(), Status::kNotSupported);
+      EXPECT_EQ(world.miniport.calls().order, (std::vector<std::string>{"DriverEntry", "DxgkDdiAddDevice"}));
+    }
+  });
+}
+
+/// Below 2.9 there are no early caps; from 2.9 they are asked before StartDevice, and refused if
+/// they do not reach all memory.
+TEST(AdapterPort, AsksEarlyCaps) {
+  DXGKIT_COVERS("LIFE-07", "LIFE-14");
+  in_both_modes([] {
+    {
+      PortWorld world;
+      ASSERT_EQ(world.load(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->query_early_caps(), Status::kSuccess);
+      EXPECT_EQ(world.miniport.count("DxgkDdiQueryAdapterInfo"), 0u);
+    }
+    for (const bool reaches : {true, false}) {
+      PortWorld world;
+      world.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_9;
+      world.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO* args) {
+        const NTSTATUS status = world.miniport.default_query_adapter_info(args);
+        if (args->Type == DXGKQAITYPE_PHYSICAL_MEMORY_CAPS && !reaches) {
+          static_cast<DXGK_PHYSICAL_MEMORY_CAPS*>(args->pOutputData)
+              ->HighestVisibleAddress.QuadPart = 0xFFFFFFFF;
+        }
+        return status;
+      };
+      ASSERT_EQ(world.load(), Status::kSuccess);
+      ASSERT_EQ(world.adapter->add_device(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->query_early_caps(),
+                reaches ? Status::kSuccess : Status::kDeviceConfigurationError);
+      EXPECT_EQ(world.findings.count("LIFE-14"), reaches ? 0u : 1u);
+      const auto queries = world.miniport.calls().queries;
+      ASSERT_EQ(queries.size(), 2u);
+      EXPECT_EQ(queries[0].args.Type, DXGKQAITYPE_PHYSICAL_MEMORY_CAPS);
+      EXPECT_EQ(queries[1].args.Type, DXGKQAITYPE_IOMMU_CAPS);
+      EXPECT_EQ(world.miniport.count("DxgkDdiStartDevice"), 0u);
+      EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+    }
+  });
+}
+
+/// The callback table is sized and filled by the declared version, and DeviceHandle is the key to
+/// every callback.
+TEST(AdapterPort, GivesCallbacksByVersion) {
+  DXGKIT_COVERS("LIFE-08");
+  in_both_modes([] {
+    for (const uint32_t version : {0x4002U, 0x5023U, 0xB004U, 0xF003U}) {
+      PortWorld world;
+      world.miniport.config.version = version;
+      world.start();
+      const DXGKRNL_INTERFACE callbacks = world.miniport.callbacks();
+      EXPECT_EQ(callbacks.Size, abi::record_size("DXGKRNL_INTERFACE", version));
+      EXPECT_EQ(callbacks.Version, version);
+      const auto* bytes = reinterpret_cast<const std::byte*>(&callbacks);
+      for (const abi::TableEntry& entry : abi::kDxgkrnlInterface) {
+        if (!entry.name.starts_with("DxgkCb")) continue;
+        uint64_t pointer = 0;
+        std::memcpy(&pointer, bytes + entry.offset_bytes, 8);
+        EXPECT_EQ(pointer != 0, entry.since <= version) << entry.name << " in " << version;
+      }
+      world.stop();
+    }
+    PortWorld world;
+    world.start();
+    DXGKRNL_INTERFACE callbacks = world.miniport.callbacks();
+    DXGK_DEVICE_INFO info;
+    {
+      nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+      EXPECT_EQ(callbacks.DxgkCbGetDeviceInformation(callbacks.DeviceHandle, &info), 0);
+      EXPECT_EQ(world.findings.count("LIFE-08"), 0u);
+      int wrong = 0;
+      EXPECT_EQ(callbacks.DxgkCbGetDeviceInformation(&wrong, &info),
+                to_ntstatus(Status::kInvalidParameter));
+      EXPECT_EQ(callbacks.DxgkCbQueueDpc(nullptr), FALSE);
+    }
+    EXPECT_EQ(world.findings.count("LIFE-08"), 2u);
+    world.stop();
+  });
+}
+
+/// Callbacks without an implementation are there and refuse.
+TEST(AdapterPort, RefusesWhatItDoesNotSupport) {
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+    nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+    EXPECT_EQ(callbacks.DxgkCbQueryServices(callbacks.DeviceHandle, DxgkServicesAgp, nullptr),
+              to_ntstatus(Status::kNotSupported));
+    EXPECT_EQ(callbacks.DxgkCbEvalAcpiMethod(callbacks.DeviceHandle, 0, nullptr, 0, nullptr, 0),
+              to_ntstatus(Status::kNotSupported));
+    EXPECT_EQ(callbacks.DxgkCbExcludeAdapterAccess(callbacks.DeviceHandle, 0, nullptr, nullptr),
+              to_ntstatus(Status::kNotSupported));
+    world.stop();
+  });
+}
+
+/// Device information names the BARs and the interrupt; the BARs can be mapped, other ranges not.
+TEST(AdapterPort, DescribesTheDevice) {
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+    {
+      nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+      DXGK_DEVICE_INFO info;
+      ASSERT_EQ(callbacks.DxgkCbGetDeviceInformation(callbacks.DeviceHandle, &info), 0);
+      EXPECT_EQ(info.MiniportDeviceContext, world.miniport.adapter_context());
+      const CM_PARTIAL_RESOURCE_LIST& list =
+          info.TranslatedResourceList->List[0].PartialResourceList;
+      ASSERT_EQ(list.Count, 3u);
+      const bus::Bar& memory = world.miniport.function().bars()[1];
+      EXPECT_EQ(list.PartialDescriptors[1].Type, CmResourceTypeMemory);
+      EXPECT_EQ(static_cast<uint64_t>(list.PartialDescriptors[1].u.Memory.Start.QuadPart),
+                memory.base.value);
+      EXPECT_EQ(list.PartialDescriptors[1].u.Memory.Length, memory.size);
+      EXPECT_EQ(list.PartialDescriptors[2].Type, CmResourceTypeInterrupt);
+      PHYSICAL_ADDRESS address;
+      address.QuadPart = static_cast<LONGLONG>(memory.base.value);
+      void* mapped = nullptr;
+      ASSERT_EQ(callbacks.DxgkCbMapMemory(callbacks.DeviceHandle, address, 4096, FALSE, FALSE,
+                                          MmNonCached, &mapped),
+                0);
+      *static_cast<volatile uint32_t*>(mapped) = 0x12345678;
+      EXPECT_EQ(callbacks.DxgkCbUnmapMemory(callbacks.DeviceHandle, mapped), 0);
+      EXPECT_EQ(callbacks.DxgkCbUnmapMemory(callbacks.DeviceHandle, mapped),
+                to_ntstatus(Status::kInvalidParameter));
+      address.QuadPart += static_cast<LONGLONG>(memory.size);
+      EXPECT_EQ(callbacks.DxgkCbMapMemory(callbacks.DeviceHandle, address, 4096, FALSE, FALSE,
+                                          MmNonCached, &mapped),
+                to_ntstatus(Status::kInvalidParameter));
+      uint16_t vendor = 0;
+      ULONG bytes = 0;
+      EXPECT_EQ(callbacks.DxgkCbReadDeviceSpace(callbacks.DeviceHandle, DXGK_WHICHSPACE_CONFIG,
+                                                &vendor, 0, 2, &bytes),
+                0);
+      EXPECT_EQ(vendor, world.miniport.function().identity().vendor_id);
+      DXGKARGCB_GETHANDLEDATA arguments{};
+      arguments.hObject = 21;
+      arguments.Type = DXGK_HANDLE_ALLOCATION;
+      arguments.Flags.DeviceSpecific = 1;
+      EXPECT_EQ(callbacks.DxgkCbGetHandleData(&arguments), reinterpret_cast<void*>(42));
+    }
+    world.stop();
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// Outputs of StartDevice that were not written are noticed; StopDevice is owed then.
+TEST(AdapterPort, NoticesUnwrittenStartOutputs) {
+  DXGKIT_COVERS("LIFE-09");
+  in_both_modes([] {
+    PortWorld world;
+    world.miniport.hooks.start_device = [](DXGK_START_INFO*, DXGKRNL_INTERFACE*, ULONG* sources,
+                                           ULONG*) {
+      *sources = 0;
+      return NTSTATUS{0};
+    };
+    ASSERT_EQ(world.load(), Status::kSuccess);
+    ASSERT_EQ(world.adapter->add_device(), Status::kSuccess);
+    const auto info = world.adapter->start_device();
+    ASSERT_FALSE(info.has_value());
+    EXPECT_EQ(info.error(), Status::kDeviceConfigurationError);
+    EXPECT_EQ(world.findings.count("LIFE-09"), 1u);
+    EXPECT_EQ(world.miniport.count("DxgkDdiStopDevice"), 1u);
+    EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+  });
+}
+
+/// NumberOfChildren + 1 zeroed elements; a driver that fills the last one is found out.
+TEST(AdapterPort, KeepsTheLastChildZero) {
+  DXGKIT_COVERS("LIFE-10");
+  in_both_modes([] {
+    PortWorld world;
+    world.miniport.config.children = 2;
+    world.start();
+    bool overrun = false;
+    world.miniport.hooks.query_child_relations = [&](DXGK_CHILD_DESCRIPTOR* relations,
+                                                     ULONG bytes) {
+      EXPECT_EQ(bytes, 3 * sizeof(DXGK_CHILD_DESCRIPTOR));
+      const DXGK_CHILD_DESCRIPTOR zero{};
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(std::memcmp(&relations[i], &zero, sizeof(zero)), 0);
+      relations[0].ChildUid = 1;
+      relations[1].ChildUid = 2;
+      if (overrun) relations[2].ChildUid = 3;
+      return NTSTATUS{0};
+    };
+    EXPECT_EQ(world.adapter->query_child_relations(2), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("LIFE-10"), 0u);
+    overrun = true;
+    EXPECT_EQ(world.adapter->query_child_relations(2), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("LIFE-10"), 1u);
+    world.stop();
+  });
+}
+
+// --- IRQL
+// ------------------------------------------------------------------------------------------------------------
+
+/// Each DDI is called at its level, and one that returns at another is caught.
+TEST(AdapterPort, ChecksLevels) {
+  DXGKIT_COVERS("IRQL-01");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    const auto current = reinterpret_cast<nt::Irql(NTAPI*)()>(
+        const_cast<void*>(nt::find_export("KeGetCurrentIrql")->address));
+    const auto raise = reinterpret_cast<nt::Irql(NTAPI*)(nt::Irql)>(
+        const_cast<void*>(nt::find_export("KfRaiseIrql")->address));
+    std::vector<nt::Irql> levels;
+    world.miniport.hooks.submit = [&](const DXGKARG_SUBMITCOMMAND*) {
+      levels.push_back(current());
+      return NTSTATUS{0};
+    };
+    world.miniport.hooks.patch = [&](const DXGKARG_PATCH*) {
+      levels.push_back(current());
+      return NTSTATUS{0};
+    };
+    world.miniport.hooks.preempt = [&](const DXGKARG_PREEMPTCOMMAND*) {
+      levels.push_back(current());
+      return NTSTATUS{0};
+    };
+    Buffer buffer;
+    PatchArgs patch;
+    patch.buffer = buffer.view;
+    EXPECT_EQ(world.adapter->patch(patch), Status::kSuccess);
+    SubmitArgs submit;
+    submit.buffer = buffer.view;
+    EXPECT_EQ(world.adapter->submit(submit), Status::kSuccess);
+    EXPECT_EQ(world.adapter->preempt(NodeOrdinal{0}, SubmissionFenceId{3}), Status::kSuccess);
+    EXPECT_EQ(levels,
+              (std::vector<nt::Irql>{nt::kPassiveLevel, nt::kDispatchLevel, nt::kDispatchLevel}));
+    EXPECT_EQ(world.findings.total(), 0u);
+    world.miniport.hooks.patch = [&](const DXGKARG_PATCH*) {
+      raise(nt::kDispatchLevel);
+      return NTSTATUS{0};
+    };
+    EXPECT_EQ(world.adapter->patch(patch), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("IRQL-01"), 1u);
+    EXPECT_EQ(world.adapter->patch(patch), Status::kSuccess);  // the level was put back
+    world.stop();
+  });
+}
+
+/// Callbacks above their level are findings.
+TEST(AdapterPort, ChecksCallbackLevels) {
+  DXGKIT_COVERS("IRQL-12");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.submit = [&](const DXGKARG_SUBMITCOMMAND*) {
+      DXGKARGCB_GETHANDLEDATA arguments{};
+      arguments.hObject = 1;
+      world.miniport.callbacks().DxgkCbGetHandleData(&arguments);
+      world.miniport.callbacks().DxgkCbQueueDpc(
+          world.miniport.callbacks().DeviceHandle);  // any level
+      return NTSTATUS{0};
+    };
+    Buffer buffer;
+    SubmitArgs submit;
+    submit.buffer = buffer.view;
+    EXPECT_EQ(world.adapter->submit(submit), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("IRQL-12"), 1u);
+    EXPECT_EQ(world.findings.total(), 1u) << world.findings_text();
+    world.stop();
+  });
+}
+
+// --- segments
+// ----------------------------------------------------------------------------------------------------------
+
+/// Two queries of one type, chosen by the version; the first with no array, the second with one of
+/// the size reported.
+TEST(AdapterPort, AsksForSegmentsTwice) {
+  DXGKIT_COVERS("SEG-01", "SEG-02", "SEG-03", "SEG-10", "SEG-11");
+  struct Case {
+    uint32_t version;
+    DXGK_QUERYADAPTERINFOTYPE type;
+  };
+  in_both_modes([] {
+    for (const Case& c : {Case{DXGKDDI_INTERFACE_VERSION_VISTA, DXGKQAITYPE_QUERYSEGMENT},
+                          Case{DXGKDDI_INTERFACE_VERSION_WIN7, DXGKQAITYPE_QUERYSEGMENT},
+                          Case{DXGKDDI_INTERFACE_VERSION_WIN8, DXGKQAITYPE_QUERYSEGMENT3},
+                          Case{DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKQAITYPE_QUERYSEGMENT3},
+                          Case{DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_QUERYSEGMENT4},
+                          Case{DXGKDDI_INTERFACE_VERSION_WDDM2_6, DXGKQAITYPE_QUERYSEGMENT4}}) {
+      PortWorld world;
+      world.miniport.config.version = c.version;
+      world.start();
+      world.miniport.clear_calls();
+      const auto segments = world.adapter->query_segments();
+      ASSERT_TRUE(segments.has_value()) << c.version << world.findings_text();
+      ASSERT_EQ(segments->segments.size(), 3u);
+      EXPECT_EQ(segments->segments[1].base_address, 0x2'0000'0000u);
+      EXPECT_EQ(segments->segments[1].size, 256u << 20);
+      EXPECT_EQ(segments->paging_buffer_bytes, world.miniport.config.paging_buffer_bytes);
+      const auto queries = world.miniport.calls().queries;
+      ASSERT_EQ(queries.size(), 2u);
+      for (const auto& query : queries) {
+        EXPECT_EQ(query.args.Type, c.type);
+        EXPECT_EQ(query.in.size(), c.type == DXGKQAITYPE_QUERYSEGMENT4 ? 4u : 24u);
+        EXPECT_TRUE(std::ranges::all_of(query.in, [](std::byte b) { return b == std::byte{0}; }));
+      }
+      for (int pass = 0; pass < 2; ++pass) {
+        if (c.type == DXGKQAITYPE_QUERYSEGMENT4) {
+          DXGK_QUERYSEGMENTOUT4 out;
+          ASSERT_EQ(queries[static_cast<size_t>(pass)].out_before.size(), sizeof(out));
+          std::memcpy(&out, queries[static_cast<size_t>(pass)].out_before.data(), sizeof(out));
+          EXPECT_EQ(out.NbSegment, pass == 0 ? 0u : 3u);
+        } else {
+          DXGK_QUERYSEGMENTOUT3 out;
+          ASSERT_EQ(queries[static_cast<size_t>(pass)].out_before.size(), sizeof(out));
+          std::memcpy(&out, queries[static_cast<size_t>(pass)].out_before.data(), sizeof(out));
+          EXPECT_EQ(out.pSegmentDescriptor == nullptr, pass == 0);
+          if (pass == 1) {
+            EXPECT_EQ(out.NbSegment, 3u);
+          }
+        }
+      }
+      EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+      world.stop();
+    }
+  });
+}
+
+/// The first pass may write the count only; failing it refuses the start; another count in the
+/// second pass too.
+TEST(AdapterPort, ChecksSegmentPasses) {
+  DXGKIT_COVERS("SEG-04", "SEG-05", "SEG-06");
+  in_both_modes([] {
+    for (const uint32_t version : {0x4002U, 0x5023U}) {
+      PortWorld world;
+      world.miniport.config.version = version;
+      world.start();
+      int pass = 0;
+      std::function<NTSTATUS(int, const DXGKARG_QUERYADAPTERINFO*)> misbehave;
+      world.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO* args) {
+        return misbehave(++pass, args);
+      };
+      const auto first_member = [](const DXGKARG_QUERYADAPTERINFO* args) -> UINT& {
+        return *static_cast<UINT*>(args->pOutputData);
+      };
+
+      misbehave = [&](int n, const DXGKARG_QUERYADAPTERINFO* args) {
+        const NTSTATUS status = world.miniport.default_query_adapter_info(args);
+        if (n == 1)
+          static_cast<DXGK_QUERYSEGMENTOUT3*>(args->pOutputData)->PagingBufferSize =
+              4096;  // same place in both
+        return status;
+      };
+      EXPECT_TRUE(world.adapter->query_segments().has_value());
+      EXPECT_EQ(world.findings.count("SEG-04"), 1u);
+
+      pass = 0;
+      misbehave = [](int, const DXGKARG_QUERYADAPTERINFO*) {
+        return to_ntstatus(Status::kNoMemory);
+      };
+      EXPECT_EQ(world.adapter->query_segments().error(), Status::kDeviceConfigurationError);
+      EXPECT_EQ(world.findings.count("SEG-04"), 2u);
+
+      pass = 0;
+      misbehave = [&](int n, const DXGKARG_QUERYADAPTERINFO* args) {
+        const NTSTATUS status = world.miniport.default_query_adapter_info(args);
+        if (n == 2) first_member(args) = 2;
+        return status;
+      };
+      EXPECT_EQ(world.adapter->query_segments().error(), Status::kDeviceConfigurationError);
+      EXPECT_EQ(world.findings.count("SEG-05"), 1u);
+
+      for (const UINT count : {0U, 33U}) {
+        pass = 0;
+        misbehave = [&](int, const DXGKARG_QUERYADAPTERINFO* args) {
+          first_member(args) = count;
+          return NTSTATUS{0};
+        };
+        EXPECT_EQ(world.adapter->query_segments().error(), Status::kDeviceConfigurationError);
+      }
+      EXPECT_EQ(world.findings.count("SEG-06"), 2u);
+      world.stop();
+    }
+  });
+}
+
+/// A stride wider than our descriptor is followed; one that leaves the array is refused.
+TEST(AdapterPort, FollowsTheDescriptorStride) {
+  DXGKIT_COVERS("SEG-09");
+  in_both_modes([] {
+    for (const SIZE_T extra : {SIZE_T{64}, SIZE_T{1} << 40}) {
+      PortWorld world;
+      world.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+      world.start();
+      world.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO* args) {
+        auto* out = static_cast<DXGK_QUERYSEGMENTOUT4*>(args->pOutputData);
+        if (out->NbSegment == 0) return world.miniport.default_query_adapter_info(args);
+        const SIZE_T wide = out->SegmentDescriptorStride + extra;
+        out->SegmentDescriptorStride = extra == 64 ? wide : 0;
+        if (extra == 64) {
+          EXPECT_EQ(world.miniport.default_query_adapter_info(args), 0);
+        }
+        out->SegmentDescriptorStride = wide;
+        return NTSTATUS{0};
+      };
+      const auto segments = world.adapter->query_segments();
+      if (extra == 64) {
+        ASSERT_TRUE(segments.has_value());
+        EXPECT_EQ(segments->segments[2].base_address, 0x4'0000'0000u);
+        EXPECT_EQ(segments->segments[2].size, 64u << 20);
+      } else {
+        EXPECT_EQ(segments.error(), Status::kDeviceConfigurationError);
+        EXPECT_EQ(world.findings.count("SEG-09"), 1u);
+      }
+      world.stop();
+    }
+  });
+}
+
+/// Bank tables: not read without UseBanking, and never the last entry, which may be missing.
+TEST(AdapterPort, ReadsBankTables) {
+  DXGKIT_COVERS("SEG-24", "SEG-26");
+  in_both_modes([] {
+    auto* area = static_cast<std::byte*>(std::aligned_alloc(4096, 4096));
+    auto* two = reinterpret_cast<SIZE_T*>(area + 4096 -
+                                          2 * sizeof(SIZE_T));  // AddressSanitizer guards the end
+    two[0] = 1 << 20;
+    two[1] = 2 << 20;
+    PortWorld world;
+    world.miniport.config.segments[0].bank_count = 77;
+    world.miniport.config.segments[0].bank_table = reinterpret_cast<SIZE_T*>(16);  // dangling
+    world.miniport.config.segments[1].flags.UseBanking = 1;
+    world.miniport.config.segments[1].bank_count = 3;
+    world.miniport.config.segments[1].bank_table = two;
+    world.start();
+    const auto segments = world.adapter->query_segments();
+    ASSERT_TRUE(segments.has_value());
+    EXPECT_EQ(segments->segments[0].bank_count, 0u);
+    EXPECT_EQ(segments->segments[1].bank_count, 3u);
+    EXPECT_EQ(segments->segments[1].bank_ends, (std::vector<uint64_t>{1 << 20, 2 << 20}));
+    world.stop();
+    std::free(area);
+  });
+}
+
+// --- caps
+// ----------------------------------------------------------------------------------------------------------------
+
+/// The caps buffer has the size of the declared version, and writing past it is a finding.
+TEST(AdapterPort, SizesCapsByVersion) {
+  in_both_modes([] {
+    for (const auto& [version, size] :
+         {std::pair{0x4002U, 552U}, {0x5023U, 576U}, {0xB004U, 584U}, {0xF003U, 592U}}) {
+      PortWorld world;
+      world.miniport.config.version = version;
+      world.start();
+      const auto queries = world.miniport.calls().queries;
+      ASSERT_EQ(queries.size(), 1u);
+      EXPECT_EQ(queries[0].args.OutputDataSize, size);
+      world.miniport.hooks.query_adapter_info = [](const DXGKARG_QUERYADAPTERINFO* args) {
+        static_cast<std::byte*>(args->pOutputData)[args->OutputDataSize] = std::byte{1};
+        return NTSTATUS{0};
+      };
+      EXPECT_EQ(world.adapter->query_driver_caps().error(), Status::kDeviceConfigurationError);
+      world.stop();
+    }
+  });
+}
 }  // namespace
 }  // namespace dxgkit::port

@@ -227,8 +227,9 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
   path.MaximumLength = static_cast<USHORT>(path.Length + sizeof(char16_t));
   path.Buffer = impl.registry_path.data();
   kernel.set_initialize_hook([&impl](const void* data, bool display_only) {
-    impl.initialize_status = impl.take_table(data, display_only);
-    return to_ntstatus(impl.initialize_status);
+    const Status answer = impl.take_table(data, display_only);
+    if (impl.initialize_calls == 1) impl.initialize_status = answer;
+    return to_ntstatus(answer);
   });
   int32_t returned = to_ntstatus(Status::kUnsuccessful);
   bool abandoned = false;

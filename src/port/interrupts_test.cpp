@@ -1,0 +1,363 @@
+// From the line to the host: ISR, reports, DPC, synchronised routines.
+#include <algorithm>
+#include <atomic>
+
+#include "port/port_world_test.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::port {
+namespace {
+
+using testing::ScriptedMiniport;
+
+/// Current IRQL, as a driver asks it.
+nt::Irql current_irql() {
+  const auto ask = reinterpret_cast<nt::Irql(NTAPI*)()>(
+      const_cast<void*>(nt::find_export("KeGetCurrentIrql")->address));
+  return ask();
+}
+
+/// NotifyInterrupt only records, in the ISR at DIRQL; the host hears of it in the DPC, at
+/// DISPATCH_LEVEL, in order.
+TEST(Interrupts, ReportsReachTheHostInTheDpc) {
+  DXGKIT_COVERS("INT-01", "INT-04", "INT-06");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.interrupt = [&](ULONG message) {
+      EXPECT_EQ(current_irql(), nt::kDeviceLevel);
+      const BOOLEAN claimed = world.miniport.default_interrupt(message);
+      EXPECT_TRUE(world.host.seen().empty());
+      return claimed;
+    };
+    world.miniport.hooks.dpc = [&] {
+      EXPECT_EQ(current_irql(), nt::kDispatchLevel);
+      EXPECT_TRUE(world.host.seen().empty());
+      world.miniport.default_dpc();
+    };
+    world.miniport.queue_interrupt(ScriptedMiniport::completed_data(0, 5));
+    world.miniport.queue_interrupt(ScriptedMiniport::preempted_data(1, 9, 8));
+    EXPECT_TRUE(world.miniport.raise(
+        ScriptedMiniport::faulted_data(0, 6, to_ntstatus(Status::kUnsuccessful))));
+    const auto seen = world.host.seen();
+    ASSERT_EQ(seen.size(), 3u);
+    EXPECT_EQ(seen[0].type, InterruptReport::Type::kDmaCompleted);
+    EXPECT_EQ(seen[1].type, InterruptReport::Type::kDmaPreempted);
+    EXPECT_EQ(seen[1].fence, 9u);
+    EXPECT_EQ(seen[1].last_completed, 8u);
+    EXPECT_EQ(seen[2].type, InterruptReport::Type::kDmaFaulted);
+    EXPECT_EQ(seen[2].status, to_ntstatus(Status::kUnsuccessful));
+    world.stop();
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// A report made outside the interrupt lock is a finding, whatever thread makes it.
+TEST(Interrupts, RefuseReportsOutsideTheInterruptLock) {
+  DXGKIT_COVERS("INT-01");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      auto data = ScriptedMiniport::completed_data(0, 5);
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      callbacks.DxgkCbNotifyInterrupt(callbacks.DeviceHandle, &data);
+      return NTSTATUS{0};
+    };
+    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("INT-01"), 1u);
+    world.stop();
+  });
+}
+
+/// The same report inside DxgkCbSynchronizeExecution is legal from any thread; the DPC it queues
+/// runs when the level drops.
+TEST(Interrupts, TakeReportsFromSynchronisedRoutines) {
+  DXGKIT_COVERS("INT-01", "IRQL-10");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    struct Context {
+      PortWorld* world;
+      nt::Irql irql;
+      bool dpc_ran_inside;
+    } context{&world, 0, false};
+    world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      constexpr auto routine = +[](void* opaque) NTAPI -> BOOLEAN {
+        auto& mine = *static_cast<Context*>(opaque);
+        mine.irql = current_irql();
+        const DXGKRNL_INTERFACE& inside = mine.world->miniport.callbacks();
+        auto data = ScriptedMiniport::completed_data(0, 5);
+        inside.DxgkCbNotifyInterrupt(inside.DeviceHandle, &data);
+        inside.DxgkCbQueueDpc(inside.DeviceHandle);
+        mine.dpc_ran_inside = !mine.world->host.seen().empty();
+        return TRUE;
+      };
+      BOOLEAN result = FALSE;
+      const NTSTATUS status = callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine,
+                                                                   &context, 0, &result);
+      EXPECT_EQ(result, TRUE);
+      EXPECT_EQ(world.host.seen().size(), 1u);
+      return status;
+    };
+    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(context.irql, nt::kDeviceLevel);
+    EXPECT_FALSE(context.dpc_ran_inside);
+    world.stop();
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// Messages other than the one reported in the caps are a finding.
+TEST(Interrupts, WatchTheMessageNumber) {
+  DXGKIT_COVERS("INT-02");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      constexpr auto routine = +[](void*) NTAPI -> BOOLEAN { return FALSE; };
+      BOOLEAN result = TRUE;
+      EXPECT_EQ(callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, nullptr, 0,
+                                                     &result),
+                0);
+      EXPECT_EQ(world.findings.count("INT-02"), 0u);
+      EXPECT_EQ(callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, nullptr, 3,
+                                                     &result),
+                0);
+      return NTSTATUS{0};
+    };
+    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("INT-02"), 1u);
+    world.stop();
+  });
+}
+
+/// A report without a DPC is a finding and stays unseen until the next DPC, which brings both.
+TEST(Interrupts, MissADpcThatIsNotQueued) {
+  DXGKIT_COVERS("INT-03");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.interrupt = [&](ULONG) -> BOOLEAN {
+      auto data = ScriptedMiniport::completed_data(0, 1);
+      world.miniport.callbacks().DxgkCbNotifyInterrupt(world.miniport.callbacks().DeviceHandle,
+                                                       &data);
+      return TRUE;
+    };
+    EXPECT_TRUE(world.miniport.raise_line());
+    EXPECT_EQ(world.findings.count("INT-03"), 1u);
+    EXPECT_TRUE(world.host.seen().empty());
+    world.miniport.hooks.interrupt = nullptr;
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(0, 2)));
+    EXPECT_EQ(world.host.seen().size(), 2u);
+    EXPECT_EQ(world.findings.count("INT-03"), 1u);
+    world.stop();
+  });
+}
+
+/// The second QueueDpc before the DPC runs answers FALSE, and nothing is lost; queued again from
+/// the DPC it runs once more.
+TEST(Interrupts, KeepOneDpcPending) {
+  DXGKIT_COVERS("INT-05");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    std::vector<int> answers;
+    const auto queue = [&] {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      answers.push_back(callbacks.DxgkCbQueueDpc(callbacks.DeviceHandle));
+    };
+    int dpcs = 0;
+    world.miniport.hooks.interrupt = [&](ULONG) -> BOOLEAN {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      for (uint32_t fence = 1; fence <= 2; ++fence) {
+        auto data = ScriptedMiniport::completed_data(0, fence);
+        callbacks.DxgkCbNotifyInterrupt(callbacks.DeviceHandle, &data);
+        queue();
+      }
+      return TRUE;
+    };
+    world.miniport.hooks.dpc = [&] {
+      world.miniport.default_dpc();
+      if (++dpcs == 1) queue();
+    };
+    EXPECT_TRUE(world.miniport.raise_line());
+    EXPECT_EQ(answers, (std::vector<int>{TRUE, FALSE, TRUE}));
+    EXPECT_EQ(dpcs, 2);
+    EXPECT_EQ(world.host.seen().size(), 2u);
+    world.stop();
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// Two threads that both queue the DPC while it runs: it never runs twice at once, and runs again
+/// afterwards.
+TEST(Interrupts, NeverRunTheDpcTwiceAtOnce) {
+  DXGKIT_COVERS("INT-06");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    std::atomic<int> inside{0}, worst{0};
+    world.miniport.hooks.dpc = [&] {
+      worst = std::max(worst.load(), ++inside);
+      runtime::Runtime::current().yield();
+      world.miniport.default_dpc();
+      --inside;
+    };
+    constexpr int kRounds = 200;
+    const auto work = [&world] {
+      nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      for (int i = 0; i < kRounds; ++i) {
+        callbacks.DxgkCbQueueDpc(callbacks.DeviceHandle);
+        runtime::Runtime::current().yield();
+      }
+    };
+    auto a = runtime::Runtime::current().spawn("a", work);
+    auto b = runtime::Runtime::current().spawn("b", work);
+    for (int i = 1; i <= kRounds; ++i)
+      world.miniport.raise(ScriptedMiniport::completed_data(0, static_cast<uint32_t>(i)));
+    a->join();
+    b->join();
+    EXPECT_EQ(worst.load(), 1);
+    EXPECT_EQ(world.host.seen().size(), static_cast<size_t>(kRounds));
+    world.stop();
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// The ISR calls nothing but NotifyInterrupt and QueueDpc.
+TEST(Interrupts, KnowWhatAnIsrMayCall) {
+  DXGKIT_COVERS("INT-07");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.interrupt = [&](ULONG message) {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      uint32_t id = 0;
+      ULONG bytes = 0;
+      callbacks.DxgkCbReadDeviceSpace(callbacks.DeviceHandle, DXGK_WHICHSPACE_CONFIG, &id, 0, 4,
+                                      &bytes);
+      return world.miniport.default_interrupt(message);
+    };
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(0, 1)));
+    EXPECT_EQ(world.findings.count("INT-07"), 1u);
+    EXPECT_EQ(world.findings.count("IRQL-12"), 1u);
+    world.stop();
+  });
+}
+
+/// An ISR that refuses its own device's interrupt over and over, or claims it without ever
+/// dismissing it, is found out; a few spurious ones are not held against it.
+TEST(Interrupts, FindStorms) {
+  DXGKIT_COVERS("INT-08");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.interrupt = [](ULONG) -> BOOLEAN { return FALSE; };
+    for (int i = 0; i < 99; ++i) EXPECT_FALSE(world.miniport.raise_line());
+    EXPECT_EQ(world.findings.count("INT-08"), 0u);
+    EXPECT_FALSE(world.miniport.raise_line());
+    EXPECT_EQ(world.findings.count("INT-08"), 1u);
+    world.miniport.hooks.interrupt = [](ULONG) -> BOOLEAN { return TRUE; };
+    for (int i = 0; i < 1000; ++i) EXPECT_TRUE(world.miniport.raise_line());
+    EXPECT_EQ(world.findings.count("INT-08"), 2u);
+    world.stop();
+  });
+}
+
+/// DMA types come before CRTC types.
+TEST(Interrupts, WatchTheOrderOfCauses) {
+  DXGKIT_COVERS("INT-09");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.queue_interrupt(ScriptedMiniport::completed_data(0, 1));
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::vsync_data(0, 0x1000)));
+    EXPECT_EQ(world.findings.count("INT-09"), 0u);
+    world.miniport.queue_interrupt(ScriptedMiniport::vsync_data(0, 0x1000));
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(0, 2)));
+    EXPECT_EQ(world.findings.count("INT-09"), 1u);
+    world.stop();
+  });
+}
+
+/// Two threads, one in a synchronised routine and one in the ISR, never overlap; after StopDevice
+/// the callback refuses.
+TEST(Interrupts, SynchronisedRoutinesExcludeTheIsr) {
+  DXGKIT_COVERS("IRQL-10");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    std::atomic<int> inside{0}, worst{0};
+    struct Context {
+      std::atomic<int>*inside, *worst;
+    } context{&inside, &worst};
+    constexpr auto enter = +[](void* opaque) NTAPI -> BOOLEAN {
+      auto& mine = *static_cast<Context*>(opaque);
+      *mine.worst = std::max(mine.worst->load(), ++*mine.inside);
+      runtime::Runtime::current().yield();
+      --*mine.inside;
+      return TRUE;
+    };
+    world.miniport.hooks.interrupt = [&](ULONG message) {
+      enter(&context);
+      return world.miniport.default_interrupt(message);
+    };
+    DXGKRNL_INTERFACE callbacks = world.miniport.callbacks();
+    auto thread = runtime::Runtime::current().spawn("worker", [&] {
+      nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+      BOOLEAN result = FALSE;
+      for (int i = 0; i < 200; ++i) {
+        EXPECT_EQ(callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, enter, &context, 0,
+                                                       &result),
+                  0);
+      }
+    });
+    for (uint32_t i = 1; i <= 200; ++i)
+      world.miniport.raise(ScriptedMiniport::completed_data(0, i));
+    thread->join();
+    EXPECT_EQ(worst.load(), 1);
+    world.stop();
+    nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+    EXPECT_EQ(
+        callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, enter, &context, 0, nullptr),
+        to_ntstatus(Status::kUnsuccessful));
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// A driver that touches its device while it holds the interrupt lock may raise the line on its own
+/// thread: the interrupt waits, as on a processor at DIRQL.
+TEST(Interrupts, WaitForTheHolderOfTheLock) {
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    struct Context {
+      PortWorld* world;
+      uint64_t interrupts_inside;
+    } context{&world, 99};
+    world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      constexpr auto routine = +[](void* opaque) NTAPI -> BOOLEAN {
+        auto& mine = *static_cast<Context*>(opaque);
+        mine.world->miniport.raise(ScriptedMiniport::completed_data(0, 3));
+        mine.interrupts_inside = mine.world->miniport.calls().interrupts;
+        return TRUE;
+      };
+      BOOLEAN result = FALSE;
+      return callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, &context, 0,
+                                                  &result);
+    };
+    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(context.interrupts_inside, 0u);
+    EXPECT_EQ(world.host.seen().size(), 1u);
+    world.stop();
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::port
