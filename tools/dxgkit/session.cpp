@@ -8,6 +8,7 @@
 #include "base/arithmetic.h"
 #include "bus/machine.h"
 #include "devices/softgpu/softgpu.h"
+#include "devices/softgpu/softgpu_hw.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
@@ -39,6 +40,11 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     outcome.message =
         fmt::format("the device does not fit into the machine: {}", describe(plugged));
     return;
+  }
+  if (trace::Recorder* recorder = trace::current()) {
+    constexpr uint64_t kNodeClass = 3;
+    trace::emit(trace::EventKind::kObjectName, SGPU_NODE_3D, recorder->name_id("3D"), kNodeClass);
+    trace::emit(trace::EventKind::kObjectName, SGPU_NODE_COPY, recorder->name_id("copy"), kNodeClass);
   }
   nt::Kernel kernel(runtime, machine, findings);
 

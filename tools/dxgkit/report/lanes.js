@@ -157,9 +157,9 @@ function buildLanes(model) {
   const { packets, attempts, hardware, interrupts, dpcs, sync, calls } = model;
   const end_or_last = (value) => value === value ? value : model.duration;
   const packetOf = (id) => { const row = model.packetRow.get(id); return row === undefined ? -1 : row; };
-  const packetLabel = (row) => row < 0 ? '' : `${packets.columns.packet[row]}`;
+  const packetLabel = (row) => row < 0 ? '' : `${row + 1}`;
   const describePacket = (row) => row < 0 ? 'no packet of ours' :
-    `packet ${packets.columns.packet[row]} · ${KINDS[packets.columns.kind[row]] || 'kind ' + packets.columns.kind[row]}\n${contextName(model, packets.columns.context[row])}`;
+    `packet ${row + 1} · ${KINDS[packets.columns.kind[row]] || 'kind ' + packets.columns.kind[row]}\n${contextName(model, packets.columns.context[row])}`;
 
   for (const node of model.nodes.columns.node || []) {
     const name = nodeName(model, node);

@@ -30,13 +30,13 @@ class MemoryMap {
         let top = 0;
         for (const row of rows) top = Math.max(top, columns.offset[row] + columns.size[row]);
         const peak = known < 0 ? NaN : this.model.segments.columns.peak[known];
-        // An aperture is far larger than what is mapped in it: show the part that is used.
-        const shown = what === 'mapped' || !(size > 0) ? Math.max(top, 1) : size;
+        // Of an aperture, far larger than what is mapped in it, only the part that is used is shown.
+        const shown = what === 'mapped' || !(size > 0) || top < size / 4 ? Math.max(top, 1) : size;
         const from = Float64Array.from(rows, (row) => columns.from[row]);
         const to = Float64Array.from(rows, (row) => columns.to[row] === columns.to[row] ? columns.to[row] : this.model.duration);
         const title = what === 'mapped'
           ? `segment ${segment}, aperture: ${formatBytes(top)} of ${formatBytes(size)} used at most`
-          : `segment ${segment}: ${formatBytes(size)}${peak === peak ? `, at most ${formatBytes(peak)} placed at once` : ''}`;
+          : `segment ${segment}: ${formatBytes(size)}${peak === peak ? `, at most ${formatBytes(peak)} placed at once` : ''}${shown < size ? `; the first ${formatBytes(shown)} shown` : ''}`;
         strips.push({ segment, what, title, rows, from, to, columns, shown, y: strips.length * (STRIP_HEIGHT + STRIP_GAP) + 18 });
       }
     }

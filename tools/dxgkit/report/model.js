@@ -34,6 +34,15 @@ function readModel(data, run) {
   for (let row = 0; row < model.packets.count; ++row) model.packetRow.set(ids[row], row);
   model.contextIndex = new Map();
   for (let row = 0; row < model.contexts.count; ++row) model.contextIndex.set(model.contexts.columns.context[row], row);
+  // Contexts without a name are told apart by what they do.
+  model.contextRole = new Map();
+  const { context, node, kind } = model.packets.columns;
+  for (let row = 0; row < model.packets.count; ++row) {
+    const role = model.contextRole.get(context[row]) || { node: NaN, only_paging: true };
+    if (node[row] === node[row]) role.node = node[row];
+    if (kind[row] !== 1) role.only_paging = false;
+    model.contextRole.set(context[row], role);
+  }
   return model;
 }
 
@@ -47,7 +56,9 @@ function contextName(model, context) {
   const row = model.contextIndex.get(context);
   const name = row === undefined ? null : model.contexts.columns.name[row];
   if (name) return name;
-  return context === 0 ? 'system' : `context ${context}`;
+  const role = model.contextRole.get(context);
+  if (role && role.only_paging) return `context ${context}, paging`;
+  return role && role.node === role.node ? `context ${context}, ${nodeName(model, role.node)}` : `context ${context}`;
 }
 
 /** Paging work is orange everywhere; other packets have their context's colour. */

@@ -164,7 +164,7 @@ class Tables {
     const span = (title, from, to) => ({ title, number: true, value: (row) => c[to][row] - c[from][row], text: (row) => formatTime(c[to][row] - c[from][row]) });
     this.note.textContent = 'Times from the start of the recording. Click a row to see the packet in the timeline; click a heading to sort.';
     this.grid = new Grid(this.parent, [
-      { title: 'packet', number: true, width: '80px', value: (row) => c.packet[row] },
+      { title: 'packet', number: true, width: '80px', value: (row) => row + 1 },
       { title: 'kind', width: '70px', value: (row) => KINDS[c.kind[row]] || String(c.kind[row]) },
       { title: 'context', width: '1.5fr', value: (row) => contextName(this.model, c.context[row]) },
       { title: 'node', number: true, width: '60px', value: (row) => c.node[row], text: (row) => c.node[row] === c.node[row] ? c.node[row] : '–' },
@@ -246,13 +246,13 @@ class Tables {
 function showDetails(model, row) {
   const panel = document.getElementById('details');
   panel.replaceChildren();
-  panel.dataset.packet = row < 0 ? '' : String(model.packets.columns.packet[row]);
+  panel.dataset.packet = row < 0 ? '' : String(row + 1);
   if (row < 0) {
     panel.append(element('h2', 'Packet'), element('p', 'Click a box in the timeline, or press n, to see one packet from queue to completion.', 'empty'));
     return;
   }
   const c = model.packets.columns;
-  panel.append(element('h2', `Packet ${c.packet[row]}`));
+  panel.append(element('h2', `Packet ${row + 1}`));
   panel.append(element('span', c.outcome[row], c.outcome[row] === 'completed' ? 'chip' : 'chip bad'));
   const table = element('table');
   const put = (target, name, ...values) => {
@@ -263,7 +263,8 @@ function showDetails(model, row) {
   put(table, 'kind', KINDS[c.kind[row]] || String(c.kind[row]));
   put(table, 'context', contextName(model, c.context[row]));
   if (c.node[row] === c.node[row]) put(table, 'node', nodeName(model, c.node[row]));
-  put(table, 'patch locations', formatCount(c.patches[row]));
+  put(table, 'id', `0x${c.packet[row].toString(16)}`);
+  if (c.patches[row] === c.patches[row]) put(table, 'patch locations', formatCount(c.patches[row]));
   put(table, 'queue length', formatCount(c.queue_length[row]));
   panel.append(table, element('h3', 'Life'));
 

@@ -12,6 +12,7 @@ class View {
   }
 
   set(from, to) {
+    if (!Number.isFinite(from) || !Number.isFinite(to)) return;
     const length = Math.min(Math.max(to - from, SHORTEST_VIEW_NS), this.duration * 1.02);
     const margin = this.duration * 0.01;
     from = Math.min(Math.max(from, -margin), this.duration + margin - length);
