@@ -304,8 +304,10 @@ TEST(SoftGpuHostileFuzz, RandomStreamsCompleteOrFault) {
         }
         commands.raw(words.data(), kSizes[opcode]);
       }
-      std::memcpy(rig.at(buffer, commands.bytes().size() + 1), commands.bytes().data(),
-                  commands.bytes().size());
+      if (!commands.bytes().empty()) {
+        std::memcpy(rig.at(buffer, commands.bytes().size()), commands.bytes().data(),
+                    commands.bytes().size());
+      }
       const uint32_t node = static_cast<uint32_t>(seed % 2);
       const uint32_t fence = static_cast<uint32_t>(seed + 1);
       SgpuRingEntry entry{};
