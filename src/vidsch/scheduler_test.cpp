@@ -551,18 +551,21 @@ TEST_F(SchedulerTest, NoPreemptionWithoutThePrivilege) {
 // The wait is registered, then preemption puts packets back in front of it: the wake-up must still
 // find it.
 TEST_F(SchedulerTest, WaitSurvivesPreemptionOfThePacketsBeforeIt) {
-  start(2);
+  start(1);
   make_fence();
+  add(ContextId{1}, 7);
   queue(kA, 1);
   wait(kA, 2, 1);
   queue(kA, 3);
-  ASSERT_TRUE(scheduler_->request_preemption(kNode));
-  engine_.on_submit = [](uint64_t) { return true; };
+  queue(ContextId{1}, 4);  // preempts, and keeps 1 in front of the wait afterwards
   ASSERT_EQ(preempted(2, 0), FenceReport::kAccepted);
+  ASSERT_EQ(engine_.submitted.back().packet, 4U);
   ASSERT_EQ(scheduler_->sync_objects().signal(std::vector<SyncPoint>{{kFence, 1}}),
             Status::kSuccess);
   complete(last_fence());
-  EXPECT_THAT(engine_.retired_packets(), ElementsAre(1, 2, 3));
+  complete(last_fence());
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(4, 1, 2));
+  EXPECT_EQ(engine_.submitted.back().packet, 3U);
 }
 
 // --- sync packets ---
