@@ -217,6 +217,10 @@ class Rig {
       runtime.wait(interrupts_, seen);
     }
   }
+  /// Until registers show a state that comes with no interrupt.
+  void watch(const std::function<bool()>& condition) {
+    while (!condition()) runtime.sleep_for(runtime::kMicrosecond);
+  }
   bool saw(Served served) {
     const runtime::MutexLock lock(mutex_);
     for (const Served& each : served_) {
