@@ -114,6 +114,9 @@ class Adapter : public Object,
   // adapter_start.cpp
   Status check_caps();
   Status check_segments(std::vector<vidmm::SegmentDesc>* segments);
+  /// A driver that fails a step of the start: a finding with the DDI and its status, unless one has
+  /// said why already.
+  void explain_failed_start(const char* ddi, Status status);
   Status refuse_start(const char* rule, const char* ddi, std::string actual, std::string expected,
                       std::string fix);
   Status make_system_objects();
@@ -132,6 +135,8 @@ class Adapter : public Object,
   void drain_reports();
   void handle_report(const port::InterruptReport& report);
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
+  void handle_fault(const port::InterruptReport& report);
+  void packet_faulted(const Packet& packet);
   void stop_after_failure();
   void watch_for_timeout();
   void on_timer();
@@ -146,6 +151,8 @@ class Adapter : public Object,
   void fill_allocation_list(const Packet& packet);
   port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence);
   void cancel_packet(const Packet& packet);
+  /// A packet faulted on hardware: its device is lost; paging is fatal for the adapter (PAGE-49).
+  void blame(const Packet& packet);
 
   // teardown.cpp
   /// One destroy request: a list of openings, or a resource with all of them (closed together,
@@ -200,8 +207,11 @@ class Adapter : public Object,
   std::vector<std::unique_ptr<Teardown>> teardowns_;  // in order of request
   bool advancing_teardowns_ = false;
   std::vector<bus::PageFrame> graveyard_;
+  DeviceState fault_state_ = DeviceState::kErrorDmaFault;  // of the report being handled
   PacketId preparing_;  // packet inside prepare(), whose paging may complete before it returns
   bool prepared_inline_ = false;
+  // While the scheduler takes a fault report: what becomes of the faulted packet's device.
+  DeviceState fault_state_ = DeviceState::kActive;
 
   // System objects (LIFE-07): the paging process's device and context.
   void* system_process_ = nullptr;

@@ -7,6 +7,16 @@
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
+namespace {
+
+/// From here on DMA_FAULTED is reserved (INT-15).
+constexpr uint32_t kInterfaceWddm20 = 0x5023;
+/// Bits of DXGK_PAGE_FAULT_FLAGS.
+constexpr uint32_t kPageFaultFenceInvalid = 1U << 1;
+constexpr uint32_t kPageFaultFatal = 1U << 4;
+constexpr uint32_t kPageFaultResets = 1U << 2 | 1U << 3 | kPageFaultFatal;
+
+}  // namespace
 
 void Adapter::on_interrupts(std::span<const port::InterruptReport> reports) {
   bool post = false;
@@ -58,17 +68,76 @@ void Adapter::handle_report(const port::InterruptReport& report) {
       break;
     }
     case Type::kDmaFaulted:
-    case Type::kDmaPageFaulted: {
-      PacketId faulted;
-      const vidsch::FenceReport outcome =
-          scheduler_->faulted(node, SubmissionFenceId{report.fence}, now, &faulted);
-      if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+    case Type::kDmaPageFaulted:
+      handle_fault(report);
       break;
-    }
     case Type::kCrtcVsync:
     case Type::kOther:
       break;
   }
+}
+
+void Adapter::handle_fault(const port::InterruptReport& report) {
+  const bool page_fault = report.type == port::InterruptReport::Type::kDmaPageFaulted;
+  if (!page_fault && interface_version() >= kInterfaceWddm20) {  // G-11: the same effect, and said
+    findings_.report(
+        verifier::Finding{.rule = "INT-15",
+                          .severity = verifier::Severity::kViolation,
+                          .ddi = "DxgkCbNotifyInterrupt",
+                          .actual = fmt::format("DMA_FAULTED was reported for fence {} of node {}.",
+                                                report.fence, report.node),
+                          .expected = "From WDDM 2.0 on this type is reserved for the system.",
+                          .fix = "Report DMA_PAGE_FAULTED, or let the packet time out."});
+  }
+  if (page_fault && (report.flags & kPageFaultFatal) != 0) {
+    fail(verifier::Finding{.rule = "INT-18",
+                           .severity = verifier::Severity::kBugCheck,
+                           .ddi = "DxgkCbNotifyInterrupt",
+                           .actual = fmt::format("DMA_PAGE_FAULTED has PageFaultFlags 0x{:X}: a "
+                                                 "fatal hardware error.",
+                                                 report.flags),
+                           .expected = "The hardware goes on after a page fault.",
+                           .fix = "Report a fatal error only when no reset can help.",
+                           .bugcheck_code = 0x119,
+                           .bugcheck_parameter = 0xC});
+    return;
+  }
+  if (page_fault && (report.flags & kPageFaultFenceInvalid) != 0 &&
+      (report.fence != 0 || (report.flags & kPageFaultResets) == 0)) {
+    fail(verifier::Finding{
+        .rule = "INT-17",
+        .severity = verifier::Severity::kBugCheck,
+        .ddi = "DxgkCbNotifyInterrupt",
+        .actual = fmt::format("DMA_PAGE_FAULTED has PageFaultFlags 0x{:X} and FaultedFenceId {}.",
+                              report.flags, report.fence),
+        .expected = "With FENCE_INVALID the fence is 0 and a reset is asked for.",
+        .fix = "Set ENGINE_RESET_REQUIRED or ADAPTER_RESET_REQUIRED, or name the faulted fence.",
+        .bugcheck_code = 0x119,
+        .bugcheck_parameter = 0xD});
+    return;
+  }
+  fault_state_ = page_fault ? DeviceState::kErrorDmaPageFault : DeviceState::kErrorDmaFault;
+  const vidsch::FenceReport outcome = scheduler_->faulted(
+      NodeOrdinal{report.node}, SubmissionFenceId{report.fence}, runtime_.now(), nullptr);
+  fault_state_ = DeviceState::kActive;
+  if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+}
+
+void Adapter::packet_faulted(const Packet& packet) {
+  if (fault_state_ == DeviceState::kActive) return;  // it left for another reason: error, stop
+  if (packet.context != nullptr) {
+    packet.context->device().set_error(fault_state_);  // INT-15, INT-16
+    return;
+  }
+  fail(verifier::Finding{// PAGE-49
+                         .rule = "PAGE-49",
+                         .severity = verifier::Severity::kBugCheck,
+                         .ddi = "DxgkCbNotifyInterrupt",
+                         .actual = "A paging packet of the system context faulted.",
+                         .expected = "Paging commands do not fail.",
+                         .fix = "Check what DxgkDdiBuildPagingBuffer wrote for the operation.",
+                         .bugcheck_code = 0x119,
+                         .bugcheck_parameter = 5});
 }
 
 void Adapter::report_fence_violation(const port::InterruptReport& report,

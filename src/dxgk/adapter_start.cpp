@@ -30,19 +30,40 @@ Status Adapter::refuse_start(const char* rule, const char* ddi, std::string actu
   return Status::kDeviceConfigurationError;  // one constant for every refusal (G-19)
 }
 
+void Adapter::explain_failed_start(const char* ddi, Status status) {
+  for (const verifier::Finding& finding : findings_.all()) {
+    const bool stops = finding.severity == verifier::Severity::kStartFail ||
+                       finding.severity == verifier::Severity::kBugCheck;
+    if (stops) return;  // the reason is told already
+  }
+  const std::string_view name = status_name(status);
+  const char* rule = "LIFE-12";
+  if (std::string_view(ddi) == "DxgkDdiAddDevice") rule = "LIFE-07";
+  if (std::string_view(ddi) == "DxgkDdiStartDevice") rule = "LIFE-11";
+  static_cast<void>(refuse_start(
+      rule, ddi,
+      name.empty() ? fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(status))
+                   : fmt::format("It answered {}.", name),
+      "Success: an adapter whose driver fails a step of its start is stopped and removed.",
+      "Find out why the driver refused this step; its own failure paths end with this status."));
+}
+
 Status Adapter::start() {
   port_ = std::make_unique<port::AdapterPort>(driver_, kernel_, machine_, function_,
                                               static_cast<port::AdapterHost&>(*this), findings_);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
   timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
   if (const Status status = port_->add_device(); status != Status::kSuccess) {
+    explain_failed_start("DxgkDdiAddDevice", status);
     port_.reset();
     gate_.close();
     return is_success(status) ? Status::kUnsuccessful : status;
   }
   bool started = false;
+  const char* step = "DxgkDdiQueryAdapterInfo(early caps)";  // for explain_failed_start
   const Status status = [&]() -> Status {
     DXGKIT_RETURN_IF_FAILED(port_->query_early_caps());
+    step = "DxgkDdiStartDevice";
     const Result<port::AdapterPort::StartInfo> info = port_->start_device();
     if (!info.has_value()) return info.error();  // LIFE-11: only RemoveDevice follows
     started = true;
@@ -54,12 +75,15 @@ Status Adapter::start() {
           fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
           "Write the number of video present sources the hardware has.");
     }
+    step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
     DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
     DXGKIT_RETURN_IF_FAILED(check_caps());
+    step = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)";
     DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
     std::vector<vidmm::SegmentDesc> segments;
     DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
     std::vector<vidsch::NodeDesc> nodes;
+    step = "DxgkDdiGetNodeMetadata";
     for (uint32_t i = 0; i < caps_.node_count; ++i) {
       if (interface_version() >= kInterfaceWddm13)
         DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}));
@@ -71,6 +95,7 @@ Status Adapter::start() {
       node.preemptible = caps_.preemption_aware;
       nodes.push_back(node);
     }
+    step = "DxgkDdiQueryChildRelations";
     if (start_info_.children != 0 || start_info_.video_present_sources != 0) {
       DXGKIT_RETURN_IF_FAILED(port_->query_child_relations(start_info_.children));
     }
@@ -78,6 +103,7 @@ Status Adapter::start() {
       memory_ = std::make_unique<vidmm::MemoryManager>(segments);
       scheduler_ =
           std::make_unique<vidsch::Scheduler>(static_cast<vidsch::EnginePort&>(*this), nodes);
+      scheduler_->set_clock([this] { return runtime_.now(); });
       paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_,
                                                  machine_);
       for (const vidmm::SegmentDesc& segment : segments) {
@@ -85,12 +111,14 @@ Status Adapter::start() {
                     segment.size_bytes);
       }
     });
+    step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
     return make_system_objects();
   }();
   if (is_success(status) && !fatal_.load()) {
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 1);
     return Status::kSuccess;
   }
+  if (!is_success(status)) explain_failed_start(step, status);
   gate_.close();
   gate_.wait_empty();
   destroy_system_objects();

@@ -57,6 +57,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
     context->info_.handle = info.handle;
     context->info_.dma_buffer_bytes = info.dma_buffer_bytes;
     context->info_.dma_buffer_segment_set = info.dma_buffer_segment_set;
+    context->info_.dma_private_bytes = info.dma_private_bytes;
     context->info_.allocation_list_size = info.allocation_list_size;
     context->info_.patch_list_size = info.patch_list_size;
   }

@@ -92,14 +92,10 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
       wait->event_fd = ours;
       wait->owned_by_callback = true;
       cpu_waits_.push_back(wait);
-      bool finished = false;
       const vidsch::CpuWaitId id = adapter_.scheduler().sync_objects().wait_cpu(
-          points, mode, [this, wait, &finished, &status](Status done) {
-            static_cast<void>(status);
-            finished = wait->id == 0;
-            finish_wait(*wait, done);
-          });
-      if (!finished) wait->id = id;
+          points, mode, [this, wait](Status done) { finish_wait(*wait, done); });
+      // A wait that was satisfied at once is gone by now.
+      if (std::ranges::find(cpu_waits_, wait) != cpu_waits_.end()) wait->id = id;
       adapter_.pump();
     });
     return status;

@@ -196,6 +196,9 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
       packet_faulted(packet);
     }
   }
+  if (outcome == vidsch::PacketOutcome::kFaulted && reached_hardware && !failed_) {
+    blame(packet);
+  }
   if (packet.kind == vidsch::PacketKind::kPaging) {
     paging_->packet_retired(packet, completed);
   } else {
@@ -205,6 +208,26 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   }
   packets_.destroy(packet);
   progress();
+}
+
+void Adapter::blame(const Packet& packet) {
+  if (packet.kind != vidsch::PacketKind::kPaging) {
+    packet.context->device().set_error(
+        fault_state_);  // a device that is lost already stays as it is
+    return;
+  }
+  fail(verifier::Finding{
+      .rule = "PAGE-49",
+      .severity = verifier::Severity::kBugCheck,
+      .ddi = "DxgkCbNotifyInterrupt",
+      .actual = fmt::format("The paging packet that covers bytes [{}, {}) of its buffer faulted.",
+                            packet.slice.start, packet.slice.end),
+      .expected = "Commands built by DxgkDdiBuildPagingBuffer run to completion.",
+      .fix =
+          "Check the addresses and sizes the paging commands carry, and that the engine may reach "
+          "both sides of the transfer.",
+      .bugcheck_code = 0x119,
+      .bugcheck_parameter = 0x5});
 }
 
 void Adapter::drop_buffer_user(DmaBuffer& buffer) {
