@@ -1,0 +1,484 @@
+// Client arguments are hostile: every implemented D3DKMT call, exact status, nothing changed.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "tests/contract/fixture.h"
+#include "thunks/support.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using ThunkTest = ContractTest;
+
+/// A page nobody can touch.
+class Unreadable {
+ public:
+  Unreadable() : page_(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  ~Unreadable() { munmap(page_, 4096); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(page_);
+  }
+
+ private:
+  void* page_;
+};
+
+/// Every implemented call as "take this pointer".
+struct Entry {
+  const char* name;
+  NTSTATUS (*call)(void* arguments);
+  /// Puts `handle` where the call hangs on; null for calls without one.
+  void (*hang)(void* arguments, D3DKMT_HANDLE handle);
+  size_t bytes;
+};
+#define DXGKIT_ENTRY(call, type, member)                                                     \
+  {                                                                                          \
+#call, [](void* p) { return call(static_cast<type*>(p)); },                                \
+        [](void* p, D3DKMT_HANDLE handle) { static_cast<type*>(p)->member = handle; }, sizeof(type) \
+  }
+const Entry kEntries[] = {
+    {"D3DKMTEnumAdapters2",
+     [](void* p) { return D3DKMTEnumAdapters2(static_cast<D3DKMT_ENUMADAPTERS2*>(p)); }, nullptr,
+     sizeof(D3DKMT_ENUMADAPTERS2)},
+    {"D3DKMTOpenAdapterFromLuid",
+     [](void* p) { return D3DKMTOpenAdapterFromLuid(static_cast<D3DKMT_OPENADAPTERFROMLUID*>(p)); },
+     nullptr, sizeof(D3DKMT_OPENADAPTERFROMLUID)},
+    DXGKIT_ENTRY(D3DKMTCloseAdapter, D3DKMT_CLOSEADAPTER, hAdapter),
+    DXGKIT_ENTRY(D3DKMTQueryAdapterInfo, D3DKMT_QUERYADAPTERINFO, hAdapter),
+    DXGKIT_ENTRY(D3DKMTEscape, D3DKMT_ESCAPE, hAdapter),
+    DXGKIT_ENTRY(D3DKMTCreateDevice, D3DKMT_CREATEDEVICE, hAdapter),
+    DXGKIT_ENTRY(D3DKMTDestroyDevice, D3DKMT_DESTROYDEVICE, hDevice),
+    DXGKIT_ENTRY(D3DKMTGetDeviceState, D3DKMT_GETDEVICESTATE, hDevice),
+    DXGKIT_ENTRY(D3DKMTWaitForIdle, D3DKMT_WAITFORIDLE, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateContext, D3DKMT_CREATECONTEXT, hDevice),
+    DXGKIT_ENTRY(D3DKMTDestroyContext, D3DKMT_DESTROYCONTEXT, hContext),
+    DXGKIT_ENTRY(D3DKMTSetContextSchedulingPriority, D3DKMT_SETCONTEXTSCHEDULINGPRIORITY, hContext),
+    DXGKIT_ENTRY(D3DKMTGetContextSchedulingPriority, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY, hContext),
+    DXGKIT_ENTRY(D3DKMTRender, D3DKMT_RENDER, hContext),
+    DXGKIT_ENTRY(D3DKMTCreateAllocation, D3DKMT_CREATEALLOCATION, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateAllocation2, D3DKMT_CREATEALLOCATION, hDevice),
+    DXGKIT_ENTRY(D3DKMTDestroyAllocation, D3DKMT_DESTROYALLOCATION, hDevice),
+    DXGKIT_ENTRY(D3DKMTDestroyAllocation2, D3DKMT_DESTROYALLOCATION2, hDevice),
+    DXGKIT_ENTRY(D3DKMTLock2, D3DKMT_LOCK2, hDevice),
+    DXGKIT_ENTRY(D3DKMTUnlock2, D3DKMT_UNLOCK2, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateSynchronizationObject, D3DKMT_CREATESYNCHRONIZATIONOBJECT, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateSynchronizationObject2, D3DKMT_CREATESYNCHRONIZATIONOBJECT2, hDevice),
+    DXGKIT_ENTRY(D3DKMTDestroySynchronizationObject, D3DKMT_DESTROYSYNCHRONIZATIONOBJECT,
+                 hSyncObject),
+    DXGKIT_ENTRY(D3DKMTSignalSynchronizationObject, D3DKMT_SIGNALSYNCHRONIZATIONOBJECT, hContext),
+    DXGKIT_ENTRY(D3DKMTSignalSynchronizationObject2, D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2, hContext),
+    DXGKIT_ENTRY(D3DKMTWaitForSynchronizationObject, D3DKMT_WAITFORSYNCHRONIZATIONOBJECT, hContext),
+    DXGKIT_ENTRY(D3DKMTWaitForSynchronizationObject2, D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
+                 hContext),
+    DXGKIT_ENTRY(D3DKMTSignalSynchronizationObjectFromCpu,
+                 D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU, hDevice),
+    DXGKIT_ENTRY(D3DKMTWaitForSynchronizationObjectFromCpu,
+                 D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU, hDevice),
+    DXGKIT_ENTRY(D3DKMTSignalSynchronizationObjectFromGpu,
+                 D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU, hContext),
+    DXGKIT_ENTRY(D3DKMTWaitForSynchronizationObjectFromGpu,
+                 D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU, hContext),
+};
+
+TEST(ThunkTable, NamesEveryImplementedCall) {
+  size_t implemented = 0;
+  for (const thunks::ThunkSupport& entry : thunks::support()) {
+    if (entry.support == thunks::Support::kRefused) continue;
+    ++implemented;
+    EXPECT_TRUE(
+        std::ranges::any_of(kEntries, [&](const Entry& known) { return entry.name == known.name; }))
+        << entry.name << " has no hostile-argument test";
+  }
+  EXPECT_EQ(implemented, std::size(kEntries));
+}
+
+class ThunkEntry : public ContractTest, public ::testing::WithParamInterface<Entry> {};
+
+TEST_P(ThunkEntry, RefusesNullAndUnreadableArguments) {
+  DXGKIT_COVERS("THUNK-01", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const Unreadable nowhere;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return GetParam().call(nullptr); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(client.call([&] { return GetParam().call(nowhere.as<void>()); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
+  DXGKIT_COVERS("THUNK-04", "THUNK-05");
+  if (GetParam().hang == nullptr) return;
+  with_client([](Stack& stack, Client& client) {
+    Client stranger(stack, "stranger");
+    for (int i = 0; i < 3; ++i) static_cast<void>(stranger.make_device());
+    const ContextBuffers theirs = stranger.make_context();
+    const ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE allocation = client.make_allocation();
+    const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+    const D3DKMT_HANDLE stale = client.make_device();
+    ASSERT_EQ(client.destroy_device(stale), 0);
+    const std::array<D3DKMT_HANDLE, 5> live = {client.adapter, client.device, context.handle,
+                                               allocation, fence};
+    std::vector<D3DKMT_HANDLE> wrong = {0,          1,     0x40000000 | 0x3FFFF << 6,
+                                        UINT32_MAX, stale, theirs.handle};
+    // Wrong type: every live handle of a type the call does not hang on. The call's own type is the
+    // one it accepts; find it by name.
+    const std::string name = GetParam().name;
+    const auto owns = [&](size_t kind) {
+      if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
+          name == "D3DKMTEscape" || name == "D3DKMTCreateDevice") {
+        return kind == 0;
+      }
+      if (name == "D3DKMTDestroySynchronizationObject") return kind == 4;
+      alignas(16) std::array<std::byte, 4096> probe{};
+      GetParam().hang(probe.data(), 0x12345678);
+      const bool context_first =
+          name.find("Context") != std::string::npos
+              ? name != "D3DKMTCreateContext"
+              : name == "D3DKMTRender" || name.find("FromGpu") != std::string::npos ||
+                    (name.find("SynchronizationObject") != std::string::npos &&
+                     name.find("Create") == std::string::npos &&
+                     name.find("FromCpu") == std::string::npos);
+      return context_first ? kind == 2 : kind == 1;
+    };
+    for (size_t kind = 0; kind < live.size(); ++kind) {
+      if (!owns(kind)) wrong.push_back(live[kind]);
+    }
+    ASSERT_EQ(wrong.size(), 10U);
+    const Digest before = digest(stack, {&client, &stranger});
+    for (const D3DKMT_HANDLE handle : wrong) {
+      alignas(16) std::array<std::byte, 4096> arguments{};
+      ASSERT_LE(GetParam().bytes, arguments.size());
+      GetParam().hang(arguments.data(), handle);
+      EXPECT_EQ(client.call([&] { return GetParam().call(arguments.data()); }),
+                nt_status(Status::kInvalidParameter))
+          << std::hex << handle;
+    }
+    EXPECT_EQ(digest(stack, {&client, &stranger}), before);
+  });
+}
+
+TEST_P(ThunkEntry, AnswersOnlyToAThreadThatActsForAProcess) {
+  running([](Stack& stack) {
+    static_cast<void>(stack);
+    alignas(16) std::array<std::byte, 4096> arguments{};
+    EXPECT_EQ(GetParam().call(arguments.data()), nt_status(Status::kInvalidParameter));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, ThunkEntry, ::testing::ValuesIn(kEntries),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST_F(ThunkTest, EverythingElseSaysNotSupported) {
+  DXGKIT_COVERS("THUNK-38", "RES-24");
+  with_client([](Stack& stack, Client& client) {
+    const Digest before = digest(stack, {&client});
+    D3DDDI_MAKERESIDENT resident{};
+    D3DKMT_QUERYSTATISTICS statistics{};
+    D3DKMT_SUBMITCOMMAND submit{};
+    EXPECT_EQ(client.call([&] { return D3DKMTMakeResident(&resident); }),
+              nt_status(Status::kNotSupported));
+    EXPECT_EQ(client.call([&] { return D3DKMTQueryStatistics(&statistics); }),
+              nt_status(Status::kNotSupported));
+    EXPECT_EQ(client.call([&] { return D3DKMTSubmitCommand(&submit); }),
+              nt_status(Status::kNotSupported));
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(ThunkTest, EnumAdaptersTellsTheCountFirstAndNeedsRoom) {
+  DXGKIT_COVERS("THUNK-09");
+  with_client([](Stack& stack, Client& client) {
+    D3DKMT_ENUMADAPTERS2 enumerate{};
+    EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&enumerate); }), 0);
+    EXPECT_EQ(enumerate.NumAdapters, 1U);
+    D3DKMT_ADAPTERINFO info{};
+    enumerate.pAdapters = &info;
+    enumerate.NumAdapters = 0;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&enumerate); }),
+              nt_status(Status::kBufferTooSmall));
+    const Unreadable nowhere;
+    enumerate.pAdapters = nowhere.as<D3DKMT_ADAPTERINFO>();
+    enumerate.NumAdapters = 1;
+    EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&enumerate); }),
+              nt_status(Status::kAccessViolation));
+    EXPECT_EQ(digest(stack, {&client}), before) << "no handle is left behind";
+    enumerate.pAdapters = &info;
+    EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&enumerate); }), 0);
+    EXPECT_EQ(info.AdapterLuid.LowPart, stack.luid.low);
+    EXPECT_NE(info.hAdapter, client.adapter) << "a handle of its own";
+    D3DKMT_CLOSEADAPTER close{info.hAdapter};
+    EXPECT_EQ(client.call([&] { return D3DKMTCloseAdapter(&close); }), 0);
+    EXPECT_EQ(client.call([&] { return D3DKMTCloseAdapter(&close); }),
+              nt_status(Status::kInvalidParameter));
+  });
+}
+
+TEST_F(ThunkTest, AnUnknownLuidOpensNothing) {
+  DXGKIT_COVERS("THUNK-10");
+  with_client([](Stack& stack, Client& client) {
+    const Digest before = digest(stack, {&client});
+    for (const auto& [low, high] :
+         {std::pair<ULONG, LONG>{0, 0}, {stack.luid.low + 1, 0}, {stack.luid.low, 1}}) {
+      D3DKMT_OPENADAPTERFROMLUID open{};
+      open.AdapterLuid.LowPart = low;
+      open.AdapterLuid.HighPart = high;
+      EXPECT_EQ(client.call([&] { return D3DKMTOpenAdapterFromLuid(&open); }),
+                nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(open.hAdapter, 0U);
+    }
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
+  DXGKIT_COVERS("THUNK-01", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const Unreadable nowhere;
+    const ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+    const UINT64 value = 1;
+    const Digest before = digest(stack, {&client});
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo = nowhere.as<D3DDDI_ALLOCATIONINFO>();
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
+              nt_status(Status::kAccessViolation));
+    create.pAllocationInfo = nullptr;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
+              nt_status(Status::kInvalidParameter));
+    D3DDDI_ALLOCATIONINFO info{};
+    info.pPrivateDriverData = nowhere.as<void>();
+    info.PrivateDriverDataSize = 8;
+    create.pAllocationInfo = &info;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
+              nt_status(Status::kAccessViolation));
+    info.PrivateDriverDataSize = UINT32_MAX;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
+              nt_status(Status::kInvalidParameter));
+    create.NumAllocations = UINT32_MAX;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
+              nt_status(Status::kInvalidParameter));
+    create.NumAllocations = 0;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
+              nt_status(Status::kInvalidParameter));
+
+    D3DKMT_DESTROYALLOCATION2 destroy{};
+    destroy.hDevice = client.device;
+    destroy.phAllocationList = nowhere.as<D3DKMT_HANDLE>();
+    destroy.AllocationCount = 1;
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }),
+              nt_status(Status::kAccessViolation));
+    destroy.phAllocationList = &fence;
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }),
+              nt_status(Status::kInvalidParameter));
+    destroy.AllocationCount = 0;
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }),
+              nt_status(Status::kInvalidParameter));
+
+    D3DKMT_CREATECONTEXT make{};
+    make.hDevice = client.device;
+    make.pPrivateDriverData = nowhere.as<void>();
+    make.PrivateDriverDataSize = 4;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateContext(&make); }),
+              nt_status(Status::kAccessViolation));
+    make = {};
+    make.hDevice = client.device;
+    for (const UINT node : {2U, UINT32_MAX}) {
+      make.NodeOrdinal = node;
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateContext(&make); }),
+                nt_status(Status::kInvalidParameter));
+    }
+    make.NodeOrdinal = 0;
+    for (const UINT affinity : {2U, 3U, UINT32_MAX}) {
+      make.EngineAffinity = affinity;
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateContext(&make); }),
+                nt_status(Status::kInvalidParameter));
+    }
+
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU signal{};
+    signal.hDevice = client.device;
+    signal.ObjectCount = 1;
+    signal.ObjectHandleArray = nowhere.as<D3DKMT_HANDLE>();
+    signal.FenceValueArray = &value;
+    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObjectFromCpu(&signal); }),
+              nt_status(Status::kAccessViolation));
+    signal.ObjectHandleArray = &fence;
+    signal.FenceValueArray = nowhere.as<UINT64>();
+    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObjectFromCpu(&signal); }),
+              nt_status(Status::kAccessViolation));
+    signal.FenceValueArray = nullptr;
+    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObjectFromCpu(&signal); }),
+              nt_status(Status::kInvalidParameter));
+    signal.FenceValueArray = &value;
+    for (const UINT count : {0U, UINT32_MAX}) {
+      signal.ObjectCount = count;
+      EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObjectFromCpu(&signal); }),
+                nt_status(Status::kInvalidParameter));
+    }
+
+    D3DKMT_QUERYADAPTERINFO query{};
+    query.hAdapter = client.adapter;
+    query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
+    query.pPrivateDriverData = nowhere.as<void>();
+    query.PrivateDriverDataSize = 16;
+    EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&query); }),
+              nt_status(Status::kAccessViolation));
+    query.PrivateDriverDataSize = 0;
+    EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&query); }),
+              nt_status(Status::kInvalidParameter));
+    D3DKMT_ESCAPE escape{};
+    escape.hAdapter = client.adapter;
+    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    escape.pPrivateDriverData = nowhere.as<void>();
+    escape.PrivateDriverDataSize = 16;
+    EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }),
+              nt_status(Status::kAccessViolation));
+    escape.PrivateDriverDataSize = 0;
+    escape.hContext = context.handle;  // without its device
+    EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(ThunkTest, ReservedFlagsAreRefused) {
+  DXGKIT_COVERS("THUNK-03", "ALLOC-21", "ALLOC-22", "ALLOC-40");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE allocation = client.make_allocation();
+    const Digest before = digest(stack, {&client});
+    const auto create = [&](UINT flags) {
+      D3DDDI_ALLOCATIONINFO info{};
+      D3DKMT_CREATEALLOCATION args{};
+      args.hDevice = client.device;
+      args.NumAllocations = 1;
+      args.pAllocationInfo = &info;
+      std::memcpy(&args.Flags, &flags, sizeof flags);
+      return client.call([&] { return D3DKMTCreateAllocation(&args); });
+    };
+    constexpr UINT kCreateResource = 1, kShared = 2, kExistingSysMem = 1 << 5, kNtSharing = 1 << 6,
+                   kCrossAdapter = 1 << 11, kStandard = 1 << 16, kSection = 1 << 17;
+    EXPECT_EQ(create(1U << 31), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(create(kShared), nt_status(Status::kInvalidParameter))
+        << "CreateShared needs CreateResource";
+    EXPECT_EQ(create(kCreateResource | kNtSharing), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(create(kExistingSysMem), nt_status(Status::kInvalidParameter))
+        << "needs StandardAllocation";
+    EXPECT_EQ(create(kStandard), nt_status(Status::kInvalidParameter)) << "needs existing memory";
+    EXPECT_EQ(create(kStandard | kExistingSysMem | kSection), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(create(kStandard | kSection | kCreateResource | kShared),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(create(kStandard | kSection | kCreateResource | kCrossAdapter),
+              nt_status(Status::kInvalidParameter));
+    D3DKMT_CREATEDEVICE device{};
+    device.hAdapter = client.adapter;
+    const UINT reserved = 1U << 31;
+    std::memcpy(&device.Flags, &reserved, sizeof reserved);
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateDevice(&device); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(client.destroy_allocation(allocation, 1U << 31),
+              nt_status(Status::kInvalidParameter));
+    D3DKMT_LOCK2 lock{};
+    lock.hDevice = client.device;
+    lock.hAllocation = allocation;
+    for (UINT bit = 0; bit < 32; ++bit) {
+      lock.Flags.Value = 1U << bit;
+      EXPECT_EQ(client.call([&] { return D3DKMTLock2(&lock); }),
+                nt_status(Status::kInvalidParameter))
+          << bit;
+      EXPECT_EQ(lock.pData, nullptr);
+    }
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(ThunkTest, PrioritiesHaveARangeAndAPrivilege) {
+  DXGKIT_COVERS("SCHED-11", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    static_cast<void>(stack);
+    const ContextBuffers context = client.make_context();
+    const auto set = [&](INT priority) {
+      D3DKMT_SETCONTEXTSCHEDULINGPRIORITY args{};
+      args.hContext = context.handle;
+      args.Priority = priority;
+      return client.call([&] { return D3DKMTSetContextSchedulingPriority(&args); });
+    };
+    const auto get = [&] {
+      D3DKMT_GETCONTEXTSCHEDULINGPRIORITY args{};
+      args.hContext = context.handle;
+      EXPECT_EQ(client.call([&] { return D3DKMTGetContextSchedulingPriority(&args); }), 0);
+      return args.Priority;
+    };
+    EXPECT_EQ(get(), 0);
+    EXPECT_EQ(set(-7), 0);
+    EXPECT_EQ(get(), -7);
+    for (const INT bad : {-8, 8, INT32_MIN, INT32_MAX}) {
+      EXPECT_EQ(set(bad), nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(get(), -7);
+    }
+    for (const INT privileged : {1, 7}) {
+      EXPECT_EQ(set(privileged), nt_status(Status::kPrivilegeNotHeld));
+      EXPECT_EQ(get(), -7);
+    }
+    EXPECT_EQ(set(0), 0);
+  });
+}
+
+TEST_F(ThunkTest, ARenderListThatIsRewrittenWhileItIsReadWasReadOnce) {
+  DXGKIT_COVERS("THUNK-02");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE allocation = client.make_allocation();
+    // The driver's Render runs after the capture: what the client writes then has no effect.
+    stack.miniport.hooks.render = [&](void* driver_context, DXGKARG_RENDER* args) {
+      context.allocations[0].hAllocation = 0xDEADBEEF;
+      return stack.miniport.default_render(driver_context, args);
+    };
+    ASSERT_EQ(client.render(context, work_on({allocation})), 0);
+    stack.drive();
+    EXPECT_NE(stack.miniport.calls().patches.back().allocations.at(0).device_handle, nullptr);
+    EXPECT_EQ(stack.statistics().packets_completed, 2U);
+  });
+}
+
+TEST_F(ThunkTest, EscapesReachTheDriverBothWays) {
+  DXGKIT_COVERS("THUNK-32");
+  with_client([](Stack& stack, Client& client) {
+    std::vector<std::byte> seen;
+    UINT size = 0;
+    stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE* args) {
+      size = args->PrivateDriverDataSize;
+      const auto* data = static_cast<const std::byte*>(args->pPrivateDriverData);
+      seen.assign(data, data + size);
+      std::memset(args->pPrivateDriverData, 0x22, size);
+      return NTSTATUS{0};
+    };
+    std::vector<std::byte> data(24, std::byte{0x11});
+    D3DKMT_ESCAPE escape{};
+    escape.hAdapter = client.adapter;
+    escape.hDevice = client.device;
+    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    escape.pPrivateDriverData = data.data();
+    escape.PrivateDriverDataSize = 24;
+    EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+    EXPECT_EQ(size, 24U);
+    EXPECT_EQ(seen, std::vector<std::byte>(24, std::byte{0x11}));
+    EXPECT_EQ(data, std::vector<std::byte>(24, std::byte{0x22}));
+    stack.miniport.hooks.escape = [](const DXGKARG_ESCAPE*) {
+      return nt_status(Status::kPrivilegedInstruction);
+    };
+    EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }),
+              nt_status(Status::kPrivilegedInstruction));
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
