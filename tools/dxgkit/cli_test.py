@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Uses the built tool as a person would: cli_test.py DXGKIT_EXECUTABLE [unittest arguments]"""
+"""Uses the built tool as a person would: cli_test.py DXGKIT_EXECUTABLE START_FAILS.so PATCH_FAILS.so [unittest arguments]"""
 import json
 import os
 import pathlib
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import unittest
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOOL = os.path.abspath(sys.argv.pop(1))
+TOOL, START_FAILS, PATCH_FAILS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 
 
 def png(width, height):
@@ -166,6 +167,37 @@ class Run(Cli):
         self.assert_identical(self.run_tool("run", "--size", "512x512", "--report", "out.html"))
         done = subprocess.run([sys.executable, str(HERE / "report/report_test.py"), str(self.folder / "out.html"), "Report.test_given_pages"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class FaultyDrivers(Cli):
+    def test_a_start_that_fails_is_explained(self):
+        for mode in ("os", "sim"):
+            done = self.run_tool("run", "--size", "64x64", "--driver", START_FAILS, "--mode", mode, "--output", "out.png")
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("DxgkDdiStartDevice", done.stderr)
+            self.assertRegex(done.stderr, r"STATUS_NO_SUCH_DEVICE|0xC000000E")
+            self.assertRegex(done.stderr, r"LIFE-\d\d")
+            self.assertNotIn("result:", done.stdout)
+            self.assertEqual(self.files(), ["good.png"])
+
+    def test_a_driver_that_breaks_a_rule_stops_its_adapter_only(self):
+        for mode in ("os", "sim"):
+            done = self.run_tool("run", "--size", "64x64", "--driver", PATCH_FAILS, "--mode", mode, "--report", "out.html", "--output", "out.png")
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("DxgkDdiPatch", done.stderr)
+            self.assertRegex(done.stderr, r"PATCH-\d\d")
+            self.assertIn("STATUS_DEVICE_REMOVED", done.stderr)
+            self.assertEqual(self.files(), ["good.png", "out.html"], "a picture that was never finished was written")
+
+    def test_a_failing_seed_can_be_replayed(self):
+        done = self.run_tool("run", "--seeds", "3..4", "--driver", PATCH_FAILS)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"^seeds 3\.\.4: 0 passed, 2 failed ")
+        replay = re.search(r"replay: dxgkit (run --mode sim --seed 3 .*)", done.stderr).group(1)
+        self.assertIn("--size 256x256", replay)
+        again = subprocess.run([TOOL, *shlex.split(replay)], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("DxgkDdiPatch", again.stderr)
 
 
 class Tables(Cli):
