@@ -136,7 +136,6 @@ class Adapter : public Object,
   void handle_report(const port::InterruptReport& report);
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
   void handle_fault(const port::InterruptReport& report);
-  void packet_faulted(const Packet& packet);
   void stop_after_failure();
   void watch_for_timeout();
   void on_timer();
@@ -210,8 +209,6 @@ class Adapter : public Object,
   DeviceState fault_state_ = DeviceState::kErrorDmaFault;  // of the report being handled
   PacketId preparing_;  // packet inside prepare(), whose paging may complete before it returns
   bool prepared_inline_ = false;
-  // While the scheduler takes a fault report: what becomes of the faulted packet's device.
-  DeviceState fault_state_ = DeviceState::kActive;
 
   // System objects (LIFE-07): the paging process's device and context.
   void* system_process_ = nullptr;

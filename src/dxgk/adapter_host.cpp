@@ -119,25 +119,7 @@ void Adapter::handle_fault(const port::InterruptReport& report) {
   fault_state_ = page_fault ? DeviceState::kErrorDmaPageFault : DeviceState::kErrorDmaFault;
   const vidsch::FenceReport outcome = scheduler_->faulted(
       NodeOrdinal{report.node}, SubmissionFenceId{report.fence}, runtime_.now(), nullptr);
-  fault_state_ = DeviceState::kActive;
   if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
-}
-
-void Adapter::packet_faulted(const Packet& packet) {
-  if (fault_state_ == DeviceState::kActive) return;  // it left for another reason: error, stop
-  if (packet.context != nullptr) {
-    packet.context->device().set_error(fault_state_);  // INT-15, INT-16
-    return;
-  }
-  fail(verifier::Finding{// PAGE-49
-                         .rule = "PAGE-49",
-                         .severity = verifier::Severity::kBugCheck,
-                         .ddi = "DxgkCbNotifyInterrupt",
-                         .actual = "A paging packet of the system context faulted.",
-                         .expected = "Paging commands do not fail.",
-                         .fix = "Check what DxgkDdiBuildPagingBuffer wrote for the operation.",
-                         .bugcheck_code = 0x119,
-                         .bugcheck_parameter = 5});
 }
 
 void Adapter::report_fence_violation(const port::InterruptReport& report,

@@ -191,10 +191,7 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   if (work) {
     if (completed) ++counters_.packets_completed;
     if (outcome == vidsch::PacketOutcome::kCancelled) ++counters_.packets_cancelled;
-    if (outcome == vidsch::PacketOutcome::kFaulted) {
-      ++counters_.packets_faulted;
-      packet_faulted(packet);
-    }
+    if (outcome == vidsch::PacketOutcome::kFaulted) ++counters_.packets_faulted;
   }
   if (outcome == vidsch::PacketOutcome::kFaulted && reached_hardware && !failed_) {
     blame(packet);
