@@ -14,7 +14,6 @@ constexpr int32_t kStatusSuccess = 0;
 constexpr int32_t kStatusInvalidHandle = static_cast<int32_t>(0xC0000008);
 constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
 constexpr int32_t kStatusNotSupported = static_cast<int32_t>(0xC00000BB);
-constexpr int32_t kStatusInsufficientResources = static_cast<int32_t>(0xC000009A);
 
 using StartRoutine = void(DXGKIT_NT_ABI*)(void*);
 

@@ -416,9 +416,9 @@ AdapterPort::Impl* AdapterPort::Impl::of_handle(const char* callback, const void
   if (expected != nullptr && handle == expected) [[likely]]
     return expected;
   if (expected != nullptr) {
-    runtime::MutexLock lock(expected->driver.adapters_lock);
-    const auto& all = expected->driver.adapters;
-    if (std::ranges::find(all, handle) != all.end())
+    Driver::Impl& driver = expected->driver;
+    runtime::MutexLock lock(driver.adapters_lock);
+    if (std::ranges::find(driver.adapters, handle) != driver.adapters.end())
       return static_cast<Impl*>(const_cast<void*>(handle));
   }
   nt::CallFrame::current().kernel().violation(

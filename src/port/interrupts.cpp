@@ -81,7 +81,7 @@ uint32_t this_thread(const AdapterPort::Impl& impl) {
 
 }  // namespace
 
-bool AdapterPort::Impl::service_interrupt() {
+bool AdapterPort::Impl::service_interrupt() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   if (is_dead(*this) || ddi.DxgkDdiInterruptRoutine == nullptr) return false;
   if (interrupt_owner.load(std::memory_order_relaxed) == this_thread(*this)) {
     // The thread that holds the interrupt lock touched the device and so raised the line: as on a
