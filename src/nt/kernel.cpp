@@ -340,7 +340,7 @@ DXGKIT_NT_ABI void unresolved_import_called(const std::string* name, const void*
 
 const void* Kernel::unresolved_import(std::string_view name) {
   if (const auto known = impl_->traps.find(name); known != impl_->traps.end()) return known->second;
-  // mov rcx, name ; mov rdx, [rsp] ; mov rax, handler ; and rsp, -16 ; sub rsp, 40 ; call rax
+  // mov rcx, name ; mov rdx, [rsp] ; mov rax, handler ; and rsp, -16 ; sub rsp, 32 ; call rax
   // (never returns)
   constexpr size_t kStubBytes = 64;
   const size_t index = impl_->trap_names.size();
@@ -369,7 +369,7 @@ const void* Kernel::unresolved_import(std::string_view name) {
   put({0x48, 0x8B, 0x14, 0x24});
   put({0x48, 0xB8});
   put_pointer(reinterpret_cast<const void*>(&unresolved_import_called));
-  put({0x48, 0x83, 0xE4, 0xF0, 0x48, 0x83, 0xEC, 0x28, 0xFF, 0xD0});
+  put({0x48, 0x83, 0xE4, 0xF0, 0x48, 0x83, 0xEC, 0x20, 0xFF, 0xD0});
   DXGKIT_CHECK(mprotect(page, kPageBytes, PROT_READ | PROT_EXEC) == 0);
   impl_->traps.emplace(std::string(name), code);
   return code;
