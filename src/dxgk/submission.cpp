@@ -193,6 +193,7 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
     if (outcome == vidsch::PacketOutcome::kCancelled) ++counters_.packets_cancelled;
     if (outcome == vidsch::PacketOutcome::kFaulted) ++counters_.packets_faulted;
   }
+  if (completed && packet.kind == vidsch::PacketKind::kSignal) ++counters_.sync_signals;
   if (outcome == vidsch::PacketOutcome::kFaulted && reached_hardware && !failed_) {
     blame(packet);
   }

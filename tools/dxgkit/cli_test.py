@@ -123,6 +123,8 @@ class Run(Cli):
         self.assertGreater(summary["page_in_bytes"], 0)
         self.assertGreater(summary["page_outs"], 0)
         self.assertGreater(summary["patch_locations"], 0)
+        # Per tile an upload and a finished tile are signalled by the GPU, and its way back; per process two stage ends.
+        self.assertEqual(summary["fence_signals"], 3 * summary["tiles"] + 2 * 2)
         self.assertEqual(summary["packets_completed"], summary["packets"])
         self.assertEqual(summary["findings"], [])
         self.assertEqual(self.files(), ["good.png"])

@@ -65,6 +65,12 @@ class ProgressLine {
                on_terminal_ ? "" : "\n");
     shown_ = true;
   }
+  /// Says what goes on now, whatever was said last.
+  void note(const char* text) {
+    if (quiet_ || (!on_terminal_ && !shown_)) return;
+    fmt::print(stderr, "{}{:<40}{}", on_terminal_ ? "\r" : "", text, on_terminal_ ? "" : "\n");
+    shown_ = true;
+  }
   void end() {
     if (shown_ && on_terminal_) fmt::print(stderr, "\r{:40}\r", "");
   }
@@ -163,14 +169,19 @@ int run_command(const RunOptions& options) {
   progress.end();
 
   using Kind = SessionOutcome::Kind;
+  std::optional<Picture> expected;
+  if (outcome.kind == Kind::kRan) {
+    progress.note("computing the CPU reference");
+    expected = reference_result(source);
+  }
+  progress.end();
   if (outcome.kind == Kind::kNotADriver) return bad_input(outcome.message);
   print_findings(outcome.findings);
   Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
   int code = kExitFailed;
-  if (outcome.kind == Kind::kRan) {
-    const Picture expected = reference_result(source);
-    summary.result = compare(plan, outcome.job, expected);
-    if (outcome.job.picture == expected && summary.result.starts_with("identical") &&
+  if (expected.has_value()) {
+    summary.result = compare(plan, outcome.job, *expected);
+    if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&
         !any_violation(outcome.findings))
       code = kExitDone;
   } else {
