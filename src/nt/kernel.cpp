@@ -161,7 +161,9 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       machine_(machine),
       findings_(findings),
       config_(std::move(config)),
-      impl_(std::make_unique<Impl>()) {}
+      impl_(std::make_unique<Impl>()) {
+  if (config_.catch_faults) install_fault_handler();
+}
 
 Kernel::~Kernel() {
   quiesce();

@@ -47,6 +47,9 @@ struct KernelConfig {
   std::map<std::string, std::map<std::string, RegistryValue>> registry;
   /// Pool allocations fail beyond this many live bytes.
   uint64_t pool_bytes_max = UINT64_MAX;
+  /// Faults in driver code become findings. Off: they end the process at the faulting instruction,
+  /// for a debugger.
+  bool catch_faults = true;
   /// What the driver prints (DbgPrintEx and relatives), line by line as given. Any thread. Null:
   /// traced only.
   std::function<void(std::string_view)> debug_print;
@@ -55,6 +58,19 @@ struct KernelConfig {
   static constexpr const char* kDeviceKey = "\\Registry\\Machine\\dxgkit\\Device";
   static constexpr const char* kDriverKey =
       "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\dxgkit";
+};
+
+/// A piece of address space whose misuse by a driver becomes a finding; see
+/// Kernel::add_fault_range.
+struct FaultRange {
+  enum class Kind { kDriverCode, kGuard } kind = Kind::kGuard;
+  const void* start = nullptr;
+  uint64_t size = 0;
+  const char* rule = "";  // of the finding
+  const char* what =
+      "";  // "the private data of a packet that has none"; for code: the driver's name
+  const char* expected = "";  // kGuard only, full sentences
+  const char* fix = "";
 };
 
 class Kernel;
@@ -232,6 +248,12 @@ class Kernel {
   /// finding and abandons the driver call. The same name gives the same address. Not thread-safe;
   /// load time only.
   const void* unresolved_import(std::string_view name);
+
+  /// A fault of driver code (kDriverCode: the image) or at an address (kGuard) becomes a bug check
+  /// finding and an abandoned call instead of the end of the process. Not while the driver runs;
+  /// the texts must live as long as the range.
+  void add_fault_range(FaultRange range);
+  void remove_fault_range(const void* start);
 
   /// Waits until every DPC queued so far has run. PASSIVE_LEVEL.
   void flush_dpcs();

@@ -111,6 +111,9 @@ struct Kernel::Impl {
   // DPCs queued or running; futex word for flush_dpcs.
   std::atomic<uint32_t> dpcs_outstanding{0};
 
+  std::vector<FaultRange>
+      fault_ranges;  // changed while the driver does not run, read by the fault handler
+
   std::map<std::string, const void*, std::less<>> traps;
   std::vector<std::pair<void*, size_t>> trap_pages;
   std::deque<std::string> trap_names;
@@ -131,6 +134,8 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
 void abandon_waiters(Kernel& kernel);
 /// KeSetEvent without the IRQL check.
 int32_t set_event(Kernel& kernel, Kevent& event);
+/// Once per process; later calls do nothing.
+void install_fault_handler();
 /// Ends the driver's armed timers, waits for running callbacks.
 void cancel_all_timers(Kernel& kernel);
 /// Frees pool, contiguous memory and mappings that were leaked.

@@ -8,6 +8,10 @@
 #include "nt/format.h"
 #include "nt/kernel_impl.h"
 
+// faults.cpp
+extern "C" DXGKIT_NT_ABI void* dxgkit_nt_memcpy(void* to, const void* from, size_t bytes);
+extern "C" DXGKIT_NT_ABI void* dxgkit_nt_memset(void* to, int value, size_t bytes);
+
 namespace dxgkit::nt {
 namespace {
 
@@ -189,14 +193,8 @@ DXGKIT_NT_ABI uint32_t rtl_number_of_set_bits(Bitmap* map) {
 // --- C library in the driver's ABI: an image must never bind to the host's, whose ABI is another
 // -------------------------
 
-DXGKIT_NT_ABI void* c_memcpy(void* to, const void* from, size_t bytes) {
-  return std::memcpy(to, from, bytes);
-}
 DXGKIT_NT_ABI void* c_memmove(void* to, const void* from, size_t bytes) {
   return std::memmove(to, from, bytes);
-}
-DXGKIT_NT_ABI void* c_memset(void* to, int value, size_t bytes) {
-  return std::memset(to, value, bytes);
 }
 DXGKIT_NT_ABI int c_memcmp(const void* a, const void* b, size_t bytes) {
   return std::memcmp(a, b, bytes);
@@ -313,9 +311,9 @@ std::span<const Export> string_exports() {
       DXGKIT_EXPORT("_vsnwprintf", c_vsnwprintf, kSupported, ""),
       DXGKIT_EXPORT("memchr", c_memchr, kSupported, ""),
       DXGKIT_EXPORT("memcmp", c_memcmp, kSupported, ""),
-      DXGKIT_EXPORT("memcpy", c_memcpy, kSupported, ""),
+      DXGKIT_EXPORT("memcpy", dxgkit_nt_memcpy, kSupported, ""),
       DXGKIT_EXPORT("memmove", c_memmove, kSupported, ""),
-      DXGKIT_EXPORT("memset", c_memset, kSupported, ""),
+      DXGKIT_EXPORT("memset", dxgkit_nt_memset, kSupported, ""),
       DXGKIT_EXPORT("sprintf", c_sprintf, kSupported, ""),
       DXGKIT_EXPORT("strchr", c_strchr, kSupported, ""),
       DXGKIT_EXPORT("strcmp", c_strcmp, kSupported, ""),

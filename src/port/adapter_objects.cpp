@@ -129,7 +129,8 @@ Status AdapterPort::create_allocations(std::span<AllocationInfo> infos,
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
   std::vector<DXGK_ALLOCATIONINFO> elements(infos.size());
-  std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  if (!elements.empty())  // a resource may be empty
+    std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
   for (size_t i = 0; i < infos.size(); ++i) {
     elements[i].pPrivateDriverData = data_of(infos[i].private_data);
     elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);

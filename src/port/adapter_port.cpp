@@ -50,6 +50,15 @@ AdapterPort::Impl::Impl(Driver& driver_in, nt::Kernel& kernel_in, bus::Machine& 
   void* page = mmap(nullptr, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   DXGKIT_CHECK(page != MAP_FAILED);
   guard_page = static_cast<std::byte*>(page);
+  kernel.add_fault_range(
+      {.kind = nt::FaultRange::Kind::kGuard,
+       .start = guard_page,
+       .size = kPageBytes,
+       .rule = "SUB-11",
+       .what = "private data of size 0",
+       .expected = "With a private data size of 0 the driver does not look at the private data.",
+       .fix =
+           "Check DmaBufferPrivateDataSize, or ask for private data when the context is created."});
   dpc.routine = reinterpret_cast<nt::DeferredRoutine>(&dpc_routine);
   dpc.context = this;
   reports.reserve(64);
@@ -72,6 +81,7 @@ AdapterPort::Impl::~Impl() {
     }
   }
   kernel.set_fatal_handler(nullptr);
+  kernel.remove_fault_range(guard_page);
   munmap(guard_page, kPageBytes);
 }
 

@@ -133,7 +133,8 @@ TEST(AdapterPort, HandsTheContextOn) {
       };
       ASSERT_EQ(world.load(), Status::kSuccess);
       EXPECT_EQ(world.adapter->add_device(), Status::kNotSupported);
-      EXPECT_EQ(world.miniport.calls().order, (std::vector<std::string>{"DriverEntry", "DxgkDdiAddDevice"}));
+      EXPECT_EQ(world.miniport.calls().order,
+                (std::vector<std::string>{"DriverEntry", "DxgkDdiAddDevice"}));
     }
   });
 }

@@ -174,6 +174,7 @@ Driver::Impl::~Impl() {
   // finding.
   if (loaded && !kernel.driver_is_dead()) kernel.report_leaks("after DxgkDdiUnload");
   kernel.quiesce();
+  if (image != nullptr) kernel.remove_fault_range(image->base());
   kernel.set_initialize_hook(nullptr);
 }
 
@@ -207,6 +208,11 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
         message);
     if (!image.has_value()) return Error(image.error());
     impl.image = std::move(*image);
+    kernel.add_fault_range({.kind = nt::FaultRange::Kind::kDriverCode,
+                            .start = impl.image->base(),
+                            .size = impl.image->size(),
+                            .rule = "REND-03",
+                            .what = impl.name.c_str()});
     entry = impl.image->find("DriverEntry");
     if (entry == nullptr) {
       *message = fmt::format("{} is not a driver: it exports no DriverEntry.", source.path);

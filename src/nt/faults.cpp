@@ -1,0 +1,116 @@
+// A driver that touches memory it may not: a finding and an abandoned call, instead of a dead
+// process.
+#include <fmt/format.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "nt/kernel_impl.h"
+
+// memcpy and memset of drivers, here so that a bad pointer faults at an instruction we know. Win64:
+// rcx, rdx, r8.
+__asm__(
+    ".text\n"
+    ".globl dxgkit_nt_copy_begin\n.globl dxgkit_nt_copy_end\n.globl dxgkit_nt_memcpy\n.globl "
+    "dxgkit_nt_memset\n"
+    ".type dxgkit_nt_memcpy, @function\n.type dxgkit_nt_memset, @function\n"
+    "dxgkit_nt_copy_begin:\n"
+    "dxgkit_nt_memcpy:\n"
+    "  mov %rcx, %rax\n  push %rdi\n  push %rsi\n  mov %rcx, %rdi\n  mov %rdx, %rsi\n  mov %r8, "
+    "%rcx\n  rep movsb\n"
+    "  pop %rsi\n  pop %rdi\n  ret\n"
+    "dxgkit_nt_memset:\n"
+    "  mov %rcx, %r9\n  push %rdi\n  mov %rcx, %rdi\n  mov %edx, %eax\n  mov %r8, %rcx\n  rep "
+    "stosb\n"
+    "  pop %rdi\n  mov %r9, %rax\n  ret\n"
+    "dxgkit_nt_copy_end:\n");
+extern "C" const char dxgkit_nt_copy_begin[], dxgkit_nt_copy_end[];
+
+namespace dxgkit::nt {
+namespace {
+
+struct sigaction previous_segv, previous_bus;
+
+bool contains(const void* start, uint64_t size, uint64_t address) {
+  const auto first = reinterpret_cast<uint64_t>(start);
+  return address >= first && address - first < size;
+}
+
+/// True if the thread was running driver code at `instruction`, or touched a guard of its kernel.
+/// Sets what to say.
+const FaultRange* find_range(const Kernel::Impl& state, uint64_t instruction, uint64_t address) {
+  const bool in_copy =
+      contains(dxgkit_nt_copy_begin,
+               static_cast<uint64_t>(dxgkit_nt_copy_end - dxgkit_nt_copy_begin), instruction);
+  const FaultRange* code = nullptr;
+  for (const FaultRange& range : state.fault_ranges) {
+    if (range.kind == FaultRange::Kind::kGuard && contains(range.start, range.size, address))
+      return &range;
+    if (range.kind == FaultRange::Kind::kDriverCode &&
+        (in_copy || contains(range.start, range.size, instruction)))
+      code = &range;
+  }
+  return code;
+}
+
+void pass_on(int signal, siginfo_t* info, void* context) {
+  const struct sigaction& previous = signal == SIGSEGV ? previous_segv : previous_bus;
+  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
+    previous.sa_sigaction(signal, info, context);
+    return;
+  }
+  // The default action: the instruction runs again and ends the process with its own core dump.
+  ::signal(signal, SIG_DFL);
+}
+
+void handle_fault(int signal, siginfo_t* info, void* context) {
+  const auto* machine = static_cast<const ucontext_t*>(context);
+  const auto instruction = static_cast<uint64_t>(machine->uc_mcontext.gregs[REG_RIP]);
+  const auto address = reinterpret_cast<uint64_t>(info->si_addr);
+  CallFrame* frame = CallFrame::current_or_null();
+  if (frame != nullptr) {
+    if (const FaultRange* range = find_range(frame->kernel().impl(), instruction, address);
+        range != nullptr) {
+      // Driver code is at an instruction of its own: it holds no lock of ours, so reporting from
+      // here is safe. The signal is not blocked (SA_NODEFER), so leaving by longjmp needs no mask.
+      const bool guard = range->kind == FaultRange::Kind::kGuard;
+      frame->kernel().bug_check(
+          range->rule, frame->name(), guard ? 0x50 : 0xD1, static_cast<uint32_t>(address),
+          fmt::format("{} touched {:#x}{}, at instruction {:#x}{}.", frame->name(), address,
+                      guard ? fmt::format(" ({})", range->what) : "", instruction,
+                      guard ? ""
+                            : fmt::format(" ({}+{:#x})", range->what,
+                                          instruction - reinterpret_cast<uint64_t>(range->start))),
+          guard ? range->expected
+                : "A driver touches only memory that is there and that it was given.",
+          guard ? range->fix
+                : "Look at the instruction in the driver's image with its debug information.");
+    }
+  }
+  pass_on(signal, info, context);
+}
+
+}  // namespace
+
+void Kernel::add_fault_range(FaultRange range) { impl_->fault_ranges.push_back(range); }
+
+void Kernel::remove_fault_range(const void* start) {
+  std::erase_if(impl_->fault_ranges, [&](const FaultRange& range) { return range.start == start; });
+}
+
+void install_fault_handler() {
+  static const bool installed = [] {
+    struct sigaction action{};
+    action.sa_sigaction = &handle_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, &previous_segv);
+    sigaction(SIGBUS, &action, &previous_bus);
+    return true;
+  }();
+  static_cast<void>(installed);
+}
+
+}  // namespace dxgkit::nt
