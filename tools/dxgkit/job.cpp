@@ -322,6 +322,7 @@ JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid ad
   std::array<std::string, kProcesses> errors;
   const runtime::TimeNs began = runtime.now();
   std::vector<std::unique_ptr<runtime::Thread>> threads;
+  threads.reserve(kProcesses);
   for (uint32_t i = 0; i < kProcesses; ++i) {
     threads.push_back(runtime.spawn(fmt::format("client {}", i + 1), [&, i] {
       dxgk::Process& process = system.create_process(fmt::format("client {}", i + 1));
