@@ -218,5 +218,33 @@ TEST(Driver, SurvivesABugCheckInDriverEntry) {
   });
 }
 
+/// Built drivers that fault, by themselves or inside memcpy, or call what does not exist: a finding
+/// with the place, the load fails, and the process goes on.
+TEST(Driver, SurvivesFaults) {
+  DXGKIT_COVERS("REND-03");
+  in_both_modes([] {
+    struct Case {
+      const char* path;
+      const char* rule;
+      const char* part;
+    };
+    for (const Case& bad : {Case{FAULTY_DRIVER_1, "REND-03", "DriverEntry touched 0x10"},
+                            Case{FAULTY_DRIVER_2, "REND-03", "touched 0x20"},
+                            Case{FAULTY_DRIVER_3, "LIFE-01", "NoSuchKernelFunction"}}) {
+      PortWorld world;
+      const auto driver =
+          Driver::load(world.kernel, world.findings,
+                       {.name = "faulty", .path = bad.path, .entry = nullptr}, &world.message);
+      ASSERT_FALSE(driver.has_value());
+      EXPECT_EQ(driver.error(), Status::kUnsuccessful) << world.message;
+      ASSERT_EQ(world.findings.total(), 1u);
+      EXPECT_EQ(world.findings.all()[0].rule, bad.rule);
+      EXPECT_EQ(world.findings.all()[0].severity, verifier::Severity::kBugCheck);
+      EXPECT_NE(world.findings.all()[0].actual.find(bad.part), std::string::npos)
+          << world.findings.all()[0].actual;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::port
