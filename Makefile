@@ -23,7 +23,7 @@ test: bootstrap
 
 bench: bootstrap
 	@mkdir -p build
-	@$(call build,release)
+	@$(call build,release) --target dxgkit_bench
 	build/release/bench/dxgkit_bench --out build/bench.json
 
 asan tsan clang: bootstrap
