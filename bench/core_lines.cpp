@@ -297,6 +297,7 @@ Line trace_line(runtime::Runtime& os, const char* name) {
 
 Line sim_line(const char* name) {
   constexpr uint64_t kYields = 4'000;
+  constexpr uint32_t kSpinners = 4;
   Line line;
   line.name = name;
   line.what = "fiber switches of 4 threads that yield / bare switches of one fiber";
@@ -309,7 +310,8 @@ Line sim_line(const char* name) {
     sim->run_main([&] {
       uint32_t last = 0;
       std::vector<std::unique_ptr<runtime::Thread>> threads;
-      for (int t = 0; t < 4; ++t) {
+      threads.reserve(kSpinners);
+      for (uint32_t t = 0; t < kSpinners; ++t) {
         threads.push_back(sim->spawn("spinner", [&] {
           const uint32_t me = sim->thread_number();
           for (uint64_t i = 0; i < kYields; ++i) {

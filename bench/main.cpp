@@ -63,6 +63,7 @@ struct Middle {
 Middle middle_of(const Measured& measured) {
   if (measured.reference.empty()) return {.ours = median(measured.ours)};
   std::vector<Middle> all;
+  all.reserve(measured.ours.size());
   for (size_t i = 0; i < measured.ours.size(); ++i) {
     all.push_back(
         {measured.ours[i], measured.reference[i], measured.ours[i] / measured.reference[i]});

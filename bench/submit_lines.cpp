@@ -189,7 +189,7 @@ class BareRing {
   static constexpr uint32_t kSlots = 16;
   struct Slot {
     std::array<UCHAR, 4096> dma;
-    std::array<D3DDDI_PATCHLOCATIONLIST, 2 * kCommands> patches;
+    std::array<D3DDDI_PATCHLOCATIONLIST, size_t{2} * kCommands> patches;
   };
 
   void run(uint32_t packets) {
