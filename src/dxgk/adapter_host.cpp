@@ -182,7 +182,7 @@ template <typename T>
 Ref<T> find(uint32_t handle) {
   Process* process = Process::current();
   if (process == nullptr) return {};
-  Result<Ref<T>> found = process->handles().find<T>(handle);
+  Result<Ref<T>> found = process->handles().find_even_hidden<T>(handle);
   return found.has_value() ? *found : Ref<T>();
 }
 

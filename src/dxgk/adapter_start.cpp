@@ -54,7 +54,8 @@ Status Adapter::start() {
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
   timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
   if (const Status status = port_->add_device(); status != Status::kSuccess) {
-    explain_failed_start("DxgkDdiAddDevice", status);
+    // LIFE-05: "not mine" is no failure of the driver.
+    if (status != Status::kNotSupported) explain_failed_start("DxgkDdiAddDevice", status);
     port_.reset();
     gate_.close();
     return is_success(status) ? Status::kUnsuccessful : status;

@@ -40,7 +40,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   context->node_ = creation.node;
   context->null_rendering_ = creation.null_rendering;
   HandleTable& handles = device.process().handles();
-  DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert(context));
+  DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
   Status status = Status::kSuccess;
   if (caps.multi_engine_aware) {
     const Result<port::ContextInfo> info =
@@ -81,7 +81,10 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
       device.contexts.push_back(context.get());
     });
   }
-  if (is_success(status)) return context;
+  if (is_success(status)) {
+    handles.publish(context->handle);
+    return context;
+  }
   handles.erase(context->handle);
   if (context->driver_context_)
     static_cast<void>(adapter.port().destroy_context(context->info_.handle));

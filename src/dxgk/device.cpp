@@ -28,7 +28,7 @@ Device::~Device() = default;
 Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
   DXGKIT_RETURN_ERROR_IF_FAILED(adapter.enter_process(process));
   Ref<Device> device = make_object<Device>(adapter, process);
-  const Result<Handle> handle = process.handles().insert(device);
+  const Result<Handle> handle = process.handles().insert_hidden(device);
   if (!handle.has_value()) {
     adapter.leave_process(process);
     return Error(handle.error());
@@ -45,6 +45,7 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
     adapter.devices().push_back(device.get());
     if (!adapter.running()) device->set_error(DeviceState::kStopped);
   });
+  process.handles().publish(*handle);
   return device;
 }
 
@@ -161,7 +162,7 @@ Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
       static_cast<void>(!write(fd, &one, sizeof one));
     };
   }
-  DXGKIT_ASSIGN_OR_RETURN(object->handle, process_.handles().insert(object));
+  DXGKIT_ASSIGN_OR_RETURN(object->handle, process_.handles().insert_hidden(object));
   Status status = Status::kSuccess;
   adapter_.lane().run([&] {
     if (lost()) {
@@ -172,7 +173,10 @@ Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
     status = adapter_.scheduler().sync_objects().create(object->id, std::move(desc));
     if (is_success(status)) sync_objects.push_back(object.get());
   });
-  if (is_success(status)) return object;
+  if (is_success(status)) {
+    process_.handles().publish(object->handle);
+    return object;
+  }
   process_.handles().erase(object->handle);
   return Error(status);
 }

@@ -54,11 +54,11 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
       one->device = Ref<Device>(this);
       one->resource = resource;
       one->driver_allocation = infos[i].handle;
-      DXGKIT_ASSIGN_OR_RETURN_STATUS(one->handle, handles.insert(one));
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(one->handle, handles.insert_hidden(one));
       openings_made.push_back(std::move(one));
     }
     if (creates_resource) {
-      DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert(resource));
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     }
     std::vector<port::AdapterPort::OpenInfo> open_infos(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -80,8 +80,14 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
     return registered;
   }();
   if (is_success(status)) {
-    for (size_t i = 0; i < requests.size(); ++i) requests[i].handle = openings_made[i]->handle;
-    if (creates_resource) *resource_handle = resource->handle;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].handle = openings_made[i]->handle;
+      handles.publish(requests[i].handle);
+    }
+    if (creates_resource) {
+      *resource_handle = resource->handle;
+      handles.publish(resource->handle);
+    }
     return status;
   }
   if (opened) {

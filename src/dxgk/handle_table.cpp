@@ -15,6 +15,20 @@ Handle make_handle(uint32_t slot, uint32_t generation) {
 }  // namespace
 
 Result<Handle> HandleTable::insert(Ref<Object> object) {
+  return insert_slot(std::move(object), true);
+}
+
+Result<Handle> HandleTable::insert_hidden(Ref<Object> object) {
+  return insert_slot(std::move(object), false);
+}
+
+void HandleTable::publish(Handle handle) {
+  runtime::MutexLock lock(mutex_);
+  const Slot* found = locate(handle);
+  if (found != nullptr) slots_[static_cast<size_t>(found - slots_.data())].published = true;
+}
+
+Result<Handle> HandleTable::insert_slot(Ref<Object> object, bool published) {
   runtime::MutexLock lock(mutex_);
   uint32_t slot = 0;
   // Slots are taken fresh while there are many left, so that a stale handle stays refused for long.
@@ -29,6 +43,7 @@ Result<Handle> HandleTable::insert(Ref<Object> object) {
     return Error(Status::kNoMemory);
   }
   slots_[slot].object = std::move(object);
+  slots_[slot].published = published;
   ++live_;
   return make_handle(slot, slots_[slot].generation);
 }
@@ -43,10 +58,12 @@ const HandleTable::Slot* HandleTable::locate(Handle handle) const {
   return &slots_[slot];
 }
 
-Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type) const {
+Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type,
+                                             bool even_hidden) const {
   runtime::MutexLock lock(mutex_);
   const Slot* slot = locate(handle);
   if (slot == nullptr) return Error(Status::kInvalidParameter);
+  if (!slot->published && !even_hidden) return Error(Status::kInvalidParameter);
   if (slot->object->type() != type) return Error(Status::kInvalidParameter);
   return slot->object;
 }
@@ -54,7 +71,7 @@ Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type) con
 Result<Ref<Object>> HandleTable::take_object(Handle handle, ObjectType type) {
   runtime::MutexLock lock(mutex_);
   const Slot* found = locate(handle);
-  if (found == nullptr) return Error(Status::kInvalidParameter);
+  if (found == nullptr || !found->published) return Error(Status::kInvalidParameter);
   if (found->object->type() != type) return Error(Status::kInvalidParameter);
   Slot& slot = slots_[static_cast<size_t>(found - slots_.data())];
   Ref<Object> object = std::move(slot.object);

@@ -23,10 +23,22 @@ class HandleTable {
 
   /// A new handle for `object`, or kNoMemory when all are taken.
   Result<Handle> insert(Ref<Object> object);
-  /// The object, if the handle is live and of the type; kInvalidParameter otherwise (THUNK-04).
+  /// As insert, but clients cannot use the handle before `publish`: handles can be guessed, and the
+  /// driver is told them while it still makes its side of the object.
+  Result<Handle> insert_hidden(Ref<Object> object);
+  /// The object is complete. Ignores a handle that is gone.
+  void publish(Handle handle);
+  /// The object, if the handle is live, published and of the type; kInvalidParameter otherwise
+  /// (THUNK-04).
   template <typename T>
   Result<Ref<T>> find(Handle handle) {
-    DXGKIT_ASSIGN_OR_RETURN(Ref<Object> object, find_object(handle, T::kType));
+    DXGKIT_ASSIGN_OR_RETURN(Ref<Object> object, find_object(handle, T::kType, false));
+    return Ref<T>(static_cast<T*>(object.get()));
+  }
+  /// As find, hidden handles too: for the driver's questions inside its create calls.
+  template <typename T>
+  Result<Ref<T>> find_even_hidden(Handle handle) {
+    DXGKIT_ASSIGN_OR_RETURN(Ref<Object> object, find_object(handle, T::kType, true));
     return Ref<T>(static_cast<T*>(object.get()));
   }
   /// As find, and the handle is gone: of two threads that destroy, one wins.
@@ -45,8 +57,10 @@ class HandleTable {
   struct Slot {
     Ref<Object> object;
     uint32_t generation = 0;
+    bool published = false;
   };
-  Result<Ref<Object>> find_object(Handle handle, ObjectType type) const;
+  Result<Handle> insert_slot(Ref<Object> object, bool published);
+  Result<Ref<Object>> find_object(Handle handle, ObjectType type, bool even_hidden) const;
   Result<Ref<Object>> take_object(Handle handle, ObjectType type);
   const Slot* locate(Handle handle) const DXGKIT_REQUIRES(mutex_);
 

@@ -155,6 +155,23 @@ TEST_F(HandleTableTest, LiveHandlesAreListedInSlotOrder) {
   });
 }
 
+TEST_F(HandleTableTest, AHiddenHandleIsTheDriversOnlyUntilItIsPublished) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    const Result<Handle> handle = table.insert_hidden(make_object<DeviceProbe>(&alive_));
+    ASSERT_TRUE(handle.has_value());
+    EXPECT_EQ(table.find<DeviceProbe>(*handle).error(), Status::kInvalidParameter);
+    EXPECT_EQ(table.take<DeviceProbe>(*handle).error(), Status::kInvalidParameter);
+    EXPECT_TRUE(table.find_even_hidden<DeviceProbe>(*handle).has_value());
+    table.publish(*handle);
+    EXPECT_TRUE(table.find<DeviceProbe>(*handle).has_value());
+    EXPECT_TRUE(table.take<DeviceProbe>(*handle).has_value());
+    table.publish(*handle);  // gone: ignored
+    EXPECT_EQ(table.find_even_hidden<DeviceProbe>(*handle).error(), Status::kInvalidParameter);
+  });
+}
+
 TEST_F(HandleTableTest, AnObjectOutlivesItsHandleWhileSomebodyUsesIt) {
   inside([&] {
     HandleTable table;
