@@ -1,0 +1,485 @@
+// Allocations: create, open, lock, destroy; what the driver may answer.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/contract/fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using AllocTest = ContractTest;
+
+constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kAperture = 1U << 2;
+
+TEST_F(AllocTest, TheWholeArrayIsCreatedInOneCallThenOpenedWithTheCreateFlag) {
+  DXGKIT_COVERS("ALLOC-01", "THUNK-20");
+  with_client([](Stack& stack, Client& client) {
+    stack.miniport.clear_calls();
+    ScriptedAllocation data[3];
+    D3DDDI_ALLOCATIONINFO2 infos[3] = {};
+    for (size_t i = 0; i < 3; ++i) {
+      data[i].size = 4096 * (i + 1);
+      infos[i].pPrivateDriverData = &data[i];
+      infos[i].PrivateDriverDataSize = sizeof data[i];
+      infos[i].GpuVirtualAddress = 0x1234;
+    }
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 3;
+    create.pAllocationInfo2 = infos;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    const ScriptedCalls calls = stack.miniport.calls();
+    EXPECT_THAT(calls.order,
+                ::testing::ElementsAre("DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"));
+    ASSERT_EQ(calls.create_allocations[0].infos.size(), 3U);
+    EXPECT_EQ(calls.open_allocations[0].NumAllocations, 3U);
+    EXPECT_EQ(calls.open_allocations[0].Flags.Create, 1U);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_NE(infos[i].hAllocation, 0U);
+      EXPECT_EQ(infos[i].GpuVirtualAddress, 0U);
+    }
+    EXPECT_EQ(stack.statistics().page_ins, 0U) << "creation brings nothing in";
+    EXPECT_TRUE(stack.miniport.calls().paging.empty());
+  });
+}
+
+/// What DxgkDdiCreateAllocation may not answer; the thunk fails, the finding says why, nothing
+/// stays.
+struct BadInfo {
+  const char* sentence;
+  const char* rule;
+  Status status;
+  void (*broken)(DXGK_ALLOCATIONINFO&);
+};
+class AllocInfo : public ContractTest, public ::testing::WithParamInterface<BadInfo> {};
+void break_info(ScriptedMiniport& miniport, void (*broken)(DXGK_ALLOCATIONINFO&)) {
+  miniport.hooks.create_allocation = [&miniport, broken](DXGKARG_CREATEALLOCATION* args) {
+    const NTSTATUS status = miniport.default_create_allocation(args);
+    broken(args->pAllocationInfo[0]);
+    return status;
+  };
+}
+TEST_P(AllocInfo, IsRefusedAndNothingStays) {
+  DXGKIT_COVERS(GetParam().rule, "ALLOC-03", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    static_cast<void>(client.make_allocation());
+    break_info(stack.miniport, GetParam().broken);
+    Digest before = digest(stack, {&client});
+    D3DKMT_HANDLE handle = 0;
+    EXPECT_EQ(client.create_allocation({}, &handle), nt_status(GetParam().status));
+    EXPECT_EQ(handle, 0U);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, GetParam().rule);
+    EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    Digest after = digest(stack, {&client});
+    before.findings = after.findings;
+    before.driver_calls = after.driver_calls;
+    EXPECT_EQ(after, before);
+    stack.miniport.hooks.create_allocation = nullptr;
+    EXPECT_EQ(client.create_allocation({}, &handle), 0);
+  });
+}
+constexpr uint32_t kCpuVisible = 1, kPermanent = 2, kCached = 4, kProtected = 8, kExisting = 16,
+                   kAlternate = 1 << 10, kHistory = 1 << 14;
+template <uint32_t kFlags>
+void flags(DXGK_ALLOCATIONINFO& info) {
+  const uint32_t value = kFlags;
+  std::memcpy(&info.Flags, &value, sizeof value);
+}
+const BadInfo kBadInfos[] = {
+    {"SizeZero", "ALLOC-06", Status::kInvalidParameter, [](auto& i) { i.Size = 0; }},
+    {"SizeThatWrapsWhenRounded", "ALLOC-06", Status::kInvalidParameter,
+     [](auto& i) { i.Size = UINT64_MAX; }},
+    {"AlignmentOfThree", "ALLOC-06", Status::kInvalidParameter, [](auto& i) { i.Alignment = 3; }},
+    {"NoSegmentSupported", "ALLOC-07", Status::kInvalidParameter,
+     [](auto& i) { i.SupportedReadSegmentSet = i.SupportedWriteSegmentSet = 0; }},
+    {"AnUnknownSegmentSupported", "ALLOC-07", Status::kInvalidParameter,
+     [](auto& i) { i.SupportedWriteSegmentSet |= 1U << 3; }},
+    {"PrefersASegmentItDoesNotSupport", "ALLOC-07", Status::kInvalidParameter,
+     [](auto& i) {
+       i.SupportedReadSegmentSet = i.SupportedWriteSegmentSet = kHidden;
+       i.PreferredSegment.Value = 1;
+     }},
+    {"EvictsToAMemorySegment", "ALLOC-09", Status::kInvalidParameter,
+     [](auto& i) { i.EvictionSegmentSet = kHidden; }},
+    {"CachedWithoutCpuVisible", "ALLOC-15", Status::kInvalidParameter, flags<kCached>},
+    {"PermanentSysMemWithoutCpuVisible", "ALLOC-15", Status::kInvalidParameter, flags<kPermanent>},
+    {"HistoryBufferWithoutCpuVisible", "ALLOC-15", Status::kInvalidParameter, flags<kHistory>},
+    {"ProtectedBesidePermanentSysMem", "ALLOC-15", Status::kInvalidParameter,
+     flags<kCpuVisible | kPermanent | kProtected>},
+    {"TwoKindsOfSystemMemory", "ALLOC-15", Status::kInvalidParameter,
+     flags<kCpuVisible | kPermanent | kExisting>},
+    {"AlternateVaOnNoPrimary", "ALLOC-17", Status::kInvalidParameter, flags<kAlternate>},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, AllocInfo, ::testing::ValuesIn(kBadInfos),
+                         [](const auto& row) { return std::string(row.param.sentence); });
+
+TEST_F(AllocTest, HandlesThatStayNullAreFoundAndTheRestIsTakenBack) {
+  DXGKIT_COVERS("ALLOC-02");
+  with_client([](Stack& stack, Client& client) {
+    Digest before = digest(stack, {&client});
+    stack.miniport.hooks.open_allocation = [&](void* device, const DXGKARG_OPENALLOCATION* args) {
+      static_cast<void>(device);
+      args->pOpenAllocation[0].hDeviceSpecificAllocation = nullptr;
+      return NTSTATUS{0};
+    };
+    D3DKMT_HANDLE handle = 0;
+    EXPECT_EQ(client.create_allocation({}, &handle), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(stack.only_finding().rule, "ALLOC-02");
+    Digest after = digest(stack, {&client});
+    before.findings = after.findings;
+    before.driver_calls = after.driver_calls;
+    EXPECT_EQ(after, before) << "the driver's allocation was destroyed";
+  });
+}
+
+TEST_F(AllocTest, DriverFailuresPassThroughAndUndocumentedOnesAreFound) {
+  DXGKIT_COVERS("ALLOC-03", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    for (const Status status :
+         {Status::kInvalidParameter, Status::kNoMemory, Status::kGraphicsDriverMismatch}) {
+      stack.miniport.hooks.create_allocation = [&](DXGKARG_CREATEALLOCATION*) {
+        return nt_status(status);
+      };
+      const Digest before = digest(stack, {&client});
+      D3DKMT_HANDLE handle = 0;
+      EXPECT_EQ(client.create_allocation({}, &handle), nt_status(status));
+      Digest after = digest(stack, {&client});
+      EXPECT_EQ(after.driver_calls, before.driver_calls + 1);
+      after.driver_calls = before.driver_calls;
+      EXPECT_EQ(after, before);
+    }
+    stack.miniport.hooks.create_allocation = [](DXGKARG_CREATEALLOCATION*) {
+      return nt_status(Status::kUnsuccessful);
+    };
+    D3DKMT_HANDLE handle = 0;
+    EXPECT_LT(client.create_allocation({}, &handle), 0);
+    EXPECT_EQ(stack.only_finding().rule, "ALLOC-03");
+  });
+}
+
+TEST_F(AllocTest, AFailingOpenTakesTheCreationBack) {
+  DXGKIT_COVERS("ALLOC-01", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    Digest before = digest(stack, {&client});
+    stack.miniport.hooks.open_allocation = [](void*, const DXGKARG_OPENALLOCATION*) {
+      return nt_status(Status::kNoMemory);
+    };
+    D3DKMT_HANDLE handle = 0;
+    EXPECT_EQ(client.create_allocation({}, &handle), nt_status(Status::kNoMemory));
+    EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 1U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCloseAllocation"), 0U);
+    Digest after = digest(stack, {&client});
+    before.driver_calls = after.driver_calls;
+    EXPECT_EQ(after, before);
+  });
+}
+
+TEST_F(AllocTest, MilderViolationsAreFoundAndTheAllocationIsMade) {
+  DXGKIT_COVERS("ALLOC-13", "ALLOC-14");
+  with_client([](Stack& stack, Client& client) {
+    break_info(stack.miniport, [](DXGK_ALLOCATIONINFO& info) { info.AllocationPriority = 0; });
+    static_cast<void>(client.make_allocation());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"ALLOC-13"});
+    break_info(stack.miniport,
+               [](DXGK_ALLOCATIONINFO& info) { info.PitchAlignedSize = info.Size - 1; });
+    static_cast<void>(client.make_allocation());
+    EXPECT_EQ(stack.rules(), (std::vector<std::string>{"ALLOC-13", "ALLOC-14"}));
+    for (const verifier::Finding& finding : stack.findings.all())
+      EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+  });
+}
+
+TEST_F(AllocTest, SizesAreRoundedToWholePages) {
+  DXGKIT_COVERS("ALLOC-05");
+  with_client([](Stack& stack, Client& client) {
+    const uint64_t before = stack.machine.free_page_count();
+    const D3DKMT_HANDLE handle = client.make_allocation(4097, kHidden);
+    EXPECT_EQ(stack.machine.free_page_count(), before - 2);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({handle})), 0);
+    stack.drive();
+    EXPECT_EQ(stack.miniport.calls().paging.at(0).args.Fill.FillSize, 8192U);
+  });
+}
+
+TEST_F(AllocTest, PreferencesComeFirstThenTheRestByAscendingId) {
+  DXGKIT_COVERS("ALLOC-10", "ALLOC-12");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        const auto place = [&](const ScriptedAllocation& description) {
+          const D3DKMT_HANDLE handle = client.make_allocation(description);
+          EXPECT_EQ(client.render(context, work_on({handle})), 0);
+          stack.drive();
+          return stack.miniport.calls().patches.back().allocations.at(0).physical_address;
+        };
+        ScriptedAllocation description;
+        description.size = 64 * kKibibyte;
+        description.supported_read = description.supported_write = kVisible | kHidden;
+        EXPECT_EQ(place(description), 0x1'0000'0000U) << "lowest id, lowest address";
+        description.preferred = 2;
+        EXPECT_EQ(place(description), 0x2'0000'0000U);
+        description.preferred = 2 | 1U << 5;  // from the top
+        EXPECT_EQ(place(description), 0x2'0000'0000U + kMebibyte - 64 * kKibibyte);
+        description.preferred = 0;
+        description.supported_read = description.supported_write = kHidden;
+        description.flags = 1U << 6;  // FromEndOfSegment
+        EXPECT_EQ(place(description), 0x2'0000'0000U + kMebibyte - 128 * kKibibyte);
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = kMebibyte; });
+}
+
+TEST_F(AllocTest, BelowWddm2EachSetCountsForItsAccessAndFrom2OnOnlyTheWriteSet) {
+  DXGKIT_COVERS("ALLOC-08");
+  for (const uint32_t version :
+       {uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM1_3}, uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM2_0}}) {
+    with_client(
+        [&](Stack& stack, Client& client) {
+          ContextBuffers context = client.make_context();
+          ScriptedAllocation description;
+          description.supported_read = kVisible;
+          description.supported_write = kHidden;
+          const D3DKMT_HANDLE handle = client.make_allocation(description);
+          Work reading = work_on({handle});
+          reading.allocations[0].write = false;
+          ASSERT_EQ(client.render(context, reading), 0);
+          stack.drive();
+          const bool old = version < DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+          EXPECT_EQ(stack.miniport.calls().patches.back().allocations.at(0).segment(),
+                    old ? 1U : 2U);
+          ASSERT_EQ(client.render(context, work_on({handle})), 0);
+          stack.drive();
+          EXPECT_EQ(stack.miniport.calls().patches.back().allocations.at(0).segment(), 2U);
+        },
+        [&](ScriptedMiniport& miniport) { miniport.config.version = version; });
+  }
+}
+
+TEST_F(AllocTest, ClosingComesBeforeDestroyingAndBothAfterQueuedWork) {
+  DXGKIT_COVERS("ALLOC-26", "ALLOC-27");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE handle = client.make_allocation();
+    ASSERT_EQ(client.render(context, work_on({handle})), 0);
+    stack.settle();
+    EXPECT_EQ(client.destroy_allocation(handle), 0) << "does not block";
+    EXPECT_EQ(client.destroy_allocation(handle), nt_status(Status::kInvalidParameter))
+        << "the handle is gone";
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCloseAllocation"), 0U) << "queued work still uses it";
+    stack.drive();
+    const std::vector<std::string> order = stack.miniport.calls().order;
+    const auto at = [&](const char* name) {
+      return std::ranges::find(order, name) - order.begin();
+    };
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCloseAllocation"), 1U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 1U);
+    EXPECT_LT(at("DxgkDdiCloseAllocation"), at("DxgkDdiDestroyAllocation"));
+    EXPECT_EQ(stack.statistics().packets_completed, stack.statistics().packets_submitted);
+  });
+}
+
+TEST_F(AllocTest, SynchronousDestructionReturnsWhenTheMemoryIsBack) {
+  DXGKIT_COVERS("ALLOC-28");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const uint64_t before = stack.machine.free_page_count();
+    const D3DKMT_HANDLE handle = client.make_allocation(64 * kKibibyte, kHidden);
+    ASSERT_EQ(client.render(context, work_on({handle})), 0);
+    stack.settle();
+    const uint64_t buffers =
+        before - 16 - stack.machine.free_page_count();  // the DMA buffer made meanwhile
+    NTSTATUS status = 1;
+    Stack::Background destroy(stack, [&] { status = client.destroy_allocation(handle, 2); });
+    EXPECT_FALSE(destroy.finished());
+    destroy.finish();
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(stack.machine.free_page_count(), before - buffers);
+  });
+}
+
+TEST_F(AllocTest, AResourceGoesTogetherAndItsListsDoNotMix) {
+  DXGKIT_COVERS("ALLOC-23", "ALLOC-26", "ALLOC-29");
+  with_client([](Stack& stack, Client& client) {
+    const auto create = [&](UINT count, D3DKMT_HANDLE* resource, bool creates,
+                            std::vector<D3DKMT_HANDLE>* out) {
+      std::vector<D3DDDI_ALLOCATIONINFO> infos(count);
+      D3DKMT_CREATEALLOCATION args{};
+      args.hDevice = client.device;
+      args.hResource = creates ? 0 : *resource;
+      args.NumAllocations = count;
+      args.pAllocationInfo = infos.data();
+      args.Flags.CreateResource = creates ? 1 : 0;
+      const NTSTATUS status = client.call([&] { return D3DKMTCreateAllocation(&args); });
+      if (creates) *resource = args.hResource;
+      for (const D3DDDI_ALLOCATIONINFO& info : infos) out->push_back(info.hAllocation);
+      return status;
+    };
+    D3DKMT_HANDLE one = 0, two = 0, empty = 0;
+    std::vector<D3DKMT_HANDLE> of_one, of_two, none;
+    ASSERT_EQ(create(2, &one, true, &of_one), 0);
+    ASSERT_EQ(create(1, &two, true, &of_two), 0);
+    EXPECT_EQ(create(0, &empty, true, &none), 0) << "a resource without allocations is legal";
+    EXPECT_EQ(create(1, &one, false, &of_one), 0) << "one may be added later";
+    const Digest before = digest(stack, {&client});
+    D3DKMT_HANDLE mixed[] = {of_one[0], of_two[0]};
+    D3DKMT_HANDLE twice[] = {of_one[0], of_one[0]};
+    D3DKMT_DESTROYALLOCATION2 destroy{};
+    destroy.hDevice = client.device;
+    destroy.AllocationCount = 2;
+    for (D3DKMT_HANDLE* list : {mixed, twice}) {
+      destroy.phAllocationList = list;
+      EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }),
+                nt_status(Status::kInvalidParameter));
+    }
+    destroy.hResource = one;  // and a list
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(digest(stack, {&client}), before);
+    bool resource_flag = false;
+    size_t closed_together = 0;
+    stack.miniport.hooks.close_allocation = [&](void* device, const DXGKARG_CLOSEALLOCATION* args) {
+      closed_together = args->NumAllocations;
+      return stack.miniport.default_close_allocation(device, args);
+    };
+    stack.miniport.hooks.destroy_allocation = [&](const DXGKARG_DESTROYALLOCATION* args) {
+      resource_flag = args->Flags.DestroyResource != 0;
+      return stack.miniport.default_destroy_allocation(args);
+    };
+    destroy.phAllocationList = nullptr;  // the count is ignored
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }), 0);
+    stack.drive();
+    EXPECT_EQ(closed_together, 3U);
+    EXPECT_TRUE(resource_flag);
+    EXPECT_EQ(client.destroy_allocation(of_one[0]), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(client.destroy_allocation(of_two[0]), 0);
+    stack.drive();
+    EXPECT_FALSE(resource_flag) << "not with a part of it";
+  });
+}
+
+TEST_F(AllocTest, LocksNestAndSurplusUnlocksAreRefused) {
+  DXGKIT_COVERS("THUNK-26", "ALLOC-40", "THUNK-25");
+  with_client([](Stack& stack, Client& client) {
+    ScriptedAllocation description;
+    description.flags = 1;
+    const D3DKMT_HANDLE handle = client.make_allocation(description);
+    EXPECT_EQ(client.unlock(handle), nt_status(Status::kInvalidParameter)) << "not locked";
+    void *first = nullptr, *second = nullptr;
+    ASSERT_EQ(client.lock(handle, &first), 0);
+    ASSERT_EQ(client.lock(handle, &second), 0);
+    EXPECT_EQ(first, second) << "the same address until the last unlock";
+    std::memset(first, 1, 4096);
+    EXPECT_EQ(client.unlock(handle), 0);
+    std::memset(first, 2, 4096);
+    EXPECT_EQ(client.unlock(handle), 0);
+    EXPECT_EQ(client.unlock(handle), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(AllocTest, WhatTheCpuCannotReachIsNotLockable) {
+  DXGKIT_COVERS("ALLOC-35");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE handle = client.make_allocation(64 * kKibibyte, kHidden);
+    void* address = nullptr;
+    EXPECT_EQ(client.lock(handle, &address), 0) << "in system memory at the time";
+    EXPECT_EQ(client.unlock(handle), 0);
+    ASSERT_EQ(client.render(context, work_on({handle})), 0);
+    stack.drive();
+    address = nullptr;
+    EXPECT_EQ(client.lock(handle, &address), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(address, nullptr);
+    const D3DKMT_HANDLE with_aperture = client.make_allocation(64 * kKibibyte, kHidden | kAperture);
+    ASSERT_EQ(client.render(context, work_on({with_aperture})), 0);
+    stack.drive();
+    EXPECT_EQ(client.lock(with_aperture, &address), 0);
+    EXPECT_EQ(client.unlock(with_aperture), 0);
+  });
+}
+
+TEST_F(AllocTest, HandleDataIsGivenOnlyForLiveHandlesOfTheRightType) {
+  DXGKIT_COVERS("ALLOC-33");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE allocation = client.make_allocation();
+    const D3DKMT_HANDLE stale = client.make_allocation();
+    ASSERT_EQ(client.destroy_allocation(stale, 2), 0);
+    Client stranger(stack, "stranger");
+    static_cast<void>(stranger.make_device());
+    static_cast<void>(stranger.make_device());
+    const D3DKMT_HANDLE foreign = stranger.make_allocation();
+    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+    const auto ask = [&](D3DKMT_HANDLE handle, DXGK_HANDLE_TYPE type, bool device_specific) {
+      void* answer = reinterpret_cast<void*>(uintptr_t{1});
+      stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+        DXGKARGCB_GETHANDLEDATA args{};
+        args.hObject = handle;
+        args.Type = type;
+        args.Flags.DeviceSpecific = device_specific ? 1 : 0;
+        answer = callbacks.DxgkCbGetHandleData(&args);
+        return NTSTATUS{0};
+      };
+      D3DKMT_ESCAPE escape{};
+      escape.hAdapter = client.adapter;
+      escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+      EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+      return answer;
+    };
+    void* const driver_allocation = ask(allocation, DXGK_HANDLE_ALLOCATION, false);
+    void* const opened = ask(allocation, DXGK_HANDLE_ALLOCATION, true);
+    EXPECT_NE(driver_allocation, nullptr);
+    EXPECT_NE(opened, nullptr);
+    EXPECT_NE(driver_allocation, opened);
+    EXPECT_EQ(ask(allocation, DXGK_HANDLE_RESOURCE, false), nullptr) << "wrong type";
+    EXPECT_EQ(ask(stale, DXGK_HANDLE_ALLOCATION, false), nullptr);
+    EXPECT_EQ(ask(foreign, DXGK_HANDLE_ALLOCATION, false), nullptr);
+    EXPECT_EQ(ask(0, DXGK_HANDLE_ALLOCATION, false), nullptr);
+    EXPECT_EQ(ask(client.device, DXGK_HANDLE_ALLOCATION, true), nullptr);
+  });
+}
+
+TEST_F(AllocTest, WithLargePagesAlignmentIsDemandedAndSizesFollow) {
+  DXGKIT_COVERS("SEG-42");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Digest before = digest(stack, {&client});
+        D3DKMT_HANDLE handle = 0;
+        ScriptedAllocation description;
+        description.size = 4096;
+        description.supported_read = description.supported_write = kHidden;
+        description.alignment = 4096;
+        EXPECT_EQ(client.create_allocation(description, &handle),
+                  nt_status(Status::kInvalidParameter));
+        EXPECT_EQ(stack.only_finding().rule, "SEG-42");
+        Digest after = digest(stack, {&client});
+        before.findings = after.findings;
+        before.driver_calls = after.driver_calls;
+        EXPECT_EQ(after, before);
+        description.alignment = 65536;
+        ASSERT_EQ(client.create_allocation(description, &handle), 0);
+        EXPECT_EQ(stack.machine.free_page_count(), before.free_pages - 16) << "rounded to 64 KiB";
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+        miniport.config.segments[1].flags.Use64KBPages = 1;
+      });
+}
+
+TEST_F(AllocTest, MachineMemoryThatRunsOutFailsTheCallAndNothingElse) {
+  DXGKIT_COVERS("THUNK-19", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    Digest before = digest(stack, {&client});
+    D3DKMT_HANDLE handle = 0;
+    ScriptedAllocation description;
+    description.size = 100 * kMebibyte;  // the machine has 64
+    description.supported_read = description.supported_write = kHidden;
+    EXPECT_EQ(client.create_allocation(description, &handle), nt_status(Status::kNoMemory));
+    Digest after = digest(stack, {&client});
+    before.driver_calls = after.driver_calls;
+    EXPECT_EQ(after, before);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
