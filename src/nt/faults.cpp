@@ -65,31 +65,47 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   ::signal(signal, SIG_DFL);
 }
 
+/// Where a faulting thread goes on once the signal handler has returned: ordinary code on the
+/// driver's stack, free to allocate and to lock, since driver code at an instruction of its own
+/// holds nothing of ours.
+[[noreturn]] void report_fault(const FaultRange* range, uint64_t address, uint64_t instruction) {
+  CallFrame& frame = CallFrame::current();
+  const bool guard = range->kind == FaultRange::Kind::kGuard;
+  // One string at a time and moved into the call: what it does not take over would leak, since it
+  // does not return.
+  std::string actual = fmt::format("{} touched {:#x}, at instruction {:#x} ({}", frame.name(),
+                                   address, instruction, range->what);
+  if (!guard)
+    actual += fmt::format("+{:#x}", instruction - reinterpret_cast<uint64_t>(range->start));
+  actual += ").";
+  frame.kernel().bug_check(
+      range->rule, frame.name(), guard ? 0x50 : 0xD1, static_cast<uint32_t>(address),
+      std::move(actual),
+      guard ? range->expected : "A driver touches only memory that is there and that it was given.",
+      guard ? range->fix
+            : "Look at the instruction in the driver's image with its debug information.");
+}
+
 void handle_fault(int signal, siginfo_t* info, void* context) {
-  const auto* machine = static_cast<const ucontext_t*>(context);
-  const auto instruction = static_cast<uint64_t>(machine->uc_mcontext.gregs[REG_RIP]);
+  auto* machine = static_cast<ucontext_t*>(context);
+  greg_t* const registers = machine->uc_mcontext.gregs;
+  const auto instruction = static_cast<uint64_t>(registers[REG_RIP]);
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   CallFrame* frame = CallFrame::current_or_null();
-  if (frame != nullptr) {
-    if (const FaultRange* range = find_range(frame->kernel().impl(), instruction, address);
-        range != nullptr) {
-      // Driver code is at an instruction of its own: it holds no lock of ours, so reporting from
-      // here is safe. The signal is not blocked (SA_NODEFER), so leaving by longjmp needs no mask.
-      const bool guard = range->kind == FaultRange::Kind::kGuard;
-      frame->kernel().bug_check(
-          range->rule, frame->name(), guard ? 0x50 : 0xD1, static_cast<uint32_t>(address),
-          fmt::format("{} touched {:#x}{}, at instruction {:#x}{}.", frame->name(), address,
-                      guard ? fmt::format(" ({})", range->what) : "", instruction,
-                      guard ? ""
-                            : fmt::format(" ({}+{:#x})", range->what,
-                                          instruction - reinterpret_cast<uint64_t>(range->start))),
-          guard ? range->expected
-                : "A driver touches only memory that is there and that it was given.",
-          guard ? range->fix
-                : "Look at the instruction in the driver's image with its debug information.");
-    }
+  const FaultRange* range =
+      frame == nullptr ? nullptr : find_range(frame->kernel().impl(), instruction, address);
+  if (range == nullptr) {
+    pass_on(signal, info, context);
+    return;
   }
-  pass_on(signal, info, context);
+  // Nothing of a driver's call survives, so its registers are ours: enter report_fault as if it had
+  // been called there.
+  registers[REG_RSP] = ((registers[REG_RSP] - 256) & ~greg_t{15}) - 8;
+  registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(&report_fault));
+  registers[REG_RDI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(range));
+  registers[REG_RSI] = static_cast<greg_t>(address);
+  registers[REG_RDX] = static_cast<greg_t>(instruction);
+  registers[REG_EFL] &= ~greg_t{0x400};  // the direction flag, which a driver may have set
 }
 
 }  // namespace
@@ -104,7 +120,7 @@ void install_fault_handler() {
   static const bool installed = [] {
     struct sigaction action{};
     action.sa_sigaction = &handle_fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    action.sa_flags = SA_SIGINFO;
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, &previous_segv);
     sigaction(SIGBUS, &action, &previous_bus);

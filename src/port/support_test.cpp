@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 #include <string>
 
@@ -30,10 +30,16 @@ std::string sources() {
 TEST(Support, SaysWhatTheCodeCalls) {
   const std::string text = sources();
   std::set<std::string> called;
-  const std::regex use(R"((?:ddi|table)\.(DxgkDdi\w+))");
-  for (auto it = std::sregex_iterator(text.begin(), text.end(), use); it != std::sregex_iterator();
-       ++it)
-    called.insert((*it)[1]);
+  for (const std::string& table : {std::string("ddi.DxgkDdi"), std::string("table.DxgkDdi")}) {
+    for (size_t at = text.find(table); at != std::string::npos; at = text.find(table, at + 1)) {
+      const size_t start = text.find('D', at);
+      const auto end = static_cast<size_t>(
+          std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(start), text.end(),
+                           [](unsigned char c) { return std::isalnum(c) != 0; }) -
+          text.begin());
+      called.insert(text.substr(start, end - start));
+    }
+  }
   std::set<std::string> listed;
   for (const SupportEntry& entry : ddi_support()) {
     if (entry.support != Support::kRefused) listed.insert(std::string(entry.name));
