@@ -481,5 +481,47 @@ TEST_F(AllocTest, MachineMemoryThatRunsOutFailsTheCallAndNothingElse) {
   });
 }
 
+TEST_F(AllocTest, AReferenceOfTheDriverDelaysDestruction) {
+  DXGKIT_COVERS("ALLOC-32");
+  with_client(
+      [](Stack& stack, Client& client) {
+        const D3DKMT_HANDLE handle = client.make_allocation();
+        const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+        DXGKARG_RELEASE_HANDLE reference{};
+        void* data = nullptr;
+        const auto inside_the_driver = [&](const std::function<void()>& body) {
+          stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+            body();
+            return NTSTATUS{0};
+          };
+          D3DKMT_ESCAPE escape{};
+          escape.hAdapter = client.adapter;
+          escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+          EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+        };
+        inside_the_driver([&] {
+          DXGKARGCB_GETHANDLEDATA args{};
+          args.hObject = handle;
+          args.Type = DXGK_HANDLE_ALLOCATION;
+          data = callbacks.DxgkCbAcquireHandleData(&args, &reference);
+        });
+        ASSERT_NE(data, nullptr);
+        EXPECT_EQ(client.destroy_allocation(handle), 0);
+        stack.drive();
+        EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 0U);
+        inside_the_driver([&] {
+          DXGKARGCB_RELEASEHANDLEDATA args{};
+          args.ReleaseHandle = reference;
+          args.Type = DXGK_HANDLE_ALLOCATION;
+          callbacks.DxgkCbReleaseHandleData(args);
+        });
+        stack.drive();
+        EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 1U);
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+      });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

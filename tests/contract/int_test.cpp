@@ -349,5 +349,63 @@ TEST_F(IntTest, AFenceThatNeverComesStopsTheAdapter) {
   });
 }
 
+TEST_F(IntTest, AnotherMessageThanTheReportedOneIsAViolation) {
+  DXGKIT_COVERS("INT-02");
+  running([](Stack& stack) {
+    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+    Client client(stack);
+    stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      BOOLEAN result = FALSE;
+      return callbacks.DxgkCbSynchronizeExecution(
+          callbacks.DeviceHandle, [](void*) NTAPI -> BOOLEAN { return TRUE; }, nullptr, 3, &result);
+    };
+    D3DKMT_ESCAPE escape{};
+    escape.hAdapter = client.adapter;
+    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    static_cast<void>(client.call([&] { return D3DKMTEscape(&escape); }));
+    EXPECT_EQ(stack.only_finding().rule, "INT-02");
+    EXPECT_EQ(stack.only_finding().severity, verifier::Severity::kViolation);
+  });
+}
+
+TEST_F(IntTest, TheIsrMayCallOnlyTwoCallbacks) {
+  DXGKIT_COVERS("INT-07");
+  running([](Stack& stack) {
+    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+    stack.miniport.hooks.interrupt = [&](ULONG) -> BOOLEAN {
+      DXGK_DEVICE_INFO info{};
+      static_cast<void>(callbacks.DxgkCbGetDeviceInformation(callbacks.DeviceHandle, &info));
+      callbacks.DxgkCbQueueDpc(callbacks.DeviceHandle);
+      return TRUE;
+    };
+    stack.miniport.raise_line();
+    EXPECT_THAT(stack.rules(), ::testing::Contains("INT-07"));
+  });
+}
+
+TEST_F(IntTest, TheFirstErrorOfADeviceStays) {
+  DXGKIT_COVERS("THUNK-28");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers zero = client.make_context(0), one = client.make_context(1);
+    ASSERT_EQ(client.render(zero, work_on({})), 0);
+    ASSERT_EQ(client.render(one, work_on({})), 0);
+    stack.settle();
+    const uint32_t fence = stack.miniport.outstanding(1).at(0);
+    stack.miniport.faulted(0, stack.miniport.outstanding(0).at(0),
+                           nt_status(Status::kUnsuccessful));
+    stack.settle();
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+    std::memset(&data, 0, sizeof data);
+    data.InterruptType = DXGK_INTERRUPT_DMA_PAGE_FAULTED;
+    data.DmaPageFaulted.FaultedFenceId = fence;
+    data.DmaPageFaulted.NodeOrdinal = 1;
+    stack.miniport.raise(data);
+    stack.settle();
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.miniport.clear_calls();
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -192,5 +192,23 @@ TEST_F(IrqlTest, SynchronizeExecutionRunsAtDeviceLevelAndNeedsAConnectedInterrup
   });
 }
 
+TEST_F(IrqlTest, ACallbackAboveItsLevelIsAViolation) {
+  DXGKIT_COVERS("IRQL-12");
+  with_client([](Stack& stack, Client& client) {
+    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+    stack.miniport.hooks.submit = [&](const DXGKARG_SUBMITCOMMAND* args) {
+      DXGK_DEVICE_INFO info{};
+      static_cast<void>(callbacks.DxgkCbGetDeviceInformation(callbacks.DeviceHandle, &info));
+      return stack.miniport.default_submit(args);
+    };
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    stack.drive();
+    EXPECT_EQ(stack.only_finding().rule, "IRQL-12");
+    EXPECT_EQ(stack.only_finding().severity, verifier::Severity::kViolation);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

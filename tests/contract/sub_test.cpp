@@ -444,5 +444,22 @@ TEST_F(CancelTest, AFailureStopsTheAdapter) {
   });
 }
 
+TEST_F(PreemptTest, WhatFinishedBeforeTheReportIsCompleteAndNotPreempted) {
+  DXGKIT_COVERS("PREEMPT-10");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers low = client.make_context(), high = client.make_context();
+    const DXGKARG_PREEMPTCOMMAND request = ask_for_preemption(stack, client, low, high);
+    const std::vector<uint32_t> fences = stack.miniport.outstanding(0);
+    stack.miniport.complete(0, fences.at(0));
+    stack.settle();
+    EXPECT_EQ(stack.statistics().packets_completed, 1U);
+    stack.miniport.preempted(0, request.PreemptionFenceId, fences.at(0));
+    stack.drive();
+    EXPECT_EQ(stack.statistics().packets_completed, 3U);
+    EXPECT_EQ(stack.statistics().packets_submitted, 4U) << "only the second came again";
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract
