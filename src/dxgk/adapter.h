@@ -121,6 +121,10 @@ class Adapter : public Object,
                       std::string fix);
   Status make_system_objects();
   void destroy_system_objects();
+  /// Paging buffers in an aperture segment (SEG-47): mapped through the first of them, which serves
+  /// from system memory until then; unmapped the same way.
+  Status map_paging_buffers();
+  void unmap_paging_buffers();
   void lose_devices(DeviceState state);
 
   // adapter_host.cpp: port::AdapterHost
@@ -220,6 +224,7 @@ class Adapter : public Object,
   ContextId paging_context_;
   bus::PageFrame dummy_page_;
   bool has_dummy_page_ = false;
+  std::vector<AllocationId> paging_buffers_;  // lane; in the aperture, by buffer index
 
   // Written by whoever breaks the rule, read by thunks on every call: release/acquire so that the
   // finding is visible.

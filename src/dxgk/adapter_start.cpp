@@ -122,10 +122,13 @@ Status Adapter::start() {
   if (!is_success(status)) explain_failed_start(step, status);
   gate_.close();
   gate_.wait_empty();
+  if (!paging_buffers_.empty()) unmap_paging_buffers();
   destroy_system_objects();
   if (started) static_cast<void>(port_->stop_device());  // LIFE-12
   static_cast<void>(port_->remove_device());
   timer_.reset();
+  if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
+  has_dummy_page_ = false;
   lane_.run([&] {
     paging_.reset();
     scheduler_.reset();
@@ -231,7 +234,65 @@ Status Adapter::make_system_objects() {
     config.system_context = system_context_;
     status = paging_->configure(config);
   });
-  return status;
+  DXGKIT_RETURN_IF_FAILED(status);
+  return segment_infos_.paging_buffer_segment == 0 ? Status::kSuccess : map_paging_buffers();
+}
+
+Status Adapter::map_paging_buffers() {
+  Status status = Status::kSuccess;
+  lane_.run([&] {
+    for (size_t i = 0; i < paging_->buffer_count() && is_success(status); ++i) {
+      const DmaBuffer& buffer = paging_->buffer(i);
+      Allocation& allocation = allocations_.create();
+      allocation.size_bytes = buffer.page_count * kPageBytes;
+      for (uint64_t page = 0; page < buffer.page_count; ++page) {
+        allocation.frames.push_back(buffer.pages.value + page);  // the executor owns the pages
+      }
+      vidmm::AllocationDesc desc;
+      desc.size_bytes = allocation.size_bytes;
+      desc.alignment_bytes = kPageBytes;
+      desc.supported_read = desc.supported_write =
+          vidmm::segment_bit(SegmentId{segment_infos_.paging_buffer_segment});
+      desc.cpu_visible = true;
+      desc.pinned = true;
+      status = memory_->create(allocation.id, desc);
+      if (!is_success(status)) {
+        allocations_.destroy(allocation);
+        return;
+      }
+      memory_->mark_cpu_written(allocation.id);
+      const vidmm::Use use{allocation.id, false};
+      const auto plan = memory_->make_resident(std::span(&use, 1));
+      if (!plan.has_value()) {
+        status = plan.error().status;
+        DXGKIT_CHECK(memory_->destroy(allocation.id).has_value());
+        allocations_.destroy(allocation);
+        return;
+      }
+      paging_buffers_.push_back(allocation.id);
+      paging_->enqueue(plan->operations, [this, i, place = plan->placements.front()] {
+        paging_->move_buffer(i, place);
+      });
+    }
+    pump();
+  });
+  const bool mapped = block_until([&] { return paging_->idle(); });
+  return is_success(status) && !mapped ? Status::kDeviceConfigurationError : status;
+}
+
+void Adapter::unmap_paging_buffers() {
+  lane_.run([&] {
+    for (size_t i = 0; i < paging_buffers_.size(); ++i) {
+      paging_->move_buffer(i, vidmm::Placement{});
+      if (failed_) continue;
+      const vidmm::Use use{paging_buffers_[i], false};
+      memory_->release(std::span(&use, 1));
+      free_internal(allocations_.at(paging_buffers_[i]));
+    }
+    paging_buffers_.clear();
+    if (!failed_) pump();
+  });
+  static_cast<void>(block_until([&] { return paging_->idle(); }));
 }
 
 void Adapter::destroy_system_objects() {
@@ -239,8 +300,6 @@ void Adapter::destroy_system_objects() {
   if (has_system_device_) static_cast<void>(port_->destroy_device(system_device_));
   if (has_system_process_) static_cast<void>(port_->destroy_process(system_process_));
   has_system_context_ = has_system_device_ = has_system_process_ = false;
-  if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
-  has_dummy_page_ = false;
 }
 
 void Adapter::stop() {
@@ -273,6 +332,9 @@ void Adapter::stop() {
   if (!fatal_.load()) block_until([&] { return paging_->idle() && teardowns_.empty(); });
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
+  });
+  if (!paging_buffers_.empty()) unmap_paging_buffers();
+  lane_.run([&] {
     for (const vidmm::SegmentDesc& segment : memory_->segments()) {
       DXGKIT_CHECK(failed_ || memory_->usage(segment.id).allocations == 0);  // our BC(10E,C)
     }
@@ -288,6 +350,8 @@ void Adapter::stop() {
     graveyard_.clear();
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 0);
   });
+  if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
+  has_dummy_page_ = false;
   port_.reset();
   stopped_.set();
 }

@@ -46,6 +46,13 @@ Status PagingExecutor::configure(const Config& config) {
   return Status::kSuccess;
 }
 
+void PagingExecutor::move_buffer(size_t index, const vidmm::Placement& place) {
+  DmaBuffer& dma = buffers_[index]->dma;
+  dma.view.segment = place.segment;
+  dma.view.physical_address =
+      place.segment == kSystemMemory ? dma.pages.value * kPageBytes : place.gpu_address;
+}
+
 void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations,
                              std::function<void()> done) {
   if (halted_) return;

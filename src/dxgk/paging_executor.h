@@ -48,7 +48,6 @@ class PagingExecutor {
 
   struct Config {
     uint32_t buffer_bytes = 0, private_bytes = 0;  // as the driver asked (SEG-48)
-    SegmentId buffer_segment;                      // 0: contiguous system memory
     uint64_t dummy_page = 0;  // physical address unmapped apertures point at (PAGE-29)
     void* system_context = nullptr;
     size_t buffer_count = 4;
@@ -63,6 +62,11 @@ class PagingExecutor {
   /// Appends operations. `done` runs on the lane when the last of them, and all before, are
   /// complete; at once when nothing is queued or running and `operations` is empty.
   void enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done);
+  size_t buffer_count() const { return buffers_.size(); }
+  const DmaBuffer& buffer(size_t index) const { return buffers_[index]->dma; }
+  /// From now on submissions name this place as the buffer's (SEG-47): an aperture range that shows
+  /// its pages, or system memory. The buffer is idle, or has just been mapped by its own packet.
+  void move_buffer(size_t index, const vidmm::Placement& place);
   bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
 
   /// A paging packet of ours left the scheduler.
