@@ -10,7 +10,10 @@ NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID 
   if (adapter == nullptr) return STATUS_NO_MEMORY;
   RtlZeroMemory(adapter, sizeof(*adapter));
   adapter->physical_device = physical_device;
-  for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) adapter->node[i].ordinal = i;
+  for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) {
+    adapter->node[i].adapter = adapter;
+    adapter->node[i].ordinal = i;
+  }
   prepare_recovery(adapter);
   *context = adapter;
   return STATUS_SUCCESS;
@@ -35,14 +38,10 @@ NTSTATUS find_resources(Adapter* adapter, PCM_RESOURCE_LIST resources) {
     if (descriptor.Type != CmResourceTypeMemory && descriptor.Type != CmResourceTypeMemoryLarge) {
       continue;
     }
-    if (found == 0) {
-      RtlCopyMemory(&adapter->registers_address, &descriptor.u.Memory.Start,
-                    sizeof(PHYSICAL_ADDRESS));  // the list is packed: not aligned
-      adapter->register_bytes = descriptor.u.Memory.Length;
-    } else if (found == 1) {
-      RtlCopyMemory(&adapter->vram_cpu_address, &descriptor.u.Memory.Start,
-                    sizeof(PHYSICAL_ADDRESS));
-    }
+    if (found == 0) adapter->register_bytes = descriptor.u.Memory.Length;
+    PHYSICAL_ADDRESS* start = found == 0 ? &adapter->registers_address : &adapter->vram_cpu_address;
+    // The list is packed: not aligned.
+    if (found < 2) RtlCopyMemory(start, &descriptor.u.Memory.Start, sizeof(*start));
     ++found;
   }
   if (found < 2 || adapter->register_bytes < SGPU_BAR0_BYTES) {
@@ -61,38 +60,32 @@ NTSTATUS identify(Adapter* adapter) {
   if (read != sizeof(ids) || ids[0] != SGPU_PCI_VENDOR_ID || ids[1] != SGPU_PCI_DEVICE_ID) {
     return STATUS_DEVICE_CONFIGURATION_ERROR;
   }
-  if (read32(*adapter, SGPU_REG_ID) != SGPU_ID_VALUE ||
-      read32(*adapter, SGPU_REG_NODE_COUNT) < SGPU_NODE_COUNT) {
-    return STATUS_DEVICE_CONFIGURATION_ERROR;
-  }
+  const bool known = read32(*adapter, SGPU_REG_ID) == SGPU_ID_VALUE &&
+                     read32(*adapter, SGPU_REG_NODE_COUNT) >= SGPU_NODE_COUNT;
   // Segments consist of whole pages.
   adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~UINT64{PAGE_SIZE - 1};
   adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);
   adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE) & ~UINT64{PAGE_SIZE - 1};
-  if (adapter->vram_bytes == 0 || adapter->aperture_bytes == 0) {
-    return STATUS_DEVICE_CONFIGURATION_ERROR;
-  }
-  return STATUS_SUCCESS;
+  return known && adapter->vram_bytes != 0 && adapter->aperture_bytes != 0
+             ? STATUS_SUCCESS
+             : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
 /// Undoes whatever part of the start was done: also how a failed start cleans up, because the
 /// kernel calls DxgkDdiRemoveDevice next and nothing else.
 void stop(Adapter* adapter) {
-  if (adapter->registers != nullptr) {
-    enable_interrupts(adapter, false);
-    cancel_recovery(adapter);
-    for (Node& node : adapter->node) {
-      // The ring goes back to the system below: an engine that does not stop must not be left with
-      // a ring to fetch from, but there is nobody to tell.
-      if (node.ring != nullptr) (void)reset_engine(adapter, &node);
-    }
+  if (adapter->registers == nullptr) return;
+  enable_interrupts(adapter, false);
+  cancel_recovery(adapter);
+  for (Node& node : adapter->node) {
+    // The ring goes back to the system below: an engine that does not stop must not be left with
+    // a ring to fetch from, but there is nobody to tell.
+    if (node.ring != nullptr) (void)reset_engine(&node);
   }
   free_rings(adapter);
-  if (adapter->registers != nullptr) {
-    (void)adapter->dxgk.DxgkCbUnmapMemory(adapter->dxgk.DeviceHandle,
-                                          const_cast<UCHAR*>(adapter->registers));
-    adapter->registers = nullptr;
-  }
+  (void)adapter->dxgk.DxgkCbUnmapMemory(adapter->dxgk.DeviceHandle,
+                                        const_cast<UCHAR*>(adapter->registers));
+  adapter->registers = nullptr;
 }
 
 NTSTATUS start(Adapter* adapter) {
@@ -109,25 +102,21 @@ NTSTATUS start(Adapter* adapter) {
   if (!NT_SUCCESS(status)) return status;
   adapter->registers = static_cast<UCHAR*>(registers);
 
-  status = identify(adapter);
-  if (!NT_SUCCESS(status)) return status;
+  if (status = identify(adapter); !NT_SUCCESS(status)) return status;
   // Whoever had the hardware before may have left it running.
   enable_interrupts(adapter, false);
-  status = allocate_rings(adapter);
-  if (!NT_SUCCESS(status)) return status;
+  if (status = allocate_rings(adapter); !NT_SUCCESS(status)) return status;
   for (Node& node : adapter->node) {
-    status = reset_engine(adapter, &node);
-    if (!NT_SUCCESS(status)) return status;
-    start_engine(adapter, &node, 0);
+    if (status = reset_engine(&node); !NT_SUCCESS(status)) return status;
+    start_engine(&node, 0);
   }
   enable_interrupts(adapter, true);
   return STATUS_SUCCESS;
 }
 
-NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO start_info,
+NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
                               IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG source_count,
                               OUT_PULONG child_count) {
-  UNREFERENCED_PARAMETER(start_info);
   auto* adapter = static_cast<Adapter*>(context);
   // The table is the kernel's and may be gone after this call; what it points to stays until
   // DxgkDdiStopDevice returns.
@@ -146,8 +135,7 @@ NTSTATUS NTAPI DdiStopDevice(IN_CONST_PVOID context) {
 }
 
 NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
-                                IN_DEVICE_POWER_STATE state, IN_POWER_ACTION action) {
-  UNREFERENCED_PARAMETER(action);  // undefined on the way up, uninteresting on the way down
+                                IN_DEVICE_POWER_STATE state, IN_POWER_ACTION) {
   auto* adapter = static_cast<Adapter*>(context);
   if (device_uid != kAdapterUid) return STATUS_SUCCESS;  // a child we never had
   const bool on = state == PowerDeviceD0;
@@ -156,8 +144,8 @@ NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
   cancel_recovery(adapter);
   // May not fail: an engine that does not come up shows as a timeout.
   for (Node& node : adapter->node) {
-    (void)reset_engine(adapter, &node);
-    if (on) start_engine(adapter, &node, node.reported_fence);
+    (void)reset_engine(&node);
+    if (on) start_engine(&node, node.state.completed_fence);
   }
   if (on) {
     clear_aperture(adapter);
@@ -171,14 +159,6 @@ void NTAPI DdiResetDevice(IN_CONST_PVOID context) {
   // memory of our own.
   auto* adapter = static_cast<Adapter*>(context);
   if (adapter->registers != nullptr) write32(*adapter, SGPU_REG_INT_ENABLE, 0);
-}
-
-NTSTATUS NTAPI DdiQueryChildRelations(IN_CONST_PVOID context, PDXGK_CHILD_DESCRIPTOR children,
-                                      ULONG bytes) {
-  UNREFERENCED_PARAMETER(context);
-  UNREFERENCED_PARAMETER(children);  // zeroed by the kernel: the end mark is there already
-  UNREFERENCED_PARAMETER(bytes);
-  return STATUS_SUCCESS;
 }
 
 NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
@@ -217,21 +197,18 @@ NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
   }
   if (query->NbSegment < kSegmentCount) return STATUS_BUFFER_TOO_SMALL;
 
+  RtlZeroMemory(query->pSegmentDescriptor, kSegmentCount * sizeof(*query->pSegmentDescriptor));
   auto& vram = query->pSegmentDescriptor[kSegmentVram - 1];
-  RtlZeroMemory(&vram, sizeof(vram));
   vram.Flags.CpuVisible = 1;
   vram.BaseAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE);
   vram.CpuTranslatedAddress = adapter.vram_cpu_address;
-  vram.Size = adapter.vram_bytes;
-  vram.CommitLimit = adapter.vram_bytes;
+  vram.Size = vram.CommitLimit = adapter.vram_bytes;
 
   auto& aperture = query->pSegmentDescriptor[kSegmentAperture - 1];
-  RtlZeroMemory(&aperture, sizeof(aperture));
   aperture.Flags.Aperture = 1;
   aperture.Flags.CacheCoherent = 1;  // the engines snoop: staging memory may be cached
   aperture.BaseAddress.QuadPart = static_cast<LONGLONG>(adapter.aperture_base);
-  aperture.Size = adapter.aperture_bytes;
-  aperture.CommitLimit = adapter.aperture_bytes;
+  aperture.Size = aperture.CommitLimit = adapter.aperture_bytes;
 
   query->NbSegment = kSegmentCount;
   // Paging buffers in plain contiguous system memory, which the engines reach one to one: with the
@@ -244,18 +221,16 @@ NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
 
 NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
   if (bytes < sizeof(SgpuUmdAdapterInfo)) return STATUS_BUFFER_TOO_SMALL;
-  auto* info = static_cast<SgpuUmdAdapterInfo*>(out);
-  RtlZeroMemory(info, sizeof(*info));
-  info->magic = SGPU_UMD_ADAPTER_MAGIC;
-  info->version = SGPU_UMD_VERSION;
-  info->size_bytes = sizeof(*info);
-  info->node_count = SGPU_NODE_COUNT;
-  info->vram_bytes = adapter.vram_bytes;
-  info->aperture_bytes = adapter.aperture_bytes;
-  info->hardware_revision = SGPU_HW_REVISION;
-  info->allocation_bytes_max = adapter.vram_bytes < SGPU_UMD_ALLOCATION_BYTES_MAX
-                                   ? static_cast<UINT>(adapter.vram_bytes)
-                                   : SGPU_UMD_ALLOCATION_BYTES_MAX;
+  constexpr UINT kMax = SGPU_UMD_ALLOCATION_BYTES_MAX;
+  *static_cast<SgpuUmdAdapterInfo*>(out) = {
+      .magic = SGPU_UMD_ADAPTER_MAGIC,
+      .version = SGPU_UMD_VERSION,
+      .size_bytes = sizeof(SgpuUmdAdapterInfo),
+      .node_count = SGPU_NODE_COUNT,
+      .vram_bytes = adapter.vram_bytes,
+      .aperture_bytes = adapter.aperture_bytes,
+      .hardware_revision = SGPU_HW_REVISION,
+      .allocation_bytes_max = adapter.vram_bytes < kMax ? UINT(adapter.vram_bytes) : kMax};
   return STATUS_SUCCESS;
 }
 
@@ -263,25 +238,25 @@ NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
 NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
                                    IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
   const auto& adapter = *static_cast<const Adapter*>(context);
-  if (args->pOutputData == nullptr) return STATUS_INVALID_PARAMETER;
+  void* out = args->pOutputData;
+  const UINT bytes = args->OutputDataSize;
+  if (out == nullptr) return STATUS_INVALID_PARAMETER;
   switch (args->Type) {
     case DXGKQAITYPE_UMDRIVERPRIVATE:
-      return umd_info(adapter, args->pOutputData, args->OutputDataSize);
+      return umd_info(adapter, out, bytes);
     case DXGKQAITYPE_DRIVERCAPS:
-      return driver_caps(adapter, args->pOutputData, args->OutputDataSize);
+      return driver_caps(adapter, out, bytes);
     case DXGKQAITYPE_QUERYSEGMENT:
-      return query_segments<DXGK_QUERYSEGMENTOUT>(adapter, args->pOutputData, args->OutputDataSize);
+      return query_segments<DXGK_QUERYSEGMENTOUT>(adapter, out, bytes);
     case DXGKQAITYPE_QUERYSEGMENT3:
-      return query_segments<DXGK_QUERYSEGMENTOUT3>(adapter, args->pOutputData,
-                                                   args->OutputDataSize);
+      return query_segments<DXGK_QUERYSEGMENTOUT3>(adapter, out, bytes);
     default:
       return STATUS_NOT_SUPPORTED;
   }
 }
 
-NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE context, UINT node,
+NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE, UINT node,
                                   OUT_PDXGKARG_GETNODEMETADATA metadata) {
-  UNREFERENCED_PARAMETER(context);
   if (node >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
   RtlZeroMemory(metadata, sizeof(*metadata));
   metadata->EngineType = node == SGPU_NODE_3D ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
@@ -296,11 +271,9 @@ NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE context, UINT node,
 extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path) {
   using namespace softgpu;
   DRIVER_INITIALIZATION_DATA data;
-  // An entry that is not named below must be null: those of displays, children and video port
-  // requests, which a render-only adapter has none of.
+  // What is not named below stays null: what only displays, their children and GDI surfaces need.
   RtlZeroMemory(&data, sizeof(data));
   data.Version = DXGKDDI_INTERFACE_VERSION;
-
   data.DxgkDdiAddDevice = DdiAddDevice;
   data.DxgkDdiStartDevice = DdiStartDevice;
   data.DxgkDdiStopDevice = DdiStopDevice;
@@ -308,11 +281,8 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiUnload = DdiUnload;
   data.DxgkDdiInterruptRoutine = DdiInterruptRoutine;
   data.DxgkDdiDpcRoutine = DdiDpcRoutine;
-  data.DxgkDdiQueryChildRelations = DdiQueryChildRelations;
   data.DxgkDdiSetPowerState = DdiSetPowerState;
   data.DxgkDdiResetDevice = DdiResetDevice;
-  data.DxgkDdiControlInterrupt = DdiControlInterrupt;
-
   data.DxgkDdiQueryAdapterInfo = DdiQueryAdapterInfo;
   data.DxgkDdiGetNodeMetadata = DdiGetNodeMetadata;
   data.DxgkDdiCreateDevice = DdiCreateDevice;
@@ -321,11 +291,8 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiDestroyContext = DdiDestroyContext;
   data.DxgkDdiCreateAllocation = DdiCreateAllocation;
   data.DxgkDdiDestroyAllocation = DdiDestroyAllocation;
-  data.DxgkDdiDescribeAllocation = DdiDescribeAllocation;
-  data.DxgkDdiGetStandardAllocationDriverData = DdiGetStandardAllocationDriverData;
   data.DxgkDdiOpenAllocation = DdiOpenAllocation;
   data.DxgkDdiCloseAllocation = DdiCloseAllocation;
-
   data.DxgkDdiRender = DdiRender;
   data.DxgkDdiRenderKm = DdiRenderKm;
   data.DxgkDdiPatch = DdiPatch;
@@ -334,7 +301,6 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiPreemptCommand = DdiPreemptCommand;
   data.DxgkDdiBuildPagingBuffer = DdiBuildPagingBuffer;
   data.DxgkDdiQueryCurrentFence = DdiQueryCurrentFence;
-
   data.DxgkDdiQueryDependentEngineGroup = DdiQueryDependentEngineGroup;
   data.DxgkDdiQueryEngineStatus = DdiQueryEngineStatus;
   data.DxgkDdiResetEngine = DdiResetEngine;

@@ -3,86 +3,50 @@
 namespace softgpu {
 namespace {
 
-constexpr UCHAR kNode3d = 1U << SGPU_NODE_3D;
-constexpr UCHAR kNodeAny = kNode3d | 1U << SGPU_NODE_COPY;
-
 /// What the driver knows about a command without looking into it.
 struct Shape {
   USHORT size = 0;  // of the whole command; 0: not for user mode
-  UCHAR nodes = 0;
+  UCHAR nodes = 0;  // bit n: node n runs it
   UCHAR operands = 0;
   UCHAR written = 0;                // bit n: operand n is written
   bool disjoint = false;            // the hardware faults if the operands overlap
   USHORT address[kSlots] = {0, 0};  // byte offset of the field that slot n patches
 };
 
-constexpr Shape one_operand(size_t size, UCHAR nodes, size_t field, bool written) {
-  const auto offset = static_cast<USHORT>(field);
-  return {static_cast<USHORT>(size),           nodes, 1,
-          static_cast<UCHAR>(written ? 1 : 0), false, {offset, offset}};
+constexpr UCHAR kNode3d = 1U << SGPU_NODE_3D;
+constexpr UCHAR kNodeAny = kNode3d | 1U << SGPU_NODE_COPY;
+
+// Operands stand first in every command: these are the offsets of their address fields. That and
+// the agreement of user and hardware commands commands_test.cpp asserts.
+constexpr USHORT kFirst = sizeof(SgpuCommandHeader), kSecond = kFirst + sizeof(SgpuU64);
+
+template <typename Command>
+constexpr Shape one_operand(bool written) {
+  return {sizeof(Command), kNodeAny, 1, written ? UCHAR{1} : UCHAR{0}, false, {kFirst, kFirst}};
 }
-constexpr Shape two_operands(size_t size, UCHAR nodes, size_t source, size_t destination,
-                             bool disjoint = false) {
-  return {static_cast<USHORT>(size),
-          nodes,
-          2,
-          2,
-          disjoint,
-          {static_cast<USHORT>(source), static_cast<USHORT>(destination)}};
+/// From the first to the second.
+template <typename Command>
+constexpr Shape two_operands(UCHAR nodes, bool disjoint) {
+  return {sizeof(Command), nodes, 2, 2, disjoint, {kFirst, kSecond}};
 }
 
 constexpr Shape kShapes[SGPU_OP_COUNT] = {
-    {},  // NOP: of no use in a user's buffer
-    {},  // END: would cut the DMA buffer short in the middle of somebody's commands
-    one_operand(sizeof(SgpuFenceWrite), kNodeAny, offsetof(SgpuFenceWrite, address), true),
-    two_operands(sizeof(SgpuCopy), kNodeAny, offsetof(SgpuCopy, source),
-                 offsetof(SgpuCopy, destination)),
-    {},  // COPY_PAGES: names bus addresses
-    one_operand(sizeof(SgpuFill), kNodeAny, offsetof(SgpuFill, destination), true),
-    two_operands(sizeof(SgpuBlit2d), kNodeAny, offsetof(SgpuBlit2d, source),
-                 offsetof(SgpuBlit2d, destination)),
-    two_operands(sizeof(SgpuConvolve), kNode3d, offsetof(SgpuConvolve, source),
-                 offsetof(SgpuConvolve, destination), true),
-    two_operands(sizeof(SgpuDownscale), kNode3d, offsetof(SgpuDownscale, source),
-                 offsetof(SgpuDownscale, destination), true),
-    two_operands(sizeof(SgpuChecksum), kNodeAny, offsetof(SgpuChecksum, source),
-                 offsetof(SgpuChecksum, result)),
-    one_operand(sizeof(SgpuSemWait), kNodeAny, offsetof(SgpuSemWait, address), false),
-    one_operand(sizeof(SgpuSemSignal), kNodeAny, offsetof(SgpuSemSignal, address), true),
-    {},  // MAP_APERTURE: names bus addresses
-    {},  // UNMAP_APERTURE
-    {static_cast<USHORT>(sizeof(SgpuDelay)), kNodeAny, 0, 0, false, {0, 0}},
+    {},                                           // NOP: of no use in a user's buffer
+    {},                                           // END: would cut the rest of the buffer off
+    one_operand<SgpuFenceWrite>(true),            // FENCE_WRITE
+    two_operands<SgpuCopy>(kNodeAny, false),      // COPY
+    {},                                           // COPY_PAGES: names bus addresses
+    one_operand<SgpuFill>(true),                  // FILL
+    two_operands<SgpuBlit2d>(kNodeAny, false),    // BLIT2D
+    two_operands<SgpuConvolve>(kNode3d, true),    // CONVOLVE
+    two_operands<SgpuDownscale>(kNode3d, true),   // DOWNSCALE
+    two_operands<SgpuChecksum>(kNodeAny, false),  // CHECKSUM
+    one_operand<SgpuSemWait>(false),              // SEM_WAIT
+    one_operand<SgpuSemSignal>(true),             // SEM_SIGNAL
+    {},                                           // MAP_APERTURE: names bus addresses
+    {},                                           // UNMAP_APERTURE
+    {sizeof(SgpuDelay), kNodeAny},                // DELAY
 };
-
-// A user command must be the hardware command with references for addresses.
-static_assert(SGPU_UMD_OP_FENCE_WRITE == SGPU_OP_FENCE_WRITE);
-static_assert(SGPU_UMD_OP_COPY == SGPU_OP_COPY);
-static_assert(SGPU_UMD_OP_FILL == SGPU_OP_FILL);
-static_assert(SGPU_UMD_OP_BLIT2D == SGPU_OP_BLIT2D);
-static_assert(SGPU_UMD_OP_CONVOLVE == SGPU_OP_CONVOLVE);
-static_assert(SGPU_UMD_OP_DOWNSCALE == SGPU_OP_DOWNSCALE);
-static_assert(SGPU_UMD_OP_CHECKSUM == SGPU_OP_CHECKSUM);
-static_assert(SGPU_UMD_OP_SEM_WAIT == SGPU_OP_SEM_WAIT);
-static_assert(SGPU_UMD_OP_SEM_SIGNAL == SGPU_OP_SEM_SIGNAL);
-static_assert(SGPU_UMD_OP_DELAY == SGPU_OP_DELAY);
-static_assert(sizeof(SgpuUmdFence) == sizeof(SgpuFenceWrite) &&
-              offsetof(SgpuUmdFence, memory) == offsetof(SgpuFenceWrite, address) &&
-              offsetof(SgpuUmdFence, width) == offsetof(SgpuFenceWrite, width));
-static_assert(sizeof(SgpuUmdCopy) == sizeof(SgpuCopy) &&
-              offsetof(SgpuUmdCopy, destination) == offsetof(SgpuCopy, destination) &&
-              offsetof(SgpuUmdCopy, size_bytes) == offsetof(SgpuCopy, size));
-static_assert(sizeof(SgpuUmdFill) == sizeof(SgpuFill) &&
-              offsetof(SgpuUmdFill, pattern) == offsetof(SgpuFill, pattern));
-static_assert(sizeof(SgpuUmdBlit2d) == sizeof(SgpuBlit2d) &&
-              offsetof(SgpuUmdBlit2d, height) == offsetof(SgpuBlit2d, height));
-static_assert(sizeof(SgpuUmdConvolve) == sizeof(SgpuConvolve) &&
-              offsetof(SgpuUmdConvolve, flags) == offsetof(SgpuConvolve, flags) &&
-              offsetof(SgpuUmdConvolve, kernel2) == offsetof(SgpuConvolve, kernel2));
-static_assert(sizeof(SgpuUmdDownscale) == sizeof(SgpuDownscale) &&
-              offsetof(SgpuUmdDownscale, source_height) == offsetof(SgpuDownscale, source_height));
-static_assert(sizeof(SgpuUmdChecksum) == sizeof(SgpuChecksum) &&
-              offsetof(SgpuUmdChecksum, kind) == offsetof(SgpuChecksum, kind));
-static_assert(sizeof(SgpuUmdDelay) == sizeof(SgpuDelay));
 
 /// A user command after the one copy out of user memory. Nothing below reads user memory again.
 union Command {
@@ -104,40 +68,23 @@ struct Span {
   UINT alignment = 1;  // of the offset: allocations are page aligned, so the address follows
 };
 
-/// Bytes from the first of a rectangle to its last. All factors fit in 32 bits: no overflow.
-UINT64 rectangle_bytes(UINT pitch, UINT row_bytes, UINT rows) {
-  return (UINT64{rows} - 1) * pitch + row_bytes;
+/// True if such rows can be; `span` is then from the first byte to the last. All factors fit in
+/// 32 bits: no overflow.
+bool rows(UINT pitch, UINT row_bytes, UINT count, Span* span) {
+  if (row_bytes == 0 || count == 0 || pitch < row_bytes) return false;
+  *span = {(UINT64{count} - 1) * pitch + row_bytes, 1};
+  return true;
 }
 
-bool in_range(UINT value, UINT low, UINT high) { return value >= low && value <= high; }
-
-bool image_pitch_ok(UINT pitch, UINT width) {
-  return pitch % SGPU_PIXEL_BYTES == 0 && pitch >= width * SGPU_PIXEL_BYTES;
+bool image(UINT pitch, UINT width, UINT height, Span* span) {
+  if (width > SGPU_IMAGE_PIXELS_MAX || height > SGPU_IMAGE_PIXELS_MAX) return false;
+  if (pitch % SGPU_PIXEL_BYTES != 0) return false;
+  if (!rows(pitch, width * SGPU_PIXEL_BYTES, height, span)) return false;
+  span->alignment = SGPU_PIXEL_BYTES;
+  return true;
 }
 
 bool kernel_side_ok(UINT side) { return side % 2 == 1 && side <= SGPU_KERNEL_MAX; }
-
-bool check_convolve(const SgpuUmdConvolve& c, Span* spans) {
-  if (!in_range(c.source_width, 1, SGPU_IMAGE_PIXELS_MAX)) return false;
-  if (!in_range(c.source_height, 1, SGPU_IMAGE_PIXELS_MAX)) return false;
-  if (!in_range(c.output_width, 1, c.source_width)) return false;
-  if (!in_range(c.output_height, 1, c.source_height)) return false;
-  if (c.output_x > c.source_width - c.output_width) return false;
-  if (c.output_y > c.source_height - c.output_height) return false;
-  if (!image_pitch_ok(c.source_pitch, c.source_width)) return false;
-  if (!image_pitch_ok(c.destination_pitch, c.output_width)) return false;
-  if (!kernel_side_ok(c.kernel_width) || !kernel_side_ok(c.kernel_height)) return false;
-  if (c.divisor < 1 || c.divisor > SGPU_DIVISOR_MAX) return false;
-  if (c.bias < -255 || c.bias > 255) return false;
-  constexpr UINT kFlags = SGPU_CONVOLVE_ABS | SGPU_CONVOLVE_GRADIENT | SGPU_CONVOLVE_KEEP_ALPHA;
-  if ((c.flags & ~kFlags) != 0 || c.reserved != 0 || c.reserved2 != 0) return false;
-  spans[0] = {rectangle_bytes(c.source_pitch, c.source_width * SGPU_PIXEL_BYTES, c.source_height),
-              SGPU_PIXEL_BYTES};
-  spans[1] = {
-      rectangle_bytes(c.destination_pitch, c.output_width * SGPU_PIXEL_BYTES, c.output_height),
-      SGPU_PIXEL_BYTES};
-  return true;
-}
 
 /// Checks every field the hardware would fault on, and works out what the operands cover.
 /// False: a field is out of range.
@@ -147,55 +94,45 @@ bool check_fields(const Command& command, Span* spans) {
     case SGPU_OP_SEM_WAIT:
     case SGPU_OP_SEM_SIGNAL: {
       const SgpuUmdFence& c = command.fence;
-      if ((c.width != 4 && c.width != 8) || c.reserved != 0) return false;
-      if (c.width == 4 && c.value > 0xFFFFFFFFU) return false;
       spans[0] = {c.width, c.width};
-      return true;
+      return c.reserved == 0 && (c.width == 8 || (c.width == 4 && c.value <= 0xFFFFFFFFU));
     }
-    case SGPU_OP_COPY: {
-      const SgpuUmdCopy& c = command.copy;
-      if (c.size_bytes == 0) return false;
-      spans[0] = spans[1] = {c.size_bytes, 1};
-      return true;
-    }
+    case SGPU_OP_COPY:
+      spans[0] = spans[1] = {command.copy.size_bytes, 1};
+      return command.copy.size_bytes != 0;
     case SGPU_OP_FILL: {
       const SgpuUmdFill& c = command.fill;
-      if (c.size_bytes == 0 || c.size_bytes % 4 != 0 || c.reserved != 0) return false;
       spans[0] = {c.size_bytes, 4};
-      return true;
+      return c.size_bytes != 0 && c.size_bytes % 4 == 0 && c.reserved == 0;
     }
     case SGPU_OP_BLIT2D: {
       const SgpuUmdBlit2d& c = command.blit2d;
-      if (c.width_bytes == 0 || c.height == 0) return false;
-      if (c.source_pitch < c.width_bytes || c.destination_pitch < c.width_bytes) return false;
-      spans[0] = {rectangle_bytes(c.source_pitch, c.width_bytes, c.height), 1};
-      spans[1] = {rectangle_bytes(c.destination_pitch, c.width_bytes, c.height), 1};
-      return true;
+      return rows(c.source_pitch, c.width_bytes, c.height, &spans[0]) &&
+             rows(c.destination_pitch, c.width_bytes, c.height, &spans[1]);
     }
-    case SGPU_OP_CONVOLVE:
-      return check_convolve(command.convolve, spans);
+    case SGPU_OP_CONVOLVE: {
+      const SgpuUmdConvolve& c = command.convolve;
+      constexpr UINT kFlags = SGPU_CONVOLVE_ABS | SGPU_CONVOLVE_GRADIENT | SGPU_CONVOLVE_KEEP_ALPHA;
+      // The order matters: the subtractions cannot wrap once the sizes are known to fit.
+      return image(c.source_pitch, c.source_width, c.source_height, &spans[0]) &&
+             image(c.destination_pitch, c.output_width, c.output_height, &spans[1]) &&
+             c.output_width <= c.source_width && c.output_x <= c.source_width - c.output_width &&
+             c.output_height <= c.source_height &&
+             c.output_y <= c.source_height - c.output_height && kernel_side_ok(c.kernel_width) &&
+             kernel_side_ok(c.kernel_height) && c.divisor >= 1 && c.divisor <= SGPU_DIVISOR_MAX &&
+             c.bias >= -255 && c.bias <= 255 && (c.flags & ~kFlags) == 0 && c.reserved == 0 &&
+             c.reserved2 == 0;
+    }
     case SGPU_OP_DOWNSCALE: {
       const SgpuUmdDownscale& c = command.downscale;
-      if (!in_range(c.source_width, 1, SGPU_IMAGE_PIXELS_MAX)) return false;
-      if (!in_range(c.source_height, 1, SGPU_IMAGE_PIXELS_MAX)) return false;
-      const UINT width = (c.source_width + 1) / 2;
-      if (!image_pitch_ok(c.source_pitch, c.source_width)) return false;
-      if (!image_pitch_ok(c.destination_pitch, width)) return false;
-      spans[0] = {
-          rectangle_bytes(c.source_pitch, c.source_width * SGPU_PIXEL_BYTES, c.source_height),
-          SGPU_PIXEL_BYTES};
-      spans[1] = {
-          rectangle_bytes(c.destination_pitch, width * SGPU_PIXEL_BYTES, (c.source_height + 1) / 2),
-          SGPU_PIXEL_BYTES};
-      return true;
+      return image(c.source_pitch, c.source_width, c.source_height, &spans[0]) &&
+             image(c.destination_pitch, (c.source_width + 1) / 2, (c.source_height + 1) / 2,
+                   &spans[1]);
     }
     case SGPU_OP_CHECKSUM: {
       const SgpuUmdChecksum& c = command.checksum;
-      if (c.width_bytes == 0 || c.height == 0 || c.pitch < c.width_bytes) return false;
-      if (c.kind > SGPU_CHECKSUM_SUM64) return false;
-      spans[0] = {rectangle_bytes(c.pitch, c.width_bytes, c.height), 1};
       spans[1] = {8, 8};
-      return true;
+      return rows(c.pitch, c.width_bytes, c.height, &spans[0]) && c.kind <= SGPU_CHECKSUM_SUM64;
     }
     case SGPU_OP_DELAY: {
       const SgpuUmdDelay& c = command.delay;
@@ -211,6 +148,10 @@ SgpuUmdReference reference_at(const Command& command, UINT field) {
   SgpuUmdReference reference;
   __builtin_memcpy(&reference, command.bytes + field, sizeof(reference));
   return reference;
+}
+
+UINT64 address_of(const DXGK_ALLOCATIONLIST& entry, UINT offset) {
+  return static_cast<UINT64>(entry.PhysicalAddress.QuadPart) + offset;
 }
 
 NTSTATUS check_reference(const TranslateJob& job, const SgpuUmdReference& reference,
@@ -229,10 +170,9 @@ NTSTATUS check_reference(const TranslateJob& job, const SgpuUmdReference& refere
 }
 
 /// Both references have been checked.
-bool overlap(const TranslateJob& job, const Command& command, const Shape& shape,
-             const Span* spans) {
-  const SgpuUmdReference a = reference_at(command, shape.address[0]);
-  const SgpuUmdReference b = reference_at(command, shape.address[1]);
+bool overlap(const TranslateJob& job, const Command& command, const Span* spans) {
+  const SgpuUmdReference a = reference_at(command, kFirst);
+  const SgpuUmdReference b = reference_at(command, kSecond);
   const auto memory_of = [&job](const SgpuUmdReference& reference) {
     const HANDLE handle = job.allocations[reference.allocation].hDeviceSpecificAllocation;
     return static_cast<const OpenAllocation*>(handle)->memory;
@@ -252,73 +192,62 @@ NTSTATUS fetch(const TranslateJob& job, UINT offset, UINT end, Command* command,
 
   const SgpuUmdCommand header = command->header;
   if (header.opcode >= SGPU_OP_COUNT) return STATUS_ILLEGAL_INSTRUCTION;
-  *shape = &kShapes[header.opcode];
-  if ((*shape)->size == 0) return STATUS_PRIVILEGED_INSTRUCTION;
-  if (((*shape)->nodes >> job.node & 1) == 0) return STATUS_ILLEGAL_INSTRUCTION;
-  if (header.size_bytes != (*shape)->size) return STATUS_INVALID_PARAMETER;
+  const Shape& known = kShapes[header.opcode];
+  *shape = &known;
+  if (known.size == 0) return STATUS_PRIVILEGED_INSTRUCTION;
+  if ((known.nodes >> job.node & 1) == 0) return STATUS_ILLEGAL_INSTRUCTION;
+  if (header.size_bytes != known.size) return STATUS_INVALID_PARAMETER;
   if (header.size_bytes > end - offset) return STATUS_INVALID_USER_BUFFER;
 
   status = job.read(command->bytes, from, header.size_bytes);
   if (!NT_SUCCESS(status)) return status;
-  // The header was read twice, and user mode may have changed it in between: what was checked
-  // counts.
-  command->header = header;
+  command->header = header;  // read twice, and perhaps changed in between: what was checked counts
 
   Span spans[kSlots];
   if (!check_fields(*command, spans)) return STATUS_INVALID_PARAMETER;
-  for (UINT i = 0; i < (*shape)->operands; ++i) {
-    status = check_reference(job, reference_at(*command, (*shape)->address[i]), spans[i],
-                             ((*shape)->written >> i & 1) != 0);
+  for (UINT i = 0; i < known.operands; ++i) {
+    const bool written = (known.written >> i & 1) != 0;
+    status = check_reference(job, reference_at(*command, known.address[i]), spans[i], written);
     if (!NT_SUCCESS(status)) return status;
   }
-  if ((*shape)->disjoint && overlap(job, *command, **shape, spans)) return STATUS_INVALID_PARAMETER;
+  if (known.disjoint && overlap(job, *command, spans)) return STATUS_INVALID_PARAMETER;
   return STATUS_SUCCESS;
 }
 
 /// Puts addresses in the place of references and writes the command and its patch locations.
 void emit(TranslateJob* job, Command* command, const Shape& shape) {
+  SgpuUmdReference references[kSlots];
+  // All of them before the first becomes an address: two slots may share a field.
+  for (UINT slot = 0; slot < kSlots; ++slot) {
+    references[slot] = reference_at(*command, shape.address[slot]);
+  }
   for (UINT slot = 0; slot < kSlots && shape.operands != 0; ++slot) {
-    const UINT field = shape.address[slot];
-    // The last slot of a one-operand command repeats the first: read the reference before it
-    // becomes an address.
-    const bool repeated = slot >= shape.operands;
-    D3DDDI_PATCHLOCATIONLIST& location = job->patches[job->patch_count + slot];
-    if (repeated) {
-      location = job->patches[job->patch_count];
-      location.SlotId = slot & 0xFFFFFFU;
-      continue;
-    }
-    const SgpuUmdReference reference = reference_at(*command, field);
+    const SgpuUmdReference& reference = references[slot];
+    D3DDDI_PATCHLOCATIONLIST& location = job->patches[job->patch_count++];
     location = {};
     location.AllocationIndex = reference.allocation;
     location.SlotId = slot & 0xFFFFFFU;
     location.DriverId = command->header.opcode;
     location.AllocationOffset = reference.offset;
-    location.PatchOffset = job->dma_used + field;
+    location.PatchOffset = job->dma_used + shape.address[slot];
     location.SplitOffset = job->dma_used;
 
     const DXGK_ALLOCATIONLIST& entry = job->allocations[reference.allocation];
-    const UINT64 address =
-        entry.SegmentId == 0
-            ? kUnpatched
-            : static_cast<UINT64>(entry.PhysicalAddress.QuadPart) + reference.offset;
-    __builtin_memcpy(command->bytes + field, &address, sizeof(address));
+    const UINT64 address = entry.SegmentId == 0 ? kUnpatched : address_of(entry, reference.offset);
+    __builtin_memcpy(command->bytes + shape.address[slot], &address, sizeof(address));
   }
   __builtin_memcpy(job->dma + job->dma_used, command->bytes, shape.size);
   job->dma_used += shape.size;
-  if (shape.operands != 0) job->patch_count += kSlots;
 }
 
 }  // namespace
 
 NTSTATUS translate(TranslateJob* job) {
-  job->dma_used = 0;
-  job->patch_count = 0;
-
+  job->dma_used = job->patch_count = 0;
   SgpuUmdBufferHeader header;
   if (job->command_length < sizeof(header)) return STATUS_INVALID_USER_BUFFER;
-  NTSTATUS status = job->read(&header, job->command, sizeof(header));
-  if (!NT_SUCCESS(status)) return status;
+  if (const NTSTATUS status = job->read(&header, job->command, sizeof(header)); !NT_SUCCESS(status))
+    return status;
   if (header.magic != SGPU_UMD_BUFFER_MAGIC || header.version != SGPU_UMD_VERSION) {
     return STATUS_GRAPHICS_DRIVER_MISMATCH;
   }
@@ -335,8 +264,8 @@ NTSTATUS translate(TranslateJob* job) {
   while (offset < end) {
     Command command;
     const Shape* shape;
-    status = fetch(*job, offset, end, &command, &shape);
-    if (!NT_SUCCESS(status)) return status;
+    if (const NTSTATUS status = fetch(*job, offset, end, &command, &shape); !NT_SUCCESS(status))
+      return status;
     if (shape->size > job->dma_size - job->dma_used ||
         (shape->operands != 0 && job->patch_capacity - job->patch_count < kSlots)) {
       job->multipass_offset = offset;
@@ -368,16 +297,14 @@ NTSTATUS patch(const PatchJob& job) {
     }
     SgpuCommandHeader header;
     __builtin_memcpy(&header, job.dma + command, sizeof(header));
-    if (header.opcode >= SGPU_OP_COUNT || location.SlotId >= kSlots) {
+    if (header.opcode >= SGPU_OP_COUNT || location.SlotId >= kSlots)
       return STATUS_INVALID_PARAMETER;
-    }
     const Shape& shape = kShapes[header.opcode];
-    if (shape.operands == 0 || shape.size > job.end - command) return STATUS_INVALID_PARAMETER;
-    if (location.PatchOffset - command != shape.address[location.SlotId]) {
+    if (shape.operands == 0 || shape.size > job.end - command ||
+        location.PatchOffset - command != shape.address[location.SlotId]) {
       return STATUS_INVALID_PARAMETER;
     }
-    const UINT64 address =
-        static_cast<UINT64>(entry.PhysicalAddress.QuadPart) + location.AllocationOffset;
+    const UINT64 address = address_of(entry, location.AllocationOffset);
     __builtin_memcpy(job.dma + location.PatchOffset, &address, sizeof(address));
   }
   return STATUS_SUCCESS;

@@ -1,11 +1,11 @@
 // The part of the driver that trusts nobody: user commands in, DMA buffer and patch locations out.
 //
-// Pure functions over memory they are given, so that they also compile for the host and can be
-// tested and fuzzed there without a kernel.
+// Pure functions over memory they are given: testable on the host, without a kernel.
 #pragma once
 
+// The version decides the layout of every DXGK structure: say it before the first include.
 #ifndef DXGKDDI_INTERFACE_VERSION
-#define DXGKDDI_INTERFACE_VERSION 0x4002  // WDDM 1.3: what driver.h says, for the host's tests
+#define DXGKDDI_INTERFACE_VERSION 0x4002  // DXGKDDI_INTERFACE_VERSION_WDDM1_3
 #endif
 #include <dispmprt.h>
 
@@ -19,8 +19,7 @@ namespace softgpu {
 /// part behind, and no unbind elements are needed.
 inline constexpr UINT kSlots = 2;
 
-/// What an address field holds until it is patched. The bus has nothing at 0, so a command that
-/// was never patched faults instead of touching somebody's memory.
+/// Until an address is patched. The bus has nothing at 0: forgotten, it faults.
 inline constexpr UINT64 kUnpatched = 0;
 
 /// What hDeviceSpecificAllocation points at: made by DxgkDdiOpenAllocation.
@@ -45,9 +44,9 @@ struct TranslateJob {
   D3DDDI_PATCHLOCATIONLIST* patches;
   UINT patch_capacity;
   UINT multipass_offset;  // in: 0 or what the last pass left; out: where the next pass goes on
-  // Out; meaningful with success and STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.
-  UINT dma_used;
-  UINT patch_count;
+  // Out, with success and STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.
+  UINT dma_used = 0;
+  UINT patch_count = 0;
 };
 
 /// Translates as many commands as fit. Address fields of allocations that are in a segment now are

@@ -13,6 +13,36 @@
 namespace softgpu {
 namespace {
 
+// A user command must be the hardware command with references for addresses.
+static_assert(SGPU_UMD_OP_FENCE_WRITE == SGPU_OP_FENCE_WRITE && SGPU_UMD_OP_COPY == SGPU_OP_COPY &&
+              SGPU_UMD_OP_FILL == SGPU_OP_FILL && SGPU_UMD_OP_BLIT2D == SGPU_OP_BLIT2D &&
+              SGPU_UMD_OP_CONVOLVE == SGPU_OP_CONVOLVE && SGPU_UMD_OP_DELAY == SGPU_OP_DELAY &&
+              SGPU_UMD_OP_DOWNSCALE == SGPU_OP_DOWNSCALE &&
+              SGPU_UMD_OP_CHECKSUM == SGPU_OP_CHECKSUM &&
+              SGPU_UMD_OP_SEM_WAIT == SGPU_OP_SEM_WAIT &&
+              SGPU_UMD_OP_SEM_SIGNAL == SGPU_OP_SEM_SIGNAL);
+#define SGPU_SAME(user, user_field, hardware, field) \
+  static_assert(sizeof(user) == sizeof(hardware) &&  \
+                offsetof(user, user_field) == offsetof(hardware, field))
+SGPU_SAME(SgpuUmdFence, width, SgpuFenceWrite, width);
+SGPU_SAME(SgpuUmdCopy, size_bytes, SgpuCopy, size);
+SGPU_SAME(SgpuUmdFill, pattern, SgpuFill, pattern);
+SGPU_SAME(SgpuUmdBlit2d, height, SgpuBlit2d, height);
+SGPU_SAME(SgpuUmdConvolve, flags, SgpuConvolve, flags);
+SGPU_SAME(SgpuUmdConvolve, kernel2, SgpuConvolve, kernel2);
+SGPU_SAME(SgpuUmdDownscale, source_height, SgpuDownscale, source_height);
+SGPU_SAME(SgpuUmdChecksum, kind, SgpuChecksum, kind);
+SGPU_SAME(SgpuUmdDelay, duration_ns, SgpuDelay, duration_ns);
+static_assert(offsetof(SgpuFenceWrite, address) == 8 && offsetof(SgpuFill, destination) == 8 &&
+              offsetof(SgpuCopy, destination) == 16 && offsetof(SgpuBlit2d, destination) == 16 &&
+              offsetof(SgpuConvolve, destination) == 16 &&
+              offsetof(SgpuDownscale, destination) == 16 && offsetof(SgpuChecksum, result) == 16);
+// What crosses the boundary to user mode keeps its size.
+static_assert(sizeof(SgpuUmdAdapterInfo) == 40 && sizeof(SgpuUmdAllocation) == 40 &&
+              sizeof(SgpuUmdContext) == 16 && sizeof(SgpuUmdBufferHeader) == 16 &&
+              sizeof(SgpuUmdReference) == 8 && sizeof(SgpuUmdCommand) == 8 &&
+              sizeof(SgpuUmdNodeState) == 32 && sizeof(SgpuUmdEscape) == 144);
+
 constexpr UCHAR kCanary = 0xA5;
 constexpr UINT64 kAllocationBytes = 1 << 20;
 

@@ -1,11 +1,6 @@
 // The driver's objects and the entry points that the table in adapter.cpp names.
 #pragma once
 
-// The version decides the layout of every DXGK structure: say it before the first include.
-#ifndef DXGKDDI_INTERFACE_VERSION
-#define DXGKDDI_INTERFACE_VERSION 0x4002  // DXGKDDI_INTERFACE_VERSION_WDDM1_3
-#endif
-#include <dispmprt.h>
 #include <ntddk.h>
 
 #include "miniports/softgpu/commands.h"
@@ -13,17 +8,13 @@
 
 namespace softgpu {
 
-/// DeviceUid of the adapter itself in DxgkDdiSetPowerState; children have their own.
-inline constexpr ULONG kAdapterUid = 0xFFFFFFFF;
+inline constexpr ULONG kAdapterUid = 0xFFFFFFFF;  // in DxgkDdiSetPowerState: not a child
+inline constexpr ULONG kPoolTag = 0x55504753;     // "SGPU"
 
-inline constexpr ULONG kPoolTag = 0x55504753;  // "SGPU"
-
-// Segment ids, one-based as everywhere in WDDM.
-inline constexpr UINT kSegmentVram = 1;
+inline constexpr UINT kSegmentVram = 1;  // ids are one-based as everywhere in WDDM
 inline constexpr UINT kSegmentAperture = 2;
 inline constexpr UINT kSegmentCount = 2;
 constexpr UINT segment_bit(UINT segment) { return 1U << (segment - 1); }
-
 inline constexpr UINT kDmaBufferBytes = 64 * 1024;
 inline constexpr UINT kPagingBufferBytes = 64 * 1024;
 inline constexpr UINT kPagingPrivateBytes = 4096;
@@ -49,27 +40,26 @@ struct InFlight {
 
 inline constexpr UINT kRingEntries = 64;  // far more than the kernel's hardware queue is deep
 
+struct Adapter;
+
 /// One engine and its ring. There is one lock for all of it, the interrupt's: everything here is
 /// touched at device level only, by the ISR or inside at_device_level(), or while interrupts are
 /// off and no other thread is in the driver.
 struct Node {
+  Adapter* adapter;
   UINT ordinal;
   SgpuRingEntry* ring;
   PHYSICAL_ADDRESS ring_address;
 
-  // Submissions `first` up to, not including, `next`; the slot in both arrays is the number modulo
-  // kRingEntries.
+  // Submissions `first` up to, not including, `next`; the slot is the number modulo kRingEntries.
   InFlight in_flight[kRingEntries];
   InFlight scratch[kRingEntries];  // requeue() only: 6 KiB are too much for a kernel stack
   UINT first, next;
 
-  UINT submitted_fence;
-  UINT reported_fence;  // last the kernel was told to be complete
-  UINT preemption_id;   // asked for and not reported yet; 0: none
-  bool recovering;      // a fault stopped the engine; it is being reset, submissions wait
-  UINT last_fault_reason;
+  SgpuUmdNodeState state;       // what DxgkDdiEscape tells, hardware_status excepted
+  UINT preemption_id;           // asked for and not reported yet; 0: none
+  bool recovering;              // a fault stopped the engine; it is being reset, submissions wait
   ULONG64 executed_when_asked;  // for DxgkDdiQueryEngineStatus
-  UINT submissions, preemptions, faults, resets;
 };
 
 struct Adapter {
@@ -82,34 +72,38 @@ struct Adapter {
   UINT64 vram_bytes;
   UINT64 aperture_base, aperture_bytes;
   bool interrupts_on;
-  /// One past the highest aperture page ever mapped: what a reset has to clear.
-  UINT aperture_high_water;
+  bool dpc_wanted;           // the kernel was told something since the last DPC was queued
+  UINT aperture_high_water;  // one past the highest page ever mapped: what a reset has to clear
   KTIMER recovery_timer;
   KDPC recovery_dpc;
   Node node[SGPU_NODE_COUNT];
 };
 
+// What handles of devices, contexts and (once per memory object) allocations point at.
 struct Device {
   Adapter* adapter;
 };
-
 struct Context {
-  Device* device;
   UINT node;
 };
-
-/// One per memory object; shared by everybody who opened it.
 struct Allocation {
   UINT64 size_bytes;
-  UINT width, height, pitch_bytes;
 };
 
-// --- hardware (hardware.cpp) ---
+// --- hardware.cpp ---
 
-ULONG read32(const Adapter& adapter, ULONG offset);
-void write32(const Adapter& adapter, ULONG offset, ULONG value);
-ULONG64 read64(const Adapter& adapter, ULONG offset);
-void write64(const Adapter& adapter, ULONG offset, ULONG64 value);
+inline ULONG read32(const Adapter& adapter, ULONG offset) {
+  return READ_REGISTER_ULONG(reinterpret_cast<volatile ULONG*>(adapter.registers + offset));
+}
+inline void write32(const Adapter& adapter, ULONG offset, ULONG value) {
+  WRITE_REGISTER_ULONG(reinterpret_cast<volatile ULONG*>(adapter.registers + offset), value);
+}
+inline ULONG64 read64(const Adapter& adapter, ULONG offset) {
+  return READ_REGISTER_ULONG64(reinterpret_cast<volatile ULONG64*>(adapter.registers + offset));
+}
+inline void write64(const Adapter& adapter, ULONG offset, ULONG64 value) {
+  WRITE_REGISTER_ULONG64(reinterpret_cast<volatile ULONG64*>(adapter.registers + offset), value);
+}
 
 /// True if fence `a` was given out after `b`. Ids wrap around: only the distance counts.
 inline bool newer(UINT a, UINT b) { return static_cast<INT>(a - b) > 0; }
@@ -118,63 +112,58 @@ NTSTATUS allocate_rings(Adapter* adapter);
 void free_rings(Adapter* adapter);
 /// Stops an engine at once and waits until it cannot touch memory any more. STATUS_IO_DEVICE_ERROR
 /// if it never stops. Below DISPATCH_LEVEL.
-NTSTATUS reset_engine(Adapter* adapter, Node* node);
+NTSTATUS reset_engine(Node* node);
 /// Gives a reset engine an empty ring and forgets what was in flight; `fence` counts as completed
 /// and reported.
-void start_engine(Adapter* adapter, Node* node, UINT fence);
+void start_engine(Node* node, UINT fence);
 void enable_interrupts(Adapter* adapter, bool enable);
-/// Every aperture page that was ever mapped faults again.
-void clear_aperture(Adapter* adapter);
+void clear_aperture(Adapter* adapter);  // every page that was ever mapped faults again
 void prepare_recovery(Adapter* adapter);
 void cancel_recovery(Adapter* adapter);
 /// Device level: puts a submission into the ring. False if the ring is full.
-bool submit(Adapter* adapter, Node* node, const InFlight& submission);
-/// Runs `routine` at device level, excluding the ISR. Up to DISPATCH_LEVEL. False if it did not run
-/// or returned FALSE.
-bool at_device_level(Adapter* adapter, PKSYNCHRONIZE_ROUTINE routine, void* context);
+bool submit(Node* node, const InFlight& submission);
+/// Runs `work` at device level, excluding the ISR. Up to DISPATCH_LEVEL. A failure: it did not run.
+template <typename Work>
+NTSTATUS at_device_level(Adapter* adapter, Work work) {
+  struct Routine {
+    static BOOLEAN NTAPI run(PVOID context) {
+      (*static_cast<Work*>(context))();
+      return TRUE;
+    }
+  };
+  BOOLEAN result = FALSE;
+  return adapter->dxgk.DxgkCbSynchronizeExecution(adapter->dxgk.DeviceHandle, Routine::run, &work,
+                                                  0, &result);
+}
 
-/// A ReadUser.
-NTSTATUS read_user(void* to, const void* from, SIZE_T bytes);
+NTSTATUS read_user(void* to, const void* from, SIZE_T bytes);  // a ReadUser
 
-// --- entry points ---
+// --- entry points, by their function types: a wrong parameter does not compile ---
 
-// hardware.cpp: interrupts, preemption, timeouts
-BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG message);
-void NTAPI DdiDpcRoutine(IN_CONST_PVOID context);
-NTSTATUS NTAPI DdiControlInterrupt(IN_CONST_HANDLE adapter, IN_CONST_DXGK_INTERRUPT_TYPE type,
-                                   IN_BOOLEAN enable);
-NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_PREEMPTCOMMAND args);
-NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYCURRENTFENCE args);
-NTSTATUS NTAPI DdiQueryDependentEngineGroup(IN_CONST_HANDLE adapter,
-                                            INOUT_DXGKARG_QUERYDEPENDENTENGINEGROUP args);
-NTSTATUS NTAPI DdiQueryEngineStatus(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYENGINESTATUS args);
-NTSTATUS NTAPI DdiResetEngine(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_RESETENGINE args);
-NTSTATUS NTAPI DdiResetFromTimeout(IN_CONST_HANDLE adapter);
-NTSTATUS NTAPI DdiRestartFromTimeout(IN_CONST_HANDLE adapter);
-NTSTATUS NTAPI DdiCollectDbgInfo(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_COLLECTDBGINFO args);
-NTSTATUS NTAPI DdiEscape(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_ESCAPE args);
-
-// objects.cpp: devices, contexts, allocations
-NTSTATUS NTAPI DdiCreateDevice(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEDEVICE args);
-NTSTATUS NTAPI DdiDestroyDevice(IN_CONST_HANDLE device);
-NTSTATUS NTAPI DdiCreateContext(IN_CONST_HANDLE device, INOUT_PDXGKARG_CREATECONTEXT args);
-NTSTATUS NTAPI DdiDestroyContext(IN_CONST_HANDLE context);
-NTSTATUS NTAPI DdiCreateAllocation(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args);
-NTSTATUS NTAPI DdiDestroyAllocation(IN_CONST_HANDLE adapter,
-                                    IN_CONST_PDXGKARG_DESTROYALLOCATION args);
-NTSTATUS NTAPI DdiDescribeAllocation(IN_CONST_HANDLE adapter,
-                                     INOUT_PDXGKARG_DESCRIBEALLOCATION args);
-NTSTATUS NTAPI DdiGetStandardAllocationDriverData(
-    IN_CONST_HANDLE adapter, INOUT_PDXGKARG_GETSTANDARDALLOCATIONDRIVERDATA args);
-NTSTATUS NTAPI DdiOpenAllocation(IN_CONST_HANDLE device, IN_CONST_PDXGKARG_OPENALLOCATION args);
-NTSTATUS NTAPI DdiCloseAllocation(IN_CONST_HANDLE device, IN_CONST_PDXGKARG_CLOSEALLOCATION args);
-
-// submission.cpp: from command buffers to rings
-NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args);
-NTSTATUS NTAPI DdiRenderKm(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args);
-NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_PATCH args);
-NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args);
-NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_CANCELCOMMAND args);
-NTSTATUS NTAPI DdiBuildPagingBuffer(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args);
+DXGKDDI_INTERRUPT_ROUTINE DdiInterruptRoutine;
+DXGKDDI_DPC_ROUTINE DdiDpcRoutine;
+DXGKDDI_PREEMPTCOMMAND DdiPreemptCommand;
+DXGKDDI_QUERYCURRENTFENCE DdiQueryCurrentFence;
+DXGKDDI_QUERYDEPENDENTENGINEGROUP DdiQueryDependentEngineGroup;
+DXGKDDI_QUERYENGINESTATUS DdiQueryEngineStatus;
+DXGKDDI_RESETENGINE DdiResetEngine;
+DXGKDDI_RESETFROMTIMEOUT DdiResetFromTimeout;
+DXGKDDI_RESTARTFROMTIMEOUT DdiRestartFromTimeout;
+DXGKDDI_COLLECTDBGINFO DdiCollectDbgInfo;
+DXGKDDI_ESCAPE DdiEscape;
+DXGKDDI_CREATEDEVICE DdiCreateDevice;
+DXGKDDI_DESTROYDEVICE DdiDestroyDevice;
+DXGKDDI_CREATECONTEXT DdiCreateContext;
+DXGKDDI_DESTROYCONTEXT DdiDestroyContext;
+DXGKDDI_CREATEALLOCATION DdiCreateAllocation;
+DXGKDDI_DESTROYALLOCATION DdiDestroyAllocation;
+DXGKDDI_OPENALLOCATIONINFO DdiOpenAllocation;
+DXGKDDI_CLOSEALLOCATION DdiCloseAllocation;
+DXGKDDI_RENDER DdiRender;
+DXGKDDI_RENDER DdiRenderKm;
+DXGKDDI_PATCH DdiPatch;
+DXGKDDI_SUBMITCOMMAND DdiSubmitCommand;
+DXGKDDI_CANCELCOMMAND DdiCancelCommand;
+DXGKDDI_BUILDPAGINGBUFFER DdiBuildPagingBuffer;
 
 }  // namespace softgpu

@@ -4,68 +4,71 @@
 namespace softgpu {
 namespace {
 
-template <typename Word>
-volatile Word* register_at(const Adapter& adapter, ULONG offset) {
-  return reinterpret_cast<volatile Word*>(adapter.registers + offset);
+ULONG read_node(const Node& node, ULONG offset) {
+  return read32(*node.adapter, SGPU_NODE_REG(node.ordinal, offset));
 }
-
-ULONG read_node(const Adapter& adapter, const Node& node, ULONG offset) {
-  return read32(adapter, SGPU_NODE_REG(node.ordinal, offset));
-}
-void write_node(const Adapter& adapter, const Node& node, ULONG offset, ULONG value) {
-  write32(adapter, SGPU_NODE_REG(node.ordinal, offset), value);
+void write_node(const Node& node, ULONG offset, ULONG value) {
+  write32(*node.adapter, SGPU_NODE_REG(node.ordinal, offset), value);
 }
 
 InFlight& slot(Node* node, UINT number) { return node->in_flight[number % kRingEntries]; }
 
-void ring_doorbell(Adapter* adapter, Node* node) {
+void ring_doorbell(Node* node) {
   // The entry must be in memory before the engine hears of it.
   KeMemoryBarrier();
-  write_node(*adapter, *node, SGPU_NODE_RING_TAIL, node->next % kRingEntries);
+  write_node(*node, SGPU_NODE_RING_TAIL, node->next % kRingEntries);
 }
 
 // --- reports to the kernel: device level ---
 
-void notify(Adapter* adapter, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
-  adapter->dxgk.DxgkCbNotifyInterrupt(adapter->dxgk.DeviceHandle, data);
+DXGKARGCB_NOTIFY_INTERRUPT_DATA report_of(DXGK_INTERRUPT_TYPE type) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+  RtlZeroMemory(&data, sizeof(data));  // = {} need not clear more than the union's first member
+  data.InterruptType = type;
+  return data;
+}
+
+void notify(const Node& node, DXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  node.adapter->dxgk.DxgkCbNotifyInterrupt(node.adapter->dxgk.DeviceHandle, &data);
+  node.adapter->dpc_wanted = true;
+}
+
+/// After any number of reports: one DPC is enough for all of them.
+void queue_wanted_dpc(Adapter* adapter) {
+  if (adapter->dpc_wanted) adapter->dxgk.DxgkCbQueueDpc(adapter->dxgk.DeviceHandle);
+  adapter->dpc_wanted = false;
 }
 
 /// Nothing up to `fence` will be looked at again.
 void retire(Node* node, UINT fence) {
-  node->reported_fence = fence;
+  node->state.completed_fence = fence;
   while (node->first != node->next && !newer(slot(node, node->first).entry.fence, fence)) {
     ++node->first;
   }
 }
 
-/// True if the kernel was told something.
-bool report_completed(Adapter* adapter, Node* node) {
-  const UINT completed = read_node(*adapter, *node, SGPU_NODE_COMPLETED_FENCE);
+void report_completed(Node* node) {
+  const UINT completed = read_node(*node, SGPU_NODE_COMPLETED_FENCE);
   // One report covers every fence up to it. A cause whose fence went out with an earlier report is
   // no news, and repeating one is an error.
-  if (!newer(completed, node->reported_fence)) return false;
+  if (!newer(completed, node->state.completed_fence)) return;
   retire(node, completed);
-  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
-  RtlZeroMemory(&data, sizeof(data));
-  data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA data = report_of(DXGK_INTERRUPT_DMA_COMPLETED);
   data.DmaCompleted.SubmissionFenceId = completed;
   data.DmaCompleted.NodeOrdinal = node->ordinal;
-  notify(adapter, &data);
-  return true;
+  notify(*node, data);
 }
 
 /// Everything that is still in flight counts as preempted.
-void report_preempted(Adapter* adapter, Node* node) {
-  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
-  RtlZeroMemory(&data, sizeof(data));
-  data.InterruptType = DXGK_INTERRUPT_DMA_PREEMPTED;
+void report_preempted(Node* node) {
+  auto data = report_of(DXGK_INTERRUPT_DMA_PREEMPTED);
   data.DmaPreempted.PreemptionFenceId = node->preemption_id;
-  data.DmaPreempted.LastCompletedFenceId = node->reported_fence;
+  data.DmaPreempted.LastCompletedFenceId = node->state.completed_fence;
   data.DmaPreempted.NodeOrdinal = node->ordinal;
   node->first = node->next;
   node->preemption_id = 0;
-  ++node->preemptions;
-  notify(adapter, &data);
+  ++node->state.preemptions;
+  notify(*node, data);
 }
 
 /// Before submissions are dropped: they come back with other fences but the same private data, the
@@ -83,39 +86,35 @@ void leave_word(Node* node, UINT stopped, UINT offset) {
   }
 }
 
-bool answer_preemption(Adapter* adapter, Node* node) {
-  const UINT done = read_node(*adapter, *node, SGPU_NODE_PREEMPT_DONE);
-  if (node->preemption_id == 0 || done != node->preemption_id) return false;
+void answer_preemption(Node* node) {
+  const UINT done = read_node(*node, SGPU_NODE_PREEMPT_DONE);
+  if (node->preemption_id == 0 || done != node->preemption_id) return;
   // What finished between the request and the stop is complete, not preempted.
-  report_completed(adapter, node);
-  leave_word(node, read_node(*adapter, *node, SGPU_NODE_PREEMPT_FENCE),
-             read_node(*adapter, *node, SGPU_NODE_PREEMPT_OFFSET));
-  report_preempted(adapter, node);
-  return true;
+  report_completed(node);
+  leave_word(node, read_node(*node, SGPU_NODE_PREEMPT_FENCE),
+             read_node(*node, SGPU_NODE_PREEMPT_OFFSET));
+  report_preempted(node);
 }
 
-bool report_fault(Adapter* adapter, Node* node) {
-  const UINT reason = read_node(*adapter, *node, SGPU_NODE_FAULT_REASON);
-  if (reason == SGPU_FAULT_NONE || node->recovering) return false;
-  report_completed(adapter, node);
-  UINT fence = read_node(*adapter, *node, SGPU_NODE_FAULT_FENCE);
+void report_fault(Node* node) {
+  const UINT reason = read_node(*node, SGPU_NODE_FAULT_REASON);
+  if (reason == SGPU_FAULT_NONE || node->recovering) return;
+  report_completed(node);
+  UINT fence = read_node(*node, SGPU_NODE_FAULT_FENCE);
   // A fault of the ring itself belongs to whoever would have been next.
   if (fence == 0 && node->first != node->next) fence = slot(node, node->first).entry.fence;
   retire(node, fence);
-  node->last_fault_reason = reason;
-  ++node->faults;
+  node->state.last_fault_reason = reason;
+  ++node->state.faults;
   // The engine is stopped for good. Resetting it takes time that an ISR does not have: ask for it
   // here, look after it from a timer.
   node->recovering = true;
-  write_node(*adapter, *node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
-  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
-  RtlZeroMemory(&data, sizeof(data));
-  data.InterruptType = DXGK_INTERRUPT_DMA_FAULTED;
+  write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA data = report_of(DXGK_INTERRUPT_DMA_FAULTED);
   data.DmaFaulted.FaultedFenceId = fence;
   data.DmaFaulted.Status = STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
   data.DmaFaulted.NodeOrdinal = node->ordinal;
-  notify(adapter, &data);
-  return true;
+  notify(*node, data);
 }
 
 /// Looks at every cause in `causes`. Device level.
@@ -123,34 +122,26 @@ void service(Adapter* adapter, ULONG causes) {
   // Acknowledge first: a cause that comes while the registers are read then interrupts again,
   // instead of getting lost.
   write32(*adapter, SGPU_REG_INT_ACK, causes);
-  bool told = false;
   for (Node& node : adapter->node) {
-    if ((causes & SGPU_INT_COMPLETE(node.ordinal)) != 0) told |= report_completed(adapter, &node);
-    if ((causes & SGPU_INT_FAULT(node.ordinal)) != 0) told |= report_fault(adapter, &node);
-    if ((causes & SGPU_INT_PREEMPTED(node.ordinal)) != 0) told |= answer_preemption(adapter, &node);
+    if ((causes & SGPU_INT_COMPLETE(node.ordinal)) != 0) report_completed(&node);
+    if ((causes & SGPU_INT_FAULT(node.ordinal)) != 0) report_fault(&node);
+    if ((causes & SGPU_INT_PREEMPTED(node.ordinal)) != 0) answer_preemption(&node);
   }
-  if (told) adapter->dxgk.DxgkCbQueueDpc(adapter->dxgk.DeviceHandle);
-}
-
-BOOLEAN NTAPI service_all_routine(PVOID context) {
-  auto* adapter = static_cast<Adapter*>(context);
-  // Status, not pending: a cause whose interrupt got lost is not to be missed here.
-  service(adapter, read32(*adapter, SGPU_REG_INT_STATUS));
-  return TRUE;
+  queue_wanted_dpc(adapter);
 }
 
 // --- recovery of a faulted engine ---
 
-void configure(Adapter* adapter, Node* node, UINT fence) {
-  write64(*adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_RING_BASE),
+void configure(Node* node, UINT fence) {
+  write64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_RING_BASE),
           static_cast<ULONG64>(node->ring_address.QuadPart));
-  write_node(*adapter, *node, SGPU_NODE_RING_SIZE, kRingEntries);
-  write_node(*adapter, *node, SGPU_NODE_COMPLETED_FENCE, fence);
-  write_node(*adapter, *node, SGPU_NODE_CONTROL, SGPU_CONTROL_ENABLE);
+  write_node(*node, SGPU_NODE_RING_SIZE, kRingEntries);
+  write_node(*node, SGPU_NODE_COMPLETED_FENCE, fence);
+  write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_ENABLE);
 }
 
 /// Puts what waited behind the fault into the ring of the reset engine.
-void requeue(Adapter* adapter, Node* node) {
+void requeue(Node* node) {
   const UINT count = node->next - node->first;
   for (UINT i = 0; i < count; ++i) node->scratch[i] = slot(node, node->first + i);
   node->first = 0;
@@ -159,32 +150,29 @@ void requeue(Adapter* adapter, Node* node) {
     node->in_flight[i] = node->scratch[i];
     node->ring[i] = node->scratch[i].entry;
   }
-  configure(adapter, node, node->reported_fence);
-  if (count != 0) ring_doorbell(adapter, node);
+  configure(node, node->state.completed_fence);
+  if (count != 0) ring_doorbell(node);
 }
 
-/// TRUE while an engine is not ready yet.
-BOOLEAN NTAPI recover_routine(PVOID context) {
-  auto* adapter = static_cast<Adapter*>(context);
-  BOOLEAN again = FALSE;
-  bool told = false;
+/// Device level. True while an engine is not ready yet.
+bool recover(Adapter* adapter) {
+  bool again = false;
   for (Node& node : adapter->node) {
     if (!node.recovering) continue;
-    if ((read_node(*adapter, node, SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) != 0) {
-      again = TRUE;
+    if ((read_node(node, SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) != 0) {
+      again = true;
       continue;
     }
     node.recovering = false;
-    ++node.resets;
+    ++node.state.resets;
     if (node.preemption_id != 0) {
       // The reset swallowed the request. Nothing runs, so it can be answered right here.
       leave_word(&node, 0, 0);
-      report_preempted(adapter, &node);
-      told = true;
+      report_preempted(&node);
     }
-    requeue(adapter, &node);
+    requeue(&node);
   }
-  if (told) adapter->dxgk.DxgkCbQueueDpc(adapter->dxgk.DeviceHandle);
+  queue_wanted_dpc(adapter);
   return again;
 }
 
@@ -194,36 +182,37 @@ void arm_recovery(Adapter* adapter) {
   KeSetTimer(&adapter->recovery_timer, due, &adapter->recovery_dpc);
 }
 
-void NTAPI recovery_dpc(PKDPC dpc, PVOID context, PVOID argument1, PVOID argument2) {
-  UNREFERENCED_PARAMETER(dpc);
-  UNREFERENCED_PARAMETER(argument1);
-  UNREFERENCED_PARAMETER(argument2);
+void NTAPI recovery_dpc(PKDPC, PVOID context, PVOID, PVOID) {
   auto* adapter = static_cast<Adapter*>(context);
-  if (at_device_level(adapter, recover_routine, adapter)) arm_recovery(adapter);
+  bool again = false;
+  if (NT_SUCCESS(at_device_level(adapter, [&] { again = recover(adapter); })) && again) {
+    arm_recovery(adapter);
+  }
+}
+
+/// The engine that a DDI's arguments name; null if there is none.
+template <typename Arguments>
+Node* find_node(HANDLE adapter, const Arguments* args) {
+  if (args->NodeOrdinal >= SGPU_NODE_COUNT || args->EngineOrdinal != 0) return nullptr;
+  return &static_cast<Adapter*>(adapter)->node[args->NodeOrdinal];
+}
+
+/// `states`: one per node. Unlocked: single numbers, that may be a moment apart.
+void read_states(const Adapter& adapter, bool ask_hardware, SgpuUmdNodeState* states) {
+  for (const Node& node : adapter.node) {
+    SgpuUmdNodeState& state = states[node.ordinal];
+    state = node.state;
+    if (ask_hardware) state.hardware_status = read_node(node, SGPU_NODE_STATUS);
+  }
 }
 
 }  // namespace
 
 // --- registers and rings ---
 
-ULONG read32(const Adapter& adapter, ULONG offset) {
-  return READ_REGISTER_ULONG(register_at<ULONG>(adapter, offset));
-}
-void write32(const Adapter& adapter, ULONG offset, ULONG value) {
-  WRITE_REGISTER_ULONG(register_at<ULONG>(adapter, offset), value);
-}
-ULONG64 read64(const Adapter& adapter, ULONG offset) {
-  return READ_REGISTER_ULONG64(register_at<ULONG64>(adapter, offset));
-}
-void write64(const Adapter& adapter, ULONG offset, ULONG64 value) {
-  WRITE_REGISTER_ULONG64(register_at<ULONG64>(adapter, offset), value);
-}
-
 NTSTATUS allocate_rings(Adapter* adapter) {
-  PHYSICAL_ADDRESS lowest, highest, boundary;
-  lowest.QuadPart = 0;
-  highest.QuadPart = static_cast<LONGLONG>(SGPU_SYSTEM_LIMIT - 1);  // what the engines can address
-  boundary.QuadPart = 0;
+  PHYSICAL_ADDRESS lowest = {}, highest = {}, boundary = {};
+  highest.QuadPart = SGPU_SYSTEM_LIMIT - 1;  // what the engines can address
   for (Node& node : adapter->node) {
     constexpr SIZE_T kBytes = kRingEntries * sizeof(SgpuRingEntry);
     node.ring = static_cast<SgpuRingEntry*>(
@@ -243,12 +232,12 @@ void free_rings(Adapter* adapter) {
   }
 }
 
-NTSTATUS reset_engine(Adapter* adapter, Node* node) {
-  write_node(*adapter, *node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
+NTSTATUS reset_engine(Node* node) {
+  write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
   // A command may be in the middle of a large transfer: give it a second.
   for (UINT i = 0; i < 100000; ++i) {
-    if ((read_node(*adapter, *node, SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) == 0) {
-      ++node->resets;
+    if ((read_node(*node, SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) == 0) {
+      ++node->state.resets;
       return STATUS_SUCCESS;
     }
     KeStallExecutionProcessor(10);
@@ -256,14 +245,12 @@ NTSTATUS reset_engine(Adapter* adapter, Node* node) {
   return STATUS_IO_DEVICE_ERROR;
 }
 
-void start_engine(Adapter* adapter, Node* node, UINT fence) {
-  node->first = 0;
-  node->next = 0;
-  node->submitted_fence = fence;
-  node->reported_fence = fence;
+void start_engine(Node* node, UINT fence) {
+  node->first = node->next = 0;
+  node->state.submitted_fence = node->state.completed_fence = fence;
   node->preemption_id = 0;
   node->recovering = false;
-  configure(adapter, node, fence);
+  configure(node, fence);
 }
 
 void enable_interrupts(Adapter* adapter, bool enable) {
@@ -274,12 +261,10 @@ void enable_interrupts(Adapter* adapter, bool enable) {
 }
 
 void clear_aperture(Adapter* adapter) {
-  if (adapter->aperture_high_water == 0) return;
   write32(*adapter, SGPU_REG_APERTURE_INDEX, 0);
-  for (UINT i = 0; i < adapter->aperture_high_water; ++i) {
-    write64(*adapter, SGPU_REG_APERTURE_ENTRY, 0);  // moves on by itself
+  for (; adapter->aperture_high_water != 0; --adapter->aperture_high_water) {
+    write64(*adapter, SGPU_REG_APERTURE_ENTRY, 0);  // the index moves on by itself
   }
-  adapter->aperture_high_water = 0;
 }
 
 void prepare_recovery(Adapter* adapter) {
@@ -293,29 +278,21 @@ void cancel_recovery(Adapter* adapter) {
   KeFlushQueuedDpcs();
 }
 
-bool submit(Adapter* adapter, Node* node, const InFlight& submission) {
+bool submit(Node* node, const InFlight& submission) {
   if (node->next - node->first >= kRingEntries - 1) return false;  // a full ring looks empty
   slot(node, node->next) = submission;
-  node->submitted_fence = submission.entry.fence;
-  ++node->submissions;
+  node->state.submitted_fence = submission.entry.fence;
+  ++node->state.submissions;
   const UINT index = node->next++ % kRingEntries;
   if (node->recovering) return true;  // requeue() takes it along
   node->ring[index] = submission.entry;
-  ring_doorbell(adapter, node);
+  ring_doorbell(node);
   return true;
-}
-
-bool at_device_level(Adapter* adapter, PKSYNCHRONIZE_ROUTINE routine, void* context) {
-  BOOLEAN result = FALSE;
-  const NTSTATUS status = adapter->dxgk.DxgkCbSynchronizeExecution(adapter->dxgk.DeviceHandle,
-                                                                   routine, context, 0, &result);
-  return NT_SUCCESS(status) && result != FALSE;
 }
 
 // --- interrupts ---
 
-BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG message) {
-  UNREFERENCED_PARAMETER(message);
+BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG) {
   auto* adapter = static_cast<Adapter*>(context);
   if (adapter->registers == nullptr) return FALSE;
   const ULONG causes = read32(*adapter, SGPU_REG_INT_PENDING);
@@ -328,72 +305,39 @@ void NTAPI DdiDpcRoutine(IN_CONST_PVOID context) {
   auto* adapter = static_cast<Adapter*>(context);
   adapter->dxgk.DxgkCbNotifyDpc(adapter->dxgk.DeviceHandle);
   // Read without the lock: a fault that comes now queues another DPC.
-  for (const Node& node : adapter->node) {
-    if (node.recovering) {
-      arm_recovery(adapter);
-      break;
-    }
-  }
-}
-
-NTSTATUS NTAPI DdiControlInterrupt(IN_CONST_HANDLE context, IN_CONST_DXGK_INTERRUPT_TYPE type,
-                                   IN_BOOLEAN enable) {
-  UNREFERENCED_PARAMETER(context);
-  UNREFERENCED_PARAMETER(type);
-  UNREFERENCED_PARAMETER(enable);
-  // Vertical sync is all that could be asked for, and there is no display.
-  return STATUS_NOT_IMPLEMENTED;
+  bool recovering = false;
+  for (const Node& node : adapter->node) recovering |= node.recovering;
+  if (recovering) arm_recovery(adapter);
 }
 
 // --- preemption and progress ---
 
-namespace {
-
-struct PreemptJob {
-  Adapter* adapter;
-  Node* node;
-  UINT id;
-};
-
-BOOLEAN NTAPI preempt_routine(PVOID context) {
-  auto* job = static_cast<PreemptJob*>(context);
-  bool told = report_completed(job->adapter, job->node);
-  job->node->preemption_id = job->id;
-  if (job->node->first == job->node->next) {
-    // All done and reported: there is nothing the hardware could stop.
-    report_preempted(job->adapter, job->node);
-    told = true;
-  } else if (!job->node->recovering) {
-    write_node(*job->adapter, *job->node, SGPU_NODE_PREEMPT_REQUEST, job->id);
-  }
-  if (told) job->adapter->dxgk.DxgkCbQueueDpc(job->adapter->dxgk.DeviceHandle);
-  return TRUE;
-}
-
-/// Null if there is no such engine.
-Node* find_node(Adapter* adapter, UINT node, UINT engine) {
-  return node < SGPU_NODE_COUNT && engine == 0 ? &adapter->node[node] : nullptr;
-}
-
-}  // namespace
-
 NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PREEMPTCOMMAND args) {
-  auto* adapter = static_cast<Adapter*>(context);
-  Node* node = find_node(adapter, args->NodeOrdinal, args->EngineOrdinal);
+  Node* node = find_node(context, args);
   if (node == nullptr) return STATUS_INVALID_PARAMETER;
-  PreemptJob job = {adapter, node, args->PreemptionFenceId};
-  return at_device_level(adapter, preempt_routine, &job) ? STATUS_SUCCESS : STATUS_UNSUCCESSFUL;
+  return at_device_level(node->adapter, [&] {
+    report_completed(node);
+    node->preemption_id = args->PreemptionFenceId;
+    if (node->first == node->next) {
+      // All done and reported: there is nothing the hardware could stop.
+      report_preempted(node);
+    } else if (!node->recovering) {
+      write_node(*node, SGPU_NODE_PREEMPT_REQUEST, node->preemption_id);
+    }
+    queue_wanted_dpc(node->adapter);
+  });
 }
 
 NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE context,
                                     INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
-  auto* adapter = static_cast<Adapter*>(context);
-  const Node* node = find_node(adapter, args->NodeOrdinal, args->EngineOrdinal);
+  const Node* node = find_node(context, args);
   if (node == nullptr) return STATUS_INVALID_PARAMETER;
   // The kernel misses a fence. If its interrupt got lost, report it now, the way it would have
-  // come; the answer then tells nothing that was not reported.
-  if (!at_device_level(adapter, service_all_routine, adapter)) return STATUS_UNSUCCESSFUL;
-  args->CurrentFence = node->reported_fence;
+  // come; the answer then tells nothing that was not reported. So all causes, not the pending ones.
+  const NTSTATUS status = at_device_level(
+      node->adapter, [&] { service(node->adapter, read32(*node->adapter, SGPU_REG_INT_STATUS)); });
+  if (!NT_SUCCESS(status)) return status;
+  args->CurrentFence = node->state.completed_fence;
   return STATUS_SUCCESS;
 }
 
@@ -401,66 +345,41 @@ NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE context,
 
 NTSTATUS NTAPI DdiQueryDependentEngineGroup(IN_CONST_HANDLE context,
                                             INOUT_DXGKARG_QUERYDEPENDENTENGINEGROUP args) {
-  if (find_node(static_cast<Adapter*>(context), args->NodeOrdinal, args->EngineOrdinal) ==
-      nullptr) {
-    return STATUS_INVALID_PARAMETER;
-  }
+  if (find_node(context, args) == nullptr) return STATUS_INVALID_PARAMETER;
   args->DependentNodeOrdinalMask = ULONGLONG{1} << args->NodeOrdinal;  // itself and nobody else
   return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiQueryEngineStatus(IN_CONST_HANDLE context,
                                     INOUT_PDXGKARG_QUERYENGINESTATUS args) {
-  auto* adapter = static_cast<Adapter*>(context);
-  Node* node = find_node(adapter, args->NodeOrdinal, args->EngineOrdinal);
+  Node* node = find_node(context, args);
   if (node == nullptr) return STATUS_INVALID_PARAMETER;
   // Busy for long is no crime as long as something gets done.
-  const ULONG64 executed = read64(*adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
+  const ULONG64 executed = read64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
   args->EngineStatus.Value = 0;
   args->EngineStatus.Responsive = executed != node->executed_when_asked ? 1 : 0;
   node->executed_when_asked = executed;
   return STATUS_SUCCESS;
 }
 
-namespace {
-
-struct ResetJob {
-  Adapter* adapter;
-  Node* node;
-  UINT last_aborted;
-};
-
-BOOLEAN NTAPI restart_routine(PVOID context) {
-  auto* job = static_cast<ResetJob*>(context);
-  Node* node = job->node;
-  UINT last_aborted = read_node(*job->adapter, *node, SGPU_NODE_ABORTED_FENCE);
-  // 0: the queue ran dry before the reset took effect.
-  if (last_aborted == 0) last_aborted = read_node(*job->adapter, *node, SGPU_NODE_COMPLETED_FENCE);
-  const UINT submitted = node->submitted_fence;
-  write32(*job->adapter, SGPU_REG_INT_ACK,
-          SGPU_INT_COMPLETE(node->ordinal) | SGPU_INT_PREEMPTED(node->ordinal) |
-              SGPU_INT_FAULT(node->ordinal));
-  // What came after the aborted one the kernel submits again: the ring starts empty.
-  retire(node, last_aborted);
-  leave_word(node, 0, 0);
-  start_engine(job->adapter, node, last_aborted);
-  node->submitted_fence = submitted;
-  job->last_aborted = last_aborted;
-  return TRUE;
-}
-
-}  // namespace
-
 NTSTATUS NTAPI DdiResetEngine(IN_CONST_HANDLE context, INOUT_PDXGKARG_RESETENGINE args) {
-  auto* adapter = static_cast<Adapter*>(context);
-  Node* node = find_node(adapter, args->NodeOrdinal, args->EngineOrdinal);
+  Node* node = find_node(context, args);
   if (node == nullptr) return STATUS_INVALID_PARAMETER;
-  const NTSTATUS status = reset_engine(adapter, node);
-  if (!NT_SUCCESS(status)) return status;
-  ResetJob job = {adapter, node, 0};
-  if (!at_device_level(adapter, restart_routine, &job)) return STATUS_UNSUCCESSFUL;
-  args->LastAbortedFenceId = job.last_aborted;
-  return STATUS_SUCCESS;
+  if (const NTSTATUS status = reset_engine(node); !NT_SUCCESS(status)) return status;
+  return at_device_level(node->adapter, [&] {
+    UINT last_aborted = read_node(*node, SGPU_NODE_ABORTED_FENCE);
+    // 0: the queue ran dry before the reset took effect.
+    if (last_aborted == 0) last_aborted = read_node(*node, SGPU_NODE_COMPLETED_FENCE);
+    write32(*node->adapter, SGPU_REG_INT_ACK,
+            (SGPU_INT_COMPLETE(0) | SGPU_INT_PREEMPTED(0) | SGPU_INT_FAULT(0)) << node->ordinal);
+    // What came after the aborted one the kernel submits again: the ring starts empty.
+    retire(node, last_aborted);
+    leave_word(node, 0, 0);
+    const UINT submitted = node->state.submitted_fence;
+    start_engine(node, last_aborted);
+    node->state.submitted_fence = submitted;
+    args->LastAbortedFenceId = last_aborted;
+  });
 }
 
 NTSTATUS NTAPI DdiResetFromTimeout(IN_CONST_HANDLE context) {
@@ -469,8 +388,7 @@ NTSTATUS NTAPI DdiResetFromTimeout(IN_CONST_HANDLE context) {
   enable_interrupts(adapter, false);
   cancel_recovery(adapter);
   for (Node& node : adapter->node) {
-    const NTSTATUS status = reset_engine(adapter, &node);
-    if (!NT_SUCCESS(status)) return status;
+    if (const NTSTATUS status = reset_engine(&node); !NT_SUCCESS(status)) return status;
   }
   return STATUS_SUCCESS;
 }
@@ -480,35 +398,15 @@ NTSTATUS NTAPI DdiRestartFromTimeout(IN_CONST_HANDLE context) {
   // The kernel has moved everything out; the unmapping it asked for meanwhile never ran.
   clear_aperture(adapter);
   // Whatever was submitted before the reset counts as done, one way or the other.
-  for (Node& node : adapter->node) start_engine(adapter, &node, node.submitted_fence);
+  for (Node& node : adapter->node) start_engine(&node, node.state.submitted_fence);
   enable_interrupts(adapter, true);
   return STATUS_SUCCESS;
 }
 
-namespace {
-
-SgpuUmdNodeState node_state(const Adapter& adapter, const Node& node, bool read_hardware) {
-  SgpuUmdNodeState state = {};
-  state.submitted_fence = node.submitted_fence;
-  state.completed_fence = node.reported_fence;
-  state.submissions = node.submissions;
-  state.preemptions = node.preemptions;
-  state.faults = node.faults;
-  state.resets = node.resets;
-  state.last_fault_reason = node.last_fault_reason;
-  if (read_hardware) state.hardware_status = read_node(adapter, node, SGPU_NODE_STATUS);
-  return state;
-}
-
-}  // namespace
-
 NTSTATUS NTAPI DdiCollectDbgInfo(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COLLECTDBGINFO args) {
   const auto& adapter = *static_cast<const Adapter*>(context);
-  // Nobody can be asked to wait any more: unlocked reads, and only what fits.
   SgpuUmdNodeState states[SGPU_NODE_COUNT];
-  for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) {
-    states[i] = node_state(adapter, adapter.node[i], adapter.registers != nullptr);
-  }
+  read_states(adapter, adapter.registers != nullptr, states);
   const SIZE_T bytes = args->BufferSize < sizeof(states) ? args->BufferSize : sizeof(states);
   if (args->pBuffer != nullptr) RtlCopyMemory(args->pBuffer, states, bytes);
   return STATUS_SUCCESS;
@@ -529,9 +427,7 @@ NTSTATUS NTAPI DdiEscape(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_ESCAPE args)
     case SGPU_UMD_ESCAPE_QUERY_STATE:
       escape->node_count = SGPU_NODE_COUNT;
       RtlZeroMemory(escape->node, sizeof(escape->node));
-      for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) {
-        escape->node[i] = node_state(adapter, adapter.node[i], hardware);
-      }
+      read_states(adapter, hardware, escape->node);
       return STATUS_SUCCESS;
     case SGPU_UMD_ESCAPE_DOORBELL:
       if (!hardware) return STATUS_INVALID_PARAMETER;

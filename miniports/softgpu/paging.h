@@ -1,7 +1,7 @@
 // Paging operations turned into commands of the GPU, in as many passes as the buffers need.
 //
-// Pure functions, like commands.h. Page frame numbers are those of an MDL; the GPU sees system
-// memory one to one, so a frame number times the page size is a GPU address.
+// Pure functions, like commands.h. The GPU sees system memory one to one, so the frame numbers of
+// an MDL times the page size are GPU addresses.
 #pragma once
 
 #include "miniports/softgpu/commands.h"
@@ -21,22 +21,19 @@ struct TransferSide {
   UINT64 address;
 };
 
-// Each function appends commands for what is left of the operation, in pages from
-// *multipass_offset on, which is 0 at first and belongs to these functions until the operation is
-// done. STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER: what was written is to be submitted, then called
-// again with a fresh buffer and the same arguments. What was written is always whole commands.
+// Each appends whole commands for what is left of the operation, in pages from *multipass_offset
+// on, which is 0 at first. STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER: submit what was written, then
+// call again with a fresh buffer and the same arguments.
 
 NTSTATUS build_transfer(PagingBuffer* buffer, const TransferSide& source,
                         const TransferSide& destination, UINT64 bytes, UINT* multipass_offset);
-
 NTSTATUS build_fill(PagingBuffer* buffer, UINT64 address, UINT64 bytes, UINT pattern);
 
 /// `pages[i]` shows at aperture page `first_page + i`.
 NTSTATUS build_map_aperture(PagingBuffer* buffer, UINT first_page, const PFN_NUMBER* pages,
                             UINT page_count, UINT* multipass_offset);
 
-/// Every page shows the dummy page afterwards: a straggler of the GPU hits that, not a page that
-/// belongs to somebody else by now.
+/// A straggler of the GPU hits the dummy page then, not a page that is somebody else's by now.
 NTSTATUS build_unmap_aperture(PagingBuffer* buffer, UINT first_page, UINT page_count,
                               UINT64 dummy_page);
 

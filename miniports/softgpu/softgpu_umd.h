@@ -4,37 +4,12 @@
  * include it. Everything here crosses a trust boundary, so structures start with a magic number,
  * reserved fields must be zero, and the driver copies a structure once before it looks at it.
  *
- * How to use it
+ * README.md shows how to submit something.
  *
- *  1. D3DKMTQueryAdapterInfo(KMTQAITYPE_UMDRIVERPRIVATE) with an SgpuUmdAdapterInfo: check magic
- *     and version.
- *  2. D3DKMTCreateDevice; D3DKMTCreateContext with NodeOrdinal SGPU_UMD_NODE_3D or
- *     SGPU_UMD_NODE_COPY and, as private data, nothing at all or an SgpuUmdContext.
- *  3. D3DKMTCreateAllocation with one SgpuUmdAllocation per allocation as its private data. The
- *     driver writes `size_bytes` and `pitch_bytes` back.
- *  4. Fill the context's command buffer: an SgpuUmdBufferHeader, then commands one behind another.
- *     Name allocations by their index in the allocation list of the same submission, plus a byte
- *     offset. Set WriteOperation in the list for every allocation a command writes. Leave the
- *     patch-location list empty: the driver makes its own.
- *  5. D3DKMTRender with CommandOffset 0 and CommandLength = header.size_bytes.
+ * The driver spreads a long command buffer over several DMA buffers. Commands of one context run in
+ * order; between contexts only SEM_WAIT / SEM_SIGNAL or synchronisation objects order anything.
  *
- *      SgpuUmdBufferHeader* header = (SgpuUmdBufferHeader*)context.pCommandBuffer;
- *      SgpuUmdFill* fill = (SgpuUmdFill*)(header + 1);
- *      memset(header, 0, sizeof *header + sizeof *fill);
- *      header->magic = SGPU_UMD_BUFFER_MAGIC;
- *      header->version = SGPU_UMD_VERSION;
- *      header->size_bytes = sizeof *header + sizeof *fill;
- *      fill->header.opcode = SGPU_UMD_OP_FILL;
- *      fill->header.size_bytes = sizeof *fill;
- *      fill->destination.allocation = 0;  // context.pAllocationList[0], WriteOperation = 1
- *      fill->size_bytes = 65536;
- *      fill->pattern = 0xFF00FF00;
- *
- * A command buffer may be as long as the context's command buffer; the driver spreads it over
- * several DMA buffers when it must. Commands of one context run in order. Nothing may be assumed
- * between contexts without SEM_WAIT / SEM_SIGNAL or the kernel's synchronisation objects.
- *
- * What a bad buffer is answered with
+ * A bad buffer is answered with
  *
  *   STATUS_GRAPHICS_DRIVER_MISMATCH  magic or version is not ours
  *   STATUS_ILLEGAL_INSTRUCTION       no such opcode, or not on this node
@@ -44,28 +19,20 @@
  *   STATUS_INVALID_HANDLE            the allocation list has no allocation at that index
  *   STATUS_INVALID_PARAMETER         any other field out of range; a write without WriteOperation
  *
- * No command of the DMA buffer being built runs then. Commands that already filled an earlier DMA
- * buffer of the same submission do: split work at points where that does not hurt.
+ * and no command of the DMA buffer being built runs. Those that filled an earlier DMA buffer of the
+ * same submission do: split work at points where that does not hurt.
  */
 #ifndef DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
 #define DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-#define SGPU_UMD_ASSERT_SIZE(type, bytes) static_assert(sizeof(type) == (bytes), #type)
-#else
-#define SGPU_UMD_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
-#endif
-
 #define SGPU_UMD_VERSION 1u
 
 /* --- adapter: KMTQAITYPE_UMDRIVERPRIVATE --- */
 #define SGPU_UMD_ADAPTER_MAGIC 0x41554753u /* "SGUA" */
-
-#define SGPU_UMD_NODE_3D 0u   /* every command */
-#define SGPU_UMD_NODE_COPY 1u /* every command except CONVOLVE and DOWNSCALE */
-
+#define SGPU_UMD_NODE_3D 0u                /* every command */
+#define SGPU_UMD_NODE_COPY 1u              /* every command except CONVOLVE and DOWNSCALE */
 typedef struct SgpuUmdAdapterInfo {
   uint32_t magic;                /* out: SGPU_UMD_ADAPTER_MAGIC */
   uint32_t version;              /* out: highest SGPU_UMD_VERSION the driver speaks */
@@ -74,70 +41,50 @@ typedef struct SgpuUmdAdapterInfo {
   uint64_t vram_bytes;           /* out */
   uint64_t aperture_bytes;       /* out */
   uint32_t hardware_revision;    /* out */
-  uint32_t allocation_bytes_max; /* out: SGPU_UMD_ALLOCATION_BYTES_MAX, or the size of VRAM if that
-                                    is less */
+  uint32_t allocation_bytes_max; /* out: SGPU_UMD_ALLOCATION_BYTES_MAX, or all VRAM if less */
 } SgpuUmdAdapterInfo;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdAdapterInfo, 40);
 
 /* --- allocations: pPrivateDriverData of each D3DDDI_ALLOCATIONINFO --- */
 #define SGPU_UMD_ALLOCATION_MAGIC 0x4C554753u /* "SGUL" */
+#define SGPU_UMD_KIND_BUFFER 0u               /* bytes; `size_bytes` says how many */
+#define SGPU_UMD_KIND_SURFACE 1u              /* rows of 4-byte pixels (R, G, B, A) */
+#define SGPU_UMD_PLACE_VRAM 0u    /* video memory only; never lockable; fastest for the engines */
+#define SGPU_UMD_PLACE_STAGING 1u /* behind the aperture; lockable, cached: uploads, read-back */
+#define SGPU_UMD_PLACE_ANY 2u     /* video memory if there is room, else the aperture; lockable */
 
-#define SGPU_UMD_KIND_BUFFER 0u  /* bytes; `size_bytes` says how many */
-#define SGPU_UMD_KIND_SURFACE 1u /* rows of 4-byte pixels (R, G, B, A) */
-
-#define SGPU_UMD_PLACE_VRAM 0u /* video memory only; never lockable; fastest for the engines */
-#define SGPU_UMD_PLACE_STAGING \
-  1u /* system memory behind the aperture; lockable, cached: for uploads and read-back */
-#define SGPU_UMD_PLACE_ANY \
-  2u /* video memory if there is room, else behind the aperture; lockable */
-
-/* References in commands have 32-bit offsets; staying below half of that keeps every sum of an
- * offset and a size in 32 bits as well. */
+/* Offsets in commands have 32 bits; so do their sums with a size then. */
 #define SGPU_UMD_ALLOCATION_BYTES_MAX 0x40000000u /* 1 GiB */
 #define SGPU_UMD_PITCH_ALIGNMENT 64u
 #define SGPU_UMD_SURFACE_PIXELS_MAX 32768u /* width and height */
-
 typedef struct SgpuUmdAllocation {
-  uint32_t magic;
-  uint32_t version;
+  uint32_t magic, version;
   uint32_t kind;        /* SGPU_UMD_KIND_* */
   uint32_t placement;   /* SGPU_UMD_PLACE_* */
-  uint64_t size_bytes;  /* BUFFER: in, 1..SGPU_UMD_ALLOCATION_BYTES_MAX. SURFACE: in 0, out
-                           pitch_bytes * height */
+  uint64_t size_bytes;  /* BUFFER: in. SURFACE: in 0, out pitch_bytes * height */
   uint32_t width;       /* SURFACE: pixels, 1..SGPU_UMD_SURFACE_PIXELS_MAX; BUFFER: 0 */
   uint32_t height;      /* SURFACE: rows; BUFFER: 0 */
-  uint32_t pitch_bytes; /* SURFACE: in 0 = driver chooses, or a multiple of 4 >= 4 * width; out the
-                           pitch. BUFFER: 0 */
+  uint32_t pitch_bytes; /* SURFACE: in 0 (out: chosen) or a multiple of 4 >= 4 * width; BUFFER: 0 */
   uint32_t reserved;    /* 0 */
 } SgpuUmdAllocation;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdAllocation, 40);
 
 /* --- contexts: pPrivateDriverData of D3DKMTCreateContext; may be absent --- */
 #define SGPU_UMD_CONTEXT_MAGIC 0x43554753u /* "SGUC" */
-
 typedef struct SgpuUmdContext {
-  uint32_t magic;
-  uint32_t version;
-  uint32_t flags;    /* 0 */
-  uint32_t reserved; /* 0 */
+  uint32_t magic, version;
+  uint32_t flags, reserved; /* 0 */
 } SgpuUmdContext;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdContext, 16);
 
 /* --- command buffers: pCommand of D3DKMTRender --- */
 #define SGPU_UMD_BUFFER_MAGIC 0x42554753u /* "SGUB" */
-
 typedef struct SgpuUmdBufferHeader {
-  uint32_t magic;
-  uint32_t version;
-  uint32_t size_bytes; /* header and commands: a multiple of 8, at most the CommandLength of the
-                          submission */
+  uint32_t magic, version;
+  uint32_t size_bytes; /* with the commands: a multiple of 8, at most CommandLength */
   uint32_t flags;      /* 0 */
 } SgpuUmdBufferHeader;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdBufferHeader, 16);
 
 /* A user command has the layout of the hardware command with the same number, with each 64-bit GPU
- * address replaced by a reference. That is what makes the driver's translation a bounds check and
- * one store per operand. */
+ * address replaced by a reference: the driver's translation is a bounds check and one store per
+ * operand. */
 #define SGPU_UMD_OP_FENCE_WRITE 0x02u
 #define SGPU_UMD_OP_COPY 0x03u
 #define SGPU_UMD_OP_FILL 0x05u
@@ -148,18 +95,15 @@ SGPU_UMD_ASSERT_SIZE(SgpuUmdBufferHeader, 16);
 #define SGPU_UMD_OP_SEM_WAIT 0x0Au
 #define SGPU_UMD_OP_SEM_SIGNAL 0x0Bu
 #define SGPU_UMD_OP_DELAY 0x0Eu
-
 typedef struct SgpuUmdReference {
   uint32_t allocation; /* index in the allocation list of this submission */
   uint32_t offset;     /* bytes from its start */
 } SgpuUmdReference;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdReference, 8);
 
 typedef struct SgpuUmdCommand {
   uint32_t opcode;
   uint32_t size_bytes; /* of the whole command: exactly the size of its structure */
 } SgpuUmdCommand;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdCommand, 8);
 
 /* FENCE_WRITE stores `value`; SEM_SIGNAL stores max(memory, value); SEM_WAIT holds the context's
  * node, preemptibly, until memory >= value, unsigned. After a store by the CPU use
@@ -171,7 +115,6 @@ typedef struct SgpuUmdFence {
   uint32_t width; /* 4 or 8 bytes */
   uint32_t reserved;
 } SgpuUmdFence;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdFence, 32);
 
 typedef struct SgpuUmdCopy { /* overlapping ranges move as if through a buffer */
   SgpuUmdCommand header;
@@ -179,7 +122,6 @@ typedef struct SgpuUmdCopy { /* overlapping ranges move as if through a buffer *
   SgpuUmdReference destination; /* written */
   uint64_t size_bytes;          /* >= 1 */
 } SgpuUmdCopy;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdCopy, 32);
 
 typedef struct SgpuUmdFill {
   SgpuUmdCommand header;
@@ -188,64 +130,49 @@ typedef struct SgpuUmdFill {
   uint32_t pattern;
   uint32_t reserved;
 } SgpuUmdFill;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdFill, 32);
 
 typedef struct SgpuUmdBlit2d {
   SgpuUmdCommand header;
   SgpuUmdReference source;
-  SgpuUmdReference destination; /* written */
-  uint32_t source_pitch;        /* bytes, >= width_bytes */
-  uint32_t destination_pitch;
-  uint32_t width_bytes; /* >= 1 */
-  uint32_t height;      /* rows, >= 1 */
+  SgpuUmdReference destination;             /* written */
+  uint32_t source_pitch, destination_pitch; /* bytes, >= width_bytes */
+  uint32_t width_bytes;                     /* >= 1 */
+  uint32_t height;                          /* rows, >= 1 */
 } SgpuUmdBlit2d;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdBlit2d, 40);
 
 #define SGPU_UMD_CONVOLVE_ABS 0x1u
 #define SGPU_UMD_CONVOLVE_GRADIENT 0x2u
 #define SGPU_UMD_CONVOLVE_KEEP_ALPHA 0x4u
 #define SGPU_UMD_KERNEL_TAPS 49u
-
 /* CONVOLVE and DOWNSCALE: node 3D only. Source and destination must not overlap, the gaps between
  * rows included. What the numbers do to pixels: the hardware manual. */
 typedef struct SgpuUmdConvolve {
   SgpuUmdCommand header;
-  SgpuUmdReference source;      /* offset a multiple of 4 */
-  SgpuUmdReference destination; /* written; offset a multiple of 4 */
-  uint32_t source_pitch;        /* bytes, a multiple of 4 */
-  uint32_t destination_pitch;
-  uint32_t source_width; /* pixels, 1..SGPU_UMD_SURFACE_PIXELS_MAX */
-  uint32_t source_height;
-  uint32_t output_x; /* output rectangle, inside the source rectangle */
-  uint32_t output_y;
-  uint32_t output_width;
-  uint32_t output_height;
-  uint32_t kernel_width; /* 1, 3, 5 or 7 */
-  uint32_t kernel_height;
-  int32_t divisor; /* 1..16777216 */
-  int32_t bias;    /* -255..255 */
-  uint32_t flags;  /* SGPU_UMD_CONVOLVE_* */
+  SgpuUmdReference source;                  /* offset a multiple of 4 */
+  SgpuUmdReference destination;             /* written; offset a multiple of 4 */
+  uint32_t source_pitch, destination_pitch; /* bytes, multiples of 4 */
+  uint32_t source_width, source_height;     /* pixels, 1..SGPU_UMD_SURFACE_PIXELS_MAX */
+  uint32_t output_x, output_y, output_width, output_height; /* inside the source rectangle */
+  uint32_t kernel_width, kernel_height;                     /* 1, 3, 5 or 7 */
+  int32_t divisor;                                          /* 1..16777216 */
+  int32_t bias;                                             /* -255..255 */
+  uint32_t flags;                                           /* SGPU_UMD_CONVOLVE_* */
   uint32_t reserved;
   int16_t kernel[SGPU_UMD_KERNEL_TAPS]; /* row by row, kernel_width per row */
   int16_t kernel2[SGPU_UMD_KERNEL_TAPS];
   uint32_t reserved2;
 } SgpuUmdConvolve;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdConvolve, 280);
 
 typedef struct SgpuUmdDownscale { /* output is (w + 1) / 2 by (h + 1) / 2 pixels */
   SgpuUmdCommand header;
-  SgpuUmdReference source;      /* offset a multiple of 4 */
-  SgpuUmdReference destination; /* written; offset a multiple of 4 */
-  uint32_t source_pitch;        /* bytes, a multiple of 4 */
-  uint32_t destination_pitch;
-  uint32_t source_width; /* pixels, 1..SGPU_UMD_SURFACE_PIXELS_MAX */
-  uint32_t source_height;
+  SgpuUmdReference source;                  /* offset a multiple of 4 */
+  SgpuUmdReference destination;             /* written; offset a multiple of 4 */
+  uint32_t source_pitch, destination_pitch; /* bytes, multiples of 4 */
+  uint32_t source_width, source_height;     /* pixels, 1..SGPU_UMD_SURFACE_PIXELS_MAX */
 } SgpuUmdDownscale;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdDownscale, 40);
 
 #define SGPU_UMD_CHECKSUM_FNV1A64 0u
 #define SGPU_UMD_CHECKSUM_SUM64 1u
-
 typedef struct SgpuUmdChecksum {
   SgpuUmdCommand header;
   SgpuUmdReference source;
@@ -255,39 +182,30 @@ typedef struct SgpuUmdChecksum {
   uint32_t height;         /* rows, >= 1 */
   uint32_t kind;           /* SGPU_UMD_CHECKSUM_* */
 } SgpuUmdChecksum;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdChecksum, 40);
 
 #define SGPU_UMD_DELAY_PREEMPTIBLE 0x1u
 #define SGPU_UMD_DELAY_MAX_NS 3600000000000ull
-
 typedef struct SgpuUmdDelay { /* keeps the engine busy: for tests of scheduling and of timeouts */
   SgpuUmdCommand header;
   uint64_t duration_ns; /* 0..SGPU_UMD_DELAY_MAX_NS */
   uint32_t flags;       /* SGPU_UMD_DELAY_* */
   uint32_t reserved;
 } SgpuUmdDelay;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdDelay, 24);
 
 /* --- escapes: pPrivateDriverData of D3DKMTEscape(D3DKMT_ESCAPE_DRIVERPRIVATE) --- */
 #define SGPU_UMD_ESCAPE_MAGIC 0x45554753u /* "SGUE" */
-
-#define SGPU_UMD_ESCAPE_QUERY_STATE 0u /* fills SgpuUmdEscape.node */
+#define SGPU_UMD_ESCAPE_QUERY_STATE 0u    /* fills SgpuUmdEscape.node */
 #define SGPU_UMD_ESCAPE_DOORBELL 1u /* the CPU wrote a semaphore; needs the HardwareAccess flag */
-
 typedef struct SgpuUmdNodeState {
   uint32_t submitted_fence; /* last given to the hardware */
   uint32_t completed_fence; /* last reported to the kernel */
   uint32_t submissions;     /* counts since StartDevice, modulo 2^32 */
-  uint32_t preemptions;
-  uint32_t faults;
-  uint32_t resets;
+  uint32_t preemptions, faults, resets;
   uint32_t last_fault_reason; /* SGPU_FAULT_* of the hardware, 0 for none */
   uint32_t hardware_status;   /* SGPU_STATUS_* now; 0 unless the HardwareAccess flag is set */
 } SgpuUmdNodeState;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdNodeState, 32);
 
 #define SGPU_UMD_NODES_MAX 4u
-
 typedef struct SgpuUmdEscape {
   uint32_t magic;                            /* in */
   uint32_t version;                          /* in */
@@ -295,6 +213,5 @@ typedef struct SgpuUmdEscape {
   uint32_t node_count;                       /* out */
   SgpuUmdNodeState node[SGPU_UMD_NODES_MAX]; /* out */
 } SgpuUmdEscape;
-SGPU_UMD_ASSERT_SIZE(SgpuUmdEscape, 144);
 
 #endif /* DXGKIT_MINIPORTS_SOFTGPU_UMD_H_ */

@@ -4,134 +4,18 @@
 namespace softgpu {
 namespace {
 
-UCHAR* byte_at(void* start, UINT offset) { return static_cast<UCHAR*>(start) + offset; }
-
 /// Null if the range has no room for a record: then `data` may point anywhere.
 SubmissionRecord* record_at(void* data, UINT start, UINT end) {
   if (end < start || end - start < sizeof(SubmissionRecord)) return nullptr;
-  return reinterpret_cast<SubmissionRecord*>(byte_at(data, start));
+  return reinterpret_cast<SubmissionRecord*>(static_cast<UCHAR*>(data) + start);
 }
 
-}  // namespace
-
-NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
-  const auto& context = *static_cast<const Context*>(handle);
-  // One record serves all parts the buffer may be split into: only one of them can be stopped
-  // midway at a time.
-  SubmissionRecord* record =
-      record_at(args->pDmaBufferPrivateData, 0, args->DmaBufferPrivateDataSize);
-  if (record == nullptr) return STATUS_INVALID_PARAMETER;
-
-  TranslateJob job = {};
-  job.read = read_user;
-  job.command = args->pCommand;
-  job.command_length = args->CommandLength;
-  job.node = context.node;
-  job.allocations = args->pAllocationList;
-  job.allocation_count = args->AllocationListSize;
-  job.dma = static_cast<UCHAR*>(args->pDmaBuffer);
-  job.dma_size = args->DmaSize;
-  job.patches = args->pPatchLocationListOut;
-  job.patch_capacity = args->PatchLocationListOutSize;
-  job.multipass_offset = args->MultipassOffset;
-  const NTSTATUS status = translate(&job);
-  if (!NT_SUCCESS(status) && status != STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER) return status;
-
-  // The record of the buffer's last life must not make this one start in its middle.
-  RtlZeroMemory(record, sizeof(*record));
-  args->pDmaBuffer = job.dma + job.dma_used;
-  args->pDmaBufferPrivateData = record + 1;
-  args->pPatchLocationListOut = job.patches + job.patch_count;
-  args->MultipassOffset = job.multipass_offset;
-  return status;
+/// The record of a DXGKARG_SUBMITCOMMAND or DXGKARG_CANCELCOMMAND.
+template <typename Arguments>
+SubmissionRecord* record_of(const Arguments* args) {
+  return record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
+                   args->DmaBufferPrivateDataSubmissionEndOffset);
 }
-
-NTSTATUS NTAPI DdiRenderKm(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
-  UNREFERENCED_PARAMETER(context);
-  UNREFERENCED_PARAMETER(args);
-  // GDI acceleration is for displays. The kernel has no other use for this.
-  return STATUS_ILLEGAL_INSTRUCTION;
-}
-
-NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_PATCH args) {
-  UNREFERENCED_PARAMETER(adapter);
-  // Paging buffers are built with final addresses.
-  if (args->Flags.Paging != 0) return STATUS_SUCCESS;
-  PatchJob job = {};
-  job.dma = static_cast<UCHAR*>(args->pDmaBuffer);
-  job.start = args->DmaBufferSubmissionStartOffset;
-  job.end = args->DmaBufferSubmissionEndOffset;
-  job.allocations = args->pAllocationList;
-  job.allocation_count = args->AllocationListSize;
-  job.patches = args->pPatchLocationList;
-  job.patch_count = args->PatchLocationListSize;
-  job.first = args->PatchLocationListSubmissionStart;
-  job.length = args->PatchLocationListSubmissionLength;
-  return patch(job);
-}
-
-namespace {
-
-struct SubmitJob {
-  Adapter* adapter;
-  Node* node;
-  InFlight submission;
-};
-
-BOOLEAN NTAPI submit_routine(PVOID context) {
-  auto* job = static_cast<SubmitJob*>(context);
-  return submit(job->adapter, job->node, job->submission) ? TRUE : FALSE;
-}
-
-}  // namespace
-
-NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
-  auto* adapter = static_cast<Adapter*>(handle);
-  if (args->NodeOrdinal >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
-  const UINT start = args->DmaBufferSubmissionStartOffset;
-  const UINT length = args->DmaBufferSubmissionEndOffset - start;
-
-  // The context is not looked at: it is null for some paging work, and the node says enough.
-  SubmitJob job = {};
-  job.adapter = adapter;
-  job.node = &adapter->node[args->NodeOrdinal];
-  job.submission.slice_start = start;
-  job.submission.record =
-      record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
-                args->DmaBufferPrivateDataSubmissionEndOffset);
-  SgpuRingEntry& entry = job.submission.entry;
-  entry.fence = args->SubmissionFenceId;
-  if (length == 0) {
-    entry.type = SGPU_RING_FENCE;  // a context switch: nothing to run, but in its place in the line
-  } else {
-    entry.type = SGPU_RING_EXECUTE;
-    entry.flags = args->Flags.NullRendering != 0 ? SGPU_EXECUTE_NULL : 0;
-    // System memory, aperture and video memory all have GPU addresses of their own, so it does not
-    // matter which segment the buffer is in.
-    entry.address = static_cast<SgpuU64>(args->DmaBufferPhysicalAddress.QuadPart) + start;
-    entry.length = length;
-    SubmissionRecord* record = job.submission.record;
-    if (record != nullptr && record->slice_start == start && record->resume_offset < length) {
-      entry.start_offset = record->resume_offset;
-      record->resume_offset = 0;
-    }
-  }
-  // At most two submissions per node are out at a time, and refusing one stops the machine.
-  return at_device_level(adapter, submit_routine, &job) ? STATUS_SUCCESS
-                                                        : STATUS_INSUFFICIENT_RESOURCES;
-}
-
-NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_CANCELCOMMAND args) {
-  UNREFERENCED_PARAMETER(adapter);
-  // All a submission owns is its record, and that only says something after a preemption.
-  SubmissionRecord* record =
-      record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
-                args->DmaBufferPrivateDataSubmissionEndOffset);
-  if (record != nullptr) RtlZeroMemory(record, sizeof(*record));
-  return STATUS_SUCCESS;
-}
-
-namespace {
 
 /// A side of a Transfer or SpecialLockTransfer, which have the same members under other names. The
 /// offset in bytes counts for segments, the one in pages for page lists.
@@ -145,22 +29,18 @@ NTSTATUS build_operation(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagi
   switch (args->Operation) {
     case DXGK_OPERATION_TRANSFER: {
       const auto& t = args->Transfer;
-      // After a reset: content is gone, nothing to move.
-      if (t.TransferSize == 0) return STATUS_SUCCESS;
       return build_transfer(buffer, side_of(t.Source, t.TransferOffset, t.MdlOffset),
                             side_of(t.Destination, t.TransferOffset, t.MdlOffset), t.TransferSize,
                             &args->MultipassOffset);
     }
-    case DXGK_OPERATION_SPECIAL_LOCK_TRANSFER: {
-      const auto& t = args->SpecialLockTransfer;  // nothing is swizzled here: a plain transfer
-      if (t.TransferSize == 0) return STATUS_SUCCESS;
+    case DXGK_OPERATION_SPECIAL_LOCK_TRANSFER: {  // nothing is swizzled here: a plain transfer
+      const auto& t = args->SpecialLockTransfer;
       return build_transfer(buffer, side_of(t.Source, t.TransferOffset, 0),
                             side_of(t.Destination, t.TransferOffset, 0), t.TransferSize,
                             &args->MultipassOffset);
     }
     case DXGK_OPERATION_FILL: {
       const auto& f = args->Fill;
-      if (f.FillSize == 0) return STATUS_SUCCESS;
       return build_fill(buffer, static_cast<UINT64>(f.Destination.SegmentAddress.QuadPart),
                         f.FillSize, f.FillPattern);
     }
@@ -190,6 +70,95 @@ NTSTATUS build_operation(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagi
 }
 
 }  // namespace
+
+NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
+  const auto& context = *static_cast<const Context*>(handle);
+  // One record serves all parts the buffer may be split into: only one of them can be stopped
+  // midway at a time.
+  SubmissionRecord* record =
+      record_at(args->pDmaBufferPrivateData, 0, args->DmaBufferPrivateDataSize);
+  if (record == nullptr) return STATUS_INVALID_PARAMETER;
+
+  TranslateJob job = {.read = read_user,
+                      .command = args->pCommand,
+                      .command_length = args->CommandLength,
+                      .node = context.node,
+                      .allocations = args->pAllocationList,
+                      .allocation_count = args->AllocationListSize,
+                      .dma = static_cast<UCHAR*>(args->pDmaBuffer),
+                      .dma_size = args->DmaSize,
+                      .patches = args->pPatchLocationListOut,
+                      .patch_capacity = args->PatchLocationListOutSize,
+                      .multipass_offset = args->MultipassOffset};
+  const NTSTATUS status = translate(&job);
+  if (!NT_SUCCESS(status) && status != STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER) return status;
+
+  // The record of the buffer's last life must not make this one start in its middle.
+  RtlZeroMemory(record, sizeof(*record));
+  args->pDmaBuffer = job.dma + job.dma_used;
+  args->pDmaBufferPrivateData = record + 1;
+  args->pPatchLocationListOut = job.patches + job.patch_count;
+  args->MultipassOffset = job.multipass_offset;
+  return status;
+}
+
+NTSTATUS NTAPI DdiRenderKm(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER) {
+  return STATUS_ILLEGAL_INSTRUCTION;  // GDI acceleration is for displays
+}
+
+NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH args) {
+  // Paging buffers are built with final addresses.
+  if (args->Flags.Paging != 0) return STATUS_SUCCESS;
+  return patch({.dma = static_cast<UCHAR*>(args->pDmaBuffer),
+                .start = args->DmaBufferSubmissionStartOffset,
+                .end = args->DmaBufferSubmissionEndOffset,
+                .allocations = args->pAllocationList,
+                .allocation_count = args->AllocationListSize,
+                .patches = args->pPatchLocationList,
+                .patch_count = args->PatchLocationListSize,
+                .first = args->PatchLocationListSubmissionStart,
+                .length = args->PatchLocationListSubmissionLength});
+}
+
+NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  auto* adapter = static_cast<Adapter*>(handle);
+  if (args->NodeOrdinal >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
+  const UINT start = args->DmaBufferSubmissionStartOffset;
+  const UINT length = args->DmaBufferSubmissionEndOffset - start;
+  // The context is not looked at: it is null for some paging work, and the node says enough.
+  Node* node = &adapter->node[args->NodeOrdinal];
+  InFlight submission = {};
+  submission.slice_start = start;
+  submission.record = record_of(args);
+  SgpuRingEntry& entry = submission.entry;
+  entry.fence = args->SubmissionFenceId;
+  if (length == 0) {
+    entry.type = SGPU_RING_FENCE;  // a context switch: nothing to run, but in its place in the line
+  } else {
+    entry.type = SGPU_RING_EXECUTE;
+    entry.flags = args->Flags.NullRendering != 0 ? SGPU_EXECUTE_NULL : 0;
+    // System memory, aperture and video memory all have GPU addresses of their own, so it does not
+    // matter which segment the buffer is in.
+    entry.address = static_cast<SgpuU64>(args->DmaBufferPhysicalAddress.QuadPart) + start;
+    entry.length = length;
+    SubmissionRecord* record = submission.record;
+    if (record != nullptr && record->slice_start == start && record->resume_offset < length) {
+      entry.start_offset = record->resume_offset;
+      record->resume_offset = 0;
+    }
+  }
+  // At most two submissions per node are out at a time, and refusing one stops the machine.
+  bool accepted = false;
+  const NTSTATUS status = at_device_level(adapter, [&] { accepted = submit(node, submission); });
+  return NT_SUCCESS(status) && !accepted ? STATUS_INSUFFICIENT_RESOURCES : status;
+}
+
+NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CANCELCOMMAND args) {
+  // All a submission owns is its record, and that only says something after a preemption.
+  SubmissionRecord* record = record_of(args);
+  if (record != nullptr) RtlZeroMemory(record, sizeof(*record));
+  return STATUS_SUCCESS;
+}
 
 NTSTATUS NTAPI DdiBuildPagingBuffer(IN_CONST_HANDLE handle, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   // Each operation takes a record of its own, so that submissions of one buffer do not share: the

@@ -4,9 +4,9 @@
 
 namespace softgpu {
 
-// The kernel made the mapping that the pointer lies in, so there is nothing to probe; but user mode
-// can unmap it, or make it fault, at any time. Not inlined: the guarded access has to be a call, as
-// the compiler does not treat plain loads as something that can raise.
+// The kernel made the mapping, so there is nothing to probe; but user mode can unmap it at any
+// time. Not inlined: the compiler does not treat plain loads as something that can raise, but
+// calls.
 __declspec(noinline) NTSTATUS read_user(void* to, const void* from, SIZE_T bytes) {
   __try {
     memcpy(to, from, bytes);
