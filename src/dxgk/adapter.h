@@ -125,6 +125,8 @@ class Adapter : public Object,
   /// from system memory until then; unmapped the same way.
   Status map_paging_buffers();
   void unmap_paging_buffers();
+  /// The frame buffer goes to system memory before the device stops (LIFE-18), on a null context.
+  void evict_everything();
   void lose_devices(DeviceState state);
 
   // adapter_host.cpp: port::AdapterHost

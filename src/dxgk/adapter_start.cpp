@@ -302,6 +302,22 @@ void Adapter::destroy_system_objects() {
   has_system_context_ = has_system_device_ = has_system_process_ = false;
 }
 
+void Adapter::evict_everything() {
+  lane_.run([&] {
+    if (failed_) return;
+    paging_->set_context(nullptr);
+    for (const vidmm::SegmentDesc& segment : memory_->segments()) {
+      if (segment.kind != vidmm::SegmentKind::kMemory) continue;
+      Result<std::vector<vidmm::PagingOp>> operations = memory_->evict_segment(segment.id);
+      // What the CPU has locked stays; its owner goes right after.
+      if (operations.has_value()) paging_->enqueue(*operations, nullptr);
+    }
+    pump();
+  });
+  static_cast<void>(block_until([&] { return paging_->idle(); }));
+  lane_.run([&] { paging_->set_context(system_context_); });
+}
+
 void Adapter::stop() {
   // LIFE-18: refuse new work; those inside finish (their waits end because devices are lost); then
   // nobody but us is left.
@@ -324,6 +340,7 @@ void Adapter::stop() {
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
   });
+  if (healthy) evict_everything();
   std::vector<Ref<Device>> devices;
   lane_.run([&] {
     for (Device* device : devices_) devices.emplace_back(device);

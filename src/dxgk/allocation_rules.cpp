@@ -134,7 +134,9 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
   }
   uint64_t alignment = std::max<uint64_t>(info.alignment, kPageBytes);
   const auto& segments = adapter.segment_infos().segments;
-  const uint32_t supported = info.supported_read | info.supported_write;
+  const uint32_t supported = adapter.interface_version() >= kInterfaceWddm20
+                                 ? info.supported_write
+                                 : info.supported_read | info.supported_write;
   for (size_t i = 0; i < segments.size() && i < 32; ++i) {
     if ((supported >> i & 1U) == 0 || (segments[i].flags & kSegmentUse64KbPages) == 0) continue;
     if (info.alignment % kLargePageBytes != 0 || info.alignment == 0) {  // SEG-42
@@ -167,8 +169,10 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
   *desc = {};
   desc->size_bytes = size;
   desc->alignment_bytes = alignment;
-  if (info.pitch_aligned_size >= info.size)
-    desc->pitch_aligned_size_bytes = align_up(info.pitch_aligned_size, kPageBytes);
+  if (info.pitch_aligned_size >= info.size &&
+      !checked_align_up(info.pitch_aligned_size, kPageBytes, &desc->pitch_aligned_size_bytes)) {
+    return Status::kInvalidParameter;
+  }
   desc->supported_write = info.supported_write;
   desc->supported_read =
       adapter.interface_version() >= kInterfaceWddm20 ? info.supported_write : info.supported_read;

@@ -387,7 +387,7 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SplitOffset {} after {}, PatchOffset {}.", i,
                            patch.split_offset, last_split, patch.patch_offset);
-    } else if ((patch.slot_id & 0xFFFFFFU) >
+    } else if ((patch.slot_id & 0xFFFFFFU) >=
                device_->adapter().caps().max_allocation_list_slot_id) {
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is {}.", i,
@@ -402,7 +402,7 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
                           .ddi = "DxgkDdiRender",
                           .actual = std::move(actual),
                           .expected = "Elements index the allocation list, patch inside the DMA "
-                                      "buffer, are sorted by SplitOffset, and use slots up to "
+                                      "buffer, are sorted by SplitOffset, and use slots below "
                                       "MaxAllocationListSlotId.",
                           .fix = "Fill D3DDDI_PATCHLOCATIONLIST for every reference in the order "
                                  "it is written; the submission is rejected."});

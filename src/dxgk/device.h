@@ -108,6 +108,8 @@ class Device : public Object {
                               const Ref<Resource>& resource, bool creates_resource);
   bool try_lock(OpenedAllocation& opened, Status* status, void** address);
   bool lockable(const Allocation& allocation);
+  /// Its supported sets name an aperture segment.
+  bool reaches_aperture(const Allocation& allocation);
 
   Adapter& adapter_;
   const Ref<Adapter> adapter_reference_;

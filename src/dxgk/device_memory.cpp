@@ -248,7 +248,11 @@ bool Device::try_lock(OpenedAllocation& opened, Status* status, void** address) 
     if (in_memory_segment &&
         !(memory.segments()[place.segment.value - 1].cpu_visible && !allocation.cached)) {
       // ALLOC-41: no CPU window there (or none that is coherent, ALLOC-42): it moves to system
-      // memory.
+      // memory, if it may come back to where the CPU can look.
+      if (!reaches_aperture(allocation)) {
+        *status = Status::kGraphicsCantEvictPinnedAllocation;
+        return true;
+      }
       Result<std::vector<vidmm::PagingOp>> moved = memory.evict(allocation.id);
       if (!moved.has_value())
         return false;  // in use by the GPU: asked again when something retired
@@ -290,7 +294,11 @@ bool Device::try_lock(OpenedAllocation& opened, Status* status, void** address) 
 }
 
 bool Device::lockable(const Allocation& allocation) {
-  if (allocation.cpu_visible) return true;
+  return allocation.cpu_visible || reaches_aperture(allocation) ||
+         adapter_.memory().placement(allocation.id).segment == kSystemMemory;
+}
+
+bool Device::reaches_aperture(const Allocation& allocation) {
   const vidmm::AllocationDesc& desc = adapter_.memory().description(allocation.id);
   for (const vidmm::SegmentDesc& segment : adapter_.memory().segments()) {
     if (segment.kind == vidmm::SegmentKind::kAperture &&
@@ -298,7 +306,7 @@ bool Device::lockable(const Allocation& allocation) {
       return true;
     }
   }
-  return adapter_.memory().placement(allocation.id).segment == kSystemMemory;
+  return false;
 }
 
 Status Device::unlock(Handle allocation_handle) {

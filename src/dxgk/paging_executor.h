@@ -67,6 +67,9 @@ class PagingExecutor {
   /// From now on submissions name this place as the buffer's (SEG-47): an aperture range that shows
   /// its pages, or system memory. The buffer is idle, or has just been mapped by its own packet.
   void move_buffer(size_t index, const vidmm::Placement& place);
+  /// Whole-segment eviction is nobody's work: packets built from now on carry no context
+  /// (PATCH-04).
+  void set_context(void* system_context) { config_.system_context = system_context; }
   bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
 
   /// A paging packet of ours left the scheduler.

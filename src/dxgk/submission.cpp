@@ -172,7 +172,18 @@ bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, boo
               packet.context == nullptr ? 0 : packet.context->id().value, fence.value,
               scheduler_->node_status(node).hardware_queue_length,
               static_cast<uint16_t>(node.value));
-  return port_->submit(args) == Status::kSuccess;  // SUB-27: the port reported a failure
+  if (port_->submit(args) == Status::kSuccess) return true;
+  if (args.context == nullptr) {  // SUB-27 was reported; this is why
+    findings_.report(verifier::Finding{
+        .rule = "SUB-04",
+        .severity = verifier::Severity::kViolation,
+        .ddi = "DxgkDdiSubmitCommand",
+        .actual = "It failed a paging submission whose hContext / hDevice is NULL.",
+        .expected = "Some paging work, such as evicting a whole segment, belongs to no context; "
+                    "Flags.Paging marks it and NodeOrdinal names the node.",
+        .fix = "Keep an internal device made at adapter start for paging that needs one."});
+  }
+  return false;
 }
 
 void Adapter::cancel_packet(const Packet& packet) {

@@ -113,6 +113,12 @@ Status render(Process& process, D3DKMT_RENDER& args) {
     if (args.Flags.RenderKmReadback != 0) return Status::kNotSupported;
     if (args.BroadcastContextCount > D3DDDI_MAX_BROADCAST_CONTEXT)
       return Status::kInvalidParameter;  // SUB-35
+    for (ULONG i = 0; i < args.BroadcastContextCount; ++i) {
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> other,
+                                     process.handles().find<Context>(args.BroadcastContext[i]));
+      if (&other->device().adapter() != &context->device().adapter())
+        return Status::kInvalidParameter;
+    }
     if (args.BroadcastContextCount != 0) return Status::kNotSupported;
     dxgk::RenderRequest request;
     request.command_offset = args.CommandOffset;

@@ -108,7 +108,7 @@ std::vector<testing::PagingCall> of(Stack& stack, DXGK_BUILDPAGINGBUFFER_OPERATI
 void small_memory(ScriptedMiniport& miniport) { miniport.config.segments[1].size = kMebibyte; }
 
 TEST_F(PageTest, ContentLargerThanVideoMemorySurvivesEvictionAndPageInByteForByte) {
-  DXGKIT_COVERS("PAGE-17", "PAGE-19", "PAGE-23", "PAGE-14", "RES-24");
+  DXGKIT_COVERS("PAGE-17", "PAGE-19", "PAGE-23", "PAGE-14", "RES-24", "ALLOC-35", "ALLOC-41");
   with_client(
       [](Stack& stack, Client& client) {
         MemoryGpu gpu(stack);
@@ -147,7 +147,13 @@ TEST_F(PageTest, ContentLargerThanVideoMemorySurvivesEvictionAndPageInByteForByt
         // What the CPU sees is the same.
         for (size_t i = 0; i < kCount; ++i) {
           void* address = nullptr;
-          ASSERT_EQ(client.lock(allocations[i], &address), 0);
+          static_cast<void>(place_after(i));
+          EXPECT_EQ(client.lock(allocations[i], &address),
+                    nt_status(Status::kGraphicsCantEvictPinnedAllocation))
+              << "hidden memory, and no aperture it could be shown through";
+          static_cast<void>(place_after((i + 1) % kCount));
+          static_cast<void>(place_after((i + 2) % kCount));
+          ASSERT_EQ(client.lock(allocations[i], &address), 0) << "in system memory now";
           EXPECT_EQ(std::memcmp(address, expected[i].data(), kBytes), 0) << i;
           EXPECT_EQ(client.unlock(allocations[i]), 0);
         }

@@ -164,7 +164,10 @@ TEST_F(RendTest, WrongArgumentsAreRefusedAndNothingChanges) {
         {"65 broadcast contexts", Status::kInvalidParameter,
          [](auto& a) { a.BroadcastContextCount = 65; }},
         {"a broadcast context", Status::kNotSupported,
-         [](auto& a) { a.BroadcastContextCount = 1; }},
+         [](auto& a) {
+           a.BroadcastContextCount = 1;
+           a.BroadcastContext[0] = a.hContext;
+         }},
         {"a device's handle as context", Status::kInvalidParameter,
          [&](auto& a) { a.hContext = client.device; }},
         {"no context", Status::kInvalidParameter, [](auto& a) { a.hContext = 0; }},
