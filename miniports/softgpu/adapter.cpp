@@ -5,10 +5,8 @@ namespace softgpu {
 namespace {
 
 NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID context) {
-  auto* adapter =
-      static_cast<Adapter*>(ExAllocatePoolWithTag(NonPagedPoolNx, sizeof(Adapter), kPoolTag));
+  auto* adapter = make<Adapter>();
   if (adapter == nullptr) return STATUS_NO_MEMORY;
-  RtlZeroMemory(adapter, sizeof(*adapter));
   adapter->physical_device = physical_device;
   for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) {
     adapter->node[i].adapter = adapter;
@@ -20,7 +18,7 @@ NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID 
 }
 
 NTSTATUS NTAPI DdiRemoveDevice(IN_CONST_PVOID context) {
-  ExFreePoolWithTag(context, kPoolTag);
+  unmake(context);
   return STATUS_SUCCESS;
 }
 
@@ -44,10 +42,8 @@ NTSTATUS find_resources(Adapter* adapter, PCM_RESOURCE_LIST resources) {
     if (found < 2) RtlCopyMemory(start, &descriptor.u.Memory.Start, sizeof(*start));
     ++found;
   }
-  if (found < 2 || adapter->register_bytes < SGPU_BAR0_BYTES) {
-    return STATUS_DEVICE_CONFIGURATION_ERROR;
-  }
-  return STATUS_SUCCESS;
+  const bool usable = found >= 2 && adapter->register_bytes >= SGPU_BAR0_BYTES;
+  return usable ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
 /// Is this the hardware the driver was written for?
@@ -66,22 +62,16 @@ NTSTATUS identify(Adapter* adapter) {
   adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~UINT64{PAGE_SIZE - 1};
   adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);
   adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE) & ~UINT64{PAGE_SIZE - 1};
-  return known && adapter->vram_bytes != 0 && adapter->aperture_bytes != 0
-             ? STATUS_SUCCESS
-             : STATUS_DEVICE_CONFIGURATION_ERROR;
+  const bool usable = known && adapter->vram_bytes != 0 && adapter->aperture_bytes != 0;
+  return usable ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
 /// Undoes whatever part of the start was done: also how a failed start cleans up, because the
 /// kernel calls DxgkDdiRemoveDevice next and nothing else.
 void stop(Adapter* adapter) {
   if (adapter->registers == nullptr) return;
-  enable_interrupts(adapter, false);
-  cancel_recovery(adapter);
-  for (Node& node : adapter->node) {
-    // The ring goes back to the system below: an engine that does not stop must not be left with
-    // a ring to fetch from, but there is nobody to tell.
-    if (node.ring != nullptr) (void)reset_engine(&node);
-  }
+  // An engine that does not stop must not be left with a ring to fetch from; but whom to tell?
+  if (adapter->node[0].ring != nullptr) (void)halt(adapter);
   free_rings(adapter);
   (void)adapter->dxgk.DxgkCbUnmapMemory(adapter->dxgk.DeviceHandle,
                                         const_cast<UCHAR*>(adapter->registers));
@@ -89,8 +79,7 @@ void stop(Adapter* adapter) {
 }
 
 NTSTATUS start(Adapter* adapter) {
-  DXGK_DEVICE_INFO info;
-  RtlZeroMemory(&info, sizeof(info));
+  DXGK_DEVICE_INFO info = {};
   NTSTATUS status = adapter->dxgk.DxgkCbGetDeviceInformation(adapter->dxgk.DeviceHandle, &info);
   if (!NT_SUCCESS(status)) return status;
   status = find_resources(adapter, info.TranslatedResourceList);
@@ -103,13 +92,10 @@ NTSTATUS start(Adapter* adapter) {
   adapter->registers = static_cast<UCHAR*>(registers);
 
   if (status = identify(adapter); !NT_SUCCESS(status)) return status;
-  // Whoever had the hardware before may have left it running.
-  enable_interrupts(adapter, false);
   if (status = allocate_rings(adapter); !NT_SUCCESS(status)) return status;
-  for (Node& node : adapter->node) {
-    if (status = reset_engine(&node); !NT_SUCCESS(status)) return status;
-    start_engine(&node, 0);
-  }
+  // Whoever had the hardware before may have left it running.
+  if (status = halt(adapter); !NT_SUCCESS(status)) return status;
+  for (Node& node : adapter->node) start_engine(&node, 0);
   enable_interrupts(adapter, true);
   return STATUS_SUCCESS;
 }
@@ -122,8 +108,7 @@ NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
   // DxgkDdiStopDevice returns.
   adapter->dxgk = *dxgk;
   adapter->aperture_high_water = 0;
-  *source_count = 0;  // render only: none of the display entry points will be called
-  *child_count = 0;
+  *source_count = *child_count = 0;  // render only: no display entry point will be called
   const NTSTATUS status = start(adapter);
   if (!NT_SUCCESS(status)) stop(adapter);
   return status;
@@ -140,14 +125,10 @@ NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
   if (device_uid != kAdapterUid) return STATUS_SUCCESS;  // a child we never had
   const bool on = state == PowerDeviceD0;
   if (on == adapter->interrupts_on) return STATUS_SUCCESS;
-  enable_interrupts(adapter, false);
-  cancel_recovery(adapter);
   // May not fail: an engine that does not come up shows as a timeout.
-  for (Node& node : adapter->node) {
-    (void)reset_engine(&node);
-    if (on) start_engine(&node, node.state.completed_fence);
-  }
+  (void)halt(adapter);
   if (on) {
+    for (Node& node : adapter->node) start_engine(&node, node.state.completed_fence);
     clear_aperture(adapter);
     enable_interrupts(adapter, true);
   }

@@ -216,11 +216,9 @@ NTSTATUS fetch(const TranslateJob& job, UINT offset, UINT end, Command* command,
 
 /// Puts addresses in the place of references and writes the command and its patch locations.
 void emit(TranslateJob* job, Command* command, const Shape& shape) {
-  SgpuUmdReference references[kSlots];
-  // All of them before the first becomes an address: two slots may share a field.
-  for (UINT slot = 0; slot < kSlots; ++slot) {
-    references[slot] = reference_at(*command, shape.address[slot]);
-  }
+  // Both before the first becomes an address: two slots may share a field.
+  const SgpuUmdReference references[kSlots] = {reference_at(*command, shape.address[0]),
+                                               reference_at(*command, shape.address[1])};
   for (UINT slot = 0; slot < kSlots && shape.operands != 0; ++slot) {
     const SgpuUmdReference& reference = references[slot];
     D3DDDI_PATCHLOCATIONLIST& location = job->patches[job->patch_count++];

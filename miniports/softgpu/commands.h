@@ -14,15 +14,13 @@
 
 namespace softgpu {
 
-/// Each command binds both slots of the slot table, a command with one operand binds it to both.
-/// So whichever command a DMA buffer is split at, the next part leaves no binding of an earlier
-/// part behind, and no unbind elements are needed.
+/// Each command binds both slots of the slot table, so a buffer may be split at any of them.
 inline constexpr UINT kSlots = 2;
 
 /// Until an address is patched. The bus has nothing at 0: forgotten, it faults.
 inline constexpr UINT64 kUnpatched = 0;
 
-/// What hDeviceSpecificAllocation points at: made by DxgkDdiOpenAllocation.
+/// What hDeviceSpecificAllocation points at; and hAllocation, whose `memory` is itself.
 struct OpenAllocation {
   UINT64 size_bytes;   // what a command may touch; the kernel may have rounded the memory up
   const void* memory;  // the same for every handle of one allocation; only compared
@@ -45,27 +43,24 @@ struct TranslateJob {
   UINT patch_capacity;
   UINT multipass_offset;  // in: 0 or what the last pass left; out: where the next pass goes on
   // Out, with success and STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.
-  UINT dma_used = 0;
-  UINT patch_count = 0;
+  UINT dma_used = 0, patch_count = 0;
 };
 
 /// Translates as many commands as fit. Address fields of allocations that are in a segment now are
 /// filled at once (the kernel need not call DxgkDdiPatch then); all get a patch location.
 ///
 /// STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER: more commands are left, call again with an empty
-/// buffer. STATUS_NO_MEMORY: not even one command fits. Else as softgpu_umd.h says.
+/// buffer. STATUS_NO_MEMORY: not even one command fits. Else as README.md says.
 NTSTATUS translate(TranslateJob* job);
 
 struct PatchJob {
-  UCHAR* dma;  // start of the whole buffer
-  UINT start;  // the slice, bytes from there
-  UINT end;
+  UCHAR* dma;       // start of the whole buffer
+  UINT start, end;  // the slice, bytes from there
   const DXGK_ALLOCATIONLIST* allocations;
   UINT allocation_count;
   const D3DDDI_PATCHLOCATIONLIST* patches;  // the whole list
   UINT patch_count;
-  UINT first;  // elements of the slice
-  UINT length;
+  UINT first, length;  // elements of the slice
 };
 
 /// Writes final addresses into the slice. Writes nothing but address fields of commands that lie

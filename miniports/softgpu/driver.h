@@ -11,6 +11,15 @@ namespace softgpu {
 inline constexpr ULONG kAdapterUid = 0xFFFFFFFF;  // in DxgkDdiSetPowerState: not a child
 inline constexpr ULONG kPoolTag = 0x55504753;     // "SGPU"
 
+/// Zeroed; null without memory.
+template <typename Object>
+Object* make() {
+  void* object = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof(Object), kPoolTag);
+  if (object != nullptr) RtlZeroMemory(object, sizeof(Object));
+  return static_cast<Object*>(object);
+}
+inline void unmake(void* object) { ExFreePoolWithTag(object, kPoolTag); }
+
 inline constexpr UINT kSegmentVram = 1;  // ids are one-based as everywhere in WDDM
 inline constexpr UINT kSegmentAperture = 2;
 inline constexpr UINT kSegmentCount = 2;
@@ -20,6 +29,7 @@ inline constexpr UINT kPagingBufferBytes = 64 * 1024;
 inline constexpr UINT kPagingPrivateBytes = 4096;
 inline constexpr UINT kAllocationListSize = 256;  // what a GDI context needs; others may grow
 inline constexpr UINT kPatchListSize = 512;
+inline constexpr UINT kRingEntries = 64;  // far more than the kernel's hardware queue is deep
 
 /// The private data of a DMA buffer, and of each operation of a paging buffer: the driver's only
 /// memory of a submission that outlives preemption, because the kernel gives the same bytes back
@@ -38,8 +48,6 @@ struct InFlight {
   SgpuRingEntry entry;       // kept to be put behind a reset engine again
 };
 
-inline constexpr UINT kRingEntries = 64;  // far more than the kernel's hardware queue is deep
-
 struct Adapter;
 
 /// One engine and its ring. There is one lock for all of it, the interrupt's: everything here is
@@ -50,7 +58,6 @@ struct Node {
   UINT ordinal;
   SgpuRingEntry* ring;
   PHYSICAL_ADDRESS ring_address;
-
   // Submissions `first` up to, not including, `next`; the slot is the number modulo kRingEntries.
   InFlight in_flight[kRingEntries];
   InFlight scratch[kRingEntries];  // requeue() only: 6 KiB are too much for a kernel stack
@@ -79,15 +86,12 @@ struct Adapter {
   Node node[SGPU_NODE_COUNT];
 };
 
-// What handles of devices, contexts and (once per memory object) allocations point at.
+// What handles of devices and contexts point at. Allocations: OpenAllocation.
 struct Device {
   Adapter* adapter;
 };
 struct Context {
   UINT node;
-};
-struct Allocation {
-  UINT64 size_bytes;
 };
 
 // --- hardware.cpp ---
@@ -110,16 +114,15 @@ inline bool newer(UINT a, UINT b) { return static_cast<INT>(a - b) > 0; }
 
 NTSTATUS allocate_rings(Adapter* adapter);
 void free_rings(Adapter* adapter);
-/// Stops an engine at once and waits until it cannot touch memory any more. STATUS_IO_DEVICE_ERROR
-/// if it never stops. Below DISPATCH_LEVEL.
-NTSTATUS reset_engine(Node* node);
+/// No interrupt, no timer, and no engine touches memory any more: then the rings may go.
+/// STATUS_IO_DEVICE_ERROR if one never stops. Below DISPATCH_LEVEL.
+NTSTATUS halt(Adapter* adapter);
 /// Gives a reset engine an empty ring and forgets what was in flight; `fence` counts as completed
 /// and reported.
 void start_engine(Node* node, UINT fence);
 void enable_interrupts(Adapter* adapter, bool enable);
 void clear_aperture(Adapter* adapter);  // every page that was ever mapped faults again
 void prepare_recovery(Adapter* adapter);
-void cancel_recovery(Adapter* adapter);
 /// Device level: puts a submission into the ring. False if the ring is full.
 bool submit(Node* node, const InFlight& submission);
 /// Runs `work` at device level, excluding the ISR. Up to DISPATCH_LEVEL. A failure: it did not run.

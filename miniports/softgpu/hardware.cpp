@@ -185,9 +185,8 @@ void arm_recovery(Adapter* adapter) {
 void NTAPI recovery_dpc(PKDPC, PVOID context, PVOID, PVOID) {
   auto* adapter = static_cast<Adapter*>(context);
   bool again = false;
-  if (NT_SUCCESS(at_device_level(adapter, [&] { again = recover(adapter); })) && again) {
-    arm_recovery(adapter);
-  }
+  (void)at_device_level(adapter, [&] { again = recover(adapter); });
+  if (again) arm_recovery(adapter);
 }
 
 /// The engine that a DDI's arguments name; null if there is none.
@@ -204,6 +203,20 @@ void read_states(const Adapter& adapter, bool ask_hardware, SgpuUmdNodeState* st
     state = node.state;
     if (ask_hardware) state.hardware_status = read_node(node, SGPU_NODE_STATUS);
   }
+}
+
+/// Stops an engine at once and waits until it cannot touch memory any more. Below DISPATCH_LEVEL.
+NTSTATUS reset_engine(Node* node) {
+  write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
+  // A command may be in the middle of a large transfer: give it a second.
+  for (UINT i = 0; i < 100000; ++i) {
+    if ((read_node(*node, SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) == 0) {
+      ++node->state.resets;
+      return STATUS_SUCCESS;
+    }
+    KeStallExecutionProcessor(10);
+  }
+  return STATUS_IO_DEVICE_ERROR;
 }
 
 }  // namespace
@@ -230,19 +243,6 @@ void free_rings(Adapter* adapter) {
     MmFreeContiguousMemorySpecifyCache(node.ring, kRingEntries * sizeof(SgpuRingEntry), MmCached);
     node.ring = nullptr;
   }
-}
-
-NTSTATUS reset_engine(Node* node) {
-  write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
-  // A command may be in the middle of a large transfer: give it a second.
-  for (UINT i = 0; i < 100000; ++i) {
-    if ((read_node(*node, SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) == 0) {
-      ++node->state.resets;
-      return STATUS_SUCCESS;
-    }
-    KeStallExecutionProcessor(10);
-  }
-  return STATUS_IO_DEVICE_ERROR;
 }
 
 void start_engine(Node* node, UINT fence) {
@@ -272,10 +272,16 @@ void prepare_recovery(Adapter* adapter) {
   KeInitializeDpc(&adapter->recovery_dpc, recovery_dpc, adapter);
 }
 
-void cancel_recovery(Adapter* adapter) {
+NTSTATUS halt(Adapter* adapter) {
+  enable_interrupts(adapter, false);
   for (Node& node : adapter->node) node.recovering = false;  // the DPC does not arm the timer again
   KeCancelTimer(&adapter->recovery_timer);
   KeFlushQueuedDpcs();
+  NTSTATUS result = STATUS_SUCCESS;
+  for (Node& node : adapter->node) {
+    if (const NTSTATUS status = reset_engine(&node); !NT_SUCCESS(status)) result = status;
+  }
+  return result;
 }
 
 bool submit(Node* node, const InFlight& submission) {
@@ -383,14 +389,8 @@ NTSTATUS NTAPI DdiResetEngine(IN_CONST_HANDLE context, INOUT_PDXGKARG_RESETENGIN
 }
 
 NTSTATUS NTAPI DdiResetFromTimeout(IN_CONST_HANDLE context) {
-  auto* adapter = static_cast<Adapter*>(context);
   // No other thread is in the driver, but the ISR and the timer may be.
-  enable_interrupts(adapter, false);
-  cancel_recovery(adapter);
-  for (Node& node : adapter->node) {
-    if (const NTSTATUS status = reset_engine(&node); !NT_SUCCESS(status)) return status;
-  }
-  return STATUS_SUCCESS;
+  return halt(static_cast<Adapter*>(context));
 }
 
 NTSTATUS NTAPI DdiRestartFromTimeout(IN_CONST_HANDLE context) {
@@ -423,19 +423,15 @@ NTSTATUS NTAPI DdiEscape(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_ESCAPE args)
   }
   // Without the flag the kernel does not keep the device in D0 for us.
   const bool hardware = args->Flags.HardwareAccess != 0;
-  switch (escape->operation) {
-    case SGPU_UMD_ESCAPE_QUERY_STATE:
-      escape->node_count = SGPU_NODE_COUNT;
-      RtlZeroMemory(escape->node, sizeof(escape->node));
-      read_states(adapter, hardware, escape->node);
-      return STATUS_SUCCESS;
-    case SGPU_UMD_ESCAPE_DOORBELL:
-      if (!hardware) return STATUS_INVALID_PARAMETER;
-      write32(adapter, SGPU_REG_SEM_DOORBELL, 1);
-      return STATUS_SUCCESS;
-    default:
-      return STATUS_INVALID_PARAMETER;
+  if (escape->operation == SGPU_UMD_ESCAPE_QUERY_STATE) {
+    escape->node_count = SGPU_NODE_COUNT;
+    RtlZeroMemory(escape->node, sizeof(escape->node));
+    read_states(adapter, hardware, escape->node);
+    return STATUS_SUCCESS;
   }
+  if (escape->operation != SGPU_UMD_ESCAPE_DOORBELL || !hardware) return STATUS_INVALID_PARAMETER;
+  write32(adapter, SGPU_REG_SEM_DOORBELL, 1);
+  return STATUS_SUCCESS;
 }
 
 }  // namespace softgpu

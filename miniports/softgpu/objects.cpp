@@ -4,14 +4,6 @@
 namespace softgpu {
 namespace {
 
-template <typename Object>
-Object* make() {
-  auto* object =
-      static_cast<Object*>(ExAllocatePoolWithTag(NonPagedPoolNx, sizeof(Object), kPoolTag));
-  if (object != nullptr) RtlZeroMemory(object, sizeof(Object));
-  return object;
-}
-void unmake(void* object) { ExFreePoolWithTag(object, kPoolTag); }
 void take_back(HANDLE* object) {
   unmake(*object);
   *object = nullptr;
@@ -31,28 +23,21 @@ NTSTATUS check_request(SgpuUmdAllocation* request) {
   if (request->magic != SGPU_UMD_ALLOCATION_MAGIC || request->version != SGPU_UMD_VERSION) {
     return STATUS_GRAPHICS_DRIVER_MISMATCH;
   }
-  if (request->placement > SGPU_UMD_PLACE_ANY || request->reserved != 0) {
-    return STATUS_INVALID_PARAMETER;
-  }
+  constexpr UINT kMax = SGPU_UMD_SURFACE_PIXELS_MAX;
+  bool valid = request->placement <= SGPU_UMD_PLACE_ANY && request->reserved == 0;
   if (request->kind == SGPU_UMD_KIND_SURFACE) {
-    if (request->size_bytes != 0) return STATUS_INVALID_PARAMETER;
-    if (request->width == 0 || request->width > SGPU_UMD_SURFACE_PIXELS_MAX ||
-        request->height == 0 || request->height > SGPU_UMD_SURFACE_PIXELS_MAX) {
-      return STATUS_INVALID_PARAMETER;
-    }
+    valid = valid && request->size_bytes == 0 && request->width <= kMax && request->height <= kMax;
     const UINT row = request->width * SGPU_PIXEL_BYTES;
     UINT& pitch = request->pitch_bytes;
     if (pitch == 0) pitch = (row + SGPU_UMD_PITCH_ALIGNMENT - 1) & ~(SGPU_UMD_PITCH_ALIGNMENT - 1);
-    if (pitch < row || pitch % SGPU_PIXEL_BYTES != 0) return STATUS_INVALID_PARAMETER;
-    request->size_bytes = UINT64{pitch} * request->height;
-  } else if (request->kind != SGPU_UMD_KIND_BUFFER || request->width != 0 || request->height != 0 ||
-             request->pitch_bytes != 0) {
-    return STATUS_INVALID_PARAMETER;
+    valid = valid && pitch >= row && pitch % SGPU_PIXEL_BYTES == 0;
+    request->size_bytes = UINT64{pitch} * request->height;  // 0 if one of them is: refused below
+  } else {
+    valid = valid && request->kind == SGPU_UMD_KIND_BUFFER && request->width == 0 &&
+            request->height == 0 && request->pitch_bytes == 0;
   }
-  if (request->size_bytes == 0 || request->size_bytes > SGPU_UMD_ALLOCATION_BYTES_MAX) {
-    return STATUS_INVALID_PARAMETER;
-  }
-  return STATUS_SUCCESS;
+  valid = valid && request->size_bytes != 0 && request->size_bytes <= SGPU_UMD_ALLOCATION_BYTES_MAX;
+  return valid ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
 }
 
 /// The flags and preferences in `info` are 0 so far.
@@ -81,9 +66,9 @@ NTSTATUS create_one(DXGK_ALLOCATIONINFO* info) {
     return STATUS_INVALID_PARAMETER;
   }
   if (const NTSTATUS status = check_request(&request); !NT_SUCCESS(status)) return status;
-  auto* allocation = make<Allocation>();
+  auto* allocation = make<OpenAllocation>();
   if (allocation == nullptr) return STATUS_NO_MEMORY;
-  allocation->size_bytes = request.size_bytes;
+  *allocation = {request.size_bytes, allocation};
   RtlCopyMemory(info->pPrivateDriverData, &request, sizeof(request));
 
   info->Alignment = PAGE_SIZE;
@@ -172,13 +157,13 @@ NTSTATUS NTAPI DdiOpenAllocation(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_OPENA
     query.hObject = info.hAllocation;
     query.Type = DXGK_HANDLE_ALLOCATION;
     const auto* allocation =
-        static_cast<const Allocation*>(adapter.dxgk.DxgkCbGetHandleData(&query));
+        static_cast<const OpenAllocation*>(adapter.dxgk.DxgkCbGetHandleData(&query));
     auto* open = allocation != nullptr ? make<OpenAllocation>() : nullptr;
     if (open == nullptr) {
       while (i-- > 0) take_back(&args->pOpenAllocation[i].hDeviceSpecificAllocation);
       return allocation == nullptr ? STATUS_INVALID_HANDLE : STATUS_NO_MEMORY;
     }
-    *open = {allocation->size_bytes, allocation};
+    *open = *allocation;
     info.hDeviceSpecificAllocation = open;
   }
   return STATUS_SUCCESS;

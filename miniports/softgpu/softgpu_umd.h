@@ -4,23 +4,8 @@
  * include it. Everything here crosses a trust boundary, so structures start with a magic number,
  * reserved fields must be zero, and the driver copies a structure once before it looks at it.
  *
- * README.md shows how to submit something.
- *
- * The driver spreads a long command buffer over several DMA buffers. Commands of one context run in
- * order; between contexts only SEM_WAIT / SEM_SIGNAL or synchronisation objects order anything.
- *
- * A bad buffer is answered with
- *
- *   STATUS_GRAPHICS_DRIVER_MISMATCH  magic or version is not ours
- *   STATUS_ILLEGAL_INSTRUCTION       no such opcode, or not on this node
- *   STATUS_PRIVILEGED_INSTRUCTION    an opcode of the hardware that only the kernel may use
- *   STATUS_INVALID_USER_BUFFER       a command, or memory it touches, reaches past its end; or the
- *                                    buffer cannot be read
- *   STATUS_INVALID_HANDLE            the allocation list has no allocation at that index
- *   STATUS_INVALID_PARAMETER         any other field out of range; a write without WriteOperation
- *
- * and no command of the DMA buffer being built runs. Those that filled an earlier DMA buffer of the
- * same submission do: split work at points where that does not hurt.
+ * README.md shows how to submit something, and what a bad buffer is answered with. Commands of one
+ * context run in order; between contexts only SEM_* or synchronisation objects order anything.
  */
 #ifndef DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
 #define DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
@@ -34,13 +19,12 @@
 #define SGPU_UMD_NODE_3D 0u                /* every command */
 #define SGPU_UMD_NODE_COPY 1u              /* every command except CONVOLVE and DOWNSCALE */
 typedef struct SgpuUmdAdapterInfo {
-  uint32_t magic;                /* out: SGPU_UMD_ADAPTER_MAGIC */
-  uint32_t version;              /* out: highest SGPU_UMD_VERSION the driver speaks */
-  uint32_t size_bytes;           /* out: bytes of this structure the driver filled */
-  uint32_t node_count;           /* out */
-  uint64_t vram_bytes;           /* out */
-  uint64_t aperture_bytes;       /* out */
-  uint32_t hardware_revision;    /* out */
+  uint32_t magic;      /* out: SGPU_UMD_ADAPTER_MAGIC */
+  uint32_t version;    /* out: highest SGPU_UMD_VERSION the driver speaks */
+  uint32_t size_bytes; /* out: bytes of this structure the driver filled */
+  uint32_t node_count;
+  uint64_t vram_bytes, aperture_bytes;
+  uint32_t hardware_revision;
   uint32_t allocation_bytes_max; /* out: SGPU_UMD_ALLOCATION_BYTES_MAX, or all VRAM if less */
 } SgpuUmdAdapterInfo;
 
@@ -99,7 +83,6 @@ typedef struct SgpuUmdReference {
   uint32_t allocation; /* index in the allocation list of this submission */
   uint32_t offset;     /* bytes from its start */
 } SgpuUmdReference;
-
 typedef struct SgpuUmdCommand {
   uint32_t opcode;
   uint32_t size_bytes; /* of the whole command: exactly the size of its structure */
@@ -122,7 +105,6 @@ typedef struct SgpuUmdCopy { /* overlapping ranges move as if through a buffer *
   SgpuUmdReference destination; /* written */
   uint64_t size_bytes;          /* >= 1 */
 } SgpuUmdCopy;
-
 typedef struct SgpuUmdFill {
   SgpuUmdCommand header;
   SgpuUmdReference destination; /* written; offset a multiple of 4 */
@@ -130,7 +112,6 @@ typedef struct SgpuUmdFill {
   uint32_t pattern;
   uint32_t reserved;
 } SgpuUmdFill;
-
 typedef struct SgpuUmdBlit2d {
   SgpuUmdCommand header;
   SgpuUmdReference source;
@@ -162,7 +143,6 @@ typedef struct SgpuUmdConvolve {
   int16_t kernel2[SGPU_UMD_KERNEL_TAPS];
   uint32_t reserved2;
 } SgpuUmdConvolve;
-
 typedef struct SgpuUmdDownscale { /* output is (w + 1) / 2 by (h + 1) / 2 pixels */
   SgpuUmdCommand header;
   SgpuUmdReference source;                  /* offset a multiple of 4 */
@@ -197,9 +177,8 @@ typedef struct SgpuUmdDelay { /* keeps the engine busy: for tests of scheduling 
 #define SGPU_UMD_ESCAPE_QUERY_STATE 0u    /* fills SgpuUmdEscape.node */
 #define SGPU_UMD_ESCAPE_DOORBELL 1u /* the CPU wrote a semaphore; needs the HardwareAccess flag */
 typedef struct SgpuUmdNodeState {
-  uint32_t submitted_fence; /* last given to the hardware */
-  uint32_t completed_fence; /* last reported to the kernel */
-  uint32_t submissions;     /* counts since StartDevice, modulo 2^32 */
+  uint32_t submitted_fence, completed_fence; /* last given to the hardware, reported back */
+  uint32_t submissions;                      /* counts since StartDevice, modulo 2^32 */
   uint32_t preemptions, faults, resets;
   uint32_t last_fault_reason; /* SGPU_FAULT_* of the hardware, 0 for none */
   uint32_t hardware_status;   /* SGPU_STATUS_* now; 0 unless the HardwareAccess flag is set */
@@ -207,8 +186,7 @@ typedef struct SgpuUmdNodeState {
 
 #define SGPU_UMD_NODES_MAX 4u
 typedef struct SgpuUmdEscape {
-  uint32_t magic;                            /* in */
-  uint32_t version;                          /* in */
+  uint32_t magic, version;                   /* in */
   uint32_t operation;                        /* in: SGPU_UMD_ESCAPE_* */
   uint32_t node_count;                       /* out */
   SgpuUmdNodeState node[SGPU_UMD_NODES_MAX]; /* out */

@@ -25,20 +25,19 @@ TransferSide side_of(const Side& side, UINT transfer_offset, UINT mdl_offset) {
   return {nullptr, static_cast<UINT64>(side.SegmentAddress.QuadPart) + transfer_offset};
 }
 
+template <typename Transfer>
+NTSTATUS build(PagingBuffer* buffer, const Transfer& t, UINT mdl_offset, UINT* multipass_offset) {
+  return build_transfer(buffer, side_of(t.Source, t.TransferOffset, mdl_offset),
+                        side_of(t.Destination, t.TransferOffset, mdl_offset), t.TransferSize,
+                        multipass_offset);
+}
+
 NTSTATUS build_operation(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, PagingBuffer* buffer) {
   switch (args->Operation) {
-    case DXGK_OPERATION_TRANSFER: {
-      const auto& t = args->Transfer;
-      return build_transfer(buffer, side_of(t.Source, t.TransferOffset, t.MdlOffset),
-                            side_of(t.Destination, t.TransferOffset, t.MdlOffset), t.TransferSize,
-                            &args->MultipassOffset);
-    }
-    case DXGK_OPERATION_SPECIAL_LOCK_TRANSFER: {  // nothing is swizzled here: a plain transfer
-      const auto& t = args->SpecialLockTransfer;
-      return build_transfer(buffer, side_of(t.Source, t.TransferOffset, 0),
-                            side_of(t.Destination, t.TransferOffset, 0), t.TransferSize,
-                            &args->MultipassOffset);
-    }
+    case DXGK_OPERATION_TRANSFER:
+      return build(buffer, args->Transfer, args->Transfer.MdlOffset, &args->MultipassOffset);
+    case DXGK_OPERATION_SPECIAL_LOCK_TRANSFER:  // nothing is swizzled here: a plain transfer
+      return build(buffer, args->SpecialLockTransfer, 0, &args->MultipassOffset);
     case DXGK_OPERATION_FILL: {
       const auto& f = args->Fill;
       return build_fill(buffer, static_cast<UINT64>(f.Destination.SegmentAddress.QuadPart),
@@ -72,7 +71,6 @@ NTSTATUS build_operation(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagi
 }  // namespace
 
 NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
-  const auto& context = *static_cast<const Context*>(handle);
   // One record serves all parts the buffer may be split into: only one of them can be stopped
   // midway at a time.
   SubmissionRecord* record =
@@ -82,7 +80,7 @@ NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
   TranslateJob job = {.read = read_user,
                       .command = args->pCommand,
                       .command_length = args->CommandLength,
-                      .node = context.node,
+                      .node = static_cast<const Context*>(handle)->node,
                       .allocations = args->pAllocationList,
                       .allocation_count = args->AllocationListSize,
                       .dma = static_cast<UCHAR*>(args->pDmaBuffer),
