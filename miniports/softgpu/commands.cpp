@@ -281,29 +281,28 @@ NTSTATUS patch(const PatchJob& job) {
   if (job.first > job.patch_count || job.length > job.patch_count - job.first) {
     return STATUS_INVALID_PARAMETER;
   }
-  for (UINT i = job.first; i < job.first + job.length; ++i) {
-    const D3DDDI_PATCHLOCATIONLIST& location = job.patches[i];
-    if (location.AllocationIndex >= job.allocation_count) return STATUS_INVALID_PARAMETER;
-    const DXGK_ALLOCATIONLIST& entry = job.allocations[location.AllocationIndex];
+  constexpr UINT kFieldBytes = sizeof(UINT64);
+  if (job.length == 0) return STATUS_SUCCESS;
+  if (job.end < job.start || job.end - job.start < kFieldBytes) return STATUS_INVALID_PARAMETER;
+  // Copies, because the compiler must assume that a store into the DMA buffer may change `job`.
+  UCHAR* const dma = job.dma;
+  const DXGK_ALLOCATIONLIST* const allocations = job.allocations;
+  const UINT allocation_count = job.allocation_count;
+  const UINT start = job.start;
+  const UINT last = job.end - kFieldBytes - job.start;  // where in the slice the last field may be
+  const D3DDDI_PATCHLOCATIONLIST* const end = job.patches + job.first + job.length;
+  for (const D3DDDI_PATCHLOCATIONLIST* location = job.patches + job.first; location != end;
+       ++location) {
+    // The list is this driver's own and user mode cannot reach it, so each element names an address
+    // field of a command that translate() checked. What the kernel decides anew with each
+    // submission is checked again: the allocation list and the slice.
+    const bool known = location->AllocationIndex < allocation_count;
+    const bool inside = location->PatchOffset - start <= last;
+    if (!(known & inside)) return STATUS_INVALID_PARAMETER;  // & not &&: one branch
+    const DXGK_ALLOCATIONLIST& entry = allocations[location->AllocationIndex];
     if (entry.hDeviceSpecificAllocation == nullptr) continue;  // unbinds the slot: nothing to write
-
-    // SplitOffset is where the command starts. Its opcode, which only this driver writes, leads to
-    // the one place in it that this slot may patch.
-    const UINT command = location.SplitOffset;
-    if (command < job.start || command > job.end || job.end - command < sizeof(SgpuCommandHeader)) {
-      return STATUS_INVALID_PARAMETER;
-    }
-    SgpuCommandHeader header;
-    __builtin_memcpy(&header, job.dma + command, sizeof(header));
-    if (header.opcode >= SGPU_OP_COUNT || location.SlotId >= kSlots)
-      return STATUS_INVALID_PARAMETER;
-    const Shape& shape = kShapes[header.opcode];
-    if (shape.operands == 0 || shape.size > job.end - command ||
-        location.PatchOffset - command != shape.address[location.SlotId]) {
-      return STATUS_INVALID_PARAMETER;
-    }
-    const UINT64 address = address_of(entry, location.AllocationOffset);
-    __builtin_memcpy(job.dma + location.PatchOffset, &address, sizeof(address));
+    const UINT64 address = address_of(entry, location->AllocationOffset);
+    __builtin_memcpy(dma + location->PatchOffset, &address, sizeof(address));
   }
   return STATUS_SUCCESS;
 }

@@ -63,9 +63,9 @@ struct PatchJob {
   UINT first, length;  // elements of the slice
 };
 
-/// Writes final addresses into the slice. Writes nothing but address fields of commands that lie
-/// wholly in it; doing it twice is the same as doing it once. STATUS_INVALID_PARAMETER at the first
-/// element that names anything else.
+/// Writes final addresses into the slice and nothing outside it; doing it twice is the same as
+/// doing it once. The elements are those translate() made. STATUS_INVALID_PARAMETER at the first
+/// one that names no allocation of the list, or a place outside the slice.
 NTSTATUS patch(const PatchJob& job);
 
 }  // namespace softgpu

@@ -369,7 +369,7 @@ TEST_F(Commands, PatchTouchesItsSliceOnlyEvenIfBufferAndListsBeginEarlier) {
   }
 }
 
-TEST_F(Commands, PatchRefusesPlacesThatAreNoAddressFields) {
+TEST_F(Commands, PatchRefusesPlacesOutsideTheSliceAndTheAllocationList) {
   UserBuffer user = every_command();
   Call call(4096, 64);
   ASSERT_EQ(call.run(user.bytes(), list_), STATUS_SUCCESS);
@@ -391,27 +391,18 @@ TEST_F(Commands, PatchRefusesPlacesThatAreNoAddressFields) {
   };
   const UINT all = static_cast<UINT>(dma.size());
   auto bad = good;
-  bad.PatchOffset = 0;
-  EXPECT_TRUE(refused(bad, 0, all)) << "the header of the command";
-  bad = good;
-  bad.PatchOffset = bad.SplitOffset - 8;
-  EXPECT_TRUE(refused(bad, 0, all)) << "before the command";
-  bad = good;
-  bad.SlotId = kSlots;
-  EXPECT_TRUE(refused(bad, 0, all)) << "no such slot";
-  bad = good;
   bad.AllocationIndex = 4;
   EXPECT_TRUE(refused(bad, 0, all)) << "behind the allocation list";
   bad = good;
-  bad.SplitOffset = all;
-  bad.PatchOffset = all + 8;
+  bad.PatchOffset = all - 7;
+  EXPECT_TRUE(refused(bad, 0, all)) << "ends behind the buffer";
+  bad.PatchOffset = all;
   EXPECT_TRUE(refused(bad, 0, all)) << "behind the buffer";
-  EXPECT_TRUE(refused(good, 8, all)) << "begins before the slice";
-  EXPECT_TRUE(refused(good, 0, sizeof(SgpuCopy) - 8)) << "ends behind the slice";
-  bad = good;
-  bad.SplitOffset = 0xFFFFFFF8;
-  bad.PatchOffset = 0;
+  bad.PatchOffset = 0xFFFFFFF8;
   EXPECT_TRUE(refused(bad, 0, all)) << "wraps";
+  EXPECT_TRUE(refused(good, good.PatchOffset + 1, all)) << "begins before the slice";
+  EXPECT_TRUE(refused(good, 0, good.PatchOffset + 7)) << "ends behind the slice";
+  EXPECT_TRUE(refused(good, 0, 7)) << "a slice without room for any";
 }
 
 TEST_F(Commands, AnUnboundSlotIsLeftAlone) {
