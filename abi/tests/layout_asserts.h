@@ -44,4 +44,4 @@ struct Parameters<R (*)(A...)> {
 #include "cxx_asserts.inc"
 #endif
 
-#endif  /* DXGKIT_ABI_LAYOUT_ASSERTS_H_ */
+#endif /* DXGKIT_ABI_LAYOUT_ASSERTS_H_ */

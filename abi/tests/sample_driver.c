@@ -1,6 +1,6 @@
 /* The smallest miniport that links: takes a lock, reads an exported variable, registers itself. */
-#include <initguid.h>
 #include <dispmprt.h>
+#include <initguid.h>
 
 NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath) {
   static DRIVER_INITIALIZATION_DATA data;

@@ -495,7 +495,7 @@ Result<std::vector<std::byte>> read_image_file(const std::string& path, std::str
     *message = fmt::format("{} cannot be opened: {}.", path, std::strerror(errno));
     return Error(Status::kObjectNameNotFound);
   }
-  struct stat info{};
+  struct stat info {};
   std::vector<std::byte> bytes;
   bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
               static_cast<uint64_t>(info.st_size) <= kFileBytesMax;

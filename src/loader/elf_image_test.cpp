@@ -78,8 +78,8 @@ TEST(ElfImage, NeverMapsWritableCode) {
 /// An import that the resolver does not know refuses the image, with its name.
 TEST(ElfImage, NamesMissingImports) {
   std::string message;
-  const auto image =
-      ElfImage::load(tiny_driver(), [](std::string_view) { return ElfImage::Import{}; }, &message);
+  const auto image = ElfImage::load(
+      tiny_driver(), [](std::string_view) { return ElfImage::Import{}; }, &message);
   ASSERT_FALSE(image.has_value());
   EXPECT_EQ(image.error(), Status::kInvalidImageFormat);
   EXPECT_NE(message.find("ExAllocatePoolWithTag"), std::string::npos) << message;

@@ -118,7 +118,7 @@ void Kernel::remove_fault_range(const void* start) {
 
 void install_fault_handler() {
   static const bool installed = [] {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_sigaction = &handle_fault;
     action.sa_flags = SA_SIGINFO;
     sigemptyset(&action.sa_mask);

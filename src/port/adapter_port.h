@@ -20,91 +20,106 @@ namespace dxgkit::port {
 class AdapterHost {
  public:
   virtual ~AdapterHost() = default;
-  /// Reports recorded by DxgkCbNotifyInterrupt since the last call, in order. Called from DxgkCbNotifyDpc (or after the
-  /// synchronised routine that carried it), in interrupt context: post, do not block (INT-04).
+  /// Reports recorded by DxgkCbNotifyInterrupt since the last call, in order. Called from
+  /// DxgkCbNotifyDpc (or after the synchronised routine that carried it), in interrupt context:
+  /// post, do not block (INT-04).
   virtual void on_interrupts(std::span<const InterruptReport> reports) = 0;
   enum class HandleType { kAllocation, kResource, kContext, kDevice, kProcess };
-  /// DxgkCbGetHandleData: the driver's handle behind a D3DKMT handle, or null (ALLOC-33). Any thread, below DISPATCH_LEVEL,
-  /// may be inside a DDI made on the lane.
+  /// DxgkCbGetHandleData: the driver's handle behind a D3DKMT handle, or null (ALLOC-33). Any
+  /// thread, below DISPATCH_LEVEL, may be inside a DDI made on the lane.
   virtual void* get_handle_data(uint32_t handle, HandleType type, bool device_specific) = 0;
   virtual uint32_t get_handle_parent(uint32_t allocation) = 0;
   virtual uint32_t enum_handle_children(uint32_t resource, uint32_t index) = 0;
   /// DxgkCbAcquireHandleData / ReleaseHandleData (ALLOC-32). Null: bad handle.
-  virtual void* acquire_handle_data(uint32_t handle, HandleType type, bool device_specific, void** reference) = 0;
+  virtual void* acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,
+                                    void** reference) = 0;
   virtual void release_handle_data(void* reference) = 0;
-  /// The driver broke a rule that stops the adapter (a finding with kBugCheck was reported). Any context.
+  /// The driver broke a rule that stops the adapter (a finding with kBugCheck was reported). Any
+  /// context.
   virtual void on_fatal(const verifier::Finding& finding) = 0;
 };
 
-/// DDI calls of one adapter, typed in our words. The port marshals structures by the version the driver declared, sets and
-/// checks IRQL, checks the synchronisation class (IRQL-04, IRQL-06), traces entry and exit, checks outputs against the rules
-/// and reports findings. A missing optional DDI answers kNotSupported.
+/// DDI calls of one adapter, typed in our words. The port marshals structures by the version the
+/// driver declared, sets and checks IRQL, checks the synchronisation class (IRQL-04, IRQL-06),
+/// traces entry and exit, checks outputs against the rules and reports findings. A missing optional
+/// DDI answers kNotSupported.
 ///
-/// Threads: scheduler-class calls (patch, submit, preempt, cancel, build_paging) on the lane only; level-zero calls on any
-/// thread; start, stop, power: exclusively.
+/// Threads: scheduler-class calls (patch, submit, preempt, cancel, build_paging) on the lane only;
+/// level-zero calls on any thread; start, stop, power: exclusively.
 class AdapterPort {
  public:
-  AdapterPort(Driver& driver, nt::Kernel& kernel, bus::Machine& machine, bus::PciFunction& function, AdapterHost& host,
-              verifier::Findings& findings);
+  AdapterPort(Driver& driver, nt::Kernel& kernel, bus::Machine& machine, bus::PciFunction& function,
+              AdapterHost& host, verifier::Findings& findings);
   ~AdapterPort();
 
-  // --- life ---------------------------------------------------------------------------------------------------------
+  // --- life
+  // ---------------------------------------------------------------------------------------------------------
   /// kNotSupported: the driver said "not mine" (success with a null context, LIFE-05).
   Status add_device();
   struct StartInfo {
     uint32_t video_present_sources = 0, children = 0;
   };
-  /// Connects the interrupt afterwards is wrong: it is connected before the call, as drivers expect interrupts from then on.
+  /// Connects the interrupt afterwards is wrong: it is connected before the call, as drivers expect
+  /// interrupts from then on.
   Result<StartInfo> start_device();
   Status query_child_relations(uint32_t children);
   Status stop_device();
   Status remove_device();
 
-  // --- questions at start -------------------------------------------------------------------------------------------------
+  // --- questions at start
+  // -------------------------------------------------------------------------------------------------
   /// PHYSICAL_MEMORY_CAPS / IOMMU_CAPS for 2.9 and up; a no-op success below (LIFE-07).
   Status query_early_caps();
   Result<DriverCaps> query_driver_caps();
-  /// The two passes with the type of the driver's model (SEG-01..04). Only what the wire says; meaning is checked by dxgk.
+  /// The two passes with the type of the driver's model (SEG-01..04). Only what the wire says;
+  /// meaning is checked by dxgk.
   Result<SegmentsInfo> query_segments();
   Status get_node_metadata(NodeOrdinal node);
   /// D3DKMTQueryAdapterInfo(UMDRIVERPRIVATE): buffers already captured.
   Status query_umd_private(std::span<const std::byte> in, std::span<std::byte> out);
 
-  // --- objects ---------------------------------------------------------------------------------------------------------------
-  Result<void*> create_process(uint32_t process_handle, bool system);  // null handle and kSuccess below 2.0
+  // --- objects
+  // ---------------------------------------------------------------------------------------------------------------
+  Result<void*> create_process(uint32_t process_handle,
+                               bool system);  // null handle and kSuccess below 2.0
   Status destroy_process(void* process);
   Result<DeviceInfo> create_device(uint32_t device_handle, bool system);
   Status destroy_device(void* device);
-  Result<ContextInfo> create_context(void* device, uint32_t context_handle, NodeOrdinal node, uint32_t engine_affinity,
-                                     bool system, std::span<std::byte> private_data);
+  Result<ContextInfo> create_context(void* device, uint32_t context_handle, NodeOrdinal node,
+                                     uint32_t engine_affinity, bool system,
+                                     std::span<std::byte> private_data);
   Status destroy_context(void* context);
-  /// One DxgkDdiCreateAllocation for the whole array (ALLOC-01). `resource` in/out: driver's resource handle when
-  /// `creates_resource` or adding to one; null otherwise.
-  Status create_allocations(std::span<AllocationInfo> infos, std::span<const std::byte> private_data, bool creates_resource,
+  /// One DxgkDdiCreateAllocation for the whole array (ALLOC-01). `resource` in/out: driver's
+  /// resource handle when `creates_resource` or adding to one; null otherwise.
+  Status create_allocations(std::span<AllocationInfo> infos,
+                            std::span<const std::byte> private_data, bool creates_resource,
                             void** resource);
   Status destroy_allocations(std::span<void* const> handles, void* resource, bool destroy_resource);
   struct OpenInfo {
-    uint32_t allocation_handle = 0;         // D3DKMT handle, for DxgkCbGetHandleData
+    uint32_t allocation_handle = 0;  // D3DKMT handle, for DxgkCbGetHandleData
     std::span<std::byte> private_data;
-    void* device_specific = nullptr;        // out
+    void* device_specific = nullptr;  // out
   };
-  Status open_allocations(void* device, std::span<OpenInfo> infos, std::span<const std::byte> private_data, bool create,
+  Status open_allocations(void* device, std::span<OpenInfo> infos,
+                          std::span<const std::byte> private_data, bool create,
                           uint32_t resource_handle);
   Status close_allocations(void* device, std::span<void* const> device_specific);
   Status escape(void* device, void* context, uint32_t flags, std::span<std::byte> data);
 
-  // --- work -------------------------------------------------------------------------------------------------------------------
-  RenderResult render(const RenderArgs& args);                     // caller's thread, level zero
-  Status patch(const PatchArgs& args);                             // lane
-  Status submit(const SubmitArgs& args);                           // lane, DISPATCH_LEVEL
-  Status preempt(NodeOrdinal node, SubmissionFenceId fence);       // lane, DISPATCH_LEVEL
-  Status cancel(const PatchArgs& args);                            // lane
-  BuildPagingResult build_paging(const BuildPagingArgs& args);     // lane
+  // --- work
+  // -------------------------------------------------------------------------------------------------------------------
+  RenderResult render(const RenderArgs& args);                  // caller's thread, level zero
+  Status patch(const PatchArgs& args);                          // lane
+  Status submit(const SubmitArgs& args);                        // lane, DISPATCH_LEVEL
+  Status preempt(NodeOrdinal node, SubmissionFenceId fence);    // lane, DISPATCH_LEVEL
+  Status cancel(const PatchArgs& args);                         // lane
+  BuildPagingResult build_paging(const BuildPagingArgs& args);  // lane
   Result<uint32_t> query_current_fence(NodeOrdinal node);
   Status reset_from_timeout();
   Status restart_from_timeout();
 
-  /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On at first; off costs nothing.
+  /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On at first; off costs
+  /// nothing.
   void set_reference_checks(bool on);
   bool has_patch() const;
   bool has_cancel() const;

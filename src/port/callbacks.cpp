@@ -267,7 +267,7 @@ struct Implemented {
 };
 
 #define DXGKIT_ENTRY(name, function, support, note) \
-  {name, reinterpret_cast<const void*>(&(function)), Support::support, note}
+  { name, reinterpret_cast<const void*>(&(function)), Support::support, note }
 const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbEvalAcpiMethod", eval_acpi_method, kRefused, "no ACPI"),
     DXGKIT_ENTRY("DxgkCbGetDeviceInformation", get_device_information, kSupported, ""),

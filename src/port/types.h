@@ -1,4 +1,5 @@
-// What crosses the door between dxgk and a miniport, in our words. Marshalled to DXGKARG_* by the port only.
+// What crosses the door between dxgk and a miniport, in our words. Marshalled to DXGKARG_* by the
+// port only.
 #pragma once
 
 #include <array>
@@ -13,8 +14,8 @@
 
 namespace dxgkit::port {
 
-/// Entry of the list a driver sees as DXGK_ALLOCATIONLIST; same 24 bytes (asserted in the port), so that lists are handed
-/// over without copying.
+/// Entry of the list a driver sees as DXGK_ALLOCATIONLIST; same 24 bytes (asserted in the port), so
+/// that lists are handed over without copying.
 struct AllocationListEntry {
   void* device_handle = nullptr;  // hDeviceSpecificAllocation of the driver
   uint32_t bits = 0;              // bit 0 write, bits 1..5 segment id
@@ -41,12 +42,13 @@ struct PatchLocation {
 };
 static_assert(sizeof(PatchLocation) == 24);
 
-/// A DMA or paging buffer as the driver sees it. Addresses always name its start (PATCH-08, SUB-06).
+/// A DMA or paging buffer as the driver sees it. Addresses always name its start (PATCH-08,
+/// SUB-06).
 struct DmaBufferView {
-  SegmentId segment;                // 0: one contiguous block of system memory (PATCH-05)
-  uint64_t physical_address = 0;    // system physical with segment 0, else segment base + offset
-  std::byte* cpu = nullptr;         // 4096-aligned
-  uint32_t size_bytes = 0;          // whole buffer
+  SegmentId segment;              // 0: one contiguous block of system memory (PATCH-05)
+  uint64_t physical_address = 0;  // system physical with segment 0, else segment base + offset
+  std::byte* cpu = nullptr;       // 4096-aligned
+  uint32_t size_bytes = 0;        // whole buffer
   std::byte* private_data = nullptr;
   uint32_t private_size_bytes = 0;  // whole private area
 };
@@ -63,12 +65,13 @@ struct PacketFlags {
 };
 
 struct PatchArgs {
-  void* context = nullptr;  // driver's context handle, or its device handle without MultiEngineAware; null for some paging work
+  void* context = nullptr;  // driver's context handle, or its device handle without
+                            // MultiEngineAware; null for some paging work
   DmaBufferView buffer;
   Slice slice;
   const AllocationListEntry* allocations = nullptr;  // null for paging (PATCH-20)
   uint32_t allocation_count = 0;
-  const PatchLocation* patches = nullptr;            // whole list (PATCH-22); null for paging
+  const PatchLocation* patches = nullptr;  // whole list (PATCH-22); null for paging
   uint32_t patch_count = 0;
   uint32_t patch_start = 0, patch_length = 0;
   SubmissionFenceId fence;
@@ -88,23 +91,24 @@ struct SubmitArgs {
 
 struct RenderArgs {
   void* context = nullptr;
-  bool render_km = false;                  // DxgkDdiRenderKm (REND-01)
-  const void* command = nullptr;           // user memory, handed on raw (REND-03)
+  bool render_km = false;         // DxgkDdiRenderKm (REND-01)
+  const void* command = nullptr;  // user memory, handed on raw (REND-03)
   uint32_t command_length = 0;
-  DmaBufferView buffer;                    // segment and address 0 when not paged in yet (REND-12)
+  DmaBufferView buffer;  // segment and address 0 when not paged in yet (REND-12)
   AllocationListEntry* allocations = nullptr;
   uint32_t allocation_count = 0;
   const PatchLocation* patches_in = nullptr;  // user memory, raw
   uint32_t patches_in_count = 0;
   PatchLocation* patches_out = nullptr;
   uint32_t patches_out_capacity = 0;
-  uint32_t multipass_offset = 0;           // in/out through the result
+  uint32_t multipass_offset = 0;  // in/out through the result
 };
-/// What the driver produced. The port has checked the bounds (REND-08): a driver that went past them gets a finding and the
-/// call answers with the bugcheck path.
+/// What the driver produced. The port has checked the bounds (REND-08): a driver that went past
+/// them gets a finding and the call answers with the bugcheck path.
 struct RenderResult {
-  Status status = Status::kSuccess;  // as the driver gave it (checked against the documented set, REND-16)
-  uint32_t dma_bytes = 0;            // written from the start of the buffer
+  Status status =
+      Status::kSuccess;    // as the driver gave it (checked against the documented set, REND-16)
+  uint32_t dma_bytes = 0;  // written from the start of the buffer
   uint32_t patch_count = 0;
   uint32_t private_bytes = 0;
   uint32_t multipass_offset = 0;
@@ -112,24 +116,31 @@ struct RenderResult {
 
 /// One side of a transfer: a segment address, or pages of system memory (an MDL).
 struct TransferSide {
-  SegmentId segment;              // kSystemMemory: `pages`
-  uint64_t segment_address = 0;   // segment base + offset (PAGE-17)
+  SegmentId segment;                // kSystemMemory: `pages`
+  uint64_t segment_address = 0;     // segment base + offset (PAGE-17)
   std::span<const uint64_t> pages;  // page frame numbers of the whole allocation
 };
 
 struct PagingOperation {
-  enum class Kind { kTransfer, kFill, kDiscardContent, kMapAperture, kUnmapAperture, kInitContextResource };
+  enum class Kind {
+    kTransfer,
+    kFill,
+    kDiscardContent,
+    kMapAperture,
+    kUnmapAperture,
+    kInitContextResource
+  };
   Kind kind = Kind::kFill;
-  void* allocation = nullptr;      // driver's hAllocation; null where a rule says so (PAGE-21, PAGE-26)
-  void* device = nullptr;          // MapAperture: device-specific owner, may be null
-  uint32_t transfer_offset = 0;    // segment sides (PAGE-17)
+  void* allocation = nullptr;  // driver's hAllocation; null where a rule says so (PAGE-21, PAGE-26)
+  void* device = nullptr;      // MapAperture: device-specific owner, may be null
+  uint32_t transfer_offset = 0;  // segment sides (PAGE-17)
   uint64_t size_bytes = 0;
   TransferSide source, destination;  // kTransfer
-  uint32_t mdl_offset_pages = 0;   // MDL sides (PAGE-17)
+  uint32_t mdl_offset_pages = 0;     // MDL sides (PAGE-17)
   bool transfer_start = true, transfer_end = true, allocation_is_idle = false;
-  uint32_t fill_pattern = 0;       // kFill
-  SegmentId segment;               // kFill, kDiscard, apertures
-  uint64_t segment_address = 0;    // kFill, kDiscard: base + offset
+  uint32_t fill_pattern = 0;                  // kFill
+  SegmentId segment;                          // kFill, kDiscard, apertures
+  uint64_t segment_address = 0;               // kFill, kDiscard: base + offset
   uint64_t offset_pages = 0, page_count = 0;  // apertures
   std::span<const uint64_t> pages;            // kMapAperture: page frames
   uint64_t dummy_page = 0;                    // kUnmapAperture: physical address (PAGE-29)
@@ -138,8 +149,8 @@ struct PagingOperation {
 
 struct BuildPagingArgs {
   void* system_context = nullptr;
-  std::byte* buffer = nullptr;       // where this operation starts in the paging buffer
-  uint32_t buffer_bytes = 0;         // what is left of it
+  std::byte* buffer = nullptr;  // where this operation starts in the paging buffer
+  uint32_t buffer_bytes = 0;    // what is left of it
   std::byte* private_data = nullptr;
   uint32_t private_bytes = 0;
   uint64_t buffer_physical_address = 0;  // of the buffer's start
@@ -147,14 +158,15 @@ struct BuildPagingArgs {
   const PagingOperation* operation = nullptr;
 };
 struct BuildPagingResult {
-  /// kSuccess, kGraphicsInsufficientDmaBuffer, kGraphicsAllocationBusy; anything else became a finding (PAGE-07) and is
-  /// given as kUnsuccessful: the adapter stops.
+  /// kSuccess, kGraphicsInsufficientDmaBuffer, kGraphicsAllocationBusy; anything else became a
+  /// finding (PAGE-07) and is given as kUnsuccessful: the adapter stops.
   Status status = Status::kSuccess;
   uint32_t bytes_written = 0, private_bytes_written = 0, multipass_offset = 0;
 };
 
-struct AllocationInfo {  // DXGK_ALLOCATIONINFO, one element
-  std::span<std::byte> private_data;  // the caller's per-allocation data, captured; the driver may change it at create
+struct AllocationInfo {               // DXGK_ALLOCATIONINFO, one element
+  std::span<std::byte> private_data;  // the caller's per-allocation data, captured; the driver may
+                                      // change it at create
   uint32_t vidpn_source = UINT32_MAX;
   bool primary = false;
   // out:
@@ -162,10 +174,10 @@ struct AllocationInfo {  // DXGK_ALLOCATIONINFO, one element
   uint64_t size = 0, pitch_aligned_size = 0;
   uint32_t alignment = 0;
   uint32_t supported_read = 0, supported_write = 0, eviction = 0;
-  uint32_t preferred = 0;       // DXGK_SEGMENTPREFERENCE.Value
-  uint32_t bank_hints = 0;      // DXGK_SEGMENTBANKPREFERENCE.Value
+  uint32_t preferred = 0;   // DXGK_SEGMENTPREFERENCE.Value
+  uint32_t bank_hints = 0;  // DXGK_SEGMENTBANKPREFERENCE.Value
   uint32_t maximum_renaming = 0;
-  uint32_t flags = 0;           // DXGK_ALLOCATIONINFOFLAGS.Value
+  uint32_t flags = 0;  // DXGK_ALLOCATIONINFOFLAGS.Value
   uint32_t priority = 0;
 };
 
@@ -176,16 +188,18 @@ struct ContextInfo {  // DXGK_CONTEXTINFO
   bool no_patching = false;
 };
 
-struct DeviceInfo {  // DXGK_DEVICEINFO, when the driver has no contexts; and the guaranteed-contract flag (REND-11)
+struct DeviceInfo {  // DXGK_DEVICEINFO, when the driver has no contexts; and the
+                     // guaranteed-contract flag (REND-11)
   void* handle = nullptr;
   uint32_t dma_buffer_bytes = 0, dma_buffer_segment_set = 0, dma_private_bytes = 0;
   uint32_t allocation_list_size = 0, patch_list_size = 0;
   bool guaranteed_contract = false;
 };
 
-struct SegmentInfo {  // DXGK_SEGMENTDESCRIPTOR, 3, 4
+struct SegmentInfo {   // DXGK_SEGMENTDESCRIPTOR, 3, 4
   uint32_t flags = 0;  // DXGK_SEGMENTFLAGS.Value
-  uint64_t base_address = 0, cpu_translated_address = 0, size = 0, commit_limit = 0, system_memory_end = 0, reserved = 0;
+  uint64_t base_address = 0, cpu_translated_address = 0, size = 0, commit_limit = 0,
+           system_memory_end = 0, reserved = 0;
   std::vector<uint64_t> bank_ends;  // what was read of the bank table (SEG-26)
   uint32_t bank_count = 0;
   uint64_t invalid_range_count = 0;
@@ -195,29 +209,38 @@ struct SegmentsInfo {
   uint32_t paging_buffer_segment = 0, paging_buffer_bytes = 0, paging_private_bytes = 0;
 };
 
-struct DriverCaps {  // DXGK_DRIVERCAPS, what the core uses
+struct DriverCaps {           // DXGK_DRIVERCAPS, what the core uses
   uint32_t wddm_version = 0;  // DXGK_WDDMVERSION
   uint64_t highest_acceptable_address = 0;
   uint64_t aperture_segment_commit_limit = 0;
   uint32_t max_allocation_list_slot_id = 0;
   uint32_t interrupt_message_number = 0, number_of_swizzling_ranges = 0;
   uint32_t hw_queue_packet_cap = 0;
-  bool multi_engine_aware = false, preemption_aware = false, cancel_command_aware = false, no_dma_patching = false;
-  bool support_per_engine_tdr = false, gpu_mmu_supported = false, virtual_addressing_supported = false;
+  bool multi_engine_aware = false, preemption_aware = false, cancel_command_aware = false,
+       no_dma_patching = false;
+  bool support_per_engine_tdr = false, gpu_mmu_supported = false,
+       virtual_addressing_supported = false;
   uint32_t node_count = 1, paging_node = 0;  // GpuEngineTopology, PagingNode
-  std::vector<std::byte> raw;  // as the driver left it, sized by its version
+  std::vector<std::byte> raw;                // as the driver left it, sized by its version
 };
 
 /// What DxgkCbNotifyInterrupt said, in our words.
 struct InterruptReport {
-  enum class Type { kDmaCompleted, kDmaPreempted, kDmaFaulted, kCrtcVsync, kDmaPageFaulted, kOther };
+  enum class Type {
+    kDmaCompleted,
+    kDmaPreempted,
+    kDmaFaulted,
+    kCrtcVsync,
+    kDmaPageFaulted,
+    kOther
+  };
   Type type = Type::kOther;
   uint32_t raw_type = 0;
   uint32_t fence = 0;           // completed / preemption / faulted
   uint32_t last_completed = 0;  // kDmaPreempted
   uint32_t node = 0, engine = 0;
-  int32_t status = 0;           // kDmaFaulted
-  uint64_t address = 0;         // page faults, vsync
+  int32_t status = 0;    // kDmaFaulted
+  uint64_t address = 0;  // page faults, vsync
   uint32_t flags = 0;
 };
 

@@ -2,7 +2,8 @@
 //
 // Two implementations stand behind one interface:
 //   os   real threads, real clock, futexes           (make_os_runtime)
-//   sim  fibers on one thread, a virtual clock, one seed that decides every interleaving (make_sim_runtime)
+//   sim  fibers on one thread, a virtual clock, one seed that decides every interleaving
+//   (make_sim_runtime)
 // Everything above blocks only through this header and sync.h, lane.h; a test enforces it.
 #pragma once
 
@@ -36,7 +37,8 @@ class Thread {
 };
 
 struct ThreadOptions {
-  /// Usable stack bytes; a guard page is added. 0 = the runtime's default (256 KiB in sim, system default in os).
+  /// Usable stack bytes; a guard page is added. 0 = the runtime's default (256 KiB in sim, system
+  /// default in os).
   size_t stack_bytes = 0;
 };
 
@@ -54,8 +56,8 @@ class Runtime {
  public:
   virtual ~Runtime() = default;
 
-  /// The runtime the calling thread belongs to. CHECKs that there is one: threads made by `spawn` have one,
-  /// others adopt one with `AdoptThread` (os) or run inside `run_main` (sim).
+  /// The runtime the calling thread belongs to. CHECKs that there is one: threads made by `spawn`
+  /// have one, others adopt one with `AdoptThread` (os) or run inside `run_main` (sim).
   static Runtime& current();
   static Runtime* current_or_null();
 
@@ -78,35 +80,39 @@ class Runtime {
   /// A point where another thread may run: a pause in os, a seeded choice in sim.
   /// Spin loops must call it: in sim, time moves on when everybody runnable does nothing but yield.
   virtual void yield() = 0;
-  /// In sim, switches to another thread with the seed's probability; nothing in os. Lock-free code calls it between
-  /// its atomic steps so that simulation explores their interleavings.
+  /// In sim, switches to another thread with the seed's probability; nothing in os. Lock-free code
+  /// calls it between its atomic steps so that simulation explores their interleavings.
   virtual void interleave() = 0;
   virtual void sleep_until(TimeNs due) = 0;
   void sleep_for(DurationNs duration) { sleep_until(now() + duration); }
-  /// Work that takes modelled time (a hardware engine at work): virtual time passes in sim, nothing happens in os.
+  /// Work that takes modelled time (a hardware engine at work): virtual time passes in sim, nothing
+  /// happens in os.
   virtual void consume(DurationNs duration) = 0;
 
-  /// Futex-class wait: blocks while `word` holds `expected`, until woken or `deadline`. Spurious wake-ups are
-  /// allowed; callers loop. os: spins briefly first, then parks.
-  virtual WaitResult wait(const std::atomic<uint32_t>& word, uint32_t expected, TimeNs deadline = kForever) = 0;
+  /// Futex-class wait: blocks while `word` holds `expected`, until woken or `deadline`. Spurious
+  /// wake-ups are allowed; callers loop. os: spins briefly first, then parks.
+  virtual WaitResult wait(const std::atomic<uint32_t>& word, uint32_t expected,
+                          TimeNs deadline = kForever) = 0;
   /// As `wait`, on two words at once: blocks while both hold what is expected of them.
   virtual WaitResult wait_either(const std::atomic<uint32_t>& first, uint32_t first_expected,
                                  const std::atomic<uint32_t>& second, uint32_t second_expected,
                                  TimeNs deadline = kForever) = 0;
-  /// Wake waiters of `word` after it changed. Only the address is used: the word may be gone already.
+  /// Wake waiters of `word` after it changed. Only the address is used: the word may be gone
+  /// already.
   virtual void wake_one(const std::atomic<uint32_t>& word) = 0;
   virtual void wake_all(const std::atomic<uint32_t>& word) = 0;
 
-  /// Names what the calling thread is about to wait for, for deadlock reports; returns what was set before.
-  /// `reason` must live as long as it is set. See WaitReason.
+  /// Names what the calling thread is about to wait for, for deadlock reports; returns what was set
+  /// before. `reason` must live as long as it is set. See WaitReason.
   virtual const char* set_wait_reason(const char* reason) = 0;
 
-  /// Chance, from the runtime's seed. sim: decides together with the interleaving; os: thread-safe, seeded.
+  /// Chance, from the runtime's seed. sim: decides together with the interleaving; os: thread-safe,
+  /// seeded.
   virtual uint64_t random() = 0;
 
   /// Runs `body` as the main thread and returns when it and every thread it spawned have ended.
-  /// sim: the calling OS thread becomes the simulation. A simulation in which everybody waits forever is a
-  /// deadlock: reported on stderr with each thread's name and the seed, then aborts.
+  /// sim: the calling OS thread becomes the simulation. A simulation in which everybody waits
+  /// forever is a deadlock: reported on stderr with each thread's name and the seed, then aborts.
   virtual void run_main(std::function<void()> body) = 0;
 };
 
@@ -145,11 +151,13 @@ class AdoptThread {
 
 struct SimOptions {
   uint64_t seed = 0;
-  /// Virtual time at which the run is reported like a deadlock: a hang that periodic timers keep alive ends here.
+  /// Virtual time at which the run is reported like a deadlock: a hang that periodic timers keep
+  /// alive ends here.
   TimeNs time_limit = kForever;
   size_t stack_bytes = size_t{256} * 1024;
 };
-/// Objects made inside `run_main` (lanes, threads) must be gone when its body returns; work outside it is not simulated.
+/// Objects made inside `run_main` (lanes, threads) must be gone when its body returns; work outside
+/// it is not simulated.
 [[nodiscard]] std::unique_ptr<Runtime> make_sim_runtime(const SimOptions& options);
 
 }  // namespace dxgkit::runtime

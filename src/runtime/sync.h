@@ -14,7 +14,8 @@ class DXGKIT_CAPABILITY("mutex") Mutex {
  public:
   void lock() DXGKIT_ACQUIRE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   bool try_lock() DXGKIT_TRY_ACQUIRE(true) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
-  /// The mutex may be destroyed by whoever takes it next: nothing of it is touched after it is free.
+  /// The mutex may be destroyed by whoever takes it next: nothing of it is touched after it is
+  /// free.
   void unlock() DXGKIT_RELEASE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
 
  private:

@@ -11,11 +11,13 @@
 
 namespace dxgkit::trace {
 
-/// One kind per thing a reader wants to see. The schema table in schema.cpp gives each a name and names for a..d;
-/// text export, Perfetto export and the report are generated from it. Append only: the numbers are in files.
+/// One kind per thing a reader wants to see. The schema table in schema.cpp gives each a name and
+/// names for a..d; text export, Perfetto export and the report are generated from it. Append only:
+/// the numbers are in files.
 enum class EventKind : uint16_t {
   kNone = 0,
-  // The driver boundary. a = DDI or callback index (name through `name_id`), b = status / return value, c = duration ns.
+  // The driver boundary. a = DDI or callback index (name through `name_id`), b = status / return
+  // value, c = duration ns.
   kDdiEnter = 1,       // a name_id, b irql, c argument of note (fence, handle), node
   kDdiExit = 2,        // a name_id, b NTSTATUS, c irql
   kCallbackEnter = 3,  // a name_id, b irql
@@ -23,18 +25,18 @@ enum class EventKind : uint16_t {
   kThunkEnter = 5,     // a name_id, b process
   kThunkExit = 6,      // a name_id, b NTSTATUS
   // Packets. a = packet id, b = context id, c / d as named.
-  kPacketQueued = 10,      // c kind, d software-queue length
-  kPacketReady = 11,       // resident, about to be patched
-  kPacketPatched = 12,     // c patch locations
-  kPacketSubmitted = 13,   // c fence, d hardware-queue length
-  kPacketCompleted = 14,   // c fence
-  kPacketPreempted = 15,   // c fence
+  kPacketQueued = 10,     // c kind, d software-queue length
+  kPacketReady = 11,      // resident, about to be patched
+  kPacketPatched = 12,    // c patch locations
+  kPacketSubmitted = 13,  // c fence, d hardware-queue length
+  kPacketCompleted = 14,  // c fence
+  kPacketPreempted = 15,  // c fence
   kPacketCancelled = 16,
-  kPacketFaulted = 17,     // c fence
-  kHardwareStart = 18,     // device model: node begins the buffer with fence c
-  kHardwareEnd = 19,       // device model: node finished fence c
+  kPacketFaulted = 17,  // c fence
+  kHardwareStart = 18,  // device model: node begins the buffer with fence c
+  kHardwareEnd = 19,    // device model: node finished fence c
   // Interrupts.
-  kInterrupt = 30,         // a type, c fence, node
+  kInterrupt = 30,  // a type, c fence, node
   kDpcQueued = 31,
   kDpcRun = 32,
   // Memory. a = allocation id, b = segment, c = offset, d = size.
@@ -42,23 +44,23 @@ enum class EventKind : uint16_t {
   kAllocationDestroyed = 41,
   kPlaced = 42,
   kEvicted = 43,
-  kPageIn = 44,            // bytes moved in d
+  kPageIn = 44,  // bytes moved in d
   kPageOut = 45,
   kApertureMapped = 46,
   kApertureUnmapped = 47,
   kLocked = 48,
   kUnlocked = 49,
-  kPagingOperation = 50,   // a operation, b packet, c bytes
+  kPagingOperation = 50,  // a operation, b packet, c bytes
   // Synchronisation objects. a = object, b = value.
-  kSyncSignal = 60,        // c context or 0 for CPU
-  kSyncWait = 61,          // c context or 0 for CPU
+  kSyncSignal = 60,  // c context or 0 for CPU
+  kSyncWait = 61,    // c context or 0 for CPU
   kSyncSatisfied = 62,
   // Adapter life. a = adapter.
-  kAdapterState = 70,      // b state
-  kFinding = 71,           // a name_id of the rule, b severity
-  kMarker = 72,            // a name_id of free text
-  kSegment = 73,           // b segment, c base, d size
-  kObjectName = 74,        // a id, b name_id, c object class (1 context, 2 process, 3 node, 4 thread)
+  kAdapterState = 70,  // b state
+  kFinding = 71,       // a name_id of the rule, b severity
+  kMarker = 72,        // a name_id of free text
+  kSegment = 73,       // b segment, c base, d size
+  kObjectName = 74,    // a id, b name_id, c object class (1 context, 2 process, 3 node, 4 thread)
 };
 
 struct Event {
@@ -74,8 +76,9 @@ struct Event {
 static_assert(sizeof(Event) == 48);
 inline constexpr uint16_t kNoNode = 0xFFFF;
 
-/// Collects events of all threads of one run. Thread-safe. In sim the order is the run's order, so equal seeds give
-/// equal bytes. Memory is bounded: over `max_events` the oldest are dropped and counted.
+/// Collects events of all threads of one run. Thread-safe. In sim the order is the run's order, so
+/// equal seeds give equal bytes. Memory is bounded: over `max_events` the oldest are dropped and
+/// counted.
 class Recorder {
  public:
   struct Clock {  // runtime gives these; trace stays below it
@@ -85,12 +88,14 @@ class Recorder {
   explicit Recorder(Clock clock, size_t max_events = size_t{1} << 24);
   ~Recorder();
 
-  void record(EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint16_t node = kNoNode);
+  void record(EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0,
+              uint16_t node = kNoNode);
   /// Interns a string: same text, same id, ids dense in order of first use.
   uint32_t name_id(std::string_view text);
 
-  /// A merged copy, by time, then thread, then order of recording. Events of one OS thread keep the order they were
-  /// recorded in, so a simulation's are in the run's order. Call when the run is quiet.
+  /// A merged copy, by time, then thread, then order of recording. Events of one OS thread keep the
+  /// order they were recorded in, so a simulation's are in the run's order. Call when the run is
+  /// quiet.
   std::vector<Event> events() const;
   std::vector<std::string> names() const;
   uint64_t dropped() const;
@@ -104,12 +109,14 @@ namespace detail {
 inline constinit thread_local Recorder* t_current = nullptr;
 }  // namespace detail
 
-/// The recorder that events of the calling thread go to, or null: then `emit` costs one load. Set before a run, cleared
-/// after. Per OS thread: runtimes hand it to threads they spawn, so parallel simulations do not mix.
+/// The recorder that events of the calling thread go to, or null: then `emit` costs one load. Set
+/// before a run, cleared after. Per OS thread: runtimes hand it to threads they spawn, so parallel
+/// simulations do not mix.
 inline Recorder* current() { return detail::t_current; }
 inline void set_current(Recorder* recorder) { detail::t_current = recorder; }
 
-inline void emit(EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint16_t node = kNoNode) {
+inline void emit(EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0,
+                 uint16_t node = kNoNode) {
   if (Recorder* recorder = current()) recorder->record(kind, a, b, c, d, node);
 }
 
@@ -135,8 +142,8 @@ struct Recording {
   uint64_t dropped = 0;
 };
 
-/// Perfetto protobuf (.pftrace): one track per node's hardware queue, software queue per context, interrupts, DPCs,
-/// memory counters per segment, threads with DDI slices. Deterministic bytes.
+/// Perfetto protobuf (.pftrace): one track per node's hardware queue, software queue per context,
+/// interrupts, DPCs, memory counters per segment, threads with DDI slices. Deterministic bytes.
 std::string to_perfetto(const Recording& recording);
 /// One line per event, stable, for golden tests.
 std::string to_text(const Recording& recording);

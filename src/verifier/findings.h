@@ -17,9 +17,10 @@ enum class Severity {
   kBugCheck,   // Windows would stop the machine; we stop this adapter
 };
 
-/// One thing a driver did wrong, said so that its author can act on it. Every text is a full sentence.
+/// One thing a driver did wrong, said so that its author can act on it. Every text is a full
+/// sentence.
 struct Finding {
-  std::string rule;      // id of the rulebook, e.g. "PAGE-05"
+  std::string rule;  // id of the rulebook, e.g. "PAGE-05"
   Severity severity = Severity::kViolation;
   std::string ddi;       // "DxgkDdiBuildPagingBuffer", or the callback or NT function involved
   std::string actual;    // what happened, with the values
@@ -29,7 +30,8 @@ struct Finding {
   uint32_t bugcheck_parameter = 0;  //            e.g. 0x2
 };
 
-/// Collects findings of one run, in order. Thread-safe. Repeats of the same (rule, ddi, actual) are counted, not stored.
+/// Collects findings of one run, in order. Thread-safe. Repeats of the same (rule, ddi, actual) are
+/// counted, not stored.
 class Findings {
  public:
   Findings();
@@ -47,7 +49,8 @@ class Findings {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Several lines of plain text: rule, DDI, actual, expected, why (from the rule catalogue), fix, what Windows does.
+/// Several lines of plain text: rule, DDI, actual, expected, why (from the rule catalogue), fix,
+/// what Windows does.
 std::string to_text(const Finding& finding);
 /// One JSON object.
 std::string to_json(const Finding& finding);

@@ -201,7 +201,7 @@ class ScriptedMiniport {
     std::function<NTSTATUS(void* device, const DXGKARG_OPENALLOCATION*)> open_allocation;
     std::function<NTSTATUS(void* device, const DXGKARG_CLOSEALLOCATION*)> close_allocation;
     std::function<NTSTATUS(const DXGKARG_ESCAPE*)> escape;
-    std::function<NTSTATUS(void* context, DXGKARG_RENDER*)> render, render_km;
+    std::function<NTSTATUS(void*context, DXGKARG_RENDER*)> render, render_km;
     std::function<NTSTATUS(const DXGKARG_PATCH*)> patch;
     std::function<NTSTATUS(const DXGKARG_SUBMITCOMMAND*)> submit;
     std::function<NTSTATUS(const DXGKARG_PREEMPTCOMMAND*)> preempt;

@@ -44,7 +44,8 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   if (trace::Recorder* recorder = trace::current()) {
     constexpr uint64_t kNodeClass = 3;
     trace::emit(trace::EventKind::kObjectName, SGPU_NODE_3D, recorder->name_id("3D"), kNodeClass);
-    trace::emit(trace::EventKind::kObjectName, SGPU_NODE_COPY, recorder->name_id("copy"), kNodeClass);
+    trace::emit(trace::EventKind::kObjectName, SGPU_NODE_COPY, recorder->name_id("copy"),
+                kNodeClass);
   }
   nt::Kernel kernel(runtime, machine, findings);
 

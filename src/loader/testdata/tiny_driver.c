@@ -1,4 +1,5 @@
-// The smallest thing a loader can be tried on: functions, an import, a kernel variable, a pointer that needs relocating.
+// The smallest thing a loader can be tried on: functions, an import, a kernel variable, a pointer
+// that needs relocating.
 #include <ntddk.h>
 
 static int counter = 40;

@@ -1,5 +1,5 @@
-// The softgpu miniport with one DDI that misbehaves, to see what the tool tells a driver's author. The rest of the driver is compiled with
-// DxgkInitialize renamed to the function below.
+// The softgpu miniport with one DDI that misbehaves, to see what the tool tells a driver's author.
+// The rest of the driver is compiled with DxgkInitialize renamed to the function below.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>
