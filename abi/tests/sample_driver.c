@@ -1,6 +1,9 @@
 /* The smallest miniport that links: takes a lock, reads an exported variable, registers itself. */
-#include <dispmprt.h>
+/* initguid.h goes first, so that the headers after it define their GUIDs here. */
+// clang-format off
 #include <initguid.h>
+#include <dispmprt.h>
+// clang-format on
 
 NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath) {
   static DRIVER_INITIALIZATION_DATA data;
