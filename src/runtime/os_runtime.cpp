@@ -122,6 +122,9 @@ uint32_t calibrate_spin() {
   return static_cast<uint32_t>(std::min<int64_t>(std::max<int64_t>(pauses, 16), 4'000));
 }
 
+/// What waking a parked thread on another core takes on a virtual machine, and some.
+constexpr TimeNs kPolitelyNs = 80'000;
+
 uint32_t spin_pauses() {
   static const uint32_t pauses = calibrate_spin();
   return pauses;
@@ -328,6 +331,19 @@ class OsRuntime final : public Runtime {
     for (uint32_t i = 0; i < spin_pauses_; ++i) {
       if (any_changed(awaited)) return WaitResult::kWoken;
       pause_cpu();
+    }
+    // Two threads that answer each other must not both park after one hiccup and then pay a wake-up
+    // per answer for ever: look on for as long as a wake-up would take, leaving the core to whoever
+    // wants it.
+    if (spin_pauses_ != 0) {
+      const TimeNs give_up = std::min(now() + kPolitelyNs, deadline);
+      do {
+        for (int i = 0; i < 8; ++i) {
+          if (any_changed(awaited)) return WaitResult::kWoken;
+          pause_cpu();
+        }
+        sched_yield();
+      } while (now() < give_up);
     }
     thread.token.store(0, std::memory_order_relaxed);
     std::array<WaitNode, 2> nodes;
