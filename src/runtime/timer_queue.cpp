@@ -30,6 +30,8 @@ class TimerQueue::QueuedTimer final : public Timer {
   }
 
   void arm(TimeNs due) override {
+    // Once the lock is free the callback may run, and destroy this timer.
+    TimerQueue& queue = queue_;
     {
       MutexLock lock(queue_.mutex_);
       queue_.disarm(*this);
@@ -37,12 +39,12 @@ class TimerQueue::QueuedTimer final : public Timer {
       key_ = Key{due, queue_.next_sequence_++};
       queue_.armed_.emplace(*key_, this);
       if (queue_.thread_ == nullptr) {
-        queue_.thread_ = queue_.spawn_service_([queue = &queue_] { queue->serve(); });
+        queue_.thread_ = queue_.spawn_service_([served = &queue_] { served->serve(); });
       }
       if (queue_.armed_.begin()->second != this) return;
       queue_.changed_.fetch_add(1, std::memory_order_relaxed);
     }
-    queue_.runtime_.wake_all(queue_.changed_);
+    queue.runtime_.wake_all(queue.changed_);
   }
 
   bool cancel() override {
