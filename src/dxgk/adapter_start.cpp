@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
@@ -139,7 +140,6 @@ Status Adapter::start() {
 }
 
 Status Adapter::check_caps() {
-  const uint32_t highest_needed_bits = 32;
   if (caps_.node_count == 0 || caps_.node_count > kMaxNodes) {
     return refuse_start(
         "SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
@@ -185,7 +185,7 @@ Status Adapter::check_caps() {
         fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
         fmt::format("Report the highest address the device can reach (at least {} bits), or "
                     "support remapping.",
-                    highest_needed_bits));
+                    std::bit_width(last_page)));
   }
   return Status::kSuccess;
 }
