@@ -17,7 +17,6 @@
 namespace dxgkit::loader {
 namespace {
 
-constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;
 constexpr size_t kProgramHeadersMax = 64;
 constexpr size_t kDynamicEntriesMax = 4096;
@@ -404,7 +403,8 @@ Result<ElfPlan> parse_elf(std::span<const std::byte> file, std::string* message)
 }
 
 Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file,
-                                                 const Resolver& resolve, std::string* message) {
+                                                 const ImportResolver& resolve,
+                                                 std::string* message) {
   Result<ElfPlan> plan = parse_elf(file, message);
   if (!plan.has_value()) return Error(plan.error());
   std::unique_ptr<ElfImage> image(new ElfImage());
@@ -434,7 +434,7 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
       if (symbol.defined) {
         value = base_address + symbol.address;
       } else {
-        const void* address = resolve(symbol.name).address;
+        const void* address = resolve({.library = {}, .name = symbol.name}).address;
         if (address == nullptr && !symbol.weak)
           missing += (missing.empty() ? "" : ", ") + symbol.name;
         value = reinterpret_cast<uint64_t>(address);
@@ -450,7 +450,7 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
   }
   for (const ElfPlan::Symbol& symbol : p.symbols) {
     if (!symbol.defined || !symbol.weak || !symbol.variable) continue;
-    const Import variable = resolve(symbol.name);
+    const ImportAnswer variable = resolve({.library = {}, .name = symbol.name});
     if (variable.address == nullptr || variable.data_bytes == 0 ||
         variable.data_bytes != symbol.size)
       continue;
@@ -489,33 +489,14 @@ std::vector<std::string> ElfImage::imports() const {
   return names;
 }
 
-Result<std::vector<std::byte>> read_image_file(const std::string& path, std::string* message) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    *message = fmt::format("{} cannot be opened: {}.", path, std::strerror(errno));
-    return Error(Status::kObjectNameNotFound);
+std::string ElfImage::symbol(uint64_t rva) const {
+  const ElfPlan::Symbol* best = nullptr;
+  for (const ElfPlan::Symbol& symbol : plan_.symbols) {
+    if (symbol.defined && !symbol.name.empty() && symbol.address <= rva &&
+        (best == nullptr || symbol.address > best->address))
+      best = &symbol;
   }
-  struct stat info {};
-  std::vector<std::byte> bytes;
-  bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
-              static_cast<uint64_t>(info.st_size) <= kFileBytesMax;
-  if (good) {
-    bytes.resize(static_cast<size_t>(info.st_size));
-    size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t got = read(fd, bytes.data() + done, bytes.size() - done);
-      if (got <= 0) break;
-      done += static_cast<size_t>(got);
-    }
-    good = done == bytes.size();
-  }
-  close(fd);
-  if (!good) {
-    *message =
-        fmt::format("{} is not a regular file of at most {} MiB.", path, kFileBytesMax >> 20);
-    return Error(Status::kInvalidImageFormat);
-  }
-  return bytes;
+  return best == nullptr ? "" : fmt::format("{}+{:#x}", best->name, rva - best->address);
 }
 
 }  // namespace dxgkit::loader

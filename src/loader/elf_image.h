@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "loader/image.h"
 
 namespace dxgkit::loader {
 
@@ -51,36 +52,31 @@ struct ElfPlan {
 Result<ElfPlan> parse_elf(std::span<const std::byte> file, std::string* message);
 
 /// A mapped driver image.
-class ElfImage {
+class ElfImage final : public Image {
  public:
-  struct Import {
-    const void* address = nullptr;  // null: there is none of that name
-    uint32_t data_bytes = 0;        // size of a variable; 0: a function
-  };
-  using Resolver = std::function<Import(std::string_view name)>;
   /// Maps, relocates, binds and protects (no page is ever writable and executable at once). The
   /// result has no reference to `file`. Imports are looked up with `resolve` only, never in the
   /// host process.
   static Result<std::unique_ptr<ElfImage>> load(std::span<const std::byte> file,
-                                                const Resolver& resolve, std::string* message);
-  ~ElfImage();
+                                                const ImportResolver& resolve,
+                                                std::string* message);
+  ~ElfImage() override;
   ElfImage(const ElfImage&) = delete;
   ElfImage& operator=(const ElfImage&) = delete;
 
-  /// Address of an exported symbol, or null.
-  void* find(std::string_view name) const;
-  std::byte* base() const { return base_; }
-  uint64_t size() const { return plan_.size; }
-  /// Names that were looked up, in the order of the symbol table.
-  std::vector<std::string> imports() const;
+  ImageForm form() const override { return ImageForm::kElf; }
+  std::byte* base() const override { return base_; }
+  uint64_t size() const override { return plan_.size; }
+  void* entry() const override { return find("DriverEntry"); }
+  void* find(std::string_view name) const override;
+  std::vector<std::string> imports() const override;
+  std::span<const RuntimeFunction> functions() const override { return {}; }
+  std::string symbol(uint64_t rva) const override;
 
  private:
   ElfImage() = default;
   ElfPlan plan_;
   std::byte* base_ = nullptr;
 };
-
-/// Reads a file; kObjectNameNotFound or kInvalidImageFormat (too big) with a message.
-Result<std::vector<std::byte>> read_image_file(const std::string& path, std::string* message);
 
 }  // namespace dxgkit::loader

@@ -25,7 +25,8 @@ __attribute__((ms_abi)) void* fake_allocate(uint32_t, uint64_t bytes, uint32_t) 
 __attribute__((ms_abi)) void fake_free(void* memory, uint32_t) { std::free(memory); }
 const uint8_t kNotPresent = 1;
 
-ElfImage::Import resolve(std::string_view name) {
+ImportAnswer resolve(const ImportRequest& request) {
+  const std::string_view name = request.name;
   if (name == "ExAllocatePoolWithTag") return {reinterpret_cast<const void*>(&fake_allocate), 0};
   if (name == "ExFreePoolWithTag") return {reinterpret_cast<const void*>(&fake_free), 0};
   if (name == "KdDebuggerNotPresent") return {&kNotPresent, sizeof(kNotPresent)};
@@ -79,7 +80,7 @@ TEST(ElfImage, NeverMapsWritableCode) {
 TEST(ElfImage, NamesMissingImports) {
   std::string message;
   const auto image = ElfImage::load(
-      tiny_driver(), [](std::string_view) { return ElfImage::Import{}; }, &message);
+      tiny_driver(), [](const ImportRequest&) { return ImportAnswer{}; }, &message);
   ASSERT_FALSE(image.has_value());
   EXPECT_EQ(image.error(), Status::kInvalidImageFormat);
   EXPECT_NE(message.find("ExAllocatePoolWithTag"), std::string::npos) << message;

@@ -38,21 +38,24 @@ bool contains(const void* start, uint64_t size, uint64_t address) {
   return address >= first && address - first < size;
 }
 
-/// True if the thread was running driver code at `instruction`, or touched a guard of its kernel.
-/// Sets what to say.
-const FaultRange* find_range(const Kernel::Impl& state, uint64_t instruction, uint64_t address) {
+/// The guard of its kernel that the thread touched, or null.
+const FaultRange* find_guard(const Kernel::Impl& state, uint64_t address) {
+  for (const FaultRange& range : state.fault_ranges) {
+    if (contains(range.start, range.size, address)) return &range;
+  }
+  return nullptr;
+}
+
+/// The driver whose code the thread was running at `instruction`, or null. What is lent to drivers
+/// for copying counts as the code of the first.
+const DriverImage* find_image(const Kernel::Impl& state, uint64_t instruction) {
   const bool in_copy =
       contains(dxgkit_nt_copy_begin,
                static_cast<uint64_t>(dxgkit_nt_copy_end - dxgkit_nt_copy_begin), instruction);
-  const FaultRange* code = nullptr;
-  for (const FaultRange& range : state.fault_ranges) {
-    if (range.kind == FaultRange::Kind::kGuard && contains(range.start, range.size, address))
-      return &range;
-    if (range.kind == FaultRange::Kind::kDriverCode &&
-        (in_copy || contains(range.start, range.size, instruction)))
-      code = &range;
+  for (const DriverImage& image : state.images) {
+    if (in_copy || contains(image.base, image.size, instruction)) return &image;
   }
-  return code;
+  return nullptr;
 }
 
 void pass_on(int signal, siginfo_t* info, void* context) {
@@ -68,22 +71,25 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 /// Where a faulting thread goes on once the signal handler has returned: ordinary code on the
 /// driver's stack, free to allocate and to lock, since driver code at an instruction of its own
 /// holds nothing of ours.
-[[noreturn]] void report_fault(const FaultRange* range, uint64_t address, uint64_t instruction) {
+[[noreturn]] void report_fault(const FaultRange* guard, const DriverImage* image, uint64_t address,
+                               uint64_t instruction) {
   CallFrame& frame = CallFrame::current();
-  const bool guard = range->kind == FaultRange::Kind::kGuard;
   // One string at a time and moved into the call: what it does not take over would leak, since it
   // does not return.
-  std::string actual = fmt::format("{} touched {:#x}, at instruction {:#x} ({}", frame.name(),
-                                   address, instruction, range->what);
-  if (!guard)
-    actual += fmt::format("+{:#x}", instruction - reinterpret_cast<uint64_t>(range->start));
+  std::string actual =
+      fmt::format("{} touched {:#x}, at instruction {:#x} ({}", frame.name(), address, instruction,
+                  guard != nullptr ? guard->what : image->name.c_str());
+  if (guard == nullptr)
+    actual += fmt::format("+{:#x}", instruction - reinterpret_cast<uint64_t>(image->base));
   actual += ").";
   frame.kernel().bug_check(
-      range->rule, frame.name(), guard ? 0x50 : 0xD1, static_cast<uint32_t>(address),
-      std::move(actual),
-      guard ? range->expected : "A driver touches only memory that is there and that it was given.",
-      guard ? range->fix
-            : "Look at the instruction in the driver's image with its debug information.");
+      guard != nullptr ? guard->rule : "NT-01", frame.name(), guard != nullptr ? 0x50 : 0xD1,
+      static_cast<uint32_t>(address), std::move(actual),
+      guard != nullptr ? guard->expected
+                       : "A driver touches only memory that is there and that it was given.",
+      guard != nullptr
+          ? guard->fix
+          : "Look at the instruction in the driver's image with its debug information.");
 }
 
 void handle_fault(int signal, siginfo_t* info, void* context) {
@@ -92,9 +98,11 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   const auto instruction = static_cast<uint64_t>(registers[REG_RIP]);
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   CallFrame* frame = CallFrame::current_or_null();
-  const FaultRange* range =
-      frame == nullptr ? nullptr : find_range(frame->kernel().impl(), instruction, address);
-  if (range == nullptr) {
+  const FaultRange* guard =
+      frame == nullptr ? nullptr : find_guard(frame->kernel().impl(), address);
+  const DriverImage* image =
+      frame == nullptr ? nullptr : find_image(frame->kernel().impl(), instruction);
+  if (guard == nullptr && image == nullptr) {
     pass_on(signal, info, context);
     return;
   }
@@ -102,13 +110,20 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   // been called there.
   registers[REG_RSP] = ((registers[REG_RSP] - 256) & ~greg_t{15}) - 8;
   registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(&report_fault));
-  registers[REG_RDI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(range));
-  registers[REG_RSI] = static_cast<greg_t>(address);
-  registers[REG_RDX] = static_cast<greg_t>(instruction);
+  registers[REG_RDI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(guard));
+  registers[REG_RSI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(image));
+  registers[REG_RDX] = static_cast<greg_t>(address);
+  registers[REG_RCX] = static_cast<greg_t>(instruction);
   registers[REG_EFL] &= ~greg_t{0x400};  // the direction flag, which a driver may have set
 }
 
 }  // namespace
+
+void Kernel::add_image(DriverImage image) { impl_->images.push_back(std::move(image)); }
+
+void Kernel::remove_image(const std::byte* base) {
+  std::erase_if(impl_->images, [&](const DriverImage& image) { return image.base == base; });
+}
 
 void Kernel::add_fault_range(FaultRange range) { impl_->fault_ranges.push_back(range); }
 

@@ -330,7 +330,7 @@ namespace {
 
 DXGKIT_NT_ABI void unresolved_import_called(const std::string* name, const void* caller) {
   CallFrame::current().kernel().bug_check(
-      "LIFE-01", name->c_str(), 0xD1, 0,
+      "NT-15", name->c_str(), 0xD1, 0,
       fmt::format("The driver called {}, an import that does not exist here, from {}.", *name,
                   caller),
       "Every function a driver calls is exported by the kernel it runs on.",

@@ -60,16 +60,26 @@ struct KernelConfig {
       "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\dxgkit";
 };
 
+/// Code of a driver in this process; see Kernel::add_image.
+struct DriverImage {
+  std::string name;  // "softgpu.sys", for findings
+  const std::byte* base = nullptr;
+  uint64_t size = 0;
+  /// The x64 exception directory as it lies in the image (12-byte RUNTIME_FUNCTION entries,
+  /// sorted); empty: no handlers, no unwinding.
+  std::span<const std::byte> functions = {};
+  /// "SgpuPatch+0x14 (adapter.cpp:120)" or empty. Not called in a signal handler.
+  std::function<std::string(uint64_t rva)> symbol = {};
+};
+
 /// A piece of address space whose misuse by a driver becomes a finding; see
 /// Kernel::add_fault_range.
 struct FaultRange {
-  enum class Kind { kDriverCode, kGuard } kind = Kind::kGuard;
   const void* start = nullptr;
   uint64_t size = 0;
-  const char* rule = "";  // of the finding
-  const char* what =
-      "";  // "the private data of a packet that has none"; for code: the driver's name
-  const char* expected = "";  // kGuard only, full sentences
+  const char* rule = "";      // of the finding
+  const char* what = "";      // "the private data of a packet that has none"
+  const char* expected = "";  // full sentences
   const char* fix = "";
 };
 
@@ -249,9 +259,12 @@ class Kernel {
   /// load time only.
   const void* unresolved_import(std::string_view name);
 
-  /// A fault of driver code (kDriverCode: the image) or at an address (kGuard) becomes a bug check
-  /// finding and an abandoned call instead of the end of the process. Not while the driver runs;
-  /// the texts must live as long as the range.
+  /// A fault of this code becomes an exception of the driver, or, unhandled, a bug check finding
+  /// (NT-01) and an abandoned call, instead of the end of the process. Not while the driver runs.
+  void add_image(DriverImage image);
+  void remove_image(const std::byte* base);
+  /// A fault at an address of the range becomes a bug check finding and an abandoned call. Not
+  /// while the driver runs; the texts must live as long as the range.
   void add_fault_range(FaultRange range);
   void remove_fault_range(const void* start);
 

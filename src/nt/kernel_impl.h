@@ -111,8 +111,9 @@ struct Kernel::Impl {
   // DPCs queued or running; futex word for flush_dpcs.
   std::atomic<uint32_t> dpcs_outstanding{0};
 
-  std::vector<FaultRange>
-      fault_ranges;  // changed while the driver does not run, read by the fault handler
+  // Changed while the driver does not run, read by the fault handler.
+  std::vector<FaultRange> fault_ranges;
+  std::vector<DriverImage> images;
 
   std::map<std::string, const void*, std::less<>> traps;
   std::vector<std::pair<void*, size_t>> trap_pages;

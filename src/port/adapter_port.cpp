@@ -51,8 +51,7 @@ AdapterPort::Impl::Impl(Driver& driver_in, nt::Kernel& kernel_in, bus::Machine& 
   DXGKIT_CHECK(page != MAP_FAILED);
   guard_page = static_cast<std::byte*>(page);
   kernel.add_fault_range(
-      {.kind = nt::FaultRange::Kind::kGuard,
-       .start = guard_page,
+      {.start = guard_page,
        .size = kPageBytes,
        .rule = "SUB-11",
        .what = "private data of size 0",

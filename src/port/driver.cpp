@@ -174,7 +174,7 @@ Driver::Impl::~Impl() {
   // finding.
   if (loaded && !kernel.driver_is_dead()) kernel.report_leaks("after DxgkDdiUnload");
   kernel.quiesce();
-  if (image != nullptr) kernel.remove_fault_range(image->base());
+  if (image != nullptr) kernel.remove_image(image->base());
   kernel.set_initialize_hook(nullptr);
 }
 
@@ -197,23 +197,24 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
   if (!source.path.empty()) {
     auto file = loader::read_image_file(source.path, message);
     if (!file.has_value()) return Error(file.error());
-    auto image = loader::ElfImage::load(
+    auto image = loader::load_image(
         *file,
-        [&](std::string_view name) -> loader::ElfImage::Import {
-          if (const nt::Export* found = nt::find_export(name); found != nullptr) {
+        [&](const loader::ImportRequest& request) -> loader::ImportAnswer {
+          if (const nt::Export* found = nt::find_export(request.name); found != nullptr) {
             return {found->address, found->data_bytes};
           }
-          return {kernel.unresolved_import(name), 0};
+          return {kernel.unresolved_import(request.name), 0};
         },
         message);
     if (!image.has_value()) return Error(image.error());
     impl.image = std::move(*image);
-    kernel.add_fault_range({.kind = nt::FaultRange::Kind::kDriverCode,
-                            .start = impl.image->base(),
-                            .size = impl.image->size(),
-                            .rule = "REND-03",
-                            .what = impl.name.c_str()});
-    entry = impl.image->find("DriverEntry");
+    const loader::Image& mapped = *impl.image;
+    kernel.add_image({.name = impl.name,
+                      .base = mapped.base(),
+                      .size = mapped.size(),
+                      .functions = std::as_bytes(mapped.functions()),
+                      .symbol = [&mapped](uint64_t rva) { return mapped.symbol(rva); }});
+    entry = mapped.entry();
     if (entry == nullptr) {
       *message = fmt::format("{} is not a driver: it exports no DriverEntry.", source.path);
       return Error(Status::kInvalidImageFormat);

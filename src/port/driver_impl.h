@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "loader/elf_image.h"
+#include "loader/image.h"
 #include "port/adapter_port.h"
 #include "port/driver.h"
 #include "runtime/sync.h"
@@ -30,7 +30,7 @@ struct Driver::Impl {
   nt::Kernel& kernel;
   verifier::Findings& findings;
   std::string name;
-  std::unique_ptr<loader::ElfImage> image;
+  std::unique_ptr<loader::Image> image;
   /// Entries of the declared version; the rest null. A display-only driver's entries lie at their
   /// full-WDDM places.
   DRIVER_INITIALIZATION_DATA table{};

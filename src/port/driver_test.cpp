@@ -221,16 +221,16 @@ TEST(Driver, SurvivesABugCheckInDriverEntry) {
 /// Built drivers that fault, by themselves or inside memcpy, or call what does not exist: a finding
 /// with the place, the load fails, and the process goes on.
 TEST(Driver, SurvivesFaults) {
-  DXGKIT_COVERS("REND-03");
+  DXGKIT_COVERS("NT-01", "NT-15");
   in_both_modes([] {
     struct Case {
       const char* path;
       const char* rule;
       const char* part;
     };
-    for (const Case& bad : {Case{FAULTY_DRIVER_1, "REND-03", "DriverEntry touched 0x10"},
-                            Case{FAULTY_DRIVER_2, "REND-03", "touched 0x20"},
-                            Case{FAULTY_DRIVER_3, "LIFE-01", "NoSuchKernelFunction"}}) {
+    for (const Case& bad : {Case{FAULTY_DRIVER_1, "NT-01", "DriverEntry touched 0x10"},
+                            Case{FAULTY_DRIVER_2, "NT-01", "touched 0x20"},
+                            Case{FAULTY_DRIVER_3, "NT-15", "NoSuchKernelFunction"}}) {
       PortWorld world;
       const auto driver =
           Driver::load(world.kernel, world.findings,

@@ -25,7 +25,28 @@ const char* severity_name(Severity severity) {
   return "";
 }
 
+const char* confidence_name(Confidence confidence) {
+  switch (confidence) {
+    case Confidence::kDocumented:
+      return "documented";
+    case Confidence::kEventText:
+      return "event text";
+    case Confidence::kMeasured:
+      return "measured";
+    case Confidence::kInferred:
+      return "inferred";
+  }
+  return "";
+}
+
+std::string place_text(const Place& place) {
+  if (place.image.empty()) return "";
+  return fmt::format("{}+{:#x}{}{}", place.image, place.rva, place.symbol.empty() ? "" : " ",
+                     place.symbol);
+}
+
 std::string consequence(const Finding& finding) {
+  if (!finding.windows.empty()) return finding.windows;
   switch (finding.severity) {
     case Severity::kWarning:
       return "Windows goes on.";
@@ -121,8 +142,13 @@ std::string to_text(const Finding& finding) {
     line("rule:", rule->statement);
     line("source:", rule->sources);
   }
+  line("why:", finding.why);
   line("fix:", finding.fix);
   line("Windows:", consequence(finding));
+  line("sure:", confidence_name(finding.confidence));
+  line("at:", place_text(finding.place));
+  line("registers:", finding.place.registers);
+  for (const std::string& frame : finding.place.stack) line("", frame);
   return text;
 }
 
@@ -134,6 +160,17 @@ std::string to_json(const Finding& finding) {
   if (finding.severity == Severity::kBugCheck) {
     json += fmt::format(R"(,"bugcheck_code":{},"bugcheck_parameter":{})", finding.bugcheck_code,
                         finding.bugcheck_parameter);
+  }
+  json += fmt::format(R"(,"windows":{},"confidence":"{}")", quoted(consequence(finding)),
+                      confidence_name(finding.confidence));
+  if (!finding.why.empty()) json += fmt::format(R"(,"why":{})", quoted(finding.why));
+  if (const Place& place = finding.place; !place.image.empty()) {
+    json +=
+        fmt::format(R"(,"place":{{"image":{},"rva":{},"symbol":{},"registers":{},"stack":[)",
+                    quoted(place.image), place.rva, quoted(place.symbol), quoted(place.registers));
+    for (size_t i = 0; i < place.stack.size(); ++i)
+      json += (i == 0 ? "" : ",") + quoted(place.stack[i]);
+    json += "]}";
   }
   if (const Rule* rule = find_rule(finding.rule); rule != nullptr)
     json += fmt::format(R"(,"statement":{})", quoted(rule->statement));

@@ -17,6 +17,23 @@ enum class Severity {
   kBugCheck,   // Windows would stop the machine; we stop this adapter
 };
 
+/// How sure we are that Windows does the same.
+enum class Confidence {
+  kDocumented,  // a public page says so
+  kEventText,   // the text of a Windows event or debugger extension says so
+  kMeasured,    // seen on a real machine
+  kInferred,    // our reading of the above, or our choice
+};
+
+/// Where in a driver something happened. Empty parts are unknown.
+struct Place {
+  std::string image;   // "softgpu.sys"
+  uint64_t rva = 0;    // of the instruction, relative to the image
+  std::string symbol;  // "SgpuPatch+0x14", with "adapter.cpp:120" behind it when line data is there
+  std::string registers;           // one line, "rax=... rbx=..."
+  std::vector<std::string> stack;  // innermost first: "softgpu.sys+0x1a2c SgpuPatch+0x14"
+};
+
 /// One thing a driver did wrong, said so that its author can act on it. Every text is a full
 /// sentence.
 struct Finding {
@@ -28,6 +45,12 @@ struct Finding {
   std::string fix;       // what to change in the driver
   uint32_t bugcheck_code = 0;       // kBugCheck: e.g. 0x119
   uint32_t bugcheck_parameter = 0;  //            e.g. 0x2
+  // What follows is optional. Empty `why`: the rule's statement says it. Empty `windows`: what
+  // `severity` and the rule's consequence say.
+  std::string why = {};      // the mechanism, when the rule alone does not explain it
+  std::string windows = {};  // what a Windows user sees: "Code 43, no event."
+  Confidence confidence = Confidence::kDocumented;
+  Place place = {};
 };
 
 /// Collects findings of one run, in order. Thread-safe. Repeats of the same (rule, ddi, actual) are

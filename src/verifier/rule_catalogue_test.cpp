@@ -15,10 +15,16 @@ TEST(RuleCatalogue, HoldsEveryRuleOfTheBook) {
       {"REND", 28},  {"PATCH", 33}, {"SUB", 40},   {"CANCEL", 19}, {"PREEMPT", 17},
       {"SCHED", 23}, {"SYNC", 32},  {"INT", 24},   {"TDR", 32},    {"PWR", 15},
       {"DISP", 21},  {"LIFE", 22},  {"THUNK", 38}, {"IRQL", 13}};
+  // Areas of our own (NT and later ones) only grow; the book this project began with is fixed.
   std::map<std::string, size_t> found;
-  for (const RuleArea& area : rule_areas()) found[std::string(area.name)] = area.count;
+  size_t in_book = 0;
+  for (const RuleArea& area : rule_areas()) {
+    if (!expected.contains(std::string(area.name))) continue;
+    found[std::string(area.name)] = area.count;
+    in_book += area.count;
+  }
   EXPECT_EQ(found, expected);
-  EXPECT_EQ(all_rules().size(), 580U);
+  EXPECT_EQ(in_book, 580U);
   size_t seed = 0;
   size_t our_choice = 0;
   for (const Rule& rule : all_rules()) {
