@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -63,14 +64,48 @@ const abi::TableEntry* find_entry(std::span<const abi::TableEntry> table, std::s
   return nullptr;
 }
 
-void* read_pointer(const std::vector<std::byte>& copy, uint32_t offset) {
+void* read_pointer(std::span<const std::byte> copy, uint32_t offset) {
   void* pointer = nullptr;
   if (offset + sizeof(pointer) <= copy.size())
     std::memcpy(&pointer, copy.data() + offset, sizeof(pointer));
   return pointer;
 }
 
+std::span<const abi::TableEntry> entries_of(bool display_only) {
+  return display_only ? std::span<const abi::TableEntry>(abi::kKmddodInitializationData)
+                      : std::span<const abi::TableEntry>(abi::kDriverInitializationData);
+}
+
+bool is_filled(std::span<const abi::TableEntry> entries, std::span<const std::byte> table,
+               uint32_t version, std::string_view name) {
+  const abi::TableEntry* entry = find_entry(entries, name);
+  return entry != nullptr && entry->since <= version &&
+         read_pointer(table, entry->offset_bytes) != nullptr;
+}
+
 }  // namespace
+
+std::vector<std::string_view> mandatory_entries(bool display_only, uint32_t version,
+                                                std::span<const std::byte> table) {
+  const std::span<const abi::TableEntry> entries = entries_of(display_only);
+  std::vector<std::string_view> names;
+  const auto demand = [&](std::string_view name, uint32_t since) {
+    const abi::TableEntry* entry = find_entry(entries, name);
+    if (entry != nullptr && version >= std::max(since, entry->since)) names.push_back(name);
+  };
+  for (const Mandatory& entry : display_only ? std::span<const Mandatory>(kDisplayOnlyDriver)
+                                             : std::span<const Mandatory>(kFullDriver))
+    demand(entry.name, entry.since);
+  if (display_only) return names;
+  // A driver patches, or has GPU virtual addresses, or both. Patching takes Render, Patch and
+  // SubmitCommand together.
+  const auto has = [&](std::string_view name) { return is_filled(entries, table, version, name); };
+  if (!has("DxgkDdiSubmitCommandVirtual") || has("DxgkDdiPatch") || has("DxgkDdiRender")) {
+    for (const char* name : {"DxgkDdiRender", "DxgkDdiPatch", "DxgkDdiSubmitCommand"})
+      demand(name, 0);
+  }
+  return names;
+}
 
 Status Driver::Impl::take_table(const void* data, bool is_display_only) {
   const char* const function =
@@ -111,32 +146,12 @@ Status Driver::Impl::take_table(const void* data, bool is_display_only) {
   // read (LIFE-02, LIFE-04).
   std::vector<std::byte> copy(size);
   std::memcpy(copy.data(), data, size);
-  const std::span<const abi::TableEntry> entries =
-      is_display_only ? std::span<const abi::TableEntry>(abi::kKmddodInitializationData)
-                      : std::span<const abi::TableEntry>(abi::kDriverInitializationData);
+  if (on_table) on_table(is_display_only, declared, copy);
+  const std::span<const abi::TableEntry> entries = entries_of(is_display_only);
   std::string missing;
-  const auto demand = [&](std::string_view entry_name) {
-    const abi::TableEntry* entry = find_entry(entries, entry_name);
-    if (entry == nullptr || entry->since > declared ||
-        read_pointer(copy, entry->offset_bytes) != nullptr)
-      return;
-    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", entry_name);
-  };
-  for (const Mandatory& entry : is_display_only ? std::span<const Mandatory>(kDisplayOnlyDriver)
-                                                : std::span<const Mandatory>(kFullDriver)) {
-    if (declared >= entry.since) demand(entry.name);
-  }
-  if (!is_display_only) {
-    const auto has = [&](std::string_view entry_name) {
-      const abi::TableEntry* entry = find_entry(entries, entry_name);
-      return entry->since <= declared && read_pointer(copy, entry->offset_bytes) != nullptr;
-    };
-    // A driver patches, or has GPU virtual addresses, or both. Patching takes Render, Patch and
-    // SubmitCommand together.
-    if (!has("DxgkDdiSubmitCommandVirtual") || has("DxgkDdiPatch") || has("DxgkDdiRender")) {
-      for (const char* entry_name : {"DxgkDdiRender", "DxgkDdiPatch", "DxgkDdiSubmitCommand"})
-        demand(entry_name);
-    }
+  for (const std::string_view entry : mandatory_entries(is_display_only, declared, copy)) {
+    if (is_filled(entries, copy, declared, entry)) continue;
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", entry);
   }
   if (!missing.empty()) {
     return refuse(Status::kInvalidParameter, fmt::format("These entries are null: {}.", missing),
@@ -193,6 +208,7 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
   driver->impl_ = std::make_unique<Impl>(kernel, findings);
   Impl& impl = *driver->impl_;
   impl.name = source.name;
+  impl.on_table = source.on_table;
   void* entry = source.entry;
   if (!source.path.empty()) {
     auto file = loader::read_image_file(source.path, message);

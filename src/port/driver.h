@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "nt/kernel.h"
@@ -21,7 +24,16 @@ struct DriverSource {
   /// empty. Such a driver calls DxgkInitialize through `nt::find_export("DxgkInitialize")` or links
   /// the export directly.
   void* entry = nullptr;
+  /// Sees the table given to DxgkInitialize, as large as its version makes it, before it is judged:
+  /// for reports. During DriverEntry, on its thread; not called for a version nobody published.
+  std::function<void(bool display_only, uint32_t version, std::span<const std::byte> table)>
+      on_table = {};
 };
+
+/// Entries of the initialization data without which this kernel refuses a driver (LIFE-03), in the
+/// order they are told. `table`: a copy of the data, of the size its version has.
+std::vector<std::string_view> mandatory_entries(bool display_only, uint32_t version,
+                                                std::span<const std::byte> table);
 
 class Driver {
  public:

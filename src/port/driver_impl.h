@@ -30,6 +30,7 @@ struct Driver::Impl {
   nt::Kernel& kernel;
   verifier::Findings& findings;
   std::string name;
+  std::function<void(bool, uint32_t, std::span<const std::byte>)> on_table;
   std::unique_ptr<loader::Image> image;
   /// Entries of the declared version; the rest null. A display-only driver's entries lie at their
   /// full-WDDM places.

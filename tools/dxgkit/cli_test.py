@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Uses the built tool as a person would: cli_test.py DXGKIT_EXECUTABLE START_FAILS.so PATCH_FAILS.so [unittest arguments]"""
+"""Uses the built tool as a person would: cli_test.py DXGKIT_EXECUTABLE FOLDER_OF_MUTANTS [unittest arguments]"""
 import json
 import os
 import pathlib
@@ -13,7 +13,9 @@ import unittest
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOOL, START_FAILS, PATCH_FAILS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+TOOL, MUTANTS = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+START_FAILS, PATCH_FAILS, ENTRY_MISSING, ENTRY_FAULTS = (os.path.join(MUTANTS, name + ".so") for name in (
+    "start_fails", "patch_fails", "entry_missing", "entry_faults"))
 
 
 def png(width, height):
@@ -200,6 +202,51 @@ class FaultyDrivers(Cli):
         again = subprocess.run([TOOL, *shlex.split(replay)], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(again.returncode, 1)
         self.assertIn("DxgkDdiPatch", again.stderr)
+
+
+class Doctor(Cli):
+    def test_a_good_driver(self):
+        done = self.run_tool("doctor", "softgpu")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("kind: render-only, interface version 0x4002 (WDDM1_3)", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^  filled  DxgkDdiPatch +mandatory$")
+        self.assertRegex(done.stdout, r"(?m)^  empty   DxgkDdiPresent$")
+        self.assertRegex(done.stdout, r"imports: \d+ supported, \d+ partial, 0 refused, 0 missing")
+        self.assertIn("It can be started", done.stdout)
+
+    def test_json(self):
+        done = self.run_tool("doctor", "softgpu", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        told = json.loads(done.stdout)
+        self.assertTrue(told["can_start"])
+        self.assertEqual((told["kind"], told["interface_version"]), ("render-only", 0x4002))
+        ddis = {ddi["name"]: ddi for ddi in told["ddis"]}
+        self.assertEqual(ddis["DxgkDdiRender"]["state"], "filled")
+        self.assertTrue(ddis["DxgkDdiRender"]["mandatory"])
+        self.assertEqual(ddis["DxgkDdiCommitVidPn"]["state"], "not applicable")
+        self.assertEqual(told["findings"], [])
+
+    def test_a_refused_table_is_shown(self):
+        done = self.run_tool("doctor", ENTRY_MISSING)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^  MISSING DxgkDdiBuildPagingBuffer +mandatory$")
+        self.assertIn("LIFE-03", done.stdout)
+        self.assertIn("It cannot be started", done.stdout)
+
+    def test_drivers_that_never_return_or_crash_the_kernel(self):
+        done = self.run_tool("doctor", ENTRY_FAULTS)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("DriverEntry", done.stdout)
+        self.assertIn("It cannot be started", done.stdout)
+
+    def test_what_is_no_driver(self):
+        (self.folder / "text.sys").write_text("not a driver")
+        (self.folder / "cut.sys").write_bytes(b"MZ" + b"\0" * 30)
+        for name in ("text.sys", "cut.sys", "missing.sys", ".", "/bin/true"):
+            done = self.run_tool("doctor", name)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), name)
+            self.assertIn(name, done.stderr)
 
 
 class Tables(Cli):

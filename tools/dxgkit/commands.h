@@ -10,6 +10,10 @@ namespace dxgkit::tool {
 /// The main job, or many seeds of a small one.
 int run_command(const RunOptions& options);
 
+/// What a driver is, and whether it can be started; runs its DriverEntry. Not a driver:
+/// kExitBadInput.
+int doctor_command(const std::string& driver, bool json);
+
 /// Every DDI, callback, NT export and D3DKMT function with what we make of it.
 int support_command(bool json);
 

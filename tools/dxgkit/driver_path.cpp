@@ -22,9 +22,10 @@ std::expected<std::string, std::string> find_driver(const std::string& driver) {
   const std::expected<std::string, std::string> image = read_file(path);
   if (!image.has_value()) return std::unexpected(image.error());
   if (!image->starts_with("\x7F"
-                          "ELF")) {
-    return std::unexpected(
-        fmt::format("{}: not a driver: this version loads miniports in their ELF form", path));
+                          "ELF") &&
+      !image->starts_with("MZ")) {
+    return std::unexpected(fmt::format(
+        "{}: not a driver: neither a PE file (.sys) nor the ELF form of a driver (.so)", path));
   }
   return path;
 }

@@ -26,7 +26,7 @@ void add_run(CLI::App& app, RunOptions& options) {
   CLI::App* run = app.add_subcommand(
       "run", "run the picture job on a driver and compare it with a CPU reference");
   run->add_option("--driver", options.driver,
-                  "softgpu, or the path of a driver built for the ELF form")
+                  "softgpu, or the path of a driver (.sys, or .so: its ELF form)")
       ->capture_default_str();
   CLI::Option* input =
       run->add_option("--input", options.input, "PNG to work on; without it the tool draws one");
@@ -80,6 +80,14 @@ int main(int argc, char** argv) {
   RunOptions run_options;
   add_run(app, run_options);
 
+  std::string doctor_driver;
+  bool doctor_json = false;
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "what a driver is, and whether it can be started");
+  doctor->add_option("DRIVER", doctor_driver, "softgpu, or the path of a driver (.sys or .so)")
+      ->required();
+  doctor->add_flag("--json", doctor_json, "print JSON");
+
   bool support_json = false;
   CLI::App* support = app.add_subcommand(
       "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
@@ -99,6 +107,7 @@ int main(int argc, char** argv) {
     return dxgkit::tool::kExitBadInput;
   }
 
+  if (doctor->parsed()) return dxgkit::tool::doctor_command(doctor_driver, doctor_json);
   if (support->parsed()) return dxgkit::tool::support_command(support_json);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
   if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);

@@ -12,6 +12,7 @@ NTSTATUS NTAPI fail_start(const PVOID, PDXGK_START_INFO, PDXGKRNL_INTERFACE, PUL
 }
 #elif defined(MUTANT_PATCH_FAILS)
 NTSTATUS NTAPI fail_patch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH) { return STATUS_UNSUCCESSFUL; }
+#elif defined(MUTANT_ENTRY_MISSING) || defined(MUTANT_ENTRY_FAULTS)
 #else
 #error "which mutant?"
 #endif
@@ -22,8 +23,12 @@ extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRI
                                             PDRIVER_INITIALIZATION_DATA data) {
 #if defined(MUTANT_START_FAILS)
   data->DxgkDdiStartDevice = fail_start;
-#else
+#elif defined(MUTANT_PATCH_FAILS)
   data->DxgkDdiPatch = fail_patch;
+#elif defined(MUTANT_ENTRY_MISSING)
+  data->DxgkDdiBuildPagingBuffer = nullptr;
+#elif defined(MUTANT_ENTRY_FAULTS)
+  *reinterpret_cast<volatile int*>(8) = 1;
 #endif
   return DxgkInitialize(driver, registry_path, data);
 }

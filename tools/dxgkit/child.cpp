@@ -1,0 +1,61 @@
+#include "tools/dxgkit/child.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+
+namespace dxgkit::tool {
+
+void Heartbeat::beat() {
+  const char byte = 0;
+  static_cast<void>(!write(fd_, &byte, 1));
+}
+
+ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms) {
+  int line[2];
+  if (pipe(line) != 0) return {ChildEnd::Kind::kNotStarted, errno};
+  std::fflush(nullptr);  // else the child would print what is buffered again
+  const pid_t child = fork();
+  if (child < 0) {
+    close(line[0]);
+    close(line[1]);
+    return {ChildEnd::Kind::kNotStarted, errno};
+  }
+  if (child == 0) {
+    close(line[0]);
+    // A parent that is gone ends the child at its next beat, by SIGPIPE.
+    Heartbeat heartbeat(line[1]);
+    const int code = body(heartbeat);
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  close(line[1]);
+  bool hung = false;
+  while (true) {
+    pollfd waiting{.fd = line[0], .events = POLLIN, .revents = 0};
+    const int ready = poll(&waiting, 1, patience_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      hung = true;
+      kill(child, SIGKILL);
+      break;
+    }
+    char bytes[256];
+    const ssize_t got = read(line[0], bytes, sizeof(bytes));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;  // the child closed its end: it is over
+  }
+  close(line[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (hung) return {ChildEnd::Kind::kHung, 0};
+  if (WIFSIGNALED(status)) return {ChildEnd::Kind::kKilled, WTERMSIG(status)};
+  return {ChildEnd::Kind::kExited, WEXITSTATUS(status)};
+}
+
+}  // namespace dxgkit::tool

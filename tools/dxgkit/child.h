@@ -1,0 +1,35 @@
+// Runs driver code in a process of its own, so that a crash or an endless loop is a result.
+#pragma once
+
+#include <functional>
+
+namespace dxgkit::tool {
+
+/// The child's end of the line to its parent. Copies nothing, owns nothing.
+class Heartbeat {
+ public:
+  explicit Heartbeat(int fd) : fd_(fd) {}
+  /// Tells the parent that things go on: its patience begins anew. Any thread.
+  void beat();
+
+ private:
+  int fd_;
+};
+
+struct ChildEnd {
+  enum class Kind {
+    kExited,      // `code`: what the body returned
+    kKilled,      // `code`: the signal
+    kHung,        // no beat and no end for `patience_ms`; the child was killed
+    kNotStarted,  // the system refused
+  };
+  Kind kind = Kind::kExited;
+  int code = 0;
+};
+
+/// Runs `body` in a forked child that shares stdout and stderr, and waits for it. The body's value
+/// is 0..255. Call with one thread only, nothing buffered is printed twice.
+/// @param patience_ms  longest time between two beats, and from the last beat to the end; > 0.
+ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms);
+
+}  // namespace dxgkit::tool

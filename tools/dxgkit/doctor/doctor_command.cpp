@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "tools/dxgkit/child.h"
+#include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/doctor/diagnosis.h"
+#include "tools/dxgkit/driver_path.h"
+
+namespace dxgkit::tool {
+namespace {
+
+/// DriverEntry fills a table; nothing it does takes this long.
+constexpr int kEntryMsMax = 30'000;
+
+}  // namespace
+
+int doctor_command(const std::string& driver, bool json) {
+  const std::expected<std::string, std::string> path = find_driver(driver);
+  if (!path.has_value()) {
+    fmt::print(stderr, "dxgkit: {}\n", path.error());
+    return kExitBadInput;
+  }
+  const ChildEnd end = run_in_child(
+      [&](Heartbeat&) {
+        const std::expected<Diagnosis, std::string> diagnosis = diagnose(*path);
+        if (!diagnosis.has_value()) {
+          fmt::print(stderr, "dxgkit: {}\n", diagnosis.error());
+          return kExitBadInput;
+        }
+        if (json) {
+          fmt::print(
+              "{}\n",
+              to_json(*diagnosis).dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+        } else {
+          fmt::print("{}", to_text(*diagnosis));
+        }
+        return diagnosis->can_start() ? kExitDone : kExitFailed;
+      },
+      kEntryMsMax);
+  switch (end.kind) {
+    case ChildEnd::Kind::kExited:
+      return end.code;
+    case ChildEnd::Kind::kHung:
+      fmt::print(stderr, "dxgkit: {}: DriverEntry did not return within {} s\n", *path,
+                 kEntryMsMax / 1000);
+      return kExitFailed;
+    case ChildEnd::Kind::kKilled:
+      if (end.code == SIGPIPE) return kExitFailed;  // nobody reads what it says
+      fmt::print(stderr, "dxgkit: {}: DriverEntry ended the process by signal {}\n", *path,
+                 end.code);
+      return kExitFailed;
+    case ChildEnd::Kind::kNotStarted:
+      fmt::print(stderr, "dxgkit: a child process could not be started\n");
+      return kExitFailed;
+  }
+  return kExitFailed;
+}
+
+}  // namespace dxgkit::tool

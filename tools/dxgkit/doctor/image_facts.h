@@ -1,0 +1,48 @@
+// What a driver's file says about itself, before anything of it runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dxgkit::tool {
+
+/// A function or variable a file asks for.
+struct ImageImport {
+  std::string library;   // as the file spells it; empty in an ELF twin
+  std::string name;      // empty for an import by ordinal
+  uint16_t ordinal = 0;  // only then
+};
+
+/// Facts of one image. Unknown texts are empty, unknown numbers 0.
+struct ImageFacts {
+  enum class Form { kPe, kElf };
+  Form form = Form::kPe;
+  std::string machine;     // "x64", "ARM64", ...
+  bool runs_here = false;  // the machine is the one this host has
+  std::string subsystem;   // "native", "Windows GUI", ...; empty in an ELF twin
+  bool native = false;     // made for the kernel; an ELF twin always is
+  std::string linked;      // "2026-11-21 11:20:00 UTC", or why there is no date
+  std::string pdb;         // path as the linker wrote it
+  std::string pdb_id;      // GUID and age, as symbol servers want them
+  uint64_t file_bytes = 0, image_bytes = 0;
+  uint64_t entry = 0;              // relative to the image; 0: none
+  uint32_t exception_entries = 0;  // functions with unwind data
+  uint32_t relocations = 0;
+  bool relocatable = false;
+  bool is_signed = false;
+  bool guarded = false;              // asks for control-flow guard
+  uint32_t delay_imports = 0;        // libraries it would load late
+  std::vector<ImageImport> imports;  // in the order of the file
+  /// What is odd about the file; each a full sentence. The loader may refuse what is named here.
+  std::vector<std::string> oddities;
+};
+
+/// Reads the facts. Pure; never reads outside `file`. The error is one sentence without a path: not
+/// a PE or ELF image at all, or headers that end early.
+std::expected<ImageFacts, std::string> read_image_facts(std::span<const std::byte> file);
+
+}  // namespace dxgkit::tool
