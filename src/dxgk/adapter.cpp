@@ -57,8 +57,9 @@ void Adapter::progress() {
 }
 
 void Adapter::fail(verifier::Finding finding) {
-  findings_.report(std::move(finding));
+  // After the first the machine would stand still; what comes then is its consequence.
   if (fatal_.exchange(true)) return;
+  findings_.report(std::move(finding));
   lane_.post_from_interrupt([this] { stop_after_failure(); });
 }
 

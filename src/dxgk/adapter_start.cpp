@@ -244,8 +244,8 @@ Status Adapter::map_paging_buffers() {
     for (size_t i = 0; i < paging_->buffer_count() && is_success(status); ++i) {
       const DmaBuffer& buffer = paging_->buffer(i);
       Allocation& allocation = allocations_.create();
-      allocation.size_bytes = buffer.page_count * kPageBytes;
-      for (uint64_t page = 0; page < buffer.page_count; ++page) {
+      allocation.size_bytes = align_up(buffer.view.size_bytes, kPageBytes);
+      for (uint64_t page = 0; page < allocation.size_bytes / kPageBytes; ++page) {
         allocation.frames.push_back(buffer.pages.value + page);  // the executor owns the pages
       }
       vidmm::AllocationDesc desc;

@@ -14,11 +14,18 @@ DmaBufferPool::~DmaBufferPool() { DXGKIT_CHECK(buffers_.empty()); }
 Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
   auto buffer = std::make_unique<DmaBuffer>();
   buffer->pool = this;
-  buffer->page_count = align_up(info_.dma_buffer_bytes, kPageBytes) / kPageBytes;
+  // A buffer that is placed in a segment is as long as the driver said and no longer.
+  buffer->view.guarded = info_.dma_buffer_segment_set == 0;
+  buffer->page_count =
+      align_up(uint64_t{info_.dma_buffer_bytes} + (buffer->view.guarded ? port::kGuardBytes : 0),
+               kPageBytes) /
+      kPageBytes;
   DXGKIT_ASSIGN_OR_RETURN(buffer->pages,
                           adapter_.machine().allocate_contiguous(buffer->page_count));
   const uint64_t physical = buffer->pages.value * kPageBytes;
-  buffer->private_storage.assign(info_.dma_private_bytes, std::byte{0});  // REND-02
+  buffer->private_storage.assign(size_t{info_.dma_private_bytes} + port::kGuardBytes,
+                                 std::byte{0});  // REND-02
+  buffer->view.private_guarded = info_.dma_private_bytes != 0;
   buffer->view.cpu =
       adapter_.machine().system_pointer(bus::PhysicalAddress{physical}, info_.dma_buffer_bytes);
   buffer->view.size_bytes = info_.dma_buffer_bytes;

@@ -29,11 +29,12 @@ Status PagingExecutor::configure(const Config& config) {
   for (size_t i = 0; i < config.buffer_count; ++i) {
     auto buffer = std::make_unique<Buffer>();
     DmaBuffer& dma = buffer->dma;
-    dma.page_count = align_up(config.buffer_bytes, kPageBytes) / kPageBytes;
+    dma.page_count =
+        align_up(uint64_t{config.buffer_bytes} + port::kGuardBytes, kPageBytes) / kPageBytes;
     Result<bus::PageFrame> pages = machine_.allocate_contiguous(dma.page_count);
     if (!pages.has_value()) return pages.error();
     dma.pages = *pages;
-    dma.private_storage.assign(config.private_bytes, std::byte{0});
+    dma.private_storage.assign(size_t{config.private_bytes} + port::kGuardBytes, std::byte{0});
     dma.view.segment = kSystemMemory;
     dma.view.physical_address = dma.pages.value * kPageBytes;
     dma.view.cpu = machine_.system_pointer(bus::PhysicalAddress{dma.view.physical_address},
@@ -41,6 +42,8 @@ Status PagingExecutor::configure(const Config& config) {
     dma.view.size_bytes = config.buffer_bytes;
     dma.view.private_data = config.private_bytes == 0 ? nullptr : dma.private_storage.data();
     dma.view.private_size_bytes = config.private_bytes;
+    dma.view.guarded = true;
+    dma.view.private_guarded = config.private_bytes != 0;
     buffers_.push_back(std::move(buffer));
   }
   return Status::kSuccess;
@@ -184,6 +187,8 @@ void PagingExecutor::pump() {
                             ? nullptr
                             : current_->dma.view.private_data + current_->private_used;
     args.private_bytes = config_.private_bytes - current_->private_used;
+    args.guarded = current_->dma.view.guarded;
+    args.private_guarded = current_->dma.view.private_guarded;
     args.buffer_physical_address = current_->dma.view.physical_address;
     args.multipass_offset = multipass_offset_;
     args.operation = &described;

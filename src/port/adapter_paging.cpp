@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "port/adapter_impl.h"
+#include "port/write_guard.h"
 
 namespace dxgkit::port {
 namespace {
@@ -127,6 +129,14 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
       }
       break;
   }
+  const bool check = port.reference_checks;
+  const WriteGuard behind(check && args.guarded ? args.buffer + args.buffer_bytes : nullptr);
+  const WriteGuard behind_private(
+      check && args.private_guarded ? args.private_data + args.private_bytes : nullptr);
+  // A driver that writes and does not say so: a sample of the buffer's first bytes shows it.
+  std::array<std::byte, 256> before;
+  const size_t sample = check ? std::min<size_t>(before.size(), args.buffer_bytes) : 0;
+  if (sample != 0) std::memcpy(before.data(), args.buffer, sample);
   Status status = Status::kSuccess;
   {
     DdiCall call(port, kBuildPagingBuffer, static_cast<uint64_t>(arguments.Operation));
@@ -174,6 +184,36 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
                     static_cast<int64_t>(bytes), args.buffer_bytes),
         "It points past the last byte written, at most DmaSize further.",
         "Check the room that is left and return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.");
+  }
+  if (status == Status::kSuccess && bytes == 0 && sample != 0 &&
+      std::memcmp(before.data(), args.buffer, sample) != 0) {
+    size_t written = sample;
+    while (before[written - 1] == args.buffer[written - 1]) --written;
+    return refuse(
+        "PAGE-05", 0x12,
+        fmt::format("It wrote at least {} bytes for operation {} and left pDmaBuffer at its input.",
+                    written, static_cast<uint32_t>(arguments.Operation)),
+        "pDmaBuffer points past the last byte written.",
+        fmt::format("Advance pDmaBuffer by what was written. The next operation would overwrite "
+                    "bytes 0 to {:#x} of this one, which then never runs.",
+                    written - 1));
+  }
+  if (const auto damage = behind.damage(); damage.has_value()) {
+    return refuse("PAGE-05", 0x12,
+                  fmt::format("It wrote {:#04x} {} bytes behind the end of the paging buffer, of "
+                              "which DmaSize = {} bytes were left.",
+                              damage->value, damage->first, args.buffer_bytes),
+                  "It writes inside pDmaBuffer[0, DmaSize).",
+                  "Check the room that is left before each command and return "
+                  "STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.");
+  }
+  if (const auto damage = behind_private.damage(); damage.has_value()) {
+    return refuse("PAGE-06", 0x13,
+                  fmt::format("It wrote {:#04x} {} bytes behind the end of the private data, of "
+                              "which DmaBufferPrivateDataSize = {} bytes were left.",
+                              damage->value, damage->first, args.private_bytes),
+                  "It writes inside pDmaBufferPrivateData[0, DmaBufferPrivateDataSize).",
+                  "Report a PagingBufferPrivateDataSize that fits what the driver keeps.");
   }
   const uint64_t private_bytes = reinterpret_cast<uint64_t>(arguments.pDmaBufferPrivateData) -
                                  reinterpret_cast<uint64_t>(private_data);

@@ -178,12 +178,15 @@ Result<AdapterPort::StartInfo> AdapterPort::start_device() {
     completed = call.completed();
   }
   if (completed && is_success(status) && (sources == kPoison || children == kPoison)) {
-    status = port.violation(
-        "LIFE-09", kStartDevice.name,
-        fmt::format("It succeeded without writing {}.",
-                    sources == kPoison ? "NumberOfVideoPresentSources" : "NumberOfChildren"),
-        "Both numbers are written; 0 is a value too.", "Set both outputs before returning success.",
-        Status::kDeviceConfigurationError);
+    port.findings.report({.rule = "LIFE-09",
+                          .severity = verifier::Severity::kStartFail,
+                          .ddi = kStartDevice.name,
+                          .actual = fmt::format("It succeeded without writing {}.",
+                                                sources == kPoison ? "NumberOfVideoPresentSources"
+                                                                   : "NumberOfChildren"),
+                          .expected = "Both numbers are written; 0 is a value too.",
+                          .fix = "Set both outputs before returning success."});
+    status = Status::kDeviceConfigurationError;
     port.started = true;  // the driver thinks so: StopDevice is owed
     (void)stop_device();
   }

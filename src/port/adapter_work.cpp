@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "port/adapter_impl.h"
+#include "port/write_guard.h"
 
 namespace dxgkit::port {
 namespace {
@@ -132,6 +133,11 @@ RenderResult AdapterPort::render(const RenderArgs& args) {
   arguments.MultipassOffset = args.multipass_offset;
   arguments.DmaBufferSegmentId = args.buffer.segment.value;
   arguments.DmaBufferPhysicalAddress.QuadPart = static_cast<LONGLONG>(args.buffer.physical_address);
+  const DmaBufferView& buffer = args.buffer;
+  const bool check = port.reference_checks;
+  const WriteGuard behind(check && buffer.guarded ? buffer.cpu + buffer.size_bytes : nullptr);
+  const WriteGuard behind_private(
+      check && buffer.private_guarded ? buffer.private_data + buffer.private_size_bytes : nullptr);
   Status status = Status::kSuccess;
   {
     DdiCall call(port, info, args.command_length);
@@ -140,6 +146,23 @@ RenderResult AdapterPort::render(const RenderArgs& args) {
       result.status = status;
       return result;
     }
+  }
+  const auto wrote_behind = [&](const WriteGuard::Damage& damage, const char* place,
+                                const char* size_name, uint32_t size) {
+    port.fatal("REND-08", info.name, 0x10E, 0x12,
+               fmt::format("It wrote {:#04x} {} bytes behind the end of the {}, whose {} is {}.",
+                           damage.value, damage.first, place, size_name, size),
+               fmt::format("It writes inside the {} bytes it was given.", size),
+               "Check the room that is left before each write, and return "
+               "STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER when it does not do.");
+    result.status = Status::kUnsuccessful;
+    return result;
+  };
+  if (const auto damage = behind.damage(); damage.has_value()) [[unlikely]]
+    return wrote_behind(*damage, "DMA buffer", "DmaSize", buffer.size_bytes);
+  if (const auto damage = behind_private.damage(); damage.has_value()) [[unlikely]] {
+    return wrote_behind(*damage, "private data", "DmaBufferPrivateDataSize",
+                        buffer.private_size_bytes);
   }
   constexpr std::array kDocumented = {Status::kSuccess,
                                       Status::kNoMemory,

@@ -51,7 +51,11 @@ struct DmaBufferView {
   uint32_t size_bytes = 0;        // whole buffer
   std::byte* private_data = nullptr;
   uint32_t private_size_bytes = 0;  // whole private area
+  // kGuardBytes more bytes lie behind the buffer / the private area, for the port to see who writes
+  // there.
+  bool guarded = false, private_guarded = false;
 };
+inline constexpr uint32_t kGuardBytes = 64;
 
 /// The part of a buffer one submission covers: byte offsets, ends exclusive.
 struct Slice {
@@ -153,7 +157,8 @@ struct BuildPagingArgs {
   uint32_t buffer_bytes = 0;    // what is left of it
   std::byte* private_data = nullptr;
   uint32_t private_bytes = 0;
-  uint64_t buffer_physical_address = 0;  // of the buffer's start
+  bool guarded = false, private_guarded = false;  // as in DmaBufferView
+  uint64_t buffer_physical_address = 0;           // of the buffer's start
   uint32_t multipass_offset = 0;
   const PagingOperation* operation = nullptr;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <map>
 
 #include "runtime/sync.h"
@@ -61,6 +62,23 @@ std::string consequence(const Finding& finding) {
   return "";
 }
 
+/// A text with its numbers taken out: what one mistake says each time it is made.
+std::string without_numbers(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto is_digit = [&](size_t at) {
+      return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0;
+    };
+    if (!is_digit(i) || (i > 0 && std::isalpha(static_cast<unsigned char>(text[i - 1])) != 0)) {
+      out += text[i];
+      continue;
+    }
+    while (i + 1 < text.size() && std::isalnum(static_cast<unsigned char>(text[i + 1])) != 0) ++i;
+    out += '#';
+  }
+  return out;
+}
+
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -83,7 +101,7 @@ struct Findings::Impl {
   mutable runtime::Mutex lock;
   std::vector<Finding> stored;
   std::map<std::tuple<std::string, std::string, std::string>, size_t>
-      repeats;  // (rule, ddi, actual) -> times seen
+      repeats;  // (rule, ddi, actual without its numbers) -> times seen
   std::map<std::string, size_t, std::less<>> by_rule;
   size_t total = 0;
   std::function<void(const Finding&)> listener;
@@ -98,7 +116,7 @@ void Findings::report(Finding finding) {
     runtime::MutexLock lock(impl_->lock);
     ++impl_->total;
     ++impl_->by_rule[finding.rule];
-    if (++impl_->repeats[{finding.rule, finding.ddi, finding.actual}] > 1) return;
+    if (++impl_->repeats[{finding.rule, finding.ddi, without_numbers(finding.actual)}] > 1) return;
     impl_->stored.push_back(finding);
     listener = impl_->listener;
   }

@@ -53,8 +53,8 @@ struct Finding {
   Place place = {};
 };
 
-/// Collects findings of one run, in order. Thread-safe. Repeats of the same (rule, ddi, actual) are
-/// counted, not stored.
+/// Collects findings of one run, in order. Thread-safe. Repeats of the same rule, ddi and
+/// actual, whatever numbers it names, are counted, not stored: one mistake, one finding.
 class Findings {
  public:
   Findings();

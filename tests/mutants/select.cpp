@@ -1,0 +1,87 @@
+// Chooses the mutant the registry names.
+#include "tests/mutants/mutants.h"
+
+namespace mutants {
+
+DRIVER_INITIALIZATION_DATA original;
+const DXGKRNL_INTERFACE* dxgk;
+PVOID adapter;
+
+namespace {
+
+DXGKRNL_INTERFACE dxgk_copy;
+
+NTSTATUS NTAPI remember_add(IN_CONST_PDEVICE_OBJECT device, OUT_PPVOID context) {
+  const NTSTATUS status = original.DxgkDdiAddDevice(device, context);
+  if (NT_SUCCESS(status)) adapter = *context;
+  return status;
+}
+
+NTSTATUS NTAPI remember_start(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                              IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
+                              OUT_PULONG children) {
+  dxgk_copy = *table;
+  dxgk = &dxgk_copy;
+  return original.DxgkDdiStartDevice(context, info, table, sources, children);
+}
+
+/// The wanted name as ASCII; empty if there is none.
+void read_name(PUNICODE_STRING path, char (&name)[64]) {
+  name[0] = 0;
+  OBJECT_ATTRIBUTES attributes;
+  InitializeObjectAttributes(&attributes, path, OBJ_CASE_INSENSITIVE, nullptr, nullptr);
+  HANDLE key = nullptr;
+  if (!NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes))) return;
+  static const WCHAR kName[] = {'M', 'u', 't', 'a', 'n', 't', 0};
+  UNICODE_STRING value;
+  RtlInitUnicodeString(&value, kName);
+  alignas(KEY_VALUE_PARTIAL_INFORMATION) UCHAR buffer[256];
+  ULONG bytes = 0;
+  if (NT_SUCCESS(ZwQueryValueKey(key, &value, KeyValuePartialInformation, buffer, sizeof(buffer),
+                                 &bytes))) {
+    const auto* information = reinterpret_cast<const KEY_VALUE_PARTIAL_INFORMATION*>(buffer);
+    const ULONG characters = information->DataLength / sizeof(WCHAR);
+    for (ULONG i = 0; i < characters && i < sizeof(name); ++i) {
+      WCHAR character = 0;
+      RtlCopyMemory(&character, &information->Data[i * sizeof(WCHAR)], sizeof(character));
+      name[i] = static_cast<char>(character);
+    }
+    name[sizeof(name) - 1] = 0;
+  }
+  ZwClose(key);
+}
+
+bool same(const char* left, const char* right) {
+  while (*left != 0 && *left == *right) ++left, ++right;
+  return *left == *right;
+}
+
+const Mutant* find(const char* name) {
+  const Mutant* const lists[] = {kStartMutants, kObjectMutants, kWorkMutants, kExecutiveMutants};
+  for (const Mutant* list : lists) {
+    for (; list->name != nullptr; ++list) {
+      if (same(list->name, name)) return list;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace mutants
+
+extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRING path,
+                                            PDRIVER_INITIALIZATION_DATA table) {
+  using namespace mutants;
+  char name[64];
+  read_name(path, name);
+  original = *table;
+  table->DxgkDdiAddDevice = remember_add;
+  table->DxgkDdiStartDevice = remember_start;
+  if (name[0] != 0) {
+    const Mutant* mutant = find(name);
+    if (mutant == nullptr) return STATUS_OBJECT_NAME_NOT_FOUND;  // the test misspelt it
+    if (mutant->install != nullptr) mutant->install(table);
+    if (mutant->entry != nullptr) return mutant->entry(driver, path, table);
+  }
+  return DxgkInitialize(driver, path, table);
+}

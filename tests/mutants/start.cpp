@@ -1,0 +1,198 @@
+// What goes wrong before the first packet: DriverEntry, the table, the start, caps and segments.
+#include "tests/mutants/mutants.h"
+
+namespace mutants {
+namespace {
+
+// --- DriverEntry ---
+
+NTSTATUS entry_forgets_initialize(PDRIVER_OBJECT, PUNICODE_STRING, DRIVER_INITIALIZATION_DATA*) {
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS entry_initializes_twice(PDRIVER_OBJECT driver, PUNICODE_STRING path,
+                                 DRIVER_INITIALIZATION_DATA* table) {
+  const NTSTATUS status = DxgkInitialize(driver, path, table);
+  (void)DxgkInitialize(driver, path, table);
+  return status;
+}
+
+NTSTATUS entry_hides_status(PDRIVER_OBJECT driver, PUNICODE_STRING path,
+                            DRIVER_INITIALIZATION_DATA* table) {
+  const NTSTATUS status = DxgkInitialize(driver, path, table);
+  return NT_SUCCESS(status) ? STATUS_UNSUCCESSFUL : status;
+}
+
+// --- the table ---
+
+void version_of_nobody(DRIVER_INITIALIZATION_DATA* table) { table->Version = 0x1234; }
+void version_of_the_future(DRIVER_INITIALIZATION_DATA* table) { table->Version = 0x7FFF0000; }
+void table_without_paging(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiBuildPagingBuffer = nullptr;
+}
+void table_without_patch(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiPatch = nullptr; }
+
+// --- AddDevice, StartDevice ---
+
+NTSTATUS NTAPI failing_add(IN_CONST_PDEVICE_OBJECT, OUT_PPVOID) {
+  return STATUS_INSUFFICIENT_RESOURCES;
+}
+void add_fails(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiAddDevice = failing_add; }
+
+NTSTATUS NTAPI failing_start(IN_CONST_PVOID, IN_PDXGK_START_INFO, IN_PDXGKRNL_INTERFACE, OUT_PULONG,
+                             OUT_PULONG) {
+  return static_cast<NTSTATUS>(0xE0001234);
+}
+void start_answers_garbage(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = failing_start;
+}
+
+NTSTATUS NTAPI start_seventeen(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                               IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG sources,
+                               OUT_PULONG children) {
+  const NTSTATUS status = original.DxgkDdiStartDevice(context, info, dxgk, sources, children);
+  *sources = 17;
+  return status;
+}
+void start_with_17_sources(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_seventeen;
+}
+
+NTSTATUS NTAPI start_silent(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                            IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG, OUT_PULONG) {
+  ULONG sources = 0, children = 0;
+  return original.DxgkDdiStartDevice(context, info, dxgk, &sources, &children);
+}
+void start_leaves_outputs(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_silent;
+}
+
+// --- caps ---
+
+using ChangeCaps = void (*)(DXGK_DRIVERCAPS* caps);
+ChangeCaps change_caps;
+NTSTATUS NTAPI query_changed_caps(IN_CONST_HANDLE context,
+                                  IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = original.DxgkDdiQueryAdapterInfo(context, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_DRIVERCAPS)
+    change_caps(static_cast<DXGK_DRIVERCAPS*>(args->pOutputData));
+  return status;
+}
+template <typename Change>
+void with_caps(DRIVER_INITIALIZATION_DATA* table, Change change) {
+  change_caps = change;
+  table->DxgkDdiQueryAdapterInfo = query_changed_caps;
+}
+
+void caps_without_nodes(DRIVER_INITIALIZATION_DATA* table) {
+  with_caps(table,
+            [](DXGK_DRIVERCAPS* caps) { caps->GpuEngineTopology.NbAsymetricProcessingNodes = 0; });
+}
+void caps_paging_node_unknown(DRIVER_INITIALIZATION_DATA* table) {
+  with_caps(table, [](DXGK_DRIVERCAPS* caps) { caps->MemoryManagementCaps.PagingNode = 5; });
+}
+void caps_preempt_without_engines(DRIVER_INITIALIZATION_DATA* table) {
+  with_caps(table, [](DXGK_DRIVERCAPS* caps) {
+    caps->SchedulingCaps.MultiEngineAware = 0;
+    caps->SchedulingCaps.CancelCommandAware = 0;
+    caps->MemoryManagementCaps.PagingNode = 0;
+  });
+}
+void caps_short_address(DRIVER_INITIALIZATION_DATA* table) {
+  with_caps(table,
+            [](DXGK_DRIVERCAPS* caps) { caps->HighestAcceptableAddress.QuadPart = 0xFFFFFF; });
+}
+void caps_engine_reset_unfilled(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryEngineStatus = nullptr;
+  table->DxgkDdiResetEngine = nullptr;
+}
+
+NTSTATUS NTAPI query_small_caps(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  // Written against the newest headers, told to the kernel as an old version.
+  if (args->Type == DXGKQAITYPE_DRIVERCAPS && args->OutputDataSize < 592)
+    return STATUS_BUFFER_TOO_SMALL;
+  return original.DxgkDdiQueryAdapterInfo(context, args);
+}
+void caps_of_newer_kit(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryAdapterInfo = query_small_caps;
+}
+
+// --- segments ---
+
+using ChangeSegments = void (*)(DXGK_QUERYSEGMENTOUT3* query, bool first_pass);
+ChangeSegments change_segments;
+NTSTATUS NTAPI query_changed_segments(IN_CONST_HANDLE context,
+                                      IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = original.DxgkDdiQueryAdapterInfo(context, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_QUERYSEGMENT3) {
+    auto* query = static_cast<DXGK_QUERYSEGMENTOUT3*>(args->pOutputData);
+    change_segments(query, query->pSegmentDescriptor == nullptr);
+  }
+  return status;
+}
+template <typename Change>
+void with_segments(DRIVER_INITIALIZATION_DATA* table, Change change) {
+  change_segments = change;
+  table->DxgkDdiQueryAdapterInfo = query_changed_segments;
+}
+
+void segments_first_pass_writes(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (first_pass) query->PagingBufferSize = 4096;
+  });
+}
+void segment_without_size(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (!first_pass) query->pSegmentDescriptor[0].Size = 0;
+  });
+}
+void segment_paging_in_local(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (!first_pass) query->PagingBufferSegmentId = 1;
+  });
+}
+void segments_none(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool) { query->NbSegment = 0; });
+}
+void segment_commit_above_size(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (!first_pass)
+      query->pSegmentDescriptor[0].CommitLimit = query->pSegmentDescriptor[0].Size + 4096;
+  });
+}
+void segment_agp_beside_others(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (!first_pass) query->pSegmentDescriptor[1].Flags.Agp = 1;
+  });
+}
+
+}  // namespace
+
+const Mutant kStartMutants[] = {
+    {"entry_forgets_initialize", nullptr, entry_forgets_initialize},
+    {"entry_initializes_twice", nullptr, entry_initializes_twice},
+    {"entry_hides_status", nullptr, entry_hides_status},
+    {"version_of_nobody", version_of_nobody, nullptr},
+    {"version_of_the_future", version_of_the_future, nullptr},
+    {"table_without_paging", table_without_paging, nullptr},
+    {"table_without_patch", table_without_patch, nullptr},
+    {"add_fails", add_fails, nullptr},
+    {"start_answers_garbage", start_answers_garbage, nullptr},
+    {"start_with_17_sources", start_with_17_sources, nullptr},
+    {"start_leaves_outputs", start_leaves_outputs, nullptr},
+    {"caps_without_nodes", caps_without_nodes, nullptr},
+    {"caps_paging_node_unknown", caps_paging_node_unknown, nullptr},
+    {"caps_preempt_without_engines", caps_preempt_without_engines, nullptr},
+    {"caps_short_address", caps_short_address, nullptr},
+    {"caps_engine_reset_unfilled", caps_engine_reset_unfilled, nullptr},
+    {"caps_of_newer_kit", caps_of_newer_kit, nullptr},
+    {"segments_first_pass_writes", segments_first_pass_writes, nullptr},
+    {"segment_without_size", segment_without_size, nullptr},
+    {"segment_paging_in_local", segment_paging_in_local, nullptr},
+    {"segments_none", segments_none, nullptr},
+    {"segment_commit_above_size", segment_commit_above_size, nullptr},
+    {"segment_agp_beside_others", segment_agp_beside_others, nullptr},
+    {nullptr, nullptr, nullptr},
+};
+
+}  // namespace mutants
