@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "loader/elf_image.h"
+#include "loader/pe_image.h"
 
 namespace dxgkit::loader {
 namespace {
@@ -19,10 +20,12 @@ constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 }  // namespace
 
 Result<std::unique_ptr<Image>> load_image(std::span<const std::byte> file,
-                                          const ImportResolver& resolve, std::string* message) {
+                                          const ImportResolver& resolve, std::string* message,
+                                          const LoadOptions& options) {
   if (file.size() >= 2 && file[0] == std::byte{'M'} && file[1] == std::byte{'Z'}) {
-    *message = "It is a PE file, which this version cannot load.";
-    return Error(Status::kInvalidImageFormat);
+    Result<std::unique_ptr<PeImage>> image = PeImage::load(file, resolve, message, options);
+    if (!image.has_value()) return Error(image.error());
+    return std::unique_ptr<Image>(std::move(*image));
   }
   Result<std::unique_ptr<ElfImage>> image = ElfImage::load(file, resolve, message);
   if (!image.has_value()) return Error(image.error());

@@ -37,6 +37,12 @@ static_assert(sizeof(RuntimeFunction) == 12);
 
 enum class ImageForm { kElf, kPe };
 
+struct LoadOptions {
+  /// The stack cookie of a PE image is derived from this and from nothing else: same seed, same
+  /// run.
+  uint64_t cookie_seed = 1;
+};
+
 /// A mapped, bound and protected image. No page of it is ever writable and executable at once.
 /// Thread: any; nothing changes after loading.
 class Image {
@@ -62,7 +68,8 @@ class Image {
 /// one-sentence reason in *message otherwise; kObjectNameNotFound when the resolver had no answer.
 /// Nothing stays mapped on failure.
 Result<std::unique_ptr<Image>> load_image(std::span<const std::byte> file,
-                                          const ImportResolver& resolve, std::string* message);
+                                          const ImportResolver& resolve, std::string* message,
+                                          const LoadOptions& options = {});
 
 /// Reads a file; kObjectNameNotFound or kInvalidImageFormat (too big) with a message.
 Result<std::vector<std::byte>> read_image_file(const std::string& path, std::string* message);

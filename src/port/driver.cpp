@@ -219,7 +219,8 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
           if (const nt::Export* found = nt::find_export(request.name); found != nullptr) {
             return {found->address, found->data_bytes};
           }
-          return {kernel.unresolved_import(request.name), 0};
+          const std::string by_ordinal = fmt::format("{}!#{}", request.library, request.ordinal);
+          return {kernel.unresolved_import(request.name.empty() ? by_ordinal : request.name), 0};
         },
         message);
     if (!image.has_value()) return Error(image.error());
@@ -232,7 +233,7 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
                       .symbol = [&mapped](uint64_t rva) { return mapped.symbol(rva); }});
     entry = mapped.entry();
     if (entry == nullptr) {
-      *message = fmt::format("{} is not a driver: it exports no DriverEntry.", source.path);
+      *message = fmt::format("{} is not a driver: it has no DriverEntry.", source.path);
       return Error(Status::kInvalidImageFormat);
     }
   }

@@ -1,0 +1,57 @@
+# The PE form of a miniport: what a WDK build gives, made by clang and lld. Included by Miniport.cmake.
+#
+# A driver links ntoskrnl.lib, an import library of exactly what this kernel exports (so a misspelled import is a link error, as with
+# the WDK), and kmlib.lib, the static code every kernel image carries (miniports/kmlib).
+find_program(DXGKIT_MINIPORT_LINK NAMES lld-link-19 lld-link REQUIRED)
+find_program(DXGKIT_MINIPORT_LIB NAMES llvm-lib-19 llvm-lib REQUIRED)
+find_program(DXGKIT_MINIPORT_DLLTOOL NAMES llvm-dlltool-19 llvm-dlltool REQUIRED)
+set(DXGKIT_KERNEL_IMPORT_LIB ${DXGKIT_MINIPORT_DIR}/ntoskrnl.lib)
+set(DXGKIT_KERNEL_STATIC_LIB ${DXGKIT_MINIPORT_DIR}/kmlib.lib)
+# The stack is protected as /GS does it; line data stays out of the image, names do not.
+set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong)
+
+# Once, by miniports/kmlib: the two libraries above, from a host program that prints a module definition.
+function(dxgkit_kernel_libraries lister)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  set(definition ${DXGKIT_MINIPORT_DIR}/ntoskrnl.def)
+  add_custom_command(OUTPUT ${DXGKIT_KERNEL_IMPORT_LIB}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${DXGKIT_MINIPORT_DIR}
+    COMMAND ${lister} > ${definition}
+    COMMAND ${DXGKIT_MINIPORT_DLLTOOL} -m i386:x86-64 -d ${definition} -l ${DXGKIT_KERNEL_IMPORT_LIB}
+    DEPENDS ${lister}
+    COMMENT "Making ntoskrnl.lib"
+    VERBATIM)
+  dxgkit_miniport_objects(objects kmlib obj SOURCES ${ARG_SOURCES}
+    FLAGS ${DXGKIT_MINIPORT_PE_FLAGS} -fno-stack-protector -O2 -ffreestanding -fms-extensions -fasynchronous-unwind-tables
+          -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_ROOT}/abi/include)
+  add_custom_command(OUTPUT ${DXGKIT_KERNEL_STATIC_LIB}
+    COMMAND ${DXGKIT_MINIPORT_LIB} /nologo /out:${DXGKIT_KERNEL_STATIC_LIB} ${objects}
+    DEPENDS ${objects}
+    COMMENT "Making kmlib.lib"
+    VERBATIM)
+  add_custom_target(dxgkit_kernel_libs DEPENDS ${DXGKIT_KERNEL_IMPORT_LIB} ${DXGKIT_KERNEL_STATIC_LIB})
+endfunction()
+
+function(dxgkit_miniport_pe out name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;FLAGS;IMPORTS" ${ARGN})
+  dxgkit_miniport_objects(objects ${name} obj SOURCES ${ARG_SOURCES} FLAGS ${ARG_FLAGS} ${DXGKIT_MINIPORT_PE_FLAGS})
+  set(image ${DXGKIT_MINIPORT_DIR}/${name}.sys)
+  set(more)
+  if(ARG_IMPORTS)
+    set(extra ${DXGKIT_MINIPORT_DIR}/${name}.dir/imports)
+    list(JOIN ARG_IMPORTS "\n  " lines)
+    file(CONFIGURE OUTPUT ${extra}.def CONTENT "LIBRARY ntoskrnl.exe\nEXPORTS\n  ${lines}\n")
+    set(more COMMAND ${DXGKIT_MINIPORT_DLLTOOL} -m i386:x86-64 -d ${extra}.def -l ${extra}.lib)
+    list(APPEND objects ${extra}.lib)
+  endif()
+  set(depends ${objects})
+  list(FILTER depends EXCLUDE REGEX "\\.lib$")
+  add_custom_command(OUTPUT ${image}
+    ${more}
+    COMMAND ${DXGKIT_MINIPORT_LINK} /nologo /driver /subsystem:native /entry:DriverEntry /nodefaultlib /debug:symtab /Brepro
+            /out:${image} ${objects} ${DXGKIT_KERNEL_STATIC_LIB} ${DXGKIT_KERNEL_IMPORT_LIB}
+    DEPENDS ${depends} ${DXGKIT_KERNEL_STATIC_LIB} ${DXGKIT_KERNEL_IMPORT_LIB} dxgkit_kernel_libs
+    COMMENT "Linking miniport ${name}.sys"
+    VERBATIM)
+  set(${out} ${image} PARENT_SCOPE)
+endfunction()
