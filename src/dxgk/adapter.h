@@ -212,6 +212,12 @@ class Adapter : public Object,
   std::vector<std::unique_ptr<Teardown>> teardowns_;  // in order of request
   bool advancing_teardowns_ = false;
   std::vector<bus::PageFrame> graveyard_;
+  /// What a node said it had preempted last, to recognise work that ran on all the same.
+  struct Preempted {
+    bool any = false;
+    SubmissionFenceId request, after;  // fences between the two came back unfinished
+  };
+  std::vector<Preempted> preempted_;                       // by node
   DeviceState fault_state_ = DeviceState::kErrorDmaFault;  // of the report being handled
   PacketId preparing_;  // packet inside prepare(), whose paging may complete before it returns
   bool prepared_inline_ = false;

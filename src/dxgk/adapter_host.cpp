@@ -64,7 +64,14 @@ void Adapter::handle_report(const port::InterruptReport& report) {
     case Type::kDmaPreempted: {
       const vidsch::FenceReport outcome = scheduler_->preempted(
           node, SubmissionFenceId{report.fence}, SubmissionFenceId{report.last_completed}, now);
-      if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+      if (outcome != vidsch::FenceReport::kAccepted) {
+        report_fence_violation(report, outcome);
+        break;
+      }
+      if (preempted_.size() <= report.node) preempted_.resize(report.node + 1);
+      preempted_[report.node] = {.any = true,
+                                 .request = SubmissionFenceId{report.fence},
+                                 .after = SubmissionFenceId{report.last_completed}};
       break;
     }
     case Type::kDmaFaulted:
@@ -157,6 +164,25 @@ void Adapter::report_fence_violation(const port::InterruptReport& report,
       finding.fix =
           "Report the SubmissionFenceId the kernel gave with the packet the engine finished; nodes "
           "count separately.";
+      if (report.type == port::InterruptReport::Type::kDmaCompleted &&
+          report.node < preempted_.size() && preempted_[report.node].any) {
+        const Preempted& last = preempted_[report.node];
+        const SubmissionFenceId fence{report.fence};
+        if (fence_newer(fence, last.after) && fence_newer(last.request, fence)) {
+          finding.actual = fmt::format(
+              "Fence {} of node {} was reported complete after DMA_PREEMPTED (PreemptionFenceId "
+              "{}, LastCompletedFenceId {}) had said it was preempted: it was still running.",
+              report.fence, report.node, last.request.value, last.after.value);
+          finding.expected =
+              "DMA_PREEMPTED is reported once the engine has stopped at a DMA boundary; what was "
+              "not complete then does not run on.";
+          finding.fix =
+              "Report DMA_PREEMPTED from the interrupt that says the engine has stopped, with the "
+              "last fence it finished as LastCompletedFenceId.";
+          finding.why =
+              "The kernel submits preempted packets again: work that ran on is done twice.";
+        }
+      }
       break;
     case vidsch::FenceReport::kUnknownNode:
       finding.rule = "INT-12";
