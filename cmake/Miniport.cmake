@@ -39,7 +39,7 @@ function(dxgkit_miniport_objects out name suffix)
     endif()
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${DXGKIT_MINIPORT_DIR}/${name}.dir
-      COMMAND ${compiler} ${ARG_FLAGS} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
       ${after}
       DEPENDS ${path} ${DXGKIT_MINIPORT_RENAME}
       DEPFILE ${object}.d
