@@ -111,6 +111,7 @@ class Adapter : public Object,
   void leave_process(Process& process);
 
  private:
+  friend class Exercise;  // drives by hand what scheduling and memory pressure do
   // adapter_start.cpp
   Status check_caps();
   Status check_segments(std::vector<vidmm::SegmentDesc>* segments);

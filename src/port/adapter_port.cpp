@@ -17,6 +17,7 @@ constexpr DdiInfo kAddDevice{"DxgkDdiAddDevice", nt::kPassiveLevel, DdiClass::kE
 constexpr DdiInfo kStartDevice{"DxgkDdiStartDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kRemoveDevice{"DxgkDdiRemoveDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kSetPowerState{"DxgkDdiSetPowerState", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kQueryChildRelations{"DxgkDdiQueryChildRelations", nt::kPassiveLevel,
                                        DdiClass::kExclusive};
 constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
@@ -242,6 +243,26 @@ Status AdapterPort::remove_device() {
   if (is_dead(port)) return Status::kDeviceRemoved;
   DdiCall call(port, kRemoveDevice);
   return call(port.ddi.DxgkDdiRemoveDevice, port.context);
+}
+
+Status AdapterPort::set_power_state(std::optional<uint32_t> child, PowerState state) {
+  Impl& port = *impl_;
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  if (port.ddi.DxgkDdiSetPowerState == nullptr) return Status::kNotSupported;
+  // PWR-04: on the way up the action means nothing; a driver that looks at it finds nonsense.
+  const POWER_ACTION action =
+      state == PowerState::kD0 ? static_cast<POWER_ACTION>(0x5A5A5A5A) : PowerActionSleep;
+  DdiCall call(port, kSetPowerState, static_cast<uint64_t>(state));
+  const Status status = call(port.ddi.DxgkDdiSetPowerState, port.context,
+                             static_cast<ULONG>(child.value_or(DISPLAY_ADAPTER_HW_ID)),
+                             static_cast<DEVICE_POWER_STATE>(state), action);
+  if (!call.completed() || is_success(status)) return status;
+  return port.violation(
+      "PWR-02", kSetPowerState.name,
+      fmt::format("It answered {:#010x} for D{}.", static_cast<uint32_t>(to_ntstatus(status)),
+                  static_cast<uint32_t>(state) - 1),
+      "A change of power state does not fail.",
+      "Return STATUS_SUCCESS, also for states the device has no use for.", Status::kSuccess);
 }
 
 Status AdapterPort::query_early_caps() {

@@ -39,6 +39,9 @@ class AdapterHost {
   virtual void on_fatal(const verifier::Finding& finding) = 0;
 };
 
+/// DEVICE_POWER_STATE.
+enum class PowerState : uint32_t { kD0 = 1, kD1 = 2, kD2 = 3, kD3 = 4 };
+
 /// DDI calls of one adapter, typed in our words. The port marshals structures by the version the
 /// driver declared, sets and checks IRQL, checks the synchronisation class (IRQL-04, IRQL-06),
 /// traces entry and exit, checks outputs against the rules and reports findings. A missing optional
@@ -65,6 +68,10 @@ class AdapterPort {
   Status query_child_relations(uint32_t children);
   Status stop_device();
   Status remove_device();
+  /// DxgkDdiSetPowerState of a child or, without one, of the adapter, exclusively; for the adapter
+  /// engines idle and video memory evicted (PWR-01). PWR-02: a failure is a violation and taken for
+  /// success. kNotSupported without the entry.
+  Status set_power_state(std::optional<uint32_t> child, PowerState state);
 
   // --- questions at start
   // -------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ constexpr Used kUsed[] = {
     {"DxgkDdiRenderKm", Support::kSupported, ""},
     {"DxgkDdiResetFromTimeout", Support::kSupported, ""},
     {"DxgkDdiRestartFromTimeout", Support::kSupported, ""},
+    {"DxgkDdiSetPowerState", Support::kPartial, "the adapter: D0, D3; by the verifier only"},
     {"DxgkDdiStartDevice", Support::kSupported, ""},
     {"DxgkDdiStopDevice", Support::kSupported, ""},
     {"DxgkDdiSubmitCommand", Support::kSupported, ""},

@@ -1,0 +1,269 @@
+#include "dxgk/exercise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dxgk/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/system_impl.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+bool same_segment(const port::SegmentInfo& a, const port::SegmentInfo& b) {
+  return a.flags == b.flags && a.base_address == b.base_address &&
+         a.cpu_translated_address == b.cpu_translated_address && a.size == b.size &&
+         a.commit_limit == b.commit_limit && a.bank_ends == b.bank_ends;
+}
+
+}  // namespace
+
+Exercise::Exercise(Ref<Adapter> adapter) : adapter_(std::move(adapter)) {}
+Exercise::~Exercise() = default;
+Exercise::Exercise(Exercise&&) noexcept = default;
+
+Result<Exercise> Exercise::on(System& system, Luid luid) {
+  Ref<Adapter> adapter = system.impl().find(luid);
+  if (!adapter) return Error(Status::kInvalidParameter);
+  return Exercise(std::move(adapter));
+}
+
+const port::DriverCaps& Exercise::caps() const { return adapter_->caps(); }
+const std::vector<port::SegmentInfo>& Exercise::segments() const {
+  return adapter_->segment_infos().segments;
+}
+uint32_t Exercise::interface_version() const { return adapter_->interface_version(); }
+uint32_t Exercise::video_present_sources() const { return adapter_->video_present_sources(); }
+bool Exercise::running() const { return adapter_->running(); }
+
+Status Exercise::repeat_queries() {
+  Adapter& adapter = *adapter_;
+  if (!running()) return Status::kDeviceRemoved;
+  const auto changed = [&](const char* what, std::string actual) {
+    adapter.findings().report(
+        {.rule = "LIFE-17",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiQueryAdapterInfo",
+         .actual = std::move(actual),
+         .expected = fmt::format("The same {} as at the start.", what),
+         .fix = "Answer from constants, or from what StartDevice found out once.",
+         .why = "The kernel may ask again at any time, and has planned with the first answer.",
+         .confidence = verifier::Confidence::kDocumented});
+  };
+  const Result<port::DriverCaps> caps_now = adapter.port().query_driver_caps();
+  if (!caps_now.has_value()) return caps_now.error();
+  const std::vector<std::byte>& before = adapter.caps().raw;
+  for (size_t i = 0; i < before.size() && i < caps_now->raw.size(); ++i) {
+    if (before[i] == caps_now->raw[i]) continue;
+    changed("caps",
+            fmt::format("Byte {:#x} of DXGK_DRIVERCAPS was {:#04x} and is {:#04x} now.", i,
+                        static_cast<unsigned>(before[i]), static_cast<unsigned>(caps_now->raw[i])));
+    break;
+  }
+  const Result<port::SegmentsInfo> segments_now = adapter.port().query_segments();
+  if (!segments_now.has_value()) return segments_now.error();
+  const port::SegmentsInfo& first = adapter.segment_infos();
+  if (first.segments.size() != segments_now->segments.size()) {
+    changed("segments", fmt::format("There were {} segments, there are {} now.",
+                                    first.segments.size(), segments_now->segments.size()));
+  } else {
+    for (size_t i = 0; i < first.segments.size(); ++i) {
+      if (!same_segment(first.segments[i], segments_now->segments[i]))
+        changed("segments", fmt::format("The description of segment {} has changed.", i + 1));
+    }
+  }
+  if (first.paging_buffer_bytes != segments_now->paging_buffer_bytes ||
+      first.paging_private_bytes != segments_now->paging_private_bytes ||
+      first.paging_buffer_segment != segments_now->paging_buffer_segment) {
+    changed("segments", "The description of the paging buffer has changed.");
+  }
+  for (uint32_t i = 0; i < adapter.caps().node_count; ++i) {
+    const Status status = adapter.port().get_node_metadata(NodeOrdinal{i});
+    if (status != Status::kNotSupported && !is_success(status)) return status;
+  }
+  return running() ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+Result<AllocationId> Exercise::find(Process& process, Handle allocation) {
+  DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
+                          process.handles().find<OpenedAllocation>(allocation));
+  return opened->allocation->id;
+}
+
+Result<vidmm::Placement> Exercise::page_in(Process& process, Handle allocation) {
+  DXGKIT_ASSIGN_OR_RETURN(const AllocationId id, find(process, allocation));
+  const vidmm::Use use{id, true};
+  Status status = Status::kSuccess;
+  vidmm::Placement place;
+  bool arrived = false;
+  adapter_->lane().run([&] {
+    const auto plan = adapter_->memory().make_resident(std::span(&use, 1));
+    if (!plan.has_value()) {
+      status = plan.error().status;
+      return;
+    }
+    place = plan->placements.front();
+    adapter_->paging().enqueue(plan->operations, [&arrived] { arrived = true; });
+    adapter_->pump();
+  });
+  if (!is_success(status)) return Error(status);
+  if (!adapter_->block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
+  adapter_->lane().run([&] { adapter_->memory().release(std::span(&use, 1)); });
+  return place;
+}
+
+Status Exercise::page_out(Process& process, Handle allocation) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
+  Status status = Status::kSuccess;
+  bool done = false;
+  adapter_->lane().run([&] {
+    Result<std::vector<vidmm::PagingOp>> operations = adapter_->memory().evict(id);
+    if (!operations.has_value()) {
+      status = operations.error();
+      return;
+    }
+    adapter_->paging().enqueue(*operations, [&done] { done = true; });
+    adapter_->pump();
+  });
+  if (!is_success(status)) return status;
+  return adapter_->block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte value) {
+  const Result<AllocationId> id = find(process, allocation);
+  if (!id.has_value()) return false;
+  bool written = false;
+  adapter_->lane().run([&] {
+    vidmm::MemoryManager& memory = adapter_->memory();
+    const vidmm::Placement place = memory.placement(*id);
+    if (place.segment == kSystemMemory || memory.pending_operations(*id) != 0 ||
+        memory.segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
+      return;
+    }
+    for (const bus::PageFrame page : adapter_->allocations().at(*id).pages) {
+      std::memset(adapter_->machine().system_pointer(bus::PhysicalAddress{page.value * kPageBytes},
+                                                     kPageBytes),
+                  static_cast<int>(value), kPageBytes);
+    }
+    written = true;
+  });
+  return written;
+}
+
+Status Exercise::evict_all() {
+  Adapter& adapter = *adapter_;
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (adapter.failed_) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    adapter.paging().set_context(nullptr);  // PWR-09
+    for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
+      Result<std::vector<vidmm::PagingOp>> operations = adapter.memory().evict_segment(segment.id);
+      if (!operations.has_value()) {
+        status = operations.error();
+        continue;
+      }
+      adapter.paging().enqueue(*operations, nullptr);
+    }
+    adapter.pump();
+  });
+  const bool idle = adapter.block_until([&] { return adapter.paging().idle(); });
+  adapter.lane().run([&] {
+    if (adapter.paging_) adapter.paging().set_context(adapter.system_context_);
+  });
+  return idle ? status : Status::kDeviceRemoved;
+}
+
+Status Exercise::without_content(Status (*work)(Adapter& adapter)) {
+  Adapter& adapter = *adapter_;
+  if (!running()) return Status::kDeviceRemoved;
+  const bool mapped = !adapter.paging_buffers_.empty();
+  if (mapped) adapter.unmap_paging_buffers();
+  Status status = evict_all();
+  if (is_success(status) && running()) status = work(adapter);
+  if (mapped && running()) {
+    const Status again = adapter.map_paging_buffers();
+    if (is_success(status)) status = again;
+  }
+  return running() ? status : Status::kDeviceRemoved;
+}
+
+Status Exercise::power_cycle() {
+  return without_content([](Adapter& adapter) {
+    DXGKIT_RETURN_IF_FAILED(adapter.port().set_power_state(std::nullopt, port::PowerState::kD3));
+    return adapter.port().set_power_state(std::nullopt, port::PowerState::kD0);
+  });
+}
+
+Status Exercise::reset() {
+  return without_content([](Adapter& adapter) {
+    const auto refuse = [&](const char* ddi, Status status) {
+      if (status == Status::kDeviceRemoved) return status;
+      const std::string_view name = status_name(status);
+      adapter.fail({.rule = "TDR-23",
+                    .severity = verifier::Severity::kBugCheck,
+                    .ddi = ddi,
+                    .actual = fmt::format(
+                        "It answered {} on an idle adapter.",
+                        name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status))
+                                     : std::string(name)),
+                    .expected = "STATUS_SUCCESS.",
+                    .fix = "A reset takes the hardware back to a known state by whatever means; "
+                           "there is no way for it to fail that the kernel could act upon.",
+                    .bugcheck_code = 0x116,
+                    .bugcheck_parameter = static_cast<uint32_t>(status)});
+      return Status::kDeviceRemoved;
+    };
+    if (const Status status = adapter.port().reset_from_timeout(); status != Status::kSuccess)
+      return refuse("DxgkDdiResetFromTimeout", status);
+    if (const Status status = adapter.port().restart_from_timeout(); status != Status::kSuccess)
+      return refuse("DxgkDdiRestartFromTimeout", status);
+    return Status::kSuccess;
+  });
+}
+
+Status Exercise::preempt_idle(NodeOrdinal node) {
+  Adapter& adapter = *adapter_;
+  if (!running()) return Status::kDeviceRemoved;
+  bool asked = false;
+  adapter.lane().run([&] {
+    if (adapter.failed_) return;
+    asked = adapter.scheduler().request_preemption(node);
+  });
+  if (!asked) return running() ? Status::kNotSupported : Status::kDeviceRemoved;
+  // The driver answers from a worker of its own, or at once. Its patience with silence is TdrDelay.
+  const runtime::TimeNs deadline = adapter.runtime().now() + adapter.options_.tdr_delay_ns;
+  while (running()) {
+    bool pending = true;
+    adapter.lane().run([&] {
+      if (!adapter.failed_) pending = adapter.scheduler().node_status(node).preemption_pending;
+    });
+    if (!pending) return Status::kSuccess;
+    if (adapter.runtime().now() >= deadline) {
+      adapter.fail(
+          {.rule = "PREEMPT-06",
+           .severity = verifier::Severity::kBugCheck,
+           .ddi = "DxgkDdiPreemptCommand",
+           .actual = fmt::format("Node {} was idle when asked; no DMA_PREEMPTED came within "
+                                 "{} ms.",
+                                 node.value, adapter.options_.tdr_delay_ns / runtime::kMillisecond),
+           .expected = "Every request is answered by DMA_PREEMPTED with its "
+                       "PreemptionFenceId, also when nothing is left to preempt.",
+           .fix = "When the queue is empty, report the preemption yourself, from a routine "
+                  "run by DxgkCbSynchronizeExecution.",
+           .bugcheck_code = 0x116,
+           .bugcheck_parameter = 0,
+           .why = "The request may cross the last completion on its way: the node is idle "
+                  "then, and nothing of its own would ever answer."});
+      return Status::kDeviceRemoved;
+    }
+    adapter.runtime().sleep_for(runtime::kMillisecond);
+  }
+  return Status::kDeviceRemoved;
+}
+
+}  // namespace dxgkit::dxgk

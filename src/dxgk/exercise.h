@@ -1,0 +1,76 @@
+// What no D3DKMT function reaches, for the exerciser that verifies a driver: residency by name,
+// power, resets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "dxgk/handle_table.h"
+#include "dxgk/object.h"
+#include "dxgk/system.h"
+#include "port/types.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class Process;
+
+/// Works on one running adapter that nobody else uses meanwhile: clients may have allocations, but
+/// no work queued and no thread inside. Not on the lane. Every call answers kDeviceRemoved once the
+/// adapter has failed.
+class Exercise {
+ public:
+  /// kInvalidParameter: no such adapter is running.
+  static Result<Exercise> on(System& system, Luid luid);
+  ~Exercise();
+  Exercise(Exercise&&) noexcept;
+
+  // --- what it is ---
+  const port::DriverCaps& caps() const;
+  const std::vector<port::SegmentInfo>& segments() const;
+  uint32_t interface_version() const;
+  uint32_t video_present_sources() const;
+  bool running() const;
+
+  /// LIFE-17: asks caps, segments and node metadata again; each difference is a finding. The
+  /// driver's own failure passes through.
+  Status repeat_queries();
+
+  // --- residency ---
+  /// Brings an allocation in, as a packet that writes it would, and lets go of it again: it stays
+  /// until evicted. Answers where it is. kInvalidHandle; what make_resident says of its room.
+  Result<vidmm::Placement> page_in(Process& process, Handle allocation);
+  /// Moves it back to its system pages.
+  Status page_out(Process& process, Handle allocation);
+  /// Overwrites the backing pages of an allocation that is in a memory segment, so that a transfer
+  /// that moves nothing shows. False if it is not in a memory segment: nothing written.
+  bool scribble_backing(Process& process, Handle allocation, std::byte value);
+  /// Everything leaves memory and aperture segments. kGraphicsAllocationBusy if something is locked
+  /// or in use.
+  Status evict_all();
+
+  // --- exclusive ---
+  /// Evicts, goes to D3 and comes back (PWR-01).
+  Status power_cycle();
+  /// An idle adapter is reset as after a timeout: ResetFromTimeout, clean-up, RestartFromTimeout.
+  /// Content was evicted before, so none is lost. A failure of either is a bug check (TDR-23).
+  Status reset();
+  /// Asks an idle node for preemption and waits for the answer (PREEMPT-07). kNotSupported: the
+  /// node cannot be preempted. Blocks until the driver answers or the adapter fails for its
+  /// silence.
+  Status preempt_idle(NodeOrdinal node);
+
+ private:
+  explicit Exercise(Ref<Adapter> adapter);
+  Result<AllocationId> find(Process& process, Handle allocation);
+  /// `work` with nothing of anybody in segments, paging buffers included.
+  Status without_content(Status (*work)(Adapter& adapter));
+  Ref<Adapter> adapter_;
+};
+
+}  // namespace dxgkit::dxgk
