@@ -345,6 +345,7 @@ Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request, uint32_t* queued) {
   Adapter& adapter = device_->adapter();
   Status status = check_patches(buffer, result);
+  if (is_success(status)) check_references(buffer, result);
   adapter.lane().run([&] {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (is_success(status) && result.dma_bytes != 0) {
@@ -367,6 +368,32 @@ Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
     *queued = static_cast<uint32_t>(adapter.scheduler().packets_of(id_));
   });
   return status;
+}
+
+void Context::check_references(const DmaBuffer& buffer, const port::RenderResult& result) {
+  if (result.patch_count != 0 || result.dma_bytes == 0) return;
+  uint32_t used = 0, first = 0;
+  for (uint32_t i = buffer.allocation_count; i-- > 0;) {
+    if (buffer.allocations[i].device_handle == nullptr) continue;
+    ++used;
+    first = i;
+  }
+  if (used == 0) return;
+  device_->adapter().findings().report(verifier::Finding{
+      .rule = "FIELD-01",
+      .severity = verifier::Severity::kViolation,
+      .ddi = "DxgkDdiRender",
+      .actual = fmt::format("A DMA buffer of {} bytes has {} allocations in its allocation list, "
+                            "the first at index {}, and no patch location.",
+                            result.dma_bytes, used, first),
+      .expected = "Each allocation the DMA buffer uses has an element in pPatchLocationListOut.",
+      .fix = "Write a patch location per use of an allocation and advance pPatchLocationListOut, "
+             "also where the address was written at once because SegmentId was not 0.",
+      .why = "Only what the patch-location list references is made resident in the patch model: "
+             "these allocations may be anywhere when the packet runs.",
+      .windows = "Nothing is said: the packet runs, and faults at an address of its own or works "
+                 "on what was evicted.",
+      .confidence = verifier::Confidence::kMeasured});
 }
 
 Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result) {

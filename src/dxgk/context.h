@@ -112,6 +112,8 @@ class Context : public Object {
   Status end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request,
                   uint32_t* queued) DXGKIT_REQUIRES(render_mutex_);
   void abandon_pass(DmaBuffer& buffer);
+  /// FIELD-01: allocations that nothing makes resident.
+  void check_references(const DmaBuffer& buffer, const port::RenderResult& result);
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result);
   void close_driver_side();
 

@@ -86,6 +86,8 @@ struct AdapterPort::Impl {
   nt::Kdpc dpc{};
   std::atomic<uint32_t> dpc_state{0};  // 0 idle, 1 running, 2 running and wanted again (INT-06)
 
+  std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
+
   // MDLs of BuildPagingBuffer; scheduler class, so one set is enough.
   std::vector<uint64_t> mdl_storage[2];
 

@@ -510,13 +510,17 @@ Result<SegmentsInfo> query_segments_by_stride(AdapterPort::Impl& port) {
 Result<SegmentsInfo> AdapterPort::query_segments() {
   Impl& port = *impl_;
   // SEG-02: by the declared model, never from one type to another.
-  if (port.version >= kVersionWddm20) return query_segments_by_stride(port);
-  if (port.version >= kVersionWin8) {
-    return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT3, DXGK_SEGMENTDESCRIPTOR3>(
-        port, DXGKQAITYPE_QUERYSEGMENT3);
-  }
-  return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT, DXGK_SEGMENTDESCRIPTOR>(
-      port, DXGKQAITYPE_QUERYSEGMENT);
+  Result<SegmentsInfo> answer = [&] {
+    if (port.version >= kVersionWddm20) return query_segments_by_stride(port);
+    if (port.version >= kVersionWin8) {
+      return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT3, DXGK_SEGMENTDESCRIPTOR3>(
+          port, DXGKQAITYPE_QUERYSEGMENT3);
+    }
+    return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT, DXGK_SEGMENTDESCRIPTOR>(
+        port, DXGKQAITYPE_QUERYSEGMENT);
+  }();
+  if (answer.has_value()) port.segments = answer->segments;
+  return answer;
 }
 
 Status AdapterPort::get_node_metadata(NodeOrdinal node) {

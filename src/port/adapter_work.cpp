@@ -72,6 +72,34 @@ Outside outside_of(const PatchArgs& arguments) {
                    arguments.buffer.size_bytes - arguments.slice.end)};
 }
 
+/// True, and said (FIELD-02), if `found` is where the CPU sees the allocation and not the engine.
+bool report_cpu_address(AdapterPort::Impl& port, uint32_t index, const PatchLocation& patch,
+                        const AllocationListEntry& entry, uint64_t found) {
+  const uint32_t id = entry.segment();
+  if (id > port.segments.size()) return false;
+  const SegmentInfo& segment = port.segments[id - 1];
+  if (segment.cpu_translated_address == 0 || segment.cpu_translated_address == segment.base_address)
+    return false;
+  const uint64_t offset = entry.physical_address - segment.base_address + patch.allocation_offset;
+  if (found != segment.cpu_translated_address + offset) return false;
+  port.findings.report(
+      {.rule = "FIELD-02",
+       .severity = verifier::Severity::kViolation,
+       .ddi = kPatch.name,
+       .actual = fmt::format("Patch element {} wrote {:#x} at dword {} of the DMA buffer: the "
+                             "address at which the CPU sees segment {} + {:#x}.",
+                             index, found, patch.patch_offset / 4, id, offset),
+       .expected = fmt::format("{:#x}: the engine decodes segment {} from its base {:#x}.",
+                               segment.base_address + offset, id, segment.base_address),
+       .fix = "Write PhysicalAddress + AllocationOffset of the allocation list entry. "
+              "CpuTranslatedAddress is for CPU access only.",
+       .why = "Two address spaces show the same memory; the engine reads its own.",
+       .windows = "Nothing is said: the engine faults or reads other memory, and the fence may "
+                  "never arrive (TDR).",
+       .confidence = verifier::Confidence::kMeasured});
+  return true;
+}
+
 /// PATCH-27: each element of the range got its allocation's address. 32 and 64 bit words are
 /// recognised; an element whose entry is empty unbinds a slot and is skipped.
 void check_patched_words(AdapterPort::Impl& port, const PatchArgs& arguments) {
@@ -89,6 +117,7 @@ void check_patched_words(AdapterPort::Impl& port, const PatchArgs& arguments) {
         expected >> 32 != 0 && range_within(patch.patch_offset, 8, arguments.slice.end);
     std::memcpy(&found, arguments.buffer.cpu + patch.patch_offset, wide ? 8 : 4);
     if (found == (wide ? expected : expected & UINT32_MAX)) continue;
+    if (report_cpu_address(port, arguments.patch_start + i, patch, entry, found)) return;
     (void)port.violation(
         "PATCH-27", kPatch.name,
         fmt::format("Patch element {}: the word at offset {:#x} is {:#x}.",

@@ -82,6 +82,35 @@ void patch_wrong_address(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiPatch = patch_off_by_page;
 }
 
+NTSTATUS NTAPI patch_with_cpu_address(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PATCH args) {
+  const NTSTATUS status = original.DxgkDdiPatch(context, args);
+  const auto& gpu = *static_cast<const softgpu::Adapter*>(adapter);
+  for (UINT i = 0; i < args->PatchLocationListSubmissionLength; ++i) {
+    const auto& patch = args->pPatchLocationList[args->PatchLocationListSubmissionStart + i];
+    const auto& entry = args->pAllocationList[patch.AllocationIndex];
+    if (entry.SegmentId != softgpu::kSegmentVram) continue;
+    const UINT64 address = static_cast<UINT64>(entry.PhysicalAddress.QuadPart) - SGPU_VRAM_BASE +
+                           static_cast<UINT64>(gpu.vram_cpu_address.QuadPart) +
+                           patch.AllocationOffset;
+    RtlCopyMemory(static_cast<UCHAR*>(args->pDmaBuffer) + patch.PatchOffset, &address,
+                  sizeof(address));
+  }
+  return status;
+}
+void patch_cpu_address(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiPatch = patch_with_cpu_address;
+}
+
+NTSTATUS NTAPI render_patchless(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  auto* const patches = args->pPatchLocationListOut;
+  const NTSTATUS status = original.DxgkDdiRender(context, args);
+  args->pPatchLocationListOut = patches;
+  return status;
+}
+void render_without_patches(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiRender = render_patchless;
+}
+
 NTSTATUS NTAPI patch_raised(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PATCH args) {
   const NTSTATUS status = original.DxgkDdiPatch(context, args);
   KIRQL old = 0;
@@ -344,6 +373,8 @@ const Mutant kWorkMutants[] = {
     {"patch_fails", patch_fails, nullptr},
     {"patch_touches_neighbour", patch_touches_neighbour, nullptr},
     {"patch_wrong_address", patch_wrong_address, nullptr},
+    {"patch_cpu_address", patch_cpu_address, nullptr},
+    {"render_without_patches", render_without_patches, nullptr},
     {"patch_keeps_irql", patch_keeps_irql, nullptr},
     {"paging_odd_status", paging_odd_status, nullptr},
     {"paging_stands_still", paging_stands_still, nullptr},
