@@ -446,7 +446,7 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
   }
   if (!missing.empty()) {
     *message = "These imports do not exist: " + missing + ".";
-    return Error(Status::kInvalidImageFormat);
+    return Error(Status::kObjectNameNotFound);
   }
   for (const ElfPlan::Symbol& symbol : p.symbols) {
     if (!symbol.defined || !symbol.weak || !symbol.variable) continue;
