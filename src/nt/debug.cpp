@@ -78,7 +78,6 @@ DXGKIT_NT_ABI void dbg_break_point() {
       "Without a debugger a breakpoint stops the machine.", "Look at its caller.");
 }
 DXGKIT_NT_ABI uint8_t kd_refresh_debugger_not_present() { return 1; }
-DXGKIT_NT_ABI uint8_t rtl_is_nt_ddi_version_available(uint32_t) { return 1; }
 /// Stack probes: the host's stacks have guard pages and pages come in by themselves. Keeps every
 /// register, as it must.
 [[gnu::naked]] void chkstk() { __asm__("ret"); }
@@ -101,7 +100,6 @@ std::span<const Export> debug_exports() {
       DXGKIT_EXPORT("KdRefreshDebuggerNotPresent", kd_refresh_debugger_not_present, kSupported, ""),
       DXGKIT_EXPORT("KeBugCheck", ke_bug_check, kSupported, ""),
       DXGKIT_EXPORT("KeBugCheckEx", ke_bug_check_ex, kSupported, ""),
-      DXGKIT_EXPORT("RtlIsNtDdiVersionAvailable", rtl_is_nt_ddi_version_available, kSupported, ""),
       DXGKIT_EXPORT("__chkstk", chkstk, kSupported, ""),
       DXGKIT_EXPORT("_purecall", purecall, kSupported, ""),
       DXGKIT_EXPORT("vDbgPrintEx", v_dbg_print_ex, kPartial, "levels are not filtered"),

@@ -10,7 +10,8 @@ std::span<const Export> exports() {
     std::vector<Export> all;
     for (const std::span<const Export> part :
          {memory_exports(), sync_exports(), thread_exports(), timer_exports(), registry_exports(),
-          string_exports(), debug_exports(), io_exports()}) {
+          string_exports(), debug_exports(), io_exports(), object_exports(), work_exports(),
+          registry_rtl_exports(), system_exports(), refused_exports(), file_exports()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     std::ranges::sort(all, {}, [](const Export& entry) { return std::string_view(entry.name); });

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "nt/executive.h"
 #include "nt/kernel_impl.h"
 #include "trace/trace.h"
 
@@ -162,11 +163,13 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       findings_(findings),
       config_(std::move(config)),
       impl_(std::make_unique<Impl>()) {
+  impl_->executive = make_executive(config_);
   if (config_.catch_faults) install_fault_handler();
 }
 
 Kernel::~Kernel() {
   quiesce();
+  clear_executive(*this);
   free_leaked_memory(*this);
   for (const auto& [address, size] : impl_->trap_pages) munmap(address, size);
 }
@@ -179,6 +182,7 @@ void Kernel::quiesce() {
   for (auto& [pointer, thread] : impl_->threads) {
     if (thread->thread != nullptr) thread->thread->join();
   }
+  stop_work(*this);
   impl_->threads.clear();
   impl_->handles.clear();
   impl_->ending.store(false, std::memory_order_relaxed);
@@ -294,6 +298,7 @@ std::vector<Leak> Kernel::leaks() const {
   }
   if (const uint32_t dpcs = impl_->dpcs_outstanding.load(); dpcs > 0)
     result.push_back({"queued DPC", "", dpcs, 0});
+  add_executive_leaks(*this, result);
   return result;
 }
 
@@ -309,6 +314,7 @@ size_t Kernel::report_leaks(const char* when) {
               "mirrors where it was taken.");
   }
   quiesce();
+  clear_executive(*this);
   free_leaked_memory(*this);
   return found.size();
 }

@@ -54,8 +54,12 @@ struct KernelConfig {
   /// traced only.
   std::function<void(std::string_view)> debug_print;
 
-  /// What IoOpenDeviceRegistryKey opens, and what DriverEntry gets as RegistryPath.
+  /// What IoOpenDeviceRegistryKey opens as device key and as driver key, and what DriverEntry gets
+  /// as RegistryPath.
   static constexpr const char* kDeviceKey = "\\Registry\\Machine\\dxgkit\\Device";
+  static constexpr const char* kSoftwareKey = "\\Registry\\Machine\\dxgkit\\Driver";
+  /// Values that IoGetDeviceProperty answers from: see docs/registry.md.
+  static constexpr const char* kPropertiesKey = "\\Registry\\Machine\\dxgkit\\Properties";
   static constexpr const char* kDriverKey =
       "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\dxgkit";
 };
@@ -291,6 +295,10 @@ class Kernel {
   KernelConfig config_;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Puts a file where the kernel's driver can open it for reading ("\\SystemRoot\\firmware.bin").
+/// Paths compare without case; an older file of that path is replaced. Thread: any.
+void add_file(Kernel& kernel, std::string_view path, std::vector<std::byte> data);
 
 /// Runs `body` as driver code would run on this thread: tests and the tool use it to call exports
 /// directly.

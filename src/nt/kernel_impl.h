@@ -65,17 +65,23 @@ struct ThreadObject {
 };
 
 struct KeyObject {
-  std::string path;
+  std::shared_ptr<struct RegistryKey> key;
 };
 struct NamedEventObject {
   Kevent event{};
 };
 
+struct OpenFile {
+  std::vector<std::byte> data;
+  uint64_t position = 0;
+};
+
 struct HandleEntry {
-  enum class Kind { kThread, kKey, kEvent } kind = Kind::kKey;
+  enum class Kind { kThread, kKey, kEvent, kFile } kind = Kind::kKey;
   std::shared_ptr<ThreadObject> thread;
   std::shared_ptr<KeyObject> key;
   std::shared_ptr<NamedEventObject> event;
+  std::shared_ptr<OpenFile> file = {};
   uint64_t sequence = 0;
 };
 
@@ -84,7 +90,11 @@ struct MdlEntry {
   uint64_t bytes = 0;
 };
 
+struct Executive;  // executive.h
+std::shared_ptr<Executive> make_executive(const KernelConfig& config);
+
 struct Kernel::Impl {
+  std::shared_ptr<Executive> executive;
   std::atomic<bool> dead{false};    // read without the lock on hot paths
   std::atomic<bool> ending{false};  // the kernel goes: driver threads that wait are abandoned
   std::function<void(const verifier::Finding&)> fatal_handler;
@@ -164,5 +174,11 @@ std::span<const Export> registry_exports();
 std::span<const Export> string_exports();
 std::span<const Export> debug_exports();
 std::span<const Export> io_exports();
+std::span<const Export> object_exports();
+std::span<const Export> work_exports();
+std::span<const Export> registry_rtl_exports();
+std::span<const Export> system_exports();
+std::span<const Export> refused_exports();
+std::span<const Export> file_exports();
 
 }  // namespace dxgkit::nt

@@ -9,7 +9,7 @@
 
 #include "nt/format.h"
 #include "nt/layout.h"
-#include "tests/support/covers.h"
+#include "nt/test_world.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -25,45 +25,6 @@ static_assert(sizeof(Mdl) == sizeof(MDL));
 static_assert(offsetof(Mdl, mapped_system_va) == offsetof(MDL, MappedSystemVa));
 static_assert(offsetof(Mdl, byte_offset) == offsetof(MDL, ByteOffset));
 static_assert(sizeof(ObjectAttributes) == sizeof(OBJECT_ATTRIBUTES));
-
-/// A typed call of an export, as a driver makes it.
-template <typename Signature>
-struct ExportCall;
-template <typename R, typename... A>
-struct ExportCall<R(A...)> {
-  explicit ExportCall(const char* name) {
-    const Export* found = find_export(name);
-    EXPECT_NE(found, nullptr) << name;
-    function = reinterpret_cast<R(DXGKIT_NT_ABI*)(A...)>(const_cast<void*>(found->address));
-  }
-  R operator()(A... arguments) const { return function(arguments...); }
-  R(DXGKIT_NT_ABI* function)(A...) = nullptr;
-};
-
-struct World {
-  explicit World(KernelConfig config = {})
-      : kernel(runtime::Runtime::current(), machine, findings, std::move(config)) {}
-  std::string findings_text() const {
-    std::string text;
-    for (const verifier::Finding& finding : findings.all()) text += verifier::to_text(finding);
-    return text;
-  }
-  bus::Machine machine{32 << 20};
-  verifier::Findings findings;
-  Kernel kernel;
-};
-
-template <typename Body>
-void in_both_modes(const Body& body) {
-  runtime::make_os_runtime(1)->run_main(body);
-  runtime::make_sim_runtime(1)->run_main(body);
-}
-
-/// Runs a driver function inside a frame; false if it was abandoned.
-bool run_driver(Kernel& kernel, Irql irql, void(DXGKIT_NT_ABI* function)(void*), void* context) {
-  CallFrame frame(kernel, "driver", irql);
-  return frame.call_void(function, context);
-}
 
 TEST(Exports, AreSortedAndUnique) {
   const auto all = exports();
@@ -504,7 +465,7 @@ TEST(Registry, ReadsTheConfiguration) {
     const ExportCall<void(UnicodeString*, const char16_t*)> initialize("RtlInitUnicodeString");
     CallFrame frame(world.kernel, "driver", kPassiveLevel);
     void* key = nullptr;
-    ASSERT_EQ(open(nullptr, 1, 0, &key), 0);
+    ASSERT_EQ(open(&world, 1, 0, &key), 0);
     UnicodeString name;
     initialize(&name, u"flags");
     uint32_t out[4] = {};

@@ -1,225 +1,500 @@
-// Registry reads from the configuration, and the few I/O manager calls around it.
+// The registry calls of the Zw family and of the I/O manager, on the kernel's registry tree.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "nt/kernel_impl.h"
+#include "nt/executive.h"
+#include "nt/registry_calls.h"
 
 namespace dxgkit::nt {
 namespace {
 
-constexpr int32_t kStatusSuccess = 0;
-constexpr int32_t kStatusBufferOverflow = static_cast<int32_t>(0x80000005);
-constexpr int32_t kStatusInvalidHandle = static_cast<int32_t>(0xC0000008);
-constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
-constexpr int32_t kStatusBufferTooSmall = static_cast<int32_t>(0xC0000023);
-constexpr int32_t kStatusObjectNameNotFound = static_cast<int32_t>(0xC0000034);
-constexpr int32_t kStatusNotSupported = static_cast<int32_t>(0xC00000BB);
+using namespace ntstatus;
 
-std::string to_key(const UnicodeString* text) {
-  std::string out;
-  if (text == nullptr || text->buffer == nullptr) return out;
-  for (size_t i = 0; i < text->length / sizeof(char16_t); ++i) {
-    const char16_t unit = text->buffer[i];
-    out += unit < 0x80 ? static_cast<char>(unit) : '?';
+constexpr size_t kKeyNameMax = 256;       // characters of one component
+constexpr size_t kValueNameMax = 16'383;  // characters
+constexpr uint32_t kValueBytesMax = 16U << 20;
+constexpr uint32_t kOptionVolatile = 1;
+
+int64_t nt_time(Kernel& kernel) { return kSystemTimeAtStart + kernel.runtime().now() / 100; }
+
+void* make_key_handle(Kernel& kernel, std::shared_ptr<RegistryKey> key) {
+  return make_handle(kernel, {.kind = HandleEntry::Kind::kKey,
+                              .thread = {},
+                              .key = std::make_shared<KeyObject>(KeyObject{std::move(key)}),
+                              .event = {},
+                              .sequence = 0});
+}
+
+/// The key to start at and the rest of the path. `lock` of the executive held.
+int32_t resolve(Kernel& kernel, std::u16string_view path, std::shared_ptr<RegistryKey> root,
+                std::shared_ptr<RegistryKey>* start, std::u16string_view* rest) {
+  if (root != nullptr) {
+    if (root->deleted) return kKeyDeleted;
+    if (!path.empty() && path[0] == u'\\') return kObjectPathSyntaxBad;
+    *start = std::move(root);
+    *rest = path;
+    return kSuccess;
   }
-  return out;
-}
-
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
-const std::map<std::string, RegistryValue>* find_values(Kernel& kernel, std::string_view path) {
-  for (const auto& [key, values] : kernel.config().registry) {
-    if (same_name(key, path)) return &values;
+  if (path.empty() || path[0] != u'\\') return kObjectPathSyntaxBad;
+  constexpr std::u16string_view kRoot = u"\\Registry";
+  if (!same_text(path.substr(0, kRoot.size()), kRoot) ||
+      (path.size() > kRoot.size() && path[kRoot.size()] != u'\\')) {
+    return kObjectNameNotFound;
   }
-  return nullptr;
+  *start = executive_of(kernel).registry.root();
+  *rest = path.substr(kRoot.size());
+  return kSuccess;
 }
 
-/// Keys above configured ones exist too.
-bool key_exists(Kernel& kernel, std::string_view path) {
-  for (const auto& [key, values] : kernel.config().registry) {
-    if (key.size() >= path.size() &&
-        same_name(std::string_view(key).substr(0, path.size()), path) &&
-        (key.size() == path.size() || key[path.size()] == '\\')) {
-      return true;
-    }
+bool has_long_component(std::u16string_view path) {
+  size_t length = 0;
+  for (const char16_t unit : path) {
+    length = unit == u'\\' ? 0 : length + 1;
+    if (length > kKeyNameMax) return true;
   }
-  return same_name(path, KernelConfig::kDeviceKey) || same_name(path, KernelConfig::kDriverKey);
+  return false;
 }
 
-void* make_key_handle(Kernel& kernel, std::string path) {
-  Kernel::Impl& state = kernel.impl();
-  runtime::MutexLock lock(state.dispatcher_lock);
-  const uint64_t value = state.next_handle;
-  state.next_handle += 4;
-  state.handles.emplace(value,
-                        HandleEntry{.kind = HandleEntry::Kind::kKey,
-                                    .thread = {},
-                                    .key = std::make_shared<KeyObject>(KeyObject{std::move(path)}),
-                                    .event = {},
-                                    .sequence = value});
-  return reinterpret_cast<void*>(value);
-}
-
-bool key_of_handle(Kernel& kernel, void* handle, std::string* path) {
-  Kernel::Impl& state = kernel.impl();
-  runtime::MutexLock lock(state.dispatcher_lock);
-  const auto found = state.handles.find(reinterpret_cast<uint64_t>(handle));
-  if (found == state.handles.end() || found->second.kind != HandleEntry::Kind::kKey) return false;
-  *path = found->second.key->path;
-  return true;
-}
-
-int32_t open_key(const char* function, void** handle, const ObjectAttributes* attributes) {
+int32_t open_or_create(const char* function, void** handle, const ObjectAttributes* attributes,
+                       bool create, uint32_t options, uint32_t* disposition) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, function, kPassiveLevel);
   Kernel& kernel = frame.kernel();
-  if (attributes == nullptr || attributes->name == nullptr) return kStatusInvalidParameter;
-  std::string path;
-  if (attributes->root_directory != nullptr) {
-    if (!key_of_handle(kernel, attributes->root_directory, &path)) return kStatusInvalidHandle;
-    if (attributes->name->length > 0) path += "\\";
+  void*& out = required(function, "KeyHandle", handle);
+  if (attributes == nullptr) return kInvalidParameter;
+  ObjectAttributes given{};
+  copy_driver(&given, attributes, sizeof(given));
+  if (given.length != sizeof(ObjectAttributes)) return kInvalidParameter;
+  std::u16string path;
+  if (!capture_text(given.name, &path)) return kObjectNameInvalid;
+  std::shared_ptr<RegistryKey> root;
+  if (given.root_directory != nullptr) {
+    root = key_of_handle(kernel, given.root_directory);
+    if (root == nullptr) return kInvalidHandle;
   }
-  path += to_key(attributes->name);
-  if (!key_exists(kernel, path)) return kStatusObjectNameNotFound;
-  *handle = make_key_handle(kernel, std::move(path));
-  return kStatusSuccess;
+  std::shared_ptr<RegistryKey> key;
+  bool created = false;
+  {
+    Executive& state = executive_of(kernel);
+    runtime::MutexLock lock(state.lock);
+    std::shared_ptr<RegistryKey> start;
+    std::u16string_view rest;
+    if (const int32_t status = resolve(kernel, path, std::move(root), &start, &rest); status < 0) {
+      return status;
+    }
+    if (has_long_component(rest)) return kInvalidParameter;
+    key = Registry::find_below(start, rest);
+    if (key == nullptr) {
+      if (!create) return kObjectNameNotFound;
+      while (!rest.empty() && rest.back() == u'\\') rest.remove_suffix(1);
+      const size_t cut = rest.rfind(u'\\');
+      const std::u16string_view above =
+          cut == std::u16string_view::npos ? std::u16string_view() : rest.substr(0, cut);
+      const std::u16string_view name =
+          cut == std::u16string_view::npos ? rest : rest.substr(cut + 1);
+      const std::shared_ptr<RegistryKey> parent = Registry::find_below(start, above);
+      // Only the last component is created.
+      if (parent == nullptr) return kObjectNameNotFound;
+      const bool is_volatile = (options & kOptionVolatile) != 0;
+      if (parent->is_volatile && !is_volatile) return kChildMustBeVolatile;
+      key = Registry::create_below(parent, name);
+      key->is_volatile = is_volatile;
+      key->last_write = parent->last_write = nt_time(kernel);
+      created = true;
+    }
+  }
+  out = make_key_handle(kernel, std::move(key));
+  if (disposition != nullptr) *disposition = created ? 1 : 2;
+  return kSuccess;
 }
 
 DXGKIT_NT_ABI int32_t zw_open_key(void** handle, uint32_t, ObjectAttributes* attributes) {
-  return open_key("ZwOpenKey", handle, attributes);
+  return open_or_create("ZwOpenKey", handle, attributes, false, 0, nullptr);
+}
+DXGKIT_NT_ABI int32_t zw_open_key_ex(void** handle, uint32_t, ObjectAttributes* attributes,
+                                     uint32_t) {
+  return open_or_create("ZwOpenKeyEx", handle, attributes, false, 0, nullptr);
 }
 DXGKIT_NT_ABI int32_t zw_create_key(void** handle, uint32_t, ObjectAttributes* attributes, uint32_t,
-                                    UnicodeString*, uint32_t, uint32_t* disposition) {
-  const int32_t status = open_key("ZwCreateKey", handle, attributes);
-  if (status >= 0 && disposition != nullptr) *disposition = 2;  // opened an existing key
-  return status == kStatusObjectNameNotFound ? kStatusNotSupported : status;
+                                    UnicodeString*, uint32_t options, uint32_t* disposition) {
+  return open_or_create("ZwCreateKey", handle, attributes, true, options, disposition);
 }
 
-DXGKIT_NT_ABI int32_t zw_query_value_key(void* handle, UnicodeString* name,
+/// Runs `body(key)` under the lock, for a handle that names a live key.
+template <typename Body>
+int32_t with_key(const char* function, void* handle, const Body& body) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, function, kPassiveLevel);
+  const std::shared_ptr<RegistryKey> key = key_of_handle(frame.kernel(), handle);
+  if (key == nullptr) return kInvalidHandle;
+  Executive& state = executive_of(frame.kernel());
+  runtime::MutexLock lock(state.lock);
+  if (key->deleted) return kKeyDeleted;
+  return body(*key);
+}
+
+class Answer {
+ public:
+  Answer& number(uint32_t value) { return raw(&value, sizeof(value)); }
+  Answer& time(int64_t value) { return raw(&value, sizeof(value)); }
+  Answer& text(std::u16string_view value) {
+    return raw(value.data(), value.size() * sizeof(char16_t));
+  }
+  Answer& raw(const void* data, size_t bytes) {
+    const auto* first = static_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), first, first + bytes);
+    return *this;
+  }
+  Answer& align(size_t alignment) {
+    while (bytes_.size() % alignment != 0) bytes_.push_back(std::byte{0});
+    return *this;
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  size_t fixed = 0;  // a shorter buffer gets nothing
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Fills a caller's buffer as the configuration manager does: nothing below the fixed part, a cut
+/// copy below what is needed, and always the needed size. Holds no lock: the buffer is the
+/// driver's.
+int32_t give(int32_t status, const Answer& answer, void* buffer, uint32_t length,
+             uint32_t* result_length) {
+  if (status < 0) return status;
+  const auto needed = static_cast<uint32_t>(answer.bytes().size());
+  if (result_length != nullptr) copy_driver(result_length, &needed, sizeof(needed));
+  if (length < answer.fixed) return kBufferTooSmall;
+  copy_driver(buffer, answer.bytes().data(), std::min(length, needed));
+  return length < needed ? kBufferOverflow : kSuccess;
+}
+
+uint32_t text_bytes(std::u16string_view text) {
+  return static_cast<uint32_t>(text.size() * sizeof(char16_t));
+}
+
+int32_t describe_value(std::u16string_view name, const RegistryValue& value,
+                       uint32_t information_class, Answer& answer) {
+  const auto data_bytes = static_cast<uint32_t>(value.data.size());
+  switch (information_class) {
+    case 0:  // KEY_VALUE_BASIC_INFORMATION
+      answer.number(0).number(value.type).number(text_bytes(name)).text(name);
+      answer.fixed = 12;
+      return kSuccess;
+    case 1:    // KEY_VALUE_FULL_INFORMATION
+    case 3: {  // the same, aligned
+      const uint32_t offset = (20 + text_bytes(name) + 7U) & ~7U;
+      answer.number(0).number(value.type).number(offset).number(data_bytes);
+      answer.number(text_bytes(name)).text(name).align(8);
+      answer.raw(value.data.data(), value.data.size());
+      answer.fixed = 20;
+      return kSuccess;
+    }
+    case 2:  // KEY_VALUE_PARTIAL_INFORMATION
+      answer.number(0).number(value.type).number(data_bytes);
+      answer.raw(value.data.data(), value.data.size());
+      answer.fixed = 12;
+      return kSuccess;
+    case 4:  // KEY_VALUE_PARTIAL_INFORMATION_ALIGN64
+      answer.number(value.type).number(data_bytes);
+      answer.raw(value.data.data(), value.data.size());
+      answer.fixed = 8;
+      return kSuccess;
+    default:
+      return kInvalidParameter;
+  }
+}
+
+DXGKIT_NT_ABI int32_t zw_query_value_key(void* handle, const UnicodeString* name,
                                          uint32_t information_class, void* information,
                                          uint32_t length, uint32_t* result_length) {
-  CallFrame& frame = CallFrame::current();
-  require_irql(frame, "ZwQueryValueKey", kPassiveLevel);
-  std::string path;
-  if (!key_of_handle(frame.kernel(), handle, &path)) return kStatusInvalidHandle;
-  const auto* values = find_values(frame.kernel(), path);
-  if (values == nullptr) return kStatusObjectNameNotFound;
-  const std::string wanted = to_key(name);
-  const auto found = std::ranges::find_if(
-      *values, [&](const auto& entry) { return same_name(entry.first, wanted); });
-  if (found == values->end()) return kStatusObjectNameNotFound;
-  const RegistryValue& value = found->second;
-  const auto data_bytes = static_cast<uint32_t>(value.data.size());
-  auto* out = static_cast<std::byte*>(information);
-  const auto put = [&](uint32_t offset, uint32_t number) {
-    std::memcpy(out + offset, &number, sizeof(number));
-  };
-  // KEY_VALUE_PARTIAL_INFORMATION: title index, type, data length, data. FULL: title, type, offset,
-  // length, name length, name.
-  uint32_t header = 0, data_offset = 0;
-  if (information_class == 2) {
-    header = data_offset = 12;
-  } else if (information_class == 1) {
-    header = 20;
-    data_offset = (20 + name->length + 7U) & ~7U;
-  } else {
-    return kStatusInvalidParameter;
-  }
-  if (result_length != nullptr) *result_length = data_offset + data_bytes;
-  if (length < header) return kStatusBufferTooSmall;
-  put(0, 0);
-  put(4, value.type);
-  if (information_class == 2) {
-    put(8, data_bytes);
-  } else {
-    put(8, data_offset);
-    put(12, data_bytes);
-    put(16, name->length);
-    if (length >= data_offset) std::memcpy(out + 20, name->buffer, name->length);
-  }
-  if (length < data_offset + data_bytes) {
-    if (length > data_offset)
-      std::memcpy(out + data_offset, value.data.data(), length - data_offset);
-    return kStatusBufferOverflow;
-  }
-  if (data_bytes > 0) std::memcpy(out + data_offset, value.data.data(), data_bytes);
-  return kStatusSuccess;
+  std::u16string wanted;
+  if (name != nullptr && !capture_text(name, &wanted)) return kInvalidParameter;
+  Answer answer;
+  const int32_t status = with_key("ZwQueryValueKey", handle, [&](RegistryKey& key) -> int32_t {
+    const auto found = key.values.find(wanted);
+    if (found == key.values.end()) return kObjectNameNotFound;
+    return describe_value(found->first, found->second, information_class, answer);
+  });
+  return give(status, answer, information, length, result_length);
 }
 
-DXGKIT_NT_ABI int32_t zw_set_value_key(void*, UnicodeString*, uint32_t, uint32_t, void*, uint32_t) {
-  return kStatusNotSupported;
+DXGKIT_NT_ABI int32_t zw_enumerate_value_key(void* handle, uint32_t index,
+                                             uint32_t information_class, void* information,
+                                             uint32_t length, uint32_t* result_length) {
+  Answer answer;
+  const int32_t status = with_key("ZwEnumerateValueKey", handle, [&](RegistryKey& key) -> int32_t {
+    if (index >= key.values.size()) return kNoMoreEntries;
+    const auto found = std::next(key.values.begin(), index);
+    return describe_value(found->first, found->second, information_class, answer);
+  });
+  return give(status, answer, information, length, result_length);
 }
-DXGKIT_NT_ABI int32_t zw_flush_key(void*) { return kStatusSuccess; }
 
-DXGKIT_NT_ABI int32_t io_open_device_registry_key(void*, uint32_t, uint32_t, void** handle) {
+int32_t describe_key(const RegistryKey& key, uint32_t information_class, bool path_allowed,
+                     Answer& answer) {
+  uint32_t longest_child = 0, longest_value = 0, longest_data = 0;
+  for (const auto& [name, child] : key.children)
+    longest_child = std::max(longest_child, text_bytes(child->name));
+  for (const auto& [name, value] : key.values) {
+    longest_value = std::max(longest_value, text_bytes(name));
+    longest_data = std::max(longest_data, static_cast<uint32_t>(value.data.size()));
+  }
+  const auto children = static_cast<uint32_t>(key.children.size());
+  const auto values = static_cast<uint32_t>(key.values.size());
+  constexpr uint32_t kNoClass = UINT32_MAX;
+  switch (information_class) {
+    case 0:  // KEY_BASIC_INFORMATION
+      answer.time(key.last_write).number(0).number(text_bytes(key.name)).text(key.name);
+      answer.fixed = 16;
+      return kSuccess;
+    case 1:  // KEY_NODE_INFORMATION
+      answer.time(key.last_write).number(0).number(kNoClass).number(0);
+      answer.number(text_bytes(key.name)).text(key.name);
+      answer.fixed = 24;
+      return kSuccess;
+    case 2:  // KEY_FULL_INFORMATION
+      answer.time(key.last_write).number(0).number(kNoClass).number(0);
+      answer.number(children).number(longest_child).number(0);
+      answer.number(values).number(longest_value).number(longest_data);
+      answer.fixed = 44;
+      return kSuccess;
+    case 3: {  // KEY_NAME_INFORMATION
+      if (!path_allowed) return kInvalidParameter;
+      const std::u16string path = Registry::path_of(key);
+      answer.number(text_bytes(path)).text(path);
+      answer.fixed = 4;
+      return kSuccess;
+    }
+    case 4:  // KEY_CACHED_INFORMATION
+      if (!path_allowed) return kInvalidParameter;
+      answer.time(key.last_write).number(0).number(children).number(longest_child);
+      answer.number(values).number(longest_value).number(longest_data);
+      answer.number(text_bytes(key.name)).align(8);
+      answer.fixed = 40;
+      return kSuccess;
+    default:
+      return kInvalidParameter;
+  }
+}
+
+DXGKIT_NT_ABI int32_t zw_query_key(void* handle, uint32_t information_class, void* information,
+                                   uint32_t length, uint32_t* result_length) {
+  Answer answer;
+  const int32_t status = with_key("ZwQueryKey", handle, [&](RegistryKey& key) {
+    return describe_key(key, information_class, true, answer);
+  });
+  return give(status, answer, information, length, result_length);
+}
+DXGKIT_NT_ABI int32_t zw_enumerate_key(void* handle, uint32_t index, uint32_t information_class,
+                                       void* information, uint32_t length,
+                                       uint32_t* result_length) {
+  Answer answer;
+  const int32_t status = with_key("ZwEnumerateKey", handle, [&](RegistryKey& key) -> int32_t {
+    if (index >= key.children.size()) return kNoMoreEntries;
+    return describe_key(*std::next(key.children.begin(), index)->second, information_class, false,
+                        answer);
+  });
+  return give(status, answer, information, length, result_length);
+}
+
+DXGKIT_NT_ABI int32_t zw_set_value_key(void* handle, const UnicodeString* name, uint32_t,
+                                       uint32_t type, const void* data, uint32_t bytes) {
+  Kernel& kernel = CallFrame::current().kernel();
+  std::u16string text;
+  if (!capture_text(name, &text) || text.size() > kValueNameMax) return kInvalidParameter;
+  if (bytes > kValueBytesMax) return kInsufficientResources;
+  std::vector<std::byte> copy(bytes);
+  copy_driver(copy.data(), data, bytes);
+  return with_key("ZwSetValueKey", handle, [&](RegistryKey& key) {
+    set_registry_value(kernel, key, text, type, copy.data(), bytes);
+    return kSuccess;
+  });
+}
+
+DXGKIT_NT_ABI int32_t zw_delete_value_key(void* handle, const UnicodeString* name) {
+  Kernel& kernel = CallFrame::current().kernel();
+  std::u16string text;
+  if (!capture_text(name, &text)) return kInvalidParameter;
+  return with_key("ZwDeleteValueKey", handle, [&](RegistryKey& key) -> int32_t {
+    const auto found = key.values.find(text);
+    if (found == key.values.end()) return kObjectNameNotFound;
+    key.values.erase(found);
+    key.last_write = nt_time(kernel);
+    return kSuccess;
+  });
+}
+
+DXGKIT_NT_ABI int32_t zw_delete_key(void* handle) {
+  return with_key("ZwDeleteKey", handle, [&](RegistryKey& key) -> int32_t {
+    const std::shared_ptr<RegistryKey> parent = key.parent.lock();
+    if (!key.children.empty() || parent == nullptr) return kCannotDelete;
+    key.deleted = true;
+    const auto found = parent->children.find(key.name);
+    if (found != parent->children.end()) parent->children.erase(found);
+    return kSuccess;
+  });
+}
+
+DXGKIT_NT_ABI int32_t zw_flush_key(void* handle) {
+  return with_key("ZwFlushKey", handle, [](RegistryKey&) { return kSuccess; });
+}
+
+DXGKIT_NT_ABI int32_t io_open_device_registry_key(void* device, uint32_t type, uint32_t,
+                                                  void** handle) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "IoOpenDeviceRegistryKey", kPassiveLevel);
-  *handle = make_key_handle(frame.kernel(), KernelConfig::kDeviceKey);
-  return kStatusSuccess;
+  void*& out = required("IoOpenDeviceRegistryKey", "DeviceRegKey", handle);
+  if (device == nullptr) return kInvalidDeviceRequest;
+  constexpr uint32_t kDevice = 1, kDriver = 2, kHardwareProfile = 4, kWow = 8;
+  const uint32_t kind = type & ~(kHardwareProfile | kWow);
+  if (kind != kDevice && kind != kDriver) return kInvalidParameter;
+  if ((type & kHardwareProfile) != 0) return kNotSupported;
+  Executive& state = executive_of(frame.kernel());
+  std::shared_ptr<RegistryKey> key;
+  {
+    runtime::MutexLock lock(state.lock);
+    key = state.registry.find(
+        widen(kind == kDevice ? KernelConfig::kDeviceKey : KernelConfig::kSoftwareKey));
+  }
+  if (key == nullptr) return kObjectNameNotFound;  // the driver deleted it
+  out = make_key_handle(frame.kernel(), std::move(key));
+  return kSuccess;
 }
 
-DXGKIT_NT_ABI int32_t io_get_device_property(void*, uint32_t, uint32_t, void*,
-                                             uint32_t* result_length) {
-  if (result_length != nullptr) *result_length = 0;
-  return kStatusNotSupported;
+DXGKIT_NT_ABI int32_t io_open_driver_registry_key(void* driver, uint32_t type, uint32_t, uint32_t,
+                                                  void** handle) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "IoOpenDriverRegistryKey", kPassiveLevel);
+  void*& out = required("IoOpenDriverRegistryKey", "DriverRegKey", handle);
+  if (driver == nullptr || type > 1) return kInvalidParameter;
+  Executive& state = executive_of(frame.kernel());
+  std::shared_ptr<RegistryKey> key;
+  {
+    runtime::MutexLock lock(state.lock);
+    const std::u16string path =
+        widen(KernelConfig::kDriverKey) + (type == 0 ? u"\\Parameters" : u"\\PersistentState");
+    key = Registry::create_below(state.registry.root(), path.substr(std::strlen("\\Registry")));
+  }
+  out = make_key_handle(frame.kernel(), std::move(key));
+  return kSuccess;
 }
 
-// Files, other drivers and IRPs: a miniport under test is alone in its world.
-DXGKIT_NT_ABI int32_t refuse_status() { return kStatusNotSupported; }
-DXGKIT_NT_ABI void* refuse_pointer() { return nullptr; }
+/// DEVICE_REGISTRY_PROPERTY -> the value of the properties key that holds it.
+const char* property_name(uint32_t property) {
+  static constexpr const char* kNames[] = {"DeviceDesc",
+                                           "HardwareID",
+                                           "CompatibleIDs",
+                                           nullptr,  // boot configuration
+                                           nullptr,  // the same, translated
+                                           "Class",
+                                           "ClassGUID",
+                                           "Driver",
+                                           "Mfg",
+                                           "FriendlyName",
+                                           "LocationInformation",
+                                           "PhysicalDeviceObjectName",
+                                           "BusTypeGuid",
+                                           "LegacyBusType",
+                                           "BusNumber",
+                                           "EnumeratorName",
+                                           "Address",
+                                           "UINumber",
+                                           "InstallState",
+                                           "RemovalPolicy",
+                                           "ResourceRequirements",
+                                           "AllocatedResources",
+                                           "ContainerID"};
+  return property < std::size(kNames) ? kNames[property] : nullptr;
+}
 
-DXGKIT_NT_ABI int32_t dxgk_initialize(void*, UnicodeString*, const void* data) {
-  Kernel& kernel = CallFrame::current().kernel();
-  if (!kernel.impl().initialize_hook) return kStatusNotSupported;
-  return kernel.impl().initialize_hook(data, false);
+DXGKIT_NT_ABI int32_t io_get_device_property(void* device, uint32_t property, uint32_t length,
+                                             void* buffer, uint32_t* result_length) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "IoGetDeviceProperty", kPassiveLevel);
+  uint32_t& needed = required("IoGetDeviceProperty", "ResultLength", result_length);
+  needed = 0;
+  if (device == nullptr) return kInvalidDeviceRequest;
+  if (property > 22) return kInvalidParameter2;
+  const char* name = property_name(property);
+  if (name == nullptr) return kObjectNameNotFound;
+  Executive& state = executive_of(frame.kernel());
+  RegistryValue value;
+  {
+    runtime::MutexLock lock(state.lock);
+    const auto key = state.registry.find(widen(KernelConfig::kPropertiesKey));
+    if (key == nullptr) return kObjectNameNotFound;
+    const auto found = key->values.find(widen(name));
+    if (found == key->values.end()) return kObjectNameNotFound;
+    value = found->second;
+  }
+  needed = static_cast<uint32_t>(value.data.size());
+  // All or nothing, unlike registry queries.
+  if (length < needed) return kBufferTooSmall;
+  copy_driver(buffer, value.data.data(), needed);
+  return kSuccess;
 }
-DXGKIT_NT_ABI int32_t dxgk_initialize_display_only(void*, UnicodeString*, const void* data) {
-  Kernel& kernel = CallFrame::current().kernel();
-  if (!kernel.impl().initialize_hook) return kStatusNotSupported;
-  return kernel.impl().initialize_hook(data, true);
+
+DXGKIT_NT_ABI int32_t io_get_device_property_data(void*, const void*, uint32_t, uint32_t, uint32_t,
+                                                  void*, uint32_t* required_size, uint32_t* type) {
+  if (required_size != nullptr) *required_size = 0;
+  if (type != nullptr) *type = 0;
+  return kObjectNameNotFound;  // no device of this kernel has unified properties
 }
+DXGKIT_NT_ABI int32_t refuse_status() { return kNotSupported; }
 
 }  // namespace
 
-std::span<const Export> registry_exports() {
-  static const Export kTable[] = {
-      DXGKIT_EXPORT("IoGetDeviceProperty", io_get_device_property, kRefused, "no properties"),
-      DXGKIT_EXPORT("IoOpenDeviceRegistryKey", io_open_device_registry_key, kPartial,
-                    "one key per kernel, from its configuration"),
-      DXGKIT_EXPORT("ZwCreateKey", zw_create_key, kPartial,
-                    "opens keys of the configuration; creates none"),
-      DXGKIT_EXPORT("ZwFlushKey", zw_flush_key, kSupported, ""),
-      DXGKIT_EXPORT("ZwOpenKey", zw_open_key, kPartial, "keys of the configuration"),
-      DXGKIT_EXPORT("ZwQueryValueKey", zw_query_value_key, kPartial,
-                    "full and partial information"),
-      DXGKIT_EXPORT("ZwSetValueKey", zw_set_value_key, kRefused, "the registry is read-only"),
-  };
-  return kTable;
+std::shared_ptr<RegistryKey> key_of_handle(Kernel& kernel, void* handle) {
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.dispatcher_lock);
+  const auto found = state.handles.find(reinterpret_cast<uint64_t>(handle));
+  if (found == state.handles.end() || found->second.kind != HandleEntry::Kind::kKey) return nullptr;
+  return found->second.key->key;
 }
 
-std::span<const Export> io_exports() {
+void set_registry_value(Kernel& kernel, RegistryKey& key, std::u16string_view name, uint32_t type,
+                        const void* data, uint32_t bytes) {
+  RegistryValue value{type, {}};
+  if (bytes > 0) {
+    const auto* first = static_cast<const std::byte*>(data);
+    value.data.assign(first, first + bytes);
+  }
+  if (const auto found = key.values.find(name); found != key.values.end()) {
+    found->second = std::move(value);
+  } else {
+    key.values.emplace(std::u16string(name), std::move(value));
+  }
+  key.last_write = nt_time(kernel);
+}
+
+std::span<const Export> registry_exports() {
   static const Export kTable[] = {
-      DXGKIT_EXPORT("DxgkInitialize", dxgk_initialize, kSupported, ""),
-      DXGKIT_EXPORT("DxgkInitializeDisplayOnlyDriver", dxgk_initialize_display_only, kPartial,
-                    "the table is checked; no display"),
-      DXGKIT_EXPORT("EtwRegister", refuse_status, kRefused, "no event tracing"),
-      DXGKIT_EXPORT("EtwUnregister", refuse_status, kRefused, "no event tracing"),
-      DXGKIT_EXPORT("EtwWriteTransfer", refuse_status, kRefused, "no event tracing"),
-      DXGKIT_EXPORT("IoBuildDeviceIoControlRequest", refuse_pointer, kRefused, "no other drivers"),
-      DXGKIT_EXPORT("IoBuildSynchronousFsdRequest", refuse_pointer, kRefused, "no other drivers"),
-      DXGKIT_EXPORT("IoGetDeviceObjectPointer", refuse_status, kRefused, "no other drivers"),
-      DXGKIT_EXPORT("IoGetRelatedDeviceObject", refuse_pointer, kRefused, "no files"),
-      DXGKIT_EXPORT("IofCallDriver", refuse_status, kRefused, "no other drivers"),
-      DXGKIT_EXPORT("ZwCreateFile", refuse_status, kRefused, "no files"),
-      DXGKIT_EXPORT("ZwLoadDriver", refuse_status, kRefused, "no other drivers"),
-      DXGKIT_EXPORT("ZwUnloadDriver", refuse_status, kRefused, "no other drivers"),
+      DXGKIT_EXPORT("IoGetDeviceProperty", io_get_device_property, kPartial,
+                    "from the configuration; resource lists have none"),
+      DXGKIT_EXPORT("IoGetDevicePropertyData", io_get_device_property_data, kRefused,
+                    "no unified device properties"),
+      DXGKIT_EXPORT("IoOpenDeviceInterfaceRegistryKey", refuse_status, kRefused,
+                    "no device interfaces"),
+      DXGKIT_EXPORT("IoOpenDeviceRegistryKey", io_open_device_registry_key, kPartial,
+                    "one device per kernel; no hardware profiles"),
+      DXGKIT_EXPORT("IoOpenDriverRegistryKey", io_open_driver_registry_key, kSupported, ""),
+      DXGKIT_EXPORT("IoSetDevicePropertyData", refuse_status, kRefused,
+                    "no unified device properties"),
+      DXGKIT_EXPORT("ZwCreateKey", zw_create_key, kPartial, "classes and access are not kept"),
+      DXGKIT_EXPORT("ZwDeleteKey", zw_delete_key, kSupported, ""),
+      DXGKIT_EXPORT("ZwDeleteValueKey", zw_delete_value_key, kSupported, ""),
+      DXGKIT_EXPORT("ZwEnumerateKey", zw_enumerate_key, kSupported, ""),
+      DXGKIT_EXPORT("ZwEnumerateValueKey", zw_enumerate_value_key, kSupported, ""),
+      DXGKIT_EXPORT("ZwFlushKey", zw_flush_key, kPartial, "the registry lives with the kernel"),
+      DXGKIT_EXPORT("ZwNotifyChangeKey", refuse_status, kRefused, "no registry notifications"),
+      DXGKIT_EXPORT("ZwOpenKey", zw_open_key, kSupported, ""),
+      DXGKIT_EXPORT("ZwOpenKeyEx", zw_open_key_ex, kSupported, ""),
+      DXGKIT_EXPORT("ZwQueryKey", zw_query_key, kSupported, ""),
+      DXGKIT_EXPORT("ZwQueryValueKey", zw_query_value_key, kSupported, ""),
+      DXGKIT_EXPORT("ZwSetValueKey", zw_set_value_key, kSupported, ""),
   };
   return kTable;
 }

@@ -11,9 +11,7 @@ namespace dxgkit::nt {
 namespace {
 
 constexpr int32_t kStatusSuccess = 0;
-constexpr int32_t kStatusInvalidHandle = static_cast<int32_t>(0xC0000008);
 constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
-constexpr int32_t kStatusNotSupported = static_cast<int32_t>(0xC00000BB);
 
 using StartRoutine = void(DXGKIT_NT_ABI*)(void*);
 
@@ -75,19 +73,6 @@ DXGKIT_NT_ABI int32_t ps_terminate_system_thread(int32_t) {
   frame->abandon();
 }
 
-DXGKIT_NT_ABI void* ke_get_current_thread() {
-  CallFrame* frame = &CallFrame::current();
-  while (frame->previous() != nullptr) frame = frame->previous();
-  // A stable pointer for threads that are not the driver's: their outermost frame lives as long as
-  // the driver runs there.
-  return frame->thread != nullptr ? frame->thread : static_cast<void*>(frame);
-}
-DXGKIT_NT_ABI void* ps_get_current_thread_id() {
-  return reinterpret_cast<void*>(
-      (uint64_t{CallFrame::current().kernel().runtime().thread_number()} + 1) * 4);
-}
-DXGKIT_NT_ABI void* ps_get_current_process_id() { return reinterpret_cast<void*>(uint64_t{4}); }
-
 DXGKIT_NT_ABI int32_t ke_set_priority_thread(void*, int32_t) { return 8; }
 DXGKIT_NT_ABI int32_t ke_set_base_priority_thread(void*, int32_t) { return 0; }
 
@@ -102,63 +87,6 @@ DXGKIT_NT_ABI int32_t ke_delay_execution_thread(uint8_t, uint8_t, const int64_t*
 DXGKIT_NT_ABI void ke_stall_execution_processor(uint32_t microseconds) {
   runtime::Runtime& runtime = CallFrame::current().kernel().runtime();
   runtime.sleep_until(runtime.now() + int64_t{microseconds} * runtime::kMicrosecond);
-}
-
-// --- handles and references
-// -----------------------------------------------------------------------------------------
-
-int32_t reference_by_handle(void* handle, void** object) {
-  Kernel::Impl& state = CallFrame::current().kernel().impl();
-  runtime::MutexLock lock(state.dispatcher_lock);
-  const auto found = state.handles.find(reinterpret_cast<uint64_t>(handle));
-  if (found == state.handles.end()) return kStatusInvalidHandle;
-  if (found->second.kind == HandleEntry::Kind::kThread) {
-    ++found->second.thread->references;
-    *object = found->second.thread.get();
-    return kStatusSuccess;
-  }
-  return kStatusNotSupported;
-}
-
-DXGKIT_NT_ABI int32_t ob_reference_object_by_handle(void* handle, uint32_t, void*, uint8_t,
-                                                    void** object, void*) {
-  return reference_by_handle(handle, object);
-}
-DXGKIT_NT_ABI int32_t ob_reference_object_by_handle_with_tag(void* handle, uint32_t, void*, uint8_t,
-                                                             uint32_t, void** object, void*) {
-  return reference_by_handle(handle, object);
-}
-
-int64_t change_references(void* object, int64_t change) {
-  Kernel::Impl& state = CallFrame::current().kernel().impl();
-  runtime::MutexLock lock(state.dispatcher_lock);
-  const auto found = state.threads.find(object);
-  if (found == state.threads.end()) return 1;  // device, driver and file objects: not counted here
-  found->second->references =
-      static_cast<uint64_t>(static_cast<int64_t>(found->second->references) + change);
-  return static_cast<int64_t>(found->second->references);
-}
-
-DXGKIT_NT_ABI int64_t obf_reference_object(void* object) { return change_references(object, 1); }
-DXGKIT_NT_ABI int64_t obf_dereference_object(void* object) { return change_references(object, -1); }
-DXGKIT_NT_ABI int64_t obf_reference_object_with_tag(void* object, uint32_t) {
-  return change_references(object, 1);
-}
-DXGKIT_NT_ABI int64_t obf_dereference_object_with_tag(void* object, uint32_t) {
-  return change_references(object, -1);
-}
-
-DXGKIT_NT_ABI int32_t zw_close(void* handle) {
-  CallFrame& frame = CallFrame::current();
-  require_irql(frame, "ZwClose", kPassiveLevel);
-  Kernel::Impl& state = frame.kernel().impl();
-  {
-    runtime::MutexLock lock(state.dispatcher_lock);
-    if (state.handles.erase(reinterpret_cast<uint64_t>(handle)) != 0) return kStatusSuccess;
-  }
-  frame.kernel().violation("LIFE-20", "ZwClose", fmt::format("{} is no open handle.", handle),
-                           "A driver closes each handle once.", "Look for a second close.");
-  return kStatusInvalidHandle;
 }
 
 DXGKIT_NT_ABI Kevent* io_create_event(bool notification, void** handle) {
@@ -319,9 +247,6 @@ DXGKIT_NT_ABI uint32_t ke_get_current_processor_number_ex(void* number) {
   return 0;
 }
 
-const uint64_t type_object = 0;
-const void* const type_object_pointer = &type_object;
-
 }  // namespace
 
 void cancel_all_timers(Kernel& kernel) {
@@ -343,32 +268,13 @@ std::span<const Export> thread_exports() {
       DXGKIT_EXPORT("IoCreateSynchronizationEvent", io_create_synchronization_event, kPartial,
                     "names are ignored"),
       DXGKIT_EXPORT("KeDelayExecutionThread", ke_delay_execution_thread, kSupported, ""),
-      DXGKIT_EXPORT("KeGetCurrentThread", ke_get_current_thread, kPartial, "an opaque pointer"),
       DXGKIT_EXPORT("KeSetBasePriorityThread", ke_set_base_priority_thread, kPartial,
                     "priorities have no effect"),
       DXGKIT_EXPORT("KeSetPriorityThread", ke_set_priority_thread, kPartial,
                     "priorities have no effect"),
       DXGKIT_EXPORT("KeStallExecutionProcessor", ke_stall_execution_processor, kSupported, ""),
-      DXGKIT_EXPORT("ObReferenceObjectByHandle", ob_reference_object_by_handle, kPartial,
-                    "threads only"),
-      DXGKIT_EXPORT("ObReferenceObjectByHandleWithTag", ob_reference_object_by_handle_with_tag,
-                    kPartial, "threads only"),
-      DXGKIT_EXPORT("ObfDereferenceObject", obf_dereference_object, kPartial, "threads only"),
-      DXGKIT_EXPORT("ObfDereferenceObjectWithTag", obf_dereference_object_with_tag, kPartial,
-                    "threads only"),
-      DXGKIT_EXPORT("ObfReferenceObject", obf_reference_object, kPartial, "threads only"),
-      DXGKIT_EXPORT("ObfReferenceObjectWithTag", obf_reference_object_with_tag, kPartial,
-                    "threads only"),
       DXGKIT_EXPORT("PsCreateSystemThread", ps_create_system_thread, kSupported, ""),
-      DXGKIT_EXPORT("PsGetCurrentProcessId", ps_get_current_process_id, kPartial,
-                    "always the system process"),
-      DXGKIT_EXPORT("PsGetCurrentThreadId", ps_get_current_thread_id, kSupported, ""),
       DXGKIT_EXPORT("PsTerminateSystemThread", ps_terminate_system_thread, kSupported, ""),
-      {"IoFileObjectType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
-      {"ExEventObjectType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
-      {"PsProcessType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
-      {"PsThreadType", &type_object_pointer, Support::kPartial, "an opaque type", 8},
-      DXGKIT_EXPORT("ZwClose", zw_close, kSupported, ""),
   };
   return kTable;
 }

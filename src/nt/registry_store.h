@@ -1,0 +1,74 @@
+// The registry a driver sees: a tree of keys and typed values, read from and written to text.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "nt/kernel.h"
+
+namespace dxgkit::nt {
+
+/// Orders names as the configuration manager compares them: without case.
+struct NoCaseLess {
+  using is_transparent = void;
+  bool operator()(std::u16string_view a, std::u16string_view b) const;
+};
+
+/// One key. Handles share it, so that a deleted key can say that it is deleted.
+struct RegistryKey {
+  std::u16string name;
+  std::map<std::u16string, RegistryValue, NoCaseLess> values;
+  std::map<std::u16string, std::shared_ptr<RegistryKey>, NoCaseLess> children;
+  std::weak_ptr<RegistryKey> parent;
+  bool deleted = false;
+  bool is_volatile = false;  // REG_OPTION_VOLATILE: never written by to_text
+  int64_t last_write = 0;    // NT time
+};
+
+/// A tree of keys under "\Registry". Not thread-safe: the kernel's lock guards it.
+class Registry {
+ public:
+  /// What KernelConfig::registry holds.
+  using Map = std::map<std::string, std::map<std::string, RegistryValue>>;
+
+  Registry();
+  /// From a configuration: paths and value names are UTF-8.
+  explicit Registry(const Map& map);
+
+  /// The key at an absolute path ("\Registry\Machine\..."), or null. Empty components are skipped.
+  std::shared_ptr<RegistryKey> find(std::u16string_view path) const;
+  /// As find, below `start`.
+  static std::shared_ptr<RegistryKey> find_below(const std::shared_ptr<RegistryKey>& start,
+                                                 std::u16string_view path);
+  /// Makes the key and what is missing above it.
+  static std::shared_ptr<RegistryKey> create_below(const std::shared_ptr<RegistryKey>& start,
+                                                   std::u16string_view path);
+  const std::shared_ptr<RegistryKey>& root() const { return root_; }
+  static std::u16string path_of(const RegistryKey& key);
+
+  /// The keys that hold values or have no children, with their paths.
+  Map to_map() const;
+  /// TOML that parse_registry reads back: every non-volatile key and value.
+  std::string to_text() const;
+
+ private:
+  std::shared_ptr<RegistryKey> root_;
+};
+
+/// Bounds of a registry text; more is refused.
+inline constexpr size_t kRegistryTextMax = size_t{4} << 20;
+inline constexpr size_t kRegistryDepthMax = 32;
+
+/// Reads the TOML or JSON form (a text whose first character is '{' is JSON); the format is
+/// described in docs/registry.md. Any text is safe to give. kInvalidParameter with a one-sentence
+/// reason that names the line or the key in *message (may be null) otherwise.
+Result<Registry> parse_registry(std::string_view text, std::string* message);
+
+/// What the driver left in the kernel's registry, as Registry::to_text. Thread: any, when the
+/// driver is quiet.
+std::string registry_text(Kernel& kernel);
+
+}  // namespace dxgkit::nt
