@@ -138,6 +138,7 @@ void PagingExecutor::submit_slice() {
       slice_completes_.clear();
       return;
     }
+    port_.release_paging_mdls(port_.paging_mdls_issued());
     complete(std::exchange(slice_completes_, {}));
     return;
   }
@@ -158,7 +159,8 @@ void PagingExecutor::submit_slice() {
     packet.slice.private_end = current_->private_used;
   }
   ++current_->packets;
-  in_flight_.push_back({packet.id, current_, std::move(slice_completes_)});
+  in_flight_.push_back(
+      {packet.id, current_, std::move(slice_completes_), port_.paging_mdls_issued()});
   slice_completes_.clear();
   slice_start_ = current_->used;
   slice_private_start_ = current_->private_used;
@@ -271,6 +273,7 @@ void PagingExecutor::packet_retired(Packet& packet, bool completed) {
   DXGKIT_CHECK(in_flight_.front().packet == packet.id);
   InFlight flight = std::move(in_flight_.front());
   in_flight_.pop_front();
+  port_.release_paging_mdls(flight.mdls);
   --flight.buffer->packets;
   if (flight.buffer->packets == 0 && flight.buffer == current_ && current_->used == slice_start_) {
     // Nothing of it is in use any more: start over at its beginning.

@@ -87,6 +87,7 @@ class PagingExecutor {
     PacketId packet;
     Buffer* buffer = nullptr;
     std::vector<vidmm::PagingOp> completes;  // operations whose last part is in this packet
+    uint64_t mdls = 0;  // AdapterPort::paging_mdls_issued when it was submitted
   };
   struct Barrier {  // `done` of an enqueue: runs when `operations_done_` reaches `after`
     uint64_t after = 0;

@@ -272,6 +272,10 @@ class Kernel {
   void add_fault_range(FaultRange range);
   void remove_fault_range(const void* start);
 
+  /// An MDL that the kernel made goes: a mapping the driver made through it goes with it, silently,
+  /// as on Windows.
+  void release_mdl(const void* mdl);
+
   /// Waits until every DPC queued so far has run. PASSIVE_LEVEL.
   void flush_dpcs();
   /// Nothing of the driver runs any more: timers are cancelled, DPCs drained, system threads leave

@@ -446,6 +446,16 @@ DXGKIT_NT_ABI void* mm_map_locked_pages_specify_cache(Mdl* mdl, uint8_t mode, ui
   return pointer;
 }
 
+}  // namespace
+
+void Kernel::release_mdl(const void* mdl) {
+  if ((static_cast<const Mdl*>(mdl)->flags & kMdlMappedToSystemVa) == 0) return;
+  runtime::MutexLock lock(impl_->memory_lock);
+  impl_->mappings.erase(mdl);
+}
+
+namespace {
+
 DXGKIT_NT_ABI void* mm_map_locked_pages(Mdl* mdl, uint8_t mode) {
   return mm_map_locked_pages_specify_cache(mdl, mode, 1, nullptr, 0, 0);
 }

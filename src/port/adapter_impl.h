@@ -4,6 +4,7 @@
 #include <dispmprt.h>
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -88,8 +89,12 @@ struct AdapterPort::Impl {
 
   std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
 
-  // MDLs of BuildPagingBuffer; scheduler class, so one set is enough.
-  std::vector<uint64_t> mdl_storage[2];
+  // MDLs of BuildPagingBuffer; scheduler class, so without a lock.
+  // An MDL lives, and stays mapped if the driver mapped it, until the packet that needs it has
+  // left: blocks in order of issue, the first of them number `mdls_released`.
+  std::deque<std::vector<uint64_t>> mdls;
+  std::vector<std::vector<uint64_t>> spare_mdls;
+  uint64_t mdls_issued = 0, mdls_released = 0;
 
   // --- interrupts.cpp
   bool service_interrupt();

@@ -15,7 +15,12 @@ constexpr DdiInfo kBuildPagingBuffer{"DxgkDdiBuildPagingBuffer", nt::kPassiveLev
                                      DdiClass::kScheduler};
 
 /// A locked MDL over `pages`, in reused storage.
-MDL* make_mdl(std::vector<uint64_t>& storage, std::span<const uint64_t> pages) {
+MDL* make_mdl(AdapterPort::Impl& port, std::span<const uint64_t> pages) {
+  std::vector<uint64_t> storage;
+  if (!port.spare_mdls.empty()) {
+    storage = std::move(port.spare_mdls.back());
+    port.spare_mdls.pop_back();
+  }
   constexpr size_t kHeaderWords = sizeof(nt::Mdl) / sizeof(uint64_t);
   storage.assign(kHeaderWords + pages.size(), 0);
   auto* mdl = reinterpret_cast<nt::Mdl*>(storage.data());
@@ -25,15 +30,17 @@ MDL* make_mdl(std::vector<uint64_t>& storage, std::span<const uint64_t> pages) {
   mdl->byte_count = static_cast<uint32_t>(
       std::min<uint64_t>(pages.size() * kPageBytes, UINT32_MAX & ~uint64_t{4095}));
   std::ranges::copy(pages, mdl->pages());
+  port.mdls.push_back(std::move(storage));  // the words stay where they are
+  ++port.mdls_issued;
   return reinterpret_cast<MDL*>(mdl);
 }
 
 /// One side of a transfer: an MDL with segment id 0, else an address (PAGE-17).
 template <typename Side>
-void fill_side(Side& out, const TransferSide& side, std::vector<uint64_t>& storage) {
+void fill_side(AdapterPort::Impl& port, Side& out, const TransferSide& side) {
   out.SegmentId = side.segment.value;
   if (side.segment == kSystemMemory) {
-    out.pMdl = make_mdl(storage, side.pages);
+    out.pMdl = make_mdl(port, side.pages);
   } else {
     out.SegmentAddress.QuadPart = static_cast<LONGLONG>(side.segment_address);
   }
@@ -46,6 +53,19 @@ bool busy_is_legal(const PagingOperation& operation) {
 }
 
 }  // namespace
+
+uint64_t AdapterPort::paging_mdls_issued() const { return impl_->mdls_issued; }
+
+void AdapterPort::release_paging_mdls(uint64_t count) {
+  Impl& port = *impl_;
+  constexpr size_t kSpareMax = 64;
+  for (; port.mdls_released < count; ++port.mdls_released) {
+    std::vector<uint64_t>& storage = port.mdls.front();
+    port.kernel.release_mdl(storage.data());
+    if (port.spare_mdls.size() < kSpareMax) port.spare_mdls.push_back(std::move(storage));
+    port.mdls.pop_front();
+  }
+}
 
 BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
   Impl& port = *impl_;
@@ -71,8 +91,8 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
       arguments.Transfer.hAllocation = operation.allocation;
       arguments.Transfer.TransferOffset = operation.transfer_offset;
       arguments.Transfer.TransferSize = operation.size_bytes;
-      fill_side(arguments.Transfer.Source, operation.source, port.mdl_storage[0]);
-      fill_side(arguments.Transfer.Destination, operation.destination, port.mdl_storage[1]);
+      fill_side(port, arguments.Transfer.Source, operation.source);
+      fill_side(port, arguments.Transfer.Destination, operation.destination);
       arguments.Transfer.Flags.AllocationIsIdle = operation.allocation_is_idle ? 1 : 0;
       arguments.Transfer.Flags.TransferStart = operation.transfer_start ? 1 : 0;
       arguments.Transfer.Flags.TransferEnd = operation.transfer_end ? 1 : 0;
@@ -102,7 +122,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
       arguments.MapApertureSegment.SegmentId = operation.segment.value;
       arguments.MapApertureSegment.OffsetInPages = operation.offset_pages;
       arguments.MapApertureSegment.NumberOfPages = operation.page_count;
-      arguments.MapApertureSegment.pMdl = make_mdl(port.mdl_storage[0], operation.pages);
+      arguments.MapApertureSegment.pMdl = make_mdl(port, operation.pages);
       arguments.MapApertureSegment.Flags.CacheCoherent = operation.cache_coherent ? 1 : 0;
       arguments.MapApertureSegment.MdlOffset = operation.mdl_offset_pages;
       break;
@@ -121,8 +141,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
       arguments.InitContextResource.hAllocation = operation.allocation;
       arguments.InitContextResource.Destination.SegmentId = operation.segment.value;
       if (operation.segment == kSystemMemory) {
-        arguments.InitContextResource.Destination.pMdl =
-            make_mdl(port.mdl_storage[0], operation.pages);
+        arguments.InitContextResource.Destination.pMdl = make_mdl(port, operation.pages);
       } else {
         arguments.InitContextResource.Destination.SegmentAddress.QuadPart =
             static_cast<LONGLONG>(operation.segment_address);

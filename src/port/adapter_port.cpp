@@ -72,6 +72,7 @@ AdapterPort::Impl::Impl(Driver& driver_in, nt::Kernel& kernel_in, bus::Machine& 
 }
 
 AdapterPort::Impl::~Impl() {
+  for (const std::vector<uint64_t>& mdl : mdls) kernel.release_mdl(mdl.data());
   disconnect_interrupt();
   {
     runtime::MutexLock lock(driver.adapters_lock);

@@ -121,6 +121,11 @@ class AdapterPort {
   Status preempt(NodeOrdinal node, SubmissionFenceId fence);    // lane, DISPATCH_LEVEL
   Status cancel(const PatchArgs& args);                         // lane
   BuildPagingResult build_paging(const BuildPagingArgs& args);  // lane
+  /// MDLs given to the driver so far. What it got stays valid until it is released, because drivers
+  /// map an MDL while they build and use the mapping while the packet runs. Lane.
+  uint64_t paging_mdls_issued() const;
+  /// Unmaps and takes back the first `count` MDLs ever issued. Lane.
+  void release_paging_mdls(uint64_t count);
   Result<uint32_t> query_current_fence(NodeOrdinal node);
   Status reset_from_timeout();
   Status restart_from_timeout();
