@@ -8,8 +8,14 @@
 #ifndef DXGKIT_ABI_NTDEF_H_
 #define DXGKIT_ABI_NTDEF_H_
 
+#include <sal.h>
 #include <stddef.h>
+/* Not for drivers: some define these names themselves. */
+#if defined(_WIN32)
+#include <limits.h>
+#else
 #include <stdint.h>
+#endif
 
 #if defined(__GNUC__) || defined(__clang__)
 #pragma GCC system_header
@@ -108,70 +114,98 @@
 #ifndef OPTIONAL
 #define OPTIONAL
 #endif
-
-/* Annotations that driver sources carry; they mean nothing to these compilers. Only for drivers:
- * the names belong to the implementation, and native standard libraries use some of them. */
-#if defined(DXGKIT_ABI_DRIVER) && !defined(_In_)
-#define _In_
-#define _In_opt_
-#define _In_z_
-#define _In_reads_(n)
-#define _In_reads_opt_(n)
-#define _In_reads_bytes_(n)
-#define _In_reads_bytes_opt_(n)
-#define _In_range_(a, b)
-#define _Inout_
-#define _Inout_opt_
-#define _Inout_updates_(n)
-#define _Inout_updates_bytes_(n)
-#define _Out_
-#define _Out_opt_
-#define _Out_writes_(n)
-#define _Out_writes_opt_(n)
-#define _Out_writes_all_(n)
-#define _Out_writes_to_(n, m)
-#define _Out_writes_bytes_(n)
-#define _Out_writes_bytes_opt_(n)
-#define _Out_writes_bytes_all_(n)
-#define _Out_writes_bytes_to_(n, m)
-#define _Outptr_
-#define _Outptr_opt_
-#define _Outptr_result_maybenull_
-#define _Outptr_result_bytebuffer_(n)
-#define _Deref_out_
-#define _Field_size_(n)
-#define _Field_size_bytes_(n)
-#define _Field_size_opt_(n)
-#define _Ret_maybenull_
-#define _Ret_notnull_
-#define _Check_return_
-#define _Must_inspect_result_
-#define _Use_decl_annotations_
-#define _Success_(e)
-#define _When_(c, a)
-#define _At_(t, a)
-#define _Pre_
-#define _Post_
-#define _Pre_notnull_
-#define _Analysis_assume_(e)
-#define _Function_class_(f)
-#define _IRQL_requires_(l)
-#define _IRQL_requires_max_(l)
-#define _IRQL_requires_min_(l)
-#define _IRQL_requires_same_
-#define _IRQL_raises_(l)
-#define _IRQL_saves_
-#define _IRQL_restores_
-#define _Acquires_lock_(l)
-#define _Releases_lock_(l)
-#define _Requires_lock_held_(l)
-#define __drv_aliasesMem
-#define __drv_allocatesMem(k)
-#define __drv_freesMem(k)
+#if defined(DXGKIT_ABI_DRIVER)
+#define FAR
+#define NEAR
+#define far
+#define near
+#define PASCAL APIENTRY
+#ifndef NULL
+#define NULL 0
+#endif
+#ifndef ANYSIZE_ARRAY
+#define ANYSIZE_ARRAY 1
+#endif
+#define DUMMYUNIONNAME
+#define DUMMYUNIONNAME2
+#define DUMMYUNIONNAME3
+#define DUMMYUNIONNAME4
+#define DUMMYSTRUCTNAME
+#define DUMMYSTRUCTNAME2
+#define DUMMYSTRUCTNAME3
+#define TYPE_ALIGNMENT(type) ((ULONG)_Alignof(type))
+#define MEMORY_ALLOCATION_ALIGNMENT 16
+#define SYSTEM_CACHE_ALIGNMENT_SIZE 64
+#define DECLSPEC_CACHEALIGN DECLSPEC_ALIGN(SYSTEM_CACHE_ALIGNMENT_SIZE)
+#define DECLSPEC_NOINLINE __declspec(noinline)
+#define DECLSPEC_NOTHROW
+#define DECLSPEC_NOVTABLE
+#define DECLSPEC_DEPRECATED
+#define DECLSPEC_DEPRECATED_DDK
+#define DECLSPEC_ALLOCATOR
+#define DECLSPEC_ADDRSAFE
+#define DECLSPEC_GUARD_SUPPRESS
+#define DECLSPEC_SAFEBUFFERS
+#define NOP_FUNCTION ((void)0)
+#define UNALIGNED
+#define UNALIGNED64
+#define POINTER_32
+#define POINTER_64 __ptr64
+#define RESTRICTED_POINTER
+#define STDAPICALLTYPE __stdcall
+#define STDMETHODCALLTYPE __stdcall
+#define CFORCEINLINE FORCEINLINE
+#define STKALIGN
+#define MAXIMUM_PROCESSORS 64
+#define NOTHING
+#define CRITICAL
+#define POINTER_ALIGNMENT DECLSPEC_ALIGN(8)
+#define ALIGN_DOWN_POINTER_BY(address, alignment) \
+  ((PVOID)((ULONG_PTR)(address) & ~((ULONG_PTR)(alignment) - 1)))
+#define ALIGN_UP_POINTER_BY(address, alignment) \
+  (ALIGN_DOWN_POINTER_BY(((ULONG_PTR)(address) + (alignment) - 1), alignment))
+#define ALIGN_DOWN(length, type) ALIGN_DOWN_BY(length, sizeof(type))
+#define ALIGN_UP(length, type) ALIGN_UP_BY(length, sizeof(type))
+#define ALIGN_DOWN_POINTER(address, type) ALIGN_DOWN_POINTER_BY(address, sizeof(type))
+#define ALIGN_UP_POINTER(address, type) ALIGN_UP_POINTER_BY(address, sizeof(type))
 #endif
 
 #define UNREFERENCED_PARAMETER(name) ((void)(name))
 #define DBG_UNREFERENCED_PARAMETER(name) ((void)(name))
+#define DBG_UNREFERENCED_LOCAL_VARIABLE(name) ((void)(name))
+#define DEFAULT_UNREACHABLE \
+  default:                  \
+    __builtin_unreachable()
+#define ARGUMENT_PRESENT(argument) ((CHAR*)((ULONG_PTR)(argument)) != (CHAR*)0)
+#define RTL_CONTAINS_FIELD(record, size, field) \
+  ((((PCHAR)(&(record)->field)) + sizeof((record)->field)) <= (((PCHAR)(record)) + (size)))
+#define RTL_NUMBER_OF_V1(array) (sizeof(array) / sizeof((array)[0]))
+#define RTL_NUMBER_OF_V2(array) (sizeof(array) / sizeof((array)[0]))
+#define RTL_NUMBER_OF_FIELD(type, field) (sizeof(((type*)0)->field) / sizeof(((type*)0)->field[0]))
+#define _ARRAYSIZE(array) (sizeof(array) / sizeof((array)[0]))
+#define RTL_PADDING_BETWEEN_FIELDS(type, first, second)                              \
+  ((FIELD_OFFSET(type, second) > FIELD_OFFSET(type, first))                          \
+       ? (FIELD_OFFSET(type, second) - FIELD_OFFSET(type, first) -                   \
+          (LONG)sizeof(((type*)0)->first))                                           \
+       : (FIELD_OFFSET(type, first) - FIELD_OFFSET(type, second) -                   \
+          (LONG)sizeof(((type*)0)->second)))
+#define PtrToUlong(p) ((ULONG)(ULONG_PTR)(p))
+#define PtrToLong(p) ((LONG)(LONG_PTR)(p))
+#define PtrToUint(p) ((UINT)(UINT_PTR)(p))
+#define PtrToInt(p) ((INT)(INT_PTR)(p))
+#define UlongToPtr(v) ((PVOID)(ULONG_PTR)(ULONG)(v))
+#define ULongToPtr(v) UlongToPtr(v)
+#define UintToPtr(v) ((PVOID)(UINT_PTR)(UINT)(v))
+#define LongToPtr(v) ((PVOID)(LONG_PTR)(LONG)(v))
+#define IntToPtr(v) ((PVOID)(INT_PTR)(INT)(v))
+#define HandleToULong(h) ((ULONG)(ULONG_PTR)(h))
+#define HandleToUlong(h) HandleToULong(h)
+#define HandleToLong(h) ((LONG)(LONG_PTR)(h))
+#define ULongToHandle(v) ((HANDLE)(ULONG_PTR)(v))
+#define UlongToHandle(v) ULongToHandle(v)
+#define LongToHandle(v) ((HANDLE)(LONG_PTR)(v))
+#define Int32x32To64(a, b) ((LONGLONG)(LONG)(a) * (LONGLONG)(LONG)(b))
+#define UInt32x32To64(a, b) ((ULONGLONG)(ULONG)(a) * (ULONGLONG)(ULONG)(b))
 #define ARRAYSIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define RTL_NUMBER_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define FIELD_OFFSET(type, field) ((LONG)offsetof(type, field))
@@ -262,6 +296,16 @@ typedef ULONG_PTR KAFFINITY;
 typedef CHAR KPROCESSOR_MODE;
 typedef LONG KPRIORITY;
 typedef LONGLONG USN;
+typedef ULONG CLONG;
+typedef char CCHAR;
+typedef BYTE FCHAR;
+typedef WORD FSHORT;
+typedef DWORD FLONG;
+typedef USHORT LANGID;
+typedef WORD ATOM;
+typedef DWORD COLORREF;
+typedef ULONG LOGICAL;
+typedef ULONG EXECUTION_STATE, *PEXECUTION_STATE;
 
 typedef CHAR* PCHAR;
 typedef CHAR* PSTR;
@@ -299,6 +343,54 @@ typedef const WCHAR* PCWSTR;
 typedef const WCHAR* LPCWSTR;
 typedef const WCHAR* PCWCH;
 typedef WCHAR* PWCH;
+typedef const CHAR* PCCH;
+typedef const CHAR* LPCCH;
+typedef CHAR* PCH;
+typedef CHAR* LPCH;
+typedef PSTR* PZPSTR;
+typedef PWSTR* PZPWSTR;
+typedef const WCHAR* PCWCHAR;
+typedef const WCHAR* LPCWCHAR;
+typedef const WCHAR* PCUWSTR;
+typedef WCHAR* NWPSTR;
+typedef LONG_PTR* PLONG_PTR;
+typedef INT_PTR* PINT_PTR;
+typedef UINT_PTR* PUINT_PTR;
+typedef DWORD_PTR* PDWORD_PTR;
+typedef SSIZE_T* PSSIZE_T;
+typedef LONG64* PLONG64;
+typedef INT64* PINT64;
+typedef INT32* PINT32;
+typedef INT16* PINT16;
+typedef INT8* PINT8;
+typedef UINT16* PUINT16;
+typedef UINT8* PUINT8;
+typedef ULONG32* PULONG32;
+typedef DWORD64* PDWORD64;
+typedef DWORDLONG* PDWORDLONG;
+typedef BOOL* PBOOL;
+typedef BOOL* LPBOOL;
+typedef BYTE* LPBYTE;
+typedef WORD* LPWORD;
+typedef DWORD* LPDWORD;
+typedef LONG* LPLONG;
+typedef INT* LPINT;
+typedef FLOAT* PFLOAT;
+typedef CSHORT* PCSHORT;
+typedef KAFFINITY* PKAFFINITY;
+typedef KPRIORITY* PKPRIORITY;
+typedef LCID* PLCID;
+typedef LOGICAL* PLOGICAL;
+typedef const VOID* LPCVOID;
+#if defined(UNICODE) && defined(DXGKIT_ABI_DRIVER)
+typedef WCHAR TCHAR, *PTCHAR, *PTSTR, *LPTSTR;
+typedef const WCHAR *PCTSTR, *LPCTSTR;
+#define TEXT(text) DXGKIT_WIDE(text)
+#else
+typedef CHAR TCHAR, *PTCHAR, *PTSTR, *LPTSTR;
+typedef const CHAR *PCTSTR, *LPCTSTR;
+#define TEXT(text) text
+#endif
 
 typedef union _LARGE_INTEGER {
   struct {
@@ -368,6 +460,10 @@ typedef struct _STRING {
   PCHAR Buffer;
 } STRING, *PSTRING;
 typedef STRING ANSI_STRING, *PANSI_STRING;
+typedef STRING OEM_STRING, *POEM_STRING;
+typedef STRING UTF8_STRING, *PUTF8_STRING;
+typedef const STRING* PCSTRING;
+typedef const STRING* PCOEM_STRING;
 typedef const STRING* PCANSI_STRING;
 
 typedef struct _UNICODE_STRING {
@@ -414,6 +510,16 @@ typedef enum _SYSTEM_POWER_STATE DXGKIT_ENUM_INT {
   PowerSystemMaximum = 7,
 } SYSTEM_POWER_STATE, *PSYSTEM_POWER_STATE;
 
+typedef union _POWER_STATE {
+  SYSTEM_POWER_STATE SystemState;
+  DEVICE_POWER_STATE DeviceState;
+} POWER_STATE, *PPOWER_STATE;
+
+typedef enum _POWER_STATE_TYPE DXGKIT_ENUM_INT {
+  SystemPowerState = 0,
+  DevicePowerState = 1,
+} POWER_STATE_TYPE, *PPOWER_STATE_TYPE;
+
 typedef enum _POWER_ACTION DXGKIT_ENUM_INT {
   PowerActionNone = 0,
   PowerActionReserved = 1,
@@ -451,8 +557,22 @@ DXGKIT_ABI_END
 
 #include <dxgkit/guid.h>
 
+#if defined(__cplusplus)
+/* Sources include this inside extern "C" as well. */
+extern "C++" {
+constexpr PCHAR dxgkit_unconst(const CHAR* text) { return const_cast<PCHAR>(text); }
+constexpr PWCHAR dxgkit_unconst(const WCHAR* text) { return const_cast<PWCHAR>(text); }
+}
+#else
+#define dxgkit_unconst(text) text
+#endif
 #define RTL_CONSTANT_STRING(text) \
-  { sizeof(text) - sizeof((text)[0]), sizeof(text), text }
+  { sizeof(text) - sizeof((text)[0]), sizeof(text), dxgkit_unconst(text) }
+#define DECLARE_UNICODE_STRING_SIZE(variable, characters) \
+  WCHAR variable##_buffer[characters];                    \
+  UNICODE_STRING variable = {0, (characters) * sizeof(WCHAR), variable##_buffer}
+#define DECLARE_GLOBAL_CONST_UNICODE_STRING(variable, text)                                   \
+  EXTERN_C const DECLSPEC_SELECTANY UNICODE_STRING variable = RTL_CONSTANT_STRING(text)
 #define DECLARE_CONST_UNICODE_STRING(variable, text)                                       \
   static const WCHAR variable##_buffer[] = text;                                           \
   static const UNICODE_STRING variable = {sizeof(text) - sizeof(WCHAR), sizeof(text),      \
@@ -466,6 +586,11 @@ DXGKIT_ABI_END
 #define OBJ_OPENLINK 0x00000100
 #define OBJ_KERNEL_HANDLE 0x00000200
 #define OBJ_FORCE_ACCESS_CHECK 0x00000400
+#define OBJ_IGNORE_IMPERSONATED_DEVICEMAP 0x00000800
+#define OBJ_DONT_REPARSE 0x00001000
+#define OBJ_VALID_ATTRIBUTES 0x00001FF2
+#define RTL_CONSTANT_OBJECT_ATTRIBUTES(name, attributes) \
+  { sizeof(OBJECT_ATTRIBUTES), 0, (PUNICODE_STRING)(name), (attributes), 0, 0 }
 
 #define InitializeObjectAttributes(object, name, attributes, root, security) \
   do {                                                                       \
@@ -490,6 +615,10 @@ DXGKIT_ABI_END
 #define GENERIC_WRITE 0x40000000
 #define GENERIC_EXECUTE 0x20000000
 #define GENERIC_ALL 0x10000000
+#define STANDARD_RIGHTS_EXECUTE READ_CONTROL
+#define SPECIFIC_RIGHTS_ALL 0x0000FFFF
+#define ACCESS_SYSTEM_SECURITY 0x01000000
+#define MAXIMUM_ALLOWED 0x02000000
 
 #define MAXUCHAR 0xFF
 #define MAXUSHORT 0xFFFF
@@ -497,6 +626,41 @@ DXGKIT_ABI_END
 #define MAXLONG 0x7FFFFFFF
 #define MAXULONG64 0xFFFFFFFFFFFFFFFFULL
 #define MAXULONGLONG 0xFFFFFFFFFFFFFFFFULL
+#define MINCHAR 0x80
+#define MAXCHAR 0x7F
+#define MINSHORT 0x8000
+#define MAXSHORT 0x7FFF
+#define MINLONG 0x80000000U
+#define MAXBYTE 0xFF
+#define MAXWORD 0xFFFF
+#define MAXDWORD 0xFFFFFFFFU
+#define MAXUINT 0xFFFFFFFFU
+#define MAXINT 0x7FFFFFFF
+#define MININT (-0x7FFFFFFF - 1)
+#define MAXUINT8 0xFF
+#define MAXINT8 0x7F
+#define MAXUINT16 0xFFFF
+#define MAXINT16 0x7FFF
+#define MAXUINT32 0xFFFFFFFFU
+#define MAXINT32 0x7FFFFFFF
+#define MAXULONG32 0xFFFFFFFFU
+#define MAXUINT64 0xFFFFFFFFFFFFFFFFULL
+#define MAXINT64 0x7FFFFFFFFFFFFFFFLL
+#define MAXLONGLONG 0x7FFFFFFFFFFFFFFFLL
+#define MAXULONG_PTR 0xFFFFFFFFFFFFFFFFULL
+#define MAXLONG_PTR 0x7FFFFFFFFFFFFFFFLL
+#define MAXUINT_PTR 0xFFFFFFFFFFFFFFFFULL
+#define MAXSIZE_T 0xFFFFFFFFFFFFFFFFULL
+#define MAXDWORDLONG 0xFFFFFFFFFFFFFFFFULL
+#define UNICODE_STRING_MAX_BYTES 65534
+#define UNICODE_STRING_MAX_CHARS 32767
+#define ANSI_NULL ((CHAR)0)
+#define LANG_NEUTRAL 0
+#define APPLICATION_ERROR_MASK 0x20000000
+#define ERROR_SEVERITY_SUCCESS 0x00000000
+#define ERROR_SEVERITY_INFORMATIONAL 0x40000000
+#define ERROR_SEVERITY_WARNING 0x80000000U
+#define ERROR_SEVERITY_ERROR 0xC0000000U
 #define UNICODE_NULL ((WCHAR)0)
 #ifndef MAX_PATH
 #define MAX_PATH 260

@@ -9,6 +9,11 @@
 
 #include <ntdef.h>
 #include <ntstatus.h>
+#include <bugcodes.h>
+#if defined(_WIN32)
+#include <dxgkit/nt_crt.h>
+#include <excpt.h>
+#endif
 
 #if defined(__GNUC__) || defined(__clang__)
 #pragma GCC system_header
@@ -320,6 +325,14 @@ typedef struct _CM_PARTIAL_RESOURCE_DESCRIPTOR {
       ULONG Reserved2;
     } DeviceSpecificData;
     struct {
+      UCHAR Class;
+      UCHAR Type;
+      UCHAR Reserved1;
+      UCHAR Reserved2;
+      ULONG IdLowPart;
+      ULONG IdHighPart;
+    } Connection;
+    struct {
       PHYSICAL_ADDRESS Start;
       ULONG Length40;
     } Memory40;
@@ -361,6 +374,21 @@ typedef struct _CM_RESOURCE_LIST {
 #define CmResourceTypeDeviceSpecific 5
 #define CmResourceTypeBusNumber 6
 #define CmResourceTypeMemoryLarge 7
+#define CmResourceTypeConfigData 128
+#define CmResourceTypeDevicePrivate 129
+#define CmResourceTypeConnection 132
+#define CM_RESOURCE_CONNECTION_CLASS_GPIO 0x01
+#define CM_RESOURCE_CONNECTION_CLASS_SERIAL 0x02
+#define CM_RESOURCE_CONNECTION_TYPE_GPIO_IO 0x02
+#define CM_RESOURCE_CONNECTION_TYPE_SERIAL_I2C 0x01
+#define CM_RESOURCE_CONNECTION_TYPE_SERIAL_SPI 0x02
+#define CM_RESOURCE_CONNECTION_TYPE_SERIAL_UART 0x03
+#define CM_RESOURCE_MEMORY_LARGE 0x0E00
+#define CM_RESOURCE_MEMORY_WINDOW_DECODE 0x0040
+#define CM_RESOURCE_PORT_MEMORY 0x0000
+#define CM_RESOURCE_PORT_10_BIT_DECODE 0x0004
+#define CM_RESOURCE_PORT_16_BIT_DECODE 0x0010
+#define CM_RESOURCE_PORT_BAR 0x0100
 #define CM_RESOURCE_MEMORY_READ_WRITE 0x0000
 #define CM_RESOURCE_MEMORY_READ_ONLY 0x0001
 #define CM_RESOURCE_MEMORY_WRITE_ONLY 0x0002
@@ -501,7 +529,10 @@ typedef struct _FILE_OBJECT {
   CSHORT Type;
   CSHORT Size;
   PDEVICE_OBJECT DeviceObject;
-  ULONG_PTR Reserved[25];
+  PVOID Vpb;
+  PVOID FsContext;
+  PVOID FsContext2;
+  ULONG_PTR Reserved[22];
 } FILE_OBJECT, *PFILE_OBJECT;
 
 typedef struct _IO_STACK_LOCATION {
@@ -516,6 +547,42 @@ typedef struct _IO_STACK_LOCATION {
       DECLSPEC_ALIGN(8) ULONG IoControlCode;
       PVOID Type3InputBuffer;
     } DeviceIoControl;
+    struct {
+      ULONG Length;
+      DECLSPEC_ALIGN(8) ULONG Key;
+      LARGE_INTEGER ByteOffset;
+    } Read;
+    struct {
+      ULONG Length;
+      DECLSPEC_ALIGN(8) ULONG Key;
+      LARGE_INTEGER ByteOffset;
+    } Write;
+    struct {
+      const GUID* InterfaceType;
+      USHORT Size;
+      USHORT Version;
+      struct _INTERFACE* Interface;
+      PVOID InterfaceSpecificData;
+    } QueryInterface;
+    struct {
+      struct _DEVICE_CAPABILITIES* Capabilities;
+    } DeviceCapabilities;
+    struct {
+      ULONG WhichSpace;
+      PVOID Buffer;
+      ULONG Offset;
+      DECLSPEC_ALIGN(8) ULONG Length;
+    } ReadWriteConfig;
+    struct {
+      ULONG SystemContext;
+      DECLSPEC_ALIGN(8) POWER_STATE_TYPE Type;
+      DECLSPEC_ALIGN(8) POWER_STATE State;
+      DECLSPEC_ALIGN(8) POWER_ACTION ShutdownType;
+    } Power;
+    struct {
+      PCM_RESOURCE_LIST AllocatedResources;
+      PCM_RESOURCE_LIST AllocatedResourcesTranslated;
+    } StartDevice;
     struct {
       PVOID Argument1;
       PVOID Argument2;
@@ -660,8 +727,10 @@ typedef enum _DEVICE_REGISTRY_PROPERTY DXGKIT_ENUM_INT {
   DevicePropertyUINumber = 17,
 } DEVICE_REGISTRY_PROPERTY;
 
+#include <dxgkit/nt_types.h>
 #include <dxgkit/nt_functions.h>
 #include <dxgkit/nt_inline.h>
+#include <dxgkit/nt_more.h>
 
 DXGKIT_ABI_END
 

@@ -71,10 +71,14 @@ def main():
                  [options.clang, windows, "-ffreestanding", "-std=c11", "-x", "c"],
                  [options.clang, elf, "-ffreestanding", "-std=c++17", "-x", "c++"],
                  [options.clang, elf, "-ffreestanding", "-std=c11", "-x", "c"]]
-    headers = sorted(name for name in os.listdir(INCLUDE) if name.endswith(".h"))
+    # poppack.h undoes another header's work.
+    headers = sorted(name for name in os.listdir(INCLUDE)
+                     if name.endswith(".h") and name != "poppack.h")
     for compiler in compilers:
         for header in headers:
-            run(compiler + WARN + ["-fsyntax-only", "-"], "#include <%s>\n" % header)
+            end = "#include <poppack.h>\n" if header.startswith("pshpack") else ""
+            run(compiler + WARN + ["-fsyntax-only", "-Wno-pragma-pack", "-"],
+                "#include <%s>\n%stypedef int header_is_complete;\n" % (header, end))
         run(compiler + WARN + ["-fsyntax-only", "-I" + HERE, "-"], '#include "nt_layout.h"\n')
     for compiler in compilers[:2]:
         run(compiler + WARN + ["-fsyntax-only", "-"], "#include <dxgkit/abi_versions.h>\n")

@@ -24,6 +24,7 @@
 #define DXGKIT_ABI_GUID_H_
 
 #ifdef __cplusplus
+extern "C++" {
 constexpr bool operator==(const GUID& a, const GUID& b) {
   if (a.Data1 != b.Data1 || a.Data2 != b.Data2 || a.Data3 != b.Data3) return false;
   for (int i = 0; i < 8; ++i) {
@@ -32,6 +33,7 @@ constexpr bool operator==(const GUID& a, const GUID& b) {
   return true;
 }
 constexpr bool operator!=(const GUID& a, const GUID& b) { return !(a == b); }
+}
 #define IsEqualGUID(a, b) ((a) == (b))
 #else
 FORCEINLINE int IsEqualGUID(const GUID* a, const GUID* b) {

@@ -269,27 +269,4 @@ VOID NTAPI WRITE_PORT_UCHAR(PUCHAR Port, UCHAR Value);
 VOID NTAPI WRITE_PORT_USHORT(PUSHORT Port, USHORT Value);
 VOID NTAPI WRITE_PORT_ULONG(PULONG Port, ULONG Value);
 
-/* The C runtime of the kernel, for drivers built without one. */
-#if defined(DXGKIT_ABI_DRIVER)
-typedef DXGKIT_VA_LIST va_list;
-#ifndef va_start
-#define va_start(list, last) __builtin_va_start(list, last)
-#define va_arg(list, type) __builtin_va_arg(list, type)
-#define va_end(list) __builtin_va_end(list)
-#define va_copy(to, from) __builtin_va_copy(to, from)
-#endif
-void* CDECL memcpy(void* to, const void* from, size_t size);
-void* CDECL memmove(void* to, const void* from, size_t size);
-void* CDECL memset(void* to, int value, size_t size);
-int CDECL memcmp(const void* a, const void* b, size_t size);
-size_t CDECL strlen(const char* text);
-int CDECL strcmp(const char* a, const char* b);
-size_t CDECL wcslen(const wchar_t* text);
-int CDECL wcscmp(const wchar_t* a, const wchar_t* b);
-int CDECL _snprintf(char* to, size_t size, const char* format, ...);
-int CDECL _vsnprintf(char* to, size_t size, const char* format, va_list arguments);
-int CDECL _snwprintf(wchar_t* to, size_t size, const wchar_t* format, ...);
-int CDECL _vsnwprintf(wchar_t* to, size_t size, const wchar_t* format, va_list arguments);
-#endif
-
 #endif  /* DXGKIT_ABI_NT_FUNCTIONS_H_ */

@@ -157,10 +157,199 @@ FORCEINLINE PVOID InterlockedCompareExchangePointer(PVOID volatile* Target, PVOI
   return __sync_val_compare_and_swap(Target, Comperand, Exchange);
 }
 
+FORCEINLINE SHORT InterlockedIncrement16(volatile SHORT* Addend) {
+  return __sync_add_and_fetch(Addend, 1);
+}
+FORCEINLINE SHORT InterlockedDecrement16(volatile SHORT* Addend) {
+  return __sync_sub_and_fetch(Addend, 1);
+}
+FORCEINLINE LONG InterlockedAdd(volatile LONG* Addend, LONG Value) {
+  return __sync_add_and_fetch(Addend, Value);
+}
+FORCEINLINE LONG InterlockedXor(volatile LONG* Target, LONG Value) {
+  return __sync_fetch_and_xor(Target, Value);
+}
+FORCEINLINE LONG64 InterlockedAdd64(volatile LONG64* Addend, LONG64 Value) {
+  return __sync_add_and_fetch(Addend, Value);
+}
+FORCEINLINE LONG64 InterlockedOr64(volatile LONG64* Target, LONG64 Value) {
+  return __sync_fetch_and_or(Target, Value);
+}
+FORCEINLINE LONG64 InterlockedAnd64(volatile LONG64* Target, LONG64 Value) {
+  return __sync_fetch_and_and(Target, Value);
+}
+FORCEINLINE LONG64 InterlockedXor64(volatile LONG64* Target, LONG64 Value) {
+  return __sync_fetch_and_xor(Target, Value);
+}
+FORCEINLINE UCHAR InterlockedBitTestAndSet(volatile LONG* Base, LONG Bit) {
+  LONG mask = (LONG)(1U << (Bit & 31));
+  return (UCHAR)((__sync_fetch_and_or(Base + (Bit >> 5), mask) & mask) != 0);
+}
+FORCEINLINE UCHAR InterlockedBitTestAndReset(volatile LONG* Base, LONG Bit) {
+  LONG mask = (LONG)(1U << (Bit & 31));
+  return (UCHAR)((__sync_fetch_and_and(Base + (Bit >> 5), ~mask) & mask) != 0);
+}
+#if defined(DXGKIT_ABI_DRIVER)
+#define InterlockedIncrementSizeT(target) InterlockedIncrement64((volatile LONG64*)(target))
+#define InterlockedDecrementSizeT(target) InterlockedDecrement64((volatile LONG64*)(target))
+#define InterlockedExchangeAddSizeT(target, value) \
+  InterlockedExchangeAdd64((volatile LONG64*)(target), (LONG64)(value))
+#define InterlockedAddSizeT(target, value) \
+  InterlockedAdd64((volatile LONG64*)(target), (LONG64)(value))
+#define InterlockedExchangeSubtract(target, value) InterlockedExchangeAdd(target, -(LONG)(value))
+#define InterlockedIncrementULONG(target) \
+  ((ULONG)InterlockedIncrement((volatile LONG*)(target)))
+#define InterlockedDecrementULONG(target) \
+  ((ULONG)InterlockedDecrement((volatile LONG*)(target)))
+#define InterlockedIncrementAcquire InterlockedIncrement
+#define InterlockedIncrementRelease InterlockedIncrement
+#define InterlockedIncrementNoFence InterlockedIncrement
+#define InterlockedDecrementAcquire InterlockedDecrement
+#define InterlockedDecrementRelease InterlockedDecrement
+#define InterlockedDecrementNoFence InterlockedDecrement
+#define InterlockedExchangeAcquire InterlockedExchange
+#define InterlockedExchangeNoFence InterlockedExchange
+#define InterlockedCompareExchangeAcquire InterlockedCompareExchange
+#define InterlockedCompareExchangeRelease InterlockedCompareExchange
+#define InterlockedCompareExchangeNoFence InterlockedCompareExchange
+#define InterlockedOrAcquire InterlockedOr
+#define InterlockedOrRelease InterlockedOr
+#define InterlockedOrNoFence InterlockedOr
+#define InterlockedAndAcquire InterlockedAnd
+#define InterlockedAndRelease InterlockedAnd
+#define InterlockedAndNoFence InterlockedAnd
+#define InterlockedExchangePointerAcquire InterlockedExchangePointer
+#define InterlockedExchangePointerNoFence InterlockedExchangePointer
+#define InterlockedCompareExchangePointerAcquire InterlockedCompareExchangePointer
+#define InterlockedCompareExchangePointerNoFence InterlockedCompareExchangePointer
+#endif
+
+/* Plain accesses the compiler may not tear or repeat, with the order their names say. */
+#define DXGKIT_ACCESS(type, suffix)                                                     \
+  FORCEINLINE type Read##suffix##Acquire(const volatile type* Source) {                 \
+    return __atomic_load_n(Source, __ATOMIC_ACQUIRE);                                   \
+  }                                                                                     \
+  FORCEINLINE type Read##suffix##NoFence(const volatile type* Source) {                 \
+    return __atomic_load_n(Source, __ATOMIC_RELAXED);                                   \
+  }                                                                                     \
+  FORCEINLINE VOID Write##suffix##Release(volatile type* Destination, type Value) {     \
+    __atomic_store_n(Destination, Value, __ATOMIC_RELEASE);                             \
+  }                                                                                     \
+  FORCEINLINE VOID Write##suffix##NoFence(volatile type* Destination, type Value) {     \
+    __atomic_store_n(Destination, Value, __ATOMIC_RELAXED);                             \
+  }
+DXGKIT_ACCESS(LONG, )
+DXGKIT_ACCESS(ULONG, ULong)
+DXGKIT_ACCESS(LONG64, 64)
+DXGKIT_ACCESS(ULONG64, ULong64)
+#undef DXGKIT_ACCESS
+FORCEINLINE PVOID ReadPointerAcquire(PVOID const volatile* Source) {
+  return __atomic_load_n(Source, __ATOMIC_ACQUIRE);
+}
+FORCEINLINE PVOID ReadPointerNoFence(PVOID const volatile* Source) {
+  return __atomic_load_n(Source, __ATOMIC_RELAXED);
+}
+FORCEINLINE VOID WritePointerRelease(PVOID volatile* Destination, PVOID Value) {
+  __atomic_store_n(Destination, Value, __ATOMIC_RELEASE);
+}
+FORCEINLINE VOID WritePointerNoFence(PVOID volatile* Destination, PVOID Value) {
+  __atomic_store_n(Destination, Value, __ATOMIC_RELAXED);
+}
+
+FORCEINLINE VOID PushEntryList(PSINGLE_LIST_ENTRY ListHead, PSINGLE_LIST_ENTRY Entry) {
+  Entry->Next = ListHead->Next;
+  ListHead->Next = Entry;
+}
+FORCEINLINE PSINGLE_LIST_ENTRY PopEntryList(PSINGLE_LIST_ENTRY ListHead) {
+  PSINGLE_LIST_ENTRY first = ListHead->Next;
+  if (first) ListHead->Next = first->Next;
+  return first;
+}
+FORCEINLINE VOID AppendTailList(PLIST_ENTRY ListHead, PLIST_ENTRY ListToAppend) {
+  PLIST_ENTRY end = ListHead->Blink;
+  ListHead->Blink->Flink = ListToAppend;
+  ListHead->Blink = ListToAppend->Blink;
+  ListToAppend->Blink->Flink = ListHead;
+  ListToAppend->Blink = end;
+}
+
+FORCEINLINE PVOID RtlSecureZeroMemory(PVOID Block, SIZE_T Size) {
+  volatile UCHAR* at = (volatile UCHAR*)Block;
+  while (Size--) *at++ = 0;
+  return Block;
+}
+#define RtlZeroBytes RtlZeroMemory
+#define RtlCopyBytes RtlCopyMemory
+#define RtlFillBytes RtlFillMemory
+#if defined(DXGKIT_ABI_DRIVER)
+#define RtlCopyMemoryNonTemporal RtlCopyMemory
+#define RtlCopyVolatileMemory(to, from, size) RtlCopyMemory((PVOID)(to), (PVOID)(from), size)
+#define CopyMemory RtlCopyMemory
+#define MoveMemory RtlMoveMemory
+#define ZeroMemory RtlZeroMemory
+#define FillMemory RtlFillMemory
+#define SecureZeroMemory RtlSecureZeroMemory
+#endif
+
+FORCEINLINE VOID RtlInitEmptyUnicodeString(PUNICODE_STRING String, PWCHAR Buffer, USHORT Size) {
+  String->Length = 0;
+  String->MaximumLength = Size;
+  String->Buffer = Buffer;
+}
+FORCEINLINE VOID RtlInitEmptyAnsiString(PANSI_STRING String, PCHAR Buffer, USHORT Size) {
+  String->Length = 0;
+  String->MaximumLength = Size;
+  String->Buffer = Buffer;
+}
+FORCEINLINE LARGE_INTEGER RtlConvertLongToLargeInteger(LONG Value) {
+  LARGE_INTEGER result;
+  result.QuadPart = Value;
+  return result;
+}
+FORCEINLINE LARGE_INTEGER RtlConvertUlongToLargeInteger(ULONG Value) {
+  LARGE_INTEGER result;
+  result.QuadPart = Value;
+  return result;
+}
+#define RtlCheckBit(bitmap, bit) \
+  ((((PLONG)(bitmap)->Buffer)[(bit) / 32] >> ((bit) % 32)) & 1)
+#define RtlIsZeroLuid(luid) ((BOOLEAN)(((luid)->LowPart | (luid)->HighPart) == 0))
+#define RtlEqualLuid(a, b) ((a)->LowPart == (b)->LowPart && (a)->HighPart == (b)->HighPart)
+#define RtlRetrieveUlong(to, from) __builtin_memcpy((to), (from), sizeof(ULONG))
+#define RtlStoreUlong(to, value) (*(ULONG*)(to) = (value))
+
 #define KeMemoryBarrier() __sync_synchronize()
 #define YieldProcessor() __builtin_ia32_pause()
+#if defined(DXGKIT_ABI_DRIVER)
+#define MemoryBarrier() __sync_synchronize()
+#define KeMemoryBarrierWithoutFence() __asm__ volatile("" ::: "memory")
+#define BitScanForward _BitScanForward
+#define BitScanReverse _BitScanReverse
+#define BitScanForward64 _BitScanForward64
+#define BitScanReverse64 _BitScanReverse64
+#define FlagOn(flags, bits) ((flags) & (bits))
+#define BooleanFlagOn(flags, bits) ((BOOLEAN)(((flags) & (bits)) != 0))
+#define SetFlag(flags, bits) ((flags) |= (bits))
+#define ClearFlag(flags, bits) ((flags) &= ~(bits))
+#define PAGED_CODE_LOCKED() ((void)0)
+#define ASSERTMSG(message, e) ((void)0)
+#define RTL_SOFT_ASSERT(e) ((void)0)
+#define RTL_VERIFY(e) ((void)(e))
+#define NT_VERIFY(e) ((void)(e))
+#define NT_ASSERTMSG(message, e) ((void)0)
+#define NT_FRE_ASSERT(e) ((e) ? (void)0 : __debugbreak())
+#define NT_ASSERT_ASSUME(e) ((void)0)
+#define NT_ANALYSIS_ASSUME(e) ((void)0)
+#define ASSUME(e) __builtin_assume(e)
+#endif
 #define PAGED_CODE() ((void)0)
+/* With DBG defined to 1, a failed assertion is a breakpoint, as in a checked build. */
+#if defined(DXGKIT_ABI_DRIVER) && defined(DBG) && DBG
+#define NT_ASSERT(e) ((e) ? (void)0 : __debugbreak())
+#define ASSERT(e) ((e) ? (void)0 : __debugbreak())
+#else
 #define NT_ASSERT(e) ((void)0)
 #define ASSERT(e) ((void)0)
+#endif
 
 #endif  /* DXGKIT_ABI_NT_INLINE_H_ */

@@ -1,0 +1,13 @@
+/* d3d12umddi.h: see d3d10umddi.h. */
+#ifndef DXGKIT_ABI_D3D12UMDDI_H_
+#define DXGKIT_ABI_D3D12UMDDI_H_
+
+#include <d3d10umddi.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#pragma GCC system_header
+#endif
+
+
+
+#endif  /* DXGKIT_ABI_D3D12UMDDI_H_ */

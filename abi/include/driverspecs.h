@@ -1,0 +1,7 @@
+/* driverspecs.h: a name driver sources use for the annotations of sal.h. */
+#ifndef DXGKIT_ABI_DRIVERSPECS_H_
+#define DXGKIT_ABI_DRIVERSPECS_H_
+
+#include <sal.h>
+
+#endif  /* DXGKIT_ABI_DRIVERSPECS_H_ */

@@ -1,0 +1,7 @@
+/* guiddef.h: nothing that ntdef.h and windef.h do not have. */
+#ifndef DXGKIT_ABI_GUIDDEF_H_
+#define DXGKIT_ABI_GUIDDEF_H_
+
+#include <ntdef.h>
+
+#endif  /* DXGKIT_ABI_GUIDDEF_H_ */

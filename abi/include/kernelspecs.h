@@ -1,0 +1,7 @@
+/* kernelspecs.h: a name driver sources use for the annotations of sal.h. */
+#ifndef DXGKIT_ABI_KERNELSPECS_H_
+#define DXGKIT_ABI_KERNELSPECS_H_
+
+#include <sal.h>
+
+#endif  /* DXGKIT_ABI_KERNELSPECS_H_ */

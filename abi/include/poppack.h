@@ -1,0 +1,2 @@
+/* poppack.h: back to the packing before the last pshpack<n>.h. No include guard: used in pairs. */
+#pragma pack(pop)

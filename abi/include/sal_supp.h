@@ -1,0 +1,7 @@
+/* sal_supp.h: a name driver sources use for the annotations of sal.h. */
+#ifndef DXGKIT_ABI_SAL_SUPP_H_
+#define DXGKIT_ABI_SAL_SUPP_H_
+
+#include <sal.h>
+
+#endif  /* DXGKIT_ABI_SAL_SUPP_H_ */

@@ -1,0 +1,7 @@
+/* winapifamily.h: nothing that ntdef.h and windef.h do not have. */
+#ifndef DXGKIT_ABI_WINAPIFAMILY_H_
+#define DXGKIT_ABI_WINAPIFAMILY_H_
+
+#include <ntdef.h>
+
+#endif  /* DXGKIT_ABI_WINAPIFAMILY_H_ */
