@@ -14,6 +14,7 @@ std::span<const Export> exports() {
           registry_rtl_exports(), system_exports(), refused_exports(), file_exports()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
+    for (Export& entry : all) set_levels(entry);
     std::ranges::sort(all, {}, [](const Export& entry) { return std::string_view(entry.name); });
     return all;
   }();

@@ -108,7 +108,14 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   }
   // Nothing of a driver's call survives, so its registers are ours: enter report_fault as if it had
   // been called there.
-  registers[REG_RSP] = ((registers[REG_RSP] - 256) & ~greg_t{15}) - 8;
+  // Not on the driver's small stack, which may be what overflowed.
+  const bool on_driver_stack =
+      static_cast<uint64_t>(registers[REG_RSP]) - (frame->driver_stack_low() - kStackGuardBytes) <
+      kStackGuardBytes + frame->driver_stack_bytes();
+  const auto stack = on_driver_stack && frame->driver_stack_bytes() > 0
+                         ? static_cast<greg_t>(reinterpret_cast<uint64_t>(frame->host_stack()))
+                         : registers[REG_RSP] - 256;
+  registers[REG_RSP] = (stack & ~greg_t{15}) - 8;
   registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(&report_fault));
   registers[REG_RDI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(guard));
   registers[REG_RSI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(image));
@@ -119,10 +126,14 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void Kernel::add_image(DriverImage image) { impl_->images.push_back(std::move(image)); }
+void Kernel::add_image(DriverImage image) {
+  impl_->images.push_back(std::move(image));
+  images_changed();
+}
 
 void Kernel::remove_image(const std::byte* base) {
   std::erase_if(impl_->images, [&](const DriverImage& image) { return image.base == base; });
+  images_changed();
 }
 
 void Kernel::add_fault_range(FaultRange range) { impl_->fault_ranges.push_back(range); }

@@ -6,18 +6,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/arithmetic.h"
 #include "base/check.h"
 #include "nt/executive.h"
 #include "nt/kernel_impl.h"
 #include "trace/trace.h"
 
 namespace dxgkit::nt {
-namespace {
-
-constexpr size_t kSlot = static_cast<size_t>(runtime::ThreadSlot::kNt);
-
-}  // namespace
-
 const char* irql_name(Irql irql) {
   switch (irql) {
     case kPassiveLevel:
@@ -52,28 +47,9 @@ RegistryValue RegistryValue::binary(std::span<const std::byte> value) {
 // --- CallFrame
 // ----------------------------------------------------------------------------------------------------
 
-CallFrame::CallFrame(Kernel& kernel, const char* name, Irql irql)
-    : kernel_(kernel),
-      name_(name),
-      slot_(&kernel.runtime().thread_slot(kSlot)),
-      irql_(irql),
-      entry_irql_(irql) {
-  previous_ = static_cast<CallFrame*>(*slot_);
-  root_ = previous_ == nullptr ? this : previous_->root_;
-  *slot_ = this;
-}
-
-CallFrame::~CallFrame() {
-  const Irql outer = previous_ == nullptr ? kPassiveLevel : previous_->irql_;
-  if (root_->dpc_head_ != nullptr && outer < kDispatchLevel) [[unlikely]] {
-    run_dpcs();
-  }
-  *slot_ = previous_;
-}
-
-CallFrame* CallFrame::current_or_null() {
-  runtime::Runtime* runtime = runtime::Runtime::current_or_null();
-  return runtime == nullptr ? nullptr : static_cast<CallFrame*>(runtime->thread_slot(kSlot));
+void CallFrame::end_root_work() {
+  const Irql outer = previous_ == nullptr ? kPassiveLevel : previous_->current_irql;
+  if (outer < kDispatchLevel) run_dpcs();
 }
 
 CallFrame& CallFrame::current() {
@@ -83,13 +59,13 @@ CallFrame& CallFrame::current() {
 }
 
 Irql CallFrame::raise(Irql irql) {
-  const Irql old = irql_;
-  irql_ = std::max(irql_, irql);
+  const Irql old = current_irql;
+  current_irql = std::max(current_irql, irql);
   return old;
 }
 
 void CallFrame::lower(Irql irql) {
-  irql_ = irql;
+  current_irql = irql;
   if (irql < kDispatchLevel && root_->dpc_head_ != nullptr) run_dpcs();
 }
 
@@ -99,7 +75,7 @@ void CallFrame::abandon() {
   DXGKIT_CHECK(frame != nullptr);  // somebody entered a driver without CallFrame::call
   frame->can_abandon_ = false;
   *frame->slot_ = frame;  // inner frames that were only scopes of nt leaf functions are forgotten
-  longjmp(frame->jump_, 1);
+  dxgkit_nt_leave(frame);
 }
 
 bool CallFrame::queue_dpc(Kdpc& dpc, void* argument1, void* argument2) {
@@ -120,7 +96,7 @@ bool CallFrame::queue_dpc(Kdpc& dpc, void* argument1, void* argument2) {
   root_->dpc_tail_ = &dpc;
   kernel_.impl_->dpcs_outstanding.fetch_add(1, std::memory_order_relaxed);
   trace::emit(trace::EventKind::kDpcQueued);
-  if (irql_ < kDispatchLevel) run_dpcs();
+  if (current_irql < kDispatchLevel) run_dpcs();
   return true;
 }
 
@@ -145,7 +121,7 @@ void CallFrame::run_dpcs() {
                           "A DPC routine returns at DISPATCH_LEVEL, the level it was called at.",
                           "Pair every raise, lower and spin-lock call in the DPC routine.");
       }
-      frame.irql_ = kDispatchLevel;
+      frame.current_irql = kDispatchLevel;
     }
     if (kernel_.impl_->dpcs_outstanding.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       kernel_.runtime().wake_all(kernel_.impl_->dpcs_outstanding);
@@ -158,7 +134,9 @@ void CallFrame::run_dpcs() {
 
 Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findings& findings,
                KernelConfig config)
-    : runtime_(runtime),
+    : stack_bytes_(static_cast<uint32_t>(
+          align_up(uint64_t{std::min(config.driver_stack_bytes, uint32_t{1} << 30)}, kPageBytes))),
+      runtime_(runtime),
       machine_(machine),
       findings_(findings),
       config_(std::move(config)),
@@ -198,7 +176,8 @@ void Kernel::violation(const char* rule, const char* function, std::string actua
                     .ddi = function,
                     .actual = std::move(actual),
                     .expected = std::move(expected),
-                    .fix = std::move(fix)});
+                    .fix = std::move(fix),
+                    .place = frame == nullptr ? verifier::Place{} : place_of(frame->caller())});
 }
 
 void Kernel::bug_check(const char* rule, const char* function, uint32_t code, uint32_t parameter,
@@ -212,7 +191,8 @@ void Kernel::bug_check(const char* rule, const char* function, uint32_t code, ui
                               .expected = std::move(expected),
                               .fix = std::move(fix),
                               .bugcheck_code = code,
-                              .bugcheck_parameter = parameter};
+                              .bugcheck_parameter = parameter,
+                              .place = place_of(frame.caller())};
     if (std::strcmp(frame.name(), function) != 0)
       finding.actual += fmt::format(" (inside {})", frame.name());
     findings_.report(finding);
@@ -319,39 +299,40 @@ size_t Kernel::report_leaks(const char* when) {
   return found.size();
 }
 
-bool require_irql(CallFrame& frame, const char* function, Irql highest) {
-  if (frame.irql() <= highest) [[likely]]
-    return true;
-  frame.kernel().violation(
-      "IRQL-12", function, fmt::format("{} was called at {}.", function, irql_name(frame.irql())),
-      fmt::format("It may be called at {} or below.", irql_name(highest)),
-      "Move the call out of the raised section, or hand the work to a thread or DPC.");
-  return false;
-}
-
 // --- imports that do not exist
 // --------------------------------------------------------------------------------------
 
 namespace {
 
-DXGKIT_NT_ABI void unresolved_import_called(const std::string* name, const void* caller) {
-  CallFrame::current().kernel().bug_check(
-      "NT-15", name->c_str(), 0xD1, 0,
-      fmt::format("The driver called {}, an import that does not exist here, from {}.", *name,
-                  caller),
+DXGKIT_NT_ABI void unresolved_import_called(const UnresolvedImport* import, const void* caller) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  if (frame.caller() != nullptr) caller = frame.caller();
+  std::string actual;
+  {
+    const verifier::Place place = kernel.place_of(caller);
+    const std::string from = place.image.empty() ? fmt::format("{}", caller)
+                                                 : fmt::format("{}+{:#x}", place.image, place.rva);
+    actual = fmt::format("{} called {}{}{}, an import that does not exist here, from {}{}{}.",
+                         frame.name(), import->name, import->library.empty() ? "" : " of ",
+                         import->library, from, place.symbol.empty() ? "" : " ", place.symbol);
+  }
+  kernel.bug_check(
+      "NT-15", import->name.c_str(), 0xD1, 0, std::move(actual),
       "Every function a driver calls is exported by the kernel it runs on.",
       fmt::format("Do not use {} here, or add it to src/nt: `dxgkit support` lists what exists.",
-                  *name));
+                  import->name));
 }
 
 }  // namespace
 
-const void* Kernel::unresolved_import(std::string_view name) {
-  if (const auto known = impl_->traps.find(name); known != impl_->traps.end()) return known->second;
+const void* Kernel::unresolved_import(std::string_view name, std::string_view library) {
+  std::string key = fmt::format("{}!{}", library, name);
+  if (const auto known = impl_->traps.find(key); known != impl_->traps.end()) return known->second;
   // mov rcx, name ; mov rdx, [rsp] ; mov rax, handler ; and rsp, -16 ; sub rsp, 32 ; call rax
   // (never returns)
   constexpr size_t kStubBytes = 64;
-  const size_t index = impl_->trap_names.size();
+  const size_t index = impl_->trap_imports.size();
   const size_t per_page = kPageBytes / kStubBytes;
   if (index % per_page == 0) {
     void* page =
@@ -362,7 +343,8 @@ const void* Kernel::unresolved_import(std::string_view name) {
   }
   void* const page = impl_->trap_pages.back().first;
   DXGKIT_CHECK(mprotect(page, kPageBytes, PROT_READ | PROT_WRITE) == 0);
-  impl_->trap_names.emplace_back(name);
+  UnresolvedImport& import =
+      impl_->trap_imports.emplace_back(std::string(name), std::string(library));
   auto* code = static_cast<uint8_t*>(page) + (index % per_page) * kStubBytes;
   uint8_t* at = code;
   const auto put = [&](std::initializer_list<uint8_t> bytes) {
@@ -373,14 +355,15 @@ const void* Kernel::unresolved_import(std::string_view name) {
     at += sizeof(pointer);
   };
   put({0x48, 0xB9});
-  put_pointer(&impl_->trap_names.back());
+  put_pointer(&import);
   put({0x48, 0x8B, 0x14, 0x24});
   put({0x48, 0xB8});
   put_pointer(reinterpret_cast<const void*>(&unresolved_import_called));
   put({0x48, 0x83, 0xE4, 0xF0, 0x48, 0x83, 0xEC, 0x20, 0xFF, 0xD0});
   DXGKIT_CHECK(mprotect(page, kPageBytes, PROT_READ | PROT_EXEC) == 0);
-  impl_->traps.emplace(std::string(name), code);
-  return code;
+  const void* const trap = door(import.name.c_str(), code, 0);
+  impl_->traps.emplace(std::move(key), trap);
+  return trap;
 }
 
 }  // namespace dxgkit::nt

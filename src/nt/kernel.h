@@ -1,7 +1,6 @@
 // The NT executive as far as display miniports need it: one Kernel per driver under test.
 #pragma once
 
-#include <csetjmp>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,16 +12,13 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "nt/door.h"
 #include "nt/layout.h"
 #include "runtime/runtime.h"
 #include "verifier/findings.h"
 
-/// Marks a function that crosses the driver door: Win64 calling convention.
-#define DXGKIT_NT_ABI __attribute__((ms_abi))
-
 namespace dxgkit::nt {
 
-using Irql = uint8_t;
 inline constexpr Irql kPassiveLevel = 0;
 inline constexpr Irql kApcLevel = 1;
 inline constexpr Irql kDispatchLevel = 2;
@@ -44,7 +40,7 @@ struct RegistryValue {
 struct KernelConfig {
   /// Key path ("\\Registry\\Machine\\...", or kDeviceKey / kDriverKey) -> value name -> value.
   /// Names compare without case.
-  std::map<std::string, std::map<std::string, RegistryValue>> registry;
+  std::map<std::string, std::map<std::string, RegistryValue>> registry = {};
   /// Pool allocations fail beyond this many live bytes.
   uint64_t pool_bytes_max = UINT64_MAX;
   /// Faults in driver code become findings. Off: they end the process at the faulting instruction,
@@ -52,7 +48,13 @@ struct KernelConfig {
   bool catch_faults = true;
   /// What the driver prints (DbgPrintEx and relatives), line by line as given. Any thread. Null:
   /// traced only.
-  std::function<void(std::string_view)> debug_print;
+  std::function<void(std::string_view)> debug_print = {};
+  /// Usable bytes of the stack that code of a driver image runs on, rounded up to pages; Windows
+  /// gives 24 KiB. 0: driver code runs on the thread's own stack. Code that is in no image (a
+  /// driver compiled into a test) always does.
+  uint32_t driver_stack_bytes = 24 * 1024;
+  /// Every call of an import by a driver image becomes a trace event (kCallbackEnter).
+  bool trace_imports = false;
 
   /// What IoOpenDeviceRegistryKey opens as device key and as driver key, and what DriverEntry gets
   /// as RegistryPath.
@@ -97,45 +99,49 @@ class Kernel;
 /// queued DPCs run in the destructor.
 ///
 /// Abandoning. A bug check in the driver, or a call of an import that does not exist, cannot
-/// return. Such a call jumps back to the innermost frame that was entered through `call` (longjmp),
-/// where `abandoned()` is true. Driver frames in between are simply forgotten: the locks they hold
-/// stay held, so nobody may call that driver again. Our own code never lies between a driver and
-/// the frame it is abandoned to, except leaf functions of nt that hold nothing.
-class CallFrame {
+/// return. Such a call goes back to the innermost frame that was entered through `call`, as if the
+/// driver had returned, and `abandoned()` is true there. Driver frames in between are simply
+/// forgotten: the locks they hold stay held, so nobody may call that driver again. Our own code
+/// never lies between a driver and the frame it is abandoned to, except leaf functions of nt that
+/// hold nothing.
+class CallFrame : private DoorFrame {
  public:
   /// `name` must live as long as the frame: a literal such as "DxgkDdiPatch".
-  CallFrame(Kernel& kernel, const char* name, Irql irql);
-  ~CallFrame();
+  inline CallFrame(Kernel& kernel, const char* name, Irql irql);
+  ~CallFrame() {
+    if (root_->dpc_head_ != nullptr) [[unlikely]]
+      end_root_work();
+    *slot_ = previous_;
+    if (stack_ != nullptr) release_driver_stack(stack_);
+  }
   CallFrame(const CallFrame&) = delete;
   CallFrame& operator=(const CallFrame&) = delete;
 
-  /// Calls `function(arguments...)` of the driver. False if the call was abandoned; then *result is
+  /// Calls `function(arguments...)` of the driver: on the thread's driver stack if it is code of a
+  /// driver image, else on the caller's. False if the call was abandoned; then *result is
   /// untouched.
   template <typename R, typename... P, typename... A>
-  [[gnu::noinline]] bool call(R(DXGKIT_NT_ABI* function)(P...), R* result, A... arguments) {
-    can_abandon_ = true;
-    if (_setjmp(jump_) == 0) {
-      *result = function(arguments...);
-      can_abandon_ = false;
-      return true;
-    }
-    abandoned_ = true;
-    return false;
+  bool call(R(DXGKIT_NT_ABI* function)(P...), R* result, A... arguments) {
+    prepare(reinterpret_cast<const void*>(function), stack_arguments_of(function));
+    redirect(function);
+    const R value = function(arguments...);
+    if (!finish()) return false;
+    *result = value;
+    return true;
   }
   template <typename... P, typename... A>
-  [[gnu::noinline]] bool call_void(void(DXGKIT_NT_ABI* function)(P...), A... arguments) {
-    can_abandon_ = true;
-    if (_setjmp(jump_) == 0) {
-      function(arguments...);
-      can_abandon_ = false;
-      return true;
-    }
-    abandoned_ = true;
-    return false;
+  bool call_void(void(DXGKIT_NT_ABI* function)(P...), A... arguments) {
+    prepare(reinterpret_cast<const void*>(function), stack_arguments_of(function));
+    redirect(function);
+    function(arguments...);
+    return finish();
   }
 
   /// The innermost frame of the calling thread; null outside driver calls.
-  static CallFrame* current_or_null();
+  static CallFrame* current_or_null() {
+    void** const slots = runtime::detail::t_thread_slots;
+    return slots == nullptr ? nullptr : static_cast<CallFrame*>(slots[0]);
+  }
   /// As above; a driver that calls in from a thread without a frame is our bug.
   static CallFrame& current();
 
@@ -143,14 +149,14 @@ class CallFrame {
   const char* name() const { return name_; }
   CallFrame* previous() const { return previous_; }
   bool abandoned() const { return abandoned_; }
-  Irql irql() const { return irql_; }
+  Irql irql() const { return current_irql; }
   Irql entry_irql() const { return entry_irql_; }
   /// Raises only. Returns the old level.
   Irql raise(Irql irql);
   /// Lowers (or keeps); runs the thread's DPCs when the level falls below DISPATCH_LEVEL.
   void lower(Irql irql);
   /// After the driver returned: puts the level back without a check.
-  void restore_entry_irql() { irql_ = entry_irql_; }
+  void restore_entry_irql() { current_irql = entry_irql_; }
 
   /// Leaves driver code for good: see the class comment. Never returns.
   [[noreturn]] void abandon();
@@ -162,9 +168,44 @@ class CallFrame {
   /// The driver's system thread this frame is the bottom of, or null.
   void* thread = nullptr;
 
+  // --- stacks (see door.h)
+  /// True while code of a driver image, called through this frame, is inside a door: it called the
+  /// host function that asks.
+  bool in_door() const { return driver_sp != base_sp; }
+  /// The driver's registers at that call; only while in_door().
+  const DoorFrame& door() const { return *this; }
+  /// Where the driver image called in, or null when not in_door().
+  const void* caller() const { return in_door() ? reinterpret_cast<const void*>(rip) : nullptr; }
+  /// The driver stack that code called through this frame runs on; 0 bytes if none.
+  uint64_t driver_stack_low() const { return stack_low; }
+  uint64_t driver_stack_bytes() const { return stack_bytes; }
+  /// While driver code runs: the host stack pointer (16-byte aligned) below which host code may
+  /// run, as a fault handler needs it.
+  std::byte* host_stack() const { return host_sp; }
+  /// The door has reported the level of the export that runs.
+  bool irql_was_reported() const { return irql_reported != 0; }
+
  private:
   friend class Kernel;
   void run_dpcs();
+  void end_root_work();
+  void take_stack();
+  inline void prepare(const void* function, uint32_t stack_argument_count);
+  /// Hidden from the optimiser, which would otherwise call by the convention `enter` is declared
+  /// with.
+  template <typename F>
+  static void redirect(F& function) {
+    function = reinterpret_cast<F>(&dxgkit_nt_enter);
+    asm("" : "+r"(function));
+  }
+  bool finish() {
+    if (can_abandon_) [[likely]] {
+      can_abandon_ = false;
+      return true;
+    }
+    abandoned_ = true;
+    return false;
+  }
 
   Kernel& kernel_;
   const char* name_;
@@ -173,10 +214,10 @@ class CallFrame {
   void** slot_;
   Kdpc* dpc_head_ = nullptr;  // of the root frame only
   Kdpc* dpc_tail_ = nullptr;
-  Irql irql_, entry_irql_;
+  DriverStack* stack_ = nullptr;  // taken by this frame
+  Irql entry_irql_;
   bool can_abandon_ = false;
   bool abandoned_ = false;
-  jmp_buf jump_;
 };
 
 /// Raises the level of the calling thread's innermost frame for a scope.
@@ -200,6 +241,12 @@ struct Export {
   Support support;
   const char* note;         // what is partial or refused; empty when supported
   uint32_t data_bytes = 0;  // size of a variable; 0: a function
+  uint32_t stack_arguments = kUnknownStackArguments;  // at most; see door.h
+  // From the table in irql_levels.cpp.
+  Irql irql_max = 15;
+  Irql irql_min = 0;
+  /// Runs on the driver's stack with the driver's registers: assembly that must not notice a door.
+  bool direct = false;
 };
 /// All exports, sorted by name: the support table.
 std::span<const Export> exports();
@@ -261,7 +308,30 @@ class Kernel {
   /// An import that does not exist here: the address a driver gets for `name`. Calling it reports a
   /// finding and abandons the driver call. The same name gives the same address. Not thread-safe;
   /// load time only.
-  const void* unresolved_import(std::string_view name);
+  const void* unresolved_import(std::string_view name, std::string_view library = {});
+
+  /// What an image driver gets as the address of an export: a stub that takes the call to the host
+  /// stack and back, checks the level (NT-07) and, if asked for, traces it. Variables and exports
+  /// that must run on the driver's stack are returned as they are. The same export gives the same
+  /// address. Any thread; the address lives as long as the kernel.
+  const void* door(const Export& target);
+  /// As above for any Win64 function of ours that an image driver calls: a callback, an entry of an
+  /// interface handed out. `name` must live as long as the kernel. The same (function, name) gives
+  /// the same address; null gives null.
+  const void* door(const char* name, const void* function,
+                   uint32_t stack_arguments = kUnknownStackArguments, Irql irql_max = 15);
+  /// True if `address` lies in the guard of a driver stack that the calling thread uses: driver
+  /// code overran its stack (NT-03). Signal-safe.
+  static bool is_stack_guard(const void* address);
+
+  /// Whether `address` is code or data of an image added with add_image.
+  bool is_driver_code(const void* address) const {
+    return reinterpret_cast<uint64_t>(address) - code_low_ < code_bytes_ ||
+           (several_images_ && is_code_of_any_image(address));
+  }
+  /// Image, offset and symbol of an address in a driver image; empty elsewhere. Not in a signal
+  /// handler.
+  verifier::Place place_of(const void* address) const;
 
   /// A fault of this code becomes an exception of the driver, or, unhandled, a bug check finding
   /// (NT-01) and an abandoned call, instead of the end of the process. Not while the driver runs.
@@ -293,6 +363,13 @@ class Kernel {
 
  private:
   friend class CallFrame;
+  bool is_code_of_any_image(const void* address) const;
+  /// After every change of impl_->images.
+  void images_changed();
+
+  uint64_t code_low_ = 0, code_bytes_ = 0;  // the first image
+  bool several_images_ = false;
+  uint32_t stack_bytes_ = 0;  // config().driver_stack_bytes in whole pages
   runtime::Runtime& runtime_;
   bus::Machine& machine_;
   verifier::Findings& findings_;
@@ -303,6 +380,39 @@ class Kernel {
 /// Puts a file where the kernel's driver can open it for reading ("\\SystemRoot\\firmware.bin").
 /// Paths compare without case; an older file of that path is replaced. Thread: any.
 void add_file(Kernel& kernel, std::string_view path, std::vector<std::byte> data);
+
+inline CallFrame::CallFrame(Kernel& kernel, const char* name, Irql irql)
+    : kernel_(kernel), name_(name), entry_irql_(irql) {
+  static_assert(static_cast<size_t>(runtime::ThreadSlot::kNt) == 0);
+  void** const slots = runtime::detail::t_thread_slots;
+  slot_ = slots != nullptr ? slots : &kernel.runtime().thread_slot(0);
+  current_irql = irql;
+  irql_reported = 0;
+  previous_ = static_cast<CallFrame*>(*slot_);
+  if (previous_ == nullptr) {
+    root_ = this;
+    driver_sp = base_sp = stack_low = stack_bytes = 0;
+  } else {
+    root_ = previous_->root_;
+    driver_sp = base_sp = previous_->driver_sp;
+    stack_low = previous_->stack_low;
+    stack_bytes = previous_->stack_bytes;
+  }
+  *slot_ = this;
+}
+
+inline void CallFrame::prepare(const void* function, uint32_t stack_argument_count) {
+  can_abandon_ = true;
+  irql_reported = 0;
+  target = function;
+  stack_arguments = stack_argument_count;
+  if (!kernel_.is_driver_code(function)) {
+    entry_sp = 0;
+    return;
+  }
+  if (base_sp == 0) take_stack();
+  entry_sp = base_sp & ~uint64_t{15};
+}
 
 /// Runs `body` as driver code would run on this thread: tests and the tool use it to call exports
 /// directly.

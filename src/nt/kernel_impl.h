@@ -90,11 +90,38 @@ struct MdlEntry {
   uint64_t bytes = 0;
 };
 
+/// Pages of stubs.
+struct DoorBlock {
+  DoorBlock();
+  ~DoorBlock();
+  DoorBlock(const DoorBlock&) = delete;
+  DoorBlock& operator=(const DoorBlock&) = delete;
+  /// Null when full. The target must stay where it is.
+  const void* add(const DoorTarget& target);
+  uint8_t* writable = nullptr;
+  const uint8_t* code = nullptr;
+  size_t used = 0;
+};
+
+/// Every door of a kernel. Any thread.
+struct Doors {
+  const void* make(DoorTarget target);
+  runtime::Mutex lock;
+  std::deque<DoorTarget> targets;  // never moved
+  std::vector<std::unique_ptr<DoorBlock>> blocks;
+  std::map<std::pair<const void*, std::string_view>, const void*> stubs;  // looked up only
+};
+
+struct UnresolvedImport {
+  std::string name, library;
+};
+
 struct Executive;  // executive.h
 std::shared_ptr<Executive> make_executive(const KernelConfig& config);
 
 struct Kernel::Impl {
   std::shared_ptr<Executive> executive;
+  Doors doors;
   std::atomic<bool> dead{false};    // read without the lock on hot paths
   std::atomic<bool> ending{false};  // the kernel goes: driver threads that wait are abandoned
   std::function<void(const verifier::Finding&)> fatal_handler;
@@ -127,7 +154,7 @@ struct Kernel::Impl {
 
   std::map<std::string, const void*, std::less<>> traps;
   std::vector<std::pair<void*, size_t>> trap_pages;
-  std::deque<std::string> trap_names;
+  std::deque<UnresolvedImport> trap_imports;
 };
 
 /// Makes a dispatcher object signalled and hands it to waiters in order. `dispatcher_lock` held by
@@ -152,7 +179,10 @@ void cancel_all_timers(Kernel& kernel);
 /// Frees pool, contiguous memory and mappings that were leaked.
 void free_leaked_memory(Kernel& kernel);
 
-/// Reports IRQL-12 if the caller runs above `highest`. Returns whether it does not.
+/// NT-07: `function` was called at a level outside its range.
+void report_irql(CallFrame& frame, const char* function, Irql lowest, Irql highest);
+/// Reports NT-07 if the caller runs above `highest` and its door has not done so. Returns whether
+/// it does not.
 bool require_irql(CallFrame& frame, const char* function, Irql highest);
 
 /// Undoes MmMapIoSpace or DxgkCbMapMemory; false if `pointer` is no such mapping of the driver.
@@ -161,9 +191,10 @@ bool unmap_io(Kernel& kernel, void* pointer);
 void* map_io_for_driver(uint64_t physical, uint64_t bytes);
 
 /// One line of an export table.
-#define DXGKIT_EXPORT(name, function, support, note)                                     \
-  ::dxgkit::nt::Export {                                                                 \
-    name, reinterpret_cast<const void*>(&function), ::dxgkit::nt::Support::support, note \
+#define DXGKIT_EXPORT(name, function, support, note)                                         \
+  ::dxgkit::nt::Export {                                                                     \
+    name, reinterpret_cast<const void*>(&function), ::dxgkit::nt::Support::support, note, 0, \
+        ::dxgkit::nt::stack_arguments_of(&function)                                          \
   }
 
 std::span<const Export> memory_exports();
@@ -180,5 +211,8 @@ std::span<const Export> registry_rtl_exports();
 std::span<const Export> system_exports();
 std::span<const Export> refused_exports();
 std::span<const Export> file_exports();
+
+/// The documented levels of an export, and whether it runs on the driver's stack: irql_levels.cpp.
+void set_levels(Export& entry);
 
 }  // namespace dxgkit::nt

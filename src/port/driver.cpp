@@ -217,10 +217,12 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
         *file,
         [&](const loader::ImportRequest& request) -> loader::ImportAnswer {
           if (const nt::Export* found = nt::find_export(request.name); found != nullptr) {
-            return {found->address, found->data_bytes};
+            return {kernel.door(*found), found->data_bytes};
           }
-          const std::string by_ordinal = fmt::format("{}!#{}", request.library, request.ordinal);
-          return {kernel.unresolved_import(request.name.empty() ? by_ordinal : request.name), 0};
+          const std::string by_ordinal = fmt::format("#{}", request.ordinal);
+          return {kernel.unresolved_import(request.name.empty() ? by_ordinal : request.name,
+                                           request.library),
+                  0};
         },
         message);
     if (!image.has_value()) return Error(image.error());

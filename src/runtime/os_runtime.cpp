@@ -44,13 +44,17 @@ constinit thread_local ThreadState* t_state = nullptr;
 class BindThread {
  public:
   BindThread(ThreadState* state, Runtime* runtime)
-      : previous_state_(t_state), previous_runtime_(t_runtime) {
+      : previous_state_(t_state),
+        previous_runtime_(t_runtime),
+        previous_slots_(detail::t_thread_slots) {
     t_state = state;
     t_runtime = runtime;
+    detail::t_thread_slots = state->slots.data();
   }
   ~BindThread() {
     t_state = previous_state_;
     t_runtime = previous_runtime_;
+    detail::t_thread_slots = previous_slots_;
   }
   BindThread(const BindThread&) = delete;
   BindThread& operator=(const BindThread&) = delete;
@@ -58,6 +62,7 @@ class BindThread {
  private:
   ThreadState* previous_state_;
   Runtime* previous_runtime_;
+  void** previous_slots_;
 };
 
 struct Awaited {

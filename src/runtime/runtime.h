@@ -130,6 +130,12 @@ class WaitReason {
   const char* previous_;
 };
 
+namespace detail {
+/// The thread_slot array of the calling thread or fiber; null outside a runtime. Kept by the
+/// runtimes, for code that looks at a slot on every call: reading it costs one load.
+extern constinit thread_local void** t_thread_slots;
+}  // namespace detail
+
 enum class ThreadSlot : size_t { kNt = 0, kLane = 1, kThunks = 2, kTrace = 3 };
 inline constexpr size_t kThreadSlots = 8;
 

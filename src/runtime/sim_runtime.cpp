@@ -334,6 +334,7 @@ class SimRuntime final : public Runtime {
   void run_main(std::function<void()> body) noexcept override {
     DXGKIT_CHECK(!running_);
     Runtime* const previous = std::exchange(t_runtime, this);
+    void** const previous_slots = std::exchange(detail::t_thread_slots, main_->slots.data());
     exception_globals_ = abi::__cxa_get_globals();
     running_ = true;
 #ifdef DXGKIT_TSAN
@@ -352,6 +353,7 @@ class SimRuntime final : public Runtime {
     DXGKIT_CHECK(current_ == main_);
     running_ = false;
     t_runtime = previous;
+    detail::t_thread_slots = previous_slots;
   }
 
  private:
@@ -486,6 +488,7 @@ class SimRuntime final : public Runtime {
     Fiber* const self = current_;
     std::memcpy(&self->exceptions, exception_globals_, sizeof self->exceptions);
     current_ = next;
+    detail::t_thread_slots = next->slots.data();
     next->state = FiberState::kRunning;
 #ifdef DXGKIT_ASAN
     __sanitizer_start_switch_fiber(self->state == FiberState::kEnded ? nullptr : &self->fake_stack,

@@ -1,0 +1,106 @@
+// What the door tests run as driver code: each function is called by name.
+#include <ntddk.h>
+
+// Bound by the test to host functions, through doors.
+ULONG64 HostSum(ULONG64 a, ULONG64 b, ULONG64 c, ULONG64 d, ULONG64 e, ULONG64 f, ULONG64 g,
+                ULONG64 h, ULONG64 i, ULONG64 j, ULONG64 k, ULONG64 l);
+ULONG64 HostStack(ULONG64 (*routine)(ULONG64), ULONG64 argument);
+double HostScale(double value, double factor);
+void HostPrint(char* out, ULONG64 size, const char* format, ...);
+NTSTATUS NoSuchRoutine(int);
+
+/// Where this function's locals lie.
+ULONG64 StackPointer(ULONG64 argument) {
+  volatile ULONG64 local = argument;
+  volatile ULONG64 address = (ULONG64)(ULONG_PTR)&local;
+  return address;
+}
+
+ULONG64 ManyArguments(ULONG64 a, ULONG64 b, ULONG64 c, ULONG64 d, ULONG64 e, ULONG64 f, ULONG64 g) {
+  return HostSum(a, b, c, d, e, f, g, 8, 9, 10, 11, 12) * 2;
+}
+
+/// Values that live in kept registers, integer and vector, over many calls.
+ULONG64 KeepsRegisters(ULONG64 seed) {
+  ULONG64 i, a = seed, b = seed * 3, c = seed * 5, d = seed * 7, e = seed * 11, f = seed * 13;
+  double v = 1.5, w = 2.5, x = 3.5, y = 4.5;
+  for (i = 0; i < 10; ++i) {
+    a += HostSum(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
+    v = HostScale(v, 1.0) + w;
+    b += a;
+    c ^= b;
+    d += c;
+    e ^= d;
+    f += e;
+    x += y + v;
+  }
+  return a + b + c + d + e + f + (ULONG64)v + (ULONG64)x;
+}
+
+/// The host calls `routine` back while this function waits in the door.
+ULONG64 Nested(ULONG64 argument) { return HostStack(StackPointer, argument); }
+
+static ULONG64 DieInside(ULONG64 argument) {
+  KeBugCheckEx(0xDEAD, argument, 0, 0, 0);
+  return 0;
+}
+ULONG64 NestedDeath(ULONG64 argument) { return HostStack(DieInside, argument); }
+
+ULONG64 Print(ULONG64 out) {
+  HostPrint((char*)(ULONG_PTR)out, 64, "%d %d %d %d %d %d %d", 1, 2, 3, 4, 5, 6, 7);
+  return 0;
+}
+
+__declspec(noinline) ULONG64 AllocateTooHigh(ULONG64 tag) {
+  KIRQL old;
+  void* block;
+  KeRaiseIrql(5, &old);
+  block = ExAllocatePoolWithTag(512, 16, (ULONG)tag);
+  KeLowerIrql(old);
+  if (block != 0) ExFreePoolWithTag(block, (ULONG)tag);
+  return 0;
+}
+
+ULONG64 CallTheUnknown(ULONG64 argument) { return (ULONG64)NoSuchRoutine((int)argument); }
+
+/// Each level takes more than 256 bytes.
+__declspec(noinline) ULONG64 Recurse(ULONG64 depth) {
+  volatile UCHAR buffer[256];
+  buffer[depth & 255] = (UCHAR)depth;
+  if (depth == 0) return buffer[0];
+  return Recurse(depth - 1) + buffer[depth & 255];
+}
+
+ULONG64 Nothing(ULONG64 argument) { return argument; }
+
+static KDPC dpc;
+static KTIMER timer;
+static KEVENT event;
+static ULONG64 dpc_stack, thread_stack;
+static void DpcRoutine(PKDPC object, PVOID context, PVOID a, PVOID b) {
+  (void)object, (void)context, (void)a, (void)b;
+  dpc_stack = StackPointer(0);
+  KeSetEvent(&event, 0, FALSE);
+}
+static void ThreadRoutine(PVOID context) {
+  thread_stack = StackPointer(0);
+  KeSetEvent((PRKEVENT)context, 0, FALSE);
+  PsTerminateSystemThread(STATUS_SUCCESS);
+}
+/// Fills out[0] with the stack of a DPC of a timer, out[1] with that of a system thread.
+ULONG64 OtherThreads(ULONG64 out) {
+  LARGE_INTEGER due;
+  HANDLE thread;
+  due.QuadPart = -10;
+  KeInitializeEvent(&event, SynchronizationEvent, FALSE);
+  KeInitializeDpc(&dpc, DpcRoutine, 0);
+  KeInitializeTimer(&timer);
+  KeSetTimer(&timer, due, &dpc);
+  KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, 0);
+  PsCreateSystemThread(&thread, 0, 0, 0, 0, ThreadRoutine, &event);
+  KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, 0);
+  ZwClose(thread);
+  ((ULONG64*)(ULONG_PTR)out)[0] = dpc_stack;
+  ((ULONG64*)(ULONG_PTR)out)[1] = thread_stack;
+  return StackPointer(0);
+}
