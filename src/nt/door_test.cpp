@@ -62,13 +62,22 @@ const std::vector<std::pair<std::string, TestExport>> kHost = {
 };
 
 struct DoorWorld : ImageWorld {
-  explicit DoorWorld(KernelConfig config = {}) : ImageWorld(NT_DOOR_DRIVER, kHost, config) {}
+  explicit DoorWorld(const char* path, KernelConfig config = {})
+      : ImageWorld(path, kHost, config) {}
 };
+
+/// Both forms of the driver, in both runtimes.
+template <typename Body>
+void in_every_mode(const Body& body) {
+  for (const char* path : {NT_DOOR_DRIVER, NT_DOOR_DRIVER_SYS}) {
+    in_both_modes([&] { body(path); });
+  }
+}
 
 TEST(Door, RunsDriversOnAStackOfTheirOwn) {
   DXGKIT_COVERS("NT-23");
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
     uint64_t driver = 0;
     ASSERT_TRUE(frame.call(world.find<Routine>("StackPointer"), &driver, uint64_t{1}));
@@ -86,8 +95,8 @@ TEST(Door, RunsDriversOnAStackOfTheirOwn) {
 
 TEST(Door, TakesArgumentsOfEveryKindAcross) {
   DXGKIT_COVERS("NT-23");
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
     uint64_t sum = 0;
     using Many = uint64_t(DXGKIT_NT_ABI*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
@@ -102,13 +111,13 @@ TEST(Door, TakesArgumentsOfEveryKindAcross) {
 
 TEST(Door, KeepsRegistersOfDriverAndHost) {
   DXGKIT_COVERS("NT-23");
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     KernelConfig tracing, on_host;
     tracing.trace_imports = true;
-    DoorWorld watched(tracing);
+    DoorWorld watched(path, tracing);
     on_host.driver_stack_bytes = 0;
-    DoorWorld reference(on_host);
+    DoorWorld reference(path, on_host);
     uint64_t result[3] = {};
     size_t i = 0;
     for (DoorWorld* each : {&reference, &world, &watched}) {
@@ -122,8 +131,8 @@ TEST(Door, KeepsRegistersOfDriverAndHost) {
 
 TEST(Door, NestsDriverCallsBelowTheCaller) {
   DXGKIT_COVERS("NT-23");
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
     uint64_t outer = 0, inner = 0;
     ASSERT_TRUE(frame.call(world.find<Routine>("StackPointer"), &outer, uint64_t{1}));
@@ -135,8 +144,8 @@ TEST(Door, NestsDriverCallsBelowTheCaller) {
 }
 
 TEST(Door, LeavesNestedCallsAtABugCheck) {
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     {
       CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
       uint64_t result = 5;
@@ -158,8 +167,8 @@ TEST(Door, LeavesNestedCallsAtABugCheck) {
 
 TEST(Door, FindsCallsAboveTheLevelOfAnExport) {
   DXGKIT_COVERS("NT-07");
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
     uint64_t result = 0;
     ASSERT_TRUE(frame.call(world.find<Routine>("AllocateTooHigh"), &result, uint64_t{0x61626364}));
@@ -179,8 +188,8 @@ TEST(Door, FindsCallsAboveTheLevelOfAnExport) {
 
 TEST(Door, NamesMissingImportsAndTheirCallers) {
   DXGKIT_COVERS("NT-15");
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
     uint64_t result = 0;
     EXPECT_FALSE(frame.call(world.find<Routine>("CallTheUnknown"), &result, uint64_t{1}));
@@ -196,8 +205,8 @@ TEST(Door, NamesMissingImportsAndTheirCallers) {
 }
 
 TEST(Door, GivesTimersAndThreadsOfADriverSmallStacksToo) {
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
     uint64_t stacks[2] = {}, own = 0;
     ASSERT_TRUE(
@@ -213,8 +222,8 @@ TEST(Door, GivesTimersAndThreadsOfADriverSmallStacksToo) {
 /// The stack holds what Windows gives, and what goes beyond it touches the guard.
 TEST(Door, FindsStackOverflows) {
   DXGKIT_COVERS("NT-03");
-  in_both_modes([] {
-    DoorWorld world;
+  in_every_mode([](const char* path) {
+    DoorWorld world(path);
     const Routine recurse = world.find<Routine>("Recurse");
     uint64_t result = 0;
     {

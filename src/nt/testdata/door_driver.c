@@ -9,19 +9,26 @@ double HostScale(double value, double factor);
 void HostPrint(char* out, ULONG64 size, const char* format, ...);
 NTSTATUS NoSuchRoutine(int);
 
+#define EXPORTED __declspec(dllexport)
+
+NTSTATUS DriverEntry(PDRIVER_OBJECT object, PUNICODE_STRING path) {
+  (void)object, (void)path;
+  return STATUS_SUCCESS;
+}
+
 /// Where this function's locals lie.
-ULONG64 StackPointer(ULONG64 argument) {
+EXPORTED ULONG64 StackPointer(ULONG64 argument) {
   volatile ULONG64 local = argument;
   volatile ULONG64 address = (ULONG64)(ULONG_PTR)&local;
   return address;
 }
 
-ULONG64 ManyArguments(ULONG64 a, ULONG64 b, ULONG64 c, ULONG64 d, ULONG64 e, ULONG64 f, ULONG64 g) {
+EXPORTED ULONG64 ManyArguments(ULONG64 a, ULONG64 b, ULONG64 c, ULONG64 d, ULONG64 e, ULONG64 f, ULONG64 g) {
   return HostSum(a, b, c, d, e, f, g, 8, 9, 10, 11, 12) * 2;
 }
 
 /// Values that live in kept registers, integer and vector, over many calls.
-ULONG64 KeepsRegisters(ULONG64 seed) {
+EXPORTED ULONG64 KeepsRegisters(ULONG64 seed) {
   ULONG64 i, a = seed, b = seed * 3, c = seed * 5, d = seed * 7, e = seed * 11, f = seed * 13;
   double v = 1.5, w = 2.5, x = 3.5, y = 4.5;
   for (i = 0; i < 10; ++i) {
@@ -38,20 +45,20 @@ ULONG64 KeepsRegisters(ULONG64 seed) {
 }
 
 /// The host calls `routine` back while this function waits in the door.
-ULONG64 Nested(ULONG64 argument) { return HostStack(StackPointer, argument); }
+EXPORTED ULONG64 Nested(ULONG64 argument) { return HostStack(StackPointer, argument); }
 
 static ULONG64 DieInside(ULONG64 argument) {
   KeBugCheckEx(0xDEAD, argument, 0, 0, 0);
   return 0;
 }
-ULONG64 NestedDeath(ULONG64 argument) { return HostStack(DieInside, argument); }
+EXPORTED ULONG64 NestedDeath(ULONG64 argument) { return HostStack(DieInside, argument); }
 
-ULONG64 Print(ULONG64 out) {
+EXPORTED ULONG64 Print(ULONG64 out) {
   HostPrint((char*)(ULONG_PTR)out, 64, "%d %d %d %d %d %d %d", 1, 2, 3, 4, 5, 6, 7);
   return 0;
 }
 
-__declspec(noinline) ULONG64 AllocateTooHigh(ULONG64 tag) {
+EXPORTED __declspec(noinline) ULONG64 AllocateTooHigh(ULONG64 tag) {
   KIRQL old;
   void* block;
   KeRaiseIrql(5, &old);
@@ -61,17 +68,17 @@ __declspec(noinline) ULONG64 AllocateTooHigh(ULONG64 tag) {
   return 0;
 }
 
-ULONG64 CallTheUnknown(ULONG64 argument) { return (ULONG64)NoSuchRoutine((int)argument); }
+EXPORTED ULONG64 CallTheUnknown(ULONG64 argument) { return (ULONG64)NoSuchRoutine((int)argument); }
 
 /// Each level takes more than 256 bytes.
-__declspec(noinline) ULONG64 Recurse(ULONG64 depth) {
+EXPORTED __declspec(noinline) ULONG64 Recurse(ULONG64 depth) {
   volatile UCHAR buffer[256];
   buffer[depth & 255] = (UCHAR)depth;
   if (depth == 0) return buffer[0];
   return Recurse(depth - 1) + buffer[depth & 255];
 }
 
-ULONG64 Nothing(ULONG64 argument) { return argument; }
+EXPORTED ULONG64 Nothing(ULONG64 argument) { return argument; }
 
 static KDPC dpc;
 static KTIMER timer;
@@ -88,7 +95,7 @@ static void ThreadRoutine(PVOID context) {
   PsTerminateSystemThread(STATUS_SUCCESS);
 }
 /// Fills out[0] with the stack of a DPC of a timer, out[1] with that of a system thread.
-ULONG64 OtherThreads(ULONG64 out) {
+EXPORTED ULONG64 OtherThreads(ULONG64 out) {
   LARGE_INTEGER due;
   HANDLE thread;
   due.QuadPart = -10;
