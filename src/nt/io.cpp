@@ -260,6 +260,8 @@ int32_t answer_graphics_request(const Irp& irp, const IoStackLocation& location,
   }
   if (location.device_control.output_length < sizeof(function) || irp.user_buffer == nullptr)
     return kBufferTooSmall;
+  CallFrame& frame = CallFrame::current();
+  if (frame.in_door()) function = frame.kernel().door("DxgkInitialize", function, 0);
   std::memcpy(irp.user_buffer, &function, sizeof(function));
   *information = sizeof(function);
   return kSuccess;

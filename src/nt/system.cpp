@@ -138,7 +138,9 @@ DXGKIT_NT_ABI const void* mm_get_system_routine_address(const UnicodeString* nam
   if (!capture_text(name, &text)) return nullptr;
   const Export* found = find_export(narrow(text));
   // What is refused is as absent as what is not there: a driver that looks has another way.
-  return found == nullptr || found->support == Support::kRefused ? nullptr : found->address;
+  if (found == nullptr || found->support == Support::kRefused) return nullptr;
+  CallFrame& frame = CallFrame::current();
+  return frame.in_door() ? frame.kernel().door(*found) : found->address;
 }
 
 // --- processors: one

@@ -264,10 +264,14 @@ struct Implemented {
   const void* function;
   Support support;
   std::string_view note;
+  uint32_t stack_arguments;
 };
 
-#define DXGKIT_ENTRY(name, function, support, note) \
-  { name, reinterpret_cast<const void*>(&(function)), Support::support, note }
+#define DXGKIT_ENTRY(name, function, support, note)                           \
+  {                                                                           \
+    name, reinterpret_cast<const void*>(&(function)), Support::support, note, \
+        nt::stack_arguments_of(&(function))                                   \
+  }
 const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbEvalAcpiMethod", eval_acpi_method, kRefused, "no ACPI"),
     DXGKIT_ENTRY("DxgkCbGetDeviceInformation", get_device_information, kSupported, ""),
@@ -354,7 +358,12 @@ void AdapterPort::Impl::fill_callbacks() {
   for (size_t i = 0; i < kEntries; ++i) {
     const abi::TableEntry& entry = abi::kDxgkrnlInterface[i];
     if (is_header_field(entry.name) || entry.since > version) continue;
-    std::memcpy(bytes + entry.offset_bytes, &slots()[i], sizeof(void*));
+    const void* slot = slots()[i];
+    if (driver.image != nullptr) {
+      const Implemented* known = find_implemented(entry.name);
+      slot = kernel.door(entry.name.data(), slot, known == nullptr ? 0 : known->stack_arguments);
+    }
+    std::memcpy(bytes + entry.offset_bytes, &slot, sizeof(void*));
   }
   callbacks.Size = abi::record_size("DXGKRNL_INTERFACE", version);
   callbacks.Version = version;

@@ -23,7 +23,8 @@ EXPORTED ULONG64 StackPointer(ULONG64 argument) {
   return address;
 }
 
-EXPORTED ULONG64 ManyArguments(ULONG64 a, ULONG64 b, ULONG64 c, ULONG64 d, ULONG64 e, ULONG64 f, ULONG64 g) {
+EXPORTED ULONG64 ManyArguments(ULONG64 a, ULONG64 b, ULONG64 c, ULONG64 d, ULONG64 e, ULONG64 f,
+                               ULONG64 g) {
   return HostSum(a, b, c, d, e, f, g, 8, 9, 10, 11, 12) * 2;
 }
 
