@@ -230,7 +230,10 @@ TEST(Driver, SurvivesFaults) {
     };
     for (const Case& bad : {Case{FAULTY_DRIVER_1, "NT-01", "DriverEntry touched 0x10"},
                             Case{FAULTY_DRIVER_2, "NT-01", "touched 0x20"},
-                            Case{FAULTY_DRIVER_3, "NT-15", "NoSuchKernelFunction"}}) {
+                            Case{FAULTY_DRIVER_3, "NT-15", "NoSuchKernelFunction"},
+                            Case{FAULTY_DRIVER_1_SYS, "NT-01", "DriverEntry touched 0x10"},
+                            Case{FAULTY_DRIVER_2_SYS, "NT-01", "touched 0x20"},
+                            Case{FAULTY_DRIVER_3_SYS, "NT-15", "NoSuchKernelFunction"}}) {
       PortWorld world;
       const auto driver =
           Driver::load(world.kernel, world.findings,
