@@ -28,7 +28,7 @@ struct FreeStacksOwner {
     while (DriverStack* const stack = t_free_driver_stacks) {
       t_free_driver_stacks = stack->next;
       munmap(reinterpret_cast<void*>(stack->low - kStackGuardBytes),
-             kStackGuardBytes + stack->bytes + kPageBytes);
+             kStackGuardBytes + stack->bytes + 2 * kPageBytes);
       delete stack;
     }
   }
@@ -37,13 +37,16 @@ struct FreeStacksOwner {
 DriverStack* map_driver_stack(uint64_t bytes) {
   thread_local FreeStacksOwner owner;
   static_cast<void>(&owner);
-  void* const mapping = mmap(nullptr, kStackGuardBytes + bytes + kPageBytes, PROT_NONE,
+  void* const mapping = mmap(nullptr, kStackGuardBytes + bytes + 2 * kPageBytes, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   DXGKIT_CHECK(mapping != MAP_FAILED);
   auto* const stack = new DriverStack();
   stack->low = reinterpret_cast<uint64_t>(mapping) + kStackGuardBytes;
   stack->bytes = bytes;
-  DXGKIT_CHECK(mprotect(reinterpret_cast<void*>(stack->low), bytes, PROT_READ | PROT_WRITE) == 0);
+  // The page above stands for the frames of those who called: a driver that copies more than its
+  // caller's structure has reads something there on Windows, and is no worse off here.
+  DXGKIT_CHECK(mprotect(reinterpret_cast<void*>(stack->low), bytes + kPageBytes,
+                        PROT_READ | PROT_WRITE) == 0);
   return stack;
 }
 
