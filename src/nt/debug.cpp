@@ -55,7 +55,7 @@ DXGKIT_NT_ABI uint32_t dbg_prompt(const char*, char*, uint32_t) { return 0; }
 [[noreturn]] void die(const char* function, uint32_t code, uint64_t p1, uint64_t p2, uint64_t p3,
                       uint64_t p4) {
   CallFrame::current().kernel().bug_check(
-      "LIFE-20", function, code, static_cast<uint32_t>(p1),
+      "NT-21", function, code, static_cast<uint32_t>(p1),
       fmt::format("The driver stopped the machine itself with bug check {:#x} ({:#x}, {:#x}, "
                   "{:#x}, {:#x}).",
                   code, p1, p2, p3, p4),

@@ -7,6 +7,9 @@
 
 // The rest of the driver is compiled with DxgkInitialize renamed to mutant_initialize.
 #undef DxgkInitialize
+#ifndef DXGKDDI_INTERFACE_VERSION
+#define DXGKDDI_INTERFACE_VERSION 0x4002  // that of softgpu: the sizes of its structures
+#endif
 #include <dispmprt.h>
 #include <ntddk.h>
 
