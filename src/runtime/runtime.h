@@ -136,7 +136,7 @@ namespace detail {
 extern constinit thread_local void** t_thread_slots;
 }  // namespace detail
 
-enum class ThreadSlot : size_t { kNt = 0, kLane = 1, kThunks = 2, kTrace = 3 };
+enum class ThreadSlot : size_t { kNt = 0, kLane = 1, kThunks = 2, kTrace = 3, kVidPn = 4 };
 inline constexpr size_t kThreadSlots = 8;
 
 /// Lets the calling, foreign OS thread use an os runtime for the scope's length. Not for sim.

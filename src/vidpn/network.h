@@ -19,8 +19,11 @@ struct Profile {
   DriverKind kind = DriverKind::kFull;
   uint32_t interface_version = 0;  // DRIVER_INITIALIZATION_DATA.Version, e.g. 0x5023
   uint32_t source_count = 1;       // NumberOfVideoPresentSources, 1..kSourcesMax
-  std::vector<uint32_t> targets =
-      {};  // ChildUid of every video output, in the driver's order, unique
+  /// ChildUid of every video output, in the driver's order, unique.
+  std::vector<uint32_t> targets = {};
+  /// Display-only drivers: DxgkDdiControlInterrupt and DxgkDdiGetScanLine are there. Full drivers
+  /// always control it; the value is ignored.
+  bool vsync_control = false;
   bool path_independent_rotation() const { return interface_version >= 0x4003; }
   bool has_target(uint32_t target) const;
 };

@@ -97,7 +97,7 @@ struct Path {
   uint32_t scaling = kTransformationUnpinned, scaling_support = 0;
   uint32_t rotation = kTransformationUnpinned, rotation_support = 0;
   Size visible_from_active_top_left = {}, visible_from_active_bottom_right = {};
-  uint32_t color_basis = 2;  // of the target
+  uint32_t color_basis = 3;  // of the target: D3DKMDT_CB_SCRGB
   std::array<uint32_t, 4> color_ranges = {8, 8, 8, 0};
   uint32_t content = 1;          // D3DKMDT_VPPC_*
   uint32_t copy_protection = 1;  // D3DKMDT_VPPMT_*

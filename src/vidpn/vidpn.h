@@ -68,6 +68,7 @@ inline constexpr Status kInvalidAccessMode = Status{0xC01E033F};
 inline constexpr Status kTargetNotInTopology = Status{0xC01E0340};
 inline constexpr Status kInvalidImportance = Status{0xC01E0344};
 inline constexpr Status kInvalidTransformation = Status{0xC01E0345};
+inline constexpr Status kInvalidGammaRamp = Status{0xC01E0347};
 inline constexpr Status kModeNotInModeSet = Status{0xC01E034A};
 inline constexpr Status kDataSetIsEmpty = Status{0x401E034B};  // success class
 inline constexpr Status kNoMoreElements = Status{0x401E034C};  // success class
@@ -177,7 +178,7 @@ class DdiCall {
   /// RecommendMonitorModes for the monitor at `target` (connected; else our bug), or, with kOther
   /// and no target, a DDI that may only inspect monitors.
   DdiCall(Manager& manager, Ddi ddi, std::optional<uint32_t> target = std::nullopt);
-  /// finish(STATUS_SUCCESS) unless called before.
+  /// Closes what finish() did not, as an abandoned call.
   ~DdiCall();
   DdiCall(const DdiCall&) = delete;
   DdiCall& operator=(const DdiCall&) = delete;
