@@ -34,6 +34,10 @@ void null_argument(const char* function, const char* parameter) {
       "Look at the call; the pointer was never set, or an allocation failed before.");
 }
 
+const void* address_for_driver(Kernel& kernel, const char* name, const void* function) {
+  return CallFrame::current().in_door() ? kernel.door(name, function) : function;
+}
+
 void refuse_call(const char* function, const char* why) {
   CallFrame::current().kernel().bug_check(
       "NT-15", function, 0xD1, 0, fmt::format("The driver called {}: {}.", function, why),
@@ -218,6 +222,7 @@ void clear_executive(Kernel& kernel) {
   state.registrations.clear();
   state.lookaside_lists.clear();
   state.resources.clear();
+  state.retired.clear();
 }
 
 }  // namespace dxgkit::nt

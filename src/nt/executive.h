@@ -67,6 +67,17 @@ struct Registration {
 
 struct LookasideEntry {
   uint64_t sequence = 0;
+  bool custom_free = false;  // the driver's own routine
+};
+
+/// Who holds an ERESOURCE. Threads are named by their KTHREAD pointers.
+struct ResourceState {
+  uint64_t sequence = 0;
+  const void* owner = nullptr;
+  uint32_t depth = 0;
+  std::map<const void*, uint32_t> shared;  // looked up only
+  uint32_t exclusive_waiters = 0, shared_waiters = 0;
+  std::atomic<uint32_t> changes{0};  // futex word
 };
 
 struct Executive {
@@ -80,7 +91,8 @@ struct Executive {
   std::map<const void*, IoWorkItem> work_items;
   std::map<const void*, Registration> registrations;
   std::map<const void*, LookasideEntry> lookaside_lists;
-  std::map<const void*, uint64_t> resources;  // ERESOURCE -> sequence
+  std::map<const void*, std::shared_ptr<ResourceState>> resources;  // by ERESOURCE
+  std::vector<std::shared_ptr<void>> retired;  // deleted, but perhaps still running
 
   /// \Device\DxgKrnl.
   DeviceObject graphics_device{};
@@ -118,6 +130,63 @@ void stop_work(Kernel& kernel);
 void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks);
 /// Forgets everything a driver left.
 void clear_executive(Kernel& kernel);
+
+/// The KTHREAD pointer of the calling thread.
+void* current_thread_object();
+
+/// The address of a function of ours for a driver to call.
+const void* address_for_driver(Kernel& kernel, const char* name, const void* function);
+
+/// Calls a routine of the driver that one of its calls named, at the level of that call. If it is
+/// abandoned, so is the caller: hold nothing.
+template <typename R, typename... P, typename... A>
+R call_driver(const char* name, R(DXGKIT_NT_ABI* routine)(P...), A... arguments) {
+  CallFrame& outer = CallFrame::current();
+  const auto enter = [&](auto&& call) {
+    bool returned = false;
+    {
+      CallFrame frame(outer.kernel(), name, outer.irql());
+      frame.owner = outer.owner;
+      returned = call(frame);
+      if (returned && frame.irql() != frame.entry_irql()) {
+        outer.kernel().violation(
+            "IRQL-01", name,
+            std::string("The routine returned at ") + irql_name(frame.irql()) + ".",
+            "A routine returns at the level it was called at.",
+            "Pair every raise, lower and spin-lock call in the routine.");
+        frame.restore_entry_irql();
+      }
+    }
+    if (!returned) outer.abandon();
+  };
+  if constexpr (std::is_void_v<R>) {
+    enter([&](CallFrame& frame) { return frame.call_void(routine, arguments...); });
+  } else {
+    R result{};
+    enter([&](CallFrame& frame) { return frame.call(routine, &result, arguments...); });
+    return result;
+  }
+}
+
+/// KeSetTimerEx with a period in ns. True if it was armed before.
+bool set_kernel_timer(Kernel& kernel, Ktimer& timer, int64_t due, int64_t period_ns, Kdpc* dpc);
+
+/// KSPIN_LOCKs of drivers, level unchanged.
+void acquire_driver_spin_lock(const char* function, uint64_t* lock);
+void release_driver_spin_lock(const char* function, uint64_t* lock);
+class SpinLockScope {
+ public:
+  SpinLockScope(const char* function, uint64_t* lock) : function_(function), lock_(lock) {
+    acquire_driver_spin_lock(function, lock);
+  }
+  ~SpinLockScope() { release_driver_spin_lock(function_, lock_); }
+  SpinLockScope(const SpinLockScope&) = delete;
+  SpinLockScope& operator=(const SpinLockScope&) = delete;
+
+ private:
+  const char* function_;
+  uint64_t* lock_;
+};
 
 /// A call of something that exists on Windows but is not provided and has no way to say so.
 [[noreturn]] void refuse_call(const char* function, const char* why);

@@ -240,10 +240,11 @@ DXGKIT_NT_ABI Irp* io_build_asynchronous_fsd_request(uint32_t major, DeviceObjec
 }
 
 /// What \Device\DxgKrnl answers. `information`: bytes written.
-int32_t answer_graphics_request(const Irp& irp, const IoStackLocation& location,
+int32_t answer_graphics_request(Kernel& kernel, const Irp& irp, const IoStackLocation& location,
                                 uint64_t* information) {
   if (location.major != kIrpMjInternalDeviceControl) return kInvalidDeviceRequest;
   const void* function = nullptr;
+  const char* name = "DxgkInitialize";
   switch (location.device_control.code) {
     case kGetInitialize:
     case kGetInitializeWin8:
@@ -251,18 +252,19 @@ int32_t answer_graphics_request(const Irp& irp, const IoStackLocation& location,
       break;
     case kGetInitializeDisplayOnly:
       function = reinterpret_cast<const void*>(&dxgk_initialize_display_only);
+      name = "DxgkInitializeDisplayOnlyDriver";
       break;
     case kGetUninitialize:
       function = reinterpret_cast<const void*>(&dxgk_uninitialize);
+      name = "DxgkUnInitialize";
       break;
     default:
       return kInvalidDeviceRequest;
   }
   if (location.device_control.output_length < sizeof(function) || irp.user_buffer == nullptr)
     return kBufferTooSmall;
-  CallFrame& frame = CallFrame::current();
-  if (frame.in_door()) function = frame.kernel().door("DxgkInitialize", function, 0);
-  std::memcpy(irp.user_buffer, &function, sizeof(function));
+  function = address_for_driver(kernel, name, function);
+  copy_driver(irp.user_buffer, &function, sizeof(function));
   *information = sizeof(function);
   return kSuccess;
 }
@@ -289,7 +291,7 @@ DXGKIT_NT_ABI int32_t iof_call_driver(DeviceObject* device, Irp* irp) {
   location.device = device;
   uint64_t information = 0;
   if (is_graphics_device(state, device)) {
-    const int32_t status = answer_graphics_request(*irp, location, &information);
+    const int32_t status = answer_graphics_request(kernel, *irp, location, &information);
     return complete_irp(kernel, irp, status, information);
   }
   // No other driver lives below: what nobody handles comes back as it left, plug and play requests
@@ -360,7 +362,10 @@ int32_t complete_irp(Kernel& kernel, Irp* irp, int32_t status, uint64_t informat
     DeviceObject* const above =
         irp->current_location > irp->stack_count ? nullptr : irp->current_stack->device;
     // The routine may free the packet; nothing of it is touched if it keeps it.
-    if (location.completion(above, irp, location.context) == kMoreProcessingRequired) return status;
+    if (call_driver("completion routine", location.completion, above, irp, location.context) ==
+        kMoreProcessingRequired) {
+      return status;
+    }
   }
   const int32_t final_status = irp->io_status.status;
   if (irp->user_iosb != nullptr) *irp->user_iosb = irp->io_status;

@@ -100,6 +100,20 @@ bool CallFrame::queue_dpc(Kdpc& dpc, void* argument1, void* argument2) {
   return true;
 }
 
+bool CallFrame::remove_dpc(Kdpc& dpc) {
+  Kdpc* previous = nullptr;
+  for (Kdpc* at = root_->dpc_head_; at != nullptr; previous = at, at = at->next) {
+    if (at != &dpc) continue;
+    (previous == nullptr ? root_->dpc_head_ : previous->next) = dpc.next;
+    if (root_->dpc_tail_ == &dpc) root_->dpc_tail_ = previous;
+    __atomic_store_n(&dpc.queued, nullptr, __ATOMIC_RELEASE);
+    if (kernel_.impl_->dpcs_outstanding.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      kernel_.runtime().wake_all(kernel_.impl_->dpcs_outstanding);
+    return true;
+  }
+  return false;
+}
+
 void CallFrame::run_dpcs() {
   CallFrame* const root = root_;
   CallFrame frame(kernel_, "DPC", kDispatchLevel);

@@ -163,6 +163,8 @@ class CallFrame : private DoorFrame {
 
   /// Queues for this thread; false if it was queued already (on any thread). Any IRQL.
   bool queue_dpc(Kdpc& dpc, void* argument1, void* argument2);
+  /// Takes it out of this thread's queue; false if it is not there. Any IRQL.
+  bool remove_dpc(Kdpc& dpc);
   /// What the port wants to find again from a callback: its adapter. Null by default.
   void* owner = nullptr;
   /// The driver's system thread this frame is the bottom of, or null.

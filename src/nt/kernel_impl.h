@@ -41,6 +41,7 @@ struct TimerEntry {
   uint64_t sequence = 0;
   std::unique_ptr<runtime::Timer> timer;
   bool armed = false;
+  int64_t period_ns = 0;
   uint64_t generation = 0;
 };
 
@@ -211,6 +212,9 @@ std::span<const Export> registry_rtl_exports();
 std::span<const Export> system_exports();
 std::span<const Export> refused_exports();
 std::span<const Export> file_exports();
+std::span<const Export> resource_exports();
+std::span<const Export> list_exports();
+std::span<const Export> lock_exports();
 
 /// The documented levels of an export, and whether it runs on the driver's stack: irql_levels.cpp.
 void set_levels(Export& entry);

@@ -204,7 +204,7 @@ TEST(Pool, CatchesDoubleFrees) {
 
 /// Paged pool above APC_LEVEL and waits at DISPATCH_LEVEL are findings; a poll is not.
 TEST(Irql, ChecksCalls) {
-  DXGKIT_COVERS("NT-07");
+  DXGKIT_COVERS("NT-07", "NT-17");
   in_both_modes([] {
     World world;
     const ExportCall<void*(uint32_t, uint64_t, uint32_t)> allocate("ExAllocatePoolWithTag");
@@ -220,7 +220,7 @@ TEST(Irql, ChecksCalls) {
     EXPECT_EQ(wait(&event, 0, 0, 0, &now), 0);
     EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
     EXPECT_EQ(wait(&event, 0, 0, 0, nullptr), 0);
-    EXPECT_EQ(world.findings.count("IRQL-12"), 1u);
+    EXPECT_EQ(world.findings.count("NT-17"), 1u);
     free_pool(allocate(1, 8, 1), 1);
     EXPECT_EQ(world.findings.count("NT-07"), 1u);
   });

@@ -48,14 +48,6 @@ Named find_object(Kernel& kernel, void* pointer) {
   return {};
 }
 
-void* current_thread_pointer() {
-  CallFrame* frame = &CallFrame::current();
-  while (frame->previous() != nullptr) frame = frame->previous();
-  // A stable pointer for threads that are not the driver's: their outermost frame lives as long as
-  // the driver runs there.
-  return frame->thread != nullptr ? frame->thread : static_cast<void*>(frame);
-}
-
 int32_t reference_by_handle(const char* function, void* handle, const void* wanted_type,
                             void** object_out) {
   CallFrame& frame = CallFrame::current();
@@ -68,7 +60,7 @@ int32_t reference_by_handle(const char* function, void* handle, const void* want
   if (reinterpret_cast<uint64_t>(handle) == kCurrentProcess) {
     named = {state.system_process, nullptr, TypeIndex::kProcess};
   } else if (reinterpret_cast<uint64_t>(handle) == kCurrentThread) {
-    named = {current_thread_pointer(), nullptr, TypeIndex::kThread};
+    named = {current_thread_object(), nullptr, TypeIndex::kThread};
   } else {
     runtime::MutexLock lock(kernel.impl().dispatcher_lock);
     const auto found = kernel.impl().handles.find(reinterpret_cast<uint64_t>(handle));
@@ -159,7 +151,7 @@ int32_t reference_by_pointer(const char* function, void* object, const void* typ
       if (found != state.references.end()) actual = found->second.type;
     }
     if (object == state.system_process) actual = TypeIndex::kProcess;
-    if (object == current_thread_pointer()) actual = TypeIndex::kThread;
+    if (object == current_thread_object()) actual = TypeIndex::kThread;
     if (object == &state.graphics_device) actual = TypeIndex::kDevice;
     if (actual != TypeIndex::kNone && type != type_object(actual)) return kObjectTypeMismatch;
   }
@@ -221,7 +213,7 @@ DXGKIT_NT_ABI int32_t zw_close(void* handle) {
 // --- processes and threads
 // -----------------------------------------------------------------------------------------
 
-DXGKIT_NT_ABI void* ke_get_current_thread() { return current_thread_pointer(); }
+DXGKIT_NT_ABI void* ke_get_current_thread() { return current_thread_object(); }
 DXGKIT_NT_ABI void* ps_get_current_thread_id() {
   return reinterpret_cast<void*>(
       (uint64_t{CallFrame::current().kernel().runtime().thread_number()} + 1) * 4);
@@ -234,7 +226,7 @@ DXGKIT_NT_ABI void* ps_get_process_id(void* process) {
   return reinterpret_cast<void*>(process == executive().system_process ? kSystemProcessId : 0);
 }
 DXGKIT_NT_ABI void* ps_get_thread_id(void* thread) {
-  if (thread == current_thread_pointer()) return ps_get_current_thread_id();
+  if (thread == current_thread_object()) return ps_get_current_thread_id();
   Kernel::Impl& state = CallFrame::current().kernel().impl();
   runtime::MutexLock lock(state.dispatcher_lock);
   const auto found = state.threads.find(thread);
@@ -285,6 +277,14 @@ const void* const kSemaphoreType = type_object(TypeIndex::kSemaphore);
 const void* const kKeyType = type_object(TypeIndex::kKey);
 
 }  // namespace
+
+void* current_thread_object() {
+  CallFrame* frame = &CallFrame::current();
+  while (frame->previous() != nullptr) frame = frame->previous();
+  // A stable pointer for threads that are not the driver's: their outermost frame lives as long as
+  // the driver runs there.
+  return frame->thread != nullptr ? frame->thread : static_cast<void*>(frame);
+}
 
 void add_reference(Executive& state, const void* pointer, std::shared_ptr<void> object,
                    TypeIndex type) {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "nt/kernel_impl.h"
+#include "nt/executive.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -114,7 +114,7 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
   if (polls) {
     require_irql(frame, function, kDispatchLevel);
   } else if (frame.irql() >= kDispatchLevel) {
-    kernel.violation("IRQL-12", function,
+    kernel.violation("NT-17", function,
                      fmt::format("{} waits at {}.", function, irql_name(frame.irql())),
                      "A wait with a timeout other than zero is made below DISPATCH_LEVEL.",
                      "Wait in a thread, or poll with a zero timeout.");
@@ -231,7 +231,7 @@ DXGKIT_NT_ABI int32_t ke_release_semaphore(Ksemaphore* semaphore, int32_t, int32
     }
   }
   kernel.bug_check(
-      "IRQL-12", "KeReleaseSemaphore", 0x1E, 0xC0000047,
+      "NT-30", "KeReleaseSemaphore", 0x1E, 0xC0000047,
       fmt::format("The count would go from {} past its limit {}.", old, semaphore->limit),
       "A semaphore is released at most to its limit.", "Release only what was taken.");
 }
@@ -256,7 +256,7 @@ DXGKIT_NT_ABI int32_t ke_release_mutex(Kmutant* mutex, uint8_t) {
       return old;
     }
   }
-  kernel.bug_check("IRQL-12", "KeReleaseMutex", 0x1E, 0xC0000046,
+  kernel.bug_check("NT-30", "KeReleaseMutex", 0x1E, 0xC0000046,
                    "The calling thread does not own the mutex.", "The owner releases.",
                    "Pair waits and releases in one thread.");
 }
@@ -297,7 +297,7 @@ void acquire_fast_mutex(const char* function, FastMutex* mutex, Irql raise_to) {
   if (!word.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) {
     if (__atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) == self) {
       frame.kernel().bug_check(
-          "IRQL-12", function, 0xBE, 0, "The calling thread owns this fast mutex already.",
+          "NT-30", function, 0xBE, 0, "The calling thread owns this fast mutex already.",
           "Fast mutexes are not recursive.", "Restructure the code so that it is taken once.");
     }
     while (word.exchange(kContended, std::memory_order_acquire) != kFree) {
@@ -311,7 +311,7 @@ void acquire_fast_mutex(const char* function, FastMutex* mutex, Irql raise_to) {
 void release_fast_mutex(const char* function, FastMutex* mutex, bool lower) {
   CallFrame& frame = CallFrame::current();
   if (mutex->owner != this_thread(frame)) {
-    frame.kernel().bug_check("IRQL-12", function, 0x1E, 0xC0000046,
+    frame.kernel().bug_check("NT-30", function, 0x1E, 0xC0000046,
                              "The calling thread does not own the fast mutex.",
                              "The owner releases.", "Pair acquire and release in one thread.");
   }
@@ -361,7 +361,7 @@ void acquire_spin_lock(CallFrame& frame, const char* function, SpinLock* lock) {
   uint32_t expected = 0;
   if (!word.compare_exchange_strong(expected, 1, std::memory_order_acquire)) {
     if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == self) {
-      frame.kernel().bug_check("IRQL-12", function, 0xF, 0,
+      frame.kernel().bug_check("NT-16", function, 0xF, 0,
                                "The calling thread holds this spin lock already: on one processor "
                                "it would spin for ever.",
                                "Spin locks are not recursive.",
@@ -377,7 +377,7 @@ void release_spin_lock(CallFrame& frame, const char* function, SpinLock* lock) {
   if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) !=
       static_cast<uint32_t>(this_thread(frame))) {
     frame.kernel().bug_check(
-        "IRQL-12", function, 0x10, 0, "The calling thread does not hold this spin lock.",
+        "NT-16", function, 0x10, 0, "The calling thread does not hold this spin lock.",
         "The thread that acquired a spin lock releases it.", "Pair acquire and release.");
   }
   __atomic_store_n(&lock->owner, 0U, __ATOMIC_RELAXED);
@@ -426,6 +426,42 @@ DXGKIT_NT_ABI uint8_t ke_try_to_acquire_spin_lock_at_dpc_level(SpinLock* lock) {
   }
   __atomic_store_n(&lock->owner, static_cast<uint32_t>(this_thread(frame)), __ATOMIC_RELAXED);
   return 1;
+}
+
+// --- guarded mutexes: fast mutexes that leave the level alone
+// -----------------------------------------------------------
+
+DXGKIT_NT_ABI void ke_acquire_guarded_mutex(FastMutex* mutex) {
+  acquire_fast_mutex("KeAcquireGuardedMutex", mutex, kPassiveLevel);
+}
+DXGKIT_NT_ABI void ke_release_guarded_mutex(FastMutex* mutex) {
+  release_fast_mutex("KeReleaseGuardedMutex", mutex, false);
+}
+DXGKIT_NT_ABI uint8_t ke_try_to_acquire_guarded_mutex(FastMutex* mutex) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "KeTryToAcquireGuardedMutex", kApcLevel);
+  uint32_t expected = kFree;
+  if (!word_of(&mutex->count).compare_exchange_strong(expected, kHeld, std::memory_order_acquire))
+    return 0;
+  __atomic_store_n(&mutex->owner, this_thread(frame), __ATOMIC_RELAXED);
+  mutex->old_irql = frame.irql();
+  return 1;
+}
+
+DXGKIT_NT_ABI int32_t ke_read_state(const DispatcherHeader* header) {
+  runtime::MutexLock lock(CallFrame::current().kernel().impl().dispatcher_lock);
+  return header->signal_state;
+}
+/// Releases who waits now, then takes the signal back.
+DXGKIT_NT_ABI int32_t ke_pulse_event(Kevent* event, int32_t, uint8_t) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "KePulseEvent", kDispatchLevel);
+  runtime::MutexLock lock(frame.kernel().impl().dispatcher_lock);
+  const int32_t old = event->header.signal_state;
+  event->header.signal_state = 1;
+  release_waiters(frame.kernel());
+  event->header.signal_state = 0;
+  return old;
 }
 
 DXGKIT_NT_ABI Irql ke_get_current_irql() { return CallFrame::current().irql(); }
@@ -508,6 +544,15 @@ DXGKIT_NT_ABI uint8_t ke_invalidate_all_caches() {
 
 }  // namespace
 
+void acquire_driver_spin_lock(const char* function, uint64_t* lock) {
+  required(function, "SpinLock", lock);
+  acquire_spin_lock(CallFrame::current(), function, reinterpret_cast<SpinLock*>(lock));
+}
+void release_driver_spin_lock(const char* function, uint64_t* lock) {
+  required(function, "SpinLock", lock);
+  release_spin_lock(CallFrame::current(), function, reinterpret_cast<SpinLock*>(lock));
+}
+
 std::span<const Export> sync_exports() {
   static const Export kTable[] = {
       DXGKIT_EXPORT("ExAcquireFastMutex", ex_acquire_fast_mutex, kSupported, ""),
@@ -519,6 +564,21 @@ std::span<const Export> sync_exports() {
       DXGKIT_EXPORT("ExReleaseFastMutex", ex_release_fast_mutex, kSupported, ""),
       DXGKIT_EXPORT("ExReleaseFastMutexUnsafe", ex_release_fast_mutex_unsafe, kSupported, ""),
       DXGKIT_EXPORT("ExTryToAcquireFastMutex", ex_try_to_acquire_fast_mutex, kSupported, ""),
+      DXGKIT_EXPORT("KeAcquireGuardedMutex", ke_acquire_guarded_mutex, kSupported, ""),
+      DXGKIT_EXPORT("KeAcquireGuardedMutexUnsafe", ke_acquire_guarded_mutex, kSupported, ""),
+      DXGKIT_EXPORT("KeEnterGuardedRegion", ke_enter_critical_region, kPartial,
+                    "there are no APCs to keep out"),
+      DXGKIT_EXPORT("KeInitializeGuardedMutex", ex_initialize_fast_mutex, kSupported, ""),
+      DXGKIT_EXPORT("KeLeaveGuardedRegion", ke_leave_critical_region, kPartial,
+                    "there are no APCs to keep out"),
+      DXGKIT_EXPORT("KePulseEvent", ke_pulse_event, kSupported, ""),
+      DXGKIT_EXPORT("KeReadStateMutex", ke_read_state, kSupported, ""),
+      DXGKIT_EXPORT("KeReadStateSemaphore", ke_read_state, kSupported, ""),
+      DXGKIT_EXPORT("KeReleaseGuardedMutex", ke_release_guarded_mutex, kSupported, ""),
+      DXGKIT_EXPORT("KeReleaseGuardedMutexUnsafe", ke_release_guarded_mutex, kSupported, ""),
+      DXGKIT_EXPORT("KeTryToAcquireGuardedMutex", ke_try_to_acquire_guarded_mutex, kSupported, ""),
+      DXGKIT_EXPORT("KeWaitForMutexObject", ke_wait_for_single_object, kPartial,
+                    "never alertable: there are no APCs"),
       DXGKIT_EXPORT("KeAcquireSpinLock", ke_acquire_spin_lock, kSupported, ""),
       DXGKIT_EXPORT("KeAcquireSpinLockAtDpcLevel", ke_acquire_spin_lock_at_dpc_level, kSupported,
                     ""),

@@ -190,7 +190,7 @@ DXGKIT_NT_ABI uint64_t ipi_generic_call(uint64_t(DXGKIT_NT_ABI* routine)(uint64_
   constexpr Irql kIpiLevel = 14;
   CallFrame& frame = CallFrame::current();
   const Irql old = frame.raise(kIpiLevel);
-  const uint64_t result = routine(argument);
+  const uint64_t result = call_driver("KeIpiGenericCall routine", routine, argument);
   CallFrame::current().lower(old);
   return result;
 }
@@ -204,7 +204,7 @@ DXGKIT_NT_ABI uint8_t apcs_disabled() { return CallFrame::current().irql() >= kA
 DXGKIT_NT_ABI int32_t expand_stack(void(DXGKIT_NT_ABI* routine)(void*), void* parameter, uint64_t,
                                    uint8_t, void*) {
   required("KeExpandKernelStackAndCalloutEx", "Callout", reinterpret_cast<std::byte*>(routine));
-  routine(parameter);
+  call_driver("stack callout", routine, parameter);
   return kSuccess;
 }
 DXGKIT_NT_ABI int32_t expand_stack_old(void(DXGKIT_NT_ABI* routine)(void*), void* parameter,

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "nt/kernel_impl.h"
+#include "nt/executive.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -75,6 +75,8 @@ DXGKIT_NT_ABI int32_t ps_terminate_system_thread(int32_t) {
 
 DXGKIT_NT_ABI int32_t ke_set_priority_thread(void*, int32_t) { return 8; }
 DXGKIT_NT_ABI int32_t ke_set_base_priority_thread(void*, int32_t) { return 0; }
+DXGKIT_NT_ABI int32_t ke_query_priority_thread(void*) { return 8; }
+DXGKIT_NT_ABI uint8_t ke_set_stack_swap(uint8_t) { return 1; }
 
 DXGKIT_NT_ABI int32_t ke_delay_execution_thread(uint8_t, uint8_t, const int64_t* interval) {
   CallFrame& frame = CallFrame::current();
@@ -124,6 +126,30 @@ DXGKIT_NT_ABI void ke_initialize_dpc(Kdpc* dpc, DeferredRoutine routine, void* c
   dpc->routine = routine;
   dpc->context = context;
 }
+/// A threaded DPC may run at DISPATCH_LEVEL: routines ask for their level.
+DXGKIT_NT_ABI void ke_initialize_threaded_dpc(Kdpc* dpc, DeferredRoutine routine, void* context) {
+  ke_initialize_dpc(&required("KeInitializeThreadedDpc", "Dpc", dpc), routine, context);
+  dpc->type = 0x1A;
+}
+DXGKIT_NT_ABI uint8_t ke_remove_queue_dpc(Kdpc* dpc) {
+  CallFrame& frame = CallFrame::current();
+  if (frame.remove_dpc(required("KeRemoveQueueDpc", "Dpc", dpc))) return 1;
+  // Queued by another thread it is about to run there: the driver may free it once we return.
+  while (frame.irql() < kDispatchLevel &&
+         __atomic_load_n(&dpc->queued, __ATOMIC_ACQUIRE) != nullptr) {
+    frame.kernel().runtime().yield();
+  }
+  return 0;
+}
+DXGKIT_NT_ABI void ke_set_target_processor_dpc(Kdpc* dpc, int8_t number) {
+  required("KeSetTargetProcessorDpc", "Dpc", dpc).number = static_cast<uint16_t>(number);
+}
+DXGKIT_NT_ABI int32_t ke_set_target_processor_dpc_ex(Kdpc* dpc, const uint32_t* number) {
+  if ((required("KeSetTargetProcessorDpcEx", "ProcNumber", number) & 0xFFFFFF) != 0)
+    return kStatusInvalidParameter;  // group or processor other than the first
+  required("KeSetTargetProcessorDpcEx", "Dpc", dpc).number = 0;
+  return kStatusSuccess;
+}
 DXGKIT_NT_ABI uint8_t ke_insert_queue_dpc(Kdpc* dpc, void* argument1, void* argument2) {
   return CallFrame::current().queue_dpc(*dpc, argument1, argument2) ? 1 : 0;
 }
@@ -148,8 +174,8 @@ void timer_fired(Kernel& kernel, Ktimer* timer) {
     if (found == state.timers.end() || !found->second.armed) return;
     timer->header.signal_state = 1;
     dpc = timer->dpc;
-    if (timer->period_ms > 0) {
-      timer->due_time += uint64_t{timer->period_ms} * 1'000'000;
+    if (found->second.period_ns > 0) {
+      timer->due_time += static_cast<uint64_t>(found->second.period_ns);
       found->second.timer->arm(static_cast<runtime::TimeNs>(timer->due_time));
     } else {
       found->second.armed = false;
@@ -172,21 +198,19 @@ DXGKIT_NT_ABI void ke_initialize_timer(Ktimer* timer) { ke_initialize_timer_ex(t
 DXGKIT_NT_ABI uint8_t ke_set_timer_ex(Ktimer* timer, int64_t due, int32_t period_ms, Kdpc* dpc) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "KeSetTimerEx", kDispatchLevel);
-  Kernel& kernel = frame.kernel();
-  Kernel::Impl& state = kernel.impl();
-  runtime::MutexLock lock(state.dispatcher_lock);
-  TimerEntry& entry = state.timers[timer];
-  const bool was_armed = entry.armed;
-  if (entry.timer == nullptr)
-    entry.timer = kernel.runtime().make_timer([&kernel, timer] { timer_fired(kernel, timer); });
-  timer->header.signal_state = 0;
-  timer->dpc = dpc;
-  timer->period_ms = period_ms > 0 ? static_cast<uint32_t>(period_ms) : 0;
-  const runtime::TimeNs when = due == 0 ? kernel.runtime().now() : deadline_of(kernel, &due);
-  timer->due_time = static_cast<uint64_t>(when);
-  entry.armed = true;
-  entry.timer->arm(when);
-  return was_armed ? 1 : 0;
+  required("KeSetTimerEx", "Timer", timer);
+  return set_kernel_timer(frame.kernel(), *timer, due, int64_t{std::max(period_ms, 0)} * 1'000'000,
+                          dpc)
+             ? 1
+             : 0;
+}
+/// The tolerable delay lets Windows group wake-ups; on time is within it.
+DXGKIT_NT_ABI uint8_t ke_set_coalescable_timer(Ktimer* timer, int64_t due, uint32_t period_ms,
+                                               uint32_t, Kdpc* dpc) {
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "KeSetCoalescableTimer", kDispatchLevel);
+  required("KeSetCoalescableTimer", "Timer", timer);
+  return set_kernel_timer(frame.kernel(), *timer, due, int64_t{period_ms} * 1'000'000, dpc) ? 1 : 0;
 }
 DXGKIT_NT_ABI uint8_t ke_set_timer(Ktimer* timer, int64_t due, Kdpc* dpc) {
   return ke_set_timer_ex(timer, due, 0, dpc);
@@ -230,6 +254,21 @@ DXGKIT_NT_ABI uint64_t ke_query_unbiased_interrupt_time() {
 DXGKIT_NT_ABI void ke_query_system_time(int64_t* time) {
   *time = kSystemTimeAtStart + units_since_start();
 }
+DXGKIT_NT_ABI uint64_t ke_query_unbiased_interrupt_time_precise(uint64_t* counter) {
+  return ke_query_interrupt_time_precise(counter);
+}
+DXGKIT_NT_ABI uint32_t ex_set_timer_resolution(uint32_t, uint8_t) { return kTickUnits; }
+DXGKIT_NT_ABI void ex_query_timer_resolution(uint32_t* maximum, uint32_t* minimum,
+                                             uint32_t* current) {
+  required("ExQueryTimerResolution", "MaximumTime", maximum) = kTickUnits;
+  required("ExQueryTimerResolution", "MinimumTime", minimum) = 5'000;
+  required("ExQueryTimerResolution", "CurrentTime", current) = kTickUnits;
+}
+/// The machine's zone is UTC.
+DXGKIT_NT_ABI void ex_same_time(const int64_t* from, int64_t* to) {
+  required("ExSystemTimeToLocalTime", "LocalTime", to) =
+      required("ExSystemTimeToLocalTime", "SystemTime", from);
+}
 DXGKIT_NT_ABI int64_t ke_query_performance_counter(int64_t* frequency) {
   if (frequency != nullptr) *frequency = 10'000'000;
   return units_since_start();
@@ -248,6 +287,26 @@ DXGKIT_NT_ABI uint32_t ke_get_current_processor_number_ex(void* number) {
 }
 
 }  // namespace
+
+bool set_kernel_timer(Kernel& kernel, Ktimer& timer, int64_t due, int64_t period_ns, Kdpc* dpc) {
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.dispatcher_lock);
+  TimerEntry& entry = state.timers[&timer];
+  const bool was_armed = entry.armed;
+  if (entry.timer == nullptr) {
+    entry.timer =
+        kernel.runtime().make_timer([&kernel, pointer = &timer] { timer_fired(kernel, pointer); });
+  }
+  timer.header.signal_state = 0;
+  timer.dpc = dpc;
+  timer.period_ms = static_cast<uint32_t>(period_ns / 1'000'000);
+  entry.period_ns = period_ns;
+  const runtime::TimeNs when = due == 0 ? kernel.runtime().now() : deadline_of(kernel, &due);
+  timer.due_time = static_cast<uint64_t>(when);
+  entry.armed = true;
+  entry.timer->arm(when);
+  return was_armed;
+}
 
 void cancel_all_timers(Kernel& kernel) {
   Kernel::Impl& state = kernel.impl();
@@ -272,6 +331,10 @@ std::span<const Export> thread_exports() {
                     "priorities have no effect"),
       DXGKIT_EXPORT("KeSetPriorityThread", ke_set_priority_thread, kPartial,
                     "priorities have no effect"),
+      DXGKIT_EXPORT("KeQueryPriorityThread", ke_query_priority_thread, kPartial,
+                    "priorities have no effect"),
+      DXGKIT_EXPORT("KeSetKernelStackSwapEnable", ke_set_stack_swap, kPartial,
+                    "stacks are never paged out"),
       DXGKIT_EXPORT("KeStallExecutionProcessor", ke_stall_execution_processor, kSupported, ""),
       DXGKIT_EXPORT("PsCreateSystemThread", ps_create_system_thread, kSupported, ""),
       DXGKIT_EXPORT("PsTerminateSystemThread", ps_terminate_system_thread, kSupported, ""),
@@ -281,6 +344,23 @@ std::span<const Export> thread_exports() {
 
 std::span<const Export> timer_exports() {
   static const Export kTable[] = {
+      DXGKIT_EXPORT("ExLocalTimeToSystemTime", ex_same_time, kPartial, "the zone is UTC"),
+      DXGKIT_EXPORT("ExQueryTimerResolution", ex_query_timer_resolution, kPartial,
+                    "timers are as exact as the runtime's clock"),
+      DXGKIT_EXPORT("ExSetTimerResolution", ex_set_timer_resolution, kPartial,
+                    "timers are as exact as the runtime's clock"),
+      DXGKIT_EXPORT("ExSystemTimeToLocalTime", ex_same_time, kPartial, "the zone is UTC"),
+      DXGKIT_EXPORT("KeInitializeThreadedDpc", ke_initialize_threaded_dpc, kPartial,
+                    "runs as an ordinary DPC, at DISPATCH_LEVEL"),
+      DXGKIT_EXPORT("KeQueryUnbiasedInterruptTimePrecise", ke_query_unbiased_interrupt_time_precise,
+                    kSupported, ""),
+      DXGKIT_EXPORT("KeRemoveQueueDpc", ke_remove_queue_dpc, kPartial,
+                    "one that another thread queued runs first"),
+      DXGKIT_EXPORT("KeSetCoalescableTimer", ke_set_coalescable_timer, kSupported, ""),
+      DXGKIT_EXPORT("KeSetTargetProcessorDpc", ke_set_target_processor_dpc, kPartial,
+                    "one processor"),
+      DXGKIT_EXPORT("KeSetTargetProcessorDpcEx", ke_set_target_processor_dpc_ex, kPartial,
+                    "one processor"),
       DXGKIT_EXPORT("KeCancelTimer", ke_cancel_timer, kSupported, ""),
       DXGKIT_EXPORT("KeFlushQueuedDpcs", ke_flush_queued_dpcs, kSupported, ""),
       DXGKIT_EXPORT("KeGetCurrentProcessorNumberEx", ke_get_current_processor_number_ex, kPartial,
