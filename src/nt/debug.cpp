@@ -73,9 +73,24 @@ DXGKIT_NT_ABI void ex_raise_status(int32_t status) {
 }
 DXGKIT_NT_ABI void purecall() { die("_purecall", 0x1E, 0, 0, 0, 0); }
 DXGKIT_NT_ABI void dbg_break_point() {
+  CallFrame::current().kernel().bug_check(
+      "NT-06", "DbgBreakPoint", 0x7E, 0x80000003, "The driver ran into a breakpoint.",
+      "Without a debugger a breakpoint is an unhandled exception.",
+      "Ask KdDebuggerNotPresent first, or take the breakpoint out.");
+}
+DXGKIT_NT_ABI void dbg_break_point_with_status(uint32_t) { dbg_break_point(); }
+DXGKIT_NT_ABI void rtl_assert(const char* assertion, const char* file, uint32_t line,
+                              const char* message) {
   CallFrame::current().kernel().violation(
-      "LIFE-20", "DbgBreakPoint", "The driver ran into a breakpoint.",
-      "Without a debugger a breakpoint stops the machine.", "Look at its caller.");
+      "NT-05", "RtlAssert",
+      fmt::format("The driver's assertion failed: {} ({}:{}){}{}.",
+                  assertion == nullptr ? "?" : assertion, file == nullptr ? "?" : file, line,
+                  message == nullptr ? "" : ", ", message == nullptr ? "" : message),
+      "What a driver asserts holds.", "Look at the code around the assertion.");
+}
+DXGKIT_NT_ABI int32_t dbg_query_filter(uint32_t, uint32_t) { return 1; }
+DXGKIT_NT_ABI int32_t dbg_set_filter(uint32_t, uint32_t, uint8_t) {
+  return static_cast<int32_t>(0xC00000BB);
 }
 DXGKIT_NT_ABI uint8_t kd_refresh_debugger_not_present() { return 1; }
 /// Stack probes: the host's stacks have guard pages and pages come in by themselves. Keeps every
@@ -90,6 +105,12 @@ const uint8_t kd_debugger_not_present = 1;
 std::span<const Export> debug_exports() {
   static const Export kTable[] = {
       DXGKIT_EXPORT("DbgBreakPoint", dbg_break_point, kSupported, ""),
+      DXGKIT_EXPORT("DbgBreakPointWithStatus", dbg_break_point_with_status, kSupported, ""),
+      DXGKIT_EXPORT("DbgPrintReturnControlC", dbg_print, kPartial, "levels are not filtered"),
+      DXGKIT_EXPORT("DbgQueryDebugFilterState", dbg_query_filter, kPartial,
+                    "levels are not filtered"),
+      DXGKIT_EXPORT("DbgSetDebugFilterState", dbg_set_filter, kRefused, "levels are not filtered"),
+      DXGKIT_EXPORT("RtlAssert", rtl_assert, kSupported, ""),
       DXGKIT_EXPORT("DbgPrint", dbg_print, kSupported, ""),
       DXGKIT_EXPORT("DbgPrintEx", dbg_print_ex, kPartial, "levels are not filtered"),
       DXGKIT_EXPORT("DbgPrompt", dbg_prompt, kPartial, "answers with an empty line"),

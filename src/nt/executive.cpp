@@ -202,6 +202,11 @@ void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks) {
     leaks.push_back({"lookaside list", "", state.lookaside_lists.size(), 0});
   if (!state.resources.empty())
     leaks.push_back({"executive resource", "", state.resources.size(), 0});
+  if (!state.page_mdls.empty()) {
+    uint64_t pages = 0;
+    for (const auto& [mdl, frames] : state.page_mdls) pages += frames.size();
+    leaks.push_back({"pages of an MDL", "", state.page_mdls.size(), pages * kPageBytes});
+  }
   if (const uint32_t work = state.work_outstanding.load(); work > 0)
     leaks.push_back({"queued work item", "", work, 0});
 }
@@ -216,6 +221,8 @@ void clear_executive(Kernel& kernel) {
   for (const auto& [item, entry] : state.work_items) {
     if (entry.allocated) std::free(const_cast<void*>(item));
   }
+  for (const auto& [mdl, frames] : state.page_mdls) kernel.machine().free_pages(frames);
+  state.page_mdls.clear();
   state.irps.clear();
   state.work_items.clear();
   state.references.clear();

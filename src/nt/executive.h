@@ -92,6 +92,7 @@ struct Executive {
   std::map<const void*, Registration> registrations;
   std::map<const void*, LookasideEntry> lookaside_lists;
   std::map<const void*, std::shared_ptr<ResourceState>> resources;  // by ERESOURCE
+  std::map<const void*, std::vector<bus::PageFrame>> page_mdls;     // MmAllocatePagesForMdl
   std::vector<std::shared_ptr<void>> retired;  // deleted, but perhaps still running
 
   /// \Device\DxgKrnl.

@@ -215,6 +215,9 @@ std::span<const Export> file_exports();
 std::span<const Export> resource_exports();
 std::span<const Export> list_exports();
 std::span<const Export> lock_exports();
+std::span<const Export> rtl_exports();
+std::span<const Export> crt_exports();
+std::span<const Export> page_exports();
 
 /// The documented levels of an export, and whether it runs on the driver's stack: irql_levels.cpp.
 void set_levels(Export& entry);

@@ -106,25 +106,6 @@ DXGKIT_NT_ABI int32_t rtl_append_unicode_to_string(UnicodeString* out, const cha
   return kStatusSuccess;
 }
 
-char16_t lower(char16_t unit) {
-  return unit >= u'A' && unit <= u'Z' ? static_cast<char16_t>(unit + 32) : unit;
-}
-
-DXGKIT_NT_ABI int32_t rtl_compare_unicode_string(const UnicodeString* a, const UnicodeString* b,
-                                                 uint8_t ignore_case) {
-  const size_t length = std::min(a->length, b->length) / sizeof(char16_t);
-  for (size_t i = 0; i < length; ++i) {
-    const int difference =
-        ignore_case != 0 ? lower(a->buffer[i]) - lower(b->buffer[i]) : a->buffer[i] - b->buffer[i];
-    if (difference != 0) return difference;
-  }
-  return a->length - b->length;
-}
-DXGKIT_NT_ABI uint8_t rtl_equal_unicode_string(const UnicodeString* a, const UnicodeString* b,
-                                               uint8_t ignore_case) {
-  return rtl_compare_unicode_string(a, b, ignore_case) == 0 ? 1 : 0;
-}
-
 // --- bitmaps
 // ------------------------------------------------------------------------------------------------------
 
@@ -283,16 +264,12 @@ DXGKIT_NT_ABI int c_sprintf(char* buffer, const char* format, ...) {
 std::span<const Export> string_exports() {
   static const Export kTable[] = {
       DXGKIT_EXPORT("RtlAnsiStringToUnicodeString", rtl_ansi_string_to_unicode_string, kPartial,
-                    "ASCII"),
+                    "the code page is Latin 1"),
       DXGKIT_EXPORT("RtlAppendUnicodeToString", rtl_append_unicode_to_string, kSupported, ""),
       DXGKIT_EXPORT("RtlClearAllBits", rtl_clear_all_bits, kSupported, ""),
       DXGKIT_EXPORT("RtlClearBits", rtl_clear_bits, kSupported, ""),
       DXGKIT_EXPORT("RtlCompareMemory", rtl_compare_memory, kSupported, ""),
-      DXGKIT_EXPORT("RtlCompareUnicodeString", rtl_compare_unicode_string, kPartial,
-                    "case of ASCII letters"),
       DXGKIT_EXPORT("RtlCopyUnicodeString", rtl_copy_unicode_string, kSupported, ""),
-      DXGKIT_EXPORT("RtlEqualUnicodeString", rtl_equal_unicode_string, kPartial,
-                    "case of ASCII letters"),
       DXGKIT_EXPORT("RtlFindClearBits", rtl_find_clear_bits, kSupported, ""),
       DXGKIT_EXPORT("RtlFindClearBitsAndSet", rtl_find_clear_bits_and_set, kSupported, ""),
       DXGKIT_EXPORT("RtlFindSetBits", rtl_find_set_bits, kSupported, ""),
