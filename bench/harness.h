@@ -62,6 +62,7 @@ void add_core_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_submit_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_lavapipe_line(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_paging_lines(runtime::Runtime& os, std::vector<Maker>& lines);
+void add_loader_line(std::vector<Maker>& lines);
 
 /// Two threads handing a word to and fro, spinning: the floor under every hand-off between threads.
 class SpinPair {

@@ -14,11 +14,17 @@ set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-prot
 function(dxgkit_kernel_libraries lister)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
   set(definition ${DXGKIT_MINIPORT_DIR}/ntoskrnl.def)
-  add_custom_command(OUTPUT ${DXGKIT_KERNEL_IMPORT_LIB}
+  # A kernel that was built anew but exports the same does not link every driver anew.
+  add_custom_command(OUTPUT ${definition}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${DXGKIT_MINIPORT_DIR}
-    COMMAND ${lister} > ${definition}
-    COMMAND ${DXGKIT_MINIPORT_DLLTOOL} -m i386:x86-64 -d ${definition} -l ${DXGKIT_KERNEL_IMPORT_LIB}
+    COMMAND ${lister} > ${definition}.new
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${definition}.new ${definition}
     DEPENDS ${lister}
+    COMMENT "Listing what the kernel exports"
+    VERBATIM)
+  add_custom_command(OUTPUT ${DXGKIT_KERNEL_IMPORT_LIB}
+    COMMAND ${DXGKIT_MINIPORT_DLLTOOL} -m i386:x86-64 -d ${definition} -l ${DXGKIT_KERNEL_IMPORT_LIB}
+    DEPENDS ${definition}
     COMMENT "Making ntoskrnl.lib"
     VERBATIM)
   dxgkit_miniport_objects(objects kmlib obj SOURCES ${ARG_SOURCES}

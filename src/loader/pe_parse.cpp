@@ -280,10 +280,15 @@ bool PeParser::entry() {
 }
 
 const PePlan::Section* PeParser::section_of(uint64_t address, uint64_t size) const {
-  const auto after = std::ranges::upper_bound(plan_.sections, address, {},
-                                              [](const PePlan::Section& s) { return s.address; });
-  if (after == plan_.sections.begin()) return nullptr;
-  const PePlan::Section& section = *std::prev(after);
+  const std::vector<PePlan::Section>& all = plan_.sections;
+  // Neighbours in a table are mostly neighbours in the image.
+  if (last_section_ >= all.size() || address < all[last_section_].address ||
+      address - all[last_section_].address >= all[last_section_].memory_size) {
+    const auto after = std::ranges::upper_bound(all, address, {}, &PePlan::Section::address);
+    if (after == all.begin()) return nullptr;
+    last_section_ = static_cast<size_t>(std::prev(after) - all.begin());
+  }
+  const PePlan::Section& section = all[last_section_];
   return range_within(address - section.address, size, section.memory_size) ? &section : nullptr;
 }
 

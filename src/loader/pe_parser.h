@@ -4,8 +4,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
-#include <unordered_set>
-#include <utility>
+#include <vector>
 
 #include "base/arithmetic.h"
 #include "loader/pe_format.h"
@@ -41,6 +40,7 @@ class PeParser {
   bool functions();
   bool unwind_chain(const RuntimeFunction& function);
   bool unwind_info(const RuntimeFunction& function, std::optional<RuntimeFunction>* parent);
+  void mark(uint32_t address, uint32_t size);
   bool unwind_data_stays();
   void debug_directory();
   void symbols();
@@ -73,9 +73,11 @@ class PeParser {
   pe::OptionalHeader optional_ = {};
   std::array<pe::Directory, pe::kDirectoryCount> directories_ = {};
   uint64_t section_table_ = 0;
-  uint64_t unwind_codes_ = 0;             // read so far
-  std::unordered_set<uint32_t> unwound_;  // unwind infos found good; never iterated
-  std::vector<std::pair<uint32_t, uint32_t>> unwind_ranges_;  // [from, to) of each read
+  mutable size_t last_section_ = 0;  // where section_of found the last address
+  uint64_t unwind_codes_ = 0;        // read so far
+  // One bit per 4 bytes of the image: where a chain of good unwind infos begins, and what belongs
+  // to unwind data at all.
+  std::vector<bool> unwound_, unwind_bytes_;
 };
 
 }  // namespace dxgkit::loader

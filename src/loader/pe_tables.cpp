@@ -61,6 +61,9 @@ bool PeParser::functions() {
   if (count > kFunctionsMax)
     return fail(fmt::format("the exception directory has {} entries; expected at most {}.", count,
                             kFunctionsMax));
+  unwound_.resize(plan_.size / 4);
+  unwind_bytes_.resize(plan_.size / 4);
+  mark(directory.address, directory.size);
   uint32_t last_end = 0;
   for (uint32_t i = 0; i < count; ++i) {
     RuntimeFunction function;
@@ -90,7 +93,7 @@ bool PeParser::unwind_chain(const RuntimeFunction& function) {
   std::array<uint32_t, kChainMax> seen = {};
   uint32_t depth = 0;
   for (;;) {
-    if (unwound_.contains(at.unwind)) break;
+    if (at.unwind < plan_.size && at.unwind % 4 == 0 && unwound_[at.unwind / 4]) break;
     if (depth == kChainMax)
       return fail(
           fmt::format("the unwind info of the function at {:#x} is chained more than {} "
@@ -103,7 +106,7 @@ bool PeParser::unwind_chain(const RuntimeFunction& function) {
     at = *parent;
   }
   // Only a whole chain is good: a part of a ring never is.
-  unwound_.insert(seen.begin(), seen.begin() + depth);
+  for (uint32_t i = 0; i < depth; ++i) unwound_[seen[i] / 4] = true;
   return true;
 }
 
@@ -175,26 +178,25 @@ bool PeParser::unwind_info(const RuntimeFunction& function,
                       "section.",
                       handler));
   }
-  unwind_ranges_.emplace_back(function.unwind, static_cast<uint32_t>(function.unwind + end));
+  mark(function.unwind, static_cast<uint32_t>(end));
   return true;
+}
+
+/// Remembers a range as unwind data; both numbers are multiples of 4 and inside the image.
+void PeParser::mark(uint32_t address, uint32_t size) {
+  const auto from = unwind_bytes_.begin() + address / 4;
+  std::fill(from, from + size / 4, true);
 }
 
 /// What was checked here must still be so after loading: nothing that is written then lies in it.
 bool PeParser::unwind_data_stays() {
   if (plan_.function_count == 0) return true;
-  unwind_ranges_.emplace_back(
-      plan_.functions,
-      plan_.functions + plan_.function_count * static_cast<uint32_t>(sizeof(RuntimeFunction)));
-  std::ranges::sort(unwind_ranges_);
-  // The furthest end of all ranges up to each, for ranges that overlap.
-  for (size_t i = 1; i < unwind_ranges_.size(); ++i)
-    unwind_ranges_[i].second = std::max(unwind_ranges_[i].second, unwind_ranges_[i - 1].second);
   const auto check = [&](const char* what, uint32_t address) {
-    if (address == 0) return true;
-    const auto after = std::ranges::lower_bound(
-        unwind_ranges_, uint64_t{address} + 8, {},
-        [](const std::pair<uint32_t, uint32_t>& range) { return uint64_t{range.first}; });
-    if (after == unwind_ranges_.begin() || std::prev(after)->second <= address) return true;
+    // All these places are 8 bytes inside the image, or absent.
+    if (address == 0 || (!unwind_bytes_[address / 4] && !unwind_bytes_[address / 4 + 1] &&
+                         !unwind_bytes_[(address + 7) / 4])) {
+      return true;
+    }
     return fail(fmt::format("{} at {:#x} would be written into unwind data; expected them apart.",
                             what, address));
   };
@@ -266,7 +268,9 @@ void PeParser::symbols() {
                              .name_length = static_cast<uint32_t>(length)});
     plan_.symbol_names.append(name, length);
   }
-  std::ranges::stable_sort(plan_.symbols, {}, &PePlan::Symbol::address);
+  std::ranges::sort(plan_.symbols, [](const PePlan::Symbol& a, const PePlan::Symbol& b) {
+    return a.address != b.address ? a.address < b.address : a.name_offset < b.name_offset;
+  });
 }
 
 namespace {
