@@ -375,7 +375,8 @@ TEST(PeParse, RefusesBadUnwindData) {
       {"chain over the end", "is chained to an entry outside the data",
        both(set<uint32_t>(pdata + 8, 0x25FC), set<uint32_t>(tiny::at(0x25FC), 0x21))},
       {"chain to data", "is chained to 0x3000 to 0x1006", set<uint32_t>(chained + 4, 0x3000)},
-      {"chain to itself", "is chained more than 32 times", set(chained + 12, tiny::kChained)},
+      {"chain to itself", "begins a chain of more than 32; expected an end",
+       set(chained + 12, tiny::kChained)},
       {"chain to nothing", "the unwind info at 0x5000 of the function at 0x1000 lies outside",
        set<uint32_t>(chained + 12, 0x5000)},
   };
@@ -423,6 +424,35 @@ TEST(PeParse, TakesWhatIsUnusual) {
     one.breaks(file);
     std::string message;
     EXPECT_TRUE(parse_pe(file, &message).has_value()) << one.name << ": " << message;
+  }
+}
+
+/// Each function continues in the one before it: as many as an unwinder follows are taken, one more
+/// is refused, although no single entry is new to the one before.
+TEST(PeParse, BoundsChainsAcrossFunctions) {
+  constexpr uint32_t kTable = 0x3020, kInfos = 0x23C0;
+  for (const uint32_t count : {32U, 33U}) {
+    File file = tiny::make();
+    tiny::put<uint32_t>(file, tiny::directory(3), kTable);
+    tiny::put<uint32_t>(file, tiny::directory(3) + 4, count * 12);
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto function = [&](size_t place, uint32_t index) {
+        tiny::put<uint32_t>(file, place, tiny::kEntry + index);
+        tiny::put<uint32_t>(file, place + 4, tiny::kEntry + index + 1);
+        tiny::put<uint32_t>(file, place + 8, kInfos + index * 16);
+      };
+      function(tiny::at(kTable) + i * 12, i);
+      tiny::put<uint32_t>(file, tiny::at(kInfos) + i * 16, i == 0 ? 0x01 : 0x21);
+      if (i > 0) function(tiny::at(kInfos) + i * 16 + 4, i - 1);
+    }
+    std::string message;
+    const bool taken = parse_pe(file, &message).has_value();
+    EXPECT_EQ(taken, count == 32) << message;
+    if (!taken) {
+      EXPECT_NE(message.find("the function at 0x1020 begins a chain of more than 32"),
+                std::string::npos)
+          << message;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "base/arithmetic.h"
@@ -78,6 +79,8 @@ class PeParser {
   // One bit per 4 bytes of the image: where a chain of good unwind infos begins, and what belongs
   // to unwind data at all.
   std::vector<bool> unwound_, unwind_bytes_;
+  /// Infos in the chain that begins at each chained info found good; never iterated.
+  std::unordered_map<uint32_t, uint8_t> chain_links_;
 };
 
 }  // namespace dxgkit::loader

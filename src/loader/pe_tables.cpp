@@ -87,26 +87,38 @@ bool PeParser::functions() {
   return true;
 }
 
-/// A function's unwind info and those it continues in.
+/// A function's unwind info and those it continues in. What another chain ends in was checked with
+/// that one; only the length of the whole counts.
 bool PeParser::unwind_chain(const RuntimeFunction& function) {
   RuntimeFunction at = function;
   std::array<uint32_t, kChainMax> seen = {};
-  uint32_t depth = 0;
+  uint32_t links = 0, known = 0;  // infos read here, and behind them
   for (;;) {
-    if (at.unwind < plan_.size && at.unwind % 4 == 0 && unwound_[at.unwind / 4]) break;
-    if (depth == kChainMax)
-      return fail(
-          fmt::format("the unwind info of the function at {:#x} is chained more than {} "
-                      "times; expected fewer.",
-                      function.begin, kChainMax));
+    if (at.unwind < plan_.size && at.unwind % 4 == 0 && unwound_[at.unwind / 4]) {
+      const auto chained = chain_links_.find(at.unwind);
+      known = chained == chain_links_.end() ? 1 : chained->second;
+      break;
+    }
+    if (links == kChainMax) {
+      known = 1;
+      break;
+    }
     std::optional<RuntimeFunction> parent;
     if (!unwind_info(at, &parent)) return false;
-    seen[depth++] = at.unwind;
+    seen[links++] = at.unwind;
     if (!parent.has_value()) break;
     at = *parent;
   }
-  // Only a whole chain is good: a part of a ring never is.
-  for (uint32_t i = 0; i < depth; ++i) unwound_[seen[i] / 4] = true;
+  if (links + known > kChainMax)
+    return fail(
+        fmt::format("the unwind info of the function at {:#x} begins a chain of more than "
+                    "{}; expected an end before that.",
+                    function.begin, kChainMax));
+  for (uint32_t i = 0; i < links; ++i) {
+    unwound_[seen[i] / 4] = true;
+    if (const uint32_t length = links - i + known; length > 1)
+      chain_links_[seen[i]] = static_cast<uint8_t>(length);
+  }
   return true;
 }
 
