@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     return std::fclose(file) == 0 && whole;
   };
   bool good = write("tiny", tiny::make());
-  for (const size_t directory : {0, 1, 3, 5, 6, 10}) {
+  for (const unsigned directory : {0U, 1U, 3U, 5U, 6U, 10U}) {
     auto file = tiny::make();
     tiny::put<uint64_t>(file, tiny::directory(directory), 0);
     file.resize(tiny::kFileBytes);

@@ -484,7 +484,7 @@ TEST(PeParse, SurvivesCutsAndFlips) {
   }
   File file = good;
   for (size_t at = 0; at < good.size(); ++at) {
-    for (const unsigned change : {0x01, 0x10, 0x80, 0xFF}) {
+    for (const unsigned change : {0x01U, 0x10U, 0x80U, 0xFFU}) {
       file[at] ^= static_cast<std::byte>(change);
       const auto plan = parse_pe(file, &message);
       (plan.has_value() ? accepted : refused)++;

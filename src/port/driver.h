@@ -15,11 +15,11 @@
 
 namespace dxgkit::port {
 
-/// How a driver's code got into the process: an ELF twin (loader), or an entry point compiled into
-/// a test.
+/// How a driver's code got into the process: an image of either form (loader), or an entry point
+/// compiled into a test.
 struct DriverSource {
   std::string name;  // for messages
-  std::string path;  // ELF file; empty for `entry`
+  std::string path;  // .sys (PE) or ELF file; empty for `entry`
   /// DriverEntry in the Win64 ABI, as NTSTATUS(DRIVER_OBJECT*, UNICODE_STRING*). Only when path is
   /// empty. Such a driver calls DxgkInitialize through `nt::find_export("DxgkInitialize")` or links
   /// the export directly.
