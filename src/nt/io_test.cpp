@@ -5,6 +5,7 @@
 #include <atomic>
 #include <vector>
 
+#include "nt/device_properties.h"
 #include "nt/io_layout.h"
 #include "nt/test_world.h"
 
@@ -424,4 +425,37 @@ TEST(WorkItems, LeftBehindAreLeaks) {
 }
 
 }  // namespace
+TEST(DeviceProperties, ComeFromTheFunctionUnlessConfigured) {
+  in_both_modes([] {
+    KernelConfig config;
+    const std::u16string configured = u"Mine";
+    config.registry[KernelConfig::kPropertiesKey]["DeviceDesc"] = RegistryValue{
+        1, std::vector<std::byte>(reinterpret_cast<const std::byte*>(configured.data()),
+                                  reinterpret_cast<const std::byte*>(configured.data()) + 10)};
+    World world(config);
+    bus::PciIdentity identity;
+    identity.vendor_id = 0x1AF4;
+    identity.device_id = 0x1050;
+    describe_device(world.kernel, identity);
+    run_as_driver(world.kernel, kPassiveLevel, [] {
+      const ExportCall<int32_t(void*, uint32_t, uint32_t, void*, uint32_t*)> query(
+          "IoGetDeviceProperty");
+      int device = 0;
+      char16_t text[256] = {};
+      uint32_t bytes = 0;
+      constexpr uint32_t kDescription = 0, kHardwareId = 1, kBusNumber = 14;
+      EXPECT_EQ(query(&device, kHardwareId, 8, text, &bytes), nt_status(0xC0000023));
+      EXPECT_EQ(query(&device, kHardwareId, sizeof(text), text, &bytes), 0);
+      EXPECT_EQ(std::u16string(text), u"PCI\\VEN_1AF4&DEV_1050&SUBSYS_00000000&REV_00");
+      EXPECT_EQ(text[bytes / 2 - 1], 0);
+      EXPECT_EQ(text[bytes / 2 - 2], 0);
+      EXPECT_EQ(query(&device, kDescription, sizeof(text), text, &bytes), 0);
+      EXPECT_EQ(std::u16string(text), u"Mine");
+      uint32_t number = 77;
+      EXPECT_EQ(query(&device, kBusNumber, sizeof(number), &number, &bytes), 0);
+      EXPECT_EQ(number, 0U);
+    });
+  });
+}
+
 }  // namespace dxgkit::nt

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "dxgkit/abi_versions.h"
+#include "nt/device_properties.h"
 #include "port/adapter_impl.h"
 
 namespace dxgkit::port {
@@ -150,6 +151,7 @@ Status AdapterPort::add_device() {
   Impl& port = *impl_;
   DXGKIT_CHECK(!port.added);
   if (is_dead(port)) return Status::kDeviceRemoved;
+  nt::describe_device(port.kernel, port.function.identity());
   void* context = nullptr;
   DdiCall call(port, kAddDevice);
   const Status status = call(port.ddi.DxgkDdiAddDevice,
@@ -454,12 +456,14 @@ Result<SegmentsInfo> query_segments_by_pointer(AdapterPort::Impl& port,
   return result;
 }
 
-/// Type 4: the count tells the passes apart, and the driver may want a wider element than ours.
+/// Type 4: the driver may want a wider element than ours.
 Result<SegmentsInfo> query_segments_by_stride(AdapterPort::Impl& port) {
   const DXGK_QUERYSEGMENTIN4 in{};  // SEG-10: no linked adapters
   DXGK_QUERYSEGMENTOUT4 out;
   std::memset(&out, kPoisonByte, sizeof(out));
+  // Drivers tell the passes apart by either member.
   out.NbSegment = 0;
+  out.pSegmentDescriptor = nullptr;
   const Status first = port.query(DXGKQAITYPE_QUERYSEGMENT4, &in, sizeof(in), &out, sizeof(out));
   if (!is_success(first))
     return refuse_segments(port, "SEG-04",

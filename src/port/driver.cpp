@@ -38,7 +38,6 @@ constexpr Mandatory kFullDriver[] = {
     {"DxgkDdiCloseAllocation", 0},
     {"DxgkDdiBuildPagingBuffer", 0},
     {"DxgkDdiPreemptCommand", 0},
-    {"DxgkDdiQueryCurrentFence", 0},
     {"DxgkDdiResetFromTimeout", 0},
     {"DxgkDdiRestartFromTimeout", 0},
     {"DxgkDdiGetNodeMetadata", kVersionWddm13},
