@@ -176,7 +176,9 @@ void raise_fatal(Manager::Impl& manager) {
 }
 
 Manager::Impl::Impl(ManagerConfig configuration)
-    : config(std::move(configuration)), tables(make_tables(config.kernel)) {
+    : config(std::move(configuration)),
+      tables(make_tables(config.image_driver ? config.kernel : nullptr)) {
+  DXGKIT_CHECK(!config.image_driver || config.kernel != nullptr);
   DXGKIT_CHECK(config.findings != nullptr);
   DXGKIT_CHECK(config.profile.source_count >= 1 && config.profile.source_count <= kSourcesMax);
   Directory& list = directory();

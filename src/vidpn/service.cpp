@@ -334,12 +334,14 @@ bool end_service(Manager::Impl& manager, const Where& where,
                  std::vector<verifier::Finding> findings) {
   if (findings.empty()) return false;
   const std::string inside = current_ddi(manager);
+  const nt::CallFrame* frame = nt::CallFrame::current_or_null();
   bool fatal = false;
   for (verifier::Finding& finding : findings) {
     finding.ddi = fmt::format("{}.{}", where.interface_name, where.function);
     if (!inside.empty()) finding.actual += fmt::format(" (inside {})", inside);
+    if (frame != nullptr) finding.place = frame->kernel().place_of(frame->caller());
     if (finding.severity == Severity::kBugCheck && manager.config.kernel != nullptr &&
-        nt::CallFrame::current_or_null() != nullptr) {
+        frame != nullptr) {
       runtime::MutexLock lock(manager.lock);
       manager.fatal = std::make_unique<verifier::Finding>(std::move(finding));
       fatal = true;

@@ -1,11 +1,8 @@
 // The function tables drivers call, and the one place they are handed out from.
 #pragma once
 
+#include "nt/kernel.h"
 #include "vidpn/marshal.h"
-
-namespace dxgkit::nt {
-class Kernel;
-}
 
 namespace dxgkit::vidpn {
 
@@ -21,7 +18,8 @@ struct Tables {
   DXGK_MONITORDESCRIPTORSET_INTERFACE monitor_descriptor_set;
 };
 
-/// All tables for drivers of `kernel` (null: for callers without one).
+/// All tables. `kernel`: that of an image driver, which comes in through its doors; null: the
+/// functions themselves.
 Tables make_tables(nt::Kernel* kernel);
 
 // Filled by the files that implement them. `Door` wraps each function on its way into a table.
@@ -36,9 +34,12 @@ struct Door {
   /// What a driver gets to call for `function`: named for findings and traces.
   template <typename F>
   F operator()(const char* name, F function) const {
-    static_cast<void>(name);
-    return function;
+    if (kernel == nullptr) return function;
+    return reinterpret_cast<F>(const_cast<void*>(
+        kernel->door(name, reinterpret_cast<const void*>(function), kStackArgumentsMax)));
   }
+  /// No function of these interfaces has more than five parameters.
+  static constexpr uint32_t kStackArgumentsMax = 1;
 };
 
 }  // namespace dxgkit::vidpn

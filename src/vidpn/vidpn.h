@@ -100,6 +100,8 @@ struct ManagerConfig {
   /// Where findings get their place from and bug checks stop the driver. Null in tests: a bug check
   /// is a finding only.
   nt::Kernel* kernel = nullptr;
+  /// The driver is a loaded image: its calls come through the kernel's doors. Needs `kernel`.
+  bool image_driver = false;
   /// The DeviceHandle of StartDevice: what drivers give the monitor interface.
   const void* adapter_handle = nullptr;
   /// Windows asserts VIDPN-04 only on a test-signed machine. False: a violation, and the call is
