@@ -86,6 +86,36 @@ Status Exercise::repeat_queries() {
   return running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
+Result<uint32_t> Exercise::query_fences() {
+  Adapter& adapter = *adapter_;
+  uint32_t answered = 0;
+  adapter.lane().run([&] {
+    if (adapter.failed_) return;
+    for (uint32_t i = 0; i < adapter.caps().node_count; ++i) {
+      const NodeOrdinal node{i};
+      const vidsch::NodeStatus status = adapter.scheduler().node_status(node);
+      if (status.hardware_queue_length != 0 || status.preemption_pending) continue;
+      const Result<uint32_t> fence = adapter.port().query_current_fence(node);
+      if (!fence.has_value()) continue;
+      ++answered;
+      // Newer is a preemption's own id, or what the driver has yet to report; older cannot be.
+      if (!fence_newer(status.last_completed, SubmissionFenceId{*fence})) continue;
+      adapter.findings().report(
+          {.rule = "INT-22",
+           .severity = verifier::Severity::kViolation,
+           .ddi = "DxgkDdiQueryCurrentFence",
+           .actual =
+               fmt::format("Node {} is idle and says fence {}; {} was reported complete last, "
+                           "{} submitted last.",
+                           i, *fence, status.last_completed.value, status.last_submitted.value),
+           .expected = "The last fence the node has passed.",
+           .fix = "Read the fence where the hardware writes it, and write CurrentFence."});
+    }
+  });
+  if (!running()) return Error(Status::kDeviceRemoved);
+  return answered;
+}
+
 Result<AllocationId> Exercise::find(Process& process, Handle allocation) {
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process.handles().find<OpenedAllocation>(allocation));

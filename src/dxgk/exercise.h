@@ -41,6 +41,10 @@ class Exercise {
   /// driver's own failure passes through.
   Status repeat_queries();
 
+  /// INT-22: asks each idle node for its fence. One that is not the last completed is a finding.
+  /// The number of nodes that answered.
+  Result<uint32_t> query_fences();
+
   // --- residency ---
   /// Brings an allocation in, as a packet that writes it would, and lets go of it again: it stays
   /// until evicted. Answers where it is. kInvalidHandle; what make_resident says of its room.

@@ -7,6 +7,7 @@
 
 #include "runtime/sync.h"
 #include "trace/trace.h"
+#include "verifier/json_text.h"
 #include "verifier/rule_catalogue.h"
 
 namespace dxgkit::verifier {
@@ -26,7 +27,9 @@ const char* severity_name(Severity severity) {
   return "";
 }
 
-const char* confidence_name(Confidence confidence) {
+}  // namespace
+
+std::string_view confidence_text(Confidence confidence) {
   switch (confidence) {
     case Confidence::kDocumented:
       return "documented";
@@ -40,13 +43,17 @@ const char* confidence_name(Confidence confidence) {
   return "";
 }
 
+namespace {
+
 std::string place_text(const Place& place) {
   if (place.image.empty()) return "";
   return fmt::format("{}+{:#x}{}{}", place.image, place.rva, place.symbol.empty() ? "" : " ",
                      place.symbol);
 }
 
-std::string consequence(const Finding& finding) {
+}  // namespace
+
+std::string consequence_text(const Finding& finding) {
   if (!finding.windows.empty()) return finding.windows;
   switch (finding.severity) {
     case Severity::kWarning:
@@ -79,21 +86,10 @@ std::string without_numbers(std::string_view text) {
   return out;
 }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto unit = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (unit < 0x20) {
-      out += fmt::format("\\u{:04x}", unit);
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
+namespace {
+
+/// Short for this file.
+std::string quoted(std::string_view text) { return json_string(text); }
 
 }  // namespace
 
@@ -162,8 +158,8 @@ std::string to_text(const Finding& finding) {
   }
   line("why:", finding.why);
   line("fix:", finding.fix);
-  line("Windows:", consequence(finding));
-  line("sure:", confidence_name(finding.confidence));
+  line("Windows:", consequence_text(finding));
+  line("sure:", confidence_text(finding.confidence));
   line("at:", place_text(finding.place));
   line("registers:", finding.place.registers);
   for (const std::string& frame : finding.place.stack) line("", frame);
@@ -179,8 +175,8 @@ std::string to_json(const Finding& finding) {
     json += fmt::format(R"(,"bugcheck_code":{},"bugcheck_parameter":{})", finding.bugcheck_code,
                         finding.bugcheck_parameter);
   }
-  json += fmt::format(R"(,"windows":{},"confidence":"{}")", quoted(consequence(finding)),
-                      confidence_name(finding.confidence));
+  json += fmt::format(R"(,"windows":{},"confidence":"{}")", quoted(consequence_text(finding)),
+                      confidence_text(finding.confidence));
   if (!finding.why.empty()) json += fmt::format(R"(,"why":{})", quoted(finding.why));
   if (const Place& place = finding.place; !place.image.empty()) {
     json +=

@@ -77,5 +77,9 @@ class Findings {
 std::string to_text(const Finding& finding);
 /// One JSON object.
 std::string to_json(const Finding& finding);
+/// "documented", "event text", "measured", "inferred".
+std::string_view confidence_text(Confidence confidence);
+/// What a Windows user sees: the finding's own words, or what its severity says.
+std::string consequence_text(const Finding& finding);
 
 }  // namespace dxgkit::verifier

@@ -14,6 +14,10 @@ int run_command(const RunOptions& options);
 /// kExitBadInput.
 int doctor_command(const std::string& driver, bool json);
 
+/// Starts a driver, exercises every entry its kind must support, unloads it. Exit codes 3 and 4
+/// beside the usual ones: see verify/report.h.
+int verify_command(const VerifyOptions& options);
+
 /// Every DDI, callback, NT export and D3DKMT function with what we make of it.
 int support_command(bool json);
 

@@ -10,6 +10,7 @@
 namespace {
 
 using dxgkit::tool::RunOptions;
+using dxgkit::tool::VerifyOptions;
 
 /// Turns a parser of ours into a check CLI11 runs while it reads the command line.
 template <typename Parse, typename Store>
@@ -72,6 +73,60 @@ void add_run(CLI::App& app, RunOptions& options) {
   run->add_flag("--json", options.json, "print the summary as JSON");
 }
 
+void add_verify(CLI::App& app, VerifyOptions& options) {
+  CLI::App* verify = app.add_subcommand(
+      "verify", "start a driver, exercise what its kind must support, unload it");
+  verify->footer(
+      "Exit codes: 0 clean, 1 findings, 2 bad input, 3 Windows would have stopped, 4 the driver "
+      "did "
+      "not come back.");
+  CLI::Option* driver = verify->add_option("DRIVER", options.driver,
+                                           "softgpu, or the path of a driver (.sys or .so)");
+  verify
+      ->add_option(
+          "--device",
+          reader(dxgkit::tool::parse_device,
+                 [&options](const dxgkit::tool::DeviceChoice& device) { options.device = device; }),
+          "what the driver finds: softgpu, framebuffer, none, or "
+          "pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu)")
+      ->expected(1)
+      ->type_name("DEVICE");
+  verify->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
+  verify->add_option("--client", options.client,
+                     "plug-in that knows the driver's private data (dxgkit/client.h)");
+  verify
+      ->add_option("--mode",
+                   reader(dxgkit::tool::parse_mode,
+                          [&options](dxgkit::tool::Mode mode) { options.mode = mode; }),
+                   "os: real threads; sim: one seed decides every interleaving (os)")
+      ->expected(1)
+      ->type_name("os|sim");
+  verify
+      ->add_option(
+          "--seed",
+          reader(dxgkit::tool::parse_seed, [&options](uint64_t value) { options.seed = value; }),
+          "seed of the run (1)")
+      ->expected(1)
+      ->type_name("N");
+  verify->add_option("--step", options.only, "only this step, with what it needs; may be repeated");
+  CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
+  verify->add_option("--json", options.json, "write the report as JSON (- for stdout)");
+  verify->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");
+  verify->add_option("--junit", options.junit, "write the steps as JUnit XML (- for stdout)");
+  verify->add_option("--trace", options.trace, "write a Perfetto trace");
+  verify
+      ->add_option("--ddi-timeout", options.ddi_timeout_s,
+                   "seconds without progress after which the driver counts as hung")
+      ->check(CLI::Range(1U, 3600U))
+      ->capture_default_str();
+  verify->add_flag("--in-process", options.in_process,
+                   "run the driver in this process, for a debugger");
+  verify->callback([driver, list] {
+    if (driver->count() == 0 && list->count() == 0)
+      throw CLI::ValidationError("verify: which driver? DRIVER is required");
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -79,6 +134,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   RunOptions run_options;
   add_run(app, run_options);
+  VerifyOptions verify_options;
+  add_verify(app, verify_options);
 
   std::string doctor_driver;
   bool doctor_json = false;
@@ -107,6 +164,7 @@ int main(int argc, char** argv) {
     return dxgkit::tool::kExitBadInput;
   }
 
+  if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
   if (doctor->parsed()) return dxgkit::tool::doctor_command(doctor_driver, doctor_json);
   if (support->parsed()) return dxgkit::tool::support_command(support_json);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);

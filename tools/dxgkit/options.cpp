@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 
 #include "base/arithmetic.h"
@@ -46,6 +48,56 @@ std::expected<uint64_t, std::string> parse_bytes(std::string_view text) {
   }
   return std::unexpected(
       fmt::format("'{}' is not a number of bytes (like 67108864, 64M or 1GiB)", text));
+}
+
+std::expected<DeviceChoice, std::string> parse_device(std::string_view text) {
+  using Kind = DeviceChoice::Kind;
+  DeviceChoice choice;
+  choice.text = text;
+  if (text == "softgpu") return choice;
+  if (text == "framebuffer" || text == "none") {
+    choice.kind = text == "none" ? Kind::kNone : Kind::kFrameBuffer;
+    return choice;
+  }
+  const auto wrong = [&](std::string_view why) {
+    return std::unexpected(
+        fmt::format("'{}' is not a device: {} (softgpu, framebuffer, none or "
+                    "pci:VENDOR:DEVICE[,barN=SIZE...] with ids in hexadecimal)",
+                    text, why));
+  };
+  constexpr std::string_view kPrefix = "pci:";
+  if (!text.starts_with(kPrefix)) return wrong("there is none of that name");
+  choice.kind = Kind::kPci;
+  std::string_view rest = text.substr(kPrefix.size());
+  const auto take_id = [&](char end, uint16_t* id) {
+    const size_t length = std::min(rest.find(end), rest.size());
+    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + length, *id, 16);
+    const bool good = error == std::errc() && stop == rest.data() + length && length != 0;
+    rest.remove_prefix(std::min(length + 1, rest.size()));
+    return good;
+  };
+  if (!take_id(':', &choice.vendor_id)) return wrong("the vendor id is no number of 16 bits");
+  if (!take_id(',', &choice.device_id)) return wrong("the device id is no number of 16 bits");
+  uint32_t slots_used = 0;
+  while (!rest.empty()) {
+    const size_t length = std::min(rest.find(','), rest.size());
+    const std::string_view bar = rest.substr(0, length);
+    rest.remove_prefix(std::min(length + 1, rest.size()));
+    if (!bar.starts_with("bar") || bar.size() < 6 || bar[4] != '=' || bar[3] < '0' || bar[3] > '4')
+      return wrong("a BAR is barN=SIZE with N from 0 to 4");
+    const auto slot = static_cast<uint32_t>(bar[3] - '0');
+    const std::expected<uint64_t, std::string> size = parse_bytes(bar.substr(5));
+    if (!size.has_value()) return std::unexpected(size.error());
+    if (!std::has_single_bit(*size) || *size < kPageBytes || *size > kRamBarBytesMax)
+      return wrong("the size of a BAR is a power of two from 4K to 1G");
+    // 64 bits wide: it takes two slots.
+    if ((slots_used & (3U << slot)) != 0)
+      return wrong("two BARs want the same slot (each takes two)");
+    slots_used |= 3U << slot;
+    choice.bars.push_back({slot, *size});
+  }
+  std::ranges::sort(choice.bars, {}, &DeviceChoice::RamBar::slot);
+  return choice;
 }
 
 std::expected<Mode, std::string> parse_mode(std::string_view text) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace dxgkit::tool {
 
@@ -20,6 +21,36 @@ enum class Mode { kOs, kSim };
 
 struct SeedRange {
   uint64_t first = 0, last = 0;  // both included
+};
+
+/// What the driver finds on the bus.
+struct DeviceChoice {
+  enum class Kind {
+    kSoftGpu,
+    kFrameBuffer,
+    kNone,  // a PCI function without BARs: for drivers of software devices
+    kPci,   // ids and RAM BARs as given: no behaviour at all
+  };
+  struct RamBar {
+    uint32_t slot = 0;  // 0..5; takes the next one too
+    uint64_t size_bytes = 0;
+  };
+  Kind kind = Kind::kSoftGpu;
+  uint16_t vendor_id = 0, device_id = 0;  // kPci
+  std::vector<RamBar> bars = {};          // kPci, by slot
+  std::string text = "softgpu";           // as given
+};
+
+struct VerifyOptions {
+  std::string driver;
+  DeviceChoice device;
+  std::optional<std::string> registry, client;
+  Mode mode = Mode::kOs;
+  uint64_t seed = 1;
+  std::optional<std::string> json, sarif, junit, trace;  // a path, or "-" for stdout
+  std::vector<std::string> only;                         // names of steps; empty: all
+  uint32_t ddi_timeout_s = 20;
+  bool list_steps = false, in_process = false, verbose = false;
 };
 
 struct RunOptions {
@@ -39,6 +70,9 @@ struct RunOptions {
 std::expected<uint64_t, std::string> parse_bytes(std::string_view text);
 /// "os" or "sim".
 std::expected<Mode, std::string> parse_mode(std::string_view text);
+/// "softgpu", "framebuffer", "none", "pci:8086:1916[,bar0=16M,bar2=256M]" (ids in hexadecimal).
+std::expected<DeviceChoice, std::string> parse_device(std::string_view text);
+inline constexpr uint64_t kRamBarBytesMax = uint64_t{1} << 30;
 /// A decimal number below 2^64.
 std::expected<uint64_t, std::string> parse_seed(std::string_view text);
 /// "4096x2160": both 1..kPictureSideMax.

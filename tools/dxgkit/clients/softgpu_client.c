@@ -1,0 +1,203 @@
+/* The example of a client plug-in (dxgkit/client.h): as much of a user-mode driver for softgpu as
+ * one copy takes.
+ *
+ * A job: the CPU fills an upload buffer, the GPU copies it to video memory, fills the second half
+ * of that, copies it to a read-back buffer, and puts a checksum behind it; the CPU checks all of
+ * it.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "miniports/softgpu/softgpu_umd.h"
+#include "tools/dxgkit/client_plugin.h"
+
+enum { kUpload, kVideo, kReadBack, kAllocations };
+#define CHECKSUM_BYTES 4096u /* of the read-back buffer, behind the pixels */
+
+typedef struct Client {
+  uint32_t node_count;
+} Client;
+
+static uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+/* 16 KiB to 1 MiB, whole pages. */
+static uint64_t data_bytes(uint64_t seed) { return ((mix(seed) % 64) + 1) * 16384u; }
+static uint64_t filled_from(uint64_t seed) { return data_bytes(seed) / 2; }
+static uint32_t fill_pattern(uint64_t seed) { return (uint32_t)mix(seed + 1); }
+
+/* Byte `at` of what the CPU uploads. */
+static uint8_t source_byte(uint64_t seed, uint64_t at) {
+  return (uint8_t)(mix(seed + (at >> 3)) >> (at % 8 * 8));
+}
+
+/* Byte `at` of what must come back. */
+static uint8_t result_byte(uint64_t seed, uint64_t at) {
+  if (at < filled_from(seed)) return source_byte(seed, at);
+  return (uint8_t)(fill_pattern(seed) >> ((at - filled_from(seed)) % 4 * 8));
+}
+
+static int matches(uint16_t vendor_id, uint16_t device_id) {
+  (void)device_id;
+  return vendor_id != 0; /* what decides is the magic number in open() */
+}
+
+static const char* open_client(const DxgkitClientAdapter* adapter, void** client) {
+  SgpuUmdAdapterInfo info;
+  if (adapter->umd_private_bytes < sizeof(info)) return "the adapter information is too short";
+  memcpy(&info, adapter->umd_private, sizeof(info));
+  if (info.magic != SGPU_UMD_ADAPTER_MAGIC)
+    return "the driver is not softgpu's: another magic number";
+  if (info.version < SGPU_UMD_VERSION) return "the driver speaks an older version";
+  Client* made = malloc(sizeof(*made));
+  if (made == NULL) return "no memory";
+  made->node_count = info.node_count;
+  *client = made;
+  return NULL;
+}
+
+static void close_client(void* client) { free(client); }
+
+static const char* pack_context(void* client, uint32_t node, void* data, uint32_t capacity,
+                                uint32_t* bytes) {
+  const Client* self = client;
+  SgpuUmdContext request = {.magic = SGPU_UMD_CONTEXT_MAGIC, .version = SGPU_UMD_VERSION};
+  if (node >= self->node_count) return "there is no such node";
+  if (capacity < sizeof(request)) return "too little room";
+  memcpy(data, &request, sizeof(request));
+  *bytes = sizeof(request);
+  return NULL;
+}
+
+static const char* pack_allocation(void* client, const DxgkitClientAllocation* wanted, void* data,
+                                   uint32_t capacity, uint32_t* bytes) {
+  (void)client;
+  SgpuUmdAllocation request = {.magic = SGPU_UMD_ALLOCATION_MAGIC, .version = SGPU_UMD_VERSION};
+  const uint32_t cpu = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_CPU_WRITES;
+  request.placement = (wanted->usage & cpu) != 0 ? SGPU_UMD_PLACE_STAGING : SGPU_UMD_PLACE_VRAM;
+  request.kind = SGPU_UMD_KIND_BUFFER;
+  request.size_bytes = wanted->size_bytes;
+  if (capacity < sizeof(request)) return "too little room";
+  memcpy(data, &request, sizeof(request));
+  *bytes = sizeof(request);
+  return NULL;
+}
+
+static const char* plan(void* client, uint64_t seed, uint32_t node, DxgkitClientAllocation* wanted,
+                        uint32_t capacity, uint32_t* count) {
+  (void)client;
+  (void)node;
+  if (capacity < kAllocations) return "too little room";
+  memset(wanted, 0, kAllocations * sizeof(*wanted));
+  wanted[kUpload].size_bytes = data_bytes(seed);
+  wanted[kUpload].usage = DXGKIT_CLIENT_CPU_WRITES;
+  wanted[kVideo].size_bytes = data_bytes(seed);
+  wanted[kVideo].usage = DXGKIT_CLIENT_GPU_WRITES;
+  wanted[kReadBack].size_bytes = data_bytes(seed) + CHECKSUM_BYTES;
+  wanted[kReadBack].usage = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
+  *count = kAllocations;
+  return NULL;
+}
+
+static const char* fill(void* client, const DxgkitClientJob* job, uint32_t index, void* view,
+                        uint64_t view_bytes) {
+  (void)client;
+  (void)index;
+  uint8_t* bytes = view;
+  for (uint64_t at = 0; at < view_bytes; ++at) bytes[at] = source_byte(job->seed, at);
+  return NULL;
+}
+
+/* Appends a command; job->command_bytes stays where it is when there is no room. */
+static int add(DxgkitClientJob* job, const void* command, uint32_t bytes) {
+  if (job->command_bytes_max - job->command_bytes < bytes) return 0;
+  memcpy((uint8_t*)job->commands + job->command_bytes, command, bytes);
+  job->command_bytes += bytes;
+  return 1;
+}
+
+static const char* record(void* client, DxgkitClientJob* job) {
+  (void)client;
+  const uint64_t size = data_bytes(job->seed);
+  if (job->use_count_max < kAllocations) return "the allocation list is too short";
+  for (uint32_t i = 0; i < kAllocations; ++i) {
+    job->uses[i].allocation = i;
+    job->uses[i].write = i != kUpload;
+  }
+  job->use_count = kAllocations;
+
+  SgpuUmdBufferHeader header = {.magic = SGPU_UMD_BUFFER_MAGIC, .version = SGPU_UMD_VERSION};
+  int room = add(job, &header, sizeof(header));
+  if (job->busy_ns != 0) {
+    const SgpuUmdDelay delay = {.header = {SGPU_UMD_OP_DELAY, sizeof(delay)},
+                                .duration_ns = job->busy_ns,
+                                .flags = SGPU_UMD_DELAY_PREEMPTIBLE};
+    room = room && add(job, &delay, sizeof(delay));
+  }
+  const SgpuUmdCopy up = {.header = {SGPU_UMD_OP_COPY, sizeof(up)},
+                          .source = {kUpload, 0},
+                          .destination = {kVideo, 0},
+                          .size_bytes = size};
+  const SgpuUmdFill second_half = {.header = {SGPU_UMD_OP_FILL, sizeof(second_half)},
+                                   .destination = {kVideo, (uint32_t)filled_from(job->seed)},
+                                   .size_bytes = size - filled_from(job->seed),
+                                   .pattern = fill_pattern(job->seed)};
+  const SgpuUmdCopy down = {.header = {SGPU_UMD_OP_COPY, sizeof(down)},
+                            .source = {kVideo, 0},
+                            .destination = {kReadBack, 0},
+                            .size_bytes = size};
+  const SgpuUmdChecksum sum = {.header = {SGPU_UMD_OP_CHECKSUM, sizeof(sum)},
+                               .source = {kVideo, 0},
+                               .result = {kReadBack, (uint32_t)size},
+                               .pitch = (uint32_t)size,
+                               .width_bytes = (uint32_t)size,
+                               .height = 1,
+                               .kind = SGPU_UMD_CHECKSUM_FNV1A64};
+  room = room && add(job, &up, sizeof(up)) && add(job, &second_half, sizeof(second_half)) &&
+         add(job, &down, sizeof(down)) && add(job, &sum, sizeof(sum));
+  if (!room) return "the command buffer is too short";
+  header.size_bytes = job->command_bytes;
+  memcpy(job->commands, &header, sizeof(header));
+  return NULL;
+}
+
+static const char* check(void* client, const DxgkitClientJob* job, uint32_t index, const void* view,
+                         uint64_t view_bytes) {
+  (void)client;
+  (void)index;
+  const uint8_t* bytes = view;
+  const uint64_t size = data_bytes(job->seed);
+  if (view_bytes < size + CHECKSUM_BYTES) return "the read-back buffer is too short";
+  uint64_t expected = 0xCBF29CE484222325ull; /* FNV-1a */
+  for (uint64_t at = 0; at < size; ++at) {
+    if (bytes[at] != result_byte(job->seed, at)) {
+      return at < filled_from(job->seed) ? "a copied byte is wrong" : "a filled byte is wrong";
+    }
+    expected = (expected ^ bytes[at]) * 0x100000001B3ull;
+  }
+  uint64_t sum = 0;
+  memcpy(&sum, bytes + size, sizeof(sum));
+  return sum == expected ? NULL : "the bytes are right, the checksum of the GPU is not";
+}
+
+const DxgkitClient* dxgkit_client(uint32_t version) {
+  static const DxgkitClient kClient = {.version = DXGKIT_CLIENT_VERSION,
+                                       .size_bytes = sizeof(DxgkitClient),
+                                       .name = "softgpu",
+                                       .umd_private_bytes = sizeof(SgpuUmdAdapterInfo),
+                                       .matches = matches,
+                                       .open = open_client,
+                                       .close = close_client,
+                                       .pack_context = pack_context,
+                                       .pack_allocation = pack_allocation,
+                                       .plan = plan,
+                                       .fill = fill,
+                                       .record = record,
+                                       .check = check};
+  (void)version;
+  return &kClient;
+}

@@ -1,0 +1,205 @@
+#include "tools/dxgkit/verify/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "dxgkit/abi_versions.h"
+
+namespace dxgkit::tool::verify {
+
+std::string status_text(Status status) {
+  const std::string_view name = status_name(status);
+  return name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status)) : std::string(name);
+}
+
+Answer<void> check_answer(const char* function, NTSTATUS status) {
+  if (is_success(from_ntstatus(status))) return {};
+  return std::unexpected(
+      fmt::format("{} answered {}", function, status_text(from_ntstatus(status))));
+}
+
+Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
+             const std::string& driver_path, const nt::KernelConfig& kernel_config,
+             const Plugin* plugin, verifier::Findings& findings)
+    : runtime_(runtime),
+      options_(options),
+      driver_path_(driver_path),
+      kernel_config_(kernel_config),
+      plugin_(plugin),
+      findings_(findings),
+      random_state_(options.seed * 2 + 1) {}
+
+Bench::~Bench() {
+  client_code_.reset();
+  exercise_.reset();
+  system_.reset();
+  driver_.reset();
+  world_.reset();
+}
+
+Outcome Bench::load() {
+  WorldConfig config;
+  config.device = options_.device;
+  config.kernel = kernel_config_;
+  std::expected<std::unique_ptr<World>, std::string> world =
+      World::create(runtime_, findings_, config);
+  if (!world.has_value()) return Outcome::failed(world.error());
+  world_ = std::move(*world);
+  port::DriverSource source;
+  source.name = driver_path_.substr(driver_path_.rfind('/') + 1);
+  source.path = driver_path_;
+  source.on_table = [this](bool display_only, uint32_t version, std::span<const std::byte> table) {
+    interface_version_ = version;
+    const std::span<const abi::TableEntry> entries =
+        display_only ? std::span<const abi::TableEntry>(abi::kKmddodInitializationData)
+                     : std::span<const abi::TableEntry>(abi::kDriverInitializationData);
+    for (const abi::TableEntry& entry : entries) {
+      void* pointer = nullptr;
+      if (!entry.name.starts_with("DxgkDdi") || entry.since > version ||
+          entry.offset_bytes + sizeof(pointer) > table.size())
+        continue;
+      std::memcpy(&pointer, table.data() + entry.offset_bytes, sizeof(pointer));
+      if (pointer != nullptr) filled_entries_.emplace_back(entry.name);
+    }
+  };
+  std::string message;
+  const size_t before = findings_.total();
+  Result<std::unique_ptr<port::Driver>> driver =
+      port::Driver::load(world_->kernel(), findings_, source, &message);
+  if (!driver.has_value()) {
+    not_a_driver_ = driver.error() == Status::kInvalidImageFormat && findings_.total() == before;
+    return Outcome::failed(message.empty() ? status_text(driver.error()) : message);
+  }
+  driver_ = std::move(*driver);
+  system_ =
+      std::make_unique<dxgk::System>(runtime_, world_->machine(), world_->kernel(), findings_);
+  return Outcome::ok(fmt::format("interface version {:#06x}, {} entries", interface_version_,
+                                 filled_entries_.size()));
+}
+
+Outcome Bench::start() {
+  const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function());
+  if (!luid.has_value())
+    return Outcome::failed(fmt::format("the adapter did not start: {}", status_text(luid.error())));
+  luid_ = *luid;
+  Result<dxgk::Exercise> exercise = dxgk::Exercise::on(*system_, *luid_);
+  if (!exercise.has_value()) return Outcome::failed("the adapter is gone again");
+  exercise_.emplace(std::move(*exercise));
+  return Outcome::ok(fmt::format("{} nodes, {} segments, {} video present sources", node_count(),
+                                 exercise_->segments().size(), exercise_->video_present_sources()));
+}
+
+Outcome Bench::stop() {
+  client_code_.reset();
+  exercise_.reset();
+  if (!luid_.has_value()) return Outcome::skipped("it does not run");
+  const Status status = system_->stop_adapter(*luid_);
+  luid_.reset();
+  if (!is_success(status)) return Outcome::failed(status_text(status));
+  return Outcome::ok();
+}
+
+Outcome Bench::unload() {
+  if (driver_ == nullptr) return Outcome::skipped("it was not loaded");
+  if (luid_.has_value()) static_cast<void>(stop());
+  system_.reset();
+  const bool dead = world_->kernel().driver_is_dead();
+  driver_.reset();
+  if (dead) return Outcome::skipped("the driver is dead: it is not called any more");
+  return Outcome::ok();
+}
+
+uint32_t Bench::node_count() const {
+  return exercise_.has_value() ? exercise_->caps().node_count : 0;
+}
+
+uint64_t Bench::random() {
+  // SplitMix64: one number per call, from the run's seed alone.
+  random_state_ += 0x9E3779B97F4A7C15ULL;
+  uint64_t z = random_state_;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+std::vector<size_t> Bench::shuffled(size_t count) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  return order;
+}
+
+std::vector<std::vector<size_t>> Bench::orders(size_t count) {
+  std::vector<size_t> forward(count);
+  std::iota(forward.begin(), forward.end(), size_t{0});
+  std::vector<size_t> backward(forward.rbegin(), forward.rend());
+  return {forward, backward, shuffled(count)};
+}
+
+Answer<void> Bench::open_client() {
+  client_refused_ = true;
+  const Answer<Plugin::Instance*> code = client_code();
+  if (!code.has_value()) return std::unexpected(code.error());
+  // What every later step would trip over is said once, here.
+  for (uint32_t node = 0; node < node_count(); ++node) {
+    const Answer<std::vector<DxgkitClientAllocation>> wanted = (*code)->plan(options_.seed, node);
+    if (!wanted) return std::unexpected(wanted.error());
+    for (const DxgkitClientAllocation& one : *wanted) {
+      if (const auto packed = (*code)->pack_allocation(one); !packed)
+        return std::unexpected(packed.error());
+    }
+    if (const auto packed = (*code)->pack_context(node); !packed)
+      return std::unexpected(packed.error());
+  }
+  client_refused_ = false;
+  return {};
+}
+
+Answer<Plugin::Instance*> Bench::client_code() {
+  if (client_code_) return client_code_.get();
+  const DxgkitClient& functions = plugin_->functions();
+  std::vector<std::byte> umd_private(functions.umd_private_bytes);
+  if (!umd_private.empty()) {
+    if (functions.fill_umd_private != nullptr) {
+      functions.fill_umd_private(umd_private.data(), functions.umd_private_bytes);
+    }
+    Client asking(*this, "client");
+    DXGKIT_VERIFY_TRY(asking.open_adapter());
+    DXGKIT_VERIFY_TRY(asking.query_umd_private(umd_private));
+  }
+  const bus::PciIdentity& identity = world_->function().identity();
+  DxgkitClientAdapter adapter{};
+  adapter.vendor_id = identity.vendor_id;
+  adapter.device_id = identity.device_id;
+  adapter.interface_version = interface_version_;
+  adapter.node_count = node_count();
+  adapter.umd_private_bytes = static_cast<uint32_t>(umd_private.size());
+  adapter.umd_private = umd_private.empty() ? nullptr : umd_private.data();
+  if (!plugin_->matches(identity.vendor_id, identity.device_id)) {
+    return std::unexpected(fmt::format("client {} does not know adapters {:04x}:{:04x}",
+                                       plugin_->name(), identity.vendor_id, identity.device_id));
+  }
+  Answer<std::unique_ptr<Plugin::Instance>> opened = plugin_->open(adapter);
+  if (!opened.has_value()) return std::unexpected(opened.error());
+  client_code_ = std::move(*opened);
+  return client_code_.get();
+}
+
+Answer<void> Bench::in_parallel(size_t count, const std::function<Answer<void>(size_t)>& body) {
+  std::vector<Answer<void>> answers(count);
+  std::vector<std::unique_ptr<runtime::Thread>> threads;
+  for (size_t i = 0; i < count; ++i) {
+    threads.push_back(
+        runtime_.spawn(fmt::format("verify {}", i), [&, i] { answers[i] = body(i); }));
+  }
+  for (const std::unique_ptr<runtime::Thread>& thread : threads) thread->join();
+  for (const Answer<void>& answer : answers) {
+    if (!answer.has_value()) return answer;
+  }
+  return {};
+}
+
+}  // namespace dxgkit::tool::verify

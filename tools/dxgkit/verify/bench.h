@@ -1,0 +1,204 @@
+// The driver under test, its adapter, and clients that use it.
+#pragma once
+
+#include <d3dkmthk.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dxgk/exercise.h"
+#include "dxgk/system.h"
+#include "port/driver.h"
+#include "runtime/runtime.h"
+#include "tools/dxgkit/verify/plugin.h"
+#include "tools/dxgkit/verify/step.h"
+#include "tools/dxgkit/world.h"
+#include "verifier/findings.h"
+
+namespace dxgkit::tool::verify {
+
+template <typename T>
+using Answer = std::expected<T, std::string>;
+
+/// "STATUS_NO_MEMORY", or the number.
+std::string status_text(Status status);
+/// Success class, or "FUNCTION answered STATUS".
+Answer<void> check_answer(const char* function, NTSTATUS status);
+
+// The early return of what can be refused.
+#define DXGKIT_VERIFY_TRY(expression)                            \
+  do {                                                           \
+    auto verify_try = (expression);                              \
+    if (!verify_try) return std::unexpected(verify_try.error()); \
+  } while (false)
+
+class Client;
+
+/// Lives inside a runtime. Steps run on its main thread, one after the other.
+class Bench {
+ public:
+  Bench(runtime::Runtime& runtime, const VerifyOptions& options, const std::string& driver_path,
+        const nt::KernelConfig& kernel_config, const Plugin* plugin, verifier::Findings& findings);
+  ~Bench();
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  // --- for the first and last steps ---
+  Outcome load();
+  Outcome start();
+  Outcome stop();
+  Outcome unload();
+
+  runtime::Runtime& runtime() { return runtime_; }
+  verifier::Findings& findings() { return findings_; }
+  dxgk::System& system() { return *system_; }
+  dxgk::Luid luid() const { return *luid_; }
+  dxgk::Exercise& exercise() { return *exercise_; }
+  /// The driver is not one at all: nothing to verify.
+  bool not_a_driver() const { return not_a_driver_; }
+  bool loaded() const { return driver_ != nullptr; }
+  bool running() const { return exercise_.has_value() && exercise_->running(); }
+  bool display_only() const { return driver_ != nullptr && driver_->display_only(); }
+  uint32_t node_count() const;
+
+  /// A number of the run's seed, the same in every run of it.
+  uint64_t random();
+  /// 0..count-1 in an order of the seed.
+  std::vector<size_t> shuffled(size_t count);
+  /// The three orders in which things are given back: as made, the other way round, any.
+  std::vector<std::vector<size_t>> orders(size_t count);
+
+  /// Null without one, and when it could not be opened on this adapter.
+  const Plugin* plugin() const { return client_refused_ ? nullptr : plugin_; }
+  bool client_refused() const { return client_refused_; }
+  /// Opens the plug-in for the first time; without success the others do without it.
+  Answer<void> open_client();
+  /// The plug-in, opened on the running adapter (the first time with UMDRIVERPRIVATE).
+  Answer<Plugin::Instance*> client_code();
+
+  /// Runs bodies on threads of their own, waits for all; the first error in order of number.
+  Answer<void> in_parallel(size_t count, const std::function<Answer<void>(size_t)>& body);
+
+  /// Names of the entries in the driver's table, in its order.
+  const std::vector<std::string>& filled_entries() const { return filled_entries_; }
+  uint32_t interface_version() const { return interface_version_; }
+
+ private:
+  runtime::Runtime& runtime_;
+  const VerifyOptions& options_;
+  const std::string driver_path_;
+  const nt::KernelConfig& kernel_config_;
+  const Plugin* plugin_;
+  verifier::Findings& findings_;
+  uint64_t random_state_;
+  bool not_a_driver_ = false, client_refused_ = false;
+  std::vector<std::string> filled_entries_;
+  uint32_t interface_version_ = 0;
+  std::unique_ptr<World> world_;
+  std::unique_ptr<port::Driver> driver_;
+  std::unique_ptr<dxgk::System> system_;
+  std::optional<dxgk::Luid> luid_;
+  std::optional<dxgk::Exercise> exercise_;
+  std::unique_ptr<Plugin::Instance> client_code_;
+};
+
+/// A context with its buffers, as its process sees it.
+struct ClientContext {
+  D3DKMT_HANDLE handle = 0;
+  std::byte* commands = nullptr;
+  uint32_t command_bytes = 0;
+  D3DDDI_ALLOCATIONLIST* list = nullptr;
+  uint32_t list_size = 0;
+  D3DDDI_PATCHLOCATIONLIST* patches = nullptr;
+  uint32_t patches_size = 0;
+};
+
+struct ClientAllocation {
+  D3DKMT_HANDLE handle = 0;
+  uint64_t size_bytes = 0;  // as asked for
+  std::vector<std::byte> private_data;
+};
+
+/// One client process. Its functions may be called from any thread, one at a time; those without an
+/// Answer cannot be refused.
+class Client {
+ public:
+  Client(Bench& bench, std::string name);
+  /// Process exit: whatever is left is cleaned up by the kernel.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  Answer<void> open_adapter();
+  Answer<void> close_adapter();
+  Answer<D3DKMT_HANDLE> create_device();
+  Answer<void> destroy_device(D3DKMT_HANDLE device);
+  Answer<ClientContext> create_context(D3DKMT_HANDLE device, uint32_t node,
+                                       std::span<const std::byte> private_data = {});
+  Answer<void> destroy_context(D3DKMT_HANDLE context);
+  Answer<void> set_priority(D3DKMT_HANDLE context, int32_t priority);
+  /// Several at once, as a resource when asked; in/out private data.
+  Answer<D3DKMT_HANDLE> create_allocations(D3DKMT_HANDLE device,
+                                           std::span<ClientAllocation> allocations,
+                                           bool as_resource);
+  NTSTATUS try_create_allocation(D3DKMT_HANDLE device, ClientAllocation& allocation);
+  Answer<void> destroy_allocations(D3DKMT_HANDLE device, std::span<const D3DKMT_HANDLE> handles);
+  Answer<void> destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resource);
+  Answer<std::byte*> lock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation);
+  Answer<void> unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation);
+  /// Commands, list and patches are in the context's buffers; they are replaced.
+  NTSTATUS try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
+                      uint32_t patch_count);
+  Answer<void> wait_idle(D3DKMT_HANDLE device);
+  Answer<void> query_umd_private(std::span<std::byte> data);
+  /// The device has not been lost.
+  bool active(D3DKMT_HANDLE device);
+
+  dxgk::Process& process() { return process_; }
+
+ private:
+  Bench& bench_;
+  dxgk::Process& process_;
+  D3DKMT_HANDLE adapter_ = 0;
+};
+
+/// A job of the plug-in: its allocations on one device, filled; runs on a context; checked.
+class Job {
+ public:
+  /// Plans and creates what the job needs, and fills it.
+  static Answer<std::unique_ptr<Job>> create(Bench& bench, Client& client, D3DKMT_HANDLE device,
+                                             uint64_t seed, uint32_t node);
+  Answer<void> fill();
+  /// Records and submits; does not wait.
+  Answer<void> submit(ClientContext& context, uint64_t busy_ns = 0);
+  /// Records only: what is in the context's buffers then.
+  Answer<DxgkitClientJob> record(ClientContext& context, uint64_t busy_ns = 0);
+  /// After the work is done: what the plug-in says of the bytes.
+  Answer<void> check();
+  Answer<void> destroy();
+  std::span<const ClientAllocation> allocations() const { return allocations_; }
+
+ private:
+  Job(Bench& bench, Client& client, D3DKMT_HANDLE device)
+      : bench_(bench), client_(client), device_(device) {}
+  DxgkitClientJob description() const;
+
+  Bench& bench_;
+  Client& client_;
+  D3DKMT_HANDLE device_;
+  uint64_t seed_ = 0;
+  uint32_t node_ = 0;
+  Plugin::Instance* code_ = nullptr;
+  std::vector<DxgkitClientAllocation> wanted_;
+  std::vector<ClientAllocation> allocations_;
+  std::vector<DxgkitClientHandle> handles_;
+};
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,305 @@
+// Client processes and plug-in jobs of the exerciser.
+#include "thunks/client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tools/dxgkit/verify/bench.h"
+
+namespace dxgkit::tool::verify {
+
+Client::Client(Bench& bench, std::string name)
+    : bench_(bench), process_(bench.system().create_process(std::move(name))) {}
+
+Client::~Client() { bench_.system().end_process(process_); }
+
+Answer<void> Client::open_adapter() {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_OPENADAPTERFROMLUID open{};
+  open.AdapterLuid.LowPart = bench_.luid().low;
+  open.AdapterLuid.HighPart = bench_.luid().high;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTOpenAdapterFromLuid", D3DKMTOpenAdapterFromLuid(&open)));
+  adapter_ = open.hAdapter;
+  return {};
+}
+
+Answer<void> Client::close_adapter() {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  const D3DKMT_CLOSEADAPTER close{.hAdapter = adapter_};
+  return check_answer("D3DKMTCloseAdapter", D3DKMTCloseAdapter(&close));
+}
+
+Answer<D3DKMT_HANDLE> Client::create_device() {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_CREATEDEVICE create{};
+  create.hAdapter = adapter_;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateDevice", D3DKMTCreateDevice(&create)));
+  return create.hDevice;
+}
+
+Answer<void> Client::destroy_device(D3DKMT_HANDLE device) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  const D3DKMT_DESTROYDEVICE destroy{.hDevice = device};
+  return check_answer("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&destroy));
+}
+
+Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node,
+                                             std::span<const std::byte> private_data) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  std::vector<std::byte> data(private_data.begin(), private_data.end());
+  D3DKMT_CREATECONTEXT create{};
+  create.hDevice = device;
+  create.NodeOrdinal = node;
+  create.EngineAffinity = 0;
+  create.pPrivateDriverData = data.empty() ? nullptr : data.data();
+  create.PrivateDriverDataSize = static_cast<UINT>(data.size());
+  create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateContext", D3DKMTCreateContext(&create)));
+  ClientContext context;
+  context.handle = create.hContext;
+  context.commands = static_cast<std::byte*>(create.pCommandBuffer);
+  context.command_bytes = create.CommandBufferSize;
+  context.list = create.pAllocationList;
+  context.list_size = create.AllocationListSize;
+  context.patches = create.pPatchLocationList;
+  context.patches_size = create.PatchLocationListSize;
+  return context;
+}
+
+Answer<void> Client::destroy_context(D3DKMT_HANDLE context) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  const D3DKMT_DESTROYCONTEXT destroy{.hContext = context};
+  return check_answer("D3DKMTDestroyContext", D3DKMTDestroyContext(&destroy));
+}
+
+Answer<void> Client::set_priority(D3DKMT_HANDLE context, int32_t priority) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_SETCONTEXTSCHEDULINGPRIORITY set{};
+  set.hContext = context;
+  set.Priority = priority;
+  return check_answer("D3DKMTSetContextSchedulingPriority",
+                      D3DKMTSetContextSchedulingPriority(&set));
+}
+
+Answer<D3DKMT_HANDLE> Client::create_allocations(D3DKMT_HANDLE device,
+                                                 std::span<ClientAllocation> allocations,
+                                                 bool as_resource) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  std::vector<D3DDDI_ALLOCATIONINFO2> infos(allocations.size());
+  for (size_t i = 0; i < infos.size(); ++i) {
+    infos[i] = {};
+    infos[i].pPrivateDriverData = allocations[i].private_data.data();
+    infos[i].PrivateDriverDataSize = static_cast<UINT>(allocations[i].private_data.size());
+  }
+  D3DKMT_CREATEALLOCATION create{};
+  create.hDevice = device;
+  create.NumAllocations = static_cast<UINT>(infos.size());
+  create.pAllocationInfo2 = infos.data();
+  create.Flags.CreateResource = as_resource;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateAllocation2", D3DKMTCreateAllocation2(&create)));
+  for (size_t i = 0; i < infos.size(); ++i) allocations[i].handle = infos[i].hAllocation;
+  return create.hResource;
+}
+
+NTSTATUS Client::try_create_allocation(D3DKMT_HANDLE device, ClientAllocation& allocation) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DDDI_ALLOCATIONINFO2 info{};
+  info.pPrivateDriverData =
+      allocation.private_data.empty() ? nullptr : allocation.private_data.data();
+  info.PrivateDriverDataSize = static_cast<UINT>(allocation.private_data.size());
+  D3DKMT_CREATEALLOCATION create{};
+  create.hDevice = device;
+  create.NumAllocations = 1;
+  create.pAllocationInfo2 = &info;
+  const NTSTATUS status = D3DKMTCreateAllocation2(&create);
+  allocation.handle = is_success(from_ntstatus(status)) ? info.hAllocation : 0;
+  return status;
+}
+
+Answer<void> Client::destroy_allocations(D3DKMT_HANDLE device,
+                                         std::span<const D3DKMT_HANDLE> handles) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_DESTROYALLOCATION2 destroy{};
+  destroy.hDevice = device;
+  destroy.phAllocationList = handles.data();
+  destroy.AllocationCount = static_cast<UINT>(handles.size());
+  return check_answer("D3DKMTDestroyAllocation2", D3DKMTDestroyAllocation2(&destroy));
+}
+
+Answer<void> Client::destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resource) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_DESTROYALLOCATION2 destroy{};
+  destroy.hDevice = device;
+  destroy.hResource = resource;
+  return check_answer("D3DKMTDestroyAllocation2", D3DKMTDestroyAllocation2(&destroy));
+}
+
+Answer<std::byte*> Client::lock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_LOCK2 lock{};
+  lock.hDevice = device;
+  lock.hAllocation = allocation;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTLock2", D3DKMTLock2(&lock)));
+  return static_cast<std::byte*>(lock.pData);
+}
+
+Answer<void> Client::unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_UNLOCK2 unlock{};
+  unlock.hDevice = device;
+  unlock.hAllocation = allocation;
+  return check_answer("D3DKMTUnlock2", D3DKMTUnlock2(&unlock));
+}
+
+NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
+                            uint32_t patch_count) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_RENDER render{};
+  render.hContext = context.handle;
+  render.CommandLength = command_bytes;
+  render.AllocationCount = list_count;
+  render.PatchLocationCount = patch_count;
+  const NTSTATUS status = D3DKMTRender(&render);
+  if (render.pNewCommandBuffer != nullptr) {  // THUNK-15
+    context.commands = static_cast<std::byte*>(render.pNewCommandBuffer);
+    context.command_bytes = render.NewCommandBufferSize;
+    context.list = render.pNewAllocationList;
+    context.list_size = render.NewAllocationListSize;
+    context.patches = render.pNewPatchLocationList;
+    context.patches_size = render.NewPatchLocationListSize;
+  }
+  return status;
+}
+
+Answer<void> Client::wait_idle(D3DKMT_HANDLE device) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  const D3DKMT_WAITFORIDLE wait{.hDevice = device};
+  return check_answer("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
+}
+
+Answer<void> Client::query_umd_private(std::span<std::byte> data) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_QUERYADAPTERINFO query{};
+  query.hAdapter = adapter_;
+  query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
+  query.pPrivateDriverData = data.data();
+  query.PrivateDriverDataSize = static_cast<UINT>(data.size());
+  return check_answer("D3DKMTQueryAdapterInfo", D3DKMTQueryAdapterInfo(&query));
+}
+
+bool Client::active(D3DKMT_HANDLE device) {
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_GETDEVICESTATE state{};
+  state.hDevice = device;
+  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
+  return is_success(from_ntstatus(D3DKMTGetDeviceState(&state))) &&
+         state.ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE;
+}
+
+Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,
+                                         uint64_t seed, uint32_t node) {
+  std::unique_ptr<Job> job(new Job(bench, client, device));
+  job->seed_ = seed;
+  job->node_ = node;
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code.has_value()) return std::unexpected(code.error());
+  job->code_ = *code;
+  Answer<std::vector<DxgkitClientAllocation>> wanted = job->code_->plan(seed, node);
+  if (!wanted.has_value()) return std::unexpected(wanted.error());
+  job->wanted_ = std::move(*wanted);
+  for (const DxgkitClientAllocation& one : job->wanted_) {
+    Answer<std::vector<std::byte>> data = job->code_->pack_allocation(one);
+    if (!data.has_value()) return std::unexpected(data.error());
+    job->allocations_.push_back({0, one.size_bytes, std::move(*data)});
+  }
+  const Answer<D3DKMT_HANDLE> made =
+      client.create_allocations(device, job->allocations_, /*as_resource=*/false);
+  if (!made.has_value()) return std::unexpected(made.error());
+  for (size_t i = 0; i < job->wanted_.size(); ++i) {
+    const ClientAllocation& one = job->allocations_[i];
+    job->handles_.push_back({job->wanted_[i], one.private_data.data(),
+                             static_cast<uint32_t>(one.private_data.size()), 0});
+  }
+  DXGKIT_VERIFY_TRY(job->fill());
+  return job;
+}
+
+DxgkitClientJob Job::description() const {
+  DxgkitClientJob job{};
+  job.seed = seed_;
+  job.node = node_;
+  job.allocation_count = static_cast<uint32_t>(handles_.size());
+  job.allocations = handles_.data();
+  return job;
+}
+
+Answer<void> Job::fill() {
+  const DxgkitClientJob job = description();
+  for (uint32_t i = 0; i < allocations_.size(); ++i) {
+    if ((wanted_[i].usage & DXGKIT_CLIENT_CPU_WRITES) == 0) continue;
+    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
+    if (!view.has_value()) return std::unexpected(view.error());
+    const Answer<void> filled = code_->fill(job, i, {*view, wanted_[i].size_bytes});
+    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
+    DXGKIT_VERIFY_TRY(filled);
+  }
+  return {};
+}
+
+Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
+  std::vector<DxgkitClientUse> uses(context.list_size);
+  std::vector<DxgkitClientPatch> patches(context.patches_size);
+  DxgkitClientJob job = description();
+  job.busy_ns = busy_ns;
+  job.commands = context.commands;
+  job.command_bytes_max = context.command_bytes;
+  job.uses = uses.data();
+  job.use_count_max = context.list_size;
+  job.patches = patches.data();
+  job.patch_count_max = context.patches_size;
+  DXGKIT_VERIFY_TRY(code_->record(job));
+  for (uint32_t i = 0; i < job.use_count; ++i) {
+    context.list[i] = {};
+    context.list[i].hAllocation = allocations_[uses[i].allocation].handle;
+    context.list[i].WriteOperation = uses[i].write != 0;
+  }
+  static_assert(sizeof(DxgkitClientPatch) == sizeof(D3DDDI_PATCHLOCATIONLIST));
+  if (job.patch_count != 0)
+    std::memcpy(context.patches, patches.data(), job.patch_count * sizeof(patches[0]));
+  job.uses = nullptr;
+  job.patches = nullptr;
+  return job;
+}
+
+Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns) {
+  const Answer<DxgkitClientJob> job = record(context, busy_ns);
+  if (!job.has_value()) return std::unexpected(job.error());
+  return check_answer("D3DKMTRender", client_.try_render(context, job->command_bytes,
+                                                         job->use_count, job->patch_count));
+}
+
+Answer<void> Job::check() {
+  const DxgkitClientJob job = description();
+  for (uint32_t i = 0; i < allocations_.size(); ++i) {
+    if ((wanted_[i].usage & DXGKIT_CLIENT_CPU_READS) == 0) continue;
+    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
+    if (!view.has_value()) return std::unexpected(view.error());
+    const Answer<void> right = code_->check(job, i, {*view, wanted_[i].size_bytes});
+    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
+    if (!right.has_value()) {
+      return std::unexpected(
+          fmt::format("job {} on node {}: allocation {}: {}", seed_, node_, i, right.error()));
+    }
+  }
+  return {};
+}
+
+Answer<void> Job::destroy() {
+  std::vector<D3DKMT_HANDLE> handles;
+  for (const ClientAllocation& one : allocations_) handles.push_back(one.handle);
+  return client_.destroy_allocations(device_, handles);
+}
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,106 @@
+// Reset, power, stop, start again, unload.
+#include <fmt/format.h>
+
+#include "tools/dxgkit/verify/bench.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+/// A job whose allocations live across what `between` does; it runs afterwards and must be right.
+Answer<void> across(Bench& bench, const std::function<Status()>& between) {
+  if (bench.plugin() == nullptr) {
+    const Status status = between();
+    if (is_success(status)) return {};
+    return std::unexpected(status_text(status));
+  }
+  Client client(bench, "across");
+  DXGKIT_VERIFY_TRY(client.open_adapter());
+  const Answer<D3DKMT_HANDLE> device = client.create_device();
+  if (!device) return std::unexpected(device.error());
+  const uint64_t seed = bench.random();
+  const Answer<std::unique_ptr<Job>> job = Job::create(bench, client, *device, seed, 0);
+  if (!job) return std::unexpected(job.error());
+  for (const ClientAllocation& one : (*job)->allocations())
+    static_cast<void>(bench.exercise().page_in(client.process(), one.handle));
+  if (const Status status = between(); !is_success(status))
+    return std::unexpected(status_text(status));
+  // What was filled before must still be there for the job to come out right.
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code) return std::unexpected(code.error());
+  const Answer<std::vector<std::byte>> data = (*code)->pack_context(0);
+  if (!data) return std::unexpected(data.error());
+  Answer<ClientContext> context = client.create_context(*device, 0, *data);
+  if (!context) return std::unexpected(context.error());
+  DXGKIT_VERIFY_TRY((*job)->submit(*context));
+  DXGKIT_VERIFY_TRY(client.wait_idle(*device));
+  DXGKIT_VERIFY_TRY((*job)->check());
+  return client.destroy_device(*device);
+}
+
+const char* content_note(Bench& bench) {
+  return bench.plugin() == nullptr ? "" : ", content kept, work runs";
+}
+
+Outcome fences(Bench& bench) {
+  const Result<uint32_t> answered = bench.exercise().query_fences();
+  if (!answered.has_value()) return Outcome::failed(status_text(answered.error()));
+  return Outcome::ok(fmt::format("{} idle nodes asked", *answered));
+}
+
+Outcome reset(Bench& bench) {
+  const Answer<void> done = across(bench, [&] { return bench.exercise().reset(); });
+  if (!done) return Outcome::failed(done.error());
+  return Outcome::ok(fmt::format("an idle adapter was reset{}", content_note(bench)));
+}
+
+Outcome power(Bench& bench) {
+  for (int i = 0; i < 2; ++i) {
+    const Answer<void> done = across(bench, [&] { return bench.exercise().power_cycle(); });
+    if (!done) return Outcome::failed(done.error());
+  }
+  return Outcome::ok(fmt::format("D3 and back, twice{}", content_note(bench)));
+}
+
+Outcome restart(Bench& bench) {
+  // A client that holds on to its objects while the adapter goes.
+  auto client = std::make_unique<Client>(bench, "survivor");
+  Answer<D3DKMT_HANDLE> device = std::unexpected(std::string());
+  if (client->open_adapter()) device = client->create_device();
+  const Outcome stopped = bench.stop();
+  if (stopped.kind != Outcome::Kind::kOk) return stopped;
+  if (device && client->active(*device))
+    return Outcome::failed("a device of a stopped adapter is still active");
+  client.reset();
+  const Outcome started = bench.start();
+  if (started.kind != Outcome::Kind::kOk) return started;
+  const Answer<void> works = across(bench, [] { return Status::kSuccess; });
+  if (!works) return Outcome::failed("after the second start: " + works.error());
+  return Outcome::ok("stopped with a client on it, removed, added and started again");
+}
+
+Outcome stop(Bench& bench) { return bench.stop(); }
+Outcome unload(Bench& bench) { return bench.unload(); }
+
+constexpr Step kSteps[] = {
+    {"fences", "idle nodes are asked for their fence", Step::Needs::kAdapter, fences},
+    {"reset", "an idle adapter is reset as after a timeout", Step::Needs::kAdapter, reset},
+    {"power", "the adapter sleeps and wakes", Step::Needs::kAdapter, power},
+    {"restart", "the adapter is stopped and started again", Step::Needs::kAdapter, restart},
+    {"stop", "the adapter is stopped and removed", Step::Needs::kDriver, stop},
+    {"unload", "the driver is unloaded; what it still holds is a finding", Step::Needs::kDriver,
+     unload},
+};
+
+}  // namespace
+
+std::span<const Step> end_steps() { return kSteps; }
+
+std::vector<Step> all_steps() {
+  std::vector<Step> all;
+  for (const std::span<const Step> group :
+       {begin_steps(), object_steps(), memory_steps(), work_steps(), end_steps()})
+    all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+}  // namespace dxgkit::tool::verify

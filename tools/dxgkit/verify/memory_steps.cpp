@@ -1,0 +1,443 @@
+// Allocations and paging: made and destroyed in every order, moved, and their bytes compared.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tools/dxgkit/verify/bench.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr size_t kCopies = 3;  // of each allocation of a job
+constexpr size_t kHostileTries = 40;
+constexpr size_t kPressureBytesMax = size_t{192} << 20;
+
+/// An allocation anybody can make: what a plug-in's job needs.
+struct Recipe {
+  std::string name;
+  uint64_t size_bytes = 0;
+  std::vector<std::byte> private_data;
+};
+
+Answer<std::vector<Recipe>> recipes(Bench& bench) {
+  std::vector<Recipe> made;
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code) return std::unexpected(code.error());
+  const Answer<std::vector<DxgkitClientAllocation>> wanted = (*code)->plan(bench.random(), 0);
+  if (!wanted) return std::unexpected(wanted.error());
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    Answer<std::vector<std::byte>> data = (*code)->pack_allocation((*wanted)[i]);
+    if (!data) return std::unexpected(data.error());
+    made.push_back({fmt::format("allocation {} of the client's job", i), (*wanted)[i].size_bytes,
+                    std::move(*data)});
+  }
+  return made;
+}
+
+std::vector<ClientAllocation> several(const std::vector<Recipe>& from, size_t copies) {
+  std::vector<ClientAllocation> out;
+  for (size_t i = 0; i < copies; ++i) {
+    for (const Recipe& recipe : from) out.push_back({0, recipe.size_bytes, recipe.private_data});
+  }
+  return out;
+}
+
+/// A client with a device, for the length of a step.
+struct Owner {
+  explicit Owner(Bench& bench) : client(bench, "memory") {}
+  Answer<void> open() {
+    DXGKIT_VERIFY_TRY(client.open_adapter());
+    const Answer<D3DKMT_HANDLE> made = client.create_device();
+    if (!made) return std::unexpected(made.error());
+    device = *made;
+    return {};
+  }
+  Client client;
+  D3DKMT_HANDLE device = 0;
+};
+
+/// The byte every position of a test pattern has: depends on position and seed in all bits, so that
+/// moved, shifted or repeated pages show.
+std::byte pattern_byte(uint64_t seed, uint64_t at) {
+  uint64_t x = seed + (at >> 3) * 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ULL;
+  return static_cast<std::byte>((x ^ (x >> 29)) >> (at % 8 * 8));
+}
+
+void write_pattern(std::span<std::byte> view, uint64_t seed) {
+  for (size_t i = 0; i < view.size(); ++i) view[i] = pattern_byte(seed, i);
+}
+
+/// Where the bytes differ, said so that it tells what kind of mistake it is; empty if nowhere.
+std::string compare_bytes(std::span<const std::byte> view,
+                          const std::function<std::byte(size_t)>& expected) {
+  size_t wrong = 0;
+  size_t first = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < view.size(); ++i) {
+    if (view[i] == expected(i)) continue;
+    if (wrong++ == 0) first = i;
+    last = i;
+  }
+  if (wrong == 0) return {};
+  return fmt::format(
+      "{} of {} bytes differ, from {:#x} to {:#x}; byte {:#x} is {:#04x}, not {:#04x}", wrong,
+      view.size(), first, last, first, static_cast<unsigned>(view[first]),
+      static_cast<unsigned>(expected(first)));
+}
+
+void report_content(Bench& bench, const char* rule, const std::string& actual, const char* expected,
+                    const char* fix, const char* why) {
+  bench.findings().report({.rule = rule,
+                           .severity = verifier::Severity::kViolation,
+                           .ddi = "DxgkDdiBuildPagingBuffer",
+                           .actual = actual,
+                           .expected = expected,
+                           .fix = fix,
+                           .why = why,
+                           .windows = "Wrong pictures, long after the mistake and far from it."});
+}
+
+Outcome orders(Bench& bench) {
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return Outcome::failed(from.error());
+  size_t count = 0;
+  const auto run = [&]() -> Answer<void> {
+    Owner owner(bench);
+    DXGKIT_VERIFY_TRY(owner.open());
+    const size_t each = from->size() * kCopies;
+    for (const std::vector<size_t>& order : bench.orders(each)) {
+      // One call for all, one for each; destroyed one by one.
+      std::vector<ClientAllocation> made = several(*from, kCopies);
+      const Answer<D3DKMT_HANDLE> all =
+          owner.client.create_allocations(owner.device, made, /*as_resource=*/false);
+      if (!all) return std::unexpected(all.error());
+      for (const size_t i : order) {
+        const D3DKMT_HANDLE handle = made[i].handle;
+        DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&handle, 1}));
+      }
+      count += each;
+    }
+    for (const bool by_resource : {true, false}) {
+      std::vector<ClientAllocation> made = several(*from, 1);
+      const Answer<D3DKMT_HANDLE> resource =
+          owner.client.create_allocations(owner.device, made, /*as_resource=*/true);
+      if (!resource) return std::unexpected(resource.error());
+      count += made.size();
+      if (by_resource) DXGKIT_VERIFY_TRY(owner.client.destroy_resource(owner.device, *resource));
+    }
+    // The last resource goes with the device.
+    return owner.client.destroy_device(owner.device);
+  };
+  const Answer<void> done = run();
+  if (!done) return Outcome::failed(done.error());
+  return Outcome::ok(
+      fmt::format("{} allocations, by handle, by resource, with their device", count));
+}
+
+/// Private data is user-mode input: the driver refuses what it does not understand.
+Outcome hostile(Bench& bench) {
+  size_t refused = 0;
+  size_t accepted = 0;
+  std::vector<Recipe> valid;
+  if (bench.plugin() != nullptr) {
+    Answer<std::vector<Recipe>> from = recipes(bench);
+    if (!from) return Outcome::failed(from.error());
+    valid = std::move(*from);
+  }
+  const auto run = [&]() -> Answer<void> {
+    Owner owner(bench);
+    DXGKIT_VERIFY_TRY(owner.open());
+    constexpr size_t kSizes[] = {0, 1, 7, 16, 40, 64, 256, 4096};
+    for (size_t i = 0; i < kHostileTries && bench.running(); ++i) {
+      ClientAllocation one;
+      if (!valid.empty() && i % 2 == 1) {
+        // A valid description, cut short or with a few bytes changed.
+        one.private_data = valid[i / 2 % valid.size()].private_data;
+        if (i % 4 == 1) {
+          one.private_data.resize(bench.random() % (one.private_data.size() + 1));
+        } else {
+          for (int change = 0; change < 3 && !one.private_data.empty(); ++change)
+            one.private_data[bench.random() % one.private_data.size()] =
+                static_cast<std::byte>(bench.random());
+        }
+      } else {
+        one.private_data.resize(kSizes[i / 2 % std::size(kSizes)]);
+        for (std::byte& byte : one.private_data) byte = static_cast<std::byte>(bench.random());
+      }
+      const NTSTATUS status = owner.client.try_create_allocation(owner.device, one);
+      if (!is_success(from_ntstatus(status))) {
+        ++refused;
+        continue;
+      }
+      ++accepted;
+      DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&one.handle, 1}));
+    }
+    return owner.client.destroy_device(owner.device);
+  };
+  const Answer<void> done = run();
+  if (!done) return Outcome::failed(done.error());
+  return Outcome::ok(fmt::format("{} refused, {} accepted", refused, accepted));
+}
+
+/// Pattern in, to the segment, back, compare; with the backing pages spoilt in between.
+Outcome round_trip(Bench& bench) {
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return Outcome::failed(from.error());
+  size_t moved = 0;
+  size_t mapped = 0;
+  size_t wrong = 0;
+  const auto run = [&]() -> Answer<void> {
+    Owner owner(bench);
+    DXGKIT_VERIFY_TRY(owner.open());
+    for (const Recipe& recipe : *from) {
+      std::vector<ClientAllocation> made{{0, recipe.size_bytes, recipe.private_data}};
+      const Answer<D3DKMT_HANDLE> all =
+          owner.client.create_allocations(owner.device, made, /*as_resource=*/false);
+      if (!all) return std::unexpected(all.error());
+      const D3DKMT_HANDLE handle = made.front().handle;
+      const uint64_t seed = bench.random();
+      // Twice: the second time the content has been in a segment before.
+      for (int round = 0; round < 2; ++round) {
+        const Answer<std::byte*> view = owner.client.lock(owner.device, handle);
+        if (!view) return std::unexpected(view.error());
+        if (round == 0) write_pattern({*view, recipe.size_bytes}, seed);
+        DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
+        const Result<vidmm::Placement> place =
+            bench.exercise().page_in(owner.client.process(), handle);
+        if (!place.has_value()) {
+          return std::unexpected(fmt::format("{} could not be brought in: {}", recipe.name,
+                                             status_text(place.error())));
+        }
+        const bool spoilt =
+            bench.exercise().scribble_backing(owner.client.process(), handle, std::byte{0xDB});
+        spoilt ? ++moved : ++mapped;
+        if (const Status out = bench.exercise().page_out(owner.client.process(), handle);
+            !is_success(out))
+          return std::unexpected(
+              fmt::format("{} could not be evicted: {}", recipe.name, status_text(out)));
+        const Answer<std::byte*> back = owner.client.lock(owner.device, handle);
+        if (!back) return std::unexpected(back.error());
+        const std::string difference = compare_bytes(
+            {*back, recipe.size_bytes}, [&](size_t at) { return pattern_byte(seed, at); });
+        if (!difference.empty()) {
+          ++wrong;
+          report_content(
+              bench, "PAGE-50",
+              fmt::format("After a trip to segment {} and back {} of {} has changed: {}.",
+                          place->segment.value, recipe.name, recipe.size_bytes, difference),
+              "The bytes that went in.",
+              "Follow one transfer through DxgkDdiBuildPagingBuffer: the MDL and its offset, the "
+              "segment address, the size in every pass, and that the commands really run.",
+              "Bytes 0xdb are the backing pages as they were spoilt while the content was in the "
+              "segment: the transfer back moved nothing.");
+        }
+        DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
+      }
+      DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&handle, 1}));
+    }
+    return owner.client.destroy_device(owner.device);
+  };
+  const Answer<void> done = run();
+  if (!done) return Outcome::failed(done.error());
+  if (wrong != 0)
+    return Outcome::failed(
+        fmt::format("content of {} of {} trips is wrong", wrong, moved + mapped));
+  return Outcome::ok(
+      fmt::format("{} trips through memory segments, {} through apertures", moved, mapped));
+}
+
+/// A new allocation comes into a memory segment without content: the driver fills it.
+Outcome fills(Bench& bench) {
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return Outcome::failed(from.error());
+  size_t filled = 0;
+  size_t wrong = 0;
+  const auto run = [&]() -> Answer<void> {
+    Owner owner(bench);
+    DXGKIT_VERIFY_TRY(owner.open());
+    // Leave something in the segments first, so that a fill that does nothing shows.
+    for (const bool dirty : {true, false}) {
+      for (const Recipe& recipe : *from) {
+        std::vector<ClientAllocation> made{{0, recipe.size_bytes, recipe.private_data}};
+        const Answer<D3DKMT_HANDLE> all =
+            owner.client.create_allocations(owner.device, made, /*as_resource=*/false);
+        if (!all) return std::unexpected(all.error());
+        const D3DKMT_HANDLE handle = made.front().handle;
+        if (dirty) {
+          const Answer<std::byte*> view = owner.client.lock(owner.device, handle);
+          if (!view) return std::unexpected(view.error());
+          write_pattern({*view, recipe.size_bytes}, bench.random());
+          DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
+        }
+        const Result<vidmm::Placement> place =
+            bench.exercise().page_in(owner.client.process(), handle);
+        if (!place.has_value()) {
+          return std::unexpected(fmt::format("{} could not be brought in: {}", recipe.name,
+                                             status_text(place.error())));
+        }
+        const bool memory =
+            bench.exercise().scribble_backing(owner.client.process(), handle, std::byte{0xDB});
+        if (!dirty && memory) {
+          ++filled;
+          if (const Status out = bench.exercise().page_out(owner.client.process(), handle);
+              !is_success(out))
+            return std::unexpected(
+                fmt::format("{} could not be evicted: {}", recipe.name, status_text(out)));
+          const Answer<std::byte*> back = owner.client.lock(owner.device, handle);
+          if (!back) return std::unexpected(back.error());
+          const std::string difference =
+              compare_bytes({*back, recipe.size_bytes}, [](size_t) { return std::byte{0}; });
+          if (!difference.empty()) {
+            ++wrong;
+            report_content(
+                bench, "PAGE-51",
+                fmt::format("A new allocation of {} bytes in segment {} is not zero: {}.",
+                            recipe.size_bytes, place->segment.value, difference),
+                "Zeros: the pattern of the fill.",
+                "Follow one fill through DxgkDdiBuildPagingBuffer: FillPattern, FillSize, the "
+                "segment address, in every pass.",
+                "Memory that is not filled shows one process what another one left there.");
+          }
+          DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
+        }
+        DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&handle, 1}));
+      }
+    }
+    return owner.client.destroy_device(owner.device);
+  };
+  const Answer<void> done = run();
+  if (!done) return Outcome::failed(done.error());
+  if (wrong != 0) return Outcome::failed(fmt::format("{} of {} fills are wrong", wrong, filled));
+  if (filled == 0)
+    return Outcome::skipped("none of the client's allocations goes to a memory segment");
+  return Outcome::ok(fmt::format("{} fills checked", filled));
+}
+
+/// More than fits, each allocation with bytes of its own: eviction by pressure.
+Outcome pressure(Bench& bench) {
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return Outcome::failed(from.error());
+  uint64_t room = 0;
+  for (const port::SegmentInfo& segment : bench.exercise().segments()) {
+    constexpr uint32_t kAperture = 1;
+    if ((segment.flags & kAperture) == 0) room = std::max(room, segment.size);
+  }
+  if (room == 0) return Outcome::skipped("there is no memory segment");
+  if (room > kPressureBytesMax)
+    return Outcome::skipped(fmt::format("a segment of {} MiB takes too long to fill", room >> 20));
+  // The largest of them, until a quarter more is wanted than there is.
+  const auto largest = std::ranges::max_element(*from, {}, &Recipe::size_bytes);
+  const size_t count = (room + room / 4) / largest->size_bytes + 1;
+  if (count > 4096) return Outcome::skipped("the client's allocations are too small for that");
+  size_t wrong = 0;
+  const auto run = [&]() -> Answer<void> {
+    Owner owner(bench);
+    DXGKIT_VERIFY_TRY(owner.open());
+    std::vector<ClientAllocation> made;
+    for (size_t i = 0; i < count; ++i) {
+      std::vector<ClientAllocation> one{{0, largest->size_bytes, largest->private_data}};
+      const Answer<D3DKMT_HANDLE> all =
+          owner.client.create_allocations(owner.device, one, /*as_resource=*/false);
+      if (!all) return std::unexpected(all.error());
+      made.push_back(std::move(one.front()));
+    }
+    const uint64_t seed = bench.random();
+    constexpr size_t kStride = 512;  // enough to tell pages apart
+    const auto mark = [&](std::span<std::byte> view, size_t i) {
+      for (size_t at = 0; at < view.size(); at += kStride) view[at] = pattern_byte(seed + i, at);
+    };
+    for (size_t i = 0; i < count; ++i) {
+      const Answer<std::byte*> view = owner.client.lock(owner.device, made[i].handle);
+      if (!view) return std::unexpected(view.error());
+      mark({*view, made[i].size_bytes}, i);
+      DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, made[i].handle));
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (const size_t i : bench.shuffled(count)) {
+        const Result<vidmm::Placement> place =
+            bench.exercise().page_in(owner.client.process(), made[i].handle);
+        if (!place.has_value())
+          return std::unexpected(fmt::format("allocation {} of {} could not be brought in: {}", i,
+                                             count, status_text(place.error())));
+        static_cast<void>(bench.exercise().scribble_backing(owner.client.process(), made[i].handle,
+                                                            std::byte{0xDB}));
+      }
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (const Status out = bench.exercise().page_out(owner.client.process(), made[i].handle);
+          !is_success(out))
+        return std::unexpected(
+            fmt::format("allocation {} could not be evicted: {}", i, status_text(out)));
+      const Answer<std::byte*> view = owner.client.lock(owner.device, made[i].handle);
+      if (!view) return std::unexpected(view.error());
+      for (size_t at = 0; at < made[i].size_bytes; at += kStride) {
+        if ((*view)[at] == pattern_byte(seed + i, at)) continue;
+        ++wrong;
+        report_content(bench, "PAGE-50",
+                       fmt::format("Under memory pressure byte {:#x} of allocation {} of {} is "
+                                   "{:#04x}, not {:#04x}.",
+                                   at, i, count, static_cast<unsigned>((*view)[at]),
+                                   static_cast<unsigned>(pattern_byte(seed + i, at))),
+                       "The byte its owner wrote.",
+                       "Look for paging operations that share a paging buffer: an operation that "
+                       "does not advance pDmaBuffer is overwritten by the next one.",
+                       "Many transfers share one paging buffer here, as on a busy desktop.");
+        break;
+      }
+      DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, made[i].handle));
+    }
+    return owner.client.destroy_device(owner.device);
+  };
+  const Answer<void> done = run();
+  if (!done) return Outcome::failed(done.error());
+  if (wrong != 0)
+    return Outcome::failed(fmt::format("content of {} of {} allocations is wrong", wrong, count));
+  return Outcome::ok(fmt::format("{} allocations of {} KiB in {} MiB", count,
+                                 largest->size_bytes >> 10, room >> 20));
+}
+
+/// Allocations that are in segments while their device, or their process, goes.
+Outcome discards(Bench& bench) {
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return Outcome::failed(from.error());
+  const auto run = [&](bool with_process) -> Answer<void> {
+    Owner owner(bench);
+    DXGKIT_VERIFY_TRY(owner.open());
+    std::vector<ClientAllocation> made = several(*from, 2);
+    const Answer<D3DKMT_HANDLE> all =
+        owner.client.create_allocations(owner.device, made, /*as_resource=*/true);
+    if (!all) return std::unexpected(all.error());
+    for (const ClientAllocation& one : made) {
+      const Result<vidmm::Placement> place =
+          bench.exercise().page_in(owner.client.process(), one.handle);
+      if (!place.has_value())
+        return std::unexpected(
+            fmt::format("an allocation could not be brought in: {}", status_text(place.error())));
+    }
+    if (with_process) return {};
+    return owner.client.destroy_device(owner.device);
+  };
+  for (const bool with_process : {false, true}) {
+    if (const Answer<void> done = run(with_process); !done) return Outcome::failed(done.error());
+  }
+  return Outcome::ok("resident allocations go with their device and with their process");
+}
+
+constexpr Step kSteps[] = {
+    {"allocations", "allocations are made and destroyed in every order", Step::Needs::kClient,
+     orders},
+    {"hostile-allocations", "allocations with private data of no meaning", Step::Needs::kAdapter,
+     hostile},
+    {"paging", "content goes to a segment and comes back", Step::Needs::kClient, round_trip},
+    {"fills", "new memory is filled", Step::Needs::kClient, fills},
+    {"discards", "resident allocations are destroyed", Step::Needs::kClient, discards},
+    {"pressure", "more is used than fits", Step::Needs::kClient, pressure},
+};
+
+}  // namespace
+
+std::span<const Step> memory_steps() { return kSteps; }
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,169 @@
+#include "tools/dxgkit/verify/plugin.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr uint32_t kPrivateBytesMax = 64 * 1024;
+constexpr uint32_t kJobAllocationsMax = 16;
+constexpr uint64_t kJobAllocationBytesMax = uint64_t{64} << 20;
+
+template <typename T>
+using Answer = Plugin::Answer<T>;
+
+/// The plug-in's sentence as an error; it names the function.
+std::unexpected<std::string> refused(const Plugin& plugin, const char* function, const char* text) {
+  return std::unexpected(fmt::format("client {}: {}: {}", plugin.name(), function, text));
+}
+
+Answer<std::vector<std::byte>> packed(const Plugin& plugin, const char* function, const char* error,
+                                      std::vector<std::byte> data, uint32_t bytes) {
+  if (error != nullptr) return refused(plugin, function, error);
+  if (bytes > data.size()) {
+    return refused(plugin, function,
+                   fmt::format("it says it wrote {} bytes of {}", bytes, data.size()).c_str());
+  }
+  data.resize(bytes);
+  return data;
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::string& path) {
+  const auto wrong = [&](std::string_view why) {
+    return std::unexpected(fmt::format("{}: not a client plug-in: {}", path, why));
+  };
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    return std::unexpected(fmt::format("{}: there is no such client plug-in", path));
+  // dlopen looks a name without a slash up in the system's folders.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    std::string why = dlerror();
+    if (const size_t line = why.find('\n'); line != std::string::npos) why.resize(line);
+    return wrong(why);
+  }
+  using Entry = const DxgkitClient* (*)(uint32_t);
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, "dxgkit_client"));
+  if (entry == nullptr) return wrong("it exports no dxgkit_client");
+  std::unique_ptr<Plugin> plugin(new Plugin());
+  plugin->functions_ = entry(DXGKIT_CLIENT_VERSION);
+  const DxgkitClient* const f = plugin->functions_;
+  if (f == nullptr) return wrong("dxgkit_client returned NULL");
+  if (f->version != DXGKIT_CLIENT_VERSION) {
+    return wrong(fmt::format("it speaks version {} of the interface, this tool version {}",
+                             f->version, DXGKIT_CLIENT_VERSION));
+  }
+  if (f->size_bytes < sizeof(DxgkitClient)) {
+    return wrong(
+        fmt::format("size_bytes is {}, DxgkitClient has {}", f->size_bytes, sizeof(DxgkitClient)));
+  }
+  const struct {
+    const char* name;
+    bool there;
+  } needed[] = {
+      {"name", f->name != nullptr},     {"open", f->open != nullptr},
+      {"close", f->close != nullptr},   {"pack_allocation", f->pack_allocation != nullptr},
+      {"plan", f->plan != nullptr},     {"fill", f->fill != nullptr},
+      {"record", f->record != nullptr}, {"check", f->check != nullptr}};
+  for (const auto& member : needed) {
+    if (!member.there) return wrong(fmt::format("its {} is NULL", member.name));
+  }
+  if (f->umd_private_bytes > kPrivateBytesMax) {
+    return wrong(
+        fmt::format("umd_private_bytes is {}, at most {}", f->umd_private_bytes, kPrivateBytesMax));
+  }
+  plugin->name_ = f->name;
+  return plugin;
+}
+
+bool Plugin::matches(uint16_t vendor_id, uint16_t device_id) const {
+  return functions_->matches == nullptr || functions_->matches(vendor_id, device_id) != 0;
+}
+
+Answer<std::unique_ptr<Plugin::Instance>> Plugin::open(const DxgkitClientAdapter& adapter) const {
+  void* client = nullptr;
+  if (const char* error = functions_->open(&adapter, &client); error != nullptr)
+    return refused(*this, "open", error);
+  return std::make_unique<Instance>(*this, client);
+}
+
+Answer<std::vector<std::byte>> Plugin::Instance::pack_context(uint32_t node) const {
+  if (plugin_.functions().pack_context == nullptr) return std::vector<std::byte>();
+  std::vector<std::byte> data(kPrivateBytesMax);
+  uint32_t bytes = 0;
+  const char* error =
+      plugin_.functions().pack_context(client_, node, data.data(), kPrivateBytesMax, &bytes);
+  return packed(plugin_, "pack_context", error, std::move(data), bytes);
+}
+
+Answer<std::vector<std::byte>> Plugin::Instance::pack_allocation(
+    const DxgkitClientAllocation& wanted) const {
+  std::vector<std::byte> data(kPrivateBytesMax);
+  uint32_t bytes = 0;
+  const char* error =
+      plugin_.functions().pack_allocation(client_, &wanted, data.data(), kPrivateBytesMax, &bytes);
+  return packed(plugin_, "pack_allocation", error, std::move(data), bytes);
+}
+
+Answer<std::vector<DxgkitClientAllocation>> Plugin::Instance::plan(uint64_t seed,
+                                                                   uint32_t node) const {
+  std::vector<DxgkitClientAllocation> wanted(kJobAllocationsMax);
+  uint32_t count = 0;
+  const char* error =
+      plugin_.functions().plan(client_, seed, node, wanted.data(), kJobAllocationsMax, &count);
+  if (error != nullptr) return refused(plugin_, "plan", error);
+  if (count == 0 || count > kJobAllocationsMax) {
+    return refused(
+        plugin_, "plan",
+        fmt::format("it wants {} allocations; 1 to {} may be wanted", count, kJobAllocationsMax)
+            .c_str());
+  }
+  wanted.resize(count);
+  for (const DxgkitClientAllocation& one : wanted) {
+    if (one.size_bytes != 0 && one.size_bytes <= kJobAllocationBytesMax) continue;
+    return refused(plugin_, "plan",
+                   fmt::format("it wants an allocation of {} bytes; 1 to {} may be wanted",
+                               one.size_bytes, kJobAllocationBytesMax)
+                       .c_str());
+  }
+  return wanted;
+}
+
+Answer<void> Plugin::Instance::fill(const DxgkitClientJob& job, uint32_t index,
+                                    std::span<std::byte> view) const {
+  const char* error =
+      plugin_.functions().fill(client_, &job, index, view.data(), view.size_bytes());
+  if (error != nullptr) return refused(plugin_, "fill", error);
+  return {};
+}
+
+Answer<void> Plugin::Instance::record(DxgkitClientJob& job) const {
+  job.command_bytes = job.use_count = job.patch_count = 0;
+  const char* error = plugin_.functions().record(client_, &job);
+  if (error != nullptr) return refused(plugin_, "record", error);
+  if (job.command_bytes > job.command_bytes_max || job.use_count > job.use_count_max ||
+      job.patch_count > job.patch_count_max) {
+    return refused(plugin_, "record", "it says it wrote more than the buffers hold");
+  }
+  for (uint32_t i = 0; i < job.use_count; ++i) {
+    if (job.uses[i].allocation >= job.allocation_count)
+      return refused(plugin_, "record", "a use names an allocation the job does not have");
+  }
+  return {};
+}
+
+Answer<void> Plugin::Instance::check(const DxgkitClientJob& job, uint32_t index,
+                                     std::span<const std::byte> view) const {
+  const char* error =
+      plugin_.functions().check(client_, &job, index, view.data(), view.size_bytes());
+  if (error != nullptr) return std::unexpected(std::string(error));
+  return {};
+}
+
+}  // namespace dxgkit::tool::verify

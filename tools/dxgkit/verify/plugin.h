@@ -1,0 +1,58 @@
+// A client plug-in (client_plugin.h) in this process, its answers checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/dxgkit/client_plugin.h"
+
+namespace dxgkit::tool::verify {
+
+/// A loaded plug-in. Lives until the process ends: code of it may be on stacks.
+class Plugin {
+ public:
+  /// The error is one sentence that begins with the path: not a shared object, no dxgkit_client,
+  /// another version, a missing function.
+  static std::expected<std::unique_ptr<Plugin>, std::string> load(const std::string& path);
+
+  const DxgkitClient& functions() const { return *functions_; }
+  const std::string& name() const { return name_; }
+  bool matches(uint16_t vendor_id, uint16_t device_id) const;
+
+  template <typename T>
+  using Answer = std::expected<T, std::string>;
+  /// An open instance; closed by the destructor.
+  class Instance {
+   public:
+    Instance(const Plugin& plugin, void* client) : plugin_(plugin), client_(client) {}
+    ~Instance() { plugin_.functions().close(client_); }
+    Instance(const Instance&) = delete;
+    Instance& operator=(const Instance&) = delete;
+
+    Answer<std::vector<std::byte>> pack_context(uint32_t node) const;
+    Answer<std::vector<std::byte>> pack_allocation(const DxgkitClientAllocation& wanted) const;
+    Answer<std::vector<DxgkitClientAllocation>> plan(uint64_t seed, uint32_t node) const;
+    Answer<void> fill(const DxgkitClientJob& job, uint32_t index, std::span<std::byte> view) const;
+    /// The counts in `job` are checked against its limits.
+    Answer<void> record(DxgkitClientJob& job) const;
+    Answer<void> check(const DxgkitClientJob& job, uint32_t index,
+                       std::span<const std::byte> view) const;
+
+   private:
+    const Plugin& plugin_;
+    void* client_;
+  };
+  Answer<std::unique_ptr<Instance>> open(const DxgkitClientAdapter& adapter) const;
+
+ private:
+  Plugin() = default;
+  const DxgkitClient* functions_ = nullptr;
+  std::string name_;
+};
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,150 @@
+#include "tools/dxgkit/verify/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "verifier/formats.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+/// A driver that does not come back (the rule about returning).
+constexpr const char* kHangRule = "NT-20";
+
+const char* outcome_word(Outcome::Kind kind) {
+  switch (kind) {
+    case Outcome::Kind::kOk:
+      return "ok";
+    case Outcome::Kind::kSkipped:
+      return "skipped";
+    case Outcome::Kind::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+/// "AddDevice, QueryAdapterInfo x9": without the prefix, which says nothing here.
+std::string calls_text(const std::map<std::string, uint64_t>& calls) {
+  std::string out;
+  for (const auto& [name, count] : calls) {
+    const std::string_view prefix = "DxgkDdi";
+    out += fmt::format("{}{}{}", out.empty() ? "" : ", ",
+                       name.starts_with(prefix) ? name.substr(prefix.size()) : name,
+                       count == 1 ? "" : fmt::format(" x{}", count));
+  }
+  return out;
+}
+
+bool worse_than_warning(const verifier::Finding& finding) {
+  return finding.severity != verifier::Severity::kWarning;
+}
+
+size_t count(const VerifyReport& report, Outcome::Kind kind) {
+  return static_cast<size_t>(std::ranges::count_if(
+      report.steps, [&](const StepResult& step) { return step.outcome.kind == kind; }));
+}
+
+}  // namespace
+
+int exit_code(const VerifyReport& report) {
+  bool bad = std::ranges::any_of(report.findings, worse_than_warning);
+  bool bug_check = false;
+  for (const verifier::Finding& finding : report.findings) {
+    if (finding.rule == kHangRule && worse_than_warning(finding)) return kExitHang;
+    bug_check = bug_check || finding.severity == verifier::Severity::kBugCheck;
+  }
+  if (bug_check) return kExitBugCheck;
+  bad = bad || count(report, Outcome::Kind::kFailed) != 0;
+  return bad ? kExitFailed : kExitDone;
+}
+
+std::string verdict(const VerifyReport& report) {
+  const size_t failed = count(report, Outcome::Kind::kFailed);
+  const auto violations =
+      static_cast<size_t>(std::ranges::count_if(report.findings, worse_than_warning));
+  const std::string sums =
+      fmt::format("{} steps done, {} skipped, {} failed; {} findings, {} warnings",
+                  count(report, Outcome::Kind::kOk), count(report, Outcome::Kind::kSkipped), failed,
+                  violations, report.findings.size() - violations);
+  switch (exit_code(report)) {
+    case kExitDone:
+      return "clean: " + sums;
+    case kExitBugCheck:
+      return "Windows would have stopped: " + sums;
+    case kExitHang:
+      return "the driver did not come back: " + sums;
+    default:
+      return "not clean: " + sums;
+  }
+}
+
+std::string step_line(const StepResult& step) {
+  const std::string word =
+      step.outcome.kind == Outcome::Kind::kFailed ? "FAILED" : outcome_word(step.outcome.kind);
+  const std::string text = step.outcome.text.empty() ? step.title : step.outcome.text;
+  std::string line = fmt::format("{:<20}{:<9}{}\n", step.name, word, text);
+  if (const std::string calls = calls_text(step.calls); !calls.empty())
+    line += fmt::format("{:<29}{}\n", "", calls);
+  return line;
+}
+
+std::string to_json_text(const VerifyReport& report) {
+  nlohmann::ordered_json out;
+  out["driver"] = report.driver;
+  out["command"] = report.command;
+  out["interface_version"] = report.interface_version;
+  out["display_only"] = report.display_only;
+  out["exit_code"] = exit_code(report);
+  out["verdict"] = verdict(report);
+  out["steps"] = nlohmann::ordered_json::array();
+  for (const StepResult& step : report.steps) {
+    nlohmann::ordered_json one;
+    one["name"] = step.name;
+    one["title"] = step.title;
+    one["outcome"] = outcome_word(step.outcome.kind);
+    one["text"] = step.outcome.text;
+    one["ddis"] = nlohmann::ordered_json::object();
+    for (const auto& [name, calls] : step.calls) one["ddis"][name] = calls;
+    one["findings"] = nlohmann::ordered_json::array();
+    for (const verifier::Finding& finding : step.findings) {
+      one["findings"].push_back(
+          nlohmann::ordered_json::parse(verifier::to_json(finding), nullptr, false));
+    }
+    out["steps"].push_back(std::move(one));
+  }
+  out["never_called"] = report.never_called;
+  return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string to_sarif_text(const VerifyReport& report) {
+  verifier::ReportedRun run{
+      .driver = report.driver, .command = report.command, .ended = true, .notes = {}};
+  for (const StepResult& step : report.steps) {
+    if (step.outcome.kind == Outcome::Kind::kFailed)
+      run.notes.push_back(fmt::format("Step {} failed: {}.", step.name, step.outcome.text));
+  }
+  return verifier::to_sarif(report.findings, run);
+}
+
+std::string to_junit_text(const VerifyReport& report) {
+  using Case = verifier::JunitCase;
+  std::vector<Case> cases;
+  for (const StepResult& step : report.steps) {
+    const bool bad = std::ranges::any_of(step.findings, worse_than_warning);
+    Case one{.name = step.name,
+             .outcome = Case::Outcome::kPassed,
+             .message = step.outcome.text,
+             .text = {}};
+    if (step.outcome.kind == Outcome::Kind::kSkipped) one.outcome = Case::Outcome::kSkipped;
+    if (step.outcome.kind == Outcome::Kind::kFailed || bad) one.outcome = Case::Outcome::kFailed;
+    for (const verifier::Finding& finding : step.findings) one.text += verifier::to_text(finding);
+    if (one.message.empty() && bad)
+      one.message = step.findings.front().rule + ": " + step.findings.front().actual;
+    cases.push_back(std::move(one));
+  }
+  return verifier::to_junit("dxgkit verify " + report.driver, cases);
+}
+
+}  // namespace dxgkit::tool::verify

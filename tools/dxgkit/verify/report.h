@@ -1,0 +1,46 @@
+// What a run of the exerciser amounts to, and how it is written down.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/dxgkit/options.h"
+#include "tools/dxgkit/verify/step.h"
+#include "verifier/findings.h"
+
+namespace dxgkit::tool::verify {
+
+struct StepResult {
+  std::string name, title;
+  Outcome outcome;
+  std::map<std::string, uint64_t> calls;  // driver entries called meanwhile
+  std::vector<verifier::Finding> findings;
+};
+
+struct VerifyReport {
+  std::string driver;  // path
+  std::string command;
+  uint32_t interface_version = 0;
+  bool display_only = false;
+  std::vector<StepResult> steps;
+  std::vector<std::string> never_called;    // entries the driver has that nothing here called
+  std::vector<verifier::Finding> findings;  // all, in order
+};
+
+/// Exit codes beside those of every command.
+inline constexpr int kExitBugCheck = 3;  // Windows would have stopped
+inline constexpr int kExitHang = 4;      // the driver did not come back
+
+int exit_code(const VerifyReport& report);
+/// The last line: what came of it.
+std::string verdict(const VerifyReport& report);
+
+/// One line of a step, for the terminal.
+std::string step_line(const StepResult& step);
+std::string to_json_text(const VerifyReport& report);
+std::string to_sarif_text(const VerifyReport& report);
+std::string to_junit_text(const VerifyReport& report);
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,44 @@
+// What `dxgkit verify` does, as a table of steps.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dxgkit::tool::verify {
+
+class Bench;
+
+struct Outcome {
+  enum class Kind { kOk, kSkipped, kFailed };
+  Kind kind = Kind::kOk;
+  std::string text;  // kOk: what was done, with numbers; else why, a sentence without a full stop
+
+  static Outcome ok(std::string text = {}) { return {Kind::kOk, std::move(text)}; }
+  static Outcome skipped(std::string why) { return {Kind::kSkipped, std::move(why)}; }
+  static Outcome failed(std::string what) { return {Kind::kFailed, std::move(what)}; }
+};
+
+/// One thing that is tried. It leaves the adapter idle and owned by nobody, whatever happened.
+struct Step {
+  const char* name;   // on the command line
+  const char* title;  // what it does
+  enum class Needs {
+    kNothing,
+    kDriver,   // DriverEntry succeeded
+    kAdapter,  // the adapter runs
+    kClient,   // and a client plug-in was given
+    kDisplay,  // and it has video present sources
+  } needs;
+  Outcome (*run)(Bench& bench);
+};
+
+/// The groups, one per file, and all of them in the order they are run.
+std::span<const Step> begin_steps();
+std::span<const Step> object_steps();
+std::span<const Step> memory_steps();
+std::span<const Step> work_steps();
+std::span<const Step> end_steps();
+std::vector<Step> all_steps();
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,294 @@
+// Command buffers: good ones with their results checked, bad ones, and preemption.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tools/dxgkit/verify/bench.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr size_t kHostileTries = 48;
+constexpr size_t kJobsAtOnce = 6;
+constexpr size_t kThreads = 3;
+constexpr uint64_t kBusyNs = 20 * 1000 * 1000;
+constexpr size_t kPreemptions = 3;
+
+/// A client with a device and a context on each node.
+struct Worker {
+  Worker(Bench& b, std::string name) : bench(b), client(b, std::move(name)) {}
+  Answer<void> open() {
+    DXGKIT_VERIFY_TRY(client.open_adapter());
+    return open_device();
+  }
+  Answer<void> open_device() {
+    const Answer<D3DKMT_HANDLE> made = client.create_device();
+    if (!made) return std::unexpected(made.error());
+    device = *made;
+    contexts.clear();
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      const Answer<ClientContext> context = add_context(node);
+      if (!context) return std::unexpected(context.error());
+      contexts.push_back(*context);
+    }
+    return {};
+  }
+  Answer<ClientContext> add_context(uint32_t node) {
+    std::vector<std::byte> data;
+    if (bench.plugin() != nullptr) {
+      const Answer<Plugin::Instance*> code = bench.client_code();
+      if (!code) return std::unexpected(code.error());
+      Answer<std::vector<std::byte>> packed = (*code)->pack_context(node);
+      if (!packed) return std::unexpected(packed.error());
+      data = std::move(*packed);
+    }
+    return client.create_context(device, node, data);
+  }
+  Bench& bench;
+  Client client;
+  D3DKMT_HANDLE device = 0;
+  std::vector<ClientContext> contexts;  // by node
+};
+
+/// A result that is wrong is a driver's violation, whichever DDI it was.
+void report_result(Bench& bench, const std::string& actual) {
+  bench.findings().report(
+      {.rule = "REND-29",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiRender",
+       .actual = actual + ".",
+       .expected = "The client plug-in finds the bytes its job must have made.",
+       .fix =
+           "If the same job alone is right, compare the addresses DxgkDdiPatch writes with where "
+           "the allocations are; else compare the translated commands with the client's.",
+       .why = "The plug-in checked the content of the allocations after the job was complete.",
+       .windows = "Wrong pictures."});
+}
+
+Outcome render(Bench& bench) {
+  size_t jobs = 0;
+  std::string wrong;
+  const auto run = [&]() -> Answer<void> {
+    Worker worker(bench, "render");
+    DXGKIT_VERIFY_TRY(worker.open());
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      for (int round = 0; round < 3; ++round) {
+        const Answer<std::unique_ptr<Job>> job =
+            Job::create(bench, worker.client, worker.device, bench.random(), node);
+        if (!job) return std::unexpected(job.error());
+        DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
+        DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+        if (const Answer<void> right = (*job)->check(); !right && wrong.empty())
+          wrong = right.error();
+        DXGKIT_VERIFY_TRY((*job)->destroy());
+        ++jobs;
+      }
+    }
+    return worker.client.destroy_device(worker.device);
+  };
+  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
+  if (!wrong.empty()) {
+    report_result(bench, wrong);
+    return Outcome::failed(wrong);
+  }
+  return Outcome::ok(fmt::format("{} jobs on {} nodes, results right", jobs, bench.node_count()));
+}
+
+/// Several processes, several jobs in flight each; some clients leave with work queued.
+Outcome render_together(Bench& bench) {
+  std::vector<uint64_t> seeds(kThreads * kJobsAtOnce);
+  for (uint64_t& seed : seeds) seed = bench.random();
+  if (const Answer<Plugin::Instance*> code = bench.client_code(); !code)
+    return Outcome::failed(code.error());
+  std::vector<std::string> wrong(kThreads);
+  const Answer<void> done = bench.in_parallel(kThreads, [&](size_t thread) -> Answer<void> {
+    Worker worker(bench, fmt::format("render {}", thread));
+    DXGKIT_VERIFY_TRY(worker.open());
+    std::vector<std::unique_ptr<Job>> jobs;
+    for (size_t i = 0; i < kJobsAtOnce; ++i) {
+      const auto node = static_cast<uint32_t>(i % bench.node_count());
+      Answer<std::unique_ptr<Job>> job =
+          Job::create(bench, worker.client, worker.device, seeds[thread * kJobsAtOnce + i], node);
+      if (!job) return std::unexpected(job.error());
+      DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
+      jobs.push_back(std::move(*job));
+    }
+    if (thread + 1 == kThreads) return {};  // exits with work in flight
+    DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+    for (const std::unique_ptr<Job>& job : jobs) {
+      if (const Answer<void> right = job->check(); !right && wrong[thread].empty())
+        wrong[thread] = right.error();
+    }
+    return worker.client.destroy_device(worker.device);
+  });
+  if (!done) return Outcome::failed(done.error());
+  for (const std::string& text : wrong) {
+    if (text.empty()) continue;
+    report_result(bench, text);
+    return Outcome::failed(text);
+  }
+  return Outcome::ok(
+      fmt::format("{} processes with {} jobs in flight each", kThreads, kJobsAtOnce));
+}
+
+/// Command buffers no user-mode driver would write. Each is refused, or does no harm.
+Outcome hostile(Bench& bench) {
+  size_t refused = 0;
+  size_t accepted = 0;
+  size_t lost = 0;
+  const auto run = [&]() -> Answer<void> {
+    Worker worker(bench, "hostile");
+    DXGKIT_VERIFY_TRY(worker.open());
+    for (size_t i = 0; i < kHostileTries && bench.running(); ++i) {
+      ClientContext& context = worker.contexts[i % worker.contexts.size()];
+      if (context.commands == nullptr || context.command_bytes == 0)
+        return std::unexpected(std::string("the context has no command buffer"));
+      uint32_t bytes = 0;
+      uint32_t uses = 0;
+      uint32_t patches = 0;
+      std::unique_ptr<Job> job;
+      if (bench.plugin() != nullptr && i % 2 == 1) {
+        // A valid buffer, cut short, or with its lists spoilt.
+        const auto node = static_cast<uint32_t>(i % worker.contexts.size());
+        Answer<std::unique_ptr<Job>> made =
+            Job::create(bench, worker.client, worker.device, bench.random(), node);
+        if (!made) return std::unexpected(made.error());
+        job = std::move(*made);
+        const Answer<DxgkitClientJob> recorded = job->record(context);
+        if (!recorded) return std::unexpected(recorded.error());
+        bytes = recorded->command_bytes;
+        uses = recorded->use_count;
+        patches = recorded->patch_count;
+        switch (i / 2 % 4) {
+          case 0:
+            bytes = static_cast<uint32_t>(bench.random() % bytes) & ~3U;
+            break;
+          case 1:
+            uses = uses == 0 ? 0 : static_cast<uint32_t>(bench.random() % uses);
+            break;
+          case 2:
+            for (uint32_t use = 0; use < uses; ++use) context.list[use].WriteOperation = 0;
+            break;
+          default:
+            for (uint32_t patch = 0; patch < patches; ++patch) {
+              context.patches[patch].AllocationOffset = static_cast<UINT>(bench.random());
+              context.patches[patch].PatchOffset = static_cast<UINT>(bench.random());
+            }
+            if (patches == 0) bytes = static_cast<uint32_t>(bench.random() % bytes) | 1U;
+            break;
+        }
+        bytes = std::max(bytes, 1U);
+      } else {
+        bytes = 1 + static_cast<uint32_t>(bench.random() % std::min(context.command_bytes, 512U));
+        for (uint32_t at = 0; at < bytes; ++at)
+          context.commands[at] = static_cast<std::byte>(bench.random());
+        if (context.patches_size != 0 && i % 4 == 2) {
+          patches = 1 + static_cast<uint32_t>(bench.random() % std::min(context.patches_size, 4U));
+          for (uint32_t patch = 0; patch < patches; ++patch) {
+            D3DDDI_PATCHLOCATIONLIST& one = context.patches[patch];
+            one = {};
+            one.AllocationIndex = static_cast<UINT>(bench.random() % 4);
+            one.AllocationOffset = static_cast<UINT>(bench.random());
+            one.PatchOffset = static_cast<UINT>(bench.random());
+          }
+        }
+      }
+      const NTSTATUS status = worker.client.try_render(context, bytes, uses, patches);
+      is_success(from_ntstatus(status)) ? ++accepted : ++refused;
+      if (!bench.running()) break;
+      const Answer<void> idle = worker.client.wait_idle(worker.device);
+      if (job != nullptr) static_cast<void>(job->destroy());
+      if (!idle || !worker.client.active(worker.device)) {
+        // The driver blamed this client for its commands: right, and it starts anew.
+        ++lost;
+        DXGKIT_VERIFY_TRY(worker.client.destroy_device(worker.device));
+        DXGKIT_VERIFY_TRY(worker.open_device());
+      }
+    }
+    return {};
+  };
+  const Answer<void> done = run();
+  if (!done && bench.running()) return Outcome::failed(done.error());
+  if (!bench.running()) {
+    return Outcome::failed(fmt::format(
+        "a command buffer of user mode ended the adapter, after {} refused and {} accepted",
+        refused, accepted));
+  }
+  return Outcome::ok(
+      fmt::format("{} refused, {} accepted, {} devices lost", refused, accepted, lost));
+}
+
+Outcome preempt_idle(Bench& bench) {
+  size_t answered = 0;
+  for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    for (size_t i = 0; i < kPreemptions; ++i) {
+      const Status status = bench.exercise().preempt_idle(NodeOrdinal{node});
+      if (status == Status::kNotSupported) continue;
+      if (!is_success(status))
+        return Outcome::failed(
+            fmt::format("node {} did not answer: {}", node, status_text(status)));
+      ++answered;
+    }
+  }
+  if (answered == 0) return Outcome::skipped("its caps do not say PreemptionAware");
+  return Outcome::ok(fmt::format("{} requests answered", answered));
+}
+
+/// Long work of low priority, then short work of normal priority, on each node.
+Outcome preempt_busy(Bench& bench) {
+  if (!bench.exercise().caps().preemption_aware)
+    return Outcome::skipped("its caps do not say PreemptionAware");
+  std::string wrong;
+  const auto run = [&]() -> Answer<void> {
+    Worker low(bench, "low priority");
+    Worker high(bench, "normal priority");
+    DXGKIT_VERIFY_TRY(low.open());
+    DXGKIT_VERIFY_TRY(high.open());
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      // The other one stays at 0: above it takes a privilege.
+      DXGKIT_VERIFY_TRY(low.client.set_priority(low.contexts[node].handle, -7));
+      std::vector<std::unique_ptr<Job>> jobs;
+      for (int i = 0; i < 3; ++i) {
+        Answer<std::unique_ptr<Job>> slow =
+            Job::create(bench, low.client, low.device, bench.random(), node);
+        if (!slow) return std::unexpected(slow.error());
+        DXGKIT_VERIFY_TRY((*slow)->submit(low.contexts[node], kBusyNs));
+        jobs.push_back(std::move(*slow));
+      }
+      Answer<std::unique_ptr<Job>> urgent =
+          Job::create(bench, high.client, high.device, bench.random(), node);
+      if (!urgent) return std::unexpected(urgent.error());
+      DXGKIT_VERIFY_TRY((*urgent)->submit(high.contexts[node]));
+      DXGKIT_VERIFY_TRY(high.client.wait_idle(high.device));
+      if (const Answer<void> right = (*urgent)->check(); !right && wrong.empty())
+        wrong = right.error();
+      DXGKIT_VERIFY_TRY(low.client.wait_idle(low.device));
+      for (const std::unique_ptr<Job>& job : jobs) {
+        if (const Answer<void> right = job->check(); !right && wrong.empty()) wrong = right.error();
+      }
+    }
+    return {};
+  };
+  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
+  if (!wrong.empty()) {
+    report_result(bench, "With preemption in flight: " + wrong);
+    return Outcome::failed(wrong);
+  }
+  return Outcome::ok("urgent work overtook long work, results right");
+}
+
+constexpr Step kSteps[] = {
+    {"render", "one job after the other, results checked", Step::Needs::kClient, render},
+    {"render-together", "many jobs of several processes in flight", Step::Needs::kClient,
+     render_together},
+    {"hostile-render", "command buffers of no meaning", Step::Needs::kAdapter, hostile},
+    {"preempt-idle", "idle nodes are asked for preemption", Step::Needs::kAdapter, preempt_idle},
+    {"preempt-busy", "urgent work overtakes long work", Step::Needs::kClient, preempt_busy},
+};
+
+}  // namespace
+
+std::span<const Step> work_steps() { return kSteps; }
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,78 @@
+#include "tools/dxgkit/world.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "devices/softgpu/softgpu.h"
+#include "tools/dxgkit/files.h"
+
+namespace dxgkit::tool {
+namespace {
+
+/// A display controller that nobody made.
+constexpr uint16_t kNobodyVendor = 0x1B36, kNobodyDevice = 0xD0DD;
+
+}  // namespace
+
+World::World(runtime::Runtime& runtime, const WorldConfig& config) : machine_(config.memory_bytes) {
+  using Kind = DeviceChoice::Kind;
+  if (config.device.kind == Kind::kSoftGpu) {
+    softgpu::SoftGpuConfig device;
+    device.vram_bytes = config.vram_bytes;
+    softgpu_ = std::make_unique<softgpu::SoftGpu>(runtime, machine_, device);
+    return;
+  }
+  bus::PciIdentity identity;
+  const bool given = config.device.kind == Kind::kPci;
+  identity.vendor_id = given ? config.device.vendor_id : kNobodyVendor;
+  identity.device_id = given ? config.device.device_id : kNobodyDevice;
+  std::vector<bus::Bar> bars;
+  for (const DeviceChoice::RamBar& ram : config.device.bars) {
+    const int fd = memfd_create("dxgkit ram bar", MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, static_cast<off_t>(ram.size_bytes)) == 0) {
+      memory_files_.push_back(fd);
+    } else if (fd >= 0) {
+      close(fd);
+    }
+    bars.resize(ram.slot + 2);
+    bars[ram.slot].kind = bus::BarKind::kMemory;
+    bars[ram.slot].size = ram.size_bytes;
+    bars[ram.slot].memory = {memory_files_.empty() ? -1 : memory_files_.back(), 0, ram.size_bytes};
+  }
+  plain_ = std::make_unique<bus::PciFunction>(identity, std::move(bars));
+}
+
+World::~World() {
+  kernel_.reset();
+  softgpu_.reset();
+  plain_.reset();
+  for (const int fd : memory_files_) close(fd);
+}
+
+bus::PciFunction& World::function() { return softgpu_ ? softgpu_->function() : *plain_; }
+
+std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtime& runtime,
+                                                                 verifier::Findings& findings,
+                                                                 const WorldConfig& config) {
+  if (config.device.kind == DeviceChoice::Kind::kFrameBuffer)
+    return std::unexpected("this build has no framebuffer device");
+  std::unique_ptr<World> world(new World(runtime, config));
+  if (const Status plugged = world->machine_.add_function(world->function());
+      !is_success(plugged)) {
+    const std::string_view name = status_name(plugged);
+    return std::unexpected(fmt::format("the device does not fit into the machine: {}", name));
+  }
+  world->kernel_ = std::make_unique<nt::Kernel>(runtime, world->machine_, findings, config.kernel);
+  return world;
+}
+
+std::expected<nt::KernelConfig, std::string> read_kernel_config(
+    const std::optional<std::string>& registry_path) {
+  nt::KernelConfig config;
+  if (!registry_path.has_value()) return config;
+  return std::unexpected(
+      fmt::format("{}: this build does not read registry files", *registry_path));
+}
+
+}  // namespace dxgkit::tool

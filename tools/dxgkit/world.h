@@ -1,0 +1,60 @@
+// A machine with one device and the kernel of one driver: what every command that runs a driver
+// stands on.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bus/machine.h"
+#include "nt/kernel.h"
+#include "runtime/runtime.h"
+#include "tools/dxgkit/options.h"
+#include "verifier/findings.h"
+
+namespace dxgkit::softgpu {
+class SoftGpu;
+}
+
+namespace dxgkit::tool {
+
+struct WorldConfig {
+  DeviceChoice device;
+  uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the device's
+  uint64_t vram_bytes = uint64_t{64} << 20;     // of softgpu
+  nt::KernelConfig kernel;
+};
+
+/// Made inside a runtime. Power is on from the constructor to the destructor.
+class World {
+ public:
+  /// The error is one sentence: the device does not fit into the machine.
+  static std::expected<std::unique_ptr<World>, std::string> create(runtime::Runtime& runtime,
+                                                                   verifier::Findings& findings,
+                                                                   const WorldConfig& config);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  bus::Machine& machine() { return machine_; }
+  nt::Kernel& kernel() { return *kernel_; }
+  bus::PciFunction& function();
+
+ private:
+  World(runtime::Runtime& runtime, const WorldConfig& config);
+
+  bus::Machine machine_;
+  std::vector<int> memory_files_;  // behind RAM BARs
+  std::unique_ptr<softgpu::SoftGpu> softgpu_;
+  std::unique_ptr<bus::PciFunction> plain_;  // kNone, kPci
+  std::unique_ptr<nt::Kernel> kernel_;
+};
+
+/// Values of a registry file (TOML or JSON) for the driver. The error is one sentence that begins
+/// with the path.
+std::expected<nt::KernelConfig, std::string> read_kernel_config(
+    const std::optional<std::string>& registry_path);
+
+}  // namespace dxgkit::tool
