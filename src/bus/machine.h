@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -72,6 +73,17 @@ struct PciIdentity {
   uint8_t revision = 0, base_class = 0x03, sub_class = 0x02;  // display, 3D controller
 };
 
+/// What firmware, or the driver before, left on the screen of a display function: a linear frame
+/// buffer in one of its memory BARs. Four bytes per pixel: blue, green, red, unused.
+struct PostDisplay {
+  uint32_t bar = 0;           // slot of a kMemory BAR
+  uint64_t offset_bytes = 0;  // of the first pixel in that BAR
+  uint32_t width = 0, height = 0;  // pixels; 0: nothing is shown
+  uint32_t pitch_bytes = 0;        // from row to row, at least width * 4
+  uint32_t target_id = UINT32_MAX;  // as the driver that released the display named it
+  bool operator==(const PostDisplay&) const = default;
+};
+
 /// One PCI function: identity, config space, up to six BARs, one interrupt line.
 class PciFunction {
  public:
@@ -82,6 +94,10 @@ class PciFunction {
   const PciIdentity& identity() const;
   std::span<const Bar> bars() const;
   InterruptLine& interrupt_line();
+  /// The display the machine came up with, if it is on this function. Any thread.
+  std::optional<PostDisplay> post_display() const;
+  /// Says so, or takes it back. Whoever owns the screen keeps it true. Not checked here.
+  void set_post_display(std::optional<PostDisplay> display);
   /// Config space, 4096 bytes, a type 0 header. Any thread. Accesses that leave it give all ones,
   /// writes are dropped, as on a bus. Writable: the command bits, cache line size, interrupt line.
   /// A BAR slot written with all ones reads as its size mask until it is written otherwise; BARs

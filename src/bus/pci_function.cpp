@@ -107,6 +107,16 @@ const PciIdentity& PciFunction::identity() const { return impl_->identity; }
 std::span<const Bar> PciFunction::bars() const { return impl_->bars; }
 InterruptLine& PciFunction::interrupt_line() { return impl_->line; }
 
+std::optional<PostDisplay> PciFunction::post_display() const {
+  const runtime::MutexLock lock(impl_->mutex);
+  return impl_->post_display;
+}
+
+void PciFunction::set_post_display(std::optional<PostDisplay> display) {
+  const runtime::MutexLock lock(impl_->mutex);
+  impl_->post_display = display;
+}
+
 void PciFunction::Impl::publish(std::span<const PhysicalAddress> bases) {
   const runtime::MutexLock lock(mutex);
   for (size_t i = 0; i < bars.size(); ++i) {

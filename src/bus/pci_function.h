@@ -24,6 +24,7 @@ struct PciFunction::Impl {
   mutable runtime::Mutex mutex;  // leaf: nothing is called with it held
   std::array<std::byte, kConfigBytes> config DXGKIT_GUARDED_BY(mutex);
   std::array<bool, kBarsMax> sizing DXGKIT_GUARDED_BY(mutex) = {};
+  std::optional<PostDisplay> post_display DXGKIT_GUARDED_BY(mutex);
   Machine* machine = nullptr;  // plugged in there; under the machine's lock
 
   /// Stores what the machine assigned, one base per BAR; empty: unplugged.

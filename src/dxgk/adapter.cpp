@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "dxgk/device.h"
+#include "dxgk/display.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -41,6 +42,26 @@ bool Adapter::block_until(const std::function<bool()>& ready) {
   return done;
 }
 
+bool Adapter::run_with_idle_hardware(const std::function<void()>& work) {
+  lane_.run([&] { ++holds_; });
+  bool ran = false;
+  static_cast<void>(block_until([&] {
+    for (uint32_t i = 0; i < scheduler_->node_count(); ++i) {
+      if (scheduler_->node_status(NodeOrdinal{i}).hardware_queue_length != 0) return false;
+    }
+    if (!failed_) {
+      work();
+      ran = true;
+    }
+    return true;
+  }));
+  lane_.run([&] {
+    --holds_;
+    pump();
+  });
+  return ran;
+}
+
 void Adapter::while_stable(const std::function<void()>& work) {
   if (GatePass pass(gate_); pass) {
     work();
@@ -75,6 +96,7 @@ void Adapter::stop_after_failure() {
   trace::emit(trace::EventKind::kAdapterState, luid_.low, 2);
   if (paging_) paging_->halt();
   if (scheduler_) scheduler_->halt();
+  if (display_) display_->on_adapter_failed();
   lose_devices(DeviceState::kStopped);
   advance_teardowns();
   progress();

@@ -28,6 +28,8 @@
 
 namespace dxgkit::dxgk {
 
+class Display;
+
 /// Life: start() .. stop(), driven by System. Everything marked "lane" is touched on lane() only.
 ///
 /// Who may block where: thunks block on their own threads, through `block_until`; the lane never
@@ -61,10 +63,22 @@ class Adapter : public Object,
   const port::SegmentsInfo& segment_infos() const { return segment_infos_; }
   uint32_t interface_version() const { return driver_.interface_version(); }
   uint32_t video_present_sources() const { return start_info_.video_present_sources; }
+  bool display_only() const { return driver_.display_only(); }
+  System& system() { return system_; }
+  nt::Kernel& kernel() { return kernel_; }
+  bus::PciFunction& function() { return function_; }
+  const AdapterOptions& options() const { return options_; }
+  /// False after a fatal failure: the driver may not be called any more, or not for this adapter.
+  bool running_or_starting() const { return !fatal_.load(std::memory_order_acquire); }
+  bool driver_is_dead() const { return kernel_.driver_is_dead(); }
+  /// Null for an adapter without video present sources (DISP-21).
+  Display* display() { return display_.get(); }
   AdapterStatistics statistics();
 
   // --- for the objects on it; lane
   // ------------------------------------------------------------------------------------
+  /// False: a display-only adapter, or one that stopped.
+  bool has_memory() const { return memory_ != nullptr; }
   vidmm::MemoryManager& memory() { return *memory_; }
   vidsch::Scheduler& scheduler() { return *scheduler_; }
   PagingExecutor& paging() { return *paging_; }
@@ -105,6 +119,9 @@ class Adapter : public Object,
   /// For destroying: runs `work` with stop() kept out, or, once stop() began, after it has ended;
   /// it then finds the driver side gone.
   void while_stable(const std::function<void()>& work);
+  /// Runs `work` on the lane with nothing on hardware, and nothing going there meanwhile (level two,
+  /// IRQL-03). False, not run: the adapter failed first.
+  bool run_with_idle_hardware(const std::function<void()>& work);
   /// DxgkDdiCreateProcess before the first device of a process, DestroyProcess after its last
   /// (LIFE-16).
   Status enter_process(Process& process);
@@ -113,7 +130,24 @@ class Adapter : public Object,
  private:
   friend class Exercise;  // drives by hand what scheduling and memory pressure do
   // adapter_start.cpp
+  /// Everything between AddDevice and a running adapter. `*step`: the DDI that is at work.
+  Status start_full(const char** step);
+  /// A display-only adapter has no segments, no nodes, no system objects.
+  Status start_display_only(const char** step);
+  Status start_device();
+  /// Children and what the driver needs for displays; null display_ for render-only adapters.
+  Status describe_display(const char** step);
+  /// LIFE-19: with the POST display left to who comes next, where the driver can.
+  Status stop_device();
+  void keep_post_display(bus::PostDisplay post, const port::DisplayInformation& left);
   Status check_caps();
+  /// Entries that caps promise (CAPS-04).
+  Status check_caps_entries();
+  /// CAPS-03, a warning.
+  void check_software_key();
+  Status check_display_only_caps();
+  Status check_addressing();
+  Status check_display_entries();
   Status check_segments(std::vector<vidmm::SegmentDesc>* segments);
   /// A driver that fails a step of the start: a finding with the DDI and its status, unless one has
   /// said why already.
@@ -139,9 +173,11 @@ class Adapter : public Object,
                             void** reference) override;
   void release_handle_data(void* reference) override;
   void on_fatal(const verifier::Finding& finding) override;
+  void on_child_status(uint32_t child, bool connected) override;
   void drain_reports();
   void handle_report(const port::InterruptReport& report);
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
+  void report_without_nodes(const port::InterruptReport& report);
   void handle_fault(const port::InterruptReport& report);
   void stop_after_failure();
   void watch_for_timeout();
@@ -197,6 +233,8 @@ class Adapter : public Object,
   std::unique_ptr<port::AdapterPort> port_;
 
   port::AdapterPort::StartInfo start_info_;
+  bool device_started_ = false;
+  std::unique_ptr<Display> display_;
   port::DriverCaps caps_;
   port::SegmentsInfo segment_infos_;
 
@@ -249,6 +287,7 @@ class Adapter : public Object,
   std::unique_ptr<runtime::Timer> timer_;
   bool timer_armed_ = false;  // lane
   bool pumping_ = false;      // lane
+  uint32_t holds_ = 0;        // lane: nothing new goes to hardware
 };
 
 }  // namespace dxgkit::dxgk

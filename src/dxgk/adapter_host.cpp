@@ -4,6 +4,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
 #include "dxgk/device.h"
+#include "dxgk/display.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -46,6 +47,14 @@ void Adapter::drain_reports() {
 
 void Adapter::handle_report(const port::InterruptReport& report) {
   using Type = port::InterruptReport::Type;
+  if (report.type == Type::kPresentProgress) {
+    if (display_) display_->on_progress(report);
+    return;
+  }
+  if (!scheduler_) {  // display-only: nothing was ever submitted
+    report_without_nodes(report);
+    return;
+  }
   const NodeOrdinal node{report.node};
   const int64_t now = runtime_.now();
   if ((report.type == Type::kDmaCompleted || report.type == Type::kDmaPreempted ||
@@ -79,9 +88,27 @@ void Adapter::handle_report(const port::InterruptReport& report) {
       handle_fault(report);
       break;
     case Type::kCrtcVsync:
+    case Type::kDisplayOnlyVsync:
+    case Type::kPresentProgress:
     case Type::kOther:
       break;
   }
+}
+
+void Adapter::report_without_nodes(const port::InterruptReport& report) {
+  using Type = port::InterruptReport::Type;
+  if (report.type == Type::kDisplayOnlyVsync || report.type == Type::kOther) return;
+  findings_.report(verifier::Finding{
+      .rule = "CAPS-09",
+      .severity = verifier::Severity::kViolation,
+      .ddi = "DxgkCbNotifyInterrupt",
+      .actual = fmt::format("A display-only driver reported interrupt type {}.", report.raw_type),
+      .expected = "It reports DISPLAYONLY_VSYNC and DISPLAYONLY_PRESENT_PROGRESS only.",
+      .fix = "Use the display-only types; there is no node and no flip to report for."});
+}
+
+void Adapter::on_child_status(uint32_t child, bool connected) {
+  if (display_) display_->on_child_status(child, connected);
 }
 
 void Adapter::handle_fault(const port::InterruptReport& report) {

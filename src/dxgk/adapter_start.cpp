@@ -7,6 +7,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
 #include "dxgk/device.h"
+#include "dxgk/display.h"
 #include "dxgk/segment_rules.h"
 #include "trace/trace.h"
 
@@ -52,6 +53,7 @@ void Adapter::explain_failed_start(const char* ddi, Status status) {
 Status Adapter::start() {
   port_ = std::make_unique<port::AdapterPort>(driver_, kernel_, machine_, function_,
                                               static_cast<port::AdapterHost&>(*this), findings_);
+  port_->set_lane_check([this] { return lane_.is_current(); });
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
   timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
   if (const Status status = port_->add_device(); status != Status::kSuccess) {
@@ -61,61 +63,8 @@ Status Adapter::start() {
     gate_.close();
     return is_success(status) ? Status::kUnsuccessful : status;
   }
-  bool started = false;
   const char* step = "DxgkDdiQueryAdapterInfo(early caps)";  // for explain_failed_start
-  const Status status = [&]() -> Status {
-    DXGKIT_RETURN_IF_FAILED(port_->query_early_caps());
-    step = "DxgkDdiStartDevice";
-    const Result<port::AdapterPort::StartInfo> info = port_->start_device();
-    if (!info.has_value()) return info.error();  // LIFE-11: only RemoveDevice follows
-    started = true;
-    start_info_ = *info;
-    if (start_info_.video_present_sources > kMaxVidPnSources) {
-      return refuse_start(
-          "LIFE-09", "DxgkDdiStartDevice",
-          fmt::format("NumberOfVideoPresentSources is {}.", start_info_.video_present_sources),
-          fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
-          "Write the number of video present sources the hardware has.");
-    }
-    step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
-    DXGKIT_RETURN_IF_FAILED(check_caps());
-    step = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)";
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
-    std::vector<vidmm::SegmentDesc> segments;
-    DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
-    std::vector<vidsch::NodeDesc> nodes;
-    step = "DxgkDdiGetNodeMetadata";
-    for (uint32_t i = 0; i < caps_.node_count; ++i) {
-      if (interface_version() >= kInterfaceWddm13)
-        DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}));
-      vidsch::NodeDesc node;
-      node.node = NodeOrdinal{i};
-      if (caps_.hw_queue_packet_cap != 0) {
-        node.hardware_queue_depth = std::min(caps_.hw_queue_packet_cap, kMaxHardwareQueueDepth);
-      }
-      node.preemptible = caps_.preemption_aware;
-      nodes.push_back(node);
-    }
-    step = "DxgkDdiQueryChildRelations";
-    if (start_info_.children != 0 || start_info_.video_present_sources != 0) {
-      DXGKIT_RETURN_IF_FAILED(port_->query_child_relations(start_info_.children));
-    }
-    lane_.run([&] {
-      memory_ = std::make_unique<vidmm::MemoryManager>(segments);
-      scheduler_ =
-          std::make_unique<vidsch::Scheduler>(static_cast<vidsch::EnginePort&>(*this), nodes);
-      scheduler_->set_clock([this] { return runtime_.now(); });
-      paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_,
-                                                 machine_);
-      for (const vidmm::SegmentDesc& segment : segments) {
-        trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address,
-                    segment.size_bytes);
-      }
-    });
-    step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
-    return make_system_objects();
-  }();
+  const Status status = display_only() ? start_display_only(&step) : start_full(&step);
   if (is_success(status) && !fatal_.load()) {
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 1);
     return Status::kSuccess;
@@ -123,9 +72,10 @@ Status Adapter::start() {
   if (!is_success(status)) explain_failed_start(step, status);
   gate_.close();
   gate_.wait_empty();
+  if (display_) display_->stop();
   if (!paging_buffers_.empty()) unmap_paging_buffers();
   destroy_system_objects();
-  if (started) static_cast<void>(port_->stop_device());  // LIFE-12
+  if (device_started_) static_cast<void>(stop_device());  // LIFE-12
   static_cast<void>(port_->remove_device());
   timer_.reset();
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
@@ -135,8 +85,148 @@ Status Adapter::start() {
     scheduler_.reset();
     memory_.reset();
   });
+  display_.reset();
   port_.reset();
   return is_success(status) ? Status::kDeviceConfigurationError : status;
+}
+
+Status Adapter::start_device() {
+  const Result<port::AdapterPort::StartInfo> info = port_->start_device();
+  if (!info.has_value()) return info.error();  // LIFE-11: only RemoveDevice follows
+  device_started_ = true;
+  start_info_ = *info;
+  if (start_info_.video_present_sources > kMaxVidPnSources) {
+    return refuse_start(
+        "LIFE-09", "DxgkDdiStartDevice",
+        fmt::format("NumberOfVideoPresentSources is {}.", start_info_.video_present_sources),
+        fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
+        "Write the number of video present sources the hardware has.");
+  }
+  return Status::kSuccess;
+}
+
+Status Adapter::describe_display(const char** step) {
+  *step = "DxgkDdiQueryChildRelations";
+  if (start_info_.children == 0 && start_info_.video_present_sources == 0)
+    return Status::kSuccess;
+  if (start_info_.video_present_sources != 0) DXGKIT_RETURN_IF_FAILED(check_display_entries());
+  std::vector<port::ChildInfo> children;
+  DXGKIT_RETURN_IF_FAILED(port_->query_child_relations(start_info_.children, &children));
+  if (start_info_.video_present_sources == 0) return Status::kSuccess;  // DISP-21
+  display_ = std::make_unique<Display>(*this);
+  return display_->describe(std::move(children), start_info_.video_present_sources);
+}
+
+Status Adapter::stop_device() {
+  device_started_ = false;
+  const std::optional<bus::PostDisplay> post = function_.post_display();
+  const bool shows = display_ != nullptr && post.has_value();
+  if (shows && !fatal_.load() &&
+      port::display_caps_of(caps_, interface_version()).support_non_vga) {
+    port::DisplayInformation left;  // LIFE-19
+    if (is_success(port_->stop_device_and_release(display_->post_target(), &left))) {
+      keep_post_display(*post, left);
+      return Status::kSuccess;
+    }
+  }
+  return port_->stop_device();
+}
+
+void Adapter::keep_post_display(bus::PostDisplay post, const port::DisplayInformation& left) {
+  const bus::Bar& bar = function_.bars()[post.bar];
+  const uint64_t bytes = uint64_t{left.pitch_bytes} * left.height;
+  const bool inside = left.address >= bar.base.value &&
+                      range_within(left.address - bar.base.value, bytes, bar.size) &&
+                      left.pitch_bytes / 4 >= left.width;
+  if (left.width == 0 || left.height == 0 || !inside) {
+    findings_.report(verifier::Finding{
+        .rule = "DOD-08",
+        .severity = verifier::Severity::kViolation,
+        .ddi = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
+        .actual = fmt::format("It left {}x{} pixels, pitch {}, at 0x{:X}.", left.width, left.height,
+                              left.pitch_bytes, left.address),
+        .expected = fmt::format("The display left behind is a linear frame buffer inside the "
+                                "adapter's BAR at 0x{:X}, {} bytes.",
+                                bar.base.value, bar.size),
+        .fix = "Keep the current mode and fill DisplayInfo with it: width, height, pitch, format "
+               "and physical address.",
+        .windows = "The next driver, or the basic display driver, finds no usable screen."});
+    return;
+  }
+  post.offset_bytes = left.address - bar.base.value;
+  post.width = left.width;
+  post.height = left.height;
+  post.pitch_bytes = left.pitch_bytes;
+  post.target_id = left.target_id;
+  function_.set_post_display(post);
+}
+
+Status Adapter::start_display_only(const char** step) {
+  DXGKIT_RETURN_IF_FAILED(port_->query_early_caps());
+  *step = "DxgkDdiStartDevice";
+  DXGKIT_RETURN_IF_FAILED(start_device());
+  DXGKIT_RETURN_IF_FAILED(describe_display(step));
+  *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
+  DXGKIT_RETURN_IF_FAILED(check_display_only_caps());
+  DXGKIT_RETURN_IF_FAILED(check_addressing());
+  return display_ ? display_->start(step) : Status::kSuccess;
+}
+
+Status Adapter::start_full(const char** step) {
+  DXGKIT_RETURN_IF_FAILED(port_->query_early_caps());
+  *step = "DxgkDdiStartDevice";
+  DXGKIT_RETURN_IF_FAILED(start_device());
+  *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
+  DXGKIT_RETURN_IF_FAILED(check_caps());
+  *step = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)";
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
+  std::vector<vidmm::SegmentDesc> segments;
+  DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
+  std::vector<vidsch::NodeDesc> nodes;
+  *step = "DxgkDdiGetNodeMetadata";
+  for (uint32_t i = 0; i < caps_.node_count; ++i) {
+    if (interface_version() >= kInterfaceWddm13)
+      DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}));
+    vidsch::NodeDesc node;
+    node.node = NodeOrdinal{i};
+    if (caps_.hw_queue_packet_cap != 0) {
+      node.hardware_queue_depth = std::min(caps_.hw_queue_packet_cap, kMaxHardwareQueueDepth);
+    }
+    node.preemptible = caps_.preemption_aware;
+    nodes.push_back(node);
+  }
+  DXGKIT_RETURN_IF_FAILED(describe_display(step));
+  lane_.run([&] {
+    memory_ = std::make_unique<vidmm::MemoryManager>(segments);
+    scheduler_ =
+        std::make_unique<vidsch::Scheduler>(static_cast<vidsch::EnginePort&>(*this), nodes);
+    scheduler_->set_clock([this] { return runtime_.now(); });
+    paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_,
+                                               machine_);
+    for (const vidmm::SegmentDesc& segment : segments) {
+      trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address,
+                  segment.size_bytes);
+    }
+  });
+  *step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
+  DXGKIT_RETURN_IF_FAILED(make_system_objects());
+  return display_ ? display_->start(step) : Status::kSuccess;
+}
+
+Status Adapter::check_addressing() {
+  const uint64_t last_page = machine_.highest_system_address().value;
+  if (caps_.highest_acceptable_address != 0 && caps_.highest_acceptable_address < last_page) {
+    return refuse_start(
+        "LIFE-14", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        fmt::format("HighestAcceptableAddress is 0x{:X}.", caps_.highest_acceptable_address),
+        fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
+        fmt::format("Report the highest address the device can reach (at least {} bits), or "
+                    "support remapping.",
+                    std::bit_width(last_page)));
+  }
+  return Status::kSuccess;
 }
 
 Status Adapter::check_caps() {
@@ -177,17 +267,9 @@ Status Adapter::check_caps() {
         "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
         "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
   }
-  const uint64_t last_page = machine_.highest_system_address().value;
-  if (caps_.highest_acceptable_address != 0 && caps_.highest_acceptable_address < last_page) {
-    return refuse_start(
-        "LIFE-14", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-        fmt::format("HighestAcceptableAddress is 0x{:X}.", caps_.highest_acceptable_address),
-        fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
-        fmt::format("Report the highest address the device can reach (at least {} bits), or "
-                    "support remapping.",
-                    std::bit_width(last_page)));
-  }
-  return Status::kSuccess;
+  DXGKIT_RETURN_IF_FAILED(check_caps_entries());
+  check_software_key();
+  return check_addressing();
 }
 
 Status Adapter::check_segments(std::vector<vidmm::SegmentDesc>* segments) {
@@ -324,8 +406,9 @@ void Adapter::stop() {
   if (!gate_.close()) return;
   lane_.run([&] { lose_devices(DeviceState::kStopped); });
   gate_.wait_empty();
+  if (display_) display_->stop();
   const bool healthy = !fatal_.load();
-  if (healthy) {
+  if (healthy && scheduler_) {
     block_until([&] {
       for (Device* device : devices_) {
         for (Context* context : device->contexts) {
@@ -340,24 +423,26 @@ void Adapter::stop() {
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
   });
-  if (healthy) evict_everything();
+  if (healthy && memory_) evict_everything();
   std::vector<Ref<Device>> devices;
   lane_.run([&] {
     for (Device* device : devices_) devices.emplace_back(device);
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
-  if (!fatal_.load()) block_until([&] { return paging_->idle() && teardowns_.empty(); });
+  if (!fatal_.load() && paging_)
+    block_until([&] { return paging_->idle() && teardowns_.empty(); });
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
   });
   if (!paging_buffers_.empty()) unmap_paging_buffers();
   lane_.run([&] {
+    if (!memory_) return;
     for (const vidmm::SegmentDesc& segment : memory_->segments()) {
       DXGKIT_CHECK(failed_ || memory_->usage(segment.id).allocations == 0);  // our BC(10E,C)
     }
   });
   destroy_system_objects();
-  static_cast<void>(port_->stop_device());
+  static_cast<void>(stop_device());
   static_cast<void>(port_->remove_device());
   timer_.reset();
   lane_.run([&] {
@@ -369,6 +454,7 @@ void Adapter::stop() {
   });
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
   has_dummy_page_ = false;
+  display_.reset();
   port_.reset();
   stopped_.set();
 }

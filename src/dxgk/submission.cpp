@@ -34,7 +34,7 @@ void Adapter::queue_paging(Packet& packet) {
 }
 
 void Adapter::pump() {
-  if (failed_) return;
+  if (failed_ || !scheduler_ || holds_ != 0) return;
   scheduler_->pump(runtime_.now());
   watch_for_timeout();
 }

@@ -20,6 +20,7 @@ namespace dxgkit::port {
 enum class DdiClass {
   kLevelZero,        // fully reentrant
   kScheduler,        // level one, GPU scheduler class: never overlaps itself (IRQL-06)
+  kLevelTwo,         // inside enter_level_two(): nobody else but ISR, DPC and kLevelZeroBeside
   kExclusive,        // level three: nobody else in the driver, but ISR, DPC and kLevelZeroBeside
   kLevelZeroBeside,  // QueryAdapterInfo: level zero, may overlap level three (IRQL-09)
 };
@@ -71,6 +72,10 @@ struct AdapterPort::Impl {
   std::atomic<bool> scheduler_inside{false};
   std::atomic<uint32_t> inside{0};
   std::atomic<bool> exclusive_inside{false};
+  // 1 while level two is held: level zero waits outside. Sequentially consistent with `inside`: each
+  // side writes its own word, then reads the other's.
+  std::atomic<uint32_t> level_two{0};
+  std::function<bool()> is_lane;  // set before the adapter runs; null: nobody is
 
   // Interrupts. `interrupt_lock` is the interrupt spin lock: ISR and synchronised routines hold it
   // at DIRQL.
@@ -120,6 +125,12 @@ struct AdapterPort::Impl {
   /// INT-07, IRQL-12.
   void check_callback(const char* callback, nt::Irql highest, bool legal_in_isr);
 
+  // --- adapter_display.cpp
+  void enter_level_two();
+  void leave_level_two();
+  /// A level-zero call that found level two held: steps out of `inside` until it is over.
+  void wait_for_level_two();
+
   // --- findings
   Status violation(const char* rule, const char* ddi_name, std::string actual, std::string expected,
                    std::string fix, Status answer);
@@ -163,6 +174,17 @@ class DdiCall {
     }
     return done(from_ntstatus(status));
   }
+  /// The same for an entry that returns nothing.
+  template <typename Entry, typename... A>
+  Status no_answer(Entry entry, A... arguments) {
+    completed_ = frame_.call_void(entry, arguments...);
+    if (!completed_) return done(Status::kDeviceRemoved);
+    if (frame_.irql() != info_.irql) [[unlikely]] {
+      impl_.irql_violation(info_, frame_.irql());
+      frame_.restore_entry_irql();
+    }
+    return done(Status::kSuccess);
+  }
   bool completed() const { return completed_; }
 
  private:
@@ -193,8 +215,15 @@ inline void DdiCall::enter() {
       DXGKIT_CHECK(!impl_.exclusive_inside.load(std::memory_order_relaxed));
       break;
     case DdiClass::kLevelZero:
-      impl_.inside.fetch_add(1, std::memory_order_relaxed);
+      impl_.inside.fetch_add(1);
+      if (impl_.level_two.load() != 0) [[unlikely]]
+        impl_.wait_for_level_two();
       DXGKIT_CHECK(!impl_.exclusive_inside.load(std::memory_order_relaxed));
+      break;
+    case DdiClass::kLevelTwo:
+      DXGKIT_CHECK(impl_.level_two.load() == 1);
+      DXGKIT_CHECK(impl_.inside.load() == 0 && !impl_.scheduler_inside.load());
+      DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
       break;
     case DdiClass::kExclusive:
       DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
@@ -211,8 +240,10 @@ inline void DdiCall::leave() {
       impl_.scheduler_inside.store(false, std::memory_order_relaxed);
       break;
     case DdiClass::kLevelZero:
-      impl_.inside.fetch_sub(1, std::memory_order_relaxed);
+      if (impl_.inside.fetch_sub(1) == 1 && impl_.level_two.load() != 0) [[unlikely]]
+        impl_.kernel.runtime().wake_all(impl_.inside);
       break;
+    case DdiClass::kLevelTwo:
     case DdiClass::kExclusive:
       impl_.exclusive_inside.store(false);
       break;

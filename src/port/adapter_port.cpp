@@ -19,8 +19,6 @@ constexpr DdiInfo kStartDevice{"DxgkDdiStartDevice", nt::kPassiveLevel, DdiClass
 constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kRemoveDevice{"DxgkDdiRemoveDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kSetPowerState{"DxgkDdiSetPowerState", nt::kPassiveLevel, DdiClass::kExclusive};
-constexpr DdiInfo kQueryChildRelations{"DxgkDdiQueryChildRelations", nt::kPassiveLevel,
-                                       DdiClass::kExclusive};
 constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
                                     DdiClass::kLevelZeroBeside};
 constexpr DdiInfo kGetNodeMetadata{"DxgkDdiGetNodeMetadata", nt::kPassiveLevel,
@@ -202,29 +200,6 @@ Result<AdapterPort::StartInfo> AdapterPort::start_device() {
   return StartInfo{static_cast<uint32_t>(sources), static_cast<uint32_t>(children)};
 }
 
-Status AdapterPort::query_child_relations(uint32_t children) {
-  Impl& port = *impl_;
-  if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.ddi.DxgkDdiQueryChildRelations == nullptr) return Status::kNotSupported;
-  if (children > 4096) return Status::kInsufficientResources;
-  std::vector<DXGK_CHILD_DESCRIPTOR> relations(size_t{children} + 1);
-  std::memset(relations.data(), 0, relations.size() * sizeof(relations[0]));
-  DdiCall call(port, kQueryChildRelations);
-  const Status status = call(port.ddi.DxgkDdiQueryChildRelations, port.context, relations.data(),
-                             static_cast<ULONG>(relations.size() * sizeof(relations[0])));
-  if (!call.completed()) return status;
-  const DXGK_CHILD_DESCRIPTOR zero{};
-  if (std::memcmp(&relations.back(), &zero, sizeof(zero)) != 0) {
-    return port.violation(
-        "LIFE-10", kQueryChildRelations.name,
-        fmt::format("Element {} is not zero any more.", children),
-        fmt::format("{} elements may be filled; the last of the {} given stays zero.", children,
-                    children + 1),
-        "Fill NumberOfChildren elements, no more.", status);
-  }
-  return status;
-}
-
 Status AdapterPort::stop_device() {
   Impl& port = *impl_;
   DXGKIT_CHECK(port.started);
@@ -307,6 +282,26 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
   std::vector<std::byte> buffer(std::max<size_t>(size, sizeof(DXGK_DRIVERCAPS)) + kTail);
   std::memset(buffer.data() + size, kPoisonByte, buffer.size() - size);
   const Status status = port.query(DXGKQAITYPE_DRIVERCAPS, nullptr, 0, buffer.data(), size);
+  if (status == Status::kBufferTooSmall) {
+    port.findings.report(
+        {.rule = "CAPS-01",
+         .severity = verifier::Severity::kStartFail,
+         .ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+         .actual = fmt::format(
+             "It answered STATUS_BUFFER_TOO_SMALL for OutputDataSize 0x{:X} ({} bytes).", size,
+             size),
+         .expected = fmt::format(
+             "The declared interface version 0x{:X} makes DXGK_DRIVERCAPS {} bytes long, and the "
+             "driver fills what fits.",
+             port.version, size),
+         .fix = "Do not compare OutputDataSize with sizeof(DXGK_DRIVERCAPS) of your headers: fill "
+                "what fits, or define DXGKDDI_INTERFACE_VERSION to the version you declare before "
+                "including d3dkmddi.h.",
+         .why = "The buffer is sized by the Version of the initialization data, not by the newest "
+                "structure.",
+         .windows = "Code 43, problem status 0xC0000023; no further DDI but StopDevice is called.",
+         .confidence = verifier::Confidence::kMeasured});
+  }
   if (!is_success(status)) return Error(status);
   if (!std::ranges::all_of(buffer.begin() + size, buffer.end(),
                            [](std::byte b) { return b == std::byte{kPoisonByte}; })) {

@@ -1,18 +1,22 @@
 // The one door to a miniport, both ways, for one adapter.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "bus/machine.h"
 #include "nt/kernel.h"
+#include "port/display_types.h"
 #include "port/driver.h"
 #include "port/types.h"
 #include "runtime/runtime.h"
 #include "verifier/findings.h"
+#include "vidpn/types.h"
 
 namespace dxgkit::port {
 
@@ -37,10 +41,19 @@ class AdapterHost {
   /// The driver broke a rule that stops the adapter (a finding with kBugCheck was reported). Any
   /// context.
   virtual void on_fatal(const verifier::Finding& finding) = 0;
+  /// DxgkCbIndicateChildStatus: something was plugged in or out. PASSIVE_LEVEL, any thread, also
+  /// inside StartDevice: note it, ask the driver later.
+  virtual void on_child_status(uint32_t child, bool connected) {
+    static_cast<void>(child);
+    static_cast<void>(connected);
+  }
 };
 
 /// DEVICE_POWER_STATE.
 enum class PowerState : uint32_t { kD0 = 1, kD1 = 2, kD2 = 3, kD3 = 4 };
+
+/// What displays need of the caps of a driver that declared `interface_version`.
+DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t interface_version);
 
 /// DDI calls of one adapter, typed in our words. The port marshals structures by the version the
 /// driver declared, sets and checks IRQL, checks the synchronisation class (IRQL-04, IRQL-06),
@@ -65,7 +78,8 @@ class AdapterPort {
   /// Connects the interrupt afterwards is wrong: it is connected before the call, as drivers expect
   /// interrupts from then on.
   Result<StartInfo> start_device();
-  Status query_child_relations(uint32_t children);
+  /// `out`: the children the driver described, at most `children`.
+  Status query_child_relations(uint32_t children, std::vector<ChildInfo>* out = nullptr);
   Status stop_device();
   Status remove_device();
   /// DxgkDdiSetPowerState of a child or, without one, of the adapter, exclusively; for the adapter
@@ -129,6 +143,62 @@ class AdapterPort {
   Result<uint32_t> query_current_fence(NodeOrdinal node);
   Status reset_from_timeout();
   Status restart_from_timeout();
+
+  // --- displays (adapter_display.cpp); an entry the driver does not have answers kNotSupported
+  // -------------------------------------------------------------------------------------------------
+  /// Whether the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
+  /// its version does not know.
+  bool has_entry(std::string_view name) const;
+  /// What drivers give the monitor interface, and every callback: DXGKRNL_INTERFACE::DeviceHandle.
+  const void* device_handle() const;
+
+  /// Level two: no other thread in the driver. Waits until those inside level zero have left; they
+  /// wait outside until leave_level_two(). Not on the lane; not recursive. A full driver's level-two
+  /// calls are made on the lane, so that scheduler-class calls stay out: say how to tell with
+  /// set_lane_check, before the adapter runs.
+  void enter_level_two();
+  void leave_level_two();
+  void set_lane_check(std::function<bool()> is_lane);
+
+  // Level zero or one; the caller keeps calls of one class apart.
+  /// Whether something is plugged in.
+  Result<bool> query_child_status(uint32_t child, bool non_destructive_only);
+  /// The EDID with its extension blocks, as the driver read it: hostile bytes, a multiple of 128.
+  Result<std::vector<std::byte>> query_device_descriptor(uint32_t child);
+  Result<bool> is_supported_vidpn(void* vidpn);
+  Status enum_cofunc_modality(void* vidpn, EnumPivot pivot, uint32_t source, uint32_t target);
+  /// DXGKARG_QUERYVIDPNHWCAPABILITY::VidPnHWCaps.
+  Result<uint32_t> query_vidpn_hw_capability(void* vidpn, uint32_t source, uint32_t target);
+  /// STATUS_SUCCESS, or kPending: progress comes as an interrupt, and the pixels stay until then.
+  Status present_display_only(const PresentDisplayOnlyArgs& args);
+  Status set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible);
+  Status set_pointer_shape(const PointerShape& shape);
+  struct StandardAllocation {
+    std::vector<std::byte> allocation_data, resource_data;
+  };
+  /// DxgkDdiGetStandardAllocationDriverData for a shared primary: sizes, then data.
+  Result<StandardAllocation> describe_shared_primary(const PrimarySurface& surface);
+
+  // Inside level two.
+  /// The driver writes its proposal into the VidPN.
+  Status recommend_functional_vidpn(void* vidpn, std::span<const uint32_t> targets);
+  Status recommend_monitor_modes(uint32_t target, void* mode_set, const void* mode_set_interface);
+  /// `affected_source`: UINT32_MAX - 2 (D3DDDI_ID_ALL) for all.
+  Status commit_vidpn(void* vidpn, uint32_t affected_source, void* primary);
+  Status update_active_present_path(const vidpn::Path& path);
+  Status set_source_visibility(uint32_t source, bool visible);
+  Status set_source_address(const SourceAddressArgs& args);
+
+  // Exclusively, as start and stop.
+  /// LIFE-19. Failure, kNotSupported included: the device runs on and stop_device() is owed.
+  Status stop_device_and_release(uint32_t target, DisplayInformation* out);
+
+  // At HIGH_LEVEL, as in a bug check: the driver works alone, from whatever state it is in.
+  Status system_display_enable(uint32_t target, uint32_t* width, uint32_t* height,
+                               uint32_t* format);
+  /// Pixels of four bytes, blue first.
+  Status system_display_write(std::span<const std::byte> pixels, uint32_t width, uint32_t height,
+                              uint32_t stride_bytes, uint32_t x, uint32_t y);
 
   /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On at first; off costs
   /// nothing.

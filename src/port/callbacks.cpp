@@ -10,6 +10,7 @@
 #include "nt/kernel_impl.h"
 #include "port/adapter_impl.h"
 #include "port/support.h"
+#include "vidpn/vidpn.h"
 
 namespace dxgkit::port {
 namespace {
@@ -259,6 +260,74 @@ void NTAPI log_etw_event(const GUID*, UCHAR type, USHORT size, PVOID) {
   static_cast<void>(done(static_cast<uint32_t>(type) << 16 | size));
 }
 
+NTSTATUS NTAPI indicate_child_status(HANDLE device, PDXGK_CHILD_STATUS status) {
+  DXGKIT_CALLBACK("DxgkCbIndicateChildStatus", device, nt::kDispatchLevel, false,
+                  done(Status::kInvalidParameter));
+  if (status == nullptr) return done(Status::kInvalidParameter);
+  if (status->Type != StatusConnection) return done(Status::kNotSupported);  // rotation, Miracast
+  adapter->host.on_child_status(status->ChildUid, status->HotPlug.Connected != FALSE);
+  return done(Status::kSuccess);
+}
+
+NTSTATUS NTAPI query_vidpn_interface(const D3DKMDT_HVIDPN vidpn,
+                                     const DXGK_VIDPN_INTERFACE_VERSION version,
+                                     const DXGK_VIDPN_INTERFACE** table) {
+  CallbackTrace done("DxgkCbQueryVidPnInterface");
+  Impl* const adapter = Impl::of_frame();
+  if (adapter == nullptr) return done(Status::kInvalidParameter);
+  adapter->check_callback("DxgkCbQueryVidPnInterface", nt::kPassiveLevel, false);
+  const void* found = nullptr;
+  const Status status = vidpn::Manager::query_vidpn_interface(
+      vidpn, static_cast<uint32_t>(version), table == nullptr ? nullptr : &found);
+  if (is_success(status)) *table = static_cast<const DXGK_VIDPN_INTERFACE*>(found);
+  return done(status);
+}
+
+NTSTATUS NTAPI query_monitor_interface(const HANDLE device,
+                                       const DXGK_MONITOR_INTERFACE_VERSION version,
+                                       const DXGK_MONITOR_INTERFACE** table) {
+  DXGKIT_CALLBACK("DxgkCbQueryMonitorInterface", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  const void* found = nullptr;
+  const Status status = vidpn::Manager::query_monitor_interface(
+      device, static_cast<uint32_t>(version), table == nullptr ? nullptr : &found);
+  if (is_success(status)) *table = static_cast<const DXGK_MONITOR_INTERFACE*>(found);
+  return done(status);
+}
+
+/// What firmware or the driver before left. A function that is not the POST device: success with a
+/// width of 0, which drivers take for "no display came up here" (our choice).
+Status read_post_display(const Impl& adapter, DXGK_DISPLAY_INFORMATION* out) {
+  *out = {};
+  out->TargetId = D3DDDI_ID_UNINITIALIZED;
+  const std::optional<bus::PostDisplay> post = adapter.function.post_display();
+  if (!post.has_value() || post->bar >= adapter.function.bars().size()) return Status::kSuccess;
+  out->Width = post->width;
+  out->Height = post->height;
+  out->Pitch = post->pitch_bytes;
+  out->ColorFormat = D3DDDIFMT_X8R8G8B8;
+  out->PhysicAddress.QuadPart = static_cast<LONGLONG>(
+      adapter.function.bars()[post->bar].base.value + post->offset_bytes);
+  out->TargetId = post->target_id;
+  return Status::kSuccess;
+}
+
+NTSTATUS NTAPI acquire_post_display_ownership(HANDLE device, PDXGK_DISPLAY_INFORMATION info) {
+  DXGKIT_CALLBACK("DxgkCbAcquirePostDisplayOwnership", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  if (info == nullptr) return done(Status::kInvalidParameter);
+  return done(read_post_display(*adapter, info));
+}
+
+NTSTATUS NTAPI acquire_post_display_ownership2(HANDLE device, PDXGK_DISPLAY_INFORMATION info,
+                                               PDXGK_DISPLAY_OWNERSHIP_FLAGS flags) {
+  DXGKIT_CALLBACK("DxgkCbAcquirePostDisplayOwnership2", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  if (info == nullptr || flags == nullptr) return done(Status::kInvalidParameter);
+  flags->Value = 0;  // the state of the frame buffer is not known
+  return done(read_post_display(*adapter, info));
+}
+
 struct Implemented {
   std::string_view name;
   const void* function;
@@ -293,6 +362,14 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbLogEtwEvent", log_etw_event, kPartial,
                  "goes to the trace, without its payload"),
     DXGKIT_ENTRY("DxgkCbAcquireHandleData", acquire_handle_data, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbIndicateChildStatus", indicate_child_status, kPartial,
+                 "connection; rotation and Miracast are refused"),
+    DXGKIT_ENTRY("DxgkCbQueryVidPnInterface", query_vidpn_interface, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbQueryMonitorInterface", query_monitor_interface, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbAcquirePostDisplayOwnership", acquire_post_display_ownership, kSupported,
+                 ""),
+    DXGKIT_ENTRY("DxgkCbAcquirePostDisplayOwnership2", acquire_post_display_ownership2,
+                 kPartial, "the state of the frame buffer is unknown"),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
 };
 

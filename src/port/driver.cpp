@@ -49,8 +49,11 @@ constexpr Mandatory kDisplayOnlyDriver[] = {
     {"DxgkDdiRemoveDevice", 0},
     {"DxgkDdiUnload", 0},
     {"DxgkDdiQueryChildRelations", 0},
+    {"DxgkDdiQueryChildStatus", 0},
     {"DxgkDdiSetPowerState", 0},
     {"DxgkDdiQueryAdapterInfo", 0},
+    {"DxgkDdiIsSupportedVidPn", 0},
+    {"DxgkDdiEnumVidPnCofuncModality", 0},
     {"DxgkDdiPresentDisplayOnly", 0},
     {"DxgkDdiCommitVidPn", 0},
     {"DxgkDdiSetVidPnSourceVisibility", 0},
@@ -160,9 +163,13 @@ Status Driver::Impl::take_table(const void* data, bool is_display_only) {
   }
   for (const abi::TableEntry& entry : entries) {
     if (entry.since > declared || entry.name == "Version") continue;
-    const abi::TableEntry* place = find_entry(abi::kDriverInitializationData, entry.name);
-    if (place == nullptr) continue;  // PresentDisplayOnly: not called here
     void* const pointer = read_pointer(copy, entry.offset_bytes);
+    if (entry.name == "DxgkDdiPresentDisplayOnly") {
+      std::memcpy(&display_only_ddi.DxgkDdiPresentDisplayOnly, &pointer, sizeof(pointer));
+      continue;
+    }
+    const abi::TableEntry* place = find_entry(abi::kDriverInitializationData, entry.name);
+    DXGKIT_CHECK(place != nullptr);  // all other entries are in both structures
     std::memcpy(reinterpret_cast<std::byte*>(&table) + place->offset_bytes, &pointer,
                 sizeof(pointer));
   }

@@ -35,6 +35,10 @@ struct Driver::Impl {
   /// Entries of the declared version; the rest null. A display-only driver's entries lie at their
   /// full-WDDM places.
   DRIVER_INITIALIZATION_DATA table{};
+  /// What only KMDDOD_INITIALIZATION_DATA has; null for full drivers.
+  struct DisplayOnlyTable {
+    PDXGKDDI_PRESENTDISPLAYONLY DxgkDdiPresentDisplayOnly = nullptr;
+  } display_only_ddi;
   uint32_t version = 0;
   bool display_only = false;
   bool loaded = false;  // DriverEntry succeeded: Unload is owed

@@ -59,7 +59,18 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data) {
     case DXGK_INTERRUPT_CRTC_VSYNC:
       report.type = InterruptReport::Type::kCrtcVsync;
       report.node = data.CrtcVsync.VidPnTargetId;
+      report.source = data.CrtcVsync.VidPnTargetId;
       report.address = static_cast<uint64_t>(data.CrtcVsync.PhysicalAddress.QuadPart);
+      break;
+    case DXGK_INTERRUPT_DISPLAYONLY_VSYNC:
+      report.type = InterruptReport::Type::kDisplayOnlyVsync;
+      report.source = data.DisplayOnlyVsync.VidPnTargetId;
+      break;
+    case DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS:
+      report.type = InterruptReport::Type::kPresentProgress;
+      report.source = data.DisplayOnlyPresentProgress.VidPnSourceId;
+      report.failed = data.DisplayOnlyPresentProgress.ProgressId !=
+                      DXGK_PRESENT_DISPLAYONLY_PROGRESS_ID_COMPLETE;
       break;
     case DXGK_INTERRUPT_DMA_PAGE_FAULTED:
       report.type = InterruptReport::Type::kDmaPageFaulted;

@@ -36,7 +36,7 @@ constexpr Used kUsed[] = {
     {"DxgkDdiPreemptCommand", Support::kSupported, ""},
     {"DxgkDdiQueryAdapterInfo", Support::kPartial, "caps, segments 1/3/4, early caps, UMD private"},
     {"DxgkDdiQueryChildRelations", Support::kPartial,
-     "the answer is checked, children are not used"},
+     "video outputs and integrated displays"},
     {"DxgkDdiQueryCurrentFence", Support::kSupported, ""},
     {"DxgkDdiRemoveDevice", Support::kSupported, ""},
     {"DxgkDdiRender", Support::kSupported, ""},
@@ -47,6 +47,23 @@ constexpr Used kUsed[] = {
     {"DxgkDdiStartDevice", Support::kSupported, ""},
     {"DxgkDdiStopDevice", Support::kSupported, ""},
     {"DxgkDdiSubmitCommand", Support::kSupported, ""},
+    {"DxgkDdiCommitVidPn", Support::kPartial, "no power transition of paths"},
+    {"DxgkDdiEnumVidPnCofuncModality", Support::kSupported, ""},
+    {"DxgkDdiGetStandardAllocationDriverData", Support::kPartial, "shared primaries"},
+    {"DxgkDdiIsSupportedVidPn", Support::kSupported, ""},
+    {"DxgkDdiQueryChildStatus", Support::kPartial, "connection"},
+    {"DxgkDdiQueryDeviceDescriptor", Support::kSupported, ""},
+    {"DxgkDdiQueryVidPnHWCapability", Support::kSupported, ""},
+    {"DxgkDdiRecommendFunctionalVidPn", Support::kSupported, ""},
+    {"DxgkDdiRecommendMonitorModes", Support::kSupported, ""},
+    {"DxgkDdiSetPointerPosition", Support::kSupported, ""},
+    {"DxgkDdiSetPointerShape", Support::kSupported, ""},
+    {"DxgkDdiSetVidPnSourceAddress", Support::kPartial, "mode changes"},
+    {"DxgkDdiSetVidPnSourceVisibility", Support::kSupported, ""},
+    {"DxgkDdiStopDeviceAndReleasePostDisplayOwnership", Support::kSupported, ""},
+    {"DxgkDdiSystemDisplayEnable", Support::kSupported, ""},
+    {"DxgkDdiSystemDisplayWrite", Support::kSupported, ""},
+    {"DxgkDdiUpdateActiveVidPnPresentPath", Support::kSupported, ""},
     {"DxgkDdiUnload", Support::kSupported, ""},
 };
 
@@ -65,6 +82,11 @@ const std::vector<SupportEntry>& ddi_support() {
         }
       }
       all.push_back(line);
+    }
+    // The one entry that only display-only drivers have.
+    for (const abi::TableEntry& entry : abi::kKmddodInitializationData) {
+      if (entry.name == "DxgkDdiPresentDisplayOnly")
+        all.push_back({entry.name, entry.since, Support::kPartial, "no rotation"});
     }
     return all;
   }();

@@ -237,6 +237,8 @@ struct InterruptReport {
     kDmaFaulted,
     kCrtcVsync,
     kDmaPageFaulted,
+    kDisplayOnlyVsync,
+    kPresentProgress,  // of a display-only driver; `source`, `failed`
     kOther
   };
   Type type = Type::kOther;
@@ -247,6 +249,8 @@ struct InterruptReport {
   int32_t status = 0;    // kDmaFaulted
   uint64_t address = 0;  // page faults, vsync
   uint32_t flags = 0;
+  uint32_t source = 0;  // kPresentProgress: VidPN source; vsync types: VidPN target
+  bool failed = false;  // kPresentProgress
 };
 
 }  // namespace dxgkit::port

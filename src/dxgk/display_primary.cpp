@@ -1,0 +1,147 @@
+// Primaries of full drivers: made by the kernel, pinned while they are shown.
+#include <fmt/format.h>
+
+#include "dxgk/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/display.h"
+#include "dxgk/display_level_two.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// The kernel's own process, which owns what is shown before any client comes.
+constexpr uint32_t kDisplayProcessNumber = 0xFFFF'FFFE;
+
+}  // namespace
+
+void* Display::primary_of(const Source& source) const {
+  const Primary& primary = source.next.opened ? source.next : source.current;
+  return primary.opened ? primary.opened->driver_allocation : nullptr;
+}
+
+Status Display::open_owner(const char** step) {
+  if (device_) return Status::kSuccess;
+  process_ = std::make_unique<Process>(adapter_.system(), "display", kDisplayProcessNumber);
+  Process::Scope scope(process_.get());
+  *step = "DxgkDdiCreateDevice";
+  Result<Ref<Device>> device = Device::create(adapter_, *process_);
+  if (!device.has_value()) {
+    process_.reset();
+    return failed_call(*step, device.error());
+  }
+  device_ = std::move(*device);
+  return Status::kSuccess;
+}
+
+void Display::close_owner() {
+  if (!device_) return;
+  Process::Scope scope(process_.get());
+  process_->handles().erase(device_->handle);
+  device_->destroy();
+  device_ = Ref<Device>();
+  process_.reset();
+}
+
+Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, const char** step) {
+  DXGKIT_RETURN_IF_FAILED(open_owner(step));
+  *step = "DxgkDdiGetStandardAllocationDriverData";
+  Result<port::AdapterPort::StandardAllocation> data = adapter_.port().describe_shared_primary(
+      {.source = source,
+       .width = mode.surface.width,
+       .height = mode.surface.height,
+       .format = mode.pixel_format});
+  if (!data.has_value()) return failed_call(*step, data.error());
+  Process::Scope scope(process_.get());
+  AllocationRequest request;
+  request.private_data = data->allocation_data;
+  request.vidpn_source = source;
+  request.primary = true;
+  Handle resource = 0;
+  *step = "DxgkDdiCreateAllocation";
+  const size_t told = adapter_.findings().total();
+  const Status status =
+      device_->create_allocations(std::span(&request, 1), data->resource_data, true, &resource);
+  if (!is_success(status))
+    return adapter_.findings().total() != told ? status : failed_call(*step, status);
+  Primary& next = sources_[source].next;
+  next.resource = resource;
+  Result<Ref<OpenedAllocation>> opened =
+      process_->handles().find<OpenedAllocation>(request.handle);
+  DXGKIT_CHECK(opened.has_value());
+  next.opened = std::move(*opened);
+  next.mode = mode;
+  return Status::kSuccess;
+}
+
+Status Display::show_primary(uint32_t source_id, const char** step) {
+  Source& source = sources_[source_id];
+  if (!source.next.opened) return Status::kSuccess;
+  // DISP-11: it stays where the display reads it, until another one is shown.
+  *step = "the memory manager";
+  Primary& next = source.next;
+  const vidmm::Use use{next.opened->allocation->id, false};
+  Status status = Status::kSuccess;
+  vidmm::Placement place;
+  adapter_.lane().run([&] {
+    const auto plan = adapter_.memory().make_resident(std::span(&use, 1));
+    if (!plan.has_value()) {
+      status = plan.error().status;
+      return;
+    }
+    next.pinned = true;
+    place = plan->placements.front();
+    adapter_.paging().enqueue(plan->operations, nullptr);
+    adapter_.pump();
+  });
+  if (!is_success(status)) return failed_call(*step, status);
+  const bool settled = adapter_.block_until(
+      [&] { return adapter_.memory().pending_operations(use.allocation) == 0; });
+  if (!settled) return Status::kDeviceRemoved;
+  const port::SegmentInfo& segment =
+      adapter_.segment_infos().segments.at(place.segment.value - 1);
+  *step = "DxgkDdiSetVidPnSourceAddress";
+  status = level_two(adapter_, [&] {
+    return adapter_.port().set_source_address(
+        {.source = source_id,
+         .segment = place.segment.value,
+         .address = segment.base_address + place.offset_bytes,
+         .allocation = next.opened->driver_allocation});
+  });
+  if (!is_success(status)) return failed_call(*step, status);
+  drop_primary(source.current);
+  source.current = std::move(source.next);
+  source.next = Primary{};
+  return Status::kSuccess;
+}
+
+void Display::drop_primary(Primary& primary) {
+  if (!primary.opened) return;
+  Process::Scope scope(process_.get());
+  if (primary.pinned) {
+    adapter_.lane().run([&] {
+      const vidmm::Use use{primary.opened->allocation->id, false};
+      if (adapter_.has_memory() && primary.opened->allocation != nullptr)
+        adapter_.memory().release(std::span(&use, 1));
+    });
+  }
+  static_cast<void>(device_->destroy_allocations(primary.resource, {}, true));
+  primary = Primary{};
+}
+
+Result<Scanout> Display::scanout_primary(const Source& source, const DisplayMode& mode) {
+  const Primary& primary = source.current;
+  if (!primary.opened) return Error(Status::kNotSupported);
+  Process::Scope scope(process_.get());
+  const uint64_t pitch = primary.mode.stride_bytes;
+  const uint64_t needed = pitch * (mode.height - 1) + uint64_t{mode.width} * 4;
+  if (pitch < uint64_t{mode.width} * 4 || needed > primary.opened->allocation->size_bytes)
+    return Error(Status::kNotSupported);
+  const Handle handle = primary.opened->handle;
+  const Result<void*> address = device_->lock(handle);
+  if (!address.has_value()) return Error(Status::kNotSupported);
+  Scanout picture = picture_of(static_cast<const std::byte*>(*address), mode, pitch);
+  static_cast<void>(device_->unlock(handle));
+  return picture;
+}
+
+}  // namespace dxgkit::dxgk

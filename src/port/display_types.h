@@ -1,0 +1,89 @@
+// What crosses the door for displays, in our words. Marshalled to DXGKARG_* by the port only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dxgkit::port {
+
+/// Of a child device: DXGK_CHILD_DESCRIPTOR.
+struct ChildInfo {
+  enum class Kind { kOther, kVideoOutput, kIntegratedDisplay };
+  enum class Awareness { kNone, kAlwaysConnected, kPolled, kInterruptible };
+  Kind kind = Kind::kOther;
+  Awareness awareness = Awareness::kNone;  // how the driver learns of plugging
+  uint32_t uid = 0;                        // ChildUid: for a video output, the VidPN target id
+  uint32_t acpi_uid = 0;
+  uint32_t technology = 0;  // D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY
+};
+
+/// Pixels, right and bottom exclusive: RECT.
+struct Rect {
+  int32_t left = 0, top = 0, right = 0, bottom = 0;
+  bool operator==(const Rect&) const = default;
+};
+static_assert(sizeof(Rect) == 16);
+
+/// A stretch of the screen that moves to another place of the screen: D3DKMT_MOVE_RECT.
+struct MoveRect {
+  int32_t source_x = 0, source_y = 0;
+  Rect destination;
+};
+static_assert(sizeof(MoveRect) == 24);
+
+struct PresentDisplayOnlyArgs {
+  uint32_t source = 0;
+  const std::byte* pixels = nullptr;  // kernel memory; first row
+  uint32_t bytes_per_pixel = 4;
+  int32_t pitch_bytes = 0;
+  std::span<const MoveRect> moves;  // done first, in order
+  std::span<const Rect> dirty;
+};
+
+/// DXGKARG_SETPOINTERSHAPE.
+struct PointerShape {
+  enum class Format { kMonochrome, kColor, kMaskedColor };
+  uint32_t source = 0;
+  Format format = Format::kColor;
+  uint32_t width = 0, height = 0, pitch_bytes = 0;
+  std::span<const std::byte> pixels;
+  uint32_t hot_x = 0, hot_y = 0;
+};
+
+/// Pivot of DxgkDdiEnumVidPnCofuncModality: whose mode set the driver leaves alone.
+enum class EnumPivot { kNone, kSource, kTarget, kScaling, kRotation };
+
+/// DXGK_DISPLAY_INFORMATION, as StopDeviceAndReleasePostDisplayOwnership gives it back.
+struct DisplayInformation {
+  uint32_t width = 0, height = 0, pitch_bytes = 0;
+  uint32_t format = 0;  // D3DDDIFORMAT
+  uint64_t address = 0;
+  uint32_t target_id = 0, acpi_id = 0;
+};
+
+/// DXGKARG_SETVIDPNSOURCEADDRESS of a mode change (DISP-02: no contexts).
+struct SourceAddressArgs {
+  uint32_t source = 0;
+  uint32_t segment = 0;
+  uint64_t address = 0;
+  void* allocation = nullptr;  // the driver's
+};
+
+/// D3DKMDT_SHAREDPRIMARYSURFACEDATA.
+struct PrimarySurface {
+  uint32_t source = 0;
+  uint32_t width = 0, height = 0;
+  uint32_t format = 0;  // D3DDDIFORMAT
+  uint32_t refresh_numerator = 60, refresh_denominator = 1;
+};
+
+/// What of DXGK_DRIVERCAPS displays are about.
+struct DisplayCaps {
+  uint32_t max_pointer_width = 0, max_pointer_height = 0;
+  uint32_t pointer_flags = 0;  // DXGK_POINTERFLAGS: 1 monochrome, 2 color, 4 masked color
+  bool support_non_vga = false, support_smooth_rotation = false;
+  bool compute_only = false;  // MiscCaps, since WDDM 2.6
+};
+
+}  // namespace dxgkit::port
