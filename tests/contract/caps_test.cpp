@@ -1,0 +1,310 @@
+// Caps, versions and entry points that must agree; what refuses a display driver at its start.
+#include <cstring>
+
+#include "dxgk/adapter.h"
+#include "tests/contract/display_fixture.h"
+#include "tests/contract/fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct RefusedDisplay {
+  const char* sentence;
+  const char* rule;
+  void (*broken)(DisplayStack&);
+  const char* actual;
+};
+class CapsRefusal : public DisplayTest, public ::testing::WithParamInterface<RefusedDisplay> {};
+TEST_P(CapsRefusal, StopsAndRemovesAndSaysWhy) {
+  DXGKIT_COVERS(GetParam().rule, "LIFE-12");
+  bare([](DisplayStack& stack) {
+    GetParam().broken(stack);
+    EXPECT_EQ(stack.start(), Status::kDeviceConfigurationError);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, GetParam().rule);
+    EXPECT_EQ(finding.severity, verifier::Severity::kStartFail);
+    EXPECT_THAT(finding.actual, HasSubstr(GetParam().actual));
+    EXPECT_FALSE(finding.expected.empty());
+    EXPECT_FALSE(finding.fix.empty());
+    const std::vector<std::string> order = stack.display.calls().order;
+    ASSERT_GE(order.size(), 2U);
+    EXPECT_EQ(order.back(), "DxgkDdiRemoveDevice");
+    EXPECT_TRUE(stack.system->adapters().empty());
+    EXPECT_EQ(stack.display.count("DxgkDdiCommitVidPn"), 0U);
+    EXPECT_FALSE(stack.display.function().interrupt_line().connected());
+  });
+}
+const RefusedDisplay kRefusedDisplays[] = {
+    {"NoWddmVersion", "CAPS-02",
+     [](DisplayStack& s) {
+       s.display.config.caps = [](DXGK_DRIVERCAPS& caps) {
+         caps.WDDMVersion = static_cast<DXGK_WDDMVERSION>(0);
+         caps.SupportSmoothRotation = FALSE;
+       };
+     },
+     "WDDMVersion is 0x0, SupportNonVGA 1, SupportSmoothRotation 0"},
+    {"WddmVersionOne", "CAPS-02",
+     [](DisplayStack& s) {
+       s.display.config.caps = [](DXGK_DRIVERCAPS& caps) { caps.WDDMVersion = DXGKDDI_WDDMv1; };
+     },
+     "WDDMVersion is 0x1000"},
+    {"NoVideoOutput", "CAPS-07",
+     [](DisplayStack& s) { s.display.config.children[0].type = TypeOther; },
+     "0 of 1 children are video outputs; NumberOfVideoPresentSources is 1"},
+    {"MoreSourcesThanOutputs", "CAPS-07", [](DisplayStack& s) { s.display.config.sources = 2; },
+     "NumberOfVideoPresentSources is 2"},
+    {"TwiceTheSameUid", "CAPS-07",
+     [](DisplayStack& s) { s.display.config.children.push_back(ScriptedChild{}); },
+     "Two children have ChildUid 1"},
+    {"SeventeenSources", "LIFE-09", [](DisplayStack& s) { s.display.config.sources = 17; },
+     "NumberOfVideoPresentSources is 17"},
+    {"CapsBeyondMemory", "LIFE-14",
+     [](DisplayStack& s) {
+       s.display.config.caps = [](DXGK_DRIVERCAPS& caps) {
+         caps.HighestAcceptableAddress.QuadPart = 0xFFFFFFFF;
+       };
+     },
+     "HighestAcceptableAddress is 0xFFFFFFFF"},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, CapsRefusal, ::testing::ValuesIn(kRefusedDisplays),
+                         [](const auto& row) { return std::string(row.param.sentence); });
+
+using CapsTest = DisplayTest;
+
+TEST_F(CapsTest, ABufferTooSmallNamesSizeVersionAndFix) {
+  DXGKIT_COVERS("CAPS-01");
+  bare([](DisplayStack& stack) {
+    stack.display.config.version = 0x300E;
+    stack.display.answers["DxgkDdiQueryAdapterInfo"] = STATUS_BUFFER_TOO_SMALL;
+    EXPECT_EQ(stack.start(), Status::kBufferTooSmall);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "CAPS-01");
+    EXPECT_EQ(finding.severity, verifier::Severity::kStartFail);
+    EXPECT_THAT(finding.actual, HasSubstr("OutputDataSize 0x"));
+    EXPECT_THAT(finding.expected, HasSubstr("0x300E"));
+    EXPECT_THAT(finding.fix, HasSubstr("DXGKDDI_INTERFACE_VERSION"));
+    EXPECT_THAT(finding.windows, HasSubstr("Code 43"));
+    EXPECT_EQ(stack.display.count("DxgkDdiStopDevice"), 1U);
+  });
+}
+
+TEST_F(CapsTest, SixteenSourcesAreLegal) {
+  DXGKIT_COVERS("LIFE-09");
+  running(
+      [](DisplayStack& stack) {
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        EXPECT_EQ(stack.display.count("DxgkDdiCommitVidPn"), 16U);
+        EXPECT_EQ(stack.mode(15), (dxgk::DisplayMode{64, 48}));
+      },
+      [](DisplayStack& stack) {
+        stack.display.config.sources = 16;
+        stack.display.config.children.clear();
+        for (uint32_t uid = 1; uid <= 16; ++uid)
+          stack.display.config.children.push_back(ScriptedChild{.uid = uid});
+      });
+}
+
+TEST_F(CapsTest, SupportNonVgaPromisesItsEntries) {
+  DXGKIT_COVERS("CAPS-05");
+  running(
+      [](DisplayStack& stack) {
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "CAPS-05");
+        EXPECT_THAT(finding.actual, HasSubstr("DxgkDdiSystemDisplayWrite"));
+        EXPECT_TRUE(stack.visible()) << "the adapter goes on";
+        EXPECT_EQ(stack.displays.show_bug_check(stack.luid, {}, 1, 1), Status::kNotSupported);
+      },
+      [](DisplayStack& stack) {
+        stack.display.config.table = [](KMDDOD_INITIALIZATION_DATA& table) {
+          table.DxgkDdiSystemDisplayEnable = nullptr;
+          table.DxgkDdiSystemDisplayWrite = nullptr;
+        };
+      });
+}
+
+TEST_F(CapsTest, SmoothRotationIsMandatory) {
+  DXGKIT_COVERS("CAPS-06");
+  running([](DisplayStack& stack) { EXPECT_EQ(stack.only_finding().rule, "CAPS-06"); },
+          [](DisplayStack& stack) {
+            stack.display.config.caps = [](DXGK_DRIVERCAPS& caps) {
+              caps.SupportSmoothRotation = FALSE;
+            };
+          });
+}
+
+TEST_F(CapsTest, AQueryThatSucceedsWritesItsAnswer) {
+  DXGKIT_COVERS("CAPS-08");
+  for (const char* ddi : {"DxgkDdiQueryChildStatus", "DxgkDdiIsSupportedVidPn"}) {
+    bare([&](DisplayStack& stack) {
+      stack.display.answers[ddi] = STATUS_SUCCESS;
+      EXPECT_EQ(stack.start(), Status::kSuccess);
+      ASSERT_FALSE(stack.rules().empty());
+      EXPECT_EQ(stack.rules()[0], "CAPS-08");
+      EXPECT_FALSE(stack.visible());
+    });
+  }
+}
+
+TEST_F(CapsTest, MissingDisplayEntriesFailInitialize) {
+  DXGKIT_COVERS("LIFE-03");
+  bare([](DisplayStack& stack) {
+    stack.display.config.table = [](KMDDOD_INITIALIZATION_DATA& table) {
+      table.DxgkDdiPresentDisplayOnly = nullptr;
+    };
+    EXPECT_EQ(stack.load(), Status::kInvalidParameter);
+    ASSERT_FALSE(stack.rules().empty());
+    EXPECT_EQ(stack.rules()[0], "LIFE-03");
+  });
+}
+
+TEST_F(CapsTest, ADeviceThatIsNotThePostDeviceShowsNoDisplay) {
+  DXGKIT_COVERS("LIFE-19");
+  runtime::make_sim_runtime(1)->run_main([] {
+    DisplayStack stack({.width = 64, .height = 48, .is_post_device = false});
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    EXPECT_EQ(stack.display.calls().post.Width, 0U);
+    EXPECT_EQ(stack.displays.scanout(stack.luid, 0).error(), Status::kNotSupported);
+    stack.display.clear_calls();
+    stack.stop();
+    EXPECT_THAT(stack.display.calls().order,
+                ElementsAre("DxgkDdiStopDevice", "DxgkDdiRemoveDevice"));
+  });
+}
+
+// --- full drivers
+
+class FullTest : public ContractTest {};
+
+TEST_F(FullTest, PerEngineTdrNeedsItsEntries) {
+  DXGKIT_COVERS("CAPS-04");
+  bare([](Stack& stack) {
+    stack.miniport.config.caps = [](DXGK_DRIVERCAPS& caps) { caps.SupportPerEngineTDR = TRUE; };
+    stack.miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
+      table.DxgkDdiResetEngine = nullptr;
+      table.DxgkDdiQueryEngineStatus = nullptr;
+      table.DxgkDdiQueryDependentEngineGroup = nullptr;
+    };
+    EXPECT_EQ(stack.start(), Status::kDeviceConfigurationError);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "CAPS-04");
+    EXPECT_THAT(finding.actual, HasSubstr("DxgkDdiQueryEngineStatus"));
+    EXPECT_THAT(finding.actual, HasSubstr("DxgkDdiResetEngine"));
+    EXPECT_EQ(finding.confidence, verifier::Confidence::kEventText);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiStopDevice"), 1U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiRemoveDevice"), 1U);
+  });
+}
+
+TEST_F(FullTest, SourcesNeedTheEntriesOfModeManagement) {
+  DXGKIT_COVERS("CAPS-04");
+  bare([](Stack& stack) {
+    stack.miniport.config.video_present_sources = 1;
+    stack.miniport.config.children = 1;
+    EXPECT_EQ(stack.start(), Status::kDeviceConfigurationError);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "CAPS-04");
+    EXPECT_THAT(finding.actual, HasSubstr("DxgkDdiCommitVidPn"));
+  });
+}
+
+/// A full driver with displays: the scripted miniport with the display's entries.
+struct FullDisplay {
+  explicit FullDisplay(ScriptedMiniport& miniport_in, uint32_t sources)
+      : miniport(miniport_in) {
+    display.config.refresh_hz = 60;
+    display.config.version = miniport.config.version;
+    display.config.sizes = {{64, 64}, {32, 32}};
+    miniport.config.video_present_sources = sources;
+    miniport.config.children = 1;
+    miniport.config.table = [this](DRIVER_INITIALIZATION_DATA& table) {
+      display.lend_entries(&table, miniport.adapter_context(), &miniport.callbacks());
+      table.DxgkDdiGetStandardAllocationDriverData = describe;
+    };
+  }
+  static NTSTATUS NTAPI describe(const HANDLE, DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA* args) {
+    ++described;
+    if (args->pAllocationPrivateDriverData == nullptr) {
+      args->AllocationPrivateDriverDataSize = sizeof(ScriptedAllocation);
+      args->ResourcePrivateDriverDataSize = 0;
+      return STATUS_SUCCESS;
+    }
+    const D3DKMDT_SHAREDPRIMARYSURFACEDATA& data = *args->pCreateSharedPrimarySurfaceData;
+    const ScriptedAllocation allocation{.size = uint64_t{data.Width} * data.Height * 4,
+                                        .supported_read = 1,
+                                        .supported_write = 1,
+                                        .flags = 1};  // CpuVisible, in the visible memory segment
+    std::memcpy(args->pAllocationPrivateDriverData, &allocation, sizeof allocation);
+    return STATUS_SUCCESS;
+  }
+  static inline int described = 0;
+  ScriptedMiniport& miniport;
+  ScriptedDisplay display;
+};
+
+TEST_F(FullTest, ARenderOnlyAdapterGetsNoneOfTheDisplayEntries) {
+  DXGKIT_COVERS("DISP-21");
+  bare([](Stack& stack) {
+    FullDisplay full(stack.miniport, 0);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    std::vector<std::string> order = full.display.calls().order;
+    EXPECT_THAT(order, ElementsAre("DxgkDdiQueryChildRelations"));
+    dxgk::Displays displays(*stack.system);
+    EXPECT_EQ(displays.configuration(stack.luid).error(), Status::kNotSupported);
+    EXPECT_EQ(displays.set_mode(stack.luid, 0, {64, 64}), Status::kNotSupported);
+    EXPECT_EQ(full.display.calls().order.size(), 1U);
+  });
+}
+
+TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
+  DXGKIT_COVERS("DISP-02", "DISP-03", "DISP-11", "DOD-05");
+  bare([](Stack& stack) {
+    FullDisplay full(stack.miniport, 1);
+    FullDisplay::described = 0;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    EXPECT_EQ(FullDisplay::described, 2) << "sizes, then data";
+    const DisplayCalls calls = full.display.calls();
+    ASSERT_EQ(calls.commits.size(), 1U);
+    ASSERT_EQ(calls.addresses.size(), 1U);
+    EXPECT_NE(calls.commits[0].hPrimaryAllocation, nullptr);
+    const DXGKARG_SETVIDPNSOURCEADDRESS& address = calls.addresses[0];
+    EXPECT_EQ(address.hAllocation, calls.commits[0].hPrimaryAllocation);
+    EXPECT_EQ(address.ContextCount, 0U);
+    EXPECT_EQ(address.Flags.ModeChange, 1U);
+    EXPECT_EQ(address.Flags.Value, 1U);
+    EXPECT_EQ(address.PrimarySegment, 1U);
+    EXPECT_THAT(std::vector<std::string>(calls.order.end() - 3, calls.order.end()),
+                ElementsAre("DxgkDdiCommitVidPn", "DxgkDdiSetVidPnSourceAddress",
+                            "DxgkDdiSetVidPnSourceVisibility"));
+    dxgk::Displays displays(*stack.system);
+    EXPECT_EQ(displays.configuration(stack.luid)->sources[0].mode, (dxgk::DisplayMode{64, 64}));
+    EXPECT_EQ(displays.present(stack.luid, {}), Status::kNotSupported);
+
+    // A client that fills the segment cannot push it out.
+    {
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      const D3DKMT_HANDLE big = client.make_allocation(24 * kMebibyte, 1);
+      const D3DKMT_HANDLE bigger = client.make_allocation(24 * kMebibyte, 1);
+      for (const D3DKMT_HANDLE one : {big, bigger, big}) {
+        EXPECT_EQ(client.render(context, work_on({one})), STATUS_SUCCESS);
+        stack.drive();
+      }
+    }
+    const size_t before = full.display.calls().addresses.size();
+    Status changed = Status::kPending;
+    stack.blocking([&] { changed = displays.set_mode(stack.luid, 0, {32, 32}); });
+    EXPECT_EQ(changed, Status::kSuccess);
+    EXPECT_EQ(full.display.calls().addresses.size(), before + 1);
+    EXPECT_NE(full.display.calls().addresses.back().hAllocation, address.hAllocation);
+    const auto picture = displays.scanout(stack.luid, 0);
+    ASSERT_TRUE(picture.has_value());
+    EXPECT_EQ(picture->width, 32U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
