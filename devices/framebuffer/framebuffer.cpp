@@ -61,21 +61,19 @@ Result<std::unique_ptr<FrameBuffer>> FrameBuffer::create(const FrameBufferConfig
   if (impl->fd < 0) return Error(Status::kNoMemory);
   if (ftruncate(impl->fd, static_cast<off_t>(impl->bar_bytes)) != 0)
     return Error(Status::kNoMemory);
-  void* mapped =
-      mmap(nullptr, impl->bar_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl->fd, 0);
+  void* mapped = mmap(nullptr, impl->bar_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl->fd, 0);
   if (mapped == MAP_FAILED) return Error(Status::kNoMemory);
   impl->memory = static_cast<std::byte*>(mapped);
   bus::Bar bar;
   bar.kind = bus::BarKind::kMemory;
   bar.size = impl->bar_bytes;
   bar.memory = {.fd = impl->fd, .offset = 0, .size = impl->bar_bytes};
-  impl->function.emplace(
-      bus::PciIdentity{.vendor_id = kVendorId,
-                       .device_id = kDeviceId,
-                       .subsystem_vendor_id = kVendorId,
-                       .subsystem_id = kDeviceId,
-                       .sub_class = 0x00},  // VGA-compatible controller
-      std::vector<bus::Bar>{bar, bus::Bar{}});
+  impl->function.emplace(bus::PciIdentity{.vendor_id = kVendorId,
+                                          .device_id = kDeviceId,
+                                          .subsystem_vendor_id = kVendorId,
+                                          .subsystem_id = kDeviceId,
+                                          .sub_class = 0x00},  // VGA-compatible controller
+                         std::vector<bus::Bar>{bar, bus::Bar{}});
   if (own.is_post_device) {
     impl->function->set_post_display(bus::PostDisplay{.bar = 0,
                                                       .offset_bytes = own.offset_bytes,

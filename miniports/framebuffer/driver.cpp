@@ -74,8 +74,8 @@ NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
   RtlZeroMemory(adapter, sizeof(*adapter));
   adapter->dxgk = *dxgk;
   *sources = *children = 1;
-  NTSTATUS status = adapter->dxgk.DxgkCbAcquirePostDisplayOwnership(adapter->dxgk.DeviceHandle,
-                                                                    &adapter->post);
+  NTSTATUS status =
+      adapter->dxgk.DxgkCbAcquirePostDisplayOwnership(adapter->dxgk.DeviceHandle, &adapter->post);
   if (!NT_SUCCESS(status)) return status;
   // No registers: without a mode that somebody else set there is nothing this driver can do.
   if (adapter->post.Width == 0 || adapter->post.Pitch / kPixelBytes < adapter->post.Width)
@@ -208,8 +208,10 @@ NTSTATUS NTAPI DdiPresentDisplayOnly(IN_CONST_HANDLE context,
     return STATUS_INVALID_PARAMETER;
   if (adapter.shown.width == 0 || !adapter.visible || !adapter.powered) return STATUS_SUCCESS;
   // The source is the whole new picture, so what moved can be had from its destination there.
-  for (ULONG i = 0; i < present->NumMoves; ++i) copy(adapter, *present, present->pMoves[i].DestRect);
-  for (ULONG i = 0; i < present->NumDirtyRects; ++i) copy(adapter, *present, present->pDirtyRect[i]);
+  for (ULONG i = 0; i < present->NumMoves; ++i)
+    copy(adapter, *present, present->pMoves[i].DestRect);
+  for (ULONG i = 0; i < present->NumDirtyRects; ++i)
+    copy(adapter, *present, present->pDirtyRect[i]);
   return STATUS_SUCCESS;
 }
 
@@ -228,8 +230,8 @@ void NTAPI DdiSystemDisplayWrite(PVOID context, PVOID source, UINT width, UINT h
                                  UINT x, UINT y) {
   const Adapter& adapter = *adapter_of(context);
   for (UINT line = 0; line < height && y + line < adapter.size.height; ++line) {
-    const auto* from = reinterpret_cast<const ULONG*>(static_cast<const UCHAR*>(source) +
-                                                      SIZE_T{line} * stride);
+    const auto* from =
+        reinterpret_cast<const ULONG*>(static_cast<const UCHAR*>(source) + SIZE_T{line} * stride);
     ULONG* to = adapter.row(y + line);
     for (UINT i = 0; i < width && x + i < adapter.size.width; ++i) to[x + i] = from[i];
   }

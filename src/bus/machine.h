@@ -76,10 +76,10 @@ struct PciIdentity {
 /// What firmware, or the driver before, left on the screen of a display function: a linear frame
 /// buffer in one of its memory BARs. Four bytes per pixel: blue, green, red, unused.
 struct PostDisplay {
-  uint32_t bar = 0;           // slot of a kMemory BAR
-  uint64_t offset_bytes = 0;  // of the first pixel in that BAR
-  uint32_t width = 0, height = 0;  // pixels; 0: nothing is shown
-  uint32_t pitch_bytes = 0;        // from row to row, at least width * 4
+  uint32_t bar = 0;                 // slot of a kMemory BAR
+  uint64_t offset_bytes = 0;        // of the first pixel in that BAR
+  uint32_t width = 0, height = 0;   // pixels; 0: nothing is shown
+  uint32_t pitch_bytes = 0;         // from row to row, at least width * 4
   uint32_t target_id = UINT32_MAX;  // as the driver that released the display named it
   bool operator==(const PostDisplay&) const = default;
 };

@@ -119,8 +119,8 @@ class Adapter : public Object,
   /// For destroying: runs `work` with stop() kept out, or, once stop() began, after it has ended;
   /// it then finds the driver side gone.
   void while_stable(const std::function<void()>& work);
-  /// Runs `work` on the lane with nothing on hardware, and nothing going there meanwhile (level two,
-  /// IRQL-03). False, not run: the adapter failed first.
+  /// Runs `work` on the lane with nothing on hardware, and nothing going there meanwhile (level
+  /// two, IRQL-03). False, not run: the adapter failed first.
   bool run_with_idle_hardware(const std::function<void()>& work);
   /// DxgkDdiCreateProcess before the first device of a process, DestroyProcess after its last
   /// (LIFE-16).

@@ -107,8 +107,7 @@ Status Adapter::start_device() {
 
 Status Adapter::describe_display(const char** step) {
   *step = "DxgkDdiQueryChildRelations";
-  if (start_info_.children == 0 && start_info_.video_present_sources == 0)
-    return Status::kSuccess;
+  if (start_info_.children == 0 && start_info_.video_present_sources == 0) return Status::kSuccess;
   if (start_info_.video_present_sources != 0) DXGKIT_RETURN_IF_FAILED(check_display_entries());
   std::vector<port::ChildInfo> children;
   DXGKIT_RETURN_IF_FAILED(port_->query_child_relations(start_info_.children, &children));
@@ -429,8 +428,7 @@ void Adapter::stop() {
     for (Device* device : devices_) devices.emplace_back(device);
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
-  if (!fatal_.load() && paging_)
-    block_until([&] { return paging_->idle() && teardowns_.empty(); });
+  if (!fatal_.load() && paging_) block_until([&] { return paging_->idle() && teardowns_.empty(); });
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
   });

@@ -32,18 +32,15 @@ bool inside(const port::Rect& rect, const DisplayMode& mode) {
 bool inside(const port::MoveRect& move, const DisplayMode& mode) {
   if (!inside(move.destination, mode)) return false;
   // The destination is inside, so its sizes are small; the source is still anything.
-  const int64_t right =
-      int64_t{move.source_x} + (move.destination.right - move.destination.left);
-  const int64_t bottom =
-      int64_t{move.source_y} + (move.destination.bottom - move.destination.top);
+  const int64_t right = int64_t{move.source_x} + (move.destination.right - move.destination.left);
+  const int64_t bottom = int64_t{move.source_y} + (move.destination.bottom - move.destination.top);
   if (move.source_x < 0 || move.source_y < 0) return false;
   return right <= int64_t{mode.width} && bottom <= int64_t{mode.height};
 }
 
 }  // namespace
 
-Display::Display(Adapter& adapter)
-    : adapter_(adapter), display_only_(adapter.display_only()) {}
+Display::Display(Adapter& adapter) : adapter_(adapter), display_only_(adapter.display_only()) {}
 
 Display::~Display() {
   for (auto& [id, source] : sources_) free_surface(source);
@@ -199,8 +196,8 @@ void Display::handle_hot_plug(const HotPlug& event) {
         .rule = "CAPS-09",
         .severity = verifier::Severity::kViolation,
         .ddi = "DxgkCbIndicateChildStatus",
-        .actual = fmt::format("ChildUid is {}, which is no video output of this adapter.",
-                              event.child),
+        .actual =
+            fmt::format("ChildUid is {}, which is no video output of this adapter.", event.child),
         .expected = "ChildUid names a video output that DxgkDdiQueryChildRelations described.",
         .fix = "Pass the ChildUid given in the child descriptor."});
     return;
@@ -214,8 +211,7 @@ void Display::handle_hot_plug(const HotPlug& event) {
     has_descriptor_[event.child] = false;
     manager_->disconnect_monitor(event.child);
   }
-  if (power_ == port::PowerState::kD0)
-    static_cast<void>(commit_for_connected(wanted_, &step));
+  if (power_ == port::PowerState::kD0) static_cast<void>(commit_for_connected(wanted_, &step));
 }
 
 void Display::on_progress(const port::InterruptReport& report) {
@@ -287,9 +283,8 @@ DisplayConfiguration Display::configuration() {
                               .modes = source.modes});
   }
   for (const uint32_t target : manager_->profile().targets) {
-    result.targets.push_back({.id = target,
-                              .connected = connected_[target],
-                              .has_descriptor = has_descriptor_[target]});
+    result.targets.push_back(
+        {.id = target, .connected = connected_[target], .has_descriptor = has_descriptor_[target]});
   }
   return result;
 }
@@ -313,8 +308,7 @@ Status Display::prepare_surface(Source& source, const DisplayMode& mode) {
 }
 
 void Display::free_surface(Source& source) {
-  if (source.page_count != 0)
-    adapter_.machine().free_contiguous(source.pages, source.page_count);
+  if (source.page_count != 0) adapter_.machine().free_contiguous(source.pages, source.page_count);
   source.page_count = 0;
   source.surface_mode = {};
 }
@@ -347,8 +341,8 @@ Status Display::present(const DisplayPresent& request) {
   std::byte* const surface = adapter_.machine().system_pointer(
       bus::PhysicalAddress{source.pages.value * kPageBytes}, source.page_count * kPageBytes);
   for (uint32_t y = 0; y < mode->height; ++y) {
-    std::memcpy(surface + y * row_bytes,
-                request.pixels.data() + uint64_t{y} * request.pitch_bytes, row_bytes);
+    std::memcpy(surface + y * row_bytes, request.pixels.data() + uint64_t{y} * request.pitch_bytes,
+                row_bytes);
   }
   {
     const runtime::MutexLock events(events_mutex_);
@@ -356,13 +350,13 @@ Status Display::present(const DisplayPresent& request) {
     progress_failed_[request.source] = false;
   }
   progressed_.reset();
-  const Status status = adapter_.port().present_display_only(
-      {.source = request.source,
-       .pixels = surface,
-       .bytes_per_pixel = kPixelBytes,
-       .pitch_bytes = static_cast<int32_t>(row_bytes),
-       .moves = request.moves,
-       .dirty = dirty});
+  const Status status =
+      adapter_.port().present_display_only({.source = request.source,
+                                            .pixels = surface,
+                                            .bytes_per_pixel = kPixelBytes,
+                                            .pitch_bytes = static_cast<int32_t>(row_bytes),
+                                            .moves = request.moves,
+                                            .dirty = dirty});
   if (status == Status::kPending) return wait_for_progress(request.source);
   bool reported = false;
   {
@@ -450,8 +444,8 @@ Result<Scanout> Display::scanout(uint32_t source_id) {
   const bus::Bar& bar = function.bars()[post->bar];
   const uint64_t bytes = uint64_t{post->pitch_bytes} * post->height;
   if (!range_within(post->offset_bytes, bytes, bar.size)) return Error(Status::kNotSupported);
-  auto* pixels = static_cast<std::byte*>(adapter_.machine().map_io(
-      bus::PhysicalAddress{bar.base.value + post->offset_bytes}, bytes));
+  auto* pixels = static_cast<std::byte*>(
+      adapter_.machine().map_io(bus::PhysicalAddress{bar.base.value + post->offset_bytes}, bytes));
   if (pixels == nullptr) return Error(Status::kNoMemory);
   Scanout picture = picture_of(pixels, *mode, post->pitch_bytes);
   static_cast<void>(adapter_.machine().unmap_io(pixels, bytes));
@@ -488,8 +482,7 @@ Status Display::set_pointer_shape(const port::PointerShape& shape) {
   if ((caps.pointer_flags & needed_flag) == 0) return Status::kNotSupported;
   if (!sources_.contains(shape.source)) return Status::kInvalidParameter;
   if (shape.width == 0 || shape.width > caps.max_pointer_width) return Status::kInvalidParameter;
-  if (shape.height == 0 || shape.height > caps.max_pointer_height)
-    return Status::kInvalidParameter;
+  if (shape.height == 0 || shape.height > caps.max_pointer_height) return Status::kInvalidParameter;
   // A monochrome pointer is an AND mask above an XOR mask, one bit per pixel.
   const bool monochrome = shape.format == port::PointerShape::Format::kMonochrome;
   const uint64_t row = monochrome ? (uint64_t{shape.width} + 7) / 8 : uint64_t{shape.width} * 4;
@@ -498,8 +491,7 @@ Status Display::set_pointer_shape(const port::PointerShape& shape) {
     return Status::kInvalidParameter;
   if (shape.pixels.size() < uint64_t{shape.pitch_bytes} * (rows - 1) + row)
     return Status::kInvalidParameter;
-  if (shape.hot_x >= shape.width || shape.hot_y >= shape.height)
-    return Status::kInvalidParameter;
+  if (shape.hot_x >= shape.width || shape.hot_y >= shape.height) return Status::kInvalidParameter;
   // A driver may refuse a shape: the pointer is drawn in software then, and nobody complains.
   return adapter_.port().set_pointer_shape(shape);
 }
@@ -537,8 +529,8 @@ Status Display::set_power(port::PowerState state) {
   const char* step = "";
   const auto set_children = [&] {
     for (const port::ChildInfo& child : children_) {
-      static_cast<void>(level_two(
-          adapter_, [&] { return adapter_.port().set_power_state(child.uid, state); }));
+      static_cast<void>(
+          level_two(adapter_, [&] { return adapter_.port().set_power_state(child.uid, state); }));
     }
   };
   const auto set_adapter = [&] {
@@ -561,17 +553,15 @@ Status Display::set_power(port::PowerState state) {
   return adapter_.running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
-Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width,
-                               uint32_t height) {
+Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height) {
   // No lock: a bug check comes whatever anybody holds.
-  if (!adapter_.port().has_entry("DxgkDdiSystemDisplayEnable"))
-    return Status::kNotSupported;
+  if (!adapter_.port().has_entry("DxgkDdiSystemDisplayEnable")) return Status::kNotSupported;
   if (width == 0 || height == 0 || width > UINT16_MAX || height > UINT16_MAX)
     return Status::kInvalidParameter;
   if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
   uint32_t screen_width = 0, screen_height = 0, format = 0;
-  const Status status = adapter_.port().system_display_enable(post_target(), &screen_width,
-                                                              &screen_height, &format);
+  const Status status =
+      adapter_.port().system_display_enable(post_target(), &screen_width, &screen_height, &format);
   if (!is_success(status)) return failed_call("DxgkDdiSystemDisplayEnable", status);
   if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
   return adapter_.port().system_display_write(pixels, width, height, width * kPixelBytes, 0, 0);

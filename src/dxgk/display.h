@@ -1,4 +1,5 @@
-// What of an adapter is about screens: monitors, the active VidPN, presents of display-only drivers.
+// What of an adapter is about screens: monitors, the active VidPN, presents of display-only
+// drivers.
 #pragma once
 
 #include <atomic>
@@ -36,10 +37,10 @@ struct DisplayMode {
 
 struct DisplaySource {
   uint32_t id = 0;
-  std::optional<DisplayMode> mode;   // none: not in the active VidPN
-  std::optional<uint32_t> target;    // the first it is shown on
+  std::optional<DisplayMode> mode;  // none: not in the active VidPN
+  std::optional<uint32_t> target;   // the first it is shown on
   bool visible = false;
-  std::vector<DisplayMode> modes;    // what the driver offered for it at the last enumeration
+  std::vector<DisplayMode> modes;  // what the driver offered for it at the last enumeration
 };
 
 struct DisplayTarget {
@@ -147,8 +148,7 @@ class Display {
   Status prepare_surface(Source& source, const DisplayMode& mode);
   void free_surface(Source& source);
   Status wait_for_progress(uint32_t source) DXGKIT_REQUIRES(mutex_);
-  static Scanout picture_of(const std::byte* pixels, const DisplayMode& mode,
-                            uint64_t pitch_bytes);
+  static Scanout picture_of(const std::byte* pixels, const DisplayMode& mode, uint64_t pitch_bytes);
 
   // display_modes.cpp
   Status attach_monitor(uint32_t target, const char** step) DXGKIT_REQUIRES(mutex_);
@@ -234,9 +234,9 @@ class Displays {
   /// what the driver answered (with a finding); the mode before is shown then.
   Status set_mode(Luid adapter, uint32_t source, const DisplayMode& mode);
   /// Returns when the driver has taken the picture: for a STATUS_PENDING driver, at its progress
-  /// interrupt. kInvalidParameter: a source that shows nothing, a rectangle outside the mode, a pitch
-  /// or span too small. kNotSupported: not a display-only adapter. A progress that does not come
-  /// within TdrDelay stops the adapter (DOD-01): kDeviceRemoved. Else the driver's failure.
+  /// interrupt. kInvalidParameter: a source that shows nothing, a rectangle outside the mode, a
+  /// pitch or span too small. kNotSupported: not a display-only adapter. A progress that does not
+  /// come within TdrDelay stops the adapter (DOD-01): kDeviceRemoved. Else the driver's failure.
   Status present(Luid adapter, const DisplayPresent& request);
   /// The screen as the CPU can see it: the POST frame buffer of a display-only adapter, the primary
   /// of a full one. kNotSupported: neither can be read; a device model may know more.
@@ -251,8 +251,8 @@ class Displays {
   /// D3: sources go invisible, then children, then the adapter. D0: adapter, children, the mode is
   /// committed again and shown. Display-only adapters (kNotSupported otherwise).
   Status set_power(Luid adapter, port::PowerState state);
-  /// What a bug check does: SystemDisplayEnable, SystemDisplayWrite at HIGH_LEVEL. The adapter is of
-  /// no use afterwards but to be stopped. kNotSupported: no such entries.
+  /// What a bug check does: SystemDisplayEnable, SystemDisplayWrite at HIGH_LEVEL. The adapter is
+  /// of no use afterwards but to be stopped. kNotSupported: no such entries.
   Status show_bug_check(Luid adapter, std::span<const std::byte> pixels, uint32_t width,
                         uint32_t height);
   /// The committed VidPN; no paths: nothing is shown.

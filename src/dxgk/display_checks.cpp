@@ -34,8 +34,7 @@ Status Adapter::check_display_entries() {
       *port_, std::array{"DxgkDdiQueryChildRelations", "DxgkDdiQueryChildStatus",
                          "DxgkDdiIsSupportedVidPn", "DxgkDdiEnumVidPnCofuncModality",
                          "DxgkDdiCommitVidPn", "DxgkDdiSetVidPnSourceVisibility",
-                         "DxgkDdiSetVidPnSourceAddress",
-                         "DxgkDdiGetStandardAllocationDriverData"});
+                         "DxgkDdiSetVidPnSourceAddress", "DxgkDdiGetStandardAllocationDriverData"});
   if (missing.empty()) return Status::kSuccess;
   return refuse_start(
       "CAPS-04", "DxgkDdiStartDevice",

@@ -94,8 +94,7 @@ Status Display::read_monitor(uint32_t target, const char** step) {
     }
   }
   manager_->connect_monitor(target, std::move(monitor));
-  if (!adapter_.port().has_entry("DxgkDdiRecommendMonitorModes"))
-    return Status::kSuccess;
+  if (!adapter_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
   *step = "DxgkDdiRecommendMonitorModes";
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
   const Status status = level_two(adapter_, [&] {
@@ -115,8 +114,9 @@ void Display::report_bad_descriptor(uint32_t target, std::span<const std::byte> 
       .ddi = "DxgkDdiQueryDeviceDescriptor",
       .actual = fmt::format("The descriptor of child {} is no EDID: {}", target, why),
       .expected = "A monitor descriptor is an EDID, block by block of 128 bytes.",
-      .fix = "Return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED or STATUS_MONITOR_NO_DESCRIPTOR "
-             "when there is none.",
+      .fix =
+          "Return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED or STATUS_MONITOR_NO_DESCRIPTOR "
+          "when there is none.",
       .windows = "The monitor gets the default modes."});
 }
 
@@ -160,8 +160,9 @@ Status Display::ask_supported(const vidpn::Network& network, const char** step) 
                             pinned_count(network), pinned_count(network) == 1 ? "" : "s"),
       .expected = "One source on one connected output is supported, and so is every mode that "
                   "DxgkDdiEnumVidPnCofuncModality offered.",
-      .fix = "Check which path, mode or transformation the driver objects to; a VidPN may lack mode "
-             "sets and pinned modes when this is asked.",
+      .fix =
+          "Check which path, mode or transformation the driver objects to; a VidPN may lack mode "
+          "sets and pinned modes when this is asked.",
       .windows = "No VidPN is committed: the display stays black, the adapter runs.",
       .confidence = verifier::Confidence::kInferred});
   return vidpn::kVidPnTopologyNotSupported;
@@ -179,9 +180,8 @@ Result<vidpn::Network> Display::recommended(const std::vector<uint32_t>& targets
     return Error(Status::kNotSupported);
   const size_t told = adapter_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
-  const Status status = level_two(adapter_, [&] {
-    return adapter_.port().recommend_functional_vidpn(call.vidpn(), targets);
-  });
+  const Status status = level_two(
+      adapter_, [&] { return adapter_.port().recommend_functional_vidpn(call.vidpn(), targets); });
   vidpn::Network network = call.finish(status, adapter_.driver_is_dead());
   if (is_success(status)) {
     // What finish() found wrong has been told; the kernel finds a VidPN of its own then.
@@ -236,8 +236,7 @@ Result<vidpn::Network> Display::build(const std::vector<vidpn::SourceTarget>& pa
         find_mode(network.source_sets[path.source].modes, [&](const vidpn::SourceMode& one) {
           return DisplayMode{one.surface.width, one.surface.height} == *mode;
         });
-    DXGKIT_RETURN_ERROR_IF_FAILED(
-        vidpn::pin_source_mode(network, path.source, source_mode->id));
+    DXGKIT_RETURN_ERROR_IF_FAILED(vidpn::pin_source_mode(network, path.source, source_mode->id));
     enumerated = enumerate(std::move(network),
                            {vidpn::Pivot::Kind::kSource, path.source, vidpn::kNoId}, step);
     if (!enumerated.has_value()) return enumerated;
@@ -249,8 +248,7 @@ Result<vidpn::Network> Display::build(const std::vector<vidpn::SourceTarget>& pa
       return DisplayMode{one.signal.active.width, one.signal.active.height} == *mode;
     });
     if (target_mode == nullptr) target_mode = &signals.front();  // scaled
-    DXGKIT_RETURN_ERROR_IF_FAILED(
-        vidpn::pin_target_mode(network, path.target, target_mode->id));
+    DXGKIT_RETURN_ERROR_IF_FAILED(vidpn::pin_target_mode(network, path.target, target_mode->id));
     enumerated = enumerate(std::move(network),
                            {vidpn::Pivot::Kind::kTarget, vidpn::kNoId, path.target}, step);
     if (!enumerated.has_value()) return enumerated;
@@ -266,7 +264,7 @@ std::vector<vidpn::SourceTarget> Display::choose_paths() {
   for (const uint32_t target : manager_->profile().targets) {
     if (connected_[target]) free_targets.push_back(target);
   }
-  std::map<uint32_t, uint32_t> chosen;  // by source
+  std::map<uint32_t, uint32_t> chosen;             // by source
   for (const vidpn::Path& path : active_.paths) {  // who is shown stays where it is
     if (std::erase(free_targets, path.target) == 0) continue;
     chosen.emplace(path.source, path.target);
@@ -311,8 +309,8 @@ Status Display::commit_for_connected(const std::map<uint32_t, DisplayMode>& want
 
 Status Display::make_visible(uint32_t source, bool visible, const char** step) {
   *step = "DxgkDdiSetVidPnSourceVisibility";
-  const Status status = level_two(
-      adapter_, [&] { return adapter_.port().set_source_visibility(source, visible); });
+  const Status status =
+      level_two(adapter_, [&] { return adapter_.port().set_source_visibility(source, visible); });
   if (!is_success(status)) return failed_call(*step, status);
   sources_[source].visible = visible;
   return Status::kSuccess;
@@ -355,13 +353,12 @@ Status Display::commit(const vidpn::Network& network, const char** step, bool ag
     const vidpn::SourceMode* mode =
         network.has_source(source) ? network.pinned_source_mode(source) : nullptr;
     if (mode == nullptr || !is_success(status)) continue;
-    status = display_only_ ? prepare_surface(sources_[source],
-                                             {mode->surface.width, mode->surface.height})
-                           : make_primary(source, *mode, step);
+    status = display_only_
+                 ? prepare_surface(sources_[source], {mode->surface.width, mode->surface.height})
+                 : make_primary(source, *mode, step);
   }
   for (const uint32_t source : affected) {
-    if (is_success(status) && sources_[source].visible)
-      status = make_visible(source, false, step);
+    if (is_success(status) && sources_[source].visible) status = make_visible(source, false, step);
   }
   while (is_success(status) && committed < affected.size()) {
     const uint32_t source = affected[committed];
@@ -408,9 +405,8 @@ void Display::restore(const std::vector<uint32_t>& affected, size_t committed,
       call.finish(status, adapter_.driver_is_dead());
     }
     if (is_success(status) && was_visible.at(affected[i]) && !source.visible) {
-      status = level_two(adapter_, [&] {
-        return adapter_.port().set_source_visibility(affected[i], true);
-      });
+      status = level_two(adapter_,
+                         [&] { return adapter_.port().set_source_visibility(affected[i], true); });
       source.visible = is_success(status);
     }
   }

@@ -45,11 +45,11 @@ void Display::close_owner() {
 Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, const char** step) {
   DXGKIT_RETURN_IF_FAILED(open_owner(step));
   *step = "DxgkDdiGetStandardAllocationDriverData";
-  Result<port::AdapterPort::StandardAllocation> data = adapter_.port().describe_shared_primary(
-      {.source = source,
-       .width = mode.surface.width,
-       .height = mode.surface.height,
-       .format = mode.pixel_format});
+  Result<port::AdapterPort::StandardAllocation> data =
+      adapter_.port().describe_shared_primary({.source = source,
+                                               .width = mode.surface.width,
+                                               .height = mode.surface.height,
+                                               .format = mode.pixel_format});
   if (!data.has_value()) return failed_call(*step, data.error());
   Process::Scope scope(process_.get());
   AllocationRequest request;
@@ -65,8 +65,7 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
     return adapter_.findings().total() != told ? status : failed_call(*step, status);
   Primary& next = sources_[source].next;
   next.resource = resource;
-  Result<Ref<OpenedAllocation>> opened =
-      process_->handles().find<OpenedAllocation>(request.handle);
+  Result<Ref<OpenedAllocation>> opened = process_->handles().find<OpenedAllocation>(request.handle);
   DXGKIT_CHECK(opened.has_value());
   next.opened = std::move(*opened);
   next.mode = mode;
@@ -97,15 +96,13 @@ Status Display::show_primary(uint32_t source_id, const char** step) {
   const bool settled = adapter_.block_until(
       [&] { return adapter_.memory().pending_operations(use.allocation) == 0; });
   if (!settled) return Status::kDeviceRemoved;
-  const port::SegmentInfo& segment =
-      adapter_.segment_infos().segments.at(place.segment.value - 1);
+  const port::SegmentInfo& segment = adapter_.segment_infos().segments.at(place.segment.value - 1);
   *step = "DxgkDdiSetVidPnSourceAddress";
   status = level_two(adapter_, [&] {
-    return adapter_.port().set_source_address(
-        {.source = source_id,
-         .segment = place.segment.value,
-         .address = segment.base_address + place.offset_bytes,
-         .allocation = next.opened->driver_allocation});
+    return adapter_.port().set_source_address({.source = source_id,
+                                               .segment = place.segment.value,
+                                               .address = segment.base_address + place.offset_bytes,
+                                               .allocation = next.opened->driver_allocation});
   });
   if (!is_success(status)) return failed_call(*step, status);
   drop_primary(source.current);

@@ -223,9 +223,8 @@ Result<bool> AdapterPort::query_child_status(uint32_t child, bool non_destructiv
   answer.ChildUid = child;
   answer.HotPlug.Connected = kPoisonBoolean;
   DdiCall call(port, kQueryChildStatus, child);
-  const Status status =
-      call(port.ddi.DxgkDdiQueryChildStatus, port.context, &answer,
-           static_cast<BOOLEAN>(non_destructive_only ? TRUE : FALSE));
+  const Status status = call(port.ddi.DxgkDdiQueryChildStatus, port.context, &answer,
+                             static_cast<BOOLEAN>(non_destructive_only ? TRUE : FALSE));
   if (!is_success(status)) return Error(status);
   if (answer.HotPlug.Connected == kPoisonBoolean) {
     (void)port.violation(
@@ -253,8 +252,8 @@ Result<std::vector<std::byte>> AdapterPort::query_device_descriptor(uint32_t chi
     Status status = Status::kSuccess;
     {
       DdiCall call(port, kQueryDeviceDescriptor, child);
-      status = call(port.ddi.DxgkDdiQueryDeviceDescriptor, port.context,
-                    static_cast<ULONG>(child), &arguments);
+      status = call(port.ddi.DxgkDdiQueryDeviceDescriptor, port.context, static_cast<ULONG>(child),
+                    &arguments);
     }
     if (!is_success(status)) {
       if (block == 0) return Error(status);
@@ -278,11 +277,10 @@ Result<bool> AdapterPort::is_supported_vidpn(void* vidpn) {
   const Status status = call(port.ddi.DxgkDdiIsSupportedVidPn, port.context, &arguments);
   if (!is_success(status)) return Error(status);
   if (arguments.IsVidPnSupported == kPoisonBoolean) {
-    (void)port.violation("CAPS-08", kIsSupportedVidPn.name,
-                         "It succeeded without writing IsVidPnSupported.",
-                         "IsVidPnSupported tells whether the VidPN can be made functional.",
-                         "Write TRUE or FALSE on every path that returns success.",
-                         Status::kSuccess);
+    (void)port.violation(
+        "CAPS-08", kIsSupportedVidPn.name, "It succeeded without writing IsVidPnSupported.",
+        "IsVidPnSupported tells whether the VidPN can be made functional.",
+        "Write TRUE or FALSE on every path that returns success.", Status::kSuccess);
     return false;
   }
   return arguments.IsVidPnSupported != FALSE;
@@ -568,8 +566,7 @@ Result<AdapterPort::StandardAllocation> AdapterPort::describe_shared_primary(
     if (!sizes_only) {
       arguments.pAllocationPrivateDriverData =
           result.allocation_data.empty() ? nullptr : result.allocation_data.data();
-      arguments.AllocationPrivateDriverDataSize =
-          static_cast<UINT>(result.allocation_data.size());
+      arguments.AllocationPrivateDriverDataSize = static_cast<UINT>(result.allocation_data.size());
       arguments.pResourcePrivateDriverData =
           result.resource_data.empty() ? nullptr : result.resource_data.data();
       arguments.ResourcePrivateDriverDataSize = static_cast<UINT>(result.resource_data.size());

@@ -72,8 +72,8 @@ struct AdapterPort::Impl {
   std::atomic<bool> scheduler_inside{false};
   std::atomic<uint32_t> inside{0};
   std::atomic<bool> exclusive_inside{false};
-  // 1 while level two is held: level zero waits outside. Sequentially consistent with `inside`: each
-  // side writes its own word, then reads the other's.
+  // 1 while level two is held: level zero waits outside. Sequentially consistent with `inside`:
+  // each side writes its own word, then reads the other's.
   std::atomic<uint32_t> level_two{0};
   std::function<bool()> is_lane;  // set before the adapter runs; null: nobody is
 

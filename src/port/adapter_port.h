@@ -153,9 +153,9 @@ class AdapterPort {
   const void* device_handle() const;
 
   /// Level two: no other thread in the driver. Waits until those inside level zero have left; they
-  /// wait outside until leave_level_two(). Not on the lane; not recursive. A full driver's level-two
-  /// calls are made on the lane, so that scheduler-class calls stay out: say how to tell with
-  /// set_lane_check, before the adapter runs.
+  /// wait outside until leave_level_two(). Not on the lane; not recursive. A full driver's
+  /// level-two calls are made on the lane, so that scheduler-class calls stay out: say how to tell
+  /// with set_lane_check, before the adapter runs.
   void enter_level_two();
   void leave_level_two();
   void set_lane_check(std::function<bool()> is_lane);

@@ -277,8 +277,8 @@ NTSTATUS NTAPI query_vidpn_interface(const D3DKMDT_HVIDPN vidpn,
   if (adapter == nullptr) return done(Status::kInvalidParameter);
   adapter->check_callback("DxgkCbQueryVidPnInterface", nt::kPassiveLevel, false);
   const void* found = nullptr;
-  const Status status = vidpn::Manager::query_vidpn_interface(
-      vidpn, static_cast<uint32_t>(version), table == nullptr ? nullptr : &found);
+  const Status status = vidpn::Manager::query_vidpn_interface(vidpn, static_cast<uint32_t>(version),
+                                                              table == nullptr ? nullptr : &found);
   if (is_success(status)) *table = static_cast<const DXGK_VIDPN_INTERFACE*>(found);
   return done(status);
 }
@@ -306,8 +306,8 @@ Status read_post_display(const Impl& adapter, DXGK_DISPLAY_INFORMATION* out) {
   out->Height = post->height;
   out->Pitch = post->pitch_bytes;
   out->ColorFormat = D3DDDIFMT_X8R8G8B8;
-  out->PhysicAddress.QuadPart = static_cast<LONGLONG>(
-      adapter.function.bars()[post->bar].base.value + post->offset_bytes);
+  out->PhysicAddress.QuadPart =
+      static_cast<LONGLONG>(adapter.function.bars()[post->bar].base.value + post->offset_bytes);
   out->TargetId = post->target_id;
   return Status::kSuccess;
 }
@@ -368,8 +368,8 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbQueryMonitorInterface", query_monitor_interface, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbAcquirePostDisplayOwnership", acquire_post_display_ownership, kSupported,
                  ""),
-    DXGKIT_ENTRY("DxgkCbAcquirePostDisplayOwnership2", acquire_post_display_ownership2,
-                 kPartial, "the state of the frame buffer is unknown"),
+    DXGKIT_ENTRY("DxgkCbAcquirePostDisplayOwnership2", acquire_post_display_ownership2, kPartial,
+                 "the state of the frame buffer is unknown"),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
 };
 

@@ -16,7 +16,8 @@ struct SupportEntry {
   std::string_view note;
 };
 
-/// Every entry of DRIVER_INITIALIZATION_DATA and KMDDOD_INITIALIZATION_DATA. kRefused: never called, present or not.
+/// Every entry of DRIVER_INITIALIZATION_DATA and KMDDOD_INITIALIZATION_DATA. kRefused: never
+/// called, present or not.
 const std::vector<SupportEntry>& ddi_support();
 /// Every function of DXGKRNL_INTERFACE. kRefused: there, and answers STATUS_NOT_SUPPORTED.
 const std::vector<SupportEntry>& callback_support();

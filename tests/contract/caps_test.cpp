@@ -212,8 +212,7 @@ TEST_F(FullTest, SourcesNeedTheEntriesOfModeManagement) {
 
 /// A full driver with displays: the scripted miniport with the display's entries.
 struct FullDisplay {
-  explicit FullDisplay(ScriptedMiniport& miniport_in, uint32_t sources)
-      : miniport(miniport_in) {
+  explicit FullDisplay(ScriptedMiniport& miniport_in, uint32_t sources) : miniport(miniport_in) {
     display.config.refresh_hz = 60;
     display.config.version = miniport.config.version;
     display.config.sizes = {{64, 64}, {32, 32}};

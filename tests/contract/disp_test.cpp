@@ -524,9 +524,9 @@ TEST_F(DisplayTest, ThePostDisplayIsLeftToWhoComesNext) {
   running([](DisplayStack& stack) {
     stack.display.clear_calls();
     stack.stop();
-    EXPECT_THAT(stack.display.calls().order,
-                ElementsAre("DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
-                            "DxgkDdiRemoveDevice"));
+    EXPECT_THAT(
+        stack.display.calls().order,
+        ElementsAre("DxgkDdiStopDeviceAndReleasePostDisplayOwnership", "DxgkDdiRemoveDevice"));
     EXPECT_EQ(stack.display.calls().released_target, 1U);
     const auto post = stack.display.function().post_display();
     ASSERT_TRUE(post.has_value());
@@ -541,8 +541,7 @@ TEST_F(DisplayTest, ThePostDisplayIsLeftToWhoComesNext) {
 TEST_F(DisplayTest, StopDeviceFollowsAFailedRelease) {
   DXGKIT_COVERS("LIFE-19");
   running([](DisplayStack& stack) {
-    stack.display.answers["DxgkDdiStopDeviceAndReleasePostDisplayOwnership"] =
-        STATUS_NOT_SUPPORTED;
+    stack.display.answers["DxgkDdiStopDeviceAndReleasePostDisplayOwnership"] = STATUS_NOT_SUPPORTED;
     stack.display.clear_calls();
     stack.stop();
     EXPECT_THAT(stack.display.calls().order,

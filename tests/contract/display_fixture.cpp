@@ -8,8 +8,8 @@ DisplayStack::DisplayStack(const framebuffer::FrameBufferConfig& screen)
     : display(screen),
       machine(uint64_t{16} << 20),
       kernel(runtime::Runtime::current(), machine, findings),
-      system(std::make_unique<dxgk::System>(runtime::Runtime::current(), machine, kernel,
-                                            findings)),
+      system(
+          std::make_unique<dxgk::System>(runtime::Runtime::current(), machine, kernel, findings)),
       displays(*system) {
   EXPECT_EQ(machine.add_function(display.function()), Status::kSuccess);
   pages_at_start_ = machine.free_page_count();
@@ -36,8 +36,7 @@ Status DisplayStack::start() {
   if (driver == nullptr) {
     if (const Status status = load(); status != Status::kSuccess) return status;
   }
-  const Result<dxgk::Luid> started =
-      system->start_adapter(*driver, display.function(), options);
+  const Result<dxgk::Luid> started = system->start_adapter(*driver, display.function(), options);
   if (!started.has_value()) return started.error();
   luid = *started;
   return Status::kSuccess;

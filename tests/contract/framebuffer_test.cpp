@@ -10,8 +10,7 @@ class FrameBufferDriver : public ::testing::TestWithParam<const char*> {};
 TEST_P(FrameBufferDriver, ShowsAPictureAndLeavesTheScreen) {
   DXGKIT_COVERS("DOD-04", "DOD-09", "LIFE-19");
   for (const bool simulated : {false, true}) {
-    const auto runtime =
-        simulated ? runtime::make_sim_runtime(1) : runtime::make_os_runtime();
+    const auto runtime = simulated ? runtime::make_sim_runtime(1) : runtime::make_os_runtime();
     runtime->run_main([] {
       auto screen = framebuffer::FrameBuffer::create({.width = 80, .height = 60});
       ASSERT_TRUE(screen.has_value());

@@ -101,8 +101,8 @@ struct ScriptedDisplay::Entries {
     return table;
   }
 
-  static NTSTATUS NTAPI start_device(void* context, DXGK_START_INFO*,
-                                     DXGKRNL_INTERFACE* dxgk, ULONG* sources, ULONG* children) {
+  static NTSTATUS NTAPI start_device(void* context, DXGK_START_INFO*, DXGKRNL_INTERFACE* dxgk,
+                                     ULONG* sources, ULONG* children) {
     DXGKIT_ENTRY_OF(context, "DxgkDdiStartDevice");
     me.dxgk_ = {};
     std::memcpy(&me.dxgk_, dxgk, std::min<size_t>(dxgk->Size, sizeof me.dxgk_));
@@ -186,8 +186,7 @@ struct ScriptedDisplay::Entries {
     const auto found = std::ranges::find(me.config.children, uid, &ScriptedChild::uid);
     return found == me.config.children.end() ? nullptr : &*found;
   }
-  static NTSTATUS NTAPI query_child_status(void* context, DXGK_CHILD_STATUS* status,
-                                           BOOLEAN) {
+  static NTSTATUS NTAPI query_child_status(void* context, DXGK_CHILD_STATUS* status, BOOLEAN) {
     DXGKIT_ENTRY_OF(context, "DxgkDdiQueryChildStatus");
     const ScriptedChild* child = child_of(me, status->ChildUid);
     if (child == nullptr) return STATUS_INVALID_PARAMETER;
@@ -200,7 +199,8 @@ struct ScriptedDisplay::Entries {
     const ScriptedChild* child = child_of(me, uid);
     if (child == nullptr || child->edid.empty())
       return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED;
-    if (descriptor->DescriptorOffset >= child->edid.size()) return STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA;
+    if (descriptor->DescriptorOffset >= child->edid.size())
+      return STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA;
     const size_t bytes = std::min<size_t>(descriptor->DescriptorLength,
                                           child->edid.size() - descriptor->DescriptorOffset);
     std::memcpy(descriptor->DescriptorBuffer, child->edid.data() + descriptor->DescriptorOffset,
@@ -472,9 +472,9 @@ void ScriptedDisplay::finish_present(bool failed) {
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data{};
   data.InterruptType = DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS;
   data.DisplayOnlyPresentProgress.VidPnSourceId = present.args.VidPnSourceId;
-  data.DisplayOnlyPresentProgress.ProgressId =
-      failed ? DXGK_PRESENT_DISPLAYONLY_PROGRESS_ID_FAILED
-             : DXGK_PRESENT_DISPLAYONLY_PROGRESS_ID_COMPLETE;
+  data.DisplayOnlyPresentProgress.ProgressId = failed
+                                                   ? DXGK_PRESENT_DISPLAYONLY_PROGRESS_ID_FAILED
+                                                   : DXGK_PRESENT_DISPLAYONLY_PROGRESS_ID_COMPLETE;
   interrupt(data);
 }
 

@@ -1,5 +1,5 @@
-// A display-only miniport in a test: sane by default, every DDI can be made to fail, and the test is
-// the hardware.
+// A display-only miniport in a test: sane by default, every DDI can be made to fail, and the test
+// is the hardware.
 //
 //   ScriptedDisplay display;                       // one source, one output that can be plugged
 //   display.config.sizes = {{64, 48}, {32, 32}};   // before the driver is loaded
@@ -8,8 +8,9 @@
 //   auto driver = port::Driver::load(kernel, findings, display.source(), &message);
 //
 // The screen is devices/framebuffer. Presents are copied at once, or with `config.asynchronous`
-// kept until finish_present(), which raises the interrupt. The mode side is miniports/framebuffer's.
-// Records are guarded; set `config`, `answers` and `hooks` before the calls they are for.
+// kept until finish_present(), which raises the interrupt. The mode side is
+// miniports/framebuffer's. Records are guarded; set `config`, `answers` and `hooks` before the
+// calls they are for.
 #pragma once
 
 #include <dispmprt.h>
@@ -105,7 +106,8 @@ class ScriptedDisplay {
 
   /// Gives a full driver the mode-management entries; `context` is its AddDevice context and `dxgk`
   /// the interface it got, to be filled before its adapter starts.
-  void lend_entries(DRIVER_INITIALIZATION_DATA* table, void* context, const DXGKRNL_INTERFACE* dxgk);
+  void lend_entries(DRIVER_INITIALIZATION_DATA* table, void* context,
+                    const DXGKRNL_INTERFACE* dxgk);
 
   struct Entries;
 
