@@ -166,7 +166,7 @@ NTSTATUS NTAPI DdiEnumVidPnCofuncModality(IN_CONST_HANDLE context,
 
 NTSTATUS NTAPI DdiRecommendMonitorModes(IN_CONST_HANDLE context,
                                         IN_CONST_PDXGKARG_RECOMMENDMONITORMODES_CONST args) {
-  return recommend_monitor_mode(args, adapter_of(context)->size);
+  return recommend_monitor_mode(adapter_of(context)->table(), args, adapter_of(context)->size);
 }
 
 NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {

@@ -234,6 +234,7 @@ NTSTATUS read_commit(const ModeTable& table, const DXGKARG_COMMITVIDPN* args, Sh
   const D3DDDI_VIDEO_PRESENT_SOURCE_ID source = args->AffectedVidPnSourceId;
   SIZE_T count = 0;
   status = network.paths->pfnGetNumPathsFromSource(network.topology, source, &count);
+  if (status == STATUS_GRAPHICS_SOURCE_NOT_IN_TOPOLOGY) return STATUS_SUCCESS;
   if (!NT_SUCCESS(status)) return status;
   if (count == 0) return STATUS_SUCCESS;
   D3DDDI_VIDEO_PRESENT_TARGET_ID target = 0;
@@ -265,12 +266,13 @@ NTSTATUS read_commit(const ModeTable& table, const DXGKARG_COMMITVIDPN* args, Sh
   return NT_SUCCESS(status) ? STATUS_SUCCESS : status;
 }
 
-NTSTATUS recommend_monitor_mode(const DXGKARG_RECOMMENDMONITORMODES* args, const Size& size) {
+NTSTATUS recommend_monitor_mode(const ModeTable& table, const DXGKARG_RECOMMENDMONITORMODES* args,
+                                const Size& size) {
   const DXGK_MONITORSOURCEMODESET_INTERFACE* modes = args->pMonitorSourceModeSetInterface;
   D3DKMDT_MONITOR_SOURCE_MODE* mode = nullptr;
   NTSTATUS status = modes->pfnCreateNewModeInfo(args->hMonitorSourceModeSet, &mode);
   if (!NT_SUCCESS(status)) return status;
-  fill_signal(size, 60, &mode->VideoSignalInfo);
+  fill_signal(size, table.refresh_hz, &mode->VideoSignalInfo);
   mode->ColorBasis = D3DKMDT_CB_SRGB;
   mode->ColorCoeffDynamicRanges = {8, 8, 8, 8};
   mode->Origin = D3DKMDT_MCO_DRIVER;

@@ -35,6 +35,7 @@ NTSTATUS enumerate(const ModeTable& table, const DXGKARG_ENUMVIDPNCOFUNCMODALITY
 /// DxgkDdiCommitVidPn: what the affected source shows from now on.
 NTSTATUS read_commit(const ModeTable& table, const DXGKARG_COMMITVIDPN* args, Shown* shown);
 /// DxgkDdiRecommendMonitorModes: `size`, unless the monitor has it.
-NTSTATUS recommend_monitor_mode(const DXGKARG_RECOMMENDMONITORMODES* args, const Size& size);
+NTSTATUS recommend_monitor_mode(const ModeTable& table, const DXGKARG_RECOMMENDMONITORMODES* args,
+                                const Size& size);
 
 }  // namespace framebuffer

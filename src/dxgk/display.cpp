@@ -82,6 +82,8 @@ Status Display::describe(std::vector<port::ChildInfo> children, uint32_t sources
   profile.kind = display_only_ ? vidpn::DriverKind::kDisplayOnly : vidpn::DriverKind::kFull;
   profile.interface_version = adapter_.interface_version();
   profile.source_count = sources;
+  profile.vsync_control = adapter_.port().has_entry("DxgkDdiControlInterrupt") &&
+                          adapter_.port().has_entry("DxgkDdiGetScanLine");
   std::set<uint32_t> seen;
   for (const port::ChildInfo& child : children_) {
     if (!seen.insert(child.uid).second) {

@@ -60,8 +60,9 @@ struct DisplayPresent {
   uint32_t source = 0;
   std::span<const std::byte> pixels;  // rows of the mode's size, four bytes per pixel
   uint32_t pitch_bytes = 0;           // at least width * 4
-  std::vector<port::MoveRect> moves;  // stretches of the screen that moved; done before `dirty`
-  std::vector<port::Rect> dirty;      // empty and no moves: all
+  std::vector<port::MoveRect> moves =
+      {};                              // stretches of the screen that moved; done before `dirty`
+  std::vector<port::Rect> dirty = {};  // empty and no moves: all
 };
 
 /// What a source shows. Rows top to bottom, no padding: R, G, B, A (255).

@@ -204,7 +204,8 @@ class Presenter {
 };
 
 void wait_for_pending(DisplayStack& stack) {
-  while (stack.display.pending_presents() == 0) runtime::Runtime::current().yield();
+  while (stack.display.pending_presents() == 0)
+    runtime::Runtime::current().sleep_for(runtime::kMicrosecond);
 }
 
 TEST_F(DisplayTest, APendingPresentEndsWithItsProgressInterrupt) {
@@ -214,7 +215,7 @@ TEST_F(DisplayTest, APendingPresentEndsWithItsProgressInterrupt) {
         for (uint32_t seed = 1; seed <= 3; ++seed) {
           Presenter presenter(stack, seed);
           wait_for_pending(stack);
-          for (int i = 0; i < 50; ++i) runtime::Runtime::current().yield();
+          for (int i = 0; i < 50; ++i) runtime::Runtime::current().sleep_for(runtime::kMicrosecond);
           EXPECT_FALSE(presenter.done()) << "nothing was reported yet";
           stack.display.finish_present();
           EXPECT_EQ(presenter.join(), Status::kSuccess);
@@ -281,7 +282,8 @@ TEST_F(DisplayTest, ProgressOfNothingIsAViolation) {
   DXGKIT_COVERS("DOD-02");
   running([](DisplayStack& stack) {
     stack.display.interrupt(progress_of(0));
-    while (stack.findings.total() == 0) runtime::Runtime::current().yield();
+    while (stack.findings.total() == 0)
+      runtime::Runtime::current().sleep_for(runtime::kMicrosecond);
     EXPECT_EQ(stack.only_finding().rule, "DOD-02");
     EXPECT_EQ(stack.present(1), Status::kSuccess) << "the adapter goes on";
   });
@@ -293,7 +295,8 @@ TEST_F(DisplayTest, ADisplayOnlyDriverHasNoNodesToReportFor) {
     DXGKARGCB_NOTIFY_INTERRUPT_DATA data{};
     data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
     stack.display.interrupt(data);
-    while (stack.findings.total() == 0) runtime::Runtime::current().yield();
+    while (stack.findings.total() == 0)
+      runtime::Runtime::current().sleep_for(runtime::kMicrosecond);
     EXPECT_EQ(stack.only_finding().rule, "CAPS-09");
     EXPECT_EQ(stack.present(1), Status::kSuccess);
   });
@@ -314,7 +317,9 @@ TEST_P(DisplayFailingDdi, IsUnwoundAndToldOnce) {
     stack.display.answers[row.ddi] = row.status;
     const Status started = stack.start();
     EXPECT_EQ(is_success(started), row.starts);
-    if (!row.starts) EXPECT_EQ(to_ntstatus(started), row.status);
+    if (!row.starts) {
+      EXPECT_EQ(to_ntstatus(started), row.status);
+    }
     std::vector<std::string> expected = order_before(row.ddi);
     expected.emplace_back(row.ddi);
     expected.insert(expected.end(), row.after.begin(), row.after.end());

@@ -18,7 +18,9 @@ DisplayStack::DisplayStack(const framebuffer::FrameBufferConfig& screen)
 DisplayStack::~DisplayStack() {
   system.reset();
   driver.reset();
-  if (!expect_leaks) EXPECT_TRUE(kernel.leaks().empty());
+  if (!expect_leaks) {
+    EXPECT_TRUE(kernel.leaks().empty());
+  }
   EXPECT_EQ(machine.free_page_count(), pages_at_start_) << "pages nobody returned";
   machine.remove_function(display.function());
 }

@@ -5,6 +5,13 @@
 namespace dxgkit::contract {
 namespace {
 
+const char* const kForms[] = {
+    FRAMEBUFFER_ELF,
+#ifdef FRAMEBUFFER_SYS
+    FRAMEBUFFER_SYS,
+#endif
+};
+
 class FrameBufferDriver : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(FrameBufferDriver, ShowsAPictureAndLeavesTheScreen) {
@@ -56,13 +63,7 @@ TEST_P(FrameBufferDriver, ShowsAPictureAndLeavesTheScreen) {
     });
   }
 }
-INSTANTIATE_TEST_SUITE_P(Forms, FrameBufferDriver,
-                         ::testing::Values(FRAMEBUFFER_ELF
-#ifdef FRAMEBUFFER_SYS
-                                           ,
-                                           FRAMEBUFFER_SYS
-#endif
-                                           ),
+INSTANTIATE_TEST_SUITE_P(Forms, FrameBufferDriver, ::testing::ValuesIn(kForms),
                          [](const auto& row) {
                            return std::string(row.param).ends_with(".sys") ? "Sys" : "Elf";
                          });

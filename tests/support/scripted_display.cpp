@@ -155,18 +155,28 @@ struct ScriptedDisplay::Entries {
   static BOOLEAN NTAPI isr(void* context, ULONG) {
     ScriptedDisplay& me = self(context);
     std::vector<DXGKARGCB_NOTIFY_INTERRUPT_DATA> taken;
+    bool plugged = false;
     {
       const runtime::MutexLock lock(me.lock_);
       taken.swap(me.interrupts_);
+      plugged = !me.plugs_.empty();
     }
     for (DXGKARGCB_NOTIFY_INTERRUPT_DATA& data : taken)
       me.dxgk_.DxgkCbNotifyInterrupt(me.dxgk_.DeviceHandle, &data);
-    if (!taken.empty()) static_cast<void>(me.dxgk_.DxgkCbQueueDpc(me.dxgk_.DeviceHandle));
-    return taken.empty() ? FALSE : TRUE;
+    if (taken.empty() && !plugged) return FALSE;
+    static_cast<void>(me.dxgk_.DxgkCbQueueDpc(me.dxgk_.DeviceHandle));
+    return TRUE;
   }
   static void NTAPI dpc(void* context) {
     ScriptedDisplay& me = self(context);
     me.dxgk_.DxgkCbNotifyDpc(me.dxgk_.DeviceHandle);
+    std::vector<DXGK_CHILD_STATUS> plugs;
+    {
+      const runtime::MutexLock lock(me.lock_);
+      plugs.swap(me.plugs_);
+    }
+    for (DXGK_CHILD_STATUS& status : plugs)
+      static_cast<void>(me.dxgk_.DxgkCbIndicateChildStatus(me.dxgk_.DeviceHandle, &status));
   }
 
   static NTSTATUS NTAPI query_child_relations(void* context, DXGK_CHILD_DESCRIPTOR* relations,
@@ -296,7 +306,7 @@ struct ScriptedDisplay::Entries {
   static NTSTATUS NTAPI recommend_monitor_modes(const HANDLE context,
                                                 const DXGKARG_RECOMMENDMONITORMODES* const args) {
     DXGKIT_ENTRY_OF(context, "DxgkDdiRecommendMonitorModes");
-    return ::framebuffer::recommend_monitor_mode(args, me.config.sizes.front());
+    return ::framebuffer::recommend_monitor_mode(me.table(), args, me.config.sizes.front());
   }
   static NTSTATUS NTAPI query_hw_capability(const HANDLE context,
                                             DXGKARG_QUERYVIDPNHWCAPABILITY* args) {
@@ -493,7 +503,11 @@ void ScriptedDisplay::plug(uint32_t child, bool connected) {
   status.Type = StatusConnection;
   status.ChildUid = child;
   status.HotPlug.Connected = connected ? TRUE : FALSE;
-  static_cast<void>(dxgk_.DxgkCbIndicateChildStatus(dxgk_.DeviceHandle, &status));
+  {
+    const runtime::MutexLock lock(lock_);
+    plugs_.push_back(status);
+  }
+  static_cast<void>(function().interrupt_line().raise());
 }
 
 void ScriptedDisplay::lend_entries(DRIVER_INITIALIZATION_DATA* table_out, void* context,

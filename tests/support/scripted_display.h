@@ -101,7 +101,7 @@ class ScriptedDisplay {
   void finish_present(bool failed = false);
   /// An interrupt of any kind: ISR -> NotifyInterrupt -> DPC.
   void interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data);
-  /// Plugs in or out, and the driver says so.
+  /// Plugs in or out: an interrupt, whose DPC tells the kernel.
   void plug(uint32_t child, bool connected);
 
   /// Gives a full driver the mode-management entries; `context` is its AddDevice context and `dxgk`
@@ -128,6 +128,7 @@ class ScriptedDisplay {
   DisplayCalls calls_;
   std::vector<DisplayPresentCall> pending_;
   std::vector<DXGKARGCB_NOTIFY_INTERRUPT_DATA> interrupts_;
+  std::vector<DXGK_CHILD_STATUS> plugs_;
 };
 
 }  // namespace dxgkit::testing
