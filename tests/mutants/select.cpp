@@ -1,6 +1,8 @@
 // Chooses the mutant the registry names.
 #include "tests/mutants/mutants.h"
 
+extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
+
 namespace mutants {
 
 DRIVER_INITIALIZATION_DATA original;
@@ -25,32 +27,6 @@ NTSTATUS NTAPI remember_start(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
   return original.DxgkDdiStartDevice(context, info, table, sources, children);
 }
 
-/// The wanted name as ASCII; empty if there is none.
-void read_name(PUNICODE_STRING path, char (&name)[64]) {
-  name[0] = 0;
-  OBJECT_ATTRIBUTES attributes;
-  InitializeObjectAttributes(&attributes, path, OBJ_CASE_INSENSITIVE, nullptr, nullptr);
-  HANDLE key = nullptr;
-  if (!NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes))) return;
-  static const WCHAR kName[] = {'M', 'u', 't', 'a', 'n', 't', 0};
-  UNICODE_STRING value;
-  RtlInitUnicodeString(&value, kName);
-  alignas(KEY_VALUE_PARTIAL_INFORMATION) UCHAR buffer[256];
-  ULONG bytes = 0;
-  if (NT_SUCCESS(ZwQueryValueKey(key, &value, KeyValuePartialInformation, buffer, sizeof(buffer),
-                                 &bytes))) {
-    const auto* information = reinterpret_cast<const KEY_VALUE_PARTIAL_INFORMATION*>(buffer);
-    const ULONG characters = information->DataLength / sizeof(WCHAR);
-    for (ULONG i = 0; i < characters && i < sizeof(name); ++i) {
-      WCHAR character = 0;
-      RtlCopyMemory(&character, &information->Data[i * sizeof(WCHAR)], sizeof(character));
-      name[i] = static_cast<char>(character);
-    }
-    name[sizeof(name) - 1] = 0;
-  }
-  ZwClose(key);
-}
-
 bool same(const char* left, const char* right) {
   while (*left != 0 && *left == *right) ++left, ++right;
   return *left == *right;
@@ -73,7 +49,7 @@ extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRI
                                             PDRIVER_INITIALIZATION_DATA table) {
   using namespace mutants;
   char name[64];
-  read_name(path, name);
+  (void)read_mutant_name(path, name, sizeof(name));
   original = *table;
   table->DxgkDdiAddDevice = remember_add;
   table->DxgkDdiStartDevice = remember_start;
