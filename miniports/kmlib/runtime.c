@@ -23,10 +23,7 @@ __asm__(
     "  ret\n"
     "1: movl $2, %ecx\n"
     "  int $0x29\n"
-    ".globl __chkstk\n" /* a kernel stack is all there: nothing to touch page by page */
     ".p2align 4\n"
-    "__chkstk:\n"
-    "  ret\n"
     ".globl _guard_check_icall_nop\n"
     ".p2align 4\n"
     "_guard_check_icall_nop:\n"

@@ -456,6 +456,11 @@ void Machine::write_register(volatile void* pointer, uint32_t size_bytes, uint64
   }
 }
 
+bool Machine::is_register(const volatile void* pointer) const {
+  uint64_t offset = 0;
+  return impl_->in_arena(pointer) && impl_->decode(pointer, 1, &offset) != nullptr;
+}
+
 // --- device side
 // ------------------------------------------------------------------------------------------------
 

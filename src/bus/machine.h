@@ -180,6 +180,10 @@ class Machine {
   uint64_t read_register(const volatile void* pointer, uint32_t size_bytes);
   void write_register(volatile void* pointer, uint32_t size_bytes, uint64_t value);
 
+  /// Would read_register decode `pointer` as a register: does it lie in a mapped window of a BAR
+  /// that is plugged in? Lock-free, signal-safe.
+  bool is_register(const volatile void* pointer) const;
+
   // --- device side
   // ----------------------------------------------------------------------------------------------
   /// DMA by a device: false (nothing moved) unless the whole range is system memory. A device that

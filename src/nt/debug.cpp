@@ -7,6 +7,8 @@
 #include "nt/kernel_impl.h"
 #include "trace/trace.h"
 
+extern "C" void dxgkit_nt_chkstk();
+
 namespace dxgkit::nt {
 namespace {
 
@@ -68,9 +70,6 @@ DXGKIT_NT_ABI void ke_bug_check_ex(uint32_t code, uint64_t p1, uint64_t p2, uint
   die("KeBugCheckEx", code, p1, p2, p3, p4);
 }
 DXGKIT_NT_ABI void ke_bug_check(uint32_t code) { die("KeBugCheck", code, 0, 0, 0, 0); }
-DXGKIT_NT_ABI void ex_raise_status(int32_t status) {
-  die("ExRaiseStatus", 0x1E, static_cast<uint32_t>(status), 0, 0, 0);
-}
 DXGKIT_NT_ABI void purecall() { die("_purecall", 0x1E, 0, 0, 0, 0); }
 DXGKIT_NT_ABI void dbg_break_point() {
   CallFrame::current().kernel().bug_check(
@@ -93,9 +92,6 @@ DXGKIT_NT_ABI int32_t dbg_set_filter(uint32_t, uint32_t, uint8_t) {
   return static_cast<int32_t>(0xC00000BB);
 }
 DXGKIT_NT_ABI uint8_t kd_refresh_debugger_not_present() { return 1; }
-/// Stack probes: the host's stacks have guard pages and pages come in by themselves. Keeps every
-/// register, as it must.
-[[gnu::naked]] void chkstk() { __asm__("ret"); }
 
 const uint8_t kd_debugger_enabled = 0;
 const uint8_t kd_debugger_not_present = 1;
@@ -114,14 +110,12 @@ std::span<const Export> debug_exports() {
       DXGKIT_EXPORT("DbgPrint", dbg_print, kSupported, ""),
       DXGKIT_EXPORT("DbgPrintEx", dbg_print_ex, kPartial, "levels are not filtered"),
       DXGKIT_EXPORT("DbgPrompt", dbg_prompt, kPartial, "answers with an empty line"),
-      DXGKIT_EXPORT("ExRaiseStatus", ex_raise_status, kPartial,
-                    "always a bug check: ELF drivers have no SEH"),
       {"KdDebuggerEnabled", &kd_debugger_enabled, Support::kSupported, "", 1},
       {"KdDebuggerNotPresent", &kd_debugger_not_present, Support::kSupported, "", 1},
       DXGKIT_EXPORT("KdRefreshDebuggerNotPresent", kd_refresh_debugger_not_present, kSupported, ""),
       DXGKIT_EXPORT("KeBugCheck", ke_bug_check, kSupported, ""),
       DXGKIT_EXPORT("KeBugCheckEx", ke_bug_check_ex, kSupported, ""),
-      DXGKIT_EXPORT("__chkstk", chkstk, kSupported, ""),
+      DXGKIT_EXPORT("__chkstk", dxgkit_nt_chkstk, kSupported, ""),
       DXGKIT_EXPORT("_purecall", purecall, kSupported, ""),
       DXGKIT_EXPORT("vDbgPrintEx", v_dbg_print_ex, kPartial, "levels are not filtered"),
       DXGKIT_EXPORT("vDbgPrintExWithPrefix", v_dbg_print_ex_with_prefix, kPartial,

@@ -37,6 +37,7 @@ struct FreeStacksOwner {
 DriverStack* map_driver_stack(uint64_t bytes) {
   thread_local FreeStacksOwner owner;
   static_cast<void>(&owner);
+  make_signal_stack();
   void* const mapping = mmap(nullptr, kStackGuardBytes + bytes + 2 * kPageBytes, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   DXGKIT_CHECK(mapping != MAP_FAILED);
@@ -107,6 +108,16 @@ DoorBlock::DoorBlock() {
 DoorBlock::~DoorBlock() {
   munmap(writable, kBlockBytes);
   munmap(const_cast<uint8_t*>(code), kBlockBytes);
+}
+
+size_t DoorBlock::room() const { return kBlockBytes - used; }
+
+const void* DoorBlock::add_code(std::span<const uint8_t> bytes) {
+  if (bytes.size() > room()) return nullptr;
+  std::memcpy(writable + used, bytes.data(), bytes.size());
+  const uint8_t* const at = code + used;
+  used += bytes.size();
+  return at;
 }
 
 const void* DoorBlock::add(const DoorTarget& target) {

@@ -1,37 +1,47 @@
-// A driver that touches memory it may not: a finding and an abandoned call, instead of a dead
-// process.
+// What the processor reports about driver code: page faults, divisions by zero, breakpoints and the
+// like become exceptions of the driver; what it does not handle becomes a finding and an abandoned
+// call, instead of a dead process.
+//
+// The signal handler saves the state and makes the thread go on in serve_fault: ordinary code, free
+// to allocate and to lock, since driver code at an instruction of its own holds nothing of ours. It
+// runs on the host stack as if the driver had called it through a door; a driver that has no stack
+// of its own lends a piece of the one it is on.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
+#include "base/guarded_copy.h"
+#include "nt/emulate.h"
+#include "nt/fault_frame.h"
 #include "nt/kernel_impl.h"
+#include "nt/seh.h"
 
-// memcpy and memset of drivers, here so that a bad pointer faults at an instruction we know. Win64:
-// rcx, rdx, r8.
-__asm__(
-    ".text\n"
-    ".globl dxgkit_nt_copy_begin\n.globl dxgkit_nt_copy_end\n.globl dxgkit_nt_memcpy\n.globl "
-    "dxgkit_nt_memset\n"
-    ".type dxgkit_nt_memcpy, @function\n.type dxgkit_nt_memset, @function\n"
-    "dxgkit_nt_copy_begin:\n"
-    "dxgkit_nt_memcpy:\n"
-    "  mov %rcx, %rax\n  push %rdi\n  push %rsi\n  mov %rcx, %rdi\n  mov %rdx, %rsi\n  mov %r8, "
-    "%rcx\n  rep movsb\n"
-    "  pop %rsi\n  pop %rdi\n  ret\n"
-    "dxgkit_nt_memset:\n"
-    "  mov %rcx, %r9\n  push %rdi\n  mov %rcx, %rdi\n  mov %edx, %eax\n  mov %r8, %rcx\n  rep "
-    "stosb\n"
-    "  pop %rdi\n  mov %r9, %rax\n  ret\n"
-    "dxgkit_nt_copy_end:\n");
-extern "C" const char dxgkit_nt_copy_begin[], dxgkit_nt_copy_end[];
+extern "C" const char dxgkit_nt_fault_entry[];
 
 namespace dxgkit::nt {
+
 namespace {
 
-struct sigaction previous_segv, previous_bus;
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+struct sigaction previous_actions[std::size(kSignals)];
+
+// Processor exceptions.
+constexpr uint64_t kTrapDivide = 0, kTrapDebug = 1, kTrapBreakpoint = 3, kTrapGeneral = 13,
+                   kTrapPage = 14, kTrapAlignment = 17;
+constexpr uint64_t kPageWrite = 2, kPageFetch = 16;  // bits of a page fault's error code
+
+constexpr uint64_t kSignalStackBytes = 64 << 10;
+/// Where a thread that has no stack left is reported on.
+constexpr uint64_t kEmergencyStackBytes = 256 << 10;
+/// What serve_fault wants below the frame that the signal handler builds.
+constexpr uint64_t kServiceBytes = 16 << 10;
+/// What asking the handlers of a driver takes of its own stack.
+constexpr uint64_t kDispatchBytes = 8 << 10;
 
 bool contains(const void* start, uint64_t size, uint64_t address) {
   const auto first = reinterpret_cast<uint64_t>(start);
@@ -46,50 +56,61 @@ const FaultRange* find_guard(const Kernel::Impl& state, uint64_t address) {
   return nullptr;
 }
 
-/// The driver whose code the thread was running at `instruction`, or null. What is lent to drivers
-/// for copying counts as the code of the first.
-const DriverImage* find_image(const Kernel::Impl& state, uint64_t instruction) {
-  const bool in_copy =
-      contains(dxgkit_nt_copy_begin,
-               static_cast<uint64_t>(dxgkit_nt_copy_end - dxgkit_nt_copy_begin), instruction);
-  for (const DriverImage& image : state.images) {
-    if (in_copy || contains(image.base, image.size, instruction)) return &image;
-  }
-  return nullptr;
+bool is_driver_code(const Kernel::Impl& state, uint64_t address) {
+  if (find_image(state, address) != nullptr) return true;
+  return !state.images.empty() && (in_lent_code(address) || in_stack_probe(address));
 }
 
 void pass_on(int signal, siginfo_t* info, void* context) {
-  const struct sigaction& previous = signal == SIGSEGV ? previous_segv : previous_bus;
+  const auto at = std::ranges::find(kSignals, signal) - std::begin(kSignals);
+  const struct sigaction& previous = previous_actions[at];
   if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
     previous.sa_sigaction(signal, info, context);
     return;
   }
+  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(signal);
+    return;
+  }
   // The default action: the instruction runs again and ends the process with its own core dump.
   ::signal(signal, SIG_DFL);
+  if (signal == SIGTRAP) raise(signal);  // behind the instruction already
 }
 
-/// Where a faulting thread goes on once the signal handler has returned: ordinary code on the
-/// driver's stack, free to allocate and to lock, since driver code at an instruction of its own
-/// holds nothing of ours.
-[[noreturn]] void report_fault(const FaultRange* guard, const DriverImage* image, uint64_t address,
-                               uint64_t instruction) {
-  CallFrame& frame = CallFrame::current();
-  // One string at a time and moved into the call: what it does not take over would leak, since it
-  // does not return.
-  std::string actual =
-      fmt::format("{} touched {:#x}, at instruction {:#x} ({}", frame.name(), address, instruction,
-                  guard != nullptr ? guard->what : image->name.c_str());
-  if (guard == nullptr)
-    actual += fmt::format("+{:#x}", instruction - reinterpret_cast<uint64_t>(image->base));
-  actual += ").";
-  frame.kernel().bug_check(
-      guard != nullptr ? guard->rule : "NT-01", frame.name(), guard != nullptr ? 0x50 : 0xD1,
-      static_cast<uint32_t>(address), std::move(actual),
-      guard != nullptr ? guard->expected
-                       : "A driver touches only memory that is there and that it was given.",
-      guard != nullptr
-          ? guard->fix
-          : "Look at the instruction in the driver's image with its debug information.");
+/// Can the stack hold a fault frame at `at` and what serves it?
+bool stack_is_there(uint64_t at, uint64_t top) {
+  const uint64_t zero = 0;
+  for (uint64_t page = (at - kServiceBytes) & ~uint64_t{4095}; page < top; page += 4096) {
+    const uint64_t probe = std::max(page, at - kServiceBytes) & ~uint64_t{7};
+    if (!guarded_copy(reinterpret_cast<void*>(probe), &zero, sizeof(zero))) return false;
+  }
+  return true;
+}
+
+/// A stack for a thread that has none left; freed with the kernel. Null: no memory.
+void* take_emergency_stack(Kernel::Impl& state) {
+  void* stack = mmap(nullptr, kEmergencyStackBytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stack == MAP_FAILED) return nullptr;
+  void* next = state.emergency_stacks.load(std::memory_order_relaxed);
+  do {
+    std::memcpy(stack, &next, sizeof(next));
+  } while (!state.emergency_stacks.compare_exchange_weak(next, stack, std::memory_order_acq_rel));
+  return stack;
+}
+
+void copy_registers(const greg_t* from, Context* to) {
+  const auto value = [&](int number) { return static_cast<uint64_t>(from[number]); };
+  to->flags = kContextFull;
+  to->rax = value(REG_RAX), to->rcx = value(REG_RCX), to->rdx = value(REG_RDX);
+  to->rbx = value(REG_RBX), to->rsp = value(REG_RSP), to->rbp = value(REG_RBP);
+  to->rsi = value(REG_RSI), to->rdi = value(REG_RDI), to->r8 = value(REG_R8);
+  to->r9 = value(REG_R9), to->r10 = value(REG_R10), to->r11 = value(REG_R11);
+  to->r12 = value(REG_R12), to->r13 = value(REG_R13), to->r14 = value(REG_R14);
+  to->r15 = value(REG_R15), to->rip = value(REG_RIP);
+  to->eflags = static_cast<uint32_t>(value(REG_EFL));
+  to->cs = static_cast<uint16_t>(value(REG_CSGSFS) & 0xFFFF);
+  to->ss = static_cast<uint16_t>(value(REG_CSGSFS) >> 48);
 }
 
 void handle_fault(int signal, siginfo_t* info, void* context) {
@@ -98,33 +119,318 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   const auto instruction = static_cast<uint64_t>(registers[REG_RIP]);
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   CallFrame* frame = CallFrame::current_or_null();
-  const FaultRange* guard =
-      frame == nullptr ? nullptr : find_guard(frame->kernel().impl(), address);
-  const DriverImage* image =
-      frame == nullptr ? nullptr : find_image(frame->kernel().impl(), instruction);
-  if (guard == nullptr && image == nullptr) {
-    pass_on(signal, info, context);
-    return;
+  if (frame == nullptr) return pass_on(signal, info, context);
+  Kernel::Impl& state = frame->kernel().impl();
+  const bool is_memory = signal == SIGSEGV || signal == SIGBUS;
+  const FaultRange* guard = is_memory ? find_guard(state, address) : nullptr;
+  const bool is_driver = is_driver_code(state, instruction);
+  if (guard == nullptr && !is_driver) return pass_on(signal, info, context);
+  if (guard == nullptr && signal == SIGSEGV && emulate_quickly(*frame, registers, address)) return;
+
+  // The legacy area ends with what the kernel says of its XSAVE area: a magic number, the whole
+  // size, the components.
+  const auto* saved = reinterpret_cast<const std::byte*>(machine->uc_mcontext.fpregs);
+  uint32_t magic = 0, bytes = sizeof(FloatSave);
+  uint64_t components = 0;
+  std::memcpy(&magic, saved + 464, sizeof(magic));
+  if (magic == 0x46505853) {
+    std::memcpy(&bytes, saved + 480, sizeof(bytes));
+    std::memcpy(&components, saved + 472, sizeof(components));
+    components &= 0xE7;  // x87, SSE, AVX, AVX-512: not the protection keys
+    bytes = std::max<uint32_t>(bytes, sizeof(FloatSave) + 64);
   }
-  // Nothing of a driver's call survives, so its registers are ours: enter report_fault as if it had
-  // been called there.
-  // Not on the driver's small stack, which may be what overflowed.
-  const bool on_driver_stack =
-      static_cast<uint64_t>(registers[REG_RSP]) - (frame->driver_stack_low() - kStackGuardBytes) <
-      kStackGuardBytes + frame->driver_stack_bytes();
-  const auto stack = on_driver_stack && frame->driver_stack_bytes() > 0
-                         ? static_cast<greg_t>(reinterpret_cast<uint64_t>(frame->host_stack()))
-                         : registers[REG_RSP] - 256;
-  registers[REG_RSP] = (stack & ~greg_t{15}) - 8;
-  registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(&report_fault));
-  registers[REG_RDI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(guard));
-  registers[REG_RSI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(image));
-  registers[REG_RDX] = static_cast<greg_t>(address);
-  registers[REG_RCX] = static_cast<greg_t>(instruction);
-  registers[REG_EFL] &= ~greg_t{0x400};  // the direction flag, which a driver may have set
+  const auto stack = static_cast<uint64_t>(registers[REG_RSP]);
+  const uint64_t size = sizeof(FaultFrame) + bytes;
+  const uint64_t low = frame->driver_stack_low(), guard_low = low - kStackGuardBytes;
+  const bool on_own_stack = is_driver && frame->driver_stack_bytes() > 0 &&
+                            stack - guard_low < kStackGuardBytes + frame->driver_stack_bytes();
+  bool overflow = false;
+  uint64_t at = 0;
+  if (on_own_stack) {
+    overflow = stack < low || (is_memory && address - guard_low < kStackGuardBytes);
+    at = (reinterpret_cast<uint64_t>(frame->host_stack()) - size) & ~uint64_t{63};
+    frame->stopped_at(std::max(stack, low), reinterpret_cast<const void*>(instruction));
+  } else {
+    // A thread that never ran a driver image has no signal stack: then this handler lies there too.
+    const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
+    const uint64_t top = stack - here < kSignalStackBytes ? here - 2048 : stack - 128;
+    at = (top - size) & ~uint64_t{63};
+    if (!stack_is_there(at, top)) {
+      overflow = true;
+      void* const emergency = take_emergency_stack(state);
+      if (emergency == nullptr) return pass_on(signal, info, context);
+      at = (reinterpret_cast<uint64_t>(emergency) + kEmergencyStackBytes - size) & ~uint64_t{63};
+    }
+  }
+  auto* fault = reinterpret_cast<FaultFrame*>(at);
+  new (fault) FaultFrame();
+  copy_registers(registers, &fault->context);
+  std::memcpy(&fault->context.floats, saved, sizeof(FloatSave));
+  fault->context.mxcsr = fault->context.floats.mxcsr;
+  std::memcpy(fault->area(), saved, bytes);
+  fault->components = components;
+  fault->signal = signal;
+  fault->trap = static_cast<uint64_t>(registers[REG_TRAPNO]);
+  fault->error = static_cast<uint64_t>(registers[REG_ERR]);
+  fault->address = address;
+  fault->guard = guard;
+  fault->overflow = overflow;
+  fault->on_own_stack = on_own_stack;
+  registers[REG_RSP] = static_cast<greg_t>(at);
+  registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(dxgkit_nt_fault_entry));
+  registers[REG_EFL] &= ~greg_t{0x500};  // direction and trap flag, which a driver may have set
+}
+
+/// What the driver was doing, for the finding.
+const char* access_name(uint64_t kind) {
+  return kind == 1 ? "write" : kind == 8 ? "execute" : "read";
+}
+
+[[noreturn]] void report_guard(CallFrame& frame, const FaultFrame& fault) {
+  const FaultRange& guard = *fault.guard;
+  verifier::Finding finding;
+  finding.rule = guard.rule;
+  finding.ddi = frame.name();
+  finding.place = describe_place(frame.kernel().impl(), fault.context);
+  finding.actual = fmt::format("{} touched {:#x}, at instruction {:#x} ({}).", frame.name(),
+                               fault.address, fault.context.rip, guard.what);
+  finding.expected = guard.expected;
+  finding.fix = guard.fix;
+  finding.bugcheck_code = 0x50;
+  finding.bugcheck_parameter = static_cast<uint32_t>(fault.address);
+  frame.kernel().bug_check(std::move(finding));
+}
+
+[[noreturn]] void report_overflow(CallFrame& frame, const FaultFrame& fault) {
+  verifier::Finding finding;
+  finding.rule = "NT-03";
+  finding.ddi = frame.name();
+  finding.place = describe_place(frame.kernel().impl(), fault.context);
+  finding.actual = fmt::format(
+      "{} ran out of stack at instruction {:#x}{}: rsp is {:#x}.", frame.name(), fault.context.rip,
+      finding.place.stack.empty() ? "" : " (" + finding.place.stack[0] + ")", fault.context.rsp);
+  finding.expected = "Driver code keeps within the kernel stack it is called on.";
+  finding.fix =
+      "Look for a recursion without end and for big local variables; put what is big into pool.";
+  finding.bugcheck_code = 0x7F;
+  finding.bugcheck_parameter = 8;
+  frame.kernel().bug_check(std::move(finding));
+}
+
+ExceptionRecord describe_fault(const FaultFrame& fault) {
+  ExceptionRecord record;
+  record.address = fault.context.rip;
+  const auto access_violation = [&](uint64_t kind, uint64_t address) {
+    record.code = kStatusAccessViolation;
+    record.parameter_count = 2;
+    record.parameters[0] = kind;
+    record.parameters[1] = address;
+  };
+  switch (fault.signal) {
+    case SIGSEGV:
+    case SIGBUS:
+      if (fault.trap == kTrapPage) {
+        access_violation((fault.error & kPageFetch) != 0   ? 8
+                         : (fault.error & kPageWrite) != 0 ? 1
+                                                           : 0,
+                         fault.address);
+        if (fault.signal == SIGBUS) record.code = kStatusInPageError;
+      } else if (fault.trap == kTrapAlignment) {
+        record.code = kStatusMisalignment;
+      } else {
+        access_violation(0, UINT64_MAX);  // no canonical address, or an operand not aligned
+      }
+      break;
+    case SIGFPE:
+      record.code = fault.trap == kTrapDivide ? kStatusIntegerDivide : kStatusFloatMultipleTraps;
+      break;
+    case SIGTRAP:
+      record.code = fault.trap == kTrapDebug ? kStatusSingleStep : kStatusBreakpoint;
+      break;
+    default:
+      record.code = kStatusIllegalInstruction;
+      break;
+  }
+  return record;
+}
+
+/// A fault whose handlers are to be asked.
+struct Dispatch {
+  CallFrame& frame;
+  ExceptionRecord& record;
+  Context& context;
+  std::byte* host_stack;
+  Answer answer;
+};
+
+/// The records are copied: handlers find them on their stack, and the unwinder tells by address
+/// which dispatches have ended.
+void dispatch_on_driver_stack(void* argument) {
+  auto& dispatch = *static_cast<Dispatch*>(argument);
+  ExceptionRecord record = dispatch.record;
+  Context context = dispatch.context;
+  dispatch.answer = dispatch_exception(dispatch.frame, record, context, dispatch.host_stack);
+  dispatch.context = context;
+}
+
+/// A page fault that Windows brings to no handler: nothing can be paged in at that level, or the
+/// address belongs to the system.
+bool is_beyond_handlers(const CallFrame& frame, const ExceptionRecord& record) {
+  if (record.code != kStatusAccessViolation && record.code != kStatusInPageError) return false;
+  return frame.irql() >= kDispatchLevel ||
+         (record.parameters[1] >= 0xFFFF'8000'0000'0000 && record.parameters[1] != UINT64_MAX);
+}
+
+class SignalStack {
+ public:
+  ~SignalStack() {
+    if (memory_ == nullptr) return;
+    stack_t off{};
+    off.ss_flags = SS_DISABLE;
+    sigaltstack(&off, nullptr);
+    munmap(memory_, kSignalStackBytes);
+  }
+  void make() {
+    if (memory_ != nullptr) return;
+    stack_t present{};
+    // A sanitizer may have made one already.
+    if (sigaltstack(nullptr, &present) == 0 && (present.ss_flags & SS_DISABLE) == 0 &&
+        present.ss_size >= 16384) {
+      return;
+    }
+    memory_ = mmap(nullptr, kSignalStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
+    DXGKIT_CHECK(memory_ != MAP_FAILED);
+    stack_t stack{};
+    stack.ss_sp = memory_;
+    stack.ss_size = kSignalStackBytes;
+    DXGKIT_CHECK(sigaltstack(&stack, nullptr) == 0);
+  }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+thread_local SignalStack t_signal_stack;
+
+}  // namespace
+
+/// The rest of a fault, in ordinary code. Returns to go on at fault->context.
+extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
+  CallFrame& frame = CallFrame::current();
+  if (fault->guard != nullptr) report_guard(frame, *fault);
+  if (fault->overflow) report_overflow(frame, *fault);
+  ExceptionRecord record = describe_fault(*fault);
+  if (fault->signal == SIGSEGV && emulate(frame, *fault, &record)) return;
+  if (record.code == kStatusBreakpoint) {
+    // The processor stands behind the instruction; handlers expect to see it.
+    fault->context.rip -= 1;
+    record.address = fault->context.rip;
+  }
+  if (is_beyond_handlers(frame, record)) report_unhandled(frame, record, fault->context);
+  Dispatch dispatch{frame, record, fault->context, frame.host_stack(), Answer::kUnhandled};
+  if (fault->on_own_stack) {
+    const uint64_t stack = (fault->context.rsp - 128) & ~uint64_t{63};
+    if (stack < frame.driver_stack_low() + kDispatchBytes) report_overflow(frame, *fault);
+    dxgkit_nt_call_on_stack(reinterpret_cast<void*>(stack), &dispatch_on_driver_stack, &dispatch,
+                            frame.lower_host_stack());
+    frame.raise_host_stack(dispatch.host_stack);
+  } else {
+    dispatch_on_driver_stack(&dispatch);
+  }
+  if (dispatch.answer == Answer::kUnhandled) report_unhandled(frame, record, fault->context);
+  fault->context.floats.mxcsr &= 0xFFFF;
+  std::memcpy(fault->area(), &fault->context.floats, sizeof(FloatSave) - 96);
+  fault->mark_legacy_in_use();
+}
+
+namespace {
+
+struct Unhandled {
+  CallFrame& frame;
+  const ExceptionRecord& record;
+  const Context& context;
+};
+
+void report(void* argument) {
+  auto& [frame, record, context] = *static_cast<Unhandled*>(argument);
+  verifier::Finding finding;
+  finding.ddi = frame.name();
+  finding.place = describe_place(frame.kernel().impl(), context);
+  const std::string where =
+      finding.place.stack.empty()
+          ? fmt::format("instruction {:#x}", record.address)
+          : fmt::format("instruction {:#x}, {}", record.address, finding.place.stack[0]);
+  const char* const level = irql_name(frame.irql());
+  finding.bugcheck_code = 0x7E;
+  finding.bugcheck_parameter = record.code;
+  if (record.code == kStatusAccessViolation && record.parameter_count >= 2) {
+    const uint64_t address = record.parameters[1];
+    finding.rule = "NT-01";
+    finding.expected = "A driver touches only memory that is there and that it was given.";
+    finding.fix = "Look at the instruction in the driver's image with its debug information.";
+    finding.actual = address == UINT64_MAX
+                         ? fmt::format(
+                               "{} touched an address that is not canonical, or not "
+                               "aligned as its instruction asks, at {}, at {}.",
+                               frame.name(), where, level)
+                         : fmt::format("{} touched {:#x} ({}), at {}, at {}.", frame.name(),
+                                       address, access_name(record.parameters[0]), where, level);
+    if (frame.irql() >= kDispatchLevel) {
+      finding.bugcheck_code = 0xD1;
+      finding.bugcheck_parameter = static_cast<uint32_t>(address);
+      finding.why = fmt::format(
+          "At {} ({}) nothing can be paged in and no handler is asked: the machine stops at once.",
+          level, frame.irql());
+    } else if (is_beyond_handlers(frame, record)) {
+      finding.bugcheck_code = 0x50;
+      finding.bugcheck_parameter = static_cast<uint32_t>(address);
+      finding.why = "A fault at a system address is brought to no handler.";
+    }
+  } else if (record.code == kStatusBreakpoint) {
+    finding.rule = "NT-06";
+    finding.actual = fmt::format("{} ran into a breakpoint at {}.", frame.name(), where);
+    finding.expected = "Without a debugger nothing continues after a breakpoint.";
+    finding.fix = "Look for the check that failed before it; compile breakpoints out of releases.";
+  } else {
+    finding.rule = (record.flags & kNonContinuable) != 0 ? "NT-02" : "NT-32";
+    finding.actual = fmt::format("{} met exception {:#010x} at {}, at {}; no handler took it.",
+                                 frame.name(), record.code, where, level);
+    finding.expected = "A handler of the driver takes each exception.";
+    finding.fix = "Put the call into __try and __except, or keep the exception from happening.";
+  }
+  if (record.inner != nullptr) {
+    finding.actual += fmt::format(" It happened while {:#010x} was handled.", record.inner->code);
+  }
+  frame.kernel().bug_check(std::move(finding));
 }
 
 }  // namespace
+
+void report_unhandled(CallFrame& frame, const ExceptionRecord& record, const Context& context) {
+  const Unhandled unhandled{frame, record, context};
+  if (on_driver_stack(frame)) {
+    // Formatting wants more than a driver's stack has.
+    frame.stopped_at(reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 256,
+                     reinterpret_cast<const void*>(context.rip));
+    dxgkit_nt_call_on_stack(frame.host_stack() - 256, &report, const_cast<Unhandled*>(&unhandled),
+                            nullptr);
+  }
+  report(const_cast<Unhandled*>(&unhandled));
+  __builtin_unreachable();
+}
+
+void make_signal_stack() { t_signal_stack.make(); }
+
+void free_emergency_stacks(Kernel::Impl& state) {
+  void* stack = state.emergency_stacks.exchange(nullptr);
+  while (stack != nullptr) {
+    void* next = nullptr;
+    std::memcpy(&next, stack, sizeof(next));
+    munmap(stack, kEmergencyStackBytes);
+    stack = next;
+  }
+}
 
 void Kernel::add_image(DriverImage image) {
   impl_->images.push_back(std::move(image));
@@ -144,12 +450,16 @@ void Kernel::remove_fault_range(const void* start) {
 
 void install_fault_handler() {
   static const bool installed = [] {
+    // Below ours in the chain, so that the handler may use it.
+    uint64_t word = 0;
+    DXGKIT_CHECK(guarded_copy(&word, &word, sizeof(word)));
     struct sigaction action {};
     action.sa_sigaction = &handle_fault;
-    action.sa_flags = SA_SIGINFO;
+    // Its own guarded copies may fault in it.
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, &action, &previous_segv);
-    sigaction(SIGBUS, &action, &previous_bus);
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+      sigaction(kSignals[i], &action, &previous_actions[i]);
     return true;
   }();
   static_cast<void>(installed);

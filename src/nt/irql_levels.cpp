@@ -262,12 +262,22 @@ constexpr Levels kLevels[] = {
 static_assert(std::ranges::is_sorted(kLevels, {}, &Levels::name));
 
 /// Assembly that works on the caller's registers or stack.
-constexpr std::string_view kDirect[] = {"__C_specific_handler",
+constexpr std::string_view kDirect[] = {"ExRaiseAccessViolation",
+                                        "ExRaiseDatatypeMisalignment",
+                                        "ExRaiseStatus",
+                                        "RtlCaptureContext",
+                                        "RtlRaiseException",
+                                        "RtlRaiseStatus",
+                                        "RtlRestoreContext",
+                                        "RtlUnwind",
+                                        "RtlUnwindEx",
+                                        "__C_specific_handler",
                                         "__chkstk",
                                         "_local_unwind",
                                         "_setjmp",
                                         "_setjmpex",
                                         "longjmp",
+                                        "memcmp",
                                         "memcpy",
                                         "memmove",
                                         "memset"};

@@ -74,6 +74,8 @@ void CallFrame::abandon() {
   while (frame != nullptr && !frame->can_abandon_) frame = frame->previous_;
   DXGKIT_CHECK(frame != nullptr);  // somebody entered a driver without CallFrame::call
   frame->can_abandon_ = false;
+  frame->dispatches = nullptr;
+  if (frame->whole_host_stack_ != nullptr) frame->raise_host_stack(frame->whole_host_stack_);
   *frame->slot_ = frame;  // inner frames that were only scopes of nt leaf functions are forgotten
   dxgkit_nt_leave(frame);
 }
@@ -164,6 +166,7 @@ Kernel::~Kernel() {
   clear_executive(*this);
   free_leaked_memory(*this);
   for (const auto& [address, size] : impl_->trap_pages) munmap(address, size);
+  free_emergency_stacks(*impl_);
 }
 
 void Kernel::quiesce() {
@@ -196,19 +199,23 @@ void Kernel::violation(const char* rule, const char* function, std::string actua
 
 void Kernel::bug_check(const char* rule, const char* function, uint32_t code, uint32_t parameter,
                        std::string actual, std::string expected, std::string fix) {
+  bug_check({.rule = rule,
+             .severity = verifier::Severity::kBugCheck,
+             .ddi = function,
+             .actual = std::move(actual),
+             .expected = std::move(expected),
+             .fix = std::move(fix),
+             .bugcheck_code = code,
+             .bugcheck_parameter = parameter});
+}
+
+void Kernel::bug_check(verifier::Finding&& given) {
   CallFrame& frame = CallFrame::current();
   {
-    verifier::Finding finding{.rule = rule,
-                              .severity = verifier::Severity::kBugCheck,
-                              .ddi = function,
-                              .actual = std::move(actual),
-                              .expected = std::move(expected),
-                              .fix = std::move(fix),
-                              .bugcheck_code = code,
-                              .bugcheck_parameter = parameter,
-                              .place = place_of(frame.caller())};
-    if (std::strcmp(frame.name(), function) != 0)
-      finding.actual += fmt::format(" (inside {})", frame.name());
+    verifier::Finding finding = std::move(given);  // ends here: nothing is destroyed by abandon
+    finding.severity = verifier::Severity::kBugCheck;
+    if (finding.place.image.empty()) finding.place = place_of(frame.caller());
+    if (finding.ddi != frame.name()) finding.actual += fmt::format(" (inside {})", frame.name());
     findings_.report(finding);
     if (!impl_->dead.exchange(true) && impl_->fatal_handler) impl_->fatal_handler(finding);
   }

@@ -90,6 +90,7 @@ struct FaultRange {
 };
 
 class Kernel;
+struct ActiveDispatch;
 
 /// One call into driver code, on the caller's stack: who calls, at which IRQL, and where an
 /// abandoned call comes back.
@@ -187,6 +188,26 @@ class CallFrame : private DoorFrame {
   /// The door has reported the level of the export that runs.
   bool irql_was_reported() const { return irql_reported != 0; }
 
+  // --- exceptions (see seh.h)
+  /// Exceptions of the driver code called through this frame that are being handled.
+  ActiveDispatch* dispatches = nullptr;
+  /// Driver code stopped at `pc` on stack `sp` without a door, at a fault: what host code does
+  /// about it counts as called from there.
+  void stopped_at(uint64_t sp, const void* pc) {
+    driver_sp = sp & ~uint64_t{15};
+    rip = reinterpret_cast<uint64_t>(pc);
+  }
+  /// Driver code (a filter, a handler) runs below host code that waits for it: doors lead below.
+  std::byte** lower_host_stack() {
+    if (whole_host_stack_ == nullptr) whole_host_stack_ = host_sp;
+    return &host_sp;
+  }
+  /// Back to what host_stack() was.
+  void raise_host_stack(std::byte* to) {
+    host_sp = to;
+    if (to == whole_host_stack_) whole_host_stack_ = nullptr;
+  }
+
  private:
   friend class Kernel;
   void run_dpcs();
@@ -216,7 +237,8 @@ class CallFrame : private DoorFrame {
   void** slot_;
   Kdpc* dpc_head_ = nullptr;  // of the root frame only
   Kdpc* dpc_tail_ = nullptr;
-  DriverStack* stack_ = nullptr;  // taken by this frame
+  DriverStack* stack_ = nullptr;           // taken by this frame
+  std::byte* whole_host_stack_ = nullptr;  // what `enter` set, while host_sp is lowered
   Irql entry_irql_;
   bool can_abandon_ = false;
   bool abandoned_ = false;
@@ -290,6 +312,8 @@ class Kernel {
   [[noreturn]] void bug_check(const char* rule, const char* function, uint32_t code,
                               uint32_t parameter, std::string actual, std::string expected,
                               std::string fix);
+  /// As above for a finding that says more; its severity becomes kBugCheck.
+  [[noreturn]] void bug_check(verifier::Finding&& finding);
   /// Called once with the first kBugCheck finding raised here, before the call is abandoned. The
   /// port stops its adapter.
   void set_fatal_handler(std::function<void(const verifier::Finding&)> handler);

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "nt/context.h"
 #include "nt/kernel.h"
 #include "runtime/sync.h"
 
@@ -99,6 +100,9 @@ struct DoorBlock {
   DoorBlock& operator=(const DoorBlock&) = delete;
   /// Null when full. The target must stay where it is.
   const void* add(const DoorTarget& target);
+  /// Any code of up to room() bytes.
+  const void* add_code(std::span<const uint8_t> bytes);
+  size_t room() const;
   uint8_t* writable = nullptr;
   const uint8_t* code = nullptr;
   size_t used = 0;
@@ -113,6 +117,13 @@ struct Doors {
   std::map<std::pair<const void*, std::string_view>, const void*> stubs;  // looked up only
 };
 
+/// Copies of instructions that touched device memory, by their bytes; see emulate.cpp.
+struct EmulatorStubs {
+  runtime::Mutex lock;
+  std::map<std::string, const void*> code;  // looked up only
+  std::vector<std::unique_ptr<DoorBlock>> blocks;
+};
+
 struct UnresolvedImport {
   std::string name, library;
 };
@@ -123,6 +134,7 @@ std::shared_ptr<Executive> make_executive(const KernelConfig& config);
 struct Kernel::Impl {
   std::shared_ptr<Executive> executive;
   Doors doors;
+  EmulatorStubs emulator;
   std::atomic<bool> dead{false};    // read without the lock on hot paths
   std::atomic<bool> ending{false};  // the kernel goes: driver threads that wait are abandoned
   std::function<void(const verifier::Finding&)> fatal_handler;
@@ -152,6 +164,8 @@ struct Kernel::Impl {
   // Changed while the driver does not run, read by the fault handler.
   std::vector<FaultRange> fault_ranges;
   std::vector<DriverImage> images;
+  // Where threads that ran out of stack were reported; a list through the first word of each.
+  std::atomic<void*> emergency_stacks{nullptr};
 
   std::map<std::string, const void*, std::less<>> traps;
   std::vector<std::pair<void*, size_t>> trap_pages;
@@ -175,6 +189,14 @@ void abandon_waiters(Kernel& kernel);
 int32_t set_event(Kernel& kernel, Kevent& event);
 /// Once per process; later calls do nothing.
 void install_fault_handler();
+/// Gives the calling OS thread a stack for the fault handler. Once per thread.
+void make_signal_stack();
+void free_emergency_stacks(Kernel::Impl& state);
+/// The bug check for an exception of driver code that nobody handles.
+[[noreturn]] void report_unhandled(CallFrame& frame, const ExceptionRecord& record,
+                                   const Context& context);
+/// Where driver code stands: image, symbol, registers, frames.
+verifier::Place describe_place(const Kernel::Impl& state, const Context& context);
 /// Ends the driver's armed timers, waits for running callbacks.
 void cancel_all_timers(Kernel& kernel);
 /// Frees pool, contiguous memory and mappings that were leaked.
@@ -218,8 +240,13 @@ std::span<const Export> lock_exports();
 std::span<const Export> rtl_exports();
 std::span<const Export> crt_exports();
 std::span<const Export> page_exports();
+std::span<const Export> exception_exports();
+std::span<const Export> probe_exports();
 
 /// The documented levels of an export, and whether it runs on the driver's stack: irql_levels.cpp.
 void set_levels(Export& entry);
+
+/// Does the kernel know some of the range as its own memory? See probe.cpp.
+bool is_kernel_memory(Kernel& kernel, uint64_t start, uint64_t bytes);
 
 }  // namespace dxgkit::nt

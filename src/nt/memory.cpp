@@ -9,6 +9,7 @@
 #include "base/arithmetic.h"
 #include "base/check.h"
 #include "nt/kernel_impl.h"
+#include "nt/seh.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -383,14 +384,7 @@ DXGKIT_NT_ABI void mm_build_mdl_for_non_paged_pool(Mdl* mdl) {
 DXGKIT_NT_ABI void mm_probe_and_lock_pages(Mdl* mdl, uint8_t, uint32_t) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "MmProbeAndLockPages", kApcLevel);
-  if (!fill_pages(frame.kernel(), *mdl)) {
-    // Windows raises STATUS_ACCESS_VIOLATION here, or locks pageable memory. An ELF driver has no
-    // SEH to catch the raise.
-    frame.kernel().bug_check("IRQL-13", "MmProbeAndLockPages", 0x1E, 0xC0000005,
-                             "The range is not system memory of the machine.",
-                             "Ranges to lock lie in memory that has physical pages.",
-                             "Lock memory of an allocation or of non-paged pool.");
-  }
+  if (!fill_pages(frame.kernel(), *mdl)) raise_status(kStatusAccessViolation);
   mdl->flags = static_cast<int16_t>(mdl->flags | kMdlPagesLocked);
 }
 
@@ -518,8 +512,6 @@ DXGKIT_NT_ABI void write_register_buffer_32(volatile uint32_t* address, const ui
   for (uint32_t i = 0; i < count; ++i) write_register_32(address + i, in[i]);
 }
 
-const uint64_t mm_user_probe_address_value = 0x7FFF'FFFF'0000;
-
 }  // namespace
 
 bool unmap_io(Kernel& kernel, void* pointer) {
@@ -586,12 +578,11 @@ std::span<const Export> memory_exports() {
       DXGKIT_EXPORT("MmMapLockedPagesSpecifyCache", mm_map_locked_pages_specify_cache, kPartial,
                     "kernel mode only"),
       DXGKIT_EXPORT("MmProbeAndLockPages", mm_probe_and_lock_pages, kPartial,
-                    "system pages only; failure is a bug check"),
+                    "system pages only; raises for others"),
       DXGKIT_EXPORT("MmSizeOfMdl", mm_size_of_mdl, kSupported, ""),
       DXGKIT_EXPORT("MmUnlockPages", mm_unlock_pages, kSupported, ""),
       DXGKIT_EXPORT("MmUnmapIoSpace", mm_unmap_io_space, kSupported, ""),
       DXGKIT_EXPORT("MmUnmapLockedPages", mm_unmap_locked_pages, kSupported, ""),
-      {"MmUserProbeAddress", &mm_user_probe_address_value, Support::kSupported, "", 8},
       DXGKIT_EXPORT("READ_REGISTER_BUFFER_ULONG", read_register_buffer_32, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_UCHAR", read_register_8, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_ULONG", read_register_32, kSupported, ""),

@@ -11,6 +11,8 @@
 // faults.cpp
 extern "C" DXGKIT_NT_ABI void* dxgkit_nt_memcpy(void* to, const void* from, size_t bytes);
 extern "C" DXGKIT_NT_ABI void* dxgkit_nt_memset(void* to, int value, size_t bytes);
+extern "C" DXGKIT_NT_ABI void* dxgkit_nt_memmove(void* to, const void* from, size_t bytes);
+extern "C" DXGKIT_NT_ABI int dxgkit_nt_memcmp(const void* a, const void* b, size_t bytes);
 
 namespace dxgkit::nt {
 namespace {
@@ -174,12 +176,6 @@ DXGKIT_NT_ABI uint32_t rtl_number_of_set_bits(Bitmap* map) {
 // --- C library in the driver's ABI: an image must never bind to the host's, whose ABI is another
 // -------------------------
 
-DXGKIT_NT_ABI void* c_memmove(void* to, const void* from, size_t bytes) {
-  return std::memmove(to, from, bytes);
-}
-DXGKIT_NT_ABI int c_memcmp(const void* a, const void* b, size_t bytes) {
-  return std::memcmp(a, b, bytes);
-}
 DXGKIT_NT_ABI const void* c_memchr(const void* a, int value, size_t bytes) {
   return std::memchr(a, value, bytes);
 }
@@ -287,9 +283,9 @@ std::span<const Export> string_exports() {
       DXGKIT_EXPORT("_vsnprintf", c_vsnprintf, kSupported, ""),
       DXGKIT_EXPORT("_vsnwprintf", c_vsnwprintf, kSupported, ""),
       DXGKIT_EXPORT("memchr", c_memchr, kSupported, ""),
-      DXGKIT_EXPORT("memcmp", c_memcmp, kSupported, ""),
+      DXGKIT_EXPORT("memcmp", dxgkit_nt_memcmp, kSupported, ""),
       DXGKIT_EXPORT("memcpy", dxgkit_nt_memcpy, kSupported, ""),
-      DXGKIT_EXPORT("memmove", c_memmove, kSupported, ""),
+      DXGKIT_EXPORT("memmove", dxgkit_nt_memmove, kSupported, ""),
       DXGKIT_EXPORT("memset", dxgkit_nt_memset, kSupported, ""),
       DXGKIT_EXPORT("sprintf", c_sprintf, kSupported, ""),
       DXGKIT_EXPORT("strchr", c_strchr, kSupported, ""),

@@ -1,0 +1,36 @@
+// What the signal handler leaves on the driver's stack for the code that serves a fault.
+#pragma once
+
+#include <cstring>
+
+#include "nt/context.h"
+#include "nt/kernel.h"
+
+namespace dxgkit::nt {
+
+/// The assembly in seh_stubs.cpp knows these offsets. The XSAVE area follows.
+struct alignas(64) FaultFrame {
+  Context context;
+  uint64_t components = 0;  // of the XSAVE area; 0: it is an FXSAVE area
+  int signal = 0;
+  bool overflow = false;      // the driver ran out of stack
+  bool on_own_stack = false;  // the driver was on a driver stack; this is on the host stack
+  uint64_t trap = 0, error = 0, address = 0;
+  const FaultRange* guard = nullptr;
+  uint64_t unused[16] = {};
+
+  std::byte* area() { return reinterpret_cast<std::byte*>(this + 1); }
+  /// XRSTOR takes the x87 and SSE parts of the area, whether they were in their initial state or
+  /// not when it was saved.
+  void mark_legacy_in_use() {
+    if (components == 0) return;
+    uint64_t in_use = 0;
+    std::memcpy(&in_use, area() + sizeof(FloatSave), sizeof(in_use));
+    in_use |= 3 & components;
+    std::memcpy(area() + sizeof(FloatSave), &in_use, sizeof(in_use));
+  }
+};
+static_assert(offsetof(FaultFrame, components) == 1232);
+static_assert(sizeof(FaultFrame) == 1408);
+
+}  // namespace dxgkit::nt
