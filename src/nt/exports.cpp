@@ -9,11 +9,12 @@ std::span<const Export> exports() {
   static const std::vector<Export> table = [] {
     std::vector<Export> all;
     for (const std::span<const Export> part :
-         {memory_exports(),   sync_exports(),   thread_exports(),       timer_exports(),
-          registry_exports(), string_exports(), debug_exports(),        io_exports(),
-          object_exports(),   work_exports(),   registry_rtl_exports(), system_exports(),
-          refused_exports(),  file_exports(),   resource_exports(),     list_exports(),
-          lock_exports(),     rtl_exports(),    crt_exports(),          page_exports(), exception_exports(), probe_exports()}) {
+         {memory_exports(), pool_exports(),      sync_exports(),   thread_exports(),
+          timer_exports(),  registry_exports(),  string_exports(), debug_exports(),
+          io_exports(),     object_exports(),    work_exports(),   registry_rtl_exports(),
+          system_exports(), refused_exports(),   file_exports(),   resource_exports(),
+          list_exports(),   lock_exports(),      rtl_exports(),    crt_exports(),
+          page_exports(),   exception_exports(), probe_exports()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     for (Export& entry : all) set_levels(entry);

@@ -19,6 +19,7 @@
 #include "nt/emulate.h"
 #include "nt/fault_frame.h"
 #include "nt/kernel_impl.h"
+#include "nt/pool.h"
 #include "nt/seh.h"
 
 extern "C" const char dxgkit_nt_fault_entry[];
@@ -124,8 +125,11 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   const bool is_memory = signal == SIGSEGV || signal == SIGBUS;
   const FaultRange* guard = is_memory ? find_guard(state, address) : nullptr;
   const bool is_driver = is_driver_code(state, instruction);
-  if (guard == nullptr && !is_driver) return pass_on(signal, info, context);
-  if (guard == nullptr && signal == SIGSEGV && emulate_quickly(*frame, registers, address)) return;
+  const bool is_pool = is_memory && frame->kernel().is_special_pool(info->si_addr);
+  if (guard == nullptr && !is_driver && !is_pool) return pass_on(signal, info, context);
+  if (guard == nullptr && !is_pool && signal == SIGSEGV &&
+      emulate_quickly(*frame, registers, address))
+    return;
 
   // The legacy area ends with what the kernel says of its XSAVE area: a magic number, the whole
   // size, the components.
@@ -174,6 +178,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   fault->error = static_cast<uint64_t>(registers[REG_ERR]);
   fault->address = address;
   fault->guard = guard;
+  fault->is_pool = is_pool;
   fault->overflow = overflow;
   fault->on_own_stack = on_own_stack;
   registers[REG_RSP] = static_cast<greg_t>(at);
@@ -184,6 +189,23 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
 /// What the driver was doing, for the finding.
 const char* access_name(uint64_t kind) {
   return kind == 1 ? "write" : kind == 8 ? "execute" : "read";
+}
+
+/// A block of special pool, misused: nothing a handler of the driver could mend.
+void report_pool(CallFrame& frame, const FaultFrame& fault) {
+  std::optional<PoolFault> misuse = describe_pool_fault(frame.kernel(), frame, fault.address);
+  if (!misuse.has_value()) return;
+  verifier::Finding finding;
+  finding.rule = misuse->rule;
+  finding.ddi = frame.name();
+  finding.place = describe_place(frame.kernel().impl(), fault.context);
+  finding.actual = std::move(misuse->actual);
+  finding.expected = std::move(misuse->expected);
+  finding.fix = std::move(misuse->fix);
+  finding.bugcheck_code = misuse->bugcheck_code;
+  finding.bugcheck_parameter = static_cast<uint32_t>(fault.address);
+  misuse.reset();
+  frame.kernel().bug_check(std::move(finding));
 }
 
 [[noreturn]] void report_guard(CallFrame& frame, const FaultFrame& fault) {
@@ -318,6 +340,7 @@ thread_local SignalStack t_signal_stack;
 /// The rest of a fault, in ordinary code. Returns to go on at fault->context.
 extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   CallFrame& frame = CallFrame::current();
+  if (fault->is_pool) report_pool(frame, *fault);
   if (fault->guard != nullptr) report_guard(frame, *fault);
   if (fault->overflow) report_overflow(frame, *fault);
   ExceptionRecord record = describe_fault(*fault);

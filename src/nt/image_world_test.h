@@ -11,6 +11,7 @@
 #include "bus/machine.h"
 #include "loader/image.h"
 #include "nt/kernel.h"
+#include "nt/test_world.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::nt {
@@ -78,13 +79,5 @@ struct ImageWorld {
     return {kernel.unresolved_import(request.name, "ntoskrnl.exe"), 0};
   }
 };
-
-/// Runs a test body as the main thread of an os runtime, then of a simulation.
-template <typename Body>
-void in_both_modes(const Body& body) {
-  runtime::make_os_runtime(1)->run_main(body);
-  if (::testing::Test::HasFatalFailure()) return;
-  runtime::make_sim_runtime(1)->run_main(body);
-}
 
 }  // namespace dxgkit::nt

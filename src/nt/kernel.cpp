@@ -158,6 +158,7 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       config_(std::move(config)),
       impl_(std::make_unique<Impl>()) {
   impl_->executive = make_executive(config_);
+  if (config_.special_pool) impl_->arena = make_special_arena();
   if (config_.catch_faults) install_fault_handler();
 }
 
@@ -245,79 +246,6 @@ void Kernel::flush_dpcs() {
     if (outstanding == 0) return;
     (void)runtime_.wait(impl_->dpcs_outstanding, outstanding);
   }
-}
-
-std::vector<Leak> Kernel::leaks() const {
-  std::vector<Leak> result;
-  struct Total {
-    uint64_t first_sequence = UINT64_MAX, count = 0, bytes = 0;
-  };
-  const auto add_tagged = [&](const char* what, const std::map<std::string, Total>& totals) {
-    for (const auto& [tag, total] : totals) result.push_back({what, tag, total.count, total.bytes});
-  };
-  {
-    runtime::MutexLock lock(impl_->memory_lock);
-    std::map<std::string, Total> by_tag;
-    for (const auto& [address, block] : impl_->pool) {
-      std::string tag(4, ' ');
-      for (size_t i = 0; i < 4; ++i) {
-        const char letter = static_cast<char>(block.tag >> (8 * i) & 0xFFU);
-        tag[i] = letter >= 0x20 && letter < 0x7F ? letter : '.';
-      }
-      ++by_tag[tag].count;
-      by_tag[tag].bytes += block.bytes;
-    }
-    add_tagged("pool", by_tag);
-    Total contiguous;
-    for (const auto& [address, block] : impl_->contiguous) {
-      ++contiguous.count;
-      contiguous.bytes += block.page_count * kPageBytes;
-    }
-    if (contiguous.count > 0)
-      result.push_back({"contiguous memory", "", contiguous.count, contiguous.bytes});
-    Total mdls;
-    for (const auto& [address, mdl] : impl_->mdls) {
-      ++mdls.count;
-      mdls.bytes += mdl.bytes;
-    }
-    if (mdls.count > 0) result.push_back({"MDL", "", mdls.count, mdls.bytes});
-    Total mappings;
-    for (const auto& [address, mapping] : impl_->mappings) {
-      ++mappings.count;
-      mappings.bytes += mapping.bytes;
-    }
-    if (mappings.count > 0) result.push_back({"mapping", "", mappings.count, mappings.bytes});
-  }
-  {
-    runtime::MutexLock lock(impl_->dispatcher_lock);
-    uint64_t armed = 0, running = 0;
-    for (const auto& [address, timer] : impl_->timers) armed += timer.armed ? 1 : 0;
-    for (const auto& [address, thread] : impl_->threads) running += thread->ended ? 0 : 1;
-    if (armed > 0) result.push_back({"timer", "", armed, 0});
-    if (running > 0) result.push_back({"thread", "", running, 0});
-    if (!impl_->handles.empty()) result.push_back({"handle", "", impl_->handles.size(), 0});
-  }
-  if (const uint32_t dpcs = impl_->dpcs_outstanding.load(); dpcs > 0)
-    result.push_back({"queued DPC", "", dpcs, 0});
-  add_executive_leaks(*this, result);
-  return result;
-}
-
-size_t Kernel::report_leaks(const char* when) {
-  const std::vector<Leak> found = leaks();
-  for (const Leak& leak : found) {
-    std::string actual = fmt::format("{}: {} {} left", when, leak.count, leak.what);
-    if (!leak.tag.empty()) actual += fmt::format(" with tag '{}'", leak.tag);
-    actual += leak.bytes > 0 ? fmt::format(", {} bytes.", leak.bytes) : ".";
-    violation("LIFE-20", "DxgkDdiUnload", std::move(actual),
-              "A driver gives back everything it took before it is unloaded.",
-              "Free it in DxgkDdiStopDevice, DxgkDdiRemoveDevice or DxgkDdiUnload, whichever "
-              "mirrors where it was taken.");
-  }
-  quiesce();
-  clear_executive(*this);
-  free_leaked_memory(*this);
-  return found.size();
 }
 
 // --- imports that do not exist

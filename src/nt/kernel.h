@@ -53,6 +53,12 @@ struct KernelConfig {
   /// gives 24 KiB. 0: driver code runs on the thread's own stack. Code that is in no image (a
   /// driver compiled into a test) always does.
   uint32_t driver_stack_bytes = 24 * 1024;
+  /// Each pool block on pages of its own between inaccessible ones, its end at the end of a page;
+  /// freed blocks stay inaccessible for a while. The first byte touched outside a block, and any
+  /// touch after the free, is found where it happens (NT-10, NT-11). Costs two pages per block.
+  /// Non-paged blocks of a page or more have a physical address and only canaries, as all blocks
+  /// have without it.
+  bool special_pool = false;
   /// Every call of an import by a driver image becomes a trace event (kCallbackEnter).
   bool trace_imports = false;
 
@@ -107,7 +113,7 @@ struct ActiveDispatch;
 /// hold nothing.
 class CallFrame : private DoorFrame {
  public:
-  /// `name` must live as long as the frame: a literal such as "DxgkDdiPatch".
+  /// `name` must live as long as the kernel: a literal such as "DxgkDdiPatch".
   inline CallFrame(Kernel& kernel, const char* name, Irql irql);
   ~CallFrame() {
     if (root_->dpc_head_ != nullptr) [[unlikely]]
@@ -284,6 +290,8 @@ struct Leak {
   std::string tag;   // pool tag, or empty
   uint64_t count = 0;
   uint64_t bytes = 0;
+  std::string first = {};        // who took the first: "SgpuStart+0x14 in DxgkDdiStartDevice"
+  const void* caller = nullptr;  // where in the image; null if unknown
 };
 
 /// Everything one driver's NT world holds. Functions of the export table reach it through the
@@ -355,6 +363,8 @@ class Kernel {
     return reinterpret_cast<uint64_t>(address) - code_low_ < code_bytes_ ||
            (several_images_ && is_code_of_any_image(address));
   }
+  /// True if `address` lies where special pool lives; a fault there is NT-10 or NT-11. Signal-safe.
+  bool is_special_pool(const void* address) const;
   /// Image, offset and symbol of an address in a driver image; empty elsewhere. Not in a signal
   /// handler.
   verifier::Place place_of(const void* address) const;
@@ -386,6 +396,7 @@ class Kernel {
 
   struct Impl;
   Impl& impl() { return *impl_; }
+  const Impl& impl() const { return *impl_; }
 
  private:
   friend class CallFrame;

@@ -10,24 +10,16 @@
 
 #include "nt/context.h"
 #include "nt/kernel.h"
+#include "nt/pool.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::nt {
-
-/// A block of pool, by address in Kernel::Impl::pool.
-struct PoolBlock {
-  uint64_t sequence = 0;
-  uint64_t bytes = 0;
-  uint32_t tag = 0;
-  uint64_t page_count = 0;  // > 0: contiguous system pages (it then has a physical address)
-  bool executable = false;  // mapped by mmap, not by malloc
-  bool aligned = false;
-};
 
 struct ContiguousBlock {
   uint64_t sequence = 0;
   bus::PageFrame first;
   uint64_t page_count = 0;
+  Origin taken = {};
 };
 
 struct Mapping {
@@ -35,7 +27,8 @@ struct Mapping {
   uint64_t sequence = 0;
   Kind kind = Kind::kIoSpace;
   uint64_t bytes = 0;
-  std::unique_ptr<bus::CpuView> view;  // kView
+  std::unique_ptr<bus::CpuView> view = {};  // kView
+  Origin taken = {};
 };
 
 struct TimerEntry {
@@ -44,6 +37,7 @@ struct TimerEntry {
   bool armed = false;
   int64_t period_ns = 0;
   uint64_t generation = 0;
+  Origin set_by = {};
 };
 
 /// A thread blocked on dispatcher objects, on its own stack.
@@ -64,6 +58,7 @@ struct ThreadObject {
   uint64_t sequence = 0;
   std::string name;
   bool ended = false;
+  Origin started_by = {};
 };
 
 struct KeyObject {
@@ -90,6 +85,7 @@ struct HandleEntry {
 struct MdlEntry {
   uint64_t sequence = 0;
   uint64_t bytes = 0;
+  Origin taken = {};
 };
 
 /// Pages of stubs.
@@ -144,6 +140,9 @@ struct Kernel::Impl {
   // Memory. Lock order: none of these locks nests in another.
   mutable runtime::Mutex memory_lock;
   std::map<const void*, PoolBlock> pool;  // looked up, never iterated for output
+  std::unique_ptr<SpecialArena> arena;    // null unless special_pool
+  std::deque<FreedBlock> freed;           // oldest first
+  uint64_t freed_pages = 0;               // of those in the arena
   std::map<const void*, ContiguousBlock> contiguous;
   std::map<const void*, Mapping> mappings;
   std::map<const void*, MdlEntry> mdls;
@@ -154,6 +153,7 @@ struct Kernel::Impl {
   mutable runtime::Mutex dispatcher_lock;
   std::list<Waiter*> waiters;  // in order of arrival
   std::map<const void*, TimerEntry> timers;
+  uint64_t next_timer = 1;  // sequence of the next that is set
   std::map<uint64_t, HandleEntry> handles;
   std::map<const void*, std::shared_ptr<ThreadObject>> threads;  // by KTHREAD pointer
   uint64_t next_handle = 4;
@@ -221,6 +221,7 @@ void* map_io_for_driver(uint64_t physical, uint64_t bytes);
   }
 
 std::span<const Export> memory_exports();
+std::span<const Export> pool_exports();
 std::span<const Export> sync_exports();
 std::span<const Export> thread_exports();
 std::span<const Export> timer_exports();

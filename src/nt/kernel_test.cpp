@@ -221,8 +221,8 @@ TEST(Irql, ChecksCalls) {
     EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
     EXPECT_EQ(wait(&event, 0, 0, 0, nullptr), 0);
     EXPECT_EQ(world.findings.count("NT-17"), 1u);
-    free_pool(allocate(1, 8, 1), 1);
-    EXPECT_EQ(world.findings.count("NT-07"), 1u);
+    free_pool(allocate(1, 8, 1), 1);  // paged pool: both calls are too high
+    EXPECT_EQ(world.findings.count("NT-07"), 2u);
   });
 }
 

@@ -14,167 +14,8 @@
 namespace dxgkit::nt {
 namespace {
 
-// POOL_TYPE values with a meaning here.
-constexpr uint32_t kNonPagedPool = 0;
-constexpr uint32_t kPagedPoolBit = 1;
-constexpr uint32_t kMustSucceedBit = 2;
-constexpr uint32_t kCacheAlignedBit = 4;
-constexpr uint32_t kNonPagedPoolNx = 512;
-// POOL_FLAG_* of ExAllocatePool2.
-constexpr uint64_t kFlagUninitialized = 0x2, kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80,
-                   kFlagPaged = 0x100, kFlagRaise = 0x20;
-
-/// What uninitialised pool holds, so that runs repeat and nobody mistakes it for zeroed memory.
+/// What uninitialised memory holds, so that runs repeat and nobody mistakes it for zeroed memory.
 constexpr int kPoolPattern = 0xA5;
-
-enum class PoolKind { kNonPaged, kNonPagedExecutable, kPaged };
-
-void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_t tag, bool zero) {
-  CallFrame& frame = CallFrame::current();
-  Kernel& kernel = frame.kernel();
-  Kernel::Impl& state = kernel.impl();
-  require_irql(frame, function, kind == PoolKind::kPaged ? kApcLevel : kDispatchLevel);
-  if (bytes == 0) {
-    kernel.violation("LIFE-20", function, "A pool allocation of 0 bytes was asked for.",
-                     "Pool allocations have a size.", "Check the size that reaches this call.");
-    bytes = 1;
-  }
-  if (bytes > uint64_t{1} << 40) return nullptr;
-  {
-    runtime::MutexLock lock(state.memory_lock);
-    if (bytes > kernel.config().pool_bytes_max ||
-        state.pool_bytes > kernel.config().pool_bytes_max - bytes)
-      return nullptr;
-    state.pool_bytes += bytes;
-  }
-  PoolBlock block{.bytes = bytes, .tag = tag};
-  void* memory = nullptr;
-  const uint64_t rounded = align_up(bytes, kPageBytes);
-  if (kind == PoolKind::kNonPagedExecutable) {
-    memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
-                  -1, 0);
-    if (memory == MAP_FAILED) memory = nullptr;
-    block.executable = true;
-  } else if (bytes >= kPageBytes) {
-    // Non-paged pool of a page or more comes from system pages, so that it has a physical address
-    // as on Windows.
-    if (kind == PoolKind::kNonPaged) {
-      if (const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes);
-          first.has_value()) {
-        memory = kernel.machine().system_pointer(bus::PhysicalAddress(first->value * kPageBytes),
-                                                 rounded);
-        block.page_count = rounded / kPageBytes;
-      }
-    }
-    if (memory == nullptr) memory = std::aligned_alloc(kPageBytes, rounded);
-  } else {
-    memory = std::aligned_alloc(16, align_up(bytes, 16));
-  }
-  if (memory != nullptr) std::memset(memory, zero ? 0 : kPoolPattern, bytes);
-  runtime::MutexLock lock(state.memory_lock);
-  if (memory == nullptr) {
-    state.pool_bytes -= bytes;
-    return nullptr;
-  }
-  block.sequence = state.next_sequence++;
-  state.pool.emplace(memory, block);
-  return memory;
-}
-
-void free_block(Kernel& kernel, void* memory, const PoolBlock& block) {
-  if (block.executable) {
-    munmap(memory, align_up(block.bytes, kPageBytes));
-  } else if (block.page_count > 0) {
-    const uint64_t first = kernel.machine().physical_of(memory).value / kPageBytes;
-    kernel.machine().free_contiguous(bus::PageFrame(first), block.page_count);
-  } else {
-    std::free(memory);
-  }
-}
-
-void free_pool(const char* function, void* memory, uint32_t tag) {
-  CallFrame& frame = CallFrame::current();
-  Kernel& kernel = frame.kernel();
-  Kernel::Impl& state = kernel.impl();
-  require_irql(frame, function, kDispatchLevel);
-  PoolBlock block;
-  {
-    runtime::MutexLock lock(state.memory_lock);
-    const auto found = state.pool.find(memory);
-    if (found != state.pool.end()) {
-      block = found->second;
-      state.pool_bytes -= block.bytes;
-      state.pool.erase(found);
-    }
-  }
-  if (block.sequence == 0) {
-    kernel.bug_check(
-        "LIFE-20", function, 0xC2, 0x7,
-        fmt::format("{} was given {}, which is no live pool allocation.", function, memory),
-        "A driver frees each pool allocation once, by the address it got.",
-        "Look for a double free, or a pointer into the middle of an allocation.");
-  }
-  if (tag != 0 && block.tag != tag) {
-    kernel.violation("LIFE-20", function,
-                     fmt::format("The allocation has tag {:#010x} but is freed with tag {:#010x}.",
-                                 block.tag, tag),
-                     "Tags match.", "Free with the tag used to allocate.");
-  }
-  free_block(kernel, memory, block);
-}
-
-PoolKind kind_of(uint32_t pool_type) {
-  if ((pool_type & kPagedPoolBit) != 0) return PoolKind::kPaged;
-  return pool_type == kNonPagedPool || (pool_type & kNonPagedPoolNx) == 0
-             ? PoolKind::kNonPagedExecutable
-             : PoolKind::kNonPaged;
-}
-
-DXGKIT_NT_ABI void* ex_allocate_pool_with_tag(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
-  PoolKind kind = kind_of(pool_type & ~(kMustSucceedBit | kCacheAlignedBit));
-  // NonPagedPool (0) is executable on Windows too, but nearly no driver runs code there and such
-  // memory has no physical address here; only the explicit NonPagedPoolExecute of ExAllocatePool2
-  // gives executable memory.
-  if (kind == PoolKind::kNonPagedExecutable) kind = PoolKind::kNonPaged;
-  return allocate_pool("ExAllocatePoolWithTag", kind, bytes, tag, false);
-}
-
-DXGKIT_NT_ABI void* ex_allocate_pool(uint32_t pool_type, uint64_t bytes) {
-  return ex_allocate_pool_with_tag(pool_type, bytes, 0x656E6F4E);  // "None"
-}
-
-DXGKIT_NT_ABI void* ex_allocate_pool_zero(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
-  const PoolKind kind = (pool_type & kPagedPoolBit) != 0 ? PoolKind::kPaged : PoolKind::kNonPaged;
-  return allocate_pool("ExAllocatePoolZero", kind, bytes, tag, true);
-}
-
-DXGKIT_NT_ABI void* ex_allocate_pool2(uint64_t flags, uint64_t bytes, uint32_t tag) {
-  Kernel& kernel = CallFrame::current().kernel();
-  const uint64_t kinds = flags & (kFlagNonPaged | kFlagNonPagedExecute | kFlagPaged);
-  if (!is_power_of_two(kinds)) {
-    kernel.violation("LIFE-20", "ExAllocatePool2", fmt::format("Flags are {:#x}.", flags),
-                     "Exactly one of the paged, non-paged and executable flags is set.",
-                     "Use POOL_FLAG_* values; POOL_TYPE values belong to ExAllocatePoolWithTag.");
-    return nullptr;
-  }
-  const PoolKind kind = kinds == kFlagPaged             ? PoolKind::kPaged
-                        : kinds == kFlagNonPagedExecute ? PoolKind::kNonPagedExecutable
-                                                        : PoolKind::kNonPaged;
-  void* memory =
-      allocate_pool("ExAllocatePool2", kind, bytes, tag, (flags & kFlagUninitialized) == 0);
-  if (memory == nullptr && (flags & kFlagRaise) != 0) {
-    kernel.bug_check("LIFE-20", "ExAllocatePool2", 0x1E, 0,
-                     "The allocation failed and POOL_FLAG_RAISE_ON_FAILURE was set.",
-                     "A driver survives lack of memory.",
-                     "Take the flag away and handle a null result.");
-  }
-  return memory;
-}
-
-DXGKIT_NT_ABI void ex_free_pool_with_tag(void* memory, uint32_t tag) {
-  free_pool("ExFreePoolWithTag", memory, tag);
-}
-DXGKIT_NT_ABI void ex_free_pool(void* memory) { free_pool("ExFreePool", memory, 0); }
 
 // --- contiguous memory
 // -------------------------------------------------------------------------------------------
@@ -201,8 +42,8 @@ void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest
   std::memset(memory, kPoolPattern, rounded);
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
-  state.contiguous.emplace(memory,
-                           ContiguousBlock{state.next_sequence++, *first, rounded / kPageBytes});
+  state.contiguous.emplace(memory, ContiguousBlock{state.next_sequence++, *first,
+                                                   rounded / kPageBytes, origin_of(frame)});
   return memory;
 }
 
@@ -276,13 +117,14 @@ DXGKIT_NT_ABI int64_t mm_get_physical_address(void* address) {
 // -----------------------------------------------------------------------------------------------
 
 void* map_io(uint64_t physical, uint64_t bytes) {
-  Kernel& kernel = CallFrame::current().kernel();
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
   void* pointer = kernel.machine().map_io(bus::PhysicalAddress(physical), bytes);
   if (pointer == nullptr) return nullptr;
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
-  state.mappings.emplace(pointer,
-                         Mapping{state.next_sequence++, Mapping::Kind::kIoSpace, bytes, nullptr});
+  state.mappings.emplace(pointer, Mapping{state.next_sequence++, Mapping::Kind::kIoSpace, bytes,
+                                          nullptr, origin_of(frame)});
   return pointer;
 }
 
@@ -331,7 +173,7 @@ DXGKIT_NT_ABI Mdl* io_allocate_mdl(void* address, uint32_t bytes, uint8_t, uint8
   mdl->byte_count = bytes;
   Kernel::Impl& state = frame.kernel().impl();
   runtime::MutexLock lock(state.memory_lock);
-  state.mdls.emplace(mdl, MdlEntry{state.next_sequence++, bytes});
+  state.mdls.emplace(mdl, MdlEntry{state.next_sequence++, bytes, origin_of(frame)});
   return mdl;
 }
 
@@ -342,6 +184,12 @@ DXGKIT_NT_ABI void io_free_mdl(Mdl* mdl) {
   {
     runtime::MutexLock lock(state.memory_lock);
     known = state.mdls.erase(mdl) != 0;
+  }
+  if (known && (mdl->flags & kMdlMappedToSystemVa) != 0) {
+    kernel.violation("LIFE-20", "IoFreeMdl", "The MDL is freed while its pages are mapped.",
+                     "MmUnmapLockedPages comes first.", "Unmap the pages before the MDL is freed.");
+    runtime::MutexLock lock(state.memory_lock);
+    state.mappings.erase(mdl);
   }
   if (!known) {
     kernel.bug_check("LIFE-20", "IoFreeMdl", 0xC2, 0x7,
@@ -411,6 +259,7 @@ DXGKIT_NT_ABI void* mm_map_locked_pages_specify_cache(Mdl* mdl, uint8_t mode, ui
     contiguous = contiguous && mdl->pages()[i] == mdl->pages()[0] + i;
   std::byte* pointer = nullptr;
   Mapping mapping;
+  mapping.taken = origin_of(frame);
   mapping.kind = Mapping::Kind::kMdl;
   mapping.bytes = count * kPageBytes;
   if (contiguous)
@@ -532,10 +381,10 @@ bool unmap_io(Kernel& kernel, void* pointer) {
 void* map_io_for_driver(uint64_t physical, uint64_t bytes) { return map_io(physical, bytes); }
 
 void free_leaked_memory(Kernel& kernel) {
+  free_leaked_pool(kernel);
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
   // Frees only: the order has no effect anybody sees, so address order is harmless here.
-  for (auto& [address, block] : state.pool) free_block(kernel, const_cast<void*>(address), block);
   for (auto& [address, block] : state.contiguous)
     kernel.machine().free_contiguous(block.first, block.page_count);
   for (auto& [address, mdl] : state.mdls) std::free(const_cast<void*>(address));
@@ -543,22 +392,13 @@ void free_leaked_memory(Kernel& kernel) {
     if (mapping.kind == Mapping::Kind::kIoSpace)
       kernel.machine().unmap_io(const_cast<void*>(address), mapping.bytes);
   }
-  state.pool.clear();
   state.contiguous.clear();
   state.mdls.clear();
   state.mappings.clear();
-  state.pool_bytes = 0;
 }
 
 std::span<const Export> memory_exports() {
   static const Export kTable[] = {
-      DXGKIT_EXPORT("ExAllocatePool", ex_allocate_pool, kSupported, ""),
-      DXGKIT_EXPORT("ExAllocatePool2", ex_allocate_pool2, kSupported, ""),
-      DXGKIT_EXPORT("ExAllocatePoolWithTag", ex_allocate_pool_with_tag, kPartial,
-                    "NonPagedPool is not executable"),
-      DXGKIT_EXPORT("ExAllocatePoolZero", ex_allocate_pool_zero, kSupported, ""),
-      DXGKIT_EXPORT("ExFreePool", ex_free_pool, kSupported, ""),
-      DXGKIT_EXPORT("ExFreePoolWithTag", ex_free_pool_with_tag, kSupported, ""),
       DXGKIT_EXPORT("IoAllocateMdl", io_allocate_mdl, kPartial, "IRPs are ignored"),
       DXGKIT_EXPORT("IoFreeMdl", io_free_mdl, kSupported, ""),
       DXGKIT_EXPORT("MmAllocateContiguousMemory", mm_allocate_contiguous_memory, kSupported, ""),

@@ -406,11 +406,8 @@ DXGKIT_NT_ABI void ke_release_spin_lock(SpinLock* lock, Irql irql) {
 
 DXGKIT_NT_ABI void ke_acquire_spin_lock_at_dpc_level(SpinLock* lock) {
   CallFrame& frame = CallFrame::current();
-  if (frame.irql() < kDispatchLevel) {
-    frame.kernel().violation("IRQL-12", "KeAcquireSpinLockAtDpcLevel",
-                             fmt::format("It was called at {}.", irql_name(frame.irql())),
-                             "It is called at DISPATCH_LEVEL or above.", "Use KeAcquireSpinLock.");
-  }
+  if (frame.irql() < kDispatchLevel && !frame.irql_was_reported())
+    report_irql(frame, "KeAcquireSpinLockAtDpcLevel", kDispatchLevel, kHighLevel);
   acquire_spin_lock(frame, "KeAcquireSpinLockAtDpcLevel", lock);
 }
 DXGKIT_NT_ABI void ke_release_spin_lock_from_dpc_level(SpinLock* lock) {

@@ -43,6 +43,7 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
     value = state.next_handle;
     state.next_handle += 4;
     object->sequence = value;
+    object->started_by = origin_of(frame);
     object->name = fmt::format("driver thread {}", value / 4);
     state.threads.emplace(object.get(), object);
     state.handles.emplace(value, HandleEntry{.kind = HandleEntry::Kind::kThread,
@@ -304,6 +305,8 @@ bool set_kernel_timer(Kernel& kernel, Ktimer& timer, int64_t due, int64_t period
   const runtime::TimeNs when = due == 0 ? kernel.runtime().now() : deadline_of(kernel, &due);
   timer.due_time = static_cast<uint64_t>(when);
   entry.armed = true;
+  if (const CallFrame* frame = CallFrame::current_or_null()) entry.set_by = origin_of(*frame);
+  entry.sequence = state.next_timer++;
   entry.timer->arm(when);
   return was_armed;
 }

@@ -71,6 +71,58 @@ EXPORTED __declspec(noinline) ULONG64 AllocateTooHigh(ULONG64 tag) {
 
 EXPORTED ULONG64 CallTheUnknown(ULONG64 argument) { return (ULONG64)NoSuchRoutine((int)argument); }
 
+/// Writes `offset` bytes behind the start of a block of 24 bytes, then frees it.
+EXPORTED __declspec(noinline) ULONG64 WriteAt(ULONG64 offset) {
+  volatile UCHAR* block = ExAllocatePoolWithTag(512, 24, 'looP');
+  block[(LONG64)offset] = 1;
+  ExFreePoolWithTag((void*)block, 'looP');
+  return 0;
+}
+EXPORTED __declspec(noinline) ULONG64 ReadAfterFree(ULONG64 offset) {
+  volatile UCHAR* block = ExAllocatePoolWithTag(512, 24, 'looP');
+  ExFreePoolWithTag((void*)block, 'looP');
+  return block[(LONG64)offset];
+}
+EXPORTED ULONG64 FreeTwice(ULONG64 unused) {
+  void* block = ExAllocatePoolWithTag(512, 24, 'looP');
+  (void)unused;
+  ExFreePoolWithTag(block, 'looP');
+  ExFreePool(block);
+  return 0;
+}
+EXPORTED ULONG64 Leak(ULONG64 damage) {
+  volatile UCHAR* block = ExAllocatePoolWithTag(512, 24, 'looP');
+  ExAllocatePoolWithTag(1, 5000, 'looP');
+  if (damage != 0) block[25] = 1;
+  return 0;
+}
+struct Queued {
+  ULONG64 before[3];
+  KTIMER timer;
+  KDPC dpc;
+};
+static void NothingDpc(PKDPC object, PVOID context, PVOID a, PVOID b) {
+  (void)object, (void)context, (void)a, (void)b;
+}
+/// Frees memory with a queued timer (0) or DPC (1) in it; 2: leaves the timer queued.
+EXPORTED ULONG64 FreeQueued(ULONG64 what) {
+  struct Queued* queued = ExAllocatePoolWithTag(512, sizeof(*queued), 'looP');
+  LARGE_INTEGER due;
+  KIRQL old;
+  due.QuadPart = -100000000;
+  KeInitializeDpc(&queued->dpc, NothingDpc, 0);
+  KeInitializeTimer(&queued->timer);
+  KeRaiseIrql(2, &old);
+  if (what == 1) {
+    KeInsertQueueDpc(&queued->dpc, 0, 0);
+  } else {
+    KeSetTimer(&queued->timer, due, &queued->dpc);
+  }
+  if (what != 2) ExFreePool(queued);
+  KeLowerIrql(old);
+  return 0;
+}
+
 /// Each level takes more than 256 bytes.
 EXPORTED __declspec(noinline) ULONG64 Recurse(ULONG64 depth) {
   volatile UCHAR buffer[256];

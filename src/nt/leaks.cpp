@@ -1,0 +1,127 @@
+// What a driver has not given back when it is unloaded.
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "nt/executive.h"
+#include "nt/kernel_impl.h"
+
+namespace dxgkit::nt {
+namespace {
+
+/// Sums up leaks of one kind; the first in order of taking names the culprit.
+struct Total {
+  uint64_t count = 0, bytes = 0, first_sequence = UINT64_MAX;
+  Origin first = {};
+  void add(uint64_t size, uint64_t sequence, const Origin& origin) {
+    ++count;
+    bytes += size;
+    if (sequence >= first_sequence) return;
+    first_sequence = sequence;
+    first = origin;
+  }
+};
+
+struct LeakRule {
+  std::string_view what;
+  const char* rule;
+  const char* expected;
+  const char* fix;
+};
+constexpr LeakRule kLeakRules[] = {
+    {"timer", "NT-12", "No timer is queued when the code of its DPC goes.",
+     "Cancel every timer and flush its DPC (KeCancelTimer, KeFlushQueuedDpcs) in "
+     "DxgkDdiStopDevice."},
+    {"queued DPC", "NT-13", "No DPC is queued when its code goes.",
+     "Stop what queues it, then call KeFlushQueuedDpcs."},
+    {"thread", "NT-14", "The threads of a driver have ended before it is unloaded.",
+     "Signal the thread to end and wait for its object, in DxgkDdiStopDevice."},
+    {"queued work item", "NT-14", "Work items have run before the driver is unloaded.",
+     "Wait until the last work item has run before DxgkDdiUnload returns."},
+};
+
+const LeakRule* rule_of(std::string_view what) {
+  for (const LeakRule& rule : kLeakRules) {
+    if (rule.what == what) return &rule;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<Leak> Kernel::leaks() const {
+  std::vector<Leak> result;
+  const auto add = [&](const char* what, const std::string& tag, const Total& total) {
+    if (total.count == 0) return;
+    result.push_back({what, tag, total.count, total.bytes,
+                      total.first.ddi[0] == 0 ? "" : to_text(*this, total.first),
+                      total.first.caller});
+  };
+  {
+    runtime::MutexLock lock(impl_->memory_lock);
+    std::map<std::string, Total> by_tag;
+    for (const auto& [address, block] : impl_->pool)
+      by_tag[tag_text(block.tag)].add(block.bytes, block.sequence, block.allocated);
+    for (const auto& [tag, total] : by_tag) add("pool", tag, total);
+    Total contiguous, mdls, mappings;
+    for (const auto& [address, block] : impl_->contiguous)
+      contiguous.add(block.page_count * kPageBytes, block.sequence, block.taken);
+    for (const auto& [address, mdl] : impl_->mdls) mdls.add(mdl.bytes, mdl.sequence, mdl.taken);
+    for (const auto& [address, mapping] : impl_->mappings)
+      mappings.add(mapping.bytes, mapping.sequence, mapping.taken);
+    add("contiguous memory", "", contiguous);
+    add("MDL", "", mdls);
+    add("mapping", "", mappings);
+  }
+  {
+    runtime::MutexLock lock(impl_->dispatcher_lock);
+    Total armed, running;
+    for (const auto& [address, timer] : impl_->timers) {
+      if (timer.armed) armed.add(0, timer.sequence, timer.set_by);
+    }
+    for (const auto& [address, thread] : impl_->threads) {
+      if (!thread->ended) running.add(0, thread->sequence, thread->started_by);
+    }
+    add("timer", "", armed);
+    add("thread", "", running);
+    if (!impl_->handles.empty())
+      result.push_back({"handle", "", impl_->handles.size(), 0, "", nullptr});
+  }
+  if (const uint32_t dpcs = impl_->dpcs_outstanding.load(); dpcs > 0)
+    result.push_back({"queued DPC", "", dpcs, 0, "", nullptr});
+  add_executive_leaks(*this, result);
+  return result;
+}
+
+size_t Kernel::report_leaks(const char* when) {
+  const std::vector<Leak> found = leaks();
+  for (const Leak& leak : found) {
+    const LeakRule* const rule = rule_of(leak.what);
+    std::string actual = fmt::format("{}: {} {} left", when, leak.count, leak.what);
+    if (!leak.tag.empty()) actual += fmt::format(" with tag '{}'", leak.tag);
+    if (leak.bytes > 0) actual += fmt::format(", {} bytes", leak.bytes);
+    if (!leak.first.empty())
+      actual += fmt::format("; {} {}", leak.count == 1 ? "taken by" : "the first was taken by",
+                            leak.first);
+    actual += '.';
+    findings_.report(
+        {.rule = rule == nullptr ? "LIFE-20" : rule->rule,
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiUnload",
+         .actual = std::move(actual),
+         .expected = rule == nullptr
+                         ? "A driver gives back everything it took before it is unloaded."
+                         : rule->expected,
+         .fix = rule == nullptr
+                    ? "Free it in DxgkDdiStopDevice, DxgkDdiRemoveDevice or DxgkDdiUnload, "
+                      "whichever mirrors where it was taken."
+                    : rule->fix,
+         .place = place_of(leak.caller)});
+  }
+  const size_t overruns = report_pool_overruns(*this, when);
+  quiesce();
+  clear_executive(*this);
+  free_leaked_memory(*this);
+  return found.size() + overruns;
+}
+
+}  // namespace dxgkit::nt

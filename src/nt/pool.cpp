@@ -1,0 +1,540 @@
+// Pool: allocation, what surrounds a block, what freeing it proves.
+#include "nt/pool.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/arithmetic.h"
+#include "base/check.h"
+#include "nt/kernel_impl.h"
+
+namespace dxgkit::nt {
+namespace {
+
+// POOL_TYPE values with a meaning here.
+constexpr uint32_t kNonPagedPool = 0;
+constexpr uint32_t kPagedPoolBit = 1;
+constexpr uint32_t kMustSucceedBit = 2;
+constexpr uint32_t kCacheAlignedBit = 4;
+constexpr uint32_t kNonPagedPoolNx = 512;
+// POOL_FLAG_* of ExAllocatePool2.
+constexpr uint64_t kFlagUninitialized = 0x2, kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80,
+                   kFlagPaged = 0x100, kFlagRaise = 0x20;
+
+/// What uninitialised pool holds, so that runs repeat and nobody mistakes it for zeroed memory.
+constexpr uint8_t kPoolPattern = 0xA5;
+/// What lies around a block.
+constexpr uint8_t kCanary = 0xB7;
+/// What freed heap blocks are filled with.
+constexpr uint8_t kFreedPattern = 0xDD;
+constexpr uint64_t kCanaryBytes = 16;
+constexpr uint64_t kAlignment = 16;  // of every block
+constexpr uint64_t kArenaBytes = uint64_t{16} << 30;
+constexpr size_t kFreedKept = 4096;
+constexpr uint64_t kFreedPagesKept = 16 * 1024;
+constexpr uint8_t kDpcType = 0x13;  // KDPC.Type
+/// KDPCs are looked for in freed blocks up to this size.
+constexpr uint64_t kDpcSearchBytes = 64 * 1024;
+
+enum class PoolKind { kNonPaged, kNonPagedExecutable, kPaged };
+
+uint64_t pages_of(uint64_t bytes) { return align_up(bytes, kPageBytes) / kPageBytes; }
+
+/// Fills in where the block lives; null if there is no memory. `block.bytes` is set. The machine
+/// and the heap lock for themselves; the arena is under memory_lock.
+std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
+  Kernel::Impl& state = kernel.impl();
+  const uint64_t rounded = align_up(block.bytes, kPageBytes);
+  if (kind == PoolKind::kNonPagedExecutable) {
+    void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE | PROT_EXEC,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    block.home = PoolBlock::Home::kExecutable;
+    block.base = static_cast<std::byte*>(memory);
+    block.base_bytes = rounded;
+    return block.base;
+  }
+  // Non-paged pool of a page or more comes from system pages, so that it has a physical address as
+  // on Windows.
+  if (kind == PoolKind::kNonPaged && block.bytes >= kPageBytes) {
+    if (const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes);
+        first.has_value()) {
+      block.home = PoolBlock::Home::kSystem;
+      block.base =
+          kernel.machine().system_pointer(bus::PhysicalAddress(first->value * kPageBytes), rounded);
+      block.base_bytes = rounded;
+      return block.base;
+    }
+  }
+  if (state.arena != nullptr) {
+    runtime::MutexLock lock(state.memory_lock);
+    if (std::byte* const first = state.arena->take(rounded / kPageBytes); first != nullptr) {
+      block.home = PoolBlock::Home::kSpecial;
+      block.base = first;
+      block.base_bytes = rounded;
+      // The end of the block touches the inaccessible page; from a page on, Windows gives whole
+      // pages.
+      return block.bytes >= kPageBytes ? first
+                                       : first + rounded - align_up(block.bytes, kAlignment);
+    }
+  }
+  const bool whole_pages = block.bytes >= kPageBytes;
+  const uint64_t before = whole_pages ? 0 : kCanaryBytes;
+  block.base_bytes = whole_pages ? rounded + kPageBytes
+                                 : before + align_up(block.bytes, kAlignment) + kCanaryBytes;
+  block.base = static_cast<std::byte*>(
+      std::aligned_alloc(whole_pages ? kPageBytes : kAlignment, block.base_bytes));
+  return block.base == nullptr ? nullptr : block.base + before;
+}
+
+void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_t tag, bool zero) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  require_irql(frame, function, kind == PoolKind::kPaged ? kApcLevel : kDispatchLevel);
+  if (bytes == 0) {
+    kernel.violation("LIFE-20", function, "A pool allocation of 0 bytes was asked for.",
+                     "Pool allocations have a size.", "Check the size that reaches this call.");
+    bytes = 1;
+  }
+  if (bytes > uint64_t{1} << 40) return nullptr;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    if (bytes > kernel.config().pool_bytes_max ||
+        state.pool_bytes > kernel.config().pool_bytes_max - bytes)
+      return nullptr;
+    state.pool_bytes += bytes;
+  }
+  PoolBlock block;
+  block.bytes = bytes;
+  block.tag = tag;
+  block.paged = kind == PoolKind::kPaged;
+  block.allocated = origin_of(frame);
+  std::byte* const memory = place(kernel, kind, block);
+  if (memory != nullptr) {
+    std::memset(block.base, kCanary, static_cast<size_t>(memory - block.base));
+    std::memset(memory, zero ? 0 : kPoolPattern, bytes);
+    std::memset(memory + bytes, kCanary,
+                block.base_bytes - static_cast<uint64_t>(memory - block.base) - bytes);
+  }
+  runtime::MutexLock lock(state.memory_lock);
+  if (memory == nullptr) {
+    state.pool_bytes -= bytes;
+    return nullptr;
+  }
+  block.sequence = state.next_sequence++;
+  state.pool.emplace(memory, std::move(block));
+  return memory;
+}
+
+/// Gives the memory of a block back; what is special becomes inaccessible only. memory_lock held if
+/// it is special.
+void release_memory(Kernel& kernel, const PoolBlock& block) {
+  switch (block.home) {
+    case PoolBlock::Home::kHeap:
+      std::free(block.base);
+      break;
+    case PoolBlock::Home::kSystem:
+      kernel.machine().free_contiguous(
+          bus::PageFrame(kernel.machine().physical_of(block.base).value / kPageBytes),
+          block.base_bytes / kPageBytes);
+      break;
+    case PoolBlock::Home::kExecutable:
+      munmap(block.base, block.base_bytes);
+      break;
+    case PoolBlock::Home::kSpecial:
+      kernel.impl().arena->close(block.base, block.base_bytes / kPageBytes);
+      break;
+  }
+}
+
+/// The first byte around the block that was overwritten, or nothing.
+std::optional<std::string> overwritten(const std::byte* memory, const PoolBlock& block) {
+  const auto damaged = [](const std::byte* first, const std::byte* last) {
+    return std::find_if(first, last, [](std::byte b) { return b != std::byte{kCanary}; });
+  };
+  const auto found_at = [](const std::byte* at, const std::byte* end) {
+    std::string bytes;
+    for (const std::byte* p = at; p < end && p < at + 8; ++p)
+      bytes += fmt::format("{}{:02x}", bytes.empty() ? "" : " ", static_cast<uint8_t>(*p));
+    return bytes;
+  };
+  const std::byte* const end = block.base + block.base_bytes;
+  if (const std::byte* at = damaged(memory + block.bytes, end); at != end) {
+    return fmt::format("{} bytes behind its end lie the bytes {}",
+                       static_cast<uint64_t>(at - memory) - block.bytes, found_at(at, end));
+  }
+  if (const std::byte* at = damaged(block.base, memory); at != memory) {
+    return fmt::format("{} bytes before its start lie the bytes {}",
+                       static_cast<uint64_t>(memory - at), found_at(at, memory));
+  }
+  return std::nullopt;
+}
+
+std::string block_text(const Kernel& kernel, const std::byte* memory, const PoolBlock& block) {
+  return fmt::format("the block {} of {} bytes with tag '{}' that {} allocated", fmt::ptr(memory),
+                     block.bytes, tag_text(block.tag), to_text(kernel, block.allocated));
+}
+
+std::string overrun_text(const Kernel& kernel, const std::byte* memory, const PoolBlock& block,
+                         const std::string& damage) {
+  return fmt::format("Something wrote outside {}: {}, where this kernel had put {:02x}.",
+                     block_text(kernel, memory, block), damage, kCanary);
+}
+constexpr const char* kOverrunExpected = "A driver writes only inside the blocks it allocated.";
+constexpr const char* kOverrunFix =
+    "Compare the size asked for with what is written; `special_pool` stops at the very write.";
+
+/// What `memory` is, if it is no live block: for the finding of a bad free.
+std::string what_it_is(const Kernel& kernel, const std::byte* memory) {
+  const Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.memory_lock);
+  for (auto freed = state.freed.rbegin(); freed != state.freed.rend(); ++freed) {
+    if (freed->memory != memory) continue;
+    return fmt::format("{}, and that {} freed", block_text(kernel, memory, freed->block),
+                       to_text(kernel, freed->freed));
+  }
+  auto next = state.pool.upper_bound(memory);
+  if (next != state.pool.begin()) {
+    --next;
+    const auto* const start = static_cast<const std::byte*>(next->first);
+    if (memory < start + next->second.bytes)
+      return fmt::format("{} bytes inside {}", memory - start,
+                         block_text(kernel, start, next->second));
+  }
+  return "no block of pool";
+}
+
+/// What the kernel still has in a queue inside memory that is freed, as the text of a finding;
+/// empty: nothing.
+std::string queued_object_in(CallFrame& frame, std::byte* memory, const PoolBlock& block,
+                             bool* is_timer) {
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  const auto text = [&](const std::string& what) {
+    return fmt::format("{} frees {}; {}.", frame.name(), block_text(kernel, memory, block), what);
+  };
+  {
+    runtime::MutexLock lock(state.dispatcher_lock);
+    for (auto entry = state.timers.lower_bound(memory);
+         entry != state.timers.end() && entry->first < memory + block.bytes; ++entry) {
+      if (!entry->second.armed) continue;
+      entry->second.armed = false;  // its memory goes
+      (void)entry->second.timer->cancel();
+      *is_timer = true;
+      return text(fmt::format("the timer {} bytes inside, set by {}, is queued",
+                              static_cast<const std::byte*>(entry->first) - memory,
+                              to_text(kernel, entry->second.set_by)));
+    }
+  }
+  for (uint64_t at = 0; at + sizeof(Kdpc) <= std::min(block.bytes, kDpcSearchBytes); at += 8) {
+    const auto& dpc = *reinterpret_cast<const Kdpc*>(memory + at);
+    if (dpc.type != kDpcType || dpc.queued == nullptr) continue;
+    if (!kernel.is_driver_code(reinterpret_cast<const void*>(dpc.routine))) continue;
+    return text(fmt::format("the DPC {} bytes inside is queued", at));
+  }
+  return {};
+}
+
+/// Takes the block out of the books and frees it. What was written around it, as the text of a
+/// finding; empty: nothing.
+std::string release_block(CallFrame& frame, const char* function, std::byte* memory,
+                          const PoolBlock& block, uint32_t tag) {
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  const std::optional<std::string> damage = overwritten(memory, block);
+  if (block.home == PoolBlock::Home::kHeap) std::memset(memory, kFreedPattern, block.bytes);
+  bool freed_here = false;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    const auto found = state.pool.find(memory);
+    // Two threads that free at once: the other has won.
+    if (found != state.pool.end() && found->second.sequence == block.sequence) {
+      freed_here = true;
+      state.pool_bytes -= block.bytes;
+      state.pool.erase(found);
+      if (block.home == PoolBlock::Home::kSpecial) {
+        release_memory(kernel, block);
+        state.freed_pages += pages_of(block.base_bytes);
+      }
+      state.freed.push_back({memory, block, origin_of(frame)});
+      while (state.freed.size() > kFreedKept || state.freed_pages > kFreedPagesKept) {
+        const FreedBlock& oldest = state.freed.front();
+        if (oldest.block.home == PoolBlock::Home::kSpecial) {
+          const uint64_t pages = pages_of(oldest.block.base_bytes);
+          state.freed_pages -= pages;
+          state.arena->give_back(oldest.block.base, pages);
+        }
+        state.freed.pop_front();
+      }
+    }
+  }
+  if (freed_here && block.home != PoolBlock::Home::kSpecial) release_memory(kernel, block);
+  if (tag != 0 && block.tag != tag) {
+    kernel.violation("NT-09", function,
+                     fmt::format("It was given tag '{}' ({:#010x}) for {}.", tag_text(tag), tag,
+                                 block_text(kernel, memory, block)),
+                     "A block is freed with the tag it was allocated with.",
+                     "Free with the tag used to allocate, or with ExFreePool.");
+  }
+  return damage.has_value() ? overrun_text(kernel, memory, block, *damage) : std::string();
+}
+
+// Findings of a bug check do not return, so no string may be alive beside the one that is moved in.
+
+void free_pool(const char* function, void* pointer, uint32_t tag) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  Kernel::Impl& state = kernel.impl();
+  auto* const memory = static_cast<std::byte*>(pointer);
+  require_irql(frame, function, kDispatchLevel);
+  PoolBlock block;
+  {
+    runtime::MutexLock lock(state.memory_lock);
+    const auto found = state.pool.find(memory);
+    if (found != state.pool.end()) block = found->second;
+  }
+  if (block.sequence == 0) {
+    kernel.bug_check("NT-08", function, 0xC2, 0x7,
+                     fmt::format("{} was given {}, which is {}.", function, fmt::ptr(memory),
+                                 what_it_is(kernel, memory)),
+                     "A driver frees each pool allocation once, by the address it got.",
+                     "Look for a double free, or a pointer into the middle of an allocation.");
+  }
+  if (block.paged) require_irql(frame, function, kApcLevel);
+  bool is_timer = false;
+  if (std::string actual = queued_object_in(frame, memory, block, &is_timer); !actual.empty()) {
+    kernel.bug_check(is_timer ? "NT-12" : "NT-13", function, 0xC7, is_timer ? 0 : 1,
+                     std::move(actual),
+                     "Memory that is freed holds nothing the kernel still has in a queue.",
+                     is_timer ? "Cancel the timer and flush its DPC (KeCancelTimer, "
+                                "KeFlushQueuedDpcs) before the memory goes."
+                              : "Take the DPC out of its queue, or wait for it with "
+                                "KeFlushQueuedDpcs, before the memory goes.");
+  }
+  if (std::string overrun = release_block(frame, function, memory, block, tag); !overrun.empty()) {
+    kernel.bug_check("NT-10", function, 0x19, 0x20, std::move(overrun), kOverrunExpected,
+                     kOverrunFix);
+  }
+}
+
+PoolKind kind_of(uint32_t pool_type) {
+  if ((pool_type & kPagedPoolBit) != 0) return PoolKind::kPaged;
+  return pool_type == kNonPagedPool || (pool_type & kNonPagedPoolNx) == 0
+             ? PoolKind::kNonPagedExecutable
+             : PoolKind::kNonPaged;
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool_with_tag(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
+  PoolKind kind = kind_of(pool_type & ~(kMustSucceedBit | kCacheAlignedBit));
+  // NonPagedPool (0) is executable on Windows too, but nearly no driver runs code there and such
+  // memory has no physical address here; only the explicit NonPagedPoolExecute of ExAllocatePool2
+  // gives executable memory.
+  if (kind == PoolKind::kNonPagedExecutable) kind = PoolKind::kNonPaged;
+  return allocate_pool("ExAllocatePoolWithTag", kind, bytes, tag, false);
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool(uint32_t pool_type, uint64_t bytes) {
+  return ex_allocate_pool_with_tag(pool_type, bytes, 0x656E6F4E);  // "None"
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool_zero(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
+  const PoolKind kind = (pool_type & kPagedPoolBit) != 0 ? PoolKind::kPaged : PoolKind::kNonPaged;
+  return allocate_pool("ExAllocatePoolZero", kind, bytes, tag, true);
+}
+
+DXGKIT_NT_ABI void* ex_allocate_pool2(uint64_t flags, uint64_t bytes, uint32_t tag) {
+  Kernel& kernel = CallFrame::current().kernel();
+  const uint64_t kinds = flags & (kFlagNonPaged | kFlagNonPagedExecute | kFlagPaged);
+  if (!is_power_of_two(kinds)) {
+    kernel.violation("LIFE-20", "ExAllocatePool2", fmt::format("Flags are {:#x}.", flags),
+                     "Exactly one of the paged, non-paged and executable flags is set.",
+                     "Use POOL_FLAG_* values; POOL_TYPE values belong to ExAllocatePoolWithTag.");
+    return nullptr;
+  }
+  const PoolKind kind = kinds == kFlagPaged             ? PoolKind::kPaged
+                        : kinds == kFlagNonPagedExecute ? PoolKind::kNonPagedExecutable
+                                                        : PoolKind::kNonPaged;
+  void* memory =
+      allocate_pool("ExAllocatePool2", kind, bytes, tag, (flags & kFlagUninitialized) == 0);
+  if (memory == nullptr && (flags & kFlagRaise) != 0) {
+    kernel.bug_check("LIFE-20", "ExAllocatePool2", 0x1E, 0,
+                     "The allocation failed and POOL_FLAG_RAISE_ON_FAILURE was set.",
+                     "A driver survives lack of memory.",
+                     "Take the flag away and handle a null result.");
+  }
+  return memory;
+}
+
+DXGKIT_NT_ABI void ex_free_pool_with_tag(void* memory, uint32_t tag) {
+  free_pool("ExFreePoolWithTag", memory, tag);
+}
+DXGKIT_NT_ABI void ex_free_pool(void* memory) { free_pool("ExFreePool", memory, 0); }
+
+}  // namespace
+
+std::string tag_text(uint32_t tag) {
+  std::string text(4, ' ');
+  for (size_t i = 0; i < 4; ++i) {
+    const char letter = static_cast<char>(tag >> (8 * i) & 0xFFU);
+    text[i] = letter >= 0x20 && letter < 0x7F ? letter : '.';
+  }
+  return text;
+}
+
+Origin origin_of(const CallFrame& frame) { return {frame.caller(), frame.name()}; }
+
+std::string to_text(const Kernel& kernel, const Origin& origin) {
+  if (origin.caller == nullptr) return origin.ddi;
+  const verifier::Place place = kernel.place_of(origin.caller);
+  if (!place.symbol.empty()) return fmt::format("{} in {}", place.symbol, origin.ddi);
+  return fmt::format("{}+{:#x} in {}", place.image, place.rva, origin.ddi);
+}
+
+// --- special pool
+// ------------------------------------------------------------------------------------------------
+
+SpecialArena::SpecialArena(uint64_t bytes) : bytes_(bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DXGKIT_CHECK(memory != MAP_FAILED);
+  start_ = reinterpret_cast<uint64_t>(memory);
+  used_ = kPageBytes;  // the first block has an inaccessible page before it too
+}
+
+SpecialArena::~SpecialArena() { munmap(reinterpret_cast<void*>(start_), bytes_); }
+
+std::byte* SpecialArena::take(uint64_t page_count) {
+  std::byte* first = nullptr;
+  if (const auto known = free_.find(page_count); known != free_.end() && !known->second.empty()) {
+    first = known->second.back();
+    known->second.pop_back();
+  } else {
+    if (page_count >= (bytes_ - used_) / kPageBytes) return nullptr;
+    first = reinterpret_cast<std::byte*>(start_ + used_);
+    used_ += (page_count + 1) * kPageBytes;
+  }
+  if (mprotect(first, page_count * kPageBytes, PROT_READ | PROT_WRITE) == 0) return first;
+  give_back(first, page_count);  // the system has no more mappings to give
+  return nullptr;
+}
+
+void SpecialArena::close(std::byte* first, uint64_t page_count) {
+  DXGKIT_CHECK(mprotect(first, page_count * kPageBytes, PROT_NONE) == 0);
+  (void)madvise(first, page_count * kPageBytes, MADV_DONTNEED);
+}
+
+void SpecialArena::give_back(std::byte* first, uint64_t page_count) {
+  free_[page_count].push_back(first);
+}
+
+std::unique_ptr<SpecialArena> make_special_arena() {
+  return std::make_unique<SpecialArena>(kArenaBytes);
+}
+
+bool Kernel::is_special_pool(const void* address) const {
+  return impl_->arena != nullptr && impl_->arena->contains(reinterpret_cast<uint64_t>(address));
+}
+
+std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFrame& frame,
+                                             uint64_t address) {
+  const Kernel::Impl& state = kernel.impl();
+  if (state.arena == nullptr || !state.arena->contains(address)) return std::nullopt;
+  const auto* const at = reinterpret_cast<const std::byte*>(address);
+  runtime::MutexLock lock(state.memory_lock);
+  for (auto freed = state.freed.rbegin(); freed != state.freed.rend(); ++freed) {
+    if (freed->block.home != PoolBlock::Home::kSpecial || at < freed->block.base ||
+        at >= freed->block.base + freed->block.base_bytes)
+      continue;
+    const int64_t offset = at - freed->memory;
+    return PoolFault{
+        "NT-11", 0xCC,
+        fmt::format("{} touched {:#x}, {} bytes {} {}; {} freed it.", frame.name(), address,
+                    offset < 0 ? -offset : offset, offset < 0 ? "before" : "into",
+                    block_text(kernel, freed->memory, freed->block), to_text(kernel, freed->freed)),
+        "A block is not touched after it was freed.",
+        "Find who keeps the pointer: stop timers, DPCs and threads that use it before the free."};
+  }
+  // The live block that ends before, or starts behind, the touched page.
+  auto next = state.pool.upper_bound(at);
+  if (next != state.pool.begin()) {
+    const auto before = std::prev(next);
+    const auto* const start = static_cast<const std::byte*>(before->first);
+    const PoolBlock& block = before->second;
+    if (block.home == PoolBlock::Home::kSpecial &&
+        at < block.base + block.base_bytes + kPageBytes) {
+      return PoolFault{"NT-10", 0xCD,
+                       fmt::format("{} touched {:#x}, {} bytes behind the end of {}.", frame.name(),
+                                   address, static_cast<uint64_t>(at - start) - block.bytes,
+                                   block_text(kernel, start, block)),
+                       kOverrunExpected, "Compare the size asked for with what is touched."};
+    }
+  }
+  if (next != state.pool.end() && next->second.home == PoolBlock::Home::kSpecial &&
+      at + kPageBytes >= next->second.base) {
+    const auto* const start = static_cast<const std::byte*>(next->first);
+    return PoolFault{"NT-10", 0xCD,
+                     fmt::format("{} touched {:#x}, {} bytes before the start of {}.", frame.name(),
+                                 address, start - at, block_text(kernel, start, next->second)),
+                     kOverrunExpected, "Look for a negative index or offset."};
+  }
+  return PoolFault{"NT-11", 0xCC,
+                   fmt::format("{} touched {:#x}, where pool was that was freed long ago.",
+                               frame.name(), address),
+                   "A block is not touched after it was freed.", "Find who keeps the pointer."};
+}
+
+size_t report_pool_overruns(Kernel& kernel, const char* when) {
+  std::map<uint64_t, std::string> texts;  // in order of allocation
+  {
+    runtime::MutexLock lock(kernel.impl().memory_lock);
+    for (const auto& [address, block] : kernel.impl().pool) {
+      const auto* const memory = static_cast<const std::byte*>(address);
+      if (const auto damage = overwritten(memory, block); damage.has_value())
+        texts.emplace(block.sequence, overrun_text(kernel, memory, block, *damage));
+    }
+  }
+  for (const auto& [sequence, text] : texts) {
+    kernel.violation("NT-10", "DxgkDdiUnload", fmt::format("{}: {}", when, text), kOverrunExpected,
+                     kOverrunFix);
+  }
+  return texts.size();
+}
+
+void free_leaked_pool(Kernel& kernel) {
+  Kernel::Impl& state = kernel.impl();
+  runtime::MutexLock lock(state.memory_lock);
+  // Frees only: the order has no effect anybody sees, so address order is harmless here.
+  for (const auto& [address, block] : state.pool) {
+    release_memory(kernel, block);
+    if (block.home == PoolBlock::Home::kSpecial)
+      state.arena->give_back(block.base, pages_of(block.base_bytes));
+  }
+  for (const FreedBlock& freed : state.freed) {
+    if (freed.block.home == PoolBlock::Home::kSpecial)
+      state.arena->give_back(freed.block.base, pages_of(freed.block.base_bytes));
+  }
+  state.pool.clear();
+  state.freed.clear();
+  state.freed_pages = 0;
+  state.pool_bytes = 0;
+}
+
+std::span<const Export> pool_exports() {
+  static const Export kTable[] = {
+      DXGKIT_EXPORT("ExAllocatePool", ex_allocate_pool, kSupported, ""),
+      DXGKIT_EXPORT("ExAllocatePool2", ex_allocate_pool2, kSupported, ""),
+      DXGKIT_EXPORT("ExAllocatePoolWithTag", ex_allocate_pool_with_tag, kPartial,
+                    "NonPagedPool is not executable"),
+      DXGKIT_EXPORT("ExAllocatePoolZero", ex_allocate_pool_zero, kSupported, ""),
+      DXGKIT_EXPORT("ExFreePool", ex_free_pool, kSupported, ""),
+      DXGKIT_EXPORT("ExFreePoolWithTag", ex_free_pool_with_tag, kSupported, ""),
+  };
+  return kTable;
+}
+
+}  // namespace dxgkit::nt

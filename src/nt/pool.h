@@ -1,0 +1,90 @@
+// Pool of drivers, and who took it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nt/kernel.h"
+
+namespace dxgkit::nt {
+
+/// Who asked for something: the call in the driver, and what it was running.
+struct Origin {
+  const void* caller = nullptr;  // null: not an image
+  const char* ddi = "";          // CallFrame::name
+};
+Origin origin_of(const CallFrame& frame);
+/// "SgpuStart+0x14 in DxgkDdiStartDevice", "driver.sys+0x120 in ..." or "DxgkDdiStartDevice".
+std::string to_text(const Kernel& kernel, const Origin& origin);
+
+/// A block of pool, by address in Kernel::Impl::pool.
+struct PoolBlock {
+  uint64_t sequence = 0;
+  uint64_t bytes = 0;
+  uint32_t tag = 0;
+  enum class Home {
+    kHeap,        // aligned_alloc
+    kSystem,      // contiguous system pages: it has a physical address
+    kExecutable,  // mmap
+    kSpecial,     // pages of the arena
+  } home = Home::kHeap;
+  bool paged = false;
+  std::byte* base = nullptr;  // what was allocated; from here to the block, and
+  uint64_t base_bytes = 0;    // behind the block to base + base_bytes, lie canaries
+  Origin allocated = {};
+};
+
+/// Address space in which every block of special pool lies between inaccessible pages, and freed
+/// ones stay inaccessible for a while.
+class SpecialArena {
+ public:
+  explicit SpecialArena(uint64_t bytes);
+  ~SpecialArena();
+  SpecialArena(const SpecialArena&) = delete;
+  SpecialArena& operator=(const SpecialArena&) = delete;
+  /// Signal-safe.
+  bool contains(uint64_t address) const { return address - start_ < bytes_; }
+  /// Readable and writable pages with an inaccessible one on either side; null when there is no
+  /// room.
+  std::byte* take(uint64_t page_count);
+  /// The contents go and the pages become inaccessible.
+  void close(std::byte* first, uint64_t page_count);
+  /// Closed pages can be taken again.
+  void give_back(std::byte* first, uint64_t page_count);
+
+ private:
+  uint64_t start_ = 0, bytes_ = 0, used_ = 0;
+  std::map<uint64_t, std::vector<std::byte*>> free_;  // by number of pages, last in first out
+};
+
+/// What was freed lately; the blocks of special pool among it are inaccessible still.
+struct FreedBlock {
+  const std::byte* memory = nullptr;
+  PoolBlock block;
+  Origin freed = {};
+};
+
+/// What a fault at `address` in special pool means, as the parts of a finding. Not in a signal
+/// handler.
+struct PoolFault {
+  const char* rule = "";
+  uint32_t bugcheck_code = 0;
+  std::string actual, expected, fix;
+};
+std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFrame& frame,
+                                             uint64_t address);
+/// NT-10 for every live block whose surroundings were overwritten; returns their number.
+size_t report_pool_overruns(Kernel& kernel, const char* when);
+std::unique_ptr<SpecialArena> make_special_arena();
+/// Frees what the driver left.
+void free_leaked_pool(Kernel& kernel);
+/// "Abcd", with dots for what is no letter.
+std::string tag_text(uint32_t tag);
+
+}  // namespace dxgkit::nt

@@ -1,0 +1,198 @@
+// What a driver does wrong with pool is found, and said with who took the block.
+#include "nt/pool.h"
+
+#include <gtest/gtest.h>
+
+#include "nt/image_world_test.h"
+
+namespace dxgkit::nt {
+namespace {
+
+using Routine = uint64_t(DXGKIT_NT_ABI*)(uint64_t);
+
+struct PoolWorld : ImageWorld {
+  PoolWorld(const char* path, bool special) : ImageWorld(path, {}, config_of(special)) {}
+  static KernelConfig config_of(bool special) {
+    KernelConfig config;
+    config.special_pool = special;
+    return config;
+  }
+  /// Runs a function of the driver; false if it was abandoned.
+  bool run(const char* name, uint64_t argument) {
+    CallFrame frame(kernel, "DxgkDdiTest", kPassiveLevel);
+    uint64_t result = 0;
+    return frame.call(find<Routine>(name), &result, argument);
+  }
+  verifier::Finding only_finding() const {
+    EXPECT_EQ(findings.total(), 1U) << findings_text();
+    return findings.total() == 0 ? verifier::Finding{} : findings.all()[0];
+  }
+};
+
+template <typename Body>
+void in_every_mode(const Body& body) {
+  for (const char* path : {NT_DOOR_DRIVER, NT_DOOR_DRIVER_SYS}) {
+    in_both_modes([&] { body(path); });
+  }
+}
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(SpecialPool, StopsAtTheFirstByteOutside) {
+  DXGKIT_COVERS("NT-10");
+  in_every_mode([](const char* path) {
+    {
+      PoolWorld world(path, true);
+      EXPECT_FALSE(world.run("WriteAt", 32));
+      const verifier::Finding finding = world.only_finding();
+      EXPECT_EQ(finding.rule, "NT-10");
+      EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+      EXPECT_TRUE(contains(finding.actual, "8 bytes behind the end of")) << finding.actual;
+      EXPECT_TRUE(contains(finding.actual, "of 24 bytes with tag 'Pool'")) << finding.actual;
+      EXPECT_TRUE(contains(finding.actual, "WriteAt")) << finding.actual;
+      EXPECT_TRUE(contains(finding.actual, "in DxgkDdiTest allocated")) << finding.actual;
+    }
+    PoolWorld world(path, true);
+    EXPECT_FALSE(world.run("WriteAt", static_cast<uint64_t>(-4096)));
+    EXPECT_EQ(world.only_finding().rule, "NT-10");
+    EXPECT_TRUE(contains(world.only_finding().actual, "4096 bytes before the start of"))
+        << world.only_finding().actual;
+  });
+}
+
+/// The block ends at 24, the guard begins at 32; before it lie the canaries of its page.
+TEST(SpecialPool, FindsSmallOverrunsAtTheFree) {
+  DXGKIT_COVERS("NT-10");
+  in_every_mode([](const char* path) {
+    for (const auto& [offset, text] :
+         {std::pair{int64_t{24}, "0 bytes behind its end lie the bytes 01 b7"},
+          std::pair{int64_t{-5}, "5 bytes before its start lie the bytes 01 b7"}}) {
+      for (const bool special : {false, true}) {
+        PoolWorld world(path, special);
+        EXPECT_FALSE(world.run("WriteAt", static_cast<uint64_t>(offset)));
+        EXPECT_EQ(world.only_finding().rule, "NT-10");
+        EXPECT_EQ(world.only_finding().bugcheck_code, 0x19U);
+        EXPECT_TRUE(contains(world.only_finding().actual, text)) << world.only_finding().actual;
+        EXPECT_EQ(world.only_finding().place.image, "driver.sys");
+      }
+    }
+  });
+}
+
+TEST(SpecialPool, KeepsFreedBlocksInaccessible) {
+  DXGKIT_COVERS("NT-11");
+  in_every_mode([](const char* path) {
+    PoolWorld world(path, true);
+    EXPECT_FALSE(world.run("ReadAfterFree", 3));
+    const verifier::Finding finding = world.only_finding();
+    EXPECT_EQ(finding.rule, "NT-11");
+    EXPECT_EQ(finding.bugcheck_code, 0xCCU);
+    EXPECT_TRUE(contains(finding.actual, "3 bytes into the block")) << finding.actual;
+    EXPECT_TRUE(contains(finding.actual, "tag 'Pool' that ReadAfterFree")) << finding.actual;
+    EXPECT_TRUE(contains(finding.actual, "in DxgkDdiTest freed it")) << finding.actual;
+  });
+}
+
+TEST(SpecialPool, LetsASoundDriverBe) {
+  in_both_modes([] {
+    PoolWorld world(NT_DOOR_DRIVER, true);
+    for (int i = 0; i < 5000; ++i) EXPECT_TRUE(world.run("WriteAt", 23));
+    EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+    EXPECT_TRUE(world.kernel.leaks().empty());
+  });
+}
+
+TEST(Pool, NamesWhoFreedABlockBefore) {
+  DXGKIT_COVERS("NT-08");
+  in_every_mode([](const char* path) {
+    for (const bool special : {false, true}) {
+      PoolWorld world(path, special);
+      EXPECT_FALSE(world.run("FreeTwice", 0));
+      const verifier::Finding finding = world.only_finding();
+      EXPECT_EQ(finding.rule, "NT-08");
+      EXPECT_EQ(finding.ddi, "ExFreePool");
+      EXPECT_EQ(finding.bugcheck_code, 0xC2U);
+      EXPECT_TRUE(contains(finding.actual, "in DxgkDdiTest allocated, and that FreeTwice"))
+          << finding.actual;
+    }
+  });
+}
+
+TEST(Pool, ChecksTags) {
+  DXGKIT_COVERS("NT-09");
+  in_both_modes([] {
+    World world;
+    const ExportCall<void*(uint32_t, uint64_t, uint32_t)> allocate("ExAllocatePoolWithTag");
+    const ExportCall<void(void*, uint32_t)> free_with_tag("ExFreePoolWithTag");
+    const ExportCall<void(void*)> free_any("ExFreePool");
+    CallFrame frame(world.kernel, "driver", kPassiveLevel);
+    free_with_tag(allocate(512, 8, 0x41414141), 0x41414141);
+    free_any(allocate(512, 8, 0x41414141));
+    EXPECT_EQ(world.findings.total(), 0U);
+    free_with_tag(allocate(512, 8, 0x41414141), 0x42424242);
+    ASSERT_EQ(world.findings.total(), 1U);
+    EXPECT_EQ(world.findings.all()[0].rule, "NT-09");
+    EXPECT_TRUE(contains(world.findings.all()[0].actual, "'BBBB'"));
+    EXPECT_TRUE(contains(world.findings.all()[0].actual, "'AAAA'"));
+    EXPECT_TRUE(world.kernel.leaks().empty());  // freed all the same
+  });
+}
+
+TEST(Pool, IsNotFreedWithQueuedObjectsInIt) {
+  DXGKIT_COVERS("NT-12", "NT-13");
+  in_every_mode([](const char* path) {
+    for (const auto& [what, rule, text] :
+         {std::tuple{0, "NT-12", "the timer 24 bytes inside, set by FreeQueued"},
+          std::tuple{1, "NT-13", "the DPC 88 bytes inside is queued"}}) {
+      PoolWorld world(path, false);
+      EXPECT_FALSE(world.run("FreeQueued", static_cast<uint64_t>(what)));
+      EXPECT_EQ(world.only_finding().rule, rule);
+      EXPECT_EQ(world.only_finding().bugcheck_code, 0xC7U);
+      EXPECT_TRUE(contains(world.only_finding().actual, text)) << world.only_finding().actual;
+    }
+  });
+}
+
+/// What is left at unload: one finding per kind and tag, with who took the first.
+TEST(Leaks, NameWhoTookThem) {
+  DXGKIT_COVERS("LIFE-20", "NT-12");
+  in_every_mode([](const char* path) {
+    {
+      PoolWorld world(path, false);
+      EXPECT_TRUE(world.run("Leak", 0));
+      EXPECT_EQ(world.kernel.report_leaks("after DxgkDdiUnload"), 1U);
+      const verifier::Finding finding = world.only_finding();
+      EXPECT_EQ(finding.rule, "LIFE-20");
+      EXPECT_TRUE(contains(finding.actual,
+                           "after DxgkDdiUnload: 2 pool left with tag 'Pool', 5024 bytes; the "
+                           "first was taken by Leak"))
+          << finding.actual;
+      EXPECT_EQ(finding.place.image, "driver.sys");
+      EXPECT_TRUE(world.kernel.leaks().empty());
+    }
+    PoolWorld world(path, false);
+    EXPECT_TRUE(world.run("FreeQueued", 2));
+    EXPECT_EQ(world.kernel.report_leaks("after DxgkDdiUnload"), 2U);
+    EXPECT_EQ(world.findings.count("LIFE-20"), 1U);  // the memory
+    EXPECT_EQ(world.findings.count("NT-12"), 1U);
+    EXPECT_TRUE(contains(world.findings_text(), "1 timer left; taken by FreeQueued"))
+        << world.findings_text();
+  });
+}
+
+/// A block that was overrun and never freed is found at unload.
+TEST(Leaks, ShowOverruns) {
+  DXGKIT_COVERS("NT-10");
+  in_both_modes([] {
+    PoolWorld world(NT_DOOR_DRIVER, false);
+    EXPECT_TRUE(world.run("Leak", 1));
+    EXPECT_EQ(world.kernel.report_leaks("after DxgkDdiUnload"), 2U);
+    EXPECT_EQ(world.findings.count("NT-10"), 1U);
+    EXPECT_EQ(world.findings.count("LIFE-20"), 1U);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::nt
