@@ -64,6 +64,7 @@ DriverStack* acquire_other_driver_stack(uint64_t bytes) {
 }
 
 void CallFrame::take_stack() {
+  if (kernel_.hang_limit() != 0) watch_driver_thread();
   const uint64_t bytes = kernel_.stack_bytes_;
   if (bytes == 0) return;
   stack_ = acquire_driver_stack(bytes);

@@ -1,6 +1,7 @@
 // The NT executive as far as display miniports need it: one Kernel per driver under test.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -98,6 +99,9 @@ struct FaultRange {
 class Kernel;
 struct ActiveDispatch;
 
+/// Calls of driver code by the calling OS thread so far.
+extern constinit thread_local uint64_t t_driver_calls;
+
 /// One call into driver code, on the caller's stack: who calls, at which IRQL, and where an
 /// abandoned call comes back.
 ///
@@ -176,6 +180,8 @@ class CallFrame : private DoorFrame {
   void* owner = nullptr;
   /// The driver's system thread this frame is the bottom of, or null.
   void* thread = nullptr;
+  /// When the running call slept first, + 1 ns; 0: not yet (hang.cpp).
+  runtime::TimeNs slept_since = 0;
 
   // --- stacks (see door.h)
   /// True while code of a driver image, called through this frame, is inside a door: it called the
@@ -382,6 +388,13 @@ class Kernel {
   /// as on Windows.
   void release_mdl(const void* mdl);
 
+  /// A call of DriverEntry, a DDI, a DPC or a timer that takes longer than `limit` ns becomes a bug
+  /// check finding (NT-20) and is abandoned: of the runtime's time while it waits or sleeps, of
+  /// processor time while it computes. 0, at first: never. Threads and work items of the driver are
+  /// not watched. A loop in a call is stopped only on a thread that entered the driver after this.
+  void set_hang_limit(runtime::DurationNs limit);
+  runtime::DurationNs hang_limit() const { return hang_limit_.load(std::memory_order_relaxed); }
+
   /// Waits until every DPC queued so far has run. PASSIVE_LEVEL.
   void flush_dpcs();
   /// Nothing of the driver runs any more: timers are cancelled, DPCs drained, system threads leave
@@ -406,6 +419,7 @@ class Kernel {
 
   uint64_t code_low_ = 0, code_bytes_ = 0;  // the first image
   bool several_images_ = false;
+  std::atomic<runtime::DurationNs> hang_limit_{0};
   uint32_t stack_bytes_ = 0;  // config().driver_stack_bytes in whole pages
   runtime::Runtime& runtime_;
   bus::Machine& machine_;
@@ -441,6 +455,8 @@ inline CallFrame::CallFrame(Kernel& kernel, const char* name, Irql irql)
 inline void CallFrame::prepare(const void* function, uint32_t stack_argument_count) {
   can_abandon_ = true;
   irql_reported = 0;
+  slept_since = 0;
+  ++t_driver_calls;
   target = function;
   stack_arguments = stack_argument_count;
   if (!kernel_.is_driver_code(function)) {

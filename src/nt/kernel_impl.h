@@ -187,6 +187,14 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
 void abandon_waiters(Kernel& kernel);
 /// KeSetEvent without the IRQL check.
 int32_t set_event(Kernel& kernel, Kevent& event);
+/// When a wait of the running driver call counts as hanging; kForever: never.
+runtime::TimeNs hang_deadline(CallFrame& frame);
+/// NT-20: a wait that lasted until hang_deadline.
+[[noreturn]] void report_wait(CallFrame& frame, const char* function, const void* object);
+/// Before a sleep of the driver: NT-20 if the running call has slept on and off for too long.
+void check_sleep(CallFrame& frame, const char* function);
+/// The calling OS thread is going to run driver code that may loop for ever.
+void watch_driver_thread();
 /// Once per process; later calls do nothing.
 void install_fault_handler();
 /// Gives the calling OS thread a stack for the fault handler. Once per thread.

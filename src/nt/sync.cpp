@@ -135,9 +135,12 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
     }
     const auto position = state.waiters.insert(state.waiters.end(), &waiter);
     state.dispatcher_lock.unlock();
+    const runtime::TimeNs hangs = hang_deadline(frame);
     for (;;) {
       if (waiter.woken.load(std::memory_order_acquire) != 0) break;
-      if (kernel.runtime().wait(waiter.woken, 0, deadline) == runtime::WaitResult::kTimedOut) break;
+      if (kernel.runtime().wait(waiter.woken, 0, std::min(deadline, hangs)) ==
+          runtime::WaitResult::kTimedOut)
+        break;
     }
     state.dispatcher_lock.lock();
     if (waiter.woken.load(std::memory_order_relaxed) == 2) {
@@ -147,6 +150,7 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
     if (waiter.woken.load(std::memory_order_relaxed) == 0) {
       state.waiters.erase(position);
       state.dispatcher_lock.unlock();
+      if (hangs < deadline) report_wait(frame, function, objects[0]);
       return kStatusTimeout;
     }
   }
@@ -300,8 +304,10 @@ void acquire_fast_mutex(const char* function, FastMutex* mutex, Irql raise_to) {
           "NT-30", function, 0xBE, 0, "The calling thread owns this fast mutex already.",
           "Fast mutexes are not recursive.", "Restructure the code so that it is taken once.");
     }
+    const runtime::TimeNs hangs = hang_deadline(frame);
     while (word.exchange(kContended, std::memory_order_acquire) != kFree) {
-      (void)frame.kernel().runtime().wait(word, kContended);
+      if (frame.kernel().runtime().wait(word, kContended, hangs) == runtime::WaitResult::kTimedOut)
+        report_wait(frame, function, mutex);
     }
   }
   __atomic_store_n(&mutex->owner, self, __ATOMIC_RELAXED);
@@ -367,8 +373,11 @@ void acquire_spin_lock(CallFrame& frame, const char* function, SpinLock* lock) {
                                "Spin locks are not recursive.",
                                "Restructure the code so that it is taken once.");
     }
-    while (word.exchange(2, std::memory_order_acquire) != 0)
-      (void)frame.kernel().runtime().wait(word, 2);
+    const runtime::TimeNs hangs = hang_deadline(frame);
+    while (word.exchange(2, std::memory_order_acquire) != 0) {
+      if (frame.kernel().runtime().wait(word, 2, hangs) == runtime::WaitResult::kTimedOut)
+        report_wait(frame, function, lock);
+    }
   }
   __atomic_store_n(&lock->owner, self, __ATOMIC_RELAXED);
 }

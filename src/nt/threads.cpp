@@ -82,13 +82,18 @@ DXGKIT_NT_ABI uint8_t ke_set_stack_swap(uint8_t) { return 1; }
 DXGKIT_NT_ABI int32_t ke_delay_execution_thread(uint8_t, uint8_t, const int64_t* interval) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "KeDelayExecutionThread", kApcLevel);
-  frame.kernel().runtime().sleep_until(deadline_of(frame.kernel(), interval));
+  check_sleep(frame, "KeDelayExecutionThread");
+  frame.kernel().runtime().sleep_until(
+      std::min(deadline_of(frame.kernel(), interval), hang_deadline(frame)));
+  check_sleep(frame, "KeDelayExecutionThread");
   if (frame.kernel().impl().ending.load(std::memory_order_relaxed)) frame.abandon();
   return kStatusSuccess;
 }
 
 DXGKIT_NT_ABI void ke_stall_execution_processor(uint32_t microseconds) {
-  runtime::Runtime& runtime = CallFrame::current().kernel().runtime();
+  CallFrame& frame = CallFrame::current();
+  check_sleep(frame, "KeStallExecutionProcessor");
+  runtime::Runtime& runtime = frame.kernel().runtime();
   runtime.sleep_until(runtime.now() + int64_t{microseconds} * runtime::kMicrosecond);
 }
 

@@ -9,6 +9,8 @@ double HostScale(double value, double factor);
 void HostPrint(char* out, ULONG64 size, const char* format, ...);
 NTSTATUS NoSuchRoutine(int);
 
+static KEVENT event;
+
 #define EXPORTED __declspec(dllexport)
 
 NTSTATUS DriverEntry(PDRIVER_OBJECT object, PUNICODE_STRING path) {
@@ -123,6 +125,20 @@ EXPORTED ULONG64 FreeQueued(ULONG64 what) {
   return 0;
 }
 
+/// Does not come back: 0 computes, 1 waits, 2 sleeps again and again, 3 stalls.
+EXPORTED ULONG64 Hang(ULONG64 how) {
+  LARGE_INTEGER interval;
+  volatile ULONG64 count = 0;
+  interval.QuadPart = -10000;
+  KeInitializeEvent(&event, SynchronizationEvent, FALSE);
+  for (;;) {
+    if (how == 1) KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, 0);
+    if (how == 2) KeDelayExecutionThread(KernelMode, FALSE, &interval);
+    if (how == 3) KeStallExecutionProcessor(50);
+    ++count;
+  }
+}
+
 /// Each level takes more than 256 bytes.
 EXPORTED __declspec(noinline) ULONG64 Recurse(ULONG64 depth) {
   volatile UCHAR buffer[256];
@@ -135,7 +151,6 @@ EXPORTED ULONG64 Nothing(ULONG64 argument) { return argument; }
 
 static KDPC dpc;
 static KTIMER timer;
-static KEVENT event;
 static ULONG64 dpc_stack, thread_stack;
 static void DpcRoutine(PKDPC object, PVOID context, PVOID a, PVOID b) {
   (void)object, (void)context, (void)a, (void)b;

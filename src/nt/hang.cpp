@@ -1,0 +1,117 @@
+// Drivers that do not come back: spinning, waiting or sleeping for ever in DriverEntry or a DDI
+// (NT-20).
+//
+// A wait is given up after the limit on the runtime's clock, and so is a series of sleeps within
+// one call. A loop that calls nobody is seen by a timer of the thread's processor time: its handler
+// counts the ticks that find the same call in code of the driver, and moves the thread out of it.
+// None of them changes a run in which nothing hangs.
+#include <fmt/format.h>
+#include <ucontext.h>
+
+#include <cstring>
+
+#include "base/check.h"
+#include "nt/kernel_impl.h"
+#include "runtime/cpu_watch.h"
+
+namespace dxgkit::nt {
+
+constinit thread_local uint64_t t_driver_calls = 0;
+
+namespace {
+
+constexpr runtime::DurationNs kTick = 20 * runtime::kMillisecond;
+
+constinit thread_local uint64_t t_calls_seen = 0;
+constinit thread_local int64_t t_ticks = 0;
+
+/// Threads of the driver's own may wait as long as they like.
+bool is_watched(const CallFrame& frame) {
+  const CallFrame* root = &frame;
+  while (root->previous() != nullptr) root = root->previous();
+  return root->thread == nullptr && std::strcmp(root->name(), "work item") != 0;
+}
+
+/// Where a thread goes on that was taken out of a loop: ordinary code on its host stack.
+[[noreturn]] void report_spin(const void* instruction) {
+  CallFrame& frame = CallFrame::current();
+  Kernel& kernel = frame.kernel();
+  std::string actual;
+  {
+    const verifier::Place place = kernel.place_of(instruction);
+    actual = fmt::format(
+        "{} has used {} ms of processor time without returning or calling anybody for long; it is "
+        "at {}+{:#x}{}{}.",
+        frame.name(), kernel.hang_limit() / runtime::kMillisecond, place.image, place.rva,
+        place.symbol.empty() ? "" : " ", place.symbol);
+  }
+  kernel.bug_check("NT-20", frame.name(), 0x133, 0, std::move(actual),
+                   "DriverEntry and every DDI return.",
+                   "Bound the loop: poll with a limit, or wait for an event the interrupt sets.");
+}
+
+void on_tick(int, siginfo_t*, void* context) {
+  CallFrame* const frame = CallFrame::current_or_null();
+  if (frame == nullptr) return;
+  const Kernel& kernel = frame->kernel();
+  if (kernel.hang_limit() == 0) return;
+  greg_t* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto* const instruction = reinterpret_cast<const void*>(registers[REG_RIP]);
+  if (!kernel.is_driver_code(instruction) || !is_watched(*frame)) return;
+  if (t_calls_seen != t_driver_calls) {
+    t_calls_seen = t_driver_calls;
+    t_ticks = 0;
+  }
+  if (++t_ticks * kTick < kernel.hang_limit()) return;
+  t_ticks = 0;
+  // Driver code at an instruction of its own holds nothing of ours, and nothing of the call
+  // survives, so the registers are ours.
+  const auto stack = frame->driver_stack_bytes() > 0
+                         ? static_cast<greg_t>(reinterpret_cast<uint64_t>(frame->host_stack()))
+                         : registers[REG_RSP] - 256;
+  registers[REG_RSP] = (stack & ~greg_t{15}) - 8;
+  registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(&report_spin));
+  registers[REG_RDI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(instruction));
+  registers[REG_EFL] &= ~greg_t{0x400};  // the direction flag, which a driver may have set
+}
+
+}  // namespace
+
+void watch_driver_thread() { runtime::watch_cpu_time(kTick, &on_tick); }
+
+void Kernel::set_hang_limit(runtime::DurationNs limit) {
+  hang_limit_.store(limit < 0 ? 0 : limit, std::memory_order_relaxed);
+}
+
+runtime::TimeNs hang_deadline(CallFrame& frame) {
+  const runtime::DurationNs limit = frame.kernel().hang_limit();
+  if (limit == 0 || !is_watched(frame)) return runtime::kForever;
+  return frame.kernel().runtime().now() + limit;
+}
+
+void report_wait(CallFrame& frame, const char* function, const void* object) {
+  frame.kernel().bug_check(
+      "NT-20", function, 0x133, 1,
+      fmt::format("{} waits for {} for more than {} ms.", frame.name(), object,
+                  frame.kernel().hang_limit() / runtime::kMillisecond),
+      "DriverEntry and every DDI return.",
+      "Wait with a timeout, and look at who should have signalled or released the object.");
+}
+
+void check_sleep(CallFrame& frame, const char* function) {
+  const runtime::TimeNs now = frame.kernel().runtime().now();
+  const runtime::DurationNs limit = frame.kernel().hang_limit();
+  if (limit == 0) return;
+  if (frame.slept_since == 0) {
+    frame.slept_since = now + 1;
+    return;
+  }
+  if (now + 1 - frame.slept_since < limit || !is_watched(frame)) return;
+  frame.kernel().bug_check("NT-20", function, 0x133, 1,
+                           fmt::format("{} has polled and slept for more than {} ms.", frame.name(),
+                                       limit / runtime::kMillisecond),
+                           "DriverEntry and every DDI return.",
+                           "Bound the loop, and report the device that does not answer.");
+}
+
+}  // namespace dxgkit::nt

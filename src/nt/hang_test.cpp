@@ -1,0 +1,67 @@
+// A driver call that does not come back is ended, wherever it hangs.
+#include <gtest/gtest.h>
+
+#include "nt/image_world_test.h"
+
+namespace dxgkit::nt {
+namespace {
+
+using Routine = uint64_t(DXGKIT_NT_ABI*)(uint64_t);
+
+TEST(Hang, EndsCallsThatDoNotReturn) {
+  DXGKIT_COVERS("NT-20");
+  for (const char* path : {NT_DOOR_DRIVER, NT_DOOR_DRIVER_SYS}) {
+    in_both_modes([&] {
+      struct Case {
+        uint64_t how;
+        const char* function;
+        const char* text;
+      };
+      for (const Case& each :
+           {Case{0, "DxgkDdiTest", "has used 100 ms of processor time without returning"},
+            Case{1, "KeWaitForSingleObject", "for more than 100 ms"},
+            Case{2, "KeDelayExecutionThread", "has polled and slept for more than 100 ms"},
+            Case{3, "KeStallExecutionProcessor", "has polled and slept for more than 100 ms"}}) {
+        ImageWorld world(path, {}, {});
+        world.kernel.set_hang_limit(100 * runtime::kMillisecond);
+        {
+          CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
+          uint64_t result = 7;
+          EXPECT_FALSE(frame.call(world.find<Routine>("Hang"), &result, each.how));
+          EXPECT_EQ(result, 7U);
+        }
+        ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+        const verifier::Finding finding = world.findings.all()[0];
+        EXPECT_EQ(finding.rule, "NT-20");
+        EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+        EXPECT_EQ(finding.ddi, each.function);
+        EXPECT_NE(finding.actual.find(each.text), std::string::npos) << finding.actual;
+        EXPECT_NE(finding.actual.find("DxgkDdiTest"), std::string::npos) << finding.actual;
+        if (each.how == 0) {
+          EXPECT_NE(finding.actual.find("driver.sys+0x"), std::string::npos) << finding.actual;
+        }
+        EXPECT_TRUE(world.kernel.driver_is_dead());
+      }
+    });
+  }
+}
+
+/// Many short calls are not one long one, however much they compute together.
+TEST(Hang, LetsBusyDriversBe) {
+  runtime::make_os_runtime(1)->run_main([] {
+    ImageWorld world(NT_DOOR_DRIVER, {}, {});
+    world.kernel.set_hang_limit(50 * runtime::kMillisecond);
+    const Routine recurse = world.find<Routine>("Recurse");
+    runtime::Runtime& runtime = runtime::Runtime::current();
+    const runtime::TimeNs end = runtime.now() + 200 * runtime::kMillisecond;
+    while (runtime.now() < end) {
+      CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
+      uint64_t result = 0;
+      ASSERT_TRUE(frame.call(recurse, &result, uint64_t{50}));
+    }
+    EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::nt
