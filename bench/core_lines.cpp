@@ -188,12 +188,14 @@ struct SilentHost final : port::AdapterHost {
 
 /// A started adapter with nothing above the port.
 struct Door {
-  explicit Door(runtime::Runtime& os)
+  Door(runtime::Runtime& os, const std::string& image)
       : machine(uint64_t{16} << 20), gpu(os), kernel(os, machine, findings) {
     if (!is_success(machine.add_function(gpu.function()))) return;
     std::string message;
     auto loaded = port::Driver::load(
-        kernel, findings, {.name = "null", .path = {}, .entry = NullGpu::driver_entry()}, &message);
+        kernel, findings,
+        {.name = "null", .path = image, .entry = image.empty() ? NullGpu::driver_entry() : nullptr},
+        &message);
     if (!loaded.has_value()) return;
     driver = std::move(*loaded);
     port = std::make_unique<port::AdapterPort>(*driver, kernel, machine, gpu.function(), host,
@@ -228,15 +230,18 @@ int32_t DXGKIT_NT_ABI bare_query(const void*, Arguments* arguments) {
   return 0;
 }
 
-Line port_line(runtime::Runtime& os, const char* name) {
+/// `image`: the driver, on a stack of its own; empty: one that is compiled in.
+Line port_line(runtime::Runtime& os, const char* name, const char* what, const char* image,
+               bool checks) {
   Line line;
   line.name = name;
-  line.what = "a DDI that does nothing: through the port / through its pointer";
-  const auto door = std::make_shared<Door>(os);
+  line.what = what;
+  const auto door = std::make_shared<Door>(os, image);
   if (!door->started) {
     line.unavailable = "the null adapter did not start";
     return line;
   }
+  door->port->set_reference_checks(checks);
   constexpr uint32_t kCalls = 2'000;
   line.ours.batch = [door] {
     for (uint32_t i = 0; i < kCalls; ++i)
@@ -349,7 +354,23 @@ void add_core_lines(runtime::Runtime& os, std::vector<Maker>& lines) {
   lines.push_back(
       {"segment.place_release_1e5", [] { return segment_line("segment.place_release_1e5"); }});
   lines.push_back({"sched.packet", [] { return sched_line("sched.packet"); }});
-  lines.push_back({"port.ddi_call", [&os] { return port_line(os, "port.ddi_call"); }});
+  lines.push_back({"port.ddi_call", [&os] {
+                     return port_line(
+                         os, "port.ddi_call",
+                         "a DDI that does nothing: through the port / through its pointer", "",
+                         false);
+                   }});
+  lines.push_back({"port.image_call", [&os] {
+                     return port_line(os, "port.image_call",
+                                      "the same in a driver image, on its own stack, checks off / "
+                                      "through a pointer",
+                                      DXGKIT_BENCH_EMPTY_DRIVER, false);
+                   }});
+  lines.push_back({"port.image_call_checked", [&os] {
+                     return port_line(os, "port.image_call_checked",
+                                      "the same with reference checks on / through a pointer",
+                                      DXGKIT_BENCH_EMPTY_DRIVER, true);
+                   }});
   lines.push_back({"trace.event_ns", [&os] { return trace_line(os, "trace.event_ns"); }});
   lines.push_back({"sim.switches_per_second", [] { return sim_line("sim.switches_per_second"); }});
 }
