@@ -114,7 +114,7 @@ inline void release_driver_stack(DriverStack* stack) {
 
 extern "C" {
 /// Called as `target` of the innermost frame would be; see CallFrame::call.
-void dxgkit_nt_enter();
+DXGKIT_NT_ABI void dxgkit_nt_enter();
 /// The instruction after enter's call of the driver: the return address at the end of the driver's
 /// part of a stack.
 extern const char dxgkit_nt_entered[];

@@ -12,10 +12,7 @@
 namespace dxgkit::nt {
 namespace {
 
-uint64_t here() {
-  volatile char local = 0;
-  return reinterpret_cast<uint64_t>(&local);
-}
+uint64_t here() { return reinterpret_cast<uint64_t>(__builtin_frame_address(0)); }
 
 bool is_near(uint64_t a, uint64_t b) { return (a > b ? a - b : b - a) < 64 * 1024; }
 
@@ -101,7 +98,7 @@ TEST(Door, TakesArgumentsOfEveryKindAcross) {
     uint64_t sum = 0;
     using Many = uint64_t(DXGKIT_NT_ABI*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                           uint64_t, uint64_t);
-    ASSERT_TRUE(frame.call(world.find<Many>("ManyArguments"), &sum, 1, 2, 3, 4, 5, 6, 7));
+    ASSERT_TRUE(frame.call(world.find<Many>("ManyArguments"), &sum, 1U, 2U, 3U, 4U, 5U, 6U, 7U));
     EXPECT_EQ(sum, 2U * 650);  // 1*1 + 2*2 + ... + 12*12
     char text[64] = {};
     ASSERT_TRUE(frame.call(world.find<Routine>("Print"), &sum, reinterpret_cast<uint64_t>(text)));
