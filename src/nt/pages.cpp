@@ -140,43 +140,6 @@ DXGKIT_NT_ABI void io_build_partial_mdl(Mdl* source, Mdl* target, void* address,
   std::memcpy(to.pages(), from.pages() + page / kPageBytes, count * sizeof(uint64_t));
 }
 
-// --- probes: what lies above the user part, or wraps, raises
-// --------------------------------------------------------------
-
-constexpr uint64_t kUserEnd = 0x7FFF'FFFF'0000;
-
-void raise(int32_t status) {
-  export_function<void DXGKIT_NT_ABI(int32_t)>("ExRaiseStatus")(status);
-}
-bool probe(uint64_t address, uint64_t length, uint32_t alignment) {
-  if (length == 0) return false;
-  if (alignment > 1 && (address & (alignment - 1)) != 0) {
-    raise(static_cast<int32_t>(0x80000002));  // STATUS_DATATYPE_MISALIGNMENT
-    return false;
-  }
-  if (address + length < address || address + length > kUserEnd) {
-    raise(kAccessViolation);
-    return false;
-  }
-  return true;
-}
-DXGKIT_NT_ABI void probe_for_read(const volatile void* address, uint64_t length,
-                                  uint32_t alignment) {
-  require_irql(CallFrame::current(), "ProbeForRead", kApcLevel);
-  probe(reinterpret_cast<uint64_t>(address), length, alignment);
-}
-DXGKIT_NT_ABI void probe_for_write(volatile void* address, uint64_t length, uint32_t alignment) {
-  require_irql(CallFrame::current(), "ProbeForWrite", kApcLevel);
-  const auto start = reinterpret_cast<uint64_t>(address);
-  if (!probe(start, length, alignment)) return;
-  // Every page is written to, as on Windows: read-only memory is found here.
-  for (uint64_t at = start; at < start + length; at = (at & ~(kPageBytes - 1)) + kPageBytes) {
-    std::byte byte{};
-    copy_driver(&byte, reinterpret_cast<void*>(at), 1);
-    copy_driver(reinterpret_cast<void*>(at), &byte, 1);
-  }
-}
-
 // --- physical memory
 // ------------------------------------------------------------------------------------------------------
 
@@ -313,10 +276,6 @@ std::span<const Export> page_exports() {
       DXGKIT_EXPORT("MmSecureVirtualMemory", refuse_pointer, kRefused, "no user memory"),
       DXGKIT_EXPORT("MmUnlockPagableImageSection", nothing, kPartial, "nothing is paged"),
       DXGKIT_EXPORT("MmUnmapViewInSystemSpace", refuse_status, kRefused, "no sections"),
-      DXGKIT_EXPORT("ProbeForRead", probe_for_read, kPartial,
-                    "addresses of this process all count as the user's"),
-      DXGKIT_EXPORT("ProbeForWrite", probe_for_write, kPartial,
-                    "addresses of this process all count as the user's"),
       DXGKIT_EXPORT("READ_PORT_UCHAR", read_port, kPartial, "nobody answers: all ones"),
       DXGKIT_EXPORT("READ_PORT_ULONG", read_port, kPartial, "nobody answers: all ones"),
       DXGKIT_EXPORT("READ_PORT_USHORT", read_port, kPartial, "nobody answers: all ones"),
