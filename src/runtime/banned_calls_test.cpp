@@ -65,6 +65,7 @@ struct Exception {
 
 const Exception kExceptions[] = {
     {"src/runtime/", "the owner"},
+    {"abi/include/dxgkit/nt_crt.h", "declares the C library that drivers are served"},
 };
 
 /// Blanks comments, strings and character literals; line breaks stay where they are.

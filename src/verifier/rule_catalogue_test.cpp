@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -15,23 +16,20 @@ TEST(RuleCatalogue, HoldsEveryRuleOfTheBook) {
       {"REND", 28},  {"PATCH", 33}, {"SUB", 40},   {"CANCEL", 19}, {"PREEMPT", 17},
       {"SCHED", 23}, {"SYNC", 32},  {"INT", 24},   {"TDR", 32},    {"PWR", 15},
       {"DISP", 21},  {"LIFE", 22},  {"THUNK", 38}, {"IRQL", 13}};
-  // Areas of our own (NT and later ones) only grow; the book this project began with is fixed.
+  // Areas grow at their end, and there are areas of our own; what the book began with stays.
   std::map<std::string, size_t> found;
-  size_t in_book = 0;
-  for (const RuleArea& area : rule_areas()) {
-    if (!expected.contains(std::string(area.name))) continue;
-    found[std::string(area.name)] = area.count;
-    in_book += area.count;
-  }
-  EXPECT_EQ(found, expected);
-  EXPECT_EQ(in_book, 580U);
   size_t seed = 0;
   size_t our_choice = 0;
-  for (const Rule& rule : all_rules()) {
-    if (!expected.contains(std::string(rule.id.substr(0, rule.id.find('-'))))) continue;
-    seed += rule.seed ? 1 : 0;
-    our_choice += rule.our_choice ? 1 : 0;
+  for (const RuleArea& area : rule_areas()) {
+    const auto book = expected.find(std::string(area.name));
+    if (book == expected.end()) continue;
+    found[book->first] = std::min(area.count, book->second);
+    for (const Rule& rule : all_rules().subspan(area.first, found[book->first])) {
+      seed += rule.seed ? 1 : 0;
+      our_choice += rule.our_choice ? 1 : 0;
+    }
   }
+  EXPECT_EQ(found, expected);
   EXPECT_EQ(seed, 104U);
   EXPECT_EQ(our_choice, 135U);
 }
