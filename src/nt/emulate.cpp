@@ -544,4 +544,23 @@ bool emulate(CallFrame& frame, FaultFrame& fault, ExceptionRecord* record) {
   return false;
 }
 
+bool is_division_overflow(const Context& at) {
+  Context context = at;
+  Decoded decoded;
+  if (!decode(context.rip, &decoded)) return false;
+  const ZydisDecodedOperand& divisor = decoded.operands[0];
+  uint64_t value = 0;
+  if (divisor.type == ZYDIS_OPERAND_TYPE_MEMORY) {
+    const uint64_t address = effective_address(decoded, divisor, context);
+    if (!guarded_copy(&value, reinterpret_cast<const void*>(address), divisor.size / 8))
+      return false;
+  } else if (divisor.type == ZYDIS_OPERAND_TYPE_REGISTER && general_number(divisor.reg.value)) {
+    value = context.general(*general_number(divisor.reg.value));
+    if (divisor.reg.value >= ZYDIS_REGISTER_AH && divisor.reg.value <= ZYDIS_REGISTER_BH)
+      value >>= 8;
+    if (divisor.size < 64) value &= (uint64_t{1} << divisor.size) - 1;
+  }
+  return value != 0;
+}
+
 }  // namespace dxgkit::nt

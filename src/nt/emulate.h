@@ -18,4 +18,8 @@ bool emulate_quickly(CallFrame& frame, greg_t* registers, uint64_t address);
 /// *record says which. Does not return for what ends the driver.
 bool emulate(CallFrame& frame, FaultFrame& fault, ExceptionRecord* record);
 
+/// Of a division the processor refused at `context`: was the quotient too big, not the divisor
+/// zero?
+bool is_division_overflow(const Context& context);
+
 }  // namespace dxgkit::nt

@@ -124,7 +124,11 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   Kernel::Impl& state = frame->kernel().impl();
   const bool is_memory = signal == SIGSEGV || signal == SIGBUS;
   const FaultRange* guard = is_memory ? find_guard(state, address) : nullptr;
-  const bool is_driver = is_driver_code(state, instruction);
+  // Code outside the image that a driver jumped to counts as the driver's.
+  const bool is_wild = is_memory && address == instruction &&
+                       static_cast<uint64_t>(registers[REG_RSP]) - frame->driver_stack_low() <
+                           frame->driver_stack_bytes();
+  const bool is_driver = is_wild || is_driver_code(state, instruction);
   const bool is_pool = is_memory && frame->kernel().is_special_pool(info->si_addr);
   if (guard == nullptr && !is_driver && !is_pool) return pass_on(signal, info, context);
   if (guard == nullptr && !is_pool && signal == SIGSEGV &&
@@ -264,7 +268,9 @@ ExceptionRecord describe_fault(const FaultFrame& fault) {
       }
       break;
     case SIGFPE:
-      record.code = fault.trap == kTrapDivide ? kStatusIntegerDivide : kStatusFloatMultipleTraps;
+      record.code = fault.trap != kTrapDivide             ? kStatusFloatMultipleTraps
+                    : is_division_overflow(fault.context) ? kStatusIntegerOverflow
+                                                          : kStatusIntegerDivide;
       break;
     case SIGTRAP:
       record.code = fault.trap == kTrapDebug ? kStatusSingleStep : kStatusBreakpoint;
@@ -351,6 +357,9 @@ extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
     record.address = fault->context.rip;
   }
   if (is_beyond_handlers(frame, record)) report_unhandled(frame, record, fault->context);
+  // An export met a bad pointer of the driver where it copies: the call raises.
+  if (!fault->on_own_stack && in_lent_code(fault->context.rip) && frame.in_door())
+    raise_at_door(record);
   Dispatch dispatch{frame, record, fault->context, frame.host_stack(), Answer::kUnhandled};
   if (fault->on_own_stack) {
     const uint64_t stack = (fault->context.rsp - 128) & ~uint64_t{63};
@@ -375,6 +384,11 @@ struct Unhandled {
   const Context& context;
 };
 
+/// ProbeForRead, ProbeForWrite and MmProbeAndLockPages mark what they raise.
+bool is_probe_failure(const CallFrame&, const ExceptionRecord& record) {
+  return record.parameter_count == 0 && record.parameters[14] == kProbeMark;
+}
+
 void report(void* argument) {
   auto& [frame, record, context] = *static_cast<Unhandled*>(argument);
   verifier::Finding finding;
@@ -387,7 +401,13 @@ void report(void* argument) {
   const char* const level = irql_name(frame.irql());
   finding.bugcheck_code = 0x7E;
   finding.bugcheck_parameter = record.code;
-  if (record.code == kStatusAccessViolation && record.parameter_count >= 2) {
+  if (is_probe_failure(frame, record)) {
+    finding.rule = "NT-18";
+    finding.actual = fmt::format("A probe of {} raised {:#010x} at {}; no handler took it.",
+                                 frame.name(), record.code, where);
+    finding.expected = "User memory is probed and touched inside __try and __except.";
+    finding.fix = "Put ProbeForRead or ProbeForWrite and the accesses behind it into one __try.";
+  } else if (record.code == kStatusAccessViolation && record.parameter_count >= 2) {
     const uint64_t address = record.parameters[1];
     finding.rule = "NT-01";
     finding.expected = "A driver touches only memory that is there and that it was given.";

@@ -232,7 +232,7 @@ DXGKIT_NT_ABI void mm_build_mdl_for_non_paged_pool(Mdl* mdl) {
 DXGKIT_NT_ABI void mm_probe_and_lock_pages(Mdl* mdl, uint8_t, uint32_t) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "MmProbeAndLockPages", kApcLevel);
-  if (!fill_pages(frame.kernel(), *mdl)) raise_status(kStatusAccessViolation);
+  if (!fill_pages(frame.kernel(), *mdl)) raise_probe_failure(kStatusAccessViolation);
   mdl->flags = static_cast<int16_t>(mdl->flags | kMdlPagesLocked);
 }
 

@@ -47,23 +47,25 @@ bool is_kernel_memory(Kernel& kernel, uint64_t start, uint64_t bytes) {
 namespace {
 
 void check_range(uint64_t address, uint64_t bytes, uint32_t alignment) {
-  if (alignment != 0 && (address & (alignment - 1)) != 0) raise_status(kStatusMisalignment);
+  if (alignment != 0 && (address & (alignment - 1)) != 0) raise_probe_failure(kStatusMisalignment);
   if (is_kernel_memory(CallFrame::current().kernel(), address, bytes))
-    raise_status(kStatusAccessViolation);
+    raise_probe_failure(kStatusAccessViolation);
 }
 
 DXGKIT_NT_ABI void probe_for_read(uint64_t address, uint64_t bytes, uint32_t alignment) {
+  require_irql(CallFrame::current(), "ProbeForRead", kApcLevel);
   if (bytes != 0) check_range(address, bytes, alignment);
 }
 
 DXGKIT_NT_ABI void probe_for_write(uint64_t address, uint64_t bytes, uint32_t alignment) {
+  require_irql(CallFrame::current(), "ProbeForWrite", kApcLevel);
   if (bytes == 0) return;
   check_range(address, bytes, alignment);
   for (uint64_t at = address; at - address < bytes; at = (at | (kPageBytes - 1)) + 1) {
     std::byte value{};
     auto* const pointer = reinterpret_cast<void*>(at);
     if (!guarded_copy(&value, pointer, 1) || !guarded_copy(pointer, &value, 1))
-      raise_status(kStatusAccessViolation);
+      raise_probe_failure(kStatusAccessViolation);
   }
 }
 

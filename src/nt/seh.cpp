@@ -241,7 +241,7 @@ DXGKIT_NT_ABI ExceptionRoutine rtl_virtual_unwind(uint32_t handler_kind, uint64_
 /// An exception on its way from an export's host stack to the driver's.
 struct Raised {
   Context context;
-  uint32_t status = 0;
+  ExceptionRecord record;
 };
 
 void raise_code(Context& context, uint32_t code) {
@@ -254,11 +254,12 @@ void raise_code(Context& context, uint32_t code) {
 
 /// From here the host stack belongs to what handlers call, so what lies there is copied first.
 void raise_on_driver_stack(void* argument) {
-  auto& raised = *static_cast<Raised*>(argument);
-  const uint32_t status = raised.status;
+  const auto& raised = *static_cast<const Raised*>(argument);
+  ExceptionRecord record = raised.record;
   Context context = raised.context;
-  raise_code(context, status);
-  DXGKIT_CHECK(false);  // it cannot be continued
+  record.flags |= kNonContinuable;  // what was done of the export cannot be taken up again
+  raise_exception(record, context);
+  DXGKIT_CHECK(false);
 }
 
 }  // namespace
@@ -297,6 +298,23 @@ bool FrameWalker::settle() {
       context.rdi = context.r10;
       context.rsi = context.r11;
       if (!guarded_copy(&context.rip, as_pointer(context.rsp), sizeof(context.rip))) return false;
+      context.rsp += 8;
+      continue;
+    }
+    if (in_stack_probe(context.rip)) {
+      // It pushes two registers, and may have failed at either.
+      for (const uint64_t slot : {context.rsp + 16, context.rsp + 8, context.rsp}) {
+        if (!guarded_copy(&context.rip, as_pointer(slot), sizeof(context.rip))) continue;
+        context.rsp = slot + 8;
+        if (find_image(state_, context.rip) != nullptr) break;
+      }
+      if (find_image(state_, context.rip) == nullptr) return false;
+      continue;
+    }
+    if (frames_ == 1 && context.rip != reinterpret_cast<uint64_t>(dxgkit_nt_handler_return)) {
+      // A call through a wild pointer: whoever made it is on top of the stack.
+      if (!guarded_copy(&context.rip, as_pointer(context.rsp), sizeof(context.rip))) return false;
+      if (find_image(state_, context.rip) == nullptr) return false;
       context.rsp += 8;
       continue;
     }
@@ -383,17 +401,30 @@ bool on_driver_stack(const CallFrame& frame) {
 }
 
 void raise_status(uint32_t status) {
+  ExceptionRecord record;
+  record.code = status;
+  record.flags = kNonContinuable;
+  record.address = reinterpret_cast<uint64_t>(__builtin_return_address(0));
+  raise_at_door(record);
+}
+
+void raise_probe_failure(uint32_t status) {
+  ExceptionRecord record;
+  record.code = status;
+  record.flags = kNonContinuable;
+  record.address = reinterpret_cast<uint64_t>(__builtin_return_address(0));
+  record.parameters[14] = kProbeMark;
+  raise_at_door(record);
+}
+
+void raise_at_door(const ExceptionRecord& record) {
   CallFrame& frame = CallFrame::current();
   Raised raised;
-  raised.status = status;
+  raised.record = record;
   Context& context = raised.context;
   if (!frame.in_door()) {
     // A driver that was compiled into its host, or has no stack of its own: nothing to walk.
-    context.rip = reinterpret_cast<uint64_t>(__builtin_return_address(0));
-    ExceptionRecord record;
-    record.code = status;
-    record.flags = kNonContinuable;
-    record.address = context.rip;
+    context.rip = record.address;
     report_unhandled(frame, record, context);
   }
   const DoorFrame& door = frame.door();
@@ -404,6 +435,7 @@ void raise_status(uint32_t status) {
   context.rip = door.rip;
   context.rsp = door.driver_sp + 16;
   std::memcpy(&context.floats.xmm[6], door.xmm6_to_15, sizeof(door.xmm6_to_15));
+  raised.record.address = context.rip;
   dxgkit_nt_call_on_stack(reinterpret_cast<void*>((door.driver_sp - 128) & ~uint64_t{63}),
                           &raise_on_driver_stack, &raised, nullptr);
   __builtin_unreachable();

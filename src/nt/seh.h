@@ -67,6 +67,12 @@ void raise_exception(ExceptionRecord& record, Context& context);
 
 /// Raises `status` at the driver's call of the export that runs. Does not return.
 [[noreturn]] void raise_status(uint32_t status);
+/// The same for any exception.
+[[noreturn]] void raise_at_door(const ExceptionRecord& record);
+
+/// The same for a probe of user memory; parameters[14] says so to the finding (NT-18).
+[[noreturn]] void raise_probe_failure(uint32_t status);
+inline constexpr uint64_t kProbeMark = 0x70726F6265;
 
 /// Is this code running on the driver stack of `frame`?
 bool on_driver_stack(const CallFrame& frame);

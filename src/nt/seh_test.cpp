@@ -211,6 +211,184 @@ TEST_P(Seh, CatchesBadCopies) {
   });
 }
 
+TEST_P(Seh, CatchesWhatTheProcessorRefuses) {
+  DXGKIT_COVERS("NT-25");
+  struct Case {
+    const char* function;
+    uint32_t code;
+  };
+  for (const Case& each :
+       {Case{"Divide", kStatusIntegerDivide}, Case{"DivideTooBig", kStatusIntegerOverflow},
+        Case{"Illegal", kStatusIllegalInstruction}, Case{"Break", kStatusBreakpoint},
+        Case{"NotCanonical", kStatusAccessViolation}}) {
+    run([&](World& world) {
+      EXPECT_EQ(world.call("CatchCall", world.image->find(each.function)), 2U) << each.function;
+      EXPECT_EQ(world.seen().code, each.code) << each.function;
+      // Handlers see the instruction itself, also where the processor stands behind it.
+      EXPECT_EQ(world.seen().address, world.call("SeenRip"));
+      EXPECT_LT(world.seen_rva() - world.rva_of(each.function), 64U) << each.function;
+      EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+    });
+  }
+  run([](World& world) {
+    const uint64_t data = world.call("Trail");  // not executable
+    EXPECT_EQ(world.call("CatchCall", data), 2U);
+    EXPECT_EQ(world.seen().code, kStatusAccessViolation);
+    EXPECT_EQ(world.seen().parameters[0], 8U);
+    EXPECT_EQ(world.seen().parameters[1], data);
+    EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+  });
+}
+
+TEST_P(Seh, ExplainsWhatNobodyHandles) {
+  DXGKIT_COVERS("NT-01");
+  run([](World& world) {
+    EXPECT_EQ(world.call("CatchOnlyDivision", kBad), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    const verifier::Finding finding = world.findings.all()[0];
+    EXPECT_EQ(finding.rule, "NT-01");
+    EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+    EXPECT_EQ(finding.ddi, "DxgkDdiTest");
+    EXPECT_EQ(finding.bugcheck_code, 0x7EU);
+    EXPECT_EQ(finding.bugcheck_parameter, kStatusAccessViolation);
+    EXPECT_NE(finding.actual.find("touched 0x10 (read)"), std::string::npos) << finding.actual;
+    EXPECT_EQ(finding.place.image, "exceptions.sys");
+    EXPECT_NE(finding.place.registers.find("rip="), std::string::npos);
+    std::string stack;
+    for (const std::string& line : finding.place.stack) stack += line + "\n";
+    EXPECT_NE(stack.find("exceptions.sys+0x"), std::string::npos) << stack;
+    EXPECT_NE(stack.find("CatchOnlyDivision"), std::string::npos) << stack;
+    EXPECT_TRUE(world.kernel.driver_is_dead());
+  });
+}
+
+TEST_P(Seh, StopsAtFaultsThatNoHandlerMayTake) {
+  DXGKIT_COVERS("NT-01");
+  run([](World& world) {
+    EXPECT_EQ(world.call_at(kDispatchLevel, "CatchCallee", kBad), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    const verifier::Finding finding = world.findings.all()[0];
+    EXPECT_EQ(finding.rule, "NT-01");
+    EXPECT_EQ(finding.bugcheck_code, 0xD1U);
+    EXPECT_EQ(finding.bugcheck_parameter, kBad);
+    EXPECT_NE(finding.actual.find("at DISPATCH_LEVEL"), std::string::npos) << finding.actual;
+  });
+  run([](World& world) {
+    EXPECT_EQ(world.call("CatchCall", world.image->find("ReadSystem")), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    EXPECT_EQ(world.findings.all()[0].bugcheck_code, 0x50U);
+  });
+}
+
+TEST_P(Seh, NamesStatusesNobodyHandles) {
+  DXGKIT_COVERS("NT-02");
+  run([](World& world) {
+    EXPECT_EQ(world.call("RaiseNobodyHandles", 0xC00000BBU), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    const verifier::Finding finding = world.findings.all()[0];
+    EXPECT_EQ(finding.rule, "NT-02");
+    EXPECT_EQ(finding.bugcheck_code, 0x7EU);
+    EXPECT_EQ(finding.bugcheck_parameter, 0xC00000BBU);
+    EXPECT_NE(finding.actual.find("0xc00000bb"), std::string::npos) << finding.actual;
+    EXPECT_EQ(finding.place.image, "exceptions.sys");
+  });
+}
+
+TEST_P(Seh, StopsAtBreakpoints) {
+  DXGKIT_COVERS("NT-06");
+  run([](World& world) {
+    EXPECT_EQ(world.call("Break"), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    EXPECT_EQ(world.findings.all()[0].rule, "NT-06");
+    EXPECT_EQ(world.findings.all()[0].bugcheck_parameter, kStatusBreakpoint);
+  });
+}
+
+TEST_P(Seh, NamesRefusedInstructions) {
+  DXGKIT_COVERS("NT-32");
+  run([](World& world) {
+    EXPECT_EQ(world.call("Divide"), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    EXPECT_EQ(world.findings.all()[0].rule, "NT-32");
+    EXPECT_EQ(world.findings.all()[0].bugcheck_parameter, kStatusIntegerDivide);
+  });
+}
+
+TEST_P(Seh, NeverCatchesAFastFail) {
+  DXGKIT_COVERS("NT-04");
+  run([](World& world) {
+    EXPECT_EQ(world.call("CatchCall", world.image->find("FastFail")), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    EXPECT_EQ(world.findings.all()[0].rule, "NT-04");
+    EXPECT_EQ(world.findings.all()[0].bugcheck_parameter, 5U);
+  });
+}
+
+TEST_P(Seh, ReportsStacksThatRunOut) {
+  DXGKIT_COVERS("NT-03");
+  for (const char* function : {"Recurse", "HugeFrame"}) {
+    run([&](World& world) {
+      EXPECT_EQ(world.call("Recurse", uint64_t{10}), 10U);
+      EXPECT_EQ(world.call(function, uint64_t{100'000}), World::kAbandoned);
+      ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+      const verifier::Finding finding = world.findings.all()[0];
+      EXPECT_EQ(finding.rule, "NT-03");
+      EXPECT_EQ(finding.bugcheck_code, 0x7FU);
+      EXPECT_EQ(finding.bugcheck_parameter, 8U);
+      EXPECT_EQ(finding.place.image, "exceptions.sys");
+    });
+  }
+}
+
+TEST_P(Seh, ProbesUserMemory) {
+  DXGKIT_COVERS("NT-18", "NT-25");
+  run([](World& world) {
+    alignas(16) uint64_t user[4] = {1, 2, 3, 4};
+    EXPECT_EQ(world.call("CatchProbeForRead", &user[0], sizeof(user), 8U), 0U);
+    EXPECT_EQ(world.call("CatchProbeForWrite", &user[0], sizeof(user), 8U), 0U);
+    EXPECT_EQ(user[3], 4U);
+    EXPECT_EQ(world.call("CatchProbeForRead", kBad, uint64_t{0}, 1U), 0U);
+    const auto at = reinterpret_cast<uint64_t>(&user[0]);
+    EXPECT_EQ(world.call("CatchProbeForRead", at + 1, uint64_t{4}, 4U), kStatusMisalignment);
+    EXPECT_EQ(world.call("CatchProbeForRead", at, UINT64_MAX, 1U), kStatusAccessViolation);
+    EXPECT_EQ(world.call("CatchProbeForRead", 0xFFFF'F780'0000'0000, uint64_t{4}, 1U),
+              kStatusAccessViolation);
+    EXPECT_EQ(world.call("CatchProbeForWrite", kBad, uint64_t{4}, 1U), kStatusAccessViolation);
+    // Kernel memory: the image, and pages of the machine.
+    EXPECT_EQ(world.call("CatchProbeForRead", world.call("Trail"), uint64_t{4}, 1U),
+              kStatusAccessViolation);
+    const auto page = world.machine.allocate_contiguous(1);
+    ASSERT_TRUE(page.has_value());
+    std::byte* const pointer =
+        world.machine.system_pointer(bus::PhysicalAddress(page->value * 4096), 4096);
+    EXPECT_EQ(world.call("CatchProbeForRead", pointer, uint64_t{4}, 1U), kStatusAccessViolation);
+    EXPECT_EQ(world.call("CatchLock", pointer, 64U), 0U);
+    EXPECT_EQ(world.call("CatchLock", &user[0], 8U), kStatusAccessViolation);
+    world.machine.free_contiguous(*page, 1);
+    EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+    EXPECT_EQ(world.call("ProbeWithoutHandler", world.call("Trail"), uint64_t{4}),
+              World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    EXPECT_EQ(world.findings.all()[0].rule, "NT-18");
+    EXPECT_EQ(world.findings.all()[0].bugcheck_parameter, kStatusAccessViolation);
+  });
+}
+
+/// The driver that faulted is dead; another one in the same process does not notice.
+TEST_P(Seh, LeavesOtherDriversAlone) {
+  DXGKIT_COVERS("NT-01");
+  run([](World& world) {
+    World other(GetParam(), "other.sys");
+    EXPECT_EQ(world.call("DontCatch", kBad), World::kAbandoned);
+    EXPECT_TRUE(world.kernel.driver_is_dead());
+    uint64_t good = 33;
+    EXPECT_EQ(other.call("DontCatch", &good), 34U);
+    EXPECT_EQ(other.call("CatchInline", kBad), 100U);
+    EXPECT_FALSE(other.kernel.driver_is_dead());
+    EXPECT_EQ(other.findings.total(), 0U) << other.findings_text();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Built, Seh, ::testing::Values(NT_EXCEPTIONS_O0, NT_EXCEPTIONS_O2),
                          [](const auto& name) { return name.index == 0 ? "O0" : "O2"; });
 

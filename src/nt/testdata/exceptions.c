@@ -363,7 +363,10 @@ EXPORT U64 GoOnAfterOwnRecord(void) {
   }
   return 2;
 }
-EXPORT void RaiseNobodyHandles(NTSTATUS status) { raise_status(status); }
+EXPORT void RaiseNobodyHandles(NTSTATUS status) {
+  raise_status(status);
+  mark('!');  // no tail call: the caller is to be seen
+}
 
 EXPORT U64 CatchCopy(void* to, const void* from, SIZE_T bytes) {
   __try {
@@ -398,6 +401,19 @@ EXPORT U64 CatchProbeForWrite(void* address, SIZE_T bytes, ULONG alignment) {
 }
 EXPORT void ProbeWithoutHandler(const void* address, SIZE_T bytes) {
   ProbeForRead(address, bytes, 1);
+}
+
+EXPORT U64 CatchLock(void* address, ULONG bytes) {
+  PMDL mdl = IoAllocateMdl(address, bytes, FALSE, FALSE, NULL);
+  U64 result = 0;
+  __try {
+    MmProbeAndLockPages(mdl, KernelMode, IoModifyAccess);
+    MmUnlockPages(mdl);
+  } __except (1) {
+    result = (ULONG)_exception_code();
+  }
+  IoFreeMdl(mdl);
+  return result;
 }
 
 // --- instructions
@@ -523,8 +539,8 @@ EXPORT U64 Recurse(U64 depth) {
   block[0] = (char)depth;
   return depth == 0 ? 0 : Recurse(depth - 1) + (U64)block[0] * 0 + 1;
 }
-EXPORT U64 HugeFrame(void) {
+EXPORT U64 HugeFrame(U64 at) {
   volatile char block[3 << 20];
-  block[0] = 1;
-  return (U64)block[0];
+  block[at] = 1;
+  return (U64)block[at / 2];
 }
