@@ -26,6 +26,8 @@ Device::Device(Adapter& adapter, Process& process)
 Device::~Device() = default;
 
 Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
+  // A display-only driver has no devices: nothing renders on it, the kernel shows pictures itself.
+  if (adapter.display_only()) return Error(Status::kNotSupported);
   DXGKIT_RETURN_ERROR_IF_FAILED(adapter.enter_process(process));
   Ref<Device> device = make_object<Device>(adapter, process);
   const Result<Handle> handle = process.handles().insert_hidden(device);

@@ -40,6 +40,7 @@ class Device : public Object {
   ~Device() override;
 
   /// DxgkDdiCreateProcess if it is the process's first here (LIFE-16), then DxgkDdiCreateDevice.
+  /// kNotSupported: a display-only adapter.
   /// The driver's failure passes through; nothing stays.
   static Result<Ref<Device>> create(Adapter& adapter, Process& process);
 

@@ -27,6 +27,7 @@ Exercise::Exercise(Exercise&&) noexcept = default;
 Result<Exercise> Exercise::on(System& system, Luid luid) {
   Ref<Adapter> adapter = system.impl().find(luid);
   if (!adapter) return Error(Status::kInvalidParameter);
+  if (!adapter->has_memory()) return Error(Status::kNotSupported);  // display-only
   return Exercise(std::move(adapter));
 }
 

@@ -25,7 +25,7 @@ class Process;
 /// adapter has failed.
 class Exercise {
  public:
-  /// kInvalidParameter: no such adapter is running.
+  /// kInvalidParameter: no such adapter is running. kNotSupported: it is display-only.
   static Result<Exercise> on(System& system, Luid luid);
   ~Exercise();
   Exercise(Exercise&&) noexcept;

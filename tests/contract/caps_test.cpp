@@ -1,4 +1,5 @@
 // Caps, versions and entry points that must agree; what refuses a display driver at its start.
+#include <algorithm>
 #include <cstring>
 
 #include "dxgk/adapter.h"
@@ -210,6 +211,57 @@ TEST_F(FullTest, SourcesNeedTheEntriesOfModeManagement) {
   });
 }
 
+struct SoftwareKey {
+  const char* sentence;
+  std::map<std::string, nt::RegistryValue> values;
+  bool compute_only = false;
+  std::vector<std::string> rules;
+};
+TEST(SoftwareKeyTest, AUserModeDriverIsNamedUnlessTheAdapterIsComputeOnly) {
+  DXGKIT_COVERS("CAPS-03");
+  const SoftwareKey keys[] = {
+      {"no key at all", {}, false, {}},
+      {"a key without the name", {{"Other", nt::RegistryValue::dword(1)}}, false, {"CAPS-03"}},
+      {"the name, in other letters",
+       {{"usermodedrivername", nt::RegistryValue::string(u"umd.dll")}},
+       false,
+       {}},
+      {"compute only", {{"Other", nt::RegistryValue::dword(1)}}, true, {}},
+  };
+  for (const SoftwareKey& key : keys) {
+    SCOPED_TRACE(key.sentence);
+    runtime::make_sim_runtime(1)->run_main([&] {
+      ScriptedMiniport miniport;
+      miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_6;
+      miniport.config.caps = [&](DXGK_DRIVERCAPS& caps) {
+        caps.MiscCaps.ComputeOnly = key.compute_only ? 1 : 0;
+      };
+      bus::Machine machine(64 * kMebibyte);
+      verifier::Findings findings;
+      nt::KernelConfig config;
+      if (!key.values.empty()) config.registry[nt::KernelConfig::kDeviceKey] = key.values;
+      nt::Kernel kernel(runtime::Runtime::current(), machine, findings, config);
+      ASSERT_EQ(machine.add_function(miniport.function()), Status::kSuccess);
+      std::string message;
+      auto driver = port::Driver::load(kernel, findings, miniport.source(), &message);
+      ASSERT_TRUE(driver.has_value()) << message;
+      {
+        dxgk::System system(runtime::Runtime::current(), machine, kernel, findings);
+        EXPECT_TRUE(system.start_adapter(**driver, miniport.function()).has_value());
+      }
+      std::vector<std::string> rules;
+      for (const verifier::Finding& finding : findings.all()) {
+        rules.push_back(finding.rule);
+        EXPECT_EQ(finding.severity, verifier::Severity::kWarning);
+        EXPECT_EQ(finding.confidence, verifier::Confidence::kInferred);
+      }
+      EXPECT_EQ(rules, key.rules);
+      driver->reset();
+      machine.remove_function(miniport.function());
+    });
+  }
+}
+
 /// A full driver with displays: the scripted miniport with the display's entries.
 struct FullDisplay {
   explicit FullDisplay(ScriptedMiniport& miniport_in, uint32_t sources) : miniport(miniport_in) {
@@ -262,6 +314,7 @@ TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
   bare([](Stack& stack) {
     FullDisplay full(stack.miniport, 1);
     FullDisplay::described = 0;
+    stack.miniport.config.segments[0].size = 32 * kMebibyte;  // two of the client's do not fit
     ASSERT_EQ(stack.start(), Status::kSuccess);
     EXPECT_EQ(FullDisplay::described, 2) << "sizes, then data";
     const DisplayCalls calls = full.display.calls();
@@ -282,6 +335,14 @@ TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
     EXPECT_EQ(displays.present(stack.luid, {}), Status::kNotSupported);
 
     // A client that fills the segment cannot push it out.
+    const auto moves_of_primary = [&] {
+      const std::vector<testing::PagingCall> paging = stack.miniport.calls().paging;
+      return std::ranges::count_if(paging, [&](const testing::PagingCall& call) {
+        return call.args.Operation == DXGK_OPERATION_TRANSFER &&
+               call.args.Transfer.hAllocation == address.hAllocation;
+      });
+    };
+    const auto moved_in = moves_of_primary();
     {
       Client client(stack);
       ContextBuffers context = client.make_context();
@@ -291,7 +352,9 @@ TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
         EXPECT_EQ(client.render(context, work_on({one})), STATUS_SUCCESS);
         stack.drive();
       }
+      EXPECT_GT(stack.statistics().evictions, 0U) << "room was made, elsewhere";
     }
+    EXPECT_EQ(moves_of_primary(), moved_in);
     const size_t before = full.display.calls().addresses.size();
     Status changed = Status::kPending;
     stack.blocking([&] { changed = displays.set_mode(stack.luid, 0, {32, 32}); });

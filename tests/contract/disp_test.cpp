@@ -1,6 +1,9 @@
 // Display-only adapters: start, modes, presents, plugging, power, and the screen they leave.
 #include <cstring>
 
+#include "dxgk/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/system_impl.h"
 #include "dxgkit/abi_versions.h"
 #include "tests/contract/display_fixture.h"
 #include "vidpn/edid.h"
@@ -662,6 +665,18 @@ TEST_F(DisplayTest, ABugCheckIsWrittenToTheScreen) {
     EXPECT_EQ(stack.display.screen().pixel(7, 3), 0xAA0307U);
     EXPECT_EQ(stack.display.count("DxgkDdiSystemDisplayEnable"), 1U);
     EXPECT_EQ(stack.displays.show_bug_check(stack.luid, blue, 9, 4), Status::kInvalidParameter);
+  });
+}
+
+TEST_F(DisplayTest, NothingRendersOnADisplayOnlyAdapter) {
+  DXGKIT_COVERS("DOD-09");
+  running([](DisplayStack& stack) {
+    const dxgk::Ref<dxgk::Adapter> adapter = stack.system->impl().find(stack.luid);
+    dxgk::Process& process = stack.system->create_process("client");
+    EXPECT_EQ(dxgk::Device::create(*adapter, process).error(), Status::kNotSupported);
+    stack.system->end_process(process);
+    EXPECT_TRUE(stack.system->statistics(stack.luid).has_value());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }
 
