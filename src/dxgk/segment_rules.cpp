@@ -70,12 +70,6 @@ std::optional<SegmentRefusal> check_flags(uint32_t id, const port::SegmentInfo& 
         "Standby, Hibernate, Partially are 000, 100, 110 or 101.",
         "Set PreservedDuringStandby with either hibernate bit, and only one of those."};
   }
-  if ((flags & kSegmentCacheCoherent) != 0 && (flags & kSegmentAperture) == 0) {
-    return SegmentRefusal{"SEG-37",
-                          fmt::format("Segment {} sets CacheCoherent without Aperture.", id),
-                          "CacheCoherent goes with Aperture only.",
-                          "Clear CacheCoherent, or make it an aperture segment."};
-  }
   if ((flags & kSegmentSupportsCpuHostAperture) != 0 && (flags & kSegmentCpuVisible) != 0) {
     return SegmentRefusal{
         "SEG-41", fmt::format("Segment {} sets SupportsCpuHostAperture and CpuVisible.", id),
@@ -196,6 +190,16 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
     vidmm::SegmentDesc desc;
     desc.id = SegmentId{id};
     const bool aperture = (segment.flags & kSegmentAperture) != 0;
+    // Drivers that run on Windows do this: worth a word, not the adapter.
+    if (!aperture && (segment.flags & kSegmentCacheCoherent) != 0) {
+      findings.report(verifier::Finding{
+          .rule = "SEG-37",
+          .severity = verifier::Severity::kWarning,
+          .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+          .actual = fmt::format("Segment {} sets CacheCoherent without Aperture.", id),
+          .expected = "CacheCoherent goes with Aperture only; it is ignored here.",
+          .fix = "Clear CacheCoherent, or make it an aperture segment."});
+    }
     aperture_count += aperture ? 1 : 0;
     desc.kind = aperture ? vidmm::SegmentKind::kAperture : vidmm::SegmentKind::kMemory;
     desc.base_address = segment.base_address;
@@ -220,7 +224,7 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
           .fix = "Set CommitLimit = Size."});
     }
     desc.cpu_visible = (segment.flags & kSegmentCpuVisible) != 0;
-    desc.cache_coherent = (segment.flags & kSegmentCacheCoherent) != 0;
+    desc.cache_coherent = aperture && (segment.flags & kSegmentCacheCoherent) != 0;
     desc.pitch_alignment = (segment.flags & kSegmentPitchAlignment) != 0;
     desc.use_64kb_pages = (segment.flags & kSegmentUse64KbPages) != 0;
     // SEG-19, SEG-20: read only where it means something.
@@ -244,7 +248,17 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
       }
     }
   }
-  if (interface_version >= kInterfaceWddm20 && aperture_count != 1) {
+  if (interface_version >= kInterfaceWddm20 && aperture_count == 0) {
+    findings.report(verifier::Finding{
+        .rule = "SEG-40",
+        .severity = verifier::Severity::kWarning,
+        .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+        .actual = "No aperture segment is reported.",
+        .expected = "A WDDM 2.x driver reports exactly one aperture segment.",
+        .fix = "Report one segment with Aperture.",
+        .why = "Without one nothing can be evicted but to system memory, by copying."});
+  }
+  if (interface_version >= kInterfaceWddm20 && aperture_count > 1) {
     return SegmentRefusal{"SEG-40",
                           fmt::format("{} aperture segments are reported.", aperture_count),
                           "A WDDM 2.x driver reports exactly one aperture segment.",

@@ -162,9 +162,6 @@ const Refusal kRefusals[] = {
                               kSegmentPartiallyPreservedDuringHibernate;
        i.segments[0].system_memory_end = kMebibyte - 1;
      }},
-    {"CacheCoherentMemorySegment", "SEG-37",
-     [](auto& i) { i.segments[0].flags |= kSegmentCacheCoherent; }},
-    {"NoApertureInWddmTwo", "SEG-40", [](auto& i) { i.segments.pop_back(); }, kWddm20},
     {"TwoAperturesInWddmTwo", "SEG-40",
      [](auto& i) { i.segments.push_back(aperture_at(0x3'0000'0000)); }, kWddm20},
     {"CpuHostApertureBesideCpuVisible", "SEG-41",
@@ -242,6 +239,29 @@ const Accepted kAccepted[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Rows, SegmentAcceptances, ::testing::ValuesIn(kAccepted),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+TEST(SegmentRules, CacheCoherentMemoryStartsWithAWarningAndIsNotCoherent) {
+  DXGKIT_COVERS("SEG-37");
+  port::SegmentsInfo info = valid_description();
+  info.segments[0].flags |= kSegmentCacheCoherent;
+  const Outcome outcome = check(info);
+  EXPECT_FALSE(outcome.refusal.has_value());
+  ASSERT_EQ(outcome.findings.size(), 1U);
+  EXPECT_EQ(outcome.findings[0].rule, "SEG-37");
+  EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kWarning);
+  EXPECT_FALSE(outcome.segments[0].cache_coherent);
+}
+
+TEST(SegmentRules, WddmTwoWithoutApertureStartsWithAWarning) {
+  DXGKIT_COVERS("SEG-40");
+  port::SegmentsInfo info = valid_description();
+  info.segments.pop_back();
+  const Outcome outcome = check(info, kWddm20);
+  EXPECT_FALSE(outcome.refusal.has_value());
+  ASSERT_EQ(outcome.findings.size(), 1U);
+  EXPECT_EQ(outcome.findings[0].rule, "SEG-40");
+  EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kWarning);
+}
 
 TEST(SegmentRules, ThirtyTwoSegmentsStartWithAWarning) {
   DXGKIT_COVERS("SEG-06");
