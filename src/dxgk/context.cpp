@@ -414,8 +414,9 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SplitOffset {} after {}, PatchOffset {}.", i,
                            patch.split_offset, last_split, patch.patch_offset);
-    } else if ((patch.slot_id & 0xFFFFFFU) >=
-               device_->adapter().caps().max_allocation_list_slot_id) {
+    } else if (device_->adapter().caps().max_allocation_list_slot_id != 0 &&
+               (patch.slot_id & 0xFFFFFFU) >=
+                   device_->adapter().caps().max_allocation_list_slot_id) {
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is {}.", i,
                            patch.slot_id & 0xFFFFFFU,

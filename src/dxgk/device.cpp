@@ -240,8 +240,8 @@ void Device::close_driver_side() {
   if (!first) return;
   for (const Ref<Context>& context : own_contexts) context->close_driver_side();
   adapter_.lane().run([&] {
-    // Resources go whole, stand-alone allocations together; those being destroyed already are on
-    // their way.
+    // Resources go whole, stand-alone allocations one by one: drivers are written for the groups
+    // that clients make. Those being destroyed already are on their way.
     const std::vector<Resource*> own_resources = resources;
     for (Resource* resource : own_resources) {
       std::vector<Ref<OpenedAllocation>> members;
@@ -257,7 +257,11 @@ void Device::close_driver_side() {
     for (OpenedAllocation* opened : openings) {
       if (!opened->closing) rest.emplace_back(opened);
     }
-    if (!rest.empty()) adapter_.tear_down(*this, std::move(rest), Ref<Resource>());
+    for (Ref<OpenedAllocation>& opened : rest) {
+      std::vector<Ref<OpenedAllocation>> alone;
+      alone.push_back(std::move(opened));
+      adapter_.tear_down(*this, std::move(alone), Ref<Resource>());
+    }
   });
   static_cast<void>(adapter_.block_until([&] { return teardowns == 0; }));
   static_cast<void>(adapter_.port().destroy_device(
