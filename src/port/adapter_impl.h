@@ -92,6 +92,7 @@ struct AdapterPort::Impl {
   nt::Kdpc dpc{};
   std::atomic<uint32_t> dpc_state{0};  // 0 idle, 1 running, 2 running and wanted again (INT-06)
 
+  uint32_t wddm_model = 0;            // DXGK_DRIVERCAPS::WDDMVersion; 0: not asked or not said
   std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
 
   // MDLs of BuildPagingBuffer; scheduler class, so without a lock.

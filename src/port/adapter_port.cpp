@@ -317,6 +317,7 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
   DriverCaps result;
   result.raw = std::move(buffer);
   result.wddm_version = static_cast<uint32_t>(caps.WDDMVersion);
+  port.wddm_model = result.wddm_version;
   result.highest_acceptable_address = static_cast<uint64_t>(caps.HighestAcceptableAddress.QuadPart);
   result.aperture_segment_commit_limit = caps.ApertureSegmentCommitLimit;
   result.max_allocation_list_slot_id = caps.MaxAllocationListSlotId;
@@ -509,10 +510,14 @@ Result<SegmentsInfo> query_segments_by_stride(AdapterPort::Impl& port) {
 
 Result<SegmentsInfo> AdapterPort::query_segments() {
   Impl& port = *impl_;
-  // SEG-02: by the declared model, never from one type to another.
+  // SEG-02: by the declared model, never from one type to another. A driver built with newer
+  // headers than its model is of the model its capabilities name.
+  const auto below = [&](uint32_t interface_version, uint32_t model) {
+    return port.version < interface_version || (port.wddm_model != 0 && port.wddm_model < model);
+  };
   Result<SegmentsInfo> answer = [&] {
-    if (port.version >= kVersionWddm20) return query_segments_by_stride(port);
-    if (port.version >= kVersionWin8) {
+    if (!below(kVersionWddm20, DXGKDDI_WDDMv2)) return query_segments_by_stride(port);
+    if (!below(kVersionWin8, DXGKDDI_WDDMv1_2)) {
       return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT3, DXGK_SEGMENTDESCRIPTOR3>(
           port, DXGKQAITYPE_QUERYSEGMENT3);
     }
