@@ -63,6 +63,7 @@ Status Exercise::repeat_queries() {
                         static_cast<unsigned>(before[i]), static_cast<unsigned>(caps_now->raw[i])));
     break;
   }
+  if (adapter.display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
   const Result<port::SegmentsInfo> segments_now = adapter.port().query_segments();
   if (!segments_now.has_value()) return segments_now.error();
   const port::SegmentsInfo& first = adapter.segment_infos();

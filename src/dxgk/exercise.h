@@ -22,7 +22,8 @@ class Process;
 
 /// Works on one running adapter that nobody else uses meanwhile: clients may have allocations, but
 /// no work queued and no thread inside. Not on the lane. Every call answers kDeviceRemoved once the
-/// adapter has failed.
+/// adapter has failed. A display-only adapter has neither memory nor engines: only the questions
+/// and repeat_queries are for it.
 class Exercise {
  public:
   /// kInvalidParameter: no such adapter is running. kNotSupported: it is display-only.
@@ -37,8 +38,8 @@ class Exercise {
   uint32_t video_present_sources() const;
   bool running() const;
 
-  /// LIFE-17: asks caps, segments and node metadata again; each difference is a finding. The
-  /// driver's own failure passes through.
+  /// LIFE-17: asks caps and, of a full driver, segments and node metadata again; each difference is
+  /// a finding. The driver's own failure passes through.
   Status repeat_queries();
 
   /// INT-22: asks each idle node for its fence. One that is not the last completed is a finding.

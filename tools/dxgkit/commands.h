@@ -1,6 +1,7 @@
 // The commands of the tool. Each returns the exit code of the process.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tools/dxgkit/options.h"
@@ -12,7 +13,8 @@ int run_command(const RunOptions& options);
 
 /// What a driver is, and whether it can be started; runs its DriverEntry. Not a driver:
 /// kExitBadInput.
-int doctor_command(const std::string& driver, bool json);
+int doctor_command(const std::string& driver, const std::optional<std::string>& registry,
+                   bool json);
 
 /// Starts a driver, exercises every entry its kind must support, unloads it. Exit codes 3 and 4
 /// beside the usual ones: see verify/report.h.

@@ -67,6 +67,20 @@ void add_run(CLI::App& app, RunOptions& options) {
       ->excludes(seed)
       ->expected(1)
       ->type_name("A..B");
+  run->add_option(
+         "--device",
+         reader(dxgkit::tool::parse_device,
+                [&options](const dxgkit::tool::DeviceChoice& device) { options.device = device; }),
+         "what the driver finds: softgpu, framebuffer, none, or "
+         "pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu)")
+      ->expected(1)
+      ->type_name("DEVICE");
+  run->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
+  run->add_flag("--special-pool", options.special_pool,
+                "put every pool block at the end of a page: overruns fault where they happen");
+  run->add_flag("--trace-imports", options.trace_imports,
+                "every call of an import is in the trace");
+  run->add_option("--scanout", options.scanout, "write what the screen shows (PNG)");
   run->add_option("--trace", options.trace, "write a Perfetto trace");
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");
@@ -92,6 +106,10 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       ->expected(1)
       ->type_name("DEVICE");
   verify->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
+  verify->add_flag("--special-pool", options.special_pool,
+                   "put every pool block at the end of a page: overruns fault where they happen");
+  verify->add_flag("--trace-imports", options.trace_imports,
+                   "every call of an import is in the trace");
   verify->add_option("--client", options.client,
                      "plug-in that knows the driver's private data (dxgkit/client.h)");
   verify
@@ -143,6 +161,8 @@ int main(int argc, char** argv) {
       app.add_subcommand("doctor", "what a driver is, and whether it can be started");
   doctor->add_option("DRIVER", doctor_driver, "softgpu, or the path of a driver (.sys or .so)")
       ->required();
+  std::optional<std::string> doctor_registry;
+  doctor->add_option("--registry", doctor_registry, "values the driver reads (TOML or JSON)");
   doctor->add_flag("--json", doctor_json, "print JSON");
 
   bool support_json = false;
@@ -165,7 +185,8 @@ int main(int argc, char** argv) {
   }
 
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
-  if (doctor->parsed()) return dxgkit::tool::doctor_command(doctor_driver, doctor_json);
+  if (doctor->parsed())
+    return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_json);
   if (support->parsed()) return dxgkit::tool::support_command(support_json);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
   if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);

@@ -67,6 +67,7 @@ std::expected<DeviceChoice, std::string> parse_device(std::string_view text) {
   };
   constexpr std::string_view kPrefix = "pci:";
   if (!text.starts_with(kPrefix)) return wrong("there is none of that name");
+  if (text.ends_with(',')) return wrong("it ends with a comma");
   choice.kind = Kind::kPci;
   std::string_view rest = text.substr(kPrefix.size());
   const auto take_id = [&](char end, uint16_t* id) {

@@ -50,7 +50,8 @@ struct VerifyOptions {
   std::optional<std::string> json, sarif, junit, trace;  // a path, or "-" for stdout
   std::vector<std::string> only;                         // names of steps; empty: all
   uint32_t ddi_timeout_s = 20;
-  bool list_steps = false, in_process = false, verbose = false;
+  bool special_pool = false, trace_imports = false;
+  bool list_steps = false, in_process = false;
 };
 
 struct RunOptions {
@@ -63,6 +64,10 @@ struct RunOptions {
   uint64_t seed = 1;
   std::optional<SeedRange> seeds;
   std::optional<std::string> trace, report, output;
+  DeviceChoice device;
+  std::optional<std::string> registry;
+  std::optional<std::string> scanout;  // PNG of what the screen shows
+  bool special_pool = false, trace_imports = false;
   bool json = false;
 };
 

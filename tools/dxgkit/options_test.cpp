@@ -48,5 +48,46 @@ TEST(Options, ModesAndSeeds) {
     EXPECT_FALSE(parse_seed(text).has_value()) << text;
 }
 
+TEST(Options, Devices) {
+  using Kind = DeviceChoice::Kind;
+  EXPECT_EQ(parse_device("softgpu")->kind, Kind::kSoftGpu);
+  EXPECT_EQ(parse_device("framebuffer")->kind, Kind::kFrameBuffer);
+  EXPECT_EQ(parse_device("none")->kind, Kind::kNone);
+  const auto plain = parse_device("pci:8086:1916");
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_EQ(plain->vendor_id, 0x8086);
+  EXPECT_EQ(plain->device_id, 0x1916);
+  EXPECT_TRUE(plain->bars.empty());
+  const auto bars = parse_device("pci:10De:1,bar2=256M,bar0=16K");
+  ASSERT_TRUE(bars.has_value());
+  ASSERT_EQ(bars->bars.size(), 2u);
+  EXPECT_EQ(bars->bars[0].slot, 0u);
+  EXPECT_EQ(bars->bars[0].size_bytes, 16384u);
+  EXPECT_EQ(bars->bars[1].slot, 2u);
+  EXPECT_EQ(bars->bars[1].size_bytes, uint64_t{256} << 20);
+  for (const char* bad : {"",
+                          "pci",
+                          "pci:",
+                          "pci:1",
+                          "pci:1:",
+                          "pci::1",
+                          "pci:10000:1",
+                          "pci:-1:1",
+                          "pci:1:2:3",
+                          "pci:1:2,",
+                          "pci:1:2,bar0",
+                          "pci:1:2,bar0=",
+                          "pci:1:2,bar5=4K",
+                          "pci:1:2,barx=4K",
+                          "pci:1:2,bar0=3K",
+                          "pci:1:2,bar0=2K",
+                          "pci:1:2,bar0=2G",
+                          "pci:1:2,bar0=4K,bar1=4K",
+                          "pci:1:2,bar0=4K,bar0=4K",
+                          "Softgpu"}) {
+    EXPECT_FALSE(parse_device(bad).has_value()) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::tool

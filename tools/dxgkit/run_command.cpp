@@ -14,6 +14,7 @@
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
 #include "tools/dxgkit/summary.h"
+#include "tools/dxgkit/world.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -85,7 +86,8 @@ class ProgressLine {
 
 /// Everything that can be said to be wrong before anything runs.
 std::expected<void, std::string> check_outputs(const RunOptions& options) {
-  for (const std::optional<std::string>& path : {options.trace, options.report, options.output}) {
+  for (const std::optional<std::string>& path :
+       {options.trace, options.report, options.output, options.scanout}) {
     if (!path.has_value()) continue;
     if (auto writable = check_writable(*path); !writable) return writable;
   }
@@ -97,6 +99,13 @@ int write_outputs(const RunOptions& options, const Summary& summary) {
   std::vector<std::expected<void, std::string>> written;
   if (options.output.has_value() && outcome.kind == SessionOutcome::Kind::kRan) {
     written.push_back(write_png(*options.output, outcome.job.picture));
+  }
+  if (options.scanout.has_value()) {
+    if (outcome.screen.has_value()) {
+      written.push_back(write_png(*options.scanout, *outcome.screen));
+    } else {
+      written.push_back(std::unexpected("--scanout: the adapter shows nothing that could be read"));
+    }
   }
   if (options.trace.has_value())
     written.push_back(write_file(*options.trace, trace::to_perfetto(outcome.recording)));
@@ -140,6 +149,11 @@ int run_command(const RunOptions& options) {
   config.vram_bytes = default_vram_bytes(plan);
   config.mode = options.seeds.has_value() ? Mode::kSim : options.mode;
   config.seed = options.seed;
+  config.device = options.device;
+  std::expected<nt::KernelConfig, std::string> kernel_config =
+      read_kernel_config(options.registry, options.special_pool, options.trace_imports);
+  if (!kernel_config.has_value()) return bad_input(kernel_config.error());
+  config.kernel = std::move(*kernel_config);
   config.record = options.trace.has_value() || options.report.has_value();
   if (options.vram_bytes.has_value()) {
     if (*options.vram_bytes < plan.vram_least_bytes) {
@@ -155,7 +169,8 @@ int run_command(const RunOptions& options) {
   }
   if (auto writable = check_outputs(options); !writable) return bad_input(writable.error());
   if (options.seeds.has_value()) {
-    if (options.trace.has_value() || options.report.has_value() || options.output.has_value()) {
+    if (options.trace.has_value() || options.report.has_value() || options.output.has_value() ||
+        options.scanout.has_value()) {
       return bad_input(
           "--seeds writes no files; replay one seed with --seed to get its --trace, --report or "
           "--output");
@@ -179,6 +194,19 @@ int run_command(const RunOptions& options) {
   print_findings(outcome.findings);
   Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
   int code = kExitFailed;
+  if (outcome.kind == Kind::kNoClient) {
+    summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
+    if (outcome.message.empty() && !any_violation(outcome.findings)) code = kExitDone;
+    const int written = write_outputs(options, summary);
+    if (options.json) {
+      fmt::print("{}\n",
+                 to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else {
+      fmt::print("{} has no client here: {}\n", config.driver_name, summary.result);
+      fmt::print("`dxgkit verify` exercises it; a plug-in (dxgkit/client.h) gives it work.\n");
+    }
+    return std::max(code, written);
+  }
   if (expected.has_value()) {
     summary.result = compare(plan, outcome.job, *expected);
     if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&

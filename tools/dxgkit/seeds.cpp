@@ -38,6 +38,9 @@ std::string quoted(const std::string& text) {
 std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t seed) {
   std::string command = fmt::format("dxgkit run --mode sim --seed {}", seed);
   if (options.driver != "softgpu") command += " --driver " + quoted(options.driver);
+  if (options.device.text != "softgpu") command += " --device " + options.device.text;
+  if (options.registry.has_value()) command += " --registry " + quoted(*options.registry);
+  if (options.special_pool) command += " --special-pool";
   if (options.input.has_value()) {
     command += " --input " + quoted(*options.input);
   } else {

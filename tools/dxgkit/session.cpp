@@ -6,12 +6,11 @@
 #include <optional>
 
 #include "base/arithmetic.h"
-#include "bus/machine.h"
-#include "devices/softgpu/softgpu.h"
 #include "devices/softgpu/softgpu_hw.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
+#include "tools/dxgkit/world.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -31,23 +30,27 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
                 const Picture& source, const Progress& progress, verifier::Findings& findings,
                 SessionOutcome& outcome) {
   using Kind = SessionOutcome::Kind;
-  bus::Machine machine(align_up(job_system_bytes(plan) + kHostReserveBytes, kPageBytes));
-  softgpu::SoftGpuConfig device;
-  device.vram_bytes = config.vram_bytes;
-  softgpu::SoftGpu gpu(runtime, machine, device);
-  if (const Status plugged = machine.add_function(gpu.function()); !is_success(plugged)) {
+  WorldConfig world_config;
+  world_config.device = config.device;
+  world_config.memory_bytes = align_up(job_system_bytes(plan) + kHostReserveBytes, kPageBytes);
+  world_config.vram_bytes = config.vram_bytes;
+  world_config.kernel = config.kernel;
+  std::expected<std::unique_ptr<World>, std::string> world =
+      World::create(runtime, findings, world_config);
+  if (!world.has_value()) {
     outcome.kind = Kind::kStartFailed;
-    outcome.message =
-        fmt::format("the device does not fit into the machine: {}", describe(plugged));
+    outcome.message = world.error();
     return;
   }
-  if (trace::Recorder* recorder = trace::current()) {
+  bus::Machine& machine = (*world)->machine();
+  nt::Kernel& kernel = (*world)->kernel();
+  if (trace::Recorder* recorder = trace::current();
+      recorder != nullptr && config.device.kind == DeviceChoice::Kind::kSoftGpu) {
     constexpr uint64_t kNodeClass = 3;
     trace::emit(trace::EventKind::kObjectName, SGPU_NODE_3D, recorder->name_id("3D"), kNodeClass);
     trace::emit(trace::EventKind::kObjectName, SGPU_NODE_COPY, recorder->name_id("copy"),
                 kNodeClass);
   }
-  nt::Kernel kernel(runtime, machine, findings);
 
   port::DriverSource image;
   image.name = config.driver_name;
@@ -66,13 +69,20 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   outcome.interface_version = (*driver)->interface_version();
 
   dxgk::System system(runtime, machine, kernel, findings);
-  const Result<dxgk::Luid> adapter = system.start_adapter(**driver, gpu.function());
+  const Result<dxgk::Luid> adapter = system.start_adapter(**driver, (*world)->function());
   if (!adapter.has_value()) {
     outcome.kind = Kind::kStartFailed;
     outcome.message = fmt::format("the adapter did not start: {}", describe(adapter.error()));
     return;
   }
-  outcome.job = run_job(runtime, system, *adapter, plan, source, progress);
+  if (speaks_softgpu(system, *adapter)) {
+    outcome.job = run_job(runtime, system, *adapter, plan, source, progress);
+  } else {
+    outcome.kind = Kind::kNoClient;
+    outcome.no_client = run_without_client(runtime, system, *adapter);
+    outcome.screen = outcome.no_client.screen;
+    outcome.message = outcome.no_client.error;
+  }
   if (const Result<dxgk::AdapterStatistics> statistics = system.statistics(*adapter);
       statistics.has_value()) {
     outcome.statistics = *statistics;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dxgk/system.h"
+#include "nt/kernel.h"
 #include "tools/dxgkit/job.h"
+#include "tools/dxgkit/no_client.h"
 #include "tools/dxgkit/options.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
@@ -14,17 +17,20 @@
 namespace dxgkit::tool {
 
 struct SessionConfig {
-  std::string driver_path;  // ELF image
+  std::string driver_path;  // either form
   std::string driver_name;  // for messages and names in the trace
   uint64_t vram_bytes = 0;  // multiple of the page
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
   bool record = false;  // collect a trace
+  DeviceChoice device = {};
+  nt::KernelConfig kernel = {};
 };
 
 struct SessionOutcome {
   enum class Kind {
     kRan,          // the job ended; whether its result is right is the caller's to see
+    kNoClient,     // it ran, but its user mode is unknown here: see no_client
     kNotADriver,   // the image cannot be loaded at all: bad input
     kLoadRefused,  // DriverEntry or the table it gave: see findings
     kStartFailed,  // see findings
@@ -33,6 +39,8 @@ struct SessionOutcome {
   Kind kind = Kind::kRan;
   std::string message;  // one sentence for everything but kRan
   JobResult job;
+  NoClientOutcome no_client;      // kNoClient
+  std::optional<Picture> screen;  // what the first source showed before the stop, if anything
   dxgk::AdapterStatistics statistics;
   uint32_t interface_version = 0;
   std::vector<verifier::Finding> findings;

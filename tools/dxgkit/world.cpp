@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "devices/framebuffer/framebuffer.h"
 #include "devices/softgpu/softgpu.h"
+#include "nt/registry_store.h"
 #include "tools/dxgkit/files.h"
 
 namespace dxgkit::tool {
@@ -21,6 +23,11 @@ World::World(runtime::Runtime& runtime, const WorldConfig& config) : machine_(co
     softgpu::SoftGpuConfig device;
     device.vram_bytes = config.vram_bytes;
     softgpu_ = std::make_unique<softgpu::SoftGpu>(runtime, machine_, device);
+    return;
+  }
+  if (config.device.kind == Kind::kFrameBuffer) {
+    auto made = framebuffer::FrameBuffer::create();
+    if (made.has_value()) framebuffer_ = std::move(*made);
     return;
   }
   bus::PciIdentity identity;
@@ -46,18 +53,22 @@ World::World(runtime::Runtime& runtime, const WorldConfig& config) : machine_(co
 World::~World() {
   kernel_.reset();
   softgpu_.reset();
+  framebuffer_.reset();
   plain_.reset();
   for (const int fd : memory_files_) close(fd);
 }
 
-bus::PciFunction& World::function() { return softgpu_ ? softgpu_->function() : *plain_; }
+bus::PciFunction& World::function() {
+  if (softgpu_) return softgpu_->function();
+  return framebuffer_ ? framebuffer_->function() : *plain_;
+}
 
 std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtime& runtime,
                                                                  verifier::Findings& findings,
                                                                  const WorldConfig& config) {
-  if (config.device.kind == DeviceChoice::Kind::kFrameBuffer)
-    return std::unexpected("this build has no framebuffer device");
   std::unique_ptr<World> world(new World(runtime, config));
+  if (config.device.kind == DeviceChoice::Kind::kFrameBuffer && !world->framebuffer_)
+    return std::unexpected("there is no memory for the frame buffer");
   if (const Status plugged = world->machine_.add_function(world->function());
       !is_success(plugged)) {
     const std::string_view name = status_name(plugged);
@@ -68,11 +79,18 @@ std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtim
 }
 
 std::expected<nt::KernelConfig, std::string> read_kernel_config(
-    const std::optional<std::string>& registry_path) {
+    const std::optional<std::string>& registry_path, bool special_pool, bool trace_imports) {
   nt::KernelConfig config;
+  config.special_pool = special_pool;
+  config.trace_imports = trace_imports;
   if (!registry_path.has_value()) return config;
-  return std::unexpected(
-      fmt::format("{}: this build does not read registry files", *registry_path));
+  const std::expected<std::string, std::string> text = read_file(*registry_path);
+  if (!text.has_value()) return std::unexpected(text.error());
+  std::string message;
+  const Result<nt::Registry> registry = nt::parse_registry(*text, &message);
+  if (!registry.has_value()) return std::unexpected(fmt::format("{}: {}", *registry_path, message));
+  config.registry = registry->to_map();
+  return config;
 }
 
 }  // namespace dxgkit::tool

@@ -17,6 +17,9 @@
 namespace dxgkit::softgpu {
 class SoftGpu;
 }
+namespace dxgkit::framebuffer {
+class FrameBuffer;
+}
 
 namespace dxgkit::tool {
 
@@ -41,6 +44,8 @@ class World {
   bus::Machine& machine() { return machine_; }
   nt::Kernel& kernel() { return *kernel_; }
   bus::PciFunction& function();
+  /// What the screen of a framebuffer device shows; null for other devices.
+  const framebuffer::FrameBuffer* screen() const { return framebuffer_.get(); }
 
  private:
   World(runtime::Runtime& runtime, const WorldConfig& config);
@@ -48,13 +53,14 @@ class World {
   bus::Machine machine_;
   std::vector<int> memory_files_;  // behind RAM BARs
   std::unique_ptr<softgpu::SoftGpu> softgpu_;
+  std::unique_ptr<framebuffer::FrameBuffer> framebuffer_;
   std::unique_ptr<bus::PciFunction> plain_;  // kNone, kPci
   std::unique_ptr<nt::Kernel> kernel_;
 };
 
-/// Values of a registry file (TOML or JSON) for the driver. The error is one sentence that begins
-/// with the path.
+/// The kernel as the command line wants it: values of a registry file (TOML or JSON), special pool,
+/// imports in the trace. The error is one sentence that begins with the path.
 std::expected<nt::KernelConfig, std::string> read_kernel_config(
-    const std::optional<std::string>& registry_path);
+    const std::optional<std::string>& registry_path, bool special_pool, bool trace_imports);
 
 }  // namespace dxgkit::tool

@@ -146,12 +146,12 @@ void diagnose_table(bool display_only, uint32_t version, std::span<const std::by
   }
 }
 
-void run_entry(Diagnosis& out) {
+void run_entry(const nt::KernelConfig& config, Diagnosis& out) {
   verifier::Findings findings;
   const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime(1);
   runtime->run_main([&] {
     bus::Machine machine(kMemoryBytes);
-    nt::Kernel kernel(*runtime, machine, findings);
+    nt::Kernel kernel(*runtime, machine, findings, config);
     port::DriverSource source;
     source.name = out.path.substr(out.path.rfind('/') + 1);
     source.path = out.path;
@@ -189,7 +189,8 @@ bool Diagnosis::can_start() const {
          });
 }
 
-std::expected<Diagnosis, std::string> diagnose(const std::string& path) {
+std::expected<Diagnosis, std::string> diagnose(const std::string& path,
+                                               const nt::KernelConfig& config) {
   const std::expected<std::string, std::string> file = read_file(path);
   if (!file.has_value()) return std::unexpected(file.error());
   std::expected<ImageFacts, std::string> facts =
@@ -216,7 +217,7 @@ std::expected<Diagnosis, std::string> diagnose(const std::string& path) {
     out.refusal = fmt::format("It is built for {}; this host runs x64 drivers.", out.image.machine);
     return out;
   }
-  run_entry(out);
+  run_entry(config, out);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nt/kernel.h"
 #include "tools/dxgkit/doctor/image_facts.h"
 #include "verifier/findings.h"
 
@@ -53,7 +54,8 @@ struct Diagnosis {
 /// Reads the file and runs DriverEntry and Unload in a kernel made for the purpose. The error is
 /// one sentence with the path: no such file, not an image, not made for the kernel.
 /// Runs driver code in this process: see run_in_child. Not from inside a runtime.
-std::expected<Diagnosis, std::string> diagnose(const std::string& path);
+std::expected<Diagnosis, std::string> diagnose(const std::string& path,
+                                               const nt::KernelConfig& config);
 
 std::string to_text(const Diagnosis& diagnosis);
 nlohmann::ordered_json to_json(const Diagnosis& diagnosis);

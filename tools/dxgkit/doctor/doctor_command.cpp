@@ -7,6 +7,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/doctor/diagnosis.h"
 #include "tools/dxgkit/driver_path.h"
+#include "tools/dxgkit/world.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -16,15 +17,22 @@ constexpr int kEntryMsMax = 30'000;
 
 }  // namespace
 
-int doctor_command(const std::string& driver, bool json) {
+int doctor_command(const std::string& driver, const std::optional<std::string>& registry,
+                   bool json) {
   const std::expected<std::string, std::string> path = find_driver(driver);
   if (!path.has_value()) {
     fmt::print(stderr, "dxgkit: {}\n", path.error());
     return kExitBadInput;
   }
+  const std::expected<nt::KernelConfig, std::string> config =
+      read_kernel_config(registry, /*special_pool=*/false, /*trace_imports=*/false);
+  if (!config.has_value()) {
+    fmt::print(stderr, "dxgkit: {}\n", config.error());
+    return kExitBadInput;
+  }
   const ChildEnd end = run_in_child(
       [&](Heartbeat&) {
-        const std::expected<Diagnosis, std::string> diagnosis = diagnose(*path);
+        const std::expected<Diagnosis, std::string> diagnosis = diagnose(*path, *config);
         if (!diagnosis.has_value()) {
           fmt::print(stderr, "dxgkit: {}\n", diagnosis.error());
           return kExitBadInput;

@@ -1,34 +1,120 @@
-// The softgpu miniport with one DDI that misbehaves, to see what the tool tells a driver's author.
-// The rest of the driver is compiled with DxgkInitialize renamed to the function below.
+// The softgpu miniport with a fault, to see what the tool tells a driver's author. Which one says
+// the registry value "Mutant" of the driver's key; without it the driver is whole. The rest of the
+// driver is compiled with DxgkInitialize renamed to the function below.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>
 
 namespace {
 
-#if defined(MUTANT_START_FAILS)
+DRIVER_INITIALIZATION_DATA whole;  // the entries as the driver set them
+
+// --- start ---
 NTSTATUS NTAPI fail_start(const PVOID, PDXGK_START_INFO, PDXGKRNL_INTERFACE, PULONG, PULONG) {
   return STATUS_NO_SUCH_DEVICE;
 }
-#elif defined(MUTANT_PATCH_FAILS)
+
+// --- queries ---
+LONG query_count;
+NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (args->Type == DXGKQAITYPE_DRIVERCAPS && ++query_count > 1)
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->MaxOverlays += 1;
+  return status;
+}
+
+// --- objects ---
+NTSTATUS NTAPI keep_device(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
+
+// --- memory ---
+NTSTATUS NTAPI transfer_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_TRANSFER) return STATUS_SUCCESS;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+NTSTATUS NTAPI fill_half(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_FILL && args->Fill.FillSize > 2 * PAGE_SIZE)
+    args->Fill.FillSize -= PAGE_SIZE;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+
+// --- work ---
 NTSTATUS NTAPI fail_patch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH) { return STATUS_UNSUCCESSFUL; }
-#elif defined(MUTANT_ENTRY_MISSING) || defined(MUTANT_ENTRY_FAULTS)
-#else
-#error "which mutant?"
-#endif
+NTSTATUS NTAPI trust_user_mode(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // The first four bytes of the command as an offset, unchecked.
+  ULONG offset = 0;
+  RtlCopyMemory(&offset, args->pCommand, args->CommandLength < 4 ? args->CommandLength : 4);
+  static_cast<volatile UCHAR*>(args->pDmaBuffer)[offset] = 0;
+  return whole.DxgkDdiRender(context, args);
+}
+NTSTATUS NTAPI ignore_preemption(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PREEMPTCOMMAND) {
+  return STATUS_SUCCESS;
+}
+NTSTATUS NTAPI spin_in_render(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER) {
+  for (volatile ULONG rounds = 0;; rounds = rounds + 1) {
+  }
+}
+
+// --- reset, power, end ---
+NTSTATUS NTAPI fail_reset(IN_CONST_HANDLE) { return STATUS_UNSUCCESSFUL; }
+NTSTATUS NTAPI fail_power(const PVOID, ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
+  return STATUS_DEVICE_BUSY;
+}
+NTSTATUS NTAPI leak_at_remove(const PVOID adapter) {
+  static_cast<void>(ExAllocatePoolWithTag(NonPagedPoolNx, 100, 'kaeL'));
+  return whole.DxgkDdiRemoveDevice(adapter);
+}
+
+/// The mutant's name is `text`, `characters` long.
+bool is(const WCHAR* name, ULONG characters, const char* text) {
+  for (ULONG i = 0; i < characters; ++i) {
+    if (text[i] == 0 || name[i] != static_cast<WCHAR>(text[i])) return false;
+  }
+  return text[characters] == 0;
+}
+
+void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA data) {
+  const auto chosen = [&](const char* text) { return is(name, characters, text); };
+  if (chosen("start_fails")) data->DxgkDdiStartDevice = fail_start;
+  if (chosen("caps_change")) data->DxgkDdiQueryAdapterInfo = change_caps;
+  if (chosen("devices_leak")) data->DxgkDdiDestroyDevice = keep_device;
+  if (chosen("transfers_nothing")) data->DxgkDdiBuildPagingBuffer = transfer_nothing;
+  if (chosen("fills_half")) data->DxgkDdiBuildPagingBuffer = fill_half;
+  if (chosen("patch_fails")) data->DxgkDdiPatch = fail_patch;
+  if (chosen("render_trusts")) data->DxgkDdiRender = trust_user_mode;
+  if (chosen("render_spins")) data->DxgkDdiRender = spin_in_render;
+  if (chosen("preempt_silent")) data->DxgkDdiPreemptCommand = ignore_preemption;
+  if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
+  if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;
+  if (chosen("pool_leaks")) data->DxgkDdiRemoveDevice = leak_at_remove;
+  if (chosen("entry_missing")) data->DxgkDdiBuildPagingBuffer = nullptr;
+  if (chosen("entry_faults")) *reinterpret_cast<volatile int*>(8) = 1;
+}
 
 }  // namespace
 
 extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path,
                                             PDRIVER_INITIALIZATION_DATA data) {
-#if defined(MUTANT_START_FAILS)
-  data->DxgkDdiStartDevice = fail_start;
-#elif defined(MUTANT_PATCH_FAILS)
-  data->DxgkDdiPatch = fail_patch;
-#elif defined(MUTANT_ENTRY_MISSING)
-  data->DxgkDdiBuildPagingBuffer = nullptr;
-#elif defined(MUTANT_ENTRY_FAULTS)
-  *reinterpret_cast<volatile int*>(8) = 1;
-#endif
+  whole = *data;
+  OBJECT_ATTRIBUTES attributes;
+  InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
+                             nullptr, nullptr);
+  HANDLE key = nullptr;
+  if (NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes))) {
+    WCHAR value_name[] = {'M', 'u', 't', 'a', 'n', 't', 0};
+    UNICODE_STRING name;
+    RtlInitUnicodeString(&name, value_name);
+    struct {
+      KEY_VALUE_PARTIAL_INFORMATION information;
+      WCHAR text[32];
+    } value;
+    ULONG size = 0;
+    if (NT_SUCCESS(ZwQueryValueKey(key, &name, KeyValuePartialInformation, &value, sizeof(value),
+                                   &size)) &&
+        value.information.DataLength >= sizeof(WCHAR)) {
+      const auto* text = reinterpret_cast<const WCHAR*>(value.information.Data);
+      break_one(text, value.information.DataLength / sizeof(WCHAR) - 1, data);
+    }
+    ZwClose(key);
+  }
   return DxgkInitialize(driver, registry_path, data);
 }

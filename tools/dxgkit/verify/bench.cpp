@@ -23,13 +23,14 @@ Answer<void> check_answer(const char* function, NTSTATUS status) {
 
 Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
              const std::string& driver_path, const nt::KernelConfig& kernel_config,
-             const Plugin* plugin, verifier::Findings& findings)
+             const Plugin* plugin, verifier::Findings& findings, Heartbeat* heartbeat)
     : runtime_(runtime),
       options_(options),
       driver_path_(driver_path),
       kernel_config_(kernel_config),
       plugin_(plugin),
       findings_(findings),
+      heartbeat_(heartbeat),
       random_state_(options.seed * 2 + 1) {}
 
 Bench::~Bench() {

@@ -17,6 +17,7 @@
 #include "dxgk/system.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
+#include "tools/dxgkit/child.h"
 #include "tools/dxgkit/verify/plugin.h"
 #include "tools/dxgkit/verify/step.h"
 #include "tools/dxgkit/world.h"
@@ -45,7 +46,8 @@ class Client;
 class Bench {
  public:
   Bench(runtime::Runtime& runtime, const VerifyOptions& options, const std::string& driver_path,
-        const nt::KernelConfig& kernel_config, const Plugin* plugin, verifier::Findings& findings);
+        const nt::KernelConfig& kernel_config, const Plugin* plugin, verifier::Findings& findings,
+        Heartbeat* heartbeat);
   ~Bench();
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -55,6 +57,11 @@ class Bench {
   Outcome start();
   Outcome stop();
   Outcome unload();
+
+  /// The driver has come back from something: the parent's patience begins anew. Any thread.
+  void came_back() {
+    if (heartbeat_ != nullptr) heartbeat_->beat();
+  }
 
   runtime::Runtime& runtime() { return runtime_; }
   verifier::Findings& findings() { return findings_; }
@@ -97,6 +104,7 @@ class Bench {
   const nt::KernelConfig& kernel_config_;
   const Plugin* plugin_;
   verifier::Findings& findings_;
+  Heartbeat* heartbeat_;  // null: nobody waits
   uint64_t random_state_;
   bool not_a_driver_ = false, client_refused_ = false;
   std::vector<std::string> filled_entries_;

@@ -16,6 +16,7 @@ Client::Client(Bench& bench, std::string name)
 Client::~Client() { bench_.system().end_process(process_); }
 
 Answer<void> Client::open_adapter() {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_OPENADAPTERFROMLUID open{};
   open.AdapterLuid.LowPart = bench_.luid().low;
@@ -26,12 +27,14 @@ Answer<void> Client::open_adapter() {
 }
 
 Answer<void> Client::close_adapter() {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_CLOSEADAPTER close{.hAdapter = adapter_};
   return check_answer("D3DKMTCloseAdapter", D3DKMTCloseAdapter(&close));
 }
 
 Answer<D3DKMT_HANDLE> Client::create_device() {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_CREATEDEVICE create{};
   create.hAdapter = adapter_;
@@ -40,6 +43,7 @@ Answer<D3DKMT_HANDLE> Client::create_device() {
 }
 
 Answer<void> Client::destroy_device(D3DKMT_HANDLE device) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_DESTROYDEVICE destroy{.hDevice = device};
   return check_answer("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&destroy));
@@ -47,6 +51,7 @@ Answer<void> Client::destroy_device(D3DKMT_HANDLE device) {
 
 Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node,
                                              std::span<const std::byte> private_data) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   std::vector<std::byte> data(private_data.begin(), private_data.end());
   D3DKMT_CREATECONTEXT create{};
@@ -69,12 +74,14 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
 }
 
 Answer<void> Client::destroy_context(D3DKMT_HANDLE context) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_DESTROYCONTEXT destroy{.hContext = context};
   return check_answer("D3DKMTDestroyContext", D3DKMTDestroyContext(&destroy));
 }
 
 Answer<void> Client::set_priority(D3DKMT_HANDLE context, int32_t priority) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_SETCONTEXTSCHEDULINGPRIORITY set{};
   set.hContext = context;
@@ -86,6 +93,7 @@ Answer<void> Client::set_priority(D3DKMT_HANDLE context, int32_t priority) {
 Answer<D3DKMT_HANDLE> Client::create_allocations(D3DKMT_HANDLE device,
                                                  std::span<ClientAllocation> allocations,
                                                  bool as_resource) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   std::vector<D3DDDI_ALLOCATIONINFO2> infos(allocations.size());
   for (size_t i = 0; i < infos.size(); ++i) {
@@ -104,6 +112,7 @@ Answer<D3DKMT_HANDLE> Client::create_allocations(D3DKMT_HANDLE device,
 }
 
 NTSTATUS Client::try_create_allocation(D3DKMT_HANDLE device, ClientAllocation& allocation) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DDDI_ALLOCATIONINFO2 info{};
   info.pPrivateDriverData =
@@ -120,6 +129,7 @@ NTSTATUS Client::try_create_allocation(D3DKMT_HANDLE device, ClientAllocation& a
 
 Answer<void> Client::destroy_allocations(D3DKMT_HANDLE device,
                                          std::span<const D3DKMT_HANDLE> handles) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_DESTROYALLOCATION2 destroy{};
   destroy.hDevice = device;
@@ -129,6 +139,7 @@ Answer<void> Client::destroy_allocations(D3DKMT_HANDLE device,
 }
 
 Answer<void> Client::destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resource) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_DESTROYALLOCATION2 destroy{};
   destroy.hDevice = device;
@@ -137,6 +148,7 @@ Answer<void> Client::destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resour
 }
 
 Answer<std::byte*> Client::lock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_LOCK2 lock{};
   lock.hDevice = device;
@@ -146,6 +158,7 @@ Answer<std::byte*> Client::lock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) 
 }
 
 Answer<void> Client::unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_UNLOCK2 unlock{};
   unlock.hDevice = device;
@@ -155,6 +168,7 @@ Answer<void> Client::unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
 
 NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
                             uint32_t patch_count) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_RENDER render{};
   render.hContext = context.handle;
@@ -174,12 +188,14 @@ NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint
 }
 
 Answer<void> Client::wait_idle(D3DKMT_HANDLE device) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_WAITFORIDLE wait{.hDevice = device};
   return check_answer("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
 }
 
 Answer<void> Client::query_umd_private(std::span<std::byte> data) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_QUERYADAPTERINFO query{};
   query.hAdapter = adapter_;
@@ -190,6 +206,7 @@ Answer<void> Client::query_umd_private(std::span<std::byte> data) {
 }
 
 bool Client::active(D3DKMT_HANDLE device) {
+  bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device;

@@ -6,6 +6,8 @@
 namespace dxgkit::tool::verify {
 namespace {
 
+constexpr const char* kOnScreen = "a primary is on the screen and cannot be evicted";
+
 /// A job whose allocations live across what `between` does; it runs afterwards and must be right.
 Answer<void> across(Bench& bench, const std::function<Status()>& between) {
   if (bench.plugin() == nullptr) {
@@ -48,14 +50,26 @@ Outcome fences(Bench& bench) {
 }
 
 Outcome reset(Bench& bench) {
-  const Answer<void> done = across(bench, [&] { return bench.exercise().reset(); });
+  bool busy = false;
+  const Answer<void> done = across(bench, [&] {
+    const Status status = bench.exercise().reset();
+    busy = status == Status::kGraphicsAllocationBusy;
+    return busy ? Status::kSuccess : status;
+  });
+  if (busy) return Outcome::skipped(kOnScreen);
   if (!done) return Outcome::failed(done.error());
   return Outcome::ok(fmt::format("an idle adapter was reset{}", content_note(bench)));
 }
 
 Outcome power(Bench& bench) {
   for (int i = 0; i < 2; ++i) {
-    const Answer<void> done = across(bench, [&] { return bench.exercise().power_cycle(); });
+    bool busy = false;
+    const Answer<void> done = across(bench, [&] {
+      const Status status = bench.exercise().power_cycle();
+      busy = status == Status::kGraphicsAllocationBusy;
+      return busy ? Status::kSuccess : status;
+    });
+    if (busy) return Outcome::skipped(kOnScreen);
     if (!done) return Outcome::failed(done.error());
   }
   return Outcome::ok(fmt::format("D3 and back, twice{}", content_note(bench)));
@@ -65,7 +79,7 @@ Outcome restart(Bench& bench) {
   // A client that holds on to its objects while the adapter goes.
   auto client = std::make_unique<Client>(bench, "survivor");
   Answer<D3DKMT_HANDLE> device = std::unexpected(std::string());
-  if (client->open_adapter()) device = client->create_device();
+  if (!bench.display_only() && client->open_adapter()) device = client->create_device();
   const Outcome stopped = bench.stop();
   if (stopped.kind != Outcome::Kind::kOk) return stopped;
   if (device && client->active(*device))
@@ -73,6 +87,7 @@ Outcome restart(Bench& bench) {
   client.reset();
   const Outcome started = bench.start();
   if (started.kind != Outcome::Kind::kOk) return started;
+  if (bench.display_only()) return Outcome::ok("stopped, removed, added and started again");
   const Answer<void> works = across(bench, [] { return Status::kSuccess; });
   if (!works) return Outcome::failed("after the second start: " + works.error());
   return Outcome::ok("stopped with a client on it, removed, added and started again");
@@ -82,9 +97,9 @@ Outcome stop(Bench& bench) { return bench.stop(); }
 Outcome unload(Bench& bench) { return bench.unload(); }
 
 constexpr Step kSteps[] = {
-    {"fences", "idle nodes are asked for their fence", Step::Needs::kAdapter, fences},
-    {"reset", "an idle adapter is reset as after a timeout", Step::Needs::kAdapter, reset},
-    {"power", "the adapter sleeps and wakes", Step::Needs::kAdapter, power},
+    {"fences", "idle nodes are asked for their fence", Step::Needs::kRender, fences},
+    {"reset", "an idle adapter is reset as after a timeout", Step::Needs::kRender, reset},
+    {"power", "the adapter sleeps and wakes", Step::Needs::kRender, power},
     {"restart", "the adapter is stopped and started again", Step::Needs::kAdapter, restart},
     {"stop", "the adapter is stopped and removed", Step::Needs::kDriver, stop},
     {"unload", "the driver is unloaded; what it still holds is a finding", Step::Needs::kDriver,
@@ -98,7 +113,7 @@ std::span<const Step> end_steps() { return kSteps; }
 std::vector<Step> all_steps() {
   std::vector<Step> all;
   for (const std::span<const Step> group :
-       {begin_steps(), object_steps(), memory_steps(), work_steps(), end_steps()})
+       {begin_steps(), object_steps(), memory_steps(), work_steps(), display_steps(), end_steps()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

@@ -428,7 +428,7 @@ Outcome discards(Bench& bench) {
 constexpr Step kSteps[] = {
     {"allocations", "allocations are made and destroyed in every order", Step::Needs::kClient,
      orders},
-    {"hostile-allocations", "allocations with private data of no meaning", Step::Needs::kAdapter,
+    {"hostile-allocations", "allocations with private data of no meaning", Step::Needs::kRender,
      hostile},
     {"paging", "content goes to a segment and comes back", Step::Needs::kClient, round_trip},
     {"fills", "new memory is filled", Step::Needs::kClient, fills},

@@ -136,11 +136,11 @@ Outcome side_by_side(Bench& bench) {
 }
 
 constexpr Step kSteps[] = {
-    {"processes", "processes come and go", Step::Needs::kAdapter, processes},
-    {"devices", "devices are destroyed in every order", Step::Needs::kAdapter, devices},
-    {"contexts", "contexts end before, with and after their device", Step::Needs::kAdapter,
+    {"processes", "processes come and go", Step::Needs::kRender, processes},
+    {"devices", "devices are destroyed in every order", Step::Needs::kRender, devices},
+    {"contexts", "contexts end before, with and after their device", Step::Needs::kRender,
      contexts},
-    {"side-by-side", "devices and contexts by several processes at once", Step::Needs::kAdapter,
+    {"side-by-side", "devices and contexts by several processes at once", Step::Needs::kRender,
      side_by_side},
 };
 

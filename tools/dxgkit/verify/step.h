@@ -27,8 +27,9 @@ struct Step {
     kNothing,
     kDriver,   // DriverEntry succeeded
     kAdapter,  // the adapter runs
-    kClient,   // and a client plug-in was given
-    kDisplay,  // and it has video present sources
+    kRender,   // and is not display-only: it has memory and engines
+    kClient,   // kRender, and a client plug-in was given
+    kDisplay,  // kAdapter, and it has video present sources
   } needs;
   Outcome (*run)(Bench& bench);
 };
@@ -38,6 +39,7 @@ std::span<const Step> begin_steps();
 std::span<const Step> object_steps();
 std::span<const Step> memory_steps();
 std::span<const Step> work_steps();
+std::span<const Step> display_steps();
 std::span<const Step> end_steps();
 std::vector<Step> all_steps();
 

@@ -41,6 +41,7 @@ std::string command_line(const VerifyOptions& options) {
   std::string line = fmt::format("dxgkit verify {}", options.driver);
   if (options.device.text != "softgpu") line += " --device " + options.device.text;
   if (options.registry.has_value()) line += " --registry " + *options.registry;
+  if (options.special_pool) line += " --special-pool";
   if (options.client.has_value()) line += " --client " + *options.client;
   line +=
       fmt::format(" --mode {} --seed {}", options.mode == Mode::kSim ? "sim" : "os", options.seed);
@@ -87,6 +88,8 @@ std::optional<std::string> Verification::why_not(Bench& bench, const Step& step)
   if (!bench.loaded()) return "the driver is not loaded";
   if (step.needs == Needs::kDriver) return std::nullopt;
   if (!bench.running()) return "the adapter is not running";
+  if ((step.needs == Needs::kRender || step.needs == Needs::kClient) && bench.display_only())
+    return "a display-only adapter has neither memory nor engines";
   if (step.needs == Needs::kClient && bench.client_refused())
     return "the client plug-in cannot be used";
   if (step.needs == Needs::kClient && bench.plugin() == nullptr) {
@@ -122,6 +125,10 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
       ++result.calls[names[event.a]];
     }
   }
+  if (bench.not_a_driver()) {  // bad input: one line on stderr, nothing here
+    report_.steps.push_back(std::move(result));
+    return;
+  }
   fmt::print(out_, "{}", verify::step_line(result));
   for (const verifier::Finding& finding : result.findings)
     fmt::print(out_, "{}", verifier::to_text(finding));
@@ -143,7 +150,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
   runtime->run_main([&] {
     trace::set_current(&recorder);
     {
-      Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_);
+      Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_, heartbeat_);
       for (const Step& step : verify::all_steps()) {
         const bool always = step.needs == Step::Needs::kNothing ||
                             step.needs == Step::Needs::kDriver;  // the frame of every run
@@ -286,7 +293,8 @@ int verify_command(const VerifyOptions& options) {
     if (const auto writable = check_writable(*options.trace); !writable)
       return bad_input(writable.error());
   }
-  std::expected<nt::KernelConfig, std::string> kernel_config = read_kernel_config(options.registry);
+  std::expected<nt::KernelConfig, std::string> kernel_config =
+      read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
   std::unique_ptr<verify::Plugin> plugin;
   if (options.client.has_value()) {

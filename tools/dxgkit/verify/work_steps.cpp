@@ -282,8 +282,8 @@ constexpr Step kSteps[] = {
     {"render", "one job after the other, results checked", Step::Needs::kClient, render},
     {"render-together", "many jobs of several processes in flight", Step::Needs::kClient,
      render_together},
-    {"hostile-render", "command buffers of no meaning", Step::Needs::kAdapter, hostile},
-    {"preempt-idle", "idle nodes are asked for preemption", Step::Needs::kAdapter, preempt_idle},
+    {"hostile-render", "command buffers of no meaning", Step::Needs::kRender, hostile},
+    {"preempt-idle", "idle nodes are asked for preemption", Step::Needs::kRender, preempt_idle},
     {"preempt-busy", "urgent work overtakes long work", Step::Needs::kClient, preempt_busy},
 };
 
