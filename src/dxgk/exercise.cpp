@@ -27,7 +27,6 @@ Exercise::Exercise(Exercise&&) noexcept = default;
 Result<Exercise> Exercise::on(System& system, Luid luid) {
   Ref<Adapter> adapter = system.impl().find(luid);
   if (!adapter) return Error(Status::kInvalidParameter);
-  if (!adapter->has_memory()) return Error(Status::kNotSupported);  // display-only
   return Exercise(std::move(adapter));
 }
 
@@ -90,6 +89,7 @@ Status Exercise::repeat_queries() {
 
 Result<uint32_t> Exercise::query_fences() {
   Adapter& adapter = *adapter_;
+  if (!adapter.has_memory()) return Error(Status::kNotSupported);
   uint32_t answered = 0;
   adapter.lane().run([&] {
     if (adapter.failed_) return;
@@ -119,6 +119,7 @@ Result<uint32_t> Exercise::query_fences() {
 }
 
 Result<AllocationId> Exercise::find(Process& process, Handle allocation) {
+  if (!adapter_->has_memory()) return Error(Status::kNotSupported);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process.handles().find<OpenedAllocation>(allocation));
   return opened->allocation->id;
@@ -186,6 +187,7 @@ bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte v
 
 Status Exercise::evict_all() {
   Adapter& adapter = *adapter_;
+  if (!adapter.has_memory()) return Status::kNotSupported;
   Status status = Status::kSuccess;
   adapter.lane().run([&] {
     if (adapter.failed_) {
@@ -213,6 +215,7 @@ Status Exercise::evict_all() {
 Status Exercise::without_content(Status (*work)(Adapter& adapter)) {
   Adapter& adapter = *adapter_;
   if (!running()) return Status::kDeviceRemoved;
+  if (!adapter.has_memory()) return Status::kNotSupported;
   const bool mapped = !adapter.paging_buffers_.empty();
   if (mapped) adapter.unmap_paging_buffers();
   Status status = evict_all();
@@ -261,6 +264,7 @@ Status Exercise::reset() {
 Status Exercise::preempt_idle(NodeOrdinal node) {
   Adapter& adapter = *adapter_;
   if (!running()) return Status::kDeviceRemoved;
+  if (!adapter.has_memory()) return Status::kNotSupported;
   bool asked = false;
   adapter.lane().run([&] {
     if (adapter.failed_) return;
