@@ -14,6 +14,7 @@ struct alignas(64) FaultFrame {
   uint64_t components = 0;  // of the XSAVE area; 0: it is an FXSAVE area
   int signal = 0;
   bool overflow = false;      // the driver ran out of stack
+  bool is_wild = false;       // the driver jumped to where no code is
   bool is_pool = false;       // the address lies in special pool
   bool on_own_stack = false;  // the driver was on a driver stack; this is on the host stack
   uint64_t trap = 0, error = 0, address = 0;

@@ -124,14 +124,18 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   Kernel::Impl& state = frame->kernel().impl();
   const bool is_memory = signal == SIGSEGV || signal == SIGBUS;
   const FaultRange* guard = is_memory ? find_guard(state, address) : nullptr;
-  // Code outside the image that a driver jumped to counts as the driver's.
-  const bool is_wild = is_memory && address == instruction &&
-                       static_cast<uint64_t>(registers[REG_RSP]) - frame->driver_stack_low() <
-                           frame->driver_stack_bytes();
+  const auto stack = static_cast<uint64_t>(registers[REG_RSP]);
+  const uint64_t low = frame->driver_stack_low(), guard_low = low - kStackGuardBytes;
+  const bool is_on_driver_stack =
+      frame->driver_stack_bytes() > 0 &&
+      stack - guard_low < kStackGuardBytes + frame->driver_stack_bytes();
+  // A driver that jumps to where no code is.
+  const bool is_wild = signal == SIGSEGV && address == instruction && is_on_driver_stack &&
+                       (static_cast<uint64_t>(registers[REG_ERR]) & kPageFetch) != 0;
   const bool is_driver = is_wild || is_driver_code(state, instruction);
   const bool is_pool = is_memory && frame->kernel().is_special_pool(info->si_addr);
   if (guard == nullptr && !is_driver && !is_pool) return pass_on(signal, info, context);
-  if (guard == nullptr && !is_pool && signal == SIGSEGV &&
+  if (guard == nullptr && !is_pool && !is_wild && signal == SIGSEGV &&
       emulate_quickly(*frame, registers, address))
     return;
 
@@ -147,11 +151,8 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
     components &= 0xE7;  // x87, SSE, AVX, AVX-512: not the protection keys
     bytes = std::max<uint32_t>(bytes, sizeof(FloatSave) + 64);
   }
-  const auto stack = static_cast<uint64_t>(registers[REG_RSP]);
   const uint64_t size = sizeof(FaultFrame) + bytes;
-  const uint64_t low = frame->driver_stack_low(), guard_low = low - kStackGuardBytes;
-  const bool on_own_stack = is_driver && frame->driver_stack_bytes() > 0 &&
-                            stack - guard_low < kStackGuardBytes + frame->driver_stack_bytes();
+  const bool on_own_stack = is_driver && is_on_driver_stack;
   bool overflow = false;
   uint64_t at = 0;
   if (on_own_stack) {
@@ -183,6 +184,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   fault->address = address;
   fault->guard = guard;
   fault->is_pool = is_pool;
+  fault->is_wild = is_wild;
   fault->overflow = overflow;
   fault->on_own_stack = on_own_stack;
   registers[REG_RSP] = static_cast<greg_t>(at);
@@ -350,7 +352,7 @@ extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   if (fault->guard != nullptr) report_guard(frame, *fault);
   if (fault->overflow) report_overflow(frame, *fault);
   ExceptionRecord record = describe_fault(*fault);
-  if (fault->signal == SIGSEGV && emulate(frame, *fault, &record)) return;
+  if (fault->signal == SIGSEGV && !fault->is_wild && emulate(frame, *fault, &record)) return;
   if (record.code == kStatusBreakpoint) {
     // The processor stands behind the instruction; handlers expect to see it.
     fault->context.rip -= 1;
@@ -377,6 +379,16 @@ extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
 }
 
 namespace {
+
+/// " (STATUS_INTEGER_DIVIDE_BY_ZERO)", or nothing for codes without a name here.
+std::string exception_name(uint32_t code) {
+  std::string_view name = status_name(from_ntstatus(static_cast<int32_t>(code)));
+  if (code == kStatusIntegerDivide) name = "STATUS_INTEGER_DIVIDE_BY_ZERO";
+  if (code == kStatusIllegalInstruction) name = "STATUS_ILLEGAL_INSTRUCTION";
+  if (code == kStatusMisalignment) name = "STATUS_DATATYPE_MISALIGNMENT";
+  if (code == kStatusSingleStep) name = "STATUS_SINGLE_STEP";
+  return name.empty() ? "" : fmt::format(" ({})", name);
+}
 
 struct Unhandled {
   CallFrame& frame;
@@ -437,8 +449,9 @@ void report(void* argument) {
     finding.fix = "Look for the check that failed before it; compile breakpoints out of releases.";
   } else {
     finding.rule = (record.flags & kNonContinuable) != 0 ? "NT-02" : "NT-32";
-    finding.actual = fmt::format("{} met exception {:#010x} at {}, at {}; no handler took it.",
-                                 frame.name(), record.code, where, level);
+    finding.actual =
+        fmt::format("{} met exception {:#010x}{} at {}, at {}; no handler took it.", frame.name(),
+                    record.code, exception_name(record.code), where, level);
     finding.expected = "A handler of the driver takes each exception.";
     finding.fix = "Put the call into __try and __except, or keep the exception from happening.";
   }

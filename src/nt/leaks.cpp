@@ -26,17 +26,19 @@ struct LeakRule {
   const char* rule;
   const char* expected;
   const char* fix;
+  uint32_t bugcheck_code;  // what Windows stops with once it runs or frees what is left
 };
 constexpr LeakRule kLeakRules[] = {
     {"timer", "NT-12", "No timer is queued when the code of its DPC goes.",
      "Cancel every timer and flush its DPC (KeCancelTimer, KeFlushQueuedDpcs) in "
-     "DxgkDdiStopDevice."},
+     "DxgkDdiStopDevice.",
+     0xC7},
     {"queued DPC", "NT-13", "No DPC is queued when its code goes.",
-     "Stop what queues it, then call KeFlushQueuedDpcs."},
+     "Stop what queues it, then call KeFlushQueuedDpcs.", 0xC7},
     {"thread", "NT-14", "The threads of a driver have ended before it is unloaded.",
-     "Signal the thread to end and wait for its object, in DxgkDdiStopDevice."},
+     "Signal the thread to end and wait for its object, in DxgkDdiStopDevice.", 0xCE},
     {"queued work item", "NT-14", "Work items have run before the driver is unloaded.",
-     "Wait until the last work item has run before DxgkDdiUnload returns."},
+     "Wait until the last work item has run before DxgkDdiUnload returns.", 0xCE},
 };
 
 const LeakRule* rule_of(std::string_view what) {
@@ -99,13 +101,16 @@ size_t Kernel::report_leaks(const char* when) {
     std::string actual = fmt::format("{}: {} {} left", when, leak.count, leak.what);
     if (!leak.tag.empty()) actual += fmt::format(" with tag '{}'", leak.tag);
     if (leak.bytes > 0) actual += fmt::format(", {} bytes", leak.bytes);
+    const char* const verb = leak.what == "timer"    ? "queued by KeSetTimer in"
+                             : leak.what == "thread" ? "started by"
+                                                     : "taken by";
     if (!leak.first.empty())
-      actual += fmt::format("; {} {}", leak.count == 1 ? "taken by" : "the first was taken by",
-                            leak.first);
+      actual += fmt::format("; {}{} {}", leak.count == 1 ? "" : "the first was ", verb, leak.first);
     actual += '.';
     findings_.report(
         {.rule = rule == nullptr ? "LIFE-20" : rule->rule,
-         .severity = verifier::Severity::kViolation,
+         .severity =
+             rule == nullptr ? verifier::Severity::kViolation : verifier::Severity::kBugCheck,
          .ddi = "DxgkDdiUnload",
          .actual = std::move(actual),
          .expected = rule == nullptr
@@ -115,6 +120,7 @@ size_t Kernel::report_leaks(const char* when) {
                     ? "Free it in DxgkDdiStopDevice, DxgkDdiRemoveDevice or DxgkDdiUnload, "
                       "whichever mirrors where it was taken."
                     : rule->fix,
+         .bugcheck_code = rule == nullptr ? 0 : rule->bugcheck_code,
          .place = place_of(leak.caller)});
   }
   const size_t overruns = report_pool_overruns(*this, when);

@@ -177,7 +177,7 @@ TEST(Leaks, NameWhoTookThem) {
     EXPECT_EQ(world.kernel.report_leaks("after DxgkDdiUnload"), 2U);
     EXPECT_EQ(world.findings.count("LIFE-20"), 1U);  // the memory
     EXPECT_EQ(world.findings.count("NT-12"), 1U);
-    EXPECT_TRUE(contains(world.findings_text(), "1 timer left; taken by FreeQueued"))
+    EXPECT_TRUE(contains(world.findings_text(), "1 timer left; queued by KeSetTimer in FreeQueued"))
         << world.findings_text();
   });
 }

@@ -40,6 +40,9 @@ void divides_by_zero(DRIVER_INITIALIZATION_DATA* table) {
                  : "edx");
   });
 }
+void raises_status(DRIVER_INITIALIZATION_DATA* table) {
+  with_start(table, [] { ExRaiseStatus(STATUS_INSUFFICIENT_RESOURCES); });
+}
 void fails_fast(DRIVER_INITIALIZATION_DATA* table) {
   with_start(table, [] { asm volatile("int $0x29" : : "c"(3)); });
 }
@@ -171,6 +174,7 @@ const Mutant kExecutiveMutants[] = {
     {"reads_null", reads_null, nullptr},
     {"calls_null", calls_null, nullptr},
     {"divides_by_zero", divides_by_zero, nullptr},
+    {"raises_status", raises_status, nullptr},
     {"fails_fast", fails_fast, nullptr},
     {"breaks_assertion", breaks_assertion, nullptr},
     {"stops_for_debugger", stops_for_debugger, nullptr},

@@ -211,8 +211,9 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
       config.registry[nt::KernelConfig::kDriverKey]["Mutant"] =
           nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
     }
-    static_cast<void>(special_pool);
+    config.special_pool = special_pool;
     nt::Kernel kernel(*runtime, machine, findings, config);
+    kernel.set_hang_limit(300 * runtime::kMillisecond);
     {
       Result<std::unique_ptr<port::Driver>> driver = port::Driver::load(
           kernel, findings, {.name = "mutant", .path = path, .entry = nullptr}, &outcome.message);
