@@ -69,10 +69,18 @@ Disposition call_language_handler(ExceptionRoutine handler, ExceptionRecord* rec
                                                          dispatcher));
 }
 
+/// Host frames in [low, high) are forgotten: what a sanitizer marked there goes with them.
+void forget_host_frames([[maybe_unused]] std::byte* low, [[maybe_unused]] std::byte* high) {
+#ifdef DXGKIT_ASAN
+  if (low < high) ASAN_UNPOISON_MEMORY_REGION(low, static_cast<size_t>(high - low));
+#endif
+}
+
 [[noreturn]] void go_to(CallFrame& frame, Context& context) {
   // Dispatches that began below the target have ended.
   while (frame.dispatches != nullptr &&
          reinterpret_cast<uint64_t>(frame.dispatches) < context.rsp) {
+    forget_host_frames(frame.host_stack(), frame.dispatches->host_stack);
     frame.raise_host_stack(frame.dispatches->host_stack);
     frame.dispatches = frame.dispatches->outer;
   }
@@ -436,6 +444,7 @@ void raise_at_door(const ExceptionRecord& record) {
   context.rsp = door.driver_sp + 16;
   std::memcpy(&context.floats.xmm[6], door.xmm6_to_15, sizeof(door.xmm6_to_15));
   raised.record.address = context.rip;
+  forget_host_frames(static_cast<std::byte*>(__builtin_frame_address(0)), frame.host_stack());
   dxgkit_nt_call_on_stack(reinterpret_cast<void*>((door.driver_sp - 128) & ~uint64_t{63}),
                           &raise_on_driver_stack, &raised, nullptr);
   __builtin_unreachable();
@@ -503,6 +512,16 @@ extern "C" void dxgkit_nt_do_local_unwind(Context* context) {
 
 namespace dxgkit::nt {
 
+namespace {
+
+/// C++ handlers would have to run destructors and catch blocks; the search goes past them.
+DXGKIT_NT_ABI Disposition cxx_frame_handler(ExceptionRecord*, uint64_t, Context*,
+                                            DispatcherContext*) {
+  return Disposition::kContinueSearch;
+}
+
+}  // namespace
+
 std::span<const Export> exception_exports() {
   static const Export kTable[] = {
       DXGKIT_EXPORT("ExRaiseAccessViolation", dxgkit_nt_raise_access_violation, kSupported, ""),
@@ -520,6 +539,10 @@ std::span<const Export> exception_exports() {
       DXGKIT_EXPORT("RtlUnwindEx", dxgkit_nt_rtl_unwind, kPartial,
                     "the context is not written back"),
       DXGKIT_EXPORT("RtlVirtualUnwind", rtl_virtual_unwind, kPartial, "the driver's own image"),
+      DXGKIT_EXPORT("__CxxFrameHandler3", cxx_frame_handler, kRefused,
+                    "no C++ exceptions: their frames are passed over"),
+      DXGKIT_EXPORT("__CxxFrameHandler4", cxx_frame_handler, kRefused,
+                    "no C++ exceptions: their frames are passed over"),
       DXGKIT_EXPORT("__C_specific_handler", c_specific_handler, kSupported, ""),
       DXGKIT_EXPORT("_local_unwind", dxgkit_nt_local_unwind, kSupported, ""),
   };
