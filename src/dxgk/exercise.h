@@ -23,10 +23,10 @@ class Process;
 /// Works on one running adapter that nobody else uses meanwhile: clients may have allocations, but
 /// no work queued and no thread inside. Not on the lane. Every call answers kDeviceRemoved once the
 /// adapter has failed. A display-only adapter has neither memory nor engines: only the questions
-/// and repeat_queries are for it.
+/// and repeat_queries are for it, the rest answers kNotSupported.
 class Exercise {
  public:
-  /// kInvalidParameter: no such adapter is running. kNotSupported: it is display-only.
+  /// kInvalidParameter: no such adapter is running.
   static Result<Exercise> on(System& system, Luid luid);
   ~Exercise();
   Exercise(Exercise&&) noexcept;
