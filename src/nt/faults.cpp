@@ -415,8 +415,16 @@ void report(void* argument) {
   finding.bugcheck_parameter = record.code;
   if (is_probe_failure(frame, record)) {
     finding.rule = "NT-18";
-    finding.actual = fmt::format("A probe of {} raised {:#010x} at {}; no handler took it.",
-                                 frame.name(), record.code, where);
+    finding.actual = fmt::format(
+        "ProbeForRead or ProbeForWrite in {} raised {:#010x}{} at {}; no handler took "
+        "it.",
+        frame.name(), record.code, exception_name(record.code), where);
+    if (record.code == kStatusAccessViolation) {
+      finding.why =
+          "The address is kernel memory, or no memory: a probe takes only the buffers of a client "
+          "for user memory. What the kernel hands a driver, such as the source of a display-only "
+          "present, is kernel memory and needs no probe.";
+    }
     finding.expected = "User memory is probed and touched inside __try and __except.";
     finding.fix = "Put ProbeForRead or ProbeForWrite and the accesses behind it into one __try.";
   } else if (record.code == kStatusAccessViolation && record.parameter_count >= 2) {

@@ -13,12 +13,16 @@ import tempfile
 root, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 text = (root / "docs/your-first-miniport.md").read_text()
 blocks = re.findall(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-sources = [body for language, name, body in blocks if (language, name) == ("c", "first.c")]
+sources = {}
+for language, name, body in blocks:
+    if language == "c":
+        sources[name] = sources.get(name, "") + body + "\n"
 commands = [body for language, name, body in blocks if (language, name) == ("sh", "")]
-assert len(sources) >= 7 and len(commands) >= 3, "the page has lost its blocks"
+assert sorted(sources) == ["client.c", "first.c"] and len(commands) >= 4, "the page has lost its blocks"
 
 with tempfile.TemporaryDirectory() as folder:
-    (pathlib.Path(folder) / "first.c").write_text("\n".join(sources))
+    for name, body in sources.items():
+        (pathlib.Path(folder) / name).write_text(body)
     environment = dict(os.environ, DXGKIT=str(root), DXGKIT_BUILD=str(build),
                        PATH=f"{build}/tools/dxgkit:{os.environ['PATH']}")
     done = subprocess.run(["bash", "-euxo", "pipefail", "-c", "".join(commands)], cwd=folder, env=environment,

@@ -41,6 +41,7 @@ NTSTATUS NTAPI query_too_large(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_QUERYA
   return original.DxgkDdiQueryAdapterInfo(context, args);
 }
 void caps_of_newer_kit(KMDDOD_INITIALIZATION_DATA* table) {
+  table->Version = 0x300E;  // what the installation says; the code knows only its own kit
   table->DxgkDdiQueryAdapterInfo = query_too_large;
 }
 void non_vga_without_release(KMDDOD_INITIALIZATION_DATA* table) {
@@ -77,8 +78,7 @@ framebuffer::ModeTable mode_table() {
   return result;
 }
 NTSTATUS NTAPI remember_size(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
-                             IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
-                             OUT_PULONG children) {
+                             IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources, OUT_PULONG children) {
   const NTSTATUS status = remember_start(context, info, table, sources, children);
   DXGK_DISPLAY_INFORMATION post = {};
   if (NT_SUCCESS(status) &&
@@ -142,20 +142,6 @@ NTSTATUS NTAPI present_probed(IN_CONST_HANDLE context,
 void present_probes_kernel(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiPresentDisplayOnly = present_probed;
 }
-NTSTATUS NTAPI present_too_far(IN_CONST_HANDLE context,
-                               IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
-  // One screen further than there is, by a mistaken row count.
-  const auto* source = static_cast<const volatile UCHAR*>(present->pSource);
-  UCHAR sum = 0;
-  for (SIZE_T row = 0; row < SIZE_T{64} * size.height; ++row)
-    sum = static_cast<UCHAR>(sum + source[row * static_cast<SIZE_T>(present->Pitch)]);
-  return sum == 0 ? STATUS_SUCCESS : original.DxgkDdiPresentDisplayOnly(context, present);
-}
-void present_reads_beyond(KMDDOD_INITIALIZATION_DATA* table) {
-  table->DxgkDdiStartDevice = remember_size;
-  table->DxgkDdiPresentDisplayOnly = present_too_far;
-}
-
 struct Mutant {
   const char* name;
   void (*install)(KMDDOD_INITIALIZATION_DATA* table);
@@ -172,7 +158,6 @@ const Mutant kMutants[] = {
     {"commit_refuses_own_modes", commit_refuses_own_modes},
     {"present_never_ends", present_never_ends},
     {"present_probes_kernel", present_probes_kernel},
-    {"present_reads_beyond", present_reads_beyond},
 };
 
 bool same(const char* left, const char* right) {
