@@ -32,8 +32,7 @@ constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 struct sigaction previous_actions[std::size(kSignals)];
 
 // Processor exceptions.
-constexpr uint64_t kTrapDivide = 0, kTrapDebug = 1, kTrapBreakpoint = 3, kTrapGeneral = 13,
-                   kTrapPage = 14, kTrapAlignment = 17;
+constexpr uint64_t kTrapDivide = 0, kTrapDebug = 1, kTrapPage = 14, kTrapAlignment = 17;
 constexpr uint64_t kPageWrite = 2, kPageFetch = 16;  // bits of a page fault's error code
 
 constexpr uint64_t kSignalStackBytes = 64 << 10;
