@@ -453,6 +453,36 @@ TEST(Memory, DescribesPages) {
   });
 }
 
+/// Unlocking takes the mapping in system space with it: drivers that never unmap are right.
+TEST(Memory, UnlockingUnmaps) {
+  DXGKIT_COVERS("NT-23");
+  in_both_modes([] {
+    World world;
+    const ExportCall<void*(uint64_t, int64_t)> allocate("MmAllocateContiguousMemory");
+    const ExportCall<void(void*)> free_memory("MmFreeContiguousMemory");
+    const ExportCall<Mdl*(void*, uint32_t, uint8_t, uint8_t, void*)> make_mdl("IoAllocateMdl");
+    const ExportCall<void(Mdl*)> build("MmBuildMdlForNonPagedPool"), free_mdl("IoFreeMdl"),
+        unlock("MmUnlockPages");
+    const ExportCall<void*(Mdl*, uint8_t, uint32_t, void*, uint32_t, uint32_t)> map(
+        "MmMapLockedPagesSpecifyCache");
+    CallFrame frame(world.kernel, "driver", kPassiveLevel);
+    auto* memory = static_cast<std::byte*>(allocate(2 * 4096, -1));
+    ASSERT_NE(memory, nullptr);
+    Mdl* mdl = make_mdl(memory, 2 * 4096, 0, 0, nullptr);
+    build(mdl);
+    mdl->flags = kMdlPagesLocked;  // as MmProbeAndLockPages leaves it
+    ASSERT_NE(map(mdl, 0, 1, nullptr, 0, 0), nullptr);
+    EXPECT_NE(mdl->flags & kMdlMappedToSystemVa, 0);
+    unlock(mdl);
+    EXPECT_EQ(mdl->flags & (kMdlMappedToSystemVa | kMdlPagesLocked), 0);
+    EXPECT_EQ(mdl->mapped_system_va, nullptr);
+    free_mdl(mdl);
+    free_memory(memory);
+    EXPECT_TRUE(world.kernel.leaks().empty());
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
 TEST(Registry, ReadsTheConfiguration) {
   in_both_modes([] {
     KernelConfig config;

@@ -243,7 +243,10 @@ DXGKIT_NT_ABI void mm_unlock_pages(Mdl* mdl) {
     frame.kernel().violation("LIFE-20", "MmUnlockPages", "The pages are not locked.",
                              "Lock and unlock come in pairs.", "Look for a second unlock.");
   }
-  mdl->flags = static_cast<int16_t>(mdl->flags & ~kMdlPagesLocked);
+  // A mapping in system space goes with the lock: drivers rely on it and never unmap.
+  frame.kernel().release_mdl(mdl);
+  mdl->mapped_system_va = nullptr;
+  mdl->flags = static_cast<int16_t>(mdl->flags & ~(kMdlPagesLocked | kMdlMappedToSystemVa));
 }
 
 DXGKIT_NT_ABI void* mm_map_locked_pages_specify_cache(Mdl* mdl, uint8_t mode, uint32_t, void*,
