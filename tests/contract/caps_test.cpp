@@ -1,5 +1,4 @@
 // Caps, versions and entry points that must agree; what refuses a display driver at its start.
-#include <algorithm>
 #include <cstring>
 
 #include "dxgk/adapter.h"
@@ -314,7 +313,7 @@ TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
   bare([](Stack& stack) {
     FullDisplay full(stack.miniport, 1);
     FullDisplay::described = 0;
-    stack.miniport.config.segments[0].size = 32 * kMebibyte;  // two of the client's do not fit
+    stack.miniport.config.segments[0].size = 32 * kMebibyte;  // full with one of the client's
     ASSERT_EQ(stack.start(), Status::kSuccess);
     EXPECT_EQ(FullDisplay::described, 2) << "sizes, then data";
     const DisplayCalls calls = full.display.calls();
@@ -335,26 +334,26 @@ TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
     EXPECT_EQ(displays.present(stack.luid, {}), Status::kNotSupported);
 
     // A client that fills the segment cannot push it out.
-    const auto moves_of_primary = [&] {
-      const std::vector<testing::PagingCall> paging = stack.miniport.calls().paging;
-      return std::ranges::count_if(paging, [&](const testing::PagingCall& call) {
-        return call.args.Operation == DXGK_OPERATION_TRANSFER &&
-               call.args.Transfer.hAllocation == address.hAllocation;
+    const AllocationId primary{uint64_t{1} << 22};  // the first one made on this adapter
+    const auto place_of_primary = [&] {
+      vidmm::Placement place;
+      stack.adapter().lane().run([&] {
+        EXPECT_EQ(stack.adapter().allocations().at(primary).driver_handle, address.hAllocation);
+        place = stack.adapter().memory().placement(primary);
       });
+      return place;
     };
-    const auto moved_in = moves_of_primary();
+    const vidmm::Placement shown = place_of_primary();
+    EXPECT_EQ(shown.gpu_address, static_cast<uint64_t>(address.PrimaryAddress.QuadPart));
     {
       Client client(stack);
       ContextBuffers context = client.make_context();
-      const D3DKMT_HANDLE big = client.make_allocation(24 * kMebibyte, 1);
-      const D3DKMT_HANDLE bigger = client.make_allocation(24 * kMebibyte, 1);
-      for (const D3DKMT_HANDLE one : {big, bigger, big}) {
-        EXPECT_EQ(client.render(context, work_on({one})), STATUS_SUCCESS);
-        stack.drive();
-      }
-      EXPECT_GT(stack.statistics().evictions, 0U) << "room was made, elsewhere";
+      // It needs the segment but less than the primary takes: there is no room, and it waits.
+      const D3DKMT_HANDLE greedy = client.make_allocation(32 * kMebibyte - 8 * kKibibyte, 1);
+      EXPECT_EQ(client.render(context, work_on({greedy})), STATUS_SUCCESS);
+      stack.drive();
     }
-    EXPECT_EQ(moves_of_primary(), moved_in);
+    EXPECT_EQ(place_of_primary(), shown);
     const size_t before = full.display.calls().addresses.size();
     Status changed = Status::kPending;
     stack.blocking([&] { changed = displays.set_mode(stack.luid, 0, {32, 32}); });
