@@ -211,6 +211,10 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
       config.registry[nt::KernelConfig::kDriverKey]["Mutant"] =
           nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
     }
+    // An INF whose software section names no user-mode driver.
+    if (name != nullptr && std::string_view(name) == "software_key_without_driver")
+      config.registry[nt::KernelConfig::kDeviceKey]["DriverDesc"] =
+          nt::RegistryValue::string(u"softgpu");
     config.special_pool = special_pool;
     nt::Kernel kernel(*runtime, machine, findings, config);
     kernel.set_hang_limit(300 * runtime::kMillisecond);

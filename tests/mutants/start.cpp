@@ -32,6 +32,9 @@ void table_without_paging(DRIVER_INITIALIZATION_DATA* table) {
 }
 void table_without_patch(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiPatch = nullptr; }
 
+/// The driver is sane; what the test put into its registry is not.
+void software_key_without_driver(DRIVER_INITIALIZATION_DATA*) {}
+
 // --- AddDevice, StartDevice ---
 
 NTSTATUS NTAPI failing_add(IN_CONST_PDEVICE_OBJECT, OUT_PPVOID) {
@@ -176,6 +179,7 @@ const Mutant kStartMutants[] = {
     {"version_of_the_future", version_of_the_future, nullptr},
     {"table_without_paging", table_without_paging, nullptr},
     {"table_without_patch", table_without_patch, nullptr},
+    {"software_key_without_driver", software_key_without_driver, nullptr},
     {"add_fails", add_fails, nullptr},
     {"start_answers_garbage", start_answers_garbage, nullptr},
     {"start_with_17_sources", start_with_17_sources, nullptr},

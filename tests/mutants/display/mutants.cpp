@@ -96,6 +96,16 @@ void rotation_without_offset(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = remember_size;
   table->DxgkDdiEnumVidPnCofuncModality = enumerate_without_offsets;
 }
+NTSTATUS NTAPI enumerate_at_60_hz(IN_CONST_HANDLE,
+                                  IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  framebuffer::ModeTable table = mode_table();
+  table.refresh_hz = 60;  // of a screen whose timing nobody here controls
+  return framebuffer::enumerate(table, args);
+}
+void frequency_without_control(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = remember_size;
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_at_60_hz;
+}
 NTSTATUS NTAPI enumerate_and_keep(IN_CONST_HANDLE context,
                                   IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
   const NTSTATUS status = original.DxgkDdiEnumVidPnCofuncModality(context, args);
@@ -153,6 +163,7 @@ const Mutant kMutants[] = {
     {"child_is_no_output", child_is_no_output},
     {"child_too_many", child_too_many},
     {"rotation_without_offset", rotation_without_offset},
+    {"frequency_without_control", frequency_without_control},
     {"mode_set_not_released", mode_set_not_released},
     {"modes_not_enumerated", modes_not_enumerated},
     {"commit_refuses_own_modes", commit_refuses_own_modes},

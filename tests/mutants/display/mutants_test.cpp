@@ -100,6 +100,7 @@ const std::vector<Mutant>& all() {
     {"child_is_no_output", "CAPS-07", kStartFail, "DxgkDdiQueryChildRelations", {"output"}},
     {"child_too_many", "LIFE-10", kViolation, "DxgkDdiQueryChildRelations", {"not zero any more"}},
     {"rotation_without_offset", "VIDPN-04", kBugCheck, "pfnUpdatePathSupportInfo", {"Offset0", "0x113"}, "9", 0x113},
+    {"frequency_without_control", "VIDPN-01", kWarning, "pfnAddMode", {"VSyncFreq", "NOTSPECIFIED"}, "3"},
     {"mode_set_not_released", "VIDPN-07", kViolation, "DxgkDdiEnumVidPnCofuncModality", {"released"}},
     {"modes_not_enumerated", "VIDPN-19", kViolation, "DxgkDdiEnumVidPnCofuncModality", {"mode set", "empty"}, "", 0, 2},
     {"commit_refuses_own_modes", "DOD-03", kViolation, "DxgkDdiCommitVidPn", {"0xC01E0303"}},
