@@ -284,6 +284,11 @@ std::string release_block(CallFrame& frame, const char* function, std::byte* mem
   return damage.has_value() ? overrun_text(kernel, memory, block, *damage) : std::string();
 }
 
+std::string bad_free_text(const Kernel& kernel, const char* function, const std::byte* memory) {
+  return fmt::format("{} was given {}, which is {}.", function, fmt::ptr(memory),
+                     what_it_is(kernel, memory));
+}
+
 // Findings of a bug check do not return, so no string may be alive beside the one that is moved in.
 
 void free_pool(const char* function, void* pointer, uint32_t tag) {
@@ -299,9 +304,7 @@ void free_pool(const char* function, void* pointer, uint32_t tag) {
     if (found != state.pool.end()) block = found->second;
   }
   if (block.sequence == 0) {
-    kernel.bug_check("NT-08", function, 0xC2, 0x7,
-                     fmt::format("{} was given {}, which is {}.", function, fmt::ptr(memory),
-                                 what_it_is(kernel, memory)),
+    kernel.bug_check("NT-08", function, 0xC2, 0x7, bad_free_text(kernel, function, memory),
                      "A driver frees each pool allocation once, by the address it got.",
                      "Look for a double free, or a pointer into the middle of an allocation.");
   }
