@@ -33,12 +33,21 @@ Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
       heartbeat_(heartbeat),
       random_state_(options.seed * 2 + 1) {}
 
-Bench::~Bench() {
+Bench::~Bench() { power_off(); }
+
+void Bench::power_off() {
   client_code_.reset();
   exercise_.reset();
+  luid_.reset();
   system_.reset();
   driver_.reset();
   world_.reset();
+}
+
+bool Bench::start_over() {
+  power_off();
+  filled_entries_.clear();
+  return load().kind == Outcome::Kind::kOk && start().kind == Outcome::Kind::kOk;
 }
 
 Outcome Bench::load() {

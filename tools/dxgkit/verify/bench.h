@@ -57,6 +57,9 @@ class Bench {
   Outcome start();
   Outcome stop();
   Outcome unload();
+  /// After a bug check: everything goes, and a new machine with a new copy of the driver starts,
+  /// for the steps that are left. False if it does not come up again.
+  bool start_over();
 
   /// The driver has come back from something: the parent's patience begins anew. Any thread.
   void came_back() {
@@ -98,6 +101,8 @@ class Bench {
   uint32_t interface_version() const { return interface_version_; }
 
  private:
+  void power_off();
+
   runtime::Runtime& runtime_;
   const VerifyOptions& options_;
   const std::string driver_path_;

@@ -177,6 +177,11 @@ Outcome hostile(Bench& bench) {
     return owner.client.destroy_device(owner.device);
   };
   const Answer<void> done = run();
+  if (!bench.running()) {
+    return Outcome::failed(
+        fmt::format("private data of user mode ended the adapter, after {} refused and {} accepted",
+                    refused, accepted));
+  }
   if (!done) return Outcome::failed(done.error());
   return Outcome::ok(fmt::format("{} refused, {} accepted", refused, accepted));
 }

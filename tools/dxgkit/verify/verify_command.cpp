@@ -157,7 +157,13 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
         if (!always && !options_.only.empty() &&
             std::ranges::find(options_.only, step.name) == options_.only.end())
           continue;
+        const bool was_running = bench.running();
         run_step(bench, step, *runtime, recorder);
+        // A bug check ends the machine, not the verification: the other steps have one of their
+        // own.
+        if (was_running && !bench.running() && step.needs != Step::Needs::kDriver &&
+            bench.start_over())
+          fmt::print(out_, "{:<20}{}\n", "", "the machine was started again");
         if (bench.not_a_driver()) {
           is_driver = false;
           *message = report_.steps.back().outcome.text;
