@@ -405,7 +405,7 @@ void report(void* argument) {
   verifier::Finding finding;
   finding.ddi = frame.name();
   finding.place = describe_place(frame.kernel().impl(), context);
-  const std::string where =
+  std::string where =
       finding.place.stack.empty()
           ? fmt::format("instruction {:#x}", record.address)
           : fmt::format("instruction {:#x}, {}", record.address, finding.place.stack[0]);
@@ -465,6 +465,7 @@ void report(void* argument) {
   if (record.inner != nullptr) {
     finding.actual += fmt::format(" It happened while {:#010x} was handled.", record.inner->code);
   }
+  std::string().swap(where);  // what does not return frees nothing
   frame.kernel().bug_check(std::move(finding));
 }
 
@@ -476,6 +477,7 @@ void report_unhandled(CallFrame& frame, const ExceptionRecord& record, const Con
     // Formatting wants more than a driver's stack has.
     frame.stopped_at(reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 256,
                      reinterpret_cast<const void*>(context.rip));
+    forget_host_stack(frame);
     dxgkit_nt_call_on_stack(frame.host_stack() - 256, &report, const_cast<Unhandled*>(&unhandled),
                             nullptr);
   }

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "nt/executive.h"
 #include "nt/kernel_impl.h"
+#include "nt/seh.h"
 #include "trace/trace.h"
 
 namespace dxgkit::nt {
@@ -77,6 +78,7 @@ void CallFrame::abandon() {
   frame->dispatches = nullptr;
   if (frame->whole_host_stack_ != nullptr) frame->raise_host_stack(frame->whole_host_stack_);
   *frame->slot_ = frame;  // inner frames that were only scopes of nt leaf functions are forgotten
+  forget_driver_stack(*frame);
   dxgkit_nt_leave(frame);
 }
 

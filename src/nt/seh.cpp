@@ -76,6 +76,12 @@ void forget_host_frames([[maybe_unused]] std::byte* low, [[maybe_unused]] std::b
 #endif
 }
 
+/// An export that raised stands below where the host's stack goes on; how far nobody counted.
+void forget_exports([[maybe_unused]] const CallFrame& frame) {
+  constexpr ptrdiff_t kExportBytes = 128 << 10;
+  forget_host_frames(frame.host_stack() - kExportBytes, frame.host_stack());
+}
+
 [[noreturn]] void go_to(CallFrame& frame, Context& context) {
   // Dispatches that began below the target have ended.
   while (frame.dispatches != nullptr &&
@@ -85,7 +91,12 @@ void forget_host_frames([[maybe_unused]] std::byte* low, [[maybe_unused]] std::b
     frame.dispatches = frame.dispatches->outer;
   }
 #ifdef DXGKIT_ASAN
-  __asan_handle_no_return();
+  forget_exports(frame);
+  // This and what called it stand on the driver's stack, below where the driver goes on.
+  auto* const here = static_cast<std::byte*>(__builtin_frame_address(0));
+  auto* const there = reinterpret_cast<std::byte*>(context.rsp);
+  constexpr ptrdiff_t kOwnFrame = 4096, kFurthest = 1 << 20;
+  if (here < there && there - here < kFurthest) forget_host_frames(here - kOwnFrame, there);
 #endif
   context.floats.mxcsr &= 0xFFFF;  // reserved bits would fault
   dxgkit_nt_restore(&context);
@@ -271,6 +282,13 @@ void raise_on_driver_stack(void* argument) {
 }
 
 }  // namespace
+
+void forget_host_stack(const CallFrame& frame) { forget_exports(frame); }
+
+void forget_driver_stack(const CallFrame& frame) {
+  auto* const low = reinterpret_cast<std::byte*>(frame.driver_stack_low());
+  forget_host_frames(low, low + frame.driver_stack_bytes());
+}
 
 bool in_lent_code(uint64_t address) {
   return within(dxgkit_nt_lent_begin, dxgkit_nt_lent_end, address);

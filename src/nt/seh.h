@@ -21,6 +21,12 @@
 
 namespace dxgkit::nt {
 
+/// Host code that stood on the driver's stack of this frame is gone for good: what a sanitizer
+/// marked there goes with it. Nothing otherwise.
+void forget_driver_stack(const CallFrame& frame);
+/// The same for an export of ours that raised, below where the host's stack goes on.
+void forget_host_stack(const CallFrame& frame);
+
 /// An exception whose handlers are being asked, or a frame that is being unwound; on the driver's
 /// stack. An exception inside a filter or a termination handler goes on from here.
 struct ActiveDispatch {

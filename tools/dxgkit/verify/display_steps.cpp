@@ -200,7 +200,7 @@ Outcome pointer(Bench& bench) {
   return Outcome::ok(fmt::format("{} pointers moved, also half outside", shapes));
 }
 
-Outcome sleep(Bench& bench) {
+Outcome blank(Bench& bench) {
   dxgk::Displays displays(bench.system());
   for (int i = 0; i < 2; ++i) {
     for (const port::PowerState state : {port::PowerState::kD3, port::PowerState::kD0}) {
@@ -220,7 +220,7 @@ constexpr Step kSteps[] = {
     {"modes", "every offered mode is set", Step::Needs::kDisplay, modes},
     {"presents", "pictures and parts of them are presented", Step::Needs::kDisplay, presents},
     {"pointer", "the pointer moves", Step::Needs::kDisplay, pointer},
-    {"blank", "screens go dark and come back", Step::Needs::kDisplay, sleep},
+    {"blank", "screens go dark and come back", Step::Needs::kDisplay, blank},
 };
 
 }  // namespace
