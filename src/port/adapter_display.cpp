@@ -127,7 +127,8 @@ std::vector<To> copy_of(std::span<const From> list) {
 
 DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t version) {
   DXGK_DRIVERCAPS raw{};
-  std::memcpy(&raw, caps.raw.data(), std::min(caps.raw.size(), sizeof(raw)));
+  if (!caps.raw.empty())  // a driver that was not asked
+    std::memcpy(&raw, caps.raw.data(), std::min(caps.raw.size(), sizeof(raw)));
   DisplayCaps result;
   result.max_pointer_width = raw.MaxPointerWidth;
   result.max_pointer_height = raw.MaxPointerHeight;
