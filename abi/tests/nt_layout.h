@@ -4,8 +4,8 @@
 
 #include <acpiioct.h>
 #include <d3d10umddi.h>
-#include <ntddvdeo.h>
 #include <ntddk.h>
+#include <ntddvdeo.h>
 #include <video.h>
 #include <windef.h>
 
