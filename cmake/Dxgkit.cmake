@@ -26,7 +26,8 @@ if(DXGKIT_SANITIZE)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # std::stable_sort of libstdc++ 12 uses what the same library marks deprecated in C++23.
-  target_compile_options(dxgkit_options INTERFACE -Wthread-safety -Wno-deprecated-declarations)
+  # Windows' headers put signed enums into bit fields that just hold them (D3DKMDT_MODE_PREFERENCE : 2).
+  target_compile_options(dxgkit_options INTERFACE -Wthread-safety -Wno-deprecated-declarations -Wno-bitfield-enum-conversion)
 endif()
 
 function(dxgkit_library name)

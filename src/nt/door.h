@@ -18,6 +18,7 @@
 // Win64 caller expects to be kept, so that a call can also be left by an exception.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -73,7 +74,8 @@ struct DoorTarget {
 inline constexpr uint32_t kVariadicStackArguments = 28;
 template <typename R, typename... P>
 constexpr uint32_t stack_arguments_of(R(DXGKIT_NT_ABI*)(P...)) {
-  return sizeof...(P) > 4 ? sizeof...(P) - 4 : 0;
+  constexpr size_t kParameters = sizeof...(P), kInRegisters = 4;
+  return static_cast<uint32_t>(std::max(kParameters, kInRegisters) - kInRegisters);
 }
 template <typename R, typename... P>
 constexpr uint32_t stack_arguments_of(R(DXGKIT_NT_ABI*)(P..., ...)) {

@@ -114,6 +114,10 @@ struct Executive {
 Executive& executive_of(Kernel& kernel);
 inline Executive& executive() { return executive_of(CallFrame::current().kernel()); }
 
+/// What exports answer that refuse whatever they are asked.
+DXGKIT_NT_ABI inline int32_t refuse_status() { return ntstatus::kNotSupported; }
+DXGKIT_NT_ABI inline void* refuse_pointer() { return nullptr; }
+
 /// Address of the OBJECT_TYPE that stands for a kind.
 const void* type_object(TypeIndex type);
 /// Adds a reference of the driver. `object` keeps the memory alive.

@@ -152,8 +152,6 @@ DXGKIT_NT_ABI int32_t zw_query_information_file(void* handle, IoStatusBlock* blo
   return kNotSupported;
 }
 
-DXGKIT_NT_ABI int32_t refuse_status() { return kNotSupported; }
-
 }  // namespace
 
 void add_file(Kernel& kernel, std::string_view path, std::vector<std::byte> data) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "nt/image_world_test.h"
+#include "runtime/cpu_watch.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -22,6 +23,7 @@ TEST(Hang, EndsCallsThatDoNotReturn) {
             Case{1, "KeWaitForSingleObject", "for more than 100 ms"},
             Case{2, "KeDelayExecutionThread", "has polled and slept for more than 100 ms"},
             Case{3, "KeStallExecutionProcessor", "has polled and slept for more than 100 ms"}}) {
+        if (each.how == 0 && !runtime::kSeesEndlessLoops) continue;
         ImageWorld world(path, {}, {});
         world.kernel.set_hang_limit(100 * runtime::kMillisecond);
         {

@@ -50,20 +50,22 @@ struct Irp;
 using CompletionRoutine = int32_t(__attribute__((ms_abi)) *)(DeviceObject*, Irp*, void*);
 
 struct IoStackLocation {  // IO_STACK_LOCATION
+  struct DeviceControl {
+    uint32_t output_length, padding1;
+    uint32_t input_length, padding2;
+    uint32_t code, padding3;
+    void* type3_input;
+  };
+  struct Transfer {
+    uint32_t length, padding1;
+    uint32_t key, padding2;
+    int64_t offset;
+  };
   uint8_t major, minor, flags, control;
   uint32_t padding;
   union {
-    struct {
-      uint32_t output_length, padding1;
-      uint32_t input_length, padding2;
-      uint32_t code, padding3;
-      void* type3_input;
-    } device_control;
-    struct {
-      uint32_t length, padding1;
-      uint32_t key, padding2;
-      int64_t offset;
-    } transfer;
+    DeviceControl device_control;
+    Transfer transfer;
     void* arguments[4];
   };
   DeviceObject* device;

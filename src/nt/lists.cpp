@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "nt/executive.h"
@@ -226,7 +227,7 @@ void empty_lookaside(const char* function, Lookaside* list, bool forget) {
   }
   while (SlistEntry* entry = pop_slist(&list->list)) {
     if (custom) {
-      call_driver("lookaside free routine", reinterpret_cast<FreeFunction>(list->free),
+      call_driver("lookaside free routine", std::bit_cast<FreeFunction>(list->free),
                   static_cast<void*>(entry), static_cast<void*>(list));
     } else {
       free_default(entry, list);

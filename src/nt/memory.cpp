@@ -14,9 +14,6 @@
 namespace dxgkit::nt {
 namespace {
 
-/// What uninitialised memory holds, so that runs repeat and nobody mistakes it for zeroed memory.
-constexpr int kPoolPattern = 0xA5;
-
 // --- contiguous memory
 // -------------------------------------------------------------------------------------------
 

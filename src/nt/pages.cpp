@@ -230,8 +230,6 @@ DXGKIT_NT_ABI void write_buffer(volatile T* address, const T* in, uint32_t count
 }
 DXGKIT_NT_ABI uint32_t zero() { return 0; }
 DXGKIT_NT_ABI uint32_t large_system() { return 2; }
-DXGKIT_NT_ABI int32_t refuse_status() { return kNotSupported; }
-DXGKIT_NT_ABI void* refuse_pointer() { return nullptr; }
 
 const uint64_t kHighestUser = 0x7FFF'FFFE'FFFF;
 const uint64_t kSystemStart = 0xFFFF'8000'0000'0000;

@@ -25,8 +25,6 @@ constexpr uint32_t kNonPagedPoolNx = 512;
 constexpr uint64_t kFlagUninitialized = 0x2, kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80,
                    kFlagPaged = 0x100, kFlagRaise = 0x20;
 
-/// What uninitialised pool holds, so that runs repeat and nobody mistakes it for zeroed memory.
-constexpr uint8_t kPoolPattern = 0xA5;
 /// What lies around a block.
 constexpr uint8_t kCanary = 0xB7;
 /// What freed heap blocks are filled with.

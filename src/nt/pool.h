@@ -14,6 +14,9 @@
 
 namespace dxgkit::nt {
 
+/// What uninitialised memory holds, so that runs repeat and nobody mistakes it for zeroed memory.
+inline constexpr uint8_t kPoolPattern = 0xA5;
+
 /// Who asked for something: the call in the driver, and what it was running.
 struct Origin {
   const void* caller = nullptr;  // null: not an image

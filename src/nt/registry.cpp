@@ -443,7 +443,6 @@ DXGKIT_NT_ABI int32_t io_get_device_property_data(void*, const void*, uint32_t, 
   if (type != nullptr) *type = 0;
   return kObjectNameNotFound;  // no device of this kernel has unified properties
 }
-DXGKIT_NT_ABI int32_t refuse_status() { return kNotSupported; }
 
 }  // namespace
 

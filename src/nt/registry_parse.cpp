@@ -28,8 +28,8 @@ struct Node {
   int64_t integer = 0;
   bool is_unsigned = false;  // JSON numbers above INT64_MAX
   std::string text;
-  std::vector<Node> list;
-  std::vector<std::pair<std::string, Node>> table;
+  std::string name;           // of a member of a table
+  std::vector<Node> members;  // of a list or a table
 };
 
 /// An error, told once.
@@ -89,11 +89,13 @@ Node from_toml(const toml::node& source) {
     node.integer = boolean->get() ? 1 : 0;
   } else if (const auto* array = source.as_array()) {
     node.kind = Node::Kind::kList;
-    for (const toml::node& item : *array) node.list.push_back(from_toml(item));
+    for (const toml::node& item : *array) node.members.push_back(from_toml(item));
   } else if (const auto* table = source.as_table()) {
     node.kind = Node::Kind::kTable;
-    for (const auto& [key, value] : *table)
-      node.table.emplace_back(std::string(key.str()), from_toml(value));
+    for (const auto& [key, value] : *table) {
+      node.members.push_back(from_toml(value));
+      node.members.back().name = key.str();
+    }
   }
   return node;
 }
@@ -115,10 +117,13 @@ Node from_json(const nlohmann::json& source) {
     node.text = source.get<std::string>();
   } else if (source.is_array()) {
     node.kind = Node::Kind::kList;
-    for (const auto& item : source) node.list.push_back(from_json(item));
+    for (const auto& item : source) node.members.push_back(from_json(item));
   } else if (source.is_object()) {
     node.kind = Node::Kind::kTable;
-    for (const auto& [key, value] : source.items()) node.table.emplace_back(key, from_json(value));
+    for (const auto& [key, value] : source.items()) {
+      node.members.push_back(from_json(value));
+      node.members.back().name = key;
+    }
   }
   return node;
 }
@@ -187,7 +192,8 @@ class Builder {
       return reason_(fmt::format("{}: keys nest deeper than {}.", place(table, path),
                                  kRegistryDepthMax))
           .error();
-    for (const auto& [name, node] : table.table) {
+    for (const Node& node : table.members) {
+      const std::string& name = node.name;
       const std::string below = fmt::format("{}\\{}", path, name);
       const std::u16string wide = widen(name);
       if (wide.size() > kNameMax)
@@ -217,11 +223,11 @@ class Builder {
   /// A table with a text "type" and a value or data is a value; any other is a key.
   static bool is_typed(const Node& node) {
     bool type = false, content = false;
-    for (const auto& [name, member] : node.table) {
-      type = type || (name == "type" && member.kind == Node::Kind::kText);
-      content = content || name == "value" || name == "data";
+    for (const Node& member : node.members) {
+      type = type || (member.name == "type" && member.kind == Node::Kind::kText);
+      content = content || member.name == "value" || member.name == "data";
     }
-    return type && content && node.table.size() == 2;
+    return type && content && node.members.size() == 2;
   }
 
   Status convert(const Node& node, const std::string& path, RegistryValue* value) {
@@ -259,7 +265,7 @@ class Builder {
   Status convert_list(const Node& node, const std::string& path, RegistryValue* value) {
     value->type = kRegMultiSz;
     value->data.clear();
-    for (const Node& item : node.list) {
+    for (const Node& item : node.members) {
       if (item.kind != Node::Kind::kText || item.text.empty())
         return reason_(
                    fmt::format("{}: a list holds texts, none of them empty.", place(node, path)))
@@ -271,10 +277,10 @@ class Builder {
   }
 
   Status convert_typed(const Node& node, const std::string& path, RegistryValue* value) {
-    const bool first = node.table[0].first == "type";
-    const std::string& type = node.table[first ? 0 : 1].second.text;
-    const Node& content = node.table[first ? 1 : 0].second;
-    if (node.table[first ? 1 : 0].first == "data") {
+    const bool first = node.members[0].name == "type";
+    const std::string& type = node.members[first ? 0 : 1].text;
+    const Node& content = node.members[first ? 1 : 0];
+    if (content.name == "data") {
       const auto bytes = content.kind == Node::Kind::kText ? bytes_of(content.text) : std::nullopt;
       if (!bytes.has_value())
         return reason_(fmt::format("{}: data is a text of hexadecimal bytes.", place(node, path)))
@@ -373,7 +379,8 @@ Result<Registry> parse_registry(std::string_view text, std::string* message) {
   }
   Registry registry;
   Builder builder(reason);
-  for (const auto& [name, node] : root.table) {
+  for (const Node& node : root.members) {
+    const std::string& name = node.name;
     if (node.kind != Node::Kind::kTable)
       return reason(fmt::format("{}: only keys stand at the top.", place(node, name)));
     std::u16string path;

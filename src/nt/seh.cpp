@@ -76,12 +76,6 @@ void forget_host_frames([[maybe_unused]] std::byte* low, [[maybe_unused]] std::b
 #endif
 }
 
-/// An export that raised stands below where the host's stack goes on; how far nobody counted.
-void forget_exports([[maybe_unused]] const CallFrame& frame) {
-  constexpr ptrdiff_t kExportBytes = 128 << 10;
-  forget_host_frames(frame.host_stack() - kExportBytes, frame.host_stack());
-}
-
 [[noreturn]] void go_to(CallFrame& frame, Context& context) {
   // Dispatches that began below the target have ended.
   while (frame.dispatches != nullptr &&
@@ -91,7 +85,7 @@ void forget_exports([[maybe_unused]] const CallFrame& frame) {
     frame.dispatches = frame.dispatches->outer;
   }
 #ifdef DXGKIT_ASAN
-  forget_exports(frame);
+  forget_host_stack(frame);
   // This and what called it stand on the driver's stack, below where the driver goes on.
   auto* const here = static_cast<std::byte*>(__builtin_frame_address(0));
   auto* const there = reinterpret_cast<std::byte*>(context.rsp);
@@ -283,7 +277,10 @@ void raise_on_driver_stack(void* argument) {
 
 }  // namespace
 
-void forget_host_stack(const CallFrame& frame) { forget_exports(frame); }
+void forget_host_stack(const CallFrame& frame) {
+  constexpr ptrdiff_t kExportBytes = 128 << 10;  // more than any export stands on
+  forget_host_frames(frame.host_stack() - kExportBytes, frame.host_stack());
+}
 
 void forget_driver_stack(const CallFrame& frame) {
   auto* const low = reinterpret_cast<std::byte*>(frame.driver_stack_low());

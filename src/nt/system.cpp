@@ -329,8 +329,6 @@ DXGKIT_NT_ABI uint32_t po_query_watchdog_time(void*, uint32_t* seconds) {
 // --- what is refused
 // -----------------------------------------------------------------------------------------------------
 
-DXGKIT_NT_ABI int32_t refuse_status() { return kNotSupported; }
-DXGKIT_NT_ABI void* refuse_pointer() { return nullptr; }
 DXGKIT_NT_ABI uint64_t refuse_zero() { return 0; }
 DXGKIT_NT_ABI void nothing() {}
 

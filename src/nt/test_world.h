@@ -53,11 +53,15 @@ inline bool run_driver(Kernel& kernel, Irql irql, void(DXGKIT_NT_ABI* function)(
   return frame.call_void(function, context);
 }
 
+template <typename Body>
+DXGKIT_NT_ABI void call_body(void* body) {
+  (*static_cast<Body*>(body))();
+}
+
 /// Runs a lambda as the driver; false if it was abandoned.
 template <typename Body>
 bool run_as_driver(Kernel& kernel, Irql irql, Body body) {
-  constexpr auto enter = +[](void* context) DXGKIT_NT_ABI { (*static_cast<Body*>(context))(); };
-  return run_driver(kernel, irql, enter, &body);
+  return run_driver(kernel, irql, &call_body<Body>, &body);
 }
 
 /// The call ends the driver with one bug check finding of this rule and code.

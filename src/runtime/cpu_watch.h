@@ -7,6 +7,20 @@
 
 namespace dxgkit::runtime {
 
+/// ThreadSanitizer holds signals back until a thread calls a library function: in such a build
+/// loops that call nobody are not seen.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kSeesEndlessLoops = false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool kSeesEndlessLoops = false;
+#else
+inline constexpr bool kSeesEndlessLoops = true;
+#endif
+#else
+inline constexpr bool kSeesEndlessLoops = true;
+#endif
+
 using CpuTick = void (*)(int signal, siginfo_t* info, void* context);
 
 /// From now on the calling OS thread runs `tick`, as a signal handler, each time it has used

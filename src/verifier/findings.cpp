@@ -11,9 +11,9 @@
 #include "verifier/rule_catalogue.h"
 
 namespace dxgkit::verifier {
-namespace {
+namespace {}  // namespace
 
-const char* severity_name(Severity severity) {
+std::string_view severity_text(Severity severity) {
   switch (severity) {
     case Severity::kWarning:
       return "warning";
@@ -26,8 +26,6 @@ const char* severity_name(Severity severity) {
   }
   return "";
 }
-
-}  // namespace
 
 std::string_view confidence_text(Confidence confidence) {
   switch (confidence) {
@@ -146,7 +144,7 @@ void Findings::set_listener(std::function<void(const Finding&)> listener) {
 
 std::string to_text(const Finding& finding) {
   std::string text =
-      fmt::format("{}: {} in {}\n", finding.rule, severity_name(finding.severity), finding.ddi);
+      fmt::format("{}: {} in {}\n", finding.rule, severity_text(finding.severity), finding.ddi);
   const auto line = [&](const char* label, std::string_view value) {
     if (!value.empty()) text += fmt::format("  {:<10}{}\n", label, value);
   };
@@ -169,7 +167,7 @@ std::string to_text(const Finding& finding) {
 std::string to_json(const Finding& finding) {
   std::string json =
       fmt::format(R"({{"rule":{},"severity":"{}","ddi":{},"actual":{},"expected":{},"fix":{})",
-                  quoted(finding.rule), severity_name(finding.severity), quoted(finding.ddi),
+                  quoted(finding.rule), severity_text(finding.severity), quoted(finding.ddi),
                   quoted(finding.actual), quoted(finding.expected), quoted(finding.fix));
   if (finding.severity == Severity::kBugCheck) {
     json += fmt::format(R"(,"bugcheck_code":{},"bugcheck_parameter":{})", finding.bugcheck_code,

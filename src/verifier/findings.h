@@ -77,6 +77,8 @@ class Findings {
 std::string to_text(const Finding& finding);
 /// One JSON object.
 std::string to_json(const Finding& finding);
+/// "warning", "violation", "start-failure", "bug-check".
+std::string_view severity_text(Severity severity);
 /// "documented", "event text", "measured", "inferred".
 std::string_view confidence_text(Confidence confidence);
 /// What a Windows user sees: the finding's own words, or what its severity says.

@@ -31,20 +31,6 @@ const char* level_name(Severity severity) {
   return severity == Severity::kWarning ? "warning" : "error";
 }
 
-const char* severity_word(Severity severity) {
-  switch (severity) {
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kViolation:
-      return "violation";
-    case Severity::kStartFail:
-      return "start-failure";
-    case Severity::kBugCheck:
-      return "bug-check";
-  }
-  return "";
-}
-
 struct SourceLine {
   std::string file;
   uint32_t line = 0;
@@ -123,7 +109,7 @@ std::string result_of(const Finding& finding, size_t rule_index, const ReportedR
                                                   finding.bugcheck_code, finding.bugcheck_parameter)
                                     : std::string();
   const std::string properties =
-      join({field("severity", severity_word(finding.severity)), field("actual", finding.actual),
+      join({field("severity", severity_text(finding.severity)), field("actual", finding.actual),
             field("expected", finding.expected), field("fix", finding.fix),
             field("windows", consequence_text(finding)),
             field("confidence", confidence_text(finding.confidence)), bug_check});

@@ -18,6 +18,7 @@
 #include "miniports/softgpu/softgpu_umd.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
+#include "runtime/cpu_watch.h"
 #include "runtime/runtime.h"
 #include "tests/support/covers.h"
 #include "thunks/client.h"
@@ -261,6 +262,8 @@ class MutantTest : public ::testing::TestWithParam<std::tuple<Mutant, const char
 
 TEST_P(MutantTest, GivesItsOneFinding) {
   const auto& [mutant, path, sim] = GetParam();
+  if (std::string_view(mutant.name) == "entry_spins" && !runtime::kSeesEndlessLoops)
+    GTEST_SKIP() << "ThreadSanitizer holds back the signal that ends it";
   DXGKIT_COVERS(mutant.rule);
   const Outcome outcome = run(path, mutant.name, mutant.work, mutant.special_pool, sim);
   ASSERT_EQ(outcome.findings.size(), 1U) << text_of(outcome.findings) << outcome.message << "\n"

@@ -199,11 +199,9 @@ class Job {
   std::span<const ClientAllocation> allocations() const { return allocations_; }
 
  private:
-  Job(Bench& bench, Client& client, D3DKMT_HANDLE device)
-      : bench_(bench), client_(client), device_(device) {}
+  Job(Client& client, D3DKMT_HANDLE device) : client_(client), device_(device) {}
   DxgkitClientJob description() const;
 
-  Bench& bench_;
   Client& client_;
   D3DKMT_HANDLE device_;
   uint64_t seed_ = 0;

@@ -217,7 +217,7 @@ bool Client::active(D3DKMT_HANDLE device) {
 
 Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,
                                          uint64_t seed, uint32_t node) {
-  std::unique_ptr<Job> job(new Job(bench, client, device));
+  std::unique_ptr<Job> job(new Job(client, device));
   job->seed_ = seed;
   job->node_ = node;
   const Answer<Plugin::Instance*> code = bench.client_code();
