@@ -1,8 +1,5 @@
-// segment., sched., port., trace., sim.: parts of the kernel alone.
+// sched., port., trace., sim.: parts of the kernel alone.
 #include <boost/context/fiber.hpp>
-#include <map>
-#include <random>
-#include <set>
 
 #include "base/check.h"
 #include "bench/harness.h"
@@ -13,116 +10,10 @@
 #include "port/driver.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
-#include "vidmm/segment.h"
 #include "vidsch/scheduler.h"
 
 namespace dxgkit::bench {
 namespace {
-
-// --- segment. -----------------------------------------------------------------------------------
-
-constexpr uint64_t kPage = 4096;
-constexpr uint32_t kLive = 100'000;
-constexpr uint32_t kSteps = 2'000;
-
-/// Sizes from 1 to 64 pages; the segment is 4/3 of what is live on average.
-uint64_t random_size(std::minstd_rand& chance) { return (1 + chance() % 64) * kPage; }
-constexpr uint64_t kSegmentBytes = uint64_t{kLive} * 33 * kPage * 4 / 3;
-
-/// What one would write first: ranges by address, free ranges by size as well; best fit.
-class MapAndSet {
- public:
-  explicit MapAndSet(uint64_t size) { add_free(0, size); }
-  uint64_t place(uint64_t size) {
-    const auto hole = by_size_.lower_bound({size, 0});
-    DXGKIT_CHECK(hole != by_size_.end());
-    const auto [hole_size, offset] = *hole;
-    by_size_.erase(hole);
-    free_.erase(offset);
-    if (hole_size > size) add_free(offset + size, hole_size - size);
-    used_.emplace(offset, size);
-    return offset;
-  }
-  void release(uint64_t offset) {
-    const auto range = used_.find(offset);
-    uint64_t size = range->second;
-    used_.erase(range);
-    auto after = free_.lower_bound(offset);
-    if (after != free_.end() && after->first == offset + size) {
-      size += after->second;
-      by_size_.erase({after->second, after->first});
-      after = free_.erase(after);
-    }
-    if (after != free_.begin()) {
-      const auto before = std::prev(after);
-      if (before->first + before->second == offset) {
-        offset = before->first;
-        size += before->second;
-        by_size_.erase({before->second, before->first});
-        free_.erase(before);
-      }
-    }
-    add_free(offset, size);
-  }
-
- private:
-  void add_free(uint64_t offset, uint64_t size) {
-    free_.emplace(offset, size);
-    by_size_.emplace(size, offset);
-  }
-  std::map<uint64_t, uint64_t> used_, free_;
-  std::set<std::pair<uint64_t, uint64_t>> by_size_;
-};
-
-struct OurRanges {
-  OurRanges() {
-    for (uint32_t i = 0; i < kLive; ++i) live.push_back(place());
-  }
-  vidmm::RangeIndex::Index place() {
-    const uint64_t size = random_size(chance);
-    const auto offset = index.find(size, kPage, vidmm::SearchFrom::kBottom, 0, kSegmentBytes);
-    DXGKIT_CHECK(offset.has_value());
-    return index.place(*offset, size, 1);
-  }
-  void steps() {
-    for (uint32_t i = 0; i < kSteps; ++i) {
-      vidmm::RangeIndex::Index& victim = live[chance() % kLive];
-      index.release(victim);
-      victim = place();
-    }
-  }
-  std::minstd_rand chance{11};
-  vidmm::RangeIndex index{kSegmentBytes};
-  std::vector<vidmm::RangeIndex::Index> live;
-};
-
-struct TheirRanges {
-  TheirRanges() {
-    for (uint32_t i = 0; i < kLive; ++i) live.push_back(index.place(random_size(chance)));
-  }
-  void steps() {
-    for (uint32_t i = 0; i < kSteps; ++i) {
-      uint64_t& victim = live[chance() % kLive];
-      index.release(victim);
-      victim = index.place(random_size(chance));
-    }
-  }
-  std::minstd_rand chance{11};
-  MapAndSet index{kSegmentBytes};
-  std::vector<uint64_t> live;
-};
-
-Line segment_line(const char* name) {
-  Line line;
-  line.name = name;
-  line.what = "release a range and place another, 1e5 live: lowest fit / map + set, best fit";
-  const auto ours = std::make_shared<OurRanges>();
-  const auto theirs = std::make_shared<TheirRanges>();
-  line.ours.batch = [ours] { ours->steps(); };
-  line.ours.operations = kSteps;
-  line.reference = Side{.batch = [theirs] { theirs->steps(); }, .operations = kSteps};
-  return line;
-}
 
 // --- sched. -------------------------------------------------------------------------------------
 
@@ -351,8 +242,6 @@ Line sim_line(const char* name) {
 }  // namespace
 
 void add_core_lines(runtime::Runtime& os, std::vector<Maker>& lines) {
-  lines.push_back(
-      {"segment.place_release_1e5", [] { return segment_line("segment.place_release_1e5"); }});
   lines.push_back({"sched.packet", [] { return sched_line("sched.packet"); }});
   lines.push_back({"port.ddi_call", [&os] {
                      return port_line(

@@ -32,13 +32,9 @@ Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
            segment->bytes_of(desc) <= segment->most_bytes();
   });
   if (!holdable) return Status::kInvalidParameter;
-  auto record = std::make_unique<Record>();
-  record->id = id;
-  record->desc = desc;
-  record->priority = desc.priority;
-  record->slot = impl_->all.size();
-  impl_->all.push_back(record.get());
-  impl_->records.emplace(id.value, std::move(record));
+  Record& record = impl_->records.create(id);
+  record.desc = desc;
+  record.priority = desc.priority;
   return Status::kSuccess;
 }
 
@@ -59,10 +55,7 @@ Result<std::vector<PagingOp>> MemoryManager::destroy(AllocationId id) {
     impl_->leave(record);
     impl_->journal.clear();
   }
-  impl_->all[record.slot] = impl_->all.back();
-  impl_->all[record.slot]->slot = record.slot;
-  impl_->all.pop_back();
-  impl_->records.erase(id.value);
+  impl_->records.destroy(record);
   return ops;
 }
 
@@ -174,9 +167,9 @@ void MemoryManager::operation_done(const PagingOp& op) {
     trace::emit(event, op.allocation.value, op.place.segment.value, op.place.offset_bytes,
                 op.size_bytes);
   }
-  const auto found = impl_->records.find(op.allocation.value);
-  if (found == impl_->records.end()) return;  // the last operation of a destroyed allocation
-  Record& record = *found->second;
+  Record* const found = impl_->records.find(op.allocation);
+  if (found == nullptr) return;  // the last operation of a destroyed allocation
+  Record& record = *found;
   DXGKIT_CHECK(record.pending > 0);
   --record.pending;
   if (op.kind != Kind::kTransferOut) return;
@@ -187,18 +180,18 @@ void MemoryManager::operation_done(const PagingOp& op) {
 std::vector<AllocationId> MemoryManager::lose_memory_segments() {
   std::vector<AllocationId> lost;
   impl_->begin_plan();
-  for (Record* record : impl_->all) {
-    const bool there = impl_->on_memory_side(*record);
+  impl_->records.for_each([&](Record& record) {
+    const bool there = impl_->on_memory_side(record);
     // Content on its way out when the reset came was lost with the operation that carried it.
-    if (!there && record->pending_out == 0) continue;
-    if (record->dirty || record->pending_out > 0) record->has_content = false;
-    record->dirty = false;
+    if (!there && record.pending_out == 0) return;
+    if (record.dirty || record.pending_out > 0) record.has_content = false;
+    record.dirty = false;
     if (there) {
-      record->lost = record->pins > 0;
-      impl_->leave(*record);
+      record.lost = record.pins > 0;
+      impl_->leave(record);
     }
-    lost.push_back(record->id);
-  }
+    lost.push_back(record.id);
+  });
   impl_->journal.clear();
   std::ranges::sort(lost);
   return lost;
@@ -226,7 +219,7 @@ void MemoryManager::mark_cpu_written(AllocationId id) {
   if (impl_->on_memory_side(record)) record.dirty = true;
 }
 
-bool MemoryManager::contains(AllocationId id) const { return impl_->records.contains(id.value); }
+bool MemoryManager::contains(AllocationId id) const { return impl_->records.find(id) != nullptr; }
 Placement MemoryManager::placement(AllocationId id) const { return impl_->get(id).place; }
 const AllocationDesc& MemoryManager::description(AllocationId id) const {
   return impl_->get(id).desc;
@@ -238,9 +231,9 @@ uint32_t MemoryManager::pending_operations(AllocationId id) const { return impl_
 std::optional<AllocationId> MemoryManager::at(SegmentId id, uint64_t offset_bytes) const {
   const Segment& where = impl_->segment(id);
   if (offset_bytes >= where.desc.size_bytes) return std::nullopt;
-  const uint64_t owner = where.ranges.owner(where.ranges.at(offset_bytes));
+  const uint32_t owner = where.ranges.owner(where.ranges.at(offset_bytes));
   if (owner == 0) return std::nullopt;
-  return AllocationId{owner - 1};
+  return impl_->records.of_owner(owner).id;
 }
 
 std::span<const SegmentDesc> MemoryManager::segments() const { return impl_->descs; }
@@ -263,9 +256,10 @@ bool MemoryManager::validate() const {
     size_t count = 0;
     for (auto range = where->ranges.first(); range != RangeIndex::kNone;
          range = where->ranges.next(range)) {
-      const uint64_t owner = where->ranges.owner(range);
+      const uint32_t owner = where->ranges.owner(range);
       if (owner == 0) continue;
-      const Record& record = impl_->get(AllocationId{owner - 1});
+      const Record& record = impl_->records.of_owner(owner);
+      if (!record.live) return false;
       if (record.range != range) return false;
       if (record.place != where->at(where->ranges.offset(range))) return false;
       if (where->ranges.size(range) != where->bytes_of(record.desc)) return false;
@@ -277,19 +271,20 @@ bool MemoryManager::validate() const {
     if (committed > where->most_bytes()) return false;
     if (committed + where->ranges.free_bytes() != where->desc.size_bytes) return false;
   }
-  for (const Record* record : impl_->all) {
-    const bool resident = record->place.segment != kSystemMemory;
-    if (resident != (record->range != RangeIndex::kNone)) return false;
-    if (record->pins > 0 && !resident && !record->lost) return false;
-    if (record->victim != impl_->is_victim(*record)) return false;
-    if (record->victim &&
-        !impl_->segment(record->place.segment).victims.contains(const_cast<Record*>(record))) {
-      return false;
-    }
-    if (record->dirty && !impl_->on_memory_side(*record)) return false;
-    if (record->pending_out > record->pending) return false;
-  }
-  return impl_->all.size() == impl_->records.size();
+  size_t live = 0;
+  bool valid = true;
+  impl_->records.for_each([&](Record& record) {
+    ++live;
+    const bool resident = record.place.segment != kSystemMemory;
+    valid = valid && resident == (record.range != RangeIndex::kNone);
+    valid = valid && (record.pins == 0 || resident || record.lost);
+    valid = valid && record.victim == impl_->is_victim(record);
+    valid =
+        valid && (!record.victim || impl_->segment(record.place.segment).victims.contains(&record));
+    valid = valid && (!record.dirty || impl_->on_memory_side(record));
+    valid = valid && record.pending_out <= record.pending;
+  });
+  return valid && live == impl_->records.live();
 }
 
 }  // namespace dxgkit::vidmm

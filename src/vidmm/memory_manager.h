@@ -60,10 +60,10 @@ class MemoryManager {
   ~MemoryManager();
 
   // --- allocations ---
-  /// Registers an allocation under the caller's id (unused before; CHECKed): in system memory, no
-  /// content yet. kInvalidParameter: a set names an unknown segment, or no supported segment could
-  /// ever hold the size, or size 0, priority 0, a bad alignment; nothing kept. Offsets (not GPU
-  /// addresses) are aligned.
+  /// Registers an allocation under the caller's id (unused before, its slot too; CHECKed): in
+  /// system memory, no content yet. kInvalidParameter: a set names an unknown segment, or no
+  /// supported segment could ever hold the size, or size 0, priority 0, a bad alignment; nothing
+  /// kept. Offsets (not GPU addresses) are aligned.
   Status create(AllocationId id, const AllocationDesc& desc);
   /// Forgets an allocation that is not pinned, not locked, and has no unexecuted operation, and
   /// returns the operations that free its place (unmap or discard). kGraphicsAllocationBusy

@@ -21,10 +21,10 @@ MemoryManager::Impl::Impl(std::span<const SegmentDesc> descs_in)
   }
 }
 
-Record& MemoryManager::Impl::get(AllocationId id) const {
-  const auto found = records.find(id.value);
-  DXGKIT_CHECK(found != records.end());
-  return *found->second;
+Record& MemoryManager::Impl::get(AllocationId id) {
+  Record* const record = records.find(id);
+  DXGKIT_CHECK(record != nullptr);
+  return *record;
 }
 
 Segment& MemoryManager::Impl::segment(SegmentId id) const {
@@ -114,7 +114,7 @@ void MemoryManager::Impl::leave(Record& record) {
 void MemoryManager::Impl::enter(Record& record, Segment& where, uint64_t offset) {
   note_old_place(record);
   const uint64_t bytes = where.bytes_of(record.desc);
-  record.range = where.ranges.place(offset, bytes, record.id.value + 1);
+  record.range = where.ranges.place(offset, bytes, RecordTable::owner_of(record));
   record.place = where.at(offset);
   where.committed += bytes;
   ++where.allocations;

@@ -3,11 +3,11 @@
 
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "vidmm/memory_manager.h"
 #include "vidmm/packing.h"
+#include "vidmm/record_table.h"
 #include "vidmm/segment.h"
 
 namespace dxgkit::vidmm {
@@ -32,7 +32,7 @@ struct Candidate {
 struct MemoryManager::Impl {
   explicit Impl(std::span<const SegmentDesc> descs_in);
 
-  Record& get(AllocationId id) const;
+  Record& get(AllocationId id);
   Segment& segment(SegmentId id) const;
   bool known(SegmentSet set) const;
   bool on_memory_side(const Record& record) const;
@@ -68,11 +68,10 @@ struct MemoryManager::Impl {
   bool repack(std::span<const Item> items, const Packing& packing);
 
   std::vector<SegmentDesc> descs;
-  std::vector<std::unique_ptr<Segment>> segments;                 // in the caller's order
-  std::vector<Segment*> by_id;                                    // null: no such segment
-  std::vector<const Segment*> views;                              // `segments`, for pack()
-  std::unordered_map<uint64_t, std::unique_ptr<Record>> records;  // looked up only, never iterated
-  std::vector<Record*> all;  // the same, in no meaningful order
+  std::vector<std::unique_ptr<Segment>> segments;  // in the caller's order
+  std::vector<Segment*> by_id;                     // null: no such segment
+  std::vector<const Segment*> views;               // `segments`, for pack()
+  RecordTable records;
   struct Touched {
     Record* record;
     Placement old;

@@ -4,87 +4,92 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <variant>
 #include <vector>
 
+#include "base/arithmetic.h"
+#include "base/tile_tree.h"
 #include "vidmm/types.h"
 
 namespace dxgkit::vidmm {
 
-/// Used and free ranges of [0, size) by address, in one treap whose nodes know the largest free
-/// range below them. Finding the lowest or highest fit, placing and releasing cost O(log ranges);
-/// neighbours cost O(1). Offsets and sizes are bytes, multiples of 4096. Invariant (`validate`):
-/// ranges tile the space, free ones never touch.
+/// Used and free ranges of [0, size) by address. Offsets and sizes are bytes, multiples of 4096. A
+/// range has no number of its own: its `Index` is where it begins, in pages. Everything costs
+/// O(log ranges) unless it says otherwise. Invariant (`validate`): ranges tile the space, free ones
+/// never touch.
 class RangeIndex {
  public:
-  using Index = uint32_t;
-  static constexpr Index kNone = 0xFFFFFFFF;
+  using Index = uint64_t;
+  static constexpr Index kNone = ~uint64_t{0};
 
+  /// A multiple of 4096, not 0; CHECKed.
   explicit RangeIndex(uint64_t size_bytes);
 
   /// The lowest (highest) aligned offset inside [low, high) with that much room; nullopt if there
-  /// is none. `alignment` is a power of two, at least 4096.
+  /// is none. `alignment` is a power of two, at least 4096. Exact: looks at free ranges that are
+  /// large enough but not aligned one by one.
   std::optional<uint64_t> find(uint64_t size_bytes, uint64_t alignment, SearchFrom from,
                                uint64_t low, uint64_t high) const;
   /// Gives a free range to an owner (not 0) and returns its index, which stays valid until
-  /// `release`. CHECKs that it is free.
-  Index place(uint64_t offset, uint64_t size_bytes, uint64_t owner);
+  /// `release`. CHECKs that it is free. Forgets all marks.
+  Index place(uint64_t offset, uint64_t size_bytes, uint32_t owner);
+  /// Frees a used range. Forgets all marks.
   void release(Index range);
 
   /// The range that covers an offset inside the segment.
-  Index at(uint64_t offset) const;
-  Index first() const { return first_; }
-  Index next(Index range) const { return nodes_[range].next; }
-  Index previous(Index range) const { return nodes_[range].previous; }
-  uint64_t offset(Index range) const { return nodes_[range].offset; }
-  uint64_t size(Index range) const { return nodes_[range].size; }
-  uint64_t end(Index range) const { return nodes_[range].offset + nodes_[range].size; }
+  Index at(uint64_t offset) const { return about(offset / kPageBytes).begin; }
+  Index first() const { return 0; }
+  Index next(Index range) const;
+  Index previous(Index range) const;
+  /// O(1).
+  uint64_t offset(Index range) const { return range * kPageBytes; }
+  uint64_t size(Index range) const { return end(range) - offset(range); }
+  uint64_t end(Index range) const { return about(range).end * kPageBytes; }
   /// 0: free.
-  uint64_t owner(Index range) const { return nodes_[range].owner; }
-  uint64_t largest_free() const { return root_ == kNone ? 0 : nodes_[root_].max_free; }
-  uint64_t free_bytes() const { return free_bytes_; }
+  uint32_t owner(Index range) const { return about(range).owner; }
+  uint64_t largest_free() const;
+  uint64_t free_bytes() const;
+  /// Everything this object holds on the heap.
+  size_t bytes() const;
   bool validate() const;
 
   // --- what if: ranges marked as if they were free, without freeing them. ---
   /// Forgets all marks. O(1).
-  void clear_marks() { ++epoch_; }
+  void clear_marks();
   struct Run {
     Index first = kNone, last = kNone;
   };
-  /// Marks a used range and returns the run of free and marked ranges around it. O(1).
+  /// Marks a used range and returns the run of free and marked ranges around it.
   Run mark(Index range);
-  bool marked(Index range) const { return nodes_[range].epoch == epoch_ && owner(range) != 0; }
+  /// O(1).
+  bool marked(Index range) const { return find_mark(range) != nullptr; }
 
  private:
-  struct Node {
-    uint64_t offset = 0, size = 0, owner = 0, max_free = 0;
-    Index left = kNone, right = kNone, previous = kNone, next = kNone;
-    uint32_t heap = 0;
-    // Valid at the two ends of a run when `epoch` is current: the other end.
-    Index run_other = kNone;
-    uint64_t epoch = 0;
+  // 32-bit keys reach 16 TiB; few segments are larger.
+  using Narrow = TileTree<uint32_t, uint32_t>;
+  using Wide = TileTree<uint64_t, uint32_t>;
+  struct About {
+    uint64_t begin, end;
+    uint32_t owner;
   };
-  uint64_t own_free(const Node& node) const { return node.owner == 0 ? node.size : 0; }
-  uint64_t max_of(Index range) const { return range == kNone ? 0 : nodes_[range].max_free; }
-  void pull(Index range);
-  void split(Index root, uint64_t key, Index* left, Index* right);
-  Index merge(Index left, Index right);
-  Index insert_below(Index root, Index added);
-  Index erase_below(Index root, uint64_t key);
-  void refresh(Index root, uint64_t key);
-  Index add_after(Index neighbour, uint64_t offset, uint64_t size, uint64_t owner);
-  void remove(Index range);
-  bool in_run(Index range) const;
-  std::optional<uint64_t> find_below(Index root, uint64_t size, uint64_t alignment, SearchFrom from,
-                                     uint64_t low, uint64_t high) const;
+  /// A marked range, or the free end of a run. At both ends of a run: where the other end is.
+  struct Mark {
+    uint64_t epoch = 0;  // another one than epoch_: an unused place of the table
+    Index range = 0, other = 0;
+    bool used = false;
+  };
+  static std::variant<Narrow, Wide> make_tree(uint64_t pages);
+  About about(uint64_t page) const;
+  const Mark* lookup(Index range) const;
+  const Mark* find_mark(Index range) const;
+  Mark& add_mark(Index range);
+  Mark& slot_of(Index range);
 
-  std::vector<Node> nodes_;
-  std::vector<Index> spare_;
-  Index root_ = kNone;
-  Index first_ = kNone;
-  uint64_t size_ = 0;
-  uint64_t free_bytes_ = 0;
+  std::variant<Narrow, Wide> tree_;
+  std::vector<Mark> marks_;  // open addressing, a power of two of places or none
+  size_t marks_live_ = 0;
   uint64_t epoch_ = 1;
-  uint64_t counter_ = 0;
+  uint64_t size_ = 0;
 };
 
 }  // namespace dxgkit::vidmm

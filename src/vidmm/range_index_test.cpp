@@ -46,7 +46,7 @@ TEST(RangeIndex, AgreesWithAnArrayOfPages) {
     RangeIndex index(kPages * kPageBytes);
     Pages model(kPages);
     std::map<uint64_t, std::pair<RangeIndex::Index, uint64_t>> live;  // offset -> range, size
-    uint64_t next_owner = 1;
+    uint32_t next_owner = 1;
     for (int step = 0; step < 3000; ++step) {
       const uint64_t size = 1 + below(12);
       const uint64_t alignment = uint64_t{1} << below(4);
@@ -82,7 +82,7 @@ TEST(RangeIndex, MarkedRunsJoin) {
   RangeIndex index(10 * kPageBytes);
   std::vector<RangeIndex::Index> ranges;
   for (uint64_t i = 0; i < 10; ++i)
-    ranges.push_back(index.place(i * kPageBytes, kPageBytes, i + 1));
+    ranges.push_back(index.place(i * kPageBytes, kPageBytes, static_cast<uint32_t>(i) + 1));
   index.release(ranges[4]);
   const auto span = [&](const RangeIndex::Run& run) {
     return std::pair(index.offset(run.first) / kPageBytes, index.end(run.last) / kPageBytes);
@@ -106,7 +106,7 @@ TEST(RangeIndex, HandlesAHundredThousandRanges) {
     const auto at =
         index.find(kPageBytes, kPageBytes, SearchFrom::kBottom, 0, kCount * 2 * kPageBytes);
     ASSERT_EQ(at, i * kPageBytes);
-    ranges.push_back(index.place(*at, kPageBytes, i + 1));
+    ranges.push_back(index.place(*at, kPageBytes, static_cast<uint32_t>(i) + 1));
   }
   for (uint64_t i = 0; i < kCount; i += 2) index.release(ranges[i]);
   for (uint64_t i = 0; i < kCount; ++i) {

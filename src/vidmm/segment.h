@@ -22,6 +22,7 @@ using VictimSet = std::set<Record*, VictimOrder>;
 
 struct Record {
   AllocationId id;
+  bool live = false;  // of the table: this is an allocation
   AllocationDesc desc;
   Placement place;
   RangeIndex::Index range = RangeIndex::kNone;  // while in a segment
@@ -40,7 +41,6 @@ struct Record {
   uint64_t plan = 0;                // number of the plan that names it: no victim of that plan
   size_t item = 0;                  // its place in that plan's list
   uint64_t journal = 0;             // number of the attempt whose journal has its old place
-  size_t slot = 0;                  // in the manager's list of all
 };
 
 struct Segment {

@@ -1,0 +1,41 @@
+#include "base/lanes.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+namespace dxgkit {
+namespace {
+
+uint32_t plain_at_least(const uint64_t* values, uint64_t limit) {
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) mask |= static_cast<uint32_t>(values[i] >= limit) << i;
+  return mask;
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) uint32_t avx2_at_least(const uint64_t* values, uint64_t limit) {
+  constexpr uint64_t kHalf = uint64_t{1} << 63;  // the comparison is a signed one
+  const __m256i half = _mm256_set1_epi64x(static_cast<int64_t>(kHalf));
+  const __m256i wanted = _mm256_set1_epi64x(static_cast<int64_t>(limit ^ kHalf));
+  uint32_t below = 0;
+  for (uint32_t i = 0; i < kLanes; i += 4) {
+    const __m256i lane = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values + i));
+    const __m256i less = _mm256_cmpgt_epi64(wanted, _mm256_xor_si256(lane, half));
+    below |= static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(less))) << i;
+  }
+  return ~below;
+}
+#endif
+
+}  // namespace
+
+uint32_t lanes_at_least(const uint64_t* values, uint64_t limit) {
+#ifdef __x86_64__
+  static const bool avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (avx2) return avx2_at_least(values, limit);
+#endif
+  return plain_at_least(values, limit);
+}
+
+}  // namespace dxgkit
