@@ -20,6 +20,10 @@ int doctor_command(const std::string& driver, const std::optional<std::string>& 
 /// beside the usual ones: see verify/report.h.
 int verify_command(const VerifyOptions& options);
 
+/// What a reference trace pages in by our eviction policy, by LRU, and at least; or prints a trace
+/// made from a seed.
+int evict_bench_command(const EvictBenchOptions& options);
+
 /// Every DDI, callback, NT export and D3DKMT function with what we make of it.
 int support_command(bool json);
 

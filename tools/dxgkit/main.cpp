@@ -9,6 +9,7 @@
 
 namespace {
 
+using dxgkit::tool::EvictBenchOptions;
 using dxgkit::tool::RunOptions;
 using dxgkit::tool::VerifyOptions;
 
@@ -145,6 +146,37 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   });
 }
 
+void add_evict_bench(CLI::App& app, EvictBenchOptions& options) {
+  CLI::App* bench = app.add_subcommand(
+      "evict-bench", "page-in bytes of the eviction policy over LRU and a lower bound, on a trace");
+  CLI::Option* trace =
+      bench->add_option("--trace", options.trace, "text: 'alloc ID BYTES', 'submit PROCESS ID...'");
+  bench
+      ->add_option("--oversubscription", options.oversubscription,
+                   "all allocations together are so many times what fits")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  bench->add_flag("--json", options.json, "print JSON");
+  CLI::Option* generate =
+      bench->add_option("--generate", options.generate, "print a trace: frame, training, zipf, ...")
+          ->excludes(trace);
+  bench
+      ->add_option(
+          "--seed",
+          reader(dxgkit::tool::parse_seed, [&options](uint64_t value) { options.seed = value; }),
+          "of the trace that is printed (1)")
+      ->expected(1)
+      ->type_name("N");
+  bench->footer(
+      "bound: every submission needs all it names in memory at once; any byte may leave alone, "
+      "those used again last leave first (Belady). First uses do not count. See "
+      "docs/evict-bench.md.");
+  bench->callback([trace, generate] {
+    if (trace->count() == 0 && generate->count() == 0)
+      throw CLI::ValidationError("evict-bench: --trace FILE or --generate FAMILY is required");
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -165,6 +197,9 @@ int main(int argc, char** argv) {
   doctor->add_option("--registry", doctor_registry, "values the driver reads (TOML or JSON)");
   doctor->add_flag("--json", doctor_json, "print JSON");
 
+  EvictBenchOptions evict_options;
+  add_evict_bench(app, evict_options);
+
   bool support_json = false;
   CLI::App* support = app.add_subcommand(
       "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
@@ -184,6 +219,7 @@ int main(int argc, char** argv) {
     return dxgkit::tool::kExitBadInput;
   }
 
+  if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_json);

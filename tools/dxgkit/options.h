@@ -54,6 +54,14 @@ struct VerifyOptions {
   bool list_steps = false, in_process = false;
 };
 
+struct EvictBenchOptions {
+  std::string trace;              // a path
+  std::string generate;           // a family; then nothing is replayed
+  double oversubscription = 1.5;  // 1 to 1e6
+  uint64_t seed = 1;
+  bool json = false;
+};
+
 struct RunOptions {
   std::string driver = "softgpu";
   std::optional<std::string> input;      // else a drawn picture

@@ -1,0 +1,227 @@
+#include "vidmm/reuse_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace dxgkit::vidmm {
+namespace {
+
+// A table is computed anew after this many uses, so that its cost per use stays small.
+constexpr uint32_t kFreshFirst = 16;
+constexpr uint32_t kFreshMost = 256;
+// What is counted fades by this much with each computation: programs change.
+constexpr float kFade = 0.9F;
+// Weight, in uses, of what is believed before anything was counted.
+constexpr double kPriorWeight = 8;
+constexpr double kPriorWeightRegular = 1;
+// Two intervals are the same if they differ by less.
+constexpr float kSameShare = 0.08F;
+constexpr float kSameLeast = 1.5F;
+// From these on, predictions are believed.
+constexpr uint32_t kTrusted = 2;
+constexpr uint32_t kTrustedWell = 6;
+// Scale of what was used only once; the table learns what that means.
+constexpr float kUnknownScale = 256;
+
+bool same(float a, float b) {
+  return std::abs(a - b) <= std::max(kSameLeast, kSameShare * std::max(a, b));
+}
+
+/// Four steps per octave, straight from the number's representation. x >= 1.
+uint32_t quarter_octaves(float x) {
+  return (std::bit_cast<uint32_t>(x) - std::bit_cast<uint32_t>(1.0F)) >> 21;
+}
+float from_quarter_octaves(uint32_t quarters) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(1.0F) + (quarters << 21));
+}
+
+}  // namespace
+
+ReuseModel::ReuseModel() : tables_(kKinds) {
+  right_.fill(1);
+  made_.fill(2);
+}
+
+uint32_t ReuseModel::bucket(float age_in_scales) {
+  if (age_in_scales < 2) return static_cast<uint32_t>(age_in_scales * 16);
+  return std::min(kBuckets - 1, 32 + quarter_octaves(age_in_scales * 0.5F));
+}
+float ReuseModel::edge(uint32_t bucket) {
+  if (bucket <= 32) return static_cast<float>(bucket) / 16;
+  return 2 * from_quarter_octaves(bucket - 32);
+}
+uint32_t ReuseModel::age_bucket(float age) {
+  return age < 1 ? 0 : std::min(kAges - 1, 1 + quarter_octaves(age));
+}
+uint32_t ReuseModel::octave(float interval) {
+  return interval < 1 ? 0 : std::min(kOctaves - 1, 1 + quarter_octaves(interval) / 4);
+}
+bool ReuseModel::regular(uint32_t kind) { return kind / kOctaves >= kSorts - 2; }
+
+/// Which table, and the scale of ages in it.
+void ReuseModel::classify(UseHistory& history) const {
+  const uint32_t known = history.known;
+  history.predicted = 0;
+  if (known > 0) {
+    // What followed the last time that the latest intervals were like now.
+    const auto& intervals = history.intervals;
+    history.predicted = intervals[0];
+    uint32_t longest = 0;
+    for (uint32_t back = 1; back < known; ++back) {
+      uint32_t length = 0;
+      while (back + length < known && same(intervals[length], intervals[back + length])) ++length;
+      if (length <= longest) continue;
+      longest = length;
+      history.predicted = intervals[back - 1];
+    }
+  }
+  uint32_t sort = 0;
+  history.scale = kUnknownScale;
+  if (known > 0 && history.trust >= kTrusted) {
+    history.scale = std::max(history.predicted, 1.0F);
+    sort = history.trust >= kTrustedWell ? kSorts - 1 : kSorts - 2;
+  } else if (history.uses >= 2) {
+    const float mean =
+        static_cast<float>(history.last - history.first) / static_cast<float>(history.uses - 1);
+    const uint32_t count = std::min(known, 4U);
+    float recent = 0;
+    for (uint32_t i = 0; i < count; ++i) recent += history.intervals[i];
+    recent /= static_cast<float>(std::max(count, 1U));
+    history.scale = std::max(mean, 1.0F);
+    if (history.uses <= 4) {
+      sort = history.uses == 2 ? 1 : 2;
+    } else {
+      const uint32_t pace =
+          recent < mean * 0.25F ? 0 : (recent < mean * 0.7F ? 1 : (recent < mean * 1.5F ? 2 : 3));
+      sort = 3 + (history.uses <= 8 ? 0 : 4) + pace;
+    }
+  }
+  history.kind = static_cast<uint16_t>(sort * kOctaves + octave(history.scale));
+  history.seen = 0;
+  history.seen_by_age = 0;
+}
+
+void ReuseModel::pass(UseHistory& history, uint64_t now) {
+  if (history.uses == 0) return;
+  const auto age = static_cast<float>(now - history.last);
+  const uint32_t upto = bucket(age / history.scale);
+  Table& table = tables_[history.kind];
+  for (uint32_t b = history.seen; b < upto; ++b) table.reached[b] += 1;
+  if (upto > history.seen) {
+    history.seen = static_cast<uint8_t>(upto);
+    // A table also changes by what is not used.
+    if (++table.fresh >= (table.ready ? kFreshMost : kFreshFirst)) compute(history.kind);
+  }
+  const uint32_t upto_age = age_bucket(age);
+  for (uint32_t b = history.seen_by_age; b < upto_age; ++b) reached_by_age_[b] += 1;
+  if (upto_age > history.seen_by_age) history.seen_by_age = static_cast<uint8_t>(upto_age);
+}
+
+void ReuseModel::use(UseHistory& history, uint64_t now) {
+  if (history.uses > 0) {
+    pass(history, now);
+    const auto age = static_cast<float>(now - history.last);
+    Table& table = tables_[history.kind];
+    const uint32_t at = bucket(age / history.scale);
+    table.used[at] += 1;
+    table.reached[at] += 1;
+    const uint32_t at_age = age_bucket(age);
+    used_by_age_[at_age] += 1;
+    reached_by_age_[at_age] += 1;
+    if (++table.fresh >= (table.ready ? kFreshMost : kFreshFirst)) compute(history.kind);
+    if (++fresh_by_age_ >= 8 * kFreshMost) {
+      fresh_by_age_ = 0;
+      for (float& count : used_by_age_) count *= kFade;
+      for (float& count : reached_by_age_) count *= kFade;
+      for (float& count : right_) count *= kFade;
+      for (float& count : made_) count *= kFade;
+    }
+    if (history.known > 0) {
+      const bool right = same(age, history.predicted);
+      right_[history.trust] += right ? 1.0F : 0.0F;
+      made_[history.trust] += 1;
+      const uint32_t trust = right ? std::min(kTrusts - 1, history.trust + 1U)
+                                   : (history.trust < 2 ? 0 : history.trust - 2U);
+      history.trust = static_cast<uint8_t>(trust);
+    }
+    for (uint32_t i = UseHistory::kIntervals - 1; i > 0; --i) {
+      history.intervals[i] = history.intervals[i - 1];
+    }
+    history.intervals[0] = age;
+    if (history.known < UseHistory::kIntervals) ++history.known;
+  } else {
+    history.first = now;
+  }
+  ++history.uses;
+  history.last = now;
+  classify(history);
+}
+
+/// Share of those that reach a bucket who are used in it, as far as one knows without the table.
+double ReuseModel::prior(uint32_t kind, uint32_t b) const {
+  const double low = edge(b);
+  if (regular(kind)) return low < 1 ? 0.02 : (low < 1.15 ? 0.5 : 0.01);
+  // As with all others of the same age.
+  const float typical = from_quarter_octaves(4 * (kind % kOctaves)) * 0.75F;
+  const float begin = std::max(edge(b) * typical, 0.25F);
+  const float end = (b + 1 < kBuckets ? edge(b + 1) : edge(b) * 1.19F) * typical;
+  const uint32_t at = age_bucket(std::sqrt(begin * end));
+  const double share = std::min(0.999, (static_cast<double>(used_by_age_[at]) + 0.08) /
+                                           (static_cast<double>(reached_by_age_[at]) + 0.5));
+  return 1 - std::pow(1 - share, std::log2(static_cast<double>(end / begin)) * 4);
+}
+
+/// The value at each age: over all spans from there, the most uses per time.
+void ReuseModel::compute(uint32_t kind) {
+  Table& table = tables_[kind];
+  const double weight = regular(kind) ? kPriorWeightRegular : kPriorWeight;
+  std::array<float, kBuckets> share{};
+  std::array<float, kBuckets> width{};
+  for (uint32_t b = 0; b < kBuckets; ++b) {
+    const double counted = static_cast<double>(table.used[b]) + weight * prior(kind, b);
+    share[b] = static_cast<float>(
+        std::min(1.0, counted / (static_cast<double>(table.reached[b]) + weight)));
+    width[b] = (b + 1 < kBuckets ? edge(b + 1) : edge(b) * 1.19F) - edge(b);
+  }
+  for (uint32_t b = 0; b < kBuckets; ++b) {
+    float hits = 0;
+    float time = 0;
+    float left = 1;
+    float best = 0;
+    for (uint32_t j = b; j < kBuckets && left > 1e-3F; ++j) {
+      const float used = left * share[j];
+      hits += used;
+      time += (left - used * 0.5F) * width[j];
+      left -= used;
+      best = std::max(best, hits / time);
+    }
+    table.value[b] = best;
+  }
+  for (float& count : table.used) count *= kFade;
+  for (float& count : table.reached) count *= kFade;
+  table.fresh = 0;
+  table.ready = true;
+}
+
+float ReuseModel::value(const UseHistory& history, uint64_t now) const {
+  const auto age = static_cast<float>(now - history.last);
+  if (history.trust >= kTrusted && history.known > 0 && age < history.scale) {
+    return right_[history.trust] / (made_[history.trust] * (history.scale - age + 0.5F));
+  }
+  const float scaled = age / history.scale;
+  const Table& table = tables_[history.kind];
+  // Nothing counted yet: as if hits became rarer as the age grows.
+  if (!table.ready) return 1 / (history.scale + age);
+  const uint32_t b = bucket(scaled);
+  float value = table.value[b];
+  if (b + 1 < kBuckets) {
+    const float share = (scaled - edge(b)) / (edge(b + 1) - edge(b));
+    value += share * (table.value[b + 1] - value);
+  } else {
+    value *= edge(b) / scaled;
+  }
+  return std::max(value, 1e-9F) / history.scale;
+}
+
+}  // namespace dxgkit::vidmm

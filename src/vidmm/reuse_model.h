@@ -1,0 +1,76 @@
+// When will an allocation be used again? Learned from the stream of uses. Private to the module.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace dxgkit::vidmm {
+
+/// What is remembered of the uses of one allocation.
+struct UseHistory {
+  static constexpr uint32_t kIntervals = 6;
+  uint64_t first = 0;  // time of the first use
+  uint64_t last = 0;   // time of the last use
+  uint32_t uses = 0;
+  std::array<float, kIntervals> intervals{};  // between uses, the latest first
+  float scale = 1;      // what ages are measured in: the interval that is expected
+  float predicted = 0;  // the interval that its pattern says, 0: none yet
+  uint16_t kind = 0;    // which table
+  uint8_t known = 0;    // of `intervals`
+  uint8_t trust = 0;    // grows while predictions come true
+  uint8_t seen = 0;     // buckets of its table it has been counted in
+  uint8_t seen_by_age = 0;
+};
+
+/// For every kind of allocation (how often used, at which intervals, how regularly) a table: of
+/// those that reached an age, how many were used next. From it the value of keeping one: the most
+/// hits per time that keeping it for any span from now on would bring. The value of a byte does not
+/// depend on the size: what is kept saves as many bytes as it takes.
+///
+/// Time is counted in submissions. Deterministic. All costs are constant, amortised.
+class ReuseModel {
+ public:
+  ReuseModel();
+
+  /// The allocation is used at `now`; times never go back. At most once per time.
+  void use(UseHistory& history, uint64_t now);
+  /// Counts that it is still unused at `now`. To be called for everyone now and then: what is never
+  /// used again would otherwise never be learned.
+  void pass(UseHistory& history, uint64_t now);
+  /// Expected hits per submission while it is kept; above 0.
+  float value(const UseHistory& history, uint64_t now) const;
+
+ private:
+  // Ages in units of `scale`: 16 linear buckets per unit up to 2, then four per octave up to 32.
+  static constexpr uint32_t kBuckets = 48;
+  static constexpr uint32_t kOctaves = 40;
+  static constexpr uint32_t kSorts = 13;
+  static constexpr uint32_t kKinds = kSorts * kOctaves;
+  static constexpr uint32_t kAges = 160;  // of all kinds together: four per octave
+  static constexpr uint32_t kTrusts = 8;
+  struct Table {
+    std::array<float, kBuckets> used{};     // this many were used at that age
+    std::array<float, kBuckets> reached{};  // of these
+    std::array<float, kBuckets> value{};    // in units of 1 / scale
+    uint32_t fresh = 0;                     // uses since `value` was computed
+    bool ready = false;
+  };
+  static uint32_t bucket(float age_in_scales);
+  static float edge(uint32_t bucket);
+  static uint32_t age_bucket(float age);
+  static uint32_t octave(float interval);
+  static bool regular(uint32_t kind);
+  void classify(UseHistory& history) const;
+  void compute(uint32_t kind);
+  double prior(uint32_t kind, uint32_t bucket) const;
+
+  std::vector<Table> tables_;
+  std::array<float, kAges> used_by_age_{};
+  std::array<float, kAges> reached_by_age_{};
+  uint32_t fresh_by_age_ = 0;
+  std::array<float, kTrusts> right_{};  // predictions that came true, by trust
+  std::array<float, kTrusts> made_{};
+};
+
+}  // namespace dxgkit::vidmm

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "runtime/runtime.h"
+#include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/evict/generate.h"
+#include "tools/dxgkit/evict/replay.h"
+#include "tools/dxgkit/evict/trace.h"
+#include "tools/dxgkit/files.h"
+
+namespace dxgkit::tool {
+namespace {
+
+using evict::PolicyRun;
+using evict::Trace;
+
+// The policy runs so often, and the fastest counts: other programs only ever make it slower. Long
+// traces run once.
+constexpr int kRuns = 3;
+constexpr uint64_t kLongRunNs = 2'000'000'000;
+
+int print_trace(const std::string& family, uint64_t seed) {
+  const std::optional<Trace> trace = evict::generate(family, seed);
+  if (!trace.has_value()) {
+    std::string names;
+    for (const evict::Family& known : evict::families()) {
+      names += names.empty() ? "" : ", ";
+      names += known.name;
+    }
+    fmt::print(stderr, "dxgkit: '{}' is no family of traces; there are {}\n", family, names);
+    return kExitBadInput;
+  }
+  const std::string text = evict::to_text(*trace, fmt::format("{}, seed {}", family, seed));
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return kExitDone;
+  fmt::print(stderr, "dxgkit: cannot write the trace\n");
+  return kExitFailed;
+}
+
+PolicyRun timed_run(const Trace& trace, uint64_t capacity_bytes) {
+  const auto os = runtime::make_os_runtime();
+  PolicyRun best;
+  os->run_main([&] {
+    const auto now = [&] { return static_cast<uint64_t>(os->now()); };
+    const uint64_t begin = now();
+    best = evict::run_policy(trace, capacity_bytes, now);
+    for (int i = 1; i < kRuns && now() - begin < kLongRunNs; ++i) {
+      const PolicyRun run = evict::run_policy(trace, capacity_bytes, now);
+      best.decision_ns = std::min(best.decision_ns, run.decision_ns);
+      best.use_ns = std::min(best.use_ns, run.use_ns);
+    }
+  });
+  return best;
+}
+
+double ratio(uint64_t a, uint64_t b) {
+  return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+}  // namespace
+
+int evict_bench_command(const EvictBenchOptions& options) {
+  if (!options.generate.empty()) return print_trace(options.generate, options.seed);
+  const auto text = read_file(options.trace);
+  if (!text.has_value()) {
+    fmt::print(stderr, "dxgkit: {}\n", text.error());
+    return kExitBadInput;
+  }
+  const auto trace = evict::parse_trace(*text);
+  if (!trace.has_value()) {
+    fmt::print(stderr, "dxgkit: {}: {}\n", options.trace, trace.error());
+    return kExitBadInput;
+  }
+  const uint64_t capacity = evict::capacity_of(*trace, options.oversubscription);
+  const uint64_t bound = evict::bound_bytes(*trace, capacity);
+  const uint64_t lru = evict::lru_bytes(*trace, capacity);
+  const PolicyRun run = timed_run(*trace, capacity);
+  if (options.json) {
+    nlohmann::ordered_json out;
+    out["page_in_bytes"] = run.page_in_bytes;
+    out["lru_bytes"] = lru;
+    out["bound_bytes"] = bound;
+    out["ns_per_decision"] = ratio(run.decision_ns, run.decisions);
+    out["ns_per_use"] = ratio(run.use_ns, run.uses);
+    out["oversubscription"] = options.oversubscription;
+    out["capacity_bytes"] = capacity;
+    out["total_bytes"] = trace->total_bytes();
+    out["largest_submission_bytes"] = trace->largest_submission_bytes();
+    out["allocations"] = trace->bytes.size();
+    out["processes"] = trace->processes;
+    out["submissions"] = trace->submissions.size();
+    out["uses"] = run.uses;
+    out["decisions"] = run.decisions;
+    fmt::print("{}\n", out.dump(2));
+    return kExitDone;
+  }
+  fmt::print("{} allocations, {} bytes; {} submissions of {} processes; {} bytes of memory\n",
+             trace->bytes.size(), trace->total_bytes(), trace->submissions.size(), trace->processes,
+             capacity);
+  const auto line = [&](const char* name, uint64_t bytes) {
+    fmt::print("{:<8} {:>20} bytes paged in", name, bytes);
+    if (bound != 0) fmt::print("  {:.3f} of the bound", ratio(bytes, bound));
+    fmt::print("\n");
+  };
+  line("policy", run.page_in_bytes);
+  line("LRU", lru);
+  line("bound", bound);
+  fmt::print("{} victims at {:.0f} ns, {} uses at {:.0f} ns\n", run.decisions,
+             ratio(run.decision_ns, run.decisions), run.uses, ratio(run.use_ns, run.uses));
+  return kExitDone;
+}
+
+}  // namespace dxgkit::tool

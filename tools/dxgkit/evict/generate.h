@@ -1,0 +1,31 @@
+// Traces made from a seed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tools/dxgkit/evict/trace.h"
+
+namespace dxgkit::tool::evict {
+
+/// A family of traces that the tool can make.
+struct Family {
+  std::string_view name;
+  std::string_view what;
+  Trace (*make)(uint64_t seed);
+  bool standard;  // one of the three that the figures are given for
+};
+
+/// frame, training and zipf first, then what they were not tuned on.
+const std::vector<Family>& families();
+
+/// The trace of a family and a seed, always the same; empty for a name that is not in families().
+std::optional<Trace> generate(std::string_view family, uint64_t seed);
+
+/// `count` allocations and so much churn that nearly every reference needs a victim: what a
+/// decision costs.
+Trace churn(uint32_t count, uint64_t references, uint64_t seed);
+
+}  // namespace dxgkit::tool::evict
