@@ -1,6 +1,7 @@
 #include "vidmm/eviction_policy.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -46,7 +47,7 @@ EvictionPolicy::~EvictionPolicy() = default;
 
 // --- allocations ---
 
-EvictionPolicy::Index EvictionPolicy::add(uint64_t bytes, uint32_t priority) {
+EvictionPolicy::Index EvictionPolicy::add(uint64_t bytes, uint32_t priority, uint32_t owner) {
   Index index = 0;
   if (free_.empty()) {
     index = static_cast<Index>(nodes_.size());
@@ -59,6 +60,7 @@ EvictionPolicy::Index EvictionPolicy::add(uint64_t bytes, uint32_t priority) {
   nodes_[index] = Node{};
   nodes_[index].bytes = bytes;
   nodes_[index].priority = priority;
+  nodes_[index].owner = owner;
   return index;
 }
 
@@ -126,6 +128,33 @@ void EvictionPolicy::leave(Index index) {
   if (node.home->count == 0 && classes.size() > kClassesKept) classes.erase(node.priority);
   node.home = nullptr;
   node.group = kNone;
+}
+
+void EvictionPolicy::restore(std::span<Left> list) {
+  std::sort(list.begin(), list.end(), [this](const Left& a, const Left& b) {
+    const Node& x = nodes_[a.index];
+    const Node& y = nodes_[b.index];
+    return std::tie(a.group, x.priority, x.stamp, a.index) <
+           std::tie(b.group, y.priority, y.stamp, b.index);
+  });
+  Class* into = nullptr;
+  Index after = kNone;  // the next one of the class that may be younger
+  for (const Left& left : list) {
+    Node& node = nodes_[left.index];
+    DXGKIT_CHECK(node.group == kNone);
+    node.group = left.group;
+    node.home = &groups_[left.group][node.priority];
+    if (into != node.home) {
+      into = node.home;
+      after = into->oldest;
+    }
+    while (after != kNone && nodes_[after].stamp < node.stamp) after = nodes_[after].following;
+    node.following = after;
+    node.previous = after == kNone ? into->youngest : nodes_[after].previous;
+    (node.previous == kNone ? into->oldest : nodes_[node.previous].following) = left.index;
+    (after == kNone ? into->youngest : nodes_[after].previous) = left.index;
+    ++into->count;
+  }
 }
 
 // --- uses ---

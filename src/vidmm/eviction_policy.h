@@ -36,8 +36,10 @@ class EvictionPolicy {
   EvictionPolicy(const EvictionPolicy&) = delete;
   EvictionPolicy& operator=(const EvictionPolicy&) = delete;
 
-  /// An allocation exists: in no group, never used. Amortised O(1).
-  Index add(uint64_t bytes, uint32_t priority);
+  /// An allocation exists: in no group, never used. `owner` is the caller's name for it. Amortised
+  /// O(1).
+  Index add(uint64_t bytes, uint32_t priority, uint32_t owner = 0);
+  uint32_t owner(Index index) const { return nodes_[index].owner; }
   /// It is no more. In any state. O(1).
   void remove(Index index);
   /// RES-22. O(log priorities).
@@ -54,6 +56,14 @@ class EvictionPolicy {
   void enter(Index index, uint32_t group);
   /// It is in no group. No effect if it is in none. O(1).
   void leave(Index index);
+  /// Takes back leave() for many: each is in its group (where it was) again, at the place its last
+  /// use gives it. Reorders `list`. O(list * log(list)), and a step for every member used before
+  /// the youngest of them.
+  struct Left {
+    Index index = kNone;
+    uint32_t group = kNone;
+  };
+  void restore(std::span<Left> list);
   bool is_in_group(Index index) const { return nodes_[index].group != kNone; }
 
   /// Begins to name the members of a group, who should leave first first. Until it is done the
@@ -96,6 +106,7 @@ class EvictionPolicy {
     Index previous = kNone, following = kNone;  // in its class, by stamp
     uint32_t group = kNone;
     uint32_t priority = 0;
+    uint32_t owner = 0;
     uint32_t named = 0;       // number of the last choice that named it
     uint32_t sample = kNone;  // its place in the sample
     bool counted = false;     // was used where it competes for the capacity

@@ -35,6 +35,8 @@ Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
   Record& record = impl_->records.create(id);
   record.desc = desc;
   record.priority = desc.priority;
+  record.victim = impl_->policy.add(align_up(desc.size_bytes, kPageBytes), desc.priority,
+                                    RecordTable::owner_of(record));
   return Status::kSuccess;
 }
 
@@ -55,6 +57,7 @@ Result<std::vector<PagingOp>> MemoryManager::destroy(AllocationId id) {
     impl_->leave(record);
     impl_->journal.clear();
   }
+  impl_->policy.remove(record.victim);
   impl_->records.destroy(record);
   return ops;
 }
@@ -62,13 +65,9 @@ Result<std::vector<PagingOp>> MemoryManager::destroy(AllocationId id) {
 void MemoryManager::set_priority(AllocationId id, uint32_t priority) {
   DXGKIT_CHECK(priority != 0);
   Record& record = impl_->get(id);
-  if (record.victim) {
-    record.spare_node = impl_->segment(record.place.segment).victims.extract(&record);
-    record.victim = false;
-  }
   record.priority = priority;
   record.desc.priority = priority;
-  impl_->update_victim(record);
+  impl_->policy.set_priority(record.victim, priority);
 }
 
 std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
@@ -108,6 +107,7 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
     }
     plan.placements.push_back(record.place);
   }
+  impl_->policy.begin_submission();
   for (const Item& item : items) impl_->touch(*item.record);
   return plan;
 }
@@ -121,10 +121,7 @@ void MemoryManager::release(std::span<const Use> uses) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
-    if (record.pins == 0) {
-      record.lost = false;
-      impl_->update_victim(record);
-    }
+    if (record.pins == 0) record.lost = false;
   }
 }
 
@@ -139,9 +136,18 @@ Result<std::vector<PagingOp>> MemoryManager::evict(AllocationId id) {
 
 Result<std::vector<PagingOp>> MemoryManager::evict_segment(SegmentId id) {
   Segment& where = impl_->segment(id);
-  if (where.victims.size() != where.allocations) return Error(Status::kGraphicsAllocationBusy);
+  std::vector<Record*> all;
+  all.reserve(where.allocations);
+  for (auto range = where.ranges.first(); range != RangeIndex::kNone;
+       range = where.ranges.next(range)) {
+    const uint32_t owner = where.ranges.owner(range);
+    if (owner == 0) continue;
+    Record& record = impl_->records.of_owner(owner);
+    if (!where.may_leave(record)) return Error(Status::kGraphicsAllocationBusy);
+    all.push_back(&record);
+  }
   impl_->begin_plan();
-  while (!where.victims.empty()) impl_->leave(**where.victims.begin());
+  for (Record* record : all) impl_->leave(*record);
   return impl_->commit();
 }
 
@@ -278,9 +284,8 @@ bool MemoryManager::validate() const {
     const bool resident = record.place.segment != kSystemMemory;
     valid = valid && resident == (record.range != RangeIndex::kNone);
     valid = valid && (record.pins == 0 || resident || record.lost);
-    valid = valid && record.victim == impl_->is_victim(record);
-    valid =
-        valid && (!record.victim || impl_->segment(record.place.segment).victims.contains(&record));
+    valid = valid && impl_->policy.is_in_group(record.victim) == impl_->competes(record);
+    valid = valid && impl_->policy.owner(record.victim) == RecordTable::owner_of(record);
     valid = valid && (!record.dirty || impl_->on_memory_side(record));
     valid = valid && record.pending_out <= record.pending;
   });

@@ -74,7 +74,8 @@ class MemoryManager {
 
   // --- residency ---
   /// Finds a place for every use (all or nothing), evicting unpinned others if needed: lowest
-  /// priority first, then least recently used; preferences in order, then the rest of the supported
+  /// priority first, then as EvictionPolicy has learned (least recently used while it knows nothing
+  /// else); preferences in order, then the rest of the supported
   /// set by ascending id (ALLOC-10); honours banks and search direction, write uses only in the
   /// write set. Nothing named by `uses` is a victim. Pins every use once per call on success; on
   /// failure nothing changed. Where: free room in any candidate segment comes before evicting in

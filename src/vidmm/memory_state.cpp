@@ -7,15 +7,28 @@
 #include "trace/trace.h"
 
 namespace dxgkit::vidmm {
+namespace {
+
+/// What allocations compete for where it costs bytes.
+uint64_t memory_bytes(std::span<const SegmentDesc> descs) {
+  uint64_t sum = 0;
+  for (const SegmentDesc& desc : descs) {
+    if (desc.kind == SegmentKind::kMemory) sum += desc.size_bytes;
+  }
+  return sum;
+}
+
+}  // namespace
 
 MemoryManager::Impl::Impl(std::span<const SegmentDesc> descs_in)
-    : descs(descs_in.begin(), descs_in.end()) {
+    : descs(descs_in.begin(), descs_in.end()),
+      policy(memory_bytes(descs_in), static_cast<uint32_t>(descs_in.size())) {
   by_id.resize(33, nullptr);
   for (const SegmentDesc& desc : descs) {
     DXGKIT_CHECK(desc.id.value >= 1 && desc.id.value <= 32);
     DXGKIT_CHECK(by_id[desc.id.value] == nullptr);
     DXGKIT_CHECK(desc.base_address + desc.size_bytes >= desc.base_address);  // SEG-17
-    segments.push_back(std::make_unique<Segment>(desc));
+    segments.push_back(std::make_unique<Segment>(desc, static_cast<uint32_t>(segments.size())));
     by_id[desc.id.value] = segments.back().get();
     views.push_back(segments.back().get());
   }
@@ -47,40 +60,32 @@ bool MemoryManager::Impl::on_memory_side(const Record& record) const {
 
 // --- victims ---
 
-/// Nothing holds the allocation where it is. A CPU lock holds content on its side, so it does not
-/// hold an aperture mapping.
+/// Nothing holds the allocation where it is.
 bool MemoryManager::Impl::may_leave(const Record& record) const {
-  if (record.pins > 0 || record.desc.pinned) return false;
+  return segment(record.place.segment).may_leave(record);
+}
+
+/// Between plans the policy knows it as a member of its segment. Pins are not asked for: they come
+/// and go with each packet, and a choice passes over them.
+bool MemoryManager::Impl::competes(const Record& record) const {
+  if (record.place.segment == kSystemMemory || record.desc.pinned) return false;
   return record.locks == 0 || !on_memory_side(record);
 }
 
-bool MemoryManager::Impl::is_victim(const Record& record) const {
-  return record.place.segment != kSystemMemory && may_leave(record);
-}
-
 void MemoryManager::Impl::update_victim(Record& record) {
-  const bool wanted = is_victim(record);
-  if (wanted == record.victim) return;
-  DXGKIT_CHECK(record.place.segment != kSystemMemory);
-  VictimSet& set = segment(record.place.segment).victims;
-  if (!wanted) {
-    record.spare_node = set.extract(&record);
-  } else if (record.spare_node.empty()) {
-    set.insert(&record);
+  const bool wanted = competes(record);
+  if (wanted == policy.is_in_group(record.victim)) return;
+  if (wanted) {
+    policy.enter(record.victim, segment(record.place.segment).group);
   } else {
-    set.insert(std::move(record.spare_node));
+    policy.leave(record.victim);
   }
-  record.victim = wanted;
 }
 
 /// The allocation is used now.
 void MemoryManager::Impl::touch(Record& record) {
-  if (record.victim) {
-    record.spare_node = segment(record.place.segment).victims.extract(&record);
-    record.victim = false;
-  }
-  record.stamp = ++clock;
   update_victim(record);
+  policy.use(record.victim, on_memory_side(record));
 }
 
 // --- plans ---
@@ -100,10 +105,7 @@ void MemoryManager::Impl::note_old_place(Record& record) {
 void MemoryManager::Impl::leave(Record& record) {
   note_old_place(record);
   Segment& where = segment(record.place.segment);
-  if (record.victim) {
-    record.spare_node = where.victims.extract(&record);
-    record.victim = false;
-  }
+  policy.leave(record.victim);
   where.committed -= where.ranges.size(record.range);
   --where.allocations;
   where.ranges.release(record.range);
@@ -118,7 +120,23 @@ void MemoryManager::Impl::enter(Record& record, Segment& where, uint64_t offset)
   record.place = where.at(offset);
   where.committed += bytes;
   ++where.allocations;
-  update_victim(record);
+}
+
+/// Whoever a plan put (back) into a segment competes there again: by its last use, or, if the plan
+/// names it and is not undone, as the one used now.
+void MemoryManager::Impl::restore_victims(bool undone) {
+  returned.clear();
+  for (const Touched& touched : journal) {
+    const Record& record = *touched.record;
+    if (!competes(record) || policy.is_in_group(record.victim)) continue;
+    const uint32_t group = segment(record.place.segment).group;
+    if (record.plan == plan && !undone) {
+      policy.enter(record.victim, group);
+    } else {
+      returned.push_back({record.victim, group});
+    }
+  }
+  policy.restore(returned);
 }
 
 void MemoryManager::Impl::rollback() {
@@ -129,6 +147,7 @@ void MemoryManager::Impl::rollback() {
     if (touched.old.segment == kSystemMemory) continue;
     enter(*touched.record, segment(touched.old.segment), touched.old.offset_bytes);
   }
+  restore_victims(true);
   ++attempt;
   journal.clear();
 }
@@ -197,6 +216,7 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
     trace::emit(trace::EventKind::kPlaced, record.id.value, record.place.segment.value,
                 record.place.offset_bytes, ops.back().size_bytes);
   }
+  restore_victims(false);
   journal.clear();
   return ops;
 }
@@ -284,7 +304,8 @@ bool MemoryManager::Impl::place(const Item& item) {
   }
   for (const Candidate& option : options) {
     if (option.hint) continue;
-    const auto window = option.segment->find_window(record.desc, option.from, plan);
+    const auto window =
+        option.segment->find_window(record.desc, option.from, plan, policy, records);
     if (!window.has_value()) continue;
     for (Record* victim : window->victims) leave(*victim);
     enter(record, *option.segment, window->offset);
@@ -333,21 +354,26 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
   for (size_t s = 0; s < segments.size(); ++s) {
     if (!concerned[s]) continue;
     // Cheap refusal: what may leave plus what is free is not enough.
-    uint64_t room = segments[s]->ranges.free_bytes();
-    for (const Record* victim : segments[s]->victims) {
-      room += segments[s]->ranges.size(victim->range);
-      if (room >= wanted[s]) break;
+    const RangeIndex& ranges = segments[s]->ranges;
+    uint64_t room = ranges.free_bytes();
+    for (auto range = ranges.first(); range != RangeIndex::kNone && room < wanted[s];
+         range = ranges.next(range)) {
+      const uint32_t owner = ranges.owner(range);
+      if (owner == 0 || !segments[s]->may_leave(records.of_owner(owner))) continue;
+      room += ranges.size(range);
     }
     if (room < wanted[s]) return false;
   }
   std::vector<Touched> cleared;
   for (size_t s = 0; s < segments.size(); ++s) {
     if (!concerned[s]) continue;
-    while (!segments[s]->victims.empty()) {
-      Record* record = *segments[s]->victims.begin();
-      cleared.push_back({record, record->place});
-      leave(*record);
+    const size_t first = cleared.size();
+    policy.begin_choice(segments[s]->group);
+    for (auto next = policy.next(); next != EvictionPolicy::kNone; next = policy.next()) {
+      Record& record = records.of_owner(policy.owner(next));
+      if (may_leave(record)) cleared.push_back({&record, record.place});
     }
+    for (size_t i = first; i < cleared.size(); ++i) leave(*cleared[i].record);
   }
   for (const size_t i : packing.order) {
     Record& record = *items[i].record;

@@ -39,9 +39,10 @@ struct MemoryManager::Impl {
 
   // Victims.
   bool may_leave(const Record& record) const;
-  bool is_victim(const Record& record) const;
+  bool competes(const Record& record) const;
   void update_victim(Record& record);
   void touch(Record& record);
+  void restore_victims(bool undone);
 
   // A plan: places change at once, the journal remembers where things were.
   void begin_plan();
@@ -72,6 +73,8 @@ struct MemoryManager::Impl {
   std::vector<Segment*> by_id;                     // null: no such segment
   std::vector<const Segment*> views;               // `segments`, for pack()
   RecordTable records;
+  EvictionPolicy policy;
+  std::vector<EvictionPolicy::Left> returned;  // scratch of restore_victims
   struct Touched {
     Record* record;
     Placement old;
@@ -79,7 +82,6 @@ struct MemoryManager::Impl {
   std::vector<Touched> journal;
   uint64_t plan = 0;
   uint64_t attempt = 0;  // a plan may be tried twice; each try has its own journal
-  uint64_t clock = 0;    // stamps for least recently used
   Statistics statistics;
 };
 

@@ -40,6 +40,7 @@ class RecordTable {
   /// How the record is named in a RangeIndex, and back.
   static uint32_t owner_of(const Record& record) { return slot_of(record.id) + 1; }
   const Record& of_owner(uint32_t owner) const { return slab_[owner - 1]; }
+  Record& of_owner(uint32_t owner) { return slab_[owner - 1]; }
   size_t live() const { return live_; }
   /// By slot.
   template <typename Visit>

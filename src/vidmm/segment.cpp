@@ -1,9 +1,9 @@
 #include "vidmm/segment.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "base/arithmetic.h"
+#include "vidmm/record_table.h"
 
 namespace dxgkit::vidmm {
 namespace {
@@ -11,10 +11,6 @@ namespace {
 constexpr uint64_t kLargePageBytes = 65536;
 
 }  // namespace
-
-bool VictimOrder::operator()(const Record* a, const Record* b) const {
-  return std::tie(a->priority, a->stamp, a->id) < std::tie(b->priority, b->stamp, b->id);
-}
 
 uint64_t Segment::bytes_of(const AllocationDesc& allocation) const {
   const uint64_t unit = desc.use_64kb_pages ? kLargePageBytes : kPageBytes;
@@ -42,7 +38,8 @@ std::optional<uint64_t> Segment::find_free(const AllocationDesc& allocation, Sea
 }
 
 std::optional<Segment::Window> Segment::find_window(const AllocationDesc& allocation,
-                                                    SearchFrom from, uint64_t plan) {
+                                                    SearchFrom from, uint64_t plan,
+                                                    EvictionPolicy& policy, RecordTable& records) {
   const uint64_t bytes = bytes_of(allocation);
   const uint64_t alignment = alignment_of(allocation);
   if (bytes > most_bytes()) return std::nullopt;
@@ -73,9 +70,12 @@ std::optional<Segment::Window> Segment::find_window(const AllocationDesc& alloca
   ranges.clear_marks();
   std::vector<Record*> candidates;
   uint64_t freed = 0;
-  for (Record* record : victims) {
-    if (offset.has_value() && freed >= deficit) break;
-    if (record->plan == plan) continue;
+  policy.begin_choice(group);
+  while (!offset.has_value() || freed < deficit) {
+    const EvictionPolicy::Index next = policy.next();
+    if (next == EvictionPolicy::kNone) break;
+    Record* const record = &records.of_owner(policy.owner(next));
+    if (record->plan == plan || !may_leave(*record)) continue;
     candidates.push_back(record);
     freed += ranges.size(record->range);
     const RangeIndex::Run run = ranges.mark(record->range);
@@ -83,25 +83,22 @@ std::optional<Segment::Window> Segment::find_window(const AllocationDesc& alloca
   }
   if (!offset.has_value() || freed < deficit) return std::nullopt;
 
+  // Those in the way, and of the others who leaves first until the commit limit is kept.
+  uint64_t missing = deficit;
+  const auto in_the_way = [&](const Record* record) {
+    return ranges.offset(record->range) < *offset + bytes && ranges.end(record->range) > *offset;
+  };
+  for (const Record* record : candidates) {
+    if (in_the_way(record)) missing -= std::min(missing, ranges.size(record->range));
+  }
   Window window{.offset = *offset, .victims = {}};
-  std::vector<Record*> spared;
-  freed = 0;
   for (Record* record : candidates) {
-    const bool in_the_way =
-        ranges.offset(record->range) < *offset + bytes && ranges.end(record->range) > *offset;
-    if (!in_the_way) {
-      spared.push_back(record);
-      continue;
+    if (!in_the_way(record)) {
+      if (missing == 0) continue;
+      missing -= std::min(missing, ranges.size(record->range));
     }
     window.victims.push_back(record);
-    freed += ranges.size(record->range);
   }
-  for (Record* record : spared) {
-    if (freed >= deficit) break;
-    window.victims.push_back(record);
-    freed += ranges.size(record->range);
-  }
-  std::ranges::sort(window.victims, VictimOrder{});
   return window;
 }
 

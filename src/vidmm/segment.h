@@ -3,31 +3,24 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <vector>
 
+#include "vidmm/eviction_policy.h"
 #include "vidmm/range_index.h"
 #include "vidmm/types.h"
 
 namespace dxgkit::vidmm {
 
-struct Record;
-
-/// Lower priority first, then least recently used (RES-22); stamps are unique, the id only makes
-/// that plain.
-struct VictimOrder {
-  bool operator()(const Record* a, const Record* b) const;
-};
-using VictimSet = std::set<Record*, VictimOrder>;
+class RecordTable;
 
 struct Record {
   AllocationId id;
   bool live = false;  // of the table: this is an allocation
   AllocationDesc desc;
   Placement place;
-  RangeIndex::Index range = RangeIndex::kNone;  // while in a segment
+  RangeIndex::Index range = RangeIndex::kNone;           // while in a segment
+  EvictionPolicy::Index victim = EvictionPolicy::kNone;  // its name there
   uint32_t priority = 0;
-  uint64_t stamp = 0;  // of the last use
   uint32_t pins = 0;
   uint32_t locks = 0;
   uint32_t pending = 0;      // operations planned, not reported done
@@ -35,21 +28,25 @@ struct Record {
   // Content: none yet, or in the backing pages, or (dirty) only in the memory segment.
   bool has_content = false;
   bool dirty = false;
-  bool lost = false;                // its segment lost it while it was pinned
-  bool victim = false;              // in its segment's victim set
-  VictimSet::node_type spare_node;  // of the victim set, kept while it is not in it
-  uint64_t plan = 0;                // number of the plan that names it: no victim of that plan
-  size_t item = 0;                  // its place in that plan's list
-  uint64_t journal = 0;             // number of the attempt whose journal has its old place
+  bool lost = false;     // its segment lost it while it was pinned
+  uint64_t plan = 0;     // number of the plan that names it: no victim of that plan
+  size_t item = 0;       // its place in that plan's list
+  uint64_t journal = 0;  // number of the attempt whose journal has its old place
 };
 
 struct Segment {
-  explicit Segment(const SegmentDesc& desc_in) : desc(desc_in), ranges(desc_in.size_bytes) {}
+  Segment(const SegmentDesc& desc_in, uint32_t group_in)
+      : desc(desc_in), group(group_in), ranges(desc_in.size_bytes) {}
 
   /// Bytes the allocation takes here: whole pages, 64 KiB ones where asked, its pitched size where
   /// pitched (SEG-39, SEG-42).
   uint64_t bytes_of(const AllocationDesc& allocation) const;
   uint64_t alignment_of(const AllocationDesc& allocation) const;
+  /// Nothing holds the allocation here, where it is. A CPU lock holds content on its side, so it
+  /// does not hold an aperture mapping.
+  bool may_leave(const Record& record) const {
+    return record.pins == 0 && !record.desc.pinned && (record.locks == 0 || !is_memory());
+  }
   bool is_memory() const { return desc.kind == SegmentKind::kMemory; }
   uint64_t most_bytes() const;
   /// The GPU address of an offset: computed here only (SEG-17).
@@ -67,11 +64,11 @@ struct Segment {
   /// way (or needed for the commit limit) are returned. Allocations named by plan number `plan` are
   /// not candidates. Cost: O(candidates).
   std::optional<Window> find_window(const AllocationDesc& allocation, SearchFrom from,
-                                    uint64_t plan);
+                                    uint64_t plan, EvictionPolicy& policy, RecordTable& records);
 
   SegmentDesc desc;
+  uint32_t group = 0;  // of the eviction policy
   RangeIndex ranges;
-  VictimSet victims;
   uint64_t committed = 0;
   size_t allocations = 0;
 };
