@@ -162,26 +162,16 @@ void AdapterPort::set_lane_check(std::function<bool()> is_lane) {
 }
 
 void AdapterPort::Impl::enter_level_two() {
-  DXGKIT_CHECK(level_two.exchange(1) == 0);
-  for (uint32_t seen = inside.load(); seen != 0; seen = inside.load()) {
-    kernel.runtime().wait(inside, seen);
-  }
+  level_zero.bar();
+  level_zero.wait_empty();
 }
 
-void AdapterPort::Impl::leave_level_two() {
-  DXGKIT_CHECK(level_two.exchange(0) == 1);
-  kernel.runtime().wake_all(level_two);
-}
+void AdapterPort::Impl::leave_level_two() { level_zero.unbar(); }
 
 void AdapterPort::Impl::wait_for_level_two() {
   // The lane itself makes the level-two calls of a full driver: it never waits for them.
-  if (is_lane && is_lane()) return;
-  for (;;) {
-    if (inside.fetch_sub(1) == 1) kernel.runtime().wake_all(inside);
-    while (level_two.load() != 0) kernel.runtime().wait(level_two, 1);
-    inside.fetch_add(1);
-    if (level_two.load() == 0) return;
-  }
+  if (is_lane && is_lane()) return level_zero.enter_barred();
+  while (!level_zero.enter()) level_zero.wait_unbarred();
 }
 
 Status AdapterPort::query_child_relations(uint32_t children, std::vector<ChildInfo>* out) {

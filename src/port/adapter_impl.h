@@ -12,6 +12,7 @@
 #include "port/adapter_port.h"
 #include "port/driver_impl.h"
 #include "runtime/sync.h"
+#include "runtime/turnstile.h"
 #include "trace/trace.h"
 
 namespace dxgkit::port {
@@ -70,11 +71,8 @@ struct AdapterPort::Impl {
   // Who is inside the driver. Plain counters would do for the checks; they are atomic because a
   // wrong caller is a race.
   std::atomic<bool> scheduler_inside{false};
-  std::atomic<uint32_t> inside{0};
   std::atomic<bool> exclusive_inside{false};
-  // 1 while level two is held: level zero waits outside. Sequentially consistent with `inside`:
-  // each side writes its own word, then reads the other's.
-  std::atomic<uint32_t> level_two{0};
+  runtime::Turnstile level_zero;  // barred while level two is held
   std::function<bool()> is_lane;  // set before the adapter runs; null: nobody is
 
   // Interrupts. `interrupt_lock` is the interrupt spin lock: ISR and synchronised routines hold it
@@ -216,19 +214,18 @@ inline void DdiCall::enter() {
       DXGKIT_CHECK(!impl_.exclusive_inside.load(std::memory_order_relaxed));
       break;
     case DdiClass::kLevelZero:
-      impl_.inside.fetch_add(1);
-      if (impl_.level_two.load() != 0) [[unlikely]]
+      if (!impl_.level_zero.enter()) [[unlikely]]
         impl_.wait_for_level_two();
       DXGKIT_CHECK(!impl_.exclusive_inside.load(std::memory_order_relaxed));
       break;
     case DdiClass::kLevelTwo:
-      DXGKIT_CHECK(impl_.level_two.load() == 1);
-      DXGKIT_CHECK(impl_.inside.load() == 0 && !impl_.scheduler_inside.load());
+      DXGKIT_CHECK(impl_.level_zero.barred());
+      DXGKIT_CHECK(impl_.level_zero.empty() && !impl_.scheduler_inside.load());
       DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
       break;
     case DdiClass::kExclusive:
       DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
-      DXGKIT_CHECK(impl_.inside.load() == 0 && !impl_.scheduler_inside.load());
+      DXGKIT_CHECK(impl_.level_zero.empty() && !impl_.scheduler_inside.load());
       break;
     case DdiClass::kLevelZeroBeside:
       break;
@@ -241,8 +238,7 @@ inline void DdiCall::leave() {
       impl_.scheduler_inside.store(false, std::memory_order_relaxed);
       break;
     case DdiClass::kLevelZero:
-      if (impl_.inside.fetch_sub(1) == 1 && impl_.level_two.load() != 0) [[unlikely]]
-        impl_.kernel.runtime().wake_all(impl_.inside);
+      impl_.level_zero.leave();
       break;
     case DdiClass::kLevelTwo:
     case DdiClass::kExclusive:
