@@ -158,7 +158,7 @@ NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
   caps->SchedulingCaps.CancelCommandAware = 1;
   caps->MemoryManagementCaps.PagingNode = SGPU_NODE_COPY;  // moves memory beside the 3D node's work
   caps->GpuEngineTopology.NbAsymetricProcessingNodes = SGPU_NODE_COUNT;
-  caps->WDDMVersion = DXGKDDI_WDDMv1_3;
+  caps->WDDMVersion = kWddmVersion;
   // The engines stop between two commands.
   caps->PreemptionCaps.GraphicsPreemptionGranularity =
       D3DKMDT_GRAPHICS_PREEMPTION_PRIMITIVE_BOUNDARY;
@@ -167,7 +167,61 @@ NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
   return STATUS_SUCCESS;
 }
 
-/// Both kinds of segment query, which differ in the descriptor only.
+/// What all descriptors have in common; `at(id)` gives the one of a segment.
+template <typename At>
+void describe_segments(const Adapter& adapter, At at) {
+  auto& vram = at(kSegmentVram);
+  vram.Flags.CpuVisible = 1;
+  vram.BaseAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE);
+  vram.CpuTranslatedAddress = adapter.vram_cpu_address;
+  vram.Size = vram.CommitLimit = adapter.vram_bytes;
+
+  auto& aperture = at(kSegmentAperture);
+  aperture.Flags.Aperture = 1;
+  aperture.Flags.CacheCoherent = 1;  // the engines snoop: staging memory may be cached
+  aperture.BaseAddress.QuadPart = static_cast<LONGLONG>(adapter.aperture_base);
+  aperture.Size = aperture.CommitLimit = adapter.aperture_bytes;
+}
+
+/// Paging buffers in plain contiguous system memory, which the engines reach one to one: with the
+/// aperture they would need a paging operation to become usable.
+template <typename Query>
+void describe_paging(Query* query) {
+  query->NbSegment = kSegmentCount;
+  query->PagingBufferSegmentId = 0;
+  query->PagingBufferSize = kPagingBufferBytes;
+  query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
+}
+
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+/// The array's element may be wider than ours.
+NTSTATUS query_segments4(const Adapter& adapter, void* out, UINT bytes) {
+  if (bytes < sizeof(DXGK_QUERYSEGMENTOUT4)) return STATUS_BUFFER_TOO_SMALL;
+  auto* query = static_cast<DXGK_QUERYSEGMENTOUT4*>(out);
+  if (query->NbSegment == 0) {  // first pass, as below
+    query->NbSegment = kSegmentCount;
+    return STATUS_SUCCESS;
+  }
+  const SIZE_T stride = query->SegmentDescriptorStride;
+  if (query->NbSegment < kSegmentCount || stride < sizeof(DXGK_SEGMENTDESCRIPTOR4)) {
+    return STATUS_BUFFER_TOO_SMALL;
+  }
+  RtlZeroMemory(query->pSegmentDescriptor, kSegmentCount * stride);
+  const auto at = [&](UINT segment) -> DXGK_SEGMENTDESCRIPTOR4& {
+    return *reinterpret_cast<DXGK_SEGMENTDESCRIPTOR4*>(query->pSegmentDescriptor +
+                                                       (segment - 1) * stride);
+  };
+  describe_segments(adapter, at);
+  at(kSegmentVram).Flags.ApplicationTarget = 1;  // budgets are shares of this
+  at(kSegmentVram).Flags.LocalBudgetGroup = 1;
+  at(kSegmentAperture).Flags.ApplicationTarget = 1;
+  at(kSegmentAperture).Flags.NonLocalBudgetGroup = 1;
+  describe_paging(query);
+  return STATUS_SUCCESS;
+}
+#endif
+
+/// The older kinds of segment query, which differ in the descriptor only.
 template <typename Query>
 NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
   if (bytes < sizeof(Query)) return STATUS_BUFFER_TOO_SMALL;
@@ -179,24 +233,9 @@ NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
   if (query->NbSegment < kSegmentCount) return STATUS_BUFFER_TOO_SMALL;
 
   RtlZeroMemory(query->pSegmentDescriptor, kSegmentCount * sizeof(*query->pSegmentDescriptor));
-  auto& vram = query->pSegmentDescriptor[kSegmentVram - 1];
-  vram.Flags.CpuVisible = 1;
-  vram.BaseAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE);
-  vram.CpuTranslatedAddress = adapter.vram_cpu_address;
-  vram.Size = vram.CommitLimit = adapter.vram_bytes;
-
-  auto& aperture = query->pSegmentDescriptor[kSegmentAperture - 1];
-  aperture.Flags.Aperture = 1;
-  aperture.Flags.CacheCoherent = 1;  // the engines snoop: staging memory may be cached
-  aperture.BaseAddress.QuadPart = static_cast<LONGLONG>(adapter.aperture_base);
-  aperture.Size = aperture.CommitLimit = adapter.aperture_bytes;
-
-  query->NbSegment = kSegmentCount;
-  // Paging buffers in plain contiguous system memory, which the engines reach one to one: with the
-  // aperture they would need a paging operation to become usable.
-  query->PagingBufferSegmentId = 0;
-  query->PagingBufferSize = kPagingBufferBytes;
-  query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
+  describe_segments(
+      adapter, [&](UINT segment) -> auto& { return query->pSegmentDescriptor[segment - 1]; });
+  describe_paging(query);
   return STATUS_SUCCESS;
 }
 
@@ -211,7 +250,9 @@ NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
       .vram_bytes = adapter.vram_bytes,
       .aperture_bytes = adapter.aperture_bytes,
       .hardware_revision = SGPU_HW_REVISION,
-      .allocation_bytes_max = adapter.vram_bytes < kMax ? UINT(adapter.vram_bytes) : kMax};
+      .allocation_bytes_max = adapter.vram_bytes < kMax ? UINT(adapter.vram_bytes) : kMax,
+      .flags = kExplicitResidency ? SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY : 0,
+      .reserved = 0};
   return STATUS_SUCCESS;
 }
 
@@ -231,6 +272,10 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
       return query_segments<DXGK_QUERYSEGMENTOUT>(adapter, out, bytes);
     case DXGKQAITYPE_QUERYSEGMENT3:
       return query_segments<DXGK_QUERYSEGMENTOUT3>(adapter, out, bytes);
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    case DXGKQAITYPE_QUERYSEGMENT4:
+      return query_segments4(adapter, out, bytes);
+#endif
     default:
       return STATUS_NOT_SUPPORTED;
   }

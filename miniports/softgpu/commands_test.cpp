@@ -38,7 +38,7 @@ static_assert(offsetof(SgpuFenceWrite, address) == 8 && offsetof(SgpuFill, desti
               offsetof(SgpuConvolve, destination) == 16 &&
               offsetof(SgpuDownscale, destination) == 16 && offsetof(SgpuChecksum, result) == 16);
 // What crosses the boundary to user mode keeps its size.
-static_assert(sizeof(SgpuUmdAdapterInfo) == 40 && sizeof(SgpuUmdAllocation) == 40 &&
+static_assert(sizeof(SgpuUmdAdapterInfo) == 48 && sizeof(SgpuUmdAllocation) == 40 &&
               sizeof(SgpuUmdContext) == 16 && sizeof(SgpuUmdBufferHeader) == 16 &&
               sizeof(SgpuUmdReference) == 8 && sizeof(SgpuUmdCommand) == 8 &&
               sizeof(SgpuUmdNodeState) == 32 && sizeof(SgpuUmdEscape) == 144);

@@ -20,6 +20,16 @@ Object* make() {
 }
 inline void unmake(void* object) { ExFreePoolWithTag(object, kPoolTag); }
 
+// One driver, two faces: built for an interface version of 2.0 it has the residency model of that
+// version, and still patches.
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+inline constexpr DXGK_WDDMVERSION kWddmVersion = DXGKDDI_WDDMv2;
+inline constexpr bool kExplicitResidency = true;
+#else
+inline constexpr DXGK_WDDMVERSION kWddmVersion = DXGKDDI_WDDMv1_3;
+inline constexpr bool kExplicitResidency = false;
+#endif
+
 inline constexpr UINT kSegmentVram = 1;  // ids are one-based as everywhere in WDDM
 inline constexpr UINT kSegmentAperture = 2;
 inline constexpr UINT kSegmentCount = 2;

@@ -18,6 +18,8 @@
 #define SGPU_UMD_ADAPTER_MAGIC 0x41554753u /* "SGUA" */
 #define SGPU_UMD_NODE_3D 0u                /* every command */
 #define SGPU_UMD_NODE_COPY 1u              /* every command except CONVOLVE and DOWNSCALE */
+/* WDDM 2.0: MakeResident before Render names an allocation, Evict after. */
+#define SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY 0x1u
 typedef struct SgpuUmdAdapterInfo {
   uint32_t magic;      /* out: SGPU_UMD_ADAPTER_MAGIC */
   uint32_t version;    /* out: highest SGPU_UMD_VERSION the driver speaks */
@@ -26,6 +28,8 @@ typedef struct SgpuUmdAdapterInfo {
   uint64_t vram_bytes, aperture_bytes;
   uint32_t hardware_revision;
   uint32_t allocation_bytes_max; /* out: SGPU_UMD_ALLOCATION_BYTES_MAX, or all VRAM if less */
+  uint32_t flags;                /* out: SGPU_UMD_ADAPTER_* */
+  uint32_t reserved;             /* out: 0 */
 } SgpuUmdAdapterInfo;
 
 /* --- allocations: pPrivateDriverData of each D3DDDI_ALLOCATIONINFO --- */

@@ -4,6 +4,7 @@
 
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/residency.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -72,6 +73,7 @@ void Adapter::while_stable(const std::function<void()>& work) {
 }
 
 void Adapter::progress() {
+  if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (!teardowns_.empty()) advance_teardowns();
   progress_.fetch_add(1);
   if (blocked_.load() != 0) runtime_.wake_all(progress_);

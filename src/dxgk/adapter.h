@@ -29,6 +29,7 @@
 namespace dxgkit::dxgk {
 
 class Display;
+class Residency;
 
 /// Life: start() .. stop(), driven by System. Everything marked "lane" is touched on lane() only.
 ///
@@ -74,14 +75,21 @@ class Adapter : public Object,
   /// Null for an adapter without video present sources (DISP-21).
   Display* display() { return display_.get(); }
   AdapterStatistics statistics();
+  /// WDDM 2.0 on: devices say what is resident (MakeResident, Evict). Below, each packet's
+  /// allocation list does (RES-24).
+  bool explicit_residency() const { return explicit_residency_; }
 
   // --- for the objects on it; lane
   // ------------------------------------------------------------------------------------
   /// False: a display-only adapter, or one that stopped.
   bool has_memory() const { return memory_ != nullptr; }
+  /// Nothing of it will be done any more.
+  bool failed() const { return failed_; }
   vidmm::MemoryManager& memory() { return *memory_; }
   vidsch::Scheduler& scheduler() { return *scheduler_; }
   PagingExecutor& paging() { return *paging_; }
+  /// Lists and budgets; only with has_memory().
+  Residency& residency() { return *residency_; }
   IdTable<Packet, PacketId>& packets() { return packets_; }
   IdTable<Allocation, AllocationId>& allocations() { return allocations_; }
   std::vector<Device*>& devices() { return devices_; }
@@ -242,6 +250,8 @@ class Adapter : public Object,
   std::unique_ptr<vidmm::MemoryManager> memory_;
   std::unique_ptr<vidsch::Scheduler> scheduler_;
   std::unique_ptr<PagingExecutor> paging_;
+  std::unique_ptr<Residency> residency_;
+  bool explicit_residency_ = false;  // set at start
   IdTable<Packet, PacketId> packets_;
   IdTable<Allocation, AllocationId> allocations_;
   std::vector<Device*> devices_;

@@ -8,6 +8,7 @@
 #include "dxgk/context.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
 #include "trace/trace.h"
 
@@ -17,6 +18,8 @@ namespace {
 constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
 constexpr uint32_t kMaxNodes = 64;         // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
 constexpr uint32_t kInterfaceWddm13 = 0x4002;
+constexpr uint32_t kInterfaceWddm20 = 0x5023;
+constexpr uint32_t kWddmVersion20 = 0x2000;  // DXGK_WDDMVERSION
 constexpr uint32_t kMaxHardwareQueueDepth = 64;
 
 }  // namespace
@@ -81,6 +84,7 @@ Status Adapter::start() {
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
   has_dummy_page_ = false;
   lane_.run([&] {
+    residency_.reset();
     paging_.reset();
     scheduler_.reset();
     memory_.reset();
@@ -183,6 +187,9 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
   std::vector<vidmm::SegmentDesc> segments;
   DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
+  // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
+  explicit_residency_ =
+      interface_version() >= kInterfaceWddm20 && caps_.wddm_version >= kWddmVersion20;
   std::vector<vidsch::NodeDesc> nodes;
   *step = "DxgkDdiGetNodeMetadata";
   for (uint32_t i = 0; i < caps_.node_count; ++i) {
@@ -204,6 +211,7 @@ Status Adapter::start_full(const char** step) {
     scheduler_->set_clock([this] { return runtime_.now(); });
     paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_,
                                                machine_);
+    residency_ = std::make_unique<Residency>(*this);
     for (const vidmm::SegmentDesc& segment : segments) {
       trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address,
                   segment.size_bytes);
@@ -386,6 +394,7 @@ void Adapter::destroy_system_objects() {
 void Adapter::evict_everything() {
   lane_.run([&] {
     if (failed_) return;
+    residency_->let_all_go();
     paging_->set_context(nullptr);
     for (const vidmm::SegmentDesc& segment : memory_->segments()) {
       if (segment.kind != vidmm::SegmentKind::kMemory) continue;
@@ -405,6 +414,7 @@ void Adapter::stop() {
   if (!gate_.close()) return;
   lane_.run([&] { lose_devices(DeviceState::kStopped); });
   gate_.wait_empty();
+  if (residency_) residency_->trim().stop();
   if (display_) display_->stop();
   const bool healthy = !fatal_.load();
   if (healthy && scheduler_) {

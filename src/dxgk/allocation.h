@@ -36,6 +36,14 @@ struct Allocation {
   void recycle() { *this = Allocation{}; }
 };
 
+/// An opening on its device's residency list (RES-01).
+struct Listing {
+  uint32_t count = 0;         // MakeResident minus Evict
+  bool listed = false;        // in the device's set: it may outlast the count (RES-16)
+  uint64_t leaves_with = 0;   // epoch whose work is the last to need it, once the count is 0
+  bool leave_lazily = false;  // EvictOnlyIfNecessary (RES-14)
+};
+
 /// An allocation as one device sees it; what a client's allocation handle names.
 class OpenedAllocation : public Object {
  public:
@@ -54,6 +62,7 @@ class OpenedAllocation : public Object {
   uint32_t driver_references = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
   bool closing = false;
   uint32_t locks = 0;
+  Listing listing;
   std::unique_ptr<bus::CpuView> view;  // while locked: the address Lock2 gave out (ALLOC-40)
 };
 

@@ -9,6 +9,7 @@
 #include "base/guarded_copy.h"
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/residency.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -157,6 +158,8 @@ std::vector<vidmm::Use> Context::uses_of(const DmaBuffer& buffer, uint32_t patch
   std::vector<vidmm::Use> uses;
   // Memory is brought in for what the patch list references; list entries nobody patches stay where
   // they are.
+  // Where devices list what they need, only the DMA buffer's own place is the packet's business.
+  if (device_->adapter().explicit_residency()) patch_length = 0;
   seen_.assign(buffer.allocation_count, false);
   for (uint32_t i = patch_start; i < patch_start + patch_length; ++i) {
     const uint32_t index = buffer.patches[i].allocation_index;
@@ -304,6 +307,14 @@ Status Context::begin_pass(DmaBuffer** out) {
         return;
       }
     }
+    if (adapter.explicit_residency()) {
+      for (const CapturedAllocation& captured : captured_) {
+        if (!captured.opened || captured.opened->listing.count != 0) continue;
+        device_->set_error(DeviceState::kErrorOutOfMemory);  // RES-25
+        status = Status::kDeviceRemoved;
+        return;
+      }
+    }
     Result<DmaBuffer*> acquired = pool_->acquire();
     if (!acquired.has_value()) {
       status = acquired.error();
@@ -361,6 +372,7 @@ Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
       packet.flags.null_rendering = request.null_rendering || null_rendering_;
       packet.flags.redirected_present = request.present_redirected;
       packet.uses = uses_of(buffer, 0, result.patch_count);
+      if (adapter.explicit_residency()) adapter.residency().packet_queued(*device_, packet);
       adapter.queue_packet(packet);
     }
     adapter.drop_buffer_user(buffer);

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "dxgk/adapter.h"
+#include "dxgk/paging_queue.h"
 #include "dxgk/process.h"
+#include "dxgk/residency.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -45,6 +47,7 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
   device->info_ = *info;
   adapter.lane().run([&] {
     adapter.devices().push_back(device.get());
+    adapter.residency().device_created(*device);
     if (!adapter.running()) device->set_error(DeviceState::kStopped);
   });
   process.handles().publish(*handle);
@@ -59,6 +62,7 @@ void Device::set_error(DeviceState state) {
     if (adapter_.scheduler().sync_objects().cancel_wait(wait->id))
       finish_wait(*wait, Status::kDeviceRemoved);
   }
+  if (residency) adapter_.residency().device_lost(*this);
   adapter_.progress();
 }
 
@@ -142,6 +146,7 @@ Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
   desc.kind = request.kind;
   desc.initial = request.initial;
   desc.maximum = request.maximum;
+  object->of_paging_queue = request.of_paging_queue;
   if (request.kind == vidsch::SyncKind::kMonitoredFence) {
     DXGKIT_ASSIGN_OR_RETURN(const bus::PageFrame page, adapter_.machine().allocate_contiguous(1));
     object->page = page;
@@ -209,7 +214,16 @@ void Device::destroy() {
   });
   std::vector<Ref<Context>> own_contexts;
   std::vector<Ref<SyncObject>> own_objects;
+  std::vector<Ref<PagingQueue>> own_queues;
   std::vector<Handle> gone;
+  if (residency) adapter_.residency().trim().remove_all(*this);  // THUNK-35
+  adapter_.lane().run([&] {
+    for (PagingQueue* queue : paging_queues) own_queues.emplace_back(queue);
+  });
+  for (const Ref<PagingQueue>& queue : own_queues) {
+    process_.handles().erase(queue->handle);
+    queue->destroy();
+  }
   adapter_.lane().run([&] {
     for (Context* context : contexts) own_contexts.emplace_back(context);
     for (SyncObject* object : sync_objects) own_objects.emplace_back(object);
@@ -266,7 +280,10 @@ void Device::close_driver_side() {
   static_cast<void>(adapter_.block_until([&] { return teardowns == 0; }));
   static_cast<void>(adapter_.port().destroy_device(
       info_.handle));  // SCHED-23: its failure is recorded, and ignored
-  adapter_.lane().run([&] { std::erase(adapter_.devices(), this); });
+  adapter_.lane().run([&] {
+    std::erase(adapter_.devices(), this);
+    adapter_.residency().device_destroyed(*this);
+  });
   adapter_.leave_process(process_);
 }
 

@@ -18,7 +18,9 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class PagingQueue;
 class Process;
+struct DeviceResidency;
 
 struct AllocationRequest {
   std::span<std::byte> private_data;  // captured per-allocation data, in/out
@@ -31,6 +33,7 @@ struct SyncRequest {
   vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;
   uint64_t initial = 0, maximum = 0;
   int event_fd = -1;  // CPU notification
+  bool of_paging_queue = false;
 };
 
 class Device : public Object {
@@ -91,7 +94,9 @@ class Device : public Object {
   std::vector<OpenedAllocation*> openings;  // creation order, closing ones included
   std::vector<SyncObject*> sync_objects;
   std::vector<Resource*> resources;
-  size_t teardowns = 0;  // allocation destructions under way
+  std::vector<PagingQueue*> paging_queues;
+  std::unique_ptr<DeviceResidency> residency;  // null before it is on the adapter's list
+  size_t teardowns = 0;                        // allocation destructions under way
 
  private:
   friend class Adapter;

@@ -8,6 +8,7 @@
 #include "dxgk/allocation_rules.h"
 #include "dxgk/device.h"
 #include "dxgk/process.h"
+#include "dxgk/residency.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -254,6 +255,8 @@ bool Device::try_lock(OpenedAllocation& opened, Status* status, void** address) 
         return true;
       }
       Result<std::vector<vidmm::PagingOp>> moved = memory.evict(allocation.id);
+      if (!moved.has_value() && adapter_.residency().let_go(allocation))
+        moved = memory.evict(allocation.id);
       if (!moved.has_value())
         return false;  // in use by the GPU: asked again when something retired
       adapter_.paging().enqueue(*moved, nullptr);
@@ -323,6 +326,7 @@ Status Device::unlock(Handle allocation_handle) {
     DXGKIT_CHECK(adapter_.memory().unlock(opened->allocation->id));
     if (opened->locks == 0) opened->view.reset();
     trace::emit(trace::EventKind::kUnlocked, opened->allocation->id.value);
+    adapter_.residency().advance();
     adapter_.scheduler().retry_busy();
     adapter_.pump();
   });

@@ -5,6 +5,7 @@
 #include "dxgk/device.h"
 #include "dxgk/display.h"
 #include "dxgk/display_level_two.h"
+#include "dxgk/residency.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -82,7 +83,7 @@ Status Display::show_primary(uint32_t source_id, const char** step) {
   Status status = Status::kSuccess;
   vidmm::Placement place;
   adapter_.lane().run([&] {
-    const auto plan = adapter_.memory().make_resident(std::span(&use, 1));
+    const auto plan = adapter_.residency().make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
       return;

@@ -7,6 +7,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/residency.h"
 #include "dxgk/system_impl.h"
 
 namespace dxgkit::dxgk {
@@ -132,7 +133,7 @@ Result<vidmm::Placement> Exercise::page_in(Process& process, Handle allocation) 
   vidmm::Placement place;
   bool arrived = false;
   adapter_->lane().run([&] {
-    const auto plan = adapter_->memory().make_resident(std::span(&use, 1));
+    const auto plan = adapter_->residency().make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
       return;
@@ -152,6 +153,7 @@ Status Exercise::page_out(Process& process, Handle allocation) {
   Status status = Status::kSuccess;
   bool done = false;
   adapter_->lane().run([&] {
+    static_cast<void>(adapter_->residency().let_go(adapter_->allocations().at(id)));
     Result<std::vector<vidmm::PagingOp>> operations = adapter_->memory().evict(id);
     if (!operations.has_value()) {
       status = operations.error();

@@ -15,7 +15,8 @@ enum class ObjectType : uint8_t {
   kContext,
   kResource,
   kAllocation,
-  kSyncObject
+  kSyncObject,
+  kPagingQueue
 };
 
 /// Base of everything a handle can name. Counted, because a thunk on one thread may use an object

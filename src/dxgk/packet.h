@@ -56,6 +56,9 @@ struct Packet {
   port::PacketFlags flags;
   std::vector<vidmm::Use> uses;  // what must be resident: pinned from prepare to retirement
   bool pinned = false;
+  // Explicit residency: what of its device's list it was queued behind, and whether it holds it.
+  uint64_t residency_epoch = 0, residency_request = 0;
+  bool counts_in_epoch = false, holds_device = false;
   std::vector<vidsch::SyncPoint> points;  // kWait, kSignal
 
   /// Back to the initial state, keeping storage for the next packet in this slot.

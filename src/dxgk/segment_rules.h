@@ -29,6 +29,9 @@ enum SegmentFlag : uint32_t {
   kSegmentReservedSysMem = 1U << 12,
   kSegmentSupportsCpuHostAperture = 1U << 13,
   kSegmentSupportsCachedCpuHostAperture = 1U << 14,
+  kSegmentApplicationTarget = 1U << 15,
+  kSegmentLocalBudgetGroup = 1U << 19,
+  kSegmentNonLocalBudgetGroup = 1U << 20,
 };
 
 /// Why the adapter does not start; becomes a finding.

@@ -5,6 +5,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
 #include "dxgk/device.h"
+#include "dxgk/residency.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -41,10 +42,18 @@ void Adapter::pump() {
 
 vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
   Packet& packet = packets_.at(id);
+  const bool listed = explicit_residency_ && packet.context != nullptr;
+  bool list_under_way = false;
+  if (listed) {
+    const Prepare list = residency_->acquire(packet);
+    if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
+    list_under_way = list == Prepare::kWaiting;
+  }
   for (;;) {
     std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
-        memory_->make_resident(packet.uses);
+        residency_->make_resident(packet.uses);
     if (!plan.has_value()) {
+      if (listed) residency_->give_back(packet);
       if (plan.error().status == Status::kGraphicsAllocationBusy) return Prepare::kBusy;
       if (split(packet, packet.uses[plan.error().first_failed_use].allocation)) continue;
       // Not even one step fits: the device fails, not the machine (REND-24).
@@ -52,7 +61,7 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
       return Prepare::kFailed;
     }
     packet.pinned = true;
-    bool must_wait = !plan->operations.empty();
+    bool must_wait = list_under_way || !plan->operations.empty();
     for (const vidmm::Use& use : packet.uses)
       must_wait = must_wait || memory_->pending_operations(use.allocation) != 0;
     if (!must_wait) return Prepare::kReady;
@@ -117,6 +126,8 @@ void Adapter::fill_allocation_list(const Packet& packet) {
     const OpenedAllocation* opened = buffer.references[i].get();
     if (opened == nullptr) continue;  // a NULL entry unbinds; it has no place (REND-23)
     const vidmm::Placement place = memory_->placement(opened->allocation->id);
+    if (explicit_residency_ && buffer.allocations[i].write())
+      memory_->assume_written(opened->allocation->id);
     port::AllocationListEntry& entry = buffer.allocations[i];
     entry.set(entry.write(), place.segment, place.gpu_address);
   }
@@ -213,6 +224,7 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   } else {
     if (outcome == vidsch::PacketOutcome::kCancelled && !reached_hardware) cancel_packet(packet);
     if (packet.pinned) memory_->release(packet.uses);
+    residency_->packet_retired(packet.context->device(), packet);
     if (packet.buffer != nullptr) drop_buffer_user(*packet.buffer);
   }
   packets_.destroy(packet);

@@ -29,7 +29,8 @@ class SyncObject : public Object {
   bus::PageFrame page;
   std::atomic<uint64_t>* storage = nullptr;
   std::unique_ptr<bus::CpuView> client_view;
-  int event_fd = -1;  // CPU notification: our duplicate of the client's event
+  int event_fd = -1;             // CPU notification: our duplicate of the client's event
+  bool of_paging_queue = false;  // goes with its queue, never alone (PAGE-47)
 };
 
 }  // namespace dxgkit::dxgk

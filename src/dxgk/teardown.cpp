@@ -1,6 +1,7 @@
 // Destroying allocations: handles go at once, the rest when nothing uses them any more.
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/residency.h"
 
 namespace dxgkit::dxgk {
 
@@ -10,7 +11,10 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
   teardown->device = &device;
   teardown->openings = std::move(openings);
   teardown->resource = std::move(resource);
-  for (const Ref<OpenedAllocation>& opened : teardown->openings) opened->closing = true;
+  for (const Ref<OpenedAllocation>& opened : teardown->openings) {
+    opened->closing = true;
+    residency_->forget(*opened);
+  }
   ++device.teardowns;
   teardowns_.push_back(std::move(teardown));
   advance_teardowns();

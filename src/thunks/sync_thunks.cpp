@@ -106,8 +106,10 @@ Status create_sync1(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT& args) 
 }
 
 Status destroy_sync(Process& process, const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
-                                 process.handles().take<SyncObject>(args.hSyncObject));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<SyncObject> object,
+                                 process.handles().find<SyncObject>(args.hSyncObject));
+  if (object->of_paging_queue) return Status::kInvalidParameter;  // PAGE-47
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(object, process.handles().take<SyncObject>(args.hSyncObject));
   object->device->adapter().while_stable([&] { object->device->destroy_sync_object(object); });
   return Status::kSuccess;
 }

@@ -112,6 +112,11 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
   return plan;
 }
 
+bool MemoryManager::fits_alone(std::span<const Use> uses) const {
+  impl_->begin_plan();
+  return impl_->pack_alone(impl_->merge(uses)).has_value();
+}
+
 void MemoryManager::release(std::span<const Use> uses) {
   for (const Use& use : uses) {
     Record& record = impl_->get(use.allocation);
@@ -224,6 +229,19 @@ void MemoryManager::mark_cpu_written(AllocationId id) {
   record.has_content = true;
   if (impl_->on_memory_side(record)) record.dirty = true;
 }
+
+void MemoryManager::assume_written(AllocationId id) {
+  Record& record = impl_->get(id);
+  record.has_content = true;
+  record.dirty = impl_->on_memory_side(record);
+}
+
+void MemoryManager::assume_clean(AllocationId id) {
+  Record& record = impl_->get(id);
+  if (record.locks == 0) record.dirty = false;
+}
+
+void MemoryManager::note_use(AllocationId id) { impl_->touch(impl_->get(id)); }
 
 bool MemoryManager::contains(AllocationId id) const { return impl_->records.find(id) != nullptr; }
 Placement MemoryManager::placement(AllocationId id) const { return impl_->get(id).place; }

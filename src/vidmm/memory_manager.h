@@ -88,6 +88,8 @@ class MemoryManager {
   /// are zeros (they show through apertures). Cost: O(uses + victims) placements, the last resort
   /// O(allocations in the segments).
   std::expected<ResidencyPlan, ResidencyFailure> make_resident(std::span<const Use> uses);
+  /// Whether the list would fit with nobody else there, as make_resident decides it.
+  bool fits_alone(std::span<const Use> uses) const;
   /// The packet is done with the allocations of its plan: drops one pin each and, for writes, marks
   /// content dirty (which make_resident already assumed).
   void release(std::span<const Use> uses);
@@ -116,6 +118,15 @@ class MemoryManager {
   /// The CPU wrote to system-memory content: it is content from now on (first page-in transfers
   /// instead of filling).
   void mark_cpu_written(AllocationId id);
+
+  // --- explicit residency: what packets do not say ---
+  /// The GPU may have written it where it is: leaving a memory segment takes a write-back (RES-15).
+  void assume_written(AllocationId id);
+  /// Nobody wrote it since it came in: its backing pages hold the content (RES-15). Ignored while
+  /// the CPU has it locked, as nothing tells what is written through the window.
+  void assume_clean(AllocationId id);
+  /// Used now, for the eviction order (RES-22).
+  void note_use(AllocationId id);
 
   // --- questions ---
   bool contains(AllocationId id) const;

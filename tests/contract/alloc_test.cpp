@@ -243,9 +243,10 @@ TEST_F(AllocTest, BelowWddm2EachSetCountsForItsAccessAndFrom2OnOnlyTheWriteSet) 
           const D3DKMT_HANDLE handle = client.make_allocation(description);
           Work reading = work_on({handle});
           reading.allocations[0].write = false;
+          const bool old = version < DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+          if (!old) client.list({handle});
           ASSERT_EQ(client.render(context, reading), 0);
           stack.drive();
-          const bool old = version < DXGKDDI_INTERFACE_VERSION_WDDM2_0;
           EXPECT_EQ(stack.miniport.calls().patches.back().allocations.at(0).segment(),
                     old ? 1U : 2U);
           ASSERT_EQ(client.render(context, work_on({handle})), 0);

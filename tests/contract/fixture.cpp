@@ -261,6 +261,20 @@ NTSTATUS Client::render(ContextBuffers& context, const Work& work, D3DKMT_RENDER
   return status;
 }
 
+void Client::list(std::vector<D3DKMT_HANDLE> allocations) {
+  if (paging_queue_ == 0) {
+    D3DKMT_CREATEPAGINGQUEUE create{};
+    create.hDevice = device;
+    EXPECT_EQ(call([&] { return D3DKMTCreatePagingQueue(&create); }), 0);
+    paging_queue_ = create.hPagingQueue;
+  }
+  D3DDDI_MAKERESIDENT args{};
+  args.hPagingQueue = paging_queue_;
+  args.NumAllocations = static_cast<UINT>(allocations.size());
+  args.AllocationList = allocations.data();
+  EXPECT_GE(call([&] { return D3DKMTMakeResident(&args); }), 0);
+}
+
 NTSTATUS Client::destroy_context(D3DKMT_HANDLE context) {
   D3DKMT_DESTROYCONTEXT destroy{};
   destroy.hContext = context;

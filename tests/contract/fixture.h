@@ -154,6 +154,8 @@ class Client {
   D3DKMT_HANDLE make_allocation(uint64_t size, uint32_t segments);
   NTSTATUS destroy_allocation(D3DKMT_HANDLE allocation, UINT flags = 0);
   NTSTATUS render(ContextBuffers& context, const Work& work, D3DKMT_RENDER* out = nullptr);
+  /// WDDM 2.0: on the device's residency list (MakeResident).
+  void list(std::vector<D3DKMT_HANDLE> allocations);
   NTSTATUS destroy_context(D3DKMT_HANDLE context);
   NTSTATUS destroy_device(D3DKMT_HANDLE which);
   NTSTATUS lock(D3DKMT_HANDLE allocation, void** address);
@@ -171,6 +173,7 @@ class Client {
 
  private:
   bool ended_ = false;
+  D3DKMT_HANDLE paging_queue_ = 0;  // for list()
 };
 
 /// What may not change when a call is refused.

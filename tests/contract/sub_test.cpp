@@ -33,7 +33,9 @@ TEST_F(SubTest, PatchingContextsAndTheirPagingNeverSeeVirtualSubmission) {
   with_client(
       [](Stack& stack, Client& client) {
         ContextBuffers context = client.make_context();
-        ASSERT_EQ(client.render(context, work_on({client.make_allocation()})), 0);
+        const D3DKMT_HANDLE allocation = client.make_allocation();
+        client.list({allocation});
+        ASSERT_EQ(client.render(context, work_on({allocation})), 0);
         EXPECT_EQ(stack.drive(), 2U);
         EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), 2U);
         EXPECT_FALSE(virtual_submission_called);

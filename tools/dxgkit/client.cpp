@@ -28,8 +28,9 @@ Command make_command(uint32_t opcode) {
 
 }  // namespace
 
-ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created)
+ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created, const Residency& residency)
     : handle_(created.hContext),
+      residency_(residency),
       buffer_(static_cast<std::byte*>(created.pCommandBuffer)),
       buffer_bytes_(created.CommandBufferSize),
       list_(created.pAllocationList),
@@ -143,6 +144,31 @@ void ClientContext::checksum(SgpuUmdReference source, uint32_t pitch, uint32_t w
   add(command);
 }
 
+ClientResult<void> ClientContext::make_resident(const std::vector<D3DKMT_HANDLE>& list) {
+  D3DDDI_MAKERESIDENT resident{};
+  resident.hPagingQueue = residency_.queue;
+  resident.NumAllocations = static_cast<UINT>(list.size());
+  resident.AllocationList = list.data();
+  NTSTATUS status = D3DKMTMakeResident(&resident);
+  if (from_ntstatus(status) == Status::kNoMemory) {
+    // All that can be trimmed is given back already: this one submission needs it.
+    resident.Flags.CantTrimFurther = 1;
+    status = D3DKMTMakeResident(&resident);
+  }
+  if (auto done = check("D3DKMTMakeResident", status); !done) return done;
+  if (from_ntstatus(status) != Status::kPending) return {};
+  return wait(residency_.fence, resident.PagingFenceValue);
+}
+
+ClientResult<void> ClientContext::evict(const std::vector<D3DKMT_HANDLE>& list) {
+  D3DKMT_EVICT evict{};
+  evict.hDevice = residency_.device;
+  evict.NumAllocations = static_cast<UINT>(list.size());
+  evict.AllocationList = list.data();
+  evict.Flags.EvictOnlyIfNecessary = 1;
+  return check("D3DKMTEvict", D3DKMTEvict(&evict));
+}
+
 ClientResult<void> ClientContext::submit() {
   if (overflow_) {
     reset();
@@ -158,6 +184,16 @@ ClientResult<void> ClientContext::submit() {
   render.hContext = handle_;
   render.CommandLength = used_bytes_;
   render.AllocationCount = used_entries_;
+  std::vector<D3DKMT_HANDLE> named;
+  if (residency_.queue != 0) {
+    for (uint32_t i = 0; i < used_entries_; ++i) named.push_back(list_[i].hAllocation);
+  }
+  if (!named.empty()) {
+    if (auto done = make_resident(named); !done) {
+      reset();
+      return done;
+    }
+  }
   const NTSTATUS status = D3DKMTRender(&render);
   // The next buffers come with every answer, failures included (THUNK-15).
   if (render.pNewCommandBuffer != nullptr) {
@@ -167,7 +203,8 @@ ClientResult<void> ClientContext::submit() {
     list_size_ = render.NewAllocationListSize;
   }
   reset();
-  return check("D3DKMTRender", status);
+  if (auto done = check("D3DKMTRender", status); !done || named.empty()) return done;
+  return evict(named);
 }
 
 ClientResult<void> ClientContext::signal(D3DKMT_HANDLE fence, uint64_t value) {
@@ -220,6 +257,14 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
   if (auto done = check("D3DKMTCreateDevice", D3DKMTCreateDevice(&create)); !done)
     return std::unexpected(done.error());
   device.device_ = create.hDevice;
+  if ((info.flags & SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY) == 0) return device;
+  D3DKMT_CREATEPAGINGQUEUE queue{};
+  queue.hDevice = device.device_;
+  queue.Priority = D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL;
+  if (auto done = check("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&queue)); !done)
+    return std::unexpected(done.error());
+  device.residency_ = {
+      .device = device.device_, .queue = queue.hPagingQueue, .fence = queue.hSyncObject};
   return device;
 }
 
@@ -231,7 +276,7 @@ ClientResult<ClientContext> ClientDevice::create_context(uint32_t node) {
   if (auto done = check("D3DKMTCreateContext", D3DKMTCreateContext(&create)); !done)
     return std::unexpected(done.error());
   contexts_.push_back(create.hContext);
-  return ClientContext(create);
+  return ClientContext(create, residency_);
 }
 
 ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wanted) {
@@ -340,6 +385,11 @@ ClientResult<void> ClientDevice::close() {
       return done;
   }
   fences_.clear();
+  if (residency_.queue != 0) {
+    D3DDDI_DESTROYPAGINGQUEUE destroy{.hPagingQueue = residency_.queue};
+    if (auto done = check("D3DKMTDestroyPagingQueue", D3DKMTDestroyPagingQueue(&destroy)); !done)
+      return done;
+  }
   const D3DKMT_DESTROYDEVICE destroy{.hDevice = device_};
   if (auto done = check("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&destroy)); !done) return done;
   const D3DKMT_CLOSEADAPTER close{.hAdapter = adapter_};

@@ -40,8 +40,13 @@ class ClientContext {
  public:
   enum class Access { kRead, kWrite };
 
+  /// How a context of a WDDM 2.0 device gets what its submissions name. None of it below 2.0.
+  struct Residency {
+    D3DKMT_HANDLE device = 0, queue = 0, fence = 0;
+  };
+
   /// Takes what D3DKMTCreateContext answered.
-  explicit ClientContext(const D3DKMT_CREATECONTEXT& created);
+  explicit ClientContext(const D3DKMT_CREATECONTEXT& created, const Residency& residency = {});
 
   D3DKMT_HANDLE handle() const { return handle_; }
   /// Index of the allocation in the list of this submission; the same allocation twice gives one
@@ -71,8 +76,13 @@ class ClientContext {
   template <typename Command>
   void add(const Command& command);
   void reset();
+  /// Lists what the submission names, and lets the context wait until it is there.
+  ClientResult<void> make_resident(const std::vector<D3DKMT_HANDLE>& list);
+  /// Gives it back: it stays for what is queued, and after that while nobody needs the room.
+  ClientResult<void> evict(const std::vector<D3DKMT_HANDLE>& list);
 
   D3DKMT_HANDLE handle_;
+  Residency residency_;
   std::byte* buffer_;
   uint32_t buffer_bytes_;
   D3DDDI_ALLOCATIONLIST* list_;
@@ -105,6 +115,7 @@ class ClientDevice {
   ClientResult<ClientAllocation> create(const SgpuUmdAllocation& wanted);
 
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
+  ClientContext::Residency residency_;
   std::vector<D3DKMT_HANDLE> contexts_, allocations_, fences_;
 };
 

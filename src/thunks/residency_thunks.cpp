@@ -1,0 +1,354 @@
+// Residency: paging queues, MakeResident and Evict, budgets, trim notifications, priorities.
+#include <algorithm>
+#include <bit>
+
+#include "dxgk/paging_queue.h"
+#include "dxgk/residency.h"
+#include "thunks/call.h"
+
+namespace dxgkit::thunks {
+namespace {
+
+using dxgk::Adapter;
+using dxgk::Device;
+using dxgk::OpenedAllocation;
+using dxgk::PagingQueue;
+using dxgk::Process;
+using dxgk::Ref;
+using dxgk::SegmentGroup;
+
+Status create_queue(Process& process, D3DKMT_CREATEPAGINGQUEUE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  DXGKIT_ENTER(device->adapter());
+  if (device->lost()) return Status::kDeviceRemoved;
+  if (args.PhysicalAdapterIndex != 0) return Status::kInvalidParameter;  // THUNK-30
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
+                                 PagingQueue::create(*device, static_cast<int32_t>(args.Priority)));
+  args.hPagingQueue = queue->handle;
+  args.hSyncObject = queue->fence().handle;
+  args.FenceValueCPUVirtualAddress = queue->fence().client_view->address();
+  return Status::kSuccess;
+}
+
+Status destroy_queue(Process& process, const D3DDDI_DESTROYPAGINGQUEUE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
+                                 process.handles().take<PagingQueue>(args.hPagingQueue));
+  queue->device().adapter().while_stable([&] { queue->destroy(); });
+  return Status::kSuccess;
+}
+
+/// A client's list of allocations, resolved; all of them on `device` (RES-04).
+Status capture_openings(Process& process, const Device& device, const D3DKMT_HANDLE* list,
+                        UINT count, std::vector<Ref<OpenedAllocation>>* openings) {
+  if (count == 0) return Status::kInvalidParameter;
+  std::vector<D3DKMT_HANDLE> handles;
+  DXGKIT_RETURN_IF_FAILED(capture_array(list, count, kMaxListElements, &handles));
+  openings->reserve(count);
+  for (const D3DKMT_HANDLE handle : handles) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
+                                   process.handles().find<OpenedAllocation>(handle));
+    if (opened->device.get() != &device) return Status::kInvalidParameter;
+    openings->push_back(std::move(opened));
+  }
+  return Status::kSuccess;
+}
+
+Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
+                                 process.handles().find<PagingQueue>(args.hPagingQueue));
+  Device& device = queue->device();
+  Adapter& adapter = device.adapter();
+  DXGKIT_ENTER(adapter);
+  if (device.lost()) return Status::kDeviceRemoved;
+  if (!adapter.explicit_residency()) return Status::kNotSupported;  // RES-24
+  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;   // THUNK-03
+  const dxgk::MakeResidentFlags flags{.cant_trim_further = args.Flags.CantTrimFurther != 0,
+                                      .must_succeed = args.Flags.MustSucceed != 0};
+  if (flags.must_succeed && !flags.cant_trim_further) return Status::kInvalidParameter;  // RES-11
+  std::vector<Ref<OpenedAllocation>> openings;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_openings(process, device, args.AllocationList, args.NumAllocations, &openings));
+  dxgk::MakeResidentOutcome outcome;
+  Status status = Status::kSuccess;
+  adapter.lane().run(
+      [&] { status = adapter.residency().make_resident(*queue, openings, flags, &outcome); });
+  if (is_success(status)) args.PagingFenceValue = outcome.fence;
+  if (is_success(status) || status == Status::kNoMemory)  // RES-05, RES-17
+    args.NumBytesToTrim = outcome.bytes_to_trim;
+  return status;
+}
+
+Status evict(Process& process, D3DKMT_EVICT& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  Adapter& adapter = device->adapter();
+  DXGKIT_ENTER(adapter);
+  if (device->lost()) return Status::kDeviceRemoved;
+  if (!adapter.explicit_residency()) return Status::kNotSupported;
+  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;
+  std::vector<Ref<OpenedAllocation>> openings;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_openings(process, *device, args.AllocationList, args.NumAllocations, &openings));
+  const dxgk::EvictFlags flags{.only_if_necessary = args.Flags.EvictOnlyIfNecessary != 0,
+                               .not_written_to = args.Flags.NotWrittenTo != 0};
+  Status status = Status::kSuccess;
+  uint64_t bytes_to_trim = 0;
+  adapter.lane().run(
+      [&] { status = adapter.residency().evict(*device, openings, flags, &bytes_to_trim); });
+  if (is_success(status)) args.NumBytesToTrim = bytes_to_trim;
+  return status;
+}
+
+/// An adapter with memory, one of the two groups, and the caller itself: process handles of others
+/// name nobody here.
+Status check_memory_question(HANDLE whom, Adapter& adapter, D3DKMT_MEMORY_SEGMENT_GROUP group,
+                             UINT physical_adapter) {
+  constexpr intptr_t kCurrentProcess = -1;
+  if (whom != nullptr && reinterpret_cast<intptr_t>(whom) != kCurrentProcess)
+    return Status::kInvalidParameter;
+  if (group != D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL && group != D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL)
+    return Status::kInvalidParameter;
+  if (physical_adapter != 0) return Status::kInvalidParameter;
+  return adapter.has_memory() ? Status::kSuccess : Status::kNotSupported;
+}
+
+Status query_memory(Process& process, D3DKMT_QUERYVIDEOMEMORYINFO& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
+                                 process.handles().find<Adapter>(args.hAdapter));
+  DXGKIT_ENTER(*adapter);
+  DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
+                                                args.PhysicalAdapterIndex));
+  dxgk::VideoMemoryInfo info;
+  adapter->lane().run([&] {
+    info = adapter->residency().video_memory_info(
+        process, static_cast<SegmentGroup>(args.MemorySegmentGroup));
+  });
+  args.Budget = info.budget;
+  args.CurrentUsage = info.usage;
+  args.CurrentReservation = info.reservation;
+  args.AvailableForReservation = info.available_for_reservation;
+  return Status::kSuccess;
+}
+
+Status change_reservation(Process& process, const D3DKMT_CHANGEVIDEOMEMORYRESERVATION& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
+                                 process.handles().find<Adapter>(args.hAdapter));
+  DXGKIT_ENTER(*adapter);
+  DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
+                                                args.PhysicalAdapterIndex));
+  Status status = Status::kSuccess;
+  adapter->lane().run([&] {
+    status = adapter->residency().reserve(
+        process, static_cast<SegmentGroup>(args.MemorySegmentGroup), args.Reservation);
+  });
+  return status;
+}
+
+Status register_trim(Process& process, D3DKMT_REGISTERTRIMNOTIFICATION& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  Adapter& adapter = device->adapter();
+  DXGKIT_ENTER(adapter);
+  if (device->lost()) return Status::kDeviceRemoved;
+  if (args.Callback == nullptr) return Status::kInvalidParameter;
+  const dxgk::Luid luid{.low = args.AdapterLuid.LowPart, .high = args.AdapterLuid.HighPart};
+  if (luid != adapter.luid()) return Status::kInvalidParameter;
+  if (!adapter.explicit_residency()) return Status::kNotSupported;
+  const auto deliver = [callback = args.Callback,
+                        context = args.Context](const dxgk::TrimNotice& notice) {
+    D3DKMT_TRIMNOTIFICATION told{};
+    told.Context = context;
+    told.Flags.PeriodicTrim = notice.periodic ? 1 : 0;
+    told.Flags.RestartPeriodicTrim = notice.restart_periodic ? 1 : 0;
+    told.Flags.TrimToBudget = notice.to_budget ? 1 : 0;
+    told.NumBytesToTrim = notice.bytes;
+    callback(&told);
+  };
+  const uint64_t number = adapter.residency().trim().add(
+      *device, process, reinterpret_cast<const void*>(args.Callback), deliver);
+  // The number is the adapter's: the handle says of which.
+  args.Handle = reinterpret_cast<void*>(uintptr_t{luid.low} << 32 | static_cast<uint32_t>(number));
+  return Status::kSuccess;
+}
+
+Status unregister_trim(Process& process, const D3DKMT_UNREGISTERTRIMNOTIFICATION& args) {
+  const auto handle = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(args.Handle));
+  const auto* owner = reinterpret_cast<const void*>(args.Callback);
+  for (const Ref<Adapter>& adapter : process.system().impl().running()) {
+    if (adapter->luid().low != handle >> 32 || !adapter->has_memory()) continue;
+    const bool removed =
+        adapter->residency().trim().remove(process, static_cast<uint32_t>(handle), owner);
+    if (removed) return Status::kSuccess;
+  }
+  return Status::kInvalidParameter;
+}
+
+/// The allocations a call names: all of a resource, or a list; not both (THUNK-29).
+Status capture_targets(Process& process, const Device& device, D3DKMT_HANDLE resource_handle,
+                       const D3DKMT_HANDLE* list, UINT count, Ref<dxgk::Resource>* resource,
+                       std::vector<Ref<OpenedAllocation>>* openings) {
+  if (resource_handle == 0) return capture_openings(process, device, list, count, openings);
+  if (list != nullptr || count > 1) return Status::kInvalidParameter;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(*resource,
+                                 process.handles().find<dxgk::Resource>(resource_handle));
+  return (*resource)->device.get() == &device ? Status::kSuccess : Status::kInvalidParameter;
+}
+
+/// Lane. The members of a resource join the list; false: something is on its way out.
+bool settle_targets(const Ref<dxgk::Resource>& resource,
+                    std::vector<Ref<OpenedAllocation>>* openings) {
+  if (resource && resource->closing) return false;
+  if (resource) {
+    for (OpenedAllocation* member : resource->members) openings->emplace_back(member);
+  }
+  return std::ranges::none_of(*openings, [](const auto& one) { return one->closing; });
+}
+
+Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  Adapter& adapter = device->adapter();
+  DXGKIT_ENTER(adapter);
+  if (device->lost()) return Status::kDeviceRemoved;
+  Ref<dxgk::Resource> resource;
+  std::vector<Ref<OpenedAllocation>> openings;
+  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args.hResource, args.phAllocationList,
+                                          args.AllocationCount, &resource, &openings));
+  std::vector<UINT> priorities;
+  // RES-23: a resource has one, the first.
+  DXGKIT_RETURN_IF_FAILED(capture_array(args.pPriorities, resource ? 1 : args.AllocationCount,
+                                        kMaxListElements, &priorities));
+  if (std::ranges::find(priorities, 0U) != priorities.end())
+    return Status::kInvalidParameter;  // THUNK-29
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (!settle_targets(resource, &openings)) {
+      status = Status::kInvalidParameter;
+      return;
+    }
+    for (size_t i = 0; i < openings.size(); ++i)
+      adapter.memory().set_priority(openings[i]->allocation->id, priorities[resource ? 0 : i]);
+  });
+  return status;
+}
+
+Status get_priority(Process& process, const D3DKMT_GETALLOCATIONPRIORITY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  Adapter& adapter = device->adapter();
+  DXGKIT_ENTER(adapter);
+  if (device->lost()) return Status::kDeviceRemoved;
+  if (args.pPriorities == nullptr) return Status::kInvalidParameter;
+  Ref<dxgk::Resource> resource;
+  std::vector<Ref<OpenedAllocation>> openings;
+  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args.hResource, args.phAllocationList,
+                                          args.AllocationCount, &resource, &openings));
+  std::vector<UINT> priorities;
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (!settle_targets(resource, &openings) || openings.empty()) {
+      status = Status::kInvalidParameter;
+      return;
+    }
+    for (const Ref<OpenedAllocation>& opened : openings)
+      priorities.push_back(adapter.memory().description(opened->allocation->id).priority);
+  });
+  DXGKIT_RETURN_IF_FAILED(status);
+  const size_t count = resource ? 1 : priorities.size();
+  return guarded_copy(args.pPriorities, priorities.data(), count * sizeof(UINT))
+             ? Status::kSuccess
+             : Status::kAccessViolation;
+}
+
+/// RES-27. Content on its way is not there yet.
+D3DKMT_ALLOCATIONRESIDENCYSTATUS residency_of(vidmm::MemoryManager& memory,
+                                              const OpenedAllocation& opened) {
+  const AllocationId id = opened.allocation->id;
+  const SegmentId segment = memory.placement(id).segment;
+  if (segment == kSystemMemory || memory.pending_operations(id) != 0)
+    return D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT;
+  return memory.segments()[segment.value - 1].kind == vidmm::SegmentKind::kMemory
+             ? D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY
+             : D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY;
+}
+
+Status query_residency(Process& process, const D3DKMT_QUERYALLOCATIONRESIDENCY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  Adapter& adapter = device->adapter();
+  DXGKIT_ENTER(adapter);
+  if (device->lost()) return Status::kDeviceRemoved;
+  if (args.pResidencyStatus == nullptr) return Status::kInvalidParameter;
+  Ref<dxgk::Resource> resource;
+  std::vector<Ref<OpenedAllocation>> openings;
+  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args.hResource, args.phAllocationList,
+                                          args.AllocationCount, &resource, &openings));
+  std::vector<D3DKMT_ALLOCATIONRESIDENCYSTATUS> answers;
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (!settle_targets(resource, &openings) || openings.empty()) {
+      status = Status::kInvalidParameter;
+      return;
+    }
+    for (const Ref<OpenedAllocation>& opened : openings)
+      answers.push_back(residency_of(adapter.memory(), *opened));
+  });
+  DXGKIT_RETURN_IF_FAILED(status);
+  if (resource) answers = {*std::ranges::max_element(answers)};  // ordered from best to worst
+  return guarded_copy(args.pResidencyStatus, answers.data(),
+                      answers.size() * sizeof(answers.front()))
+             ? Status::kSuccess
+             : Status::kAccessViolation;
+}
+
+}  // namespace
+}  // namespace dxgkit::thunks
+
+using dxgkit::thunks::call;
+using dxgkit::thunks::WriteBack;
+
+extern "C" {
+
+NTSTATUS APIENTRY D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE* args) {
+  return call("D3DKMTCreatePagingQueue", args, WriteBack::kOnSuccess, dxgkit::thunks::create_queue);
+}
+NTSTATUS APIENTRY D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE* args) {
+  return call("D3DKMTDestroyPagingQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
+}
+NTSTATUS APIENTRY D3DKMTMakeResident(D3DDDI_MAKERESIDENT* args) {
+  // Always: a refusal for lack of memory says how much to trim. Other refusals leave all as it was.
+  return call("D3DKMTMakeResident", args, WriteBack::kAlways, dxgkit::thunks::make_resident);
+}
+NTSTATUS APIENTRY D3DKMTEvict(D3DKMT_EVICT* args) {
+  return call("D3DKMTEvict", args, WriteBack::kOnSuccess, dxgkit::thunks::evict);
+}
+NTSTATUS APIENTRY D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO* args) {
+  return call("D3DKMTQueryVideoMemoryInfo", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::query_memory);
+}
+NTSTATUS APIENTRY
+D3DKMTChangeVideoMemoryReservation(const D3DKMT_CHANGEVIDEOMEMORYRESERVATION* args) {
+  return call("D3DKMTChangeVideoMemoryReservation", args, WriteBack::kNever,
+              dxgkit::thunks::change_reservation);
+}
+NTSTATUS APIENTRY D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION* args) {
+  return call("D3DKMTRegisterTrimNotification", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::register_trim);
+}
+NTSTATUS APIENTRY D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION* args) {
+  return call("D3DKMTUnregisterTrimNotification", args, WriteBack::kNever,
+              dxgkit::thunks::unregister_trim);
+}
+NTSTATUS APIENTRY D3DKMTSetAllocationPriority(const D3DKMT_SETALLOCATIONPRIORITY* args) {
+  return call("D3DKMTSetAllocationPriority", args, WriteBack::kNever, dxgkit::thunks::set_priority);
+}
+NTSTATUS APIENTRY D3DKMTGetAllocationPriority(const D3DKMT_GETALLOCATIONPRIORITY* args) {
+  return call("D3DKMTGetAllocationPriority", args, WriteBack::kNever, dxgkit::thunks::get_priority);
+}
+NTSTATUS APIENTRY D3DKMTQueryAllocationResidency(const D3DKMT_QUERYALLOCATIONRESIDENCY* args) {
+  return call("D3DKMTQueryAllocationResidency", args, WriteBack::kNever,
+              dxgkit::thunks::query_residency);
+}
+
+}  // extern "C"
