@@ -75,6 +75,7 @@ void Adapter::while_stable(const std::function<void()>& work) {
 void Adapter::progress() {
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (!teardowns_.empty()) advance_teardowns();
+  if (!pending_offers_.empty()) advance_offers();
   progress_.fetch_add(1);
   if (blocked_.load() != 0) runtime_.wake_all(progress_);
 }

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -112,12 +114,29 @@ class Adapter : public Object,
   void tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings,
                  Ref<Resource> resource);
   void advance_teardowns();
+  /// One descriptor, or opening under way, less: the shared resource goes with its last holder.
+  void drop_hold(SharedResource& resource);
+  /// Nothing on the GPU, and nothing queued for it, uses the allocation.
+  bool idle(const Allocation& allocation);
+  /// The offer takes effect as soon as the allocation is idle (ALLOC-44).
+  void offer_when_idle(Allocation& allocation);
+  /// A swizzling range nobody has, until it is dropped.
+  std::optional<uint32_t> take_swizzling_range();
+  void drop_swizzling_range(uint32_t range) { swizzling_ranges_[range] = false; }
+  void drop_host_pages(SegmentId segment, std::span<const uint32_t> pages);
+  /// The last unlock: gives swizzling range or host aperture pages back. The view may go then.
+  void end_cpu_access(OpenedAllocation& opened);
+  /// Free pages of a segment's CPU host aperture, at most as many as asked for; all or none.
+  std::vector<uint32_t> take_host_pages(SegmentId segment, uint64_t count);
+  std::vector<Ref<SharedResource>>& shared_resources() { return shared_resources_; }
   /// An allocation without a driver object (a DMA buffer): unmapped, then its pages go back. Unused
   /// when called.
   void free_internal(Allocation& allocation);
   /// System pages go back; while the hardware may still write them (after a fatal failure) they
   /// wait for stop().
   void release_pages(std::span<const bus::PageFrame> pages);
+  /// The allocation's backing, the client's or ours.
+  void release_backing(Allocation& allocation);
 
   // --- for thunks; not on the lane
   // --------------------------------------------------------------------------------------
@@ -213,7 +232,15 @@ class Adapter : public Object,
     Device* device = nullptr;
     std::vector<Ref<OpenedAllocation>> openings;
     Ref<Resource> resource;
+    Ref<SharedResource> orphan;      // no device has it open any more: `device` is null
+    std::vector<Allocation*> dying;  // those nothing holds any more, from kPaging on
   };
+  /// Whether closing `teardown`'s openings ends `allocation`.
+  static bool ends(const Teardown& teardown, const Allocation& allocation);
+  bool quiet(const Allocation& allocation);
+  void forget_shared(SharedResource& resource);
+  /// At the end: descriptors hold nothing any more.
+  void drop_shared_resources();
   bool teardown_ready(const Teardown& teardown);
   void begin_closing(Teardown& teardown);
   void finish_closing(Teardown& teardown);
@@ -257,10 +284,16 @@ class Adapter : public Object,
   std::vector<Device*> devices_;
   AdapterStatistics counters_;
   uint64_t last_context_id_ = 0, last_sync_id_ = 0;
-  bool failed_ = false;                               // stop_after_failure has run
-  std::vector<std::unique_ptr<Teardown>> teardowns_;  // in order of request
+  bool failed_ = false;                                // stop_after_failure has run
+  std::vector<std::unique_ptr<Teardown>> teardowns_;   // in order of request
+  std::vector<Ref<SharedResource>> shared_resources_;  // those that are not gone
   bool advancing_teardowns_ = false;
   std::vector<bus::PageFrame> graveyard_;
+  std::vector<std::unique_ptr<bus::UserMemory>> user_graveyard_;
+  std::vector<AllocationId> pending_offers_;
+  void advance_offers();
+  std::vector<bool> swizzling_ranges_;                    // by id: taken
+  std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken
   /// What a node said it had preempted last, to recognise work that ran on all the same.
   struct Preempted {
     bool any = false;

@@ -438,6 +438,7 @@ void Adapter::stop() {
     for (Device* device : devices_) devices.emplace_back(device);
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
+  lane_.run([&] { drop_shared_resources(); });
   if (!fatal_.load() && paging_) block_until([&] { return paging_->idle() && teardowns_.empty(); });
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
@@ -458,6 +459,7 @@ void Adapter::stop() {
     paging_.reset();
     if (!graveyard_.empty()) machine_.free_pages(graveyard_);
     graveyard_.clear();
+    user_graveyard_.clear();
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 0);
   });
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);

@@ -1,6 +1,7 @@
 #include "dxgk/allocation.h"
 
 #include "dxgk/device.h"
+#include "dxgk/sharing.h"
 
 namespace dxgkit::dxgk {
 

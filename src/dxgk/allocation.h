@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bus/machine.h"
+#include "bus/user_memory.h"
 #include "dxgk/handle_table.h"
 #include "dxgk/object.h"
 #include "port/types.h"
@@ -18,6 +19,7 @@ class Adapter;
 class Device;
 class OpenedAllocation;
 class Resource;
+class SharedResource;
 
 /// The adapter-wide object behind an allocation (ALLOC-04): driver's handle, system backing,
 /// identity in vidmm.
@@ -29,6 +31,14 @@ struct Allocation {
   bool cpu_visible = false;
   bool cached = false;
   bool forgotten = false;  // vidmm has given it up; its last operations are still running
+  bool primary = false;
+  bool instance = false;          // of a rename list: the first one has the driver's object
+  uint32_t maximum_renaming = 0;  // instances at most, the first included (ALLOC-39); 0: no limit
+  SharedResource* shared = nullptr;  // of which it is a member; lives as long
+  /// Lane. Offered at once, given up only after `uses` of all openings have ended (ALLOC-44).
+  vidmm::OfferPriority offer = vidmm::OfferPriority::kNone;
+  bool offer_pending = false;
+  std::unique_ptr<bus::UserMemory> user_memory;  // owns the pages, when the client gave them
   std::vector<bus::PageFrame> pages;      // backing store: content while outside memory segments
   std::vector<uint64_t> frames;           // the same as plain numbers, as MDLs want them
   std::vector<OpenedAllocation*> opened;  // lane; for moving CPU views along with content
@@ -61,9 +71,21 @@ class OpenedAllocation : public Object {
   uint32_t uses = 0;  // DMA buffers in flight that list it: delays destruction (ALLOC-27)
   uint32_t driver_references = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
   bool closing = false;
+  bool read_only = false;  // opened through an NT handle without write access; constant
   uint32_t locks = 0;
   Listing listing;
   std::unique_ptr<bus::CpuView> view;  // while locked: the address Lock2 gave out (ALLOC-40)
+  /// Renaming (ALLOC-39): instances after the first, in the order of the cycle; index of the one in
+  /// use, 0 for the first.
+  OpenedAllocation* original = nullptr;  // of an instance: the first
+  std::vector<Ref<OpenedAllocation>> instances;
+  size_t current = 0;
+  /// While locked through a swizzling range (SEG-21).
+  bool swizzled = false;
+  uint32_t swizzling_range = 0, swizzling_data = 0;
+  /// While locked through a CPU host aperture (ALLOC-41): its pages.
+  SegmentId host_segment;
+  std::vector<uint32_t> host_pages;
 };
 
 class Resource : public Object {
@@ -73,6 +95,7 @@ class Resource : public Object {
   ~Resource() override;
 
   Ref<Device> device;
+  Ref<SharedResource> shared;  // null for one device's own resource
   Handle handle = 0;
   void* driver_handle = nullptr;
   bool closing = false;                    // lane

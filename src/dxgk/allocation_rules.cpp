@@ -113,6 +113,46 @@ std::optional<Broken> check_sets(const port::AllocationInfo& info, const Adapter
 
 }  // namespace
 
+Status check_existing_memory(const port::AllocationInfo& info, Adapter& adapter, bool given,
+                             uint64_t user_bytes) {
+  const bool said = (info.flags & kAllocationExistingSysMem) != 0;
+  if (!given && !said) return Status::kSuccess;
+  const auto& segments = adapter.segment_infos().segments;
+  uint32_t memory = 0;
+  for (size_t i = 0; i < segments.size() && i < 32; ++i) {
+    if ((segments[i].flags & kSegmentAperture) == 0) memory |= 1U << i;
+  }
+  // ALLOC-08: below 2.0 the read set counts too.
+  const uint32_t supported = adapter.interface_version() >= kInterfaceWddm20
+                                 ? info.supported_write
+                                 : info.supported_read | info.supported_write;
+  std::optional<Broken> broken;
+  if (given != said) {
+    broken = Broken{"ALLOC-20",
+                    fmt::format("Flags are 0x{:08X}; the client {} existing memory.", info.flags,
+                                given ? "gives" : "gives no"),
+                    "ExistingSysMem is set exactly for allocations whose backing the client gives.",
+                    "Tell the kinds apart in the private data, and set ExistingSysMem for it."};
+  } else if (user_bytes != 0 && info.size != user_bytes) {
+    broken = Broken{"ALLOC-20",
+                    fmt::format("Size is {}; the client gives {} bytes.", info.size, user_bytes),
+                    "Size is that of the memory given.", "Report the size that was described."};
+  } else if (info.size % kPageBytes != 0) {
+    broken = Broken{"ALLOC-20", fmt::format("Size is {}.", info.size),
+                    "Existing memory is whole pages.", "Round Size to whole pages."};
+  } else if ((supported & memory) != 0) {
+    broken =
+        Broken{"ALLOC-20",
+               fmt::format("The supported sets are 0x{:X} and 0x{:X}; 0x{:X} are memory segments.",
+                           info.supported_read, info.supported_write, memory),
+               "Existing memory stays where it is: only aperture segments can show it.",
+               "Name aperture segments only."};
+  }
+  if (!broken.has_value()) return Status::kSuccess;
+  report(adapter, std::move(*broken));
+  return Status::kInvalidParameter;
+}
+
 Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
                              vidmm::AllocationDesc* desc) {
   std::optional<Broken> broken;

@@ -27,4 +27,10 @@ enum AllocationFlag : uint32_t {
 Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
                              vidmm::AllocationDesc* desc);
 
+/// ALLOC-20: the driver says ExistingSysMem exactly where the client gives memory, of
+/// `user_bytes` (0: as the driver says), and supports aperture segments only there.
+/// kInvalidParameter with a finding.
+Status check_existing_memory(const port::AllocationInfo& info, Adapter& adapter, bool given,
+                             uint64_t user_bytes);
+
 }  // namespace dxgkit::dxgk

@@ -200,6 +200,8 @@ Status Context::capture_allocations(const RenderRequest& request,
           device_->process().handles().find<OpenedAllocation>(entry.handle);
       if (!opened.has_value()) return Status::kInvalidHandle;                          // REND-04
       if ((*opened)->device.get() != device_.get()) return Status::kInvalidParameter;  // REND-05
+      // An NT handle without write access was opened (THUNK-24).
+      if (out.write && (*opened)->read_only) return Status::kAccessDenied;
       out.opened = std::move(*opened);
     }
     captured->push_back(std::move(out));
@@ -304,6 +306,11 @@ Status Context::begin_pass(DmaBuffer** out) {
     for (const CapturedAllocation& captured : captured_) {
       if (captured.opened && captured.opened->closing) {  // another thread destroyed it since
         status = Status::kInvalidHandle;
+        return;
+      }
+      // Offered content may be gone at any moment: it is reclaimed before it is used.
+      if (captured.opened && captured.opened->allocation->offer != vidmm::OfferPriority::kNone) {
+        status = Status::kInvalidParameter;
         return;
       }
     }

@@ -227,7 +227,11 @@ void Device::destroy() {
   adapter_.lane().run([&] {
     for (Context* context : contexts) own_contexts.emplace_back(context);
     for (SyncObject* object : sync_objects) own_objects.emplace_back(object);
-    for (const OpenedAllocation* opened : openings) gone.push_back(opened->handle);
+    for (const OpenedAllocation* opened : openings) {
+      gone.push_back(opened->handle);
+      for (const Ref<OpenedAllocation>& instance : opened->instances)
+        gone.push_back(instance->handle);
+    }
     for (const Resource* resource : resources) gone.push_back(resource->handle);
   });
   for (const Ref<Context>& context : own_contexts) {

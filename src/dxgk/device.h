@@ -12,6 +12,7 @@
 #include "dxgk/context.h"
 #include "dxgk/device_state.h"
 #include "dxgk/handle_table.h"
+#include "dxgk/sharing.h"
 #include "dxgk/sync_object.h"
 #include "port/types.h"
 
@@ -26,7 +27,42 @@ struct AllocationRequest {
   std::span<std::byte> private_data;  // captured per-allocation data, in/out
   uint32_t vidpn_source = UINT32_MAX;
   bool primary = false;
+  /// The backing store, if the client gives it (ALLOC-20): page-aligned, `user_bytes` long; 0: as
+  /// long as the driver says.
+  void* user_memory = nullptr;
+  uint64_t user_bytes = 0;
   Handle handle = 0;  // out
+};
+
+/// D3DKMTLock. Which combinations are legal is the thunk's to check (ALLOC-37).
+struct LockRequest {
+  Handle allocation = 0;            // in; out: another instance, after `discard` (ALLOC-39)
+  uint32_t private_data = 0;        // for the driver, with `acquire_aperture`
+  std::span<const uint32_t> pages;  // of the allocation, that will be touched; empty: all
+  bool do_not_wait = false;
+  bool ignore_sync = false;
+  bool do_not_evict = false;
+  bool acquire_aperture = false;
+  bool alternate_va = false;  // the driver may choose the size of the range
+  bool discard = false;
+};
+
+/// What else a creation says.
+struct CreateOptions {
+  std::span<const std::byte> private_data;  // of the resource
+  bool creates_resource = false;
+  bool shared = false;       // the resource can be opened by others
+  bool nt_security = false;  // through descriptors only, made by ShareObjects (ALLOC-22)
+  bool cross_adapter = false;
+  std::span<const std::byte> runtime_data;  // kept for those who open it
+  Handle resource = 0;                      // in: the one to add to; out: the one made
+  Handle global = 0;                        // out: of a shared resource without nt_security
+};
+
+/// A shared resource as one device opened it.
+struct OpenedResource {
+  Handle resource = 0;
+  std::vector<Handle> allocations;  // in creation order
 };
 
 struct SyncRequest {
@@ -47,14 +83,15 @@ class Device : public Object {
   /// The driver's failure passes through; nothing stays.
   static Result<Ref<Device>> create(Adapter& adapter, Process& process);
 
-  /// ALLOC-01. With `creates_resource` a resource is made and its handle returned through
-  /// `resource`; with a non-zero
-  /// `*resource` the allocations join it. All or nothing. The driver's documented failures pass
-  /// through (ALLOC-03); kInvalidParameter for what it described wrongly (a finding says what);
-  /// kNoMemory without backing pages.
-  Status create_allocations(std::span<AllocationRequest> requests,
-                            std::span<const std::byte> private_data, bool creates_resource,
-                            Handle* resource);
+  /// ALLOC-01. With `creates_resource` a resource is made and its handle returned; with a non-zero
+  /// `resource` the allocations join it, unless it is shared (ALLOC-23). All or nothing. The
+  /// driver's documented failures pass through (ALLOC-03); kInvalidParameter for what it described
+  /// wrongly (a finding says what); kNoMemory without backing pages.
+  Status create_allocations(std::span<AllocationRequest> requests, CreateOptions& options);
+  /// ALLOC-25, THUNK-22: all allocations of `shared` on this device, in one DxgkDdiOpenAllocation
+  /// without Create. kInvalidParameter: it is on its way out. The driver's failure passes through;
+  /// nothing stays then. kNotSupported: it is another adapter's, and cross-adapter.
+  Status open_resource(const Ref<SharedResource>& shared, bool read_only, OpenedResource* out);
   /// Destroys by resource (all its allocations) or by list (ALLOC-29). The handles go at once; the
   /// driver's objects go when no queued work needs them (ALLOC-27); `synchronous` waits for that
   /// (ALLOC-28).
@@ -62,6 +99,18 @@ class Device : public Object {
   /// ALLOC-35, ALLOC-40..43. The address stays until the last unlock.
   Result<void*> lock(Handle allocation);
   Status unlock(Handle allocation);
+  /// D3DKMTLock (ALLOC-34, 36..39). kGraphicsAllocationBusy: do_not_wait, and the GPU uses it.
+  /// kGraphicsCantEvictPinnedAllocation: it would have to leave its segment, and may not.
+  Result<void*> lock_legacy(LockRequest& request);
+  /// D3DKMTUnlock: all of them, or none (THUNK-25).
+  Status unlock_all(std::span<const Handle> allocations);
+
+  /// ALLOC-44, ALLOC-45. `handles` name resources or allocations. kInvalidParameter: one is no such
+  /// handle of this device, is locked, a primary or shared; nothing offered then.
+  Status offer(std::span<const Handle> handles, bool are_resources, vidmm::OfferPriority priority);
+  /// ALLOC-46. `lost`, one per handle: whether its content, or some of the resource's, is gone.
+  /// What was not offered is not lost.
+  Status reclaim(std::span<const Handle> handles, bool are_resources, std::vector<bool>* lost);
 
   Result<Ref<SyncObject>> create_sync_object(const SyncRequest& request);
   void destroy_sync_object(Ref<SyncObject> object);
@@ -104,6 +153,7 @@ class Device : public Object {
   struct AllocationBacking {
     vidmm::AllocationDesc desc;
     std::vector<bus::PageFrame> pages;
+    std::unique_ptr<bus::UserMemory> user_memory;  // owns `pages`, when the client gave them
   };
   void finish_wait(CpuWait& wait, Status status);
   /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
@@ -112,10 +162,34 @@ class Device : public Object {
                               std::span<AllocationBacking> backings,
                               std::span<const Ref<OpenedAllocation>> openings_made,
                               const Ref<Resource>& resource, bool creates_resource);
-  bool try_lock(OpenedAllocation& opened, Status* status, void** address);
+  /// The adapter-wide side of a resource that is about to be made shared, with its global handle.
+  Result<Ref<SharedResource>> make_shared(std::span<const AllocationRequest> requests,
+                                          const CreateOptions& options, void* driver_resource);
+  /// Backing pages for what the driver described.
+  Status back(const AllocationRequest& request, const port::AllocationInfo& info,
+              AllocationBacking* backing);
+  /// Lane. False: not now, ask again after progress.
+  bool try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status, void** address);
+  bool try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
+                       void** address);
+  /// Lane. The instance a discarding lock gets: idle, or null while all are busy and no more may be
+  /// made.
+  OpenedAllocation* next_instance(OpenedAllocation& current);
+  Ref<OpenedAllocation> make_instance(OpenedAllocation& first);
+  /// Lane. Shows where the content is now. kRetry: the CPU cannot see it there.
+  Status show(OpenedAllocation& opened, const LockRequest& how, const vidmm::Placement& place);
+  void end_lock(OpenedAllocation& opened);
+  using Targets = std::vector<std::vector<Ref<OpenedAllocation>>>;  // one list per handle
+  Status targets_of(std::span<const Handle> handles, bool are_resources, Targets* targets);
   bool lockable(const Allocation& allocation);
-  /// Its supported sets name an aperture segment.
-  bool reaches_aperture(const Allocation& allocation);
+  /// Its supported sets name a segment of the kind.
+  bool reaches_aperture(const Allocation& allocation) {
+    return reaches(allocation, vidmm::SegmentKind::kAperture);
+  }
+  bool reaches_memory(const Allocation& allocation) {
+    return reaches(allocation, vidmm::SegmentKind::kMemory);
+  }
+  bool reaches(const Allocation& allocation, vidmm::SegmentKind kind);
 
   Adapter& adapter_;
   const Ref<Adapter> adapter_reference_;

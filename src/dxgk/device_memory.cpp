@@ -1,4 +1,4 @@
-// A device's allocations: create, destroy, lock.
+// A device's allocations: create, destroy.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,22 +9,24 @@
 #include "dxgk/device.h"
 #include "dxgk/process.h"
 #include "dxgk/residency.h"
+#include "dxgk/system_impl.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
-Status Device::create_allocations(std::span<AllocationRequest> requests,
-                                  std::span<const std::byte> private_data, bool creates_resource,
-                                  Handle* resource_handle) {
+Status Device::create_allocations(std::span<AllocationRequest> requests, CreateOptions& options) {
   if (lost()) return Status::kDeviceRemoved;
+  const bool creates_resource = options.creates_resource;
+  const std::span<const std::byte> private_data = options.private_data;
   HandleTable& handles = process_.handles();
   Ref<Resource> resource;
   if (creates_resource) {
     resource = make_object<Resource>();
     resource->device = Ref<Device>(this);
-  } else if (*resource_handle != 0) {
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(resource, handles.find<Resource>(*resource_handle));
+  } else if (options.resource != 0) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(resource, handles.find<Resource>(options.resource));
     if (resource->device.get() != this) return Status::kInvalidParameter;
+    if (resource->shared) return Status::kInvalidParameter;  // ALLOC-23
   }
   if (requests.empty() && !creates_resource) return Status::kInvalidParameter;
 
@@ -48,9 +50,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
   const Status status = [&]() -> Status {
     for (size_t i = 0; i < requests.size(); ++i) {
       DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], adapter_, &backings[i].desc));
-      DXGKIT_ASSIGN_OR_RETURN_STATUS(
-          backings[i].pages,
-          adapter_.machine().allocate_pages(backings[i].desc.size_bytes / kPageBytes));
+      DXGKIT_RETURN_IF_FAILED(back(requests[i], infos[i], &backings[i]));
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
       one->device = Ref<Device>(this);
       one->resource = resource;
@@ -74,6 +74,12 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
     opened = true;
     for (size_t i = 0; i < requests.size(); ++i)
       openings_made[i]->device_specific = open_infos[i].device_specific;
+    if (options.shared) {
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->shared,
+                                     make_shared(requests, options, driver_resource));
+      for (size_t i = 0; i < requests.size(); ++i)
+        resource->shared->members[i].driver_handle = infos[i].handle;
+    }
     Status registered = Status::kSuccess;
     adapter_.lane().run([&] {
       registered = register_allocations(infos, backings, openings_made, resource, creates_resource);
@@ -86,11 +92,14 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
       handles.publish(requests[i].handle);
     }
     if (creates_resource) {
-      *resource_handle = resource->handle;
+      options.resource = resource->handle;
       handles.publish(resource->handle);
     }
+    if (resource && resource->shared) options.global = resource->shared->global;
     return status;
   }
+  if (options.shared && resource->shared && resource->shared->global != 0)
+    adapter_.system().impl().global_shares.erase(resource->shared->global);
   if (opened) {
     std::vector<void*> device_specific;
     for (const Ref<OpenedAllocation>& one : openings_made)
@@ -105,9 +114,28 @@ Status Device::create_allocations(std::span<AllocationRequest> requests,
       driver_handles, creates_resource ? driver_resource : nullptr,
       creates_resource && driver_resource != nullptr));
   for (const AllocationBacking& backing : backings) {
-    if (!backing.pages.empty()) adapter_.machine().free_pages(backing.pages);
+    if (!backing.pages.empty() && backing.user_memory == nullptr)
+      adapter_.machine().free_pages(backing.pages);
   }
   return status;
+}
+
+Status Device::back(const AllocationRequest& request, const port::AllocationInfo& info,
+                    AllocationBacking* backing) {
+  DXGKIT_RETURN_IF_FAILED(
+      check_existing_memory(info, adapter_, request.user_memory != nullptr, request.user_bytes));
+  const uint64_t bytes = backing->desc.size_bytes;
+  if (request.user_memory == nullptr) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->pages,
+                                   adapter_.machine().allocate_pages(bytes / kPageBytes));
+    return Status::kSuccess;
+  }
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      backing->user_memory,
+      bus::UserMemory::capture(adapter_.machine(), request.user_memory, bytes));
+  const std::span<const bus::PageFrame> pages = backing->user_memory->pages();
+  backing->pages.assign(pages.begin(), pages.end());
+  return Status::kSuccess;
 }
 
 Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
@@ -125,6 +153,8 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     allocation.info_flags = infos[i].flags;
     allocation.cpu_visible = backings[i].desc.cpu_visible;
     allocation.cached = backings[i].desc.cached;
+    allocation.primary = infos[i].primary;
+    allocation.maximum_renaming = infos[i].maximum_renaming;
     if (const Status status = adapter_.memory().create(allocation.id, backings[i].desc);
         !is_success(status)) {
       adapter_.allocations().destroy(allocation);
@@ -141,16 +171,28 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     Allocation& allocation = *made[i];
     allocation.pages = std::move(backings[i].pages);
     backings[i].pages.clear();
+    allocation.user_memory = std::move(backings[i].user_memory);
+    // What the client has there already is content.
+    if (allocation.user_memory != nullptr) adapter_.memory().mark_cpu_written(allocation.id);
     for (const bus::PageFrame page : allocation.pages) allocation.frames.push_back(page.value);
     OpenedAllocation& one = *openings_made[i];
     one.allocation = &allocation;
     allocation.opened.push_back(&one);
     openings.push_back(&one);
     if (resource) resource->members.push_back(&one);
+    if (resource && resource->shared) {
+      allocation.shared = resource->shared.get();
+      resource->shared->members[i].allocation = &allocation;
+    }
     trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, 0, 0,
                 allocation.size_bytes);
   }
   if (creates_resource) resources.push_back(resource.get());
+  if (resource && resource->shared) {
+    resource->shared->resources = 1;
+    resource->shared->gone = false;
+    adapter_.shared_resources().push_back(resource->shared);
+  }
   return Status::kSuccess;
 }
 
@@ -168,6 +210,9 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
       DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
                                      handles.find<OpenedAllocation>(handle_of_one));
       if (opened->device.get() != this) return Status::kInvalidParameter;
+      // A shared resource goes as a whole: what others have open stays complete.
+      if (opened->resource && opened->resource->shared) return Status::kInvalidParameter;
+      if (opened->original != nullptr) return Status::kInvalidParameter;  // goes with the first
       if (!targets.empty() && targets.front()->resource.get() != opened->resource.get())
         return Status::kInvalidParameter;
       if (std::any_of(targets.begin(), targets.end(),
@@ -198,10 +243,15 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
     for (const Ref<OpenedAllocation>& opened : targets) {
       trace::emit(trace::EventKind::kAllocationDestroyed, opened->allocation->id.value);
     }
+    for (const Ref<OpenedAllocation>& opened : targets) {
+      for (const Ref<OpenedAllocation>& instance : opened->instances)
+        gone.push_back(instance->handle);
+    }
     adapter_.tear_down(*this, targets, resource);
     adapter_.pump();
   });
   DXGKIT_RETURN_IF_FAILED(status);
+  for (const Handle instance : gone) handles.erase(instance);
   for (const Ref<OpenedAllocation>& opened : targets) handles.erase(opened->handle);
   if (resource) handles.erase(resource->handle);
   if (synchronous) {
@@ -211,126 +261,6 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
     }));
   }
   return Status::kSuccess;
-}
-
-Result<void*> Device::lock(Handle allocation_handle) {
-  if (lost()) return Error(Status::kDeviceRemoved);
-  DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
-                          process_.handles().find<OpenedAllocation>(allocation_handle));
-  if (opened->device.get() != this) return Error(Status::kInvalidParameter);
-  Status status = Status::kSuccess;
-  void* address = nullptr;
-  // Content on the move has no place a CPU could look at: wait until it has arrived.
-  const bool settled = adapter_.block_until([&] {
-    if (opened->closing || lost()) {
-      status = opened->closing ? Status::kInvalidParameter : Status::kDeviceRemoved;
-      return true;
-    }
-    return try_lock(*opened, &status, &address);
-  });
-  if (!settled) return Error(Status::kDeviceRemoved);
-  if (!is_success(status)) return Error(status);
-  return address;
-}
-
-bool Device::try_lock(OpenedAllocation& opened, Status* status, void** address) {
-  Allocation& allocation = *opened.allocation;
-  vidmm::MemoryManager& memory = adapter_.memory();
-  if (opened.locks == 0) {
-    if (!lockable(allocation)) {
-      *status = Status::kInvalidParameter;  // ALLOC-35
-      return true;
-    }
-    if (memory.pending_operations(allocation.id) != 0) return false;
-    const vidmm::Placement place = memory.placement(allocation.id);
-    const bool in_memory_segment =
-        place.segment != kSystemMemory &&
-        memory.segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kMemory;
-    if (in_memory_segment &&
-        !(memory.segments()[place.segment.value - 1].cpu_visible && !allocation.cached)) {
-      // ALLOC-41: no CPU window there (or none that is coherent, ALLOC-42): it moves to system
-      // memory, if it may come back to where the CPU can look.
-      if (!reaches_aperture(allocation)) {
-        *status = Status::kGraphicsCantEvictPinnedAllocation;
-        return true;
-      }
-      Result<std::vector<vidmm::PagingOp>> moved = memory.evict(allocation.id);
-      if (!moved.has_value() && adapter_.residency().let_go(allocation))
-        moved = memory.evict(allocation.id);
-      if (!moved.has_value())
-        return false;  // in use by the GPU: asked again when something retired
-      adapter_.paging().enqueue(*moved, nullptr);
-      adapter_.pump();
-      return memory.pending_operations(allocation.id) == 0 && try_lock(opened, status, address);
-    }
-    if (opened.view == nullptr) {
-      Result<std::unique_ptr<bus::CpuView>> view = bus::CpuView::create(allocation.size_bytes);
-      if (!view.has_value()) {
-        *status = view.error();
-        return true;
-      }
-      opened.view = std::move(*view);
-    }
-    std::vector<bus::MemoryWindow> windows;
-    if (in_memory_segment) {
-      const vidmm::SegmentDesc& segment = memory.segments()[place.segment.value - 1];
-      windows.push_back(adapter_.machine().window_of(
-          bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes},
-          allocation.size_bytes));
-    } else {
-      for (const bus::PageFrame page : allocation.pages) {
-        windows.push_back(adapter_.machine().window_of(
-            bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
-      }
-      memory.mark_cpu_written(allocation.id);
-    }
-    if (const Status shown = opened.view->retarget(windows); !is_success(shown)) {
-      *status = shown;
-      return true;
-    }
-  }
-  memory.lock(allocation.id);
-  ++opened.locks;
-  *address = opened.view->address();
-  trace::emit(trace::EventKind::kLocked, allocation.id.value);
-  return true;
-}
-
-bool Device::lockable(const Allocation& allocation) {
-  return allocation.cpu_visible || reaches_aperture(allocation) ||
-         adapter_.memory().placement(allocation.id).segment == kSystemMemory;
-}
-
-bool Device::reaches_aperture(const Allocation& allocation) {
-  const vidmm::AllocationDesc& desc = adapter_.memory().description(allocation.id);
-  for (const vidmm::SegmentDesc& segment : adapter_.memory().segments()) {
-    if (segment.kind == vidmm::SegmentKind::kAperture &&
-        ((desc.supported_read | desc.supported_write) & vidmm::segment_bit(segment.id)) != 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-Status Device::unlock(Handle allocation_handle) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> opened,
-                                 process_.handles().find<OpenedAllocation>(allocation_handle));
-  if (opened->device.get() != this) return Status::kInvalidParameter;
-  Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
-    if (opened->locks == 0 || opened->closing) {  // THUNK-26
-      status = Status::kInvalidParameter;
-      return;
-    }
-    --opened->locks;
-    DXGKIT_CHECK(adapter_.memory().unlock(opened->allocation->id));
-    if (opened->locks == 0) opened->view.reset();
-    trace::emit(trace::EventKind::kUnlocked, opened->allocation->id.value);
-    adapter_.residency().advance();
-    adapter_.scheduler().retry_busy();
-    adapter_.pump();
-  });
-  return status;
 }
 
 }  // namespace dxgkit::dxgk

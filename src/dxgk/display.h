@@ -104,6 +104,9 @@ class Display {
   Status set_mode(uint32_t source, const DisplayMode& mode);
   Status present(const DisplayPresent& request);
   Result<Scanout> scanout(uint32_t source);
+  /// The global handle under which clients open the primary that is shown. kInvalidParameter: no
+  /// such source. kNotSupported: nothing is shown, or a display-only driver.
+  Result<Handle> shared_primary(uint32_t source);
   Status set_pointer_shape(const port::PointerShape& shape);
   Status set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible);
   Status update_path(const vidpn::Path& path);

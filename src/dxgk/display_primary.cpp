@@ -57,15 +57,17 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
   request.private_data = data->allocation_data;
   request.vidpn_source = source;
   request.primary = true;
-  Handle resource = 0;
+  CreateOptions options;
+  options.private_data = data->resource_data;
+  options.creates_resource = true;
+  options.shared = true;  // clients get it from D3DKMTGetSharedPrimaryHandle
   *step = "DxgkDdiCreateAllocation";
   const size_t told = adapter_.findings().total();
-  const Status status =
-      device_->create_allocations(std::span(&request, 1), data->resource_data, true, &resource);
+  const Status status = device_->create_allocations(std::span(&request, 1), options);
   if (!is_success(status))
     return adapter_.findings().total() != told ? status : failed_call(*step, status);
   Primary& next = sources_[source].next;
-  next.resource = resource;
+  next.resource = options.resource;
   Result<Ref<OpenedAllocation>> opened = process_->handles().find<OpenedAllocation>(request.handle);
   DXGKIT_CHECK(opened.has_value());
   next.opened = std::move(*opened);
@@ -124,6 +126,15 @@ void Display::drop_primary(Primary& primary) {
   }
   static_cast<void>(device_->destroy_allocations(primary.resource, {}, true));
   primary = Primary{};
+}
+
+Result<Handle> Display::shared_primary(uint32_t source) {
+  runtime::MutexLock lock(mutex_);
+  const auto found = sources_.find(source);
+  if (found == sources_.end()) return Error(Status::kInvalidParameter);
+  const Primary& primary = found->second.current;
+  if (!primary.opened) return Error(Status::kNotSupported);
+  return primary.opened->resource->shared->global;
 }
 
 Result<Scanout> Display::scanout_primary(const Source& source, const DisplayMode& mode) {

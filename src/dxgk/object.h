@@ -16,7 +16,8 @@ enum class ObjectType : uint8_t {
   kResource,
   kAllocation,
   kSyncObject,
-  kPagingQueue
+  kPagingQueue,
+  kSharedResource
 };
 
 /// Base of everything a handle can name. Counted, because a thunk on one thread may use an object

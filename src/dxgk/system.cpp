@@ -67,6 +67,7 @@ Process& System::create_process(std::string name) {
 
 void System::end_process(Process& process) {
   Process::Scope scope(&process);
+  impl_->reap_nt_handles();
   // THUNK-08: devices with all they own first, then what is left, which are open adapters.
   for (const auto& [handle, type] : process.handles().live()) {
     if (type != ObjectType::kDevice) continue;

@@ -7,6 +7,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/process.h"
+#include "dxgk/sharing.h"
 #include "dxgk/system.h"
 #include "runtime/sync.h"
 
@@ -29,6 +30,9 @@ struct System::Impl {
     return {};
   }
 
+  /// Descriptors that were closed since hold nothing any more. Any thread but a lane.
+  void reap_nt_handles();
+
   runtime::Runtime& runtime;
   bus::Machine& machine;
   nt::Kernel& kernel;
@@ -36,6 +40,8 @@ struct System::Impl {
   runtime::Mutex mutex;
   std::vector<Ref<Adapter>> adapters DXGKIT_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<Process>> processes;  // under mutex, but for the destructor
+  GlobalShares global_shares;
+  NtHandles nt_handles;
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
   uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
 };

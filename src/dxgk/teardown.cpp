@@ -1,7 +1,11 @@
 // Destroying allocations: handles go at once, the rest when nothing uses them any more.
+#include <algorithm>
+
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/residency.h"
+#include "dxgk/system_impl.h"
+#include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
@@ -11,6 +15,11 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
   teardown->device = &device;
   teardown->openings = std::move(openings);
   teardown->resource = std::move(resource);
+  // The instances of a rename list go with the first one, which has the driver's object.
+  for (size_t i = 0, count = teardown->openings.size(); i < count; ++i) {
+    const std::vector<Ref<OpenedAllocation>>& instances = teardown->openings[i]->instances;
+    teardown->openings.insert(teardown->openings.end(), instances.begin(), instances.end());
+  }
   for (const Ref<OpenedAllocation>& opened : teardown->openings) {
     opened->closing = true;
     residency_->forget(*opened);
@@ -20,13 +29,53 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
   advance_teardowns();
 }
 
+void Adapter::forget_shared(SharedResource& resource) {
+  resource.gone = true;
+  if (resource.global != 0) system_.impl().global_shares.erase(resource.global);
+  std::erase_if(shared_resources_, [&](const auto& one) { return one.get() == &resource; });
+}
+
+void Adapter::drop_hold(SharedResource& resource) {
+  if (resource.gone) return;  // the adapter's end took it, whoever held it
+  DXGKIT_CHECK(resource.holds > 0);
+  --resource.holds;
+  if (resource.alive()) return;
+  auto teardown = std::make_unique<Teardown>();
+  teardown->orphan = Ref<SharedResource>(&resource);
+  forget_shared(resource);
+  teardowns_.push_back(std::move(teardown));
+  advance_teardowns();
+}
+
+void Adapter::drop_shared_resources() {
+  for (const Ref<SharedResource>& resource : std::vector(shared_resources_)) {
+    if (resource->holds == 0) continue;  // its devices are closing it already
+    resource->holds = 1;
+    drop_hold(*resource);
+  }
+}
+
+bool Adapter::quiet(const Allocation& allocation) {
+  if (failed_) return true;  // paging is over: nothing pending will ever complete
+  return memory_->pin_count(allocation.id) == 0 && memory_->pending_operations(allocation.id) == 0;
+}
+
+bool Adapter::ends(const Teardown& teardown, const Allocation& allocation) {
+  if (allocation.shared == nullptr) return true;
+  // Members of a shared resource are opened and closed together.
+  return teardown.resource && allocation.shared->holds == 0 && allocation.shared->resources == 1;
+}
+
 bool Adapter::teardown_ready(const Teardown& teardown) {
+  if (teardown.orphan) {
+    return std::ranges::all_of(teardown.orphan->members,
+                               [&](const auto& member) { return quiet(*member.allocation); });
+  }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     if (opened->uses != 0) return false;
     if (opened->driver_references != 0) return false;
-    if (failed_) continue;  // paging is over: nothing pending will ever complete
-    if (memory_->pin_count(opened->allocation->id) != 0) return false;
-    if (memory_->pending_operations(opened->allocation->id) != 0) return false;
+    if (opened->listing.listed && !failed_) return false;  // for work queued before
+    if (ends(teardown, *opened->allocation) && !quiet(*opened->allocation)) return false;
   }
   return true;
 }
@@ -34,18 +83,30 @@ bool Adapter::teardown_ready(const Teardown& teardown) {
 void Adapter::begin_closing(Teardown& teardown) {
   std::vector<vidmm::PagingOp> operations;
   std::vector<void*> device_specific;
+  if (teardown.orphan) {
+    for (const SharedResource::Member& member : teardown.orphan->members)
+      teardown.dying.push_back(member.allocation);
+  }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
-    device_specific.push_back(opened->device_specific);
+    if (opened->original == nullptr) device_specific.push_back(opened->device_specific);
     Allocation& allocation = *opened->allocation;
-    while (opened->locks > 0) {
-      --opened->locks;
-      DXGKIT_CHECK(memory_->unlock(allocation.id));
+    if (opened->locks > 0) {
+      for (; opened->locks > 0; --opened->locks) DXGKIT_CHECK(memory_->unlock(allocation.id));
+      end_cpu_access(*opened);
     }
     std::erase(allocation.opened, opened.get());
-    if (!allocation.opened.empty() || failed_) continue;
-    Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation.id);
+    if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
+  }
+  if (teardown.resource && teardown.resource->shared) {
+    SharedResource& shared = *teardown.resource->shared;
+    --shared.resources;
+    if (!shared.alive()) forget_shared(shared);
+  }
+  for (Allocation* allocation : teardown.dying) {
+    if (failed_) break;
+    Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation->id);
     DXGKIT_CHECK(freed.has_value());  // teardown_ready looked
-    allocation.forgotten = true;
+    allocation->forgotten = true;
     operations.insert(operations.end(), freed->begin(), freed->end());
   }
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
@@ -63,28 +124,33 @@ void Adapter::finish_closing(Teardown& teardown) {
   if (teardown.phase == Teardown::Phase::kDone) return;
   teardown.phase = Teardown::Phase::kDone;
   std::vector<void*> handles;
-  for (const Ref<OpenedAllocation>& opened : teardown.openings) {
-    if (opened->allocation->opened.empty()) handles.push_back(opened->allocation->driver_handle);
+  for (const Allocation* allocation : teardown.dying) {
+    if (!allocation->instance) handles.push_back(allocation->driver_handle);
   }
-  void* driver_resource = teardown.resource ? teardown.resource->driver_handle : nullptr;
-  const bool destroy_resource = teardown.resource && driver_resource != nullptr;
+  void* driver_resource = teardown.resource ? teardown.resource->driver_handle
+                          : teardown.orphan ? teardown.orphan->driver_handle
+                                            : nullptr;
+  // Others may still have it open.
+  const bool ended =
+      !teardown.resource || !teardown.resource->shared || teardown.resource->shared->gone;
+  const bool destroy_resource =
+      (teardown.resource || teardown.orphan) && ended && driver_resource != nullptr;
   if (!handles.empty() || destroy_resource) {
     static_cast<void>(port_->destroy_allocations(handles, driver_resource, destroy_resource));
   }
-  Device& device = *teardown.device;
+  for (Allocation* allocation : teardown.dying) {
+    release_backing(*allocation);
+    allocations_.destroy(*allocation);
+  }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
-    Allocation& allocation = *opened->allocation;
-    if (allocation.opened.empty()) {
-      release_pages(allocation.pages);
-      allocations_.destroy(allocation);
-    }
     opened->allocation = nullptr;
     opened->view.reset();
+    opened->instances.clear();
     if (opened->resource) std::erase(opened->resource->members, opened.get());
-    std::erase(device.openings, opened.get());
+    std::erase(teardown.device->openings, opened.get());
   }
-  if (teardown.resource) std::erase(device.resources, teardown.resource.get());
-  --device.teardowns;
+  if (teardown.resource) std::erase(teardown.device->resources, teardown.resource.get());
+  if (teardown.device != nullptr) --teardown.device->teardowns;
   progress();
 }
 
@@ -125,6 +191,16 @@ void Adapter::advance_teardowns() {
                   [](const auto& teardown) { return teardown->phase == Teardown::Phase::kDone; });
   }
   advancing_teardowns_ = false;
+}
+
+void Adapter::release_backing(Allocation& allocation) {
+  if (allocation.user_memory == nullptr) {
+    release_pages(allocation.pages);
+  } else if (fatal_.load(std::memory_order_acquire)) {
+    user_graveyard_.push_back(std::move(allocation.user_memory));
+  } else {
+    allocation.user_memory.reset();
+  }
 }
 
 void Adapter::release_pages(std::span<const bus::PageFrame> pages) {

@@ -535,25 +535,18 @@ Status AdapterPort::system_display_write(std::span<const std::byte> pixels, uint
                         static_cast<UINT>(x), static_cast<UINT>(y));
 }
 
-Result<AdapterPort::StandardAllocation> AdapterPort::describe_shared_primary(
-    const PrimarySurface& surface) {
-  Impl& port = *impl_;
+namespace {
+
+/// Twice: the sizes, then the data. `fill` says what is described.
+template <typename Fill>
+Result<AdapterPort::StandardAllocation> describe(AdapterPort::Impl& port, const Fill& fill) {
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
   if (port.ddi.DxgkDdiGetStandardAllocationDriverData == nullptr)
     return Error(Status::kNotSupported);
-  StandardAllocation result;
-  // Twice: the sizes, then the data.
+  AdapterPort::StandardAllocation result;
   for (const bool sizes_only : {true, false}) {
-    D3DKMDT_SHAREDPRIMARYSURFACEDATA data{};
-    data.Width = surface.width;
-    data.Height = surface.height;
-    data.Format = static_cast<D3DDDIFORMAT>(surface.format);
-    data.RefreshRate.Numerator = surface.refresh_numerator;
-    data.RefreshRate.Denominator = surface.refresh_denominator;
-    data.VidPnSourceId = surface.source;
     DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA arguments{};
-    arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_SHAREDPRIMARYSURFACE;
-    arguments.pCreateSharedPrimarySurfaceData = &data;
+    fill(arguments);
     if (!sizes_only) {
       arguments.pAllocationPrivateDriverData =
           result.allocation_data.empty() ? nullptr : result.allocation_data.data();
@@ -576,6 +569,43 @@ Result<AdapterPort::StandardAllocation> AdapterPort::describe_shared_primary(
     }
   }
   return result;
+}
+
+}  // namespace
+
+Result<AdapterPort::StandardAllocation> AdapterPort::describe_shared_primary(
+    const PrimarySurface& surface) {
+  D3DKMDT_SHAREDPRIMARYSURFACEDATA data{};
+  return describe(*impl_, [&](DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA& arguments) {
+    data = {};  // the driver may have written to it
+    data.Width = surface.width;
+    data.Height = surface.height;
+    data.Format = static_cast<D3DDDIFORMAT>(surface.format);
+    data.RefreshRate.Numerator = surface.refresh_numerator;
+    data.RefreshRate.Denominator = surface.refresh_denominator;
+    data.VidPnSourceId = surface.source;
+    arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_SHAREDPRIMARYSURFACE;
+    arguments.pCreateSharedPrimarySurfaceData = &data;
+  });
+}
+
+Result<AdapterPort::StandardAllocation> AdapterPort::describe_existing_memory(uint64_t size_bytes) {
+  // One row of bytes per page, so that any number of whole pages is a surface.
+  constexpr UINT kFormatA8 = 28;
+  const uint64_t rows = size_bytes / kPageBytes;
+  if (size_bytes % kPageBytes != 0 || rows == 0 || rows > UINT32_MAX)
+    return Error(Status::kInvalidParameter);
+  D3DKMDT_GDISURFACEDATA data{};
+  return describe(*impl_, [&](DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA& arguments) {
+    data = {};
+    data.Width = static_cast<UINT>(kPageBytes);
+    data.Height = static_cast<UINT>(rows);
+    data.Format = static_cast<D3DDDIFORMAT>(kFormatA8);
+    data.Type = D3DKMDT_GDISURFACE_EXISTINGSYSMEM;
+    data.Pitch = static_cast<UINT>(kPageBytes);
+    arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_GDISURFACE;
+    arguments.pCreateGdiSurfaceData = &data;
+  });
 }
 
 }  // namespace dxgkit::port

@@ -201,8 +201,8 @@ Status AdapterPort::destroy_allocations(std::span<void* const> handles, void* re
 }
 
 Status AdapterPort::open_allocations(void* device, std::span<OpenInfo> infos,
-                                     std::span<const std::byte> private_data, bool create,
-                                     uint32_t) {
+                                     std::span<const std::byte> private_data, bool create, uint32_t,
+                                     bool read_only) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
   std::vector<DXGK_OPENALLOCATIONINFO> elements(infos.size());
@@ -218,6 +218,7 @@ Status AdapterPort::open_allocations(void* device, std::span<OpenInfo> infos,
   arguments.pPrivateDriverData = data_of(private_data);
   arguments.PrivateDriverSize = size_of(private_data);
   arguments.Flags.Create = create ? 1 : 0;
+  arguments.Flags.ReadOnly = read_only ? 1 : 0;
   DdiCall call(port, kOpenAllocation, infos.size());
   const Status status = call(port.ddi.DxgkDdiOpenAllocation, device, &arguments);
   if (!call.completed() || !is_success(status)) return status;

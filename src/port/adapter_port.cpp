@@ -387,6 +387,10 @@ SegmentInfo segment_of(const Descriptor& descriptor) {
   info.size = descriptor.Size;
   info.commit_limit = descriptor.CommitLimit;
   info.cpu_translated_address = static_cast<uint64_t>(descriptor.CpuTranslatedAddress.QuadPart);
+  if constexpr (requires { descriptor.CpuHostAperture; }) {
+    if (descriptor.Flags.SupportsCpuHostAperture != 0)
+      info.host_aperture_pages = descriptor.CpuHostAperture.SizeInPages;
+  }
   if constexpr (requires { descriptor.SystemMemoryEndAddress; })
     info.system_memory_end = descriptor.SystemMemoryEndAddress;
   if constexpr (requires { descriptor.Reserved; }) info.reserved = descriptor.Reserved;

@@ -123,8 +123,27 @@ class AdapterPort {
   };
   Status open_allocations(void* device, std::span<OpenInfo> infos,
                           std::span<const std::byte> private_data, bool create,
-                          uint32_t resource_handle);
+                          uint32_t resource_handle, bool read_only = false);
   Status close_allocations(void* device, std::span<void* const> device_specific);
+  // adapter_cpu_access.cpp; lane, which keeps calls of these classes apart (IRQL-04)
+  struct SwizzlingRange {
+    void* allocation = nullptr;  // hAllocation
+    uint32_t private_data = 0, range = 0;
+    SegmentId segment;
+    uint64_t size_bytes = 0;  // in/out with `size_may_change`
+    bool size_may_change = false;
+    uint64_t address = 0;  // in: where the CPU sees it unswizzled; out: where it should map it
+  };
+  /// DxgkDdiAcquireSwizzlingRange. kNotSupported: from WDDM 2.0 on, or without the entry. The
+  /// driver's two refusals pass through.
+  Status acquire_swizzling_range(SwizzlingRange* range);
+  void release_swizzling_range(void* allocation, uint32_t private_data, uint32_t range);
+  /// DxgkDdiMapCpuHostAperture: `aperture_pages[i]` shows page `segment_pages[i]`. kNotSupported
+  /// without the entry.
+  Status map_cpu_host_aperture(void* allocation, SegmentId segment,
+                               std::span<const uint32_t> aperture_pages,
+                               std::span<const uint64_t> segment_pages);
+  void unmap_cpu_host_aperture(SegmentId segment, std::span<const uint32_t> aperture_pages);
   Status escape(void* device, void* context, uint32_t flags, std::span<std::byte> data);
 
   // --- work
@@ -178,6 +197,8 @@ class AdapterPort {
   };
   /// DxgkDdiGetStandardAllocationDriverData for a shared primary: sizes, then data.
   Result<StandardAllocation> describe_shared_primary(const PrimarySurface& surface);
+  /// The same for existing system memory, as a GDI surface of bytes (ALLOC-20). Any thread.
+  Result<StandardAllocation> describe_existing_memory(uint64_t size_bytes);
 
   // Inside level two.
   /// The driver writes its proposal into the VidPN.

@@ -208,6 +208,7 @@ struct SegmentInfo {   // DXGK_SEGMENTDESCRIPTOR, 3, 4
   std::vector<uint64_t> bank_ends;  // what was read of the bank table (SEG-26)
   uint32_t bank_count = 0;
   uint64_t invalid_range_count = 0;
+  uint32_t host_aperture_pages = 0;  // of 4096 bytes, at cpu_translated_address (ALLOC-41)
 };
 struct SegmentsInfo {
   std::vector<SegmentInfo> segments;

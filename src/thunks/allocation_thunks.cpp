@@ -1,4 +1,4 @@
-// Allocations: create, destroy, lock.
+// Allocations: create, destroy.
 #include <bit>
 
 #include "thunks/call.h"
@@ -22,7 +22,9 @@ constexpr UINT kStandardAllocation = 1U << 16;
 constexpr UINT kExistingSection = 1U << 17;
 constexpr UINT kAllowNotZeroed = 1U << 18;
 constexpr UINT kDefinedFlags = (1U << 23) - 1;
-constexpr UINT kHonouredFlags = kCreateResource | kZeroed | kAllowNotZeroed;
+constexpr UINT kHonouredFlags = kCreateResource | kCreateShared | kNtSecuritySharing | kZeroed |
+                                kAllowNotZeroed | kExistingSysMem | kCrossAdapter |
+                                kStandardAllocation;
 
 Status check_flags(UINT flags) {
   if ((flags & ~kDefinedFlags) != 0) return Status::kInvalidParameter;  // THUNK-03
@@ -39,13 +41,37 @@ Status check_flags(UINT flags) {
   if ((sys_mem || section) != standard) return Status::kInvalidParameter;
   if (standard && ((flags & kCreateShared) == 0 || (flags & kCrossAdapter) == 0))
     return Status::kInvalidParameter;
+  if ((flags & kCrossAdapter) != 0 && !standard) return Status::kNotSupported;
   if ((flags & ~kHonouredFlags) != 0) return Status::kNotSupported;
+  return Status::kSuccess;
+}
+
+/// A heap of the client's as the only allocation of a resource (ALLOC-21): its size, once all that
+/// goes with it is as it must be.
+template <typename Info>
+Status existing_heap(const D3DKMT_CREATEALLOCATION& args, std::span<const Info> infos,
+                     uint64_t* size_bytes) {
+  if (args.PrivateDriverDataSize != 0) return Status::kInvalidParameter;
+  if (infos.size() != 1 || infos[0].PrivateDriverDataSize != 0) return Status::kInvalidParameter;
+  if (args.pStandardAllocation == nullptr) return Status::kInvalidParameter;
+  D3DKMT_CREATESTANDARDALLOCATION standard;
+  if (!guarded_copy(&standard, args.pStandardAllocation, sizeof standard))
+    return Status::kAccessViolation;
+  if (standard.Flags.Value != 0) return Status::kInvalidParameter;
+  if (standard.Type == D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE)
+    return Status::kNotSupported;
+  if (standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP) return Status::kInvalidParameter;
+  const uint64_t size = standard.ExistingHeapData.Size;
+  if (size == 0 || size % kPageBytes != 0) return Status::kInvalidParameter;
+  if (infos[0].pSystemMem == nullptr) return Status::kInvalidParameter;
+  *size_bytes = size;
   return Status::kSuccess;
 }
 
 /// D3DDDI_ALLOCATIONINFO and D3DDDI_ALLOCATIONINFO2 agree in what is used here.
 template <typename Info>
 Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info* client_infos) {
+  process.system().impl().reap_nt_handles();
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
                                  process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
@@ -55,9 +81,17 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   const bool creates_resource = (flags & kCreateResource) != 0;
   if (creates_resource && args.hResource != 0) return Status::kInvalidParameter;
   if (args.NumAllocations == 0 && !creates_resource) return Status::kInvalidParameter;
+  const bool standard = (flags & kStandardAllocation) != 0;
   std::vector<std::byte> private_data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+  if (!standard) {
+    DXGKIT_RETURN_IF_FAILED(
+        capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+  }
+  std::vector<std::byte> runtime_data;
+  if ((flags & kCreateShared) != 0) {  // others will read it; nobody else looks at it
+    DXGKIT_RETURN_IF_FAILED(
+        capture_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize, &runtime_data));
+  }
   std::vector<Info> infos;
   DXGKIT_RETURN_IF_FAILED(
       capture_array(client_infos, args.NumAllocations, kMaxListElements, &infos));
@@ -66,17 +100,34 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   std::vector<std::vector<std::byte>> blocks(infos.size());
   std::vector<dxgk::AllocationRequest> requests(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
-    if (infos[i].pSystemMem != nullptr) return Status::kNotSupported;
     if (infos[i].Flags.Value != 0)
       return (infos[i].Flags.Value & ~3U) != 0 ? Status::kInvalidParameter : Status::kNotSupported;
     DXGKIT_RETURN_IF_FAILED(
         capture_bytes(infos[i].pPrivateDriverData, infos[i].PrivateDriverDataSize, &blocks[i]));
     requests[i].private_data = blocks[i];
     requests[i].vidpn_source = infos[i].VidPnSourceId;
+    requests[i].user_memory = const_cast<void*>(infos[i].pSystemMem);
+    if (reinterpret_cast<uintptr_t>(infos[i].pSystemMem) % kPageBytes != 0)
+      return Status::kInvalidParameter;  // ALLOC-20
   }
-  dxgk::Handle resource = args.hResource;
-  DXGKIT_RETURN_IF_FAILED(
-      device->create_allocations(requests, private_data, creates_resource, &resource));
+  port::AdapterPort::StandardAllocation described;
+  if (standard) {
+    DXGKIT_RETURN_IF_FAILED(
+        existing_heap(args, std::span<const Info>(infos), &requests[0].user_bytes));
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(
+        described, device->adapter().port().describe_existing_memory(requests[0].user_bytes));
+    requests[0].private_data = described.allocation_data;
+    private_data = std::move(described.resource_data);
+  }
+  dxgk::CreateOptions options;
+  options.private_data = private_data;
+  options.creates_resource = creates_resource;
+  options.shared = (flags & kCreateShared) != 0;
+  options.nt_security = (flags & kNtSecuritySharing) != 0;
+  options.cross_adapter = (flags & kCrossAdapter) != 0;
+  options.runtime_data = runtime_data;
+  options.resource = args.hResource;
+  DXGKIT_RETURN_IF_FAILED(device->create_allocations(requests, options));
   for (size_t i = 0; i < infos.size(); ++i) {
     infos[i].hAllocation = requests[i].handle;
     if constexpr (requires { infos[i].GpuVirtualAddress; })
@@ -87,8 +138,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
       static_cast<void>(
           guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));
   }
-  args.hResource = resource;
-  args.hGlobalShare = 0;
+  args.hResource = options.resource;
+  args.hGlobalShare = options.global;
   static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
   return Status::kSuccess;
 }
@@ -100,6 +151,7 @@ Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT
   if ((flags & ~(kAssumeNotInUse | kSynchronousDestroy)) != 0) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
                                  process.handles().find<Device>(device_handle));
+  process.system().impl().reap_nt_handles();
   std::vector<D3DKMT_HANDLE> handles;
   if (resource != 0) {
     if (list != nullptr) return Status::kInvalidParameter;  // ALLOC-29
@@ -111,22 +163,6 @@ Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT
     status = device->destroy_allocations(resource, handles, (flags & kSynchronousDestroy) != 0);
   });
   return status;
-}
-
-Status lock2(Process& process, D3DKMT_LOCK2& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (args.Flags.Value != 0) return Status::kInvalidParameter;  // ALLOC-40
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.pData, device->lock(args.hAllocation));
-  return Status::kSuccess;
-}
-
-Status unlock2(Process& process, const D3DKMT_UNLOCK2& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  return device->unlock(args.hAllocation);
 }
 
 }  // namespace
@@ -163,12 +199,6 @@ NTSTATUS APIENTRY D3DKMTDestroyAllocation2(const D3DKMT_DESTROYALLOCATION2* args
                                                            in.phAllocationList, in.AllocationCount,
                                                            in.Flags.Value);
               });
-}
-NTSTATUS APIENTRY D3DKMTLock2(D3DKMT_LOCK2* args) {
-  return call("D3DKMTLock2", args, WriteBack::kOnSuccess, dxgkit::thunks::lock2);
-}
-NTSTATUS APIENTRY D3DKMTUnlock2(const D3DKMT_UNLOCK2* args) {
-  return call("D3DKMTUnlock2", args, WriteBack::kNever, dxgkit::thunks::unlock2);
 }
 
 }  // extern "C"

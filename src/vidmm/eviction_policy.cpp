@@ -47,7 +47,7 @@ EvictionPolicy::~EvictionPolicy() = default;
 
 // --- allocations ---
 
-EvictionPolicy::Index EvictionPolicy::add(uint64_t bytes, uint32_t priority, uint32_t owner) {
+EvictionPolicy::Index EvictionPolicy::add(uint64_t bytes, uint64_t priority, uint32_t owner) {
   Index index = 0;
   if (free_.empty()) {
     index = static_cast<Index>(nodes_.size());
@@ -76,7 +76,7 @@ void EvictionPolicy::remove(Index index) {
   free_.push_back(index);
 }
 
-void EvictionPolicy::set_priority(Index index, uint32_t priority) {
+void EvictionPolicy::set_priority(Index index, uint64_t priority) {
   Node& node = nodes_[index];
   if (node.priority == priority) return;
   const uint32_t group = node.group;

@@ -38,12 +38,12 @@ class EvictionPolicy {
 
   /// An allocation exists: in no group, never used. `owner` is the caller's name for it. Amortised
   /// O(1).
-  Index add(uint64_t bytes, uint32_t priority, uint32_t owner = 0);
+  Index add(uint64_t bytes, uint64_t priority, uint32_t owner = 0);
   uint32_t owner(Index index) const { return nodes_[index].owner; }
   /// It is no more. In any state. O(1).
   void remove(Index index);
   /// RES-22. O(log priorities).
-  void set_priority(Index index, uint32_t priority);
+  void set_priority(Index index, uint64_t priority);
 
   /// Time goes on by one submission. O(1) amortised.
   void begin_submission();
@@ -104,8 +104,8 @@ class EvictionPolicy {
     uint64_t stamp = 0;  // order of uses
     Class* home = nullptr;
     Index previous = kNone, following = kNone;  // in its class, by stamp
+    uint64_t priority = 0;
     uint32_t group = kNone;
-    uint32_t priority = 0;
     uint32_t owner = 0;
     uint32_t named = 0;       // number of the last choice that named it
     uint32_t sample = kNone;  // its place in the sample
@@ -145,7 +145,7 @@ class EvictionPolicy {
   float rate_prior_ = 1;  // submissions between two uses of an average allocation
   std::vector<Node> nodes_;
   std::vector<Index> free_;
-  std::vector<std::map<uint32_t, Class>> groups_;  // by priority
+  std::vector<std::map<uint64_t, Class>> groups_;  // by priority
   ReuseModel model_;
   uint64_t now_ = 0;         // submissions
   uint64_t clock_ = 0;       // of stamps
@@ -156,8 +156,8 @@ class EvictionPolicy {
   Expert expert_ = Expert::kRecency;
 
   // A choice.
-  std::map<uint32_t, Class>* choice_ = nullptr;
-  std::map<uint32_t, Class>::iterator choice_class_;
+  std::map<uint64_t, Class>* choice_ = nullptr;
+  std::map<uint64_t, Class>::iterator choice_class_;
   uint32_t choice_number_ = 0;
   Index cursor_ = kNone;                  // by recency: the next one
   size_t position_ = 0;                   // in the ranking: entries below it are to come

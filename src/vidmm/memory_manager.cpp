@@ -1,6 +1,7 @@
 #include "vidmm/memory_manager.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -35,7 +36,7 @@ Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
   Record& record = impl_->records.create(id);
   record.desc = desc;
   record.priority = desc.priority;
-  record.victim = impl_->policy.add(align_up(desc.size_bytes, kPageBytes), desc.priority,
+  record.victim = impl_->policy.add(align_up(desc.size_bytes, kPageBytes), impl_->order(record),
                                     RecordTable::owner_of(record));
   return Status::kSuccess;
 }
@@ -67,8 +68,21 @@ void MemoryManager::set_priority(AllocationId id, uint32_t priority) {
   Record& record = impl_->get(id);
   record.priority = priority;
   record.desc.priority = priority;
-  impl_->policy.set_priority(record.victim, priority);
+  impl_->policy.set_priority(record.victim, impl_->order(record));
 }
+
+void MemoryManager::offer(AllocationId id, OfferPriority priority) {
+  DXGKIT_CHECK(priority != OfferPriority::kNone);
+  impl_->set_offer(impl_->get(id), priority);
+}
+
+bool MemoryManager::reclaim(AllocationId id) {
+  Record& record = impl_->get(id);
+  impl_->set_offer(record, OfferPriority::kNone);
+  return std::exchange(record.discarded, false);
+}
+
+OfferPriority MemoryManager::offered(AllocationId id) const { return impl_->get(id).offer; }
 
 std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
     std::span<const Use> uses) {
@@ -195,7 +209,10 @@ std::vector<AllocationId> MemoryManager::lose_memory_segments() {
     const bool there = impl_->on_memory_side(record);
     // Content on its way out when the reset came was lost with the operation that carried it.
     if (!there && record.pending_out == 0) return;
-    if (record.dirty || record.pending_out > 0) record.has_content = false;
+    if (record.dirty || record.pending_out > 0) {
+      record.has_content = false;
+      record.discarded = record.offer != OfferPriority::kNone;
+    }
     record.dirty = false;
     if (there) {
       record.lost = record.pins > 0;

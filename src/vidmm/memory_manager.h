@@ -43,6 +43,7 @@ struct SegmentUsage {
 struct Statistics {
   uint64_t evictions = 0, page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0;
   uint64_t clean_drops = 0, aperture_maps = 0, fills = 0;
+  uint64_t offers_discarded = 0;  // offered content given up under pressure
 };
 
 /// Lane: the adapter's. Knows no driver and moves no byte: it returns plans, the caller executes
@@ -71,6 +72,14 @@ class MemoryManager {
   Result<std::vector<PagingOp>> destroy(AllocationId id);
   /// RES-22. Any value but 0.
   void set_priority(AllocationId id, uint32_t priority);
+
+  /// The content may be given up from now on, if the room is needed: such allocations are victims
+  /// before all others (kAuto: by priority) and leave a memory segment without write-back
+  /// (ALLOC-47). Again with another priority: that one counts. Not kNone.
+  void offer(AllocationId id, OfferPriority priority);
+  /// Ends the offer, if any. True: the content was lost since. What comes next fills.
+  bool reclaim(AllocationId id);
+  OfferPriority offered(AllocationId id) const;
 
   // --- residency ---
   /// Finds a place for every use (all or nothing), evicting unpinned others if needed: lowest

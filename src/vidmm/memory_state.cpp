@@ -18,6 +18,22 @@ uint64_t memory_bytes(std::span<const SegmentDesc> descs) {
   return sum;
 }
 
+/// Offered content before what is in use; kAuto goes as its priority says (ALLOC-44).
+constexpr uint64_t rank(OfferPriority offer) {
+  switch (offer) {
+    case OfferPriority::kLow:
+      return 0;
+    case OfferPriority::kNormal:
+      return 1;
+    case OfferPriority::kHigh:
+      return 2;
+    case OfferPriority::kAuto:
+    case OfferPriority::kNone:
+      break;
+  }
+  return 3;
+}
+
 }  // namespace
 
 MemoryManager::Impl::Impl(std::span<const SegmentDesc> descs_in)
@@ -86,6 +102,16 @@ void MemoryManager::Impl::update_victim(Record& record) {
 void MemoryManager::Impl::touch(Record& record) {
   update_victim(record);
   policy.use(record.victim, on_memory_side(record));
+}
+
+/// How the policy orders it: the offer first, then the priority.
+uint64_t MemoryManager::Impl::order(const Record& record) const {
+  return rank(record.offer) << 32 | record.priority;
+}
+
+void MemoryManager::Impl::set_offer(Record& record, OfferPriority priority) {
+  record.offer = priority;
+  policy.set_priority(record.victim, order(record));
 }
 
 // --- plans ---
@@ -163,7 +189,13 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
               .allocation = record.id,
               .place = old,
               .size_bytes = where.bytes_of(record.desc)};
-  if (where.is_memory() && record.dirty) {
+  if (where.is_memory() && record.dirty && record.offer != OfferPriority::kNone) {
+    op.kind = PagingOp::Kind::kDiscard;  // its owner gave the content up (ALLOC-47)
+    record.dirty = false;
+    record.has_content = false;
+    record.discarded = true;
+    ++statistics.offers_discarded;
+  } else if (where.is_memory() && record.dirty) {
     op.kind = PagingOp::Kind::kTransferOut;
     op.size_bytes = align_up(record.desc.size_bytes,
                              kPageBytes);  // SEG-39: the backing store has the plain size

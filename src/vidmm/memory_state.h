@@ -43,6 +43,8 @@ struct MemoryManager::Impl {
   void update_victim(Record& record);
   void touch(Record& record);
   void restore_victims(bool undone);
+  uint64_t order(const Record& record) const;
+  void set_offer(Record& record, OfferPriority priority);
 
   // A plan: places change at once, the journal remembers where things were.
   void begin_plan();

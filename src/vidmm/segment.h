@@ -28,10 +28,12 @@ struct Record {
   // Content: none yet, or in the backing pages, or (dirty) only in the memory segment.
   bool has_content = false;
   bool dirty = false;
-  bool lost = false;     // its segment lost it while it was pinned
-  uint64_t plan = 0;     // number of the plan that names it: no victim of that plan
-  size_t item = 0;       // its place in that plan's list
-  uint64_t journal = 0;  // number of the attempt whose journal has its old place
+  bool lost = false;  // its segment lost it while it was pinned
+  OfferPriority offer = OfferPriority::kNone;
+  bool discarded = false;  // while it was offered
+  uint64_t plan = 0;       // number of the plan that names it: no victim of that plan
+  size_t item = 0;         // its place in that plan's list
+  uint64_t journal = 0;    // number of the attempt whose journal has its old place
 };
 
 struct Segment {

@@ -68,6 +68,10 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
+/// How early offered content may go (ALLOC-44): kLow first, then kNormal, kHigh; kAuto goes as its
+/// eviction priority says. kNone: not offered.
+enum class OfferPriority : uint8_t { kNone, kLow, kNormal, kHigh, kAuto };
+
 /// One step of moving content. A plan's operations must be executed in order, and plans in the
 /// order they were made: a later operation may reuse space an earlier one frees.
 struct PagingOp {

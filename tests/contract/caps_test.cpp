@@ -308,6 +308,78 @@ TEST_F(FullTest, ARenderOnlyAdapterGetsNoneOfTheDisplayEntries) {
   });
 }
 
+TEST_F(FullTest, ClientsOpenThePrimaryThatIsShown) {
+  DXGKIT_COVERS("ALLOC-34", "ALLOC-25", "ALLOC-04", "THUNK-04");
+  bare([](Stack& stack) {
+    FullDisplay full(stack.miniport, 1);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    Client client(stack);
+    D3DKMT_GETSHAREDPRIMARYHANDLE primary{};
+    primary.hAdapter = client.adapter;
+    const auto get = [&] {
+      return client.call([&] { return D3DKMTGetSharedPrimaryHandle(&primary); });
+    };
+    ASSERT_EQ(get(), 0);
+    EXPECT_EQ(primary.hSharedPrimary & 0x3FU, 2U);
+    const D3DKMT_HANDLE first = primary.hSharedPrimary;
+    const Digest before = digest(stack, {&client});
+    for (const UINT source : {1U, 16U, UINT32_MAX}) {
+      primary.VidPnSourceId = source;
+      EXPECT_EQ(get(), nt_status(Status::kInvalidParameter));
+    }
+    primary.VidPnSourceId = 0;
+    for (const D3DKMT_HANDLE adapter : {0U, UINT32_MAX, client.device, client.adapter | 1}) {
+      primary.hAdapter = adapter;
+      EXPECT_EQ(get(), nt_status(Status::kInvalidParameter));
+    }
+    EXPECT_EQ(client.call([] { return D3DKMTGetSharedPrimaryHandle(nullptr); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(primary.hSharedPrimary, first);
+    EXPECT_EQ(digest(stack, {&client}), before);
+
+    D3DDDI_OPENALLOCATIONINFO opened{};
+    std::byte total[sizeof(ScriptedAllocation)];
+    D3DKMT_OPENRESOURCE open{};
+    open.hDevice = client.device;
+    open.hGlobalShare = first;
+    open.NumAllocations = 1;
+    open.pOpenAllocationInfo = &opened;
+    open.pTotalPrivateDriverDataBuffer = total;
+    open.TotalPrivateDriverDataBufferSize = sizeof total;
+    ASSERT_EQ(client.call([&] { return D3DKMTOpenResource(&open); }), 0);
+    // The old Lock takes a primary in any process, while it is shown.
+    D3DKMT_LOCK lock{};
+    lock.hDevice = client.device;
+    lock.hAllocation = opened.hAllocation;
+    lock.Flags.DonotWait = lock.Flags.Discard = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTLock(&lock); }), 0);
+    EXPECT_EQ(lock.hAllocation, opened.hAllocation) << "it is not renamed";
+    std::memset(lock.pData, 0x42, 16);
+    D3DKMT_UNLOCK unlock{};
+    unlock.hDevice = client.device;
+    unlock.NumAllocations = 1;
+    unlock.phAllocations = &opened.hAllocation;
+    ASSERT_EQ(client.call([&] { return D3DKMTUnlock(&unlock); }), 0);
+    dxgk::Displays displays(*stack.system);
+    stack.blocking([&] {
+      const auto picture = displays.scanout(stack.luid, 0);
+      ASSERT_TRUE(picture.has_value());
+      EXPECT_EQ(picture->pixels[0], 0x42) << "that is what is shown";
+    });
+    // Another mode has another primary; who has the old one open keeps it.
+    stack.blocking([&] {
+      EXPECT_EQ(displays.set_mode(stack.luid, 0, {32, 32}), Status::kSuccess);
+    });
+    ASSERT_EQ(get(), 0);
+    EXPECT_NE(primary.hSharedPrimary, first);
+    void* address = nullptr;
+    ASSERT_EQ(client.lock(opened.hAllocation, &address), 0);
+    EXPECT_EQ(*static_cast<const uint8_t*>(address), 0x42);
+    EXPECT_EQ(client.unlock(opened.hAllocation), 0);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
   DXGKIT_COVERS("DISP-02", "DISP-03", "DISP-11", "DOD-05");
   bare([](Stack& stack) {

@@ -1,0 +1,55 @@
+// What the CPU's ways into memory segments share: swizzling ranges, pages of host apertures.
+#include "dxgk/adapter.h"
+
+namespace dxgkit::dxgk {
+
+std::optional<uint32_t> Adapter::take_swizzling_range() {
+  swizzling_ranges_.resize(caps_.number_of_swizzling_ranges);
+  for (uint32_t range = 0; range < swizzling_ranges_.size(); ++range) {
+    if (swizzling_ranges_[range]) continue;
+    swizzling_ranges_[range] = true;
+    return range;
+  }
+  return std::nullopt;
+}
+
+std::vector<uint32_t> Adapter::take_host_pages(SegmentId segment, uint64_t count) {
+  std::vector<bool>& taken = host_apertures_[segment.value];
+  taken.resize(segment_infos_.segments[segment.value - 1].host_aperture_pages);
+  std::vector<uint32_t> pages;
+  for (uint32_t page = 0; page < taken.size() && pages.size() < count; ++page) {
+    if (!taken[page]) pages.push_back(page);
+  }
+  if (pages.size() < count) return {};
+  for (const uint32_t page : pages) taken[page] = true;
+  return pages;
+}
+
+void Adapter::drop_host_pages(SegmentId segment, std::span<const uint32_t> pages) {
+  std::vector<bool>& taken = host_apertures_[segment.value];
+  for (const uint32_t page : pages) taken[page] = false;
+}
+
+void Adapter::end_cpu_access(OpenedAllocation& opened) {
+  if (opened.swizzled) {
+    opened.swizzled = false;
+    port_->release_swizzling_range(opened.driver_allocation, opened.swizzling_data,
+                                   opened.swizzling_range);
+    drop_swizzling_range(opened.swizzling_range);
+  }
+  if (!opened.host_pages.empty()) {
+    port_->unmap_cpu_host_aperture(opened.host_segment, opened.host_pages);
+    drop_host_pages(opened.host_segment, opened.host_pages);
+    opened.host_pages.clear();
+  }
+}
+
+bool Adapter::idle(const Allocation& allocation) {
+  // Not pins: what is shown, or was asked to stay, is pinned without anybody working on it.
+  for (const OpenedAllocation* opened : allocation.opened) {
+    if (opened->uses != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace dxgkit::dxgk

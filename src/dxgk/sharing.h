@@ -1,0 +1,110 @@
+// Resources that several devices, of several processes, open; and the descriptors that name them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/handle_table.h"
+#include "dxgk/object.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+struct Allocation;
+
+/// STATUS_OBJECT_TYPE_MISMATCH: a live descriptor that is no shared resource.
+inline constexpr Status kObjectTypeMismatch = from_ntstatus(static_cast<int32_t>(0xC0000024));
+
+/// The adapter's object behind a shared resource (ALLOC-04): what an opening needs to know, and who
+/// keeps it alive. It dies when no device has it open and no descriptor names it; a global handle
+/// does not hold it.
+class SharedResource : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kSharedResource;
+  explicit SharedResource(Adapter& adapter);
+  ~SharedResource() override;
+
+  struct Member {
+    Allocation* allocation = nullptr;  // lane; the adapter's, until `gone`
+    void* driver_handle = nullptr;
+    std::vector<std::byte> private_data;  // as the driver left it at creation
+  };
+
+  Adapter& adapter() const { return *adapter_; }
+
+  // Constant once clients can name it.
+  bool nt_security = false;  // descriptors name it; else `global` does
+  bool cross_adapter = false;
+  uint32_t creator = 0;  // Process::number of who made it (ALLOC-34)
+  void* driver_handle = nullptr;
+  std::vector<std::byte> runtime_data, resource_data;
+  std::vector<Member> members;
+  Handle global = 0;
+
+  // Lane:
+  uint32_t resources = 0;  // openings on devices
+  uint32_t holds = 0;      // descriptors, and openings under way
+  bool gone = false;       // on its way out: cannot be opened any more
+  bool alive() const { return resources != 0 || holds != 0; }
+
+ private:
+  const Ref<Adapter> adapter_;
+};
+
+/// Bytes of all members' private data. kIntegerOverflow: more than a UINT holds (THUNK-21).
+Result<uint32_t> total_private_bytes(std::span<const uint64_t> sizes);
+
+/// Global share handles: any process may use them (THUNK-24). Their low six bits are 2, so that
+/// none is also a handle of a process. Thread-safe.
+class GlobalShares {
+ public:
+  Result<Handle> insert(Ref<SharedResource> resource);
+  /// kInvalidParameter: no such handle.
+  Result<Ref<SharedResource>> find(Handle handle);
+  void erase(Handle handle);
+  size_t size() const { return table_.size(); }
+
+ private:
+  HandleTable table_;
+};
+
+/// NT handles of shared resources are file descriptors: whoever has the descriptor, or a duplicate,
+/// has the handle, and closing the last duplicate closes it. Thread-safe.
+///
+/// Each is one end of a pipe nobody writes to: the other end, kept here, keeps the identity from
+/// being used again and tells when all duplicates are closed.
+class NtHandles {
+ public:
+  NtHandles() = default;
+  ~NtHandles();
+  NtHandles(const NtHandles&) = delete;
+  NtHandles& operator=(const NtHandles&) = delete;
+
+  enum class Access { kNone, kRead, kWrite };
+  struct Named {
+    Ref<SharedResource> resource;
+    Access access = Access::kNone;
+  };
+
+  /// A descriptor for `resource`, the caller's to close. kNoMemory: the system has no more.
+  Result<int> create(Ref<SharedResource> resource, Access access);
+  /// kInvalidHandle: not an open descriptor. kObjectTypeMismatch: something else.
+  Result<Named> find(int fd) const;
+  /// Forgets the handles whose descriptors are all closed and returns what they named, once each.
+  std::vector<Ref<SharedResource>> take_closed();
+  size_t size() const;
+
+ private:
+  struct Entry {
+    int kept = -1;
+    uint64_t device = 0, inode = 0;
+    Named named;
+  };
+  mutable runtime::Mutex mutex_;
+  std::vector<Entry> entries_ DXGKIT_GUARDED_BY(mutex_);
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,301 @@
+// Shared resources: naming them, asking about them, opening them.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "dxgk/display.h"
+#include "dxgk/sharing.h"
+#include "thunks/call.h"
+
+namespace dxgkit::thunks {
+namespace {
+
+using dxgk::Device;
+using dxgk::NtHandles;
+using dxgk::OpenedAllocation;
+using dxgk::Process;
+using dxgk::Ref;
+using dxgk::Resource;
+using dxgk::SharedResource;
+
+/// True if the caller can be given `bytes` bytes there: nothing changes.
+bool writable(void* client, size_t bytes) {
+  std::vector<std::byte> same(bytes);
+  return guarded_copy(same.data(), client, bytes) && guarded_copy(client, same.data(), bytes);
+}
+
+/// A HANDLE holds a descriptor; kInvalidHandle for what cannot be one.
+Result<NtHandles::Named> named_by(Process& process, HANDLE handle) {
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  if (value == 0 || value > INT32_MAX) return Error(Status::kInvalidHandle);
+  return process.system().impl().nt_handles.find(static_cast<int>(value));
+}
+
+Result<uint32_t> total_private_bytes(const SharedResource& shared) {
+  std::vector<uint64_t> sizes;
+  for (const SharedResource::Member& member : shared.members)
+    sizes.push_back(member.private_data.size());
+  return dxgk::total_private_bytes(sizes);
+}
+
+uint32_t size_of(const std::vector<std::byte>& data) { return static_cast<uint32_t>(data.size()); }
+
+/// D3DKMT_QUERYRESOURCEINFO and its NT form agree in their outputs. The runtime's data itself comes
+/// with the opening: on Windows a buffer given here stays as it was.
+template <typename Args>
+Status query_resource(Args& args, const Ref<Device>& device, const Ref<SharedResource>& shared) {
+  if (&shared->adapter() != &device->adapter() && !shared->cross_adapter)
+    return Status::kInvalidParameter;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.TotalPrivateDriverDataSize, total_private_bytes(*shared));
+  args.ResourcePrivateDriverDataSize = size_of(shared->resource_data);
+  args.PrivateRuntimeDataSize = size_of(shared->runtime_data);
+  args.NumAllocations = static_cast<UINT>(shared->members.size());
+  return Status::kSuccess;
+}
+
+/// Where the data of an opening goes.
+struct OpenBuffers {
+  void* runtime = nullptr;
+  UINT* runtime_bytes = nullptr;
+  void* resource = nullptr;
+  UINT* resource_bytes = nullptr;
+  void* total = nullptr;
+  UINT* total_bytes = nullptr;
+  UINT count = 0;
+};
+
+/// A buffer has room for `data`, and can be written (THUNK-21).
+Status check_room(void* client, UINT room, size_t bytes) {
+  if (room < bytes) return Status::kInvalidParameter;
+  if (bytes == 0) return Status::kSuccess;
+  if (client == nullptr) return Status::kInvalidParameter;
+  return writable(client, bytes) ? Status::kSuccess : Status::kAccessViolation;
+}
+
+template <typename Info>
+Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& shared, bool read_only,
+                     const OpenBuffers& out, Info* client_infos, D3DKMT_HANDLE* resource) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const uint32_t total, total_private_bytes(*shared));
+  if (out.count != shared->members.size()) return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(check_room(out.runtime, *out.runtime_bytes, shared->runtime_data.size()));
+  DXGKIT_RETURN_IF_FAILED(
+      check_room(out.resource, *out.resource_bytes, shared->resource_data.size()));
+  DXGKIT_RETURN_IF_FAILED(check_room(out.total, *out.total_bytes, total));
+  std::vector<Info> infos;
+  DXGKIT_RETURN_IF_FAILED(capture_array(client_infos, out.count, kMaxListElements, &infos));
+  if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
+    return Status::kAccessViolation;
+
+  dxgk::OpenedResource opened;
+  DXGKIT_RETURN_IF_FAILED(device->open_resource(shared, read_only, &opened));
+  // A caller whose buffers went away since loses only that.
+  auto* next = static_cast<std::byte*>(out.total);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const std::vector<std::byte>& data = shared->members[i].private_data;
+    infos[i].hAllocation = opened.allocations[i];
+    infos[i].pPrivateDriverData = data.empty() ? nullptr : next;
+    infos[i].PrivateDriverDataSize = size_of(data);
+    if constexpr (requires { infos[i].GpuVirtualAddress; })
+      infos[i].GpuVirtualAddress = 0;  // as at creation (THUNK-20)
+    if (data.empty()) continue;
+    static_cast<void>(guarded_copy(next, data.data(), data.size()));
+    next += data.size();
+  }
+  const auto give = [](void* client, const std::vector<std::byte>& data) {
+    if (!data.empty()) static_cast<void>(guarded_copy(client, data.data(), data.size()));
+  };
+  give(out.runtime, shared->runtime_data);
+  give(out.resource, shared->resource_data);
+  *out.runtime_bytes = size_of(shared->runtime_data);
+  *out.resource_bytes = size_of(shared->resource_data);
+  *out.total_bytes = total;
+  if (!infos.empty())
+    static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
+  *resource = opened.resource;
+  return Status::kSuccess;
+}
+
+Status query_global(Process& process, D3DKMT_QUERYRESOURCEINFO& args) {
+  process.system().impl().reap_nt_handles();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  DXGKIT_ENTER(device->adapter());
+  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedResource> shared,
+                                 process.system().impl().global_shares.find(args.hGlobalShare));
+  return query_resource(args, device, shared);
+}
+
+Status query_nt(Process& process, D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE& args) {
+  process.system().impl().reap_nt_handles();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  DXGKIT_ENTER(device->adapter());
+  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
+  if (named.access == NtHandles::Access::kNone) return Status::kAccessDenied;  // THUNK-24
+  return query_resource(args, device, named.resource);
+}
+
+template <bool kSecondForm>
+Status open_global(Process& process, D3DKMT_OPENRESOURCE& args) {
+  process.system().impl().reap_nt_handles();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  DXGKIT_ENTER(device->adapter());
+  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedResource> shared,
+                                 process.system().impl().global_shares.find(args.hGlobalShare));
+  const OpenBuffers out{.runtime = args.pPrivateRuntimeData,
+                        .runtime_bytes = &args.PrivateRuntimeDataSize,
+                        .resource = args.pResourcePrivateDriverData,
+                        .resource_bytes = &args.ResourcePrivateDriverDataSize,
+                        .total = args.pTotalPrivateDriverDataBuffer,
+                        .total_bytes = &args.TotalPrivateDriverDataBufferSize,
+                        .count = args.NumAllocations};
+  if constexpr (kSecondForm) {
+    return open_resource(device, shared, false, out, args.pOpenAllocationInfo2, &args.hResource);
+  } else {
+    return open_resource(device, shared, false, out, args.pOpenAllocationInfo, &args.hResource);
+  }
+}
+
+Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
+  process.system().impl().reap_nt_handles();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 process.handles().find<Device>(args.hDevice));
+  DXGKIT_ENTER(device->adapter());
+  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
+  if (named.access == NtHandles::Access::kNone) return Status::kAccessDenied;  // THUNK-24
+  const OpenBuffers out{.runtime = args.pPrivateRuntimeData,
+                        .runtime_bytes = &args.PrivateRuntimeDataSize,
+                        .resource = args.pResourcePrivateDriverData,
+                        .resource_bytes = &args.ResourcePrivateDriverDataSize,
+                        .total = args.pTotalPrivateDriverDataBuffer,
+                        .total_bytes = &args.TotalPrivateDriverDataBufferSize,
+                        .count = args.NumAllocations};
+  DXGKIT_RETURN_IF_FAILED(open_resource(device, named.resource,
+                                        named.access == NtHandles::Access::kRead, out,
+                                        args.pOpenAllocationInfo2, &args.hResource));
+  args.hKeyedMutex = 0;
+  args.hSyncObject = 0;
+  return Status::kSuccess;
+}
+
+Status shared_primary(Process& process, D3DKMT_GETSHAREDPRIMARYHANDLE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::Adapter> adapter,
+                                 process.handles().find<dxgk::Adapter>(args.hAdapter));
+  DXGKIT_ENTER(*adapter);
+  if (adapter->display() == nullptr) return Status::kInvalidParameter;  // it has no sources
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.hSharedPrimary,
+                                 adapter->display()->shared_primary(args.VidPnSourceId));
+  return Status::kSuccess;
+}
+
+/// Of the access rights only reading and writing mean something here.
+NtHandles::Access access_of(DWORD desired) {
+  constexpr DWORD kSharedAllocationWrite = 1, kGenericAll = 0x1000'0000,
+                  kGenericWrite = 0x4000'0000, kMaximumAllowed = 0x0200'0000;
+  if ((desired & (kSharedAllocationWrite | kGenericAll | kGenericWrite | kMaximumAllowed)) != 0)
+    return NtHandles::Access::kWrite;
+  return desired == 0 ? NtHandles::Access::kNone : NtHandles::Access::kRead;
+}
+
+/// The shared resource a handle of `process` names: itself, or one of its allocations.
+Result<Ref<Resource>> resource_of(Process& process, D3DKMT_HANDLE handle) {
+  Result<Ref<Resource>> resource = process.handles().find<Resource>(handle);
+  if (resource.has_value()) return resource;
+  DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
+                          process.handles().find<OpenedAllocation>(handle));
+  if (!opened->resource) return Error(Status::kInvalidParameter);
+  return opened->resource;
+}
+
+Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_handles,
+                     const OBJECT_ATTRIBUTES* client_attributes, DWORD desired_access,
+                     HANDLE* client_result) {
+  process.system().impl().reap_nt_handles();
+  constexpr UINT kMaxObjects = 3;  // an allocation, a keyed mutex, a sync object
+  if (count == 0 || count > kMaxObjects) return Status::kInvalidParameter;
+  std::vector<D3DKMT_HANDLE> handles;
+  DXGKIT_RETURN_IF_FAILED(capture_array(client_handles, count, kMaxObjects, &handles));
+  if (client_result == nullptr) return Status::kInvalidParameter;
+  if (!writable(client_result, sizeof *client_result)) return Status::kAccessViolation;
+  if (client_attributes != nullptr) {
+    OBJECT_ATTRIBUTES attributes;
+    if (!guarded_copy(&attributes, client_attributes, sizeof attributes))
+      return Status::kAccessViolation;
+    if (attributes.Length != sizeof attributes) return Status::kInvalidParameter;
+    // There is no name space: descriptors are passed on.
+    if (attributes.ObjectName != nullptr || attributes.RootDirectory != nullptr)
+      return Status::kNotSupported;
+  }
+  // THUNK-23: bundles have objects of other kinds, of which none can be shared here.
+  if (count != 1) return Status::kInvalidParameter;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Resource> resource, resource_of(process, handles[0]));
+  DXGKIT_ENTER(resource->device->adapter());
+  if (resource->device->lost()) return Status::kDeviceRemoved;
+  if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
+  bool held = false;
+  resource->device->adapter().lane().run([&] {
+    if (resource->closing || resource->shared->gone) return;
+    ++resource->shared->holds;
+    held = true;
+  });
+  if (!held) return Status::kInvalidParameter;  // another thread destroys it
+  const Result<int> fd =
+      process.system().impl().nt_handles.create(resource->shared, access_of(desired_access));
+  if (!fd.has_value()) {
+    dxgk::Adapter& adapter = resource->device->adapter();
+    adapter.lane().run([&] { adapter.drop_hold(*resource->shared); });
+    return fd.error();
+  }
+  HANDLE handle = reinterpret_cast<HANDLE>(static_cast<uintptr_t>(*fd));
+  if (guarded_copy(client_result, &handle, sizeof handle)) return Status::kSuccess;
+  close(*fd);
+  process.system().impl().reap_nt_handles();
+  return Status::kAccessViolation;
+}
+
+}  // namespace
+}  // namespace dxgkit::thunks
+
+using dxgkit::thunks::call;
+using dxgkit::thunks::WriteBack;
+
+extern "C" {
+
+NTSTATUS APIENTRY D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO* args) {
+  return call("D3DKMTQueryResourceInfo", args, WriteBack::kOnSuccess, dxgkit::thunks::query_global);
+}
+NTSTATUS APIENTRY D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE* args) {
+  return call("D3DKMTQueryResourceInfoFromNtHandle", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::query_nt);
+}
+NTSTATUS APIENTRY D3DKMTOpenResource(D3DKMT_OPENRESOURCE* args) {
+  return call("D3DKMTOpenResource", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_global<false>);
+}
+NTSTATUS APIENTRY D3DKMTOpenResource2(D3DKMT_OPENRESOURCE* args) {
+  return call("D3DKMTOpenResource2", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_global<true>);
+}
+NTSTATUS APIENTRY D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE* args) {
+  return call("D3DKMTOpenResourceFromNtHandle", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_nt);
+}
+NTSTATUS APIENTRY D3DKMTGetSharedPrimaryHandle(D3DKMT_GETSHAREDPRIMARYHANDLE* args) {
+  return call("D3DKMTGetSharedPrimaryHandle", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::shared_primary);
+}
+NTSTATUS APIENTRY D3DKMTShareObjects(UINT count, const D3DKMT_HANDLE* handles,
+                                     OBJECT_ATTRIBUTES* attributes, DWORD desired_access,
+                                     HANDLE* shared_handle) {
+  dxgkit::thunks::CallScope scope("D3DKMTShareObjects");
+  if (scope.process() == nullptr) return scope.finish(dxgkit::Status::kInvalidParameter);
+  return scope.finish(dxgkit::thunks::share_objects(*scope.process(), count, handles, attributes,
+                                                    desired_access, shared_handle));
+}
+
+}  // extern "C"
