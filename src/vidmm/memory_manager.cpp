@@ -34,7 +34,7 @@ Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
   });
   if (!holdable) return Status::kInvalidParameter;
   Record& record = impl_->records.create(id);
-  record.desc = desc;
+  record.desc = PackedDesc(desc);
   record.priority = desc.priority;
   record.victim = impl_->policy.add(align_up(desc.size_bytes, kPageBytes), impl_->order(record),
                                     RecordTable::owner_of(record));
@@ -67,7 +67,6 @@ void MemoryManager::set_priority(AllocationId id, uint32_t priority) {
   DXGKIT_CHECK(priority != 0);
   Record& record = impl_->get(id);
   record.priority = priority;
-  record.desc.priority = priority;
   impl_->policy.set_priority(record.victim, impl_->order(record));
 }
 
@@ -262,8 +261,9 @@ void MemoryManager::note_use(AllocationId id) { impl_->touch(impl_->get(id)); }
 
 bool MemoryManager::contains(AllocationId id) const { return impl_->records.find(id) != nullptr; }
 Placement MemoryManager::placement(AllocationId id) const { return impl_->get(id).place; }
-const AllocationDesc& MemoryManager::description(AllocationId id) const {
-  return impl_->get(id).desc;
+AllocationDesc MemoryManager::description(AllocationId id) const {
+  const Record& record = impl_->get(id);
+  return record.desc.unpacked(record.priority);
 }
 uint32_t MemoryManager::pin_count(AllocationId id) const { return impl_->get(id).pins; }
 uint32_t MemoryManager::lock_count(AllocationId id) const { return impl_->get(id).locks; }

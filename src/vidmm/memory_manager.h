@@ -140,7 +140,7 @@ class MemoryManager {
   // --- questions ---
   bool contains(AllocationId id) const;
   Placement placement(AllocationId id) const;
-  const AllocationDesc& description(AllocationId id) const;
+  AllocationDesc description(AllocationId id) const;
   uint32_t pin_count(AllocationId id) const;
   uint32_t lock_count(AllocationId id) const;
   /// Operations planned for it and not yet reported done.

@@ -526,5 +526,47 @@ TEST_F(MemoryManagerTest, DuplicateUsesPinOncePerUse) {
   EXPECT_EQ(memory_->pin_count(a), 0U);
 }
 
+// Kept in less room than it is given in, and nothing of it is lost.
+TEST_F(MemoryManagerTest, DescriptionsComeBackWhole) {
+  AllocationDesc full = desc(3, bits({1, 3}));
+  full.size_bytes = 3 * kPageBytes - 7;
+  full.alignment_bytes = uint64_t{1} << 40;
+  full.pitch_aligned_size_bytes = 4 * kPageBytes;
+  full.supported_write = bits({1});
+  full.eviction = bits({3});
+  full.preferred = {{{kVram, SearchFrom::kTop}, {kVram2}, {kSystemMemory}, {kAperture}, {kVram}}};
+  full.banks = {{{4, SearchFrom::kTop}, {0}, {0x7FFFFFFF}, {1}}};
+  full.priority = 0xA0000000;
+  for (uint32_t flags = 0; flags < 32; ++flags) {
+    full.from_end_of_segment = (flags & 1) != 0;
+    full.cpu_visible = (flags & 2) != 0;
+    full.cached = (flags & 4) != 0;
+    full.permanent_system_memory = (flags & 8) != 0;
+    full.pinned = (flags & 16) != 0;
+    const AllocationId id = add(full);
+    const AllocationDesc back = memory_->description(id);
+    EXPECT_EQ(back.size_bytes, full.size_bytes);
+    EXPECT_EQ(back.alignment_bytes, full.alignment_bytes);
+    EXPECT_EQ(back.pitch_aligned_size_bytes, full.pitch_aligned_size_bytes);
+    EXPECT_EQ(back.supported_read, full.supported_read);
+    EXPECT_EQ(back.supported_write, full.supported_write);
+    EXPECT_EQ(back.eviction, full.eviction);
+    for (size_t i = 0; i < full.preferred.size(); ++i) {
+      EXPECT_EQ(back.preferred[i].segment, full.preferred[i].segment);
+      EXPECT_EQ(back.preferred[i].from, full.preferred[i].from);
+    }
+    for (size_t i = 0; i < full.banks.size(); ++i) {
+      EXPECT_EQ(back.banks[i].bank, full.banks[i].bank);
+      EXPECT_EQ(back.banks[i].from, full.banks[i].from);
+    }
+    EXPECT_EQ(back.priority, full.priority);
+    EXPECT_EQ(back.from_end_of_segment, full.from_end_of_segment);
+    EXPECT_EQ(back.cpu_visible, full.cpu_visible);
+    EXPECT_EQ(back.cached, full.cached);
+    EXPECT_EQ(back.permanent_system_memory, full.permanent_system_memory);
+    EXPECT_EQ(back.pinned, full.pinned);
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm

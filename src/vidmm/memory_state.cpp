@@ -270,7 +270,7 @@ std::vector<Item> MemoryManager::Impl::merge(std::span<const Use> uses) {
       continue;
     }
     record.plan = plan;
-    record.item = items.size();
+    record.item = static_cast<uint32_t>(items.size());
     items.push_back(
         {.record = &record, .first_use = i, .allowed = allowed, .write = uses[i].write});
   }
@@ -279,7 +279,7 @@ std::vector<Item> MemoryManager::Impl::merge(std::span<const Use> uses) {
 
 std::vector<Candidate> MemoryManager::Impl::candidates(const Item& item) const {
   std::vector<Candidate> found;
-  const AllocationDesc& desc = item.record->desc;
+  const AllocationDesc desc = item.record->desc.unpacked(item.record->priority);
   SegmentSet left = item.allowed;
   const auto add = [&](SegmentId id, SearchFrom from) {
     Segment& where = segment(id);
@@ -354,7 +354,7 @@ size_t MemoryManager::Impl::place_in_order(std::span<const Item> items) {
 }
 
 PackItem MemoryManager::Impl::pack_item(const Item& item) const {
-  PackItem packed{.desc = &item.record->desc, .segments = {}, .fixed = std::nullopt};
+  PackItem packed{.desc = item.record->desc, .segments = {}, .fixed = std::nullopt};
   if (item.record->desc.pinned && stays(item)) packed.fixed = item.record->place;
   for (const Candidate& option : candidates(item)) {
     if (option.hint) continue;

@@ -27,7 +27,7 @@ class Shelf {
     }
     return false;
   }
-  bool take(const AllocationDesc& desc) {
+  bool take(const Shape& desc) {
     const uint64_t bytes = segment_->bytes_of(desc);
     const uint64_t alignment = segment_->alignment_of(desc);
     if (!range_within(committed_, bytes, segment_->most_bytes())) return false;
@@ -74,7 +74,7 @@ struct Search {
     for (const uint32_t segment : item.segments) {
       if (++steps > kSearchStepsMost) return false;
       std::vector<Shelf> next = shelves;
-      if (!next[segment].take(*item.desc)) continue;
+      if (!next[segment].take(item.desc)) continue;
       chosen[order[position]] = segment;
       if (place_from(position + 1, next)) return true;
     }
@@ -86,7 +86,7 @@ bool place_greedily(std::span<const PackItem> items, std::span<const size_t> ord
                     std::vector<Shelf> shelves, std::vector<uint32_t>* chosen) {
   for (const size_t i : order) {
     const auto taken = std::ranges::find_if(
-        items[i].segments, [&](uint32_t segment) { return shelves[segment].take(*items[i].desc); });
+        items[i].segments, [&](uint32_t segment) { return shelves[segment].take(items[i].desc); });
     if (taken == items[i].segments.end()) return false;
     (*chosen)[i] = *taken;
   }
@@ -111,19 +111,19 @@ std::optional<Packing> pack(std::span<const Segment* const> segments,
     const auto shelf = std::ranges::find_if(
         shelves, [&](const Shelf& s) { return s.segment().desc.id == place.segment; });
     DXGKIT_CHECK(shelf != shelves.end());
-    DXGKIT_CHECK(shelf->take_at(place.offset_bytes, shelf->segment().bytes_of(*items[i].desc)));
+    DXGKIT_CHECK(shelf->take_at(place.offset_bytes, shelf->segment().bytes_of(items[i].desc)));
   }
   if (place_greedily(items, packing.order, shelves, &packing.segments)) return packing;
   std::ranges::sort(packing.order, [&](size_t a, size_t b) {
     const auto key = [&](size_t i) {
-      return std::tuple(items[i].segments.size(), ~items[i].desc->alignment_bytes,
-                        ~items[i].desc->size_bytes, i);
+      return std::tuple(items[i].segments.size(), ~items[i].desc.alignment_bytes,
+                        ~items[i].desc.size_bytes, i);
     };
     return key(a) < key(b);
   });
   if (place_greedily(items, packing.order, shelves, &packing.segments)) return packing;
   std::ranges::sort(packing.order, [&](size_t a, size_t b) {
-    return std::tuple(~items[a].desc->size_bytes, a) < std::tuple(~items[b].desc->size_bytes, b);
+    return std::tuple(~items[a].desc.size_bytes, a) < std::tuple(~items[b].desc.size_bytes, b);
   });
   if (place_greedily(items, packing.order, shelves, &packing.segments)) return packing;
   if (packing.order.size() > kSearchItemsMost) return std::nullopt;

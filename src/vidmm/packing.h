@@ -12,7 +12,7 @@ namespace dxgkit::vidmm {
 
 /// One allocation to be packed.
 struct PackItem {
-  const AllocationDesc* desc = nullptr;
+  Shape desc;
   std::vector<uint32_t> segments;  // where it may go (indices), best first
   std::optional<Placement> fixed;  // cannot be moved from there
 };

@@ -12,7 +12,7 @@ constexpr uint64_t kLargePageBytes = 65536;
 
 }  // namespace
 
-uint64_t Segment::bytes_of(const AllocationDesc& allocation) const {
+uint64_t Segment::bytes_of(const Shape& allocation) const {
   const uint64_t unit = desc.use_64kb_pages ? kLargePageBytes : kPageBytes;
   const bool pitched = desc.pitch_alignment && allocation.pitch_aligned_size_bytes != 0;
   const uint64_t bytes = pitched ? allocation.pitch_aligned_size_bytes : allocation.size_bytes;
@@ -21,7 +21,7 @@ uint64_t Segment::bytes_of(const AllocationDesc& allocation) const {
   return checked_align_up(bytes, unit, &rounded) ? rounded : ~uint64_t{0};
 }
 
-uint64_t Segment::alignment_of(const AllocationDesc& allocation) const {
+uint64_t Segment::alignment_of(const Shape& allocation) const {
   const uint64_t least = desc.use_64kb_pages ? kLargePageBytes : kPageBytes;
   return std::max(least, allocation.alignment_bytes);
 }
@@ -30,16 +30,16 @@ uint64_t Segment::most_bytes() const {
   return is_memory() ? desc.size_bytes : std::min(desc.size_bytes, desc.commit_limit_bytes);
 }
 
-std::optional<uint64_t> Segment::find_free(const AllocationDesc& allocation, SearchFrom from,
-                                           uint64_t low, uint64_t high) const {
+std::optional<uint64_t> Segment::find_free(const Shape& allocation, SearchFrom from, uint64_t low,
+                                           uint64_t high) const {
   const uint64_t bytes = bytes_of(allocation);
   if (!range_within(committed, bytes, most_bytes())) return std::nullopt;
   return ranges.find(bytes, alignment_of(allocation), from, low, high);
 }
 
-std::optional<Segment::Window> Segment::find_window(const AllocationDesc& allocation,
-                                                    SearchFrom from, uint64_t plan,
-                                                    EvictionPolicy& policy, RecordTable& records) {
+std::optional<Segment::Window> Segment::find_window(const Shape& allocation, SearchFrom from,
+                                                    uint64_t plan, EvictionPolicy& policy,
+                                                    RecordTable& records) {
   const uint64_t bytes = bytes_of(allocation);
   const uint64_t alignment = alignment_of(allocation);
   if (bytes > most_bytes()) return std::nullopt;

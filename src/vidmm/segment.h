@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "vidmm/eviction_policy.h"
+#include "vidmm/packed_desc.h"
 #include "vidmm/range_index.h"
 #include "vidmm/types.h"
 
@@ -16,13 +17,14 @@ class RecordTable;
 struct Record {
   AllocationId id;
   bool live = false;  // of the table: this is an allocation
-  AllocationDesc desc;
+  PackedDesc desc;
   Placement place;
   RangeIndex::Index range = RangeIndex::kNone;           // while in a segment
   EvictionPolicy::Index victim = EvictionPolicy::kNone;  // its name there
   uint32_t priority = 0;
   uint32_t pins = 0;
   uint32_t locks = 0;
+  uint32_t item = 0;         // its place in the list of the plan that names it
   uint32_t pending = 0;      // operations planned, not reported done
   uint32_t pending_out = 0;  // those of them that carry content out of a memory segment
   // Content: none yet, or in the backing pages, or (dirty) only in the memory segment.
@@ -32,7 +34,6 @@ struct Record {
   OfferPriority offer = OfferPriority::kNone;
   bool discarded = false;  // while it was offered
   uint64_t plan = 0;       // number of the plan that names it: no victim of that plan
-  size_t item = 0;         // its place in that plan's list
   uint64_t journal = 0;    // number of the attempt whose journal has its old place
 };
 
@@ -42,8 +43,8 @@ struct Segment {
 
   /// Bytes the allocation takes here: whole pages, 64 KiB ones where asked, its pitched size where
   /// pitched (SEG-39, SEG-42).
-  uint64_t bytes_of(const AllocationDesc& allocation) const;
-  uint64_t alignment_of(const AllocationDesc& allocation) const;
+  uint64_t bytes_of(const Shape& allocation) const;
+  uint64_t alignment_of(const Shape& allocation) const;
   /// Nothing holds the allocation here, where it is. A CPU lock holds content on its side, so it
   /// does not hold an aperture mapping.
   bool may_leave(const Record& record) const {
@@ -55,7 +56,7 @@ struct Segment {
   Placement at(uint64_t offset) const { return {desc.id, offset, desc.base_address + offset}; }
 
   /// Room without evicting anything, inside [low, high), within the commit limit.
-  std::optional<uint64_t> find_free(const AllocationDesc& allocation, SearchFrom from, uint64_t low,
+  std::optional<uint64_t> find_free(const Shape& allocation, SearchFrom from, uint64_t low,
                                     uint64_t high) const;
   struct Window {
     uint64_t offset = 0;
@@ -65,8 +66,8 @@ struct Segment {
   /// the most valuable victim is the least valuable possible; of the candidates only those in the
   /// way (or needed for the commit limit) are returned. Allocations named by plan number `plan` are
   /// not candidates. Cost: O(candidates).
-  std::optional<Window> find_window(const AllocationDesc& allocation, SearchFrom from,
-                                    uint64_t plan, EvictionPolicy& policy, RecordTable& records);
+  std::optional<Window> find_window(const Shape& allocation, SearchFrom from, uint64_t plan,
+                                    EvictionPolicy& policy, RecordTable& records);
 
   SegmentDesc desc;
   uint32_t group = 0;  // of the eviction policy

@@ -1,0 +1,97 @@
+// What a record keeps of its allocation's description. Private to the module.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "vidmm/types.h"
+
+namespace dxgkit::vidmm {
+
+/// An AllocationDesc without its priority, in less than half the room: there may be a million.
+/// Already checked: the alignment is a power of two, preferred segments are at most 32.
+class PackedDesc {
+ public:
+  PackedDesc() = default;
+  explicit PackedDesc(const AllocationDesc& desc)
+      : size_bytes(desc.size_bytes),
+        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes),
+        supported_read(desc.supported_read),
+        supported_write(desc.supported_write),
+        eviction(desc.eviction),
+        pinned(desc.pinned),
+        from_end_of_segment_(desc.from_end_of_segment),
+        cpu_visible_(desc.cpu_visible),
+        cached_(desc.cached),
+        permanent_system_memory_(desc.permanent_system_memory),
+        alignment_shift_(static_cast<uint8_t>(std::countr_zero(desc.alignment_bytes))) {
+    for (size_t i = 0; i < preferred_.size(); ++i) {
+      const SegmentPreference& preference = desc.preferred[i];
+      preferred_[i] = static_cast<uint8_t>(preference.segment.value << 1 | bit(preference.from));
+    }
+    for (size_t i = 0; i < banks_.size(); ++i) {
+      // No segment has banks beyond these, so a larger number names none either way.
+      const uint32_t bank = std::min(desc.banks[i].bank, kBankMost);
+      banks_[i] = bank << 1 | bit(desc.banks[i].from);
+    }
+  }
+  AllocationDesc unpacked(uint32_t priority) const {
+    AllocationDesc desc{.size_bytes = size_bytes,
+                        .alignment_bytes = alignment_bytes(),
+                        .pitch_aligned_size_bytes = pitch_aligned_size_bytes,
+                        .supported_read = supported_read,
+                        .supported_write = supported_write,
+                        .eviction = eviction,
+                        .preferred = {},
+                        .banks = {},
+                        .priority = priority,
+                        .from_end_of_segment = from_end_of_segment_,
+                        .cpu_visible = cpu_visible_,
+                        .cached = cached_,
+                        .permanent_system_memory = permanent_system_memory_,
+                        .pinned = pinned};
+    for (size_t i = 0; i < preferred_.size(); ++i)
+      desc.preferred[i] = {SegmentId{uint32_t{preferred_[i]} >> 1}, from_of(preferred_[i])};
+    for (size_t i = 0; i < banks_.size(); ++i) desc.banks[i] = {banks_[i] >> 1, from_of(banks_[i])};
+    return desc;
+  }
+  uint64_t alignment_bytes() const { return uint64_t{1} << alignment_shift_; }
+
+  uint64_t size_bytes = 0;
+  uint64_t pitch_aligned_size_bytes = 0;
+  SegmentSet supported_read = 0;
+  SegmentSet supported_write = 0;
+  SegmentSet eviction = 0;
+  bool pinned : 1 = false;
+
+ private:
+  static constexpr uint32_t kBankMost = 0x7FFFFFFF;
+  static uint32_t bit(SearchFrom from) { return from == SearchFrom::kTop ? 1 : 0; }
+  static SearchFrom from_of(uint32_t packed) {
+    return (packed & 1) != 0 ? SearchFrom::kTop : SearchFrom::kBottom;
+  }
+  bool from_end_of_segment_ : 1 = false;
+  bool cpu_visible_ : 1 = false;
+  bool cached_ : 1 = false;
+  bool permanent_system_memory_ : 1 = false;
+  uint8_t alignment_shift_ = 12;
+  std::array<uint8_t, 5> preferred_{};  // segment << 1 | from the top
+  std::array<uint32_t, 4> banks_{};     // bank << 1 | from the top
+};
+
+/// What decides how much room an allocation takes and where it may begin.
+struct Shape {
+  Shape(const AllocationDesc& desc)  // NOLINT: a description is one
+      : size_bytes(desc.size_bytes),
+        alignment_bytes(desc.alignment_bytes),
+        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes) {}
+  Shape(const PackedDesc& desc)  // NOLINT
+      : size_bytes(desc.size_bytes),
+        alignment_bytes(desc.alignment_bytes()),
+        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes) {}
+  uint64_t size_bytes, alignment_bytes, pitch_aligned_size_bytes;
+};
+
+}  // namespace dxgkit::vidmm
