@@ -9,18 +9,19 @@ namespace dxgkit::vidmm {
 namespace {
 
 // Rankings hold this share of a class: they are made anew that often, and are that much out of
-// date at most.
+// date at most. Of large classes less precision is enough.
 constexpr uint32_t kRankedShare = 16;
 constexpr uint32_t kRankedLeast = 16;
-// Above this many members less precision is enough.
 constexpr uint32_t kLargeClass = 8192;
-constexpr uint32_t kRankedShareLarge = 8;
+constexpr uint32_t kRankedShareLarge = 6;
 // Empty classes kept per group.
 constexpr size_t kClassesKept = 64;
+// So far set_priority looks for a place from each end.
+constexpr uint32_t kStepsMost = 256;
 // What the experts paged in is compared after this many uses of the sample, fading so that uses
 // count about as long as it takes to use the whole sample this many times.
 constexpr uint32_t kCompareEvery = 64;
-constexpr double kMemory = 8;
+constexpr double kMemory = 16;
 // Another expert is followed only if it is better by this share, and by more than a few
 // allocations.
 constexpr double kClearlyBetter = 0.95;
@@ -33,16 +34,30 @@ uint64_t hash_of(uint32_t index) {
   return z ^ (z >> 31);
 }
 
-/// Who leaves first is last; among equals the least recently used.
+/// Who leaves first is last.
 constexpr auto kLeavesLater = [](const auto& a, const auto& b) {
   if (a.value != b.value) return a.value > b.value;
-  return a.stamp > b.stamp;
+  return a.index > b.index;
 };
+
+/// Keeps the `wanted` that leave first, in order.
+template <typename Ranking>
+void keep_first(Ranking& ranking, size_t wanted) {
+  if (ranking.size() > wanted) {
+    const auto from = ranking.end() - static_cast<std::ptrdiff_t>(wanted);
+    std::nth_element(ranking.begin(), from, ranking.end(), kLeavesLater);
+    ranking.erase(ranking.begin(), from);
+  }
+  std::sort(ranking.begin(), ranking.end(), kLeavesLater);
+}
 
 }  // namespace
 
 EvictionPolicy::EvictionPolicy(uint64_t capacity_bytes, uint32_t groups)
-    : capacity_bytes_(capacity_bytes), groups_(groups) {}
+    : capacity_bytes_(capacity_bytes), groups_(groups) {
+  sample_.reserve(kSampleMost);
+  sample_named_.reserve(kSampleMost);
+}
 EvictionPolicy::~EvictionPolicy() = default;
 
 // --- allocations ---
@@ -52,12 +67,15 @@ EvictionPolicy::Index EvictionPolicy::add(uint64_t bytes, uint64_t priority, uin
   if (free_.empty()) {
     index = static_cast<Index>(nodes_.size());
     nodes_.emplace_back();
+    links_.emplace_back();
+    homes_.emplace_back();
+    outlooks_.emplace_back();
+    histories_.emplace_back();
     free_.reserve(nodes_.capacity());  // so that remove() needs no memory
   } else {
     index = free_.back();
     free_.pop_back();
   }
-  nodes_[index] = Node{};
   nodes_[index].bytes = bytes;
   nodes_[index].priority = priority;
   nodes_[index].owner = owner;
@@ -68,12 +86,17 @@ void EvictionPolicy::remove(Index index) {
   leave(index);
   Node& node = nodes_[index];
   if (node.sample != kNone) drop_sample(node.sample);
-  if (node.counted) {
-    used_bytes_ -= node.bytes;
-    --counted_;
-  }
+  if (node.counted) used_bytes_ -= node.bytes;
   node = Node{};
+  outlooks_[index] = Outlook{};
+  histories_[index] = UseHistory{};
   free_.push_back(index);
+}
+
+EvictionPolicy::Class& EvictionPolicy::class_of(uint32_t group, uint64_t priority) {
+  Class& found = groups_[group][priority];
+  if (found.id == 0) found.id = ++classes_made_;
+  return found;
 }
 
 void EvictionPolicy::set_priority(Index index, uint64_t priority) {
@@ -83,30 +106,40 @@ void EvictionPolicy::set_priority(Index index, uint64_t priority) {
   leave(index);
   node.priority = priority;
   if (group == kNone) return;
-  // Its place among the others goes by its last use, which is not now.
   node.group = group;
-  node.home = &groups_[group][priority];
-  link(index);
+  node.home = &class_of(group, priority);
+  homes_[index] = node.home->id;
+  Index before = node.home->youngest;
+  Index after = node.home->oldest;
+  for (uint32_t step = 0; step < kStepsMost && before != kNone; ++step) {
+    if (nodes_[before].stamp < node.stamp) break;
+    if (nodes_[after].stamp > node.stamp) {
+      before = links_[after].previous;
+      break;
+    }
+    before = links_[before].previous;
+    after = links_[after].following;
+  }
+  link_after(index, before);
 }
 
-/// Into its class, by stamp; from the youngest on, where it nearly always belongs.
-void EvictionPolicy::link(Index index) {
-  Node& node = nodes_[index];
-  Class& members = *node.home;
-  Index before = members.youngest;
-  while (before != kNone && nodes_[before].stamp > node.stamp) before = nodes_[before].previous;
-  node.previous = before;
-  node.following = before == kNone ? members.oldest : nodes_[before].following;
-  (before == kNone ? members.oldest : nodes_[before].following) = index;
-  (node.following == kNone ? members.youngest : nodes_[node.following].previous) = index;
+/// Into the list of its class, after `before` (kNone: as the oldest).
+void EvictionPolicy::link_after(Index index, Index before) {
+  Class& members = *nodes_[index].home;
+  const Index following = before == kNone ? members.oldest : links_[before].following;
+  links_[index] = {before, following};
+  (before == kNone ? members.oldest : links_[before].following) = index;
+  (following == kNone ? members.youngest : links_[following].previous) = index;
   ++members.count;
 }
 
+void EvictionPolicy::link_youngest(Index index) { link_after(index, nodes_[index].home->youngest); }
+
 void EvictionPolicy::unlink(Index index) {
-  Node& node = nodes_[index];
-  Class& members = *node.home;
-  (node.previous == kNone ? members.oldest : nodes_[node.previous].following) = node.following;
-  (node.following == kNone ? members.youngest : nodes_[node.following].previous) = node.previous;
+  const Links links = links_[index];
+  Class& members = *nodes_[index].home;
+  (links.previous == kNone ? members.oldest : links_[links.previous].following) = links.following;
+  (links.following == kNone ? members.youngest : links_[links.following].previous) = links.previous;
   --members.count;
 }
 
@@ -115,9 +148,10 @@ void EvictionPolicy::enter(Index index, uint32_t group) {
   leave(index);
   Node& node = nodes_[index];
   node.group = group;
-  node.home = &groups_[group][node.priority];
+  node.home = &class_of(group, node.priority);
   node.stamp = ++clock_;
-  link(index);
+  homes_[index] = node.home->id;
+  link_youngest(index);
 }
 
 void EvictionPolicy::leave(Index index) {
@@ -128,6 +162,7 @@ void EvictionPolicy::leave(Index index) {
   if (node.home->count == 0 && classes.size() > kClassesKept) classes.erase(node.priority);
   node.home = nullptr;
   node.group = kNone;
+  homes_[index] = 0;
 }
 
 void EvictionPolicy::restore(std::span<Left> list) {
@@ -143,62 +178,57 @@ void EvictionPolicy::restore(std::span<Left> list) {
     Node& node = nodes_[left.index];
     DXGKIT_CHECK(node.group == kNone);
     node.group = left.group;
-    node.home = &groups_[left.group][node.priority];
+    node.home = &class_of(left.group, node.priority);
+    homes_[left.index] = node.home->id;
     if (into != node.home) {
       into = node.home;
       after = into->oldest;
     }
-    while (after != kNone && nodes_[after].stamp < node.stamp) after = nodes_[after].following;
-    node.following = after;
-    node.previous = after == kNone ? into->youngest : nodes_[after].previous;
-    (node.previous == kNone ? into->oldest : nodes_[node.previous].following) = left.index;
-    (after == kNone ? into->youngest : nodes_[after].previous) = left.index;
-    ++into->count;
+    while (after != kNone && nodes_[after].stamp < node.stamp) after = links_[after].following;
+    link_after(left.index, after == kNone ? into->youngest : links_[after].previous);
   }
 }
 
 // --- uses ---
 
 void EvictionPolicy::begin_submission() {
-  run_shadows();
+  if (!sample_named_.empty()) run_shadows();
   ++now_;
 }
 
 void EvictionPolicy::use(Index index, bool counted) {
   Node& node = nodes_[index];
-  if (node.group != kNone) unlink(index);
   node.stamp = ++clock_;
-  if (node.group != kNone) link(index);
+  if (node.group != kNone && node.home->youngest != index) {
+    unlink(index);
+    link_youngest(index);
+  }
   if (counted && !node.counted) {
     node.counted = true;
     used_bytes_ += node.bytes;
-    ++counted_;
     if (in_sample(index)) sample(index);
   }
-  const bool again = node.history.uses > 0 && node.history.last == now_;
-  if (again) return;
-  ++uses_;
-  model_.use(node.history, now_);
-  // Somebody else, so that what is never used again is learned too.
-  hand_ = hand_ + 1 < nodes_.size() ? hand_ + 1 : 0;
-  model_.pass(nodes_[hand_].history, now_);
+  if (outlooks_[index].last == now_ && histories_[index].uses > 0) return;
+  // While everything fits nobody asks who is to leave: what was used when is enough.
+  const bool learn = used_bytes_ > capacity_bytes_;
+  model_.use(histories_[index], outlooks_[index], now_, learn);
+  if (learn) {
+    // Somebody else, so that what is never used again is learned too.
+    hand_ = hand_ + 1 < nodes_.size() ? hand_ + 1 : 0;
+    model_.pass(histories_[hand_], outlooks_[hand_], now_);
+  }
   if (counted && node.sample != kNone) {
     sample_[node.sample].stamp = clock_;
+    if (sample_named_.empty()) sample_named_from_ = clock_;
     sample_named_.push_back(node.sample);
   }
 }
 
-float EvictionPolicy::value(Expert expert, const Node& node) const {
-  switch (expert) {
-    case Expert::kRecency:
-      return 0;  // equal: stamps decide
-    case Expert::kRate:
-      return static_cast<float>(node.history.uses) /
-             (static_cast<float>(now_ - node.history.first) + rate_prior_);
-    case Expert::kModel:
-      return node.history.uses == 0 ? 0 : model_.value(node.history, now_);
-  }
-  return 0;
+/// Lower leaves first.
+float EvictionPolicy::value(Index index) {
+  Outlook& outlook = outlooks_[index];
+  if (outlook.stale) model_.refresh(histories_[index], outlook);
+  return model_.value(outlook, now_);
 }
 
 // --- who leaves ---
@@ -214,83 +244,75 @@ void EvictionPolicy::begin_class() {
   while (choice_class_ != choice_->end() && choice_class_->second.count == 0) ++choice_class_;
   if (choice_class_ == choice_->end()) return;
   Class& members = choice_class_->second;
+  choice_named_ = false;
   if (expert_ == Expert::kRecency) {
     cursor_ = members.oldest;
     return;
   }
-  if (members.partial || members.ranked_by != expert_) members.ranking.clear();
+  if (members.partial) members.ranking.clear();
   members.partial = false;
-  while (!members.ranking.empty() && !may_name(members.ranking.back())) members.ranking.pop_back();
+  while (!members.ranking.empty() && !may_name(members.ranking.back().index)) {
+    members.ranking.pop_back();
+  }
   position_ = members.ranking.size();
-  rank_next_ =
-      std::max(kRankedLeast,
-               members.count / (members.count > kLargeClass ? kRankedShareLarge : kRankedShare));
+  const uint32_t share = members.count > kLargeClass ? kRankedShareLarge : kRankedShare;
+  rank_next_ = std::max(kRankedLeast, members.count / share);
   probe_count_ = 0;
   for (Index index = members.youngest; index != kNone && probe_count_ < kProbes;
-       index = nodes_[index].previous) {
-    const Node& node = nodes_[index];
-    probes_[probe_count_++] = {.index = index, .value = value(expert_, node), .stamp = node.stamp};
+       index = links_[index].previous) {
+    probes_[probe_count_++] = {.index = index, .value = value(index)};
   }
   std::sort(probes_.begin(), probes_.begin() + probe_count_, kLeavesLater);
 }
 
-/// Still there, not used since it was ranked, not named yet.
-bool EvictionPolicy::may_name(const Ranked& ranked) const {
-  const Node& node = nodes_[ranked.index];
-  return node.stamp == ranked.stamp && node.home == &choice_class_->second &&
-         node.named != choice_number_;
+/// Still there, and not named yet.
+bool EvictionPolicy::may_name(Index index) const {
+  return homes_[index] == choice_class_->second.id && nodes_[index].named != choice_number_ &&
+         outlooks_[index].last <= choice_class_->second.ranked_at;
 }
 
 void EvictionPolicy::rank(Class& members, uint32_t wanted) {
   Ranking& ranking = members.ranking;
   ranking.clear();
   const auto add = [&](Index index) {
-    const Node& node = nodes_[index];
-    if (node.named == choice_number_) {
+    if (choice_named_ && nodes_[index].named == choice_number_) {
       members.partial = true;
       return;
     }
-    ranking.push_back({.index = index, .value = value(expert_, node), .stamp = node.stamp});
+    ranking.push_back({.index = index, .value = value(index)});
   };
-  // In order of the table is much faster per member, if most of it are members.
-  if (members.count > nodes_.size() / 4) {
-    for (Index index = 0; index < nodes_.size(); ++index) {
-      if (nodes_[index].home == &members) add(index);
+  // In order of the table is much faster per member, if enough of it are members.
+  if (members.count > nodes_.size() / 8) {
+    for (Index index = 0; index < homes_.size(); ++index) {
+      if (homes_[index] == members.id) add(index);
     }
   } else {
-    for (Index index = members.oldest; index != kNone; index = nodes_[index].following) add(index);
+    for (Index index = members.oldest; index != kNone; index = links_[index].following) add(index);
   }
-  if (ranking.size() > wanted) {
-    const auto from = ranking.end() - static_cast<std::ptrdiff_t>(wanted);
-    std::nth_element(ranking.begin(), from, ranking.end(), kLeavesLater);
-    ranking.erase(ranking.begin(), from);
-  }
-  std::sort(ranking.begin(), ranking.end(), kLeavesLater);
-  members.ranked_by = expert_;
+  keep_first(ranking, wanted);
+  members.ranked_at = now_;
   position_ = ranking.size();
 }
 
 EvictionPolicy::Index EvictionPolicy::next_of(Class& members) {
   if (expert_ == Expert::kRecency) {
     const Index index = cursor_;
-    if (index != kNone) cursor_ = nodes_[index].following;
+    if (index != kNone) cursor_ = links_[index].following;
     return index;
   }
   for (;;) {
-    while (position_ > 0 && !may_name(members.ranking[position_ - 1])) --position_;
+    while (position_ > 0 && !may_name(members.ranking[position_ - 1].index)) --position_;
     if (position_ > 0) break;
     rank(members, rank_next_);
     if (members.ranking.empty()) return kNone;
     rank_next_ = std::max(rank_next_, rank_next_ * 2);
   }
-  while (probe_count_ > 0 && !may_name(probes_[probe_count_ - 1])) --probe_count_;
+  while (probe_count_ > 0 && nodes_[probes_[probe_count_ - 1].index].named == choice_number_) {
+    --probe_count_;
+  }
   const Index ranked = members.ranking[position_ - 1].index;
-  if (probe_count_ > 0) {
-    const Ranked& probe = probes_[probe_count_ - 1];
-    if (probe.value < value(expert_, nodes_[ranked])) {
-      --probe_count_;
-      return probe.index;
-    }
+  if (probe_count_ > 0 && probes_[probe_count_ - 1].value < value(ranked)) {
+    return probes_[--probe_count_].index;
   }
   --position_;
   return ranked;
@@ -301,6 +323,7 @@ EvictionPolicy::Index EvictionPolicy::next() {
     const Index index = next_of(choice_class_->second);
     if (index != kNone) {
       nodes_[index].named = choice_number_;
+      choice_named_ = true;
       return index;
     }
     ++choice_class_;
@@ -319,28 +342,44 @@ void EvictionPolicy::sample(Index index) {
     if (!in_sample(index)) return;
   }
   nodes_[index].sample = static_cast<uint32_t>(sample_.size());
-  sample_.push_back({.index = index});
+  sample_.push_back({.index = index, .links = {}});
   sampled_bytes_ += nodes_[index].bytes;
 }
 
+void EvictionPolicy::link_sample(uint32_t at) {
+  sample_[at].links = {sample_youngest_, kNone};
+  (sample_youngest_ == kNone ? sample_oldest_ : sample_[sample_youngest_].links.following) = at;
+  sample_youngest_ = at;
+}
+
+void EvictionPolicy::unlink_sample(uint32_t at) {
+  const Links links = sample_[at].links;
+  (links.previous == kNone ? sample_oldest_ : sample_[links.previous].links.following) =
+      links.following;
+  (links.following == kNone ? sample_youngest_ : sample_[links.following].links.previous) =
+      links.previous;
+}
+
 void EvictionPolicy::drop_sample(uint32_t at) {
-  const Sampled& gone = sample_[at];
-  const uint64_t bytes = nodes_[gone.index].bytes;
+  const uint64_t bytes = nodes_[sample_[at].index].bytes;
   sampled_bytes_ -= bytes;
+  if ((sample_[at].resident & 1) != 0) unlink_sample(at);
   for (uint32_t e = 0; e < kExperts; ++e) {
-    Shadow& shadow = shadows_[e];
-    shadow.ranking.clear();
-    if ((gone.resident >> e & 1) == 0) continue;
-    shadow.used_bytes -= bytes;
-    --shadow.count;
+    if ((sample_[at].resident >> e & 1) != 0) shadow_bytes_[e] -= bytes;
   }
+  sample_ranking_.clear();
   const auto last = static_cast<uint32_t>(sample_.size() - 1);
   std::erase(sample_named_, at);
   std::ranges::replace(sample_named_, last, at);
-  nodes_[gone.index].sample = kNone;
+  nodes_[sample_[at].index].sample = kNone;
   if (at != last) {
     sample_[at] = sample_[last];
     nodes_[sample_[at].index].sample = at;
+    if ((sample_[at].resident & 1) != 0) {
+      const Links links = sample_[at].links;
+      (links.previous == kNone ? sample_oldest_ : sample_[links.previous].links.following) = at;
+      (links.following == kNone ? sample_youngest_ : sample_[links.following].links.previous) = at;
+    }
   }
   sample_.pop_back();
 }
@@ -357,92 +396,87 @@ void EvictionPolicy::thin_sample() {
 
 /// The submission that ends now, as far as the sample is concerned.
 void EvictionPolicy::run_shadows() {
-  if (now_ > 0) {
-    rate_prior_ = static_cast<float>(counted_) * static_cast<float>(now_) /
-                  static_cast<float>(std::max<uint64_t>(uses_, 1));
+  for (const uint32_t at : sample_named_) {
+    if ((sample_[at].resident & 1) != 0) unlink_sample(at);
+    link_sample(at);
   }
-  if (sample_named_.empty()) return;
-  for (uint32_t e = 0; e < kExperts; ++e) run_shadow(static_cast<Expert>(e));
+  page_in(Expert::kRecency);
+  page_in(Expert::kModel);
   for (const uint32_t at : sample_named_) sample_[at].known = true;
+  // The share of the memory that the share of the allocations has.
+  const auto room = static_cast<uint64_t>(
+      static_cast<double>(capacity_bytes_) *
+      (static_cast<double>(sampled_bytes_) / static_cast<double>(used_bytes_)));
+  shrink_recency(room);
+  shrink_model(room);
   const uint64_t before = sample_uses_ / kCompareEvery;
   sample_uses_ += sample_named_.size();
   sample_named_.clear();
   if (sample_uses_ / kCompareEvery != before) choose_expert();
 }
 
-void EvictionPolicy::run_shadow(Expert expert) {
+void EvictionPolicy::page_in(Expert expert) {
   const auto e = static_cast<size_t>(expert);
-  const uint32_t bit = 1U << e;
-  Shadow& shadow = shadows_[e];
-  uint64_t oldest_named = ~uint64_t{0};
   for (const uint32_t at : sample_named_) {
     Sampled& sampled = sample_[at];
-    oldest_named = std::min(oldest_named, sampled.stamp);
-    if ((sampled.resident & bit) != 0) continue;
+    if ((sampled.resident >> e & 1) != 0) continue;
     const uint64_t bytes = nodes_[sampled.index].bytes;
     if (sampled.known) costs_[e] += static_cast<double>(bytes);
-    sampled.resident |= bit;
-    shadow.used_bytes += bytes;
-    ++shadow.count;
-  }
-  // The share of the memory that the share of the allocations has.
-  const double room = static_cast<double>(capacity_bytes_) * static_cast<double>(sampled_bytes_) /
-                      static_cast<double>(used_bytes_);
-  bool ranked = false;
-  while (static_cast<double>(shadow.used_bytes) > room) {
-    if (shadow.ranking.empty()) {
-      if (ranked) break;  // nobody but the named
-      rank_shadow(expert);
-      ranked = shadow.ranking.empty();
-      continue;
-    }
-    const Ranked victim = shadow.ranking.back();
-    shadow.ranking.pop_back();
-    Sampled& sampled = sample_[victim.index];
-    if (sampled.stamp != victim.stamp || (sampled.resident & bit) == 0) continue;
-    if (sampled.stamp >= oldest_named) continue;
-    sampled.resident &= ~bit;
-    shadow.used_bytes -= nodes_[sampled.index].bytes;
-    --shadow.count;
+    sampled.resident = static_cast<uint8_t>(sampled.resident | 1U << e);
+    shadow_bytes_[e] += bytes;
   }
 }
 
-void EvictionPolicy::rank_shadow(Expert expert) {
-  const auto e = static_cast<size_t>(expert);
-  Ranking& ranking = shadows_[e].ranking;
-  ranking.clear();
-  uint64_t oldest_named = ~uint64_t{0};
-  for (const uint32_t at : sample_named_) {
-    oldest_named = std::min(oldest_named, sample_[at].stamp);
+void EvictionPolicy::shrink_recency(uint64_t room) {
+  while (shadow_bytes_[0] > room) {
+    const uint32_t at = sample_oldest_;
+    if (at == kNone || sample_[at].stamp >= sample_named_from_) break;  // nobody but the named
+    unlink_sample(at);
+    sample_[at].resident &= static_cast<uint8_t>(~1U);
+    shadow_bytes_[0] -= nodes_[sample_[at].index].bytes;
   }
+}
+
+void EvictionPolicy::shrink_model(uint64_t room) {
+  bool ranked = false;
+  while (shadow_bytes_[1] > room) {
+    if (sample_ranking_.empty()) {
+      if (ranked) break;  // nobody but the named
+      rank_sample();
+      ranked = sample_ranking_.empty();
+      continue;
+    }
+    Sampled& sampled = sample_[sample_ranking_.back().index];
+    sample_ranking_.pop_back();
+    if ((sampled.resident & 2) == 0) continue;
+    if (sampled.stamp > sample_ranked_at_) continue;  // used since
+    sampled.resident &= static_cast<uint8_t>(~2U);
+    shadow_bytes_[1] -= nodes_[sampled.index].bytes;
+  }
+}
+
+void EvictionPolicy::rank_sample() {
+  sample_ranking_.clear();
   for (uint32_t at = 0; at < sample_.size(); ++at) {
     const Sampled& sampled = sample_[at];
-    if ((sampled.resident >> e & 1) == 0 || sampled.stamp >= oldest_named) continue;
-    ranking.push_back(
-        {.index = at, .value = value(expert, nodes_[sampled.index]), .stamp = sampled.stamp});
+    if ((sampled.resident & 2) == 0 || sampled.stamp >= sample_named_from_) continue;
+    sample_ranking_.push_back({.index = at, .value = value(sampled.index)});
   }
-  const size_t wanted = std::max<size_t>(4, ranking.size() / kRankedShare);
-  if (ranking.size() > wanted) {
-    const auto from = ranking.end() - static_cast<std::ptrdiff_t>(wanted);
-    std::nth_element(ranking.begin(), from, ranking.end(), kLeavesLater);
-    ranking.erase(ranking.begin(), from);
-  }
-  std::sort(ranking.begin(), ranking.end(), kLeavesLater);
+  keep_first(sample_ranking_, std::max<size_t>(4, sample_ranking_.size() / kRankedShare));
+  sample_ranked_at_ = sample_named_from_ - 1;
 }
 
 void EvictionPolicy::choose_expert() {
   const auto current = static_cast<size_t>(expert_);
-  const auto best =
-      static_cast<size_t>(std::min_element(costs_.begin(), costs_.end()) - costs_.begin());
-  const double typical = static_cast<double>(sampled_bytes_) /
-                         static_cast<double>(std::max<size_t>(sample_.size(), 1));
-  if (costs_[best] < kClearlyBetter * costs_[current] &&
-      costs_[best] + kClearlyBetterUses * typical < costs_[current]) {
-    expert_ = static_cast<Expert>(best);
+  const size_t other = 1 - current;
+  const auto size = static_cast<double>(std::max<size_t>(sample_.size(), 16));
+  const double typical = static_cast<double>(sampled_bytes_) / size;
+  if (costs_[other] < kClearlyBetter * costs_[current] &&
+      costs_[other] + kClearlyBetterUses * typical < costs_[current]) {
+    expert_ = static_cast<Expert>(other);
   }
-  const double fade =
-      1 - kCompareEvery / (kMemory * static_cast<double>(std::max<size_t>(sample_.size(), 16)));
-  for (double& cost : costs_) cost *= std::max(fade, 0.5);
+  const double fade = std::max(0.5, 1 - kCompareEvery / (kMemory * size));
+  for (double& cost : costs_) cost *= fade;
 }
 
 }  // namespace dxgkit::vidmm

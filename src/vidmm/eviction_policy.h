@@ -15,9 +15,9 @@ namespace dxgkit::vidmm {
 /// Orders the victims of a memory manager: lower priority first, and within one priority by the
 /// expert that would have paged in the fewest bytes so far.
 ///
-/// Experts: least recently used; lowest rate of use; lowest value by ReuseModel. Each is simulated
-/// on a sample of the allocations with the same share of the memory. The policy begins as least
-/// recently used and follows another only while its simulation is clearly better.
+/// Experts: least recently used; lowest value by ReuseModel. Both are simulated on a sample of the
+/// allocations with the same share of the memory. The policy begins as least recently used and
+/// follows the other only while its simulation is clearly better.
 ///
 /// Lane: the adapter's. Deterministic: the same calls give the same answers. Allocations are named
 /// by indices the policy gives out. A group is a set of allocations that compete for the same room:
@@ -26,8 +26,8 @@ class EvictionPolicy {
  public:
   using Index = uint32_t;
   static constexpr Index kNone = ~Index{0};
-  enum class Expert : uint8_t { kRecency, kRate, kModel };
-  static constexpr uint32_t kExperts = 3;
+  enum class Expert : uint8_t { kRecency, kModel };
+  static constexpr uint32_t kExperts = 2;
 
   /// @param capacity_bytes  what the allocations that are `counted` compete for.
   /// @param groups          groups are numbered below this.
@@ -42,14 +42,15 @@ class EvictionPolicy {
   uint32_t owner(Index index) const { return nodes_[index].owner; }
   /// It is no more. In any state. O(1).
   void remove(Index index);
-  /// RES-22. O(log priorities).
+  /// RES-22. Its place among the others of that priority goes by its last use (exactly so among the
+  /// oldest and youngest few hundred). O(log priorities).
   void set_priority(Index index, uint64_t priority);
 
   /// Time goes on by one submission. O(1) amortised.
   void begin_submission();
   /// The current submission names it. It becomes the most recently used of its group.
   /// @param counted  it competes for the capacity (not so in an aperture).
-  /// O(1) amortised, allocates nothing.
+  /// O(1) amortised, allocates nothing. Cheapest while everything fits.
   void use(Index index, bool counted = true);
 
   /// It is in this group now, as the most recently used. O(1).
@@ -80,32 +81,33 @@ class EvictionPolicy {
   double sampled_bytes(Expert expert) const { return costs_[static_cast<size_t>(expert)]; }
 
  private:
-  static constexpr uint32_t kSampleMost = 512;
+  static constexpr uint32_t kSampleMost = 1024;
   static constexpr uint32_t kProbes = 8;
 
   struct Ranked {
     Index index;
     float value;
-    uint64_t stamp;  // when ranked: another one now, and the entry is stale
   };
-  /// Who leaves next by one expert, some of them, best last.
+  /// Some of a set, by value: who leaves first is last.
   using Ranking = std::vector<Ranked>;
   /// The members of one group that have one priority.
   struct Class {
+    uint32_t id = 0;                         // never 0, never used again
     Index oldest = kNone, youngest = kNone;  // a list by last use
     uint32_t count = 0;
-    Ranking ranking;  // some of them by the expert that is followed
-    Expert ranked_by = Expert::kRecency;
-    bool partial = false;  // made in the middle of a choice: whom that had named already is missing
+    Ranking ranking;         // by the model
+    uint64_t ranked_at = 0;  // who was used later than this is not where the ranking has it
+    bool partial = false;    // made in the middle of a choice: whom that had named is missing
+  };
+  struct Links {
+    Index previous = kNone, following = kNone;
   };
   struct Node {
-    UseHistory history;
     uint64_t bytes = 0;
     uint64_t stamp = 0;  // order of uses
     Class* home = nullptr;
-    Index previous = kNone, following = kNone;  // in its class, by stamp
-    uint64_t priority = 0;
     uint32_t group = kNone;
+    uint64_t priority = 0;
     uint32_t owner = 0;
     uint32_t named = 0;       // number of the last choice that named it
     uint32_t sample = kNone;  // its place in the sample
@@ -113,23 +115,21 @@ class EvictionPolicy {
   };
   struct Sampled {
     Index index = kNone;
-    uint64_t stamp = 0;     // of its last use in the simulations
-    uint32_t resident = 0;  // bit per expert
-    bool known = false;     // used before
-  };
-  struct Shadow {
-    Ranking ranking;
-    uint64_t used_bytes = 0;
-    uint32_t count = 0;
+    Links links;           // of those the first expert has in memory, by last use
+    uint64_t stamp = 0;    // of its last use in the simulations
+    uint8_t resident = 0;  // bit per expert
+    bool known = false;    // used before
   };
 
-  float value(Expert expert, const Node& node) const;  // lower leaves first
-  void link(Index index);
+  Class& class_of(uint32_t group, uint64_t priority);
+  void link_youngest(Index index);
+  void link_after(Index index, Index before);
   void unlink(Index index);
+  float value(Index index);
 
   void begin_class();
   void rank(Class& members, uint32_t wanted);
-  bool may_name(const Ranked& ranked) const;
+  bool may_name(Index index) const;
   Index next_of(Class& members);
 
   bool in_sample(Index index) const;
@@ -137,21 +137,28 @@ class EvictionPolicy {
   void drop_sample(uint32_t at);
   void thin_sample();
   void run_shadows();
-  void run_shadow(Expert expert);
-  void rank_shadow(Expert expert);
+  void page_in(Expert expert);
+  void link_sample(uint32_t at);
+  void unlink_sample(uint32_t at);
+  void shrink_recency(uint64_t room);
+  void shrink_model(uint64_t room);
+  void rank_sample();
   void choose_expert();
 
   uint64_t capacity_bytes_;
-  float rate_prior_ = 1;  // submissions between two uses of an average allocation
+  // By index; apart, because a choice reads all of some and a use touches few of each.
   std::vector<Node> nodes_;
+  std::vector<Links> links_;     // in its class, by stamp
+  std::vector<uint32_t> homes_;  // id of its class, 0: none
+  std::vector<Outlook> outlooks_;
+  std::vector<UseHistory> histories_;
   std::vector<Index> free_;
   std::vector<std::map<uint64_t, Class>> groups_;  // by priority
+  uint32_t classes_made_ = 0;
   ReuseModel model_;
   uint64_t now_ = 0;         // submissions
   uint64_t clock_ = 0;       // of stamps
-  uint64_t uses_ = 0;        // at most one per allocation and submission
   uint64_t used_bytes_ = 0;  // of all that were ever used and counted
-  uint64_t counted_ = 0;     // how many those are
   Index hand_ = 0;           // who is looked at next for still being unused
   Expert expert_ = Expert::kRecency;
 
@@ -159,6 +166,7 @@ class EvictionPolicy {
   std::map<uint64_t, Class>* choice_ = nullptr;
   std::map<uint64_t, Class>::iterator choice_class_;
   uint32_t choice_number_ = 0;
+  bool choice_named_ = false;             // somebody of this class
   Index cursor_ = kNone;                  // by recency: the next one
   size_t position_ = 0;                   // in the ranking: entries below it are to come
   uint32_t rank_next_ = 0;                // how many to rank when it is used up
@@ -170,7 +178,11 @@ class EvictionPolicy {
   uint64_t sampled_bytes_ = 0;
   uint64_t sample_below_ = ~uint64_t{0};  // hashes up to this are in
   std::vector<uint32_t> sample_named_;    // by the current submission
-  std::array<Shadow, kExperts> shadows_;
+  uint64_t sample_named_from_ = 0;        // their stamps begin there
+  std::array<uint64_t, kExperts> shadow_bytes_{};
+  uint32_t sample_oldest_ = kNone, sample_youngest_ = kNone;
+  Ranking sample_ranking_;
+  uint64_t sample_ranked_at_ = 0;
   std::array<double, kExperts> costs_{};
   uint64_t sample_uses_ = 0;
 };

@@ -169,8 +169,7 @@ TEST(EvictionPolicy, EachMemberIsNamedOnceByEveryExpertAndInEveryState) {
     ASSERT_EQ(named, members) << i;
   }
   EXPECT_TRUE(experts[static_cast<size_t>(Expert::kRecency)]);
-  EXPECT_TRUE(experts[static_cast<size_t>(Expert::kModel)] ||
-              experts[static_cast<size_t>(Expert::kRate)]);
+  EXPECT_TRUE(experts[static_cast<size_t>(Expert::kModel)]);
 }
 
 TEST(EvictionPolicy, EndlessNewPrioritiesTakeNoMemory) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 
 namespace dxgkit::vidmm {
 namespace {
@@ -11,22 +12,25 @@ namespace {
 constexpr uint32_t kFreshFirst = 16;
 constexpr uint32_t kFreshMost = 256;
 // What is counted fades by this much with each computation: programs change.
-constexpr float kFade = 0.9F;
+constexpr float kFade = 0.99F;
 // Weight, in uses, of what is believed before anything was counted.
 constexpr double kPriorWeight = 8;
 constexpr double kPriorWeightRegular = 1;
-// Two intervals are the same if they differ by less.
-constexpr float kSameShare = 0.08F;
-constexpr float kSameLeast = 1.5F;
+// Two packed intervals are the same if they differ by no more: 4 to 8 %.
+constexpr int kSameSteps = 10;
 // From these on, predictions are believed.
 constexpr uint32_t kTrusted = 2;
 constexpr uint32_t kTrustedWell = 6;
 // Scale of what was used only once; the table learns what that means.
 constexpr float kUnknownScale = 256;
 
-bool same(float a, float b) {
-  return std::abs(a - b) <= std::max(kSameLeast, kSameShare * std::max(a, b));
+/// An interval in 16 bits: the upper half of the number, so that equal steps are (nearly) equal
+/// ratios. Above 0.
+uint16_t pack(float interval) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(interval) >> 16);
 }
+float unpack(uint16_t packed) { return std::bit_cast<float>(uint32_t{packed} << 16); }
+bool same(uint16_t a, uint16_t b) { return std::abs(int{a} - int{b}) <= kSameSteps; }
 
 /// Four steps per octave, straight from the number's representation. x >= 1.
 uint32_t quarter_octaves(float x) {
@@ -59,36 +63,56 @@ uint32_t ReuseModel::octave(float interval) {
 }
 bool ReuseModel::regular(uint32_t kind) { return kind / kOctaves >= kSorts - 2; }
 
-/// Which table, and the scale of ages in it.
-void ReuseModel::classify(UseHistory& history) const {
+/// What followed when the latest intervals were like now: of the places in the history with the
+/// longest likeness most decide, else the latest.
+uint16_t ReuseModel::predict(const UseHistory& history) {
+  const auto& intervals = history.intervals;
   const uint32_t known = history.known;
-  history.predicted = 0;
-  if (known > 0) {
-    // What followed the last time that the latest intervals were like now.
-    const auto& intervals = history.intervals;
-    history.predicted = intervals[0];
-    uint32_t longest = 0;
-    for (uint32_t back = 1; back < known; ++back) {
-      uint32_t length = 0;
-      while (back + length < known && same(intervals[length], intervals[back + length])) ++length;
-      if (length <= longest) continue;
-      longest = length;
-      history.predicted = intervals[back - 1];
-    }
+  if (known == 0) return 0;
+  std::array<uint8_t, UseHistory::kIntervals> places{};
+  uint32_t count = 0;
+  uint32_t longest = 0;
+  for (uint32_t back = 1; back < known && known - back >= longest; ++back) {
+    uint32_t length = 0;
+    while (back + length < known && same(intervals[length], intervals[back + length])) ++length;
+    if (length < longest) continue;
+    if (length > longest) count = 0;
+    longest = length;
+    places[count++] = static_cast<uint8_t>(back - 1);
   }
+  if (count == 0) return intervals[0];
+  uint16_t best = intervals[places[0]];
+  uint32_t most = 1;
+  for (uint32_t i = 0; i < count && count > 2; ++i) {
+    uint32_t votes = 0;
+    for (uint32_t j = 0; j < count; ++j) {
+      votes += same(intervals[places[i]], intervals[places[j]]) ? 1 : 0;
+    }
+    if (votes <= most) continue;
+    most = votes;
+    best = intervals[places[i]];
+  }
+  return best;
+}
+
+/// Which table, and the scale of ages in it.
+void ReuseModel::refresh(UseHistory& history, Outlook& outlook) const {
+  outlook.stale = false;
+  const uint32_t known = history.known;
+  history.predicted = predict(history);
   uint32_t sort = 0;
-  history.scale = kUnknownScale;
-  if (known > 0 && history.trust >= kTrusted) {
-    history.scale = std::max(history.predicted, 1.0F);
-    sort = history.trust >= kTrustedWell ? kSorts - 1 : kSorts - 2;
+  outlook.scale = kUnknownScale;
+  if (known > 0 && outlook.trust >= kTrusted) {
+    outlook.scale = std::max(unpack(history.predicted), 1.0F);
+    sort = outlook.trust >= kTrustedWell ? kSorts - 1 : kSorts - 2;
   } else if (history.uses >= 2) {
     const float mean =
-        static_cast<float>(history.last - history.first) / static_cast<float>(history.uses - 1);
+        static_cast<float>(outlook.last - history.first) / static_cast<float>(history.uses - 1);
     const uint32_t count = std::min(known, 4U);
     float recent = 0;
-    for (uint32_t i = 0; i < count; ++i) recent += history.intervals[i];
+    for (uint32_t i = 0; i < count; ++i) recent += unpack(history.intervals[i]);
     recent /= static_cast<float>(std::max(count, 1U));
-    history.scale = std::max(mean, 1.0F);
+    outlook.scale = std::max(mean, 1.0F);
     if (history.uses <= 4) {
       sort = history.uses == 2 ? 1 : 2;
     } else {
@@ -97,65 +121,73 @@ void ReuseModel::classify(UseHistory& history) const {
       sort = 3 + (history.uses <= 8 ? 0 : 4) + pace;
     }
   }
-  history.kind = static_cast<uint16_t>(sort * kOctaves + octave(history.scale));
+  outlook.kind = static_cast<uint16_t>(sort * kOctaves + octave(outlook.scale));
   history.seen = 0;
   history.seen_by_age = 0;
 }
 
-void ReuseModel::pass(UseHistory& history, uint64_t now) {
+void ReuseModel::pass(UseHistory& history, Outlook& outlook, uint64_t now) {
   if (history.uses == 0) return;
-  const auto age = static_cast<float>(now - history.last);
-  const uint32_t upto = bucket(age / history.scale);
-  Table& table = tables_[history.kind];
-  for (uint32_t b = history.seen; b < upto; ++b) table.reached[b] += 1;
-  if (upto > history.seen) {
-    history.seen = static_cast<uint8_t>(upto);
-    // A table also changes by what is not used.
-    if (++table.fresh >= (table.ready ? kFreshMost : kFreshFirst)) compute(history.kind);
-  }
+  if (outlook.stale) refresh(history, outlook);
+  const auto age = static_cast<float>(now - outlook.last);
+  const uint32_t upto = bucket(age / outlook.scale);
   const uint32_t upto_age = age_bucket(age);
   for (uint32_t b = history.seen_by_age; b < upto_age; ++b) reached_by_age_[b] += 1;
   if (upto_age > history.seen_by_age) history.seen_by_age = static_cast<uint8_t>(upto_age);
+  if (upto <= history.seen) return;
+  Table& table = tables_[outlook.kind];
+  for (uint32_t b = history.seen; b < upto; ++b) table.reached[b] += 1;
+  history.seen = static_cast<uint8_t>(upto);
+  // A table also changes by what is not used.
+  if (++table.fresh >= (table.ready ? kFreshMost : kFreshFirst)) compute(outlook.kind);
 }
 
-void ReuseModel::use(UseHistory& history, uint64_t now) {
-  if (history.uses > 0) {
-    pass(history, now);
-    const auto age = static_cast<float>(now - history.last);
-    Table& table = tables_[history.kind];
-    const uint32_t at = bucket(age / history.scale);
-    table.used[at] += 1;
-    table.reached[at] += 1;
-    const uint32_t at_age = age_bucket(age);
-    used_by_age_[at_age] += 1;
-    reached_by_age_[at_age] += 1;
-    if (++table.fresh >= (table.ready ? kFreshMost : kFreshFirst)) compute(history.kind);
-    if (++fresh_by_age_ >= 8 * kFreshMost) {
-      fresh_by_age_ = 0;
-      for (float& count : used_by_age_) count *= kFade;
-      for (float& count : reached_by_age_) count *= kFade;
-      for (float& count : right_) count *= kFade;
-      for (float& count : made_) count *= kFade;
+void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool learn) {
+  if (history.uses == 0) {
+    history.first = now;
+  } else {
+    const auto age = static_cast<float>(now - outlook.last);
+    if (learn) {
+      pass(history, outlook, now);
+      Table& table = tables_[outlook.kind];
+      const uint32_t at = bucket(age / outlook.scale);
+      table.used[at] += 1;
+      table.reached[at] += 1;
+      const uint32_t at_age = age_bucket(age);
+      used_by_age_[at_age] += 1;
+      reached_by_age_[at_age] += 1;
+      if (++table.fresh >= (table.ready ? kFreshMost : kFreshFirst)) compute(outlook.kind);
+      if (++fresh_by_age_ >= 8 * kFreshMost) {
+        fresh_by_age_ = 0;
+        for (float& count : used_by_age_) count *= kFade;
+        for (float& count : reached_by_age_) count *= kFade;
+        for (float& count : right_) count *= kFade;
+        for (float& count : made_) count *= kFade;
+      }
     }
+    // Predictions that nobody asked for are not made: then the last interval stands for one.
+    const uint16_t predicted =
+        outlook.stale || history.predicted == 0 ? history.intervals[0] : history.predicted;
+    const uint16_t interval = pack(age);
     if (history.known > 0) {
-      const bool right = same(age, history.predicted);
-      right_[history.trust] += right ? 1.0F : 0.0F;
-      made_[history.trust] += 1;
-      const uint32_t trust = right ? std::min(kTrusts - 1, history.trust + 1U)
-                                   : (history.trust < 2 ? 0 : history.trust - 2U);
-      history.trust = static_cast<uint8_t>(trust);
+      const bool right = same(interval, predicted);
+      if (learn) {
+        right_[outlook.trust] += right ? 1.0F : 0.0F;
+        made_[outlook.trust] += 1;
+      }
+      const uint32_t trust = right ? std::min(kTrusts - 1, outlook.trust + 1U)
+                                   : (outlook.trust < 2 ? 0 : outlook.trust - 2U);
+      outlook.trust = static_cast<uint8_t>(trust);
     }
     for (uint32_t i = UseHistory::kIntervals - 1; i > 0; --i) {
       history.intervals[i] = history.intervals[i - 1];
     }
-    history.intervals[0] = age;
+    history.intervals[0] = interval;
     if (history.known < UseHistory::kIntervals) ++history.known;
-  } else {
-    history.first = now;
   }
   ++history.uses;
-  history.last = now;
-  classify(history);
+  outlook.last = now;
+  outlook.stale = true;
 }
 
 /// Share of those that reach a bucket who are used in it, as far as one knows without the table.
@@ -204,15 +236,15 @@ void ReuseModel::compute(uint32_t kind) {
   table.ready = true;
 }
 
-float ReuseModel::value(const UseHistory& history, uint64_t now) const {
-  const auto age = static_cast<float>(now - history.last);
-  if (history.trust >= kTrusted && history.known > 0 && age < history.scale) {
-    return right_[history.trust] / (made_[history.trust] * (history.scale - age + 0.5F));
+float ReuseModel::value(const Outlook& outlook, uint64_t now) const {
+  const auto age = static_cast<float>(now - outlook.last);
+  if (outlook.trust >= kTrusted && age < outlook.scale) {
+    return right_[outlook.trust] / (made_[outlook.trust] * (outlook.scale - age + 0.5F));
   }
-  const float scaled = age / history.scale;
-  const Table& table = tables_[history.kind];
+  const float scaled = age / outlook.scale;
+  const Table& table = tables_[outlook.kind];
   // Nothing counted yet: as if hits became rarer as the age grows.
-  if (!table.ready) return 1 / (history.scale + age);
+  if (!table.ready) return 1 / (outlook.scale + age);
   const uint32_t b = bucket(scaled);
   float value = table.value[b];
   if (b + 1 < kBuckets) {
@@ -221,7 +253,7 @@ float ReuseModel::value(const UseHistory& history, uint64_t now) const {
   } else {
     value *= edge(b) / scaled;
   }
-  return std::max(value, 1e-9F) / history.scale;
+  return std::max(value, 1e-9F) / outlook.scale;
 }
 
 }  // namespace dxgkit::vidmm

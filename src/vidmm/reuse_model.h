@@ -9,18 +9,23 @@ namespace dxgkit::vidmm {
 
 /// What is remembered of the uses of one allocation.
 struct UseHistory {
-  static constexpr uint32_t kIntervals = 6;
+  static constexpr uint32_t kIntervals = 16;
   uint64_t first = 0;  // time of the first use
-  uint64_t last = 0;   // time of the last use
   uint32_t uses = 0;
-  std::array<float, kIntervals> intervals{};  // between uses, the latest first
-  float scale = 1;      // what ages are measured in: the interval that is expected
-  float predicted = 0;  // the interval that its pattern says, 0: none yet
-  uint16_t kind = 0;    // which table
-  uint8_t known = 0;    // of `intervals`
-  uint8_t trust = 0;    // grows while predictions come true
-  uint8_t seen = 0;     // buckets of its table it has been counted in
+  std::array<uint16_t, kIntervals> intervals{};  // between uses, the latest first, packed
+  uint16_t predicted = 0;                        // the interval its pattern says, packed; 0: none
+  uint8_t known = 0;                             // of `intervals`
+  uint8_t seen = 0;                              // buckets of its table it has been counted in
   uint8_t seen_by_age = 0;
+};
+
+/// What follows from it for the future. Apart and small: a choice looks at those of everyone.
+struct Outlook {
+  uint64_t last = 0;   // time of the last use
+  float scale = 1;     // what ages are measured in: the interval that is expected
+  uint16_t kind = 0;   // which table
+  uint8_t trust = 0;   // grows while predictions come true
+  bool stale = false;  // `scale` and `kind` are older than the last use
 };
 
 /// For every kind of allocation (how often used, at which intervals, how regularly) a table: of
@@ -34,12 +39,15 @@ class ReuseModel {
   ReuseModel();
 
   /// The allocation is used at `now`; times never go back. At most once per time.
-  void use(UseHistory& history, uint64_t now);
+  /// @param learn  count it; else it is only remembered, which is much cheaper.
+  void use(UseHistory& history, Outlook& outlook, uint64_t now, bool learn);
   /// Counts that it is still unused at `now`. To be called for everyone now and then: what is never
   /// used again would otherwise never be learned.
-  void pass(UseHistory& history, uint64_t now);
-  /// Expected hits per submission while it is kept; above 0.
-  float value(const UseHistory& history, uint64_t now) const;
+  void pass(UseHistory& history, Outlook& outlook, uint64_t now);
+  /// Brings a stale outlook up to date.
+  void refresh(UseHistory& history, Outlook& outlook) const;
+  /// Expected hits per submission while it is kept; above 0. The outlook is not stale.
+  float value(const Outlook& outlook, uint64_t now) const;
 
  private:
   // Ages in units of `scale`: 16 linear buckets per unit up to 2, then four per octave up to 32.
@@ -61,7 +69,7 @@ class ReuseModel {
   static uint32_t age_bucket(float age);
   static uint32_t octave(float interval);
   static bool regular(uint32_t kind);
-  void classify(UseHistory& history) const;
+  static uint16_t predict(const UseHistory& history);
   void compute(uint32_t kind);
   double prior(uint32_t kind, uint32_t bucket) const;
 
