@@ -30,6 +30,13 @@ InterruptFate FaultInjector::interrupt_fate(uint32_t node, uint32_t fence,
   const runtime::MutexLock lock(mutex_);
   const NodeFaults& faults = plan_.nodes[node];
   *late_by_ns = faults.late_by_ns;
+  const InterruptFate fate = draw_fate(faults, fence);
+  if (fate != InterruptFate::kNormal)
+    fates_[static_cast<size_t>(fate)].fetch_add(1, std::memory_order_relaxed);
+  return fate;
+}
+
+InterruptFate FaultInjector::draw_fate(const NodeFaults& faults, uint32_t fence) {
   if (faults.lose_interrupt_at_fence == fence) return InterruptFate::kLost;
   if (faults.duplicate_interrupt_at_fence == fence) return InterruptFate::kDuplicate;
   if (faults.late_interrupt_at_fence == fence) return InterruptFate::kLate;

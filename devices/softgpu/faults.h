@@ -61,13 +61,19 @@ class FaultInjector {
   /// What the completion of `fence` is reported as.
   uint32_t reported_fence(uint32_t node, uint32_t fence);
   uint32_t slow_factor(uint32_t node);
+  /// Completions that had this fate so far, but for kNormal.
+  uint64_t count(InterruptFate fate) const {
+    return fates_[static_cast<size_t>(fate)].load(std::memory_order_relaxed);
+  }
 
  private:
+  InterruptFate draw_fate(const NodeFaults& faults, uint32_t fence);
   bool by_chance(uint32_t per_million);
 
   runtime::Runtime& runtime_;
   // Read without the lock on every entry; a plan set meanwhile takes effect from the next look.
   std::atomic<bool> active_{false};
+  std::array<std::atomic<uint64_t>, 4> fates_{};
   runtime::Mutex mutex_;
   FaultPlan plan_ DXGKIT_GUARDED_BY(mutex_);
 };

@@ -215,6 +215,8 @@ void SoftGpu::set_faults(const FaultPlan& plan) {
   impl_->memory.set_bad_vram(plan.bad_vram_begin, plan.bad_vram_end);
 }
 
+uint64_t SoftGpu::count(InterruptFate fate) const { return impl_->faults.count(fate); }
+
 uint32_t SoftGpu::interrupt_storms() const { return impl_->interrupts.storms(); }
 
 }  // namespace dxgkit::softgpu

@@ -42,6 +42,8 @@ class SoftGpu {
   void set_faults(const FaultPlan& plan);
   /// See Interrupts::storms.
   uint32_t interrupt_storms() const;
+  /// How many completion interrupts a fault plan has changed that way.
+  uint64_t count(InterruptFate fate) const;
 
  private:
   struct Impl;

@@ -120,6 +120,7 @@ struct Machine::Impl {
       : size(bytes), pages(bytes / kPageBytes), dirty(bytes / kPageBytes) {}
 
   uint64_t size;
+  std::function<bool(uint64_t)> page_fault;
   int fd = -1;
   std::byte* memory = nullptr;
   // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
@@ -286,9 +287,14 @@ void Machine::remove_function(PciFunction& function) {
 // --- system pages
 // -----------------------------------------------------------------------------------------------
 
+void Machine::set_page_fault(std::function<bool(uint64_t count)> fails) {
+  impl_->page_fault = std::move(fails);
+}
+
 Result<PageFrame> Machine::allocate_contiguous(uint64_t count, uint64_t alignment) {
   if (count == 0) return Error(Status::kInvalidParameter);
   if (!is_power_of_two(alignment)) return Error(Status::kInvalidParameter);
+  if (impl_->page_fault && impl_->page_fault(count)) return Error(Status::kNoMemory);
   std::optional<uint64_t> first;
   Runs runs;
   {
@@ -310,6 +316,7 @@ void Machine::free_contiguous(PageFrame first, uint64_t count) {
 
 Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
   if (count == 0) return std::vector<PageFrame>{};
+  if (impl_->page_fault && impl_->page_fault(count)) return Error(Status::kNoMemory);
   std::vector<uint64_t> indices;
   Runs runs;
   {

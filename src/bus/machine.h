@@ -153,6 +153,9 @@ class Machine {
   /// kNoMemory.
   Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
   void free_pages(std::span<const PageFrame> pages);
+  /// Asked before pages are given out, for both kinds; true: there are none (kNoMemory). An empty
+  /// one, as at first, is never asked. For simulations: set while nobody allocates; must not block.
+  void set_page_fault(std::function<bool(uint64_t count)> fails);
   uint64_t free_page_count() const;
   /// The last byte of installed system memory: what a device that can reach all of it must be able
   /// to address (LIFE-14).

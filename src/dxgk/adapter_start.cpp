@@ -57,6 +57,7 @@ Status Adapter::start() {
   port_ = std::make_unique<port::AdapterPort>(driver_, kernel_, machine_, function_,
                                               static_cast<port::AdapterHost&>(*this), findings_);
   port_->set_lane_check([this] { return lane_.is_current(); });
+  port_->set_fault_injector(options_.faults);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
   timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
   if (const Status status = port_->add_device(); status != Status::kSuccess) {

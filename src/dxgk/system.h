@@ -14,6 +14,10 @@
 #include "runtime/runtime.h"
 #include "verifier/findings.h"
 
+namespace dxgkit::port {
+class FaultInjector;
+}
+
 namespace dxgkit::dxgk {
 
 class Adapter;
@@ -34,6 +38,8 @@ struct AdapterOptions {
   /// A node without progress this long, with work on it, is a timeout (TdrDelay): a finding, and
   /// the adapter stops.
   int64_t tdr_delay_ns = 2'000'000'000;
+  /// Changes what the driver answers, in simulation. Outlives the adapter.
+  port::FaultInjector* faults = nullptr;
 };
 
 /// Sums over an adapter's life, for summaries and tests.
@@ -71,7 +77,8 @@ class System {
   /// A client process: an id space of handles. It lives until `end_process`.
   Process& create_process(std::string name);
   /// Process exit: destroys everything the process owns, in order (THUNK-08). Blocks until its work
-  /// is drained or aborted.
+  /// is drained or aborted. Its threads may be inside thunks, also blocked there: those end with an
+  /// error, later ones answer STATUS_PROCESS_IS_TERMINATING, and all have left before this returns.
   void end_process(Process& process);
 
   struct Impl;

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
 #include "port/adapter_port.h"
 #include "port/driver_impl.h"
+#include "port/fault_injector.h"
 #include "runtime/sync.h"
 #include "runtime/turnstile.h"
 #include "trace/trace.h"
@@ -57,6 +59,7 @@ struct AdapterPort::Impl {
   void* context = nullptr;  // from AddDevice: hAdapter of every DDI
   bool added = false, started = false;
   bool reference_checks = true;
+  FaultInjector* faults = nullptr;  // set before the adapter runs
   bool multi_engine_aware = false;
   bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)
   uint32_t interrupt_message = 0;
@@ -164,6 +167,12 @@ class DdiCall {
   /// knows).
   template <typename Entry, typename... A>
   Status operator()(Entry entry, A... arguments) {
+    if (impl_.faults != nullptr) [[unlikely]] {
+      if (const std::optional<Status> answer = impl_.faults->before_ddi(info_.name)) {
+        completed_ = true;
+        return done(*answer);
+      }
+    }
     int32_t status = to_ntstatus(Status::kDeviceRemoved);
     completed_ = frame_.call(entry, &status, arguments...);
     if (!completed_) return done(Status::kDeviceRemoved);

@@ -159,8 +159,14 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
   Status status = Status::kSuccess;
   {
     DdiCall call(port, kBuildPagingBuffer, static_cast<uint64_t>(arguments.Operation));
-    status = call(port.ddi.DxgkDdiBuildPagingBuffer, port.context, &arguments);
-    if (!call.completed()) {
+    std::optional<Status> answer;
+    if (port.faults != nullptr) [[unlikely]] {
+      answer = port.faults->before_paging(operation, args.buffer_bytes);
+      arguments.DmaSize = port.faults->room(kBuildPagingBuffer.name, args.buffer_bytes);
+    }
+    status = answer.has_value() ? *answer
+                                : call(port.ddi.DxgkDdiBuildPagingBuffer, port.context, &arguments);
+    if (!answer.has_value() && !call.completed()) {
       result.status = Status::kUnsuccessful;
       return result;
     }

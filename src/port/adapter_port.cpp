@@ -142,6 +142,7 @@ AdapterPort::AdapterPort(Driver& driver, nt::Kernel& kernel, bus::Machine& machi
 AdapterPort::~AdapterPort() = default;
 
 void AdapterPort::set_reference_checks(bool on) { impl_->reference_checks = on; }
+void AdapterPort::set_fault_injector(FaultInjector* faults) { impl_->faults = faults; }
 bool AdapterPort::has_patch() const { return impl_->ddi.DxgkDdiPatch != nullptr; }
 bool AdapterPort::has_cancel() const { return impl_->ddi.DxgkDdiCancelCommand != nullptr; }
 
@@ -528,6 +529,8 @@ Result<SegmentsInfo> AdapterPort::query_segments() {
     return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT, DXGK_SEGMENTDESCRIPTOR>(
         port, DXGKQAITYPE_QUERYSEGMENT);
   }();
+  if (answer.has_value() && port.faults != nullptr) [[unlikely]]
+    port.faults->shape(&*answer);
   if (answer.has_value()) port.segments = answer->segments;
   return answer;
 }

@@ -20,6 +20,8 @@
 
 namespace dxgkit::port {
 
+class FaultInjector;
+
 /// What the port asks of dxgk when the driver calls back.
 class AdapterHost {
  public:
@@ -224,6 +226,8 @@ class AdapterPort {
   /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On at first; off costs
   /// nothing.
   void set_reference_checks(bool on);
+  /// Null, as at first: the driver answers for itself. Before the adapter runs; must outlive it.
+  void set_fault_injector(FaultInjector* faults);
   bool has_patch() const;
   bool has_cancel() const;
 

@@ -170,6 +170,8 @@ RenderResult AdapterPort::render(const RenderArgs& args) {
   Status status = Status::kSuccess;
   {
     DdiCall call(port, info, args.command_length);
+    if (port.faults != nullptr) [[unlikely]]
+      arguments.DmaSize = port.faults->room(info.name, args.buffer.size_bytes);
     status = call(entry, args.context, &arguments);
     if (!call.completed()) {
       result.status = status;
