@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "dxgk/gate.h"
 #include "dxgk/handle_table.h"
 #include "runtime/sync.h"
 
@@ -13,7 +15,8 @@ namespace dxgkit::dxgk {
 class Adapter;
 class System;
 
-class Process {
+/// Lives while System knows it or a thread is bound to it: what ended still answers.
+class Process : public std::enable_shared_from_this<Process> {
  public:
   Process(System& system, std::string name, uint32_t number)
       : system_(system), name_(std::move(name)), number_(number) {}
@@ -21,6 +24,8 @@ class Process {
   const std::string& name() const { return name_; }
   uint32_t number() const { return number_; }
   HandleTable& handles() { return handles_; }
+  /// Every thunk of its threads is inside. Closed when the process ends.
+  Gate& gate() { return gate_; }
 
   /// The process on whose behalf the calling thread is in the kernel: what handles in driver
   /// callbacks mean. Null: none.
@@ -50,6 +55,7 @@ class Process {
   System& system_;
   const std::string name_;
   const uint32_t number_;
+  Gate gate_;
   HandleTable handles_;
 };
 

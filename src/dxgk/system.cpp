@@ -61,7 +61,7 @@ Result<AdapterStatistics> System::statistics(Luid luid) const {
 Process& System::create_process(std::string name) {
   runtime::MutexLock lock(impl_->mutex);
   impl_->processes.push_back(
-      std::make_unique<Process>(*this, std::move(name), ++impl_->last_process));
+      std::make_shared<Process>(*this, std::move(name), ++impl_->last_process));
   return *impl_->processes.back();
 }
 
@@ -69,11 +69,17 @@ void System::end_process(Process& process) {
   Process::Scope scope(&process);
   impl_->reap_nt_handles();
   // THUNK-08: devices with all they own first, then what is left, which are open adapters.
-  for (const auto& [handle, type] : process.handles().live()) {
-    if (type != ObjectType::kDevice) continue;
-    Result<Ref<Device>> device = process.handles().take<Device>(handle);
-    if (device.has_value()) (*device)->destroy();
-  }
+  const auto destroy_devices = [&] {
+    for (const auto& [handle, type] : process.handles().live()) {
+      if (type != ObjectType::kDevice) continue;
+      Result<Ref<Device>> device = process.handles().take<Device>(handle);
+      if (device.has_value()) (*device)->destroy();
+    }
+  };
+  process.gate().close();
+  destroy_devices();  // wakes whoever waits inside
+  process.gate().wait_empty();
+  destroy_devices();  // what those inside were making
   for (const auto& [handle, type] : process.handles().live()) process.handles().erase(handle);
   runtime::MutexLock lock(impl_->mutex);
   std::erase_if(impl_->processes, [&](const auto& owned) { return owned.get() == &process; });

@@ -39,7 +39,7 @@ struct System::Impl {
   verifier::Findings& findings;
   runtime::Mutex mutex;
   std::vector<Ref<Adapter>> adapters DXGKIT_GUARDED_BY(mutex);
-  std::vector<std::unique_ptr<Process>> processes;  // under mutex, but for the destructor
+  std::vector<std::shared_ptr<Process>> processes;  // under mutex, but for the destructor
   GlobalShares global_shares;
   NtHandles nt_handles;
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;

@@ -6,8 +6,8 @@
 namespace dxgkit::thunks {
 
 CallScope::CallScope(std::string_view name)
-    : process_(runtime::Runtime::current_or_null() == nullptr ? nullptr
-                                                              : dxgk::Process::current()) {
+    : process_(runtime::Runtime::current_or_null() == nullptr ? nullptr : dxgk::Process::current()),
+      inside_(process_ != nullptr && process_->gate().enter()) {
   if (trace::Recorder* recorder = trace::current()) {
     name_ = recorder->name_id(name);
     recorder->record(trace::EventKind::kThunkEnter, name_,
@@ -25,7 +25,8 @@ Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* o
   return capture_array(static_cast<const std::byte*>(client), bytes, kMaxPrivateBytes, out);
 }
 
-ClientScope::ClientScope(dxgk::System& system, dxgk::Process& process) : previous_(nullptr) {
+ClientScope::ClientScope(dxgk::System& system, dxgk::Process& process)
+    : process_(process.shared_from_this()), previous_(nullptr) {
   DXGKIT_CHECK(&process.system() == &system);
   void*& slot =
       runtime::Runtime::current().thread_slot(static_cast<size_t>(runtime::ThreadSlot::kThunks));

@@ -17,6 +17,9 @@
 
 namespace dxgkit::thunks {
 
+/// STATUS_PROCESS_IS_TERMINATING: what threads of a process get from the moment it ends.
+inline constexpr Status kProcessIsTerminating{0xC000010A};
+
 /// When the captured structure, with outputs filled in, goes back to the caller.
 enum class WriteBack {
   kNever,
@@ -29,11 +32,19 @@ enum class WriteBack {
 class CallScope {
  public:
   explicit CallScope(std::string_view name);
+  ~CallScope() {
+    if (inside_) process_->gate().leave();
+  }
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
   dxgk::Process* process() const { return process_; }
+  /// False: the process has begun to end.
+  bool inside() const { return inside_; }
   NTSTATUS finish(Status status);
 
  private:
   dxgk::Process* process_;
+  const bool inside_;
   uint64_t name_ = 0;
 };
 
@@ -45,6 +56,7 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   using Plain = std::remove_const_t<Args>;
   CallScope scope(name);
   if (scope.process() == nullptr) return scope.finish(Status::kInvalidParameter);
+  if (!scope.inside()) return scope.finish(kProcessIsTerminating);
   if (arguments == nullptr) return scope.finish(Status::kInvalidParameter);
   Plain captured;
   if (!guarded_copy(&captured, arguments, sizeof captured))

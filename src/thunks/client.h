@@ -1,6 +1,8 @@
 // Who is calling: binds threads to client processes for the D3DKMT entry points.
 #pragma once
 
+#include <memory>
+
 #include "dxgk/system.h"
 
 namespace dxgkit::thunks {
@@ -16,6 +18,7 @@ class ClientScope {
   ClientScope& operator=(const ClientScope&) = delete;
 
  private:
+  const std::shared_ptr<dxgk::Process> process_;
   void* previous_;
 };
 

@@ -65,6 +65,37 @@ TEST_F(TeardownTest, EndOfAProcessWithWorkQueuedLeavesNothing) {
   }
 }
 
+/// A thread of the process is inside a thunk when the process ends: it comes back before the end
+/// does, and what it was making meanwhile goes too.
+TEST_F(TeardownTest, EndOfAProcessWaitsForItsThreads) {
+  DXGKIT_COVERS("THUNK-08");
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    with_client(
+        [](Stack& stack, Client&) {
+          const size_t objects = stack.miniport.live_objects();
+          Client dying(stack, "dying");
+          const D3DKMT_HANDLE fence = dying.make_sync(D3DDDI_MONITORED_FENCE);
+          NTSTATUS waited = 0;
+          bool made_all = false;
+          Stack::Background waiting(stack, [&] { waited = dying.wait_cpu(fence, 1); });
+          Stack::Background making(stack, [&] {
+            dying.as_client([&] {
+              D3DKMT_CREATEDEVICE create{};
+              create.hAdapter = dying.adapter;
+              for (int i = 0; i < 50 && D3DKMTCreateDevice(&create) >= 0; ++i) made_all = i == 49;
+            });
+          });
+          EXPECT_FALSE(waiting.finished(1));
+          dying.end();
+          waiting.finish();
+          making.finish();
+          EXPECT_EQ(waited, nt_status(Status::kDeviceRemoved));
+          EXPECT_EQ(stack.miniport.live_objects(), objects) << made_all;
+        },
+        nullptr, seed);
+  }
+}
+
 /// Every order of destroying the parts of a busy device.
 TEST_F(TeardownTest, PartsMayGoInAnyOrder) {
   DXGKIT_COVERS("ALLOC-27", "SCHED-22", "SCHED-23", "SYNC-28");
