@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "trace/trace.h"
@@ -253,10 +254,18 @@ void PagingExecutor::pump() {
 }
 
 void PagingExecutor::complete(const std::vector<vidmm::PagingOp>& operations) {
-  for (const vidmm::PagingOp& op : operations) {
+  // Whoever hears of one may enqueue more, and what needs no hardware completes at once: in its
+  // turn, because barriers count.
+  completed_.insert(completed_.end(), operations.begin(), operations.end());
+  if (completing_) return;
+  completing_ = true;
+  while (!completed_.empty()) {
+    const vidmm::PagingOp op = completed_.front();
+    completed_.pop_front();
     ++operations_done_;
     owner_.operation_done(op);
   }
+  completing_ = false;
 }
 
 void PagingExecutor::run_barriers() {
@@ -270,6 +279,14 @@ void PagingExecutor::run_barriers() {
 
 void PagingExecutor::packet_retired(Packet& packet, bool completed) {
   DXGKIT_CHECK(!in_flight_.empty());
+  if (!completed && in_flight_.front().packet != packet.id) {
+    // The driver refused an earlier one: the scheduler takes no more, and the adapter is stopping.
+    const auto found = std::ranges::find(in_flight_, packet.id, &InFlight::packet);
+    DXGKIT_CHECK(found != in_flight_.end());
+    --found->buffer->packets;
+    in_flight_.erase(found);
+    return;
+  }
   DXGKIT_CHECK(in_flight_.front().packet == packet.id);
   InFlight flight = std::move(in_flight_.front());
   in_flight_.pop_front();

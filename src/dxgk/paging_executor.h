@@ -113,6 +113,8 @@ class PagingExecutor {
   std::deque<InFlight> in_flight_;
   std::deque<Barrier> barriers_;
   uint64_t operations_queued_ = 0, operations_done_ = 0;
+  std::deque<vidmm::PagingOp> completed_;  // done, not told yet; in order
+  bool completing_ = false;
   uint32_t multipass_offset_ = 0;
   uint32_t passes_without_progress_ = 0;
   bool head_must_be_idle_ = false;  // the driver answered ALLOCATION_BUSY for the head
