@@ -28,6 +28,8 @@ Context::Context(Device& device) : Object(kType), device_(&device) {}
 Context::~Context() = default;
 
 Result<Ref<Context>> Context::create(Device& device, const ContextCreation& creation) {
+  const GatePass pass(device.gate());
+  if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
   Adapter& adapter = device.adapter();
   const port::DriverCaps& caps = adapter.caps();
   if (creation.node.value >= caps.node_count) return Error(Status::kInvalidParameter);
@@ -272,6 +274,8 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
       }
       multipass_offset = result.multipass_offset;
     }
+    // One pass of several may hold just those commands that use nothing of the list.
+    if (!more && args.multipass_offset == 0) check_references(*buffer, result);
     outcome = end_pass(*buffer, result, request, queued);
     if (!more || outcome != Status::kSuccess) break;
   }
@@ -363,9 +367,10 @@ Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request, uint32_t* queued) {
   Adapter& adapter = device_->adapter();
   Status status = check_patches(buffer, result);
-  if (is_success(status)) check_references(buffer, result);
   adapter.lane().run([&] {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
+    if (result.status == Status::kGraphicsInsufficientDmaBuffer)
+      ++adapter.counters().multipass_renders;
     if (is_success(status) && result.dma_bytes != 0) {
       buffer.patch_count = result.patch_count;
       Packet& packet = adapter.packets().create();
@@ -527,6 +532,8 @@ void Context::close_driver_side() {
     DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
     std::erase(device_->contexts, this);
   });
+  gate_.close();
+  gate_.wait_empty();
   if (first && driver_context_) static_cast<void>(adapter.port().destroy_context(info_.handle));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dxgk/dma_buffer_pool.h"
+#include "dxgk/gate.h"
 #include "dxgk/handle_table.h"
 #include "dxgk/object.h"
 #include "port/types.h"
@@ -85,6 +86,8 @@ class Context : public Object {
   NodeOrdinal node() const { return node_; }
   void* driver_handle() const { return info_.handle; }
   const port::ContextInfo& info() const { return info_; }
+  /// As Device::gate, for calls that are no Render.
+  Gate& gate() { return gate_; }
   ClientBuffers buffers();
   DmaBufferPool& pool() { return *pool_; }
   /// What a run of patch locations needs resident: each allocation once, in order of first mention.
@@ -121,6 +124,7 @@ class Context : public Object {
   ContextId id_;
   NodeOrdinal node_;
   port::ContextInfo info_;
+  Gate gate_;
   bool driver_context_ = false;  // the driver made one (MultiEngineAware)
   bool null_rendering_ = false;  // of the creation flags (SUB-23)
   std::unique_ptr<DmaBufferPool> pool_;

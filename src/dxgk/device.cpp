@@ -212,6 +212,8 @@ void Device::destroy() {
   adapter_.lane().run([&] {
     if (!closed_) set_error(DeviceState::kStopped);
   });
+  gate_.close();
+  gate_.wait_empty();  // what other threads were making on it is there now, and goes with it
   std::vector<Ref<Context>> own_contexts;
   std::vector<Ref<SyncObject>> own_objects;
   std::vector<Ref<PagingQueue>> own_queues;

@@ -11,6 +11,7 @@
 #include "dxgk/allocation.h"
 #include "dxgk/context.h"
 #include "dxgk/device_state.h"
+#include "dxgk/gate.h"
 #include "dxgk/handle_table.h"
 #include "dxgk/sharing.h"
 #include "dxgk/sync_object.h"
@@ -136,6 +137,8 @@ class Device : public Object {
   Process& process() { return process_; }
   void* driver_handle() const { return info_.handle; }
   const port::DeviceInfo& info() const { return info_; }
+  /// Whoever hands the driver's device to the driver is inside; it is destroyed when nobody is.
+  Gate& gate() { return gate_; }
   Handle handle = 0;
 
   // Lane:
@@ -195,6 +198,7 @@ class Device : public Object {
   const Ref<Adapter> adapter_reference_;
   Process& process_;
   port::DeviceInfo info_;
+  Gate gate_;
   // Written on the lane, read by thunks before they go there: release/acquire so that they see why.
   std::atomic<DeviceState> state_{DeviceState::kActive};
   std::vector<CpuWait*> cpu_waits_;  // lane

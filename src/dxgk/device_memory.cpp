@@ -15,7 +15,8 @@
 namespace dxgkit::dxgk {
 
 Status Device::create_allocations(std::span<AllocationRequest> requests, CreateOptions& options) {
-  if (lost()) return Status::kDeviceRemoved;
+  const GatePass pass(gate_);
+  if (!pass || lost()) return Status::kDeviceRemoved;
   const bool creates_resource = options.creates_resource;
   const std::span<const std::byte> private_data = options.private_data;
   HandleTable& handles = process_.handles();

@@ -30,7 +30,8 @@ Result<Ref<SharedResource>> Device::make_shared(std::span<const AllocationReques
 
 Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
                              OpenedResource* out) {
-  if (lost()) return Status::kDeviceRemoved;
+  const GatePass pass(gate_);
+  if (!pass || lost()) return Status::kDeviceRemoved;
   if (&shared->adapter() != &adapter_)
     return shared->cross_adapter ? Status::kNotSupported : Status::kInvalidParameter;
   HandleTable& handles = process_.handles();

@@ -1,5 +1,6 @@
 // Adapters: enumeration, opening, questions, escape.
 #include <cstring>
+#include <optional>
 
 #include "thunks/call.h"
 
@@ -87,7 +88,10 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
     if (!device || &context->device() != device.get()) return Status::kInvalidParameter;
   }
   DXGKIT_ENTER(*adapter);
-  if (device && device->lost()) return Status::kDeviceRemoved;
+  std::optional<dxgk::GatePass> device_pass, context_pass;  // they stay while the driver has them
+  if (device && (!device_pass.emplace(device->gate()) || device->lost()))
+    return Status::kDeviceRemoved;
+  if (context && !context_pass.emplace(context->gate())) return Status::kInvalidParameter;
   if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kNotSupported;
   if ((args.Flags.Value & 1U) != 0)
     return Status::kNotSupported;  // HardwareAccess: level two is not there yet
