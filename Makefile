@@ -14,12 +14,14 @@ run: bootstrap
 	@$(call build,release) --target dxgkit_tool
 	build/release/tools/dxgkit/dxgkit run --output result.png --report report.html --trace trace.pftrace
 
-# The closing lines are the test runner's.
+# The closing lines are the test runner's, again below the summary of the simulation.
 test: bootstrap
 	@mkdir -p build
 	@$(call build,dev)
-	@rm -f build/dev/test-results/*.xml
-	@ctest --preset dev --parallel $(JOBS)
+	@rm -f build/dev/test-results/*.xml build/dev/test-results/*.summary
+	@ctest --preset dev --parallel $(JOBS) --output-log build/dev/ctest.log; status=$$?; \
+	cat build/dev/test-results/sim.summary 2> /dev/null; \
+	grep -A 100000 'tests passed' build/dev/ctest.log; exit $$status
 
 bench: bootstrap
 	@mkdir -p build

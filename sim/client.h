@@ -1,0 +1,204 @@
+// A client process: random work on one adapter, and a model that knows what must come of it.
+#pragma once
+
+#include <d3dkmthk.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dxgk/system.h"
+#include "miniports/softgpu/softgpu_umd.h"
+#include "sim/content.h"
+#include "sim/random.h"
+#include "sim/world.h"
+
+namespace dxgkit::sim {
+
+/// Two fibers: `run` works, `run_waiter` blocks in CPU waits beside it. Everything the client may
+/// do is a row of `operations`: a new thunk comes in there.
+///
+/// Order: the model changes when a submission is accepted. What one context does after another on
+/// the same allocation waits for the other's fence, on the GPU or on the CPU; the CPU waits before
+/// it looks.
+class Client {
+ public:
+  struct Options {
+    uint32_t number = 0;
+    uint64_t seed = 0;
+    uint64_t dies_at = 0;  // n-th thunk; 0: it ends by itself
+    bool tidy = true;      // destroys what it made before it ends
+    bool hostile = false;
+    bool hog = false;  // keeps video memory locked instead of working
+  };
+  Client(World& world, const Options& options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void run();
+  void run_waiter();
+
+  const Options& options() const { return options_; }
+  dxgk::Process& process() { return *process_; }
+  /// Its process is being ended: it may touch nothing of it any more.
+  void mark_dying() {
+    dying_ = true;
+    wake_waiter();
+  }
+  bool dying() const { return dying_; }
+  /// The process was ended; see World::reap.
+  bool process_gone = false;
+
+ private:
+  /// A submission's place in time: `value` of the fence of context `context`.
+  struct Moment {
+    uint64_t context = 0;  // Context::id; 0: never
+    uint64_t value = 0;
+  };
+  struct Context {
+    uint64_t id = 0;
+    D3DKMT_HANDLE handle = 0;
+    D3DKMT_HANDLE fence = 0;
+    const volatile uint64_t* fence_memory = nullptr;
+    uint64_t submitted = 0;  // last value its fence will have
+    uint64_t seen = 0;       // last value read (P2)
+    uint32_t node = 0;
+    std::byte* command = nullptr;
+    uint32_t command_bytes = 0;
+    D3DDDI_ALLOCATIONLIST* list = nullptr;
+    uint32_t list_size = 0;
+  };
+  struct Allocation {
+    D3DKMT_HANDLE handle = 0;
+    D3DKMT_HANDLE resource = 0;
+    uint32_t placement = 0;
+    Content content{0};
+    Moment written;
+    std::vector<Moment> read;  // since then
+    std::byte* locked = nullptr;
+    uint64_t size() const { return content.size(); }
+  };
+  struct Command {
+    enum class Kind { kFill, kCopy, kDelay } kind = Kind::kFill;
+    Allocation* source = nullptr;
+    Allocation* destination = nullptr;
+    uint64_t source_offset = 0, offset = 0, size = 0;
+    uint32_t pattern = 0;
+  };
+
+  /// The process is ending, or the world failed: unwinds `run`.
+  struct Ended {};
+  /// A thunk said that the device is lost: it is made anew.
+  struct DeviceLost {};
+  /// The adapter stopped: nothing can be done any more.
+  struct AdapterLost {};
+
+  // --- client_calls.cpp: thunks
+  template <typename Body>
+  NTSTATUS call(const char* name, const Body& body);
+  /// True: success. False: refused because of a fault, nothing happened. Anything else ends the
+  /// world.
+  bool accepted(const char* name, NTSTATUS status);
+  void fail(std::string_view what);
+  [[noreturn]] void lost(const char* name);
+  bool open_adapter();
+  bool create_device();
+  void destroy_device();
+  bool create_context(uint32_t node);
+  void destroy_context(size_t index);
+  /// Creates `sizes.size()` allocations in one call, of a resource of their own if wanted.
+  bool create_allocations(std::span<const uint64_t> sizes, uint32_t placement, bool resource);
+  /// Those at `index`, with all of its resource.
+  void destroy_allocation(size_t index, bool synchronous);
+  bool lock(Allocation& allocation);
+  void unlock(Allocation& allocation);
+  void unlock_all();
+  bool submit(Context& context, std::span<const Command> commands);
+  bool gpu_wait(Context& context, const Context& on, uint64_t value);
+  void cpu_wait(Context& context, uint64_t value);
+  void wait_for(const Moment& moment);
+  /// Everything of `allocation` that is on its way has happened.
+  void settle(const Allocation& allocation, bool for_writing);
+  bool has_happened(const Moment& moment);
+  void check_fence(Context& context);
+  Context* find_context(uint64_t id);
+  void forget_device();
+
+  // --- client_work.cpp: what it does
+  void work(uint32_t count);
+  void work_as_hog();
+  void step();
+  /// Reads all of it and compares: through a lock, or through staging where there is none. False:
+  /// a fault kept it from looking.
+  bool verify(Allocation& allocation);
+  bool verify_through_staging(Allocation& allocation);
+  void verify_all();
+  Allocation* any_allocation();
+  Context* any_context();
+  uint64_t bytes_live() const;
+  Command random_command();
+  void hostile_call();  // client_calls.cpp
+
+  // Rows of the table of operations.
+  struct Operation {
+    std::string_view name;
+    uint32_t weight;
+    void (Client::*run)();
+  };
+  static std::span<const Operation> operations();
+  friend std::vector<std::string_view> operation_names();
+  void op_create();
+  void op_create_resource();
+  void op_destroy();
+  void op_submit();
+  void op_cpu_write();
+  void op_cpu_read();
+  void op_lock_and_keep();
+  void op_unlock();
+  void op_verify();
+  void op_wait();
+  void op_wait_idle();
+  void op_waiter();
+  void op_create_context();
+  void op_destroy_context();
+  void op_priority();
+  void op_new_device();
+  void op_sleep();
+  void op_hostile();
+
+  World& world_;
+  const Options options_;
+  Random random_;
+  dxgk::Process* process_;
+  bool dying_ = false;
+  uint64_t calls_ = 0;
+  uint64_t excuses_before_ = 0;      // Faults::excuses when the last call began
+  bool may_exhaust_memory_ = false;  // it used more at once than video memory holds
+
+  D3DKMT_HANDLE adapter_ = 0, device_ = 0;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::vector<std::unique_ptr<Allocation>> allocations_;
+  std::vector<D3DKMT_HANDLE> stale_;
+  uint64_t last_context_ = 0;
+
+  // Between the two fibers.
+  struct WaiterTask {
+    D3DKMT_HANDLE device = 0, fence = 0;
+    uint64_t value = 0;
+  };
+  std::optional<WaiterTask> waiter_task_;
+  bool waiter_ends_ = false;
+  std::atomic<uint32_t> waiter_changes_{0};
+  void wake_waiter();
+};
+
+/// By index in Counters::operations.
+std::vector<std::string_view> operation_names();
+
+}  // namespace dxgkit::sim

@@ -1,0 +1,627 @@
+// The client's thunks: each with what the model says must come of it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/status.h"
+#include "sim/client.h"
+#include "thunks/call.h"
+#include "thunks/client.h"
+
+namespace dxgkit::sim {
+namespace {
+
+std::string text_of(NTSTATUS status) {
+  const std::string_view name = status_name(from_ntstatus(status));
+  return name.empty() ? fmt::format("{:#010x}", static_cast<uint32_t>(status)) : std::string(name);
+}
+
+constexpr uint64_t kHeaderBytes = sizeof(SgpuUmdBufferHeader);
+
+}  // namespace
+
+/// Nothing else of the simulation runs between the end of a thunk and the next call, so what the
+/// client touches in between cannot go away under it.
+template <typename Body>
+NTSTATUS Client::call(const char* name, const Body& body) {
+  if (dying_ || world_.failed()) throw Ended{};
+  ++calls_;
+  ++world_.counters.thunk_calls;
+  if (calls_ == options_.dies_at) world_.kill(*this);
+  excuses_before_ = world_.faults.excuses();
+  const NTSTATUS status = body();
+  if (dying_ || world_.failed()) throw Ended{};
+  if (from_ntstatus(status) == thunks::kProcessIsTerminating)
+    fail(fmt::format("{} says that the process ends, and nobody ended it", name));
+  return status;
+}
+
+void Client::fail(std::string_view what) {
+  world_.fail(fmt::format("client {} after {} calls: {}", options_.number, calls_, what));
+  throw Ended{};
+}
+
+void Client::lost(const char* name) {
+  if (world_.faults.driver_failed()) throw AdapterLost{};
+  D3DKMT_GETDEVICESTATE state{};
+  state.hDevice = device_;
+  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
+  const NTSTATUS status =
+      call("D3DKMTGetDeviceState", [&] { return D3DKMTGetDeviceState(&state); });
+  if (world_.faults.driver_failed()) throw AdapterLost{};
+  if (!is_success(from_ntstatus(status)))
+    fail(fmt::format("{} lost the device, and its state is {}", name, text_of(status)));
+  ++world_.counters.property_checks;
+  switch (state.ExecutionState) {
+    case D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY:
+      if (!may_exhaust_memory_)
+        fail(fmt::format("{} finds the device out of memory, and all it did fits", name));
+      break;
+    case D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT:
+      if (!world_.plan.faults.has(FaultKind::kRenderLosesDevice))
+        fail(fmt::format("{} finds that the device faulted, and no fault was planned", name));
+      break;
+    default:
+      fail(fmt::format("{} answers STATUS_DEVICE_REMOVED; the device's state is {}", name,
+                       static_cast<int>(state.ExecutionState)));
+  }
+  throw DeviceLost{};
+}
+
+bool Client::accepted(const char* name, NTSTATUS status) {
+  const Status answer = from_ntstatus(status);
+  if (is_success(answer)) return true;
+  if (answer == Status::kDeviceRemoved) lost(name);
+  ++world_.counters.refused_calls;
+  if (world_.faults.driver_failed()) throw AdapterLost{};
+  if (world_.faults.excuses() != excuses_before_) return false;
+  if (world_.plan.tight_memory && answer == Status::kNoMemory) return false;
+  fail(fmt::format("{} answers {}, and nothing was made to fail", name, text_of(status)));
+  return false;
+}
+
+bool Client::open_adapter() {
+  D3DKMT_OPENADAPTERFROMLUID open{};
+  open.AdapterLuid.LowPart = world_.adapter.low;
+  open.AdapterLuid.HighPart = world_.adapter.high;
+  const NTSTATUS status =
+      call("D3DKMTOpenAdapterFromLuid", [&] { return D3DKMTOpenAdapterFromLuid(&open); });
+  if (!accepted("D3DKMTOpenAdapterFromLuid", status)) return false;
+  adapter_ = open.hAdapter;
+  return true;
+}
+
+bool Client::create_device() {
+  D3DKMT_CREATEDEVICE create{};
+  create.hAdapter = adapter_;
+  const NTSTATUS status = call("D3DKMTCreateDevice", [&] { return D3DKMTCreateDevice(&create); });
+  // There is no device yet whose state could say why.
+  if (from_ntstatus(status) == Status::kDeviceRemoved) {
+    if (world_.faults.driver_failed()) throw AdapterLost{};
+    fail("D3DKMTCreateDevice answers STATUS_DEVICE_REMOVED, and the adapter runs");
+  }
+  if (!accepted("D3DKMTCreateDevice", status)) return false;
+  device_ = create.hDevice;
+  may_exhaust_memory_ = false;
+  return true;
+}
+
+void Client::forget_device() {
+  device_ = 0;
+  contexts_.clear();
+  allocations_.clear();
+  stale_.clear();
+  waiter_task_.reset();
+}
+
+void Client::destroy_device() {
+  if (device_ == 0) return;
+  const D3DKMT_DESTROYDEVICE destroy{.hDevice = device_};
+  forget_device();
+  const NTSTATUS status =
+      call("D3DKMTDestroyDevice", [&] { return D3DKMTDestroyDevice(&destroy); });
+  if (!is_success(from_ntstatus(status)))
+    fail(fmt::format("D3DKMTDestroyDevice answers {}", text_of(status)));
+}
+
+bool Client::create_context(uint32_t node) {
+  D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};
+  fence.hDevice = device_;
+  fence.Info.Type = D3DDDI_MONITORED_FENCE;
+  NTSTATUS status = call("D3DKMTCreateSynchronizationObject2",
+                         [&] { return D3DKMTCreateSynchronizationObject2(&fence); });
+  if (!accepted("D3DKMTCreateSynchronizationObject2", status)) return false;
+  D3DKMT_CREATECONTEXT create{};
+  create.hDevice = device_;
+  create.NodeOrdinal = node;
+  create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
+  status = call("D3DKMTCreateContext", [&] { return D3DKMTCreateContext(&create); });
+  if (!accepted("D3DKMTCreateContext", status)) {
+    const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence.hSyncObject};
+    status = call("D3DKMTDestroySynchronizationObject",
+                  [&] { return D3DKMTDestroySynchronizationObject(&destroy); });
+    static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
+    return false;
+  }
+  auto context = std::make_unique<Context>();
+  context->id = ++last_context_;
+  context->handle = create.hContext;
+  context->fence = fence.hSyncObject;
+  context->fence_memory =
+      static_cast<const uint64_t*>(fence.Info.MonitoredFence.FenceValueCPUVirtualAddress);
+  context->node = node;
+  context->command = static_cast<std::byte*>(create.pCommandBuffer);
+  context->command_bytes = create.CommandBufferSize;
+  context->list = create.pAllocationList;
+  context->list_size = create.AllocationListSize;
+  contexts_.push_back(std::move(context));
+  return true;
+}
+
+void Client::destroy_context(size_t index) {
+  Context& context = *contexts_[index];
+  // A wait of another context that nobody has satisfied yet would fail it: let it run dry.
+  cpu_wait(context, context.submitted);
+  const D3DKMT_DESTROYCONTEXT destroy{.hContext = context.handle};
+  const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy_fence{.hSyncObject = context.fence};
+  stale_.push_back(context.handle);
+  stale_.push_back(context.fence);
+  contexts_.erase(contexts_.begin() + static_cast<ptrdiff_t>(index));
+  NTSTATUS status = call("D3DKMTDestroyContext", [&] { return D3DKMTDestroyContext(&destroy); });
+  static_cast<void>(accepted("D3DKMTDestroyContext", status));
+  status = call("D3DKMTDestroySynchronizationObject",
+                [&] { return D3DKMTDestroySynchronizationObject(&destroy_fence); });
+  static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
+}
+
+bool Client::create_allocations(std::span<const uint64_t> sizes, uint32_t placement,
+                                bool resource) {
+  std::vector<SgpuUmdAllocation> wanted(sizes.size());
+  std::vector<D3DDDI_ALLOCATIONINFO2> infos(sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    wanted[i] = {};
+    wanted[i].magic = SGPU_UMD_ALLOCATION_MAGIC;
+    wanted[i].version = SGPU_UMD_VERSION;
+    wanted[i].kind = SGPU_UMD_KIND_BUFFER;
+    wanted[i].placement = placement;
+    wanted[i].size_bytes = sizes[i];
+    std::memset(&infos[i], 0, sizeof(infos[i]));
+    infos[i].pPrivateDriverData = &wanted[i];
+    infos[i].PrivateDriverDataSize = sizeof(wanted[i]);
+  }
+  D3DKMT_CREATEALLOCATION create{};
+  create.hDevice = device_;
+  create.NumAllocations = static_cast<UINT>(infos.size());
+  create.pAllocationInfo2 = infos.data();
+  create.Flags.CreateResource = resource ? 1 : 0;
+  const NTSTATUS status =
+      call("D3DKMTCreateAllocation2", [&] { return D3DKMTCreateAllocation2(&create); });
+  if (!accepted("D3DKMTCreateAllocation2", status)) {
+    ++world_.counters.property_checks;
+    for (const D3DDDI_ALLOCATIONINFO2& info : infos) {
+      if (info.hAllocation != 0) fail("D3DKMTCreateAllocation2 failed and gave a handle");  // P10
+    }
+    return false;
+  }
+  for (size_t i = 0; i < infos.size(); ++i) {
+    auto allocation = std::make_unique<Allocation>();
+    allocation->handle = infos[i].hAllocation;
+    allocation->resource = resource ? create.hResource : 0;
+    allocation->placement = placement;
+    allocation->content = Content(sizes[i]);
+    allocations_.push_back(std::move(allocation));
+  }
+  return true;
+}
+
+void Client::destroy_allocation(size_t index, bool synchronous) {
+  D3DKMT_DESTROYALLOCATION2 destroy{};
+  destroy.hDevice = device_;
+  const D3DKMT_HANDLE handle = allocations_[index]->handle;
+  const D3DKMT_HANDLE resource = allocations_[index]->resource;
+  if (resource != 0) {
+    destroy.hResource = resource;
+  } else {
+    destroy.phAllocationList = &handle;
+    destroy.AllocationCount = 1;
+  }
+  destroy.Flags.SynchronousDestroy = synchronous ? 1 : 0;
+  stale_.push_back(handle);
+  std::erase_if(allocations_, [&](const auto& one) {
+    return one->handle == handle || (resource != 0 && one->resource == resource);
+  });
+  // It may wait for packets, and those for room that our locks take.
+  if (synchronous) unlock_all();
+  const NTSTATUS status =
+      call("D3DKMTDestroyAllocation2", [&] { return D3DKMTDestroyAllocation2(&destroy); });
+  static_cast<void>(accepted("D3DKMTDestroyAllocation2", status));
+}
+
+bool Client::lock(Allocation& allocation) {
+  if (allocation.locked != nullptr) return true;
+  D3DKMT_LOCK2 lock{};
+  lock.hDevice = device_;
+  lock.hAllocation = allocation.handle;
+  const NTSTATUS status = call("D3DKMTLock2", [&] { return D3DKMTLock2(&lock); });
+  if (!accepted("D3DKMTLock2", status)) return false;
+  allocation.locked = static_cast<std::byte*>(lock.pData);
+  return true;
+}
+
+void Client::unlock(Allocation& allocation) {
+  if (allocation.locked == nullptr) return;
+  allocation.locked = nullptr;
+  D3DKMT_UNLOCK2 unlock{};
+  unlock.hDevice = device_;
+  unlock.hAllocation = allocation.handle;
+  const NTSTATUS status = call("D3DKMTUnlock2", [&] { return D3DKMTUnlock2(&unlock); });
+  static_cast<void>(accepted("D3DKMTUnlock2", status));
+}
+
+void Client::unlock_all() {
+  for (size_t i = 0; i < allocations_.size(); ++i) unlock(*allocations_[i]);
+}
+
+Client::Context* Client::find_context(uint64_t id) {
+  for (const auto& context : contexts_) {
+    if (context->id == id) return context.get();
+  }
+  return nullptr;
+}
+
+void Client::check_fence(Context& context) {
+  ++world_.counters.property_checks;
+  const uint64_t value = *context.fence_memory;
+  if (value < context.seen)
+    fail(fmt::format("a fence fell from {} to {}", context.seen, value));  // P2
+  if (value > context.submitted)
+    fail(fmt::format("a fence shows {}, and {} was the last value queued", value,
+                     context.submitted));
+  context.seen = value;
+}
+
+bool Client::has_happened(const Moment& moment) {
+  Context* const context = find_context(moment.context);
+  if (context == nullptr) return true;  // it ran dry before it was destroyed
+  check_fence(*context);
+  return context->seen >= moment.value;
+}
+
+bool Client::gpu_wait(Context& context, const Context& on, uint64_t value) {
+  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU wait{};
+  wait.hContext = context.handle;
+  wait.ObjectCount = 1;
+  wait.ObjectHandleArray = &on.fence;
+  wait.MonitoredFenceValueArray = &value;
+  const NTSTATUS status = call("D3DKMTWaitForSynchronizationObjectFromGpu",
+                               [&] { return D3DKMTWaitForSynchronizationObjectFromGpu(&wait); });
+  return accepted("D3DKMTWaitForSynchronizationObjectFromGpu", status);
+}
+
+void Client::cpu_wait(Context& context, uint64_t value) {
+  check_fence(context);
+  if (context.seen >= value) return;
+  // Others may need the room that our locks take before this one gets its turn.
+  unlock_all();
+  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+  wait.hDevice = device_;
+  wait.ObjectCount = 1;
+  wait.ObjectHandleArray = &context.fence;
+  wait.FenceValueArray = &value;
+  const NTSTATUS status = call("D3DKMTWaitForSynchronizationObjectFromCpu",
+                               [&] { return D3DKMTWaitForSynchronizationObjectFromCpu(&wait); });
+  if (!accepted("D3DKMTWaitForSynchronizationObjectFromCpu", status))
+    fail("a CPU wait was refused");
+  check_fence(context);
+  if (context.seen < value)
+    fail(fmt::format("a wait for {} ended at {}", value, context.seen));  // P13
+}
+
+void Client::wait_for(const Moment& moment) {
+  if (Context* const context = find_context(moment.context)) cpu_wait(*context, moment.value);
+}
+
+void Client::settle(const Allocation& allocation, bool for_writing) {
+  wait_for(allocation.written);
+  if (!for_writing) return;
+  for (const Moment& moment : allocation.read) wait_for(moment);
+}
+
+bool Client::submit(Context& context, std::span<const Command> commands) {
+  // What other contexts do with the same memory comes first.
+  std::map<uint64_t, uint64_t> before;  // context -> fence value
+  const auto after = [&](const Moment& moment) {
+    if (moment.context == 0 || moment.context == context.id || has_happened(moment)) return;
+    uint64_t& value = before[moment.context];
+    value = std::max(value, moment.value);
+  };
+  std::vector<std::pair<Allocation*, bool>> used;
+  const auto use = [&](Allocation* allocation, bool write) -> uint32_t {
+    size_t index = 0;
+    while (index < used.size() && used[index].first != allocation) ++index;
+    if (index == used.size()) used.push_back({allocation, false});
+    used[index].second = used[index].second || write;
+    return static_cast<uint32_t>(index);
+  };
+  std::byte* to = context.command + kHeaderBytes;
+  std::byte* const end = context.command + context.command_bytes;
+  const auto append = [&](const auto& command) {
+    if (static_cast<size_t>(end - to) < sizeof(command)) fail("the command buffer is too small");
+    std::memcpy(to, &command, sizeof(command));
+    to += sizeof(command);
+  };
+  bool opens = false;
+  for (const Command& command : commands) {
+    switch (command.kind) {
+      case Command::Kind::kFill: {
+        SgpuUmdFill fill{};
+        fill.header = {.opcode = SGPU_UMD_OP_FILL, .size_bytes = sizeof(fill)};
+        fill.destination = {use(command.destination, true), static_cast<uint32_t>(command.offset)};
+        fill.size_bytes = command.size;
+        fill.pattern = command.pattern;
+        append(fill);
+        break;
+      }
+      case Command::Kind::kCopy: {
+        SgpuUmdCopy copy{};
+        copy.header = {.opcode = SGPU_UMD_OP_COPY, .size_bytes = sizeof(copy)};
+        copy.source = {use(command.source, false), static_cast<uint32_t>(command.source_offset)};
+        copy.destination = {use(command.destination, true), static_cast<uint32_t>(command.offset)};
+        copy.size_bytes = command.size;
+        append(copy);
+        break;
+      }
+      case Command::Kind::kDelay: {
+        SgpuUmdDelay delay{};
+        delay.header = {.opcode = SGPU_UMD_OP_DELAY, .size_bytes = sizeof(delay)};
+        delay.duration_ns = command.size;
+        delay.flags = SGPU_UMD_DELAY_PREEMPTIBLE;
+        append(delay);
+        break;
+      }
+    }
+  }
+  if (used.size() > context.list_size) fail("the allocation list is too small");
+  const SgpuUmdBufferHeader header{.magic = SGPU_UMD_BUFFER_MAGIC,
+                                   .version = SGPU_UMD_VERSION,
+                                   .size_bytes = static_cast<uint32_t>(to - context.command),
+                                   .flags = 0};
+  std::memcpy(context.command, &header, sizeof(header));
+  for (size_t i = 0; i < used.size(); ++i) {
+    context.list[i] = {};
+    context.list[i].hAllocation = used[i].first->handle;
+    context.list[i].WriteOperation = used[i].second ? 1 : 0;
+    after(used[i].first->written);
+    if (!used[i].second) continue;
+    for (const Moment& moment : used[i].first->read) after(moment);
+  }
+  for (const auto& [other, value] : before) {
+    Context* const on = find_context(other);
+    if (random_.percent(30)) {
+      cpu_wait(*on, value);
+    } else if (!gpu_wait(context, *on, value)) {
+      cpu_wait(*on, value);
+    }
+  }
+
+  D3DKMT_RENDER render{};
+  render.hContext = context.handle;
+  render.CommandLength = header.size_bytes;
+  render.AllocationCount = static_cast<UINT>(used.size());
+  NTSTATUS status = call("D3DKMTRender", [&] { return D3DKMTRender(&render); });
+  if (render.pNewCommandBuffer != nullptr) {  // also with failures (THUNK-15)
+    context.command = static_cast<std::byte*>(render.pNewCommandBuffer);
+    context.command_bytes = render.NewCommandBufferSize;
+    context.list = render.pNewAllocationList;
+    context.list_size = render.NewAllocationListSize;
+  }
+  const bool rendered = accepted("D3DKMTRender", status);
+  // Passes before the failed one run all the same. Without any, nothing may have happened (P10).
+  opens = !rendered && world_.plan.faults.has(FaultKind::kRenderRoom);
+  if (!rendered && !opens) return false;
+  const Moment now{context.id, context.submitted + 1};
+  for (const auto& [allocation, write] : used) {
+    if (write) {
+      allocation->written = now;
+      allocation->read.clear();
+    } else {
+      std::erase_if(allocation->read, [&](const Moment& m) { return m.context == context.id; });
+      allocation->read.push_back(now);
+    }
+  }
+  for (const Command& command : commands) {
+    if (command.kind == Command::Kind::kDelay) continue;
+    if (opens) {
+      command.destination->content.open(command.offset, command.size);
+    } else if (command.kind == Command::Kind::kFill) {
+      command.destination->content.fill(command.offset, command.size, command.pattern);
+    } else {
+      command.destination->content.copy(command.source->content, command.source_offset,
+                                        command.offset, command.size);
+    }
+  }
+  ++context.submitted;
+  D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU signal{};
+  signal.hContext = context.handle;
+  signal.ObjectCount = 1;
+  signal.ObjectHandleArray = &context.fence;
+  signal.MonitoredFenceValueArray = &context.submitted;
+  status = call("D3DKMTSignalSynchronizationObjectFromGpu",
+                [&] { return D3DKMTSignalSynchronizationObjectFromGpu(&signal); });
+  if (!accepted("D3DKMTSignalSynchronizationObjectFromGpu", status)) fail("a signal was refused");
+  return rendered;
+}
+
+// call() is a template of this file; what the hostile client does needs it too.
+void Client::hostile_call() {
+  const size_t handles_before = process_->handles().size();
+  const auto some_stale = [&]() -> D3DKMT_HANDLE {
+    const uint64_t kind = random_.below(4);
+    if (kind == 0) return 0;
+    if (kind == 1 && !stale_.empty()) return stale_[random_.below(stale_.size())];
+    if (kind == 2) return adapter_;                          // of another type
+    return static_cast<D3DKMT_HANDLE>(random_.next()) | 1U;  // low bits are never set
+  };
+  const auto refused = [&](const char* name, NTSTATUS status) {
+    ++world_.counters.property_checks;
+    if (from_ntstatus(status) == Status::kDeviceRemoved) lost(name);
+    if (is_success(from_ntstatus(status)))
+      fail(fmt::format("{} accepts nonsense with {}", name, text_of(status)));
+    ++world_.counters.refused_calls;
+    if (process_->handles().size() != handles_before)
+      fail(fmt::format("{} refused nonsense, and {} handles became {}", name, handles_before,
+                       process_->handles().size()));  // P10
+  };
+  switch (random_.below(8)) {
+    case 0: {
+      const D3DKMT_DESTROYCONTEXT destroy{.hContext = some_stale()};
+      refused("D3DKMTDestroyContext",
+              call("D3DKMTDestroyContext", [&] { return D3DKMTDestroyContext(&destroy); }));
+      break;
+    }
+    case 1: {
+      D3DKMT_LOCK2 lock{};
+      lock.hDevice = random_.percent(50) ? device_ : some_stale();
+      lock.hAllocation = some_stale();
+      refused("D3DKMTLock2", call("D3DKMTLock2", [&] { return D3DKMTLock2(&lock); }));
+      break;
+    }
+    case 2: {
+      const D3DKMT_HANDLE handle = some_stale();
+      D3DKMT_DESTROYALLOCATION2 destroy{};
+      destroy.hDevice = device_;
+      destroy.phAllocationList = &handle;
+      destroy.AllocationCount = 1;
+      refused("D3DKMTDestroyAllocation2",
+              call("D3DKMTDestroyAllocation2", [&] { return D3DKMTDestroyAllocation2(&destroy); }));
+      break;
+    }
+    case 3: {
+      D3DKMT_CREATEDEVICE create{};
+      create.hAdapter = device_;
+      refused("D3DKMTCreateDevice",
+              call("D3DKMTCreateDevice", [&] { return D3DKMTCreateDevice(&create); }));
+      break;
+    }
+    case 4: {
+      D3DKMT_CREATEALLOCATION create{};
+      create.hDevice = device_;
+      create.NumAllocations = random_.percent(50) ? 0 : 1U << 20;
+      refused("D3DKMTCreateAllocation2",
+              call("D3DKMTCreateAllocation2", [&] { return D3DKMTCreateAllocation2(&create); }));
+      break;
+    }
+    case 5: {
+      const D3DKMT_HANDLE handle = some_stale();
+      const uint64_t value = random_.next();
+      D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+      wait.hDevice = device_;
+      wait.ObjectCount = 1;
+      wait.ObjectHandleArray = &handle;
+      wait.FenceValueArray = &value;
+      refused("D3DKMTWaitForSynchronizationObjectFromCpu",
+              call("D3DKMTWaitForSynchronizationObjectFromCpu",
+                   [&] { return D3DKMTWaitForSynchronizationObjectFromCpu(&wait); }));
+      break;
+    }
+    default: {  // command buffers full of nonsense, lists of other people's allocations
+      Context* const context = any_context();
+      if (context == nullptr) break;
+      std::memset(context->command, 0, 256);
+      for (size_t i = 0; i < 256; i += 8) {
+        const uint64_t word = random_.next();
+        std::memcpy(context->command + i, &word, sizeof(word));
+      }
+      if (random_.percent(50)) {  // a header that is right, commands that are not
+        const SgpuUmdBufferHeader header{.magic = SGPU_UMD_BUFFER_MAGIC,
+                                         .version = SGPU_UMD_VERSION,
+                                         .size_bytes = 256,
+                                         .flags = 0};
+        std::memcpy(context->command, &header, sizeof(header));
+        SgpuUmdFill fill{};
+        fill.header = {.opcode = SGPU_UMD_OP_FILL, .size_bytes = sizeof(fill)};
+        fill.destination = {static_cast<uint32_t>(random_.below(3)),
+                            static_cast<uint32_t>(random_.next()) & ~3U};
+        fill.size_bytes = random_.next() | 1U;  // never a multiple of four
+        std::memcpy(context->command + sizeof(header), &fill, sizeof(fill));
+      }
+      D3DKMT_RENDER render{};
+      render.hContext = context->handle;
+      render.CommandLength = random_.percent(80) ? 256 : UINT32_MAX;
+      context->list[0] = {};
+      context->list[0].hAllocation =
+          random_.percent(50) || allocations_.empty() ? some_stale() : allocations_[0]->handle;
+      render.AllocationCount = 1;
+      const NTSTATUS status = call("D3DKMTRender", [&] { return D3DKMTRender(&render); });
+      if (render.pNewCommandBuffer != nullptr) {
+        context->command = static_cast<std::byte*>(render.pNewCommandBuffer);
+        context->command_bytes = render.NewCommandBufferSize;
+        context->list = render.pNewAllocationList;
+        context->list_size = render.NewAllocationListSize;
+      }
+      refused("D3DKMTRender", status);
+      break;
+    }
+  }
+  world_.faults.count(FaultKind::kHostileClient);
+}
+
+void Client::op_wait_idle() {
+  unlock_all();
+  const D3DKMT_WAITFORIDLE idle{.hDevice = device_};
+  const NTSTATUS status = call("D3DKMTWaitForIdle", [&] { return D3DKMTWaitForIdle(&idle); });
+  if (!accepted("D3DKMTWaitForIdle", status)) return;
+  for (const auto& context : contexts_) {
+    check_fence(*context);
+    if (context->seen != context->submitted)
+      fail(fmt::format("the device is idle, and a fence is at {} of {}", context->seen,
+                       context->submitted));
+  }
+}
+
+void Client::op_priority() {
+  Context* const context = any_context();
+  D3DKMT_SETCONTEXTSCHEDULINGPRIORITY set{};
+  set.hContext = context->handle;
+  set.Priority = -static_cast<INT>(random_.below(8));
+  const NTSTATUS status = call("D3DKMTSetContextSchedulingPriority",
+                               [&] { return D3DKMTSetContextSchedulingPriority(&set); });
+  static_cast<void>(accepted("D3DKMTSetContextSchedulingPriority", status));
+}
+
+void Client::run_waiter() {
+  if (dying_) return;  // before it began
+  const thunks::ClientScope scope(world_.system, *process_);
+  for (;;) {
+    const uint32_t seen = waiter_changes_.load();
+    if (waiter_ends_) return;
+    if (dying_ || world_.failed()) return;
+    if (!waiter_task_.has_value()) {
+      const runtime::WaitReason reason(world_.runtime, "something to wait for (client's waiter)");
+      world_.runtime.wait(waiter_changes_, seen);
+      continue;
+    }
+    const WaiterTask task = *waiter_task_;
+    waiter_task_.reset();
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+    wait.hDevice = task.device;
+    wait.ObjectCount = 1;
+    wait.ObjectHandleArray = &task.fence;
+    wait.FenceValueArray = &task.value;
+    const Status status = from_ntstatus(D3DKMTWaitForSynchronizationObjectFromCpu(&wait));
+    ++world_.counters.property_checks;  // P13: it came back, with a value, an error or abandoned
+    const bool told = is_success(status) || status == Status::kInvalidHandle ||
+                      status == Status::kInvalidParameter || status == Status::kDeviceRemoved ||
+                      status == thunks::kProcessIsTerminating;
+    if (!told)
+      world_.fail(fmt::format("a blocked wait came back with {}", text_of(to_ntstatus(status))));
+  }
+}
+
+void Client::wake_waiter() {
+  waiter_changes_.fetch_add(1);
+  world_.runtime.wake_all(waiter_changes_);
+}
+
+}  // namespace dxgkit::sim

@@ -1,0 +1,407 @@
+// What clients do: the table of operations, and checks of content.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "base/arithmetic.h"
+#include "dxgk/process.h"
+#include "sim/client.h"
+#include "thunks/client.h"
+
+namespace dxgkit::sim {
+namespace {
+
+constexpr size_t kAllocationsMost = 24;
+constexpr size_t kContextsMost = 4;
+constexpr size_t kLocksMost = 4;
+constexpr size_t kCommandsMost = 12;
+constexpr uint32_t kNodes = 2;
+
+}  // namespace
+
+std::span<const Client::Operation> Client::operations() {
+  // Weights are relative. An operation that has nothing to work on does nothing.
+  static constexpr auto kTable = std::to_array<Operation>({
+      {"create", 14, &Client::op_create},
+      {"create resource", 3, &Client::op_create_resource},
+      {"destroy", 9, &Client::op_destroy},
+      {"submit", 40, &Client::op_submit},
+      {"CPU write", 14, &Client::op_cpu_write},
+      {"CPU read", 8, &Client::op_cpu_read},
+      {"lock and keep", 3, &Client::op_lock_and_keep},
+      {"unlock", 3, &Client::op_unlock},
+      {"verify", 8, &Client::op_verify},
+      {"wait", 5, &Client::op_wait},
+      {"wait for idle", 2, &Client::op_wait_idle},
+      {"blocked wait", 4, &Client::op_waiter},
+      {"create context", 3, &Client::op_create_context},
+      {"destroy context", 2, &Client::op_destroy_context},
+      {"priority", 2, &Client::op_priority},
+      {"new device", 1, &Client::op_new_device},
+      {"sleep", 4, &Client::op_sleep},
+      {"hostile call", 6, &Client::op_hostile},
+  });
+  static_assert(kTable.size() <= kOperationsMost);
+  return kTable;
+}
+
+std::vector<std::string_view> operation_names() {
+  std::vector<std::string_view> names;
+  for (const Client::Operation& operation : Client::operations()) names.push_back(operation.name);
+  return names;
+}
+
+Client::Client(World& world, const Options& options)
+    : world_(world),
+      options_(options),
+      random_(options.seed),
+      process_(&world.system.create_process(fmt::format("client {}", options.number))) {}
+
+Client::~Client() = default;
+
+void Client::run() {
+  if (dying_) return world_.client_ended();  // before it began
+  const thunks::ClientScope scope(world_.system, *process_);
+  bool arrived = false;
+  try {
+    while (!open_adapter()) world_.runtime.sleep_for(runtime::kMicrosecond);
+    if (options_.hog) {
+      work_as_hog();
+    } else {
+      work(world_.plan.operations);
+      try {
+        unlock_all();
+      } catch (const DeviceLost&) {
+        destroy_device();
+      }
+      arrived = true;
+      world_.wait_until_healed();
+      if (dying_ || world_.failed()) throw Ended{};
+      work(world_.plan.operations_healed);
+    }
+    if (device_ != 0) {
+      try {
+        verify_all();
+      } catch (const DeviceLost&) {  // of what was queued before the faults healed
+      }
+    }
+    if (options_.tidy) {
+      destroy_device();
+      const D3DKMT_CLOSEADAPTER close{.hAdapter = adapter_};
+      if (!dying_) static_cast<void>(D3DKMTCloseAdapter(&close));
+      if (!dying_ && !world_.failed() && process_->handles().size() != 0)
+        fail(fmt::format("it destroyed all it had, and {} handles are left",
+                         process_->handles().size()));  // P11
+    }
+  } catch (const Ended&) {
+  } catch (const AdapterLost&) {
+  }
+  if (!arrived) world_.client_ended();
+  waiter_ends_ = true;
+  wake_waiter();
+}
+
+void Client::work(uint32_t count) {
+  const std::span<const Operation> table = operations();
+  uint32_t total = 0;
+  for (const Operation& operation : table) total += operation.weight;
+  for (uint32_t done = 0; done < count; ++done) {
+    try {
+      if (device_ == 0 && !create_device()) {
+        world_.runtime.sleep_for(runtime::kMicrosecond);
+        continue;
+      }
+      if (contexts_.empty() && !create_context(static_cast<uint32_t>(random_.below(kNodes))))
+        continue;
+      uint64_t drawn = random_.below(total);
+      size_t index = 0;
+      while (drawn >= table[index].weight) drawn -= table[index++].weight;
+      ++world_.counters.operations[index];
+      (this->*table[index].run)();
+    } catch (const DeviceLost&) {
+      destroy_device();
+    }
+  }
+}
+
+void Client::work_as_hog() {
+  // Pieces that together fill video memory: seven eighths of it, so that others find a corner.
+  const uint64_t piece = align_up(world_.plan.vram_bytes / 16, kPageBytes);
+  const std::vector<uint64_t> size(1, piece);
+  const bool keep_all = world_.plan.faults.has(FaultKind::kVramFull);
+  const bool keep_half = world_.plan.faults.has(FaultKind::kVramFragmented);
+  while (!world_.faults.healed()) {
+    try {
+      world_.runtime.sleep_for(static_cast<int64_t>(random_.between(1'000, 200'000)));
+      if (dying_ || world_.failed()) throw Ended{};
+      if (device_ == 0 && !create_device()) continue;
+      if (contexts_.empty() && !create_context(SGPU_UMD_NODE_COPY)) continue;
+      while (allocations_.size() < 14) {
+        if (!create_allocations(size, SGPU_UMD_PLACE_ANY, false)) break;
+      }
+      for (const auto& allocation : allocations_) {
+        Command fill{.destination = allocation.get(),
+                     .size = piece,
+                     .pattern = static_cast<uint32_t>(random_.next())};
+        static_cast<void>(submit(*contexts_[0], std::span(&fill, 1)));
+      }
+      cpu_wait(*contexts_[0], contexts_[0]->submitted);
+      for (const auto& allocation : allocations_) static_cast<void>(lock(*allocation));
+      const bool half = keep_half && (!keep_all || random_.percent(50));
+      if (half) {
+        for (size_t i = 0; i < allocations_.size(); i += 2) unlock(*allocations_[i]);
+      }
+      world_.faults.count(half ? FaultKind::kVramFragmented : FaultKind::kVramFull);
+      world_.runtime.sleep_for(static_cast<int64_t>(random_.between(10'000, 500'000)));
+      if (dying_ || world_.failed()) throw Ended{};
+      for (const auto& allocation : allocations_) {
+        if (allocation->locked == nullptr) continue;
+        ++world_.counters.content_checks;
+        world_.counters.bytes_checked += piece;
+        if (const auto wrong = allocation->content.compare(0, {allocation->locked, piece}))
+          fail(fmt::format("what it kept locked changed: {}", *wrong));
+        unlock(*allocation);
+      }
+    } catch (const DeviceLost&) {
+      destroy_device();
+    }
+  }
+}
+
+Client::Allocation* Client::any_allocation() {
+  return allocations_.empty() ? nullptr : allocations_[random_.below(allocations_.size())].get();
+}
+
+Client::Context* Client::any_context() {
+  return contexts_.empty() ? nullptr : contexts_[random_.below(contexts_.size())].get();
+}
+
+uint64_t Client::bytes_live() const {
+  uint64_t bytes = 0;
+  for (const auto& allocation : allocations_) bytes += allocation->size();
+  return bytes;
+}
+
+bool Client::verify(Allocation& allocation) {
+  if (allocation.placement == SGPU_UMD_PLACE_VRAM) return verify_through_staging(allocation);
+  settle(allocation, false);
+  const bool held = allocation.locked != nullptr;
+  if (!lock(allocation)) return false;
+  ++world_.counters.content_checks;
+  world_.counters.bytes_checked += allocation.size();
+  if (const auto wrong = allocation.content.compare(0, {allocation.locked, allocation.size()}))
+    fail(fmt::format("content of allocation {:#x} (placement {}): {}", allocation.handle,
+                     allocation.placement, *wrong));
+  if (!held) unlock(allocation);
+  return true;
+}
+
+bool Client::verify_through_staging(Allocation& allocation) {
+  const uint64_t piece = std::min<uint64_t>(allocation.size(), world_.plan.allocation_bytes_max);
+  const std::vector<uint64_t> size(1, piece);
+  if (contexts_.empty() && !create_context(SGPU_UMD_NODE_COPY)) return false;
+  Context* const context = any_context();
+  if (!create_allocations(size, SGPU_UMD_PLACE_STAGING, false)) return false;
+  Allocation& staging = *allocations_.back();
+  bool looked = true;
+  for (uint64_t offset = 0; offset < allocation.size() && looked; offset += piece) {
+    const uint64_t bytes = std::min(piece, allocation.size() - offset);
+    Command copy{.kind = Command::Kind::kCopy,
+                 .source = &allocation,
+                 .destination = &staging,
+                 .source_offset = offset,
+                 .size = bytes};
+    looked = submit(*context, std::span(&copy, 1));
+    if (!looked) break;
+    settle(staging, false);
+    if (looked = lock(staging); !looked) break;
+    ++world_.counters.content_checks;
+    world_.counters.bytes_checked += bytes;
+    if (const auto wrong = allocation.content.compare(offset, {staging.locked, bytes}))
+      fail(fmt::format("content of allocation {:#x} in video memory, read through staging: {}",
+                       allocation.handle, *wrong));
+    unlock(staging);
+  }
+  // Contexts wait for nothing of it any more when it goes: destroying is deferred by the kernel.
+  for (size_t i = 0; i < allocations_.size(); ++i) {
+    if (allocations_[i].get() != &staging) continue;
+    destroy_allocation(i, false);
+    break;
+  }
+  return looked;
+}
+
+void Client::verify_all() {
+  unlock_all();
+  for (size_t i = 0; i < allocations_.size(); ++i) {
+    // What is created while looking comes last and goes again.
+    if (!verify(*allocations_[i]) && world_.faults.healed() && !world_.plan.tight_memory)
+      fail("content cannot be read after the faults healed");
+  }
+}
+
+// --- operations
+
+void Client::op_create() {
+  if (allocations_.size() >= kAllocationsMost) return op_destroy();
+  const uint64_t bytes = random_.magnitude(1, world_.plan.allocation_bytes_max);
+  if (bytes_live() + bytes > world_.plan.client_bytes) return op_destroy();
+  constexpr std::array kPlacements = {SGPU_UMD_PLACE_VRAM, SGPU_UMD_PLACE_VRAM,
+                                      SGPU_UMD_PLACE_STAGING, SGPU_UMD_PLACE_ANY};
+  const std::vector<uint64_t> sizes(1, bytes);
+  if (!create_allocations(sizes, kPlacements[random_.below(kPlacements.size())], false)) return;
+  if (random_.percent(10)) static_cast<void>(verify(*allocations_.back()));  // P5: zeros
+}
+
+void Client::op_create_resource() {
+  if (allocations_.size() + 4 >= kAllocationsMost) return;
+  std::vector<uint64_t> sizes(random_.between(1, 4));
+  for (uint64_t& bytes : sizes)
+    bytes = random_.magnitude(1, std::max<uint64_t>(1, world_.plan.allocation_bytes_max / 4));
+  if (bytes_live() + world_.plan.allocation_bytes_max > world_.plan.client_bytes) return;
+  constexpr std::array kPlacements = {SGPU_UMD_PLACE_VRAM, SGPU_UMD_PLACE_STAGING,
+                                      SGPU_UMD_PLACE_ANY};
+  static_cast<void>(
+      create_allocations(sizes, kPlacements[random_.below(kPlacements.size())], true));
+}
+
+void Client::op_destroy() {
+  if (allocations_.empty()) return;
+  destroy_allocation(random_.below(allocations_.size()), random_.percent(30));
+}
+
+Client::Command Client::random_command() {
+  Command command;
+  Allocation& to = *any_allocation();
+  Allocation& from = *any_allocation();
+  command.destination = &to;
+  command.pattern = static_cast<uint32_t>(random_.next());
+  const bool can_fill = to.size() >= 4;
+  if (random_.percent(3)) {
+    command.kind = Command::Kind::kDelay;
+    command.size = random_.magnitude(1, 200'000);
+  } else if (can_fill && random_.percent(45)) {
+    command.kind = Command::Kind::kFill;
+    command.offset = random_.below(to.size() / 4) * 4;
+    const uint64_t words = (to.size() - command.offset) / 4;
+    command.size = random_.percent(30) ? words * 4 : random_.magnitude(1, words) * 4;
+  } else {
+    command.kind = Command::Kind::kCopy;
+    command.source = &from;
+    command.source_offset = random_.percent(40) ? 0 : random_.below(from.size());
+    command.offset = random_.percent(40) ? 0 : random_.below(to.size());
+    const uint64_t most = std::min(from.size() - command.source_offset, to.size() - command.offset);
+    command.size = random_.percent(50) ? most : random_.magnitude(1, most);
+    const uint64_t together = align_up(from.size(), kPageBytes) + align_up(to.size(), kPageBytes);
+    if (&from != &to && together > std::min(world_.plan.vram_bytes, world_.plan.aperture_bytes))
+      may_exhaust_memory_ = true;
+  }
+  return command;
+}
+
+void Client::op_submit() {
+  if (allocations_.empty()) return op_create();
+  Context* const context = any_context();
+  std::vector<Command> commands(random_.magnitude(1, kCommandsMost));
+  for (Command& command : commands) command = random_command();
+  static_cast<void>(submit(*context, commands));
+}
+
+void Client::op_cpu_write() {
+  Allocation* const allocation = any_allocation();
+  if (allocation == nullptr || allocation->placement == SGPU_UMD_PLACE_VRAM) return;
+  settle(*allocation, true);
+  if (!lock(*allocation)) return;
+  const uint64_t offset = random_.below(allocation->size());
+  std::vector<std::byte> data(random_.magnitude(1, allocation->size() - offset));
+  uint64_t word = 0;
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (i % 8 == 0) word = random_.next();
+    data[i] = static_cast<std::byte>(word >> (i % 8 * 8));
+  }
+  std::memcpy(allocation->locked + offset, data.data(), data.size());
+  allocation->content.write(offset, data);
+  if (world_.options.canary == Canary::kModelLie && random_.percent(20))
+    allocation->content.lie(offset);
+  unlock(*allocation);
+}
+
+void Client::op_cpu_read() {
+  Allocation* const allocation = any_allocation();
+  if (allocation == nullptr || allocation->placement == SGPU_UMD_PLACE_VRAM) return;
+  static_cast<void>(verify(*allocation));
+}
+
+void Client::op_lock_and_keep() {
+  std::vector<Allocation*> wanted;
+  for (size_t i = 0; i < random_.between(1, kLocksMost); ++i) {
+    Allocation* const allocation = any_allocation();
+    if (allocation == nullptr || allocation->placement == SGPU_UMD_PLACE_VRAM) continue;
+    if (std::ranges::find(wanted, allocation) == wanted.end()) wanted.push_back(allocation);
+  }
+  for (Allocation* const allocation : wanted) settle(*allocation, true);
+  for (Allocation* const allocation : wanted) static_cast<void>(lock(*allocation));
+}
+
+void Client::op_unlock() {
+  // What is locked stays where the CPU sees it, whatever the GPU has done to it since.
+  for (size_t i = 0; i < allocations_.size(); ++i) {
+    Allocation& allocation = *allocations_[i];
+    if (allocation.locked == nullptr) continue;
+    if (has_happened(allocation.written)) {
+      ++world_.counters.content_checks;
+      world_.counters.bytes_checked += allocation.size();
+      if (const auto wrong = allocation.content.compare(0, {allocation.locked, allocation.size()}))
+        fail(fmt::format("content of allocation {:#x}, seen through a lock that was kept: {}",
+                         allocation.handle, *wrong));
+    }
+    unlock(allocation);
+  }
+}
+
+void Client::op_verify() {
+  Allocation* const allocation = any_allocation();
+  if (allocation != nullptr) static_cast<void>(verify(*allocation));
+}
+
+void Client::op_wait() {
+  Context* const context = any_context();
+  if (context->submitted != 0) cpu_wait(*context, random_.between(1, context->submitted));
+}
+
+void Client::op_create_context() {
+  if (contexts_.size() >= kContextsMost) return;
+  static_cast<void>(create_context(static_cast<uint32_t>(random_.below(kNodes))));
+}
+
+void Client::op_destroy_context() {
+  if (contexts_.size() > 1) destroy_context(random_.below(contexts_.size()));
+}
+
+void Client::op_new_device() {
+  if (random_.percent(50)) verify_all();
+  destroy_device();
+}
+
+void Client::op_sleep() {
+  world_.runtime.sleep_for(static_cast<int64_t>(random_.magnitude(1, 300'000)));
+  if (dying_ || world_.failed()) throw Ended{};
+}
+
+void Client::op_waiter() {
+  Context* const context = any_context();
+  // Some wait for what nobody will signal: they come back when the fence, the device or the
+  // process goes.
+  const uint64_t beyond = random_.percent(20) ? 1'000'000 : 0;
+  waiter_task_ = WaiterTask{device_, context->fence, context->submitted + beyond};
+  wake_waiter();
+}
+
+void Client::op_hostile() {
+  if (options_.hostile) hostile_call();
+}
+
+}  // namespace dxgkit::sim

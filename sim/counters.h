@@ -1,0 +1,60 @@
+// What worlds did, in numbers. Plain data: worker processes leave it in shared memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/fault_plan.h"
+
+namespace dxgkit::sim {
+
+inline constexpr size_t kOperationsMost = 48;
+
+struct Counters {
+  uint64_t seeds = 0, simulated_ns = 0, clients = 0, thunk_calls = 0, refused_calls = 0;
+  uint64_t content_checks = 0, bytes_checked = 0, property_checks = 0, replays = 0;
+  uint64_t packets = 0, paging_packets = 0, evictions = 0, page_ins = 0, page_outs = 0, fills = 0,
+           aperture_maps = 0, bytes_moved = 0, multipass_paging = 0, multipass_renders = 0,
+           splits = 0;
+  uint64_t worst_drain_ns = 0;
+  std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
+  std::array<uint64_t, kOperationsMost> operations{};
+
+  static const std::array<uint64_t Counters::*, 20> kSums;
+
+  void add(const Counters& other) {
+    const auto sum = [](auto& to, const auto& from) {
+      for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+    };
+    for (uint64_t Counters::*number : kSums) this->*number += other.*number;
+    if (other.worst_drain_ns > worst_drain_ns) worst_drain_ns = other.worst_drain_ns;
+    sum(struck, other.struck);
+    sum(worlds_with, other.worlds_with);
+    sum(operations, other.operations);
+  }
+};
+
+inline constexpr std::array<uint64_t Counters::*, 20> Counters::kSums = {
+    &Counters::seeds,
+    &Counters::simulated_ns,
+    &Counters::clients,
+    &Counters::thunk_calls,
+    &Counters::refused_calls,
+    &Counters::content_checks,
+    &Counters::bytes_checked,
+    &Counters::property_checks,
+    &Counters::replays,
+    &Counters::packets,
+    &Counters::paging_packets,
+    &Counters::evictions,
+    &Counters::page_ins,
+    &Counters::page_outs,
+    &Counters::fills,
+    &Counters::aperture_maps,
+    &Counters::bytes_moved,
+    &Counters::multipass_paging,
+    &Counters::multipass_renders,
+    &Counters::splits};
+
+}  // namespace dxgkit::sim

@@ -1,0 +1,122 @@
+// What goes wrong in one world: drawn from its seed, struck at the driver's door and in the
+// machine.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "devices/softgpu/faults.h"
+#include "port/fault_injector.h"
+#include "sim/random.h"
+
+namespace dxgkit::sim {
+
+/// A new kind is a line here, one in kFaultNames, a rate in FaultPlan::draw, and a place that
+/// strikes it.
+enum class FaultKind : uint8_t {
+  kVramFull,            // a process keeps most of video memory locked
+  kVramFragmented,      // and lets every second piece of it go
+  kPages,               // a request for system pages finds none
+  kPagingRoom,          // the driver is told of less room in the paging buffer, any split point
+  kPagingRefused,       // it asks for another paging buffer without looking at this one
+  kAllocationBusy,      // it says that the allocation is busy
+  kRenderRoom,          // little room in the DMA buffer: several passes
+  kRenderFails,         // DxgkDdiRender answers a documented failure
+  kRenderLosesDevice,   // and the one that costs the device
+  kCreateFails,         // a create entry of the driver answers a documented failure
+  kStartFails,          // so does one during the start of the adapter
+  kDriverFails,         // an entry that may not fail does, once: the adapter is stopped
+  kLostInterrupt,       // the device completes and does not say so
+  kDuplicateInterrupt,  // says so twice
+  kLateInterrupt,       // says so late
+  kClientDeath,         // a process ends in the middle of a thunk, or while it waits in one
+  kHostileClient,       // wrong handles, wrong numbers, nonsense in command buffers
+  kCount
+};
+inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
+inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
+    "VRAM full",       "VRAM fragmented", "no pages",       "paging room",      "paging refused",
+    "allocation busy", "render room",     "render fails",   "device lost",      "create fails",
+    "start fails",     "driver fails",    "lost interrupt", "double interrupt", "late interrupt",
+    "client death",    "hostile client"};
+
+/// A bug on purpose, to prove that the checks see one.
+enum class Canary : uint8_t {
+  kNone,
+  kModelLie,      // the model believes one byte that nobody wrote
+  kDropTransfer,  // the driver forgets a transfer into video memory and says it is done
+  kLeak,          // a page that nobody gives back
+};
+inline constexpr std::array<std::string_view, 4> kCanaryNames = {"none", "model_lie",
+                                                                 "drop_transfer", "leak"};
+
+/// Rates per million opportunities; 0: not in this world.
+struct FaultPlan {
+  std::array<uint32_t, kFaultKinds> rate{};
+  uint32_t start_fails_at = 0;   // n-th entry or request for pages during the start
+  uint32_t driver_fails_at = 0;  // n-th call of an entry that may not fail
+
+  static FaultPlan draw(Random& random);
+  bool has(FaultKind kind) const { return rate[static_cast<size_t>(kind)] != 0; }
+};
+
+/// Strikes. One thread at a time: simulation only.
+class Faults final : public port::FaultInjector {
+ public:
+  /// What the machine is made of; see `shape`.
+  struct Sizes {
+    uint32_t paging_buffer_bytes = 0;
+    uint64_t aperture_bytes = 0;
+  };
+  Faults(const FaultPlan& plan, const Sizes& sizes, uint64_t seed, Canary canary);
+
+  enum class Phase { kQuiet, kStarting, kWorking, kHealed };
+  void enter(Phase phase) { phase_ = phase; }
+  Phase phase() const { return phase_; }
+  bool healed() const { return phase_ == Phase::kHealed; }
+
+  /// Whether the fault strikes now; counted if it does. Never outside Phase::kWorking.
+  bool strike(FaultKind kind);
+  /// Counts one that struck elsewhere.
+  void count(FaultKind kind, uint64_t times = 1) { struck_[static_cast<size_t>(kind)] += times; }
+  const std::array<uint64_t, kFaultKinds>& struck() const { return struck_; }
+  /// Rises whenever a call may fail because of one: a failure without a rise is a bug.
+  uint64_t excuses() const { return excuses_; }
+  /// kDriverFails has struck.
+  bool driver_failed() const { return driver_failed_; }
+  /// kStartFails has struck.
+  bool start_failed() const { return start_failed_; }
+  const FaultPlan& plan() const { return plan_; }
+
+  /// bus::Machine::set_page_fault.
+  bool page_fault(uint64_t pages);
+  /// What the device model is to do wrong.
+  softgpu::FaultPlan device_plan() const;
+
+  std::optional<Status> before_ddi(std::string_view ddi) override;
+  std::optional<Status> before_paging(const port::PagingOperation& operation,
+                                      uint32_t buffer_bytes) override;
+  uint32_t room(std::string_view ddi, uint32_t bytes) override;
+  void shape(port::SegmentsInfo* segments) override;
+
+ private:
+  bool start_fails();
+  bool driver_fails();
+
+  const FaultPlan plan_;
+  const Sizes sizes_;
+  Random random_;
+  const Canary canary_;
+  Phase phase_ = Phase::kQuiet;
+  std::array<uint64_t, kFaultKinds> struck_{};
+  uint64_t excuses_ = 0;
+  uint32_t start_calls_ = 0, fatal_calls_ = 0, transfers_ = 0;
+  uint32_t full_paging_buffer_ = 0;
+  bool refused_paging_ = false;
+  bool driver_failed_ = false, start_failed_ = false;
+};
+
+}  // namespace dxgkit::sim

@@ -1,0 +1,455 @@
+#include "sim/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "base/arithmetic.h"
+#include "devices/softgpu/softgpu.h"
+#include "devices/softgpu/softgpu_hw.h"
+#include "miniports/softgpu/softgpu_umd.h"
+#include "nt/kernel.h"
+#include "port/driver.h"
+#include "sim/client.h"
+#include "thunks/client.h"
+#include "trace/trace.h"
+#include "verifier/findings.h"
+
+namespace dxgkit::sim {
+namespace {
+
+/// From the end of the last fault to the end of the last client.
+constexpr int64_t kDrainMost = 10 * runtime::kSecond;
+/// Clients that wait for what the faults hold back wait no longer than this for them to heal.
+constexpr int64_t kPatience = 2 * runtime::kSecond;
+/// A hang that timers keep alive ends here.
+constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
+/// For paging and DMA buffers, rings, and what the driver takes for itself.
+constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
+
+uint64_t pages(uint64_t bytes) { return align_up(bytes, kPageBytes); }
+
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  return (hash ^ value) * 0x100000001B3u + (hash >> 47);
+}
+
+uint64_t hash_of(const trace::Recorder& recorder) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const trace::Event& event : recorder.events()) {
+    hash = mixed(hash, static_cast<uint64_t>(event.time_ns));
+    hash = mixed(hash, uint64_t{event.thread} << 32 | uint64_t{event.kind} << 16 | event.node);
+    hash = mixed(mixed(mixed(mixed(hash, event.a), event.b), event.c), event.d);
+  }
+  return hash;
+}
+
+/// One world's life, inside the runtime. Members in the order they are made.
+class Life {
+ public:
+  Life(runtime::Runtime& runtime, const SeedOptions& options, const WorldPlan& plan,
+       SeedOutcome& outcome)
+      : runtime_(runtime),
+        options_(options),
+        plan_(plan),
+        outcome_(outcome),
+        faults_(plan.faults,
+                {.paging_buffer_bytes = plan.paging_buffer_bytes,
+                 .aperture_bytes = plan.aperture_bytes},
+                options.seed ^ 0xFA017u, options.canary),
+        machine_(plan.system_bytes),
+        gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
+        kernel_(runtime, machine_, findings_, {}) {}
+
+  void run();
+  void count_faults() {
+    outcome_.counters.struck = faults_.struck();
+    for (size_t i = 0; i < kFaultKinds; ++i)
+      outcome_.counters.worlds_with[i] = plan_.faults.rate[i] != 0 ? 1 : 0;
+  }
+
+ private:
+  void fail(std::string what) {
+    if (outcome_.failure.empty()) outcome_.failure = std::move(what);
+  }
+  void check_pages(const char* when, uint64_t expected);
+  /// Nothing of the driver's conduct may be reported but what the faults explain.
+  void check_findings(const char* when);
+  bool start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter);
+  void live(dxgk::System& system, dxgk::Luid adapter);
+  void collect(const dxgk::AdapterStatistics& statistics);
+  uint32_t register_value(uint32_t offset);
+  /// The driver counts faults of the device.
+  void ask_the_driver(dxgk::System& system, dxgk::Luid adapter);
+
+  runtime::Runtime& runtime_;
+  const SeedOptions& options_;
+  const WorldPlan& plan_;
+  SeedOutcome& outcome_;
+  Faults faults_;
+  verifier::Findings findings_;
+  size_t findings_explained_ = 0;
+  bus::Machine machine_;
+  softgpu::SoftGpu gpu_;
+  nt::Kernel kernel_;
+};
+
+void Life::check_pages(const char* when, uint64_t expected) {
+  ++outcome_.counters.property_checks;
+  const uint64_t now = machine_.free_page_count();
+  if (now == expected) return;
+  fail(fmt::format("{}: {} system pages are free, it were {} before", when, now, expected));  // P11
+}
+
+void Life::check_findings(const char* when) {
+  ++outcome_.counters.property_checks;
+  const std::vector<verifier::Finding> all = findings_.all();
+  if (all.size() == findings_explained_) return;
+  fail(fmt::format("{}: a finding nothing explains:\n{}", when,
+                   verifier::to_text(all[findings_explained_])));
+}
+
+bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter) {
+  const uint64_t free_before = machine_.free_page_count();
+  dxgk::AdapterOptions options;
+  options.check_level =
+      plan_.reference_checks ? dxgk::CheckLevel::kReference : dxgk::CheckLevel::kOff;
+  options.tdr_delay_ns = plan_.tdr_delay_ns;
+  options.faults = &faults_;
+  for (int tries = 0; tries < 2; ++tries) {
+    faults_.enter(tries == 0 ? Faults::Phase::kStarting : Faults::Phase::kQuiet);
+    const Result<dxgk::Luid> started = system.start_adapter(driver, gpu_.function(), options);
+    faults_.enter(Faults::Phase::kQuiet);
+    if (started.has_value()) {
+      if (tries == 0 && faults_.start_failed() && findings_.total() != findings_explained_) {
+        // A step that need not succeed.
+        findings_explained_ = findings_.all().size();
+      }
+      *adapter = *started;
+      return true;
+    }
+    if (tries != 0 || !faults_.start_failed()) {
+      fail(fmt::format("the adapter does not start: {}",
+                       findings_.all().empty() ? "" : verifier::to_text(findings_.all().back())));
+      return false;
+    }
+    check_pages("after a start that was made to fail", free_before);
+    findings_explained_ = findings_.all().size();
+  }
+  return false;
+}
+
+uint32_t Life::register_value(uint32_t offset) {
+  void* const registers = machine_.map_io(gpu_.function().bars()[0].base, SGPU_BAR0_BYTES);
+  if (registers == nullptr) return 0;
+  const uint64_t value = machine_.read_register(static_cast<std::byte*>(registers) + offset, 4);
+  static_cast<void>(machine_.unmap_io(registers, SGPU_BAR0_BYTES));
+  return static_cast<uint32_t>(value);
+}
+
+void Life::collect(const dxgk::AdapterStatistics& statistics) {
+  Counters& to = outcome_.counters;
+  to.packets += statistics.packets_submitted;
+  to.paging_packets += statistics.paging_packets;
+  to.evictions += statistics.evictions;
+  to.page_ins += statistics.page_ins;
+  to.page_outs += statistics.page_outs;
+  to.fills += statistics.fills;
+  to.aperture_maps += statistics.aperture_maps;
+  to.bytes_moved += statistics.bytes_in + statistics.bytes_out;
+  to.multipass_paging += statistics.multipass_paging;
+  to.multipass_renders += statistics.multipass_renders;
+  to.splits += statistics.splits;
+}
+
+void Life::ask_the_driver(dxgk::System& system, dxgk::Luid adapter) {
+  dxgk::Process& process = system.create_process("auditor");
+  SgpuUmdEscape escape{};
+  escape.magic = SGPU_UMD_ESCAPE_MAGIC;
+  escape.version = SGPU_UMD_VERSION;
+  escape.operation = SGPU_UMD_ESCAPE_QUERY_STATE;
+  NTSTATUS status = 0;
+  {
+    const thunks::ClientScope scope(system, process);
+    D3DKMT_OPENADAPTERFROMLUID open{};
+    open.AdapterLuid.LowPart = adapter.low;
+    open.AdapterLuid.HighPart = adapter.high;
+    status = D3DKMTOpenAdapterFromLuid(&open);
+    D3DKMT_ESCAPE ask{};
+    ask.hAdapter = open.hAdapter;
+    ask.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    ask.pPrivateDriverData = &escape;
+    ask.PrivateDriverDataSize = sizeof(escape);
+    if (status >= 0) status = D3DKMTEscape(&ask);
+  }
+  system.end_process(process);
+  ++outcome_.counters.property_checks;
+  if (status < 0 || escape.node_count == 0) return fail("the driver does not answer in the end");
+  for (uint32_t i = 0; i < escape.node_count; ++i) {
+    const SgpuUmdNodeState& node = escape.node[i];
+    if (node.faults == 0) continue;  // P3, P4: the device saw an address that led nowhere
+    fail(fmt::format("{} packets of node {} faulted on the device, the last for reason {}",
+                     node.faults, i, node.last_fault_reason));
+  }
+}
+
+void Life::live(dxgk::System& system, dxgk::Luid adapter) {
+  World world(options_, plan_, runtime_, machine_, system, adapter, faults_, outcome_.counters);
+  const uint64_t free_running = machine_.free_page_count();
+  Random random(options_.seed ^ 0xC11E47u);
+  std::vector<std::unique_ptr<Client>> clients;
+  const bool hog =
+      plan_.faults.has(FaultKind::kVramFull) || plan_.faults.has(FaultKind::kVramFragmented);
+  for (uint32_t i = 0; i < plan_.client_count + (hog ? 1 : 0); ++i) {
+    Client::Options options;
+    options.number = i;
+    options.seed = random.next();
+    options.hog = i == plan_.client_count;
+    const uint64_t death = random.magnitude(1, uint64_t{plan_.operations} * 4);
+    if (plan_.faults.has(FaultKind::kClientDeath) && random.percent(60) && !options.hog)
+      options.dies_at = death;
+    options.tidy = random.percent(50);
+    options.hostile = plan_.faults.has(FaultKind::kHostileClient) && random.percent(60);
+    clients.push_back(std::make_unique<Client>(world, options));
+  }
+  outcome_.counters.clients += clients.size();
+  faults_.enter(Faults::Phase::kWorking);
+  gpu_.set_faults(faults_.device_plan());
+  {
+    std::vector<std::unique_ptr<runtime::Thread>> threads, waiters;
+    const auto reaper = runtime_.spawn("reaper", [&world] { world.reap(); });
+    for (const auto& client : clients) {
+      const std::string name = fmt::format("client {}", client->options().number);
+      threads.push_back(runtime_.spawn(name, [one = client.get()] { one->run(); }));
+      waiters.push_back(
+          runtime_.spawn(name + " waits", [one = client.get()] { one->run_waiter(); }));
+    }
+    world.wait_for_work(plan_.client_count, kPatience);
+    faults_.enter(Faults::Phase::kHealed);
+    gpu_.set_faults({});
+    world.announce_healed();
+    const int64_t healed = runtime_.now();
+    for (const auto& thread : threads) thread->join();
+    world.stop_reaping();
+    reaper->join();
+    for (const auto& client : clients) {
+      if (client->process_gone) continue;
+      client->mark_dying();
+      system.end_process(client->process());
+    }
+    for (const auto& waiter : waiters) waiter->join();
+    const int64_t drained = runtime_.now() - healed;
+    outcome_.counters.worst_drain_ns =
+        std::max(outcome_.counters.worst_drain_ns, static_cast<uint64_t>(drained));
+    if (drained > kDrainMost)
+      world.fail(fmt::format("everything healed, and the last client ended {} ms later",
+                             drained / runtime::kMillisecond));
+  }
+  if (world.failed()) fail(world.failure());
+  faults_.count(FaultKind::kLostInterrupt, gpu_.count(softgpu::InterruptFate::kLost));
+  faults_.count(FaultKind::kDuplicateInterrupt, gpu_.count(softgpu::InterruptFate::kDuplicate));
+  faults_.count(FaultKind::kLateInterrupt, gpu_.count(softgpu::InterruptFate::kLate));
+  const Result<dxgk::AdapterStatistics> statistics = system.statistics(adapter);
+  if (statistics.has_value()) collect(*statistics);
+  if (faults_.driver_failed()) {
+    // The one bug check that was asked for, and nothing beside it.
+    const std::vector<verifier::Finding> all = findings_.all();
+    const bool one = all.size() == findings_explained_ + 1 &&
+                     all.back().severity == verifier::Severity::kBugCheck;
+    if (!one) {
+      fail(fmt::format("a driver entry failed, and {} findings came of it: {}",
+                       all.size() - findings_explained_,
+                       all.empty() ? "" : verifier::to_text(all.back())));
+    }
+    findings_explained_ = all.size();
+    return;  // pages stay with an adapter that failed until it is stopped
+  }
+  if (!world.failed()) ask_the_driver(system, adapter);
+  if (options_.canary == Canary::kLeak) static_cast<void>(machine_.allocate_contiguous(1));
+  check_pages("after the last client", free_running);
+  ++outcome_.counters.property_checks;
+  if (const uint32_t writes = register_value(SGPU_REG_DUMMY_WRITES); writes != 0)  // P4
+    fail(
+        fmt::format("the device wrote {} times through aperture pages that were unmapped", writes));
+}
+
+void Life::run() {
+  if (machine_.add_function(gpu_.function()) != Status::kSuccess)
+    return fail("the device does not fit into the machine");
+  machine_.set_page_fault([this](uint64_t count) { return faults_.page_fault(count); });
+  const uint64_t free_at_first = machine_.free_page_count();
+  {
+    std::string message;
+    Result<std::unique_ptr<port::Driver>> driver = port::Driver::load(
+        kernel_, findings_, {.name = "softgpu", .path = DXGKIT_SIM_DRIVER, .entry = nullptr},
+        &message);
+    if (!driver.has_value()) return fail("the driver does not load: " + message);
+    dxgk::System system(runtime_, machine_, kernel_, findings_);
+    dxgk::Luid adapter;
+    if (start(system, **driver, &adapter)) {
+      live(system, adapter);
+      check_findings("after the last client");
+      faults_.enter(Faults::Phase::kQuiet);
+      static_cast<void>(system.stop_adapter(adapter));
+    }
+  }
+  check_findings("after the driver was unloaded");
+  check_pages("after the driver was unloaded", free_at_first);
+}
+
+}  // namespace
+
+WorldPlan WorldPlan::draw(uint64_t seed) {
+  Random random(seed);
+  WorldPlan plan;
+  plan.vram_bytes = pages(random.magnitude(uint64_t{64} << 10, uint64_t{2} << 20));
+  plan.aperture_bytes = pages(random.magnitude(uint64_t{64} << 10, uint64_t{4} << 20));
+  plan.paging_buffer_bytes = static_cast<uint32_t>(random.magnitude(256, 64 << 10)) & ~7U;
+  plan.client_count = static_cast<uint32_t>(random.between(1, 4));
+  plan.operations = static_cast<uint32_t>(random.magnitude(10, 120));
+  plan.operations_healed = static_cast<uint32_t>(random.between(5, 20));
+  const uint64_t smaller = std::min(plan.vram_bytes, plan.aperture_bytes);
+  // Two of them fit together, or (rarely) not.
+  const bool big = random.percent(8);
+  plan.allocation_bytes_max = big ? smaller : std::max(smaller * 45 / 100, kPageBytes);
+  // All clients together use from a corner of video memory to three times as much.
+  const uint64_t together = plan.vram_bytes * random.between(1, 12) / 4;
+  plan.client_bytes = std::max(together / plan.client_count, plan.allocation_bytes_max * 2);
+  plan.tight_memory = random.percent(8);
+  plan.system_bytes = plan.client_bytes * plan.client_count + plan.vram_bytes * 2 + kReserveBytes;
+  if (plan.tight_memory)
+    plan.system_bytes = (uint64_t{3} << 20) + random.below(plan.client_bytes * 2);
+  plan.reference_checks = random.percent(50);
+  plan.tdr_delay_ns = static_cast<int64_t>(random.between(20, 200)) * runtime::kMillisecond;
+  plan.faults = FaultPlan::draw(random);
+  return plan;
+}
+
+std::string WorldPlan::describe() const {
+  std::string text = fmt::format(
+      "VRAM {} KiB, aperture {} KiB, paging buffer {} bytes, {} clients with {} + {} operations on "
+      "{} KiB each in allocations up to {} KiB{}; faults:",
+      vram_bytes >> 10, aperture_bytes >> 10, paging_buffer_bytes, client_count, operations,
+      operations_healed, client_bytes >> 10, allocation_bytes_max >> 10,
+      tight_memory ? ", tight system memory" : "");
+  bool any = false;
+  for (size_t i = 0; i < kFaultKinds; ++i) {
+    if (faults.rate[i] == 0) continue;
+    text += fmt::format("{} {} ({})", any ? "," : "", kFaultNames[i], faults.rate[i]);
+    any = true;
+  }
+  return any ? text : text + " none";
+}
+
+World::World(const SeedOptions& options_in, const WorldPlan& plan_in, runtime::Runtime& runtime_in,
+             bus::Machine& machine_in, dxgk::System& system_in, dxgk::Luid adapter_in,
+             Faults& faults_in, Counters& counters_in)
+    : runtime(runtime_in),
+      machine(machine_in),
+      system(system_in),
+      adapter(adapter_in),
+      plan(plan_in),
+      faults(faults_in),
+      counters(counters_in),
+      options(options_in) {}
+
+void World::bump() {
+  changes_.fetch_add(1);
+  runtime.wake_all(changes_);
+}
+
+void World::fail(std::string what) {
+  if (failure_.empty()) failure_ = std::move(what);
+  bump();
+}
+
+void World::kill(Client& client) {
+  faults.count(FaultKind::kClientDeath);
+  to_kill_.push_back(&client);
+  bump();
+}
+
+void World::wait_until_healed() {
+  ++arrived_;
+  bump();
+  const runtime::WaitReason reason(runtime, "the faults to heal");
+  for (uint32_t seen = changes_.load(); !faults.healed() && !failed(); seen = changes_.load())
+    runtime.wait(changes_, seen);
+}
+
+void World::client_ended() {
+  ++arrived_;
+  bump();
+}
+
+void World::wait_for_work(size_t clients, int64_t patience_ns) {
+  const int64_t deadline = runtime.now() + patience_ns;
+  const runtime::WaitReason reason(runtime, "the clients to have worked");
+  for (uint32_t seen = changes_.load(); arrived_ < clients && !failed(); seen = changes_.load()) {
+    if (runtime.wait(changes_, seen, deadline) == runtime::WaitResult::kTimedOut) return;
+  }
+}
+
+void World::announce_healed() { bump(); }
+
+void World::reap() {
+  const runtime::WaitReason reason(runtime, "a client to die (reaper)");
+  for (;;) {
+    const uint32_t seen = changes_.load();
+    if (!to_kill_.empty()) {
+      Client& client = *to_kill_.back();
+      to_kill_.pop_back();
+      client.mark_dying();
+      client.process_gone = true;
+      system.end_process(client.process());
+      continue;
+    }
+    if (stop_reaping_) return;
+    runtime.wait(changes_, seen);
+  }
+}
+
+void World::stop_reaping() {
+  stop_reaping_ = true;
+  bump();
+}
+
+SeedOutcome run_seed(const SeedOptions& options) {
+  SeedOutcome outcome;
+  const WorldPlan plan = WorldPlan::draw(options.seed);
+  outcome.counters.seeds = 1;
+  runtime::SimOptions sim;
+  sim.seed = options.seed;
+  sim.time_limit = kTimeLimit;
+  const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime(sim);
+  std::optional<trace::Recorder> recorder;
+  if (options.trace || !options.trace_path.empty()) {
+    recorder.emplace(
+        trace::Recorder::Clock{.now_ns = [&runtime] { return runtime->now(); },
+                               .thread = [&runtime] { return runtime->thread_number(); }});
+  }
+  runtime->run_main([&] {
+    trace::set_current(recorder.has_value() ? &*recorder : nullptr);
+    {
+      Life life(*runtime, options, plan, outcome);
+      life.run();
+      life.count_faults();
+      outcome.counters.simulated_ns = static_cast<uint64_t>(runtime->now());
+    }
+    trace::set_current(nullptr);
+  });
+  if (recorder.has_value()) outcome.trace_hash = hash_of(*recorder);
+  if (!options.trace_path.empty()) {
+    const trace::Recording recording{.events = recorder->events(),
+                                     .names = recorder->names(),
+                                     .threads = runtime->thread_names(),
+                                     .dropped = recorder->dropped()};
+    std::ofstream(options.trace_path, std::ios::binary)
+        << (options.trace_path.ends_with(".pftrace") ? trace::to_perfetto(recording)
+                                                     : trace::to_text(recording));
+  }
+  return outcome;
+}
+
+}  // namespace dxgkit::sim

@@ -1,0 +1,101 @@
+// One world: a machine with a softgpu and its real driver, clients that work on it, faults, checks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bus/machine.h"
+#include "dxgk/system.h"
+#include "runtime/runtime.h"
+#include "runtime/sync.h"
+#include "sim/counters.h"
+#include "sim/fault_plan.h"
+
+namespace dxgkit::sim {
+
+class Client;
+
+/// Sizes and habits of a world. All drawn from the seed.
+struct WorldPlan {
+  uint64_t vram_bytes = 0, aperture_bytes = 0, system_bytes = 0;
+  uint32_t paging_buffer_bytes = 0;
+  uint32_t client_count = 0;
+  uint32_t operations = 0;         // of each client while faults strike
+  uint32_t operations_healed = 0;  // and after
+  uint64_t client_bytes = 0;       // what one client's allocations may add up to
+  uint64_t allocation_bytes_max = 0;
+  bool tight_memory = false;  // system pages run out by themselves
+  bool reference_checks = true;
+  int64_t tdr_delay_ns = 0;
+  FaultPlan faults;
+
+  static WorldPlan draw(uint64_t seed);
+  /// One line for a failure report.
+  std::string describe() const;
+};
+
+struct SeedOptions {
+  uint64_t seed = 0;
+  Canary canary = Canary::kNone;
+  bool trace = false;  // SeedOutcome::trace_hash
+  /// Where the trace goes: text, or Perfetto's format if it ends in .pftrace. Empty: nowhere.
+  std::string trace_path = {};
+};
+struct SeedOutcome {
+  std::string failure;  // empty: passed
+  uint64_t trace_hash = 0;
+  Counters counters;
+  bool passed() const { return failure.empty(); }
+};
+/// Runs one seed to its end on the calling OS thread, which must be outside any runtime. A broken
+/// invariant of the kernel's own (CHECK) or a deadlock ends the process: see seeds.h.
+SeedOutcome run_seed(const SeedOptions& options);
+
+/// What clients see of their world. Fibers of one simulation only.
+class World {
+ public:
+  World(const SeedOptions& options, const WorldPlan& plan, runtime::Runtime& runtime,
+        bus::Machine& machine, dxgk::System& system, dxgk::Luid adapter, Faults& faults,
+        Counters& counters);
+
+  runtime::Runtime& runtime;
+  bus::Machine& machine;
+  dxgk::System& system;
+  const dxgk::Luid adapter;
+  const WorldPlan& plan;
+  Faults& faults;
+  Counters& counters;
+  const SeedOptions& options;
+
+  /// The first failure counts; everybody ends at the next opportunity then.
+  void fail(std::string what);
+  bool failed() const { return !failure_.empty(); }
+  const std::string& failure() const { return failure_; }
+
+  /// Lets `client` die: its process is ended by another thread, from now on.
+  void kill(Client& client);
+  /// The client has done what it does while faults strike. Returns when they have healed.
+  void wait_until_healed();
+
+  // --- for the one who runs the world
+  /// Waits until `clients` have called wait_until_healed, died or ended, or the patience is over.
+  void wait_for_work(size_t clients, int64_t patience_ns);
+  void announce_healed();
+  void client_ended();
+  /// Ends processes as kill() asks, until no client is left.
+  void reap();
+  void stop_reaping();
+
+ private:
+  void bump();
+
+  std::string failure_;
+  std::vector<Client*> to_kill_;
+  size_t arrived_ = 0;
+  bool stop_reaping_ = false;
+  std::atomic<uint32_t> changes_{0};  // who waits for any of the above looks again
+};
+
+}  // namespace dxgkit::sim
