@@ -4,8 +4,28 @@
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/process.h"
+#include "dxgk/residency.h"
 
 namespace dxgkit::dxgk {
+namespace {
+
+/// What is offered need not be resident, although its device lists it: the count stays (ALLOC-47).
+void set_aside(const Allocation& allocation) {
+  for (OpenedAllocation* opened : allocation.opened) {
+    if (!opened->listing.listed) continue;
+    opened->listing.listed = false;
+    static_cast<void>(opened->device->residency->set.remove(allocation.id));
+  }
+}
+
+/// Back on the list of its device: before the device's next work at the latest it is resident.
+void list_again(OpenedAllocation& opened) {
+  if (opened.listing.count == 0 || opened.listing.listed) return;
+  opened.listing.listed = true;
+  static_cast<void>(opened.device->residency->set.add(opened.allocation->id));
+}
+
+}  // namespace
 
 Status Device::targets_of(std::span<const Handle> handles, bool are_resources, Targets* targets) {
   for (const Handle handle_of_one : handles) {
@@ -83,6 +103,7 @@ Status Device::reclaim(std::span<const Handle> handles, bool are_resources,
         allocation.offer = vidmm::OfferPriority::kNone;
         allocation.offer_pending = false;
         if (adapter_.memory().reclaim(allocation.id)) discarded.push_back(&allocation);
+        list_again(*opened);
         if (std::ranges::find(discarded, &allocation) != discarded.end()) (*lost_content)[i] = true;
       }
     }
@@ -92,6 +113,7 @@ Status Device::reclaim(std::span<const Handle> handles, bool are_resources,
 
 void Adapter::offer_when_idle(Allocation& allocation) {
   if (idle(allocation)) {
+    set_aside(allocation);
     memory_->offer(allocation.id, allocation.offer);
     allocation.offer_pending = false;
     return;
@@ -108,6 +130,7 @@ void Adapter::advance_offers() {
     if (allocation.forgotten || !allocation.offer_pending) return true;
     if (!idle(allocation)) return false;
     allocation.offer_pending = false;
+    set_aside(allocation);
     memory_->offer(id, allocation.offer);
     return true;
   });

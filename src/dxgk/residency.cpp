@@ -134,10 +134,11 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
 }
 
 bool Residency::fits_alone(const Device& device) const {
-  // What is counted: evicted ones that older work keeps will have left.
+  // What is counted: evicted ones that older work keeps will have left, offered ones leave for it.
   std::vector<vidmm::Use> uses;
   for (const OpenedAllocation* opened : device.openings) {
-    if (opened->listing.count != 0) uses.push_back({opened->allocation->id, false});
+    const bool offered = opened->allocation->offer != vidmm::OfferPriority::kNone;
+    if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
   }
   return adapter_.memory().fits_alone(uses);
 }

@@ -1,12 +1,17 @@
 // Content its owner can do without: offer and reclaim.
+#include "dxgk/paging_queue.h"
+#include "dxgk/residency.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
 namespace {
 
 using dxgk::Device;
+using dxgk::OpenedAllocation;
+using dxgk::PagingQueue;
 using dxgk::Process;
 using dxgk::Ref;
+using dxgk::Resource;
 
 /// One of the two lists, never both (ALLOC-45).
 Status capture_targets(const D3DKMT_HANDLE* resources, const D3DKMT_HANDLE* allocations, UINT count,
@@ -48,26 +53,87 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
   return device->offer(handles, args.pResources != nullptr, priority);
 }
 
-Status reclaim(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
+/// The answer is given once: it must arrive. D3DDDI_RECLAIM_RESULT and BOOL agree on 0 and 1.
+bool writable(BOOL* client_results, size_t count) {
+  std::vector<BOOL> same(count);
+  const size_t bytes = count * sizeof(BOOL);
+  return client_results == nullptr || (guarded_copy(same.data(), client_results, bytes) &&
+                                       guarded_copy(client_results, same.data(), bytes));
+}
+
+Status reclaim(Device& device, const std::vector<D3DKMT_HANDLE>& handles, bool are_resources,
+               BOOL* client_results) {
+  std::vector<bool> lost;
+  DXGKIT_RETURN_IF_FAILED(device.reclaim(handles, are_resources, &lost));
+  if (client_results == nullptr) return Status::kSuccess;
+  std::vector<BOOL> results(handles.size());
+  for (size_t i = 0; i < results.size(); ++i) results[i] = lost[i] ? 1 : 0;
+  static_cast<void>(guarded_copy(client_results, results.data(), results.size() * sizeof(BOOL)));
+  return Status::kSuccess;
+}
+
+Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
                                  process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
-  std::vector<BOOL> results(handles.size());
-  const size_t bytes = results.size() * sizeof(BOOL);
-  // The answer is given once: it must arrive.
-  if (args.pDiscarded != nullptr && (!guarded_copy(results.data(), args.pDiscarded, bytes) ||
-                                     !guarded_copy(args.pDiscarded, results.data(), bytes))) {
-    return Status::kAccessViolation;
+  if (!writable(args.pDiscarded, handles.size())) return Status::kAccessViolation;
+  return reclaim(*device, handles, args.pResources != nullptr, args.pDiscarded);
+}
+
+/// Lane. Those of the reclaimed that the device lists as resident. False: a handle is none of the
+/// device's.
+bool listed_of(Process& process, const Device& device, const std::vector<D3DKMT_HANDLE>& handles,
+               bool are_resources, std::vector<Ref<OpenedAllocation>>* out) {
+  const auto add = [out](OpenedAllocation& opened) {
+    if (!opened.closing && opened.listing.count != 0) out->emplace_back(&opened);
+  };
+  for (const D3DKMT_HANDLE handle : handles) {
+    if (are_resources) {
+      const Result<Ref<Resource>> resource = process.handles().find<Resource>(handle);
+      if (!resource.has_value() || (*resource)->device.get() != &device) return false;
+      for (OpenedAllocation* member : (*resource)->members) add(*member);
+    } else {
+      const auto opened = process.handles().find<OpenedAllocation>(handle);
+      if (!opened.has_value() || (*opened)->device.get() != &device) return false;
+      add(**opened);
+    }
   }
-  std::vector<bool> lost;
-  DXGKIT_RETURN_IF_FAILED(device->reclaim(handles, args.pResources != nullptr, &lost));
-  for (size_t i = 0; i < results.size(); ++i) results[i] = lost[i] ? 1 : 0;
-  if (args.pDiscarded != nullptr)
-    static_cast<void>(guarded_copy(args.pDiscarded, results.data(), bytes));
-  return Status::kSuccess;
+  return true;
+}
+
+Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
+                                 process.handles().find<PagingQueue>(args.hPagingQueue));
+  Device& device = queue->device();
+  dxgk::Adapter& adapter = device.adapter();
+  DXGKIT_ENTER(adapter);
+  if (device.lost()) return Status::kDeviceRemoved;
+  std::vector<D3DKMT_HANDLE> handles;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
+  const bool are_resources = args.pResources != nullptr;
+  if (!writable(args.pDiscarded, handles.size())) return Status::kAccessViolation;
+  Status status = Status::kInvalidParameter;
+  dxgk::MakeResidentOutcome outcome;
+  adapter.lane().run([&] {
+    std::vector<Ref<OpenedAllocation>> listed;
+    if (!listed_of(process, device, handles, are_resources, &listed)) return;
+    status = Status::kSuccess;
+    if (listed.empty()) return;
+    // As if asked for once more, over budget or not: it was granted before the offer. Before the
+    // offer ends: what does not fit beside the rest comes when there is room.
+    status =
+        adapter.residency().make_resident(*queue, listed, {.cant_trim_further = true}, &outcome);
+    if (!is_success(status)) return;
+    for (const Ref<OpenedAllocation>& opened : listed) --opened->listing.count;
+  });
+  DXGKIT_RETURN_IF_FAILED(status);
+  DXGKIT_RETURN_IF_FAILED(reclaim(device, handles, are_resources, args.pDiscarded));
+  args.PagingFenceValue = outcome.fence;
+  return status;
 }
 
 }  // namespace
@@ -82,7 +148,10 @@ NTSTATUS APIENTRY D3DKMTOfferAllocations(const D3DKMT_OFFERALLOCATIONS* args) {
   return call("D3DKMTOfferAllocations", args, WriteBack::kNever, dxgkit::thunks::offer);
 }
 NTSTATUS APIENTRY D3DKMTReclaimAllocations(const D3DKMT_RECLAIMALLOCATIONS* args) {
-  return call("D3DKMTReclaimAllocations", args, WriteBack::kNever, dxgkit::thunks::reclaim);
+  return call("D3DKMTReclaimAllocations", args, WriteBack::kNever, dxgkit::thunks::reclaim1);
+}
+NTSTATUS APIENTRY D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2* args) {
+  return call("D3DKMTReclaimAllocations2", args, WriteBack::kOnSuccess, dxgkit::thunks::reclaim2);
 }
 
 }  // extern "C"

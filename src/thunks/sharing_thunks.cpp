@@ -219,13 +219,15 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
   constexpr UINT kMaxObjects = 3;  // an allocation, a keyed mutex, a sync object
   if (count == 0 || count > kMaxObjects) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(capture_array(client_handles, count, kMaxObjects, &handles));
+  // The pointers are the arguments themselves: bad ones are invalid (THUNK-01).
+  if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))
+    return Status::kInvalidParameter;
   if (client_result == nullptr) return Status::kInvalidParameter;
-  if (!writable(client_result, sizeof *client_result)) return Status::kAccessViolation;
+  if (!writable(client_result, sizeof *client_result)) return Status::kInvalidParameter;
   if (client_attributes != nullptr) {
     OBJECT_ATTRIBUTES attributes;
     if (!guarded_copy(&attributes, client_attributes, sizeof attributes))
-      return Status::kAccessViolation;
+      return Status::kInvalidParameter;
     if (attributes.Length != sizeof attributes) return Status::kInvalidParameter;
     // There is no name space: descriptors are passed on.
     if (attributes.ObjectName != nullptr || attributes.RootDirectory != nullptr)
@@ -255,7 +257,7 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
   if (guarded_copy(client_result, &handle, sizeof handle)) return Status::kSuccess;
   close(*fd);
   process.system().impl().reap_nt_handles();
-  return Status::kAccessViolation;
+  return Status::kInvalidParameter;
 }
 
 }  // namespace

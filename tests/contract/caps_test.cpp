@@ -334,6 +334,7 @@ TEST_F(FullTest, ClientsOpenThePrimaryThatIsShown) {
     }
     EXPECT_EQ(client.call([] { return D3DKMTGetSharedPrimaryHandle(nullptr); }),
               nt_status(Status::kInvalidParameter));
+    primary.hAdapter = client.adapter;
     EXPECT_EQ(primary.hSharedPrimary, first);
     EXPECT_EQ(digest(stack, {&client}), before);
 

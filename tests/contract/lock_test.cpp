@@ -698,6 +698,7 @@ TEST_F(LockTest, AHostApertureShowsWhatTheCpuCannotSeeOtherwise) {
         const D3DKMT_HANDLE two = client.make_allocation(described(kVisible | kAperture));
         const D3DKMT_HANDLE stuck = client.make_allocation(described(kVisible));
         for (const D3DKMT_HANDLE handle : {before_it, one, two, stuck}) {
+          client.list({handle});
           ASSERT_EQ(client.render(context, work_on({handle})), 0);
           stack.drive();
         }

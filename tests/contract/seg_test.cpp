@@ -105,7 +105,9 @@ TEST_F(SegTest, AWiderStrideOfTheDriverIsHonoured) {
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
         Client client(stack);
         ContextBuffers context = client.make_context();
-        ASSERT_EQ(client.render(context, work_on({client.make_allocation(4096, 1U << 1)})), 0);
+        const D3DKMT_HANDLE handle = client.make_allocation(4096, 1U << 1);
+        client.list({handle});
+        ASSERT_EQ(client.render(context, work_on({handle})), 0);
         stack.drive();
         EXPECT_EQ(stack.miniport.calls().patches.back().allocations.at(0).physical_address,
                   0x2'0000'0000U)

@@ -63,6 +63,26 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTCreateAllocation2, D3DKMT_CREATEALLOCATION, hDevice),
     DXGKIT_ENTRY(D3DKMTDestroyAllocation, D3DKMT_DESTROYALLOCATION, hDevice),
     DXGKIT_ENTRY(D3DKMTDestroyAllocation2, D3DKMT_DESTROYALLOCATION2, hDevice),
+    DXGKIT_ENTRY(D3DKMTQueryResourceInfo, D3DKMT_QUERYRESOURCEINFO, hDevice),
+    DXGKIT_ENTRY(D3DKMTQueryResourceInfoFromNtHandle, D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
+                 hDevice),
+    DXGKIT_ENTRY(D3DKMTOpenResource, D3DKMT_OPENRESOURCE, hDevice),
+    DXGKIT_ENTRY(D3DKMTOpenResource2, D3DKMT_OPENRESOURCE, hDevice),
+    DXGKIT_ENTRY(D3DKMTOpenResourceFromNtHandle, D3DKMT_OPENRESOURCEFROMNTHANDLE, hDevice),
+    DXGKIT_ENTRY(D3DKMTGetSharedPrimaryHandle, D3DKMT_GETSHAREDPRIMARYHANDLE, hAdapter),
+    {"D3DKMTShareObjects",
+     [](void* p) {
+       HANDLE shared = nullptr;
+       return D3DKMTShareObjects(1, static_cast<const D3DKMT_HANDLE*>(p), nullptr, 1, &shared);
+     },
+     [](void* p, D3DKMT_HANDLE handle) { *static_cast<D3DKMT_HANDLE*>(p) = handle; },
+     sizeof(D3DKMT_HANDLE)},
+    DXGKIT_ENTRY(D3DKMTLock, D3DKMT_LOCK, hDevice),
+    DXGKIT_ENTRY(D3DKMTUnlock, D3DKMT_UNLOCK, hDevice),
+    DXGKIT_ENTRY(D3DKMTInvalidateCache, D3DKMT_INVALIDATECACHE, hDevice),
+    DXGKIT_ENTRY(D3DKMTOfferAllocations, D3DKMT_OFFERALLOCATIONS, hDevice),
+    DXGKIT_ENTRY(D3DKMTReclaimAllocations, D3DKMT_RECLAIMALLOCATIONS, hDevice),
+    DXGKIT_ENTRY(D3DKMTReclaimAllocations2, D3DKMT_RECLAIMALLOCATIONS2, hPagingQueue),
     DXGKIT_ENTRY(D3DKMTLock2, D3DKMT_LOCK2, hDevice),
     DXGKIT_ENTRY(D3DKMTUnlock2, D3DKMT_UNLOCK2, hDevice),
     DXGKIT_ENTRY(D3DKMTCreateSynchronizationObject, D3DKMT_CREATESYNCHRONIZATIONOBJECT, hDevice),
@@ -145,11 +165,12 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
     // Wrong type: every live handle of a type the call does not hang on. The call's own type is the
     // one it accepts; find it by name.
     const std::string name = GetParam().name;
-    const bool on_queue = name == "D3DKMTDestroyPagingQueue" || name == "D3DKMTMakeResident";
+    const bool on_queue = name == "D3DKMTDestroyPagingQueue" || name == "D3DKMTMakeResident" ||
+                          name == "D3DKMTReclaimAllocations2";
     const auto owns = [&](size_t kind) {
       if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
           name == "D3DKMTEscape" || name == "D3DKMTCreateDevice" ||
-          name.find("VideoMemory") != std::string::npos) {
+          name == "D3DKMTGetSharedPrimaryHandle" || name.find("VideoMemory") != std::string::npos) {
         return kind == 0;
       }
       if (on_queue) return false;
