@@ -10,8 +10,8 @@ World::~World() { stop(); }
 
 void World::stop() {
   scope_.reset();
-  if (process_ != nullptr) system_->end_process(*process_);
-  process_ = nullptr;
+  for (dxgk::Process* process : processes_) system_->end_process(*process);
+  processes_.clear();
   system_.reset();
   driver_.reset();
   kernel_.reset();
@@ -47,8 +47,13 @@ bool World::start(const port::DriverSource& source, bus::PciFunction& function) 
       system_->start_adapter(*driver_, function, {.check_level = dxgk::CheckLevel::kOff});
   if (!luid.has_value()) return check("start_adapter", to_ntstatus(luid.error()));
   luid_ = *luid;
-  process_ = &system_->create_process("bench");
-  scope_ = std::make_unique<thunks::ClientScope>(*system_, *process_);
+  return next_client();
+}
+
+bool World::next_client() {
+  scope_.reset();
+  processes_.push_back(&system_->create_process("bench"));
+  scope_ = std::make_unique<thunks::ClientScope>(*system_, *processes_.back());
   D3DKMT_OPENADAPTERFROMLUID open{};
   open.AdapterLuid.LowPart = luid_.low;
   open.AdapterLuid.HighPart = luid_.high;
@@ -87,6 +92,14 @@ D3DKMT_HANDLE World::create_allocation(void* private_data, uint32_t bytes) {
   create.NumAllocations = 1;
   create.pAllocationInfo2 = &info;
   return check("D3DKMTCreateAllocation2", D3DKMTCreateAllocation2(&create)) ? info.hAllocation : 0;
+}
+
+bool World::destroy_allocation(D3DKMT_HANDLE allocation) {
+  D3DKMT_DESTROYALLOCATION2 destroy{};
+  destroy.hDevice = device_;
+  destroy.phAllocationList = &allocation;
+  destroy.AllocationCount = 1;
+  return check("D3DKMTDestroyAllocation2", D3DKMTDestroyAllocation2(&destroy));
 }
 
 bool World::render(Context& context, uint32_t command_bytes, uint32_t allocations) {

@@ -31,7 +31,9 @@ class World {
   /// Loads the driver, starts the adapter on `function`, opens it and makes a device. The function
   /// must outlive the world's stop().
   bool start(const port::DriverSource& source, bus::PciFunction& function);
-  /// Ends the client and stops the adapter. Once; the destructor does it otherwise.
+  /// Another client process with a device of its own takes over; those before it stay as they are.
+  bool next_client();
+  /// Ends the clients and stops the adapter. Once; the destructor does it otherwise.
   void stop();
 
   struct Context {
@@ -45,6 +47,9 @@ class World {
   D3DKMT_HANDLE create_fence();
   /// One allocation with this private data; 0 on failure.
   D3DKMT_HANDLE create_allocation(void* private_data, uint32_t bytes);
+
+  /// One of the present client.
+  bool destroy_allocation(D3DKMT_HANDLE allocation);
 
   bool render(Context& context, uint32_t command_bytes, uint32_t allocations);
   bool signal(const Context& context, D3DKMT_HANDLE fence, uint64_t value);
@@ -65,7 +70,7 @@ class World {
   std::unique_ptr<dxgk::System> system_;
   bus::PciFunction* function_ = nullptr;
   dxgk::Luid luid_;
-  dxgk::Process* process_ = nullptr;
+  std::vector<dxgk::Process*> processes_;
   std::unique_ptr<thunks::ClientScope> scope_;
   D3DKMT_HANDLE device_ = 0;
   std::string error_;

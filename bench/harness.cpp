@@ -104,7 +104,7 @@ std::vector<Maker> all_lines(runtime::Runtime& os) {
   add_patch_lines(lines);
   add_paging_lines(os, lines);
   add_loader_line(lines);
-  add_memory_lines(lines);
+  add_memory_lines(os, lines);
   add_core_lines(os, lines);
   return lines;
 }

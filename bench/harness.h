@@ -62,7 +62,7 @@ std::vector<Maker> all_lines(runtime::Runtime& os);
 
 // One function per file.
 void add_patch_lines(std::vector<Maker>& lines);
-void add_memory_lines(std::vector<Maker>& lines);
+void add_memory_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_core_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_submit_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_lavapipe_line(runtime::Runtime& os, std::vector<Maker>& lines);

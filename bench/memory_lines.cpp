@@ -1,17 +1,24 @@
-// segment.: the bookkeeping of a segment's address space.
+// segment., alloc.: what it costs to keep track of a segment's address space and of allocations.
 #include <malloc.h>
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <random>
 #include <set>
 
 #include "base/check.h"
+#include "bench/client.h"
 #include "bench/harness.h"
+#include "bench/null_gpu.h"
+#include "vidmm/memory_manager.h"
 #include "vidmm/range_index.h"
 
 namespace dxgkit::bench {
 namespace {
+
+// --- segment. -----------------------------------------------------------------------------------
 
 constexpr uint64_t kPage = 4096;
 constexpr uint32_t kSteps = 1'000;
@@ -200,14 +207,125 @@ Line bytes_line(uint32_t count) {
   return line;
 }
 
+// --- alloc. -------------------------------------------------------------------------------------
+
+/// Allocations of one page each, by D3DKMT calls to the null driver, which keeps nothing of them.
+class Crowd {
+ public:
+  explicit Crowd(runtime::Runtime& os) : os_(os), gpu_(os), world_(os, uint64_t{5} << 30) {
+    static_cast<void>(world_.start({.name = "null", .path = {}, .entry = NullGpu::driver_entry()},
+                                   gpu_.function()));
+  }
+  ~Crowd() { world_.stop(); }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+
+  void grow_to(uint32_t count) {
+    for (; count_ < count && world_.error().empty(); ++count_) {
+      if (live_.size() == kOfOneClient) {
+        world_.next_client();
+        live_.clear();
+      }
+      create();
+    }
+  }
+  /// Nanoseconds for one to go and another to come.
+  double turnover() {
+    constexpr uint32_t kBatches = 400;
+    constexpr uint32_t kTurns = 25;
+    std::vector<double> samples;
+    for (uint32_t batch = 0; batch < kBatches && world_.error().empty(); ++batch) {
+      const runtime::TimeNs begin = os_.now();
+      for (uint32_t i = 0; i < kTurns; ++i) {
+        world_.destroy_allocation(live_.front());
+        live_.pop_front();
+        create();
+      }
+      samples.push_back(static_cast<double>(os_.now() - begin) / kTurns);
+    }
+    std::ranges::sort(samples);
+    return samples.empty() ? 0 : samples[samples.size() / 2];
+  }
+  const std::string& error() const { return world_.error(); }
+
+ private:
+  static constexpr size_t kOfOneClient = 250'000;  // a process has 2^18 handles
+  void create() {
+    uint64_t bytes = kPage;
+    live_.push_back(world_.create_allocation(&bytes, sizeof(bytes)));
+  }
+  runtime::Runtime& os_;
+  NullGpu gpu_;
+  World world_;
+  std::deque<D3DKMT_HANDLE> live_;  // of the present client
+  uint32_t count_ = 0;
+};
+
+Line growth_of_allocations(runtime::Runtime& os) {
+  Line line;
+  line.what = "D3DKMT destroy and create of one allocation: 1e6 alive / 1e3 alive";
+  line.goal = Goal::kAtMost;
+  line.target = 1.5;
+  Crowd crowd(os);
+  crowd.grow_to(1'000);
+  crowd.turnover();
+  line.reference = Side{.figure = crowd.turnover()};
+  crowd.grow_to(kMany);
+  crowd.turnover();
+  line.ours.figure = crowd.turnover();
+  line.unavailable = crowd.error();
+  return line;
+}
+
+Line bytes_of_allocations(runtime::Runtime& os) {
+  Line line;
+  line.what = "heap bytes of the kernel per allocation of one page, 1e6 alive, none resident";
+  line.unit = Unit::kBytes;
+  line.goal = Goal::kOursAtMost;
+  line.target = 400;
+  Crowd crowd(os);
+  crowd.grow_to(1'000);
+  const double before = heap_bytes();
+  crowd.grow_to(kMany);
+  line.ours.figure = (heap_bytes() - before) / (kMany - 1'000);
+  line.unavailable = crowd.error();
+  return line;
+}
+
+/// The memory manager's share, all of them resident.
+Line bytes_of_residents() {
+  Line line;
+  line.what = "heap bytes of vidmm alone per allocation, 1e6 alive and resident";
+  line.unit = Unit::kBytes;
+  vidmm::SegmentDesc segment{.id = SegmentId{1}, .bank_end_offsets = {}};
+  segment.size_bytes = segment.commit_limit_bytes = 2 * uint64_t{kMany} * kPage;
+  vidmm::MemoryManager memory(std::span(&segment, 1));
+  vidmm::AllocationDesc desc{.size_bytes = kPage, .alignment_bytes = kPage};
+  desc.supported_read = desc.supported_write = vidmm::segment_bit(segment.id);
+  const double before = heap_bytes();
+  for (uint64_t id = 1; id <= kMany; ++id) {
+    DXGKIT_CHECK(is_success(memory.create(AllocationId{id}, desc)));
+    const vidmm::Use use{AllocationId{id}, true};
+    const auto plan = memory.make_resident(std::span(&use, 1));
+    DXGKIT_CHECK(plan.has_value());
+    for (const vidmm::PagingOp& op : plan->operations) memory.operation_done(op);
+    memory.release(std::span(&use, 1));
+  }
+  line.ours.figure = (heap_bytes() - before) / kMany;
+  return line;
+}
+
 }  // namespace
 
-void add_memory_lines(std::vector<Maker>& lines) {
+void add_memory_lines(runtime::Runtime& os, std::vector<Maker>& lines) {
   lines.push_back({"segment.place_release_1e5", [] { return time_line(kFew); }});
   lines.push_back({"segment.place_release_1e6", [] { return time_line(kMany); }});
   lines.push_back({"segment.growth_1e6", [] { return growth_line(); }});
   lines.push_back({"segment.bytes_1e5", [] { return bytes_line(kFew); }});
   lines.push_back({"segment.bytes_1e6", [] { return bytes_line(kMany); }});
+  lines.push_back({"alloc.bytes_each_1e6", [&os] { return bytes_of_allocations(os); }});
+  lines.push_back({"alloc.vidmm_bytes_each_1e6", [] { return bytes_of_residents(); }});
+  lines.push_back({"alloc.create_destroy_growth", [&os] { return growth_of_allocations(os); }});
 }
 
 }  // namespace dxgkit::bench

@@ -119,7 +119,11 @@ NTSTATUS NTAPI CreateAllocation(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEALLOCATION
   for (UINT i = 0; i < args->NumAllocations; ++i) {
     DXGK_ALLOCATIONINFO& info = args->pAllocationInfo[i];
     info.Alignment = 4096;
-    info.Size = kNullAllocationBytes;
+    // A client may ask for another size.
+    uint64_t bytes = 0;
+    if (info.PrivateDriverDataSize == sizeof(bytes))
+      std::memcpy(&bytes, info.pPrivateDriverData, sizeof(bytes));
+    info.Size = bytes != 0 ? bytes : kNullAllocationBytes;
     info.PitchAlignedSize = 0;
     info.HintedBank.Value = 0;
     info.PreferredSegment.Value = 0;

@@ -72,6 +72,7 @@ class OpenedAllocation : public Object {
   uint32_t driver_references = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
   bool closing = false;
   bool read_only = false;  // opened through an NT handle without write access; constant
+  uint32_t arrival = 0;    // on its device's list
   uint32_t locks = 0;
   Listing listing;
   std::unique_ptr<bus::CpuView> view;  // while locked: the address Lock2 gave out (ALLOC-40)
@@ -99,6 +100,7 @@ class Resource : public Object {
   Handle handle = 0;
   void* driver_handle = nullptr;
   bool closing = false;                    // lane
+  uint32_t arrival = 0;                    // on its device's list; lane
   std::vector<OpenedAllocation*> members;  // lane; in creation order
 };
 

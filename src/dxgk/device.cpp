@@ -262,8 +262,7 @@ void Device::close_driver_side() {
   adapter_.lane().run([&] {
     // Resources go whole, stand-alone allocations one by one: drivers are written for the groups
     // that clients make. Those being destroyed already are on their way.
-    const std::vector<Resource*> own_resources = resources;
-    for (Resource* resource : own_resources) {
+    for (Resource* resource : resources.all()) {
       std::vector<Ref<OpenedAllocation>> members;
       for (OpenedAllocation* member : resource->members) {
         if (!member->closing) members.emplace_back(member);
@@ -274,7 +273,7 @@ void Device::close_driver_side() {
       }
     }
     std::vector<Ref<OpenedAllocation>> rest;
-    for (OpenedAllocation* opened : openings) {
+    for (OpenedAllocation* opened : openings.all()) {
       if (!opened->closing) rest.emplace_back(opened);
     }
     for (Ref<OpenedAllocation>& opened : rest) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dxgk/allocation.h"
+#include "dxgk/arrival_list.h"
 #include "dxgk/context.h"
 #include "dxgk/device_state.h"
 #include "dxgk/gate.h"
@@ -142,10 +143,10 @@ class Device : public Object {
   Handle handle = 0;
 
   // Lane:
-  std::vector<Context*> contexts;           // creation order
-  std::vector<OpenedAllocation*> openings;  // creation order, closing ones included
+  std::vector<Context*> contexts;          // creation order
+  ArrivalList<OpenedAllocation> openings;  // creation order, closing ones included
   std::vector<SyncObject*> sync_objects;
-  std::vector<Resource*> resources;
+  ArrivalList<Resource> resources;
   std::vector<PagingQueue*> paging_queues;
   std::unique_ptr<DeviceResidency> residency;  // null before it is on the adapter's list
   size_t teardowns = 0;                        // allocation destructions under way

@@ -2,52 +2,48 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "base/id_slot.h"
+#include "base/slab.h"
 
 namespace dxgkit::dxgk {
 
-/// Lane: the adapter's. `T` has a member `id` of type `Id` and a `recycle()`.
+/// Lane: the adapter's. `T` has a member `id` of type `Id` and a `recycle()`. Objects do not move.
 template <typename T, typename Id>
 class IdTable {
  public:
   T& create() {
     uint32_t slot = 0;
     if (free_.empty()) {
-      slot = static_cast<uint32_t>(slots_.size());
-      DXGKIT_CHECK(slot <= kSlotMask);
-      slots_.push_back(std::make_unique<T>());
+      slot = made_++;
+      DXGKIT_CHECK(slot >> kIdSlotBits == 0);
+      slots_.grow_to(made_);
     } else {
       slot = free_.back();
       free_.pop_back();
     }
-    T& object = *slots_[slot];
-    object.id = Id{++sequence_ << kSlotBits | slot};
+    T& object = slots_[slot];
+    object.id = Id{++sequence_ << kIdSlotBits | slot};
     return object;
   }
   T& at(Id id) {
-    T& object = *slots_[id.value & kSlotMask];
-    DXGKIT_CHECK(object.id == id);
-    return object;
+    DXGKIT_CHECK(contains(id));
+    return slots_[slot_of(id)];
   }
   /// False for an id whose object is gone.
-  bool contains(Id id) const {
-    const auto slot = static_cast<size_t>(id.value & kSlotMask);
-    return slot < slots_.size() && slots_[slot]->id == id;
-  }
+  bool contains(Id id) const { return slot_of(id) < made_ && slots_[slot_of(id)].id == id; }
   void destroy(T& object) {
-    const auto slot = static_cast<uint32_t>(object.id.value & kSlotMask);
+    const uint32_t slot = slot_of(object.id);
     object.recycle();
     free_.push_back(slot);
   }
-  size_t live() const { return slots_.size() - free_.size(); }
+  size_t live() const { return made_ - free_.size(); }
 
  private:
-  static constexpr uint32_t kSlotBits = 22;
-  static constexpr uint64_t kSlotMask = (1U << kSlotBits) - 1;
-  std::vector<std::unique_ptr<T>> slots_;
+  Slab<T> slots_;
+  uint32_t made_ = 0;
   std::vector<uint32_t> free_;
   uint64_t sequence_ = 0;
 };

@@ -147,9 +147,9 @@ void Adapter::finish_closing(Teardown& teardown) {
     opened->view.reset();
     opened->instances.clear();
     if (opened->resource) std::erase(opened->resource->members, opened.get());
-    std::erase(teardown.device->openings, opened.get());
+    teardown.device->openings.erase(opened.get());
   }
-  if (teardown.resource) std::erase(teardown.device->resources, teardown.resource.get());
+  if (teardown.resource) teardown.device->resources.erase(teardown.resource.get());
   if (teardown.device != nullptr) --teardown.device->teardowns;
   progress();
 }
