@@ -237,6 +237,20 @@ TEST(TileTree, LivesThroughTheWorstFragmentation) {
   EXPECT_LT(tree.bytes(), size_t{700} * 1024);  // nodes are used again, not kept
 }
 
+// A node that loses its last entry joins the one behind it and begins where that one began.
+TEST(TileTree, AnEmptiedNodeTakesOverTheOneBehindIt) {
+  Narrow tree(10'000);
+  // Growing at the end fills nodes with 31 entries: the second one has 31 to 61, and so on.
+  for (uint32_t i = 0; i < 310; ++i) tree.place(i, 1, i + 1);
+  for (uint32_t i = 100; i < 106; ++i) tree.release(i);  // 26 entries in the fourth
+  for (uint32_t i = 62; i < 93; ++i) tree.release(i);    // 1 in the third, too many beside it
+  tree.release(61);  // the second is full: the third is empty and can only join the fourth
+  ASSERT_TRUE(tree.validate());
+  EXPECT_EQ(tree.at(92).begin, 61U);
+  EXPECT_EQ(tree.at(93).begin, 93U);
+  EXPECT_EQ(tree.at(93).value, 94U);
+}
+
 using TileTreeDeathTest = ::testing::Test;
 TEST(TileTreeDeathTest, RefusesWhatCannotBe) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
