@@ -314,6 +314,7 @@ Status Adapter::make_system_objects() {
   Status status = Status::kSuccess;
   lane_.run([&] {
     paging_context_ = new_context_id();
+    trace::emit_name(trace::ObjectClass::kContext, paging_context_.value, "paging");
     status = scheduler_->create_context(paging_context_,
                                         {.node = node, .priority = 0, .is_system = true});
     if (!is_success(status)) return;

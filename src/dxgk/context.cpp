@@ -82,6 +82,11 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
       if (!is_success(status)) return;
       context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
       device.contexts.push_back(context.get());
+      if (trace::current() != nullptr) {
+        trace::emit_name(trace::ObjectClass::kContext, context->id_.value,
+                         fmt::format("{}, context {} on node {}", device.process().name(),
+                                     context->id_.value, context->node_.value));
+      }
     });
   }
   if (is_success(status)) {

@@ -185,7 +185,7 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
       allocation.shared = resource->shared.get();
       resource->shared->members[i].allocation = &allocation;
     }
-    trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, 0, 0,
+    trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, process_.number(), 0,
                 allocation.size_bytes);
   }
   if (creates_resource) resources.push_back(resource.get());

@@ -190,6 +190,8 @@ class Residency {
   void uncharge(ProcessMemory& process, AllocationId id);
   void recharge(ProcessMemory& process, AllocationId id, SegmentGroup group);
   uint64_t budget_of(const ProcessMemory& process, SegmentGroup group) const;
+  /// For the recording, if there is one.
+  void record_budget(const ProcessMemory& process, SegmentGroup group) const;
   uint64_t trim_of(const ProcessMemory& process) const;
   /// Bytes the listing would take the process over its budget in a group without room; 0: fine.
   uint64_t overshoot(Device& device, std::span<const Ref<OpenedAllocation>> openings);
@@ -197,6 +199,7 @@ class Residency {
   void tell_over_budget();
 
   Adapter& adapter_;
+  bool trying_ = false;  // what is charged now will be taken back
   std::vector<std::unique_ptr<Request>> blocked_;  // by priority, then number
   std::map<uint32_t, ProcessMemory> processes_;    // by process number
   std::array<uint64_t, kSegmentGroups> totals_{};  // bytes of the groups (SEG-43)

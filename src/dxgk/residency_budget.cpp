@@ -7,6 +7,7 @@
 #include "dxgk/device.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
+#include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -78,6 +79,7 @@ void Residency::charge(ProcessMemory& process, AllocationId id, SegmentGroup gro
   charge.group = group;
   process.groups[index_of(group)].usage += charge.bytes;
   used_[index_of(group)] += charge.bytes;
+  record_budget(process, group);
 }
 
 void Residency::uncharge(ProcessMemory& process, AllocationId id) {
@@ -87,6 +89,7 @@ void Residency::uncharge(ProcessMemory& process, AllocationId id) {
   if (--charge.count != 0) return;
   process.groups[index_of(charge.group)].usage -= charge.bytes;
   used_[index_of(charge.group)] -= charge.bytes;
+  record_budget(process, charge.group);
   process.charges.erase(found);
 }
 
@@ -94,11 +97,21 @@ void Residency::recharge(ProcessMemory& process, AllocationId id, SegmentGroup g
   const auto found = process.charges.find(id);
   if (found == process.charges.end()) return;  // evicted already, and there for older work only
   Charge& charge = found->second;
+  if (charge.group == group) return;
   process.groups[index_of(charge.group)].usage -= charge.bytes;
   used_[index_of(charge.group)] -= charge.bytes;
+  record_budget(process, charge.group);
   charge.group = group;
   process.groups[index_of(group)].usage += charge.bytes;
   used_[index_of(group)] += charge.bytes;
+  record_budget(process, group);
+}
+
+void Residency::record_budget(const ProcessMemory& process, SegmentGroup group) const {
+  if (trying_ || trace::current() == nullptr) return;
+  const size_t g = index_of(group);
+  trace::emit(trace::EventKind::kBudget, process.process->number(), g, budget_of(process, group),
+              process.groups[g].usage);
 }
 
 /// Filling all processes to one level: who uses less than the level (or has more reserved) is
@@ -158,6 +171,7 @@ uint64_t Residency::trim_of(const ProcessMemory& process) const {
 uint64_t Residency::overshoot(Device& device, std::span<const Ref<OpenedAllocation>> openings) {
   ProcessMemory& process = memory_of(device.process());
   // Tried on the books, and taken back.
+  trying_ = true;
   std::set<AllocationId> charged;
   uint64_t over = 0;
   for (const Ref<OpenedAllocation>& opened : openings) {
@@ -177,6 +191,7 @@ uint64_t Residency::overshoot(Device& device, std::span<const Ref<OpenedAllocati
     if (full[g]) over = std::max(over, process.groups[g].usage - budget_of(process, group));
   }
   for (const AllocationId id : charged) uncharge(process, id);
+  trying_ = false;
   return over;
 }
 

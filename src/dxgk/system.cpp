@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dxgk/system_impl.h"
+#include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
@@ -62,7 +63,9 @@ Process& System::create_process(std::string name) {
   runtime::MutexLock lock(impl_->mutex);
   impl_->processes.push_back(
       std::make_shared<Process>(*this, std::move(name), ++impl_->last_process));
-  return *impl_->processes.back();
+  Process& process = *impl_->processes.back();
+  trace::emit_name(trace::ObjectClass::kProcess, process.number(), process.name());
+  return process;
 }
 
 void System::end_process(Process& process) {

@@ -104,6 +104,8 @@ void Adapter::begin_closing(Teardown& teardown) {
   }
   for (Allocation* allocation : teardown.dying) {
     if (failed_) break;
+    trace::emit(trace::EventKind::kAllocationDestroyed, allocation->id.value, 0, 0,
+                allocation->size_bytes);
     Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation->id);
     DXGKIT_CHECK(freed.has_value());  // teardown_ready looked
     allocation->forgotten = true;
@@ -161,6 +163,7 @@ void Adapter::free_internal(Allocation& allocation) {
     allocations_.destroy(allocation);
     return;
   }
+  trace::emit(trace::EventKind::kAllocationDestroyed, id.value, 0, 0, allocation.size_bytes);
   Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(id);
   DXGKIT_CHECK(freed.has_value());  // nothing uses it, and what it was mapped for has run
   allocation.forgotten = true;

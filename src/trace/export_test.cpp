@@ -36,7 +36,9 @@ Recording packets() {
   r.events = {
       at(100, EventKind::kObjectName, 7, 2, 1),
       at(100, EventKind::kSegment, 0, 1, 4096, 1 << 20),
-      at(100, EventKind::kAllocationCreated, 50, 0, 0, 8192),
+      at(100, EventKind::kObjectName, 9, 2, 2),
+      at(100, EventKind::kAllocationCreated, 50, 9, 0, 8192),
+      at(105, EventKind::kBudget, 9, 1, 65536, 8192),
       at(110, EventKind::kPacketQueued, 1, 7, 2, 0, 0),
       at(111, EventKind::kPlaced, 50, 1, 4096, 8192),
       at(112, EventKind::kPacketReady, 1, 7, 0, 0, 0),
@@ -106,7 +108,7 @@ TEST(Report, TellsThePacketsStory) {
   const std::string json = to_report_json(packets());
   EXPECT_THAT(json,
               testing::StartsWith("{\"format\":\"dxgkit-report\",\"version\":1,\"start_ns\":100,"
-                                  "\"duration_ns\":60,\"events\":32,\"dropped\":0,"
+                                  "\"duration_ns\":60,\"events\":34,\"dropped\":0,"
                                   "\"threads\":[\"main\",\"worker \\\"x\\\"\"],"
                                   "\"nodes\":{\"columns\":[\"node\",\"name\",\"busy_ns\"],"
                                   "\"rows\":[[0,null,27]]},"
@@ -132,6 +134,10 @@ TEST(Report, TellsThePacketsStory) {
                               "[\"callback\",\"DxgkCbNotifyInterrupt\",1,0,0,0,0,0,0]]"));
   EXPECT_THAT(json, HasSubstr("\"segments\":{\"columns\":[\"segment\",\"base\",\"size\",\"peak\"],"
                               "\"rows\":[[1,4096,1048576,8192]]}"));
+  EXPECT_THAT(json, HasSubstr("\"allocations\":{\"columns\":[\"allocation\",\"size\",\"created\","
+                              "\"destroyed\",\"process\"],\"rows\":[[50,8192,0,null,9]]}"));
+  EXPECT_THAT(json, HasSubstr("\"budgets\":{\"columns\":[\"time\",\"process\",\"group\","
+                              "\"budget\",\"usage\"],\"rows\":[[5,9,1,65536,8192]]}"));
   EXPECT_THAT(json, HasSubstr("\"placements\":{\"columns\":[\"allocation\",\"segment\",\"offset\","
                               "\"size\",\"from\",\"to\"],\"rows\":[[50,1,4096,8192,11,52]]}"));
   EXPECT_THAT(json, HasSubstr("\"usage\":{\"columns\":[\"segment\",\"time\",\"bytes\"],"

@@ -233,4 +233,11 @@ std::vector<std::string> Recorder::names() const {
 
 uint64_t Recorder::dropped() const { return impl_->dropped.load(); }
 
+void emit_name(ObjectClass object_class, uint64_t id, std::string_view name) {
+  Recorder* const recorder = current();
+  if (recorder == nullptr) return;
+  recorder->record(EventKind::kObjectName, id, recorder->name_id(name),
+                   static_cast<uint64_t>(object_class));
+}
+
 }  // namespace dxgkit::trace

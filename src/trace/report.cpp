@@ -262,9 +262,9 @@ void write_memory(Json& json, const Story& story) {
     json.row(number, segment.base, segment.size, segment.peak);
   }
   json.end_table();
-  json.begin_table("allocations", {"allocation", "size", "created", "destroyed"});
+  json.begin_table("allocations", {"allocation", "size", "created", "destroyed", "process"});
   for (const auto& [id, each] : story.allocations) {
-    json.row(id, each.size, each.created, each.destroyed);
+    json.row(id, each.size, each.created, each.destroyed, each.process);
   }
   json.end_table();
   const auto stays = [&json](const char* name, const std::vector<Stay>& table) {
@@ -276,6 +276,12 @@ void write_memory(Json& json, const Story& story) {
   stays("aperture", story.aperture);
   json.begin_table("usage", {"segment", "time", "bytes"});
   for (const Usage& usage : story.usage) json.row(usage.segment, usage.time, usage.bytes);
+  json.end_table();
+  json.begin_table("budgets", {"time", "process", "group", "budget", "usage"});
+  for (const Event& event : story.events) {
+    if (event.kind != static_cast<uint16_t>(EventKind::kBudget)) continue;
+    json.row(event.time_ns, event.a, event.b, event.c, event.d);
+  }
   json.end_table();
   json.begin_table("transfers", {"time", "direction", "allocation", "segment", "bytes"});
   for (const Event& event : story.events) {

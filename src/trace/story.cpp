@@ -85,6 +85,7 @@ class Teller {
         Allocation& allocation = story_.allocations[event.a];
         set_once(allocation.created, event.time_ns);
         allocation.size = event.d;
+        allocation.process = event.b;
         break;
       }
       case EventKind::kAllocationDestroyed:

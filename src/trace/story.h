@@ -79,6 +79,7 @@ struct Stay {
 
 struct Allocation {
   std::optional<uint64_t> size;
+  uint64_t process = 0;  // its owner; 0: the kernel
   Moment created, destroyed;
 };
 

@@ -40,7 +40,7 @@ enum class EventKind : uint16_t {
   kDpcQueued = 31,
   kDpcRun = 32,
   // Memory. a = allocation id, b = segment, c = offset, d = size.
-  kAllocationCreated = 40,
+  kAllocationCreated = 40,  // b: the process it belongs to, 0 the kernel
   kAllocationDestroyed = 41,
   kPlaced = 42,
   kEvicted = 43,
@@ -51,6 +51,9 @@ enum class EventKind : uint16_t {
   kLocked = 48,
   kUnlocked = 49,
   kPagingOperation = 50,  // a operation, b packet, c bytes
+  // A process's budget or its usage changed. a process, b group (0 local, 1 non-local), c budget,
+  // d usage, both in bytes.
+  kBudget = 51,
   // Synchronisation objects. a = object, b = value.
   kSyncSignal = 60,  // c context or 0 for CPU
   kSyncWait = 61,    // c context or 0 for CPU
@@ -60,7 +63,7 @@ enum class EventKind : uint16_t {
   kFinding = 71,       // a name_id of the rule, b severity
   kMarker = 72,        // a name_id of free text
   kSegment = 73,       // b segment, c base, d size
-  kObjectName = 74,    // a id, b name_id, c object class (1 context, 2 process, 3 node, 4 thread)
+  kObjectName = 74,    // a id, b name_id, c ObjectClass
 };
 
 struct Event {
@@ -119,6 +122,11 @@ inline void emit(EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0,
                  uint16_t node = kNoNode) {
   if (Recorder* recorder = current()) recorder->record(kind, a, b, c, d, node);
 }
+
+/// What a kObjectName names.
+enum class ObjectClass : uint64_t { kContext = 1, kProcess = 2, kNode = 3, kThread = 4 };
+/// Names an object in the recording, if there is one.
+void emit_name(ObjectClass object_class, uint64_t id, std::string_view name);
 
 /// Schema: what a kind is called and what its arguments mean. Null for a number that is no kind.
 struct ArgumentInfo {

@@ -28,7 +28,7 @@ Command make_command(uint32_t opcode) {
 
 }  // namespace
 
-ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created, const Residency& residency)
+ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created, const ClientResidency& residency)
     : handle_(created.hContext),
       residency_(residency),
       buffer_(static_cast<std::byte*>(created.pCommandBuffer)),

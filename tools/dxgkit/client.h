@@ -29,6 +29,11 @@ struct ClientAllocation {
   uint32_t pitch_bytes = 0;
 };
 
+/// How a context of a WDDM 2.0 device gets what its submissions name. None of it below 2.0.
+struct ClientResidency {
+  D3DKMT_HANDLE device = 0, queue = 0, fence = 0;
+};
+
 /// One context with the command buffer being filled. Not thread-safe; the thread is bound to the
 /// process by a ClientScope.
 ///
@@ -40,13 +45,8 @@ class ClientContext {
  public:
   enum class Access { kRead, kWrite };
 
-  /// How a context of a WDDM 2.0 device gets what its submissions name. None of it below 2.0.
-  struct Residency {
-    D3DKMT_HANDLE device = 0, queue = 0, fence = 0;
-  };
-
   /// Takes what D3DKMTCreateContext answered.
-  explicit ClientContext(const D3DKMT_CREATECONTEXT& created, const Residency& residency = {});
+  explicit ClientContext(const D3DKMT_CREATECONTEXT& created, const ClientResidency& residency = {});
 
   D3DKMT_HANDLE handle() const { return handle_; }
   /// Index of the allocation in the list of this submission; the same allocation twice gives one
@@ -82,7 +82,7 @@ class ClientContext {
   ClientResult<void> evict(const std::vector<D3DKMT_HANDLE>& list);
 
   D3DKMT_HANDLE handle_;
-  Residency residency_;
+  ClientResidency residency_;
   std::byte* buffer_;
   uint32_t buffer_bytes_;
   D3DDDI_ALLOCATIONLIST* list_;
@@ -115,7 +115,7 @@ class ClientDevice {
   ClientResult<ClientAllocation> create(const SgpuUmdAllocation& wanted);
 
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
-  ClientContext::Residency residency_;
+  ClientResidency residency_;
   std::vector<D3DKMT_HANDLE> contexts_, allocations_, fences_;
 };
 

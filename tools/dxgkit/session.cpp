@@ -44,12 +44,9 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   }
   bus::Machine& machine = (*world)->machine();
   nt::Kernel& kernel = (*world)->kernel();
-  if (trace::Recorder* recorder = trace::current();
-      recorder != nullptr && config.device.kind == DeviceChoice::Kind::kSoftGpu) {
-    constexpr uint64_t kNodeClass = 3;
-    trace::emit(trace::EventKind::kObjectName, SGPU_NODE_3D, recorder->name_id("3D"), kNodeClass);
-    trace::emit(trace::EventKind::kObjectName, SGPU_NODE_COPY, recorder->name_id("copy"),
-                kNodeClass);
+  if (config.device.kind == DeviceChoice::Kind::kSoftGpu) {
+    trace::emit_name(trace::ObjectClass::kNode, SGPU_NODE_3D, "3D");
+    trace::emit_name(trace::ObjectClass::kNode, SGPU_NODE_COPY, "copy");
   }
 
   port::DriverSource image;

@@ -5,6 +5,8 @@ const view = new View(model.duration);
 let tables = null;
 const timeline = new Timeline(model, view, (row) => { showDetails(model, row); if (tables) tables.refresh(); });
 const memory_map = new MemoryMap(model, view);
+const residency = new ResidencyLanes(model, view);
+const budgets = new BudgetCharts(model, view);
 tables = new Tables(model, timeline);
 showDetails(model, -1);
 
@@ -22,4 +24,4 @@ fact('findings', formatCount(model.findings.count), model.findings.count > 0 ? '
 if (model.dropped > 0) fact('events lost', formatCount(Number(model.dropped)), 'bad');
 
 // What tests and the curious may look at.
-window.dxgkit = { model, view, timeline, memory_map, tables };
+window.dxgkit = { model, view, timeline, memory_map, residency, budgets, tables };

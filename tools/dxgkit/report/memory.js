@@ -9,6 +9,9 @@ class MemoryMap {
     this.view = view;
     this.canvas = document.getElementById('memory');
     this.strips = this.buildStrips();
+    this.by_owner = model.owners.length > 1;
+    this.button = document.getElementById('memory-colours');
+    this.button.addEventListener('click', () => { this.by_owner = !this.by_owner; this.invalidate(); });
     document.getElementById('memory-panel').hidden = this.strips.length === 0;
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
@@ -55,6 +58,13 @@ class MemoryMap {
     const plot = width - LABEL_WIDTH;
     const scale = plot / (this.view.to - this.view.from);
     context.textBaseline = 'middle';
+    this.button.textContent = this.by_owner ? 'colours: owners' : 'colours: allocations';
+    document.getElementById('owners').replaceChildren(...(this.by_owner ? this.model.owners.map((owner) => {
+      const label = document.createElement('span');
+      label.textContent = `■ ${this.model.ownerName(owner)} `;
+      label.style.color = this.model.ownerColour(owner);
+      return label;
+    }) : []));
     for (const strip of this.strips) {
       context.font = '11px system-ui, "DejaVu Sans", sans-serif';
       context.fillStyle = '#1c2733';
@@ -98,8 +108,14 @@ class MemoryMap {
         continue;
       }
       const height = Math.max(1, size * per_byte);
-      context.fillStyle = allocationColour(strip.columns.allocation[row]);
-      context.fillRect(LABEL_WIDTH + left, strip.y + STRIP_HEIGHT - (offset + size) * per_byte, right - left > 3 ? right - left - 0.5 : right - left, height > 3 ? height - 0.5 : height);
+      const allocation = strip.columns.allocation[row];
+      const top = strip.y + STRIP_HEIGHT - (offset + size) * per_byte;
+      context.fillStyle = this.by_owner ? this.model.ownerColour(this.model.owner(allocation)) : allocationColour(allocation);
+      context.fillRect(LABEL_WIDTH + left, top, right - left > 3 ? right - left - 0.5 : right - left, height > 3 ? height - 0.5 : height);
+      if (right - left > 4 && strip.to[i] <= this.view.to && this.model.wasEvicted(strip.columns, row)) {
+        context.fillStyle = EVICTED_COLOUR;
+        context.fillRect(LABEL_WIDTH + right - 1.5, top, 1.5, height);
+      }
     }
     if (!gathered) return;
     context.fillStyle = '#7286a0';
@@ -138,7 +154,7 @@ class MemoryMap {
       const { strip, index } = found;
       const { columns } = strip;
       const row = strip.rows[index];
-      tip.textContent = `allocation ${columns.allocation[row]}, ${formatBytes(columns.size[row])}\nat offset 0x${columns.offset[row].toString(16)} of segment ${strip.segment}\n${strip.what} for ${formatTime(strip.to[index] - strip.from[index])}`;
+      tip.textContent = `allocation ${columns.allocation[row]}, ${formatBytes(columns.size[row])}, of ${this.model.ownerName(this.model.owner(columns.allocation[row]))}\nat offset 0x${columns.offset[row].toString(16)} of segment ${strip.segment}\n${strip.what} for ${formatTime(strip.to[index] - strip.from[index])}${this.model.wasEvicted(columns, row) ? ", then evicted" : ""}`;
       tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - 260)}px`;
       tip.style.top = `${event.clientY + 16}px`;
     });

@@ -3,6 +3,7 @@
 const KINDS = ['render', 'paging', 'wait', 'signal'];
 const PALETTE = ['#4c78c8', '#2f9e77', '#b0578d', '#7a6bc4', '#3a9bb5', '#a3813f', '#5f8f3e', '#c0605a', '#6b7f99', '#8a6d5c'];
 const PAGING_COLOUR = '#e08a1e';
+const EVICTED_COLOUR = '#d23f3f';
 const TEXT_COLUMNS = new Set(['name', 'outcome', 'direction', 'op', 'text', 'rule']);
 
 /** One table: `count` rows, `columns.<name>` a Float64Array (null = NaN) or, for texts, an Array. */
@@ -26,7 +27,7 @@ function readTable(source) {
 function readModel(data, run) {
   const model = { duration: Math.max(1, Number(data.duration_ns)), events: data.events, dropped: data.dropped, threads: data.threads || [], run };
   for (const name of ['nodes', 'contexts', 'processes', 'packets', 'attempts', 'hardware', 'interrupts', 'dpcs', 'calls', 'call_stats', 'segments',
-    'allocations', 'placements', 'aperture', 'usage', 'transfers', 'paging', 'locks', 'sync', 'adapter', 'findings', 'markers']) {
+    'allocations', 'placements', 'aperture', 'usage', 'budgets', 'transfers', 'paging', 'locks', 'sync', 'adapter', 'findings', 'markers']) {
     model[name] = readTable(data[name]);
   }
   model.packetRow = new Map();
@@ -43,7 +44,37 @@ function readModel(data, run) {
     if (kind[row] !== 1) role.only_paging = false;
     model.contextRole.set(context[row], role);
   }
+  readOwners(model);
   return model;
+}
+
+/** Who owns which allocation, and when a stay ended because somebody had to leave. */
+function readOwners(model) {
+  const { allocation, process, destroyed } = model.allocations.columns;
+  model.allocationRow = new Map();
+  for (let row = 0; row < model.allocations.count; ++row) model.allocationRow.set(allocation[row], row);
+  const known = new Set();
+  model.owner = (id) => {
+    const row = model.allocationRow.get(id);
+    const owner = row === undefined || !process ? 0 : process[row];
+    return owner === owner ? owner : 0;
+  };
+  for (const table of [model.placements, model.aperture])
+    for (let row = 0; row < table.count; ++row) known.add(model.owner(table.columns.allocation[row]));
+  model.owners = [...known].sort((a, b) => a - b);
+  model.ownerName = (owner) => {
+    if (owner === 0) return 'the kernel';
+    const row = Array.prototype.indexOf.call(model.processes.columns.process || [], owner);
+    return row < 0 ? `process ${owner}` : model.processes.columns.name[row];
+  };
+  model.ownerColour = (owner) => owner === 0 ? '#9aa7b5' : PALETTE[(model.owners.indexOf(owner) + (model.owners[0] === 0 ? 0 : 1)) % PALETTE.length];
+  model.wasEvicted = (columns, row) => {
+    const to = columns.to[row];
+    if (to !== to) return false;
+    const known_row = model.allocationRow.get(columns.allocation[row]);
+    const end = known_row === undefined ? NaN : destroyed[known_row];
+    return !(end === end && to >= end);
+  };
 }
 
 function nodeName(model, node) {

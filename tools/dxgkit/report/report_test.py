@@ -113,10 +113,8 @@ class Report(unittest.TestCase):
 
     def test_tables_show_sort_and_link(self):
         self.open(write_page(self.folder.name, 3000))
-        centre = "(() => {{ const b = {0}.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
+        centre = "(() => {{ {0}.scrollIntoView({{ block: 'center' }}); const b = {0}.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
         for tab, expected in (("Calls", "DxgkDdiSubmitCommand"), ("Paging", "page-in"), ("Fences", "signal"), ("Findings", "The verifier found nothing"), ("Packets", "render")):
-            self.value("window.scrollTo(0, document.body.scrollHeight)")
-            self.browser.settle()
             self.browser.click(*self.value(centre.format(f"document.querySelector('[data-tab={tab}]')")))
             self.assertIn(expected, self.value("document.getElementById('tables-panel').innerText"), tab)
         # Sorting by time on the hardware puts the longest first; clicking that row selects its packet.
@@ -142,6 +140,34 @@ class Report(unittest.TestCase):
           const hit = map.hit(dxgkit.timeline.xOf(time), y);
           return hit !== null && hit.index === row; })()""")
         self.assertTrue(found, "the map does not answer for what it shows")
+
+    def test_memory_shows_owners_residency_and_budgets(self):
+        self.open(write_page(self.folder.name, 3000))
+        self.assertEqual(self.value("document.getElementById('owners').innerText").split(), "■ app one ■ app two".split())
+        self.assertEqual(self.value("[dxgkit.model.owner(1), dxgkit.model.owner(2)].map(dxgkit.model.ownerName)"), ["app two", "app one"])
+        # The button colours by allocation instead.
+        pixels = "[...{0}.canvas.getContext('2d').getImageData(0, 0, {0}.canvas.width, {0}.canvas.height).data].reduce((sum, v, i) => (sum * 31 + v) % 1000003, 7)"
+        before = self.value(pixels.format("dxgkit.memory_map"))
+        self.browser.click(*self.value("(() => { const b = document.getElementById('memory-colours'); b.scrollIntoView({ block: 'center' }); const r = b.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()"))
+        self.browser.settle()
+        self.assertIn("allocations", self.value("document.getElementById('memory-colours').innerText"))
+        self.assertNotEqual(self.value(pixels.format("dxgkit.memory_map")), before)
+        # Lanes: who was evicted most comes first; every stay that ended while its allocation lived is an eviction.
+        lanes = self.value("dxgkit.residency.lanes.map((lane) => [lane.id, lane.evictions, lane.stays.length])")
+        self.assertEqual([lane[1] for lane in lanes], sorted((lane[1] for lane in lanes), reverse=True))
+        ended = self.value("dxgkit.model.placements.columns.to.filter((to) => to === to).length")
+        self.assertEqual(sum(lane[1] for lane in lanes), ended)
+        self.assertGreater(ended, 0)
+        # Budgets: one chart as told by the recording, one from what the other process had placed.
+        charts = self.value("dxgkit.budgets.charts.map((chart) => [chart.owner, chart.budget !== null, chart.usage.most()])")
+        self.assertEqual(charts[0], [1, True, 8 << 20])
+        self.assertEqual(charts[1][:2], [2, False])
+        self.assertGreater(charts[1][2], 0)
+        for canvas in ("residency", "budgets"):
+            before = self.value(pixels.format(f"dxgkit.{canvas}"))
+            self.browser.key("+")
+            self.assertNotEqual(self.value(pixels.format(f"dxgkit.{canvas}")), before, canvas)
+            self.browser.key("0")
 
     def test_two_hundred_thousand_packets_stay_responsive(self):
         self.open(write_page(self.folder.name, 200000))
