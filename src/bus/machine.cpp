@@ -139,6 +139,12 @@ struct Machine::Impl {
   std::vector<std::unique_ptr<RegisterBar>> register_bars DXGKIT_GUARDED_BY(mutex);
   std::multimap<uintptr_t, IoMapping> mappings DXGKIT_GUARDED_BY(mutex);
 
+  // AGP. Set up before anything runs; entries are bus addresses of pages, 0 where nothing is shown.
+  const PciFunction* agp_master = nullptr;
+  AgpAperture agp;
+  Gart gart = Gart::kNone;
+  std::vector<std::atomic<uint64_t>> gart_entries;
+
   /// Marks [first, first + count) handed out; appends the runs that must be zeroed.
   void take_dirty(uint64_t first, uint64_t count, Runs& runs) DXGKIT_REQUIRES(mutex) {
     for (uint64_t page = first; page < first + count; ++page) {
@@ -471,18 +477,95 @@ bool Machine::is_register(const volatile void* pointer) const {
 // --- device side
 // ------------------------------------------------------------------------------------------------
 
-bool Machine::dma_read(PhysicalAddress address, std::span<std::byte> out) {
-  const std::byte* memory = system_pointer(address, out.size());
-  if (memory == nullptr) return false;
-  std::memcpy(out.data(), memory, out.size());
+Status Machine::add_agp_aperture(const PciFunction& master, uint64_t size_bytes, Gart gart) {
+  if (impl_->agp.size != 0) return Status::kInvalidParameter;
+  if (size_bytes == 0 || size_bytes % kPageBytes != 0) return Status::kInvalidParameter;
+  if (size_bytes > kAgpApertureLimit - kAgpApertureBase) return Status::kInvalidParameter;
+  impl_->agp_master = &master;
+  impl_->agp = {PhysicalAddress{kAgpApertureBase}, size_bytes};
+  impl_->gart = gart;
+  impl_->gart_entries = std::vector<std::atomic<uint64_t>>(size_bytes / kPageBytes);
+  return Status::kSuccess;
+}
+
+std::optional<AgpAperture> Machine::agp_aperture(const PciFunction& function) const {
+  if (impl_->agp_master != &function || impl_->gart == Gart::kNone) return std::nullopt;
+  return impl_->agp;
+}
+
+void Machine::gart_map(uint64_t offset_bytes, std::span<const uint64_t> frames) {
+  DXGKIT_CHECK(offset_bytes % kPageBytes == 0);
+  DXGKIT_CHECK(range_within(offset_bytes, frames.size() * kPageBytes, impl_->agp.size));
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const uint64_t address = frames[i] * kPageBytes;
+    DXGKIT_CHECK(system_pointer(PhysicalAddress{address}, kPageBytes) != nullptr);
+    impl_->gart_entries[offset_bytes / kPageBytes + i].store(address, std::memory_order_release);
+  }
+}
+
+void Machine::gart_unmap(uint64_t offset_bytes, uint64_t page_count) {
+  DXGKIT_CHECK(offset_bytes % kPageBytes == 0);
+  DXGKIT_CHECK(page_count <= impl_->gart_entries.size());
+  DXGKIT_CHECK(range_within(offset_bytes, page_count * kPageBytes, impl_->agp.size));
+  for (uint64_t i = 0; i < page_count; ++i)
+    impl_->gart_entries[offset_bytes / kPageBytes + i].store(0, std::memory_order_release);
+}
+
+std::optional<PhysicalAddress> Machine::translate(PhysicalAddress address) const {
+  const uint64_t at = address.value;
+  if (at >= kSystemMemoryBase && at - kSystemMemoryBase < impl_->size) return address;
+  if (at < kAgpApertureBase || at - kAgpApertureBase >= impl_->agp.size) return std::nullopt;
+  const uint64_t page =
+      impl_->gart_entries[(at - kAgpApertureBase) / kPageBytes].load(std::memory_order_acquire);
+  if (page == 0) return std::nullopt;
+  return PhysicalAddress{page + at % kPageBytes};
+}
+
+namespace {
+
+/// Calls `move(done, memory, bytes)` for each piece of [address, address + size) that lies in one
+/// page, once all of them are known to lead somewhere.
+template <typename Move>
+bool for_each_piece(Machine& machine, PhysicalAddress address, uint64_t size, const Move& move) {
+  if (size == 0 || address.value + size < address.value) return false;
+  std::vector<std::pair<std::byte*, uint64_t>> pieces;
+  for (uint64_t done = 0; done < size; done += pieces.back().second) {
+    const uint64_t at = address.value + done;
+    const uint64_t bytes = std::min(size - done, kPageBytes - at % kPageBytes);
+    const std::optional<PhysicalAddress> real = machine.translate(PhysicalAddress{at});
+    if (!real.has_value()) return false;
+    pieces.emplace_back(machine.system_pointer(*real, bytes), bytes);
+  }
+  uint64_t done = 0;
+  for (const auto& [memory, bytes] : pieces) {
+    move(done, memory, bytes);
+    done += bytes;
+  }
   return true;
 }
 
+}  // namespace
+
+bool Machine::dma_read(PhysicalAddress address, std::span<std::byte> out) {
+  if (const std::byte* memory = system_pointer(address, out.size()); memory != nullptr) {
+    std::memcpy(out.data(), memory, out.size());
+    return true;
+  }
+  return for_each_piece(*this, address, out.size(),
+                        [&](uint64_t done, const std::byte* memory, uint64_t bytes) {
+                          std::memcpy(out.data() + done, memory, bytes);
+                        });
+}
+
 bool Machine::dma_write(PhysicalAddress address, std::span<const std::byte> in) {
-  std::byte* memory = system_pointer(address, in.size());
-  if (memory == nullptr) return false;
-  std::memcpy(memory, in.data(), in.size());
-  return true;
+  if (std::byte* memory = system_pointer(address, in.size()); memory != nullptr) {
+    std::memcpy(memory, in.data(), in.size());
+    return true;
+  }
+  return for_each_piece(*this, address, in.size(),
+                        [&](uint64_t done, std::byte* memory, uint64_t bytes) {
+                          std::memcpy(memory, in.data() + done, bytes);
+                        });
 }
 
 }  // namespace dxgkit::bus

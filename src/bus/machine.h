@@ -111,6 +111,14 @@ class PciFunction {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Bus addresses behind which a page table of the chipset, the GART, shows system pages.
+struct AgpAperture {
+  PhysicalAddress base;
+  uint64_t size = 0;  // whole pages
+};
+/// Whether the machine has a driver for its GART: without one the aperture is of no use.
+enum class Gart { kNone, kPresent };
+
 /// Physical address space with memfd-backed system pages.
 ///
 /// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers
@@ -125,6 +133,9 @@ class Machine {
   static constexpr uint64_t kRegisterBarLimit = 0xFE00'0000;
   static constexpr uint64_t kMemoryBarBase = 0x80'0000'0000;
   static constexpr uint64_t kMemoryBarLimit = 0x8000'0000'0000;
+  /// The AGP aperture starts here, if there is one.
+  static constexpr uint64_t kAgpApertureBase = 0x8000'0000;
+  static constexpr uint64_t kAgpApertureLimit = kRegisterBarBase;
 
   /// Rounded up to pages; > 0. Costs address space; pages cost memory once touched.
   explicit Machine(uint64_t system_memory_bytes);
@@ -139,6 +150,25 @@ class Machine {
   /// Unplugs. Nobody may be touching its BARs; mappings of memory BARs stay valid memory. Ignores a
   /// stranger.
   void remove_function(PciFunction& function);
+
+  // --- AGP: an old slot with an aperture of its own (SEG-11, SEG-18)
+  // -------------------------------------------------------------------------------------------
+  /// Puts the aperture before the function in the AGP slot; once, before anything runs.
+  /// kInvalidParameter: a second one, or a size that is 0, no whole pages or above
+  /// kAgpApertureLimit - kAgpApertureBase; unchanged then.
+  Status add_agp_aperture(const PciFunction& master, uint64_t size_bytes,
+                          Gart gart = Gart::kPresent);
+  /// The aperture a driver of `function` can use; nullopt without one, without a GART driver, and
+  /// for every other function. Any thread.
+  std::optional<AgpAperture> agp_aperture(const PciFunction& function) const;
+  /// Programs the GART: the pages from `offset_bytes` of the aperture on show `frames`, or nothing.
+  /// Ranges outside the aperture and frames outside system memory are our bug and abort. Any
+  /// thread; a device sees the change at its next access.
+  void gart_map(uint64_t offset_bytes, std::span<const uint64_t> frames);
+  void gart_unmap(uint64_t offset_bytes, uint64_t page_count);
+  /// Where a bus address leads: itself for system memory, the page behind the GART inside the
+  /// aperture. nullopt for anything else, and for an aperture page that shows nothing. Lock-free.
+  std::optional<PhysicalAddress> translate(PhysicalAddress address) const;
 
   // --- system pages
   // -------------------------------------------------------------------------------------------
@@ -189,8 +219,9 @@ class Machine {
 
   // --- device side
   // ----------------------------------------------------------------------------------------------
-  /// DMA by a device: false (nothing moved) unless the whole range is system memory. A device that
-  /// moves much may use system_pointer instead: that is the same bus without the copy.
+  /// DMA by a device: false (nothing moved) unless the whole range is system memory, or shown by
+  /// the AGP aperture. A device that moves much may use system_pointer instead: that is the same
+  /// bus without the copy, and without the aperture.
   bool dma_read(PhysicalAddress address, std::span<std::byte> out);
   bool dma_write(PhysicalAddress address, std::span<const std::byte> in);
 

@@ -249,6 +249,7 @@ class Adapter : public Object,
   PagingTarget paging_target(AllocationId allocation) override;
   void queue_paging(Packet& packet) override;
   Packet& new_packet() override { return packets_.create(); }
+  bool perform(const vidmm::PagingOp& op) override;
   void operation_done(const vidmm::PagingOp& op) override;
   void paging_failed(verifier::Finding finding) override { fail(std::move(finding)); }
   void count_multipass() override { ++counters_.multipass_paging; }

@@ -281,12 +281,28 @@ Status Adapter::check_caps() {
 }
 
 Status Adapter::check_segments(std::vector<vidmm::SegmentDesc>* segments) {
+  SegmentSurroundings around;
+  // A type-4 query has no AGP members: nothing was told (SEG-10).
+  if (interface_version() < kInterfaceWddm20) around.agp = machine_.agp_aperture(function_);
+  for (const bus::Bar& bar : function_.bars()) {
+    if (bar.kind == bus::BarKind::kMemory)
+      around.largest_memory_bar_bytes = std::max(around.largest_memory_bar_bytes, bar.size);
+  }
   std::optional<SegmentRefusal> refusal =
-      check_segment_rules(segment_infos_, caps_, interface_version(), findings_, segments);
+      check_segment_rules(segment_infos_, caps_, interface_version(), around, findings_, segments);
   if (!refusal.has_value()) return Status::kSuccess;
-  return refuse_start(refusal->rule, "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
-                      std::move(refusal->actual), std::move(refusal->expected),
-                      std::move(refusal->fix));
+  findings_.report(verifier::Finding{
+      .rule = refusal->rule,
+      .severity = verifier::Severity::kStartFail,
+      .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+      .actual = std::move(refusal->actual),
+      .expected = std::move(refusal->expected),
+      .fix = std::move(refusal->fix),
+      .why = why_segments_break(refusal->rule),
+      .windows = "The device does not start (Code 43): DxgkDdiStopDevice and "
+                 "DxgkDdiRemoveDevice follow. Which descriptions it refuses is not documented one "
+                 "by one."});
+  return Status::kDeviceConfigurationError;  // G-19
 }
 
 Status Adapter::make_system_objects() {
@@ -323,6 +339,7 @@ Status Adapter::make_system_objects() {
     config.private_bytes = segment_infos_.paging_private_bytes;
     config.dummy_page = dummy_page_.value * kPageBytes;
     config.system_context = system_context_;
+    config.transfer_chunk_bytes = options_.transfer_chunk_bytes;
     status = paging_->configure(config);
   });
   DXGKIT_RETURN_IF_FAILED(status);
@@ -400,7 +417,8 @@ void Adapter::evict_everything() {
     paging_->set_context(nullptr);
     for (const vidmm::SegmentDesc& segment : memory_->segments()) {
       if (segment.kind != vidmm::SegmentKind::kMemory) continue;
-      Result<std::vector<vidmm::PagingOp>> operations = memory_->evict_segment(segment.id);
+      Result<std::vector<vidmm::PagingOp>> operations =
+          memory_->evict_segment(segment.id, vidmm::Pinned::kLeave);  // ALLOC-49
       // What the CPU has locked stays; its owner goes right after.
       if (operations.has_value()) paging_->enqueue(*operations, nullptr);
     }

@@ -14,6 +14,7 @@ namespace {
 constexpr uint32_t kPriorityNormal = 0x78000000;
 constexpr uint64_t kLargePageBytes = 65536;
 constexpr uint32_t kInterfaceWddm20 = 0x5023;
+constexpr uint32_t kInterfaceWddm32 = 0x11007;
 
 struct Broken {
   const char* rule;
@@ -29,8 +30,39 @@ void report(Adapter& adapter, Broken broken) {
                                               .fix = std::move(broken.fix)});
 }
 
-std::optional<Broken> check_flags(const port::AllocationInfo& info) {
+/// ALLOC-16: the CPU reaches a primary wherever it is written, unless the driver says that it need
+/// not.
+std::optional<Broken> check_primary_place(const port::AllocationInfo& info,
+                                          const Adapter& adapter) {
+  if (!info.primary || adapter.caps().non_cpu_visible_primary) return std::nullopt;
+  const auto& segments = adapter.segment_infos().segments;
+  constexpr uint32_t kReached = kSegmentCpuVisible | kSegmentAperture | kSegmentAgp;
+  for (size_t i = 0; i < segments.size() && i < 32; ++i) {
+    if ((info.supported_write >> i & 1U) == 0 || (segments[i].flags & kReached) != 0) continue;
+    return Broken{"ALLOC-16",
+                  fmt::format("The primary has SupportedWriteSegmentSet 0x{:X}; segment {} has "
+                              "Flags 0x{:08X}, which the CPU cannot reach.",
+                              info.supported_write, i + 1, segments[i].flags),
+                  "All segments of a primary's write set are CpuVisible or an aperture.",
+                  "Clear segments the CPU cannot reach from the set, or report "
+                  "NonCpuVisiblePrimary."};
+  }
+  return std::nullopt;
+}
+
+std::optional<Broken> check_flags(const port::AllocationInfo& info, uint32_t version) {
   const uint32_t flags = info.flags;
+  if (version >= kInterfaceWddm20 && (flags & kAllocationExplicitResidencyNotification) != 0 &&
+      (flags & kAllocationAccessedPhysically) == 0) {
+    return Broken{
+        "ALLOC-18",
+        fmt::format("FlagsWddm2 are 0x{:08X}: ExplicitResidencyNotification without "
+                    "AccessedPhysically.",
+                    flags),
+        "ExplicitResidencyNotification needs AccessedPhysically.",
+        "Set AccessedPhysically too: only what is accessed by physical address has one to be told "
+        "of."};
+  }
   const bool cpu_visible = (flags & kAllocationCpuVisible) != 0;
   constexpr uint32_t kNeedCpuVisible =
       kAllocationPermanentSysMem | kAllocationCached | kAllocationHistoryBuffer;
@@ -166,8 +198,9 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
         Broken{"ALLOC-06", fmt::format("Alignment is 0x{:X}.", info.alignment),
                "Alignment is 0 or a power of two.", "Round the alignment up to a power of two."};
   }
-  if (!broken.has_value()) broken = check_flags(info);
+  if (!broken.has_value()) broken = check_flags(info, adapter.interface_version());
   if (!broken.has_value()) broken = check_sets(info, adapter);
+  if (!broken.has_value()) broken = check_primary_place(info, adapter);
   if (broken.has_value()) {
     report(adapter, std::move(*broken));
     return Status::kInvalidParameter;
@@ -233,6 +266,12 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
   desc->cpu_visible = (info.flags & kAllocationCpuVisible) != 0;
   desc->cached = (info.flags & kAllocationCached) != 0;
   desc->permanent_system_memory = (info.flags & kAllocationPermanentSysMem) != 0;
+  if ((info.flags & (kAllocationOverlay | kAllocationCapture)) != 0)
+    desc->pinned = desc->last_fifth = true;  // ALLOC-49
+  desc->notify_residency = adapter.interface_version() >= kInterfaceWddm20 &&
+                           (info.flags & kAllocationExplicitResidencyNotification) != 0;
+  desc->notify_eviction = adapter.interface_version() >= kInterfaceWddm32 &&
+                          (info.flags2 & kAllocationNotifyEviction) != 0;
   return Status::kSuccess;
 }
 

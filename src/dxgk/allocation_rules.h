@@ -18,11 +18,17 @@ enum AllocationFlag : uint32_t {
   kAllocationExistingSysMem = 1U << 4,
   kAllocationExistingKernelSysMem = 1U << 5,
   kAllocationFromEndOfSegment = 1U << 6,
+  kAllocationOverlay = 1U << 8,
+  kAllocationCapture = 1U << 9,
   kAllocationUseAlternateVa = 1U << 10,
   kAllocationHistoryBuffer = 1U << 14,
+  kAllocationAccessedPhysically = 1U << 15,  // from WDDM 2.0 on, as the next one
+  kAllocationExplicitResidencyNotification = 1U << 16,
 };
+/// Positions of DXGK_ALLOCATIONINFOFLAGS2, from WDDM 3.2 on.
+enum AllocationFlag2 : uint32_t { kAllocationNotifyEviction = 1U << 4 };
 
-/// ALLOC-05..09, 13..17. kInvalidParameter with a finding for what cannot be used; milder
+/// ALLOC-05..09, 13..19, 49. kInvalidParameter with a finding for what cannot be used; milder
 /// violations are reported and the value Windows would use is taken.
 Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
                              vidmm::AllocationDesc* desc);

@@ -198,7 +198,10 @@ Status Exercise::evict_all() {
     }
     adapter.paging().set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
-      Result<std::vector<vidmm::PagingOp>> operations = adapter.memory().evict_segment(segment.id);
+      // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers.
+      Result<std::vector<vidmm::PagingOp>> operations = adapter.memory().evict_segment(
+          segment.id, segment.kind == vidmm::SegmentKind::kMemory ? vidmm::Pinned::kLeave
+                                                                  : vidmm::Pinned::kStay);
       if (!operations.has_value()) {
         status = operations.error();
         continue;
@@ -233,33 +236,6 @@ Status Exercise::power_cycle() {
   return without_content([](Adapter& adapter) {
     DXGKIT_RETURN_IF_FAILED(adapter.port().set_power_state(std::nullopt, port::PowerState::kD3));
     return adapter.port().set_power_state(std::nullopt, port::PowerState::kD0);
-  });
-}
-
-Status Exercise::reset() {
-  return without_content([](Adapter& adapter) {
-    const auto refuse = [&](const char* ddi, Status status) {
-      if (status == Status::kDeviceRemoved) return status;
-      const std::string_view name = status_name(status);
-      adapter.fail({.rule = "TDR-23",
-                    .severity = verifier::Severity::kBugCheck,
-                    .ddi = ddi,
-                    .actual = fmt::format(
-                        "It answered {} on an idle adapter.",
-                        name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status))
-                                     : std::string(name)),
-                    .expected = "STATUS_SUCCESS.",
-                    .fix = "A reset takes the hardware back to a known state by whatever means; "
-                           "there is no way for it to fail that the kernel could act upon.",
-                    .bugcheck_code = 0x116,
-                    .bugcheck_parameter = static_cast<uint32_t>(status)});
-      return Status::kDeviceRemoved;
-    };
-    if (const Status status = adapter.port().reset_from_timeout(); status != Status::kSuccess)
-      return refuse("DxgkDdiResetFromTimeout", status);
-    if (const Status status = adapter.port().restart_from_timeout(); status != Status::kSuccess)
-      return refuse("DxgkDdiRestartFromTimeout", status);
-    return Status::kSuccess;
   });
 }
 

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "bus/machine.h"
 #include "dxgk/handle_table.h"
 #include "dxgk/object.h"
 #include "dxgk/system.h"
@@ -59,12 +61,25 @@ class Exercise {
   /// or in use.
   Status evict_all();
 
+  // --- paging that is about no allocation; a segment range nobody has ---
+  /// A plain byte copy (PAGE-21) into, or out of, a memory segment. kInvalidParameter: no memory
+  /// segment, not whole pages, outside it, or somebody's place.
+  Status write_plain(SegmentId segment, uint64_t offset_bytes, std::span<const std::byte> bytes);
+  Result<std::vector<std::byte>> read_plain(SegmentId segment, uint64_t offset_bytes,
+                                            uint64_t size_bytes);
+  /// The driver reads or writes a few bytes there, whatever they are (PAGE-25). As above.
+  Status touch(SegmentId segment, uint64_t offset_bytes, bool write);
+
   // --- exclusive ---
   /// Evicts, goes to D3 and comes back (PWR-01).
   Status power_cycle();
   /// An idle adapter is reset as after a timeout: ResetFromTimeout, clean-up, RestartFromTimeout.
   /// Content was evicted before, so none is lost. A failure of either is a bug check (TDR-23).
   Status reset();
+  /// The same, and nothing was evicted before: what only memory segments held is lost, and the
+  /// driver is told of each allocation with a transfer of no bytes (PAGE-22); mappings of aperture
+  /// segments go, unless some of their segment belong to DMA or paging buffers.
+  Status reset_losing_content();
   /// Asks an idle node for preemption and waits for the answer (PREEMPT-07). kNotSupported: the
   /// node cannot be preempted. Blocks until the driver answers or the adapter fails for its
   /// silence.
@@ -75,6 +90,10 @@ class Exercise {
   Result<AllocationId> find(Process& process, Handle allocation);
   /// `work` with nothing of anybody in segments, paging buffers included.
   Status without_content(Status (*work)(Adapter& adapter));
+  static Status reset_device(Adapter& adapter, bool losing_content);
+  Status check_free_place(SegmentId segment, uint64_t offset_bytes, uint64_t size_bytes,
+                          vidmm::Placement* place);
+  Status copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages, bool in);
   Ref<Adapter> adapter_;
 };
 

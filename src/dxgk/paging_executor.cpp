@@ -14,6 +14,9 @@ namespace {
 constexpr uint32_t kSmallestUsefulRemainder = 256;
 /// PAGE-11: passes over an empty, full-size buffer in which MultipassOffset did not move.
 constexpr uint32_t kMaxPassesWithoutProgress = 2;
+/// One MDL describes less than 4 GiB, and TransferOffset has 32 bits: larger allocations are taken
+/// in windows of this size, each with its own MDL and its own segment address.
+constexpr uint64_t kWindowBytes = uint64_t{2} << 30;
 
 }  // namespace
 
@@ -60,8 +63,17 @@ void PagingExecutor::move_buffer(size_t index, const vidmm::Placement& place) {
 void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations,
                              std::function<void()> done) {
   if (halted_) return;
-  for (const vidmm::PagingOp& op : operations) queue_.push_back(op);
+  for (const vidmm::PagingOp& op : operations) queue_.push_back({op, std::nullopt});
   operations_queued_ += operations.size();
+  if (done) barriers_.push_back({operations_queued_, std::move(done)});
+  pump();
+}
+
+void PagingExecutor::enqueue_plain(const port::PagingOperation& operation,
+                                   std::function<void()> done) {
+  if (halted_) return;
+  queue_.push_back({vidmm::PagingOp{}, operation});
+  ++operations_queued_;
   if (done) barriers_.push_back({operations_queued_, std::move(done)});
   pump();
 }
@@ -84,12 +96,11 @@ PagingExecutor::Buffer* PagingExecutor::open_buffer() {
   return nullptr;
 }
 
-port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op, bool idle) {
+port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op) {
   const PagingTarget target = owner_.paging_target(op.allocation);
   port::PagingOperation out;
   out.allocation = target.driver_allocation;
   out.size_bytes = op.size_bytes;
-  out.allocation_is_idle = idle;
   out.segment = op.place.segment;
   out.segment_address = op.place.gpu_address;
   out.offset_pages = op.place.offset_bytes / kPageBytes;
@@ -110,6 +121,26 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op, bool i
       out.kind = port::PagingOperation::Kind::kTransfer;
       out.source = segment_side;
       out.destination = pages_side;
+      if (op.backing.segment != kSystemMemory)  // parked: through the aperture (ALLOC-09)
+        out.destination = {op.backing.segment, op.backing.gpu_address, {}};
+      break;
+    case vidmm::PagingOp::Kind::kContentLost:  // PAGE-22
+      out.kind = port::PagingOperation::Kind::kTransfer;
+      out.source = segment_side;
+      out.destination = pages_side;
+      out.size_bytes = 0;
+      break;
+    case vidmm::PagingOp::Kind::kInitContext:
+      out.kind = port::PagingOperation::Kind::kInitContextResource;
+      break;
+    case vidmm::PagingOp::Kind::kNotifyResident:
+    case vidmm::PagingOp::Kind::kNotifyNotResident:
+      out.kind = port::PagingOperation::Kind::kNotifyResidency;
+      out.resident = op.kind == vidmm::PagingOp::Kind::kNotifyResident;
+      out.offset_bytes = op.place.offset_bytes;
+      break;
+    case vidmm::PagingOp::Kind::kNotifyEviction:
+      out.kind = port::PagingOperation::Kind::kNotifyEviction;
       break;
     case vidmm::PagingOp::Kind::kDiscard:
       out.kind = port::PagingOperation::Kind::kDiscardContent;
@@ -128,13 +159,43 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op, bool i
   return out;
 }
 
+uint64_t PagingExecutor::narrow(port::PagingOperation* operation) const {
+  using Kind = port::PagingOperation::Kind;
+  const uint64_t whole = operation->size_bytes;
+  const uint64_t first = head_done_bytes_;
+  const uint64_t window = first / kWindowBytes * kWindowBytes;
+  const uint64_t window_bytes = std::min(kWindowBytes, whole - window);
+  const uint64_t window_pages = align_up(window_bytes, kPageBytes) / kPageBytes;
+  if (operation->kind == Kind::kMapAperture) {
+    operation->offset_pages += window / kPageBytes;
+    operation->page_count = window_pages;
+    operation->pages = operation->pages.subspan(window / kPageBytes, window_pages);
+    return window_bytes;
+  }
+  if (operation->kind != Kind::kTransfer || whole == 0) return whole;
+  const uint64_t bytes = std::min(window + window_bytes - first, config_.transfer_chunk_bytes);
+  for (port::TransferSide* side : {&operation->source, &operation->destination}) {
+    if (side->segment != kSystemMemory) {
+      side->segment_address += window;
+    } else {
+      side->pages = side->pages.subspan(window / kPageBytes, window_pages);
+    }
+  }
+  operation->transfer_offset = static_cast<uint32_t>(first - window);
+  operation->mdl_offset_pages = static_cast<uint32_t>((first - window) / kPageBytes);
+  operation->size_bytes = bytes;
+  operation->transfer_start = first == 0;
+  operation->transfer_end = first + bytes == whole;
+  return bytes;
+}
+
 void PagingExecutor::submit_slice() {
-  if (current_ == nullptr) return;
-  if (current_->used == slice_start_) {
+  if (current_ == nullptr || current_->used == slice_start_) {
+    if (slice_completes_.empty()) return;
     // The driver had nothing for the hardware to do (a discard it does not care about): no packet,
     // but in order.
     if (!in_flight_.empty()) {
-      std::vector<vidmm::PagingOp>& last = in_flight_.back().completes;
+      std::vector<Queued>& last = in_flight_.back().completes;
       last.insert(last.end(), slice_completes_.begin(), slice_completes_.end());
       slice_completes_.clear();
       return;
@@ -172,8 +233,14 @@ void PagingExecutor::pump() {
   if (pumping_ || halted_) return;
   pumping_ = true;
   while (!queue_.empty() && !halted_) {
-    const vidmm::PagingOp op = queue_.front();
+    const Queued head = queue_.front();
+    const vidmm::PagingOp& op = head.op;
     if (head_must_be_idle_ && !in_flight_.empty()) break;
+    if (!head.plain.has_value() && owner_.perform(op)) {
+      queue_.pop_front();
+      slice_completes_.push_back(head);
+      continue;
+    }
     if (current_ == nullptr) {
       current_ = open_buffer();
       if (current_ == nullptr)
@@ -181,7 +248,10 @@ void PagingExecutor::pump() {
       slice_start_ = 0;
       slice_private_start_ = 0;
     }
-    const port::PagingOperation described = describe(op, head_must_be_idle_);
+    port::PagingOperation described = head.plain.has_value() ? *head.plain : describe(op);
+    described.allocation_is_idle = head_must_be_idle_;
+    const uint64_t whole_bytes = described.size_bytes;
+    const uint64_t part_bytes = narrow(&described);
     port::BuildPagingArgs args;
     args.system_context = config_.system_context;
     args.buffer = current_->dma.view.cpu + current_->used;
@@ -199,7 +269,7 @@ void PagingExecutor::pump() {
     const port::BuildPagingResult result = port_.build_paging(args);
     if (halted_) break;  // the driver broke a fatal rule inside the call
     trace::emit(trace::EventKind::kPagingOperation, static_cast<uint64_t>(op.kind),
-                op.allocation.value, op.size_bytes, result.bytes_written);
+                op.allocation.value, part_bytes, result.bytes_written);
     current_->used += result.bytes_written;
     current_->private_used += result.private_bytes_written;
     if (result.status == Status::kGraphicsInsufficientDmaBuffer) {
@@ -238,11 +308,15 @@ void PagingExecutor::pump() {
       continue;
     }
     if (result.status != Status::kSuccess) break;  // the port reported it; the adapter is stopping
-    queue_.pop_front();
     multipass_offset_ = 0;
     passes_without_progress_ = 0;
-    head_must_be_idle_ = false;
-    slice_completes_.push_back(op);
+    head_done_bytes_ += part_bytes;
+    if (head_done_bytes_ >= whole_bytes) {
+      head_done_bytes_ = 0;
+      head_must_be_idle_ = false;
+      queue_.pop_front();
+      slice_completes_.push_back(head);
+    }
     if (config_.buffer_bytes - current_->used < kSmallestUsefulRemainder) {
       submit_slice();
       current_ = nullptr;
@@ -253,17 +327,17 @@ void PagingExecutor::pump() {
   if (!halted_) run_barriers();
 }
 
-void PagingExecutor::complete(const std::vector<vidmm::PagingOp>& operations) {
+void PagingExecutor::complete(const std::vector<Queued>& operations) {
   // Whoever hears of one may enqueue more, and what needs no hardware completes at once: in its
   // turn, because barriers count.
   completed_.insert(completed_.end(), operations.begin(), operations.end());
   if (completing_) return;
   completing_ = true;
   while (!completed_.empty()) {
-    const vidmm::PagingOp op = completed_.front();
+    const Queued queued = completed_.front();
     completed_.pop_front();
     ++operations_done_;
-    owner_.operation_done(op);
+    if (!queued.plain.has_value()) owner_.operation_done(queued.op);
   }
   completing_ = false;
 }

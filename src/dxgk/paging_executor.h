@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct PagingTarget {
 /// A buffer that fills up is submitted and the operation goes on in the next one with the driver's
 /// MultipassOffset (PAGE-08..10). ALLOCATION_BUSY waits until every earlier paging packet has
 /// finished and repeats the call with AllocationIsIdle (PAGE-12): render work never uses what is
-/// being moved, as moving needs it unpinned.
+/// being moved, as moving needs it unpinned. Large transfers and mappings are built in parts, each
+/// with multipass state of its own (PAGE-18, PAGE-19).
 class PagingExecutor {
  public:
   class Owner {
@@ -40,6 +42,8 @@ class PagingExecutor {
     /// Queues the packet on the system context.
     virtual void queue_paging(Packet& packet) = 0;
     virtual Packet& new_packet() = 0;
+    /// True: the kernel has done it itself, the driver is not asked (the GART, SEG-36).
+    virtual bool perform(const vidmm::PagingOp& op) = 0;
     /// The operation's effect is complete: tell the memory manager, move CPU views.
     virtual void operation_done(const vidmm::PagingOp& op) = 0;
     virtual void paging_failed(verifier::Finding finding) = 0;
@@ -51,6 +55,8 @@ class PagingExecutor {
     uint64_t dummy_page = 0;  // physical address unmapped apertures point at (PAGE-29)
     void* system_context = nullptr;
     size_t buffer_count = 4;
+    /// Transfers of more are several sub-transfers (PAGE-19). A multiple of the page.
+    uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
   };
 
   PagingExecutor(Owner& owner, port::AdapterPort& port, bus::Machine& machine);
@@ -62,6 +68,9 @@ class PagingExecutor {
   /// Appends operations. `done` runs on the lane when the last of them, and all before, are
   /// complete; at once when nothing is queued or running and `operations` is empty.
   void enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done);
+  /// The same for one operation that is about no allocation: a plain copy (PAGE-21), a touch
+  /// (PAGE-25). What it points to lives until `done`.
+  void enqueue_plain(const port::PagingOperation& operation, std::function<void()> done);
   size_t buffer_count() const { return buffers_.size(); }
   const DmaBuffer& buffer(size_t index) const { return buffers_[index]->dma; }
   /// From now on submissions name this place as the buffer's (SEG-47): an aperture range that shows
@@ -78,6 +87,11 @@ class PagingExecutor {
   void halt();
 
  private:
+  /// What waits: an operation of a plan, or a plain one.
+  struct Queued {
+    vidmm::PagingOp op;
+    std::optional<port::PagingOperation> plain;
+  };
   struct Buffer {
     DmaBuffer dma;
     uint32_t used = 0, private_used = 0;
@@ -86,8 +100,8 @@ class PagingExecutor {
   struct InFlight {
     PacketId packet;
     Buffer* buffer = nullptr;
-    std::vector<vidmm::PagingOp> completes;  // operations whose last part is in this packet
-    uint64_t mdls = 0;  // AdapterPort::paging_mdls_issued when it was submitted
+    std::vector<Queued> completes;  // operations whose last part is in this packet
+    uint64_t mdls = 0;              // AdapterPort::paging_mdls_issued when it was submitted
   };
   struct Barrier {  // `done` of an enqueue: runs when `operations_done_` reaches `after`
     uint64_t after = 0;
@@ -97,8 +111,10 @@ class PagingExecutor {
   void pump();
   Buffer* open_buffer();
   void submit_slice();
-  port::PagingOperation describe(const vidmm::PagingOp& op, bool idle);
-  void complete(const std::vector<vidmm::PagingOp>& operations);
+  port::PagingOperation describe(const vidmm::PagingOp& op);
+  /// Narrows an operation to the part of it that starts at `head_done_bytes_`; the bytes it covers.
+  uint64_t narrow(port::PagingOperation* operation) const;
+  void complete(const std::vector<Queued>& operations);
   void run_barriers();
 
   Owner& owner_;
@@ -108,12 +124,13 @@ class PagingExecutor {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Buffer* current_ = nullptr;  // being filled
   uint32_t slice_start_ = 0, slice_private_start_ = 0;
-  std::vector<vidmm::PagingOp> slice_completes_;
-  std::deque<vidmm::PagingOp> queue_;
+  std::vector<Queued> slice_completes_;
+  std::deque<Queued> queue_;
+  uint64_t head_done_bytes_ = 0;  // of the head of the queue: sub-operations built so far
   std::deque<InFlight> in_flight_;
   std::deque<Barrier> barriers_;
   uint64_t operations_queued_ = 0, operations_done_ = 0;
-  std::deque<vidmm::PagingOp> completed_;  // done, not told yet; in order
+  std::deque<Queued> completed_;  // done, not told yet; in order
   bool completing_ = false;
   uint32_t multipass_offset_ = 0;
   uint32_t passes_without_progress_ = 0;

@@ -41,10 +41,10 @@ struct Outcome {
 };
 
 Outcome check(const port::SegmentsInfo& info, uint32_t version = kWin8,
-              const port::DriverCaps& caps = {}) {
+              const port::DriverCaps& caps = {}, const SegmentSurroundings& around = {}) {
   Outcome outcome;
   verifier::Findings findings;
-  outcome.refusal = check_segment_rules(info, caps, version, findings, &outcome.segments);
+  outcome.refusal = check_segment_rules(info, caps, version, around, findings, &outcome.segments);
   outcome.findings = findings.all();
   return outcome;
 }

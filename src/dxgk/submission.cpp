@@ -271,6 +271,18 @@ PagingTarget Adapter::paging_target(AllocationId id) {
   return target;
 }
 
+bool Adapter::perform(const vidmm::PagingOp& op) {
+  const bool map = op.kind == vidmm::PagingOp::Kind::kMapAperture;
+  if (!map && op.kind != vidmm::PagingOp::Kind::kUnmapAperture) return false;
+  if (!memory_->segments()[op.place.segment.value - 1].agp) return false;
+  if (map) {
+    machine_.gart_map(op.place.offset_bytes, allocations_.at(op.allocation).frames);
+  } else {
+    machine_.gart_unmap(op.place.offset_bytes, op.size_bytes / kPageBytes);
+  }
+  return true;
+}
+
 void Adapter::operation_done(const vidmm::PagingOp& op) {
   Allocation& allocation = allocations_.at(op.allocation);
   if (!allocation.forgotten) memory_->operation_done(op);

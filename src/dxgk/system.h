@@ -40,6 +40,8 @@ struct AdapterOptions {
   int64_t tdr_delay_ns = 2'000'000'000;
   /// Changes what the driver answers, in simulation. Outlives the adapter.
   port::FaultInjector* faults = nullptr;
+  /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.
+  uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
 };
 
 /// Sums over an adapter's life, for summaries and tests.

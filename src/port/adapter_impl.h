@@ -62,6 +62,7 @@ struct AdapterPort::Impl {
   FaultInjector* faults = nullptr;  // set before the adapter runs
   bool multi_engine_aware = false;
   bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)
+  bool map_aperture2 = false;     // MapAperture2Supported (PAGE-30)
   uint32_t interrupt_message = 0;
   DXGKRNL_INTERFACE callbacks{};
   DXGK_START_INFO start_info{};

@@ -173,6 +173,8 @@ Status AdapterPort::create_allocations(std::span<AllocationInfo> infos,
     info.maximum_renaming = element.MaximumRenamingListLength;
     std::memcpy(&info.flags, &element.Flags, sizeof(info.flags));
     info.priority = element.AllocationPriority;
+    if (port.version >= kVersionWddm30)
+      std::memcpy(&info.flags2, &element.Flags2, sizeof(info.flags2));
     if (info.handle == nullptr) missing += fmt::format(" {}", i);
   }
   if (resource != nullptr) *resource = arguments.hResource;
@@ -200,6 +202,50 @@ Status AdapterPort::destroy_allocations(std::span<void* const> handles, void* re
   return call(port.ddi.DxgkDdiDestroyAllocation, port.context, &arguments);
 }
 
+namespace {
+
+/// ALLOC-24: what DxgkDdiOpenAllocation may only read, as it was before the call. A driver that
+/// writes it is told; the next driver sees what it was given.
+class PrivateDataBefore {
+ public:
+  PrivateDataBefore(std::span<const AdapterPort::OpenInfo> infos,
+                    std::span<const std::byte> resource, bool create)
+      : resource_(resource), resource_copy_(resource.begin(), resource.end()) {
+    if (create) return;  // then the data of each allocation may change
+    for (const AdapterPort::OpenInfo& info : infos) {
+      allocations_.push_back(info.private_data);
+      copies_.emplace_back(info.private_data.begin(), info.private_data.end());
+    }
+  }
+  void check(AdapterPort::Impl& port) const {
+    restore(port, "the private data of the resource", resource_, resource_copy_);
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      restore(port, fmt::format("the private data of element {}, without Flags.Create", i),
+              allocations_[i], copies_[i]);
+    }
+  }
+
+ private:
+  static void restore(AdapterPort::Impl& port, const std::string& what,
+                      std::span<const std::byte> now, const std::vector<std::byte>& before) {
+    const auto changed = std::ranges::mismatch(now, before);
+    if (changed.in1 == now.end()) return;
+    (void)port.violation(
+        "ALLOC-24", kOpenAllocation.name,
+        fmt::format("It changed byte {} of {}.", changed.in1 - now.begin(), what),
+        "Private data of a resource is never written there, that of an allocation only with "
+        "Flags.Create.",
+        "Keep what you must remember behind hDeviceSpecificAllocation.", Status::kSuccess);
+    std::memcpy(const_cast<std::byte*>(now.data()), before.data(), before.size());
+  }
+  std::span<const std::byte> resource_;
+  std::vector<std::byte> resource_copy_;
+  std::vector<std::span<const std::byte>> allocations_;
+  std::vector<std::vector<std::byte>> copies_;
+};
+
+}  // namespace
+
 Status AdapterPort::open_allocations(void* device, std::span<OpenInfo> infos,
                                      std::span<const std::byte> private_data, bool create, uint32_t,
                                      bool read_only) {
@@ -219,9 +265,12 @@ Status AdapterPort::open_allocations(void* device, std::span<OpenInfo> infos,
   arguments.PrivateDriverSize = size_of(private_data);
   arguments.Flags.Create = create ? 1 : 0;
   arguments.Flags.ReadOnly = read_only ? 1 : 0;
+  const PrivateDataBefore before(infos, private_data, create);
   DdiCall call(port, kOpenAllocation, infos.size());
   const Status status = call(port.ddi.DxgkDdiOpenAllocation, device, &arguments);
-  if (!call.completed() || !is_success(status)) return status;
+  if (!call.completed()) return status;
+  before.check(port);
+  if (!is_success(status)) return status;
   std::string missing;
   for (size_t i = 0; i < infos.size(); ++i) {
     infos[i].device_specific = elements[i].hDeviceSpecificAllocation;

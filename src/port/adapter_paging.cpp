@@ -46,6 +46,49 @@ void fill_side(AdapterPort::Impl& port, Side& out, const TransferSide& side) {
   }
 }
 
+void fill_map_aperture(AdapterPort::Impl& port, DXGKARG_BUILDPAGINGBUFFER& arguments,
+                       const PagingOperation& operation) {
+  if (!port.map_aperture2) {
+    auto& map = arguments.MapApertureSegment;
+    arguments.Operation = DXGK_OPERATION_MAP_APERTURE_SEGMENT;
+    map.hDevice = operation.device;
+    map.hAllocation = operation.allocation;
+    map.SegmentId = operation.segment.value;
+    map.OffsetInPages = operation.offset_pages;
+    map.NumberOfPages = operation.page_count;
+    map.pMdl = make_mdl(port, operation.pages);
+    map.Flags.CacheCoherent = operation.cache_coherent ? 1 : 0;
+    map.MdlOffset = operation.mdl_offset_pages;
+    return;
+  }
+  auto& map = arguments.MapApertureSegment2;  // PAGE-30
+  arguments.Operation = DXGK_OPERATION_MAP_APERTURE_SEGMENT2;
+  map.hDevice = operation.device;
+  map.hAllocation = operation.allocation;
+  map.SegmentId = operation.segment.value;
+  map.OffsetInPages = operation.offset_pages;
+  map.NumberOfPages = operation.page_count;
+  map.Flags.CacheCoherent = operation.cache_coherent ? 1 : 0;
+  map.AdlOffset = operation.mdl_offset_pages;
+  static_assert(sizeof(DXGK_PAGE_NUMBER) == sizeof(uint64_t));
+  const std::span<const uint64_t> pages = operation.pages;
+  map.Adl.PageCount = static_cast<UINT32>(pages.size());
+  const bool contiguous = std::ranges::adjacent_find(pages, [](uint64_t a, uint64_t b) {
+                            return a + 1 != b;
+                          }) == pages.end();
+  if (contiguous && !pages.empty()) {
+    map.Adl.Flags.Contiguous = 1;
+    map.Adl.BasePageNumber = pages.front();
+  } else {
+    map.Adl.Pages = reinterpret_cast<const DXGK_PAGE_NUMBER*>(pages.data());
+  }
+}
+
+bool is_map_or_unmap(const PagingOperation& operation) {
+  return operation.kind == PagingOperation::Kind::kMapAperture ||
+         operation.kind == PagingOperation::Kind::kUnmapAperture;
+}
+
 bool busy_is_legal(const PagingOperation& operation) {
   const bool kind = operation.kind == PagingOperation::Kind::kTransfer ||
                     operation.kind == PagingOperation::Kind::kDiscardContent;
@@ -116,15 +159,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
           static_cast<LONGLONG>(operation.segment_address);
       break;
     case PagingOperation::Kind::kMapAperture:
-      arguments.Operation = DXGK_OPERATION_MAP_APERTURE_SEGMENT;
-      arguments.MapApertureSegment.hDevice = operation.device;
-      arguments.MapApertureSegment.hAllocation = operation.allocation;
-      arguments.MapApertureSegment.SegmentId = operation.segment.value;
-      arguments.MapApertureSegment.OffsetInPages = operation.offset_pages;
-      arguments.MapApertureSegment.NumberOfPages = operation.page_count;
-      arguments.MapApertureSegment.pMdl = make_mdl(port, operation.pages);
-      arguments.MapApertureSegment.Flags.CacheCoherent = operation.cache_coherent ? 1 : 0;
-      arguments.MapApertureSegment.MdlOffset = operation.mdl_offset_pages;
+      fill_map_aperture(port, arguments, operation);
       break;
     case PagingOperation::Kind::kUnmapAperture:
       arguments.Operation = DXGK_OPERATION_UNMAP_APERTURE_SEGMENT;
@@ -146,6 +181,33 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
         arguments.InitContextResource.Destination.SegmentAddress.QuadPart =
             static_cast<LONGLONG>(operation.segment_address);
       }
+      break;
+    case PagingOperation::Kind::kReadPhysical:
+      arguments.Operation = DXGK_OPERATION_READ_PHYSICAL;
+      arguments.ReadPhysical.SegmentId = operation.segment.value;
+      arguments.ReadPhysical.PhysicalAddress.QuadPart =
+          static_cast<LONGLONG>(operation.segment_address);
+      break;
+    case PagingOperation::Kind::kWritePhysical:
+      arguments.Operation = DXGK_OPERATION_WRITE_PHYSICAL;
+      arguments.WritePhysical.SegmentId = operation.segment.value;
+      arguments.WritePhysical.PhysicalAddress.QuadPart =
+          static_cast<LONGLONG>(operation.segment_address);
+      break;
+    case PagingOperation::Kind::kNotifyResidency:
+      arguments.Operation = DXGK_OPERATION_NOTIFY_RESIDENCY;
+      arguments.NotifyResidency.hAllocation = operation.allocation;
+      if (operation.resident) {
+        arguments.NotifyResidency.PhysicalAddress.SegmentId = operation.segment.value;
+        arguments.NotifyResidency.PhysicalAddress.SegmentOffset = operation.offset_bytes;
+        arguments.NotifyResidency.Resident = 1;
+      }
+      break;
+    case PagingOperation::Kind::kNotifyEviction:
+      arguments.Operation = DXGK_OPERATION_NOTIFY_ALLOC;
+      arguments.NotifyAllocation.hAllocation = operation.allocation;
+      arguments.NotifyAllocation.Flags.Eviction = 1;
+      arguments.NotifyAllocation.SizeInBytes = operation.size_bytes;
       break;
   }
   const bool check = port.reference_checks;
@@ -194,6 +256,19 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
     return result;
   }
   if (status != Status::kSuccess && status != Status::kGraphicsInsufficientDmaBuffer) {
+    if (is_map_or_unmap(operation)) {
+      port.findings.report(
+          {.rule = "SEG-36",
+           .severity = verifier::Severity::kViolation,
+           .ddi = kBuildPagingBuffer.name,
+           .actual =
+               fmt::format("It refused operation {} on segment {} with {:#010x}.",
+                           static_cast<uint32_t>(arguments.Operation), operation.segment.value,
+                           static_cast<uint32_t>(to_ntstatus(status))),
+           .expected = "A driver that reports an Aperture segment maps and unmaps its pages.",
+           .fix = "Implement both operations, or report no Aperture segment.",
+           .why = "What the kernel places in an aperture is reached through that mapping only."});
+    }
     return refuse("PAGE-07", 0xB,
                   fmt::format("It returned {:#010x}.", static_cast<uint32_t>(to_ntstatus(status))),
                   "STATUS_SUCCESS, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER or "

@@ -334,7 +334,11 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
   if (port.version >= kVersionWddm20) {
     result.virtual_addressing_supported = caps.MemoryManagementCaps.VirtualAddressingSupported != 0;
     result.gpu_mmu_supported = caps.MemoryManagementCaps.GpuMmuSupported != 0;
+    result.non_cpu_visible_primary = caps.MemoryManagementCaps.NonCpuVisiblePrimary != 0;
   }
+  if (port.version >= kVersionWddm29)
+    result.map_aperture2_supported = caps.MemoryManagementCaps.MapAperture2Supported != 0;
+  port.map_aperture2 = result.map_aperture2_supported;
   if (port.version >= 0x8001) result.hw_queue_packet_cap = caps.SchedulingCaps.HwQueuePacketCap;
   result.node_count = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
   result.paging_node = caps.MemoryManagementCaps.PagingNode;
@@ -420,7 +424,12 @@ Error refuse_segments(AdapterPort::Impl& port, const char* rule, std::string act
 template <typename Out, typename Descriptor>
 Result<SegmentsInfo> query_segments_by_pointer(AdapterPort::Impl& port,
                                                DXGK_QUERYADAPTERINFOTYPE type) {
-  const DXGK_QUERYSEGMENTIN in{};  // SEG-11: no AGP aperture
+  DXGK_QUERYSEGMENTIN in{};
+  if (const auto agp = port.machine.agp_aperture(port.function); agp.has_value()) {
+    in.AgpApertureBase.QuadPart = static_cast<LONGLONG>(agp->base.value);
+    in.AgpApertureSize.QuadPart = static_cast<LONGLONG>(agp->size);
+    in.AgpFlags.Agp = 1;
+  }  // SEG-11: else all zero
   Out out;
   std::memset(&out, kPoisonByte, sizeof(out));
   out.NbSegment = 0;
@@ -455,6 +464,50 @@ Result<SegmentsInfo> query_segments_by_pointer(AdapterPort::Impl& port,
   for (const Descriptor& descriptor : descriptors)
     result.segments.push_back(segment_of(descriptor));
   return result;
+}
+
+/// SEG-45: which parts of a segment must not be used. Their meaning is checked by dxgk.
+Status query_invalid_ranges(AdapterPort::Impl& port, uint32_t id, SegmentInfo* segment) {
+  const uint64_t count = segment->invalid_range_count;
+  if (count == 0) return Status::kSuccess;
+  if (count > segment->size / kPageBytes) {
+    return refuse_segments(port, "SEG-45",
+                           fmt::format("Segment {} has NumInvalidMemoryRanges = {} and {} pages.",
+                                       id, count, segment->size / kPageBytes),
+                           "Each bad range is at least one page of the segment, and they do not "
+                           "overlap.")
+        .error();
+  }
+  // One more than asked for: a driver that writes behind its array is found by what stood there.
+  std::vector<DXGK_MEMORYRANGE> ranges(count + 1);
+  std::memset(ranges.data(), 0, count * sizeof(ranges[0]));
+  std::memset(&ranges[count], kPoisonByte, sizeof(ranges[0]));
+  const DXGK_MEMORYRANGE behind = ranges[count];
+  DXGK_QUERYSEGMENTMEMORYSTATE state{};
+  state.DriverSegmentId = static_cast<WORD>(id);
+  state.NumInvalidMemoryRanges = static_cast<UINT>(count);
+  state.pMemoryRanges = ranges.data();
+  const Status status =
+      port.query(DXGKQAITYPE_SEGMENTMEMORYSTATE, nullptr, 0, &state, sizeof(state));
+  if (!is_success(status)) {
+    return refuse_segments(
+               port, "SEG-45",
+               fmt::format("The query for the {} bad ranges of segment {} returned {:#010x}.",
+                           count, id, static_cast<uint32_t>(to_ntstatus(status))),
+               "A driver that reports NumInvalidMemoryRanges answers "
+               "DXGKQAITYPE_SEGMENTMEMORYSTATE.")
+        .error();
+  }
+  if (std::memcmp(&behind, &ranges[count], sizeof(behind)) != 0) {
+    return refuse_segments(
+               port, "SEG-45",
+               fmt::format("It wrote behind the {} bad ranges of segment {}.", count, id),
+               "It fills pMemoryRanges[0, NumInvalidMemoryRanges).")
+        .error();
+  }
+  for (uint64_t i = 0; i < count; ++i)
+    segment->invalid_ranges.push_back({ranges[i].SegmentOffset, ranges[i].SizeInBytes});
+  return Status::kSuccess;
 }
 
 /// Type 4: the driver may want a wider element than ours.
@@ -507,6 +560,12 @@ Result<SegmentsInfo> query_segments_by_stride(AdapterPort::Impl& port) {
     std::memcpy(&descriptor, buffer.data() + i * stride,
                 std::min<size_t>(own_stride, sizeof(descriptor)));
     result.segments.push_back(segment_of(descriptor));
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    if (const Status status = query_invalid_ranges(port, i + 1, &result.segments[i]);
+        !is_success(status)) {
+      return Error(status);
+    }
   }
   return result;
 }

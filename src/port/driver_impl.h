@@ -18,6 +18,7 @@ inline constexpr uint32_t kVersionWin8 = 0x300E;
 inline constexpr uint32_t kVersionWddm13 = 0x4002;
 inline constexpr uint32_t kVersionWddm20 = 0x5023;
 inline constexpr uint32_t kVersionWddm29 = 0xE003;
+inline constexpr uint32_t kVersionWddm30 = 0xF003;
 
 struct Driver::Impl {
   Impl(nt::Kernel& kernel_in, verifier::Findings& findings_in)

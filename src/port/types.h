@@ -130,9 +130,13 @@ struct PagingOperation {
     kTransfer,
     kFill,
     kDiscardContent,
-    kMapAperture,
+    kMapAperture,  // becomes MAP_APERTURE_SEGMENT2 where the driver has it (PAGE-30)
     kUnmapAperture,
-    kInitContextResource
+    kInitContextResource,
+    kReadPhysical,  // a few bytes of `segment_address` are touched, whatever they are (PAGE-25)
+    kWritePhysical,
+    kNotifyResidency,  // from WDDM 2.0 on (PAGE-41)
+    kNotifyEviction,   // from WDDM 3.2 on (PAGE-48)
   };
   Kind kind = Kind::kFill;
   void* allocation = nullptr;  // driver's hAllocation; null where a rule says so (PAGE-21, PAGE-26)
@@ -149,6 +153,8 @@ struct PagingOperation {
   std::span<const uint64_t> pages;            // kMapAperture: page frames
   uint64_t dummy_page = 0;                    // kUnmapAperture: physical address (PAGE-29)
   bool cache_coherent = false;                // kMapAperture (PAGE-27)
+  bool resident = false;                      // kNotifyResidency
+  uint64_t offset_bytes = 0;                  // kNotifyResidency: inside the segment
 };
 
 struct BuildPagingArgs {
@@ -182,7 +188,8 @@ struct AllocationInfo {               // DXGK_ALLOCATIONINFO, one element
   uint32_t preferred = 0;   // DXGK_SEGMENTPREFERENCE.Value
   uint32_t bank_hints = 0;  // DXGK_SEGMENTBANKPREFERENCE.Value
   uint32_t maximum_renaming = 0;
-  uint32_t flags = 0;  // DXGK_ALLOCATIONINFOFLAGS.Value
+  uint32_t flags = 0;   // DXGK_ALLOCATIONINFOFLAGS.Value
+  uint32_t flags2 = 0;  // DXGK_ALLOCATIONINFOFLAGS2.Value, from WDDM 3.0 on
   uint32_t priority = 0;
 };
 
@@ -201,13 +208,19 @@ struct DeviceInfo {  // DXGK_DEVICEINFO, when the driver has no contexts; and th
   bool guaranteed_contract = false;
 };
 
+struct MemoryRange {  // DXGK_MEMORYRANGE, as the driver wrote it
+  uint64_t offset = 0, size = 0;
+  bool operator==(const MemoryRange&) const = default;
+};
+
 struct SegmentInfo {   // DXGK_SEGMENTDESCRIPTOR, 3, 4
   uint32_t flags = 0;  // DXGK_SEGMENTFLAGS.Value
   uint64_t base_address = 0, cpu_translated_address = 0, size = 0, commit_limit = 0,
            system_memory_end = 0, reserved = 0;
   std::vector<uint64_t> bank_ends;  // what was read of the bank table (SEG-26)
   uint32_t bank_count = 0;
-  uint64_t invalid_range_count = 0;
+  uint64_t invalid_range_count = 0;         // NumInvalidMemoryRanges
+  std::vector<MemoryRange> invalid_ranges;  // what the driver answered when asked for them (SEG-45)
   uint32_t host_aperture_pages = 0;  // of 4096 bytes, at cpu_translated_address (ALLOC-41)
 };
 struct SegmentsInfo {
@@ -226,6 +239,8 @@ struct DriverCaps {           // DXGK_DRIVERCAPS, what the core uses
        no_dma_patching = false;
   bool support_per_engine_tdr = false, gpu_mmu_supported = false,
        virtual_addressing_supported = false;
+  bool map_aperture2_supported = false;      // from WDDM 2.9 on (PAGE-30)
+  bool non_cpu_visible_primary = false;      // from WDDM 2.0 on (ALLOC-16)
   uint32_t node_count = 1, paging_node = 0;  // GpuEngineTopology, PagingNode
   std::vector<std::byte> raw;                // as the driver left it, sized by its version
 };

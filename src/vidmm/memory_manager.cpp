@@ -29,8 +29,7 @@ Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
   }
   const SegmentSet supported = desc.supported_read | desc.supported_write;
   const bool holdable = std::ranges::any_of(impl_->segments, [&](const auto& segment) {
-    return (supported & segment_bit(segment->desc.id)) != 0 &&
-           segment->bytes_of(desc) <= segment->most_bytes();
+    return (supported & segment_bit(segment->desc.id)) != 0 && segment->could_hold(desc);
   });
   if (!holdable) return Status::kInvalidParameter;
   Record& record = impl_->records.create(id);
@@ -48,12 +47,10 @@ Result<std::vector<PagingOp>> MemoryManager::destroy(AllocationId id) {
   if (record.pending > 0) return Error(Status::kGraphicsAllocationBusy);
   std::vector<PagingOp> ops;
   if (record.place.segment != kSystemMemory) {
-    const Segment& where = impl_->segment(record.place.segment);
-    ops.push_back(
-        {.kind = where.is_memory() ? PagingOp::Kind::kDiscard : PagingOp::Kind::kUnmapAperture,
-         .allocation = id,
-         .place = record.place,
-         .size_bytes = where.bytes_of(record.desc)});
+    const uint64_t drops = impl_->statistics.clean_drops;
+    record.dirty = false;  // nobody will read it
+    impl_->add_leave_operations(record, record.place, record.parked, &ops);
+    impl_->statistics.clean_drops = drops;  // not an eviction
     impl_->begin_plan();
     impl_->leave(record);
     impl_->journal.clear();
@@ -152,16 +149,19 @@ Result<std::vector<PagingOp>> MemoryManager::evict(AllocationId id) {
   return impl_->commit();
 }
 
-Result<std::vector<PagingOp>> MemoryManager::evict_segment(SegmentId id) {
+Result<std::vector<PagingOp>> MemoryManager::evict_segment(SegmentId id, Pinned pinned) {
   Segment& where = impl_->segment(id);
   std::vector<Record*> all;
   all.reserve(where.allocations);
   for (auto range = where.ranges.first(); range != RangeIndex::kNone;
        range = where.ranges.next(range)) {
     const uint32_t owner = where.ranges.owner(range);
-    if (owner == 0) continue;
+    if (owner == 0 || owner == Segment::kInvalid) continue;
     Record& record = impl_->records.of_owner(owner);
-    if (!where.may_leave(record)) return Error(Status::kGraphicsAllocationBusy);
+    const bool locked = record.locks > 0 && where.is_memory();
+    const bool may_leave =
+        pinned == Pinned::kLeave ? record.pins == 0 && !locked : where.may_leave(record);
+    if (!may_leave) return Error(Status::kGraphicsAllocationBusy);
     all.push_back(&record);
   }
   impl_->begin_plan();
@@ -183,6 +183,11 @@ void MemoryManager::operation_done(const PagingOp& op) {
         return trace::EventKind::kApertureUnmapped;
       case Kind::kFill:
       case Kind::kDiscard:
+      case Kind::kInitContext:
+      case Kind::kContentLost:
+      case Kind::kNotifyResident:
+      case Kind::kNotifyNotResident:
+      case Kind::kNotifyEviction:
         break;
     }
     return trace::EventKind::kNone;
@@ -201,8 +206,8 @@ void MemoryManager::operation_done(const PagingOp& op) {
   --record.pending_out;
 }
 
-std::vector<AllocationId> MemoryManager::lose_memory_segments() {
-  std::vector<AllocationId> lost;
+LostContent MemoryManager::lose_memory_segments() {
+  LostContent lost;
   impl_->begin_plan();
   impl_->records.for_each([&](Record& record) {
     const bool there = impl_->on_memory_side(record);
@@ -215,12 +220,19 @@ std::vector<AllocationId> MemoryManager::lose_memory_segments() {
     record.dirty = false;
     if (there) {
       record.lost = record.pins > 0;
+      if (record.desc.notify_residency) {
+        lost.operations.push_back(
+            impl_->notice(PagingOp::Kind::kNotifyNotResident, record, record.place));
+      }
+      lost.operations.push_back(impl_->notice(PagingOp::Kind::kContentLost, record, record.place));
       impl_->leave(record);
     }
-    lost.push_back(record.id);
+    lost.allocations.push_back(record.id);
   });
   impl_->journal.clear();
-  std::ranges::sort(lost);
+  std::ranges::sort(lost.allocations);
+  std::ranges::stable_sort(lost.operations, {}, &PagingOp::allocation);
+  for (const PagingOp& op : lost.operations) impl_->expect(impl_->get(op.allocation), op);
   return lost;
 }
 
@@ -259,12 +271,33 @@ void MemoryManager::assume_clean(AllocationId id) {
 
 void MemoryManager::note_use(AllocationId id) { impl_->touch(impl_->get(id)); }
 
+std::vector<PagingOp> MemoryManager::write_back(AllocationId id) {
+  Record& record = impl_->get(id);
+  if (!impl_->on_memory_side(record) || !record.dirty) return {};
+  const PagingOp op = impl_->leave_operation(record, record.place);
+  impl_->expect(record, op);
+  return {op};
+}
+
+std::vector<PagingOp> MemoryManager::refresh(AllocationId id) {
+  Record& record = impl_->get(id);
+  if (!impl_->on_memory_side(record)) return {};
+  const PagingOp op = impl_->notice(PagingOp::Kind::kTransferIn, record, record.place);
+  impl_->expect(record, op);
+  record.has_content = true;
+  record.dirty = false;
+  ++impl_->statistics.page_ins;
+  impl_->statistics.bytes_in += op.size_bytes;
+  return {op};
+}
+
 bool MemoryManager::contains(AllocationId id) const { return impl_->records.find(id) != nullptr; }
 Placement MemoryManager::placement(AllocationId id) const { return impl_->get(id).place; }
 AllocationDesc MemoryManager::description(AllocationId id) const {
   const Record& record = impl_->get(id);
   return record.desc.unpacked(record.priority);
 }
+bool MemoryManager::parked(AllocationId id) const { return impl_->get(id).parked; }
 uint32_t MemoryManager::pin_count(AllocationId id) const { return impl_->get(id).pins; }
 uint32_t MemoryManager::lock_count(AllocationId id) const { return impl_->get(id).locks; }
 uint32_t MemoryManager::pending_operations(AllocationId id) const { return impl_->get(id).pending; }
@@ -273,7 +306,7 @@ std::optional<AllocationId> MemoryManager::at(SegmentId id, uint64_t offset_byte
   const Segment& where = impl_->segment(id);
   if (offset_bytes >= where.desc.size_bytes) return std::nullopt;
   const uint32_t owner = where.ranges.owner(where.ranges.at(offset_bytes));
-  if (owner == 0) return std::nullopt;
+  if (owner == 0 || owner == Segment::kInvalid) return std::nullopt;
   return impl_->records.of_owner(owner).id;
 }
 
@@ -288,17 +321,35 @@ SegmentUsage MemoryManager::usage(SegmentId id) const {
           .allocations = where.allocations};
 }
 
+SegmentGroup MemoryManager::group_of(SegmentId id) const { return impl_->segment(id).desc.group; }
+
+GroupUsage MemoryManager::group_usage(SegmentGroup group) const {
+  GroupUsage total;
+  for (const auto& where : impl_->segments) {
+    if (where->desc.group != group || !where->desc.application_target) continue;
+    total.size_bytes +=
+        std::min(where->most_bytes(), where->desc.size_bytes - where->invalid_bytes);
+    total.committed_bytes += where->committed;
+  }
+  return total;
+}
+
 const Statistics& MemoryManager::statistics() const { return impl_->statistics; }
 
 bool MemoryManager::validate() const {
   for (const auto& where : impl_->segments) {
     if (!where->ranges.validate()) return false;
     uint64_t committed = 0;
+    uint64_t invalid = 0;
     size_t count = 0;
     for (auto range = where->ranges.first(); range != RangeIndex::kNone;
          range = where->ranges.next(range)) {
       const uint32_t owner = where->ranges.owner(range);
       if (owner == 0) continue;
+      if (owner == Segment::kInvalid) {
+        invalid += where->ranges.size(range);
+        continue;
+      }
       const Record& record = impl_->records.of_owner(owner);
       if (!record.live) return false;
       if (record.range != range) return false;
@@ -310,7 +361,8 @@ bool MemoryManager::validate() const {
     }
     if (committed != where->committed || count != where->allocations) return false;
     if (committed > where->most_bytes()) return false;
-    if (committed + where->ranges.free_bytes() != where->desc.size_bytes) return false;
+    if (invalid != where->invalid_bytes) return false;
+    if (committed + invalid + where->ranges.free_bytes() != where->desc.size_bytes) return false;
   }
   size_t live = 0;
   bool valid = true;
@@ -323,6 +375,7 @@ bool MemoryManager::validate() const {
     valid = valid && impl_->policy.owner(record.victim) == RecordTable::owner_of(record);
     valid = valid && (!record.dirty || impl_->on_memory_side(record));
     valid = valid && record.pending_out <= record.pending;
+    valid = valid && (!record.parked || (resident && !impl_->on_memory_side(record)));
   });
   return valid && live == impl_->records.live();
 }

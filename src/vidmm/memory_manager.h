@@ -33,10 +33,28 @@ struct ResidencyFailure {
                             // before it, REND-21)
 };
 
-/// free_bytes counts address space; an aperture's commit limit may allow less.
+/// free_bytes counts address space; an aperture's commit limit may allow less. What may not be used
+/// (SEG-45) is in size_bytes and in nothing else.
 struct SegmentUsage {
   uint64_t size_bytes = 0, committed_bytes = 0, free_bytes = 0, largest_free_bytes = 0;
   size_t allocations = 0;
+};
+
+/// The segments of one group that count in budgets, together (SEG-43). size_bytes: what allocations
+/// can have there at most; committed_bytes: what they have.
+struct GroupUsage {
+  uint64_t size_bytes = 0, committed_bytes = 0;
+  bool operator==(const GroupUsage&) const = default;
+};
+
+/// Whether allocations that never move (`AllocationDesc::pinned`) leave too.
+enum class Pinned { kStay, kLeave };
+
+/// What an adapter reset took.
+struct LostContent {
+  std::vector<AllocationId> allocations;  // ascending
+  std::vector<PagingOp> operations;  // tell the driver: one kContentLost for each that was in a
+                                     // segment, not for what was on its way out (PAGE-22)
 };
 
 /// Counted when planned. Evictions are moves nobody asked for by naming the allocation.
@@ -103,20 +121,20 @@ class MemoryManager {
   /// content dirty (which make_resident already assumed).
   void release(std::span<const Use> uses);
   /// Plans to move one unpinned, unlocked allocation out of its segment, straight to its backing
-  /// pages (EvictionSegmentSet is checked, but no content is parked in an aperture on the way).
-  /// kGraphicsAllocationBusy if it may not move now. Empty for one in system memory.
+  /// pages, whatever its eviction set says. kGraphicsAllocationBusy if it may not move now. Empty
+  /// for one in system memory.
   Result<std::vector<PagingOp>> evict(AllocationId id);
   /// Plans to empty a segment (stop, power). kGraphicsAllocationBusy if any of it may not move;
   /// state unchanged then.
-  Result<std::vector<PagingOp>> evict_segment(SegmentId segment);
+  Result<std::vector<PagingOp>> evict_segment(SegmentId segment, Pinned pinned = Pinned::kStay);
   /// The executor reports each operation of each plan, in order, when its effect is complete (or
   /// abandoned, after a reset). Reports for allocations destroyed meanwhile are for the trace only.
   void operation_done(const PagingOp& op);
   /// An adapter reset lost the content of memory segments: every allocation there is in system
   /// memory now, with no write-back, pins notwithstanding. Content that was only there (or on its
   /// way out in an unfinished operation) is lost and the next page-in fills; what the backing pages
-  /// still hold is kept. Returns the ids of all that were there, in ascending order.
-  std::vector<AllocationId> lose_memory_segments();
+  /// still hold is kept.
+  LostContent lose_memory_segments();
 
   // --- CPU access ---
   /// Counts a CPU lock. The content stays on the side (system or memory segment) it is on until the
@@ -127,6 +145,11 @@ class MemoryManager {
   /// The CPU wrote to system-memory content: it is content from now on (first page-in transfers
   /// instead of filling).
   void mark_cpu_written(AllocationId id);
+  /// Copies between an allocation in a memory segment and its backing pages, in place (ALLOC-48):
+  /// `write_back` makes the backing pages current if they are not, `refresh` the segment, which is
+  /// clean then. Empty where there is nothing to do.
+  std::vector<PagingOp> write_back(AllocationId id);
+  std::vector<PagingOp> refresh(AllocationId id);
 
   // --- explicit residency: what packets do not say ---
   /// The GPU may have written it where it is: leaving a memory segment takes a write-back (RES-15).
@@ -141,6 +164,9 @@ class MemoryManager {
   bool contains(AllocationId id) const;
   Placement placement(AllocationId id) const;
   AllocationDesc description(AllocationId id) const;
+  /// It was evicted, into an aperture of its eviction set (ALLOC-09): no use has asked for it
+  /// since.
+  bool parked(AllocationId id) const;
   uint32_t pin_count(AllocationId id) const;
   uint32_t lock_count(AllocationId id) const;
   /// Operations planned for it and not yet reported done.
@@ -149,6 +175,8 @@ class MemoryManager {
   std::optional<AllocationId> at(SegmentId segment, uint64_t offset_bytes) const;
   std::span<const SegmentDesc> segments() const;
   SegmentUsage usage(SegmentId segment) const;
+  SegmentGroup group_of(SegmentId segment) const;
+  GroupUsage group_usage(SegmentGroup group) const;
   const Statistics& statistics() const;
   bool validate() const;
 

@@ -35,6 +35,11 @@ class World {
         desc.bank_end_offsets = {4 * kPageBytes, 9 * kPageBytes, desc.size_bytes};
       }
       desc.pitch_alignment = below(4) == 0;
+      if (desc.kind == SegmentKind::kMemory && below(3) == 0) {  // SEG-45
+        const uint64_t bad = 2 + below(6);
+        desc.invalid_ranges = {{bad * kPageBytes, 2 * kPageBytes},
+                               {(bad + 5) * kPageBytes, kPageBytes}};
+      }
       segments_.push_back(desc);
       // Segment memory starts dirty: what is not filled or copied would show.
       pages_[s].assign(desc.size_bytes / kPageBytes, kGarbage);
@@ -86,6 +91,7 @@ class World {
   }
   size_t plans() const { return plans_; }
   size_t refusals() const { return refusals_; }
+  size_t parked() const { return parked_; }
 
   /// All pins and locks gone: whatever was refused as busy must now be placed.
   void drain() {
@@ -115,7 +121,10 @@ class World {
       carry_out(*ops);
     }
     for (const SegmentDesc& segment : segments_) {
-      EXPECT_EQ(memory_->usage(segment.id).largest_free_bytes, segment.size_bytes);
+      uint64_t free = segment.size_bytes;
+      for (const ByteRange& bad : segment.invalid_ranges) free -= bad.size_bytes;
+      EXPECT_EQ(memory_->usage(segment.id).free_bytes, free);
+      EXPECT_EQ(memory_->usage(segment.id).committed_bytes, 0U);
     }
   }
 
@@ -130,7 +139,9 @@ class World {
     uint32_t locks = 0;
     uint32_t pins = 0;
     Placement pinned_at;
-    bool only_there = false;  // its memory segment may hold what the backing pages do not
+    bool only_there = false;   // its memory segment may hold what the backing pages do not
+    bool initialised = false;  // a context resource whose driver has written it
+    bool told_resident = false;
   };
 
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
@@ -163,6 +174,14 @@ class World {
     }
     desc.priority = 0x78000000 + below(3);
     desc.from_end_of_segment = below(3) == 0;
+    for (const SegmentDesc& segment : segments_) {
+      if (segment.kind == SegmentKind::kAperture && below(2) == 0)
+        desc.eviction |= segment_bit(segment.id);
+    }
+    desc.last_fifth = below(8) == 0;
+    desc.context_resource = below(6) == 0;
+    desc.notify_residency = below(4) == 0;
+    desc.notify_eviction = below(4) == 0;
     allocation.backing.assign(allocation.pages, kNothing);
     allocation.expected = allocation.backing;
     const uint64_t id = next_id_++;
@@ -248,9 +267,21 @@ class World {
         uses[0].write ? allocation.desc.supported_write : allocation.desc.supported_read;
     for (const SegmentDesc& segment : segments_) {
       const bool permitted = (allowed & segment_bit(segment.id)) != 0;
-      ASSERT_FALSE(permitted && bytes_in(allocation, segment) <= segment.commit_limit_bytes)
-          << "it fits an empty segment";
+      ASSERT_FALSE(permitted && fits_empty(allocation, segment)) << "it fits an empty segment";
     }
+  }
+  static bool fits_empty(const Allocation& allocation, const SegmentDesc& segment) {
+    const uint64_t bytes = bytes_in(allocation, segment);
+    if (bytes > segment.commit_limit_bytes) return false;
+    const uint64_t lowest =
+        allocation.desc.last_fifth ? segment.size_bytes - segment.size_bytes / 5 : 0;
+    for (uint64_t at = 0; at + bytes <= segment.size_bytes; at += allocation.desc.alignment_bytes) {
+      const bool usable = std::ranges::none_of(segment.invalid_ranges, [&](const ByteRange& bad) {
+        return at < bad.offset_bytes + bad.size_bytes && bad.offset_bytes < at + bytes;
+      });
+      if (at >= lowest && usable) return true;
+    }
+    return false;
   }
   static uint64_t bytes_in(const Allocation& allocation, const SegmentDesc& segment) {
     const bool pitched = segment.pitch_alignment && allocation.desc.pitch_aligned_size_bytes != 0;
@@ -360,7 +391,15 @@ class World {
       there.push_back(AllocationId{id});
     }
     const Statistics before = memory_->statistics();
-    ASSERT_EQ(memory_->lose_memory_segments(), there);
+    const LostContent lost = memory_->lose_memory_segments();
+    ASSERT_EQ(lost.allocations, there);
+    for (const PagingOp& op : lost.operations) {
+      Allocation& allocation = allocations_.at(op.allocation.value);
+      if (op.kind == PagingOp::Kind::kNotifyNotResident) {
+        ASSERT_TRUE(std::exchange(allocation.told_resident, false));
+      }
+      memory_->operation_done(op);
+    }
     ASSERT_EQ(memory_->statistics().page_outs, before.page_outs);
     for (auto& [s, pages] : pages_) std::ranges::fill(pages, kGarbage);
     for (const AllocationId id : there) {
@@ -371,6 +410,7 @@ class World {
       if (std::exchange(allocation.only_there, false)) {
         allocation.backing.assign(allocation.pages, kNothing);
         allocation.expected = allocation.backing;
+        allocation.initialised = false;
       }
     }
     while (!in_flight_.empty()) retire();
@@ -385,10 +425,36 @@ class World {
       const uint64_t first = op.place.offset_bytes / kPageBytes;
       ASSERT_TRUE(range_within(op.place.offset_bytes, op.size_bytes, segments_[s - 1].size_bytes));
       const bool aperture = segments_[s - 1].kind == SegmentKind::kAperture;
+      if (op.kind == Kind::kNotifyResident || op.kind == Kind::kNotifyNotResident) {
+        ASSERT_TRUE(allocation.desc.notify_residency);
+        ASSERT_NE(std::exchange(allocation.told_resident, !allocation.told_resident),
+                  op.kind == Kind::kNotifyResident);
+        memory_->operation_done(op);
+        continue;
+      }
+      if (op.kind == Kind::kNotifyEviction) {
+        ASSERT_TRUE(allocation.desc.notify_eviction && aperture);
+        memory_->operation_done(op);
+        continue;
+      }
+      if (op.kind == Kind::kInitContext) {
+        ASSERT_TRUE(allocation.desc.context_resource);
+        ASSERT_FALSE(std::exchange(allocation.initialised, true)) << "its content is there";
+        allocation.only_there = !aperture;
+        for (uint64_t i = 0; i < allocation.pages; ++i) {
+          allocation.expected[i] = next_tag_++;
+          (aperture ? allocation.backing[i] : pages_[s][first + i]) = allocation.expected[i];
+        }
+        memory_->operation_done(op);
+        continue;
+      }
       ASSERT_EQ(aperture, op.kind == Kind::kMapAperture || op.kind == Kind::kUnmapAperture);
-      const bool carries = op.kind == Kind::kTransferIn || op.kind == Kind::kTransferOut;
+      const bool whole = op.kind == Kind::kFill || op.kind == Kind::kDiscard;
       ASSERT_EQ(op.size_bytes,
-                carries ? allocation.pages * kPageBytes : bytes_in(allocation, segments_[s - 1]));
+                whole ? bytes_in(allocation, segments_[s - 1]) : allocation.pages * kPageBytes);
+      if (op.kind == Kind::kFill) {
+        ASSERT_FALSE(allocation.desc.context_resource);
+      }
       for (uint64_t i = 0; i < op.size_bytes / kPageBytes; ++i) {
         uint64_t& in_segment = pages_[s][first + i];
         uint64_t& owner = mapped_[s][first + i];
@@ -402,6 +468,11 @@ class World {
           case Kind::kTransferOut:
             allocation.backing[i] = in_segment;
             allocation.only_there = false;
+            if (op.backing.segment != kSystemMemory) {
+              const uint64_t shown = op.backing.offset_bytes / kPageBytes + i;
+              ASSERT_EQ(mapped_[op.backing.segment.value][shown], op.allocation.value);
+              ++parked_;
+            }
             break;
           case Kind::kDiscard:
             break;
@@ -413,6 +484,8 @@ class World {
             ASSERT_EQ(owner, op.allocation.value);
             owner = 0;
             break;
+          default:
+            FAIL() << "handled above";
         }
       }
       memory_->operation_done(op);
@@ -432,6 +505,10 @@ class World {
       ASSERT_EQ(memory_->pin_count(AllocationId{id}), allocation.pins);
       ASSERT_EQ(memory_->lock_count(AllocationId{id}), allocation.locks);
       ASSERT_EQ(memory_->pending_operations(AllocationId{id}), 0U);
+      if (allocation.desc.notify_residency) {
+        const bool parked = memory_->parked(AllocationId{id});
+        ASSERT_EQ(allocation.told_resident, place.segment != kSystemMemory && !parked);
+      }
       if (allocation.pins > 0) {
         ASSERT_EQ(place, allocation.pinned_at) << "a pinned one moved";
       }
@@ -440,6 +517,16 @@ class World {
             << "allocation " << id << " page " << i;
       }
       if (place.segment == kSystemMemory) continue;
+      for (const ByteRange& bad : segments_[place.segment.value - 1].invalid_ranges) {
+        const uint64_t bytes = bytes_in(allocation, segments_[place.segment.value - 1]);
+        ASSERT_TRUE(place.offset_bytes >= bad.offset_bytes + bad.size_bytes ||
+                    bad.offset_bytes >= place.offset_bytes + bytes)
+            << "in bad memory";
+      }
+      if (allocation.desc.last_fifth) {
+        const uint64_t size = segments_[place.segment.value - 1].size_bytes;
+        ASSERT_GE(place.offset_bytes, size - size / 5);
+      }
       ASSERT_EQ(memory_->at(place.segment, place.offset_bytes), AllocationId{id});
       for (const auto& [other_id, other] : allocations_) {
         const Placement there = memory_->placement(AllocationId{other_id});
@@ -460,13 +547,13 @@ class World {
   std::map<uint64_t, Allocation> allocations_;
   std::vector<std::vector<Use>> in_flight_;
   uint64_t next_id_ = 1, next_tag_ = 1;
-  size_t plans_ = 0, refusals_ = 0;
+  size_t plans_ = 0, refusals_ = 0, parked_ = 0;
 };
 
 class MemoryManagerModelTest : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(MemoryManagerModelTest, ContentIsNeverLostNorLeakedAndPinsHold) {
-  DXGKIT_COVERS("RES-21", "SEG-17", "SEG-30");
+  DXGKIT_COVERS("RES-21", "SEG-17", "SEG-30", "SEG-45");
   SCOPED_TRACE("seed " + std::to_string(GetParam()));
   World world(GetParam());
   for (int i = 0; i < 2000; ++i) {
@@ -475,6 +562,7 @@ TEST_P(MemoryManagerModelTest, ContentIsNeverLostNorLeakedAndPinsHold) {
   }
   world.drain();
   EXPECT_GT(world.plans(), 30U);
+  RecordProperty("parked", static_cast<int>(world.parked()));
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, MemoryManagerModelTest, ::testing::Range(1U, 25U));
 

@@ -506,7 +506,11 @@ TEST_F(MemoryManagerTest, ResetLosesWhatOnlyMemorySegmentsHeld) {
   use(mapped, true);
   use(leaving, true);
   const auto out = memory_->evict(leaving);  // planned, not executed
-  EXPECT_THAT(memory_->lose_memory_segments(), ElementsAre(dirty, clean, leaving));
+  const LostContent lost = memory_->lose_memory_segments();
+  EXPECT_THAT(lost.allocations, ElementsAre(dirty, clean, leaving));
+  EXPECT_THAT(kinds(lost.operations), ElementsAre(Kind::kContentLost, Kind::kContentLost));
+  EXPECT_EQ(lost.operations[1].allocation, clean);
+  EXPECT_EQ(lost.operations[1].place.segment, kVram) << "where it was";
   EXPECT_TRUE(memory_->validate());
   EXPECT_EQ(memory_->placement(clean), Placement{});
   EXPECT_EQ(memory_->placement(mapped).segment, kAperture);
@@ -514,6 +518,240 @@ TEST_F(MemoryManagerTest, ResetLosesWhatOnlyMemorySegmentsHeld) {
   EXPECT_THAT(kinds(use(dirty).operations), ElementsAre(Kind::kFill));
   EXPECT_THAT(kinds(use(clean).operations), ElementsAre(Kind::kTransferIn));
   EXPECT_THAT(kinds(use(leaving).operations), ElementsAre(Kind::kFill));
+}
+
+// --- bad memory, the last fifth, groups ---
+
+TEST_F(MemoryManagerTest, NothingIsPlacedInBadMemory) {
+  DXGKIT_COVERS("SEG-45");
+  std::vector<SegmentDesc> segments = usual_segments();
+  segments[0].invalid_ranges = {{0, kPageBytes}, {5 * kPageBytes, 2 * kPageBytes}};
+  start(segments);
+  EXPECT_EQ(memory_->usage(kVram).free_bytes, 13 * kPageBytes);
+  EXPECT_EQ(memory_->usage(kVram).size_bytes, 16 * kPageBytes);
+  EXPECT_EQ(memory_->group_usage(SegmentGroup::kLocal).size_bytes, (13 + 8 + 8) * kPageBytes);
+  EXPECT_EQ(memory_->create(AllocationId{99}, desc(10)), Status::kInvalidParameter)
+      << "no hole is that large, whoever leaves";
+  const AllocationId large = add(9);
+  const AllocationId small = add(4);
+  const AllocationId other = add(1);
+  use(small, true);
+  EXPECT_EQ(page_of(small), 1U);
+  use(large, true);
+  EXPECT_EQ(page_of(large), 7U);
+  EXPECT_FALSE(memory_->at(kVram, 0).has_value());
+  EXPECT_FALSE(memory_->at(kVram, 6 * kPageBytes).has_value());
+  EXPECT_EQ(memory_->at(kVram, kPageBytes), small);
+  const ResidencyPlan plan = use(other, true);
+  EXPECT_THAT(leavers(plan), ElementsAre(small)) << "the oldest goes; the bad page helps nobody";
+  EXPECT_EQ(page_of(other), 1U);
+  const auto ops = memory_->evict_segment(kVram);
+  ASSERT_TRUE(ops.has_value());
+  EXPECT_EQ(memory_->usage(kVram).free_bytes, 13 * kPageBytes);
+  EXPECT_EQ(memory_->usage(kVram).largest_free_bytes, 9 * kPageBytes);
+  EXPECT_TRUE(memory_->validate());
+}
+
+TEST_F(MemoryManagerTest, OverlaysLiveInTheLastFifthAndStayUntilEveryoneMustGo) {
+  DXGKIT_COVERS("ALLOC-49");
+  AllocationDesc overlay = desc(2);
+  overlay.pinned = overlay.last_fifth = true;
+  const AllocationId tenants = add(16);
+  use(tenants, true);
+  const AllocationId a = add(overlay);
+  EXPECT_THAT(leavers(use(a, true)), ElementsAre(tenants));
+  EXPECT_GE(page_of(a), 13U) << "16 pages, the last fifth of which begins behind page 12";
+  const AllocationId b = add(overlay);
+  EXPECT_EQ(attempt({{b, true}}).error().status, Status::kGraphicsAllocationBusy)
+      << "three pages, two of which are a's for good";
+  EXPECT_EQ(memory_->evict(a).error(), Status::kGraphicsAllocationBusy);
+  EXPECT_EQ(attempt({{tenants, true}}).error().status, Status::kGraphicsAllocationBusy);
+  overlay.size_bytes = 4 * kPageBytes;
+  EXPECT_EQ(memory_->create(AllocationId{99}, overlay), Status::kInvalidParameter)
+      << "larger than a fifth of the segment";
+  EXPECT_EQ(memory_->evict_segment(kVram).error(), Status::kGraphicsAllocationBusy);
+  resident(a, true);
+  EXPECT_EQ(memory_->evict_segment(kVram, Pinned::kLeave).error(), Status::kGraphicsAllocationBusy)
+      << "the GPU is using it";
+  release(a, true);
+  const auto ops = memory_->evict_segment(kVram, Pinned::kLeave);
+  ASSERT_TRUE(ops.has_value());
+  EXPECT_THAT(kinds(*ops), ElementsAre(Kind::kTransferOut));
+  EXPECT_TRUE(memory_->validate());
+}
+
+TEST_F(MemoryManagerTest, GroupsSumTheSegmentsThatCount) {
+  DXGKIT_COVERS("SEG-43");
+  std::vector<SegmentDesc> segments = usual_segments();
+  segments[2].group = SegmentGroup::kNonLocal;
+  segments[1].application_target = false;
+  start(segments);
+  use(add(3));
+  use(add(2, bits({2})));
+  use(add(5, bits({3})));
+  EXPECT_EQ(memory_->group_of(kVram2), SegmentGroup::kLocal);
+  EXPECT_EQ(memory_->group_of(kAperture), SegmentGroup::kNonLocal);
+  EXPECT_EQ(memory_->group_usage(SegmentGroup::kLocal),
+            (GroupUsage{.size_bytes = 16 * kPageBytes, .committed_bytes = 3 * kPageBytes}));
+  EXPECT_EQ(memory_->group_usage(SegmentGroup::kNonLocal),
+            (GroupUsage{.size_bytes = 8 * kPageBytes, .committed_bytes = 5 * kPageBytes}))
+      << "an aperture counts with its commit limit";
+}
+
+// --- parking, notices, first content ---
+
+TEST_F(MemoryManagerTest, AVictimWithAnEvictionSetIsParkedInItsAperture) {
+  DXGKIT_COVERS("ALLOC-09");
+  AllocationDesc parkable = desc(6, bits({1, 3}));
+  parkable.preferred[0].segment = kVram;
+  parkable.eviction = bits({3});
+  const AllocationId victim = add(parkable);
+  use(victim, true);
+  const AllocationId large = add(16);
+  const ResidencyPlan plan = use(large, true);
+  EXPECT_THAT(kinds(plan.operations),
+              ElementsAre(Kind::kMapAperture, Kind::kTransferOut, Kind::kFill));
+  EXPECT_EQ(plan.operations[0].place.segment, kAperture);
+  EXPECT_EQ(plan.operations[1].place.segment, kVram);
+  EXPECT_EQ(plan.operations[1].backing, plan.operations[0].place) << "copied through the aperture";
+  EXPECT_EQ(memory_->placement(victim).segment, kAperture);
+  run(plan.operations);
+  // Its next use goes back to where it wants to be.
+  ASSERT_TRUE(memory_->evict(large).has_value());
+  const ResidencyPlan back = use(victim);
+  EXPECT_THAT(kinds(back.operations), ElementsAre(Kind::kUnmapAperture, Kind::kTransferIn));
+  EXPECT_EQ(memory_->placement(victim).segment, kVram);
+  EXPECT_EQ(memory_->usage(kAperture).allocations, 0U);
+}
+
+TEST_F(MemoryManagerTest, WithoutRoomInTheApertureAVictimGoesStraightToItsPages) {
+  DXGKIT_COVERS("ALLOC-09");
+  AllocationDesc parkable = desc(6);
+  parkable.eviction = bits({3});
+  use(add(4, bits({3})), true);  // the aperture may commit eight pages
+  const AllocationId victim = add(parkable);
+  use(victim, true);
+  EXPECT_THAT(kinds(use(add(16), true).operations), ElementsAre(Kind::kTransferOut, Kind::kFill));
+  EXPECT_EQ(memory_->placement(victim), Placement{});
+  use(victim, true);
+  EXPECT_EQ(memory_->usage(kAperture).allocations, 1U) << "nobody leaves to let a victim park";
+}
+
+TEST_F(MemoryManagerTest, APitchedApertureIsNeverUsedForEviction) {
+  DXGKIT_COVERS("SEG-39");
+  std::vector<SegmentDesc> segments = usual_segments();
+  segments[2].pitch_alignment = true;
+  start(segments);
+  AllocationDesc parkable = desc(6);
+  parkable.eviction = bits({3});
+  const AllocationId victim = add(parkable);
+  use(victim, true);
+  EXPECT_THAT(kinds(use(add(16), true).operations), ElementsAre(Kind::kTransferOut, Kind::kFill));
+  EXPECT_EQ(memory_->placement(victim), Placement{});
+}
+
+TEST_F(MemoryManagerTest, ApertureMappingsShowThePlainSizeOfAPitchedAllocation) {
+  DXGKIT_COVERS("SEG-39");
+  std::vector<SegmentDesc> segments = usual_segments();
+  segments[0].pitch_alignment = segments[2].pitch_alignment = true;
+  start(segments);
+  for (const SegmentId where : {kVram, kAperture}) {
+    AllocationDesc pitched = desc(3, segment_bit(where));
+    pitched.pitch_aligned_size_bytes = 5 * kPageBytes;
+    const AllocationId id = add(pitched);
+    const ResidencyPlan plan = use(id, true);
+    EXPECT_EQ(memory_->usage(where).committed_bytes, 5 * kPageBytes);
+    EXPECT_EQ(plan.operations[0].size_bytes, (where == kVram ? 5 : 3) * kPageBytes);
+    const auto out = memory_->evict(id);
+    ASSERT_TRUE(out.has_value());
+    EXPECT_EQ((*out)[0].size_bytes, 3 * kPageBytes) << "the backing store has the plain size";
+  }
+}
+
+TEST_F(MemoryManagerTest, ARefusalLeavesParkedAllocationsParked) {
+  AllocationDesc parkable = desc(6, bits({1, 3}));
+  parkable.preferred[0].segment = kVram;
+  parkable.eviction = bits({3});
+  const AllocationId parked = add(parkable);
+  use(parked, true);
+  const AllocationId large = add(16);
+  resident(large, true);
+  ASSERT_EQ(memory_->placement(parked).segment, kAperture);
+  const Placement place = memory_->placement(parked);
+  EXPECT_FALSE(attempt({{parked, true}, {add(2), true}}).has_value());
+  EXPECT_EQ(memory_->placement(parked), place);
+  release(large, true);
+  ASSERT_TRUE(memory_->evict(large).has_value());
+  use(parked);
+  EXPECT_EQ(memory_->placement(parked).segment, kVram) << "still only parked there";
+}
+
+TEST_F(MemoryManagerTest, ResidencyNoticesFollowArrivalAndPrecedeDeparture) {
+  DXGKIT_COVERS("PAGE-41");
+  AllocationDesc told = desc(2, bits({1, 3}));
+  told.preferred[0].segment = kVram;
+  told.notify_residency = true;
+  const AllocationId id = add(told);
+  const ResidencyPlan plan = use(id, true);
+  EXPECT_THAT(kinds(plan.operations), ElementsAre(Kind::kFill, Kind::kNotifyResident));
+  EXPECT_EQ(plan.operations[1].place, memory_->placement(id));
+  EXPECT_THAT(use(id, true).operations, IsEmpty()) << "once per commit";
+  const auto out = memory_->evict(id);
+  ASSERT_TRUE(out.has_value());
+  EXPECT_THAT(kinds(*out), ElementsAre(Kind::kNotifyNotResident, Kind::kTransferOut));
+  use(id);
+  run(plan.operations);
+  run(*out);
+  EXPECT_THAT(kinds(memory_->lose_memory_segments().operations),
+              ElementsAre(Kind::kNotifyNotResident, Kind::kContentLost));
+}
+
+TEST_F(MemoryManagerTest, AnEvictionNoticePrecedesTheUnmapping) {
+  DXGKIT_COVERS("PAGE-48");
+  AllocationDesc told = desc(2, bits({1, 3}));
+  told.preferred[0].segment = kAperture;
+  told.notify_eviction = true;
+  const AllocationId id = add(told);
+  EXPECT_THAT(kinds(use(id, true).operations), ElementsAre(Kind::kMapAperture));
+  const auto out = memory_->evict(id);
+  ASSERT_TRUE(out.has_value());
+  EXPECT_THAT(kinds(*out), ElementsAre(Kind::kNotifyEviction, Kind::kUnmapAperture));
+}
+
+TEST_F(MemoryManagerTest, TheDriverWritesTheFirstContentOfAContextResourceOnce) {
+  DXGKIT_COVERS("PAGE-42");
+  for (const uint32_t segment : {1U, 3U}) {
+    AllocationDesc context = desc(2, bits({segment}));
+    context.context_resource = true;
+    const AllocationId id = add(context);
+    const ResidencyPlan plan = use(id, true);
+    if (segment == 1) {
+      EXPECT_THAT(kinds(plan.operations), ElementsAre(Kind::kInitContext));
+    } else {
+      EXPECT_THAT(kinds(plan.operations), ElementsAre(Kind::kMapAperture, Kind::kInitContext));
+    }
+    const auto out = memory_->evict(id);
+    ASSERT_TRUE(out.has_value());
+    EXPECT_THAT(kinds(*out), ElementsAre(segment == 1 ? Kind::kTransferOut : Kind::kUnmapAperture));
+    EXPECT_THAT(kinds(use(id, true).operations),
+                ElementsAre(segment == 1 ? Kind::kTransferIn : Kind::kMapAperture))
+        << "its content is kept";
+  }
+}
+
+TEST_F(MemoryManagerTest, CopiesInPlaceMakeEitherSideCurrent) {
+  DXGKIT_COVERS("ALLOC-48");
+  const AllocationId id = add(2);
+  EXPECT_THAT(memory_->write_back(id), IsEmpty());
+  EXPECT_THAT(memory_->refresh(id), IsEmpty());
+  use(id, true);
+  EXPECT_THAT(kinds(memory_->write_back(id)), ElementsAre(Kind::kTransferOut));
+  EXPECT_THAT(memory_->write_back(id), IsEmpty()) << "clean now";
+  EXPECT_EQ(memory_->placement(id).segment, kVram);
+  EXPECT_TRUE(memory_->validate());
+  EXPECT_THAT(kinds(memory_->refresh(id)), ElementsAre(Kind::kTransferIn));
+  EXPECT_THAT(kinds(*memory_->evict(id)), ElementsAre(Kind::kDiscard))
+      << "no transfer for a clean one";
 }
 
 TEST_F(MemoryManagerTest, DuplicateUsesPinOncePerUse) {

@@ -125,7 +125,7 @@ void MemoryManager::Impl::begin_plan() {
 void MemoryManager::Impl::note_old_place(Record& record) {
   if (record.journal == attempt) return;
   record.journal = attempt;
-  journal.push_back({&record, record.place});
+  journal.push_back({&record, record.place, record.parked});
 }
 
 void MemoryManager::Impl::leave(Record& record) {
@@ -137,6 +137,27 @@ void MemoryManager::Impl::leave(Record& record) {
   where.ranges.release(record.range);
   record.range = RangeIndex::kNone;
   record.place = {};
+  record.parked = false;
+}
+
+void MemoryManager::Impl::evict(Record& record) {
+  const bool memory = on_memory_side(record);
+  leave(record);
+  if (memory) park(record);
+}
+
+void MemoryManager::Impl::park(Record& record) {
+  if (record.offer != OfferPriority::kNone) return;  // its content is given up (ALLOC-47)
+  for (uint32_t id = 1; id <= 32; ++id) {
+    if ((record.desc.eviction & segment_bit(SegmentId{id})) == 0) continue;
+    Segment& where = segment(SegmentId{id});
+    if (where.is_memory() || where.desc.pitch_alignment) continue;  // SEG-39
+    const auto offset = where.find_free(record.desc, SearchFrom::kBottom, 0, where.desc.size_bytes);
+    if (!offset.has_value()) continue;
+    enter(record, where, *offset);
+    record.parked = true;
+    return;
+  }
 }
 
 void MemoryManager::Impl::enter(Record& record, Segment& where, uint64_t offset) {
@@ -172,6 +193,7 @@ void MemoryManager::Impl::rollback() {
   for (const Touched& touched : journal) {
     if (touched.old.segment == kSystemMemory) continue;
     enter(*touched.record, segment(touched.old.segment), touched.old.offset_bytes);
+    touched.record->parked = touched.parked;
   }
   restore_victims(true);
   ++attempt;
@@ -183,70 +205,128 @@ void MemoryManager::Impl::expect(Record& record, const PagingOp& op) {
   if (op.kind == PagingOp::Kind::kTransferOut) ++record.pending_out;
 }
 
+PagingOp MemoryManager::Impl::notice(PagingOp::Kind kind, const Record& record,
+                                     const Placement& place) const {
+  return {.kind = kind,
+          .allocation = record.id,
+          .place = place,
+          .size_bytes = align_up(record.desc.size_bytes, kPageBytes),
+          .backing = {}};
+}
+
 PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& old) {
   const Segment& where = segment(old.segment);
-  PagingOp op{.kind = PagingOp::Kind::kUnmapAperture,
-              .allocation = record.id,
-              .place = old,
-              .size_bytes = where.bytes_of(record.desc)};
+  // SEG-39: what an aperture shows, and what is written back, has the plain size.
+  PagingOp op = notice(PagingOp::Kind::kUnmapAperture, record, old);
   if (where.is_memory() && record.dirty && record.offer != OfferPriority::kNone) {
     op.kind = PagingOp::Kind::kDiscard;  // its owner gave the content up (ALLOC-47)
+    op.size_bytes = where.bytes_of(record.desc);
     record.dirty = false;
     record.has_content = false;
     record.discarded = true;
     ++statistics.offers_discarded;
   } else if (where.is_memory() && record.dirty) {
     op.kind = PagingOp::Kind::kTransferOut;
-    op.size_bytes = align_up(record.desc.size_bytes,
-                             kPageBytes);  // SEG-39: the backing store has the plain size
     record.dirty = false;
     ++statistics.page_outs;
     statistics.bytes_out += op.size_bytes;
   } else if (where.is_memory()) {
     op.kind = PagingOp::Kind::kDiscard;  // backing pages hold the same content, or there is none
+    op.size_bytes = where.bytes_of(record.desc);
     ++statistics.clean_drops;
   }
   return op;
 }
 
-PagingOp MemoryManager::Impl::enter_operation(Record& record) {
+void MemoryManager::Impl::add_leave_operations(Record& record, const Placement& old, bool parked,
+                                               std::vector<PagingOp>* ops) {
+  if (record.desc.notify_residency && !parked)  // what is parked was evicted before
+    ops->push_back(notice(PagingOp::Kind::kNotifyNotResident, record, old));
+  if (record.desc.notify_eviction && !segment(old.segment).is_memory())
+    ops->push_back(notice(PagingOp::Kind::kNotifyEviction, record, old));
+  ops->push_back(leave_operation(record, old));
+}
+
+void MemoryManager::Impl::add_park_operations(Record& record, const Placement& old,
+                                              std::vector<PagingOp>* ops) {
+  if (record.desc.notify_residency)
+    ops->push_back(notice(PagingOp::Kind::kNotifyNotResident, record, old));
+  PagingOp out = leave_operation(record, old);
+  if (out.kind == PagingOp::Kind::kTransferOut) out.backing = record.place;
+  ops->push_back(notice(PagingOp::Kind::kMapAperture, record, record.place));
+  ops->push_back(out);
+  ++statistics.aperture_maps;
+}
+
+void MemoryManager::Impl::add_enter_operations(Record& record, std::vector<PagingOp>* ops) {
   const Segment& where = segment(record.place.segment);
-  PagingOp op{.kind = PagingOp::Kind::kMapAperture,
-              .allocation = record.id,
-              .place = record.place,
-              .size_bytes = where.bytes_of(record.desc)};
+  PagingOp op = notice(PagingOp::Kind::kMapAperture, record, record.place);
+  const bool first = record.desc.context_resource && !record.has_content;
   if (!where.is_memory()) {
+    ops->push_back(op);
     ++statistics.aperture_maps;
   } else if (record.has_content) {
     op.kind = PagingOp::Kind::kTransferIn;
-    op.size_bytes = align_up(record.desc.size_bytes, kPageBytes);
+    ops->push_back(op);
     ++statistics.page_ins;
     statistics.bytes_in += op.size_bytes;
-  } else {
+  } else if (!first) {
     op.kind = PagingOp::Kind::kFill;
+    op.size_bytes = where.bytes_of(record.desc);
+    ops->push_back(op);
     ++statistics.fills;
   }
-  return op;
+  if (first) {
+    op.kind = PagingOp::Kind::kInitContext;
+    ops->push_back(op);
+    record.has_content = true;
+    record.dirty = where.is_memory();
+  }
+  if (record.desc.notify_residency)
+    ops->push_back(notice(PagingOp::Kind::kNotifyResident, record, record.place));
 }
 
 std::vector<PagingOp> MemoryManager::Impl::commit() {
   std::vector<PagingOp> ops;
-  for (const Touched& touched : journal) {
-    Record& record = *touched.record;
-    if (touched.old == record.place || touched.old.segment == kSystemMemory) continue;
-    ops.push_back(leave_operation(record, touched.old));
-    expect(record, ops.back());
-    if (record.plan != plan) ++statistics.evictions;
-    trace::emit(trace::EventKind::kEvicted, record.id.value, touched.old.segment.value,
-                touched.old.offset_bytes, ops.back().size_bytes);
+  const auto parks = [&](const Touched& touched) {
+    return touched.record->parked && touched.old.segment != kSystemMemory &&
+           segment(touched.old.segment).is_memory();
+  };
+  const auto expect_from = [&](Record& record, size_t first) {
+    for (size_t i = first; i < ops.size(); ++i) expect(record, ops[i]);
+  };
+  for (const bool parking : {false, true}) {
+    for (const Touched& touched : journal) {
+      Record& record = *touched.record;
+      if (touched.old == record.place || touched.old.segment == kSystemMemory) continue;
+      if (parks(touched) != parking) continue;
+      const size_t first = ops.size();
+      if (parking) {
+        add_park_operations(record, touched.old, &ops);
+      } else {
+        add_leave_operations(record, touched.old, touched.parked, &ops);
+      }
+      expect_from(record, first);
+      if (record.plan != plan) ++statistics.evictions;
+      trace::emit(trace::EventKind::kEvicted, record.id.value, touched.old.segment.value,
+                  touched.old.offset_bytes, ops.back().size_bytes);
+    }
   }
   for (const Touched& touched : journal) {
     Record& record = *touched.record;
-    if (touched.old == record.place || record.place.segment == kSystemMemory) continue;
-    ops.push_back(enter_operation(record));
-    expect(record, ops.back());
+    const size_t first = ops.size();
+    if (touched.old == record.place) {
+      // Used where it was parked: nothing moves, but it is resident again.
+      if (touched.parked && !record.parked && record.desc.notify_residency)
+        ops.push_back(notice(PagingOp::Kind::kNotifyResident, record, record.place));
+      expect_from(record, first);
+      continue;
+    }
+    if (record.place.segment == kSystemMemory) continue;
+    if (!parks(touched)) add_enter_operations(record, &ops);
+    expect_from(record, first);
     trace::emit(trace::EventKind::kPlaced, record.id.value, record.place.segment.value,
-                record.place.offset_bytes, ops.back().size_bytes);
+                record.place.offset_bytes, align_up(record.desc.size_bytes, kPageBytes));
   }
   restore_victims(false);
   journal.clear();
@@ -310,6 +390,7 @@ std::vector<Candidate> MemoryManager::Impl::candidates(const Item& item) const {
 
 bool MemoryManager::Impl::stays(const Item& item) const {
   const SegmentId where = item.record->place.segment;
+  if (item.record->parked) return false;
   return where != kSystemMemory && (item.allowed & segment_bit(where)) != 0;
 }
 
@@ -339,7 +420,7 @@ bool MemoryManager::Impl::place(const Item& item) {
     const auto window =
         option.segment->find_window(record.desc, option.from, plan, policy, records);
     if (!window.has_value()) continue;
-    for (Record* victim : window->victims) leave(*victim);
+    for (Record* victim : window->victims) evict(*victim);
     enter(record, *option.segment, window->offset);
     return true;
   }
@@ -391,7 +472,8 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
     for (auto range = ranges.first(); range != RangeIndex::kNone && room < wanted[s];
          range = ranges.next(range)) {
       const uint32_t owner = ranges.owner(range);
-      if (owner == 0 || !segments[s]->may_leave(records.of_owner(owner))) continue;
+      if (owner == 0 || owner == Segment::kInvalid) continue;
+      if (!segments[s]->may_leave(records.of_owner(owner))) continue;
       room += ranges.size(range);
     }
     if (room < wanted[s]) return false;
@@ -403,7 +485,7 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
     policy.begin_choice(segments[s]->group);
     for (auto next = policy.next(); next != EvictionPolicy::kNone; next = policy.next()) {
       Record& record = records.of_owner(policy.owner(next));
-      if (may_leave(record)) cleared.push_back({&record, record.place});
+      if (may_leave(record)) cleared.push_back({&record, record.place, record.parked});
     }
     for (size_t i = first; i < cleared.size(); ++i) leave(*cleared[i].record);
   }
@@ -428,7 +510,13 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
     Segment& where = segment(old.segment);
     const auto free = where.find_free(record.desc, SearchFrom::kBottom, old.offset_bytes,
                                       old.offset_bytes + where.bytes_of(record.desc));
-    if (free.has_value()) enter(record, where, old.offset_bytes);
+    if (!free.has_value()) continue;
+    enter(record, where, old.offset_bytes);
+    record.parked = cleared[i].parked;
+  }
+  for (const Touched& touched : cleared) {
+    const bool left = touched.record->place.segment == kSystemMemory;
+    if (left && segment(touched.old.segment).is_memory()) park(*touched.record);
   }
   return true;
 }

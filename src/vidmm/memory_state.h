@@ -49,14 +49,24 @@ struct MemoryManager::Impl {
   // A plan: places change at once, the journal remembers where things were.
   void begin_plan();
   void leave(Record& record);
+  /// Leaves as a victim: content of a memory segment is parked in an aperture of the eviction set
+  /// that has room, if there is one (ALLOC-09).
+  void evict(Record& record);
+  void park(Record& record);
   void enter(Record& record, Segment& where, uint64_t offset);
   void rollback();
   /// Operations that turn the old places into the new ones: everything that leaves, then everything
   /// that enters.
   std::vector<PagingOp> commit();
   void note_old_place(Record& record);
+  /// A first group of operations frees, a second parks, a third takes: space is used by none before
+  /// it is free.
+  void add_leave_operations(Record& record, const Placement& old, bool parked,
+                            std::vector<PagingOp>* ops);
+  void add_park_operations(Record& record, const Placement& old, std::vector<PagingOp>* ops);
+  void add_enter_operations(Record& record, std::vector<PagingOp>* ops);
+  PagingOp notice(PagingOp::Kind kind, const Record& record, const Placement& place) const;
   PagingOp leave_operation(Record& record, const Placement& old);
-  PagingOp enter_operation(Record& record);
   void expect(Record& record, const PagingOp& op);
 
   std::vector<Item> merge(std::span<const Use> uses);
@@ -80,6 +90,7 @@ struct MemoryManager::Impl {
   struct Touched {
     Record* record;
     Placement old;
+    bool parked;
   };
   std::vector<Touched> journal;
   uint64_t plan = 0;

@@ -22,6 +22,10 @@ class PackedDesc {
         supported_write(desc.supported_write),
         eviction(desc.eviction),
         pinned(desc.pinned),
+        last_fifth(desc.last_fifth),
+        context_resource(desc.context_resource),
+        notify_residency(desc.notify_residency),
+        notify_eviction(desc.notify_eviction),
         from_end_of_segment_(desc.from_end_of_segment),
         cpu_visible_(desc.cpu_visible),
         cached_(desc.cached),
@@ -51,7 +55,11 @@ class PackedDesc {
                         .cpu_visible = cpu_visible_,
                         .cached = cached_,
                         .permanent_system_memory = permanent_system_memory_,
-                        .pinned = pinned};
+                        .pinned = pinned,
+                        .last_fifth = last_fifth,
+                        .context_resource = context_resource,
+                        .notify_residency = notify_residency,
+                        .notify_eviction = notify_eviction};
     for (size_t i = 0; i < preferred_.size(); ++i)
       desc.preferred[i] = {SegmentId{uint32_t{preferred_[i]} >> 1}, from_of(preferred_[i])};
     for (size_t i = 0; i < banks_.size(); ++i) desc.banks[i] = {banks_[i] >> 1, from_of(banks_[i])};
@@ -65,6 +73,10 @@ class PackedDesc {
   SegmentSet supported_write = 0;
   SegmentSet eviction = 0;
   bool pinned : 1 = false;
+  bool last_fifth : 1 = false;
+  bool context_resource : 1 = false;
+  bool notify_residency : 1 = false;
+  bool notify_eviction : 1 = false;
 
  private:
   static constexpr uint32_t kBankMost = 0x7FFFFFFF;
@@ -86,12 +98,15 @@ struct Shape {
   Shape(const AllocationDesc& desc)  // NOLINT: a description is one
       : size_bytes(desc.size_bytes),
         alignment_bytes(desc.alignment_bytes),
-        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes) {}
+        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes),
+        last_fifth(desc.last_fifth) {}
   Shape(const PackedDesc& desc)  // NOLINT
       : size_bytes(desc.size_bytes),
         alignment_bytes(desc.alignment_bytes()),
-        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes) {}
+        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes),
+        last_fifth(desc.last_fifth) {}
   uint64_t size_bytes, alignment_bytes, pitch_aligned_size_bytes;
+  bool last_fifth;
 };
 
 }  // namespace dxgkit::vidmm

@@ -16,8 +16,10 @@ constexpr uint32_t kSearchStepsMost = 4096;
 /// One empty segment being filled from the bottom.
 class Shelf {
  public:
-  explicit Shelf(const Segment& segment)
-      : segment_(&segment), free_{{0, segment.desc.size_bytes}} {}
+  explicit Shelf(const Segment& segment) : segment_(&segment) {
+    for (const ByteRange& hole : segment.usable)
+      free_.push_back({hole.offset_bytes, hole.offset_bytes + hole.size_bytes});
+  }
 
   bool take_at(uint64_t offset, uint64_t bytes) {
     for (size_t i = 0; i < free_.size(); ++i) {
@@ -32,8 +34,8 @@ class Shelf {
     const uint64_t alignment = segment_->alignment_of(desc);
     if (!range_within(committed_, bytes, segment_->most_bytes())) return false;
     for (size_t i = 0; i < free_.size(); ++i) {
-      uint64_t start = 0;
-      if (!checked_align_up(free_[i].begin, alignment, &start)) return false;
+      uint64_t start = std::max(free_[i].begin, segment_->lowest_offset(desc));
+      if (!checked_align_up(start, alignment, &start)) return false;
       if (!range_within(start, bytes, free_[i].end)) continue;
       cut(i, start, bytes);
       return true;

@@ -12,6 +12,32 @@ constexpr uint64_t kLargePageBytes = 65536;
 
 }  // namespace
 
+Segment::Segment(const SegmentDesc& desc_in, uint32_t group_in)
+    : desc(desc_in), group(group_in), ranges(desc_in.size_bytes) {
+  uint64_t end = 0;
+  for (const ByteRange& bad : desc.invalid_ranges) {
+    if (bad.offset_bytes > end) usable.push_back({end, bad.offset_bytes - end});
+    ranges.place(bad.offset_bytes, bad.size_bytes, kInvalid);
+    invalid_bytes += bad.size_bytes;
+    end = bad.offset_bytes + bad.size_bytes;
+  }
+  if (end < desc.size_bytes) usable.push_back({end, desc.size_bytes - end});
+}
+
+uint64_t Segment::lowest_offset(const Shape& allocation) const {
+  return allocation.last_fifth ? align_up(desc.size_bytes - desc.size_bytes / 5, kPageBytes) : 0;
+}
+
+bool Segment::could_hold(const Shape& allocation) const {
+  const uint64_t bytes = bytes_of(allocation);
+  if (bytes > most_bytes()) return false;
+  return std::ranges::any_of(usable, [&](const ByteRange& hole) {
+    uint64_t start = std::max(hole.offset_bytes, lowest_offset(allocation));
+    if (!checked_align_up(start, alignment_of(allocation), &start)) return false;
+    return range_within(start, bytes, hole.offset_bytes + hole.size_bytes);
+  });
+}
+
 uint64_t Segment::bytes_of(const Shape& allocation) const {
   const uint64_t unit = desc.use_64kb_pages ? kLargePageBytes : kPageBytes;
   const bool pitched = desc.pitch_alignment && allocation.pitch_aligned_size_bytes != 0;
@@ -34,6 +60,8 @@ std::optional<uint64_t> Segment::find_free(const Shape& allocation, SearchFrom f
                                            uint64_t high) const {
   const uint64_t bytes = bytes_of(allocation);
   if (!range_within(committed, bytes, most_bytes())) return std::nullopt;
+  low = std::max(low, lowest_offset(allocation));
+  if (low >= high) return std::nullopt;
   return ranges.find(bytes, alignment_of(allocation), from, low, high);
 }
 
@@ -46,9 +74,10 @@ std::optional<Segment::Window> Segment::find_window(const Shape& allocation, Sea
   const uint64_t room = most_bytes() - committed;
   const uint64_t deficit = bytes > room ? bytes - room : 0;
 
-  std::optional<uint64_t> offset = ranges.find(bytes, alignment, from, 0, desc.size_bytes);
+  const uint64_t lowest = lowest_offset(allocation);
+  std::optional<uint64_t> offset = ranges.find(bytes, alignment, from, lowest, desc.size_bytes);
   const auto place_in = [&](const RangeIndex::Run& run) -> std::optional<uint64_t> {
-    const uint64_t begin = ranges.offset(run.first);
+    const uint64_t begin = std::max(ranges.offset(run.first), lowest);
     const uint64_t end = ranges.end(run.last);
     uint64_t low = 0;
     if (!checked_align_up(begin, alignment, &low)) return std::nullopt;

@@ -33,13 +33,17 @@ struct Record {
   bool lost = false;  // its segment lost it while it was pinned
   OfferPriority offer = OfferPriority::kNone;
   bool discarded = false;  // while it was offered
-  uint64_t plan = 0;       // number of the plan that names it: no victim of that plan
-  uint64_t journal = 0;    // number of the attempt whose journal has its old place
+  bool parked =
+      false;          // evicted into an aperture (ALLOC-09): its next use looks for a better place
+  uint64_t plan = 0;  // number of the plan that names it: no victim of that plan
+  uint64_t journal = 0;  // number of the attempt whose journal has its old place
 };
 
 struct Segment {
-  Segment(const SegmentDesc& desc_in, uint32_t group_in)
-      : desc(desc_in), group(group_in), ranges(desc_in.size_bytes) {}
+  /// Owner of the ranges nothing may be placed in.
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;
+
+  Segment(const SegmentDesc& desc_in, uint32_t group_in);
 
   /// Bytes the allocation takes here: whole pages, 64 KiB ones where asked, its pitched size where
   /// pitched (SEG-39, SEG-42).
@@ -50,6 +54,10 @@ struct Segment {
   bool may_leave(const Record& record) const {
     return record.pins == 0 && !record.desc.pinned && (record.locks == 0 || !is_memory());
   }
+  /// Where it may start at the lowest (ALLOC-49).
+  uint64_t lowest_offset(const Shape& allocation) const;
+  /// Whether an empty segment could hold it.
+  bool could_hold(const Shape& allocation) const;
   bool is_memory() const { return desc.kind == SegmentKind::kMemory; }
   uint64_t most_bytes() const;
   /// The GPU address of an offset: computed here only (SEG-17).
@@ -74,6 +82,8 @@ struct Segment {
   RangeIndex ranges;
   uint64_t committed = 0;
   size_t allocations = 0;
+  std::vector<ByteRange> usable;  // the segment without its invalid ranges
+  uint64_t invalid_bytes = 0;
 };
 
 }  // namespace dxgkit::vidmm

@@ -11,6 +11,15 @@ namespace dxgkit::vidmm {
 
 enum class SegmentKind { kMemory, kAperture };
 
+/// Bytes of a segment, whole pages.
+struct ByteRange {
+  uint64_t offset_bytes = 0, size_bytes = 0;
+  bool operator==(const ByteRange&) const = default;
+};
+
+/// Which of the two budgets of a process a segment counts in (SEG-43, RES-20).
+enum class SegmentGroup { kLocal, kNonLocal };
+
 /// One segment as the driver described it, already checked against the rules for flags and sizes.
 struct SegmentDesc {
   SegmentId id;
@@ -26,6 +35,11 @@ struct SegmentDesc {
   uint64_t cpu_translated_address = 0;  // bus address of the CPU window, when cpu_visible
   std::vector<uint64_t>
       bank_end_offsets;  // strictly increasing; the last is size_bytes; empty: no banking
+  bool agp = false;      // an aperture whose page table is the machine's GART (SEG-18, SEG-36)
+  SegmentGroup group = SegmentGroup::kLocal;
+  bool application_target = true;  // counts in the budget (SEG-43)
+  std::vector<ByteRange> invalid_ranges =
+      {};  // nothing is placed there (SEG-45); sorted, inside, neither overlap nor touch
 };
 
 /// A set of segments: bit n stands for segment id n + 1 (ALLOC-07).
@@ -57,7 +71,11 @@ struct AllocationDesc {
   bool cpu_visible = false;
   bool cached = false;
   bool permanent_system_memory = false;
-  bool pinned = false;  // never evicted or moved once resident (DMA buffers, paging buffers)
+  bool pinned = false;      // never evicted or moved once resident (DMA buffers, paging buffers)
+  bool last_fifth = false;  // only in the last 20 % of a segment (ALLOC-49)
+  bool context_resource = false;  // the driver writes its first content (PAGE-42)
+  bool notify_residency = false;  // told when it comes and goes (PAGE-41)
+  bool notify_eviction = false;   // told before it leaves an aperture (PAGE-48)
 };
 
 /// Where an allocation is: a segment and an offset, or system memory.
@@ -82,12 +100,19 @@ struct PagingOp {
     kTransferOut,  // segment -> backing pages
     kDiscard,      // left its place without write-back (clean, or content given up) (PAGE-24)
     kMapAperture,  // backing pages appear in an aperture range
-    kUnmapAperture,  // range returns to the dummy page
+    kUnmapAperture,      // range returns to the dummy page
+    kInitContext,        // the driver writes the first content of a context allocation (PAGE-42)
+    kContentLost,        // a reset took the content of `place`; nothing moves (PAGE-22)
+    kNotifyResident,     // it is at `place` once the operations before this one are done (PAGE-41)
+    kNotifyNotResident,  // it is about to leave (PAGE-41)
+    kNotifyEviction,     // its aperture mapping is about to go (PAGE-48)
   };
   Kind kind = Kind::kFill;
   AllocationId allocation;
   Placement place;  // the segment side
   uint64_t size_bytes = 0;
+  Placement backing = {};  // kTransferOut: where an aperture shows the backing pages (ALLOC-09),
+                           // else system memory
 };
 
 }  // namespace dxgkit::vidmm

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/contract/fixture.h"
+#include "tests/contract/memory_gpu.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -10,95 +11,7 @@ namespace {
 using PageTest = ContractTest;
 
 constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-constexpr uint64_t kHiddenBase = 0x2'0000'0000, kApertureBase = 0x4'0000'0000;
-
-/// Carries out paging buffers on memory at submission: segment 2 is an array, segment 3 a page
-/// table.
-class MemoryGpu {
- public:
-  explicit MemoryGpu(Stack& stack)
-      : stack_(stack), hidden_(stack.miniport.config.segments[1].size) {
-    stack.miniport.hooks.submit = [this](const DXGKARG_SUBMITCOMMAND* args) {
-      if (args->Flags.Paging != 0) run(*args);
-      return stack_.miniport.default_submit(args);
-    };
-  }
-  /// Where a GPU address leads, for at most the rest of its page.
-  std::byte* at(uint64_t address) {
-    if (address >= kHiddenBase && address < kHiddenBase + hidden_.size())
-      return hidden_.data() + (address - kHiddenBase);
-    const auto page = aperture_.find((address - kApertureBase) / 4096);
-    EXPECT_TRUE(page != aperture_.end()) << std::hex << address;
-    return page == aperture_.end() ? hidden_.data() : system(page->second) + address % 4096;
-  }
-  size_t transfers_in = 0, transfers_out = 0, fills = 0;
-
- private:
-  std::byte* system(uint64_t frame) {
-    return stack_.machine.system_pointer(bus::PhysicalAddress{frame * 4096}, 4096);
-  }
-  void run(const DXGKARG_SUBMITCOMMAND& args) {
-    const std::byte* buffer = stack_.machine.system_pointer(
-        bus::PhysicalAddress{static_cast<uint64_t>(args.DmaBufferPhysicalAddress.QuadPart)},
-        args.DmaBufferSize);
-    const std::vector<testing::PagingCall> calls = stack_.miniport.calls().paging;
-    for (UINT at_byte = args.DmaBufferSubmissionStartOffset;
-         at_byte < args.DmaBufferSubmissionEndOffset; at_byte += sizeof(testing::PagingRecord)) {
-      testing::PagingRecord record;
-      std::memcpy(&record, buffer + at_byte, sizeof record);
-      ASSERT_EQ(record.magic, testing::PagingRecord::kMagic);
-      carry_out(calls.at(record.sequence));
-    }
-  }
-  void carry_out(const testing::PagingCall& call) {
-    const DXGKARG_BUILDPAGINGBUFFER& args = call.args;
-    switch (args.Operation) {
-      case DXGK_OPERATION_FILL: {
-        ++fills;
-        ASSERT_EQ(args.Fill.Destination.SegmentId, 2U) << "PAGE-23: memory segments only";
-        const auto address = static_cast<uint64_t>(args.Fill.Destination.SegmentAddress.QuadPart);
-        std::memset(at(address), 0, args.Fill.FillSize);
-        break;
-      }
-      case DXGK_OPERATION_TRANSFER: {
-        const bool in = args.Transfer.Source.SegmentId == 0;
-        ++(in ? transfers_in : transfers_out);
-        const auto address = static_cast<uint64_t>((in ? args.Transfer.Destination.SegmentAddress
-                                                       : args.Transfer.Source.SegmentAddress)
-                                                       .QuadPart) +
-                             args.Transfer.TransferOffset;
-        const std::vector<uint64_t>& pages = in ? call.source_pages : call.destination_pages;
-        ASSERT_LE((args.Transfer.MdlOffset * 4096) + args.Transfer.TransferSize,
-                  pages.size() * 4096);
-        for (uint64_t done = 0; done < args.Transfer.TransferSize; done += 4096) {
-          std::byte* page = system(pages[args.Transfer.MdlOffset + done / 4096]);
-          if (in) {
-            std::memcpy(at(address + done), page, 4096);
-          } else {
-            std::memcpy(page, at(address + done), 4096);
-          }
-        }
-        break;
-      }
-      case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
-        for (uint64_t i = 0; i < args.MapApertureSegment.NumberOfPages; ++i) {
-          aperture_[args.MapApertureSegment.OffsetInPages + i] =
-              call.source_pages.at(args.MapApertureSegment.MdlOffset + i);
-        }
-        break;
-      case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT:
-        for (uint64_t i = 0; i < args.UnmapApertureSegment.NumberOfPages; ++i)
-          aperture_.erase(args.UnmapApertureSegment.OffsetInPages + i);
-        break;
-      default:
-        break;
-    }
-  }
-
-  Stack& stack_;
-  std::vector<std::byte> hidden_;
-  std::map<uint64_t, uint64_t> aperture_;  // page of segment 3 -> frame
-};
+constexpr uint64_t kHiddenBase = 0x2'0000'0000;
 
 std::vector<testing::PagingCall> of(Stack& stack, DXGK_BUILDPAGINGBUFFER_OPERATION operation) {
   std::vector<testing::PagingCall> calls = stack.miniport.calls().paging;

@@ -163,6 +163,84 @@ void segment_commit_above_size(DRIVER_INITIALIZATION_DATA* table) {
       query->pSegmentDescriptor[0].CommitLimit = query->pSegmentDescriptor[0].Size + 4096;
   });
 }
+/// One descriptor changed; `which` counts from 0.
+template <int which, typename Change>
+void change_descriptor(DRIVER_INITIALIZATION_DATA* table, Change) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (!first_pass) Change{}(&query->pSegmentDescriptor[which], query);
+  });
+}
+using Descriptor = DXGK_SEGMENTDESCRIPTOR3;
+using Query = DXGK_QUERYSEGMENTOUT3;
+
+NTSTATUS NTAPI query_refuses_segments(IN_CONST_HANDLE context,
+                                      IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  if (args->Type == DXGKQAITYPE_QUERYSEGMENT3) return STATUS_UNSUCCESSFUL;
+  return original.DxgkDdiQueryAdapterInfo(context, args);
+}
+void segments_query_fails(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryAdapterInfo = query_refuses_segments;
+}
+void segments_count_changes(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (!first_pass) --query->NbSegment;
+  });
+}
+void segments_too_many(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    if (first_pass) query->NbSegment = 33;
+  });
+}
+void segment_agp_unasked(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<1>(table, [](Descriptor* one, Query*) {
+    one->Flags.Value = 0;
+    one->Flags.Agp = 1;
+  });
+}
+void segment_unknown_flag(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) { one->Flags.Value |= 1U << 31; });
+}
+void segment_wraps(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) { one->BaseAddress.QuadPart = -4096; });
+}
+void segment_of_odd_size(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) {
+    one->Size -= 512;
+    one->CommitLimit = one->Size;
+  });
+}
+void segment_banks_descend(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) {
+    static SIZE_T ends[] = {0x80000, 0x40000};
+    one->Flags.UseBanking = 1;
+    one->NbOfBanks = 3;
+    one->pBankRangeTable = ends;
+  });
+}
+void segment_without_banks(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) { one->Flags.UseBanking = 1; });
+}
+void segment_end_of_what(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) { one->SystemMemoryEndAddress = 0xFFF; });
+}
+void segment_reserved_used(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) { one->Reserved = 5; });
+}
+void segment_hibernates_awake(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table,
+                       [](Descriptor* one, Query*) { one->Flags.PreservedDuringHibernate = 1; });
+}
+void segment_coherent_memory(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor* one, Query*) { one->Flags.CacheCoherent = 1; });
+}
+void segments_overlap(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<1>(table, [](Descriptor* one, Query* query) {
+    one->BaseAddress = query->pSegmentDescriptor[0].BaseAddress;
+  });
+}
+void segment_paging_of_nothing(DRIVER_INITIALIZATION_DATA* table) {
+  change_descriptor<0>(table, [](Descriptor*, Query* query) { query->PagingBufferSize = 0; });
+}
 void segment_agp_beside_others(DRIVER_INITIALIZATION_DATA* table) {
   with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
     if (!first_pass) query->pSegmentDescriptor[1].Flags.Agp = 1;
@@ -196,6 +274,21 @@ const Mutant kStartMutants[] = {
     {"segments_none", segments_none, nullptr},
     {"segment_commit_above_size", segment_commit_above_size, nullptr},
     {"segment_agp_beside_others", segment_agp_beside_others, nullptr},
+    {"segments_query_fails", segments_query_fails, nullptr},
+    {"segments_count_changes", segments_count_changes, nullptr},
+    {"segments_too_many", segments_too_many, nullptr},
+    {"segment_agp_unasked", segment_agp_unasked, nullptr},
+    {"segment_unknown_flag", segment_unknown_flag, nullptr},
+    {"segment_wraps", segment_wraps, nullptr},
+    {"segment_of_odd_size", segment_of_odd_size, nullptr},
+    {"segment_banks_descend", segment_banks_descend, nullptr},
+    {"segment_without_banks", segment_without_banks, nullptr},
+    {"segment_end_of_what", segment_end_of_what, nullptr},
+    {"segment_reserved_used", segment_reserved_used, nullptr},
+    {"segment_hibernates_awake", segment_hibernates_awake, nullptr},
+    {"segment_coherent_memory", segment_coherent_memory, nullptr},
+    {"segments_overlap", segments_overlap, nullptr},
+    {"segment_paging_of_nothing", segment_paging_of_nothing, nullptr},
     {nullptr, nullptr, nullptr},
 };
 

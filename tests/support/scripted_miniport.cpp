@@ -396,6 +396,12 @@ struct ScriptedMiniport::Thunks {
           call.destination_pages = pages_of(args->Transfer.Destination.pMdl);
       } else if (args->Operation == DXGK_OPERATION_MAP_APERTURE_SEGMENT) {
         call.source_pages = pages_of(args->MapApertureSegment.pMdl);
+      } else if (args->Operation == DXGK_OPERATION_MAP_APERTURE_SEGMENT2) {
+        const DXGK_ADL& adl = args->MapApertureSegment2.Adl;
+        for (UINT32 i = 0; i < adl.PageCount; ++i) {
+          call.source_pages.push_back(adl.Flags.Contiguous != 0 ? adl.BasePageNumber + i
+                                                                : adl.Pages[i]);
+        }
       }
       runtime::MutexLock lock(me.lock_);
       me.calls_.paging.push_back(std::move(call));
@@ -683,6 +689,16 @@ NTSTATUS ScriptedMiniport::default_query_adapter_info(const DXGKARG_QUERYADAPTER
       fill_paging(*out, config);
       return status_of(Status::kSuccess);
     }
+    case DXGKQAITYPE_SEGMENTMEMORYSTATE: {
+      const auto* state = static_cast<DXGK_QUERYSEGMENTMEMORYSTATE*>(args->pOutputData);
+      if (state->DriverSegmentId == 0 || state->DriverSegmentId > count)
+        return status_of(Status::kInvalidParameter);
+      const auto& bad = config.segments[state->DriverSegmentId - 1].bad_ranges;
+      if (bad.empty()) return status_of(Status::kNotSupported);
+      for (size_t i = 0; i < bad.size(); ++i)
+        state->pMemoryRanges[i] = {bad[i].offset, bad[i].size};
+      return status_of(Status::kSuccess);
+    }
     case DXGKQAITYPE_PHYSICAL_MEMORY_CAPS:
       static_cast<DXGK_PHYSICAL_MEMORY_CAPS*>(args->pOutputData)->HighestVisibleAddress.QuadPart =
           -1;
@@ -734,6 +750,9 @@ NTSTATUS ScriptedMiniport::default_create_allocation(DXGKARG_CREATEALLOCATION* a
     }
     const uint32_t everywhere = (uint32_t{1} << config.segments.size()) - 1;
     info.Size = wanted.size;
+    info.PitchAlignedSize = wanted.pitch_aligned_size;
+    if (config.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_0)
+      std::memcpy(&info.Flags2, &wanted.flags2, sizeof(wanted.flags2));
     info.Alignment = wanted.alignment;
     info.SupportedReadSegmentSet = wanted.supported_read != 0 ? wanted.supported_read : everywhere;
     info.SupportedWriteSegmentSet =

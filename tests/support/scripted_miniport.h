@@ -63,7 +63,10 @@ struct ScriptedAllocation {
   uint32_t bank_hints = 0;
   uint32_t flags = 0;  // DXGK_ALLOCATIONINFOFLAGS.Value; CpuVisible is bit 0
   uint32_t priority = 0;
+  uint32_t flags2 = 0;  // DXGK_ALLOCATIONINFOFLAGS2.Value, told from WDDM 3.0 on
+  uint64_t pitch_aligned_size = 0;
   uint32_t magic = 0x53414C43;
+  uint32_t padding = 0;
 };
 
 struct ScriptedSegment {
@@ -73,7 +76,8 @@ struct ScriptedSegment {
   uint64_t system_memory_end = 0, reserved = 0;
   uint32_t bank_count = 0;
   SIZE_T* bank_table = nullptr;
-  uint32_t invalid_ranges = 0;
+  uint32_t invalid_ranges = 0;                // NumInvalidMemoryRanges
+  std::vector<port::MemoryRange> bad_ranges;  // the answer to SEGMENTMEMORYSTATE
   static constexpr uint64_t kBarAddress = UINT64_MAX;
 };
 
@@ -137,7 +141,7 @@ struct CancelCall {
 struct PagingCall {
   DXGKARG_BUILDPAGINGBUFFER args{};
   std::vector<uint64_t> source_pages,
-      destination_pages;  // of the MDLs (aperture mappings: source_pages)
+      destination_pages;  // of the MDLs (aperture mappings, ADLs too: source_pages)
 };
 struct CreateAllocationCall {
   DXGKARG_CREATEALLOCATION args{};
