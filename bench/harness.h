@@ -66,6 +66,7 @@ void add_memory_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_core_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_submit_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_lavapipe_line(runtime::Runtime& os, std::vector<Maker>& lines);
+void add_evict_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_paging_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_loader_line(std::vector<Maker>& lines);
 

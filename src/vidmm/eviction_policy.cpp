@@ -1,6 +1,7 @@
 #include "vidmm/eviction_policy.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "base/check.h"
@@ -13,7 +14,10 @@ namespace {
 constexpr uint32_t kRankedShare = 16;
 constexpr uint32_t kRankedLeast = 16;
 constexpr uint32_t kLargeClass = 8192;
-constexpr uint32_t kRankedShareLarge = 6;
+constexpr uint32_t kRankedShareLarge = 4;
+constexpr uint32_t kProbesLarge = 1;
+// Entries of a ranking are read from memory so long before they are asked for.
+constexpr size_t kFetchAhead = 4;
 // Empty classes kept per group.
 constexpr size_t kClassesKept = 64;
 // So far set_priority looks for a place from each end.
@@ -22,10 +26,10 @@ constexpr uint32_t kStepsMost = 256;
 // count about as long as it takes to use the whole sample this many times.
 constexpr uint32_t kCompareEvery = 64;
 constexpr double kMemory = 16;
-// Another expert is followed only if it is better by this share, and by more than a few
-// allocations.
-constexpr double kClearlyBetter = 0.95;
-constexpr double kClearlyBetterUses = 4;
+// The model is followed only while it is better by this share, and by more than some allocations;
+// it takes less to come back from it.
+constexpr std::array<double, 2> kClearlyBetter{0.92, 0.98};
+constexpr std::array<double, 2> kClearlyBetterUses{12, 3};
 
 uint64_t hash_of(uint32_t index) {
   uint64_t z = (uint64_t{index} + 1) * 0x9E3779B97F4A7C15ULL;
@@ -255,14 +259,14 @@ void EvictionPolicy::begin_class() {
     members.ranking.pop_back();
   }
   position_ = members.ranking.size();
-  const uint32_t share = members.count > kLargeClass ? kRankedShareLarge : kRankedShare;
-  rank_next_ = std::max(kRankedLeast, members.count / share);
+  const bool large = members.count > kLargeClass;
+  rank_next_ = std::max(kRankedLeast, members.count / (large ? kRankedShareLarge : kRankedShare));
+  const uint32_t probes = large ? kProbesLarge : kProbes;
   probe_count_ = 0;
-  for (Index index = members.youngest; index != kNone && probe_count_ < kProbes;
+  for (Index index = members.youngest; index != kNone && probe_count_ < probes;
        index = links_[index].previous) {
     probes_[probe_count_++] = {.index = index, .value = value(index)};
   }
-  std::sort(probes_.begin(), probes_.begin() + probe_count_, kLeavesLater);
 }
 
 /// Still there, and not named yet.
@@ -307,15 +311,26 @@ EvictionPolicy::Index EvictionPolicy::next_of(Class& members) {
     if (members.ranking.empty()) return kNone;
     rank_next_ = std::max(rank_next_, rank_next_ * 2);
   }
-  while (probe_count_ > 0 && nodes_[probes_[probe_count_ - 1].index].named == choice_number_) {
-    --probe_count_;
-  }
   const Index ranked = members.ranking[position_ - 1].index;
-  if (probe_count_ > 0 && probes_[probe_count_ - 1].value < value(ranked)) {
-    return probes_[--probe_count_].index;
+  uint32_t best = kProbes;
+  float least = value(ranked);
+  for (uint32_t i = 0; i < probe_count_; ++i) {
+    if (probes_[i].value >= least || nodes_[probes_[i].index].named == choice_number_) continue;
+    least = probes_[i].value;
+    best = i;
   }
+  if (best != kProbes) return probes_[best].index;
   --position_;
+  if (position_ >= kFetchAhead) fetch(members.ranking, position_ - kFetchAhead);
   return ranked;
+}
+
+void EvictionPolicy::fetch(const Ranking& ranking, size_t position) const {
+  const Index index = ranking[position].index;
+  __builtin_prefetch(&nodes_[index]);
+  __builtin_prefetch(&links_[index]);
+  __builtin_prefetch(&homes_[index]);
+  __builtin_prefetch(&outlooks_[index]);
 }
 
 EvictionPolicy::Index EvictionPolicy::next() {
@@ -471,8 +486,8 @@ void EvictionPolicy::choose_expert() {
   const size_t other = 1 - current;
   const auto size = static_cast<double>(std::max<size_t>(sample_.size(), 16));
   const double typical = static_cast<double>(sampled_bytes_) / size;
-  if (costs_[other] < kClearlyBetter * costs_[current] &&
-      costs_[other] + kClearlyBetterUses * typical < costs_[current]) {
+  if (costs_[other] < kClearlyBetter[current] * costs_[current] &&
+      costs_[other] + kClearlyBetterUses[current] * typical < costs_[current]) {
     expert_ = static_cast<Expert>(other);
   }
   const double fade = std::max(0.5, 1 - kCompareEvery / (kMemory * size));

@@ -131,6 +131,7 @@ class EvictionPolicy {
   void rank(Class& members, uint32_t wanted);
   bool may_name(Index index) const;
   Index next_of(Class& members);
+  void fetch(const Ranking& ranking, size_t position) const;
 
   bool in_sample(Index index) const;
   void sample(Index index);
@@ -170,7 +171,7 @@ class EvictionPolicy {
   Index cursor_ = kNone;                  // by recency: the next one
   size_t position_ = 0;                   // in the ranking: entries below it are to come
   uint32_t rank_next_ = 0;                // how many to rank when it is used up
-  std::array<Ranked, kProbes> probes_{};  // the youngest, who are in no ranking yet; best last
+  std::array<Ranked, kProbes> probes_{};  // the youngest, who are in no ranking yet
   uint32_t probe_count_ = 0;
 
   // The sample.

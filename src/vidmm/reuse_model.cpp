@@ -188,6 +188,8 @@ void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool l
   ++history.uses;
   outlook.last = now;
   outlook.stale = true;
+  // At once, while all of it is in the cache: a choice that follows looks at outlooks only.
+  if (learn) refresh(history, outlook);
 }
 
 /// Share of those that reach a bucket who are used in it, as far as one knows without the table.

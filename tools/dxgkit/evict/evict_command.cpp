@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,10 +17,9 @@ namespace {
 using evict::PolicyRun;
 using evict::Trace;
 
-// The policy runs so often, and the fastest counts: other programs only ever make it slower. Long
-// traces run once.
-constexpr int kRuns = 3;
-constexpr uint64_t kLongRunNs = 2'000'000'000;
+// Long traces run once.
+constexpr uint32_t kRuns = 5;
+constexpr uint64_t kEnoughNs = 2'000'000'000;
 
 int print_trace(const std::string& family, uint64_t seed) {
   const std::optional<Trace> trace = evict::generate(family, seed);
@@ -43,18 +41,12 @@ int print_trace(const std::string& family, uint64_t seed) {
 
 PolicyRun timed_run(const Trace& trace, uint64_t capacity_bytes) {
   const auto os = runtime::make_os_runtime();
-  PolicyRun best;
+  PolicyRun run;
   os->run_main([&] {
-    const auto now = [&] { return static_cast<uint64_t>(os->now()); };
-    const uint64_t begin = now();
-    best = evict::run_policy(trace, capacity_bytes, now);
-    for (int i = 1; i < kRuns && now() - begin < kLongRunNs; ++i) {
-      const PolicyRun run = evict::run_policy(trace, capacity_bytes, now);
-      best.decision_ns = std::min(best.decision_ns, run.decision_ns);
-      best.use_ns = std::min(best.use_ns, run.use_ns);
-    }
+    run = evict::time_policy(
+        trace, capacity_bytes, [&] { return static_cast<uint64_t>(os->now()); }, kRuns, kEnoughNs);
   });
-  return best;
+  return run;
 }
 
 double ratio(uint64_t a, uint64_t b) {

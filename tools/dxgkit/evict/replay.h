@@ -32,5 +32,10 @@ struct PolicyRun {
 /// Whole allocations, as vidmm::EvictionPolicy says. Without `now_ns` nothing is timed.
 PolicyRun run_policy(const Trace& trace, uint64_t capacity_bytes,
                      const std::function<uint64_t()>& now_ns);
+/// Runs it up to `runs` times, and no more once `enough_ns` have passed. Times are sums over short
+/// pieces of the trace, of the fastest run of each: whatever else the machine does only ever makes
+/// a piece slower.
+PolicyRun time_policy(const Trace& trace, uint64_t capacity_bytes,
+                      const std::function<uint64_t()>& now_ns, uint32_t runs, uint64_t enough_ns);
 
 }  // namespace dxgkit::tool::evict
