@@ -52,6 +52,7 @@ struct Listing {
   bool listed = false;        // in the device's set: it may outlast the count (RES-16)
   uint64_t leaves_with = 0;   // epoch whose work is the last to need it, once the count is 0
   bool leave_lazily = false;  // EvictOnlyIfNecessary (RES-14)
+  bool due = false;  // evicted, and older work needs it: a request that waits for room lists it yet
 };
 
 /// An allocation as one device sees it; what a client's allocation handle names.

@@ -46,8 +46,8 @@ void PagingQueue::destroy() {
   static_cast<void>(adapter.block_until([&] { return idle(); }));
   adapter.lane().run([&] { std::erase(device_->paging_queues, this); });
   device_->process().handles().erase(fence_->handle);
+  // Its view goes with the last reference: whoever made the queue may be about to tell the address.
   device_->destroy_sync_object(fence_);
-  fence_->client_view.reset();
 }
 
 uint64_t PagingQueue::begin() {

@@ -149,7 +149,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::list(
   std::vector<OpenedAllocation*> added;
   for (const Ref<OpenedAllocation>& opened : openings) {
     Listing& listing = opened->listing;
-    if (listing.count == 0 || listing.listed) continue;
+    if ((listing.count == 0 && !listing.due) || listing.listed) continue;
     listing.listed = true;
     mine.set.add(opened->allocation->id);
     added.push_back(opened.get());
@@ -220,8 +220,12 @@ Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> o
 void Residency::leave(OpenedAllocation& opened, bool lazily) {
   Device& device = *opened.device;
   uncharge(memory_of(device.process()), opened.allocation->id);
-  if (!opened.listing.listed) return;  // its request still waits for room, and will not find it
   DeviceResidency& mine = of(device);
+  // Its request still waits for room: only queued work can need it.
+  const bool needed =
+      std::ranges::any_of(mine.epochs, [](const auto& epoch) { return epoch.packets != 0; });
+  if (!opened.listing.listed && !needed) return;
+  opened.listing.due = true;
   opened.listing.leave_lazily = lazily;
   opened.listing.leaves_with = mine.current_epoch();
   mine.epochs.back().leaving.emplace_back(&opened);
@@ -238,8 +242,10 @@ void Residency::close_epochs(Device& device) {
     mine.epochs.pop_front();
     for (const Ref<OpenedAllocation>& opened : leaving) {
       // Listed again since, or evicted again by then: a later epoch decides.
-      const Listing& listing = opened->listing;
-      if (listing.count == 0 && listing.listed && listing.leaves_with == epoch) leave_now(*opened);
+      Listing& listing = opened->listing;
+      if (listing.leaves_with != epoch) continue;
+      listing.due = false;
+      if (listing.count == 0 && listing.listed) leave_now(*opened);
     }
   }
 }
