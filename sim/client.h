@@ -75,13 +75,16 @@ class Client {
     uint32_t list_size = 0;
   };
   struct Allocation {
-    D3DKMT_HANDLE handle = 0;
+    D3DKMT_HANDLE handle = 0;  // changes when a lock with Discard renames
+    D3DKMT_HANDLE first_handle = 0;
     D3DKMT_HANDLE resource = 0;
     uint32_t placement = 0;
     Content content{0};
     Moment written;
     std::vector<Moment> read;  // since then
     std::byte* locked = nullptr;
+    bool offered = false;
+    bool resident = false;  // on the device's list (WDDM 2.0)
     uint64_t size() const { return content.size(); }
   };
   struct Command {
@@ -130,6 +133,21 @@ class Client {
   Context* find_context(uint64_t id);
   void forget_device();
 
+  // --- client_memory.cpp: residency, offers, the older lock
+  bool create_paging_queue();
+  /// Lists what `used` names and lists not yet; `context` waits for it. True without lists.
+  bool make_resident(Context& context, std::span<Allocation* const> used);
+  void wait_for_paging(uint64_t value);
+  bool evict(std::span<Allocation* const> allocations);
+  /// Gives up what is on the list and not in `but`.
+  bool trim(std::span<Allocation* const> but);
+  bool offer(Allocation& allocation);
+  bool reclaim(Allocation& allocation);
+  /// Lock with Discard: another instance, perhaps, whose content is nobody's.
+  bool lock_discarding(Allocation& allocation);
+  void unlock_older(Allocation& allocation);
+  void check_budget();
+
   // --- client_work.cpp: what it does
   void work(uint32_t count);
   void work_as_hog();
@@ -171,6 +189,12 @@ class Client {
   void op_new_device();
   void op_sleep();
   void op_hostile();
+  void op_offer();
+  void op_reclaim();
+  void op_discard();
+  void op_allocation_priority();
+  void op_budget();
+  void op_trim();
 
   World& world_;
   const Options options_;
@@ -182,6 +206,7 @@ class Client {
   bool may_exhaust_memory_ = false;  // it used more at once than video memory holds
 
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
+  D3DKMT_HANDLE paging_queue_ = 0, paging_fence_ = 0;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::vector<D3DKMT_HANDLE> stale_;

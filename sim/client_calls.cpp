@@ -5,37 +5,16 @@
 #include <cstring>
 
 #include "base/status.h"
-#include "sim/client.h"
+#include "sim/client_call.h"
 #include "thunks/call.h"
 #include "thunks/client.h"
 
 namespace dxgkit::sim {
 namespace {
 
-std::string text_of(NTSTATUS status) {
-  const std::string_view name = status_name(from_ntstatus(status));
-  return name.empty() ? fmt::format("{:#010x}", static_cast<uint32_t>(status)) : std::string(name);
-}
-
 constexpr uint64_t kHeaderBytes = sizeof(SgpuUmdBufferHeader);
 
 }  // namespace
-
-/// Nothing else of the simulation runs between the end of a thunk and the next call, so what the
-/// client touches in between cannot go away under it.
-template <typename Body>
-NTSTATUS Client::call(const char* name, const Body& body) {
-  if (dying_ || world_.failed()) throw Ended{};
-  ++calls_;
-  ++world_.counters.thunk_calls;
-  if (calls_ == options_.dies_at) world_.kill(*this);
-  excuses_before_ = world_.faults.excuses();
-  const NTSTATUS status = body();
-  if (dying_ || world_.failed()) throw Ended{};
-  if (from_ntstatus(status) == thunks::kProcessIsTerminating)
-    fail(fmt::format("{} says that the process ends, and nobody ended it", name));
-  return status;
-}
 
 void Client::fail(std::string_view what) {
   world_.fail(fmt::format("client {} after {} calls: {}", options_.number, calls_, what));
@@ -104,6 +83,10 @@ bool Client::create_device() {
   if (!accepted("D3DKMTCreateDevice", status)) return false;
   device_ = create.hDevice;
   may_exhaust_memory_ = false;
+  if (world_.plan.explicit_residency && !create_paging_queue()) {
+    destroy_device();
+    return false;
+  }
   return true;
 }
 
@@ -207,6 +190,7 @@ bool Client::create_allocations(std::span<const uint64_t> sizes, uint32_t placem
   for (size_t i = 0; i < infos.size(); ++i) {
     auto allocation = std::make_unique<Allocation>();
     allocation->handle = infos[i].hAllocation;
+    allocation->first_handle = infos[i].hAllocation;
     allocation->resource = resource ? create.hResource : 0;
     allocation->placement = placement;
     allocation->content = Content(sizes[i]);
@@ -218,7 +202,7 @@ bool Client::create_allocations(std::span<const uint64_t> sizes, uint32_t placem
 void Client::destroy_allocation(size_t index, bool synchronous) {
   D3DKMT_DESTROYALLOCATION2 destroy{};
   destroy.hDevice = device_;
-  const D3DKMT_HANDLE handle = allocations_[index]->handle;
+  const D3DKMT_HANDLE handle = allocations_[index]->first_handle;
   const D3DKMT_HANDLE resource = allocations_[index]->resource;
   if (resource != 0) {
     destroy.hResource = resource;
@@ -229,7 +213,7 @@ void Client::destroy_allocation(size_t index, bool synchronous) {
   destroy.Flags.SynchronousDestroy = synchronous ? 1 : 0;
   stale_.push_back(handle);
   std::erase_if(allocations_, [&](const auto& one) {
-    return one->handle == handle || (resource != 0 && one->resource == resource);
+    return one->first_handle == handle || (resource != 0 && one->resource == resource);
   });
   // It may wait for packets, and those for room that our locks take.
   if (synchronous) unlock_all();
@@ -405,6 +389,10 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
     }
   }
 
+  std::vector<Allocation*> named;
+  for (const auto& [allocation, write] : used) named.push_back(allocation);
+  if (!make_resident(context, named)) return false;
+
   D3DKMT_RENDER render{};
   render.hContext = context.handle;
   render.CommandLength = header.size_bytes;
@@ -450,6 +438,8 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
   status = call("D3DKMTSignalSynchronizationObjectFromGpu",
                 [&] { return D3DKMTSignalSynchronizationObjectFromGpu(&signal); });
   if (!accepted("D3DKMTSignalSynchronizationObjectFromGpu", status)) fail("a signal was refused");
+  // Evicted right away, it leaves when the packet has; kept, it stands in the way of others.
+  if (random_.percent(60)) static_cast<void>(evict(named));
   return rendered;
 }
 
@@ -553,6 +543,8 @@ void Client::hostile_call() {
       context->list[0].hAllocation =
           random_.percent(50) || allocations_.empty() ? some_stale() : allocations_[0]->handle;
       render.AllocationCount = 1;
+      // Naming what is not listed costs the device (RES-25).
+      if (world_.plan.explicit_residency) may_exhaust_memory_ = true;
       const NTSTATUS status = call("D3DKMTRender", [&] { return D3DKMTRender(&render); });
       if (render.pNewCommandBuffer != nullptr) {
         context->command = static_cast<std::byte*>(render.pNewCommandBuffer);

@@ -43,6 +43,12 @@ std::span<const Client::Operation> Client::operations() {
       {"new device", 1, &Client::op_new_device},
       {"sleep", 4, &Client::op_sleep},
       {"hostile call", 6, &Client::op_hostile},
+      {"offer", 5, &Client::op_offer},
+      {"reclaim", 4, &Client::op_reclaim},
+      {"lock discarding", 4, &Client::op_discard},
+      {"allocation priority", 2, &Client::op_allocation_priority},
+      {"budget", 2, &Client::op_budget},
+      {"trim", 2, &Client::op_trim},
   });
   static_assert(kTable.size() <= kOperationsMost);
   return kTable;
@@ -172,7 +178,12 @@ void Client::work_as_hog() {
 }
 
 Client::Allocation* Client::any_allocation() {
-  return allocations_.empty() ? nullptr : allocations_[random_.below(allocations_.size())].get();
+  // What is offered may not be used before it is reclaimed.
+  for (int tries = 0; tries < 4 && !allocations_.empty(); ++tries) {
+    Allocation* const allocation = allocations_[random_.below(allocations_.size())].get();
+    if (!allocation->offered) return allocation;
+  }
+  return nullptr;
 }
 
 Client::Context* Client::any_context() {
@@ -237,6 +248,7 @@ bool Client::verify_through_staging(Allocation& allocation) {
 void Client::verify_all() {
   unlock_all();
   for (size_t i = 0; i < allocations_.size(); ++i) {
+    if (allocations_[i]->offered && !reclaim(*allocations_[i])) continue;
     // What is created while looking comes last and goes again.
     if (!verify(*allocations_[i]) && world_.faults.healed() && !world_.plan.tight_memory)
       fail("content cannot be read after the faults healed");
@@ -275,8 +287,15 @@ void Client::op_destroy() {
 
 Client::Command Client::random_command() {
   Command command;
-  Allocation& to = *any_allocation();
-  Allocation& from = *any_allocation();
+  Allocation* const target = any_allocation();
+  Allocation* const origin = any_allocation();
+  if (target == nullptr || origin == nullptr) {
+    command.kind = Command::Kind::kDelay;
+    command.size = 1;
+    return command;
+  }
+  Allocation& to = *target;
+  Allocation& from = *origin;
   command.destination = &to;
   command.pattern = static_cast<uint32_t>(random_.next());
   const bool can_fill = to.size() >= 4;
@@ -307,6 +326,25 @@ void Client::op_submit() {
   Context* const context = any_context();
   std::vector<Command> commands(random_.magnitude(1, kCommandsMost));
   for (Command& command : commands) command = random_command();
+  if (world_.plan.explicit_residency) {
+    // No list is split: all of it must fit at once.
+    std::vector<const Allocation*> used;
+    uint64_t bytes = 0;
+    size_t fit = 0;
+    const auto add = [&](const Allocation* allocation) {
+      if (allocation == nullptr || std::ranges::find(used, allocation) != used.end()) return;
+      used.push_back(allocation);
+      bytes += align_up(allocation->size(), kPageBytes);
+    };
+    for (const Command& command : commands) {
+      add(command.source);
+      add(command.destination);
+      if (bytes > std::min(world_.plan.vram_bytes, world_.plan.aperture_bytes)) break;
+      ++fit;
+    }
+    if (fit == 0) return;
+    commands.resize(fit);
+  }
   static_cast<void>(submit(*context, commands));
 }
 
@@ -399,6 +437,35 @@ void Client::op_waiter() {
   waiter_task_ = WaiterTask{device_, context->fence, context->submitted + beyond};
   wake_waiter();
 }
+
+void Client::op_offer() {
+  Allocation* const allocation = any_allocation();
+  if (allocation == nullptr || allocation->locked != nullptr) return;
+  static_cast<void>(offer(*allocation));
+}
+
+void Client::op_reclaim() {
+  for (size_t i = 0; i < allocations_.size(); ++i) {
+    if (allocations_[i]->offered && random_.percent(50))
+      static_cast<void>(reclaim(*allocations_[i]));
+  }
+}
+
+void Client::op_discard() {
+  Allocation* const allocation = any_allocation();
+  if (allocation == nullptr || allocation->placement == SGPU_UMD_PLACE_VRAM) return;
+  if (world_.plan.explicit_residency || allocation->resource != 0) return;
+  if (!lock_discarding(*allocation)) return;
+  std::vector<std::byte> data(allocation->size() - random_.below(allocation->size()),
+                              static_cast<std::byte>(random_.next()));
+  std::memcpy(allocation->locked, data.data(), data.size());
+  allocation->content.write(0, data);
+  unlock_older(*allocation);
+}
+
+void Client::op_budget() { check_budget(); }
+
+void Client::op_trim() { static_cast<void>(trim({})); }
 
 void Client::op_hostile() {
   if (options_.hostile) hostile_call();

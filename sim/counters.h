@@ -16,12 +16,12 @@ struct Counters {
   uint64_t content_checks = 0, bytes_checked = 0, property_checks = 0, replays = 0;
   uint64_t packets = 0, paging_packets = 0, evictions = 0, page_ins = 0, page_outs = 0, fills = 0,
            aperture_maps = 0, bytes_moved = 0, multipass_paging = 0, multipass_renders = 0,
-           splits = 0;
+           splits = 0, offers_discarded = 0, renamings = 0;
   uint64_t worst_drain_ns = 0;
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
   std::array<uint64_t, kOperationsMost> operations{};
 
-  static const std::array<uint64_t Counters::*, 20> kSums;
+  static const std::array<uint64_t Counters::*, 22> kSums;
 
   void add(const Counters& other) {
     const auto sum = [](auto& to, const auto& from) {
@@ -35,7 +35,7 @@ struct Counters {
   }
 };
 
-inline constexpr std::array<uint64_t Counters::*, 20> Counters::kSums = {
+inline constexpr std::array<uint64_t Counters::*, 22> Counters::kSums = {
     &Counters::seeds,
     &Counters::simulated_ns,
     &Counters::clients,
@@ -55,6 +55,8 @@ inline constexpr std::array<uint64_t Counters::*, 20> Counters::kSums = {
     &Counters::bytes_moved,
     &Counters::multipass_paging,
     &Counters::multipass_renders,
-    &Counters::splits};
+    &Counters::splits,
+    &Counters::offers_discarded,
+    &Counters::renamings};
 
 }  // namespace dxgkit::sim

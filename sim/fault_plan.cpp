@@ -30,6 +30,7 @@ struct Drawn {
 constexpr std::array<Drawn, kFaultKinds> kDrawn = {{
     {15, {1, 1}},               // VRAM full
     {15, {1, 1}},               // VRAM fragmented
+    {20, {1, 1}},               // budget cut
     {25, {1'000, 100'000}},     // no pages
     {50, {50'000, 1'000'000}},  // paging room: up to every pass
     {25, {10'000, 300'000}},    // paging refused

@@ -19,6 +19,7 @@ namespace dxgkit::sim {
 enum class FaultKind : uint8_t {
   kVramFull,            // a process keeps most of video memory locked
   kVramFragmented,      // and lets every second piece of it go
+  kBudgetCut,           // processes reserve video memory, and the budgets of others shrink
   kPages,               // a request for system pages finds none
   kPagingRoom,          // the driver is told of less room in the paging buffer, any split point
   kPagingRefused,       // it asks for another paging buffer without looking at this one
@@ -38,10 +39,10 @@ enum class FaultKind : uint8_t {
 };
 inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
 inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
-    "VRAM full",       "VRAM fragmented", "no pages",       "paging room",      "paging refused",
-    "allocation busy", "render room",     "render fails",   "device lost",      "create fails",
-    "start fails",     "driver fails",    "lost interrupt", "double interrupt", "late interrupt",
-    "client death",    "hostile client"};
+    "VRAM full",      "VRAM fragmented", "budget cut",    "no pages",       "paging room",
+    "paging refused", "allocation busy", "render room",   "render fails",   "device lost",
+    "create fails",   "start fails",     "driver fails",  "lost interrupt", "double interrupt",
+    "late interrupt", "client death",    "hostile client"};
 
 /// A bug on purpose, to prove that the checks see one.
 enum class Canary : uint8_t {

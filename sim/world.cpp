@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include "base/arithmetic.h"
+#include "base/check.h"
 #include "devices/softgpu/softgpu.h"
 #include "devices/softgpu/softgpu_hw.h"
 #include "miniports/softgpu/softgpu_umd.h"
@@ -28,6 +30,8 @@ constexpr int64_t kPatience = 2 * runtime::kSecond;
 constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
 /// For paging and DMA buffers, rings, and what the driver takes for itself.
 constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
+
+std::function<void()> last_words;  // of the seed that runs
 
 uint64_t pages(uint64_t bytes) { return align_up(bytes, kPageBytes); }
 
@@ -282,7 +286,10 @@ void Life::run() {
   {
     std::string message;
     Result<std::unique_ptr<port::Driver>> driver = port::Driver::load(
-        kernel_, findings_, {.name = "softgpu", .path = DXGKIT_SIM_DRIVER, .entry = nullptr},
+        kernel_, findings_,
+        {.name = "softgpu",
+         .path = plan_.explicit_residency ? DXGKIT_SIM_DRIVER2 : DXGKIT_SIM_DRIVER,
+         .entry = nullptr},
         &message);
     if (!driver.has_value()) return fail("the driver does not load: " + message);
     dxgk::System system(runtime_, machine_, kernel_, findings_);
@@ -323,16 +330,18 @@ WorldPlan WorldPlan::draw(uint64_t seed) {
   plan.reference_checks = random.percent(50);
   plan.tdr_delay_ns = static_cast<int64_t>(random.between(20, 200)) * runtime::kMillisecond;
   plan.faults = FaultPlan::draw(random);
+  // Lists that only just fit are for the drivers without: see README.md.
+  plan.explicit_residency = random.percent(35) && !big;
   return plan;
 }
 
 std::string WorldPlan::describe() const {
   std::string text = fmt::format(
       "VRAM {} KiB, aperture {} KiB, paging buffer {} bytes, {} clients with {} + {} operations on "
-      "{} KiB each in allocations up to {} KiB{}; faults:",
+      "{} KiB each in allocations up to {} KiB{}{}; faults:",
       vram_bytes >> 10, aperture_bytes >> 10, paging_buffer_bytes, client_count, operations,
       operations_healed, client_bytes >> 10, allocation_bytes_max >> 10,
-      tight_memory ? ", tight system memory" : "");
+      tight_memory ? ", tight system memory" : "", explicit_residency ? ", WDDM 2.0" : "");
   bool any = false;
   for (size_t i = 0; i < kFaultKinds; ++i) {
     if (faults.rate[i] == 0) continue;
@@ -429,6 +438,19 @@ SeedOutcome run_seed(const SeedOptions& options) {
         trace::Recorder::Clock{.now_ns = [&runtime] { return runtime->now(); },
                                .thread = [&runtime] { return runtime->thread_number(); }});
   }
+  const auto write_trace = [&] {
+    const trace::Recording recording{.events = recorder->events(),
+                                     .names = recorder->names(),
+                                     .threads = runtime->thread_names(),
+                                     .dropped = recorder->dropped()};
+    std::ofstream(options.trace_path, std::ios::binary)
+        << (options.trace_path.ends_with(".pftrace") ? trace::to_perfetto(recording)
+                                                     : trace::to_text(recording));
+  };
+  if (!options.trace_path.empty()) {
+    last_words = write_trace;  // a world that ends its process is the one to look at
+    set_last_words([] { last_words(); });
+  }
   runtime->run_main([&] {
     trace::set_current(recorder.has_value() ? &*recorder : nullptr);
     {
@@ -441,13 +463,8 @@ SeedOutcome run_seed(const SeedOptions& options) {
   });
   if (recorder.has_value()) outcome.trace_hash = hash_of(*recorder);
   if (!options.trace_path.empty()) {
-    const trace::Recording recording{.events = recorder->events(),
-                                     .names = recorder->names(),
-                                     .threads = runtime->thread_names(),
-                                     .dropped = recorder->dropped()};
-    std::ofstream(options.trace_path, std::ios::binary)
-        << (options.trace_path.ends_with(".pftrace") ? trace::to_perfetto(recording)
-                                                     : trace::to_text(recording));
+    set_last_words(nullptr);
+    write_trace();
   }
   return outcome;
 }

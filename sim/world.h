@@ -26,7 +26,8 @@ struct WorldPlan {
   uint32_t operations_healed = 0;  // and after
   uint64_t client_bytes = 0;       // what one client's allocations may add up to
   uint64_t allocation_bytes_max = 0;
-  bool tight_memory = false;  // system pages run out by themselves
+  bool explicit_residency = false;  // the driver's WDDM 2.0 face
+  bool tight_memory = false;        // system pages run out by themselves
   bool reference_checks = true;
   int64_t tdr_delay_ns = 0;
   FaultPlan faults;

@@ -1,0 +1,35 @@
+// How a client calls a thunk; for client_*.cpp.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/status.h"
+#include "sim/client.h"
+#include "thunks/call.h"
+
+namespace dxgkit::sim {
+
+inline std::string text_of(NTSTATUS status) {
+  const std::string_view name = status_name(from_ntstatus(status));
+  return name.empty() ? fmt::format("{:#010x}", static_cast<uint32_t>(status)) : std::string(name);
+}
+
+/// Nothing else of the simulation runs between the end of a thunk and the next call, so what the
+/// client touches in between cannot go away under it.
+template <typename Body>
+NTSTATUS Client::call(const char* name, const Body& body) {
+  if (dying_ || world_.failed()) throw Ended{};
+  ++calls_;
+  ++world_.counters.thunk_calls;
+  if (calls_ == options_.dies_at) world_.kill(*this);
+  excuses_before_ = world_.faults.excuses();
+  const NTSTATUS status = body();
+  if (dying_ || world_.failed()) throw Ended{};
+  if (from_ntstatus(status) == thunks::kProcessIsTerminating)
+    fail(fmt::format("{} says that the process ends, and nobody ended it", name));
+  return status;
+}
+
+}  // namespace dxgkit::sim
