@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
-#include "base/check.h"
+#include "base/guarded_copy.h"
 
 namespace dxgkit::bus {
 namespace {
@@ -78,14 +78,15 @@ Result<std::unique_ptr<UserMemory>> UserMemory::capture(Machine& machine, void* 
   }
   std::unique_ptr<UserMemory> memory(
       new UserMemory(machine, static_cast<std::byte*>(address), std::move(pages)));
-  if (!memory->exchange()) return Error(Status::kNoMemory);
+  DXGKIT_RETURN_ERROR_IF_FAILED(memory->exchange());
   return memory;
 }
 
-bool UserMemory::exchange() {
+Status UserMemory::exchange() {
   for (size_t i = 0; i < pages_.size(); ++i) {
-    std::memcpy(machine_.system_pointer(PhysicalAddress{pages_[i].value * kPageBytes}, kPageBytes),
-                address_ + i * kPageBytes, kPageBytes);
+    // Another thread of the client may unmap it now.
+    if (!guarded_copy(content(i), address_ + i * kPageBytes, kPageBytes))
+      return Status::kInvalidParameter;
   }
   for (size_t i = 0; i < pages_.size();) {
     size_t run = 1;
@@ -94,10 +95,15 @@ bool UserMemory::exchange() {
         machine_.window_of(PhysicalAddress{pages_[i].value * kPageBytes}, run * kPageBytes);
     void* const mapped = mmap(address_ + i * kPageBytes, run * kPageBytes, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_FIXED, window.fd, static_cast<off_t>(window.offset));
-    if (mapped == MAP_FAILED) return false;  // the destructor exchanges back what was done
+    // The destructor exchanges back what was done.
+    if (mapped == MAP_FAILED) return Status::kNoMemory;
     i += run;
   }
-  return true;
+  return Status::kSuccess;
+}
+
+std::byte* UserMemory::content(size_t page) const {
+  return machine_.system_pointer(PhysicalAddress{pages_[page].value * kPageBytes}, kPageBytes);
 }
 
 void UserMemory::exchange_back() {
@@ -125,11 +131,19 @@ void UserMemory::exchange_back() {
       // Made elsewhere and moved there, so that the process never sees it without its content.
       void* const fresh =
           mmap(nullptr, stop - at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      // Without memory the pages of the machine stay mapped: that would leak what comes next.
-      DXGKIT_CHECK(fresh != MAP_FAILED);
-      std::memcpy(fresh, reinterpret_cast<void*>(at), stop - at);
-      DXGKIT_CHECK(mremap(fresh, stop - at, stop - at, MREMAP_MAYMOVE | MREMAP_FIXED,
-                          reinterpret_cast<void*>(at)) != MAP_FAILED);
+      const size_t page = (at - start) / kPageBytes;
+      const size_t count = (stop - at) / kPageBytes;
+      bool moved = fresh != MAP_FAILED;
+      if (moved) {
+        for (size_t i = 0; i < count; ++i)
+          std::memcpy(static_cast<std::byte*>(fresh) + i * kPageBytes, content(page + i),
+                      kPageBytes);
+        moved = mremap(fresh, stop - at, stop - at, MREMAP_MAYMOVE | MREMAP_FIXED,
+                       reinterpret_cast<void*>(at)) != MAP_FAILED;
+        if (!moved) munmap(fresh, stop - at);
+      }
+      // A process out of mappings keeps the machine's pages: nobody else may get them.
+      if (!moved) std::fill_n(kept_.begin() + static_cast<std::ptrdiff_t>(page), count, true);
       at = stop;
     }
   }
@@ -137,7 +151,9 @@ void UserMemory::exchange_back() {
 
 UserMemory::~UserMemory() {
   exchange_back();
-  machine_.free_pages(pages_);
+  for (size_t i = 0; i < pages_.size(); ++i) {
+    if (!kept_[i]) machine_.free_contiguous(pages_[i], 1);
+  }
 }
 
 }  // namespace dxgkit::bus

@@ -31,14 +31,16 @@ class UserMemory {
 
  private:
   UserMemory(Machine& machine, std::byte* address, std::vector<PageFrame> pages)
-      : machine_(machine), address_(address), pages_(std::move(pages)) {}
-  bool exchange();
+      : machine_(machine), address_(address), pages_(std::move(pages)), kept_(pages_.size()) {}
+  Status exchange();
+  std::byte* content(size_t page) const;
   /// Private memory with the content of our pages, where those are still shown.
   void exchange_back();
 
   Machine& machine_;
   std::byte* const address_;
   const std::vector<PageFrame> pages_;
+  std::vector<bool> kept_;  // by the process, against all rules: never given to others
 };
 
 }  // namespace dxgkit::bus

@@ -234,6 +234,7 @@ class Adapter : public Object,
     Ref<Resource> resource;
     Ref<SharedResource> orphan;      // no device has it open any more: `device` is null
     std::vector<Allocation*> dying;  // those nothing holds any more, from kPaging on
+    bool ends_resource = false;      // nothing holds the resource any more, likewise
   };
   /// Whether closing `teardown`'s openings ends `allocation`.
   static bool ends(const Teardown& teardown, const Allocation& allocation);

@@ -100,7 +100,10 @@ void Adapter::begin_closing(Teardown& teardown) {
   if (teardown.resource && teardown.resource->shared) {
     SharedResource& shared = *teardown.resource->shared;
     --shared.resources;
-    if (!shared.alive()) forget_shared(shared);
+    teardown.ends_resource = !shared.alive();  // else others have it open, or a descriptor names it
+    if (teardown.ends_resource) forget_shared(shared);
+  } else {
+    teardown.ends_resource = teardown.resource || teardown.orphan;
   }
   for (Allocation* allocation : teardown.dying) {
     if (failed_) break;
@@ -132,11 +135,7 @@ void Adapter::finish_closing(Teardown& teardown) {
   void* driver_resource = teardown.resource ? teardown.resource->driver_handle
                           : teardown.orphan ? teardown.orphan->driver_handle
                                             : nullptr;
-  // Others may still have it open.
-  const bool ended =
-      !teardown.resource || !teardown.resource->shared || teardown.resource->shared->gone;
-  const bool destroy_resource =
-      (teardown.resource || teardown.orphan) && ended && driver_resource != nullptr;
+  const bool destroy_resource = teardown.ends_resource && driver_resource != nullptr;
   if (!handles.empty() || destroy_resource) {
     static_cast<void>(port_->destroy_allocations(handles, driver_resource, destroy_resource));
   }
