@@ -174,7 +174,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   }
   if (failed_for_room() && mine.in_flight == 0 && mine.set.holds_any()) {
     // What it has may be in its own way.
-    mine.set.release();
+    let_go(mine);
     held = mine.set.hold();
   }
   if (!held.has_value()) return held;
@@ -280,7 +280,8 @@ vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
     // RES-02: what was listed before the packet was queued is not there yet.
     if (own && request->number <= packet.residency_request) return Prepare::kBusy;
     // Work that comes all the time must not keep the memory for ever.
-    if (!own && request->refusals >= kPatience && mine.in_flight == 0) return Prepare::kBusy;
+    if (!own && request->refusals >= kPatience && !request->hopeless && mine.in_flight == 0)
+      return Prepare::kBusy;
   }
   if (!mine.set.held()) {
     const auto held = hold(device);
@@ -288,6 +289,7 @@ vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
     if (held->must_wait) page(device, *held, nullptr);
   }
   ++mine.in_flight;
+  ++in_flight_;
   packet.holds_device = true;
   mine.last_use = ++clock_;
   return mine.paging == 0 ? Prepare::kReady : Prepare::kWaiting;
@@ -299,6 +301,7 @@ void Residency::give_back(Packet& packet) {
   DeviceResidency& mine = of(packet.context->device());
   DXGKIT_CHECK(mine.in_flight > 0);
   --mine.in_flight;
+  --in_flight_;
 }
 
 void Residency::packet_retired(Device& device, Packet& packet) {
@@ -328,6 +331,8 @@ void Residency::advance() {
         behind ? std::unexpected(Status::kGraphicsAllocationBusy) : list(device, request.openings);
     if (!held.has_value()) {
       ++request.refusals;
+      // Nothing is in flight that could free any: holding others back would help nobody.
+      request.hopeless = in_flight_ == 0;
       ++i;
       continue;
     }
@@ -351,6 +356,11 @@ bool Residency::over_budget(const Device& device) {
   return found != processes_.end() && trim_of(found->second) != 0;
 }
 
+void Residency::let_go(DeviceResidency& idle) {
+  idle.set.release(idle.last_use != idle.noted_use);
+  idle.noted_use = idle.last_use;
+}
+
 bool Residency::demote(Demote whom, const Device* but) {
   std::vector<Device*> idle;
   for (Device* device : adapter_.devices()) {
@@ -363,7 +373,7 @@ bool Residency::demote(Demote whom, const Device* but) {
   // Letting go counts as a use: in the order of their last work, so that the least recently used
   // device's allocations are the least recently used ones.
   std::ranges::stable_sort(idle, {}, [](const Device* one) { return one->residency->last_use; });
-  for (Device* device : idle) device->residency->set.release();
+  for (Device* device : idle) let_go(*device->residency);
   return !idle.empty();
 }
 
@@ -383,7 +393,7 @@ bool Residency::let_go(const Allocation& allocation) {
     DeviceResidency* other = opened->device->residency.get();
     if (other == nullptr || !opened->listing.listed) continue;
     if (other->in_flight != 0 || !other->set.holds_any()) continue;
-    other->set.release();
+    let_go(*other);
     any = true;
   }
   return any;

@@ -53,6 +53,7 @@ struct DeviceResidency {
   uint32_t in_flight = 0;     // packets that hold the set: prepared, not retired
   uint32_t paging = 0;        // batches of paging operations under way for the set
   uint64_t last_use = 0;      // order among devices: the least recently used gives way first
+  uint64_t noted_use = 0;  // the last that its allocations\' own order knows of
   uint64_t last_request = 0;  // number of the last MakeResident that had to wait for room
 
   /// Work queued between two evictions. What an eviction takes off the list leaves when no packet
@@ -142,6 +143,7 @@ class Residency {
     uint64_t number = 0;  // order of all
     std::vector<Ref<OpenedAllocation>> openings;
     uint32_t refusals = 0;
+    bool hopeless = false;  // refused with nothing in flight: locks or pins are in the way
   };
   struct Charge {
     uint32_t count = 0;  // listings in the process
@@ -174,6 +176,7 @@ class Residency {
   /// Idle lists of others let go, least recently used first. False: there was none.
   bool demote(Demote whom, const Device* but);
   bool over_budget(const Device& device);
+  static void let_go(DeviceResidency& idle);
   void leave(OpenedAllocation& opened, bool lazily);
   void leave_now(OpenedAllocation& opened);
   void close_epochs(Device& device);
@@ -207,6 +210,7 @@ class Residency {
   std::vector<SegmentGroup> groups_;               // by segment id - 1
   uint64_t clock_ = 0;
   uint64_t last_request_ = 0;
+  uint64_t in_flight_ = 0;  // packets that hold a list, of all devices
   bool advancing_ = false;
   TrimNotifier trim_;
 };

@@ -61,10 +61,10 @@ std::expected<ResidencySet::Held, Status> ResidencySet::hold() {
   return held;
 }
 
-void ResidencySet::release() {
+void ResidencySet::release(bool used) {
   for (size_t i = 0; i < pinned_; ++i) {
     const Use use{entries_[i].id, false};
-    memory_.note_use(use.allocation);
+    if (used) memory_.note_use(use.allocation);
     memory_.release(std::span(&use, 1));
   }
   pinned_ = 0;

@@ -45,8 +45,9 @@ class ResidencySet {
   /// then on, because nobody tells what the GPU does (RES-15). Cost: O(1) when held, else as
   /// make_resident for those that are not.
   std::expected<Held, Status> hold();
-  /// Unpins all. Each counts as used now, in list order. Cost: O(list).
-  void release();
+  /// Unpins all. `used`: the device worked since it was held, so that each counts as used now, in
+  /// list order. Cost: O(list).
+  void release(bool used);
 
  private:
   struct Entry {

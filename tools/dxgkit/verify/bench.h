@@ -99,6 +99,11 @@ class Bench {
   /// Names of the entries in the driver's table, in its order.
   const std::vector<std::string>& filled_entries() const { return filled_entries_; }
   uint32_t interface_version() const { return interface_version_; }
+  /// Devices list what is resident (WDDM 2.0).
+  bool explicit_residency() const {
+    constexpr uint32_t kInterfaceWddm20 = 0x5023, kWddm20 = 0x2000;
+    return interface_version_ >= kInterfaceWddm20 && exercise_->caps().wddm_version >= kWddm20;
+  }
 
  private:
   void power_off();
@@ -131,6 +136,8 @@ struct ClientContext {
   uint32_t list_size = 0;
   D3DDDI_PATCHLOCATIONLIST* patches = nullptr;
   uint32_t patches_size = 0;
+  /// From WDDM 2.0 on, what a submission names has to be listed; the queue goes with the device.
+  D3DKMT_HANDLE device = 0, paging_queue = 0;
 };
 
 struct ClientAllocation {

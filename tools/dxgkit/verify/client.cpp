@@ -70,6 +70,13 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
   context.list_size = create.AllocationListSize;
   context.patches = create.pPatchLocationList;
   context.patches_size = create.PatchLocationListSize;
+  context.device = device;
+  if (!bench_.explicit_residency()) return context;
+  D3DKMT_CREATEPAGINGQUEUE queue{};
+  queue.hDevice = device;
+  queue.Priority = D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&queue)));
+  context.paging_queue = queue.hPagingQueue;
   return context;
 }
 
@@ -175,7 +182,26 @@ NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint
   render.CommandLength = command_bytes;
   render.AllocationCount = list_count;
   render.PatchLocationCount = patch_count;
+  std::vector<D3DKMT_HANDLE> named;
+  for (uint32_t i = 0; context.paging_queue != 0 && i < list_count && i < context.list_size; ++i) {
+    if (context.list[i].hAllocation != 0) named.push_back(context.list[i].hAllocation);
+  }
+  D3DDDI_MAKERESIDENT resident{};
+  resident.hPagingQueue = context.paging_queue;
+  resident.NumAllocations = static_cast<UINT>(named.size());
+  resident.AllocationList = named.data();
+  resident.Flags.CantTrimFurther = 1;
+  // Nobody waits for the fence: the device does not run before its list is there.
+  const bool listed = !named.empty() && is_success(from_ntstatus(D3DKMTMakeResident(&resident)));
   const NTSTATUS status = D3DKMTRender(&render);
+  if (listed) {
+    D3DKMT_EVICT evict{};
+    evict.hDevice = context.device;
+    evict.NumAllocations = static_cast<UINT>(named.size());
+    evict.AllocationList = named.data();
+    evict.Flags.EvictOnlyIfNecessary = 1;
+    static_cast<void>(D3DKMTEvict(&evict));
+  }
   if (render.pNewCommandBuffer != nullptr) {  // THUNK-15
     context.commands = static_cast<std::byte*>(render.pNewCommandBuffer);
     context.command_bytes = render.NewCommandBufferSize;
