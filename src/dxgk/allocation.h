@@ -48,11 +48,12 @@ struct Allocation {
 
 /// An opening on its device's residency list (RES-01).
 struct Listing {
-  uint32_t count = 0;         // MakeResident minus Evict
-  bool listed = false;        // in the device's set: it may outlast the count (RES-16)
-  uint64_t leaves_with = 0;   // epoch whose work is the last to need it, once the count is 0
+  uint32_t count = 0;    // MakeResident minus Evict
+  bool listed = false;   // in the device's set: it may outlast the count (RES-16)
+  uint64_t request = 0;  // number of the MakeResident that counts it and waits for room; 0: none
+  bool leaving = false;  // off the set when nothing of `leaves_with` or before it is queued
+  uint64_t leaves_with = 0;   // epoch
   bool leave_lazily = false;  // EvictOnlyIfNecessary (RES-14)
-  bool due = false;  // evicted, and older work needs it: a request that waits for room lists it yet
 };
 
 /// An allocation as one device sees it; what a client's allocation handle names.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
@@ -38,7 +39,12 @@ void Residency::device_lost(Device& device) {
     if (&request->queue->device() == &device) ended.push_back(std::move(request));
   }
   std::erase(blocked_, nullptr);
-  for (const auto& request : ended) request->queue->finish(request->value);
+  for (const auto& request : ended) {
+    for (const Wanted& one : request->wanted) {
+      if (one.first && !one.evicted) one.opened->listing.request = 0;
+    }
+    request->queue->finish(request->value);
+  }
   for (OpenedAllocation* opened : device.openings) forget(*opened);
   tell_over_budget();
 }
@@ -84,15 +90,17 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   const bool queues_up = std::ranges::any_of(
       blocked_, [&](const auto& other) { return &other->queue->device() == &device; });
   // Counted first: what is listed is what has a count.
+  std::vector<Wanted> wanted;
   for (const Ref<OpenedAllocation>& opened : openings) {
-    if (opened->listing.count++ != 0) continue;
+    wanted.push_back({.opened = opened, .first = opened->listing.count++ == 0});
+    if (!wanted.back().first) continue;
     std::array<bool, kSegmentGroups> full{};
     for (size_t g = 0; g < kSegmentGroups; ++g) full[g] = used_[g] >= totals_[g];
     charge(process, opened->allocation->id, likely_group(opened->allocation->id, full));
   }
   std::expected<vidmm::ResidencySet::Held, Status> held =
       std::unexpected(Status::kGraphicsAllocationBusy);
-  if (!queues_up) held = list(device, openings);
+  if (!queues_up) held = list(device, wanted);
   if (!held.has_value() && !fits_alone(device)) {
     // RES-05: all or nothing. The list does not fit even when nobody else is there.
     uint64_t bytes = 0;
@@ -101,11 +109,10 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
       const uint64_t usage = process.groups[g].usage;
       if (usage > totals_[g]) beyond = std::max(beyond, usage - totals_[g]);
     }
-    for (size_t i = openings.size(); i-- > 0;) {
-      OpenedAllocation& opened = *openings[i];
-      if (--opened.listing.count != 0) continue;
-      uncharge(process, opened.allocation->id);
-      bytes += bytes_of(opened.allocation->id);
+    for (const Wanted& one : wanted) {
+      if (--one.opened->listing.count != 0) continue;
+      uncharge(process, one.opened->allocation->id);
+      bytes += bytes_of(one.opened->allocation->id);
     }
     return refuse(beyond != 0 ? beyond : bytes);
   }
@@ -125,7 +132,10 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   request->queue = Ref<PagingQueue>(&queue);
   request->value = outcome->fence = queue.begin();
   request->number = mine.last_request = ++last_request_;
-  request->openings.assign(openings.begin(), openings.end());
+  for (const Wanted& one : wanted) {
+    if (one.first) one.opened->listing.request = request->number;
+  }
+  request->wanted = std::move(wanted);
   // PAGE-44: requests of a higher queue priority are served earlier.
   const auto place = std::ranges::find_if(
       blocked_, [&](const auto& other) { return other->queue->priority() < queue.priority(); });
@@ -143,22 +153,42 @@ bool Residency::fits_alone(const Device& device) const {
   return adapter_.memory().fits_alone(uses);
 }
 
-std::expected<vidmm::ResidencySet::Held, Status> Residency::list(
-    Device& device, std::span<const Ref<OpenedAllocation>> openings) {
+bool Residency::still_wanted(const Device& device, const Wanted& one) const {
+  if (!one.first) return false;  // an earlier request lists it
+  if (!one.evicted) return true;
+  const bool destroyed = one.opened->allocation == nullptr || one.opened->allocation->forgotten;
+  return !destroyed && one.until >= device.residency->first_epoch;
+}
+
+std::expected<vidmm::ResidencySet::Held, Status> Residency::list(Device& device,
+                                                                 std::span<const Wanted> wanted) {
   DeviceResidency& mine = of(device);
   std::vector<OpenedAllocation*> added;
-  for (const Ref<OpenedAllocation>& opened : openings) {
-    Listing& listing = opened->listing;
-    if ((listing.count == 0 && !listing.due) || listing.listed) continue;
+  for (const Wanted& one : wanted) {
+    Listing& listing = one.opened->listing;
+    if (listing.listed || !still_wanted(device, one)) continue;
     listing.listed = true;
-    mine.set.add(opened->allocation->id);
-    added.push_back(opened.get());
+    mine.set.add(one.opened->allocation->id);
+    added.push_back(one.opened.get());
   }
   auto held = hold(device);
-  if (held.has_value()) return held;
-  for (OpenedAllocation* opened : added) {
-    opened->listing.listed = false;
-    static_cast<void>(mine.set.remove(opened->allocation->id));
+  if (!held.has_value()) {
+    for (OpenedAllocation* opened : added) {
+      opened->listing.listed = false;
+      static_cast<void>(mine.set.remove(opened->allocation->id));
+    }
+    return held;
+  }
+  for (const Wanted& one : wanted) {
+    if (!still_wanted(device, one)) continue;
+    Listing& listing = one.opened->listing;
+    if (!one.evicted) {
+      listing.leaving = false;
+      listing.request = 0;
+    } else if (listing.count == 0 || listing.request != 0) {  // no count of a later one keeps it
+      listing.leaves_with = listing.leaving ? std::max(listing.leaves_with, one.until) : one.until;
+      listing.leaving = true;
+    }
   }
   return held;
 }
@@ -221,13 +251,23 @@ void Residency::leave(OpenedAllocation& opened, bool lazily) {
   Device& device = *opened.device;
   uncharge(memory_of(device.process()), opened.allocation->id);
   DeviceResidency& mine = of(device);
-  // Its request still waits for room: only queued work can need it.
-  const bool needed =
-      std::ranges::any_of(mine.epochs, [](const auto& epoch) { return epoch.packets != 0; });
-  if (!opened.listing.listed && !needed) return;
-  opened.listing.due = true;
-  opened.listing.leave_lazily = lazily;
-  opened.listing.leaves_with = mine.current_epoch();
+  Listing& listing = opened.listing;
+  listing.leave_lazily = lazily;
+  if (const uint64_t number = std::exchange(listing.request, 0); number != 0) {
+    // Not there yet, and already only for what is queued. If it is still there from before, that
+    // is for older work, and ends with it.
+    const auto request =
+        std::ranges::find_if(blocked_, [&](const auto& one) { return one->number == number; });
+    DXGKIT_CHECK(request != blocked_.end());
+    for (Wanted& one : (*request)->wanted) {
+      if (one.opened.get() != &opened || !one.first) continue;
+      one.evicted = true;
+      one.until = mine.current_epoch();
+    }
+  } else {
+    listing.leaving = true;
+    listing.leaves_with = mine.current_epoch();
+  }
   mine.epochs.back().leaving.emplace_back(&opened);
   // What is queued from here on does not need it.
   mine.epochs.emplace_back();
@@ -243,9 +283,9 @@ void Residency::close_epochs(Device& device) {
     for (const Ref<OpenedAllocation>& opened : leaving) {
       // Listed again since, or evicted again by then: a later epoch decides.
       Listing& listing = opened->listing;
-      if (listing.leaves_with != epoch) continue;
-      listing.due = false;
-      if (listing.count == 0 && listing.listed) leave_now(*opened);
+      if (!listing.leaving || listing.leaves_with != epoch) continue;
+      listing.leaving = false;
+      if (listing.listed) leave_now(*opened);
     }
   }
 }
@@ -315,6 +355,27 @@ void Residency::packet_retired(Device& device, Packet& packet) {
   close_epochs(device);
 }
 
+bool Residency::must_queue(const Request& request) {
+  Device& device = request.queue->device();
+  DeviceResidency& mine = of(device);
+  std::vector<vidmm::Use> uses;
+  bool overtakes = false;
+  for (const auto& other : blocked_) {
+    if (&other->queue->device() != &device || other->number >= request.number) continue;
+    if (other->queue->priority() >= request.queue->priority()) return true;
+    overtakes = true;
+    for (const Wanted& one : other->wanted) {
+      if (still_wanted(device, one)) uses.push_back({one.opened->allocation->id, false});
+    }
+  }
+  if (!overtakes) return false;
+  for (const Wanted& one : request.wanted) {
+    if (still_wanted(device, one)) uses.push_back({one.opened->allocation->id, false});
+  }
+  for (size_t i = 0; i < mine.set.size(); ++i) uses.push_back({mine.set.at(i), false});
+  return !adapter_.memory().fits_alone(uses);
+}
+
 void Residency::advance() {
   if (advancing_ || blocked_.empty() || adapter_.failed()) return;
   advancing_ = true;
@@ -322,13 +383,8 @@ void Residency::advance() {
   for (size_t i = 0; i < blocked_.size();) {
     Request& request = *blocked_[i];
     Device& device = request.queue->device();
-    // In the order they came, per device: a small one must not take what a large one waits for.
-    const bool behind = std::ranges::any_of(blocked_, [&](const auto& other) {
-      return &other->queue->device() == &device && other->number < request.number &&
-             other->queue->priority() >= request.queue->priority();
-    });
-    auto held =
-        behind ? std::unexpected(Status::kGraphicsAllocationBusy) : list(device, request.openings);
+    auto held = must_queue(request) ? std::unexpected(Status::kGraphicsAllocationBusy)
+                                    : list(device, request.wanted);
     if (!held.has_value()) {
       ++request.refusals;
       // Nothing is in flight that could free any: holding others back would help nobody.

@@ -53,7 +53,7 @@ struct DeviceResidency {
   uint32_t in_flight = 0;     // packets that hold the set: prepared, not retired
   uint32_t paging = 0;        // batches of paging operations under way for the set
   uint64_t last_use = 0;      // order among devices: the least recently used gives way first
-  uint64_t noted_use = 0;  // the last that its allocations\' own order knows of
+  uint64_t noted_use = 0;     // the last that its allocations\' own order knows of
   uint64_t last_request = 0;  // number of the last MakeResident that had to wait for room
 
   /// Work queued between two evictions. What an eviction takes off the list leaves when no packet
@@ -136,12 +136,19 @@ class Residency {
   void let_all_go();
 
  private:
+  /// One allocation of a MakeResident.
+  struct Wanted {
+    Ref<OpenedAllocation> opened;
+    bool first = false;    // its count was 0 before: it comes on the list here
+    bool evicted = false;  // since: only work queued before, up to epoch `until`, needs it
+    uint64_t until = 0;
+  };
   /// A MakeResident that waits for room.
   struct Request {
     Ref<PagingQueue> queue;
     uint64_t value = 0;   // of the queue's fence
     uint64_t number = 0;  // order of all
-    std::vector<Ref<OpenedAllocation>> openings;
+    std::vector<Wanted> wanted;
     uint32_t refusals = 0;
     bool hopeless = false;  // refused with nothing in flight: locks or pins are in the way
   };
@@ -166,9 +173,12 @@ class Residency {
   Status check(Device& device, std::span<const Ref<OpenedAllocation>> openings) const;
   /// Whether what the device counts fits into the segments. Cost: O(its allocations).
   bool fits_alone(const Device& device) const;
-  /// Lists what is still wanted of `openings` and holds the set; off the list again if that fails.
-  std::expected<vidmm::ResidencySet::Held, Status> list(
-      Device& device, std::span<const Ref<OpenedAllocation>> openings);
+  /// Lists what is still wanted and holds the set; off the list again if that fails.
+  std::expected<vidmm::ResidencySet::Held, Status> list(Device& device,
+                                                        std::span<const Wanted> wanted);
+  bool still_wanted(const Device& device, const Wanted& one) const;
+  /// An earlier request of the device waits that must not be overtaken: it might never fit then.
+  bool must_queue(const Request& request);
   /// Holds the set, with others giving way if need be.
   std::expected<vidmm::ResidencySet::Held, Status> hold(Device& device);
   /// Executes what holding planned; `then` (may be empty) runs when it is done.

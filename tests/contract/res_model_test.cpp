@@ -40,6 +40,14 @@ class Model {
   Model(Stack& stack, uint64_t seed) : stack_(stack), random_(seed) {
     for (const char* name : {"a", "b", "c"})
       clients_.push_back(std::make_unique<ModelClient>(stack, name));
+    stack.miniport.hooks.patch = [&stack](const DXGKARG_PATCH* args) {
+      for (UINT i = 0; i < args->PatchLocationListSubmissionLength; ++i) {
+        const auto& patch = args->pPatchLocationList[args->PatchLocationListSubmissionStart + i];
+        EXPECT_NE(args->pAllocationList[patch.AllocationIndex].SegmentId, 0U)
+            << "what is named is there, evicted since or not (RES-16)";
+      }
+      return stack.miniport.default_patch(args);
+    };
   }
 
   void run(int steps) {
@@ -219,12 +227,13 @@ class Model {
 class ResModelTest : public ContractTest, public ::testing::WithParamInterface<uint64_t> {};
 
 TEST_P(ResModelTest, RandomProcessesGetWhatTheModelSays) {
-  DXGKIT_COVERS("RES-01", "RES-02", "RES-03", "RES-05", "RES-09", "RES-13", "RES-18", "RES-20",
-                "RES-21", "PAGE-44");
+  DXGKIT_COVERS("RES-01", "RES-02", "RES-03", "RES-05", "RES-09", "RES-13", "RES-16", "RES-18",
+                "RES-20", "RES-21", "PAGE-44");
   running(
       [](Stack& stack) {
         Model model(stack, GetParam());
         model.run(400);
+        stack.miniport.hooks = {};
       },
       explicit_residency, GetParam());
 }

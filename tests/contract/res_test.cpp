@@ -372,6 +372,47 @@ TEST_F(ResTest, EarlierWorkStillFindsIt) {
   });
 }
 
+TEST_F(ResTest, WorkQueuedBeforeTheMemoryCameFindsItThoughEvictedSince) {
+  DXGKIT_COVERS("RES-16", "RES-02");
+  listing([](Stack& stack) {
+    ListingClient holder(stack, "holder"), client(stack);
+    const D3DKMT_HANDLE wide = holder.make(kMemoryUnits), a = client.make(2);
+    ContextBuffers theirs = holder.make_context(), work = client.make_context();
+    ASSERT_EQ(holder.make_resident({wide}), nt_status(Status::kPending));
+    stack.drive();
+    ASSERT_EQ(holder.render(theirs, work_on({wide})), 0);
+    ASSERT_EQ(client.make_resident({a}, cant_trim()), nt_status(Status::kPending));
+    ASSERT_EQ(client.render(work, work_on({a})), 0);
+    ASSERT_EQ(client.evict({a}), 0) << "not even there yet";
+    EXPECT_EQ(running_on(stack, 0), 1U);
+    ASSERT_TRUE(stack.miniport.complete_next(0));
+    for (int i = 0; i < 10 && running_on(stack, 0) == 0; ++i) stack.miniport.complete_next(1);
+    ASSERT_EQ(running_on(stack, 0), 1U);
+    EXPECT_EQ(stack.miniport.calls().patches.back().allocations.at(0).segment(), 1U);
+    EXPECT_TRUE(client.in_memory(a));
+    stack.drive();
+    EXPECT_EQ(client.where(a), D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT);
+  });
+}
+
+TEST_F(ResTest, ARefusalLeavesWhatWasOnItsWayOutOnItsWay) {
+  DXGKIT_COVERS("RES-05", "RES-16");
+  listing([](Stack& stack, ListingClient& client) {
+    const D3DKMT_HANDLE a = client.make(8), b = client.make(kMemoryUnits);
+    ContextBuffers work = client.make_context();
+    ASSERT_EQ(client.make_resident({a}), nt_status(Status::kPending));
+    stack.drive();
+    ASSERT_EQ(client.render(work, work_on({a})), 0);
+    ASSERT_EQ(client.evict({a}), 0);
+    EXPECT_EQ(client.make_resident({a, b}, cant_trim()), nt_status(Status::kNoMemory));
+    stack.drive();
+    EXPECT_EQ(client.where(a), D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT);
+    EXPECT_EQ(client.make_resident({b}), nt_status(Status::kPending));
+    stack.drive();
+    EXPECT_TRUE(client.in_memory(b));
+  });
+}
+
 TEST_F(ResTest, LowPriorityLeavesFirstThenTheLeastRecentlyUsed) {
   DXGKIT_COVERS("RES-22");
   listing([](Stack& stack, ListingClient& client) {
