@@ -21,6 +21,7 @@ void set_aside(const Allocation& allocation) {
 /// Back on the list of its device: before the device's next work at the latest it is resident.
 void list_again(OpenedAllocation& opened) {
   if (opened.listing.count == 0 || opened.listing.listed) return;
+  if (opened.listing.request != 0) return;  // a MakeResident that waits for room will list it
   opened.listing.listed = true;
   static_cast<void>(opened.device->residency->set.add(opened.allocation->id));
 }

@@ -92,8 +92,10 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   // Counted first: what is listed is what has a count.
   std::vector<Wanted> wanted;
   for (const Ref<OpenedAllocation>& opened : openings) {
-    wanted.push_back({.opened = opened, .first = opened->listing.count++ == 0});
-    if (!wanted.back().first) continue;
+    Listing& listing = opened->listing;
+    const bool set_aside = !listing.listed && listing.request == 0;  // not counted, or offered
+    wanted.push_back({.opened = opened, .first = listing.count == 0 || set_aside});
+    if (listing.count++ != 0) continue;
     std::array<bool, kSegmentGroups> full{};
     for (size_t g = 0; g < kSegmentGroups; ++g) full[g] = used_[g] >= totals_[g];
     charge(process, opened->allocation->id, likely_group(opened->allocation->id, full));

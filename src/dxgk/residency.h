@@ -139,7 +139,7 @@ class Residency {
   /// One allocation of a MakeResident.
   struct Wanted {
     Ref<OpenedAllocation> opened;
-    bool first = false;    // its count was 0 before: it comes on the list here
+    bool first = false;    // it comes on the list here, counted or not before
     bool evicted = false;  // since: only work queued before, up to epoch `until`, needs it
     uint64_t until = 0;
   };
