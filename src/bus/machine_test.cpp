@@ -375,5 +375,71 @@ TEST(MachineIo, WindowOfNamesTheMemoryBehindAnAddress) {
   EXPECT_EQ(machine.window_of(PhysicalAddress{UINT64_MAX - 1}, 8).fd, -1);
 }
 
+// --- AGP
+// -------------------------------------------------------------------------------------------------
+
+TEST(MachineAgp, TheGartShowsScatteredPagesAsOneRange) {
+  Machine machine(kMemory);
+  PciFunction master({.vendor_id = 1, .device_id = 2}, {});
+  PciFunction other({.vendor_id = 1, .device_id = 3}, {});
+  EXPECT_FALSE(machine.agp_aperture(master).has_value());
+  EXPECT_EQ(machine.add_agp_aperture(master, 0), Status::kInvalidParameter);
+  EXPECT_EQ(machine.add_agp_aperture(master, 4095), Status::kInvalidParameter);
+  EXPECT_EQ(machine.add_agp_aperture(master,
+                                     Machine::kAgpApertureLimit - Machine::kAgpApertureBase + 4096),
+            Status::kInvalidParameter);
+  ASSERT_EQ(machine.add_agp_aperture(master, 16 * 4096), Status::kSuccess);
+  EXPECT_EQ(machine.add_agp_aperture(master, 16 * 4096), Status::kInvalidParameter);
+  ASSERT_TRUE(machine.agp_aperture(master).has_value());
+  EXPECT_EQ(machine.agp_aperture(master)->size, 16U * 4096);
+  EXPECT_FALSE(machine.agp_aperture(other).has_value());
+
+  const uint64_t base = Machine::kAgpApertureBase;
+  const std::array<uint64_t, 3> frames{kBase / 4096 + 9, kBase / 4096 + 2, kBase / 4096 + 5};
+  machine.gart_map(4 * 4096, frames);
+  std::vector<std::byte> bytes(2 * 4096 + 100);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 11 >> 4);
+  ASSERT_TRUE(machine.dma_write(PhysicalAddress{base + 4 * 4096 + 50}, bytes));
+  EXPECT_EQ(std::memcmp(machine.system_pointer(PhysicalAddress{kBase + 9 * 4096 + 50}, 1),
+                        bytes.data(), 4046),
+            0);
+  EXPECT_EQ(std::memcmp(machine.system_pointer(PhysicalAddress{kBase + 2 * 4096}, 1),
+                        bytes.data() + 4046, 4096),
+            0);
+  std::vector<std::byte> back(bytes.size());
+  ASSERT_TRUE(machine.dma_read(PhysicalAddress{base + 4 * 4096 + 50}, back));
+  EXPECT_EQ(back, bytes);
+  EXPECT_EQ(machine.translate(PhysicalAddress{base + 5 * 4096 + 7})->value, kBase + 2 * 4096 + 7);
+  EXPECT_EQ(machine.translate(PhysicalAddress{kBase + 77})->value, kBase + 77);
+  // All or nothing where a page shows nothing, or the aperture ends.
+  back.assign(back.size(), std::byte{0xEE});
+  EXPECT_FALSE(machine.dma_read(PhysicalAddress{base + 5 * 4096}, back));
+  EXPECT_EQ(back[0], std::byte{0xEE});
+  EXPECT_FALSE(machine.dma_write(PhysicalAddress{base + 3 * 4096 + 4000}, bytes));
+  EXPECT_FALSE(machine.dma_read(PhysicalAddress{base + 16 * 4096}, back));
+  EXPECT_FALSE(machine.translate(PhysicalAddress{base + 3 * 4096}).has_value());
+  machine.gart_unmap(5 * 4096, 1);
+  EXPECT_FALSE(machine.translate(PhysicalAddress{base + 5 * 4096}).has_value());
+  EXPECT_TRUE(machine.translate(PhysicalAddress{base + 6 * 4096}).has_value());
+}
+
+TEST(MachineAgp, WithoutAGartDriverNobodyIsToldOfTheAperture) {
+  Machine machine(kMemory);
+  PciFunction master({.vendor_id = 1, .device_id = 2}, {});
+  ASSERT_EQ(machine.add_agp_aperture(master, 4096, Gart::kNone), Status::kSuccess);
+  EXPECT_FALSE(machine.agp_aperture(master).has_value());
+}
+
+TEST(MachineAgpDeath, MappingOutsideTheApertureOrMemoryAborts) {
+  Machine machine(kMemory);
+  PciFunction master({.vendor_id = 1, .device_id = 2}, {});
+  ASSERT_EQ(machine.add_agp_aperture(master, 2 * 4096), Status::kSuccess);
+  const std::array<uint64_t, 2> frames{kBase / 4096, kBase / 4096 + 1};
+  const std::array<uint64_t, 1> nowhere{5};
+  EXPECT_DEATH(machine.gart_map(4096, frames), "");
+  EXPECT_DEATH(machine.gart_map(0, nowhere), "");
+  EXPECT_DEATH(machine.gart_unmap(0, 3), "");
+}
+
 }  // namespace
 }  // namespace dxgkit::bus

@@ -369,5 +369,41 @@ const Banks kBanks[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, BankTables, ::testing::ValuesIn(kBanks),
                          [](const auto& row) { return std::string(row.param.sentence); });
 
+TEST(SegmentRules, AnAgpSegmentIsTheWholeApertureOfTheMachine) {
+  DXGKIT_COVERS("SEG-18", "SEG-23", "SEG-20");
+  const SegmentSurroundings around{
+      .agp = bus::AgpAperture{bus::PhysicalAddress{0x8000'0000}, 32 * kMebibyte}};
+  port::SegmentsInfo info = valid_description();
+  port::SegmentInfo& agp = info.segments[1];
+  agp = {};
+  agp.flags = kSegmentAgp;
+  agp.base_address = UINT64_MAX - 4095;  // not read, as nothing but the flag
+  agp.size = 777;
+  agp.cpu_translated_address = 0xDEAD;
+  const Outcome outcome = check(info, kWin8, {}, around);
+  ASSERT_FALSE(outcome.refusal.has_value()) << outcome.refusal->actual;
+  EXPECT_TRUE(outcome.findings.empty());
+  const vidmm::SegmentDesc& segment = outcome.segments[1];
+  EXPECT_TRUE(segment.agp);
+  EXPECT_EQ(segment.kind, vidmm::SegmentKind::kAperture);
+  EXPECT_EQ(segment.base_address, 0x8000'0000U);
+  EXPECT_EQ(segment.size_bytes, 32 * kMebibyte);
+  EXPECT_EQ(segment.commit_limit_bytes, 32 * kMebibyte);
+  EXPECT_EQ(segment.cpu_translated_address, 0U);
+  port::DriverCaps caps;
+  caps.aperture_segment_commit_limit = kMebibyte;
+  EXPECT_EQ(check(info, kWin8, caps, around).segments[1].commit_limit_bytes, kMebibyte);
+  info.segments.push_back(agp);
+  const Outcome two = check(info, kWin8, {}, around);
+  ASSERT_TRUE(two.refusal.has_value());
+  EXPECT_STREQ(two.refusal->rule, "SEG-14");
+}
+
+TEST(SegmentRules, EveryRefusalSaysWhatWouldGoWrong) {
+  for (const Refusal& row : kRefusals)
+    EXPECT_NE(std::string(why_segments_break(row.rule)), "") << row.rule;
+  EXPECT_STREQ(why_segments_break("SEG-14-no-such-rule"), "");
+}
+
 }  // namespace
 }  // namespace dxgkit::dxgk
