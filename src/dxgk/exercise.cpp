@@ -16,7 +16,8 @@ namespace {
 bool same_segment(const port::SegmentInfo& a, const port::SegmentInfo& b) {
   return a.flags == b.flags && a.base_address == b.base_address &&
          a.cpu_translated_address == b.cpu_translated_address && a.size == b.size &&
-         a.commit_limit == b.commit_limit && a.bank_ends == b.bank_ends;
+         a.commit_limit == b.commit_limit && a.bank_ends == b.bank_ends &&
+         a.invalid_ranges == b.invalid_ranges;
 }
 
 }  // namespace

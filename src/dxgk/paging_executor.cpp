@@ -30,6 +30,8 @@ PagingExecutor::~PagingExecutor() {
 
 Status PagingExecutor::configure(const Config& config) {
   config_ = config;
+  config_.transfer_chunk_bytes =
+      std::max(align_down(config.transfer_chunk_bytes, kPageBytes), kPageBytes);
   for (size_t i = 0; i < config.buffer_count; ++i) {
     auto buffer = std::make_unique<Buffer>();
     DmaBuffer& dma = buffer->dma;
