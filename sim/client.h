@@ -52,6 +52,8 @@ class Client {
     wake_waiter();
   }
   bool dying() const { return dying_; }
+  /// All it submitted is done. While it rests; not while its process ends.
+  bool idle() const;
   /// The process was ended; see World::reap.
   bool process_gone = false;
 

@@ -190,6 +190,11 @@ Client::Context* Client::any_context() {
   return contexts_.empty() ? nullptr : contexts_[random_.below(contexts_.size())].get();
 }
 
+bool Client::idle() const {
+  return std::ranges::all_of(
+      contexts_, [](const auto& context) { return *context->fence_memory == context->submitted; });
+}
+
 uint64_t Client::bytes_live() const {
   uint64_t bytes = 0;
   for (const auto& allocation : allocations_) bytes += allocation->size();

@@ -44,6 +44,7 @@ constexpr std::array<Drawn, kFaultKinds> kDrawn = {{
     {15, {1'000, 100'000}},     // lost interrupt
     {20, {1'000, 500'000}},     // duplicate interrupt
     {20, {1'000, 300'000}},     // late interrupt
+    {40, {1, 1}},               // stand-by
     {40, {1, 1}},               // client death
     {40, {1, 1}},               // hostile client
 }};

@@ -33,16 +33,17 @@ enum class FaultKind : uint8_t {
   kLostInterrupt,       // the device completes and does not say so
   kDuplicateInterrupt,  // says so twice
   kLateInterrupt,       // says so late
+  kStandBy,             // everything is evicted, video memory overwritten, power or reset cycled
   kClientDeath,         // a process ends in the middle of a thunk, or while it waits in one
   kHostileClient,       // wrong handles, wrong numbers, nonsense in command buffers
   kCount
 };
 inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
 inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
-    "VRAM full",      "VRAM fragmented", "budget cut",    "no pages",       "paging room",
-    "paging refused", "allocation busy", "render room",   "render fails",   "device lost",
-    "create fails",   "start fails",     "driver fails",  "lost interrupt", "double interrupt",
-    "late interrupt", "client death",    "hostile client"};
+    "VRAM full",      "VRAM fragmented", "budget cut",   "no pages",       "paging room",
+    "paging refused", "allocation busy", "render room",  "render fails",   "device lost",
+    "create fails",   "start fails",     "driver fails", "lost interrupt", "double interrupt",
+    "late interrupt", "stand-by",        "client death", "hostile client"};
 
 /// A bug on purpose, to prove that the checks see one.
 enum class Canary : uint8_t {

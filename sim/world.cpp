@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "devices/softgpu/softgpu.h"
 #include "devices/softgpu/softgpu_hw.h"
+#include "dxgk/exercise.h"
 #include "miniports/softgpu/softgpu_umd.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
@@ -83,6 +85,8 @@ class Life {
   bool start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter);
   void live(dxgk::System& system, dxgk::Luid adapter);
   void collect(const dxgk::AdapterStatistics& statistics);
+  /// All clients rest: nothing of theirs may be lost when video memory is.
+  void stand_by(World& world, std::span<const std::unique_ptr<Client>> clients);
   uint32_t register_value(uint32_t offset);
   /// The driver counts faults of the device.
   void ask_the_driver(dxgk::System& system, dxgk::Luid adapter);
@@ -198,6 +202,34 @@ void Life::ask_the_driver(dxgk::System& system, dxgk::Luid adapter) {
   }
 }
 
+void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clients) {
+  Result<dxgk::Exercise> exercise = dxgk::Exercise::on(world.system, world.adapter);
+  const auto rests = [&] {
+    return world.nobody_dies() && std::ranges::all_of(clients, [](const auto& client) {
+             return client->process_gone || client->idle();
+           });
+  };
+  if (!exercise.has_value()) return;
+  Status status = Status::kGraphicsAllocationBusy;
+  // What was submitted is done at some time, if interrupts are lost after a timeout each.
+  for (int tries = 0; tries < 100 && status == Status::kGraphicsAllocationBusy; ++tries) {
+    runtime_.sleep_for(10 * runtime::kMillisecond);
+    if (rests()) status = exercise->evict_all();
+  }
+  if (!is_success(status) || !rests()) return;
+  const bus::Bar& vram = gpu_.function().bars()[SGPU_BAR_VRAM];
+  void* const memory = machine_.map_io(vram.base, plan_.vram_bytes);
+  if (memory == nullptr) return world.fail("video memory cannot be mapped");
+  std::memset(memory, 0xDD, plan_.vram_bytes);
+  static_cast<void>(machine_.unmap_io(memory, plan_.vram_bytes));
+  status = options_.seed % 2 == 0 ? exercise->power_cycle() : exercise->reset();
+  if (faults_.driver_failed() || status == Status::kGraphicsAllocationBusy) return;
+  if (!is_success(status))
+    return world.fail(fmt::format("the adapter did not come back: {:#010x}",
+                                  static_cast<uint32_t>(to_ntstatus(status))));
+  faults_.count(FaultKind::kStandBy);
+}
+
 void Life::live(dxgk::System& system, dxgk::Luid adapter) {
   World world(options_, plan_, runtime_, machine_, system, adapter, faults_, outcome_.counters);
   const uint64_t free_running = machine_.free_page_count();
@@ -229,7 +261,9 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       waiters.push_back(
           runtime_.spawn(name + " waits", [one = client.get()] { one->run_waiter(); }));
     }
-    world.wait_for_work(plan_.client_count, kPatience);
+    const bool quiet = world.wait_for_work(plan_.client_count, kPatience);
+    if (quiet && !hog && !world.failed() && plan_.faults.has(FaultKind::kStandBy))
+      stand_by(world, clients);
     faults_.enter(Faults::Phase::kHealed);
     gpu_.set_faults({});
     world.announce_healed();
@@ -257,10 +291,16 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
   const Result<dxgk::AdapterStatistics> statistics = system.statistics(adapter);
   if (statistics.has_value()) collect(*statistics);
   if (faults_.driver_failed()) {
-    // The one bug check that was asked for, and nothing beside it.
+    // The one bug check that was asked for; beside it, what else that entry's failure says.
     const std::vector<verifier::Finding> all = findings_.all();
-    const bool one = all.size() == findings_explained_ + 1 &&
-                     all.back().severity == verifier::Severity::kBugCheck;
+    const auto bug_check = [](const verifier::Finding& finding) {
+      return finding.severity == verifier::Severity::kBugCheck;
+    };
+    const std::span fresh = std::span(all).subspan(findings_explained_);
+    const bool one = std::ranges::count_if(fresh, bug_check) == 1 &&
+                     std::ranges::all_of(fresh, [&](const verifier::Finding& finding) {
+                       return finding.ddi == std::ranges::find_if(fresh, bug_check)->ddi;
+                     });
     if (!one) {
       fail(fmt::format("a driver entry failed, and {} findings came of it: {}",
                        all.size() - findings_explained_,
@@ -392,12 +432,13 @@ void World::client_ended() {
   bump();
 }
 
-void World::wait_for_work(size_t clients, int64_t patience_ns) {
+bool World::wait_for_work(size_t clients, int64_t patience_ns) {
   const int64_t deadline = runtime.now() + patience_ns;
   const runtime::WaitReason reason(runtime, "the clients to have worked");
   for (uint32_t seen = changes_.load(); arrived_ < clients && !failed(); seen = changes_.load()) {
-    if (runtime.wait(changes_, seen, deadline) == runtime::WaitResult::kTimedOut) return;
+    if (runtime.wait(changes_, seen, deadline) == runtime::WaitResult::kTimedOut) return false;
   }
+  return true;
 }
 
 void World::announce_healed() { bump(); }
@@ -409,9 +450,11 @@ void World::reap() {
     if (!to_kill_.empty()) {
       Client& client = *to_kill_.back();
       to_kill_.pop_back();
+      killing_ = true;
       client.mark_dying();
       client.process_gone = true;
       system.end_process(client.process());
+      killing_ = false;
       continue;
     }
     if (stop_reaping_) return;

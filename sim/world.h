@@ -82,7 +82,10 @@ class World {
 
   // --- for the one who runs the world
   /// Waits until `clients` have called wait_until_healed, died or ended, or the patience is over.
-  void wait_for_work(size_t clients, int64_t patience_ns);
+  /// False: it was over.
+  bool wait_for_work(size_t clients, int64_t patience_ns);
+  /// No process is being ended, or waits for it.
+  bool nobody_dies() const { return to_kill_.empty() && !killing_; }
   void announce_healed();
   void client_ended();
   /// Ends processes as kill() asks, until no client is left.
@@ -95,7 +98,7 @@ class World {
   std::string failure_;
   std::vector<Client*> to_kill_;
   size_t arrived_ = 0;
-  bool stop_reaping_ = false;
+  bool stop_reaping_ = false, killing_ = false;
   std::atomic<uint32_t> changes_{0};  // who waits for any of the above looks again
 };
 
