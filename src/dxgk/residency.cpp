@@ -293,6 +293,11 @@ void Residency::close_epochs(Device& device) {
 }
 
 void Residency::leave_now(OpenedAllocation& opened) {
+  // Of an adapter that failed allocations go before the last packet that may need them.
+  if (opened.allocation == nullptr) {
+    opened.listing.listed = false;
+    return;
+  }
   const AllocationId id = opened.allocation->id;
   opened.listing.listed = false;
   if (!of(*opened.device).set.remove(id)) return;
