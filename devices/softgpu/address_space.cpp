@@ -183,6 +183,22 @@ void AddressSpace::set_entry(uint32_t index, uint64_t entry) {
   entries_[index].store(usable ? kept : 0, std::memory_order_release);
 }
 
+void AddressSpace::lose_power(uint64_t kept_bytes) {
+  for (uint32_t i = 0; i < SGPU_APERTURE_PAGES; ++i)
+    entries_[i].store(0, std::memory_order_release);
+  clear_dummy_writes();
+  // Only what was ever written: the rest costs no memory and stays that way. A tail of a page that
+  // is kept is kept with it.
+  constexpr int kGarbage = 0xD7;
+  auto at = static_cast<off_t>(align_up(std::min(kept_bytes, bar_bytes_), kPageBytes));
+  while ((at = lseek(vram_fd_, at, SEEK_DATA)) >= 0) {
+    const off_t end = lseek(vram_fd_, at, SEEK_HOLE);
+    if (end <= at) break;
+    std::memset(vram_ + at, kGarbage, static_cast<size_t>(end - at));
+    at = end;
+  }
+}
+
 void AddressSpace::set_bad_vram(uint64_t begin, uint64_t end) {
   bad_end_.store(0, std::memory_order_relaxed);  // never a mixture of the old and the new range
   bad_begin_.store(begin, std::memory_order_relaxed);

@@ -80,6 +80,10 @@ class AddressSpace {
   uint32_t dummy_writes() const { return dummy_writes_.load(std::memory_order_relaxed); }
   void clear_dummy_writes() { dummy_writes_.store(0, std::memory_order_relaxed); }
 
+  /// Power went: aperture entries are 0, VRAM from `kept_bytes` on is garbage. Nobody accesses
+  /// either.
+  void lose_power(uint64_t kept_bytes);
+
   /// Injection: accesses to VRAM offsets [begin, end) fault with SGPU_FAULT_MEMORY.
   void set_bad_vram(uint64_t begin, uint64_t end);
 

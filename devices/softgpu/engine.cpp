@@ -22,6 +22,22 @@ void Engine::stop() {
   thread_->join();
 }
 
+void Engine::lose_power() {
+  write(SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
+  // The engine takes the reset on its own thread; the read lets it get there.
+  while ((read(SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) != 0) {
+  }
+  const runtime::MutexLock lock(mutex_);
+  ring_base_ = 0;
+  ring_size_ = 0;
+  for (std::atomic<uint32_t>* one :
+       {&completed_fence_, &fetched_fence_, &aborted_fence_, &preempt_done_, &preempt_completed_,
+        &preempt_fence_, &preempt_offset_}) {
+    one->store(0, std::memory_order_release);
+  }
+  executed_.store(0, std::memory_order_release);
+}
+
 void Engine::ring_bell() {
   bell_.fetch_add(1, std::memory_order_acq_rel);
   runtime_.wake_all(bell_);

@@ -47,6 +47,9 @@ class Engine {
   /// Abandons work in progress and joins the thread; registers still answer. Once.
   void stop();
 
+  /// Stops where it is, waits until it is at rest, and has its registers at power-on values.
+  void lose_power();
+
   /// Register offsets are SGPU_NODE_*; `offset` is that of a 32-bit or 64-bit register.
   uint64_t read(uint32_t offset);
   void write(uint32_t offset, uint64_t value);

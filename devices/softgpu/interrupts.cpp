@@ -30,6 +30,14 @@ void Interrupts::set_later(uint32_t cause, runtime::DurationNs delay) {
   runtime_.wake_all(bell_);
 }
 
+void Interrupts::lose_power() {
+  enable_.store(0, std::memory_order_release);
+  status_.store(0, std::memory_order_release);
+  unmasked_.store(false, std::memory_order_release);
+  const runtime::MutexLock lock(late_mutex_);
+  late_.clear();
+}
+
 void Interrupts::enable(uint32_t causes) {
   enable_.store(causes, std::memory_order_release);
   if ((status() & causes) == 0) return;

@@ -37,6 +37,9 @@ class Interrupts {
   /// Unmasking a pending cause drives the line from the interrupt thread, never from the caller's.
   void enable(uint32_t causes);
 
+  /// No cause, nothing enabled, nothing late.
+  void lose_power();
+
   /// How often the line stayed up although the handler had claimed it kRoundsMax times in a row.
   uint32_t storms() const { return storms_.load(std::memory_order_relaxed); }
   static constexpr int kRoundsMax = 64;

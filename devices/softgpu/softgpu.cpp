@@ -1,5 +1,6 @@
 #include "devices/softgpu/softgpu.h"
 
+#include <algorithm>
 #include <array>
 
 #include "devices/softgpu/address_space.h"
@@ -20,6 +21,8 @@ bool is_wide(uint64_t offset) {
       case SGPU_REG_APERTURE_SIZE:
       case SGPU_REG_APERTURE_ENTRY:
       case SGPU_REG_TIMESTAMP:
+      case SGPU_REG_STANDBY_KEEPS:
+      case SGPU_REG_HIBERNATE_KEEPS:
         return true;
       default:
         return false;
@@ -43,6 +46,8 @@ struct SoftGpu::Impl final : bus::MmioHandler {
         machine(machine_in),
         memory(machine_in, config.vram_bytes),
         faults(runtime_in),
+        standby_keeps(std::min(config.standby_keeps_bytes, config.vram_bytes)),
+        hibernate_keeps(std::min(config.hibernate_keeps_bytes, standby_keeps)),
         function({.vendor_id = SGPU_PCI_VENDOR_ID,
                   .device_id = SGPU_PCI_DEVICE_ID,
                   .subsystem_vendor_id = SGPU_PCI_VENDOR_ID,
@@ -52,6 +57,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
         interrupts(runtime_in, function.interrupt_line()),
         context{runtime_in, memory,        interrupts,
                 faults,     config.timing, [this] { semaphore_changed(); }} {
+    function.on_power([this](bus::FunctionPower state) { lose_power(state); });
     faults.set(config.faults);
     memory.set_bad_vram(config.faults.bad_vram_begin, config.faults.bad_vram_end);
     for (uint32_t node = 0; node < SGPU_NODE_COUNT; ++node) {
@@ -81,6 +87,25 @@ struct SoftGpu::Impl final : bus::MmioHandler {
   void semaphore_changed() {
     if (!engines_ready.load(std::memory_order_acquire)) return;
     for (auto& engine : engines) engine->semaphore_doorbell();
+  }
+
+  // --- power
+  // ----------------------------------------------------------------------------------------------------
+
+  void lose_power(bus::FunctionPower state) {
+    if (state == bus::FunctionPower::kOn) return;
+    interrupts.lose_power();
+    for (auto& engine : engines) engine->lose_power();
+    interrupts.lose_power();  // what an engine said with its last breath
+    aperture_index.store(0, std::memory_order_release);
+    memory.lose_power(state == bus::FunctionPower::kStandby ? standby_keeps : hibernate_keeps);
+  }
+
+  void pull_out() {
+    machine.pull_out(function);
+    interrupts.lose_power();
+    for (auto& engine : engines) engine->lose_power();
+    interrupts.lose_power();
   }
 
   // --- registers
@@ -154,6 +179,10 @@ struct SoftGpu::Impl final : bus::MmioHandler {
         return interrupts.status() & interrupts.enabled();
       case SGPU_REG_TIMESTAMP:
         return static_cast<uint64_t>(runtime.now());
+      case SGPU_REG_STANDBY_KEEPS:
+        return standby_keeps;
+      case SGPU_REG_HIBERNATE_KEEPS:
+        return hibernate_keeps;
       default:
         return 0;
     }
@@ -195,6 +224,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
   bus::Machine& machine;
   AddressSpace memory;
   FaultInjector faults;
+  const uint64_t standby_keeps, hibernate_keeps;
   bus::PciFunction function;
   Interrupts interrupts;
   EngineContext context;
@@ -216,6 +246,8 @@ void SoftGpu::set_faults(const FaultPlan& plan) {
 }
 
 uint64_t SoftGpu::count(InterruptFate fate) const { return impl_->faults.count(fate); }
+void SoftGpu::lose_power(bus::FunctionPower state) { impl_->lose_power(state); }
+void SoftGpu::pull_out() { impl_->pull_out(); }
 
 uint32_t SoftGpu::interrupt_storms() const { return impl_->interrupts.storms(); }
 

@@ -19,6 +19,10 @@ struct SoftGpuConfig {
   Timing timing;
   /// Faults from power-on.
   FaultPlan faults;
+  /// VRAM that survives standby and hibernation, in bytes from offset 0; more than there is: all.
+  /// The rest reads as garbage afterwards, so that content nobody moved shows at once.
+  uint64_t standby_keeps_bytes = 0;
+  uint64_t hibernate_keeps_bytes = 0;  // not more than the above
 };
 
 /// One device. Plug it in with `machine.add_function(gpu.function())`.
@@ -40,6 +44,11 @@ class SoftGpu {
   // ---------------------------------------------------------------------
   /// Replaces the fault plan. Any thread.
   void set_faults(const FaultPlan& plan);
+  /// Power goes and is back: as the manual says for that state. What the function's on_power
+  /// handler does. Waits until the engines are at rest. Any thread but an engine's.
+  void lose_power(bus::FunctionPower state);
+  /// Surprise removal: no DMA, no interrupt, no answer from now on. Any thread but an engine's.
+  void pull_out();
   /// See Interrupts::storms.
   uint32_t interrupt_storms() const;
   /// How many completion interrupts a fault plan has changed that way.

@@ -66,6 +66,10 @@ typedef unsigned long long SgpuU64;
 #define SGPU_REG_INT_ENABLE 0x0088u /* 32 RW: 1 = the cause drives the line */
 #define SGPU_REG_INT_PENDING 0x008Cu /* 32 RO: STATUS & ENABLE */
 #define SGPU_REG_TIMESTAMP 0x0090u   /* 64 RO: nanoseconds */
+#define SGPU_REG_STANDBY_KEEPS \
+  0x00A0u /* 64 RO: VRAM bytes, from offset 0, that survive when the machine stands by */
+#define SGPU_REG_HIBERNATE_KEEPS \
+  0x00A8u /* 64 RO: the same for hibernation; at most STANDBY_KEEPS */
 #define SGPU_REG_SEM_DOORBELL                                         \
   0x0098u /* 32 WO: CPU wrote a semaphore; waiting engines look again \
            */

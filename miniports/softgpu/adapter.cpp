@@ -60,6 +60,8 @@ NTSTATUS identify(Adapter* adapter) {
                      read32(*adapter, SGPU_REG_NODE_COUNT) >= SGPU_NODE_COUNT;
   // Segments consist of whole pages.
   adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~UINT64{PAGE_SIZE - 1};
+  adapter->standby_keeps = read64(*adapter, SGPU_REG_STANDBY_KEEPS);
+  adapter->hibernate_keeps = read64(*adapter, SGPU_REG_HIBERNATE_KEEPS) & ~UINT64{PAGE_SIZE - 1};
   adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);
   adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE) & ~UINT64{PAGE_SIZE - 1};
   const bool usable = known && adapter->vram_bytes != 0 && adapter->aperture_bytes != 0;
@@ -135,6 +137,12 @@ NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
   return STATUS_SUCCESS;
 }
 
+NTSTATUS NTAPI DdiNotifySurpriseRemoval(PVOID context, DXGK_SURPRISE_REMOVAL_TYPE) {
+  // Beside anything else that runs here: one flag, which every access looks at.
+  static_cast<Adapter*>(context)->gone = true;
+  return STATUS_SUCCESS;
+}
+
 void NTAPI DdiResetDevice(IN_CONST_PVOID context) {
   // The system is going down, at any IRQL and perhaps in the middle of anything: be quiet, touch no
   // memory of our own.
@@ -164,6 +172,7 @@ NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
       D3DKMDT_GRAPHICS_PREEMPTION_PRIMITIVE_BOUNDARY;
   caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY;
   caps->SupportPerEngineTDR = TRUE;
+  caps->SupportSurpriseRemovalInHibernation = TRUE;
   return STATUS_SUCCESS;
 }
 
@@ -175,6 +184,19 @@ void describe_segments(const Adapter& adapter, At at) {
   vram.BaseAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE);
   vram.CpuTranslatedAddress = adapter.vram_cpu_address;
   vram.Size = vram.CommitLimit = adapter.vram_bytes;
+  // What the memory keeps by itself needs no eviction. The oldest descriptor cannot say where a
+  // part of it ends.
+  if (adapter.standby_keeps >= adapter.vram_bytes) {
+    vram.Flags.PreservedDuringStandby = 1;
+    if (adapter.hibernate_keeps >= adapter.vram_bytes) {
+      vram.Flags.PreservedDuringHibernate = 1;
+    } else if constexpr (requires { vram.SystemMemoryEndAddress; }) {
+      if (adapter.hibernate_keeps != 0) {
+        vram.Flags.PartiallyPreservedDuringHibernate = 1;
+        vram.SystemMemoryEndAddress = adapter.hibernate_keeps - 1;
+      }
+    }
+  }
 
   auto& aperture = at(kSegmentAperture);
   aperture.Flags.Aperture = 1;
@@ -309,6 +331,7 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiDpcRoutine = DdiDpcRoutine;
   data.DxgkDdiSetPowerState = DdiSetPowerState;
   data.DxgkDdiResetDevice = DdiResetDevice;
+  data.DxgkDdiNotifySurpriseRemoval = DdiNotifySurpriseRemoval;
   data.DxgkDdiQueryAdapterInfo = DdiQueryAdapterInfo;
   data.DxgkDdiGetNodeMetadata = DdiGetNodeMetadata;
   data.DxgkDdiCreateDevice = DdiCreateDevice;

@@ -87,7 +87,9 @@ struct Adapter {
   ULONG register_bytes;
   PHYSICAL_ADDRESS vram_cpu_address;  // BAR 2 on the bus
   UINT64 vram_bytes;
+  UINT64 standby_keeps, hibernate_keeps;  // VRAM bytes from offset 0
   UINT64 aperture_base, aperture_bytes;
+  volatile bool gone;  // it left the bus: no register is touched any more
   bool interrupts_on;
   bool dpc_wanted;           // the kernel was told something since the last DPC was queued
   UINT aperture_high_water;  // one past the highest page ever mapped: what a reset has to clear
@@ -106,16 +108,21 @@ struct Context {
 
 // --- hardware.cpp ---
 
+// A device that left reads all ones, whoever asks; here nobody asks any more.
 inline ULONG read32(const Adapter& adapter, ULONG offset) {
+  if (adapter.gone) return ~ULONG{0};
   return READ_REGISTER_ULONG(reinterpret_cast<volatile ULONG*>(adapter.registers + offset));
 }
 inline void write32(const Adapter& adapter, ULONG offset, ULONG value) {
+  if (adapter.gone) return;
   WRITE_REGISTER_ULONG(reinterpret_cast<volatile ULONG*>(adapter.registers + offset), value);
 }
 inline ULONG64 read64(const Adapter& adapter, ULONG offset) {
+  if (adapter.gone) return ~ULONG64{0};
   return READ_REGISTER_ULONG64(reinterpret_cast<volatile ULONG64*>(adapter.registers + offset));
 }
 inline void write64(const Adapter& adapter, ULONG offset, ULONG64 value) {
+  if (adapter.gone) return;
   WRITE_REGISTER_ULONG64(reinterpret_cast<volatile ULONG64*>(adapter.registers + offset), value);
 }
 

@@ -210,7 +210,9 @@ NTSTATUS reset_engine(Node* node) {
   write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
   // A command may be in the middle of a large transfer: give it a second.
   for (UINT i = 0; i < 100000; ++i) {
-    if ((read_node(*node, SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) == 0) {
+    const ULONG status = read_node(*node, SGPU_NODE_STATUS);
+    if (status == ~ULONG{0}) return STATUS_DEVICE_REMOVED;  // it touches nothing any more
+    if ((status & SGPU_STATUS_RESETTING) == 0) {
       ++node->state.resets;
       return STATUS_SUCCESS;
     }
@@ -302,7 +304,7 @@ BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG) {
   auto* adapter = static_cast<Adapter*>(context);
   if (adapter->registers == nullptr) return FALSE;
   const ULONG causes = read32(*adapter, SGPU_REG_INT_PENDING);
-  if (causes == 0) return FALSE;  // the line is shared: somebody else's
+  if (causes == 0 || causes == ~ULONG{0}) return FALSE;  // the line is shared: somebody else's
   service(adapter, causes);
   return TRUE;
 }

@@ -138,6 +138,7 @@ struct Machine::Impl {
   std::vector<PciFunction*> functions DXGKIT_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<RegisterBar>> register_bars DXGKIT_GUARDED_BY(mutex);
   std::multimap<uintptr_t, IoMapping> mappings DXGKIT_GUARDED_BY(mutex);
+  std::atomic<uint64_t> lost_accesses{0};  // a count, nothing hangs on it
 
   // AGP. Set up before anything runs; entries are bus addresses of pages, 0 where nothing is shown.
   const PciFunction* agp_master = nullptr;
@@ -172,17 +173,24 @@ struct Machine::Impl {
     return at - start < kRegisterPages * kPageBytes;
   }
 
-  /// The handler and offset behind a pointer into the arena, null where nothing answers the whole
-  /// access.
-  MmioHandler* decode(const volatile void* pointer, uint32_t size_bytes, uint64_t* offset) const {
+  /// The mapped BAR that holds the whole access behind a pointer into the arena, or null.
+  const RegisterBar* window(const volatile void* pointer, uint32_t size_bytes,
+                            uint64_t* offset) const {
     const uint64_t at =
         std::bit_cast<uintptr_t>(pointer) - std::bit_cast<uintptr_t>(register_arena);
     const RegisterBar* bar = register_pages[at / kPageBytes].load(std::memory_order_acquire);
     if (bar == nullptr) return nullptr;
     if (bar->mappings.load(std::memory_order_acquire) == 0) return nullptr;
     *offset = kRegisterBarBase + at - bar->base;
-    if (!range_within(*offset, size_bytes, bar->size)) return nullptr;
-    return bar->handler.load(std::memory_order_acquire);
+    return range_within(*offset, size_bytes, bar->size) ? bar : nullptr;
+  }
+  /// The handler and offset behind a pointer into the arena, null where nothing answers the whole
+  /// access.
+  MmioHandler* decode(const volatile void* pointer, uint32_t size_bytes, uint64_t* offset) {
+    const RegisterBar* bar = window(pointer, size_bytes, offset);
+    MmioHandler* handler = bar == nullptr ? nullptr : bar->handler.load(std::memory_order_acquire);
+    if (handler == nullptr) lost_accesses.fetch_add(1, std::memory_order_relaxed);
+    return handler;
   }
 
   /// The BAR that holds all of [address, address + size), or end. size > 0.
@@ -266,6 +274,16 @@ Status Machine::add_function(PciFunction& function) {
   plugged.machine = this;
   plugged.publish(bases);
   return Status::kSuccess;
+}
+
+void Machine::pull_out(PciFunction& function) {
+  const runtime::MutexLock lock(impl_->mutex);
+  if (function.impl_->machine != this) return;
+  for (const auto& [address, slot] : impl_->bars) {
+    if (slot.function == &function && slot.registers != nullptr)
+      slot.registers->handler.store(nullptr, std::memory_order_release);
+  }
+  function.impl_->gone.store(true, std::memory_order_release);
 }
 
 void Machine::remove_function(PciFunction& function) {
@@ -469,9 +487,13 @@ void Machine::write_register(volatile void* pointer, uint32_t size_bytes, uint64
   }
 }
 
+uint64_t Machine::lost_register_accesses() const {
+  return impl_->lost_accesses.load(std::memory_order_relaxed);
+}
+
 bool Machine::is_register(const volatile void* pointer) const {
   uint64_t offset = 0;
-  return impl_->in_arena(pointer) && impl_->decode(pointer, 1, &offset) != nullptr;
+  return impl_->in_arena(pointer) && impl_->window(pointer, 1, &offset) != nullptr;
 }
 
 // --- device side

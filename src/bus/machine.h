@@ -84,6 +84,9 @@ struct PostDisplay {
   bool operator==(const PostDisplay&) const = default;
 };
 
+/// How the platform feeds a function: fully; what a standby or a hibernated machine keeps alive.
+enum class FunctionPower { kOn, kStandby, kHibernate };
+
 /// One PCI function: identity, config space, up to six BARs, one interrupt line.
 class PciFunction {
  public:
@@ -98,6 +101,13 @@ class PciFunction {
   std::optional<PostDisplay> post_display() const;
   /// Says so, or takes it back. Whoever owns the screen keeps it true. Not checked here.
   void set_post_display(std::optional<PostDisplay> display);
+  /// False from Machine::pull_out on. Any thread.
+  bool present() const;
+  /// The bus driver's side of a power transition: what the platform leaves the function with. Calls
+  /// the device's handler, on the caller's thread.
+  void set_power(FunctionPower power);
+  /// The device's side. Set before the function is plugged in.
+  void on_power(std::function<void(FunctionPower)> handler);
   /// Config space, 4096 bytes, a type 0 header. Any thread. Accesses that leave it give all ones,
   /// writes are dropped, as on a bus. Writable: the command bits, cache line size, interrupt line.
   /// A BAR slot written with all ones reads as its size mask until it is written otherwise; BARs
@@ -147,6 +157,11 @@ class Machine {
   /// has no room for its second slot. kInsufficientResources: no bus addresses left. The state is
   /// unchanged then.
   Status add_function(PciFunction& function);
+  /// Surprise removal: the function stops answering at once, whoever is using it. Registers and
+  /// configuration space read all ones, writes are dropped; addresses stay assigned and mappings
+  /// valid until remove_function. The device raises no interrupt from now on: its side's duty. Any
+  /// thread. Ignores a stranger.
+  void pull_out(PciFunction& function);
   /// Unplugs. Nobody may be touching its BARs; mappings of memory BARs stay valid memory. Ignores a
   /// stranger.
   void remove_function(PciFunction& function);
@@ -213,8 +228,11 @@ class Machine {
   uint64_t read_register(const volatile void* pointer, uint32_t size_bytes);
   void write_register(volatile void* pointer, uint32_t size_bytes, uint64_t value);
 
+  /// Register accesses so far that reached no device. Any thread.
+  uint64_t lost_register_accesses() const;
+
   /// Would read_register decode `pointer` as a register: does it lie in a mapped window of a BAR
-  /// that is plugged in? Lock-free, signal-safe.
+  /// that is plugged in, or was pulled out? Lock-free, signal-safe.
   bool is_register(const volatile void* pointer) const;
 
   // --- device side

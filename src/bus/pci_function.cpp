@@ -112,6 +112,16 @@ std::optional<PostDisplay> PciFunction::post_display() const {
   return impl_->post_display;
 }
 
+bool PciFunction::present() const { return !impl_->gone.load(std::memory_order_acquire); }
+
+void PciFunction::set_power(FunctionPower power) {
+  if (impl_->on_power) impl_->on_power(power);
+}
+
+void PciFunction::on_power(std::function<void(FunctionPower)> handler) {
+  impl_->on_power = std::move(handler);
+}
+
 void PciFunction::set_post_display(std::optional<PostDisplay> display) {
   const runtime::MutexLock lock(impl_->mutex);
   impl_->post_display = display;
@@ -149,7 +159,7 @@ uint32_t PciFunction::Impl::bar_word(size_t slot) const {
 }
 
 void PciFunction::config_read(uint32_t offset, std::span<std::byte> out) const {
-  if (!range_within(offset, out.size(), kConfigBytes)) {
+  if (!present() || !range_within(offset, out.size(), kConfigBytes)) {
     std::ranges::fill(out, std::byte{0xFF});
     return;
   }
@@ -166,7 +176,7 @@ void PciFunction::config_read(uint32_t offset, std::span<std::byte> out) const {
 }
 
 void PciFunction::config_write(uint32_t offset, std::span<const std::byte> in) {
-  if (!range_within(offset, in.size(), kConfigBytes)) return;
+  if (!present() || !range_within(offset, in.size(), kConfigBytes)) return;
   const runtime::MutexLock lock(impl_->mutex);
   for (size_t i = 0; i < in.size(); ++i) {
     const uint32_t at = offset + static_cast<uint32_t>(i);

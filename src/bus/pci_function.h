@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct PciFunction::Impl {
   std::array<std::byte, kConfigBytes> config DXGKIT_GUARDED_BY(mutex);
   std::array<bool, kBarsMax> sizing DXGKIT_GUARDED_BY(mutex) = {};
   std::optional<PostDisplay> post_display DXGKIT_GUARDED_BY(mutex);
-  Machine* machine = nullptr;  // plugged in there; under the machine's lock
+  Machine* machine = nullptr;                   // plugged in there; under the machine's lock
+  std::atomic<bool> gone{false};                // pulled out
+  std::function<void(FunctionPower)> on_power;  // written before the function is plugged in
 
   /// Stores what the machine assigned, one base per BAR; empty: unplugged.
   void publish(std::span<const PhysicalAddress> bases);

@@ -4,6 +4,7 @@
 
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
 
@@ -22,7 +23,8 @@ Adapter::Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Mach
       driver_(driver),
       function_(function),
       options_(options),
-      lane_(runtime, fmt::format("adapter {}", luid.low)) {}
+      lane_(runtime, fmt::format("adapter {}", luid.low)),
+      power_(std::make_unique<Power>(*this)) {}
 
 Adapter::~Adapter() { DXGKIT_CHECK(port_ == nullptr); }  // stopped, or never started
 
@@ -41,6 +43,10 @@ bool Adapter::block_until(const std::function<bool()>& ready) {
   }
   blocked_.fetch_sub(1);
   return done;
+}
+
+bool Adapter::block_until_awake(const std::function<bool()>& ready) {
+  return block_until([&] { return power_->awake() && ready(); });
 }
 
 bool Adapter::run_with_idle_hardware(const std::function<void()>& work) {

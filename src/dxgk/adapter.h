@@ -20,6 +20,7 @@
 #include "dxgk/packet.h"
 #include "dxgk/paging_executor.h"
 #include "dxgk/process.h"
+#include "dxgk/runtime_power.h"
 #include "dxgk/system.h"
 #include "port/adapter_port.h"
 #include "runtime/lane.h"
@@ -31,6 +32,7 @@
 namespace dxgkit::dxgk {
 
 class Display;
+class Power;
 class Residency;
 
 /// Life: start() .. stop(), driven by System. Everything marked "lane" is touched on lane() only.
@@ -42,7 +44,8 @@ class Residency;
 class Adapter : public Object,
                 private port::AdapterHost,
                 private vidsch::EnginePort,
-                private PagingExecutor::Owner {
+                private PagingExecutor::Owner,
+                private RuntimePower::Owner {
  public:
   static constexpr ObjectType kType = ObjectType::kAdapter;
   Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine,
@@ -52,6 +55,8 @@ class Adapter : public Object,
 
   Status start();
   void stop();
+  /// LIFE-21: the hardware is gone; then as stop().
+  void remove();
 
   Luid luid() const { return luid_; }
   /// False once stopped, removed or fatally failed: thunks answer kDeviceRemoved (THUNK-07).
@@ -76,6 +81,7 @@ class Adapter : public Object,
   bool driver_is_dead() const { return kernel_.driver_is_dead(); }
   /// Null for an adapter without video present sources (DISP-21).
   Display* display() { return display_.get(); }
+  Power& power() { return *power_; }
   AdapterStatistics statistics();
   /// WDDM 2.0 on: devices say what is resident (MakeResident, Evict). Below, each packet's
   /// allocation list does (RES-24).
@@ -143,6 +149,8 @@ class Adapter : public Object,
   /// Runs `ready` on the lane until it returns true; between tries waits for progress. False if the
   /// adapter failed or closed before that (`ready` is not asked again then).
   bool block_until(const std::function<bool()>& ready);
+  /// The same for clients' calls that want memory: not asked while a power transition is under way.
+  bool block_until_awake(const std::function<bool()>& ready);
   /// For destroying: runs `work` with stop() kept out, or, once stop() began, after it has ended;
   /// it then finds the driver side gone.
   void while_stable(const std::function<void()>& work);
@@ -156,6 +164,7 @@ class Adapter : public Object,
 
  private:
   friend class Exercise;  // drives by hand what scheduling and memory pressure do
+  friend class Power;     // holds everything, empties segments, sleeps
   // adapter_start.cpp
   /// Everything between AddDevice and a running adapter. `*step`: the DDI that is at work.
   Status start_full(const char** step);
@@ -201,6 +210,7 @@ class Adapter : public Object,
   void release_handle_data(void* reference) override;
   void on_fatal(const verifier::Finding& finding) override;
   void on_child_status(uint32_t child, bool connected) override;
+  void on_component(uint32_t component, ComponentEvent event) override;
   void drain_reports();
   void handle_report(const port::InterruptReport& report);
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
@@ -246,6 +256,15 @@ class Adapter : public Object,
   void begin_closing(Teardown& teardown);
   void finish_closing(Teardown& teardown);
 
+  // RuntimePower::Owner
+  Status set_component_f_state(uint32_t component, uint32_t f_state) override;
+  void hold_node(NodeOrdinal node, bool held) override;
+  void unexpected_completion(uint32_t component) override;
+  void runtime_power_changed() override { progress(); }
+  NodeOrdinal node_of(const Packet& packet) const;
+  /// A packet that needs an engine comes or goes.
+  void count_engine_work(const Packet& packet, bool comes);
+
   // PagingExecutor::Owner
   PagingTarget paging_target(AllocationId allocation) override;
   void queue_paging(Packet& packet) override;
@@ -272,6 +291,7 @@ class Adapter : public Object,
   port::AdapterPort::StartInfo start_info_;
   bool device_started_ = false;
   std::unique_ptr<Display> display_;
+  const std::unique_ptr<Power> power_;
   port::DriverCaps caps_;
   port::SegmentsInfo segment_infos_;
 
@@ -279,6 +299,8 @@ class Adapter : public Object,
   std::unique_ptr<vidmm::MemoryManager> memory_;
   std::unique_ptr<vidsch::Scheduler> scheduler_;
   std::unique_ptr<PagingExecutor> paging_;
+  std::unique_ptr<RuntimePower> runtime_power_;  // null: the driver has no power components
+  bool rest_posted_ = false;                     // look for idle components is on its way
   std::unique_ptr<Residency> residency_;
   bool explicit_residency_ = false;  // set at start
   IdTable<Packet, PacketId> packets_;

@@ -5,6 +5,7 @@
 #include "dxgk/context.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/power.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -39,7 +40,8 @@ void Adapter::drain_reports() {
   ++counters_.dpcs;
   for (const port::InterruptReport& report : draining_) {
     ++counters_.interrupts;
-    if (!failed_) handle_report(report);
+    // News of a life before the power went: nobody waits for it any more.
+    if (!failed_ && !power_->off()) handle_report(report);
   }
   draining_.clear();
   pump();
@@ -109,6 +111,12 @@ void Adapter::report_without_nodes(const port::InterruptReport& report) {
 
 void Adapter::on_child_status(uint32_t child, bool connected) {
   if (display_) display_->on_child_status(child, connected);
+}
+
+void Adapter::on_component(uint32_t component, ComponentEvent event) {
+  lane_.post_from_interrupt([this, component, event] {
+    if (runtime_power_ && !failed_) runtime_power_->on_event(component, event);
+  });
 }
 
 void Adapter::handle_fault(const port::InterruptReport& report) {

@@ -8,6 +8,7 @@
 #include "dxgk/context.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
 #include "trace/trace.h"
@@ -218,8 +219,21 @@ Status Adapter::start_full(const char** step) {
                   segment.size_bytes);
     }
   });
+  if (caps_.support_runtime_power_management) {
+    *step = "DxgkDdiQueryAdapterInfo(POWERCOMPONENTINFO)";
+    std::vector<port::PowerComponent> components = port_->query_power_components();
+    lane_.run([&] {
+      if (!components.empty()) {
+        runtime_power_ = std::make_unique<RuntimePower>(static_cast<RuntimePower::Owner&>(*this),
+                                                        std::move(components), caps_.node_count);
+      }
+    });
+  }
   *step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
   DXGKIT_RETURN_IF_FAILED(make_system_objects());
+  lane_.run([&] {
+    if (runtime_power_) runtime_power_->look();
+  });
   return display_ ? display_->start(step) : Status::kSuccess;
 }
 
@@ -384,7 +398,8 @@ Status Adapter::map_paging_buffers() {
     }
     pump();
   });
-  const bool mapped = block_until([&] { return paging_->idle(); });
+  // Power may fail meanwhile: then the rest waits for it.
+  const bool mapped = block_until([&] { return paging_->idle() || power_->off(); });
   return is_success(status) && !mapped ? Status::kDeviceConfigurationError : status;
 }
 
@@ -400,7 +415,7 @@ void Adapter::unmap_paging_buffers() {
     paging_buffers_.clear();
     if (!failed_) pump();
   });
-  static_cast<void>(block_until([&] { return paging_->idle(); }));
+  static_cast<void>(block_until([&] { return paging_->idle() || power_->off(); }));
 }
 
 void Adapter::destroy_system_objects() {
@@ -428,10 +443,39 @@ void Adapter::evict_everything() {
   lane_.run([&] { paging_->set_context(system_context_); });
 }
 
+void Adapter::remove() {
+  // First of all the driver is told, beside whatever it is doing.
+  bool asleep = false;
+  lane_.run([&] { asleep = power_->asleep(); });
+  const bool asked_for =
+      asleep ? caps_.support_surprise_removal_in_hibernation : caps_.support_surprise_removal;
+  Status told = Status::kNotSupported;
+  if (asked_for && running()) told = port_->notify_surprise_removal(asleep);
+  if (!is_success(told) && running()) {
+    findings_.report(
+        {.rule = "LIFE-21",
+         .severity = verifier::Severity::kWarning,
+         .ddi = "DxgkDdiNotifySurpriseRemoval",
+         .actual = told == Status::kNotSupported
+                       ? fmt::format("The driver does not support surprise removal {}.",
+                                     asleep ? "in a low-power state" : "of a running adapter")
+                       : fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(told)),
+         .expected = "The driver is told, and cleans up in software what the kernel takes back.",
+         .fix = asleep ? "Set SupportSurpriseRemovalInHibernation, and return STATUS_SUCCESS."
+                       : "From WDDM 2.0 on set SupportSurpriseRemoval, and return STATUS_SUCCESS.",
+         .windows = "The system restarts; a driver that sets SupportSurpriseRemoval is stopped "
+                    "whatever it answers."});
+  }
+  trace::emit(trace::EventKind::kAdapterState, luid_.low, 4);
+  if (!fatal_.exchange(true)) lane_.run([&] { stop_after_failure(); });
+  stop();
+}
+
 void Adapter::stop() {
   // LIFE-18: refuse new work; those inside finish (their waits end because devices are lost); then
   // nobody but us is left.
   if (!gate_.close()) return;
+  power_->before_stop();
   lane_.run([&] { lose_devices(DeviceState::kStopped); });
   gate_.wait_empty();
   if (residency_) residency_->trim().stop();

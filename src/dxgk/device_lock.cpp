@@ -26,7 +26,7 @@ Result<void*> Device::lock(Handle allocation_handle) {
   Status status = Status::kSuccess;
   void* address = nullptr;
   // Content on the move has no place a CPU could look at: wait until it has arrived.
-  const bool settled = adapter_.block_until([&] {
+  const bool settled = adapter_.block_until_awake([&] {
     if (opened->closing || lost()) {
       status = opened->closing ? Status::kInvalidParameter : Status::kDeviceRemoved;
       return true;
@@ -49,7 +49,7 @@ Result<void*> Device::lock_legacy(LockRequest& request) {
   if (opened->device.get() != this) return Error(Status::kInvalidParameter);
   Status status = Status::kSuccess;
   void* address = nullptr;
-  const bool settled = adapter_.block_until([&] {
+  const bool settled = adapter_.block_until_awake([&] {
     status = opened->closing ? Status::kInvalidParameter
              : lost()        ? Status::kDeviceRemoved
                              : Status::kSuccess;

@@ -523,7 +523,30 @@ Status Display::update_path(const vidpn::Path& path) {
   return Status::kSuccess;
 }
 
-Status Display::set_power(port::PowerState state) {
+void Display::sleep() {
+  const runtime::MutexLock lock(mutex_);
+  if (stopped_ || power_ != port::PowerState::kD0) return;
+  power_ = port::PowerState::kD3;
+  const char* step = "";
+  for (auto& [id, source] : sources_) {
+    source.shown_before_sleep = source.visible;
+    if (source.visible) static_cast<void>(make_visible(id, false, &step));
+    unpin_primary(source.current);
+  }
+}
+
+void Display::wake() {
+  const runtime::MutexLock lock(mutex_);
+  if (stopped_ || power_ != port::PowerState::kD3) return;
+  power_ = port::PowerState::kD0;
+  const char* step = "";
+  for (auto& [id, source] : sources_) {
+    if (source.current.opened && !is_success(place_primary(id, source.current, &step))) continue;
+    if (source.shown_before_sleep) static_cast<void>(make_visible(id, true, &step));
+  }
+}
+
+Status Display::set_power(port::PowerState state, port::PowerAction action) {
   if (!display_only_) return Status::kNotSupported;
   const runtime::MutexLock lock(mutex_);
   if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
@@ -531,13 +554,13 @@ Status Display::set_power(port::PowerState state) {
   const char* step = "";
   const auto set_children = [&] {
     for (const port::ChildInfo& child : children_) {
-      static_cast<void>(
-          level_two(adapter_, [&] { return adapter_.port().set_power_state(child.uid, state); }));
+      static_cast<void>(level_two(
+          adapter_, [&] { return adapter_.port().set_power_state(child.uid, state, action); }));
     }
   };
   const auto set_adapter = [&] {
     static_cast<void>(
-        level_two(adapter_, [&] { return adapter_.port().set_power_state({}, state); }));
+        level_two(adapter_, [&] { return adapter_.port().set_power_state({}, state, action); }));
   };
   if (state == port::PowerState::kD0) {
     set_adapter();

@@ -110,7 +110,13 @@ class Display {
   Status set_pointer_shape(const port::PointerShape& shape);
   Status set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible);
   Status update_path(const vidpn::Path& path);
-  Status set_power(port::PowerState state);
+  /// Display-only drivers.
+  Status set_power(port::PowerState state, port::PowerAction action = port::PowerAction::kSleep);
+  /// Full drivers, around the adapter's power transitions: nothing is shown and no primary is
+  /// pinned; and as before.
+  void sleep();
+  void wake();
+  std::span<const port::ChildInfo> children() const { return children_; }
   Status show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height);
   vidpn::Network active_network();
   void wait_for_hot_plug();
@@ -126,6 +132,7 @@ class Display {
   /// What is shown of one source.
   struct Source {
     bool visible = false;
+    bool shown_before_sleep = false;
     std::vector<DisplayMode> modes;
     // Display-only: the picture the driver is handed, in pages of the machine.
     bus::PageFrame pages;
@@ -189,6 +196,10 @@ class Display {
   /// The one made for the commit, else the one shown.
   void* primary_of(const Source& source) const;
   Status show_primary(uint32_t source, const char** step) DXGKIT_REQUIRES(mutex_);
+  /// Brings a primary to where the display can read it, pins it and tells the driver.
+  Status place_primary(uint32_t source, Primary& primary, const char** step)
+      DXGKIT_REQUIRES(mutex_);
+  void unpin_primary(Primary& primary);
   void drop_primary(Primary& primary);
   Result<Scanout> scanout_primary(const Source& source, const DisplayMode& mode);
 

@@ -78,9 +78,16 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
 Status Display::show_primary(uint32_t source_id, const char** step) {
   Source& source = sources_[source_id];
   if (!source.next.opened) return Status::kSuccess;
+  DXGKIT_RETURN_IF_FAILED(place_primary(source_id, source.next, step));
+  drop_primary(source.current);
+  source.current = std::move(source.next);
+  source.next = Primary{};
+  return Status::kSuccess;
+}
+
+Status Display::place_primary(uint32_t source_id, Primary& next, const char** step) {
   // DISP-11: it stays where the display reads it, until another one is shown.
   *step = "the memory manager";
-  Primary& next = source.next;
   const vidmm::Use use{next.opened->allocation->id, false};
   Status status = Status::kSuccess;
   vidmm::Placement place;
@@ -107,23 +114,23 @@ Status Display::show_primary(uint32_t source_id, const char** step) {
                                                .address = segment.base_address + place.offset_bytes,
                                                .allocation = next.opened->driver_allocation});
   });
-  if (!is_success(status)) return failed_call(*step, status);
-  drop_primary(source.current);
-  source.current = std::move(source.next);
-  source.next = Primary{};
-  return Status::kSuccess;
+  return is_success(status) ? status : failed_call(*step, status);
+}
+
+void Display::unpin_primary(Primary& primary) {
+  if (!primary.opened || !primary.pinned) return;
+  adapter_.lane().run([&] {
+    const vidmm::Use use{primary.opened->allocation->id, false};
+    if (adapter_.has_memory() && primary.opened->allocation != nullptr)
+      adapter_.memory().release(std::span(&use, 1));
+  });
+  primary.pinned = false;
 }
 
 void Display::drop_primary(Primary& primary) {
   if (!primary.opened) return;
   Process::Scope scope(process_.get());
-  if (primary.pinned) {
-    adapter_.lane().run([&] {
-      const vidmm::Use use{primary.opened->allocation->id, false};
-      if (adapter_.has_memory() && primary.opened->allocation != nullptr)
-        adapter_.memory().release(std::span(&use, 1));
-    });
-  }
+  unpin_primary(primary);
   static_cast<void>(device_->destroy_allocations(primary.resource, {}, true));
   primary = Primary{};
 }

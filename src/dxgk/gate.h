@@ -8,37 +8,52 @@
 
 namespace dxgkit::dxgk {
 
-/// Thread-safe. The word holds the number inside; the top bit says closed.
+/// Thread-safe. The word holds the number inside; the top bit says closed, the next one held.
 class Gate {
  public:
-  /// False once closed.
+  /// False once closed. Waits while held, which the lane must not.
   bool enter() {
     // Acquire pairs with reopen-free close: who enters sees everything done before the gate was
     // made.
     uint32_t seen = word_.load(std::memory_order_acquire);
     while ((seen & kClosed) == 0) {
+      if ((seen & kHeld) != 0) {
+        runtime::Runtime::current().wait(word_, seen);
+        seen = word_.load(std::memory_order_acquire);
+        continue;
+      }
       if (word_.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire)) return true;
     }
     return false;
   }
+  /// Nobody enters until release(); those inside stay. One holder.
+  void hold() { word_.fetch_or(kHeld, std::memory_order_acq_rel); }
+  void release() {
+    if ((word_.fetch_and(~kHeld, std::memory_order_acq_rel) & kHeld) != 0)
+      runtime::Runtime::current().wake_all(word_);
+  }
   void leave() {
-    if (word_.fetch_sub(1, std::memory_order_release) == (kClosed | 1U)) {
+    if ((word_.fetch_sub(1, std::memory_order_release) & ~kHeld) == (kClosed | 1U)) {
       runtime::Runtime::current().wake_all(word_);
     }
   }
   /// Nobody enters any more. False if it was closed already.
-  bool close() { return (word_.fetch_or(kClosed, std::memory_order_acq_rel) & kClosed) == 0; }
+  bool close() {
+    const uint32_t before = word_.fetch_or(kClosed, std::memory_order_acq_rel);
+    if ((before & kHeld) != 0) runtime::Runtime::current().wake_all(word_);
+    return (before & kClosed) == 0;
+  }
   bool closed() const { return (word_.load(std::memory_order_acquire) & kClosed) != 0; }
   /// After close: returns when nobody is inside.
   void wait_empty() {
-    for (uint32_t seen = word_.load(std::memory_order_acquire); seen != kClosed;
+    for (uint32_t seen = word_.load(std::memory_order_acquire); (seen & ~kHeld) != kClosed;
          seen = word_.load(std::memory_order_acquire)) {
       runtime::Runtime::current().wait(word_, seen);
     }
   }
 
  private:
-  static constexpr uint32_t kClosed = 1U << 31;
+  static constexpr uint32_t kClosed = 1U << 31, kHeld = 1U << 30;
   std::atomic<uint32_t> word_{0};
 };
 

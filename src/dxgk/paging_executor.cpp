@@ -80,6 +80,31 @@ void PagingExecutor::enqueue_plain(const port::PagingOperation& operation,
   pump();
 }
 
+void PagingExecutor::pause() {
+  DXGKIT_CHECK(in_flight_.empty());
+  paused_ = true;
+}
+
+void PagingExecutor::resume() {
+  paused_ = false;
+  pump();
+}
+
+std::vector<std::function<void()>> PagingExecutor::abandon() {
+  std::vector<std::function<void()>> waited;
+  for (Barrier& barrier : barriers_) waited.push_back(std::move(barrier.done));
+  queue_.clear();
+  barriers_.clear();
+  slice_completes_.clear();
+  for (InFlight& flight : in_flight_) flight.completes.clear();
+  operations_done_ = operations_queued_;
+  multipass_offset_ = 0;
+  passes_without_progress_ = 0;
+  head_must_be_idle_ = false;
+  current_ = nullptr;
+  return waited;
+}
+
 void PagingExecutor::halt() {
   halted_ = true;
   queue_.clear();
@@ -232,7 +257,7 @@ void PagingExecutor::submit_slice() {
 }
 
 void PagingExecutor::pump() {
-  if (pumping_ || halted_) return;
+  if (pumping_ || halted_ || paused_) return;
   pumping_ = true;
   while (!queue_.empty() && !halted_) {
     const Queued head = queue_.front();

@@ -83,6 +83,14 @@ class PagingExecutor {
 
   /// A paging packet of ours left the scheduler.
   void packet_retired(Packet& packet, bool completed);
+  /// What is enqueued from now on waits, with its callbacks, for resume(): the hardware is off.
+  /// Only while nothing is in flight.
+  void pause();
+  void resume();
+  /// The hardware lost its power: drops everything queued and, as it retires, in flight. Returns
+  /// the callbacks that waited for it, in order: the caller runs them when the memory manager
+  /// knows.
+  std::vector<std::function<void()>> abandon();
   /// Paging can go nowhere any more: drops everything queued, and runs no callback.
   void halt();
 
@@ -137,6 +145,7 @@ class PagingExecutor {
   bool head_must_be_idle_ = false;  // the driver answered ALLOCATION_BUSY for the head
   bool pumping_ = false;
   bool halted_ = false;
+  bool paused_ = false;
 };
 
 }  // namespace dxgkit::dxgk

@@ -7,6 +7,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
 #include "dxgk/device.h"
+#include "dxgk/power.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -385,6 +386,7 @@ bool Residency::must_queue(const Request& request) {
 
 void Residency::advance() {
   if (advancing_ || blocked_.empty() || adapter_.failed()) return;
+  if (!adapter_.power().awake()) return;  // nothing comes in on the way down
   advancing_ = true;
   bool any = false;
   for (size_t i = 0; i < blocked_.size();) {

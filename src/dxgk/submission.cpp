@@ -2,6 +2,8 @@
 // retire.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
 #include "dxgk/device.h"
@@ -18,6 +20,7 @@ constexpr uint32_t kInterfaceWddm20 = 0x5023;
 void Adapter::queue_packet(Packet& packet) {
   if (packet.buffer != nullptr && packet.kind != vidsch::PacketKind::kPaging)
     ++packet.buffer->users;
+  count_engine_work(packet, true);
   const ContextId context = packet.context == nullptr ? paging_context_ : packet.context->id();
   vidsch::PacketDesc desc;
   desc.id = packet.id;
@@ -116,6 +119,7 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
   rest.uses = packet.context->uses_of(buffer, rest.patch_start, rest.patch_length);
   ++packet.buffer->users;
   ++counters_.splits;
+  count_engine_work(rest, true);
   scheduler_->insert_after(packet.id, rest.id);
   return true;
 }
@@ -215,6 +219,7 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
     if (outcome == vidsch::PacketOutcome::kCancelled) ++counters_.packets_cancelled;
     if (outcome == vidsch::PacketOutcome::kFaulted) ++counters_.packets_faulted;
   }
+  count_engine_work(packet, false);
   if (completed && packet.kind == vidsch::PacketKind::kSignal) ++counters_.sync_signals;
   if (outcome == vidsch::PacketOutcome::kFaulted && reached_hardware && !failed_) {
     blame(packet);
@@ -229,6 +234,46 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   }
   packets_.destroy(packet);
   progress();
+}
+
+NodeOrdinal Adapter::node_of(const Packet& packet) const {
+  return packet.context == nullptr ? NodeOrdinal{caps_.paging_node} : packet.context->node();
+}
+
+void Adapter::count_engine_work(const Packet& packet, bool comes) {
+  if (!runtime_power_) return;
+  if (packet.kind != vidsch::PacketKind::kRender && packet.kind != vidsch::PacketKind::kPaging)
+    return;
+  if (comes) {
+    runtime_power_->add_work(node_of(packet));
+    return;
+  }
+  runtime_power_->remove_work(node_of(packet));
+  // Not from here: the scheduler is in the middle of something.
+  if (std::exchange(rest_posted_, true)) return;
+  lane_.post([this] {
+    rest_posted_ = false;
+    if (runtime_power_ && !failed_) runtime_power_->look();
+  });
+}
+
+Status Adapter::set_component_f_state(uint32_t component, uint32_t f_state) {
+  return failed_ ? Status::kDeviceRemoved : port_->set_component_f_state(component, f_state);
+}
+
+void Adapter::hold_node(NodeOrdinal node, bool held) { scheduler_->hold_node(node, held); }
+
+void Adapter::unexpected_completion(uint32_t component) {
+  findings_.report({.rule = "PWR-12",
+                    .severity = verifier::Severity::kViolation,
+                    .ddi = "DxgkCbCompleteFStateTransition",
+                    .actual = fmt::format("It was called for component {}, which has no "
+                                          "transition to complete.",
+                                          component),
+                    .expected = "Once per DxgkDdiSetPowerComponentFState, for components with "
+                                "DriverCompletesFStateTransition.",
+                    .fix = "Complete each transition once; clear the flag if the transition ends "
+                           "with the DDI."});
 }
 
 void Adapter::blame(const Packet& packet) {

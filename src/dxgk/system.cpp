@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dxgk/power.h"
 #include "dxgk/system_impl.h"
 #include "trace/trace.h"
 
@@ -33,17 +34,44 @@ Result<Luid> System::start_adapter(port::Driver& driver, bus::PciFunction& funct
 }
 
 Status System::stop_adapter(Luid luid) {
-  Ref<Adapter> found;
-  {
-    runtime::MutexLock lock(impl_->mutex);
-    const auto it =
-        std::find_if(impl_->adapters.begin(), impl_->adapters.end(),
-                     [&](const Ref<Adapter>& adapter) { return adapter->luid() == luid; });
-    if (it == impl_->adapters.end()) return Status::kInvalidParameter;
-    found = *it;
-    impl_->adapters.erase(it);
-  }
+  Ref<Adapter> found = impl_->take(luid);
+  if (!found) return Status::kInvalidParameter;
   found->stop();
+  return Status::kSuccess;
+}
+
+Result<PowerOutcome> System::set_power(Luid luid, PowerTarget target) {
+  const Ref<Adapter> adapter = impl_->find(luid);
+  if (!adapter) return Error(Status::kInvalidParameter);
+  return adapter->power().set(target);
+}
+
+Status System::power_failed(Luid luid, PowerTarget during) {
+  const Ref<Adapter> adapter = impl_->find(luid);
+  if (!adapter) return Status::kInvalidParameter;
+  return adapter->power().fail(during);
+}
+
+bool System::wait_for_packets(Luid luid, uint64_t completed, const std::atomic<bool>& cancelled) {
+  const Ref<Adapter> adapter = impl_->find(luid);
+  if (!adapter) return false;
+  bool reached = false;
+  const bool looked = adapter->block_until([&] {
+    reached = adapter->counters().packets_completed >= completed;
+    return reached || cancelled.load();
+  });
+  return looked && reached;
+}
+
+void System::nudge(Luid luid) {
+  const Ref<Adapter> adapter = impl_->find(luid);
+  if (adapter) adapter->lane().run([&] { adapter->progress(); });
+}
+
+Status System::remove_adapter(Luid luid) {
+  Ref<Adapter> found = impl_->take(luid);
+  if (!found) return Status::kInvalidParameter;
+  found->remove();
   return Status::kSuccess;
 }
 

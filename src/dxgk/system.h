@@ -1,6 +1,7 @@
 // The graphics kernel of one machine: its adapters and the processes that use them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -54,6 +55,20 @@ struct AdapterStatistics {
   uint64_t splits = 0, multipass_renders = 0, multipass_paging = 0;
 };
 
+/// Where a power transition goes. D1 to D3 are device states while the machine runs on; the others
+/// take the machine along and the adapter to D3.
+enum class PowerTarget { kD0, kD1, kD2, kD3, kStandby, kHybridSleep, kHibernate };
+
+/// What a way down did, in allocations (internal ones included).
+struct PowerOutcome {
+  uint64_t kept = 0;          // stay in their segments
+  uint64_t written_back = 0;  // left, content to system memory
+  uint64_t bytes_written_back = 0;
+  uint64_t dropped = 0;  // left without a transfer: clean, given up, or mapped through an aperture
+  uint64_t lost = 0;     // content went with a power failure; their devices are lost
+  bool operator==(const PowerOutcome&) const = default;
+};
+
 /// Owns adapters and processes. Made inside a runtime (Runtime::current()). Thread-safe.
 class System {
  public:
@@ -71,6 +86,34 @@ class System {
   /// LIFE-18. Open handles of clients survive and answer kDeviceRemoved. kInvalidParameter:
   /// unknown.
   Status stop_adapter(Luid adapter);
+
+  /// Takes an adapter to a power state and back, at level three (PWR-01..11). Down: new work is
+  /// held, what has its memory runs to its end, what the state does not preserve goes to system
+  /// memory, then the driver is told. Up: the driver, paging buffers, what CPUs have locked; the
+  /// rest comes back as it is used. Clients' calls wait meanwhile; CPU writes through locked
+  /// addresses of memory segments must not come during a call (Windows freezes processes). What a
+  /// state is in now: success, nothing done. Blocks; any thread but the lane.
+  /// kInvalidParameter: unknown adapter, or from one low state to another. kRetry: power failed on
+  /// the way up, the adapter sleeps as before. kGraphicsAllocationBusy: something cannot leave, the
+  /// adapter is awake. kDeviceRemoved: it failed, is stopping, or is gone (remove_adapter is due).
+  /// A driver's failure is a violation and taken for success (PWR-02).
+  Result<PowerOutcome> set_power(Luid adapter, PowerTarget target);
+  /// The platform's power went away, as it would be for `during`: in the middle of a transition,
+  /// which then goes on with what is left, or without one. Work on hardware is over, segments keep
+  /// what they keep, content that was only elsewhere is lost, and with it the devices that opened
+  /// it or had work with memory (DeviceState::kReset). The adapter sleeps afterwards (a transition
+  /// under way: when that ends); set_power(kD0) wakes it. kInvalidParameter: unknown, kD0, or
+  /// asleep already. kNotSupported: display-only.
+  Status power_failed(Luid adapter, PowerTarget during);
+  /// Blocks until the adapter has completed so many packets since its start: true. False when it
+  /// fails, is gone, or `cancelled` is set and nudge() called. Any thread but the lane.
+  bool wait_for_packets(Luid adapter, uint64_t completed, const std::atomic<bool>& cancelled);
+  /// Whoever waits for the adapter to get on looks again.
+  void nudge(Luid adapter);
+  /// Surprise removal: the hardware has left the bus (bus::Machine::pull_out). Notifies the driver
+  /// where it supports that (LIFE-21), fails everything open with kDeviceRemoved, stops and removes
+  /// the adapter, software only. kInvalidParameter: unknown.
+  Status remove_adapter(Luid adapter);
 
   /// The adapters that are running, in start order.
   std::vector<Luid> adapters() const;

@@ -32,6 +32,17 @@ struct System::Impl {
 
   /// Descriptors that were closed since hold nothing any more. Any thread but a lane.
   void reap_nt_handles();
+  /// Out of the list, for stopping; null if it is not there.
+  Ref<Adapter> take(Luid luid) {
+    runtime::MutexLock lock(mutex);
+    for (size_t i = 0; i < adapters.size(); ++i) {
+      if (adapters[i]->luid() != luid) continue;
+      Ref<Adapter> found = std::move(adapters[i]);
+      adapters.erase(adapters.begin() + static_cast<std::ptrdiff_t>(i));
+      return found;
+    }
+    return {};
+  }
 
   runtime::Runtime& runtime;
   bus::Machine& machine;

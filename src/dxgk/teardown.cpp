@@ -3,6 +3,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "dxgk/system_impl.h"
 #include "trace/trace.h"
@@ -174,7 +175,8 @@ void Adapter::free_internal(Allocation& allocation) {
 }
 
 void Adapter::advance_teardowns() {
-  if (advancing_teardowns_) return;  // the loop below looks at everything again
+  if (advancing_teardowns_) return;       // the loop below looks at everything again
+  if (power_->off() && !failed_) return;  // no paging, no DDI: the release looks again
   advancing_teardowns_ = true;
   for (bool changed = true; changed;) {
     changed = false;

@@ -162,11 +162,16 @@ void AdapterPort::set_lane_check(std::function<bool()> is_lane) {
 }
 
 void AdapterPort::Impl::enter_level_two() {
+  while (level_two_taken.exchange(1) != 0) kernel.runtime().wait(level_two_taken, 1);
   level_zero.bar();
   level_zero.wait_empty();
 }
 
-void AdapterPort::Impl::leave_level_two() { level_zero.unbar(); }
+void AdapterPort::Impl::leave_level_two() {
+  level_zero.unbar();
+  level_two_taken.store(0);
+  kernel.runtime().wake_all(level_two_taken);
+}
 
 void AdapterPort::Impl::wait_for_level_two() {
   // The lane itself makes the level-two calls of a full driver: it never waits for them.

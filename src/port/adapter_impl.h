@@ -77,6 +77,8 @@ struct AdapterPort::Impl {
   std::atomic<bool> scheduler_inside{false};
   std::atomic<bool> exclusive_inside{false};
   runtime::Turnstile level_zero;  // barred while level two is held
+  // 1: somebody holds level two, for a mode change or for as long as the adapter sleeps.
+  std::atomic<uint32_t> level_two_taken{0};
   std::function<bool()> is_lane;  // set before the adapter runs; null: nobody is
 
   // Interrupts. `interrupt_lock` is the interrupt spin lock: ISR and synchronised routines hold it
@@ -93,6 +95,13 @@ struct AdapterPort::Impl {
   std::vector<InterruptReport> spare DXGKIT_GUARDED_BY(reports_lock);
   nt::Kdpc dpc{};
   std::atomic<uint32_t> dpc_state{0};  // 0 idle, 1 running, 2 running and wanted again (INT-06)
+
+  // Set once, by the notice of removal; read at the end of every DDI.
+  std::atomic<bool> removed{false};
+  std::atomic<uint64_t> lost_accesses_seen{0};
+  // F-state calls under way, one bit per component (PWR-12, PWR-13).
+  std::atomic<uint64_t> f_state_calls{0};
+  uint32_t power_components = 0;  // known to the driver; written before the adapter runs
 
   uint32_t wddm_model = 0;            // DXGK_DRIVERCAPS::WDDMVersion; 0: not asked or not said
   std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
@@ -127,6 +136,10 @@ struct AdapterPort::Impl {
   static Impl* of_frame();
   /// INT-07, IRQL-12.
   void check_callback(const char* callback, nt::Irql highest, bool legal_in_isr);
+
+  // --- adapter_power.cpp
+  /// LIFE-22.
+  void report_lost_accesses(const char* ddi_name);
 
   // --- adapter_display.cpp
   void enter_level_two();
@@ -229,13 +242,15 @@ inline void DdiCall::enter() {
       DXGKIT_CHECK(!impl_.exclusive_inside.load(std::memory_order_relaxed));
       break;
     case DdiClass::kLevelTwo:
+      // Not that it is empty: who is refused just now counts up and down again.
       DXGKIT_CHECK(impl_.level_zero.barred());
-      DXGKIT_CHECK(impl_.level_zero.empty() && !impl_.scheduler_inside.load());
+      DXGKIT_CHECK(!impl_.scheduler_inside.load());
       DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
       break;
     case DdiClass::kExclusive:
       DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
-      DXGKIT_CHECK(impl_.level_zero.empty() && !impl_.scheduler_inside.load());
+      DXGKIT_CHECK(impl_.level_zero.barred() || impl_.level_zero.empty());
+      DXGKIT_CHECK(!impl_.scheduler_inside.load());
       break;
     case DdiClass::kLevelZeroBeside:
       break;
@@ -243,6 +258,8 @@ inline void DdiCall::enter() {
 }
 
 inline void DdiCall::leave() {
+  if (impl_.removed.load(std::memory_order_relaxed)) [[unlikely]]
+    impl_.report_lost_accesses(info_.name);
   switch (info_.ddi_class) {
     case DdiClass::kScheduler:
       impl_.scheduler_inside.store(false, std::memory_order_relaxed);

@@ -18,7 +18,6 @@ constexpr DdiInfo kAddDevice{"DxgkDdiAddDevice", nt::kPassiveLevel, DdiClass::kE
 constexpr DdiInfo kStartDevice{"DxgkDdiStartDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kRemoveDevice{"DxgkDdiRemoveDevice", nt::kPassiveLevel, DdiClass::kExclusive};
-constexpr DdiInfo kSetPowerState{"DxgkDdiSetPowerState", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
                                     DdiClass::kLevelZeroBeside};
 constexpr DdiInfo kGetNodeMetadata{"DxgkDdiGetNodeMetadata", nt::kPassiveLevel,
@@ -224,26 +223,6 @@ Status AdapterPort::remove_device() {
   return call(port.ddi.DxgkDdiRemoveDevice, port.context);
 }
 
-Status AdapterPort::set_power_state(std::optional<uint32_t> child, PowerState state) {
-  Impl& port = *impl_;
-  if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.ddi.DxgkDdiSetPowerState == nullptr) return Status::kNotSupported;
-  // PWR-04: on the way up the action means nothing; a driver that looks at it finds nonsense.
-  const POWER_ACTION action =
-      state == PowerState::kD0 ? static_cast<POWER_ACTION>(0x5A5A5A5A) : PowerActionSleep;
-  DdiCall call(port, kSetPowerState, static_cast<uint64_t>(state));
-  const Status status = call(port.ddi.DxgkDdiSetPowerState, port.context,
-                             static_cast<ULONG>(child.value_or(DISPLAY_ADAPTER_HW_ID)),
-                             static_cast<DEVICE_POWER_STATE>(state), action);
-  if (!call.completed() || is_success(status)) return status;
-  return port.violation(
-      "PWR-02", kSetPowerState.name,
-      fmt::format("It answered {:#010x} for D{}.", static_cast<uint32_t>(to_ntstatus(status)),
-                  static_cast<uint32_t>(state) - 1),
-      "A change of power state does not fail.",
-      "Return STATUS_SUCCESS, also for states the device has no use for.", Status::kSuccess);
-}
-
 Status AdapterPort::query_early_caps() {
   Impl& port = *impl_;
   if (port.version < kVersionWddm29) return Status::kSuccess;
@@ -330,11 +309,19 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
     result.no_dma_patching = caps.SchedulingCaps.NoDmaPatching != 0;
     result.cancel_command_aware = caps.SchedulingCaps.CancelCommandAware != 0;
     result.support_per_engine_tdr = caps.SupportPerEngineTDR != FALSE;
+    result.support_runtime_power_management = caps.SupportRuntimePowerManagement != FALSE;
+    result.support_surprise_removal_in_hibernation =
+        caps.SupportSurpriseRemovalInHibernation != FALSE;
   }
   if (port.version >= kVersionWddm20) {
     result.virtual_addressing_supported = caps.MemoryManagementCaps.VirtualAddressingSupported != 0;
     result.gpu_mmu_supported = caps.MemoryManagementCaps.GpuMmuSupported != 0;
     result.non_cpu_visible_primary = caps.MemoryManagementCaps.NonCpuVisiblePrimary != 0;
+    result.support_surprise_removal = caps.SupportSurpriseRemoval != FALSE;
+  }
+  if (port.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_4) {
+    result.disable_self_refresh_vram_in_s3 =
+        caps.MemoryManagementCaps.DisableSelfRefreshVRAMInS3 != 0;
   }
   if (port.version >= kVersionWddm29)
     result.map_aperture2_supported = caps.MemoryManagementCaps.MapAperture2Supported != 0;

@@ -49,10 +49,19 @@ class AdapterHost {
     static_cast<void>(child);
     static_cast<void>(connected);
   }
+  /// DxgkCbSetPowerComponentActive / Idle / CompleteFStateTransition of a component. At most
+  /// DISPATCH_LEVEL, any thread, the last also inside set_component_f_state: post, do not block.
+  enum class ComponentEvent { kActive, kIdle, kTransitionDone };
+  virtual void on_component(uint32_t component, ComponentEvent event) {
+    static_cast<void>(component);
+    static_cast<void>(event);
+  }
 };
 
 /// DEVICE_POWER_STATE.
 enum class PowerState : uint32_t { kD0 = 1, kD1 = 2, kD2 = 3, kD3 = 4 };
+/// POWER_ACTION, those that DxgkDdiSetPowerState is documented to get.
+enum class PowerAction : uint32_t { kSleep = 2, kHibernate = 3, kShutdown = 4 };
 
 /// What displays need of the caps of a driver that declared `interface_version`.
 DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t interface_version);
@@ -86,8 +95,19 @@ class AdapterPort {
   Status remove_device();
   /// DxgkDdiSetPowerState of a child or, without one, of the adapter, exclusively; for the adapter
   /// engines idle and video memory evicted (PWR-01). PWR-02: a failure is a violation and taken for
-  /// success. kNotSupported without the entry.
-  Status set_power_state(std::optional<uint32_t> child, PowerState state);
+  /// success. kNotSupported without the entry. `action` is not passed on the way to D0 (PWR-04).
+  Status set_power_state(std::optional<uint32_t> child, PowerState state,
+                         PowerAction action = PowerAction::kSleep);
+  /// DxgkDdiNotifySurpriseRemoval (LIFE-21): level zero, at any time, beside anything. The driver's
+  /// own status. From now on every register access it makes is a violation (LIFE-22), told once per
+  /// DDI. kNotSupported without the entry; then accesses are nobody's fault.
+  Status notify_surprise_removal(bool in_hibernation);
+  /// Power components, when DXGK_DRIVERCAPS.SupportRuntimePowerManagement is set. What the driver
+  /// describes wrongly is a violation (PWR-12), and there are no components then.
+  std::vector<PowerComponent> query_power_components();
+  /// DxgkDdiSetPowerComponentFState; at most one call per component at a time, to or from F0 (the
+  /// caller's duty). kNotSupported without the entry.
+  Status set_component_f_state(uint32_t component, uint32_t f_state);
 
   // --- questions at start
   // -------------------------------------------------------------------------------------------------

@@ -328,6 +328,47 @@ NTSTATUS NTAPI acquire_post_display_ownership2(HANDLE device, PDXGK_DISPLAY_INFO
   return done(read_post_display(*adapter, info));
 }
 
+void component_event(const char* callback, const void* device, UINT component,
+                     AdapterHost::ComponentEvent event) {
+  CallbackTrace done(callback);
+  Impl* const adapter = Impl::of_handle(callback, device);
+  if (adapter == nullptr) return;
+  adapter->check_callback(callback, nt::kDispatchLevel, false);
+  static_cast<void>(done(component));
+  if (component >= adapter->power_components) {
+    (void)adapter->violation(
+        "PWR-12", callback,
+        fmt::format("Component {} was named, there are {}.", component, adapter->power_components),
+        "A component that the driver has described.",
+        "Use the index DXGKQAITYPE_POWERCOMPONENTINFO was asked with.", Status::kInvalidParameter);
+    return;
+  }
+  const bool inside =
+      nt::CallFrame::current().name() == std::string_view("DxgkDdiSetPowerComponentFState");
+  if (inside && event == AdapterHost::ComponentEvent::kActive) {
+    (void)adapter->violation(
+        "PWR-13", callback,
+        fmt::format("It was called for component {} inside DxgkDdiSetPowerComponentFState.",
+                    component),
+        "A component is made active before or after a transition, never inside one.",
+        "Activate it from a work item, and complete the transition there.", Status::kSuccess);
+  }
+  adapter->host.on_component(component, event);
+}
+
+void NTAPI set_power_component_active(IN_CONST_HANDLE device, UINT component) {
+  component_event("DxgkCbSetPowerComponentActive", device, component,
+                  AdapterHost::ComponentEvent::kActive);
+}
+void NTAPI set_power_component_idle(IN_CONST_HANDLE device, UINT component) {
+  component_event("DxgkCbSetPowerComponentIdle", device, component,
+                  AdapterHost::ComponentEvent::kIdle);
+}
+void NTAPI complete_f_state_transition(IN_CONST_HANDLE device, UINT component) {
+  component_event("DxgkCbCompleteFStateTransition", device, component,
+                  AdapterHost::ComponentEvent::kTransitionDone);
+}
+
 struct Implemented {
   std::string_view name;
   const void* function;
@@ -370,6 +411,10 @@ const Implemented kImplemented[] = {
                  ""),
     DXGKIT_ENTRY("DxgkCbAcquirePostDisplayOwnership2", acquire_post_display_ownership2, kPartial,
                  "the state of the frame buffer is unknown"),
+    DXGKIT_ENTRY("DxgkCbSetPowerComponentActive", set_power_component_active, kPartial,
+                 "the transition follows, the call does not wait for it"),
+    DXGKIT_ENTRY("DxgkCbSetPowerComponentIdle", set_power_component_idle, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbCompleteFStateTransition", complete_f_state_transition, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
 };
 

@@ -241,8 +241,22 @@ struct DriverCaps {           // DXGK_DRIVERCAPS, what the core uses
        virtual_addressing_supported = false;
   bool map_aperture2_supported = false;      // from WDDM 2.9 on (PAGE-30)
   bool non_cpu_visible_primary = false;      // from WDDM 2.0 on (ALLOC-16)
+  bool support_runtime_power_management = false, support_surprise_removal_in_hibernation = false,
+       support_surprise_removal = false, disable_self_refresh_vram_in_s3 = false;
   uint32_t node_count = 1, paging_node = 0;  // GpuEngineTopology, PagingNode
   std::vector<std::byte> raw;                // as the driver left it, sized by its version
+};
+
+/// DXGK_POWER_RUNTIME_COMPONENT, what the core uses.
+struct PowerComponent {
+  /// DXGK_POWER_COMPONENT_TYPE; other values are kept as they are.
+  enum class Kind : uint32_t { kEngine = 0, kMemory = 3, kOther = 5 };
+  Kind kind = Kind::kOther;
+  uint32_t target = 0;              // kEngine: node; kMemory: segment id
+  uint32_t state_count = 1;         // F-states, F0 included; 1..8
+  bool driver_completes = false;    // by DxgkCbCompleteFStateTransition
+  bool f0_on_dx = false;            // is in F0 during device power transitions
+  std::vector<uint32_t> providers;  // active before this one is; below the number of components
 };
 
 /// What DxgkCbNotifyInterrupt said, in our words.

@@ -71,8 +71,11 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
       capture_openings(process, device, args.AllocationList, args.NumAllocations, &openings));
   dxgk::MakeResidentOutcome outcome;
   Status status = Status::kSuccess;
-  adapter.lane().run(
-      [&] { status = adapter.residency().make_resident(*queue, openings, flags, &outcome); });
+  const bool asked = adapter.block_until_awake([&] {
+    status = adapter.residency().make_resident(*queue, openings, flags, &outcome);
+    return true;
+  });
+  if (!asked) return Status::kDeviceRemoved;
   if (is_success(status)) args.PagingFenceValue = outcome.fence;
   if (is_success(status) || status == Status::kNoMemory)  // RES-05, RES-17
     args.NumBytesToTrim = outcome.bytes_to_trim;
@@ -94,8 +97,11 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
                                .not_written_to = args.Flags.NotWrittenTo != 0};
   Status status = Status::kSuccess;
   uint64_t bytes_to_trim = 0;
-  adapter.lane().run(
-      [&] { status = adapter.residency().evict(*device, openings, flags, &bytes_to_trim); });
+  const bool asked = adapter.block_until_awake([&] {
+    status = adapter.residency().evict(*device, openings, flags, &bytes_to_trim);
+    return true;
+  });
+  if (!asked) return Status::kDeviceRemoved;
   if (is_success(status)) args.NumBytesToTrim = bytes_to_trim;
   return status;
 }

@@ -59,7 +59,7 @@ enum class EventKind : uint16_t {
   kSyncWait = 61,    // c context or 0 for CPU
   kSyncSatisfied = 62,
   // Adapter life. a = adapter.
-  kAdapterState = 70,  // b state
+  kAdapterState = 70,  // b state: 0 stopped, 1 running, 2 failed, 3 asleep, 4 removed
   kFinding = 71,       // a name_id of the rule, b severity
   kMarker = 72,        // a name_id of free text
   kSegment = 73,       // b segment, c base, d size

@@ -169,6 +169,55 @@ Result<std::vector<PagingOp>> MemoryManager::evict_segment(SegmentId id, Pinned 
   return impl_->commit();
 }
 
+Result<std::vector<PagingOp>> MemoryManager::purge(SegmentId id, uint64_t kept_bytes) {
+  Segment& where = impl_->segment(id);
+  std::vector<Record*> leaving;
+  for (auto range = where.ranges.first(); range != RangeIndex::kNone;
+       range = where.ranges.next(range)) {
+    const uint32_t owner = where.ranges.owner(range);
+    if (owner == 0 || owner == Segment::kInvalid) continue;
+    if (where.ranges.offset(range) + where.ranges.size(range) <= kept_bytes) continue;
+    Record& record = impl_->records.of_owner(owner);
+    if (record.pins > 0) return Error(Status::kGraphicsAllocationBusy);
+    if (record.locks > 0 && where.is_memory()) return Error(Status::kGraphicsAllocationBusy);
+    leaving.push_back(&record);
+  }
+  impl_->begin_plan();
+  for (Record* record : leaving) impl_->leave(*record);
+  return impl_->commit();
+}
+
+std::vector<AllocationId> MemoryManager::lose_power(
+    const std::function<uint64_t(SegmentId)>& kept_bytes) {
+  std::vector<AllocationId> lost;
+  impl_->begin_plan();
+  impl_->records.for_each([&](Record& record) {
+    const bool unfinished = record.pending > 0;
+    const bool resident = record.place.segment != kSystemMemory;
+    if (!unfinished && resident) {
+      const Segment& where = impl_->segment(record.place.segment);
+      const uint64_t end = record.place.offset_bytes + where.bytes_of(record.desc);
+      if (end <= kept_bytes(record.place.segment)) return;
+    }
+    if (record.dirty || record.pending_out > 0) {
+      record.has_content = false;
+      if (record.offer != OfferPriority::kNone) {
+        record.discarded = true;
+      } else {
+        lost.push_back(record.id);
+      }
+    }
+    record.dirty = false;
+    record.pending = record.pending_out = 0;
+    if (!resident) return;
+    record.lost = record.pins > 0;
+    impl_->leave(record);
+  });
+  impl_->journal.clear();
+  std::ranges::sort(lost);
+  return lost;
+}
+
 void MemoryManager::operation_done(const PagingOp& op) {
   using Kind = PagingOp::Kind;
   static constexpr auto kEvents = [](Kind kind) {

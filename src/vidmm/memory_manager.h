@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -127,6 +128,17 @@ class MemoryManager {
   /// Plans to empty a segment (stop, power). kGraphicsAllocationBusy if any of it may not move;
   /// state unchanged then.
   Result<std::vector<PagingOp>> evict_segment(SegmentId segment, Pinned pinned = Pinned::kStay);
+  /// Power: plans to move out of a segment what does not lie wholly in its first `kept_bytes`
+  /// (SEG-33), lowest offsets first, AllocationDesc::pinned notwithstanding. Offered content is
+  /// given up, as under pressure (PWR-07). kGraphicsAllocationBusy, state unchanged: something of
+  /// it is pinned or locked.
+  Result<std::vector<PagingOp>> purge(SegmentId segment, uint64_t kept_bytes);
+  /// Power went away in the middle of things: operations not reported done never will be, and each
+  /// segment has kept `kept_bytes(segment)` from its start. What lies there and has no unfinished
+  /// operation stays; all else is in system memory now, pins and locks notwithstanding. Returns the
+  /// ids whose content is lost (the next page-in fills), in ascending order: dirty there, or on
+  /// the way out in an unfinished operation. Offered content counts as discarded instead.
+  std::vector<AllocationId> lose_power(const std::function<uint64_t(SegmentId)>& kept_bytes);
   /// The executor reports each operation of each plan, in order, when its effect is complete (or
   /// abandoned, after a reset). Reports for allocations destroyed meanwhile are for the trace only.
   void operation_done(const PagingOp& op);

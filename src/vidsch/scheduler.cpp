@@ -1,5 +1,7 @@
 #include "vidsch/scheduler.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "trace/trace.h"
 #include "vidsch/scheduler_state.h"
@@ -96,9 +98,64 @@ void Scheduler::set_suspended(ContextId id, bool suspended) {
   Context* context = impl_->find_context(id);
   DXGKIT_CHECK(context != nullptr);
   DXGKIT_CHECK(!context->desc.is_system);
+  if (context->resuspend) {  // runs out what it holds; suspended again afterwards, or not
+    context->resuspend = suspended;
+    return;
+  }
   if (context->suspended == suspended) return;
   impl_->change_selection(*context, [&] { context->suspended = suspended; });
   impl_->busy_retry_ = true;
+  impl_->run();
+}
+
+void Scheduler::set_held(bool held) {
+  if (impl_->held_ == held) return;
+  impl_->held_ = held;
+  for (auto& [id, context] : impl_->contexts_) {
+    // Work that has its memory is let through, so that the memory comes free.
+    if (held && context->suspended && context->prepared != 0) {
+      impl_->change_selection(*context, [&] { context->suspended = false; });
+      context->resuspend = true;
+    } else if (!held && context->resuspend) {
+      impl_->change_selection(*context, [&] { context->suspended = true; });
+      context->resuspend = false;
+    }
+  }
+  impl_->busy_retry_ = impl_->busy_retry_ || (!held && !impl_->busy_.empty());
+  impl_->work_ = ~uint64_t{0};
+  impl_->run();
+}
+
+void Scheduler::hold_node(NodeOrdinal ordinal, bool held) {
+  NodeState* node = impl_->find_node(ordinal);
+  DXGKIT_CHECK(node != nullptr);
+  if (node->held == held) return;
+  node->held = held;
+  impl_->touch(static_cast<size_t>(node - impl_->nodes_.data()));
+  impl_->run();
+}
+
+bool Scheduler::drained() const {
+  if (impl_->pinned_ != 0 || impl_->paging_ != 0) return false;
+  return std::ranges::all_of(impl_->nodes_, [](const NodeState& node) {
+    return node.ring.empty() && !node.preemption_pending;
+  });
+}
+
+bool Scheduler::holds_memory(ContextId id) const {
+  const Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  if (context->prepared != 0) return true;
+  for (const NodeState& node : impl_->nodes_) {
+    for (const Packet* packet : node.ring) {
+      if (packet->context == context) return true;
+    }
+  }
+  return false;
+}
+
+void Scheduler::abandon_hardware() {
+  impl_->abandon_hardware();
   impl_->run();
 }
 

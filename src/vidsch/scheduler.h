@@ -125,6 +125,19 @@ class Scheduler {
   /// RES-03, SCHED-17: a suspended context is not selected; neighbours are. Packets already
   /// prepared keep their memory. System contexts cannot be suspended (CHECKed).
   void set_suspended(ContextId id, bool suspended);
+  /// Power: while held nothing is prepared that is not yet, so nothing takes memory; what is
+  /// prepared runs to its end, that of suspended contexts too, and paging goes on.
+  void set_held(bool held);
+  /// Nothing is submitted to the node while held; what is on its hardware goes on.
+  void hold_node(NodeOrdinal node, bool held);
+  /// No packet holds memory, none is on hardware, no paging packet is left, no preemption pends.
+  bool drained() const;
+  /// Some packet of the context holds memory or is on hardware.
+  bool holds_memory(ContextId id) const;
+  /// The hardware has lost its power: it will never report what is on it. Paging packets, queued
+  /// ones included, retire as cancelled, render packets on hardware as faulted; pending preemptions
+  /// are over. The caller fails the contexts that hold memory.
+  void abandon_hardware();
   /// Queued and on hardware.
   size_t packets_of(ContextId id) const;
   /// Calls back (on the lane) once the context has no packet; at once if it has none. For

@@ -348,6 +348,7 @@ void Scheduler::Impl::ask(Context& context) {
 /// Asks refused packets again, the oldest first; one that is refused again holds back younger ones
 /// as usual.
 bool Scheduler::Impl::retry_one() {
+  if (held_) return false;
   if (busy_retry_) {
     busy_retry_ = false;
     retrying_ = true;
@@ -370,6 +371,7 @@ bool Scheduler::Impl::retry_one() {
 }
 
 bool Scheduler::Impl::prepare_one(NodeState& node) {
+  if (held_) return false;
   const size_t gate = gate_level();
   size_t prepared = 0;
   for (size_t level = kLevels; level-- > gate;) {
@@ -448,7 +450,7 @@ bool Scheduler::Impl::submit_one(size_t index) {
     port_.preempt(node.desc.node, node.preemption);
     return true;
   }
-  if (node.preemption_pending) return false;
+  if (node.preemption_pending || node.held) return false;
   Packet* packet = nullptr;
   bool boosted = false;
   const bool room = node.ring.size() < node.desc.hardware_queue_depth;
@@ -541,6 +543,25 @@ void Scheduler::Impl::halt() {
   for (auto& [id, context] : contexts_) {
     if (context->failed) continue;
     change_selection(*context, [&] { context->failed = true; });
+  }
+}
+
+void Scheduler::Impl::abandon_hardware() {
+  if (halted_) return;
+  for (NodeState& node : nodes_) {
+    for (Packet* packet : node.ring) {
+      const bool paging = packet->kind == PacketKind::kPaging;
+      retire_later(packet, paging ? PacketOutcome::kCancelled : PacketOutcome::kFaulted);
+    }
+    node.ring.clear();
+    node.preemption_pending = false;
+    node.preemption_unsent = false;
+    touch(static_cast<size_t>(&node - nodes_.data()));
+  }
+  for (auto& [id, context] : contexts_) {
+    if (!context->desc.is_system || context->failed) continue;
+    cancel_all(*context);
+    mark_dirty(*context);
   }
 }
 

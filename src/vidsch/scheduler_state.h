@@ -73,6 +73,7 @@ struct ContextState {
   bool faulted = false;       // a packet faulted; waits for fail_context
   bool signals_held = false;  // the faulted packet has left: signals behind it never fire
   bool suspended = false;
+  bool resuspend = false;  // was suspended, and is let through until the scheduler is not held
   bool destroyed = false;
   bool draining = false;  // a wait that is not satisfied fails it
   std::vector<std::function<void()>> when_idle;
@@ -105,6 +106,7 @@ struct NodeState {
   SubmissionFenceId last_submitted;
   SubmissionFenceId last_completed;
   SubmissionFenceId preemption;
+  bool held = false;
   bool preemption_pending = false;
   bool preemption_unsent = false;  // the port is told from the loop
   int64_t progress_ns = 0;
@@ -151,6 +153,7 @@ struct Scheduler::Impl {
   void complete_up_to(NodeState& node, size_t count);
   void requeue(NodeState& node);
   void halt();
+  void abandon_hardware();
 
   // The loop.
   bool step();
@@ -186,6 +189,7 @@ struct Scheduler::Impl {
   size_t retry_gate_ = 0;  // levels below this one wait for the refused older packet
   bool running_ = false;
   bool halted_ = false;
+  bool held_ = false;
   int64_t now_ns_ = 0;
   bool timed_ = false;
   bool any_unstamped_ = false;

@@ -137,8 +137,25 @@ struct ScriptedMiniport::Thunks {
     me.note("DxgkDdiRemoveDevice");
     return me.hooks.remove_device ? me.hooks.remove_device() : status_of(Status::kSuccess);
   }
-  static NTSTATUS NTAPI set_power_state(void*, ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
-    return status_of(Status::kSuccess);
+  static NTSTATUS NTAPI set_power_state(void* adapter, ULONG uid, DEVICE_POWER_STATE state,
+                                        POWER_ACTION action) {
+    ScriptedMiniport& me = self(adapter);
+    me.note("DxgkDdiSetPowerState");
+    return me.hooks.set_power_state ? me.hooks.set_power_state(uid, state, action)
+                                    : status_of(Status::kSuccess);
+  }
+  static NTSTATUS NTAPI notify_surprise_removal(void* adapter, DXGK_SURPRISE_REMOVAL_TYPE type) {
+    ScriptedMiniport& me = self(adapter);
+    me.note("DxgkDdiNotifySurpriseRemoval");
+    return me.hooks.notify_surprise_removal ? me.hooks.notify_surprise_removal(type)
+                                            : status_of(Status::kSuccess);
+  }
+  static NTSTATUS NTAPI set_power_component_f_state(void* adapter, UINT component, UINT f_state) {
+    ScriptedMiniport& me = self(adapter);
+    me.note("DxgkDdiSetPowerComponentFState");
+    return me.hooks.set_power_component_f_state
+               ? me.hooks.set_power_component_f_state(component, f_state)
+               : status_of(Status::kSuccess);
   }
   static BOOLEAN NTAPI interrupt(void* adapter, ULONG message) {
     ScriptedMiniport& me = self(adapter);
@@ -538,6 +555,10 @@ DRIVER_INITIALIZATION_DATA ScriptedMiniport::make_table() const {
   if (config.version >= DXGKDDI_INTERFACE_VERSION_WIN7) DXGKIT_SET(DxgkDdiRenderKm, render_km);
   if (config.version >= DXGKDDI_INTERFACE_VERSION_WIN8 && config.cancel_command_aware)
     DXGKIT_SET(DxgkDdiCancelCommand, cancel);
+  if (config.version >= DXGKDDI_INTERFACE_VERSION_WIN8) {
+    DXGKIT_SET(DxgkDdiNotifySurpriseRemoval, notify_surprise_removal);
+    DXGKIT_SET(DxgkDdiSetPowerComponentFState, set_power_component_f_state);
+  }
   if (config.version >= DXGKDDI_INTERFACE_VERSION_WDDM1_3)
     DXGKIT_SET(DxgkDdiGetNodeMetadata, get_node_metadata);
   if (config.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_0) {
@@ -940,6 +961,16 @@ bool ScriptedMiniport::faulted(uint32_t node, uint32_t fence, NTSTATUS status) {
 
 bool ScriptedMiniport::vsync(uint32_t target, uint64_t address) {
   return raise(vsync_data(target, address));
+}
+
+PagingCall ScriptedMiniport::paging_call(size_t index) const {
+  runtime::MutexLock lock(lock_);
+  return calls_.paging.at(index);
+}
+
+void ScriptedMiniport::forget_outstanding() {
+  runtime::MutexLock lock(lock_);
+  for (auto& fences : outstanding_) fences.clear();
 }
 
 std::vector<uint32_t> ScriptedMiniport::outstanding(uint32_t node) const {

@@ -213,6 +213,9 @@ class ScriptedMiniport {
     std::function<NTSTATUS(DXGKARG_BUILDPAGINGBUFFER*)> build_paging;
     std::function<NTSTATUS(DXGKARG_QUERYCURRENTFENCE*)> query_current_fence;
     std::function<NTSTATUS()> reset_from_timeout, restart_from_timeout;
+    std::function<NTSTATUS(ULONG uid, DEVICE_POWER_STATE, POWER_ACTION)> set_power_state;
+    std::function<NTSTATUS(DXGK_SURPRISE_REMOVAL_TYPE)> notify_surprise_removal;
+    std::function<NTSTATUS(UINT component, UINT f_state)> set_power_component_f_state;
   };
   ScriptedConfig config;
   Hooks hooks;
@@ -268,6 +271,8 @@ class ScriptedMiniport {
   bool preempted(uint32_t node, uint32_t preemption_fence, uint32_t last_completed);
   bool faulted(uint32_t node, uint32_t fence, NTSTATUS status);
   bool vsync(uint32_t target = 0, uint64_t address = 0);
+  /// The device lost its power, or left: nothing submitted will ever complete.
+  void forget_outstanding();
   /// Fences submitted to a node and not completed or preempted, oldest first.
   std::vector<uint32_t> outstanding(uint32_t node) const;
   uint32_t last_completed(uint32_t node) const;
@@ -275,6 +280,8 @@ class ScriptedMiniport {
   // --- what happened
   /// A copy of all records so far.
   ScriptedCalls calls() const;
+  /// calls().paging[index], without a copy of the rest.
+  PagingCall paging_call(size_t index) const;
   void clear_calls();
   /// Number of calls of a DDI by name, e.g. "DxgkDdiPatch"; works with config.record off too.
   size_t count(std::string_view ddi) const;

@@ -78,6 +78,9 @@ class BadInput(Cli):
         self.refused("run", "--mode", "fast", names="fast")
         self.refused("run", "--seed", "-1", names="-1")
         self.refused("run", "--seed", "x", names="x")
+        self.refused("run", "--power-plan", "at 5", names="line 1, column 5")
+        self.refused("run", "--power-plan", "nowhere", names="nowhere")
+        self.refused("run", "--device", "framebuffer", "--power-plan", "at 5 d3", names="softgpu")
         self.refused("run", "--size", "0x5", names="0x5")
         self.refused("run", "--vram", "lots", names="lots")
         self.refused("run", "--input", "good.png", "--size", "5x5")
@@ -160,6 +163,28 @@ class Run(Cli):
         self.assertEqual(read("a.pftrace"), read("b.pftrace"))
         self.assertEqual(read("a.html"), read("b.html"))
         self.assertNotEqual(read("a.pftrace"), read("c.pftrace"))
+
+    def test_power_plans_change_no_pixel(self):
+        plan = "at 20 standby; at 60 hibernate; at 90 hybrid; at 120 d3; at 150 d1"
+        for device in ("softgpu", "softgpu,standby=all", "softgpu,standby=all,hibernate=all", "softgpu,standby=all,hibernate=256K"):
+            for mode in (("--mode", "sim", "--seed", "3"), ("--mode", "os")):
+                done = self.run_tool("run", "--size", "384x384", *mode, "--device", device, "--power-plan", plan)
+                self.assert_identical(done)
+                self.assertIn("standby at ", done.stdout)
+                self.assertEqual(re.search(r"standby at \d+ +(\d+) kept", done.stdout).group(1) == "0", device == "softgpu", done.stdout)
+        done = self.run_tool("run", "--mode", "sim", "--seeds", "1..8", "--power-plan", plan)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_device_that_is_pulled_out(self):
+        (self.folder / "plan").write_text("at 30 standby  # first it sleeps\nat 60 remove\n")
+        for mode in ("sim", "os"):
+            done = self.run_tool("run", "--size", "384x384", "--mode", mode, "--power-plan", "plan", "--json")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            result = json.loads(done.stdout)
+            self.assertTrue(result["result"].startswith("removed as planned: "), result["result"])
+            self.assertTrue(result["result"].endswith("STATUS_DEVICE_REMOVED"), result["result"])
+            self.assertEqual([one["step"] for one in result["power"]], ["standby", "remove"])
+            self.assertLessEqual({finding["rule"] for finding in result["findings"]}, {"LIFE-21"})
 
     def test_many_seeds(self):
         done = self.run_tool("run", "--mode", "sim", "--seeds", "1..12")

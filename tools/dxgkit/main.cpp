@@ -72,8 +72,9 @@ void add_run(CLI::App& app, RunOptions& options) {
          "--device",
          reader(dxgkit::tool::parse_device,
                 [&options](const dxgkit::tool::DeviceChoice& device) { options.device = device; }),
-         "what the driver finds: softgpu, framebuffer, none, or "
-         "pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu)")
+         "what the driver finds: softgpu[,standby=SIZE|all][,hibernate=SIZE|all], framebuffer, "
+         "none, "
+         "or pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu)")
       ->expected(1)
       ->type_name("DEVICE");
   run->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
@@ -81,6 +82,9 @@ void add_run(CLI::App& app, RunOptions& options) {
                 "put every pool block at the end of a page: overruns fault where they happen");
   run->add_flag("--trace-imports", options.trace_imports,
                 "every call of an import is in the trace");
+  run->add_option("--power-plan", options.power_plan,
+                  "'at PACKETS STEP; ...' or the path of a file with it: standby, hibernate, "
+                  "hybrid, d1, d2, d3, remove");
   run->add_option("--scanout", options.scanout, "write what the screen shows (PNG)");
   run->add_option("--trace", options.trace, "write a Perfetto trace");
   run->add_option("--report", options.report, "write the report page (HTML)");

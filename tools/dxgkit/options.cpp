@@ -60,11 +60,37 @@ std::expected<DeviceChoice, std::string> parse_device(std::string_view text) {
     return choice;
   }
   const auto wrong = [&](std::string_view why) {
-    return std::unexpected(
-        fmt::format("'{}' is not a device: {} (softgpu, framebuffer, none or "
-                    "pci:VENDOR:DEVICE[,barN=SIZE...] with ids in hexadecimal)",
-                    text, why));
+    return std::unexpected(fmt::format(
+        "'{}' is not a device: {} (softgpu[,standby=SIZE|all][,hibernate=SIZE|all], framebuffer, "
+        "none or "
+        "pci:VENDOR:DEVICE[,barN=SIZE...] with ids in hexadecimal)",
+        text, why));
   };
+  if (text.starts_with("softgpu,")) {
+    for (std::string_view rest = text.substr(text.find(',') + 1);;) {
+      const size_t length = std::min(rest.find(','), rest.size());
+      const std::string_view part = rest.substr(0, length);
+      const size_t equals = std::min(part.find('='), part.size());
+      uint64_t* const keeps = part.substr(0, equals) == "standby" ? &choice.standby_keeps_bytes
+                              : part.substr(0, equals) == "hibernate"
+                                  ? &choice.hibernate_keeps_bytes
+                                  : nullptr;
+      if (keeps == nullptr || equals == part.size())
+        return wrong("what survives is standby=SIZE or hibernate=SIZE, where SIZE may be 'all'");
+      if (const std::string_view size = part.substr(equals + 1); size == "all") {
+        *keeps = UINT64_MAX;
+      } else {
+        const std::expected<uint64_t, std::string> bytes = parse_bytes(size);
+        if (!bytes.has_value()) return std::unexpected(bytes.error());
+        *keeps = *bytes;
+      }
+      if (length == rest.size()) break;
+      rest.remove_prefix(length + 1);
+    }
+    if (choice.hibernate_keeps_bytes > choice.standby_keeps_bytes)
+      return wrong("hibernation keeps no more than standby");
+    return choice;
+  }
   constexpr std::string_view kPrefix = "pci:";
   if (!text.starts_with(kPrefix)) return wrong("there is none of that name");
   if (text.ends_with(',')) return wrong("it ends with a comma");

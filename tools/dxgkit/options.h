@@ -38,7 +38,9 @@ struct DeviceChoice {
   Kind kind = Kind::kSoftGpu;
   uint16_t vendor_id = 0, device_id = 0;  // kPci
   std::vector<RamBar> bars = {};          // kPci, by slot
-  std::string text = "softgpu";           // as given
+  // kSoftGpu: video memory that survives, from offset 0; more than there is: all of it.
+  uint64_t standby_keeps_bytes = 0, hibernate_keeps_bytes = 0;
+  std::string text = "softgpu";  // as given
 };
 
 struct VerifyOptions {
@@ -74,7 +76,8 @@ struct RunOptions {
   std::optional<std::string> trace, report, output;
   DeviceChoice device;
   std::optional<std::string> registry;
-  std::optional<std::string> scanout;  // PNG of what the screen shows
+  std::optional<std::string> power_plan;  // the plan, or the path of a file with it
+  std::optional<std::string> scanout;     // PNG of what the screen shows
   bool special_pool = false, trace_imports = false;
   bool json = false;
 };
@@ -83,7 +86,8 @@ struct RunOptions {
 std::expected<uint64_t, std::string> parse_bytes(std::string_view text);
 /// "os" or "sim".
 std::expected<Mode, std::string> parse_mode(std::string_view text);
-/// "softgpu", "framebuffer", "none", "pci:8086:1916[,bar0=16M,bar2=256M]" (ids in hexadecimal).
+/// "softgpu[,standby=SIZE|all][,hibernate=SIZE|all]" (video memory that survives; none of it if
+/// not given), "framebuffer", "none", "pci:8086:1916[,bar0=16M,bar2=256M]" (ids in hexadecimal).
 std::expected<DeviceChoice, std::string> parse_device(std::string_view text);
 inline constexpr uint64_t kRamBarBytesMax = uint64_t{1} << 30;
 /// A decimal number below 2^64.

@@ -51,6 +51,13 @@ TEST(Options, ModesAndSeeds) {
 TEST(Options, Devices) {
   using Kind = DeviceChoice::Kind;
   EXPECT_EQ(parse_device("softgpu")->kind, Kind::kSoftGpu);
+  EXPECT_EQ(parse_device("softgpu")->standby_keeps_bytes, 0U);
+  EXPECT_EQ(parse_device("softgpu,standby=all,hibernate=64M")->standby_keeps_bytes, UINT64_MAX);
+  EXPECT_EQ(parse_device("softgpu,standby=all,hibernate=64M")->hibernate_keeps_bytes, 64U << 20);
+  for (const char* bad : {"softgpu,", "softgpu,standby", "softgpu,standby=", "softgpu,sleep=1M",
+                          "softgpu,hibernate=1M", "softgpu,standby=1M,", "softgpus"}) {
+    EXPECT_FALSE(parse_device(bad).has_value()) << bad;
+  }
   EXPECT_EQ(parse_device("framebuffer")->kind, Kind::kFrameBuffer);
   EXPECT_EQ(parse_device("none")->kind, Kind::kNone);
   const auto plain = parse_device("pci:8086:1916");

@@ -84,6 +84,26 @@ class ProgressLine {
   bool shown_ = false;
 };
 
+std::expected<PowerPlan, std::string> read_power_plan(const std::string& given) {
+  if (given.starts_with("at ")) return parse_power_plan(given);
+  const std::expected<std::string, std::string> text = read_file(given);
+  if (!text.has_value()) return std::unexpected(text.error());
+  std::expected<PowerPlan, std::string> plan = parse_power_plan(*text);
+  if (plan.has_value()) return plan;
+  return std::unexpected(fmt::format("{}: {}", given, plan.error()));
+}
+
+bool power_went_well(const SessionOutcome& outcome) {
+  return std::ranges::all_of(outcome.power,
+                             [](const PowerDone& done) { return is_success(done.status); });
+}
+
+/// Clients of an adapter that the plan removed got an error, and what they asked last says so.
+bool ended_by_removal(const SessionOutcome& outcome) {
+  return outcome.removed && outcome.kind == SessionOutcome::Kind::kJobFailed &&
+         outcome.message.ends_with("STATUS_DEVICE_REMOVED");
+}
+
 /// Everything that can be said to be wrong before anything runs.
 std::expected<void, std::string> check_outputs(const RunOptions& options) {
   for (const std::optional<std::string>& path :
@@ -154,6 +174,14 @@ int run_command(const RunOptions& options) {
       read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
   config.kernel = std::move(*kernel_config);
+  if (options.power_plan.has_value()) {
+    if (options.device.kind != DeviceChoice::Kind::kSoftGpu)
+      return bad_input("--power-plan: only for the softgpu device, whose job can be checked");
+    std::expected<PowerPlan, std::string> plan_of_power = read_power_plan(*options.power_plan);
+    if (!plan_of_power.has_value())
+      return bad_input(fmt::format("--power-plan: {}", plan_of_power.error()));
+    config.power = std::move(*plan_of_power);
+  }
   config.record = options.trace.has_value() || options.report.has_value();
   if (options.vram_bytes.has_value()) {
     if (*options.vram_bytes < plan.vram_least_bytes) {
@@ -210,8 +238,11 @@ int run_command(const RunOptions& options) {
   if (expected.has_value()) {
     summary.result = compare(plan, outcome.job, *expected);
     if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&
-        !any_violation(outcome.findings))
+        !any_violation(outcome.findings) && power_went_well(outcome))
       code = kExitDone;
+  } else if (ended_by_removal(outcome)) {
+    summary.result = fmt::format("removed as planned: {}", outcome.message);
+    if (!any_violation(outcome.findings)) code = kExitDone;
   } else {
     fmt::print(stderr, "dxgkit: {}\n", outcome.message);
     summary.result = outcome.message;

@@ -46,6 +46,7 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   } else {
     command += fmt::format(" --size {}x{}", plan.width, plan.height);
   }
+  if (options.power_plan.has_value()) command += " --power-plan " + quoted(*options.power_plan);
   if (options.vram_bytes.has_value()) command += fmt::format(" --vram {}", *options.vram_bytes);
   return command;
 }
@@ -55,8 +56,14 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
                      const Picture& expected) {
   config.seed = seed;
   const SessionOutcome outcome = run_session(config, plan, source, nullptr);
-  if (outcome.kind != SessionOutcome::Kind::kRan) return outcome.message;
-  const std::string result = compare(plan, outcome.job, expected);
+  for (const PowerDone& done : outcome.power) {
+    if (!is_success(done.status))
+      return fmt::format("{} answered {}", power_step_name(done.planned.step),
+                         status_name(done.status));
+  }
+  const bool removed = outcome.removed && outcome.message.ends_with("STATUS_DEVICE_REMOVED");
+  if (outcome.kind != SessionOutcome::Kind::kRan && !removed) return outcome.message;
+  const std::string result = removed ? "identical" : compare(plan, outcome.job, expected);
   if (!result.starts_with("identical")) return "result: " + result;
   for (const verifier::Finding& finding : outcome.findings) {
     if (finding.severity == verifier::Severity::kWarning) continue;

@@ -73,7 +73,12 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     return;
   }
   if (speaks_softgpu(system, *adapter)) {
+    PowerRunner power(runtime, system, *adapter, config.power, [&] { (*world)->pull_out(); });
     outcome.job = run_job(runtime, system, *adapter, plan, source, progress);
+    outcome.power = power.finish();
+    outcome.removed =
+        !outcome.power.empty() && outcome.power.back().planned.step == PowerStep::kRemove;
+    if (power.last_statistics().has_value()) outcome.statistics = *power.last_statistics();
   } else {
     outcome.kind = Kind::kNoClient;
     outcome.no_client = run_without_client(runtime, system, *adapter);

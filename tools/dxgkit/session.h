@@ -11,6 +11,7 @@
 #include "tools/dxgkit/job.h"
 #include "tools/dxgkit/no_client.h"
 #include "tools/dxgkit/options.h"
+#include "tools/dxgkit/power.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
 
@@ -25,6 +26,7 @@ struct SessionConfig {
   bool record = false;  // collect a trace
   DeviceChoice device = {};
   nt::KernelConfig kernel = {};
+  PowerPlan power = {};  // softgpu only
 };
 
 struct SessionOutcome {
@@ -39,6 +41,8 @@ struct SessionOutcome {
   Kind kind = Kind::kRan;
   std::string message;  // one sentence for everything but kRan
   JobResult job;
+  std::vector<PowerDone> power;   // what of the plan was done
+  bool removed = false;           // by the plan: clients were told, and that is right
   NoClientOutcome no_client;      // kNoClient
   std::optional<Picture> screen;  // what the first source showed before the stop, if anything
   dxgk::AdapterStatistics statistics;

@@ -60,7 +60,29 @@ std::vector<Section> sections(const Summary& summary) {
     time.rows.emplace_back(kStageNames[stage], time_text(summary.outcome.job.stage_ns[stage]));
   }
   time.rows.emplace_back("all", time_text(summary.outcome.job.total_ns));
-  return {job, gpu, memory, time};
+  std::vector<Section> all{job, gpu, memory, time};
+  if (!summary.config.power.empty()) {
+    Section power{"Power", {}};
+    for (const PowerDone& done : summary.outcome.power) {
+      const std::string name =
+          fmt::format("{} at {}", power_step_name(done.planned.step), done.packets);
+      const dxgk::PowerOutcome& o = done.outcome;
+      if (done.planned.step == PowerStep::kRemove) {
+        power.rows.emplace_back(name, "clients were told");
+      } else if (is_success(done.status)) {
+        power.rows.emplace_back(
+            name,
+            fmt::format("{} kept, {} written back ({}), {} dropped; {}", o.kept, o.written_back,
+                        bytes_text(o.bytes_written_back), o.dropped, time_text(done.time_ns)));
+      } else {
+        power.rows.emplace_back(name, fmt::format("{}", status_name(done.status)));
+      }
+    }
+    const size_t left = summary.config.power.size() - summary.outcome.power.size();
+    if (left != 0) power.rows.emplace_back("not reached", fmt::format("{}", left));
+    all.push_back(std::move(power));
+  }
+  return all;
 }
 
 }  // namespace
@@ -138,6 +160,21 @@ nlohmann::ordered_json to_json(const Summary& summary) {
     stages[kStageNames[stage]] = summary.outcome.job.stage_ns[stage];
   json["stage_ns"] = stages;
   json["total_ns"] = summary.outcome.job.total_ns;
+  if (!summary.config.power.empty()) {
+    nlohmann::ordered_json power = nlohmann::ordered_json::array();
+    for (const PowerDone& done : summary.outcome.power) {
+      power.push_back({{"step", power_step_name(done.planned.step)},
+                       {"planned_at", done.planned.packets},
+                       {"packets", done.packets},
+                       {"status", status_name(done.status)},
+                       {"kept", done.outcome.kept},
+                       {"written_back", done.outcome.written_back},
+                       {"bytes_written_back", done.outcome.bytes_written_back},
+                       {"dropped", done.outcome.dropped},
+                       {"time_ns", done.time_ns}});
+    }
+    json["power"] = power;
+  }
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   for (const verifier::Finding& finding : summary.outcome.findings) {
     findings.push_back(nlohmann::ordered_json::parse(verifier::to_json(finding)));

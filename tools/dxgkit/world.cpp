@@ -22,6 +22,8 @@ World::World(runtime::Runtime& runtime, const WorldConfig& config) : machine_(co
   if (config.device.kind == Kind::kSoftGpu) {
     softgpu::SoftGpuConfig device;
     device.vram_bytes = config.vram_bytes;
+    device.standby_keeps_bytes = config.device.standby_keeps_bytes;
+    device.hibernate_keeps_bytes = config.device.hibernate_keeps_bytes;
     softgpu_ = std::make_unique<softgpu::SoftGpu>(runtime, machine_, device);
     return;
   }
@@ -61,6 +63,14 @@ World::~World() {
 bus::PciFunction& World::function() {
   if (softgpu_) return softgpu_->function();
   return framebuffer_ ? framebuffer_->function() : *plain_;
+}
+
+void World::pull_out() {
+  if (softgpu_) {
+    softgpu_->pull_out();
+  } else {
+    machine_.pull_out(function());
+  }
 }
 
 std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtime& runtime,

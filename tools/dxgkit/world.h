@@ -44,6 +44,8 @@ class World {
   bus::Machine& machine() { return machine_; }
   nt::Kernel& kernel() { return *kernel_; }
   bus::PciFunction& function();
+  /// Surprise removal of a softgpu; other devices just leave the bus.
+  void pull_out();
   /// What the screen of a framebuffer device shows; null for other devices.
   const framebuffer::FrameBuffer* screen() const { return framebuffer_.get(); }
 

@@ -1,0 +1,97 @@
+// An adapter's power: sleep and wake, what segments keep, power that fails, surprise removal.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "dxgk/object.h"
+#include "dxgk/system.h"
+#include "port/adapter_port.h"
+#include "port/types.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class OpenedAllocation;
+
+/// What a segment with these DXGK_SEGMENTFLAGS keeps of its content, in bytes from its start
+/// (PWR-05, PWR-06, PWR-11, SEG-32). UINT64_MAX: all of it.
+uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
+                    bool disable_self_refresh_in_s3);
+
+/// The transitions of one adapter.
+///
+///            hold, drain        purge          SetPowerState(Dx)
+///   kAwake ------------> kFalling -----------------------------> kAsleep
+///      ^                    | power fails: what is unfinished is lost   |
+///      |  release           '------------------------------------------>|
+///      '------------- kRising <-----------------------------------------'
+///                     restore        SetPowerState(D0)
+///
+/// From the hold on, clients' calls wait at the gate, level-zero DDIs at the port, and nothing is
+/// prepared; those inside a call wait where they are. Asleep the driver is in nobody's call but
+/// DxgkDdiQueryAdapterInfo (PWR-15).
+///
+/// Threads: set, fail and before_stop block and are made by any thread but the lane, one at a time
+/// under `mutex_`, which is outermost of all: before Display's.
+class Power {
+ public:
+  explicit Power(Adapter& adapter) : adapter_(adapter) {}
+
+  Result<PowerOutcome> set(PowerTarget target);
+  Status fail(PowerTarget during);
+  /// The adapter is about to stop: wakes it if it sleeps and can wake; no transition follows.
+  void before_stop();
+  /// Lane. False from the hold to the release: whoever wants memory waits.
+  bool awake() const { return phase_ == Phase::kAwake; }
+  /// Lane.
+  bool asleep() const { return phase_ == Phase::kAsleep; }
+  /// Lane. The hardware is off: the driver may not be called for anything but its wake-up.
+  bool off() const { return asleep() || lost_; }
+
+ private:
+  enum class Phase { kAwake, kFalling, kAsleep, kRising };
+  /// An allocation that left a memory segment although a CPU has it locked: it comes back before
+  /// anything runs, and the address that Lock2 gave out shows it all the time (ALLOC-40).
+  struct Moved {
+    AllocationId allocation;
+    uint32_t locks = 0;
+    bool window = false;  // the segment's own CPU window shows it
+  };
+
+  Result<PowerOutcome> set_display_only(PowerTarget target);
+  void hold();
+  Result<PowerOutcome> sleep(PowerTarget target);
+  Status wake();
+  /// Frees what is in the way of a purge, and purges. Not on the lane.
+  Status purge(PowerTarget target, PowerOutcome* outcome);
+  void restore();
+  /// Level three, on the lane, with the hardware idle. False: the adapter failed.
+  bool enter_low_power(PowerTarget target);
+  /// Awake. False, and nothing released: power failed on the way up.
+  bool release();
+  /// Nothing is being paged. Lane.
+  bool settled() const;
+  void lose(PowerTarget during);  // lane
+  void drop_paging_buffers();     // lane
+  void show(const Moved& moved);  // lane
+  uint64_t kept(SegmentId segment, PowerTarget target) const;
+  void note_state(uint64_t state) const;
+
+  Adapter& adapter_;
+  runtime::Mutex mutex_;
+  PowerTarget target_ DXGKIT_GUARDED_BY(mutex_) = PowerTarget::kD0;
+  bool level_three_ DXGKIT_GUARDED_BY(mutex_) = false;  // the port keeps everybody out
+  bool stopping_ DXGKIT_GUARDED_BY(mutex_) = false;
+  // Lane:
+  Phase phase_ = Phase::kAwake;
+  bool lost_ = false;  // power failed in this transition
+  uint64_t lost_allocations_ = 0;
+  std::vector<Moved> moved_;
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,53 @@
+// Carries a power plan out while a job runs.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/system.h"
+#include "runtime/runtime.h"
+#include "tools/dxgkit/power_plan.h"
+
+namespace dxgkit::tool {
+
+/// One step of a plan, done.
+struct PowerDone {
+  PlannedPower planned;
+  uint64_t packets = 0;  // completed when it began
+  Status status = Status::kSuccess;
+  dxgk::PowerOutcome outcome;
+  runtime::DurationNs time_ns = 0;  // down and up again
+};
+
+/// Made inside the runtime of `system`: starts a thread that waits for the adapter's packets. The
+/// job may end before the plan does; what is left then is not done.
+class PowerRunner {
+ public:
+  /// `unplug` pulls the device out of its slot.
+  PowerRunner(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter, PowerPlan plan,
+              std::function<void()> unplug);
+  /// Ends what is left of the plan and joins the thread. Call finish() first to know what was done.
+  ~PowerRunner();
+  /// What was done; the adapter is awake or removed.
+  std::vector<PowerDone> finish();
+  /// The adapter's statistics right before it was removed.
+  const std::optional<dxgk::AdapterStatistics>& last_statistics() const { return last_; }
+
+ private:
+  void run();
+  runtime::Runtime& runtime_;
+  dxgk::System& system_;
+  const dxgk::Luid adapter_;
+  const PowerPlan plan_;
+  const std::function<void()> unplug_;
+  std::atomic<bool> cancelled_{false};  // read by the thread each time the adapter gets on
+  std::vector<PowerDone> done_;         // the thread's, until it is joined
+  std::optional<dxgk::AdapterStatistics> last_;
+  std::unique_ptr<runtime::Thread> thread_;
+};
+
+}  // namespace dxgkit::tool
