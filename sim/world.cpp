@@ -370,8 +370,7 @@ WorldPlan WorldPlan::draw(uint64_t seed) {
   plan.reference_checks = random.percent(50);
   plan.tdr_delay_ns = static_cast<int64_t>(random.between(20, 200)) * runtime::kMillisecond;
   plan.faults = FaultPlan::draw(random);
-  // Lists that only just fit are for the drivers without: see README.md.
-  plan.explicit_residency = random.percent(35) && !big;
+  plan.explicit_residency = random.percent(35);
   return plan;
 }
 
