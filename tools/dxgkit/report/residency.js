@@ -63,7 +63,7 @@ class ResidencyLanes {
       context.rect(0, y, LABEL_WIDTH - 4, LANE_HEIGHT);
       context.clip();
       context.fillStyle = '#1c2733';
-      context.fillText(`${lane.id}: ${formatBytes(lane.size)}, ${this.model.ownerName(owner)}${lane.evictions ? `, evicted ${lane.evictions}×` : ''}`, 4, y + LANE_HEIGHT / 2);
+      context.fillText(`${lane.id}: ${formatBytes(lane.size)}${lane.evictions ? `, ${lane.evictions}×` : ''}`, 4, y + LANE_HEIGHT / 2);
       context.restore();
       for (const stay of lane.stays) {
         if (stay.to <= this.view.from || stay.from >= this.view.to) continue;
