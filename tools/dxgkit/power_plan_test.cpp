@@ -22,9 +22,13 @@ TEST(PowerPlan, ReadsStatements) {
   EXPECT_TRUE(parse_power_plan(" ; \n# at 1 standby")->empty());
 }
 
+std::string error(std::string_view text) {
+  const auto plan = parse_power_plan(text);
+  return plan.has_value() ? "accepted" : plan.error();
+}
+
 // What is wrong is told with its place.
 TEST(PowerPlan, RefusesWithLineAndColumn) {
-  const auto error = [](std::string_view text) { return parse_power_plan(text).error(); };
   EXPECT_EQ(error("on 5 standby"), "line 1, column 1: 'on' where 'at' is expected");
   EXPECT_EQ(error("at 5 standby;\n  at x d3"),
             "line 2, column 6: 'x' where a number of packets is expected");
