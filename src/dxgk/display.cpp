@@ -523,7 +523,7 @@ Status Display::update_path(const vidpn::Path& path) {
   return Status::kSuccess;
 }
 
-void Display::sleep() {
+void Display::suspend() {
   const runtime::MutexLock lock(mutex_);
   if (stopped_ || power_ != port::PowerState::kD0) return;
   power_ = port::PowerState::kD3;

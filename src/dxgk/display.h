@@ -114,7 +114,7 @@ class Display {
   Status set_power(port::PowerState state, port::PowerAction action = port::PowerAction::kSleep);
   /// Full drivers, around the adapter's power transitions: nothing is shown and no primary is
   /// pinned; and as before.
-  void sleep();
+  void suspend();
   void wake();
   std::span<const port::ChildInfo> children() const { return children_; }
   Status show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height);

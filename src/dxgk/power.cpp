@@ -92,7 +92,7 @@ Result<PowerOutcome> Power::set(PowerTarget target) {
   // The power manager wakes a device before it sends it elsewhere.
   if (target_ != PowerTarget::kD0) return Error(Status::kInvalidParameter);
   hold();
-  return sleep(target);
+  return go_down(target);
 }
 
 Result<PowerOutcome> Power::set_display_only(PowerTarget target) {
@@ -128,7 +128,7 @@ Status Power::fail(PowerTarget during) {
   if (target_ != PowerTarget::kD0) return Status::kInvalidParameter;
   hold();
   adapter_.lane().run([&] { lose(during); });
-  return sleep(during).has_value() ? Status::kSuccess : Status::kDeviceRemoved;
+  return go_down(during).has_value() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 void Power::hold() {
@@ -141,9 +141,9 @@ void Power::hold() {
   });
 }
 
-Result<PowerOutcome> Power::sleep(PowerTarget target) {
+Result<PowerOutcome> Power::go_down(PowerTarget target) {
   PowerOutcome outcome;
-  if (adapter_.display() != nullptr) adapter_.display()->sleep();
+  if (adapter_.display() != nullptr) adapter_.display()->suspend();
   // Drained: what has its memory runs to its end. The timeout watch bounds it.
   static_cast<void>(adapter_.block_until([&] {
     adapter_.pump();
@@ -299,7 +299,7 @@ Status Power::wake() {
   restore();
   if (!release()) {
     // Power failed meanwhile. Down again, the way it went before; clients still wait.
-    if (adapter_.display() != nullptr) adapter_.display()->sleep();
+    if (adapter_.display() != nullptr) adapter_.display()->suspend();
     if (enter_low_power(target_)) return Status::kRetry;
     adapter_.lane().run([&] { lost_ = false; });
     static_cast<void>(release());

@@ -65,7 +65,7 @@ class Power {
 
   Result<PowerOutcome> set_display_only(PowerTarget target);
   void hold();
-  Result<PowerOutcome> sleep(PowerTarget target);
+  Result<PowerOutcome> go_down(PowerTarget target);
   Status wake();
   /// Frees what is in the way of a purge, and purges. Not on the lane.
   Status purge(PowerTarget target, PowerOutcome* outcome);

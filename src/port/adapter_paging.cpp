@@ -256,18 +256,15 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
     return result;
   }
   if (status != Status::kSuccess && status != Status::kGraphicsInsufficientDmaBuffer) {
-    if (is_map_or_unmap(operation)) {
-      port.findings.report(
-          {.rule = "SEG-36",
-           .severity = verifier::Severity::kViolation,
-           .ddi = kBuildPagingBuffer.name,
-           .actual =
-               fmt::format("It refused operation {} on segment {} with {:#010x}.",
-                           static_cast<uint32_t>(arguments.Operation), operation.segment.value,
-                           static_cast<uint32_t>(to_ntstatus(status))),
-           .expected = "A driver that reports an Aperture segment maps and unmaps its pages.",
-           .fix = "Implement both operations, or report no Aperture segment.",
-           .why = "What the kernel places in an aperture is reached through that mapping only."});
+    if (is_map_or_unmap(operation) &&
+        (status == Status::kNotSupported || status == Status::kNotImplemented)) {
+      return refuse("SEG-36", 0xB,
+                    fmt::format("It refused operation {} on segment {} with {:#010x}.",
+                                static_cast<uint32_t>(arguments.Operation), operation.segment.value,
+                                static_cast<uint32_t>(to_ntstatus(status))),
+                    "A driver that reports an Aperture segment maps and unmaps its pages: what the "
+                    "kernel places there is reached through that mapping only.",
+                    "Implement both operations, or report no Aperture segment.");
     }
     return refuse("PAGE-07", 0xB,
                   fmt::format("It returned {:#010x}.", static_cast<uint32_t>(to_ntstatus(status))),
