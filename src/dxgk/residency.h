@@ -212,7 +212,7 @@ class Residency {
   void tell_over_budget();
 
   Adapter& adapter_;
-  bool trying_ = false;  // what is charged now will be taken back
+  bool trying_ = false;                            // what is charged now will be taken back
   std::vector<std::unique_ptr<Request>> blocked_;  // by priority, then number
   std::map<uint32_t, ProcessMemory> processes_;    // by process number
   std::array<uint64_t, kSegmentGroups> totals_{};  // bytes of the groups (SEG-43)

@@ -221,7 +221,7 @@ struct SegmentInfo {   // DXGK_SEGMENTDESCRIPTOR, 3, 4
   uint32_t bank_count = 0;
   uint64_t invalid_range_count = 0;         // NumInvalidMemoryRanges
   std::vector<MemoryRange> invalid_ranges;  // what the driver answered when asked for them (SEG-45)
-  uint32_t host_aperture_pages = 0;  // of 4096 bytes, at cpu_translated_address (ALLOC-41)
+  uint32_t host_aperture_pages = 0;         // of 4096 bytes, at cpu_translated_address (ALLOC-41)
 };
 struct SegmentsInfo {
   std::vector<SegmentInfo> segments;
@@ -239,8 +239,8 @@ struct DriverCaps {           // DXGK_DRIVERCAPS, what the core uses
        no_dma_patching = false;
   bool support_per_engine_tdr = false, gpu_mmu_supported = false,
        virtual_addressing_supported = false;
-  bool map_aperture2_supported = false;      // from WDDM 2.9 on (PAGE-30)
-  bool non_cpu_visible_primary = false;      // from WDDM 2.0 on (ALLOC-16)
+  bool map_aperture2_supported = false;  // from WDDM 2.9 on (PAGE-30)
+  bool non_cpu_visible_primary = false;  // from WDDM 2.0 on (ALLOC-16)
   bool support_runtime_power_management = false, support_surprise_removal_in_hibernation = false,
        support_surprise_removal = false, disable_self_refresh_vram_in_s3 = false;
   uint32_t node_count = 1, paging_node = 0;  // GpuEngineTopology, PagingNode

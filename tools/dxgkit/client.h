@@ -46,7 +46,8 @@ class ClientContext {
   enum class Access { kRead, kWrite };
 
   /// Takes what D3DKMTCreateContext answered.
-  explicit ClientContext(const D3DKMT_CREATECONTEXT& created, const ClientResidency& residency = {});
+  explicit ClientContext(const D3DKMT_CREATECONTEXT& created,
+                         const ClientResidency& residency = {});
 
   D3DKMT_HANDLE handle() const { return handle_; }
   /// Index of the allocation in the list of this submission; the same allocation twice gives one
