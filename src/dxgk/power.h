@@ -63,17 +63,18 @@ class Power {
     bool window = false;  // the segment's own CPU window shows it
   };
 
-  Result<PowerOutcome> set_display_only(PowerTarget target);
+  Result<PowerOutcome> set_display_only(PowerTarget target) DXGKIT_REQUIRES(mutex_);
   void hold();
-  Result<PowerOutcome> go_down(PowerTarget target);
-  Status wake();
+  Result<PowerOutcome> go_down(PowerTarget target) DXGKIT_REQUIRES(mutex_);
+  Status wake() DXGKIT_REQUIRES(mutex_);
   /// Frees what is in the way of a purge, and purges. Not on the lane.
   Status purge(PowerTarget target, PowerOutcome* outcome);
   void restore();
-  /// Level three, on the lane, with the hardware idle. False: the adapter failed.
-  bool enter_low_power(PowerTarget target);
+  /// Level three, on the lane, with the hardware idle, while the caller holds `mutex_` and waits.
+  /// False: the adapter failed.
+  bool enter_low_power(PowerTarget target) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Awake. False, and nothing released: power failed on the way up.
-  bool release();
+  bool release() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Nothing is being paged. Lane.
   bool settled() const;
   void lose(PowerTarget during);  // lane
