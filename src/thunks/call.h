@@ -38,8 +38,12 @@ class CallScope {
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
   dxgk::Process* process() const { return process_; }
-  /// False: the process has begun to end.
-  bool inside() const { return inside_; }
+  /// Why the caller is not served: kInvalidParameter: bound to no process; kProcessIsTerminating:
+  /// to one that has begun to end. kSuccess: it is.
+  Status admission() const {
+    if (process_ == nullptr) return Status::kInvalidParameter;
+    return inside_ ? Status::kSuccess : kProcessIsTerminating;
+  }
   NTSTATUS finish(Status status);
 
  private:
@@ -55,8 +59,7 @@ template <typename Args, typename Body>
 NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body&& body) {
   using Plain = std::remove_const_t<Args>;
   CallScope scope(name);
-  if (scope.process() == nullptr) return scope.finish(Status::kInvalidParameter);
-  if (!scope.inside()) return scope.finish(kProcessIsTerminating);
+  if (!is_success(scope.admission())) return scope.finish(scope.admission());
   if (arguments == nullptr) return scope.finish(Status::kInvalidParameter);
   Plain captured;
   if (!guarded_copy(&captured, arguments, sizeof captured))
@@ -90,6 +93,9 @@ Status capture_array(const T* client, size_t count, size_t most, std::vector<T>*
                                                               : Status::kAccessViolation;
 }
 
+/// True if the caller can be given `bytes` bytes there: nothing changes.
+bool writable(void* client, size_t bytes);
+
 /// Private driver data: bytes in, maybe bytes out.
 Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* out);
 
@@ -103,5 +109,13 @@ inline constexpr size_t kMaxListElements = size_t{1} << 16;
   ::dxgkit::dxgk::GatePass gate_pass((adapter_reference).gate()); \
   if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;        \
   if (!(adapter_reference).running()) return ::dxgkit::Status::kDeviceRemoved
+
+/// Declares `device`, the one `handle` names, with its adapter entered for the scope of a call.
+/// kInvalidParameter: it names none; kDeviceRemoved also when the device is in error.
+#define DXGKIT_ENTER_DEVICE(device, process, handle)                                        \
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const ::dxgkit::dxgk::Ref<::dxgkit::dxgk::Device> device,  \
+                                 (process).handles().find<::dxgkit::dxgk::Device>(handle)); \
+  DXGKIT_ENTER((device)->adapter());                                                        \
+  if ((device)->lost()) return ::dxgkit::Status::kDeviceRemoved
 
 }  // namespace dxgkit::thunks

@@ -18,17 +18,32 @@ using dxgk::Ref;
 using dxgk::Resource;
 using dxgk::SharedResource;
 
-/// True if the caller can be given `bytes` bytes there: nothing changes.
-bool writable(void* client, size_t bytes) {
-  std::vector<std::byte> same(bytes);
-  return guarded_copy(same.data(), client, bytes) && guarded_copy(client, same.data(), bytes);
-}
-
-/// A HANDLE holds a descriptor; kInvalidHandle for what cannot be one.
+/// A HANDLE holds a descriptor; kInvalidHandle for what cannot be one, kAccessDenied for one that
+/// gives no access (THUNK-24).
 Result<NtHandles::Named> named_by(Process& process, HANDLE handle) {
   const auto value = reinterpret_cast<uintptr_t>(handle);
   if (value == 0 || value > INT32_MAX) return Error(Status::kInvalidHandle);
-  return process.system().impl().nt_handles.find(static_cast<int>(value));
+  DXGKIT_ASSIGN_OR_RETURN(NtHandles::Named named,
+                          process.system().impl().nt_handles.find(static_cast<int>(value)));
+  if (named.access == NtHandles::Access::kNone) return Error(Status::kAccessDenied);
+  return named;
+}
+
+/// A global handle: whoever knows it may do everything.
+Result<NtHandles::Named> named_by(Process& process, D3DKMT_HANDLE global) {
+  DXGKIT_ASSIGN_OR_RETURN(const Ref<SharedResource> resource,
+                          process.system().impl().global_shares.find(global));
+  return NtHandles::Named{resource, NtHandles::Access::kWrite};
+}
+
+/// What names the resource in a call of either kind.
+template <typename Args>
+auto name_in(const Args& args) {
+  if constexpr (requires { args.hNtHandle; }) {
+    return args.hNtHandle;
+  } else {
+    return args.hGlobalShare;
+  }
 }
 
 Result<uint32_t> total_private_bytes(const SharedResource& shared) {
@@ -115,37 +130,20 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
   return Status::kSuccess;
 }
 
-Status query_global(Process& process, D3DKMT_QUERYRESOURCEINFO& args) {
+template <typename Args>
+Status query(Process& process, Args& args) {
   process.system().impl().reap_nt_handles();
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedResource> shared,
-                                 process.system().impl().global_shares.find(args.hGlobalShare));
-  return query_resource(args, device, shared);
-}
-
-Status query_nt(Process& process, D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE& args) {
-  process.system().impl().reap_nt_handles();
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
-  if (named.access == NtHandles::Access::kNone) return Status::kAccessDenied;  // THUNK-24
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, name_in(args)));
   return query_resource(args, device, named.resource);
 }
 
-template <bool kSecondForm>
-Status open_global(Process& process, D3DKMT_OPENRESOURCE& args) {
+/// `infos`: the list of the call's form.
+template <typename Args, typename Info>
+Status open(Process& process, Args& args, Info* infos) {
   process.system().impl().reap_nt_handles();
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedResource> shared,
-                                 process.system().impl().global_shares.find(args.hGlobalShare));
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, name_in(args)));
   const OpenBuffers out{.runtime = args.pPrivateRuntimeData,
                         .runtime_bytes = &args.PrivateRuntimeDataSize,
                         .resource = args.pResourcePrivateDriverData,
@@ -153,31 +151,20 @@ Status open_global(Process& process, D3DKMT_OPENRESOURCE& args) {
                         .total = args.pTotalPrivateDriverDataBuffer,
                         .total_bytes = &args.TotalPrivateDriverDataBufferSize,
                         .count = args.NumAllocations};
-  if constexpr (kSecondForm) {
-    return open_resource(device, shared, false, out, args.pOpenAllocationInfo2, &args.hResource);
-  } else {
-    return open_resource(device, shared, false, out, args.pOpenAllocationInfo, &args.hResource);
-  }
+  return open_resource(device, named.resource, named.access == NtHandles::Access::kRead, out, infos,
+                       &args.hResource);
+}
+
+Status open_global(Process& process, D3DKMT_OPENRESOURCE& args) {
+  return open(process, args, args.pOpenAllocationInfo);
+}
+
+Status open_global2(Process& process, D3DKMT_OPENRESOURCE& args) {
+  return open(process, args, args.pOpenAllocationInfo2);
 }
 
 Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
-  process.system().impl().reap_nt_handles();
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
-  if (named.access == NtHandles::Access::kNone) return Status::kAccessDenied;  // THUNK-24
-  const OpenBuffers out{.runtime = args.pPrivateRuntimeData,
-                        .runtime_bytes = &args.PrivateRuntimeDataSize,
-                        .resource = args.pResourcePrivateDriverData,
-                        .resource_bytes = &args.ResourcePrivateDriverDataSize,
-                        .total = args.pTotalPrivateDriverDataBuffer,
-                        .total_bytes = &args.TotalPrivateDriverDataBufferSize,
-                        .count = args.NumAllocations};
-  DXGKIT_RETURN_IF_FAILED(open_resource(device, named.resource,
-                                        named.access == NtHandles::Access::kRead, out,
-                                        args.pOpenAllocationInfo2, &args.hResource));
+  DXGKIT_RETURN_IF_FAILED(open(process, args, args.pOpenAllocationInfo2));
   args.hKeyedMutex = 0;
   args.hSyncObject = 0;
   return Status::kSuccess;
@@ -269,19 +256,18 @@ using dxgkit::thunks::WriteBack;
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO* args) {
-  return call("D3DKMTQueryResourceInfo", args, WriteBack::kOnSuccess, dxgkit::thunks::query_global);
+  return call("D3DKMTQueryResourceInfo", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::query<D3DKMT_QUERYRESOURCEINFO>);
 }
 NTSTATUS APIENTRY D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE* args) {
   return call("D3DKMTQueryResourceInfoFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::query_nt);
+              dxgkit::thunks::query<D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE>);
 }
 NTSTATUS APIENTRY D3DKMTOpenResource(D3DKMT_OPENRESOURCE* args) {
-  return call("D3DKMTOpenResource", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_global<false>);
+  return call("D3DKMTOpenResource", args, WriteBack::kOnSuccess, dxgkit::thunks::open_global);
 }
 NTSTATUS APIENTRY D3DKMTOpenResource2(D3DKMT_OPENRESOURCE* args) {
-  return call("D3DKMTOpenResource2", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_global<true>);
+  return call("D3DKMTOpenResource2", args, WriteBack::kOnSuccess, dxgkit::thunks::open_global2);
 }
 NTSTATUS APIENTRY D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE* args) {
   return call("D3DKMTOpenResourceFromNtHandle", args, WriteBack::kOnSuccess,
@@ -295,7 +281,7 @@ NTSTATUS APIENTRY D3DKMTShareObjects(UINT count, const D3DKMT_HANDLE* handles,
                                      OBJECT_ATTRIBUTES* attributes, DWORD desired_access,
                                      HANDLE* shared_handle) {
   dxgkit::thunks::CallScope scope("D3DKMTShareObjects");
-  if (scope.process() == nullptr) return scope.finish(dxgkit::Status::kInvalidParameter);
+  if (!is_success(scope.admission())) return scope.finish(scope.admission());
   return scope.finish(dxgkit::thunks::share_objects(*scope.process(), count, handles, attributes,
                                                     desired_access, shared_handle));
 }

@@ -96,6 +96,25 @@ TEST_F(TeardownTest, EndOfAProcessWaitsForItsThreads) {
   }
 }
 
+/// A thread that still belongs to an ended process is turned away, however the call is made.
+TEST_F(TeardownTest, ThreadsOfAnEndedProcessAreTurnedAway) {
+  DXGKIT_COVERS("THUNK-08");
+  with_client([](Stack& stack, Client&) {
+    Client dying(stack, "dying");
+    dying.as_client([&] {
+      dying.end();
+      const Digest before = digest(stack, {});
+      const auto terminating = static_cast<NTSTATUS>(0xC000010A);
+      const D3DKMT_WAITFORIDLE idle{.hDevice = dying.device};
+      EXPECT_EQ(D3DKMTWaitForIdle(&idle), terminating);
+      HANDLE shared = nullptr;
+      EXPECT_EQ(D3DKMTShareObjects(1, &dying.device, nullptr, 1, &shared), terminating);
+      EXPECT_EQ(shared, nullptr);
+      EXPECT_EQ(digest(stack, {}), before);
+    });
+  });
+}
+
 /// Every order of destroying the parts of a busy device.
 TEST_F(TeardownTest, PartsMayGoInAnyOrder) {
   DXGKIT_COVERS("ALLOC-27", "SCHED-22", "SCHED-23", "SYNC-28");
