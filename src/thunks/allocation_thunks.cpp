@@ -72,10 +72,7 @@ Status existing_heap(const D3DKMT_CREATEALLOCATION& args, std::span<const Info> 
 template <typename Info>
 Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info* client_infos) {
   process.system().impl().reap_nt_handles();
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   DXGKIT_RETURN_IF_FAILED(check_flags(flags));
   const bool creates_resource = (flags & kCreateResource) != 0;

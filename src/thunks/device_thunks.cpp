@@ -53,10 +53,7 @@ Status wait_for_idle(Process& process, const D3DKMT_WAITFORIDLE& args) {
 }
 
 Status create_context(Process& process, D3DKMT_CREATECONTEXT& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   std::vector<std::byte> private_data;
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));

@@ -79,10 +79,7 @@ Status unlock(Process& process, const D3DKMT_UNLOCK& args) {
 
 /// THUNK-34: this host is coherent, there is nothing to write back.
 Status invalidate_cache(Process& process, const D3DKMT_INVALIDATECACHE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> opened,
                                  process.handles().find<OpenedAllocation>(args.hAllocation));
   if (opened->device.get() != device.get()) return Status::kInvalidParameter;

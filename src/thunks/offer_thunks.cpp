@@ -54,11 +54,8 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
 }
 
 /// The answer is given once: it must arrive. D3DDDI_RECLAIM_RESULT and BOOL agree on 0 and 1.
-bool writable(BOOL* client_results, size_t count) {
-  std::vector<BOOL> same(count);
-  const size_t bytes = count * sizeof(BOOL);
-  return client_results == nullptr || (guarded_copy(same.data(), client_results, bytes) &&
-                                       guarded_copy(client_results, same.data(), bytes));
+bool results_arrive(BOOL* client_results, size_t count) {
+  return client_results == nullptr || writable(client_results, count * sizeof(BOOL));
 }
 
 Status reclaim(Device& device, const std::vector<D3DKMT_HANDLE>& handles, bool are_resources,
@@ -79,7 +76,7 @@ Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
-  if (!writable(args.pDiscarded, handles.size())) return Status::kAccessViolation;
+  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
   return reclaim(*device, handles, args.pResources != nullptr, args.pDiscarded);
 }
 
@@ -115,7 +112,7 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
   const bool are_resources = args.pResources != nullptr;
-  if (!writable(args.pDiscarded, handles.size())) return Status::kAccessViolation;
+  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
   Status status = Status::kInvalidParameter;
   dxgk::MakeResidentOutcome outcome;
   adapter.lane().run([&] {

@@ -1,6 +1,6 @@
 // Residency: paging queues, MakeResident and Evict, budgets, trim notifications, priorities.
 #include <algorithm>
-#include <bit>
+#include <functional>
 
 #include "dxgk/paging_queue.h"
 #include "dxgk/residency.h"
@@ -18,10 +18,7 @@ using dxgk::Ref;
 using dxgk::SegmentGroup;
 
 Status create_queue(Process& process, D3DKMT_CREATEPAGINGQUEUE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (args.PhysicalAdapterIndex != 0) return Status::kInvalidParameter;  // THUNK-30
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  PagingQueue::create(*device, static_cast<int32_t>(args.Priority)));
@@ -83,11 +80,8 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
 }
 
 Status evict(Process& process, D3DKMT_EVICT& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
-  DXGKIT_ENTER(adapter);
-  if (device->lost()) return Status::kDeviceRemoved;
   if (!adapter.explicit_residency()) return Status::kNotSupported;
   if (args.Flags.Reserved != 0) return Status::kInvalidParameter;
   std::vector<Ref<OpenedAllocation>> openings;
@@ -152,11 +146,8 @@ Status change_reservation(Process& process, const D3DKMT_CHANGEVIDEOMEMORYRESERV
 }
 
 Status register_trim(Process& process, D3DKMT_REGISTERTRIMNOTIFICATION& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
-  DXGKIT_ENTER(adapter);
-  if (device->lost()) return Status::kDeviceRemoved;
   if (args.Callback == nullptr) return Status::kInvalidParameter;
   const dxgk::Luid luid{.low = args.AdapterLuid.LowPart, .high = args.AdapterLuid.HighPart};
   if (luid != adapter.luid()) return Status::kInvalidParameter;
@@ -191,80 +182,89 @@ Status unregister_trim(Process& process, const D3DKMT_UNREGISTERTRIMNOTIFICATION
 }
 
 /// The allocations a call names: all of a resource, or a list; not both (THUNK-29).
-Status capture_targets(Process& process, const Device& device, D3DKMT_HANDLE resource_handle,
-                       const D3DKMT_HANDLE* list, UINT count, Ref<dxgk::Resource>* resource,
-                       std::vector<Ref<OpenedAllocation>>* openings) {
-  if (resource_handle == 0) return capture_openings(process, device, list, count, openings);
-  if (list != nullptr || count > 1) return Status::kInvalidParameter;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(*resource,
-                                 process.handles().find<dxgk::Resource>(resource_handle));
-  return (*resource)->device.get() == &device ? Status::kSuccess : Status::kInvalidParameter;
-}
-
-/// Lane. The members of a resource join the list; false: something is on its way out.
-bool settle_targets(const Ref<dxgk::Resource>& resource,
-                    std::vector<Ref<OpenedAllocation>>* openings) {
-  if (resource && resource->closing) return false;
-  if (resource) {
-    for (OpenedAllocation* member : resource->members) openings->emplace_back(member);
-  }
-  return std::ranges::none_of(*openings, [](const auto& one) { return one->closing; });
-}
-
-Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  Adapter& adapter = device->adapter();
-  DXGKIT_ENTER(adapter);
-  if (device->lost()) return Status::kDeviceRemoved;
-  Ref<dxgk::Resource> resource;
+struct Targets {
+  Ref<dxgk::Resource> resource;  // null: a list
   std::vector<Ref<OpenedAllocation>> openings;
-  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args.hResource, args.phAllocationList,
-                                          args.AllocationCount, &resource, &openings));
-  std::vector<UINT> priorities;
-  // RES-23: a resource has one, the first.
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.pPriorities, resource ? 1 : args.AllocationCount,
-                                        kMaxListElements, &priorities));
-  if (std::ranges::find(priorities, 0U) != priorities.end())
-    return Status::kInvalidParameter;  // THUNK-29
-  Status status = Status::kSuccess;
+};
+template <typename Args>
+Status capture_targets(Process& process, const Device& device, const Args& args, Targets* targets) {
+  if (args.hResource == 0) {
+    return capture_openings(process, device, args.phAllocationList, args.AllocationCount,
+                            &targets->openings);
+  }
+  if (args.phAllocationList != nullptr || args.AllocationCount > 1)
+    return Status::kInvalidParameter;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(targets->resource,
+                                 process.handles().find<dxgk::Resource>(args.hResource));
+  return targets->resource->device.get() == &device ? Status::kSuccess : Status::kInvalidParameter;
+}
+
+/// Runs `work` on the lane with a resource's members in the list. kInvalidParameter, not run:
+/// something is on its way out.
+Status with_targets(Adapter& adapter, Targets& targets, const std::function<Status()>& work) {
+  Status status = Status::kInvalidParameter;
   adapter.lane().run([&] {
-    if (!settle_targets(resource, &openings)) {
-      status = Status::kInvalidParameter;
-      return;
+    if (targets.resource) {
+      if (targets.resource->closing) return;
+      for (OpenedAllocation* member : targets.resource->members)
+        targets.openings.emplace_back(member);
     }
-    for (size_t i = 0; i < openings.size(); ++i)
-      adapter.memory().set_priority(openings[i]->allocation->id, priorities[resource ? 0 : i]);
+    if (std::ranges::any_of(targets.openings, [](const auto& one) { return one->closing; })) return;
+    status = work();
   });
   return status;
 }
 
-Status get_priority(Process& process, const D3DKMT_GETALLOCATIONPRIORITY& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
+Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) {
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
-  DXGKIT_ENTER(adapter);
-  if (device->lost()) return Status::kDeviceRemoved;
-  if (args.pPriorities == nullptr) return Status::kInvalidParameter;
-  Ref<dxgk::Resource> resource;
-  std::vector<Ref<OpenedAllocation>> openings;
-  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args.hResource, args.phAllocationList,
-                                          args.AllocationCount, &resource, &openings));
+  Targets targets;
+  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args, &targets));
   std::vector<UINT> priorities;
-  Status status = Status::kSuccess;
-  adapter.lane().run([&] {
-    if (!settle_targets(resource, &openings) || openings.empty()) {
-      status = Status::kInvalidParameter;
-      return;
+  // RES-23: a resource has one, the first.
+  const bool is_resource = static_cast<bool>(targets.resource);
+  DXGKIT_RETURN_IF_FAILED(capture_array(args.pPriorities, is_resource ? 1 : args.AllocationCount,
+                                        kMaxListElements, &priorities));
+  if (std::ranges::find(priorities, 0U) != priorities.end())
+    return Status::kInvalidParameter;  // THUNK-29
+  return with_targets(adapter, targets, [&] {
+    for (size_t i = 0; i < targets.openings.size(); ++i) {
+      adapter.memory().set_priority(targets.openings[i]->allocation->id,
+                                    priorities[is_resource ? 0 : i]);
     }
-    for (const Ref<OpenedAllocation>& opened : openings)
-      priorities.push_back(adapter.memory().description(opened->allocation->id).priority);
+    return Status::kSuccess;
   });
-  DXGKIT_RETURN_IF_FAILED(status);
-  const size_t count = resource ? 1 : priorities.size();
-  return guarded_copy(args.pPriorities, priorities.data(), count * sizeof(UINT))
+}
+
+/// Answers with what `of` says of each allocation, or of a resource with the one that `of_all`
+/// picks. A resource without allocations has no answer.
+template <typename Args, typename Answer, typename Of, typename OfAll>
+Status answer_each(Process& process, const Args& args, Answer* client_answers, const Of& of,
+                   const OfAll& of_all) {
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  if (client_answers == nullptr) return Status::kInvalidParameter;
+  Targets targets;
+  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args, &targets));
+  Adapter& adapter = device->adapter();
+  std::vector<Answer> answers;
+  DXGKIT_RETURN_IF_FAILED(with_targets(adapter, targets, [&] {
+    for (const Ref<OpenedAllocation>& opened : targets.openings)
+      answers.push_back(of(adapter.memory(), *opened));
+    return answers.empty() ? Status::kInvalidParameter : Status::kSuccess;
+  }));
+  if (targets.resource) answers = {of_all(answers)};
+  return guarded_copy(client_answers, answers.data(), answers.size() * sizeof(Answer))
              ? Status::kSuccess
              : Status::kAccessViolation;
+}
+
+Status get_priority(Process& process, const D3DKMT_GETALLOCATIONPRIORITY& args) {
+  return answer_each(
+      process, args, args.pPriorities,
+      [](vidmm::MemoryManager& memory, const OpenedAllocation& opened) -> UINT {
+        return memory.description(opened.allocation->id).priority;
+      },
+      [](const std::vector<UINT>& priorities) { return priorities.front(); });
 }
 
 /// RES-27. Content on its way is not there yet.
@@ -280,32 +280,9 @@ D3DKMT_ALLOCATIONRESIDENCYSTATUS residency_of(vidmm::MemoryManager& memory,
 }
 
 Status query_residency(Process& process, const D3DKMT_QUERYALLOCATIONRESIDENCY& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  Adapter& adapter = device->adapter();
-  DXGKIT_ENTER(adapter);
-  if (device->lost()) return Status::kDeviceRemoved;
-  if (args.pResidencyStatus == nullptr) return Status::kInvalidParameter;
-  Ref<dxgk::Resource> resource;
-  std::vector<Ref<OpenedAllocation>> openings;
-  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args.hResource, args.phAllocationList,
-                                          args.AllocationCount, &resource, &openings));
-  std::vector<D3DKMT_ALLOCATIONRESIDENCYSTATUS> answers;
-  Status status = Status::kSuccess;
-  adapter.lane().run([&] {
-    if (!settle_targets(resource, &openings) || openings.empty()) {
-      status = Status::kInvalidParameter;
-      return;
-    }
-    for (const Ref<OpenedAllocation>& opened : openings)
-      answers.push_back(residency_of(adapter.memory(), *opened));
+  return answer_each(process, args, args.pResidencyStatus, residency_of, [](const auto& answers) {
+    return *std::ranges::max_element(answers);  // ordered from best to worst
   });
-  DXGKIT_RETURN_IF_FAILED(status);
-  if (resource) answers = {*std::ranges::max_element(answers)};  // ordered from best to worst
-  return guarded_copy(args.pResidencyStatus, answers.data(),
-                      answers.size() * sizeof(answers.front()))
-             ? Status::kSuccess
-             : Status::kAccessViolation;
 }
 
 }  // namespace

@@ -42,10 +42,7 @@ Status check_sync_flags(UINT flags, D3DDDI_SYNCHRONIZATIONOBJECT_TYPE type) {
 }
 
 Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   dxgk::SyncRequest request;
   switch (args.Info.Type) {
     case D3DDDI_SYNCHRONIZATION_MUTEX:
@@ -141,10 +138,7 @@ Status capture_points(Process& process, Device& device, const D3DKMT_HANDLE* han
 constexpr UINT kAllowFenceRewind = 1U << 2;
 
 Status signal_from_cpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(args.hDevice));
-  DXGKIT_ENTER(device->adapter());
-  if (device->lost()) return Status::kDeviceRemoved;
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~kAllowFenceRewind) != 0) return Status::kInvalidParameter;
   std::vector<SyncPoint> points;
