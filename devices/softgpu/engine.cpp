@@ -247,9 +247,9 @@ void Engine::execute(const SgpuRingEntry& entry) {
     busy_.store(false, std::memory_order_release);
     return;
   }
-  const bool reserved_clear = entry.reserved0 == 0 && entry.reserved[0] == 0 &&
-                              entry.reserved[1] == 0 && entry.reserved[2] == 0 &&
-                              entry.reserved[3] == 0;
+  const bool reserved_clear = entry.root_entries == 0 && entry.root == 0 &&
+                              entry.reserved[0] == 0 && entry.reserved[1] == 0 &&
+                              entry.reserved[2] == 0;
   const bool known = entry.type == SGPU_RING_EXECUTE || entry.type == SGPU_RING_FENCE;
   constexpr uint32_t kKnownFlags = SGPU_EXECUTE_NO_INTERRUPT | SGPU_EXECUTE_NULL;
   if (!known || !reserved_clear || (entry.flags & ~kKnownFlags) != 0) {

@@ -408,8 +408,8 @@ TEST_P(SoftGpuEngine, BadEntriesFaultAndStopTheEngine) {
     };
     EXPECT_EQ(broken([](auto& e) { e.type = 3; }), SGPU_FAULT_RING);
     EXPECT_EQ(broken([](auto& e) { e.flags = 4; }), SGPU_FAULT_RING);
-    EXPECT_EQ(broken([](auto& e) { e.reserved0 = 1; }), SGPU_FAULT_RING);
-    EXPECT_EQ(broken([](auto& e) { e.reserved[3] = 1; }), SGPU_FAULT_RING);
+    EXPECT_EQ(broken([](auto& e) { e.root_entries = 1; }), SGPU_FAULT_RING);
+    EXPECT_EQ(broken([](auto& e) { e.reserved[2] = 1; }), SGPU_FAULT_RING);
     EXPECT_EQ(broken([](auto& e) { e.length = 33; }), SGPU_FAULT_BUFFER);
     EXPECT_EQ(broken([](auto& e) { e.length = SGPU_DMA_BYTES_MAX + 8; }), SGPU_FAULT_BUFFER);
     EXPECT_EQ(broken([](auto& e) { e.start_offset = 4; }), SGPU_FAULT_BUFFER);

@@ -274,8 +274,8 @@ TEST_P(SoftGpuHostile, CopyNodeRefusesImageCommands) {
 // nodes: each buffer completes or faults, and memory outside the machine's stays untouched (the
 // sanitizers watch).
 TEST(SoftGpuHostileFuzz, RandomStreamsCompleteOrFault) {
-  constexpr uint32_t kSizes[SGPU_OP_COUNT] = {8,  8,  32, 32, 48, 32, 40, sizeof(SgpuConvolve),
-                                              40, 40, 32, 32, 24, 24, 24};
+  constexpr uint32_t kSizes[SGPU_OP_COUNT] = {
+      8, 8, 32, 32, 48, 32, 40, sizeof(SgpuConvolve), 40, 40, 32, 32, 24, 24, 24, 32, 32, 32};
   const auto runtime = runtime::make_sim_runtime(1);
   runtime->run_main([&] {
     Rig rig(*runtime);

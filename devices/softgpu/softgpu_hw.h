@@ -43,6 +43,31 @@ typedef unsigned long long SgpuU64;
 #define SGPU_APERTURE_BYTES 0x10000000ull /* 256 MiB */
 #define SGPU_APERTURE_PAGES 65536u
 
+/* --- GPU virtual addresses -----------------------------------------------------------------------
+ * A ring entry with SGPU_EXECUTE_VIRTUAL names a root page table; every address of its commands,
+ * and of their buffer, goes through it. A page table is an array of 64-bit entries in system memory
+ * or VRAM. Level 0 is the leaf.
+ *
+ *   two levels   VA bits 12..20 index level 0, bits 21..39 the root, which may have up to 2^19
+ *                entries
+ *   four levels  VA bits 12..20, 21..29, 30..38, 39..47, 512 entries each
+ */
+#define SGPU_VA_TABLE_ENTRIES 512u /* of every table but the root of two levels */
+#define SGPU_VA_TABLE_BYTES 4096u
+#define SGPU_VA_BITS_2 40u
+#define SGPU_VA_BITS_4 48u
+#define SGPU_VA_ROOT_ENTRIES_MAX_2 0x80000u
+
+/* Page table entry: GPU physical address of the page, or of the next lower table (bits 12..51), and
+ * flags. Without VALID the rest is not looked at. */
+#define SGPU_PTE_VALID 0x1ull
+#define SGPU_PTE_READ_ONLY 0x2ull  /* level 0 */
+#define SGPU_PTE_NO_EXECUTE 0x4ull /* level 0: no command is fetched from here */
+#define SGPU_PTE_ZERO 0x8ull /* any level: reads 0, writes are dropped; the address must be 0 */
+#define SGPU_PTE_COHERENT 0x10ull /* level 0: of no effect, every access snoops */
+#define SGPU_PTE_FLAGS 0x1Full
+#define SGPU_PTE_ADDRESS_MASK 0x000FFFFFFFFFF000ull /* the bits of neither must be 0 */
+
 /* Aperture entry: system page address (bits 12..51) | flags. */
 #define SGPU_ENTRY_VALID 0x1ull
 #define SGPU_ENTRY_DUMMY 0x2ull /* set by UNMAP_APERTURE: access works, writes are counted */
@@ -74,8 +99,17 @@ typedef unsigned long long SgpuU64;
   0x0098u /* 32 WO: CPU wrote a semaphore; waiting engines look again \
            */
 
-#define SGPU_ID_VALUE 0x55504753u /* "SGPU" */
-#define SGPU_HW_REVISION 0x00010000u
+/* Invalidating translations from the CPU: set the three wide registers, then write TLB_FLUSH. */
+#define SGPU_REG_TLB_ROOT 0x00B0u  /* 64 RW: as SgpuFlushTlb.root */
+#define SGPU_REG_TLB_START 0x00B8u /* 64 RW */
+#define SGPU_REG_TLB_END 0x00C0u   /* 64 RW */
+#define SGPU_REG_TLB_FLUSH                                                        \
+  0x00C8u /* 32 RW: any write flushes. Reads 1 while an engine may still use what \
+             it translated before, then 0 */
+#define SGPU_REG_TLB_MISSES 0x00D0u /* 64 RO: page table walks since power on, both engines */
+
+#define SGPU_ID_VALUE 0x55504753u    /* "SGPU" */
+#define SGPU_HW_REVISION 0x00010001u /* 1.1: GPU virtual addresses */
 
 #define SGPU_INT_COMPLETE(node) (0x00000001u << (node))
 #define SGPU_INT_PREEMPTED(node) (0x00000100u << (node))
@@ -115,6 +149,22 @@ typedef unsigned long long SgpuU64;
 #define SGPU_NODE_FAULT_OFFSET 0x50u  /* 32 RO: byte offset of the command in its DMA buffer */
 #define SGPU_NODE_ABORTED_FENCE 0x54u /* 32 RO: CURRENT_FENCE when the last reset took effect */
 #define SGPU_NODE_EXECUTED 0x58u      /* 64 RO: ring entries finished since power on */
+#define SGPU_NODE_FAULT_DETAIL 0x60u  /* 32 RO: SGPU_DETAIL_*, for SGPU_FAULT_PAGE; else 0 */
+#define SGPU_NODE_FAULT_ROOT 0x68u    /* 64 RO: root of the faulting entry, 0 if not virtual */
+
+/* FAULT_DETAIL: what the access was, where the walk stopped and why. */
+#define SGPU_DETAIL_WRITE 0x1u
+#define SGPU_DETAIL_FETCH 0x2u                            /* a command */
+#define SGPU_DETAIL_WHY(detail) (((detail) >> 8) & 0xFFu) /* SGPU_PAGE_* */
+#define SGPU_DETAIL_LEVEL(detail) (((detail) >> 16) & 0xFu)
+#define SGPU_PAGE_NOT_VALID 1u   /* an entry without VALID */
+#define SGPU_PAGE_READ_ONLY 2u   /* a write to a READ_ONLY page */
+#define SGPU_PAGE_NO_EXECUTE 3u  /* a command in a NO_EXECUTE or ZERO page */
+#define SGPU_PAGE_ROOT_INDEX 4u  /* index at or past root_entries */
+#define SGPU_PAGE_VA_WIDTH 5u    /* address beyond what the levels can translate, or wrapping */
+#define SGPU_PAGE_BAD_ENTRY 6u   /* a reserved bit is set */
+#define SGPU_PAGE_BAD_TABLE 7u   /* a table, or the root, is not in readable memory */
+#define SGPU_PAGE_BAD_ADDRESS 8u /* the page is not in memory */
 
 #define SGPU_CONTROL_ENABLE 0x1u /* fetch from the ring */
 #define SGPU_CONTROL_RESET 0x2u  /* write only; clears ENABLE; poll STATUS until RESETTING is 0 */
@@ -136,6 +186,10 @@ typedef unsigned long long SgpuU64;
 
 #define SGPU_EXECUTE_NO_INTERRUPT 0x1u /* update COMPLETED_FENCE, set no cause */
 #define SGPU_EXECUTE_NULL 0x2u         /* skip the commands, complete the fence */
+#define SGPU_EXECUTE_VIRTUAL 0x4u      /* `address` and all addresses in commands are virtual */
+#define SGPU_EXECUTE_FOUR_LEVELS 0x8u  /* with VIRTUAL: of page tables; else two */
+#define SGPU_EXECUTE_PRIVILEGED \
+  0x10u /* with VIRTUAL: commands of the kernel are allowed (marked P below) */
 
 typedef struct SgpuRingEntry {
   SgpuU32 type;         /* SGPU_RING_* */
@@ -144,8 +198,9 @@ typedef struct SgpuRingEntry {
   SgpuU32 length;       /* bytes of commands at `address`, multiple of 8, 0..SGPU_DMA_BYTES_MAX */
   SgpuU64 address;      /* GPU address of the DMA buffer, 8-byte aligned */
   SgpuU32 start_offset; /* first command to run: 0, or PREEMPT_OFFSET to resume; multiple of 8 */
-  SgpuU32 reserved0;    /* must be 0 */
-  SgpuU64 reserved[4];  /* must be 0 */
+  SgpuU32 root_entries; /* VIRTUAL: entries of the root; four levels: at most 512. Else 0 */
+  SgpuU64 root;         /* VIRTUAL: GPU physical address of the root, page aligned. Else 0 */
+  SgpuU64 reserved[3];  /* must be 0 */
 } SgpuRingEntry;
 SGPU_ASSERT_SIZE(SgpuRingEntry, 64);
 
@@ -156,12 +211,12 @@ SGPU_ASSERT_SIZE(SgpuRingEntry, 64);
  * begins with SgpuCommandHeader. `size` is the whole command in bytes, a multiple of 8; for
  * commands with no list it must be exactly sizeof the structure (NOP: anything from 8 up). Address
  * fields are 64-bit GPU addresses at 8-byte aligned offsets: the places a driver patches. Reserved
- * fields must be 0. */
+ * fields must be 0. P: in a virtual entry that is not PRIVILEGED they fault. */
 #define SGPU_OP_NOP 0x00u
 #define SGPU_OP_END 0x01u
 #define SGPU_OP_FENCE_WRITE 0x02u
 #define SGPU_OP_COPY 0x03u
-#define SGPU_OP_COPY_PAGES 0x04u
+#define SGPU_OP_COPY_PAGES 0x04u /* P */
 #define SGPU_OP_FILL 0x05u
 #define SGPU_OP_BLIT2D 0x06u
 #define SGPU_OP_CONVOLVE 0x07u
@@ -169,10 +224,13 @@ SGPU_ASSERT_SIZE(SgpuRingEntry, 64);
 #define SGPU_OP_CHECKSUM 0x09u
 #define SGPU_OP_SEM_WAIT 0x0Au
 #define SGPU_OP_SEM_SIGNAL 0x0Bu
-#define SGPU_OP_MAP_APERTURE 0x0Cu
-#define SGPU_OP_UNMAP_APERTURE 0x0Du
+#define SGPU_OP_MAP_APERTURE 0x0Cu   /* P */
+#define SGPU_OP_UNMAP_APERTURE 0x0Du /* P */
 #define SGPU_OP_DELAY 0x0Eu
-#define SGPU_OP_COUNT 0x0Fu
+#define SGPU_OP_WRITE_PTES 0x0Fu /* P */
+#define SGPU_OP_COPY_PTES 0x10u  /* P */
+#define SGPU_OP_FLUSH_TLB 0x11u  /* P */
+#define SGPU_OP_COUNT 0x12u
 
 typedef struct SgpuCommandHeader {
   SgpuU32 opcode;
@@ -321,6 +379,33 @@ typedef struct SgpuDelay { /* keeps the engine busy */
 } SgpuDelay;
 SGPU_ASSERT_SIZE(SgpuDelay, 24);
 
+#define SGPU_PTES_PHYSICAL 0x1u /* table addresses are GPU physical, in a virtual entry too */
+#define SGPU_PTES_REPEAT 0x2u   /* WRITE_PTES: one entry in the list, written `count` times */
+typedef struct SgpuWritePtes {  /* followed by SgpuU64 entries[count], or [1] with REPEAT */
+  SgpuCommandHeader header;
+  SgpuU64 table; /* where the first entry goes; 8-byte aligned */
+  SgpuU32 count;
+  SgpuU32 flags; /* SGPU_PTES_* */
+} SgpuWritePtes;
+SGPU_ASSERT_SIZE(SgpuWritePtes, 24);
+
+typedef struct SgpuCopyPtes { /* overlapping ranges move as if through a buffer */
+  SgpuCommandHeader header;
+  SgpuU64 source; /* of the first entry; 8-byte aligned, as is the destination */
+  SgpuU64 destination;
+  SgpuU32 count;
+  SgpuU32 flags; /* SGPU_PTES_PHYSICAL or 0 */
+} SgpuCopyPtes;
+SGPU_ASSERT_SIZE(SgpuCopyPtes, 32);
+
+typedef struct SgpuFlushTlb { /* for both engines; done when neither uses the old translations */
+  SgpuCommandHeader header;
+  SgpuU64 root;  /* GPU physical address of the root whose translations go; 0: any */
+  SgpuU64 start; /* virtual addresses [start, end), both multiples of 4096; */
+  SgpuU64 end;   /* both 0: all of them */
+} SgpuFlushTlb;
+SGPU_ASSERT_SIZE(SgpuFlushTlb, 32);
+
 /* --- fault reasons
  * ------------------------------------------------------------------------------------ */
 #define SGPU_FAULT_NONE 0u
@@ -336,5 +421,7 @@ SGPU_ASSERT_SIZE(SgpuDelay, 24);
 #define SGPU_FAULT_ADDRESS 8u   /* a range outside system memory, VRAM and aperture, or wrapping */
 #define SGPU_FAULT_APERTURE 9u  /* an aperture page that is not valid */
 #define SGPU_FAULT_MEMORY 10u   /* VRAM error (injected) */
+#define SGPU_FAULT_PAGE 11u     /* no translation: FAULT_ADDRESS is virtual, see FAULT_DETAIL */
+#define SGPU_FAULT_PRIVILEGE 12u /* a P command in a virtual entry that is not PRIVILEGED */
 
 #endif /* DXGKIT_DEVICES_SOFTGPU_HW_H_ */

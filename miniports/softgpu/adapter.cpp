@@ -274,7 +274,7 @@ NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
       .hardware_revision = SGPU_HW_REVISION,
       .allocation_bytes_max = adapter.vram_bytes < kMax ? UINT(adapter.vram_bytes) : kMax,
       .flags = kExplicitResidency ? SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY : 0,
-      .reserved = 0};
+      .va_bits = 0};
   return STATUS_SUCCESS;
 }
 

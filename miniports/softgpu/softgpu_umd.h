@@ -20,6 +20,8 @@
 #define SGPU_UMD_NODE_COPY 1u              /* every command except CONVOLVE and DOWNSCALE */
 /* WDDM 2.0: MakeResident before Render names an allocation, Evict after. */
 #define SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY 0x1u
+/* Commands hold GPU virtual addresses; no D3DKMTRender: see "GPU virtual addresses" below. */
+#define SGPU_UMD_ADAPTER_GPU_VA 0x2u
 typedef struct SgpuUmdAdapterInfo {
   uint32_t magic;      /* out: SGPU_UMD_ADAPTER_MAGIC */
   uint32_t version;    /* out: highest SGPU_UMD_VERSION the driver speaks */
@@ -29,7 +31,7 @@ typedef struct SgpuUmdAdapterInfo {
   uint32_t hardware_revision;
   uint32_t allocation_bytes_max; /* out: SGPU_UMD_ALLOCATION_BYTES_MAX, or all VRAM if less */
   uint32_t flags;                /* out: SGPU_UMD_ADAPTER_* */
-  uint32_t reserved;             /* out: 0 */
+  uint32_t va_bits;              /* out: width of a GPU virtual address; 0 without them */
 } SgpuUmdAdapterInfo;
 
 /* --- allocations: pPrivateDriverData of each D3DDDI_ALLOCATIONINFO --- */
@@ -175,6 +177,36 @@ typedef struct SgpuUmdDelay { /* keeps the engine busy: for tests of scheduling 
   uint32_t flags;       /* SGPU_UMD_DELAY_* */
   uint32_t reserved;
 } SgpuUmdDelay;
+
+/* --- GPU virtual addresses (SGPU_UMD_ADAPTER_GPU_VA) ---
+ *
+ * D3DKMTCreateContextVirtual, then D3DKMTSubmitCommand with `Commands` the virtual address of the
+ * first command and `CommandLength` the bytes of all (a multiple of 8, at most
+ * SGPU_UMD_VA_BUFFER_BYTES_MAX). There is no SgpuUmdBufferHeader: the engine reads the buffer where
+ * it is. Commands are those above, with a virtual address in the place of each SgpuUmdReference;
+ * NOP and END may be used too. The driver looks at none of it: the hardware does, and what it
+ * refuses ends the submission with a fault.
+ *
+ * Map what holds commands with Protection.Execute, what commands write with Protection.Write. To
+ * signal a fence from the GPU, end with SGPU_UMD_OP_FENCE_WRITE to its virtual address. */
+#define SGPU_UMD_OP_NOP 0x00u /* SgpuUmdCommand alone, or more bytes after it, not looked at */
+#define SGPU_UMD_OP_END 0x01u /* SgpuUmdCommand alone: what follows is not run */
+#define SGPU_UMD_VA_BUFFER_BYTES_MAX 0x1000000u
+/* A virtual address in the place of a reference: the same 8 bytes, little endian. */
+static inline SgpuUmdReference sgpu_umd_at(uint64_t virtual_address) {
+  SgpuUmdReference reference;
+  reference.allocation = (uint32_t)virtual_address;
+  reference.offset = (uint32_t)(virtual_address >> 32);
+  return reference;
+}
+
+/* pPrivateDriverData of D3DKMTSubmitCommand; may be absent (size 0). What is not this, or longer,
+ * ends the submission with STATUS_INVALID_PARAMETER and loses the device. */
+#define SGPU_UMD_SUBMISSION_MAGIC 0x53554753u /* "SGUS" */
+typedef struct SgpuUmdSubmission {
+  uint32_t magic, version;
+  uint32_t flags, reserved; /* 0 */
+} SgpuUmdSubmission;
 
 /* --- escapes: pPrivateDriverData of D3DKMTEscape(D3DKMT_ESCAPE_DRIVERPRIVATE) --- */
 #define SGPU_UMD_ESCAPE_MAGIC 0x45554753u /* "SGUE" */
