@@ -1,0 +1,187 @@
+// The page tables of one address space: which exist, and what to write where.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gpuva/geometry.h"
+#include "gpuva/pte.h"
+#include "gpuva/types.h"
+
+namespace dxgkit::gpuva {
+
+/// A table, numbered by the kernel, which owns its memory. Not 0.
+using TableId = StrongId<struct TableIdTag, uint64_t>;
+inline constexpr TableId kNoTable{0};
+
+/// Consecutive pages that are mapped the same way.
+struct Piece {
+  PageSpan span;
+  PteSource source;
+  uint64_t driver_protection = 0;
+  AllocationId allocation = kNoAllocation;  // for information
+  uint64_t offset_pages = 0;                // inside the allocation, likewise
+  /// kRun: 64 KiB pages are allowed: the allocation is aligned to 64 KiB in a segment that uses
+  /// them (VA-43). The pages need not fit; the planner looks.
+  bool pages_64k = false;
+  /// kRun: large pages are allowed for the allocation (VA-46).
+  bool large_pages = false;
+};
+
+/// Says what is mapped where. The planner asks for the pages that changed, and for pages around
+/// them where it must know their neighbours.
+class PieceSource {
+ public:
+  virtual ~PieceSource() = default;
+  /// Appends the pieces that meet a window, cut to it, in order. What is mapped but not resident
+  /// is a piece with an invalid source; what is not mapped is none.
+  virtual void pieces_in(PageSpan window, std::vector<Piece>* pieces) const = 0;
+};
+
+/// A table that must be allocated before a draft can be committed.
+struct TableNeed {
+  uint32_t level = 0;
+  bool of_64k_pages = false;  // dual entries: this leaf is the one with 64 KiB pages
+  bool grows_root = false;    // replaces the root; two levels only (VA-05)
+  PageSpan span;              // what it covers; a root: from 0
+  uint64_t entries = 0;       // a growing root: at least
+  uint32_t bytes = 0;         // a growing root: 0, the driver says
+  uint32_t alignment_bytes = 0;
+};
+/// The answer to a need, in the same order.
+struct TableGrant {
+  TableId table;
+  uint64_t entries = 0;  // a growing root: how many it has; else ignored
+};
+
+/// What a directory entry points to. No table at all: the entry is invalid.
+struct ChildTables {
+  TableId table = kNoTable;
+  TableId table_64k = kNoTable;  // dual entries: the leaf of 64 KiB pages
+  bool of_64k_pages = false;     // single entries: `table` is a leaf of 64 KiB pages (VA-44)
+  bool operator==(const ChildTables&) const = default;
+};
+
+/// One thing to do, in order.
+struct Step {
+  enum class Kind : uint8_t {
+    kInvalidate,    // write all `count` entries of a table invalid; `initial`: it is new (PAGE-33)
+    kWriteEntries,  // entries [start_index, + count) of a leaf (or, with LargePage, of level 1)
+    kWriteDirectory,  // entries [start_index, + count) of a directory: `children` of the plan
+    kSetRoot,         // contexts use `table` with `count` entries as root from now on (VA-06)
+    kFlush,           // forget translations of `span` (PAGE-37)
+    kFree,            // nothing refers to the table any more
+  };
+  Kind kind = Kind::kFlush;
+  TableId table = kNoTable;
+  uint32_t level = 0;
+  uint64_t start_index = 0;
+  uint64_t count = 0;
+  bool repeat = false;        // kWriteEntries, kInvalidate: one entry for all (PAGE-34)
+  bool initial = false;       // kInvalidate
+  bool of_64k_pages = false;  // the leaf is one of 64 KiB pages; indices still count 4 KiB (VA-04)
+  bool large_page = false;    // kWriteEntries at level 1: pages as large as a leaf covers
+  PageSpan span;              // what the entries cover; kFlush: what to flush
+  PteSource source;           // kWriteEntries, from its first entry on
+  uint64_t driver_protection = 0;  // 0 but at level 0 (PAGE-35)
+  AllocationId allocation = kNoAllocation;
+  uint64_t offset_pages = 0;
+  size_t first_child = 0;  // kWriteDirectory: of `count` ones in Plan::children
+};
+
+struct Plan {
+  std::vector<Step> steps;
+  std::vector<ChildTables> children;
+  /// All contexts of the address space are idle from before the first step until after the last
+  /// (PAGE-38, VA-44).
+  bool contexts_idle = false;
+  void clear() { *this = Plan(); }
+};
+
+/// The entries of a kWriteEntries or kInvalidate step, one if it repeats, from the `first`-th on.
+/// `leaf_pages`: Geometry::leaf_pages().
+void fill_step(const Step& step, uint64_t first, std::span<Pte> entries, uint64_t leaf_pages);
+/// A directory entry: where the child's memory is, in pages of its segment (0: system address).
+Pte directory_pte(SegmentId segment, uint64_t page, bool of_64k_pages);
+
+/// Lane: the adapter's. Knows which tables exist and which of their entries are valid; the kernel
+/// allocates and frees their memory and executes plans in the order they were made.
+class PageTables {
+ public:
+  /// The geometry has been checked.
+  explicit PageTables(const Geometry& geometry);
+  ~PageTables();
+  PageTables(PageTables&&) noexcept;
+  PageTables& operator=(PageTables&&) noexcept;
+
+  const Geometry& geometry() const;
+
+  /// What has to be done so that the tables say what `source` says of `changed`. Belongs to the
+  /// tables as they are now, and to the source as it is now.
+  class Draft {
+   public:
+    Draft();
+    ~Draft();
+    Draft(Draft&&) noexcept;
+    Draft& operator=(Draft&&) noexcept;
+    /// To be allocated first. Empty when only entries become invalid.
+    const std::vector<TableNeed>& needs() const;
+
+   private:
+    friend class PageTables;
+    struct Body;
+    std::unique_ptr<Body> body_;
+  };
+  /// Changes nothing. Spans may overlap and come in any order. If tables, or what the source says
+  /// of the spans, change before `commit` (allocating tables may evict something), throw the draft
+  /// away and draft again.
+  Draft draft(std::span<const PageSpan> changed, const PieceSource& source) const;
+  /// Appends the steps and takes their effect for granted. `grants` answers `draft.needs()`; a
+  /// growing root has at least the entries asked for.
+  void commit(Draft&& draft, std::span<const TableGrant> grants, Plan* plan);
+
+  /// The table's memory is somewhere else now: writes the entry that points to it, or sets the
+  /// root.
+  void relocated(TableId table, Plan* plan) const;
+  /// Everything goes: what must be done before the memory of all tables is freed, and kFree for
+  /// each.
+  void destroy(Plan* plan);
+
+  struct TableInfo {
+    uint32_t level = 0;
+    bool of_64k_pages = false;
+    PageSpan span;
+    uint64_t entries = 0;
+    TableId parent = kNoTable;  // of the root: kNoTable
+    uint64_t index_in_parent = 0;
+  };
+  /// Nullopt: not one of these tables.
+  std::optional<TableInfo> find(TableId table) const;
+  /// kNoTable: none yet.
+  TableId root() const;
+  uint64_t root_entries() const;
+  size_t table_count() const;
+
+  /// Entries that say for `destination` what others say for as many pages at `source`, where
+  /// both are in 4 KiB leaf tables that exist: what CopyPageTableEntries wants (PAGE-40).
+  struct CopyRange {
+    TableId from, to;
+    uint64_t from_index = 0, to_index = 0, count = 0;
+  };
+  /// Nullopt: some table is missing or of larger pages; use draft and commit.
+  std::optional<std::vector<CopyRange>> copy_ranges(uint64_t source_page,
+                                                    PageSpan destination) const;
+
+  /// Everything this object holds on the heap.
+  size_t bytes() const;
+  bool validate() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dxgkit::gpuva
