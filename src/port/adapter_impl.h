@@ -103,6 +103,13 @@ struct AdapterPort::Impl {
   std::atomic<uint64_t> f_state_calls{0};
   uint32_t power_components = 0;  // known to the driver; written before the adapter runs
 
+  // From query_gpu_mmu; 0: not asked, or no usable answer.
+  uint64_t leaf_coverage = 0;  // bytes that one leaf table translates
+  uint32_t va_bits = 0;
+  // Processes inside DxgkDdiCreateProcess (VA-09): their hDxgkProcess.
+  runtime::Mutex creating_lock;
+  std::vector<HANDLE> creating DXGKIT_GUARDED_BY(creating_lock);
+
   uint32_t wddm_model = 0;            // DXGK_DRIVERCAPS::WDDMVersion; 0: not asked or not said
   std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
 
@@ -207,6 +214,17 @@ class DdiCall {
     }
     return done(Status::kSuccess);
   }
+  /// The same for an entry that returns a number; untouched unless kSuccess is answered.
+  template <typename Entry, typename R, typename... A>
+  Status value(Entry entry, R* result, A... arguments) {
+    completed_ = frame_.call(entry, result, arguments...);
+    if (!completed_) return done(Status::kDeviceRemoved);
+    if (frame_.irql() != info_.irql) [[unlikely]] {
+      impl_.irql_violation(info_, frame_.irql());
+      frame_.restore_entry_irql();
+    }
+    return done(Status::kSuccess);
+  }
   bool completed() const { return completed_; }
 
  private:
@@ -275,6 +293,15 @@ inline void DdiCall::leave() {
       break;
   }
 }
+
+// --- adapter_gpu_va.cpp
+/// What a virtual paging operation points to during the call.
+struct VirtualScratch {
+  std::vector<DXGK_BUILDPAGINGBUFFER_COPY_RANGE> ranges;
+};
+/// Operation and its union member for the kinds from kTransferVirtual on.
+void fill_virtual_operation(DXGKARG_BUILDPAGINGBUFFER& arguments, const PagingOperation& operation,
+                            VirtualScratch* scratch);
 
 /// True once the driver must not be called any more: after a bug check of its own.
 inline bool is_dead(const AdapterPort::Impl& impl) { return impl.kernel.driver_is_dead(); }

@@ -40,8 +40,19 @@ Result<void*> AdapterPort::create_process(uint32_t process_handle, bool system) 
   DXGKARG_CREATEPROCESS arguments{};
   arguments.hDxgkProcess = handle_of(process_handle);
   arguments.Flags.SystemProcess = system ? 1 : 0;
-  DdiCall call(port, kCreateProcess, process_handle);
-  const Status status = call(port.ddi.DxgkDdiCreateProcess, port.context, &arguments);
+  {
+    runtime::MutexLock lock(port.creating_lock);
+    port.creating.push_back(arguments.hDxgkProcess);
+  }
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(port, kCreateProcess, process_handle);
+    status = call(port.ddi.DxgkDdiCreateProcess, port.context, &arguments);
+  }
+  {
+    runtime::MutexLock lock(port.creating_lock);
+    port.creating.erase(std::ranges::find(port.creating, handle_of(process_handle)));
+  }
   if (!is_success(status)) return Error(status);
   return arguments.hKmdProcess;
 }
@@ -89,7 +100,8 @@ Status AdapterPort::destroy_device(void* device) {
 
 Result<ContextInfo> AdapterPort::create_context(void* device, uint32_t context_handle,
                                                 NodeOrdinal node, uint32_t engine_affinity,
-                                                bool system, std::span<std::byte> private_data) {
+                                                bool system, std::span<std::byte> private_data,
+                                                bool virtual_addressing) {
   Impl& port = *impl_;
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
   if (port.ddi.DxgkDdiCreateContext == nullptr) return Error(Status::kNotSupported);
@@ -98,6 +110,8 @@ Result<ContextInfo> AdapterPort::create_context(void* device, uint32_t context_h
   arguments.NodeOrdinal = node.value;
   arguments.EngineAffinity = engine_affinity;
   arguments.Flags.SystemContext = system ? 1 : 0;
+  if (port.version >= kVersionWddm20)
+    arguments.Flags.VirtualAddressing = virtual_addressing ? 1 : 0;
   arguments.pPrivateDriverData = data_of(private_data);
   arguments.PrivateDriverDataSize = size_of(private_data);
   DdiCall call(port, kCreateContext, context_handle, static_cast<uint16_t>(node.value));
@@ -110,8 +124,12 @@ Result<ContextInfo> AdapterPort::create_context(void* device, uint32_t context_h
   info.dma_private_bytes = arguments.ContextInfo.DmaBufferPrivateDataSize;
   info.allocation_list_size = arguments.ContextInfo.AllocationListSize;
   info.patch_list_size = arguments.ContextInfo.PatchLocationListSize;
-  if (port.version >= kVersionWddm20)
+  if (port.version >= kVersionWddm20) {
     info.no_patching = arguments.ContextInfo.Caps.NoPatchingRequired != 0;
+    info.driver_manages_residency = arguments.ContextInfo.Caps.DriverManagesResidency != 0;
+    info.use_io_mmu = arguments.ContextInfo.Caps.UseIoMmu != 0;
+    info.paging_companion_node = arguments.ContextInfo.PagingCompanionNodeId;
+  }
   return info;
 }
 

@@ -84,6 +84,9 @@ void fill_map_aperture(AdapterPort::Impl& port, DXGKARG_BUILDPAGINGBUFFER& argum
   }
 }
 
+/// PAGE-03: without a paging buffer the driver has written the table itself when it returns.
+bool is_done_by_cpu(const BuildPagingArgs& args) { return args.buffer == nullptr; }
+
 bool is_map_or_unmap(const PagingOperation& operation) {
   return operation.kind == PagingOperation::Kind::kMapAperture ||
          operation.kind == PagingOperation::Kind::kUnmapAperture;
@@ -119,6 +122,10 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
     return result;
   }
   const PagingOperation& operation = *args.operation;
+  DXGKIT_CHECK(!is_done_by_cpu(args) ||
+               (operation.kind == PagingOperation::Kind::kUpdatePageTable &&
+                operation.page_table.mode == PageTableUpdateMode::kCpuVirtual &&
+                args.buffer_bytes == 0 && args.private_bytes == 0));
   DXGKARG_BUILDPAGINGBUFFER arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.pDmaBuffer = args.buffer;
@@ -128,6 +135,11 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
   arguments.DmaBufferPrivateDataSize = args.private_bytes;
   arguments.MultipassOffset = args.multipass_offset;
   arguments.hSystemContext = args.system_context;
+  if (port.version >= kVersionWddm20) {
+    arguments.DmaBufferGpuVirtualAddress = args.buffer_va;
+    arguments.DmaBufferWriteOffset = args.buffer_offset;
+  }
+  VirtualScratch scratch;
   switch (operation.kind) {
     case PagingOperation::Kind::kTransfer:
       arguments.Operation = DXGK_OPERATION_TRANSFER;
@@ -181,6 +193,8 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
         arguments.InitContextResource.Destination.SegmentAddress.QuadPart =
             static_cast<LONGLONG>(operation.segment_address);
       }
+      if (port.version >= kVersionWddm20)
+        arguments.InitContextResource.Destination.GpuVirtualAddress = operation.gpu_va;
       break;
     case PagingOperation::Kind::kReadPhysical:
       arguments.Operation = DXGK_OPERATION_READ_PHYSICAL;
@@ -208,6 +222,14 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
       arguments.NotifyAllocation.hAllocation = operation.allocation;
       arguments.NotifyAllocation.Flags.Eviction = 1;
       arguments.NotifyAllocation.SizeInBytes = operation.size_bytes;
+      break;
+    case PagingOperation::Kind::kTransferVirtual:
+    case PagingOperation::Kind::kFillVirtual:
+    case PagingOperation::Kind::kUpdatePageTable:
+    case PagingOperation::Kind::kFlushTlb:
+    case PagingOperation::Kind::kCopyPageTableEntries:
+    case PagingOperation::Kind::kUpdateContextAllocation:
+      fill_virtual_operation(arguments, operation, &scratch);
       break;
   }
   const bool check = port.reference_checks;
@@ -241,6 +263,21 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
     result.status = Status::kUnsuccessful;
     return result;
   };
+  if (is_done_by_cpu(args) && (status != Status::kSuccess || arguments.pDmaBuffer != nullptr))
+      [[unlikely]] {
+    (void)port.violation(
+        "PAGE-03", kBuildPagingBuffer.name,
+        status == Status::kSuccess
+            ? fmt::format("pDmaBuffer was NULL and came back as {}.", arguments.pDmaBuffer)
+            : fmt::format("It returned {:#010x} for an update without a paging buffer.",
+                          static_cast<uint32_t>(to_ntstatus(status))),
+        "With pDmaBuffer NULL the page table is written by the processor before the call returns "
+        "STATUS_SUCCESS; nothing can be put off.",
+        "Write the entries through PageTableAddress.CpuVirtual and leave pDmaBuffer alone.",
+        Status::kSuccess);
+    result.status = Status::kUnsuccessful;
+    return result;
+  }
   if (status == Status::kGraphicsAllocationBusy) {
     if (!busy_is_legal(operation)) {
       return refuse(

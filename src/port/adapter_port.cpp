@@ -316,6 +316,7 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
   if (port.version >= kVersionWddm20) {
     result.virtual_addressing_supported = caps.MemoryManagementCaps.VirtualAddressingSupported != 0;
     result.gpu_mmu_supported = caps.MemoryManagementCaps.GpuMmuSupported != 0;
+    result.io_mmu_supported = caps.MemoryManagementCaps.IoMmuSupported != 0;
     result.non_cpu_visible_primary = caps.MemoryManagementCaps.NonCpuVisiblePrimary != 0;
     result.support_surprise_removal = caps.SupportSurpriseRemoval != FALSE;
   }

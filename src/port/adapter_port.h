@@ -49,6 +49,13 @@ class AdapterHost {
     static_cast<void>(child);
     static_cast<void>(connected);
   }
+  /// DxgkCbReserveGpuVirtualAddressRange, on the thread that is inside create_process for that
+  /// process: the start of the range, or an error the driver is told. kNotSupported: no such model
+  /// here.
+  virtual Result<uint64_t> reserve_gpu_va(const GpuVaReservation& range) {
+    static_cast<void>(range);
+    return Error(Status::kNotSupported);
+  }
   /// DxgkCbSetPowerComponentActive / Idle / CompleteFStateTransition of a component. At most
   /// DISPATCH_LEVEL, any thread, the last also inside set_component_f_state: post, do not block.
   enum class ComponentEvent { kActive, kIdle, kTransitionDone };
@@ -117,21 +124,36 @@ class AdapterPort {
   /// The two passes with the type of the driver's model (SEG-01..04). Only what the wire says;
   /// meaning is checked by dxgk.
   Result<SegmentsInfo> query_segments();
+  /// GPUMMUCAPS, then PAGETABLELEVELDESC per level. Only what the wire says; meaning is checked by
+  /// dxgk. kNotSupported below WDDM 2.0; a driver that fails them, or writes past the structure,
+  /// has said nothing: its status, or kDeviceConfigurationError after a finding (LIFE-13). From its
+  /// success on the port knows what a reservation has to be a multiple of.
+  Result<GpuMmuCaps> query_gpu_mmu();
   Status get_node_metadata(NodeOrdinal node);
   /// D3DKMTQueryAdapterInfo(UMDRIVERPRIVATE): buffers already captured.
   Status query_umd_private(std::span<const std::byte> in, std::span<std::byte> out);
 
   // --- objects
   // ---------------------------------------------------------------------------------------------------------------
-  Result<void*> create_process(uint32_t process_handle,
-                               bool system);  // null handle and kSuccess below 2.0
+  /// `system`: the paging process. The driver may call AdapterHost::reserve_gpu_va inside (VA-09).
+  /// A null handle and kSuccess below 2.0.
+  Result<void*> create_process(uint32_t process_handle, bool system);
   Status destroy_process(void* process);
   Result<DeviceInfo> create_device(uint32_t device_handle, bool system);
   Status destroy_device(void* device);
   Result<ContextInfo> create_context(void* device, uint32_t context_handle, NodeOrdinal node,
                                      uint32_t engine_affinity, bool system,
-                                     std::span<std::byte> private_data);
+                                     std::span<std::byte> private_data,
+                                     bool virtual_addressing = false);
   Status destroy_context(void* context);
+  // adapter_gpu_va.cpp
+  /// DxgkDdiSetRootPageTable (VA-06): lane, PASSIVE_LEVEL, nothing of the context runs or waits in
+  /// the hardware queue. kNotSupported without the entry.
+  Status set_root_page_table(void* context, const RootPageTable& root);
+  /// DxgkDdiGetRootPageTableSize, with two levels only (VA-05): the bytes a root with at least
+  /// `entry_count` entries takes; a multiple of the page. kDeviceConfigurationError after a finding
+  /// when it is not, or is 0. kNotSupported without the entry. Any thread.
+  Result<uint64_t> get_root_page_table_size(uint32_t entry_count);
   /// One DxgkDdiCreateAllocation for the whole array (ALLOC-01). `resource` in/out: driver's
   /// resource handle when `creates_resource` or adding to one; null otherwise.
   Status create_allocations(std::span<AllocationInfo> infos,
@@ -170,9 +192,17 @@ class AdapterPort {
 
   // --- work
   // -------------------------------------------------------------------------------------------------------------------
-  RenderResult render(const RenderArgs& args);                  // caller's thread, level zero
-  Status patch(const PatchArgs& args);                          // lane
-  Status submit(const SubmitArgs& args);                        // lane, DISPATCH_LEVEL
+  RenderResult render(const RenderArgs& args);  // caller's thread, level zero
+  Status patch(const PatchArgs& args);          // lane
+  Status submit(const SubmitArgs& args);        // lane, DISPATCH_LEVEL
+  /// DxgkDdiSubmitCommandVirtual: lane, DISPATCH_LEVEL. kInvalidParameter is the driver's judgement
+  /// of the buffer (SUB-28): the packet did not start, SUB-29 says what follows; any other answer
+  /// but success was fatal and is kUnsuccessful.
+  Status submit_virtual(const SubmitVirtualArgs& args);
+  /// DxgkDdiValidateSubmitCommand (SUB-34): before the software queue, any thread, PASSIVE_LEVEL.
+  /// The driver's refusal, or kSuccess; kNotSupported without the entry, which every driver below
+  /// WDDM 2.5 is: then there is nothing to validate.
+  Status validate_submit(const ValidateSubmitArgs& args);
   Status preempt(NodeOrdinal node, SubmissionFenceId fence);    // lane, DISPATCH_LEVEL
   Status cancel(const PatchArgs& args);                         // lane
   BuildPagingResult build_paging(const BuildPagingArgs& args);  // lane

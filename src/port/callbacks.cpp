@@ -369,6 +369,83 @@ void NTAPI complete_f_state_transition(IN_CONST_HANDLE device, UINT component) {
                   AdapterHost::ComponentEvent::kTransitionDone);
 }
 
+/// VA-09; null: legal.
+struct ReservationFault {
+  std::string actual, expected, fix;
+};
+std::optional<ReservationFault> judge_reservation(
+    Impl& adapter, const DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE& args)
+    DXGKIT_EXCLUDES(adapter.creating_lock) {
+  bool inside = false;
+  for (const nt::CallFrame* frame = &nt::CallFrame::current(); frame != nullptr;
+       frame = frame->previous()) {
+    inside = inside || frame->name() == std::string_view("DxgkDdiCreateProcess");
+  }
+  {
+    runtime::MutexLock lock(adapter.creating_lock);
+    inside =
+        inside && std::ranges::find(adapter.creating, args.hDxgkProcess) != adapter.creating.end();
+  }
+  if (!inside) {
+    return ReservationFault{
+        fmt::format("It was called in {} for process {}.", nt::CallFrame::current().name(),
+                    args.hDxgkProcess),
+        "A driver reserves address space inside DxgkDdiCreateProcess, for the process that is "
+        "being "
+        "created.",
+        "Reserve what the driver needs of a process's address space when the process is created."};
+  }
+  const uint64_t covered = adapter.leaf_coverage;
+  if (covered == 0) {
+    return ReservationFault{"The driver has described no page tables.",
+                            "Address space is reserved in the GpuMmu model only.",
+                            "Set GpuMmuSupported and answer DXGKQAITYPE_GPUMMUCAPS and "
+                            "DXGKQAITYPE_PAGETABLELEVELDESC."};
+  }
+  const auto off = [&](uint64_t value) { return value % covered != 0; };
+  if (args.SizeInBytes == 0 || off(args.SizeInBytes) || off(args.BaseAddress) ||
+      off(args.Alignment) || (args.Alignment & (args.Alignment - 1)) != 0) {
+    return ReservationFault{
+        fmt::format("SizeInBytes is {:#x}, BaseAddress {:#x}, Alignment {:#x}.", args.SizeInBytes,
+                    args.BaseAddress, args.Alignment),
+        fmt::format(
+            "Size, not 0, and base are multiples of the {:#x} bytes that one leaf page table "
+            "covers; the alignment is one too, and a power of two, or 0.",
+            covered),
+        "Round the range to whole page tables."};
+  }
+  const uint64_t limit = uint64_t{1} << std::min(adapter.va_bits, 63U);
+  if (!range_within(args.BaseAddress, args.SizeInBytes, limit)) {
+    return ReservationFault{
+        fmt::format("[{:#x}, +{:#x}) was asked for.", args.BaseAddress, args.SizeInBytes),
+        fmt::format("A range inside the {} bits of the address space.", adapter.va_bits),
+        "Reserve inside VirtualAddressBitCount."};
+  }
+  return std::nullopt;
+}
+
+NTSTATUS NTAPI reserve_gpu_virtual_address_range(
+    HANDLE device, INOUT_PDXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE args) {
+  constexpr const char* kName = "DxgkCbReserveGpuVirtualAddressRange";
+  DXGKIT_CALLBACK(kName, device, nt::kPassiveLevel, false, done(Status::kInvalidParameter));
+  if (args == nullptr) return done(Status::kInvalidParameter);
+  if (std::optional<ReservationFault> fault = judge_reservation(*adapter, *args)) {
+    return done(adapter->violation("VA-09", kName, std::move(fault->actual),
+                                   std::move(fault->expected), std::move(fault->fix),
+                                   Status::kInvalidParameter));
+  }
+  GpuVaReservation range;
+  range.process = static_cast<uint32_t>(reinterpret_cast<uint64_t>(args->hDxgkProcess));
+  range.base = args->BaseAddress;
+  range.size = args->SizeInBytes;
+  range.alignment = std::max<uint64_t>(args->Alignment, adapter->leaf_coverage);
+  range.user_mappable = args->AllowUserModeMapping != 0;
+  const Result<uint64_t> start = adapter->host.reserve_gpu_va(range);
+  if (!start.has_value()) return done(start.error());
+  args->StartVirtualAddress = *start;
+  return done(Status::kSuccess);
+}
+
 struct Implemented {
   std::string_view name;
   const void* function;
@@ -415,6 +492,8 @@ const Implemented kImplemented[] = {
                  "the transition follows, the call does not wait for it"),
     DXGKIT_ENTRY("DxgkCbSetPowerComponentIdle", set_power_component_idle, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbCompleteFStateTransition", complete_f_state_transition, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbReserveGpuVirtualAddressRange", reserve_gpu_virtual_address_range,
+                 kSupported, ""),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
 };
 

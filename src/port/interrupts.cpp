@@ -1,6 +1,8 @@
 // From the line to the lane: ISR, synchronised routines, reports, DPC.
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "port/adapter_impl.h"
 
 namespace dxgkit::port {
@@ -32,7 +34,7 @@ bool is_dma(DXGK_INTERRUPT_TYPE type) {
          type == DXGK_INTERRUPT_DMA_FAULTED || type == DXGK_INTERRUPT_DMA_PAGE_FAULTED;
 }
 
-InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data) {
+InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t version) {
   InterruptReport report;
   report.raw_type = static_cast<uint32_t>(data.InterruptType);
   switch (data.InterruptType) {
@@ -79,6 +81,17 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data) {
       report.engine = data.DmaPageFaulted.EngineOrdinal;
       report.address = data.DmaPageFaulted.FaultedVirtualAddress;
       report.flags = static_cast<uint32_t>(data.DmaPageFaulted.PageFaultFlags);
+      report.primitive = data.DmaPageFaulted.FaultedPrimitiveAPISequenceNumber;
+      report.pipeline_stage = static_cast<uint32_t>(data.DmaPageFaulted.FaultedPipelineStage);
+      report.bind_table_entry = data.DmaPageFaulted.FaultedBindTableEntry;
+      report.page_table_level = data.DmaPageFaulted.PageTableLevel;
+      static_assert(sizeof(report.error_code) == sizeof(data.DmaPageFaulted.FaultErrorCode));
+      std::memcpy(&report.error_code, &data.DmaPageFaulted.FaultErrorCode,
+                  sizeof(report.error_code));
+      if (version >= DXGKDDI_INTERFACE_VERSION_WDDM2_2 &&
+          (report.flags & InterruptReport::kFaultProcessValid) != 0) {
+        report.process = data.DmaPageFaulted.FaultedProcessHandle;
+      }
       break;
     default:
       break;
@@ -192,7 +205,7 @@ void AdapterPort::Impl::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& 
                     "DxgkCbSynchronizeExecution.",
                     "Wrap the call with DxgkCbSynchronizeExecution.", Status::kSuccess);
   }
-  const InterruptReport report = report_of(data);
+  const InterruptReport report = report_of(data, version);
   if (owner) {
     if (isr.inside && is_dma(data.InterruptType) && isr.reported_crtc) [[unlikely]] {
       (void)violation("INT-09", kIsrName,

@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "port/gpu_va_types.h"
 
 namespace dxgkit::port {
 
@@ -93,6 +94,35 @@ struct SubmitArgs {
   uint32_t flip_interval = 0;  // with flip only (SUB-16)
 };
 
+/// DXGKARG_SUBMITCOMMANDVIRTUAL: a buffer of a context with virtual addressing (SUB-30..32).
+struct SubmitVirtualArgs {
+  void* context = nullptr;  // driver's context handle
+  uint64_t buffer_va = 0;   // in the address space of the context's process
+  uint32_t buffer_bytes = 0;
+  /// A kernel buffer of the size asked at context creation; the user's bytes come first (SUB-32).
+  std::byte* private_data = nullptr;
+  uint32_t private_bytes = 0, user_private_bytes = 0;
+  SubmissionFenceId fence;
+  NodeOrdinal node;
+  PacketFlags flags;
+  uint32_t vidpn_source = 0;   // with flip or flip_with_no_wait only
+  uint32_t flip_interval = 0;  // with flip only
+};
+
+/// DXGKARG_VALIDATESUBMITCOMMAND (SUB-34).
+struct ValidateSubmitArgs {
+  uint64_t buffer_va = 0;
+  uint32_t buffer_bytes = 0;
+  /// Driver's handles of the contexts, 1 to 64 (kMaxContexts); of the hardware queues with
+  /// `hardware_queues`.
+  std::span<void* const> contexts;
+  static constexpr size_t kMaxContexts = 64;
+  std::byte* private_data = nullptr;  // the kernel's copy; the driver may change it
+  uint32_t private_bytes = 0, user_private_bytes = 0;
+  bool hardware_queues = false;
+  uint64_t progress_fence = 0;  // with `hardware_queues`
+};
+
 struct RenderArgs {
   void* context = nullptr;
   bool render_km = false;         // DxgkDdiRenderKm (REND-01)
@@ -137,6 +167,13 @@ struct PagingOperation {
     kWritePhysical,
     kNotifyResidency,  // from WDDM 2.0 on (PAGE-41)
     kNotifyEviction,   // from WDDM 3.2 on (PAGE-48)
+    // From WDDM 2.0 on, with GpuMmu:
+    kTransferVirtual,          // `transfer`, size_bytes, allocation, offset_bytes (PAGE-31)
+    kFillVirtual,              // gpu_va, size_bytes, fill_pattern, allocation, offset_bytes
+    kUpdatePageTable,          // `page_table`, allocation; may go without a paging buffer (PAGE-03)
+    kFlushTlb,                 // `flush` (PAGE-37)
+    kCopyPageTableEntries,     // `copies`
+    kUpdateContextAllocation,  // gpu_va in the scratch area, size_bytes, `private_data`
   };
   Kind kind = Kind::kFill;
   void* allocation = nullptr;  // driver's hAllocation; null where a rule says so (PAGE-21, PAGE-26)
@@ -154,17 +191,31 @@ struct PagingOperation {
   uint64_t dummy_page = 0;                    // kUnmapAperture: physical address (PAGE-29)
   bool cache_coherent = false;                // kMapAperture (PAGE-27)
   bool resident = false;                      // kNotifyResidency
-  uint64_t offset_bytes = 0;                  // kNotifyResidency: inside the segment
+  /// kNotifyResidency: inside the segment; virtual transfer and fill: inside the allocation.
+  uint64_t offset_bytes = 0;
+  /// kFillVirtual, kUpdateContextAllocation: paging process's space; kInitContextResource: the
+  /// context's, or 0.
+  uint64_t gpu_va = 0;
+  VirtualTransfer transfer;                 // kTransferVirtual
+  PageTableUpdate page_table;               // kUpdatePageTable
+  TlbFlush flush;                           // kFlushTlb
+  std::span<const PageTableCopy> copies;    // kCopyPageTableEntries
+  std::span<const std::byte> private_data;  // kUpdateContextAllocation: as the driver gave it
 };
 
 struct BuildPagingArgs {
   void* system_context = nullptr;
-  std::byte* buffer = nullptr;  // where this operation starts in the paging buffer
-  uint32_t buffer_bytes = 0;    // what is left of it
+  /// Where this operation starts in the paging buffer. Null, with buffer_bytes and private_bytes 0,
+  /// for kUpdatePageTable in mode kCpuVirtual: the driver writes the table before it returns
+  /// (PAGE-03).
+  std::byte* buffer = nullptr;
+  uint32_t buffer_bytes = 0;  // what is left of it
   std::byte* private_data = nullptr;
   uint32_t private_bytes = 0;
   bool guarded = false, private_guarded = false;  // as in DmaBufferView
   uint64_t buffer_physical_address = 0;           // of the buffer's start
+  uint64_t buffer_va = 0;      // DmaBufferGpuVirtualAddress: of the buffer's start, from 2.0 on
+  uint32_t buffer_offset = 0;  // DmaBufferWriteOffset: of `buffer` from the buffer's start
   uint32_t multipass_offset = 0;
   const PagingOperation* operation = nullptr;
 };
@@ -198,6 +249,8 @@ struct ContextInfo {  // DXGK_CONTEXTINFO
   uint32_t dma_buffer_bytes = 0, dma_buffer_segment_set = 0, dma_private_bytes = 0;
   uint32_t allocation_list_size = 0, patch_list_size = 0;
   bool no_patching = false;
+  bool driver_manages_residency = false, use_io_mmu = false;  // DXGK_CONTEXTINFO_CAPS
+  uint32_t paging_companion_node = 0;                         // where its copies run (VA-38)
 };
 
 struct DeviceInfo {  // DXGK_DEVICEINFO, when the driver has no contexts; and the
@@ -237,8 +290,9 @@ struct DriverCaps {           // DXGK_DRIVERCAPS, what the core uses
   uint32_t hw_queue_packet_cap = 0;
   bool multi_engine_aware = false, preemption_aware = false, cancel_command_aware = false,
        no_dma_patching = false;
-  bool support_per_engine_tdr = false, gpu_mmu_supported = false,
-       virtual_addressing_supported = false;
+  bool support_per_engine_tdr = false;
+  bool virtual_addressing_supported = false, gpu_mmu_supported = false,
+       io_mmu_supported = false;         // from WDDM 2.0 on (VA-01)
   bool map_aperture2_supported = false;  // from WDDM 2.9 on (PAGE-30)
   bool non_cpu_visible_primary = false;  // from WDDM 2.0 on (ALLOC-16)
   bool support_runtime_power_management = false, support_surprise_removal_in_hibernation = false,
@@ -278,7 +332,17 @@ struct InterruptReport {
   uint32_t node = 0, engine = 0;
   int32_t status = 0;    // kDmaFaulted
   uint64_t address = 0;  // page faults, vsync
-  uint32_t flags = 0;
+  uint32_t flags = 0;    // kDmaPageFaulted: DXGK_PAGE_FAULT_FLAGS
+  // The rest of kDmaPageFaulted.
+  static constexpr uint32_t kFaultWrite = 1, kFaultProcessValid = 128;  // of `flags`
+  uint64_t primitive = 0;       // FaultedPrimitiveAPISequenceNumber
+  uint32_t pipeline_stage = 0;  // DXGK_RENDER_PIPELINE_STAGE
+  uint32_t bind_table_entry = 0;
+  uint32_t page_table_level = 0;  // where translation ended
+  uint32_t error_code = 0;        // DXGK_FAULT_ERROR_CODE: bit 0 device specific, the rest the code
+  /// FaultedProcessHandle, from WDDM 2.2 on and with kFaultProcessValid; else null. The driver's
+  /// word: compare it, do not follow it.
+  void* process = nullptr;
   uint32_t source = 0;  // kPresentProgress: VidPN source; vsync types: VidPN target
   bool failed = false;  // kPresentProgress
 };
