@@ -367,9 +367,11 @@ Status Adapter::map_paging_buffers() {
       const DmaBuffer& buffer = paging_->buffer(i);
       Allocation& allocation = allocations_.create();
       allocation.size_bytes = align_up(buffer.view.size_bytes, kPageBytes);
-      for (uint64_t page = 0; page < allocation.size_bytes / kPageBytes; ++page) {
-        allocation.frames.push_back(buffer.pages.value + page);  // the executor owns the pages
-      }
+      std::vector<bus::PageFrame> pages;
+      for (uint64_t page = 0; page < allocation.size_bytes / kPageBytes; ++page)
+        pages.push_back(bus::PageFrame{buffer.pages.value + page});
+      allocation.pages = FrameList(pages);
+      allocation.borrows_pages = true;  // the executor's
       vidmm::AllocationDesc desc;
       desc.size_bytes = allocation.size_bytes;
       desc.alignment_bytes = kPageBytes;

@@ -31,16 +31,18 @@ void Adapter::drop_host_pages(SegmentId segment, std::span<const uint32_t> pages
 }
 
 void Adapter::end_cpu_access(OpenedAllocation& opened) {
-  if (opened.swizzled) {
-    opened.swizzled = false;
-    port_->release_swizzling_range(opened.driver_allocation, opened.swizzling_data,
-                                   opened.swizzling_range);
-    drop_swizzling_range(opened.swizzling_range);
+  CpuAccess* const cpu = opened.cpu_if_any();
+  if (cpu == nullptr) return;
+  if (cpu->swizzled) {
+    cpu->swizzled = false;
+    port_->release_swizzling_range(opened.driver_allocation, cpu->swizzling_data,
+                                   cpu->swizzling_range);
+    drop_swizzling_range(cpu->swizzling_range);
   }
-  if (!opened.host_pages.empty()) {
-    port_->unmap_cpu_host_aperture(opened.host_segment, opened.host_pages);
-    drop_host_pages(opened.host_segment, opened.host_pages);
-    opened.host_pages.clear();
+  if (!cpu->host_pages.empty()) {
+    port_->unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages);
+    drop_host_pages(cpu->host_segment, cpu->host_pages);
+    cpu->host_pages.clear();
   }
 }
 

@@ -231,7 +231,7 @@ void Device::destroy() {
     for (SyncObject* object : sync_objects) own_objects.emplace_back(object);
     for (const OpenedAllocation* opened : openings) {
       gone.push_back(opened->handle);
-      for (const Ref<OpenedAllocation>& instance : opened->instances)
+      for (const Ref<OpenedAllocation>& instance : opened->instances())
         gone.push_back(instance->handle);
     }
     for (const Resource* resource : resources) gone.push_back(resource->handle);

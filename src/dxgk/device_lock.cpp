@@ -64,9 +64,7 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
                              void** address) {
   const Allocation& allocation = *opened.allocation;
   const vidmm::AllocationDesc& desc = adapter_.memory().description(allocation.id);
-  const OpenedAllocation& first = opened.original == nullptr ? opened : *opened.original;
-  const OpenedAllocation& current =
-      first.current == 0 ? first : *first.instances[first.current - 1];
+  const OpenedAllocation& current = opened.current_instance();
   const bool others = allocation.shared != nullptr && !allocation.primary &&
                       allocation.shared->creator != process_.number();
   const auto refuse = [&](Status why) {
@@ -91,7 +89,8 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
     if (adapter_.interface_version() >= kInterfaceWddm20) return refuse(Status::kInvalidParameter);
     if (opened.locks != 0 || !reaches_memory(allocation)) return refuse(Status::kInvalidParameter);
   }
-  if (opened.swizzled) return refuse(Status::kInvalidParameter);  // THUNK-26
+  if (opened.cpu_if_any() != nullptr && opened.cpu_if_any()->swizzled)
+    return refuse(Status::kInvalidParameter);  // THUNK-26
   OpenedAllocation* target = &opened;
   if (renames) {
     target = next_instance(opened);
@@ -109,24 +108,25 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
 }
 
 OpenedAllocation* Device::next_instance(OpenedAllocation& current) {
-  OpenedAllocation& first = current.original == nullptr ? current : *current.original;
+  OpenedAllocation& first = current.first_instance();
   if (adapter_.idle(*current.allocation)) return &current;
-  const size_t count = 1 + first.instances.size();
+  CpuAccess& list = first.cpu();
+  const size_t count = 1 + list.instances.size();
   const auto at = [&](size_t index) {
-    return index == 0 ? &first : first.instances[index - 1].get();
+    return index == 0 ? &first : list.instances[index - 1].get();
   };
   for (size_t step = 1; step < count; ++step) {
-    const size_t index = (first.current + step) % count;
+    const size_t index = (list.current + step) % count;
     if (at(index)->locks != 0 || !adapter_.idle(*at(index)->allocation)) continue;
-    first.current = index;
+    list.current = index;
     return at(index);
   }
   const uint32_t most = first.allocation->maximum_renaming;
   if (most != 0 && count >= most) return nullptr;
   Ref<OpenedAllocation> made = make_instance(first);
   if (!made) return nullptr;  // no memory for more: one of those there are becomes idle
-  first.instances.push_back(made);
-  first.current = count;
+  list.instances.push_back(made);
+  list.current = count;
   return made.get();
 }
 
@@ -137,7 +137,7 @@ Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
   made->resource = first.resource;
   made->driver_allocation = first.driver_allocation;
   made->device_specific = first.device_specific;
-  made->original = &first;
+  made->cpu().original = &first;
   Result<std::vector<bus::PageFrame>> pages =
       adapter_.machine().allocate_pages(model.size_bytes / kPageBytes);
   if (!pages.has_value()) return {};
@@ -154,8 +154,7 @@ Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
   allocation.cpu_visible = model.cpu_visible;
   allocation.cached = model.cached;
   allocation.instance = true;
-  allocation.pages = std::move(*pages);
-  for (const bus::PageFrame page : allocation.pages) allocation.frames.push_back(page.value);
+  allocation.pages = FrameList(*pages);
   allocation.opened.push_back(made.get());
   // The same description was accepted for the first one.
   DXGKIT_CHECK(
@@ -200,7 +199,7 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
   }
   memory.lock(allocation.id);
   ++opened.locks;
-  *address = opened.view->address();
+  *address = opened.cpu().view->address();
   trace::emit(trace::EventKind::kLocked, allocation.id.value);
   return true;
 }
@@ -209,6 +208,7 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
                     const vidmm::Placement& place) {
   Allocation& allocation = *opened.allocation;
   vidmm::MemoryManager& memory = adapter_.memory();
+  CpuAccess& cpu = opened.cpu();
   std::vector<bus::MemoryWindow> windows;
   uint64_t bytes = allocation.size_bytes;
   const bool in_memory_segment =
@@ -235,8 +235,8 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
         adapter_.drop_host_pages(place.segment, pages);
         return Status::kRetry;
       }
-      opened.host_segment = place.segment;
-      opened.host_pages = pages;
+      cpu.host_segment = place.segment;
+      cpu.host_pages = pages;
       for (const uint32_t page : pages) {
         windows.push_back(adapter_.machine().window_of(
             bus::PhysicalAddress{info.cpu_translated_address + page * kPageBytes}, kPageBytes));
@@ -259,9 +259,9 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
         adapter_.drop_swizzling_range(*free);
         return Status::kRetry;
       }
-      opened.swizzled = true;
-      opened.swizzling_range = *free;
-      opened.swizzling_data = how.private_data;
+      cpu.swizzled = true;
+      cpu.swizzling_range = *free;
+      cpu.swizzling_data = how.private_data;
       if (!checked_align_up(range.size_bytes, kPageBytes, &bytes)) bytes = 0;
       windows.push_back(
           bytes == 0 ? bus::MemoryWindow{}
@@ -287,17 +287,17 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
     }
   }
   // A view of another size may be left from a swizzled lock.
-  if (opened.view != nullptr && opened.view->size() != bytes) opened.view.reset();
+  if (cpu.view != nullptr && cpu.view->size() != bytes) cpu.view.reset();
   Status status = Status::kSuccess;
-  if (opened.view == nullptr) {
+  if (cpu.view == nullptr) {
     Result<std::unique_ptr<bus::CpuView>> view = bus::CpuView::create(bytes);
     if (view.has_value()) {
-      opened.view = std::move(*view);
+      cpu.view = std::move(*view);
     } else {
       status = view.error();
     }
   }
-  if (is_success(status)) status = opened.view->retarget(windows);
+  if (is_success(status)) status = cpu.view->retarget(windows);
   if (!is_success(status)) {
     adapter_.end_cpu_access(opened);
     return status;
@@ -326,7 +326,7 @@ void Device::end_lock(OpenedAllocation& opened) {
   --opened.locks;
   DXGKIT_CHECK(adapter_.memory().unlock(opened.allocation->id));
   if (opened.locks == 0) {
-    opened.view.reset();  // before the driver takes the range down
+    opened.cpu().view.reset();  // before the driver takes the range down
     adapter_.end_cpu_access(opened);
   }
   trace::emit(trace::EventKind::kUnlocked, opened.allocation->id.value);

@@ -170,12 +170,11 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
   }
   for (size_t i = 0; i < infos.size(); ++i) {
     Allocation& allocation = *made[i];
-    allocation.pages = std::move(backings[i].pages);
+    allocation.pages = FrameList(backings[i].pages);
     backings[i].pages.clear();
     allocation.user_memory = std::move(backings[i].user_memory);
     // What the client has there already is content.
     if (allocation.user_memory != nullptr) adapter_.memory().mark_cpu_written(allocation.id);
-    for (const bus::PageFrame page : allocation.pages) allocation.frames.push_back(page.value);
     OpenedAllocation& one = *openings_made[i];
     one.allocation = &allocation;
     allocation.opened.push_back(&one);
@@ -213,7 +212,7 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
       if (opened->device.get() != this) return Status::kInvalidParameter;
       // A shared resource goes as a whole: what others have open stays complete.
       if (opened->resource && opened->resource->shared) return Status::kInvalidParameter;
-      if (opened->original != nullptr) return Status::kInvalidParameter;  // goes with the first
+      if (opened->is_instance()) return Status::kInvalidParameter;  // goes with the first
       if (!targets.empty() && targets.front()->resource.get() != opened->resource.get())
         return Status::kInvalidParameter;
       if (std::any_of(targets.begin(), targets.end(),
@@ -245,7 +244,7 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
       trace::emit(trace::EventKind::kAllocationDestroyed, opened->allocation->id.value);
     }
     for (const Ref<OpenedAllocation>& opened : targets) {
-      for (const Ref<OpenedAllocation>& instance : opened->instances)
+      for (const Ref<OpenedAllocation>& instance : opened->instances())
         gone.push_back(instance->handle);
     }
     adapter_.tear_down(*this, targets, resource);

@@ -38,10 +38,10 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
   // In an aperture segment: the memory manager places it like any allocation, pinned while in use;
   // until then it has no address (REND-12).
   Allocation& memory = adapter_.allocations().create();
-  for (uint64_t i = 0; i < buffer->page_count; ++i) {
-    memory.pages.push_back(bus::PageFrame{buffer->pages.value + i});
-    memory.frames.push_back(buffer->pages.value + i);
-  }
+  std::vector<bus::PageFrame> pages;
+  for (uint64_t i = 0; i < buffer->page_count; ++i)
+    pages.push_back(bus::PageFrame{buffer->pages.value + i});
+  memory.pages = FrameList(pages);
   memory.size_bytes = buffer->page_count * kPageBytes;
   vidmm::AllocationDesc desc;
   desc.size_bytes = memory.size_bytes;

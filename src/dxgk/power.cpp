@@ -250,7 +250,8 @@ void Power::show(const Moved& moved) {
   for (OpenedAllocation* opened : allocation.opened) {
     // Without address space for another mapping the old one stays: our resources, and nothing of
     // it is a client's fault. It has as many pieces as before, or fewer.
-    if (opened->view) static_cast<void>(opened->view->retarget(windows));
+    const CpuAccess* const cpu = opened->cpu_if_any();
+    if (cpu != nullptr && cpu->view) static_cast<void>(cpu->view->retarget(windows));
   }
 }
 

@@ -310,7 +310,7 @@ PagingTarget Adapter::paging_target(AllocationId id) {
   const Allocation& allocation = allocations_.at(id);
   PagingTarget target;
   target.driver_allocation = allocation.driver_handle;
-  target.pages = allocation.frames;
+  target.pages = allocation.pages.numbers();
   target.cached = allocation.cached;
   if (!allocation.opened.empty()) target.device = allocation.opened.front()->device_specific;
   return target;
@@ -321,7 +321,7 @@ bool Adapter::perform(const vidmm::PagingOp& op) {
   if (!map && op.kind != vidmm::PagingOp::Kind::kUnmapAperture) return false;
   if (!memory_->segments()[op.place.segment.value - 1].agp) return false;
   if (map) {
-    machine_.gart_map(op.place.offset_bytes, allocations_.at(op.allocation).frames);
+    machine_.gart_map(op.place.offset_bytes, allocations_.at(op.allocation).pages.numbers());
   } else {
     machine_.gart_unmap(op.place.offset_bytes, op.size_bytes / kPageBytes);
   }

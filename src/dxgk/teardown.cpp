@@ -18,7 +18,7 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
   teardown->resource = std::move(resource);
   // The instances of a rename list go with the first one, which has the driver's object.
   for (size_t i = 0, count = teardown->openings.size(); i < count; ++i) {
-    const std::vector<Ref<OpenedAllocation>>& instances = teardown->openings[i]->instances;
+    const std::span<const Ref<OpenedAllocation>> instances = teardown->openings[i]->instances();
     teardown->openings.insert(teardown->openings.end(), instances.begin(), instances.end());
   }
   for (const Ref<OpenedAllocation>& opened : teardown->openings) {
@@ -89,13 +89,13 @@ void Adapter::begin_closing(Teardown& teardown) {
       teardown.dying.push_back(member.allocation);
   }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
-    if (opened->original == nullptr) device_specific.push_back(opened->device_specific);
+    if (!opened->is_instance()) device_specific.push_back(opened->device_specific);
     Allocation& allocation = *opened->allocation;
     if (opened->locks > 0) {
       for (; opened->locks > 0; --opened->locks) DXGKIT_CHECK(memory_->unlock(allocation.id));
       end_cpu_access(*opened);
     }
-    std::erase(allocation.opened, opened.get());
+    allocation.opened.erase(opened.get());
     if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
   }
   if (teardown.resource && teardown.resource->shared) {
@@ -146,8 +146,10 @@ void Adapter::finish_closing(Teardown& teardown) {
   }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     opened->allocation = nullptr;
-    opened->view.reset();
-    opened->instances.clear();
+    if (CpuAccess* const cpu = opened->cpu_if_any()) {
+      cpu->view.reset();
+      cpu->instances.clear();
+    }
     if (opened->resource) std::erase(opened->resource->members, opened.get());
     teardown.device->openings.erase(opened.get());
   }
@@ -159,7 +161,7 @@ void Adapter::finish_closing(Teardown& teardown) {
 void Adapter::free_internal(Allocation& allocation) {
   const AllocationId id = allocation.id;
   if (failed_) {
-    release_pages(allocation.pages);
+    if (!allocation.borrows_pages) release_pages(allocation.pages.frames());
     allocations_.destroy(allocation);
     return;
   }
@@ -169,7 +171,7 @@ void Adapter::free_internal(Allocation& allocation) {
   allocation.forgotten = true;
   paging_->enqueue(*freed, [this, id] {
     Allocation& gone = allocations_.at(id);
-    release_pages(gone.pages);
+    if (!gone.borrows_pages) release_pages(gone.pages.frames());
     allocations_.destroy(gone);
   });
 }
@@ -199,7 +201,7 @@ void Adapter::advance_teardowns() {
 
 void Adapter::release_backing(Allocation& allocation) {
   if (allocation.user_memory == nullptr) {
-    release_pages(allocation.pages);
+    release_pages(allocation.pages.frames());
   } else if (fatal_.load(std::memory_order_acquire)) {
     user_graveyard_.push_back(std::move(allocation.user_memory));
   } else {
