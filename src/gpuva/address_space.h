@@ -76,8 +76,9 @@ struct DriverReserveRequest {
 /// wherever the addresses were freed, or freed and obtained again, by a later call (VA-42).
 ///
 /// Calls that fail change nothing. `changed`, where it is a parameter, may be null; spans are
-/// appended to it: all pages whose translation may have changed, and none besides that was neither
-/// mapped before nor after. Costs O(log ranges) per range concerned unless it says otherwise.
+/// appended to it, in order and apart from each other: all pages whose translation may have
+/// changed, and none that was neither mapped before nor is now. Costs O(log ranges) per range
+/// concerned unless it says otherwise.
 class AddressSpace {
  public:
   struct Options {
@@ -102,13 +103,15 @@ class AddressSpace {
 
   /// Takes addresses without memory behind them (VA-32, VA-33). If `needs_apply` of the result,
   /// the operation has to be queued.
-  /// kInvalidParameter: something is not a multiple of 64 KiB, size 0, the sum passes the end or
-  /// the maximum, minimum >= maximum, base meets a range; kNoMemory: no room.
+  /// kInvalidParameter: something is not a multiple of 64 KiB, size 0, the sum passes the end,
+  /// minimum > maximum, a given base meets a range; kNoMemory: no room between the bounds.
   Result<MapOperation> reserve(const ReserveRequest& request, uint64_t sequence);
 
   /// Checks a Map call and takes addresses for it (VA-11 to VA-24, VA-26). The operation has to be
   /// queued; it is either applied or abandoned.
-  /// kInvalidParameter: what the rules say; kNoMemory: no free range between the bounds.
+  /// kInvalidParameter: what the rules say, and minimum > maximum, and allocations of 2^42 pages
+  /// or more; kNoMemory: no free range between the bounds. VA-24 is judged by what is mapped and
+  /// by claimed operations that were not applied yet.
   Result<MapOperation> claim(const MapRequest& request, uint64_t sequence);
 
   /// The operation will not be applied, as if its call had failed: addresses it claimed are free
@@ -124,8 +127,8 @@ class AddressSpace {
   /// The same for ranges of kind kSystem.
   Status free_system(uint64_t base, uint64_t size, uint64_t sequence, PageSpans* changed);
 
-  /// All or nothing, at the call (VA-35, VA-37, and VA-18 to VA-21, VA-24 for what is mapped).
-  /// kInvalidParameter as the rules say. Changes nothing.
+  /// All or nothing, at the call (VA-35, VA-37, and VA-18 to VA-21, VA-24 by what is mapped and
+  /// claimed). kInvalidParameter as the rules say. Changes nothing.
   Status check_update(std::span<const UpdateOperation> operations) const;
 
   // --- execution. -------------------------------------------------------------------------------
@@ -140,15 +143,16 @@ class AddressSpace {
   void apply_update(std::span<const UpdateOperation> operations, uint64_t sequence,
                     PageSpans* changed);
 
-  /// Takes all mappings of an allocation away, as its destruction does (ALLOC-30). The addresses
-  /// stay owned.
+  /// Takes all mappings of an allocation away, as its destruction does (ALLOC-30), before another
+  /// one with an id of the same slot is mapped. The addresses stay owned.
   void drop_allocation(AllocationId allocation, PageSpans* changed);
 
   // --- questions. -------------------------------------------------------------------------------
 
   /// The range that covers an address below the end; free ones are ranges too.
   OwnedRange owned_at(uint64_t address) const;
-  /// The whole mapping that covers an address; nullopt: none, an access faults.
+  /// The whole mapping that covers an address; nullopt: none, an access faults. What continues a
+  /// mapping in every respect may be part of it; borders at multiples of 8 TiB always show.
   std::optional<Mapping> lookup(uint64_t address) const;
   /// The first mapping that ends behind a page.
   std::optional<Mapping> mapping_behind(uint64_t page) const;

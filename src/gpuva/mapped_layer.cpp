@@ -1,0 +1,267 @@
+#include "gpuva/mapped_layer.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace dxgkit::gpuva {
+
+using Entry = MappingTree::Entry;
+using Value = MappingTree::Value;
+
+MappedLayer::MappedLayer(uint64_t space_pages) {
+  // As narrow as 32 bits can say: 64 KiB in a space of 48 bits.
+  const auto bits = static_cast<uint32_t>(std::bit_width(space_pages - 1));
+  window_bits_ = bits > 32 ? bits - 32 : 0;
+}
+
+Value MappedLayer::Client::after(Value value, uint64_t k) const {
+  const Attribute& attribute = layer_.shared_[value.attribute].attribute;
+  if (!attribute.has_allocation) return value;
+  if (attribute.repeat_pages == 0) {
+    value.where += k;
+    return value;
+  }
+  const uint64_t offset = offset_of_value(value);
+  const uint64_t phase =
+      (offset - attribute.repeat_first + k % attribute.repeat_pages) % attribute.repeat_pages;
+  value.where += attribute.repeat_first + phase - offset;
+  return value;
+}
+
+bool MappedLayer::Client::continues(const Value& a, const Value& b) const {
+  return a.attribute == b.attribute && after(a, a.pages).where == b.where;
+}
+
+void MappedLayer::added(const Entry& entry) {
+  Shared& shared = shared_[entry.value.attribute];
+  ++shared.uses;
+  if ((shared.attribute.driver_protection & kUniqueDriverProtection) != 0) ++unique_;
+  if (!shared.attribute.has_allocation) return;
+  const uint32_t slot = slot_of_value(entry.value);
+  MappingOwner& owner = owners_.at(slot);
+  ++owner.live;
+  owner.add_hint(static_cast<uint32_t>(entry.begin >> window_bits_));
+  // Not now: the tree is being changed.
+  if (owner.worth_cleaning() && !owner.crowded) {
+    owner.crowded = true;
+    crowded_.push_back(slot);
+  }
+}
+
+void MappedLayer::gone(const Entry& entry) {
+  const Attribute& attribute = shared_[entry.value.attribute].attribute;
+  if ((attribute.driver_protection & kUniqueDriverProtection) != 0) --unique_;
+  if (attribute.has_allocation) {
+    MappingOwner& owner = owners_.at(slot_of_value(entry.value));
+    if (--owner.live == 0) {
+      owner.count = owner.capacity = 0;
+      owner.hints.reset();
+    }
+  }
+  release(entry.value.attribute);
+}
+
+void MappedLayer::release(uint32_t number) {
+  Shared& shared = shared_[number];
+  if (--shared.uses > 0) return;
+  shared_by_value_.erase(shared.attribute);
+  shared_free_.push_back(number);
+  if (last_shared_ == number) last_shared_ = kNone;
+}
+
+/// The number of an attribute, used once more.
+uint32_t MappedLayer::intern(const Attribute& attribute) {
+  if (last_shared_ == kNone || !(shared_[last_shared_].attribute == attribute)) {
+    const auto [found, fresh] = shared_by_value_.try_emplace(attribute, 0);
+    if (fresh) {
+      if (shared_free_.empty()) {
+        DXGKIT_CHECK(shared_.size() < kNone);
+        shared_free_.push_back(static_cast<uint32_t>(shared_.size()));
+        shared_.emplace_back();
+      }
+      found->second = shared_free_.back();
+      shared_free_.pop_back();
+      shared_[found->second] = {attribute, 0};
+    }
+    last_shared_ = found->second;
+  }
+  ++shared_[last_shared_].uses;
+  return last_shared_;
+}
+
+void MappedLayer::map(const Mapping& mapping, PageSpans* changed) {
+  if (mapping.span.pages == 0) return;
+  if (mapping.leaves_nothing()) return unmap(mapping.span, changed);
+  const bool has_allocation = mapping.allocation != kNoAllocation;
+  Value value;
+  if (has_allocation) {
+    DXGKIT_CHECK(mapping.offset_pages < kAllocationPagesMost);
+    MappingOwner& owner = owners_.at(slot_of(mapping.allocation));
+    // Two live allocations never share a slot, and a dead one has no mappings.
+    DXGKIT_CHECK(owner.live == 0 || owner.id == mapping.allocation);
+    owner.id = mapping.allocation;
+    value.where = uint64_t{slot_of(mapping.allocation)} << kOffsetBits | mapping.offset_pages;
+  }
+  value.attribute = intern({.driver_protection = mapping.driver_protection,
+                            .repeat_first = mapping.repeat_first,
+                            .repeat_pages = mapping.repeat_pages,
+                            .protection = mapping.protection,
+                            .has_allocation = has_allocation});
+  Client client(*this, nullptr);
+  tree_.put(mapping.span.first_page, mapping.span.end_page(), value, client);
+  release(value.attribute);
+  if (changed != nullptr) changed->push_back(mapping.span);
+  clean_crowded();
+}
+
+void MappedLayer::unmap(PageSpan span, PageSpans* changed) {
+  Client client(*this, changed);
+  tree_.erase(span.first_page, span.end_page(), client);
+  clean_crowded();
+}
+
+void MappedLayer::drop_allocation(AllocationId allocation, PageSpans* changed) {
+  std::vector<Mapping> mappings;
+  mappings_of(allocation, &mappings);
+  for (const Mapping& mapping : mappings) unmap(mapping.span, changed);
+}
+
+Mapping MappedLayer::to_mapping(const Entry& entry) const {
+  const Attribute& attribute = shared_[entry.value.attribute].attribute;
+  Mapping mapping{.span = {entry.begin, entry.value.pages},
+                  .protection = attribute.protection,
+                  .driver_protection = attribute.driver_protection,
+                  .repeat_first = attribute.repeat_first,
+                  .repeat_pages = attribute.repeat_pages};
+  if (attribute.has_allocation) {
+    mapping.allocation = owners_.find(slot_of_value(entry.value))->id;
+    mapping.offset_pages = offset_of_value(entry.value);
+  }
+  return mapping;
+}
+
+std::optional<Mapping> MappedLayer::at(uint64_t page) const {
+  Entry entry;
+  if (!tree_.find(page, &entry)) return std::nullopt;
+  return to_mapping(entry);
+}
+
+std::optional<Mapping> MappedLayer::behind(uint64_t page) const {
+  Entry entry;
+  if (!tree_.find_behind(page, &entry)) return std::nullopt;
+  return to_mapping(entry);
+}
+
+bool MappedLayer::belongs(const Value& value, uint32_t slot) const {
+  return slot_of_value(value) == slot && shared_[value.attribute].attribute.has_allocation;
+}
+
+/// Calls visit(const Entry&) for the mappings of an owner that begin in a window.
+template <typename Visit>
+void MappedLayer::visit_window(uint32_t slot, uint32_t window, Visit visit) const {
+  const uint64_t begin = uint64_t{window} << window_bits_;
+  const uint64_t end = begin + (uint64_t{1} << window_bits_);
+  Entry entry;
+  for (uint64_t page = begin; page < end && tree_.find_behind(page, &entry); page = entry.end()) {
+    if (entry.begin >= end) return;
+    if (entry.begin >= begin && belongs(entry.value, slot)) visit(entry);
+  }
+}
+
+/// Forgets the hints of an owner that lead nowhere, and sorts the others.
+void MappedLayer::clean(uint32_t slot) const {
+  MappingOwner& owner = owners_.at(slot);
+  uint32_t* const begin = owner.hints.get();
+  std::sort(begin, begin + owner.count);
+  uint32_t* const end = std::unique(begin, begin + owner.count);
+  uint32_t kept = 0;
+  for (const uint32_t* hint = begin; hint != end; ++hint) {
+    bool leads = false;
+    visit_window(slot, *hint, [&](const Entry&) { leads = true; });
+    if (leads) begin[kept++] = *hint;
+  }
+  owner.count = kept;
+}
+
+void MappedLayer::clean_crowded() {
+  for (const uint32_t slot : crowded_) {
+    MappingOwner& owner = owners_.at(slot);
+    owner.crowded = false;
+    if (owner.live > 0 && owner.worth_cleaning()) clean(slot);
+  }
+  crowded_.clear();
+}
+
+void MappedLayer::mappings_of(AllocationId allocation, std::vector<Mapping>* mappings) const {
+  if (count_of(allocation) == 0) return;
+  const uint32_t slot = slot_of(allocation);
+  clean(slot);
+  const MappingOwner& owner = *owners_.find(slot);
+  for (uint32_t i = 0; i < owner.count; ++i) {
+    visit_window(slot, owner.hints[i],
+                 [&](const Entry& entry) { mappings->push_back(to_mapping(entry)); });
+  }
+}
+
+uint32_t MappedLayer::count_of(AllocationId allocation) const {
+  const MappingOwner* const owner = owners_.find(slot_of(allocation));
+  return owner != nullptr && owner->id == allocation ? owner->live : 0;
+}
+
+size_t MappedLayer::bytes() const {
+  constexpr size_t kMapNode = 4 * sizeof(void*);
+  return tree_.bytes() + owners_.bytes() + crowded_.capacity() * sizeof(uint32_t) +
+         shared_.capacity() * sizeof(Shared) + shared_free_.capacity() * sizeof(uint32_t) +
+         shared_by_value_.size() * (kMapNode + sizeof(Attribute) + sizeof(uint64_t));
+}
+
+bool MappedLayer::validate() const {
+  if (!tree_.validate() || !crowded_.empty()) return false;
+  std::vector<uint64_t> uses(shared_.size());
+  std::map<uint32_t, uint32_t> live;
+  uint64_t unique = 0;
+  Entry entry;
+  for (uint64_t page = 0; tree_.find_behind(page, &entry); page = entry.end()) {
+    if (entry.value.attribute >= shared_.size()) return false;
+    const Attribute& attribute = shared_[entry.value.attribute].attribute;
+    ++uses[entry.value.attribute];
+    if ((attribute.driver_protection & kUniqueDriverProtection) != 0) ++unique;
+    if (!attribute.has_allocation) continue;
+    const uint32_t slot = slot_of_value(entry.value);
+    ++live[slot];
+    const MappingOwner* const owner = owners_.find(slot);
+    if (owner == nullptr) return false;
+    const auto* const hints = owner->hints.get();
+    const auto wanted = static_cast<uint32_t>(entry.begin >> window_bits_);
+    if (std::find(hints, hints + owner->count, wanted) == hints + owner->count) return false;
+  }
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i] != shared_[i].uses) return false;
+  }
+  size_t owners = 0;
+  bool right = true;
+  owners_.for_each([&](const MappingOwner& owner) {
+    ++owners;
+    const auto found = live.find(slot_of(owner.id));
+    if (found == live.end() || found->second != owner.live) right = false;
+  });
+  return right && owners == live.size() && unique == unique_;
+}
+
+void normalise(PageSpans* spans, size_t first) {
+  const auto begin = spans->begin() + static_cast<std::ptrdiff_t>(first);
+  std::sort(begin, spans->end(),
+            [](const PageSpan& a, const PageSpan& b) { return a.first_page < b.first_page; });
+  auto last = begin;
+  for (auto span = begin; span != spans->end(); ++span) {
+    if (span != begin && span->first_page <= last->end_page()) {
+      last->pages = std::max(last->end_page(), span->end_page()) - last->first_page;
+    } else if (span != begin) {
+      *++last = *span;
+    }
+  }
+  if (begin != spans->end()) spans->erase(last + 1, spans->end());
+}
+
+}  // namespace dxgkit::gpuva

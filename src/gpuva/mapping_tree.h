@@ -1,0 +1,355 @@
+// Mapped ranges by address. Private to the module.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "base/lanes.h"
+
+namespace dxgkit::gpuva {
+
+/// Ranges of pages that do not overlap, each with a value, as B+trees with nodes of up to 31
+/// entries; gaps are no entries. Every 2^31 pages (8 TiB) begin another tree, so that all keys are
+/// 32 bits wide and 32 of them are compared at once; a range that crosses such a border is kept as
+/// several. About 20 bytes an entry over the nodes' fill, which is 0.7 to 1.
+///
+/// A separator in an inner node lies between what the children beside it cover, and need not be the
+/// first key of the right one: so nothing above a leaf changes when a range begins elsewhere, or
+/// ends earlier. The first separator of a node means nothing.
+///
+/// Changes are told to a Client:
+///   Value after(Value, uint64_t k)     the value of the rest of a range, from its k-th page on
+///   bool continues(Value a, Value b)   `b` is what would follow on `a`
+///   void added(const Entry&)           there is a range that begins there with such a value
+///   void gone(const Entry&)            there is none any more; told after what was added
+///   void cut(uint64_t first, uint64_t end)   these pages lost what they had; in any order
+class MappingTree {
+ public:
+  struct Value {
+    uint32_t pages = 0;
+    uint32_t attribute = 0;
+    uint64_t where = 0;
+  };
+  struct Entry {
+    uint64_t begin = 0;
+    Value value;
+    uint64_t end() const { return begin + value.pages; }
+  };
+
+  /// The first entry that ends behind a page. False: none.
+  bool find_behind(uint64_t page, Entry* entry) const {
+    uint64_t number = page >> kPartBits;
+    if (number < parts_.size() && parts_[number].root != kNone) {
+      const Part& part = parts_[number];
+      const uint32_t key = low(page);
+      Path path;
+      const uint32_t upper = locate(part, key, path);
+      const Leaf* leaf = &leaves_[path[0].node];
+      uint32_t slot = first_behind(*leaf, key);
+      if (slot == leaf->count && upper != kFiller) {
+        locate(part, upper, path);
+        leaf = &leaves_[path[0].node];
+        slot = 0;
+      }
+      if (slot < leaf->count) {
+        *entry = {number << kPartBits | leaf->key[slot], leaf->value[slot]};
+        return true;
+      }
+    }
+    const auto next = std::upper_bound(used_parts_.begin(), used_parts_.end(), number);
+    if (next == used_parts_.end()) return false;
+    number = *next;
+    Path path;
+    locate(parts_[number], 0, path);
+    const Leaf& leaf = leaves_[path[0].node];
+    *entry = {number << kPartBits | leaf.key[0], leaf.value[0]};
+    return true;
+  }
+  /// The entry that covers a page. False: none.
+  bool find(uint64_t page, Entry* entry) const {
+    const uint64_t number = page >> kPartBits;
+    if (number >= parts_.size() || parts_[number].root == kNone) return false;
+    const uint32_t key = low(page);
+    const Part& part = parts_[number];
+    uint32_t node = part.root;
+    for (uint32_t level = part.height; level > 0; --level) {
+      const Inner& inner = inners_[node];
+      node = inner.child[std::max(keys_at_most(inner.key, key), 1U) - 1];
+      if (level == 1) expect_keys(leaves_[node]);
+    }
+    const Leaf& leaf = leaves_[node];
+    const uint32_t after = keys_at_most(leaf.key, key);
+    if (after == 0) return false;
+    const Value& value = leaf.value[after - 1];
+    if (key - leaf.key[after - 1] >= value.pages) return false;
+    *entry = {number << kPartBits | leaf.key[after - 1], value};
+    return true;
+  }
+
+  /// Takes [begin, end) out of whatever has it.
+  template <typename Client>
+  void erase(uint64_t begin, uint64_t end, Client& client) {
+    for (uint64_t page = begin; page < end;) {
+      const uint64_t number = page >> kPartBits;
+      if (number >= parts_.size()) return;
+      const uint64_t part_end = std::min(end, (number + 1) << kPartBits);
+      if (parts_[number].root == kNone) {
+        const auto next = std::upper_bound(used_parts_.begin(), used_parts_.end(), number);
+        if (next == used_parts_.end()) return;
+        page = *next << kPartBits;
+        continue;
+      }
+      replace(number, low(page), low_end(part_end, number), nullptr, client);
+      page = part_end;
+    }
+  }
+  /// Gives [begin, end) a value (its `pages` are not looked at). CHECKs begin < end.
+  template <typename Client>
+  void put(uint64_t begin, uint64_t end, Value value, Client& client) {
+    DXGKIT_CHECK(begin < end);
+    for (uint64_t page = begin; page < end;) {
+      const uint64_t number = page >> kPartBits;
+      const uint64_t part_end = std::min(end, (number + 1) << kPartBits);
+      if (number >= parts_.size()) parts_.resize(number + 1);
+      Value here = page == begin ? value : client.after(value, page - begin);
+      here.pages = static_cast<uint32_t>(part_end - page);
+      replace(number, low(page), low_end(part_end, number), &here, client);
+      page = part_end;
+    }
+  }
+
+  size_t size() const { return size_; }
+  size_t bytes() const {
+    return leaves_.bytes() + inners_.bytes() + parts_.capacity() * sizeof(Part) +
+           used_parts_.capacity() * sizeof(uint64_t);
+  }
+  bool validate() const;
+
+ private:
+  static constexpr uint32_t kPartBits = 31;
+  static constexpr uint32_t kMost = kLanes - 1;  // an unused key is larger than all others
+  static constexpr uint32_t kFew = 12;           // with fewer a node looks for one to join,
+  static constexpr uint32_t kJoined = 26;        // which leaves room to grow
+  static constexpr uint32_t kEvened = 54;        // two nodes with fewer share before one splits
+  static constexpr uint32_t kFiller = ~uint32_t{0};
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kHeightMost = 12;
+
+  using Keys = std::array<uint32_t, kLanes>;
+  struct alignas(64) Leaf {
+    Leaf() { key.fill(kFiller); }
+    Keys key;
+    std::array<Value, kMost> value;
+    uint32_t count = 0;
+  };
+  struct alignas(64) Inner {
+    Inner() { key.fill(kFiller); }
+    Keys key;
+    std::array<uint32_t, kMost> child{};
+    uint32_t count = 0;
+  };
+  /// Nodes by number. They do not move.
+  template <typename Node>
+  class Pool {
+   public:
+    Node& operator[](uint32_t number) { return (*chunks_[number / kChunk])[number % kChunk]; }
+    const Node& operator[](uint32_t number) const {
+      return (*chunks_[number / kChunk])[number % kChunk];
+    }
+    uint32_t add() {
+      if (spare_.empty()) {
+        const auto first = static_cast<uint32_t>(chunks_.size()) * kChunk;
+        chunks_.push_back(std::make_unique<Chunk>());
+        for (uint32_t i = kChunk; i-- > 0;) spare_.push_back(first + i);
+      }
+      const uint32_t number = spare_.back();
+      spare_.pop_back();
+      return number;
+    }
+    void free(uint32_t number) {
+      (*this)[number].key.fill(kFiller);
+      (*this)[number].count = 0;
+      spare_.push_back(number);
+    }
+    size_t bytes() const {
+      return chunks_.size() * sizeof(Chunk) + chunks_.capacity() * sizeof(chunks_[0]) +
+             spare_.capacity() * sizeof(uint32_t);
+    }
+
+   private:
+    static constexpr uint32_t kChunk = 16;
+    using Chunk = std::array<Node, kChunk>;
+    std::vector<std::unique_ptr<Chunk>> chunks_;
+    std::vector<uint32_t> spare_;
+  };
+  struct Part {
+    uint32_t root = kNone;
+    uint32_t height = 0;  // of the root over the leaves
+  };
+  struct Step {
+    uint32_t node = 0, slot = 0;
+  };
+  using Path = std::array<Step, kHeightMost>;  // from the leaf up; slots of inner nodes only
+
+  static uint32_t low(uint64_t page) {
+    return static_cast<uint32_t>(page & ((uint64_t{1} << kPartBits) - 1));
+  }
+  static uint32_t low_end(uint64_t end, uint64_t number) {
+    return static_cast<uint32_t>(end - (number << kPartBits));
+  }
+  static uint32_t keys_at_most(const Keys& keys, uint32_t limit) {
+    return static_cast<uint32_t>(std::countr_zero(lanes_at_least(keys.data(), limit + 1)));
+  }
+  static uint32_t keys_below(const Keys& keys, uint32_t limit) {
+    return static_cast<uint32_t>(std::countr_zero(lanes_at_least(keys.data(), limit)));
+  }
+  /// The slot of the first entry that ends behind `key`; `count` if there is none.
+  static uint32_t first_behind(const Leaf& leaf, uint32_t key) {
+    const uint32_t after = keys_at_most(leaf.key, key);
+    return after > 0 && key - leaf.key[after - 1] < leaf.value[after - 1].pages ? after - 1 : after;
+  }
+
+  /// Asks for memory before it is needed.
+  static void expect_keys(const Leaf& leaf) {
+    __builtin_prefetch(&leaf.key[0]);
+    __builtin_prefetch(&leaf.key[16]);
+  }
+  static void expect(const Leaf& leaf) {
+    const auto* bytes = reinterpret_cast<const char*>(&leaf);
+    for (size_t line = 0; line < sizeof(Leaf); line += 64) __builtin_prefetch(bytes + line, 1);
+  }
+
+  /// The way to the leaf whose ranges may begin at `key`; returns where the next leaf's begin.
+  uint32_t locate(const Part& part, uint32_t key, Path& path) const {
+    uint32_t upper = kFiller;
+    uint32_t node = part.root;
+    for (uint32_t level = part.height; level > 0; --level) {
+      const Inner& inner = inners_[node];
+      const uint32_t after = std::max(keys_at_most(inner.key, key), 1U);
+      path[level] = {node, after - 1};
+      upper = std::min(upper, inner.key[after]);
+      node = inner.child[after - 1];
+      if (level == 1) expect(leaves_[node]);
+    }
+    path[0].node = node;
+    return upper;
+  }
+
+  template <typename Client>
+  void replace(uint64_t number, uint32_t begin, uint32_t end, const Value* value, Client& client) {
+    Part& part = parts_[number];
+    if (part.root == kNone) {
+      if (value == nullptr) return;
+      part = {.root = leaves_.add(), .height = 0};
+      used_parts_.insert(std::lower_bound(used_parts_.begin(), used_parts_.end(), number), number);
+    }
+    Path path;
+    uint32_t upper = locate(part, begin, path);
+    if (upper < end) {
+      // What lies in the leaves behind goes first, a leaf at a time; the tree changes under way.
+      for (uint32_t from = upper; from < end; from = upper) {
+        upper = locate(part, from, path);
+        in_leaf(number, path, from, end, nullptr, client);
+      }
+      upper = locate(part, begin, path);
+      if (upper < end && value != nullptr) raise_separator(path, end);
+    }
+    in_leaf(number, path, begin, end, value, client);
+  }
+
+  /// Does what concerns the leaf at the end of `path`; with a value, nothing behind it overlaps.
+  ///
+  ///   before   ....|==A==|..|==B==|=====C=====|..       first: A, last: behind C
+  ///   range           [----------------)
+  ///   after    ....|A'|======new=======|==C'==|..
+  ///
+  /// `new` joins A' or C', or neighbours that touch it, if it continues them.
+  template <typename Client>
+  void in_leaf(uint64_t number, const Path& path, uint32_t begin, uint32_t end, const Value* value,
+               Client& client) {
+    const Leaf& leaf = leaves_[path[0].node];
+    const uint64_t base = number << kPartBits;
+    uint32_t first = first_behind(leaf, begin);
+    uint32_t last = std::max(first, keys_below(leaf.key, end));
+    if (first == last && value == nullptr) return;
+    const auto end_of = [&](uint32_t slot) { return leaf.key[slot] + leaf.value[slot].pages; };
+    const auto entry = [&](uint32_t slot) {
+      return Entry{base | leaf.key[slot], leaf.value[slot]};
+    };
+    for (uint32_t i = first; i < last; ++i)
+      client.cut(base + std::max(leaf.key[i], begin), base + std::min(end_of(i), end));
+
+    std::array<Entry, 3> now;
+    uint32_t count = 0;
+    if (first < last && leaf.key[first] < begin) {
+      now[0] = entry(first);
+      now[0].value.pages = begin - leaf.key[first];
+      count = 1;
+    }
+    const bool rest = first < last && end_of(last - 1) > end;
+    Entry after;
+    if (rest) {
+      const uint32_t cut = end - leaf.key[last - 1];
+      after = {base + end, client.after(leaf.value[last - 1], cut)};
+      after.value.pages = leaf.value[last - 1].pages - cut;
+    }
+    if (value != nullptr) {
+      if (count == 0 && first > 0 && end_of(first - 1) == begin &&
+          client.continues(leaf.value[first - 1], *value)) {
+        now[count++] = entry(--first);
+        now[0].value.pages += value->pages;
+      } else if (count == 1 && client.continues(now[0].value, *value)) {
+        now[0].value.pages += value->pages;
+      } else {
+        now[count++] = {base | begin, *value};
+      }
+      Value& middle = now[count - 1].value;
+      if (rest && client.continues(middle, after.value)) {
+        middle.pages += after.value.pages;
+      } else if (rest) {
+        now[count++] = after;
+      } else if (last < leaf.count && leaf.key[last] == end &&
+                 client.continues(middle, leaf.value[last])) {
+        middle.pages += leaf.value[last++].pages;
+      }
+    } else if (rest) {
+      now[count++] = after;
+    }
+    // A range that keeps its beginning is the same range, however long it is.
+    const bool kept = count > 0 && first < last && now[0].begin == (base | leaf.key[first]) &&
+                      now[0].value.where == leaf.value[first].where &&
+                      now[0].value.attribute == leaf.value[first].attribute;
+    for (uint32_t i = kept ? 1 : 0; i < count; ++i) client.added(now[i]);
+    for (uint32_t i = first + (kept ? 1 : 0); i < last; ++i) client.gone(entry(i));
+    splice(number, path, first, last, now.data(), count);
+  }
+
+  /// Puts entries where those in slots [first, last) are.
+  void splice(uint64_t number, const Path& path, uint32_t first, uint32_t last,
+              const Entry* entries, uint32_t count);
+  void overflow(Part& part, const Path& path, uint32_t first, uint32_t last, const Entry* entries,
+                uint32_t count);
+  void settle(uint64_t number, const Path& path);
+  void drop_part(uint64_t number);
+  void raise_separator(const Path& path, uint32_t key);
+  void remove_child(uint64_t number, const Path& path, uint32_t level, uint32_t slot);
+  void insert_child(Part& part, const Path& path, uint32_t level, uint32_t key, uint32_t child);
+  bool is_last(const Part& part, const Path& path, uint32_t level) const;
+  bool validate_below(uint32_t node, uint32_t level, uint64_t lower, uint64_t upper,
+                      size_t* entries, uint64_t* last_end) const;
+
+  Pool<Leaf> leaves_;
+  Pool<Inner> inners_;
+  std::vector<Part> parts_;           // by the high bits of a page
+  std::vector<uint64_t> used_parts_;  // those with a root, in order
+  size_t size_ = 0;
+};
+
+}  // namespace dxgkit::gpuva
