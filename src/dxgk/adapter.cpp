@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
 #include "dxgk/power.h"
@@ -82,6 +83,7 @@ void Adapter::progress() {
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (!teardowns_.empty()) advance_teardowns();
   if (!pending_offers_.empty()) advance_offers();
+  if (context_allocations_ && !context_allocations_->settled()) context_allocations_->advance();
   progress_.fetch_add(1);
   if (blocked_.load() != 0) runtime_.wake_all(progress_);
 }

@@ -31,6 +31,7 @@
 
 namespace dxgkit::dxgk {
 
+class ContextAllocations;
 class Display;
 class Power;
 class Residency;
@@ -98,6 +99,7 @@ class Adapter : public Object,
   PagingExecutor& paging() { return *paging_; }
   /// Lists and budgets; only with has_memory().
   Residency& residency() { return *residency_; }
+  ContextAllocations& context_allocations() { return *context_allocations_; }
   IdTable<Packet, PacketId>& packets() { return packets_; }
   IdTable<Allocation, AllocationId>& allocations() { return allocations_; }
   std::vector<Device*>& devices() { return devices_; }
@@ -210,6 +212,11 @@ class Adapter : public Object,
   void release_handle_data(void* reference) override;
   void on_fatal(const verifier::Finding& finding) override;
   void on_child_status(uint32_t child, bool connected) override;
+  // context_allocations.cpp
+  Status create_context_allocation(const port::ContextAllocationRequest& request,
+                                   uint64_t* handle) override;
+  Status destroy_context_allocation(uint64_t handle) override;
+  bool has_context_allocation(uint64_t handle) override;
   void on_component(uint32_t component, ComponentEvent event) override;
   void drain_reports();
   void handle_report(const port::InterruptReport& report);
@@ -302,7 +309,8 @@ class Adapter : public Object,
   std::unique_ptr<RuntimePower> runtime_power_;  // null: the driver has no power components
   bool rest_posted_ = false;                     // look for idle components is on its way
   std::unique_ptr<Residency> residency_;
-  bool explicit_residency_ = false;  // set at start
+  std::unique_ptr<ContextAllocations> context_allocations_;  // with memory_
+  bool explicit_residency_ = false;                          // set at start
   IdTable<Packet, PacketId> packets_;
   IdTable<Allocation, AllocationId> allocations_;
   std::vector<Device*> devices_;

@@ -5,6 +5,7 @@
 #include "dxgk/context.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/driver_handles.h"
 #include "dxgk/power.h"
 #include "trace/trace.h"
 
@@ -237,36 +238,24 @@ void Adapter::report_fence_violation(const port::InterruptReport& report,
   fail(std::move(finding));
 }
 
-namespace {
-
-template <typename T>
-Ref<T> find(uint32_t handle) {
-  Process* process = Process::current();
-  if (process == nullptr) return {};
-  Result<Ref<T>> found = process->handles().find_even_hidden<T>(handle);
-  return found.has_value() ? *found : Ref<T>();
-}
-
-}  // namespace
-
 void* Adapter::get_handle_data(uint32_t handle, HandleType type, bool device_specific) {
   if (device_specific && type != HandleType::kAllocation) return nullptr;  // ALLOC-33
   switch (type) {
     case HandleType::kAllocation: {
-      const Ref<OpenedAllocation> opened = find<OpenedAllocation>(handle);
+      const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(handle);
       if (!opened || &opened->device->adapter() != this) return nullptr;
       return device_specific ? opened->device_specific : opened->driver_allocation;
     }
     case HandleType::kResource: {
-      const Ref<Resource> resource = find<Resource>(handle);
+      const Ref<Resource> resource = find_for_driver<Resource>(handle);
       return resource && &resource->device->adapter() == this ? resource->driver_handle : nullptr;
     }
     case HandleType::kContext: {
-      const Ref<Context> context = find<Context>(handle);
+      const Ref<Context> context = find_for_driver<Context>(handle);
       return context && &context->device().adapter() == this ? context->driver_handle() : nullptr;
     }
     case HandleType::kDevice: {
-      const Ref<Device> device = find<Device>(handle);
+      const Ref<Device> device = find_for_driver<Device>(handle);
       return device && &device->adapter() == this ? device->driver_handle() : nullptr;
     }
     case HandleType::kProcess:
@@ -276,12 +265,12 @@ void* Adapter::get_handle_data(uint32_t handle, HandleType type, bool device_spe
 }
 
 uint32_t Adapter::get_handle_parent(uint32_t allocation) {
-  const Ref<OpenedAllocation> opened = find<OpenedAllocation>(allocation);
+  const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(allocation);
   return opened && opened->resource ? opened->resource->handle : 0;
 }
 
 uint32_t Adapter::enum_handle_children(uint32_t resource, uint32_t index) {
-  const Ref<Resource> found = find<Resource>(resource);
+  const Ref<Resource> found = find_for_driver<Resource>(resource);
   if (!found) return 0;
   uint32_t child = 0;
   lane_.run([&] {
@@ -295,7 +284,7 @@ void* Adapter::acquire_handle_data(uint32_t handle, HandleType type, bool device
   *reference = nullptr;
   if (type != HandleType::kAllocation)
     return nullptr;  // only allocations can be held (see the support table)
-  const Ref<OpenedAllocation> opened = find<OpenedAllocation>(handle);
+  const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(handle);
   if (!opened || &opened->device->adapter() != this) return nullptr;
   bool held = false;
   lane_.run([&] {

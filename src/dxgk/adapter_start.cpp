@@ -6,6 +6,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
 #include "dxgk/power.h"
@@ -214,6 +215,7 @@ Status Adapter::start_full(const char** step) {
     paging_ = std::make_unique<PagingExecutor>(static_cast<PagingExecutor::Owner&>(*this), *port_,
                                                machine_);
     residency_ = std::make_unique<Residency>(*this);
+    context_allocations_ = std::make_unique<ContextAllocations>(*this);
     for (const vidmm::SegmentDesc& segment : segments) {
       trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address,
                   segment.size_bytes);
@@ -505,7 +507,9 @@ void Adapter::stop() {
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
   lane_.run([&] { drop_shared_resources(); });
-  if (!fatal_.load() && paging_) block_until([&] { return paging_->idle() && teardowns_.empty(); });
+  if (!fatal_.load() && paging_)
+    block_until(
+        [&] { return paging_->idle() && teardowns_.empty() && context_allocations_->settled(); });
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
   });

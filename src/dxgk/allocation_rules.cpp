@@ -21,10 +21,10 @@ struct Broken {
   std::string actual, expected, fix;
 };
 
-void report(Adapter& adapter, Broken broken) {
+void report(Adapter& adapter, Broken broken, const char* ddi = "DxgkDdiCreateAllocation") {
   adapter.findings().report(verifier::Finding{.rule = broken.rule,
                                               .severity = verifier::Severity::kViolation,
-                                              .ddi = "DxgkDdiCreateAllocation",
+                                              .ddi = ddi,
                                               .actual = std::move(broken.actual),
                                               .expected = std::move(broken.expected),
                                               .fix = std::move(broken.fix)});
@@ -186,7 +186,7 @@ Status check_existing_memory(const port::AllocationInfo& info, Adapter& adapter,
 }
 
 Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
-                             vidmm::AllocationDesc* desc) {
+                             vidmm::AllocationDesc* desc, const char* ddi) {
   std::optional<Broken> broken;
   uint64_t size = 0;
   if (info.size == 0 || !checked_align_up(info.size, kPageBytes, &size)) {
@@ -202,7 +202,7 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
   if (!broken.has_value()) broken = check_sets(info, adapter);
   if (!broken.has_value()) broken = check_primary_place(info, adapter);
   if (broken.has_value()) {
-    report(adapter, std::move(*broken));
+    report(adapter, std::move(*broken), ddi);
     return Status::kInvalidParameter;
   }
   uint64_t alignment = std::max<uint64_t>(info.alignment, kPageBytes);

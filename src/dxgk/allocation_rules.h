@@ -28,10 +28,11 @@ enum AllocationFlag : uint32_t {
 /// Positions of DXGK_ALLOCATIONINFOFLAGS2, from WDDM 3.2 on.
 enum AllocationFlag2 : uint32_t { kAllocationNotifyEviction = 1U << 4 };
 
-/// ALLOC-05..09, 13..19, 49. kInvalidParameter with a finding for what cannot be used; milder
-/// violations are reported and the value Windows would use is taken.
+/// ALLOC-05..09, 13..19, 49. `ddi`: who described it. kInvalidParameter with a finding for what
+/// cannot be used; milder violations are reported and the value Windows would use is taken.
 Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
-                             vidmm::AllocationDesc* desc);
+                             vidmm::AllocationDesc* desc,
+                             const char* ddi = "DxgkDdiCreateAllocation");
 
 /// ALLOC-20: the driver says ExistingSysMem exactly where the client gives memory, of
 /// `user_bytes` (0: as the driver says), and supports aperture segments only there.

@@ -8,6 +8,7 @@
 
 #include "base/guarded_copy.h"
 #include "dxgk/adapter.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
@@ -96,6 +97,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   handles.erase(context->handle);
   if (context->driver_context_)
     static_cast<void>(adapter.port().destroy_context(context->info_.handle));
+  context->drop_memory();
   return Error(status);
 }
 
@@ -539,7 +541,18 @@ void Context::close_driver_side() {
   });
   gate_.close();
   gate_.wait_empty();
-  if (first && driver_context_) static_cast<void>(adapter.port().destroy_context(info_.handle));
+  if (!first) return;
+  if (driver_context_) static_cast<void>(adapter.port().destroy_context(info_.handle));
+  drop_memory();
+}
+
+void Context::drop_memory() {
+  Adapter& adapter = device_->adapter();
+  adapter.lane().run([&] {
+    memory_closed_ = true;
+    adapter.context_allocations().owner_gone(*this);
+    if (!adapter.failed()) adapter.pump();
+  });
 }
 
 }  // namespace dxgkit::dxgk

@@ -12,6 +12,7 @@
 #include "dxgk/object.h"
 #include "port/types.h"
 #include "runtime/sync.h"
+#include "vidmm/memory_manager.h"
 
 namespace dxgkit::dxgk {
 
@@ -96,7 +97,8 @@ class Context : public Object {
                                   uint32_t patch_length);
   Handle handle = 0;
 
-  bool failed = false;  // lane: its device is in error
+  bool failed = false;                 // lane: its device is in error
+  std::vector<vidmm::Use> own_memory;  // lane: its context allocations (RES-29)
 
  private:
   friend class Adapter;
@@ -119,6 +121,8 @@ class Context : public Object {
   void check_references(const DmaBuffer& buffer, const port::RenderResult& result);
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result);
   void close_driver_side();
+  /// The driver's context is gone, or was never made.
+  void drop_memory();
 
   const Ref<Device> device_;
   ContextId id_;
@@ -140,6 +144,7 @@ class Context : public Object {
   std::vector<bool> seen_;                     // scratch of uses_of; lane
   int32_t priority_ = 0;                       // lane
   bool closed_ = false;                        // lane: the driver side is gone
+  bool memory_closed_ = false;                 // lane: no context allocations any more
 };
 
 }  // namespace dxgkit::dxgk

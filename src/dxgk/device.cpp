@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dxgk/adapter.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/paging_queue.h"
 #include "dxgk/process.h"
 #include "dxgk/residency.h"
@@ -41,6 +42,11 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
   Result<port::DeviceInfo> info = adapter.port().create_device(*handle, /*system=*/false);
   if (!info.has_value()) {
     process.handles().erase(*handle);
+    adapter.lane().run([&] {
+      device->closed_ = true;
+      adapter.context_allocations().owner_gone(*device);
+      if (!adapter.failed()) adapter.pump();
+    });
     adapter.leave_process(process);
     return Error(info.error());
   }
@@ -288,6 +294,8 @@ void Device::close_driver_side() {
   adapter_.lane().run([&] {
     std::erase(adapter_.devices(), this);
     adapter_.residency().device_destroyed(*this);
+    adapter_.context_allocations().owner_gone(*this);
+    if (!adapter_.failed()) adapter_.pump();
   });
   adapter_.leave_process(process_);
 }

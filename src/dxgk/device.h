@@ -150,6 +150,7 @@ class Device : public Object {
   std::vector<PagingQueue*> paging_queues;
   std::unique_ptr<DeviceResidency> residency;  // null before it is on the adapter's list
   size_t teardowns = 0;                        // allocation destructions under way
+  std::vector<vidmm::Use> shared_memory;       // context allocations of all contexts (RES-29)
 
  private:
   friend class Adapter;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "dxgk/adapter.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/residency.h"
 #include "dxgk/system_impl.h"
@@ -197,6 +198,7 @@ Status Exercise::evict_all() {
       status = Status::kDeviceRemoved;
       return;
     }
+    static_cast<void>(adapter.context_allocations().let_go());
     adapter.paging().set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
       // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers.

@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/exercise.h"
 
 namespace dxgkit::dxgk {
@@ -137,6 +138,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
   if (losing_content) {
     adapter.lane().run([&] {
       if (adapter.failed_) return;
+      static_cast<void>(adapter.context_allocations().let_go());
       ++adapter.holds_;  // the driver hears of it now; what it builds for it runs after the restart
       const vidmm::LostContent lost = adapter.memory().lose_memory_segments();
       adapter.paging().enqueue(lost.operations, nullptr);

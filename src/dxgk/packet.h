@@ -55,6 +55,7 @@ struct Packet {
   uint32_t patch_start = 0, patch_length = 0;
   port::PacketFlags flags;
   std::vector<vidmm::Use> uses;  // what must be resident: pinned from prepare to retirement
+  uint32_t own_uses = 0;         // the first of them are its context's allocations (RES-29)
   bool pinned = false;
   // Explicit residency: what of its device's list it was queued behind, and whether it holds it.
   uint64_t residency_epoch = 0, residency_request = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dxgk/adapter.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
 #include "dxgk/residency.h"
@@ -391,6 +392,7 @@ void Power::lose(PowerTarget during) {
   for (const AllocationId id : lost) {
     for (OpenedAllocation* opened : adapter_.allocations().at(id).opened)
       opened->device->set_error(DeviceState::kReset);
+    adapter_.context_allocations().content_lost(id);
   }
   for (const std::function<void()>& done : waited) done();
   adapter_.paging().pause();

@@ -6,6 +6,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/power.h"
 
@@ -428,6 +429,8 @@ void Residency::let_go(DeviceResidency& idle) {
 
 bool Residency::demote(Demote whom, const Device* but) {
   std::vector<Device*> idle;
+  // Saved state of whoever ran last on nodes that are idle (RES-29).
+  const bool nodes = whom == Demote::kAll && adapter_.context_allocations().let_go_idle();
   for (Device* device : adapter_.devices()) {
     if (device == but || device->residency == nullptr) continue;
     const DeviceResidency& other = *device->residency;
@@ -439,7 +442,7 @@ bool Residency::demote(Demote whom, const Device* but) {
   // device's allocations are the least recently used ones.
   std::ranges::stable_sort(idle, {}, [](const Device* one) { return one->residency->last_use; });
   for (Device* device : idle) let_go(*device->residency);
-  return !idle.empty();
+  return nodes || !idle.empty();
 }
 
 std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_resident(

@@ -6,6 +6,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
+#include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
@@ -53,6 +54,7 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
     list_under_way = list == Prepare::kWaiting;
   }
   for (;;) {
+    context_allocations_->list(packet);
     std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
         residency_->make_resident(packet.uses);
     if (!plan.has_value()) {
@@ -116,6 +118,7 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
   packet.slice.end = offset;
   packet.patch_length = cut - packet.patch_start;
   packet.uses = packet.context->uses_of(buffer, packet.patch_start, packet.patch_length);
+  packet.own_uses = 0;
   rest.uses = packet.context->uses_of(buffer, rest.patch_start, rest.patch_length);
   ++packet.buffer->users;
   ++counters_.splits;
@@ -187,6 +190,7 @@ bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, boo
               packet.context == nullptr ? 0 : packet.context->id().value, fence.value,
               scheduler_->node_status(node).hardware_queue_length,
               static_cast<uint16_t>(node.value));
+  context_allocations_->entered(node, packet);
   if (port_->submit(args) == Status::kSuccess) return true;
   if (args.context == nullptr) {  // SUB-27 was reported; this is why
     findings_.report(verifier::Finding{

@@ -40,6 +40,24 @@ class AdapterHost {
   virtual void* acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,
                                     void** reference) = 0;
   virtual void release_handle_data(void* reference) = 0;
+  /// DxgkCbCreateContextAllocation: memory of a context, or of all contexts of a device (RES-29).
+  /// `*handle`, on success: what the driver names it by. PASSIVE_LEVEL, any thread.
+  /// kInvalidParameter (RES-31, and what allocations may not be), kNoMemory, kDeviceRemoved.
+  virtual Status create_context_allocation(const ContextAllocationRequest& request,
+                                           uint64_t* handle) {
+    static_cast<void>(request);
+    static_cast<void>(handle);
+    return Status::kNotSupported;
+  }
+  /// The handle is gone at once, the memory when nothing uses it. kInvalidParameter: no handle.
+  virtual Status destroy_context_allocation(uint64_t handle) {
+    static_cast<void>(handle);
+    return Status::kNotSupported;
+  }
+  virtual bool has_context_allocation(uint64_t handle) {
+    static_cast<void>(handle);
+    return false;
+  }
   /// The driver broke a rule that stops the adapter (a finding with kBugCheck was reported). Any
   /// context.
   virtual void on_fatal(const verifier::Finding& finding) = 0;

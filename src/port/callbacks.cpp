@@ -446,6 +446,86 @@ NTSTATUS NTAPI reserve_gpu_virtual_address_range(
   return done(Status::kSuccess);
 }
 
+/// RES-31, a wrong argument before anybody looks at what it names.
+NTSTATUS refuse_context_allocation(Impl& adapter, const char* callback, std::string actual,
+                                   std::string expected) {
+  return to_ntstatus(adapter.violation("RES-31", callback, std::move(actual), std::move(expected),
+                                       "Fill the arguments as documented.",
+                                       Status::kInvalidParameter));
+}
+
+NTSTATUS NTAPI create_context_allocation(INOUT_PDXGKARGCB_CREATECONTEXTALLOCATION args) {
+  constexpr const char* kName = "DxgkCbCreateContextAllocation";
+  CallbackTrace done(kName);
+  Impl* adapter = args == nullptr ? Impl::of_frame() : Impl::of_handle(kName, args->hAdapter);
+  if (adapter == nullptr) return done(Status::kInvalidParameter);
+  adapter->check_callback(kName, nt::kPassiveLevel, false);
+  if (args == nullptr)
+    return done(refuse_context_allocation(*adapter, kName, "The argument is NULL.",
+                                          "A DXGKARGCB_CREATECONTEXTALLOCATION."));
+  constexpr uint32_t kWddm20 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+  const bool gpu_addresses = adapter->version >= kWddm20;
+  const UINT known = gpu_addresses ? 3 : 1;
+  if ((args->ContextAllocationFlags.Value & ~known) != 0) {
+    return done(refuse_context_allocation(
+        *adapter, kName,
+        fmt::format("ContextAllocationFlags are 0x{:08X}.", args->ContextAllocationFlags.Value),
+        fmt::format("Only bits of 0x{:X} are set.", known)));
+  }
+  if (gpu_addresses && args->PhysicalAdapterIndex != 0) {
+    return done(refuse_context_allocation(
+        *adapter, kName, fmt::format("PhysicalAdapterIndex is {}.", args->PhysicalAdapterIndex),
+        "It is 0: there are no linked adapters here."));
+  }
+  ContextAllocationRequest request;
+  request.device = reinterpret_cast<uint64_t>(args->hDevice);
+  request.context = reinterpret_cast<uint64_t>(args->hContext);
+  request.shared = args->ContextAllocationFlags.SharedAcrossContexts != 0;
+  request.map_gpu_virtual_address =
+      gpu_addresses && args->ContextAllocationFlags.MapGpuVirtualAddress != 0;
+  AllocationInfo& info = request.info;
+  info.handle = args->hDriverAllocation;
+  info.size = args->Size;
+  info.alignment = args->Alignment;
+  info.supported_read = info.supported_write = args->SupportedSegmentSet;
+  info.eviction = args->EvictionSegmentSet;
+  info.preferred = args->PreferredSegment.Value;
+  info.bank_hints = args->HintedBank.Value;
+  info.flags = args->Flags.Value;
+  uint64_t handle = 0;
+  const Status status = adapter->host.create_context_allocation(request, &handle);
+  if (is_success(status)) args->hAllocation = reinterpret_cast<HANDLE>(handle);
+  return done(status);
+}
+
+NTSTATUS NTAPI destroy_context_allocation(IN_CONST_HANDLE device, IN_CONST_HANDLE allocation) {
+  DXGKIT_CALLBACK("DxgkCbDestroyContextAllocation", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  return done(adapter->host.destroy_context_allocation(reinterpret_cast<uint64_t>(allocation)));
+}
+
+// Without GPU virtual addresses the two below have nothing to do; NULL is the refusal of the first,
+// where a status would be taken for an address.
+D3DGPU_VIRTUAL_ADDRESS NTAPI map_context_allocation(IN_CONST_HANDLE device,
+                                                    IN_CONST_PDXGKARGCB_MAPCONTEXTALLOCATION) {
+  constexpr D3DGPU_VIRTUAL_ADDRESS kRefused = 0;
+  DXGKIT_CALLBACK("DxgkCbMapContextAllocation", device, nt::kPassiveLevel, false, done(kRefused));
+  return done(kRefused);
+}
+
+NTSTATUS NTAPI update_context_allocation(IN_CONST_HANDLE device,
+                                         IN_CONST_PDXGKARGCB_UPDATECONTEXTALLOCATION args) {
+  constexpr const char* kName = "DxgkCbUpdateContextAllocation";
+  DXGKIT_CALLBACK(kName, device, nt::kPassiveLevel, false, done(Status::kInvalidParameter));
+  const uint64_t handle = args == nullptr ? 0 : reinterpret_cast<uint64_t>(args->hAllocation);
+  if (!adapter->host.has_context_allocation(handle)) {
+    return done(refuse_context_allocation(
+        *adapter, kName, fmt::format("hAllocation is 0x{:X}.", handle),
+        "It is what DxgkCbCreateContextAllocation returned, and is not destroyed."));
+  }
+  return done(Status::kNotSupported);
+}
+
 struct Implemented {
   std::string_view name;
   const void* function;
@@ -494,6 +574,13 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbCompleteFStateTransition", complete_f_state_transition, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbReserveGpuVirtualAddressRange", reserve_gpu_virtual_address_range,
                  kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbCreateContextAllocation", create_context_allocation, kPartial,
+                 "without GPU virtual addresses and linked adapters"),
+    DXGKIT_ENTRY("DxgkCbDestroyContextAllocation", destroy_context_allocation, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbMapContextAllocation", map_context_allocation, kRefused,
+                 "no GPU virtual addresses: answers NULL"),
+    DXGKIT_ENTRY("DxgkCbUpdateContextAllocation", update_context_allocation, kRefused,
+                 "no GPU virtual addresses: answers STATUS_NOT_SUPPORTED"),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
 };
 

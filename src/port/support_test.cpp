@@ -60,7 +60,7 @@ TEST(Support, CoversBothTables) {
   };
   EXPECT_EQ(find(callback_support(), "DxgkCbNotifyDpc"), Support::kSupported);
   EXPECT_EQ(find(callback_support(), "DxgkCbQueryServices"), Support::kRefused);
-  EXPECT_EQ(find(callback_support(), "DxgkCbCreateContextAllocation"), Support::kRefused);
+  EXPECT_EQ(find(callback_support(), "DxgkCbCreateContextAllocation"), Support::kPartial);
   EXPECT_EQ(find(ddi_support(), "DxgkDdiPatch"), Support::kSupported);
   EXPECT_EQ(find(ddi_support(), "DxgkDdiSetPalette"), Support::kRefused);
 }

@@ -244,6 +244,15 @@ struct AllocationInfo {               // DXGK_ALLOCATIONINFO, one element
   uint32_t priority = 0;
 };
 
+/// DXGKARGCB_CREATECONTEXTALLOCATION. Of `info` what drivers say of allocations: handle, size,
+/// alignment, sets, preference, bank hints, flags.
+struct ContextAllocationRequest {
+  uint64_t device = 0, context = 0;  // handles as the driver got them
+  bool shared = false;               // SharedAcrossContexts
+  bool map_gpu_virtual_address = false;
+  AllocationInfo info;
+};
+
 struct ContextInfo {  // DXGK_CONTEXTINFO
   void* handle = nullptr;
   uint32_t dma_buffer_bytes = 0, dma_buffer_segment_set = 0, dma_private_bytes = 0;

@@ -140,6 +140,14 @@ void MemoryManager::release(std::span<const Use> uses) {
   }
 }
 
+void MemoryManager::pin(std::span<const Use> uses) {
+  for (const Use& use : uses) {
+    Record& record = impl_->get(use.allocation);
+    DXGKIT_CHECK(record.pins > 0);
+    ++record.pins;
+  }
+}
+
 Result<std::vector<PagingOp>> MemoryManager::evict(AllocationId id) {
   Record& record = impl_->get(id);
   if (record.place.segment == kSystemMemory) return std::vector<PagingOp>{};

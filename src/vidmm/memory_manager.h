@@ -121,6 +121,8 @@ class MemoryManager {
   /// The packet is done with the allocations of its plan: drops one pin each and, for writes, marks
   /// content dirty (which make_resident already assumed).
   void release(std::span<const Use> uses);
+  /// Pins once more what is pinned already; release() as for a plan. No policy hears of it.
+  void pin(std::span<const Use> uses);
   /// Plans to move one unpinned, unlocked allocation out of its segment, straight to its backing
   /// pages, whatever its eviction set says. kGraphicsAllocationBusy if it may not move now. Empty
   /// for one in system memory.
