@@ -86,21 +86,10 @@ AddressSpace::~AddressSpace() {
 Fault AddressSpace::resolve(uint64_t address, uint64_t size, Access access, Range& out) {
   out.clear();
   if (size == 0) return {};
-  if (address < SGPU_SYSTEM_LIMIT) {
-    std::byte* pointer = nullptr;
-    if (const Fault fault = resolve_system(address, size, &pointer)) return fault;
-    out.append(pointer, size);
-    return {};
-  }
   if (address < SGPU_APERTURE_BASE) {
-    const uint64_t offset = address - SGPU_VRAM_BASE;
-    if (!range_within(offset, size, vram_bytes_)) return {SGPU_FAULT_ADDRESS, address};
-    const uint64_t bad_begin = bad_begin_.load(std::memory_order_relaxed);
-    const uint64_t bad_end = bad_end_.load(std::memory_order_relaxed);
-    if (offset < bad_end && offset + size > bad_begin) {
-      return {SGPU_FAULT_MEMORY, SGPU_VRAM_BASE + std::max(offset, bad_begin)};
-    }
-    out.append(vram_ + offset, size);
+    std::byte* pointer = nullptr;
+    if (const Fault fault = resolve_linear(address, size, &pointer)) return fault;
+    out.append(pointer, size);
     return {};
   }
   const uint64_t offset = address - SGPU_APERTURE_BASE;
@@ -108,25 +97,50 @@ Fault AddressSpace::resolve(uint64_t address, uint64_t size, Access access, Rang
   return resolve_aperture(offset, size, access, out);
 }
 
+Fault AddressSpace::resolve_linear(uint64_t address, uint64_t size, std::byte** out) {
+  if (address < SGPU_SYSTEM_LIMIT) return resolve_system(address, size, out);
+  const uint64_t offset = address - SGPU_VRAM_BASE;
+  if (!range_within(offset, size, vram_bytes_)) return {SGPU_FAULT_ADDRESS, address};
+  const uint64_t bad_begin = bad_begin_.load(std::memory_order_relaxed);
+  const uint64_t bad_end = bad_end_.load(std::memory_order_relaxed);
+  if (offset < bad_end && offset + size > bad_begin) {
+    return {SGPU_FAULT_MEMORY, SGPU_VRAM_BASE + std::max(offset, bad_begin)};
+  }
+  *out = vram_ + offset;
+  return {};
+}
+
+Fault AddressSpace::resolve_in_page(uint64_t address, uint64_t size, Access access,
+                                    std::byte** out) {
+  if (address < SGPU_APERTURE_BASE) return resolve_linear(address, size, out);
+  const uint64_t offset = address - SGPU_APERTURE_BASE;
+  if (!range_within(offset, size, SGPU_APERTURE_BYTES)) return {SGPU_FAULT_ADDRESS, address};
+  bool dummy = false;
+  if (const Fault fault = resolve_aperture_page(offset, size, &dummy, out)) return fault;
+  if (access == Access::kWrite && dummy) dummy_writes_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Fault AddressSpace::resolve_aperture_page(uint64_t offset, uint64_t size, bool* dummy,
+                                          std::byte** out) {
+  const uint64_t value = entry(static_cast<uint32_t>(offset / SGPU_PAGE_BYTES));
+  if ((value & SGPU_ENTRY_VALID) == 0) return {SGPU_FAULT_APERTURE, SGPU_APERTURE_BASE + offset};
+  *dummy = (value & SGPU_ENTRY_DUMMY) != 0;
+  return resolve_system((value & SGPU_ENTRY_ADDRESS_MASK) + offset % SGPU_PAGE_BYTES, size, out);
+}
+
 Fault AddressSpace::resolve_aperture(uint64_t offset, uint64_t size, Access access, Range& out) {
   const uint64_t end = offset + size;
   uint32_t dummies = 0;
   for (uint64_t at = offset; at < end;) {
-    const uint64_t page = at / SGPU_PAGE_BYTES;
-    const uint64_t in_page = at % SGPU_PAGE_BYTES;
-    const uint64_t step = std::min<uint64_t>(SGPU_PAGE_BYTES - in_page, end - at);
-    const uint64_t value = entry(static_cast<uint32_t>(page));
-    if ((value & SGPU_ENTRY_VALID) == 0) {
-      out.clear();
-      return {SGPU_FAULT_APERTURE, SGPU_APERTURE_BASE + at};
-    }
+    const uint64_t step = std::min<uint64_t>(SGPU_PAGE_BYTES - at % SGPU_PAGE_BYTES, end - at);
+    bool dummy = false;
     std::byte* pointer = nullptr;
-    const uint64_t target = (value & SGPU_ENTRY_ADDRESS_MASK) + in_page;
-    if (const Fault fault = resolve_system(target, step, &pointer)) {
+    if (const Fault fault = resolve_aperture_page(at, step, &dummy, &pointer)) {
       out.clear();
       return fault;
     }
-    if ((value & SGPU_ENTRY_DUMMY) != 0) ++dummies;
+    if (dummy) ++dummies;
     out.append(pointer, step);
     at += step;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,10 +18,11 @@ namespace dxgkit::softgpu {
 struct Fault {
   uint32_t reason = SGPU_FAULT_NONE;
   uint64_t address = 0;
+  uint32_t detail = 0;  // of SGPU_FAULT_PAGE, as in FAULT_DETAIL
   explicit operator bool() const { return reason != SGPU_FAULT_NONE; }
 };
 
-enum class Access { kRead, kWrite };
+enum class Access { kRead, kWrite, kFetch };  // kFetch: reads commands
 
 /// A resolved range of GPU addresses: host memory in one or more pieces. Reused by its owner, so
 /// that resolving costs no allocation once warm.
@@ -43,6 +45,7 @@ class Range {
 
  private:
   friend class AddressSpace;
+  friend class Mmu;
   void clear();
   void append(std::byte* pointer, uint64_t size);
   std::vector<Piece> pieces_;
@@ -69,6 +72,12 @@ class AddressSpace {
                       Range& out);
   /// One naturally aligned word of 4 or 8 bytes.
   Fault resolve_word(uint64_t address, uint32_t width, Access access, std::byte** out);
+  /// As resolve(), for a range inside one page: then it is one piece.
+  Fault resolve_in_page(uint64_t address, uint64_t size, Access access, std::byte** out);
+  /// Whether resolving gave a pointer into VRAM.
+  bool is_vram(const std::byte* pointer) const {
+    return std::bit_cast<uintptr_t>(pointer) - std::bit_cast<uintptr_t>(vram_) < bar_bytes_;
+  }
   /// A run of bytes on the system bus, as page lists use.
   Fault resolve_system(uint64_t address, uint64_t size, std::byte** out);
 
@@ -88,6 +97,10 @@ class AddressSpace {
   void set_bad_vram(uint64_t begin, uint64_t end);
 
  private:
+  /// System memory or VRAM: one piece whatever the size.
+  Fault resolve_linear(uint64_t address, uint64_t size, std::byte** out);
+  /// A range inside one page of the aperture.
+  Fault resolve_aperture_page(uint64_t offset, uint64_t size, bool* dummy, std::byte** out);
   Fault resolve_aperture(uint64_t offset, uint64_t size, Access access, Range& out);
 
   bus::Machine& machine_;

@@ -2,7 +2,7 @@
 //
 // A command is copied out of the DMA buffer before it is looked at, so that memory changing
 // underneath cannot slip past the checks. Nothing is written before every range of the command has
-// been resolved.
+// been resolved. Addresses go through resolve(), which knows whether they are virtual.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -61,6 +61,21 @@ bool word_is_sound(const SgpuFenceWrite& command) {
 bool is_side(uint32_t pixels) { return pixels >= 1 && pixels <= SGPU_IMAGE_PIXELS_MAX; }
 bool is_kernel_side(uint32_t taps) { return taps % 2 == 1 && taps <= SGPU_KERNEL_MAX; }
 
+/// Names bus addresses, page tables or the aperture: not for a process's own buffers.
+bool is_privileged(uint32_t opcode) {
+  switch (opcode) {
+    case SGPU_OP_COPY_PAGES:
+    case SGPU_OP_MAP_APERTURE:
+    case SGPU_OP_UNMAP_APERTURE:
+    case SGPU_OP_WRITE_PTES:
+    case SGPU_OP_COPY_PTES:
+    case SGPU_OP_FLUSH_TLB:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Bytes from the first to past the last byte of a rectangle; false if they do not fit in 64 bits.
 bool rect_bytes(uint32_t pitch, uint64_t width_bytes, uint32_t height, uint64_t* bytes) {
   uint64_t lead = 0;
@@ -79,25 +94,49 @@ Engine::Outcome Engine::fault(Fault fault_of_access) {
   return Outcome::kFaulted;
 }
 
+Fault Engine::resolve(uint64_t address, uint64_t size, Access access, Range& out) {
+  if (virtual_) return context_.mmu.resolve(node_, space_, address, size, access, out);
+  return context_.memory.resolve(address, size, access, out);
+}
+
+Fault Engine::resolve_word(uint64_t address, uint32_t width, Access access, std::byte** out) {
+  if (!virtual_) return context_.memory.resolve_word(address, width, access, out);
+  if (width != 4 && width != 8) return {SGPU_FAULT_ARGUMENT, address};
+  if (address % width != 0) return {SGPU_FAULT_ALIGNMENT, address};
+  Range range;
+  if (const Fault fault = resolve(address, width, access, range)) return fault;
+  *out = range.contiguous();  // aligned, so never across pages
+  return {};
+}
+
+void Engine::read_command(uint64_t offset, uint64_t in_command, void* out, uint64_t count) const {
+  if (virtual_) {
+    std::memcpy(out, command_bytes_.data() + in_command, count);
+  } else {
+    buffer_.read(offset + in_command, static_cast<std::byte*>(out), count);
+  }
+}
+
 template <typename Command>
 bool Engine::fetch_command(const SgpuCommandHeader& header, uint64_t offset, Command* command) {
   if (header.size != sizeof *command) return false;
-  buffer_.read(offset, reinterpret_cast<std::byte*>(command), sizeof *command);
+  read_command(offset, 0, command, sizeof *command);
   return true;
 }
 
 template <typename Command>
 bool Engine::fetch_list(const SgpuCommandHeader& header, uint64_t offset, Command* command) {
   if (header.size < sizeof *command) return false;
-  buffer_.read(offset, reinterpret_cast<std::byte*>(command), sizeof *command);
+  read_command(offset, 0, command, sizeof *command);
   const uint64_t list_bytes = uint64_t{command->page_count} * sizeof(uint64_t);
   if (header.size - sizeof *command != list_bytes) return false;
   list_.resize(command->page_count);
-  buffer_.read(offset + sizeof *command, reinterpret_cast<std::byte*>(list_.data()), list_bytes);
+  read_command(offset, sizeof *command, list_.data(), list_bytes);
   return true;
 }
 
 Engine::Outcome Engine::run_command(const SgpuCommandHeader& header, uint64_t offset) {
+  if (!privileged_ && is_privileged(header.opcode)) return fault(SGPU_FAULT_PRIVILEGE);
   const auto fixed = [&]<typename Command>(Outcome (Engine::*act)(const Command&)) {
     Command command;
     if (!fetch_command(header, offset, &command)) return fault(SGPU_FAULT_SIZE);
@@ -141,6 +180,12 @@ Engine::Outcome Engine::run_command(const SgpuCommandHeader& header, uint64_t of
       return fixed(&Engine::unmap_aperture);
     case SGPU_OP_DELAY:
       return fixed(&Engine::delay);
+    case SGPU_OP_WRITE_PTES:
+      return write_ptes(header, offset);
+    case SGPU_OP_COPY_PTES:
+      return fixed(&Engine::copy_ptes);
+    case SGPU_OP_FLUSH_TLB:
+      return fixed(&Engine::flush_tlb);
     default:
       return fault(SGPU_FAULT_OPCODE);
   }
@@ -152,8 +197,7 @@ Engine::Outcome Engine::run_command(const SgpuCommandHeader& header, uint64_t of
 Engine::Outcome Engine::fence_write(const SgpuFenceWrite& command) {
   if (!word_is_sound(command)) return fault(SGPU_FAULT_ARGUMENT);
   std::byte* word = nullptr;
-  if (const Fault bad =
-          context_.memory.resolve_word(command.address, command.width, Access::kWrite, &word)) {
+  if (const Fault bad = resolve_word(command.address, command.width, Access::kWrite, &word)) {
     return fault(bad);
   }
   store_word(word, command.width, command.value);
@@ -164,8 +208,7 @@ Engine::Outcome Engine::fence_write(const SgpuFenceWrite& command) {
 Engine::Outcome Engine::sem_signal(const SgpuSemSignal& command) {
   if (!word_is_sound(command)) return fault(SGPU_FAULT_ARGUMENT);
   std::byte* word = nullptr;
-  if (const Fault bad =
-          context_.memory.resolve_word(command.address, command.width, Access::kWrite, &word)) {
+  if (const Fault bad = resolve_word(command.address, command.width, Access::kWrite, &word)) {
     return fault(bad);
   }
   if (command.width == 4) {
@@ -180,17 +223,23 @@ Engine::Outcome Engine::sem_signal(const SgpuSemSignal& command) {
 Engine::Outcome Engine::sem_wait(const SgpuSemWait& command) {
   if (!word_is_sound(command)) return fault(SGPU_FAULT_ARGUMENT);
   std::byte* word = nullptr;
-  if (const Fault bad =
-          context_.memory.resolve_word(command.address, command.width, Access::kRead, &word)) {
-    return fault(bad);
-  }
+  const auto look = [&] {
+    return resolve_word(command.address, command.width, Access::kRead, &word);
+  };
+  if (const Fault bad = look()) return fault(bad);
   if (load_word(word, command.width) >= command.value) return Outcome::kDone;
   waiting_.exchange(1, std::memory_order_acq_rel);  // pairs with semaphore_doorbell
   runtime::DurationNs poll = kPollFirst;
   Outcome outcome = Outcome::kDone;
   while (true) {
     const uint32_t seen = bell_.load(std::memory_order_acquire);
+    // A virtual address is translated anew each time: the page may be taken away meanwhile.
+    if (const Fault bad = virtual_ ? look() : Fault{}) {
+      outcome = fault(bad);
+      break;
+    }
     if (load_word(word, command.width) >= command.value) break;
+    if (virtual_) context_.mmu.release(node_);
     if (must_stop()) {
       outcome = Outcome::kReset;
       break;
@@ -242,17 +291,15 @@ bool Engine::move_between(const Range& from, const Range& to, bool backwards) {
 }
 
 Engine::Outcome Engine::copy(const SgpuCopy& command) {
-  if (const Fault bad =
-          context_.memory.resolve(command.source, command.size, Access::kRead, source_)) {
+  if (const Fault bad = resolve(command.source, command.size, Access::kRead, source_)) {
     return fault(bad);
   }
-  if (const Fault bad = context_.memory.resolve(command.destination, command.size, Access::kWrite,
-                                                destination_)) {
+  if (const Fault bad = resolve(command.destination, command.size, Access::kWrite, destination_)) {
     return fault(bad);
   }
   if (command.size == 0) return Outcome::kDone;
-  const runtime::DurationNs time = std::max(transfer_time(command.source, command.size),
-                                            transfer_time(command.destination, command.size));
+  const runtime::DurationNs time =
+      std::max(transfer_time(source_, command.size), transfer_time(destination_, command.size));
   if (!spend(time)) return Outcome::kReset;
   const bool backwards = command.destination > command.source &&
                          overlaps(command.source, command.size, command.destination, command.size);
@@ -274,7 +321,7 @@ Engine::Outcome Engine::copy_pages(const SgpuCopyPages& command) {
   Range& linear = to_pages ? source_ : destination_;
   Range& pages = to_pages ? destination_ : source_;
   const Access access = to_pages ? Access::kRead : Access::kWrite;
-  if (const Fault bad = context_.memory.resolve(command.linear, command.size, access, linear)) {
+  if (const Fault bad = resolve(command.linear, command.size, access, linear)) {
     return fault(bad);
   }
   if (const Fault bad =
@@ -282,8 +329,8 @@ Engine::Outcome Engine::copy_pages(const SgpuCopyPages& command) {
     return fault(bad);
   }
   if (command.size == 0) return Outcome::kDone;
-  const runtime::DurationNs time = std::max(transfer_time(SGPU_SYSTEM_BASE, command.size),
-                                            transfer_time(command.linear, command.size));
+  const runtime::DurationNs time =
+      std::max(transfer_time(pages, command.size), transfer_time(linear, command.size));
   if (!spend(time)) return Outcome::kReset;
   return move_between(source_, destination_, false) ? Outcome::kDone : Outcome::kReset;
 }
@@ -292,11 +339,10 @@ Engine::Outcome Engine::fill(const SgpuFill& command) {
   if (command.reserved != 0) return fault(SGPU_FAULT_ARGUMENT);
   if (command.size % 4 != 0) return fault(SGPU_FAULT_ARGUMENT);
   if (command.destination % 4 != 0) return fault(SGPU_FAULT_ALIGNMENT, command.destination);
-  if (const Fault bad = context_.memory.resolve(command.destination, command.size, Access::kWrite,
-                                                destination_)) {
+  if (const Fault bad = resolve(command.destination, command.size, Access::kWrite, destination_)) {
     return fault(bad);
   }
-  if (!spend(transfer_time(command.destination, command.size))) return Outcome::kReset;
+  if (!spend(transfer_time(destination_, command.size))) return Outcome::kReset;
   for (const Range::Piece& piece : destination_.pieces()) {
     for (uint64_t at = 0; at < piece.size; at += kChunk) {
       if (must_stop()) return Outcome::kReset;
@@ -314,7 +360,7 @@ Fault Engine::resolve_rect(uint64_t address, uint32_t pitch, uint64_t width_byte
                            Access access, Range& out) {
   uint64_t bytes = 0;
   if (!rect_bytes(pitch, width_bytes, height, &bytes)) return {SGPU_FAULT_ADDRESS, address};
-  return context_.memory.resolve(address, bytes, access, out);
+  return resolve(address, bytes, access, out);
 }
 
 const std::byte* Engine::gather(const Range& range) {
@@ -356,8 +402,7 @@ Engine::Outcome Engine::blit2d(const SgpuBlit2d& command) {
     return fault(bad);
   }
   const uint64_t bytes = uint64_t{command.width_bytes} * command.height;
-  if (!spend(std::max(transfer_time(command.source, bytes),
-                      transfer_time(command.destination, bytes)))) {
+  if (!spend(std::max(transfer_time(source_, bytes), transfer_time(destination_, bytes)))) {
     return Outcome::kReset;
   }
   const std::byte* source = source_.contiguous();
@@ -413,7 +458,7 @@ Engine::Outcome Engine::convolve(const SgpuConvolve& command) {
   const uint64_t kernels = (command.flags & SGPU_CONVOLVE_GRADIENT) != 0 ? 2 : 1;
   const uint64_t taps = kernels * command.kernel_width * command.kernel_height *
                         command.output_width * command.output_height;
-  runtime::DurationNs time = transfer_time(command.source, source_.size());
+  runtime::DurationNs time = transfer_time(source_, source_.size());
   if (context_.timing.taps_per_us > 0) {
     time =
         std::max(time, static_cast<runtime::DurationNs>(taps * 1000 / context_.timing.taps_per_us));
@@ -448,7 +493,7 @@ Engine::Outcome Engine::downscale(const SgpuDownscale& command) {
   if (overlaps(command.source, source_.size(), command.destination, destination_.size())) {
     return fault(SGPU_FAULT_ARGUMENT, command.destination);
   }
-  if (!spend(transfer_time(command.source, source_.size()))) return Outcome::kReset;
+  if (!spend(transfer_time(source_, source_.size()))) return Outcome::kReset;
   const std::byte* source = gather(source_);
   return write_rows(destination_, command.destination_pitch, output_row, output_height,
                     [&](uint32_t y, std::byte* out) {
@@ -470,11 +515,11 @@ Engine::Outcome Engine::checksum(const SgpuChecksum& command) {
     return fault(bad);
   }
   std::byte* result = nullptr;
-  if (const Fault bad = context_.memory.resolve_word(command.result, 8, Access::kWrite, &result)) {
+  if (const Fault bad = resolve_word(command.result, 8, Access::kWrite, &result)) {
     return fault(bad);
   }
   const uint64_t bytes = uint64_t{command.width_bytes} * command.height;
-  if (!spend(transfer_time(command.source, bytes))) return Outcome::kReset;
+  if (!spend(transfer_time(source_, bytes))) return Outcome::kReset;
   const bool fnv = command.kind == SGPU_CHECKSUM_FNV1A64;
   uint64_t state = fnv ? kFnvOffset : 0;
   uint64_t since_look = 0;
@@ -542,6 +587,96 @@ Engine::Outcome Engine::delay(const SgpuDelay& command) {
   const uint32_t factor = std::max<uint32_t>(context_.faults.slow_factor(node_), 1);
   return wait_until(runtime_.now() + duration * factor,
                     (command.flags & SGPU_DELAY_PREEMPTIBLE) != 0);
+}
+
+// --- page tables
+// ------------------------------------------------------------------------------------------------
+
+Fault Engine::resolve_table(uint64_t address, uint64_t size, Access access, uint32_t flags,
+                            Range& out) {
+  if (address % sizeof(uint64_t) != 0) return {SGPU_FAULT_ALIGNMENT, address};
+  if ((flags & SGPU_PTES_PHYSICAL) != 0) {
+    return context_.memory.resolve(address, size, access, out);
+  }
+  return resolve(address, size, access, out);
+}
+
+Engine::Outcome Engine::store_entries(uint64_t count) {
+  if (!spend(transfer_time(destination_, count * sizeof(uint64_t)))) return Outcome::kReset;
+  uint64_t index = 0;
+  for (const Range::Piece& piece : destination_.pieces()) {
+    for (uint64_t at = 0; at < piece.size; at += sizeof(uint64_t), ++index) {
+      if (index % (kChunk / sizeof(uint64_t)) == 0 && must_stop()) return Outcome::kReset;
+      // Whole entries: the other engine may be walking this table.
+      store_word(piece.pointer + at, sizeof(uint64_t), list_[list_.size() == 1 ? 0 : index]);
+    }
+  }
+  return Outcome::kDone;
+}
+
+Engine::Outcome Engine::write_ptes(const SgpuCommandHeader& header, uint64_t offset) {
+  SgpuWritePtes command;
+  if (header.size < sizeof command) return fault(SGPU_FAULT_SIZE);
+  read_command(offset, 0, &command, sizeof command);
+  const bool repeat = (command.flags & SGPU_PTES_REPEAT) != 0;
+  const uint64_t listed = repeat ? 1 : command.count;
+  if (header.size - sizeof command != listed * sizeof(uint64_t)) return fault(SGPU_FAULT_SIZE);
+  if ((command.flags & ~(SGPU_PTES_PHYSICAL | SGPU_PTES_REPEAT)) != 0 ||
+      command.count > SGPU_PTES_MAX) {
+    return fault(SGPU_FAULT_ARGUMENT);
+  }
+  list_.resize(listed);
+  read_command(offset, sizeof command, list_.data(), listed * sizeof(uint64_t));
+  const uint64_t bytes = uint64_t{command.count} * sizeof(uint64_t);
+  if (const Fault bad =
+          resolve_table(command.table, bytes, Access::kWrite, command.flags, destination_)) {
+    return fault(bad);
+  }
+  return store_entries(command.count);
+}
+
+Engine::Outcome Engine::copy_ptes(const SgpuCopyPtes& command) {
+  if ((command.flags & ~SGPU_PTES_PHYSICAL) != 0 || command.count > SGPU_PTES_MAX) {
+    return fault(SGPU_FAULT_ARGUMENT);
+  }
+  const uint64_t bytes = uint64_t{command.count} * sizeof(uint64_t);
+  if (const Fault bad =
+          resolve_table(command.source, bytes, Access::kRead, command.flags, source_)) {
+    return fault(bad);
+  }
+  if (const Fault bad =
+          resolve_table(command.destination, bytes, Access::kWrite, command.flags, destination_)) {
+    return fault(bad);
+  }
+  if (!spend(transfer_time(source_, bytes))) return Outcome::kReset;
+  // All of them before the first is stored: the ranges may overlap, or be the same memory under
+  // different addresses.
+  list_.resize(command.count);
+  size_t index = 0;
+  for (const Range::Piece& piece : source_.pieces()) {
+    for (uint64_t at = 0; at < piece.size; at += sizeof(uint64_t)) {
+      list_[index++] = load_word(piece.pointer + at, sizeof(uint64_t));
+    }
+  }
+  return store_entries(command.count);
+}
+
+Engine::Outcome Engine::flush_tlb(const SgpuFlushTlb& command) {
+  for (const uint64_t address : {command.root, command.start, command.end}) {
+    if (address % SGPU_PAGE_BYTES != 0) return fault(SGPU_FAULT_ALIGNMENT, address);
+  }
+  if (command.end < command.start) return fault(SGPU_FAULT_ARGUMENT);
+  const Mmu::Uses uses = context_.mmu.flush(command.root, command.start, command.end);
+  // What comes next may give the old pages away: not before the other engine has let go of them.
+  // This one holds nothing, so two that flush at once do not wait for each other.
+  for (uint32_t other = 0; other < SGPU_NODE_COUNT; ++other) {
+    while (other != node_ && context_.mmu.still_uses(other, uses)) {
+      const uint32_t seen = bell_.load(std::memory_order_acquire);
+      if (must_stop()) return Outcome::kReset;
+      context_.mmu.wait_for_release(other, uses, bell_, seen);
+    }
+  }
+  return Outcome::kDone;
 }
 
 }  // namespace dxgkit::softgpu

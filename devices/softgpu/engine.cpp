@@ -116,6 +116,10 @@ uint64_t Engine::read(uint32_t offset) {
       return fault_address_.load(std::memory_order_acquire);
     case SGPU_NODE_FAULT_OFFSET:
       return fault_offset_.load(std::memory_order_acquire);
+    case SGPU_NODE_FAULT_DETAIL:
+      return fault_detail_.load(std::memory_order_acquire);
+    case SGPU_NODE_FAULT_ROOT:
+      return fault_root_.load(std::memory_order_acquire);
     case SGPU_NODE_ABORTED_FENCE:
       return aborted_fence_.load(std::memory_order_acquire);
     case SGPU_NODE_EXECUTED:
@@ -237,8 +241,20 @@ bool Engine::fetch(SgpuRingEntry* entry) {
       return true;
     }
   }
+  virtual_ = false;
   report_fault(ring_fault, 0, 0);
   return false;
+}
+
+bool Engine::is_sound(const SgpuRingEntry& entry) const {
+  constexpr uint32_t kVirtualOnly = SGPU_EXECUTE_FOUR_LEVELS | SGPU_EXECUTE_PRIVILEGED;
+  constexpr uint32_t kFlags =
+      SGPU_EXECUTE_NO_INTERRUPT | SGPU_EXECUTE_NULL | SGPU_EXECUTE_VIRTUAL | kVirtualOnly;
+  if (entry.type != SGPU_RING_EXECUTE && entry.type != SGPU_RING_FENCE) return false;
+  if ((entry.flags & ~kFlags) != 0) return false;
+  if (entry.reserved[0] != 0 || entry.reserved[1] != 0 || entry.reserved[2] != 0) return false;
+  if (virtual_) return space_.is_sound();
+  return entry.root == 0 && entry.root_entries == 0 && (entry.flags & kVirtualOnly) == 0;
 }
 
 void Engine::execute(const SgpuRingEntry& entry) {
@@ -247,12 +263,11 @@ void Engine::execute(const SgpuRingEntry& entry) {
     busy_.store(false, std::memory_order_release);
     return;
   }
-  const bool reserved_clear = entry.root_entries == 0 && entry.root == 0 &&
-                              entry.reserved[0] == 0 && entry.reserved[1] == 0 &&
-                              entry.reserved[2] == 0;
-  const bool known = entry.type == SGPU_RING_EXECUTE || entry.type == SGPU_RING_FENCE;
-  constexpr uint32_t kKnownFlags = SGPU_EXECUTE_NO_INTERRUPT | SGPU_EXECUTE_NULL;
-  if (!known || !reserved_clear || (entry.flags & ~kKnownFlags) != 0) {
+  virtual_ = (entry.flags & SGPU_EXECUTE_VIRTUAL) != 0;
+  privileged_ = !virtual_ || (entry.flags & SGPU_EXECUTE_PRIVILEGED) != 0;
+  space_ = {entry.root, entry.root_entries, (entry.flags & SGPU_EXECUTE_FOUR_LEVELS) != 0};
+  if (!is_sound(entry)) {
+    virtual_ = false;  // no root to blame
     report_fault({SGPU_FAULT_RING, 0}, entry.fence, 0);
     return;
   }
@@ -300,8 +315,12 @@ Engine::Outcome Engine::run_buffer(const SgpuRingEntry& entry) {
   }
   if (entry.length == entry.start_offset) return Outcome::kDone;
   if (entry.address % 8 != 0) return fault(SGPU_FAULT_BUFFER, entry.address);
-  if (const Fault unreadable =
-          context_.memory.resolve(entry.address, entry.length, Access::kRead, buffer_)) {
+  if (virtual_) {
+    if (entry.address + entry.length < entry.address) {
+      return fault(SGPU_FAULT_BUFFER, entry.address);
+    }
+  } else if (const Fault unreadable =
+                 context_.memory.resolve(entry.address, entry.length, Access::kRead, buffer_)) {
     return fault(SGPU_FAULT_BUFFER, unreadable.address);
   }
   for (uint64_t offset = entry.start_offset; offset < entry.length;) {
@@ -309,17 +328,38 @@ Engine::Outcome Engine::run_buffer(const SgpuRingEntry& entry) {
     if (must_stop()) return Outcome::kReset;
     if (preemption_requested()) return Outcome::kPreempted;
     SgpuCommandHeader header;
-    buffer_.read(offset, reinterpret_cast<std::byte*>(&header), sizeof header);
+    if (virtual_) {
+      if (fetch_virtual(entry, offset, &header) != Outcome::kDone) return Outcome::kFaulted;
+    } else {
+      buffer_.read(offset, reinterpret_cast<std::byte*>(&header), sizeof header);
+    }
     if (header.size < sizeof header || header.size % 8 != 0 ||
         !range_within(offset, header.size, entry.length)) {
       return fault(SGPU_FAULT_SIZE, entry.address + offset);
     }
     if (!spend(context_.timing.command_ns)) return Outcome::kReset;
     const Outcome outcome = run_command(header, offset);
+    if (virtual_) context_.mmu.release(node_);  // who flushes may go on
     if (outcome != Outcome::kDone) return outcome;
     offset += header.size;
   }
   return Outcome::kDone;
+}
+
+Engine::Outcome Engine::fetch_virtual(const SgpuRingEntry& entry, uint64_t offset,
+                                      SgpuCommandHeader* header) {
+  const uint64_t address = entry.address + offset;
+  Fault bad = resolve(address, sizeof *header, Access::kFetch, buffer_);
+  if (!bad) {
+    buffer_.read(0, reinterpret_cast<std::byte*>(header), sizeof *header);
+    // Sizes that cannot be are run_buffer's to refuse.
+    const bool holds = header->size >= sizeof *header && header->size <= entry.length - offset;
+    command_bytes_.resize(holds ? header->size : 0);
+    bad = resolve(address, command_bytes_.size(), Access::kFetch, buffer_);
+  }
+  if (!bad) buffer_.read(0, command_bytes_.data(), command_bytes_.size());
+  context_.mmu.release(node_);
+  return bad ? fault(bad) : Outcome::kDone;
 }
 
 void Engine::complete(const SgpuRingEntry& entry) {
@@ -369,6 +409,8 @@ void Engine::answer_preemption(uint32_t stopped_fence, uint32_t stopped_offset) 
 
 void Engine::report_fault(Fault what, uint32_t fence, uint32_t offset) {
   fault_address_.store(what.address, std::memory_order_release);
+  fault_detail_.store(what.detail, std::memory_order_release);
+  fault_root_.store(virtual_ ? space_.root : 0, std::memory_order_release);
   fault_fence_.store(fence, std::memory_order_release);
   fault_offset_.store(offset, std::memory_order_release);
   fault_reason_.store(what.reason, std::memory_order_release);
@@ -378,6 +420,8 @@ void Engine::report_fault(Fault what, uint32_t fence, uint32_t offset) {
 
 void Engine::take_reset() {
   if (executing_) trace_end(current_fence_.load(std::memory_order_relaxed), TraceEnd::kReset);
+  context_.mmu.release(node_);
+  context_.mmu.forget(node_);
   const runtime::MutexLock lock(mutex_);
   aborted_fence_.store(current_fence_.load(std::memory_order_relaxed), std::memory_order_release);
   current_fence_.store(0, std::memory_order_release);
@@ -386,6 +430,8 @@ void Engine::take_reset() {
   fault_fence_.store(0, std::memory_order_release);
   fault_address_.store(0, std::memory_order_release);
   fault_offset_.store(0, std::memory_order_release);
+  fault_detail_.store(0, std::memory_order_release);
+  fault_root_.store(0, std::memory_order_release);
   faulted_.store(false, std::memory_order_release);
   waiting_.store(0, std::memory_order_release);
   busy_.store(false, std::memory_order_release);
@@ -393,6 +439,7 @@ void Engine::take_reset() {
   head_.store(0, std::memory_order_release);
   tail_.store(0, std::memory_order_release);
   ring_ = nullptr;
+  virtual_ = false;
   reset_.store(false, std::memory_order_release);  // last: the engine is at rest
 }
 
@@ -426,8 +473,9 @@ bool Engine::spend(runtime::DurationNs duration) {
          Outcome::kDone;
 }
 
-runtime::DurationNs Engine::transfer_time(uint64_t address, uint64_t bytes) const {
-  const bool local = address >= SGPU_VRAM_BASE && address < SGPU_APERTURE_BASE;
+runtime::DurationNs Engine::transfer_time(const Range& range, uint64_t bytes) const {
+  if (range.pieces().empty()) return 0;
+  const bool local = context_.memory.is_vram(range.pieces().front().pointer);
   const uint64_t speed =
       local ? context_.timing.vram_bytes_per_us : context_.timing.bus_bytes_per_us;
   if (speed == 0) return 0;

@@ -10,6 +10,7 @@
 #include "devices/softgpu/address_space.h"
 #include "devices/softgpu/faults.h"
 #include "devices/softgpu/interrupts.h"
+#include "devices/softgpu/mmu.h"
 #include "devices/softgpu/softgpu_hw.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
@@ -30,6 +31,7 @@ struct Timing {
 struct EngineContext {
   runtime::Runtime& runtime;
   AddressSpace& memory;
+  Mmu& mmu;
   Interrupts& interrupts;
   FaultInjector& faults;
   Timing timing;
@@ -64,7 +66,10 @@ class Engine {
   void run();
   bool fetch(SgpuRingEntry* entry);
   void execute(const SgpuRingEntry& entry);
+  bool is_sound(const SgpuRingEntry& entry) const;  // virtual_ and space_ are set
   Outcome run_buffer(const SgpuRingEntry& entry);
+  /// Copies the command at `offset` out of a virtual buffer, as far as its size lets it be one.
+  Outcome fetch_virtual(const SgpuRingEntry& entry, uint64_t offset, SgpuCommandHeader* header);
   void complete(const SgpuRingEntry& entry);
   void answer_preemption(uint32_t stopped_fence, uint32_t stopped_offset);
   void take_reset();
@@ -83,6 +88,8 @@ class Engine {
   // --- commands (commands.cpp)
   // ------------------------------------------------------------------------------------
   Outcome run_command(const SgpuCommandHeader& header, uint64_t offset);
+  /// `count` bytes, `in_command` bytes into the command at `offset`, which holds them.
+  void read_command(uint64_t offset, uint64_t in_command, void* out, uint64_t count) const;
   template <typename Command>
   bool fetch_command(const SgpuCommandHeader& header, uint64_t offset, Command* command);
   template <typename Command>
@@ -102,6 +109,16 @@ class Engine {
   Outcome map_aperture(const SgpuMapAperture& command);
   Outcome unmap_aperture(const SgpuUnmapAperture& command);
   Outcome delay(const SgpuDelay& command);
+  Outcome write_ptes(const SgpuCommandHeader& header, uint64_t offset);
+  Outcome copy_ptes(const SgpuCopyPtes& command);
+  Outcome flush_tlb(const SgpuFlushTlb& command);
+  /// Stores list_ as page table entries, repeating it, if it has one element, `count` times.
+  Outcome store_entries(uint64_t count);
+
+  /// An address of a command: virtual or physical, as the entry says.
+  Fault resolve(uint64_t address, uint64_t size, Access access, Range& out);
+  Fault resolve_word(uint64_t address, uint32_t width, Access access, std::byte** out);
+  Fault resolve_table(uint64_t address, uint64_t size, Access access, uint32_t flags, Range& out);
 
   Fault resolve_rect(uint64_t address, uint32_t pitch, uint64_t width_bytes, uint32_t height,
                      Access access, Range& out);
@@ -118,7 +135,8 @@ class Engine {
   bool spend(runtime::DurationNs duration);
   /// Waits in real or virtual time. kPreempted only if asked for.
   Outcome wait_until(runtime::TimeNs due, bool preemptible);
-  runtime::DurationNs transfer_time(uint64_t address, uint64_t bytes) const;
+  /// How long `bytes` take where a resolved range begins.
+  runtime::DurationNs transfer_time(const Range& range, uint64_t bytes) const;
 
   EngineContext& context_;
   runtime::Runtime& runtime_;
@@ -156,12 +174,18 @@ class Engine {
   std::atomic<uint32_t> fault_fence_{0};
   std::atomic<uint64_t> fault_address_{0};
   std::atomic<uint32_t> fault_offset_{0};
+  std::atomic<uint32_t> fault_detail_{0};
+  std::atomic<uint64_t> fault_root_{0};
   std::atomic<uint64_t> executed_{0};
 
   // The thread's own.
   Range buffer_;
   Range source_;
   Range destination_;
+  bool virtual_ = false;                  // the entry in execution
+  bool privileged_ = false;               // may use what is the kernel's
+  VirtualSpace space_;                    // if virtual_
+  std::vector<std::byte> command_bytes_;  // of the command in execution, if virtual_
   std::vector<uint64_t> list_;
   std::vector<std::byte> source_scratch_;
   std::vector<std::byte> destination_scratch_;

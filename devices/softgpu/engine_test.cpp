@@ -407,7 +407,7 @@ TEST_P(SoftGpuEngine, BadEntriesFaultAndStopTheEngine) {
       return reason;
     };
     EXPECT_EQ(broken([](auto& e) { e.type = 3; }), SGPU_FAULT_RING);
-    EXPECT_EQ(broken([](auto& e) { e.flags = 4; }), SGPU_FAULT_RING);
+    EXPECT_EQ(broken([](auto& e) { e.flags = 32; }), SGPU_FAULT_RING);
     EXPECT_EQ(broken([](auto& e) { e.root_entries = 1; }), SGPU_FAULT_RING);
     EXPECT_EQ(broken([](auto& e) { e.reserved[2] = 1; }), SGPU_FAULT_RING);
     EXPECT_EQ(broken([](auto& e) { e.length = 33; }), SGPU_FAULT_BUFFER);

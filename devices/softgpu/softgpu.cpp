@@ -23,6 +23,10 @@ bool is_wide(uint64_t offset) {
       case SGPU_REG_TIMESTAMP:
       case SGPU_REG_STANDBY_KEEPS:
       case SGPU_REG_HIBERNATE_KEEPS:
+      case SGPU_REG_TLB_ROOT:
+      case SGPU_REG_TLB_START:
+      case SGPU_REG_TLB_END:
+      case SGPU_REG_TLB_MISSES:
         return true;
       default:
         return false;
@@ -32,6 +36,7 @@ bool is_wide(uint64_t offset) {
     case SGPU_NODE_RING_BASE:
     case SGPU_NODE_FAULT_ADDRESS:
     case SGPU_NODE_EXECUTED:
+    case SGPU_NODE_FAULT_ROOT:
       return true;
     default:
       return false;
@@ -45,6 +50,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
       : runtime(runtime_in),
         machine(machine_in),
         memory(machine_in, config.vram_bytes),
+        mmu(runtime_in, memory),
         faults(runtime_in),
         standby_keeps(std::min(config.standby_keeps_bytes, config.vram_bytes)),
         hibernate_keeps(std::min(config.hibernate_keeps_bytes, standby_keeps)),
@@ -55,8 +61,13 @@ struct SoftGpu::Impl final : bus::MmioHandler {
                   .revision = SGPU_PCI_REVISION},
                  bars()),
         interrupts(runtime_in, function.interrupt_line()),
-        context{runtime_in, memory,        interrupts,
-                faults,     config.timing, [this] { semaphore_changed(); }} {
+        context{runtime_in,
+                memory,
+                mmu,
+                interrupts,
+                faults,
+                config.timing,
+                [this] { semaphore_changed(); }} {
     function.on_power([this](bus::FunctionPower state) { lose_power(state); });
     faults.set(config.faults);
     memory.set_bad_vram(config.faults.bad_vram_begin, config.faults.bad_vram_end);
@@ -98,6 +109,8 @@ struct SoftGpu::Impl final : bus::MmioHandler {
     for (auto& engine : engines) engine->lose_power();
     interrupts.lose_power();  // what an engine said with its last breath
     aperture_index.store(0, std::memory_order_release);
+    for (auto* one : {&tlb_root, &tlb_start, &tlb_end}) one->store(0, std::memory_order_release);
+    mmu.lose_power();
     memory.lose_power(state == bus::FunctionPower::kStandby ? standby_keeps : hibernate_keeps);
   }
 
@@ -183,6 +196,16 @@ struct SoftGpu::Impl final : bus::MmioHandler {
         return standby_keeps;
       case SGPU_REG_HIBERNATE_KEEPS:
         return hibernate_keeps;
+      case SGPU_REG_TLB_ROOT:
+        return tlb_root.load(std::memory_order_acquire);
+      case SGPU_REG_TLB_START:
+        return tlb_start.load(std::memory_order_acquire);
+      case SGPU_REG_TLB_END:
+        return tlb_end.load(std::memory_order_acquire);
+      case SGPU_REG_TLB_FLUSH:
+        return tlb_flushing() ? 1 : 0;
+      case SGPU_REG_TLB_MISSES:
+        return mmu.misses();
       default:
         return 0;
     }
@@ -215,20 +238,60 @@ struct SoftGpu::Impl final : bus::MmioHandler {
       case SGPU_REG_SEM_DOORBELL:
         semaphore_changed();
         return;
+      case SGPU_REG_TLB_ROOT:
+        tlb_root.store(value, std::memory_order_release);
+        return;
+      case SGPU_REG_TLB_START:
+        tlb_start.store(value, std::memory_order_release);
+        return;
+      case SGPU_REG_TLB_END:
+        tlb_end.store(value, std::memory_order_release);
+        return;
+      case SGPU_REG_TLB_FLUSH: {
+        const Mmu::Uses uses = mmu.flush(tlb_root.load(std::memory_order_acquire),
+                                         tlb_start.load(std::memory_order_acquire),
+                                         tlb_end.load(std::memory_order_acquire));
+        for (uint32_t node = 0; node < SGPU_NODE_COUNT; ++node) {
+          tlb_uses[node].store(uses[node], std::memory_order_release);
+        }
+        return;
+      }
       default:
         return;
     }
   }
 
+  bool tlb_flushing() {
+    Mmu::Uses uses = {};
+    for (uint32_t node = 0; node < SGPU_NODE_COUNT; ++node) {
+      uses[node] = tlb_uses[node].load(std::memory_order_acquire);
+    }
+    for (uint32_t node = 0; node < SGPU_NODE_COUNT; ++node) {
+      if (!mmu.still_uses(node, uses)) continue;
+      // Who polls must let the engine get on.
+      if (runtime.is_simulated()) {
+        runtime.consume(runtime::kMicrosecond);
+      } else {
+        runtime.yield();
+      }
+      return true;
+    }
+    return false;
+  }
+
   runtime::Runtime& runtime;
   bus::Machine& machine;
   AddressSpace memory;
+  Mmu mmu;
   FaultInjector faults;
   const uint64_t standby_keeps, hibernate_keeps;
   bus::PciFunction function;
   Interrupts interrupts;
   EngineContext context;
   std::atomic<uint32_t> aperture_index{0};
+  std::atomic<uint64_t> tlb_root{0}, tlb_start{0}, tlb_end{0};
+  // What the engines were at when TLB_FLUSH was last written. A later flush asks for no less.
+  std::array<std::atomic<uint32_t>, SGPU_NODE_COUNT> tlb_uses{};
   // The first engine's thread starts before the second engine is there, and the reverse at the end.
   std::atomic<bool> engines_ready{false};
   std::array<std::unique_ptr<Engine>, SGPU_NODE_COUNT> engines;

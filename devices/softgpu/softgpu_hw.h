@@ -380,6 +380,7 @@ typedef struct SgpuDelay { /* keeps the engine busy */
 SGPU_ASSERT_SIZE(SgpuDelay, 24);
 
 #define SGPU_PTES_PHYSICAL 0x1u /* table addresses are GPU physical, in a virtual entry too */
+#define SGPU_PTES_MAX 0x100000u /* `count` of one command */
 #define SGPU_PTES_REPEAT 0x2u   /* WRITE_PTES: one entry in the list, written `count` times */
 typedef struct SgpuWritePtes {  /* followed by SgpuU64 entries[count], or [1] with REPEAT */
   SgpuCommandHeader header;
