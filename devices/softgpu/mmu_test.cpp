@@ -523,6 +523,8 @@ TEST_P(SoftGpuMmu, AWaitingEngineLetsGoAndSeesThePageGo) {
     const SgpuRingEntry entry = space.entry(Commands().sem_wait(kData, 1));
     rig.submit(0, entry);
     rig.watch([&] { return (rig.node32(0, SGPU_NODE_STATUS) & SGPU_STATUS_WAITING) != 0; });
+    EXPECT_TRUE(rig.run(1, flush()));  // the page stays: nobody waits for the one that waits
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_CURRENT_FENCE), entry.fence);
     EXPECT_TRUE(rig.run(1, write_ptes(space.slot(kData), {0})));
     EXPECT_TRUE(rig.run(1, flush(space.tables.root, kData, kData + kPage)));  // and does not hang
     rig.set32(SGPU_REG_SEM_DOORBELL, 1);
