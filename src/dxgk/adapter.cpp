@@ -156,6 +156,11 @@ void Adapter::leave_process(Process& process) {
   here.driver_process = nullptr;
 }
 
+void* Adapter::driver_process(Process& process) const {
+  runtime::MutexLock lock(process.mutex);
+  return process.on_adapters[luid_.low].driver_process;
+}
+
 void Adapter::watch_for_timeout() {
   if (timer_armed_ || options_.tdr_delay_ns <= 0) return;
   for (uint32_t i = 0; i < scheduler_->node_count(); ++i) {

@@ -16,6 +16,7 @@
 #include "dxgk/allocation.h"
 #include "dxgk/device_state.h"
 #include "dxgk/gate.h"
+#include "dxgk/gpu_va_rules.h"
 #include "dxgk/object.h"
 #include "dxgk/packet.h"
 #include "dxgk/paging_executor.h"
@@ -70,6 +71,10 @@ class Adapter : public Object,
   verifier::Findings& findings() { return findings_; }
   const port::DriverCaps& caps() const { return caps_; }
   const port::SegmentsInfo& segment_infos() const { return segment_infos_; }
+  /// Null: the adapter has no GPU virtual addresses. Constant while it runs.
+  const GpuVaModel* gpu_va_model() const {
+    return gpu_va_model_.has_value() ? &*gpu_va_model_ : nullptr;
+  }
   uint32_t interface_version() const { return driver_.interface_version(); }
   uint32_t video_present_sources() const { return start_info_.video_present_sources; }
   bool display_only() const { return driver_.display_only(); }
@@ -163,6 +168,8 @@ class Adapter : public Object,
   /// (LIFE-16).
   Status enter_process(Process& process);
   void leave_process(Process& process);
+  /// The driver's handle of a process between the two; null below WDDM 2.0.
+  void* driver_process(Process& process) const;
 
  private:
   friend class Exercise;  // drives by hand what scheduling and memory pressure do
@@ -187,6 +194,9 @@ class Adapter : public Object,
   Status check_addressing();
   Status check_display_entries();
   Status check_segments(std::vector<vidmm::SegmentDesc>* segments);
+  /// VA-01..03; fills gpu_va_model_ for a GpuMmu adapter.
+  Status check_gpu_va_model();
+  Status check_gpu_va_entries(const port::GpuMmuCaps& caps);
   /// A driver that fails a step of the start: a finding with the DDI and its status, unless one has
   /// said why already.
   void explain_failed_start(const char* ddi, Status status);
@@ -301,6 +311,7 @@ class Adapter : public Object,
   const std::unique_ptr<Power> power_;
   port::DriverCaps caps_;
   port::SegmentsInfo segment_infos_;
+  std::optional<GpuVaModel> gpu_va_model_;
 
   // Lane:
   std::unique_ptr<vidmm::MemoryManager> memory_;

@@ -9,6 +9,7 @@
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/gpu_va_rules.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
@@ -190,6 +191,8 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
   std::vector<vidmm::SegmentDesc> segments;
   DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
+  *step = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
+  DXGKIT_RETURN_IF_FAILED(check_gpu_va_model());
   // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
   explicit_residency_ =
       interface_version() >= kInterfaceWddm20 && caps_.wddm_version >= kWddmVersion20;
@@ -321,12 +324,37 @@ Status Adapter::check_segments(std::vector<vidmm::SegmentDesc>* segments) {
   return Status::kDeviceConfigurationError;  // G-19
 }
 
+Status Adapter::check_gpu_va_model() {
+  const char* ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
+  std::optional<GpuVaRefusal> refusal = check_addressing_model(caps_);
+  if (!refusal.has_value() && !caps_.gpu_mmu_supported) return Status::kSuccess;
+  if (!refusal.has_value()) {
+    GpuVaModel model;
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(model.caps, port_->query_gpu_mmu());
+    DXGKIT_RETURN_IF_FAILED(check_gpu_va_entries(model.caps));
+    ddi = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
+    refusal = check_gpu_mmu(model.caps, segment_infos_, &model.geometry);
+    if (!refusal.has_value()) {
+      gpu_va_model_ = std::move(model);
+      return Status::kSuccess;
+    }
+  }
+  findings_.report(verifier::Finding{.rule = refusal->rule,
+                                     .severity = verifier::Severity::kStartFail,
+                                     .ddi = ddi,
+                                     .actual = std::move(refusal->actual),
+                                     .expected = std::move(refusal->expected),
+                                     .fix = std::move(refusal->fix),
+                                     .why = std::move(refusal->why)});
+  return refusal->status;
+}
+
 Status Adapter::make_system_objects() {
   Result<void*> process = port_->create_process(0, /*system=*/true);
   if (!process.has_value()) return process.error();
   system_process_ = *process;
   has_system_process_ = true;
-  const Result<port::DeviceInfo> device = port_->create_device(0, /*system=*/true);
+  const Result<port::DeviceInfo> device = port_->create_device(0, /*system=*/true, system_process_);
   if (!device.has_value()) return device.error();
   system_device_ = device->handle;
   has_system_device_ = true;

@@ -39,7 +39,8 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
     return Error(handle.error());
   }
   device->handle = *handle;
-  Result<port::DeviceInfo> info = adapter.port().create_device(*handle, /*system=*/false);
+  Result<port::DeviceInfo> info =
+      adapter.port().create_device(*handle, /*system=*/false, adapter.driver_process(process));
   if (!info.has_value()) {
     process.handles().erase(*handle);
     adapter.lane().run([&] {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "dxgk/adapter.h"
 
@@ -15,9 +17,7 @@ constexpr const char* kCapsQuery = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
 constexpr const char* kUserModeDriver = "UserModeDriverName";
 
 /// The names that are null, "A, B"; empty when the driver has them all.
-template <size_t kCount>
-std::string missing_entries(const port::AdapterPort& port,
-                            const std::array<const char*, kCount>& names) {
+std::string missing_entries(const port::AdapterPort& port, std::span<const char* const> names) {
   std::string missing;
   for (const char* name : names) {
     if (port.has_entry(name)) continue;
@@ -111,6 +111,21 @@ Status Adapter::check_caps_entries() {
                  "all of the required DDIs.",
       .confidence = verifier::Confidence::kEventText});
   return Status::kDeviceConfigurationError;
+}
+
+Status Adapter::check_gpu_va_entries(const port::GpuMmuCaps& caps) {
+  std::vector<const char*> needed = {"DxgkDdiCreateProcess", "DxgkDdiDestroyProcess",
+                                     "DxgkDdiSetRootPageTable", "DxgkDdiSubmitCommandVirtual"};
+  if (caps.level_count == 2) needed.push_back("DxgkDdiGetRootPageTableSize");  // VA-05
+  const std::string missing = missing_entries(*port_, needed);
+  if (missing.empty()) return Status::kSuccess;
+  return refuse_start(
+      "CAPS-04", kCapsQuery,
+      fmt::format("GpuMmuSupported is 1, PageTableLevelCount {}, and these entries are null: {}.",
+                  caps.level_count, missing),
+      "A driver with GPU virtual addresses has the entries of processes, root page tables and "
+      "virtual submission; with two levels the size of the root too.",
+      "Fill them in DRIVER_INITIALIZATION_DATA, or clear GpuMmuSupported.");
 }
 
 void Adapter::check_software_key() {

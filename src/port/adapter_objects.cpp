@@ -66,12 +66,13 @@ Status AdapterPort::destroy_process(void* process) {
   return call(port.ddi.DxgkDdiDestroyProcess, port.context, process);
 }
 
-Result<DeviceInfo> AdapterPort::create_device(uint32_t device_handle, bool system) {
+Result<DeviceInfo> AdapterPort::create_device(uint32_t device_handle, bool system, void* process) {
   Impl& port = *impl_;
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
   DXGKARG_CREATEDEVICE arguments{};
   arguments.hDevice = handle_of(device_handle);
   arguments.Flags.SystemDevice = system ? 1 : 0;
+  if (port.version >= kVersionWddm20) arguments.hKmdProcess = process;
   // Flags and pInfo share their place: what the driver left alone is not a pointer.
   const DXGK_DEVICEINFO* const untouched = arguments.pInfo;
   DdiCall call(port, kCreateDevice, device_handle);

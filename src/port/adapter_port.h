@@ -157,7 +157,8 @@ class AdapterPort {
   /// A null handle and kSuccess below 2.0.
   Result<void*> create_process(uint32_t process_handle, bool system);
   Status destroy_process(void* process);
-  Result<DeviceInfo> create_device(uint32_t device_handle, bool system);
+  /// `process`: the driver's handle of the process the device is in; from WDDM 2.0 on.
+  Result<DeviceInfo> create_device(uint32_t device_handle, bool system, void* process = nullptr);
   Status destroy_device(void* device);
   Result<ContextInfo> create_context(void* device, uint32_t context_handle, NodeOrdinal node,
                                      uint32_t engine_affinity, bool system,

@@ -2,38 +2,20 @@
 // words. Addresses are bytes unless a name says pages; a page is 4096 bytes.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/ids.h"
+#include "gpuva/pte.h"
 
 namespace dxgkit::port {
 
 /// DXGK_MAX_PAGE_TABLE_LEVEL_COUNT.
 inline constexpr uint32_t kMaxPageTableLevels = 6;
 
-/// DXGK_PTE, same 16 bytes (asserted in the port), so that entries are handed over without copying.
-struct PageTableEntry {
-  // Bits of `flags`.
-  static constexpr uint64_t kValid = 1, kZero = 2, kCacheCoherent = 4, kReadOnly = 8,
-                            kNoExecute = 16, kLargePage = 1U << 10;
-  static constexpr uint32_t kSegmentShift = 5, kPageSizeShift = 17;  // five bits; two bits
-
-  uint64_t flags = 0;
-  /// Address / 4096 of the page, or of the table of the next lower level: an offset inside the
-  /// segment, without its base; with segment 0 a system physical address (VA-45).
-  uint64_t page = 0;
-
-  bool valid() const { return (flags & kValid) != 0; }
-  SegmentId segment() const {
-    return SegmentId{static_cast<uint32_t>(flags >> kSegmentShift & 31)};
-  }
-  bool operator==(const PageTableEntry&) const = default;
-};
-static_assert(sizeof(PageTableEntry) == 16);
+/// DXGK_PTE, bit for bit (asserted in the port), so that entries are handed over without copying.
+using PageTableEntry = gpuva::Pte;
 
 /// D3DGPU_PHYSICAL_ADDRESS.
 struct GpuPhysicalAddress {

@@ -229,16 +229,14 @@ struct ScriptedMiniport::Thunks {
   static NTSTATUS NTAPI create_process(void* adapter, DXGKARG_CREATEPROCESS* args) {
     ScriptedMiniport& me = self(adapter);
     me.note("DxgkDdiCreateProcess");
-    if (me.hooks.create_process) return me.hooks.create_process(args);
-    args->hKmdProcess = make_object(me, kernel_handle(args->hDxgkProcess));
-    return status_of(Status::kSuccess);
+    return me.hooks.create_process ? me.hooks.create_process(args)
+                                   : me.default_create_process(args);
   }
   static NTSTATUS NTAPI destroy_process(void* adapter, void* process) {
     ScriptedMiniport& me = self(adapter);
     me.note("DxgkDdiDestroyProcess");
-    if (me.hooks.destroy_process) return me.hooks.destroy_process(process);
-    destroy_object(process);
-    return status_of(Status::kSuccess);
+    return me.hooks.destroy_process ? me.hooks.destroy_process(process)
+                                    : me.default_destroy_process(process);
   }
   static NTSTATUS NTAPI create_device(void* adapter, DXGKARG_CREATEDEVICE* args) {
     ScriptedMiniport& me = self(adapter);
@@ -269,9 +267,8 @@ struct ScriptedMiniport::Thunks {
   static NTSTATUS NTAPI destroy_context(void* context) {
     ScriptedMiniport& me = owner(context);
     me.note("DxgkDdiDestroyContext");
-    if (me.hooks.destroy_context) return me.hooks.destroy_context(context);
-    destroy_object(context);
-    return status_of(Status::kSuccess);
+    return me.hooks.destroy_context ? me.hooks.destroy_context(context)
+                                    : me.default_destroy_context(context);
   }
   static NTSTATUS NTAPI create_allocation(void* adapter, DXGKARG_CREATEALLOCATION* args) {
     ScriptedMiniport& me = self(adapter);
@@ -732,6 +729,21 @@ NTSTATUS ScriptedMiniport::default_query_adapter_info(const DXGKARG_QUERYADAPTER
   }
 }
 
+NTSTATUS ScriptedMiniport::default_create_process(DXGKARG_CREATEPROCESS* args) {
+  args->hKmdProcess = Thunks::make_object(*this, Thunks::kernel_handle(args->hDxgkProcess));
+  return status_of(Status::kSuccess);
+}
+
+NTSTATUS ScriptedMiniport::default_destroy_process(void* process) {
+  Thunks::destroy_object(process);
+  return status_of(Status::kSuccess);
+}
+
+NTSTATUS ScriptedMiniport::default_destroy_context(void* context) {
+  Thunks::destroy_object(context);
+  return status_of(Status::kSuccess);
+}
+
 NTSTATUS ScriptedMiniport::default_create_device(DXGKARG_CREATEDEVICE* args) {
   const uint32_t handle = Thunks::kernel_handle(args->hDevice);
   if (!config.multi_engine_aware) {
@@ -897,16 +909,23 @@ bool ScriptedMiniport::raise(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data) {
   return raise_line();
 }
 
+void ScriptedMiniport::retire(uint32_t node, uint32_t fence) {
+  runtime::MutexLock lock(lock_);
+  if (node >= outstanding_.size()) return;
+  std::erase_if(outstanding_[node], [&](uint32_t id) {
+    return !fence_newer(SubmissionFenceId{id}, SubmissionFenceId{fence});
+  });
+  last_completed_[node] = fence;
+}
+
 bool ScriptedMiniport::complete(uint32_t node, uint32_t fence) {
-  {
-    runtime::MutexLock lock(lock_);
-    if (node < outstanding_.size()) {
-      std::erase_if(outstanding_[node], [&](uint32_t id) {
-        return !fence_newer(SubmissionFenceId{id}, SubmissionFenceId{fence});
-      });
-      last_completed_[node] = fence;
+  if (hooks.execute) {
+    for (const uint32_t id : outstanding(node)) {
+      if (fence_newer(SubmissionFenceId{id}, SubmissionFenceId{fence})) break;
+      if (!hooks.execute(node, id)) return true;
     }
   }
+  retire(node, fence);
   return raise(completed_data(node, fence));
 }
 
@@ -947,15 +966,7 @@ bool ScriptedMiniport::preempted(uint32_t node, uint32_t preemption_fence, uint3
 }
 
 bool ScriptedMiniport::faulted(uint32_t node, uint32_t fence, NTSTATUS status) {
-  {
-    runtime::MutexLock lock(lock_);
-    if (node < outstanding_.size()) {
-      std::erase_if(outstanding_[node], [&](uint32_t id) {
-        return !fence_newer(SubmissionFenceId{id}, SubmissionFenceId{fence});
-      });
-      last_completed_[node] = fence;
-    }
-  }
+  retire(node, fence);
   return raise(faulted_data(node, fence, status));
 }
 

@@ -216,6 +216,9 @@ class ScriptedMiniport {
     std::function<NTSTATUS(ULONG uid, DEVICE_POWER_STATE, POWER_ACTION)> set_power_state;
     std::function<NTSTATUS(DXGK_SURPRISE_REMOVAL_TYPE)> notify_surprise_removal;
     std::function<NTSTATUS(UINT component, UINT f_state)> set_power_component_f_state;
+    /// The engine: runs what was submitted with a fence, right before it is reported complete.
+    /// False: it is not, because the hook has reported something else.
+    std::function<bool(uint32_t node, uint32_t fence)> execute;
   };
   ScriptedConfig config;
   Hooks hooks;
@@ -227,8 +230,11 @@ class ScriptedMiniport {
   BOOLEAN default_interrupt(ULONG message);
   void default_dpc();
   NTSTATUS default_query_adapter_info(const DXGKARG_QUERYADAPTERINFO*);
+  NTSTATUS default_create_process(DXGKARG_CREATEPROCESS*);
+  NTSTATUS default_destroy_process(void* process);
   NTSTATUS default_create_device(DXGKARG_CREATEDEVICE*);
   NTSTATUS default_create_context(void* device, DXGKARG_CREATECONTEXT*);
+  NTSTATUS default_destroy_context(void* context);
   NTSTATUS default_create_allocation(DXGKARG_CREATEALLOCATION*);
   NTSTATUS default_destroy_allocation(const DXGKARG_DESTROYALLOCATION*);
   NTSTATUS default_open_allocation(void* device, const DXGKARG_OPENALLOCATION*);
@@ -268,6 +274,8 @@ class ScriptedMiniport {
   /// Completes everything outstanding, node by node, until nothing is left. Returns how many
   /// submissions.
   size_t complete_all();
+  /// The fence and all before it are done with, and nothing is reported.
+  void retire(uint32_t node, uint32_t fence);
   bool preempted(uint32_t node, uint32_t preemption_fence, uint32_t last_completed);
   bool faulted(uint32_t node, uint32_t fence, NTSTATUS status);
   bool vsync(uint32_t target = 0, uint64_t address = 0);
@@ -297,10 +305,13 @@ class ScriptedMiniport {
   static DXGKARGCB_NOTIFY_INTERRUPT_DATA vsync_data(uint32_t target, uint64_t address);
 
   struct Thunks;  // the Win64 functions
+  /// Counts a call, as the driver's own entries do.
+  void note(const char* ddi);
+  /// What entries that somebody else puts into the table (config.table) find themselves by.
+  void* extension = nullptr;
 
  private:
   friend struct Thunks;
-  void note(const char* ddi);
 
   size_t slot_;
   int memory_fd_ = -1;
