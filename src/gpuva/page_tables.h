@@ -44,7 +44,7 @@ class PieceSource {
 /// A table that must be allocated before a draft can be committed.
 struct TableNeed {
   uint32_t level = 0;
-  bool of_64k_pages = false;  // dual entries: this leaf is the one with 64 KiB pages
+  bool of_64k_pages = false;  // a leaf of 64 KiB pages; indices count 4 KiB all the same
   bool grows_root = false;    // replaces the root; two levels only (VA-05)
   PageSpan span;              // what it covers; a root: from 0
   uint64_t entries = 0;       // a growing root: at least
@@ -165,15 +165,15 @@ class PageTables {
   uint64_t root_entries() const;
   size_t table_count() const;
 
-  /// Entries that say for `destination` what others say for as many pages at `source`, where
-  /// both are in 4 KiB leaf tables that exist: what CopyPageTableEntries wants (PAGE-40).
+  /// One stretch of entries that another one copies: what CopyPageTableEntries wants (PAGE-40).
   struct CopyRange {
     TableId from, to;
     uint64_t from_index = 0, to_index = 0, count = 0;
   };
-  /// Nullopt: some table is missing or of larger pages; use draft and commit.
-  std::optional<std::vector<CopyRange>> copy_ranges(uint64_t source_page,
-                                                    PageSpan destination) const;
+  /// Makes `destination` say what as many pages from `source_page` on say, by copies of entries.
+  /// Takes their effect for granted. Nullopt: the two overlap, or a table is missing or not one of
+  /// 4 KiB pages; nothing changed, use draft and commit. Flush the destination afterwards.
+  std::optional<std::vector<CopyRange>> copy(uint64_t source_page, PageSpan destination);
 
   /// Everything this object holds on the heap.
   size_t bytes() const;

@@ -1,0 +1,57 @@
+#include "gpuva/table_tree.h"
+
+#include <algorithm>
+
+#include "base/arithmetic.h"
+
+namespace dxgkit::gpuva {
+namespace {
+
+bool aligned_to_unit(const Piece& piece) {
+  return piece.span.first_page % kUnit == 0 && piece.span.pages % kUnit == 0;
+}
+
+}  // namespace
+
+/// Whether address and place are equal modulo 64 KiB, where 64 KiB pages are allowed (VA-43).
+bool TableTree::run_may_be_64k(const Piece& piece) const {
+  if (piece.source.kind != PteSource::Kind::kRun || !piece.pages_64k) return false;
+  if (piece.source.segment == kSystemMemory && !geometry.system_64k_pages) return false;
+  return piece.source.first_page % kUnit == piece.span.first_page % kUnit;
+}
+
+/// The whole 64 KiB pages in a piece, if they may be that.
+PageSpan TableTree::units_of(const Piece& piece) const {
+  const uint64_t first = align_up(piece.span.first_page, kUnit);
+  const uint64_t end = align_down(piece.span.end_page(), kUnit);
+  if (!run_may_be_64k(piece) || first >= end) return {piece.span.first_page, 0};
+  return {first, end - first};
+}
+
+/// Whether the piece may be mapped with 64 KiB pages and nothing else: at the pages' borders.
+bool TableTree::fits_64k(const Piece& piece) const {
+  switch (piece.source.kind) {
+    case PteSource::Kind::kInvalid:
+      return true;
+    case PteSource::Kind::kZero:
+      return aligned_to_unit(piece);
+    case PteSource::Kind::kRun:
+      return run_may_be_64k(piece) && aligned_to_unit(piece);
+    case PteSource::Kind::kFrames:
+    case PteSource::Kind::kSame:
+      return false;
+  }
+  return false;
+}
+
+bool TableTree::is_large(const LeafWork& work, const Piece* pieces) const {
+  if (!geometry.large_pages || work.pieces != 1) return false;
+  const Piece& piece = pieces[0];
+  if (piece.span != leaf_span(work.number) || work.window != piece.span) return false;
+  if (piece.source.kind != PteSource::Kind::kRun || !piece.large_pages) return false;
+  // A driver protection reaches leaf entries only (PAGE-35); such pages stay there.
+  if (piece.driver_protection != 0) return false;
+  return geometry.unaligned_large_pages || piece.source.first_page % leaf_pages() == 0;
+}
+
+}  // namespace dxgkit::gpuva

@@ -1,0 +1,131 @@
+// Which page tables exist. Private to the module.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "gpuva/page_tables.h"
+#include "gpuva/valid_bits.h"
+
+namespace dxgkit::gpuva {
+
+inline constexpr uint64_t kUnit = 16;  // entries of 4 KiB in a page of 64 KiB
+
+/// A table by what it covers: directory `number` of its level, or leaf `number`.
+struct TableKey {
+  uint32_t level = 0;
+  uint64_t number = 0;
+  bool of_64k_pages = false;  // dual entries only
+  auto operator<=>(const TableKey&) const = default;
+};
+
+struct Directory {
+  TableId table;
+  uint64_t children = 0;  // valid entries
+};
+
+/// What one entry of a level-1 directory leads to.
+struct Leaf {
+  TableId table, table_64k;  // single entries: `table` only, of either kind
+  ValidBits valid, valid_64k;
+  bool of_64k_pages = false;  // single entries: `table` is of 64 KiB pages
+  bool large = false;         // no table: the entry is a large page, this one:
+  PteSource large_source;
+  AllocationId large_allocation = kNoAllocation;
+  uint64_t large_offset_pages = 0;
+  bool has_table() const { return table != kNoTable || table_64k != kNoTable; }
+};
+
+enum class Shape : uint8_t {
+  kTable,    // entries of 4 KiB pages
+  kTable64,  // single entries, 64 KiB pages
+  kDual,
+  kLarge,
+};
+
+/// What a draft found out about one leaf.
+struct LeafWork {
+  uint64_t number = 0;
+  PageSpan window;  // entries to be made right
+  size_t first_piece = 0, pieces = 0;
+  Shape shape = Shape::kTable;
+  bool falls_back = false;    // a table of 64 KiB pages becomes one of 4 KiB pages
+  bool nothing_left = false;  // nothing is mapped in the whole leaf
+  bool several = false;       // more than one changed span is in it
+};
+
+/// The tables of one address space, by what they cover: no pointers between them. A leaf stands for
+/// an entry of a level-1 directory that is in use.
+struct TableTree {
+  explicit TableTree(const Geometry& g) : geometry(g) {}
+
+  uint32_t leaf_bits() const { return geometry.levels[0].index_bits; }
+  uint64_t leaf_pages() const { return geometry.leaf_pages(); }
+  uint32_t root_level() const { return geometry.root_level(); }
+  bool has_64k() const { return geometry.leaf_table_bytes_64k != 0 && leaf_pages() >= kUnit; }
+  bool dual() const { return has_64k() && geometry.dual_ptes; }
+  PageSpan leaf_span(uint64_t number) const { return {number << leaf_bits(), leaf_pages()}; }
+  /// Which directory of `level` has a leaf below it, and where in it the way to the leaf is.
+  uint64_t directory_of(uint32_t level, uint64_t leaf) const {
+    if (level == root_level()) return 0;
+    return leaf << leaf_bits() >> geometry.entry_shift(level + 1);
+  }
+  uint64_t index_in(uint32_t level, uint64_t leaf) const {
+    const uint64_t entry = leaf << leaf_bits() >> geometry.entry_shift(level);
+    if (level == root_level()) return entry;
+    return entry & ((uint64_t{1} << geometry.levels[level].index_bits) - 1);
+  }
+  /// The first leaf below directory `number` of a level.
+  uint64_t first_leaf(uint32_t level, uint64_t number) const {
+    if (level == 0) return number;
+    if (level == root_level()) return 0;
+    return number << geometry.entry_shift(level + 1) >> leaf_bits();
+  }
+  uint64_t entries_of(uint32_t level) const {
+    return level == root_level() ? root_entries : uint64_t{1} << geometry.levels[level].index_bits;
+  }
+  PageSpan span_of(const TableKey& key) const {
+    if (key.level == 0) return leaf_span(key.number);
+    if (key.level == root_level()) {
+      const uint64_t pages = root_entries << geometry.entry_shift(key.level);
+      return {0, std::min(pages, geometry.space_pages())};
+    }
+    const uint32_t shift = geometry.entry_shift(key.level + 1);
+    return {key.number << shift, uint64_t{1} << shift};
+  }
+  Directory* directory(uint32_t level, uint64_t number) {
+    const auto found = directories[level].find(number);
+    return found == directories[level].end() ? nullptr : &found->second;
+  }
+  const Directory& parent_of_leaf(uint64_t leaf) const {
+    return directories[1].at(directory_of(1, leaf));
+  }
+  bool run_may_be_64k(const Piece& piece) const;
+  bool fits_64k(const Piece& piece) const;
+  PageSpan units_of(const Piece& piece) const;
+  bool is_large(const LeafWork& work, const Piece* pieces) const;
+
+  Geometry geometry;
+  uint64_t version = 0;
+  uint64_t root_entries = 0;
+  std::map<uint64_t, Leaf> leaves;
+  std::array<std::map<uint64_t, Directory>, Geometry::kLevelsMost> directories;  // by level
+  std::unordered_map<uint64_t, TableKey> tables;  // by id; looked up only
+};
+
+struct PageTables::State : TableTree {
+  using TableTree::TableTree;
+};
+
+struct PageTables::Draft::Body {
+  uint64_t version = 0;
+  std::vector<TableNeed> needs;
+  std::vector<TableKey> keys;  // of the needs
+  std::vector<LeafWork> works;
+  std::vector<Piece> pieces;
+};
+
+}  // namespace dxgkit::gpuva

@@ -1,0 +1,61 @@
+// Steps of one plan, in the making. Private to the module.
+#pragma once
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "gpuva/table_tree.h"
+
+namespace dxgkit::gpuva {
+
+/// Changes a TableTree and writes down the steps for it. Whoever walks the tables meanwhile never
+/// meets a table before its content: entries of new tables come first, then the entries that lead
+/// to them, from the leaf up; what is not needed any more is cut off, flushed, and freed at the
+/// end.
+class TableWriter {
+ public:
+  TableWriter(TableTree& tree, Plan* plan) : tree_(tree), plan_(*plan) {}
+
+  /// A new table, all invalid (PAGE-33). Its parent exists.
+  void create(const TableKey& key, const TableNeed& need, const TableGrant& grant);
+  /// Makes the entries of one leaf right. Those that `nothing_left` come after all others.
+  void write(const LeafWork& work, const Piece* pieces);
+  /// After everything was written.
+  void finish();
+
+  struct Table {
+    TableId id;
+    TableKey key;
+    uint64_t entries = 0;
+    bool of_64k_pages = false;
+  };
+  void invalidate(const Table& table, bool initial);
+  /// The entry that leads to the table has to be written.
+  void link(const TableKey& child);
+  void set_root() { sets_root_ = true; }
+  void flush(PageSpan span) { flushes_.push_back(span); }
+  /// The table is to be freed.
+  void discard(const Table& table);
+  void discard_leaf_tables(uint64_t number, const Leaf& leaf);
+  Table directory_table(const TableKey& key) const;
+
+ private:
+  void write_range(uint64_t number, Leaf& leaf, bool to_64k, PageSpan span, const Piece* piece);
+  void write_plain(const LeafWork& work, Leaf& leaf, const Piece* pieces);
+  void write_dual(const LeafWork& work, Leaf& leaf, const Piece* pieces);
+  void write_large(uint64_t number, const Leaf& leaf);
+  void create_root(const TableGrant& grant);
+  void remove(uint64_t number);
+  Leaf& leaf_at(uint64_t number);
+  void write_links();
+
+  TableTree& tree_;
+  Plan& plan_;
+  bool sets_root_ = false;
+  PageSpans flushes_;
+  std::vector<Table> freed_;
+  std::set<std::pair<uint32_t, uint64_t>> links_;  // child's level and number
+};
+
+}  // namespace dxgkit::gpuva
