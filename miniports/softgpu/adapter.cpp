@@ -165,6 +165,10 @@ NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
   caps->SchedulingCaps.PreemptionAware = 1;
   caps->SchedulingCaps.CancelCommandAware = 1;
   caps->MemoryManagementCaps.PagingNode = SGPU_NODE_COPY;  // moves memory beside the 3D node's work
+#if SOFTGPU_HAS_GPU_VA
+  caps->MemoryManagementCaps.VirtualAddressingSupported = has_gpu_va() ? 1 : 0;
+  caps->MemoryManagementCaps.GpuMmuSupported = has_gpu_va() ? 1 : 0;
+#endif
   caps->GpuEngineTopology.NbAsymetricProcessingNodes = SGPU_NODE_COUNT;
   caps->WDDMVersion = kWddmVersion;
   // The engines stop between two commands.
@@ -264,6 +268,14 @@ NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
 NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
   if (bytes < sizeof(SgpuUmdAdapterInfo)) return STATUS_BUFFER_TOO_SMALL;
   constexpr UINT kMax = SGPU_UMD_ALLOCATION_BYTES_MAX;
+  UINT flags = kExplicitResidency ? SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY : 0;
+  UINT va_bits = 0;
+#if SOFTGPU_HAS_GPU_VA
+  if (has_gpu_va()) {
+    flags |= SGPU_UMD_ADAPTER_GPU_VA;
+    va_bits = virtual_address_bits();
+  }
+#endif
   *static_cast<SgpuUmdAdapterInfo*>(out) = {
       .magic = SGPU_UMD_ADAPTER_MAGIC,
       .version = SGPU_UMD_VERSION,
@@ -273,8 +285,8 @@ NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
       .aperture_bytes = adapter.aperture_bytes,
       .hardware_revision = SGPU_HW_REVISION,
       .allocation_bytes_max = adapter.vram_bytes < kMax ? UINT(adapter.vram_bytes) : kMax,
-      .flags = kExplicitResidency ? SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY : 0,
-      .va_bits = 0};
+      .flags = flags,
+      .va_bits = va_bits};
   return STATUS_SUCCESS;
 }
 
@@ -297,6 +309,11 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
     case DXGKQAITYPE_QUERYSEGMENT4:
       return query_segments4(adapter, out, bytes);
+    case DXGKQAITYPE_GPUMMUCAPS:
+      return has_gpu_va() ? query_mmu_caps(out, bytes) : STATUS_NOT_SUPPORTED;
+    case DXGKQAITYPE_PAGETABLELEVELDESC:
+      return has_gpu_va() ? query_level(args->pInputData, args->InputDataSize, out, bytes)
+                          : STATUS_NOT_SUPPORTED;
 #endif
     default:
       return STATUS_NOT_SUPPORTED;
@@ -357,5 +374,24 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiRestartFromTimeout = DdiRestartFromTimeout;
   data.DxgkDdiCollectDbgInfo = DdiCollectDbgInfo;
   data.DxgkDdiEscape = DdiEscape;
+#if SOFTGPU_HAS_GPU_VA
+  if (const NTSTATUS status = read_memory_model(registry_path, &g_memory_model);
+      !NT_SUCCESS(status)) {
+    return status;
+  }
+  data.DxgkDdiCreateProcess = DdiCreateProcess;
+  data.DxgkDdiDestroyProcess = DdiDestroyProcess;
+  if (has_gpu_va()) {
+    // A context is one thing or the other, and here all are the other.
+    data.DxgkDdiRender = data.DxgkDdiRenderKm = nullptr;
+    data.DxgkDdiPatch = nullptr;
+    data.DxgkDdiSubmitCommand = nullptr;
+    data.DxgkDdiSubmitCommandVirtual = DdiSubmitCommandVirtual;
+    data.DxgkDdiSetRootPageTable = DdiSetRootPageTable;
+    if (memory_model() == MemoryModel::kTwoLevels) {
+      data.DxgkDdiGetRootPageTableSize = DdiGetRootPageTableSize;
+    }
+  }
+#endif
   return DxgkInitialize(driver, registry_path, &data);
 }

@@ -4,6 +4,7 @@
 #include <ntddk.h>
 
 #include "miniports/softgpu/commands.h"
+#include "miniports/softgpu/gpuva.h"
 #include "miniports/softgpu/paging.h"
 
 namespace softgpu {
@@ -21,7 +22,7 @@ Object* make() {
 inline void unmake(void* object) { ExFreePoolWithTag(object, kPoolTag); }
 
 // One driver, two faces: built for an interface version of 2.0 it has the residency model of that
-// version, and still patches.
+// version, and patches or has GPU virtual addresses (gpuva.h).
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
 inline constexpr DXGK_WDDMVERSION kWddmVersion = DXGKDDI_WDDMv2;
 inline constexpr bool kExplicitResidency = true;
@@ -54,6 +55,8 @@ struct SubmissionRecord {
 /// buffer and the record may be reused from then on.
 struct InFlight {
   UINT slice_start;
+  bool refused;              // the kernel was told so: its fence passes without a report
+  HANDLE process;            // whose page faults these are, the kernel's handle; null: nobody's
   SubmissionRecord* record;  // null: the submission has no private data
   SgpuRingEntry entry;       // kept to be put behind a reset engine again
 };
@@ -70,8 +73,9 @@ struct Node {
   PHYSICAL_ADDRESS ring_address;
   // Submissions `first` up to, not including, `next`; the slot is the number modulo kRingEntries.
   InFlight in_flight[kRingEntries];
-  InFlight scratch[kRingEntries];  // requeue() only: 6 KiB are too much for a kernel stack
+  InFlight scratch[kRingEntries];  // requeue() only: 7 KiB are too much for a kernel stack
   UINT first, next;
+  RootTable paging_root;  // of the system context, for submissions that name no context
 
   SgpuUmdNodeState state;       // what DxgkDdiEscape tells, hardware_status excepted
   UINT preemption_id;           // asked for and not reported yet; 0: none
@@ -98,12 +102,19 @@ struct Adapter {
   Node node[SGPU_NODE_COUNT];
 };
 
-// What handles of devices and contexts point at. Allocations: OpenAllocation.
+// What handles of processes, devices and contexts point at. Allocations: OpenAllocation.
+struct Process {
+  HANDLE handle;  // the kernel's
+};
 struct Device {
   Adapter* adapter;
+  const Process* process;  // null below WDDM 2.0
 };
 struct Context {
   UINT node;
+  bool system;     // the kernel's own
+  HANDLE process;  // the kernel's handle
+  RootTable root;
 };
 
 // --- hardware.cpp ---
@@ -124,6 +135,10 @@ inline ULONG64 read64(const Adapter& adapter, ULONG offset) {
 inline void write64(const Adapter& adapter, ULONG offset, ULONG64 value) {
   if (adapter.gone) return;
   WRITE_REGISTER_ULONG64(reinterpret_cast<volatile ULONG64*>(adapter.registers + offset), value);
+}
+
+inline ULONG read_node(const Node& node, ULONG offset) {
+  return read32(*node.adapter, SGPU_NODE_REG(node.ordinal, offset));
 }
 
 /// True if fence `a` was given out after `b`. Ids wrap around: only the distance counts.
@@ -185,5 +200,29 @@ DXGKDDI_PATCH DdiPatch;
 DXGKDDI_SUBMITCOMMAND DdiSubmitCommand;
 DXGKDDI_CANCELCOMMAND DdiCancelCommand;
 DXGKDDI_BUILDPAGINGBUFFER DdiBuildPagingBuffer;
+
+// --- submission.cpp and gpuva.cpp ---
+
+/// DXGK_OPERATION_MAP_APERTURE_SEGMENT and UNMAP_APERTURE_SEGMENT.
+NTSTATUS build_aperture(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, PagingBuffer* buffer);
+
+#if SOFTGPU_HAS_GPU_VA
+UINT virtual_address_bits();
+NTSTATUS query_mmu_caps(void* out, UINT bytes);
+NTSTATUS query_level(const void* in, UINT in_bytes, void* out, UINT bytes);
+/// One operation in the GPU VA model; as in DxgkDdiBuildPagingBuffer.
+NTSTATUS build_virtual(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, PagingBuffer* buffer);
+/// True: the operation needs no buffer, and is done or has failed with *status.
+bool build_without_buffer(Adapter* adapter, const DXGKARG_BUILDPAGINGBUFFER& args,
+                          NTSTATUS* status);
+/// Device level, after a fault with SGPU_FAULT_PAGE.
+DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault_report(const Node& node, UINT fence, HANDLE process);
+
+DXGKDDI_CREATEPROCESS DdiCreateProcess;
+DXGKDDI_DESTROYPROCESS DdiDestroyProcess;
+DXGKDDI_GETROOTPAGETABLESIZE DdiGetRootPageTableSize;
+DXGKDDI_SETROOTPAGETABLE DdiSetRootPageTable;
+DXGKDDI_SUBMITCOMMANDVIRTUAL DdiSubmitCommandVirtual;
+#endif
 
 }  // namespace softgpu

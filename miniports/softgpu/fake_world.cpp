@@ -1,8 +1,10 @@
 // What the driver imports and is called back by, answered by the world of the running test.
 #include "miniports/softgpu/fake_world.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace softgpu {
 
@@ -154,6 +156,36 @@ VOID NTAPI WRITE_REGISTER_ULONG(volatile ULONG* pointer, ULONG value) {
 }
 VOID NTAPI WRITE_REGISTER_ULONG64(volatile ULONG64* pointer, ULONG64 value) {
   g_world->write(offset_of(pointer), value);
+}
+VOID NTAPI RtlInitUnicodeString(PUNICODE_STRING destination, PCWSTR source) {
+  USHORT characters = 0;
+  while (source[characters] != 0) ++characters;
+  destination->Buffer = const_cast<PWSTR>(source);
+  destination->Length = static_cast<USHORT>(characters * sizeof(WCHAR));
+  destination->MaximumLength = static_cast<USHORT>(destination->Length + sizeof(WCHAR));
+}
+NTSTATUS NTAPI ZwOpenKey(PHANDLE key, ACCESS_MASK, POBJECT_ATTRIBUTES) {
+  ++g_world->open_keys;
+  *key = g_world;
+  return STATUS_SUCCESS;
+}
+NTSTATUS NTAPI ZwClose(HANDLE) {
+  --g_world->open_keys;
+  return STATUS_SUCCESS;
+}
+NTSTATUS NTAPI ZwQueryValueKey(HANDLE, PUNICODE_STRING name, KEY_VALUE_INFORMATION_CLASS, PVOID out,
+                               ULONG bytes, PULONG needed) {
+  const std::u16string_view wanted(reinterpret_cast<const char16_t*>(name->Buffer),
+                                   name->Length / sizeof(WCHAR));
+  if (wanted != u"MemoryModel" || !g_world->has_memory_model) return STATUS_OBJECT_NAME_NOT_FOUND;
+  auto* value = static_cast<KEY_VALUE_PARTIAL_INFORMATION*>(out);
+  *needed = offsetof(KEY_VALUE_PARTIAL_INFORMATION, Data) + sizeof(ULONG);
+  EXPECT_GE(bytes, *needed);
+  value->TitleIndex = 0;
+  value->Type = g_world->memory_model_type;
+  value->DataLength = sizeof(ULONG);
+  std::memcpy(value->Data, &g_world->memory_model, sizeof(ULONG));
+  return STATUS_SUCCESS;
 }
 VOID NTAPI KeInitializeTimer(PKTIMER) {}
 BOOLEAN NTAPI KeSetTimer(PKTIMER, LARGE_INTEGER, PKDPC dpc) {

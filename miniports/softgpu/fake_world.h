@@ -48,6 +48,7 @@ class FakeWorld {
     if (node == nullptr) {
       if (offset == SGPU_REG_INT_PENDING) return causes & global[SGPU_REG_INT_ENABLE];
       if (offset == SGPU_REG_INT_STATUS) return causes;
+      if (offset == SGPU_REG_TLB_FLUSH) return tlb_busy_looks == 0 ? 0 : (--tlb_busy_looks, 1);
       return global[offset];
     }
     if (reg == SGPU_NODE_STATUS) {
@@ -65,6 +66,9 @@ class FakeWorld {
         causes &= ~static_cast<UINT>(value);
       } else if (offset == SGPU_REG_APERTURE_ENTRY) {
         cleared_entries += value == 0 ? 1 : 0;
+      } else if (offset == SGPU_REG_TLB_FLUSH) {
+        tlb_flushes.push_back(
+            {{}, global[SGPU_REG_TLB_ROOT], global[SGPU_REG_TLB_START], global[SGPU_REG_TLB_END]});
       } else {
         global[offset] = value;
       }
@@ -111,13 +115,16 @@ class FakeWorld {
     if (interrupt) raise();
     return entry.fence;
   }
-  void fault_next(UINT ordinal) {
+  void fault_next(UINT ordinal, UINT reason = SGPU_FAULT_MEMORY, UINT64 address = 0,
+                  UINT detail = 0) {
     SgpuRingEntry entry;
     ASSERT_TRUE(fetch(ordinal, &entry));
     FakeNode& node = nodes.at(ordinal);
     node.faulted = true;
     node.registers[SGPU_NODE_FAULT_FENCE] = entry.fence;
-    node.registers[SGPU_NODE_FAULT_REASON] = SGPU_FAULT_MEMORY;
+    node.registers[SGPU_NODE_FAULT_REASON] = reason;
+    node.registers[SGPU_NODE_FAULT_ADDRESS] = address;
+    node.registers[SGPU_NODE_FAULT_DETAIL] = detail;
     causes |= SGPU_INT_FAULT(ordinal);
     raise();
   }
@@ -142,6 +149,8 @@ class FakeWorld {
     node->faulted = false;
     node->registers[SGPU_NODE_RING_HEAD] = node->registers[SGPU_NODE_RING_TAIL] = 0;
     node->registers[SGPU_NODE_FAULT_REASON] = 0;
+    node->registers[SGPU_NODE_FAULT_ADDRESS] = 0;
+    node->registers[SGPU_NODE_FAULT_DETAIL] = 0;
     node->registers[SGPU_NODE_PREEMPT_REQUEST] = 0;
   }
   void raise() {
@@ -168,6 +177,13 @@ class FakeWorld {
   std::array<FakeNode, SGPU_NODE_COUNT> nodes;
   UINT causes = 0;
   UINT cleared_entries = 0;
+  std::vector<SgpuFlushTlb> tlb_flushes;
+  UINT tlb_busy_looks = 0;  // how often TLB_FLUSH still reads 1
+  // The value MemoryModel of the driver's key.
+  bool has_memory_model = false;
+  ULONG memory_model_type = REG_DWORD;
+  ULONG memory_model = 0;
+  int open_keys = 0;
   DRIVER_INITIALIZATION_DATA table = {};
   void* adapter = nullptr;
   bool device_level = false;
@@ -224,6 +240,7 @@ class Driver : public ::testing::Test {
     EXPECT_EQ(world.contiguous, 0);
     EXPECT_EQ(world.mappings, 0);
     EXPECT_EQ(world.timer_dpc, nullptr);
+    EXPECT_EQ(world.open_keys, 0);
   }
   DRIVER_INITIALIZATION_DATA& table() { return world.table; }
   FakeNode& node(UINT ordinal) { return world.nodes[ordinal]; }

@@ -4,9 +4,6 @@
 namespace softgpu {
 namespace {
 
-ULONG read_node(const Node& node, ULONG offset) {
-  return read32(*node.adapter, SGPU_NODE_REG(node.ordinal, offset));
-}
 void write_node(const Node& node, ULONG offset, ULONG value) {
   write32(*node.adapter, SGPU_NODE_REG(node.ordinal, offset), value);
 }
@@ -52,9 +49,19 @@ void report_completed(Node* node) {
   // One report covers every fence up to it. A cause whose fence went out with an earlier report is
   // no news, and repeating one is an error.
   if (!newer(completed, node->state.completed_fence)) return;
+  // What was refused is no news either: the kernel counts it itself. Then the one before it is.
+  bool refused = false;
+  UINT before = 0;  // no fence has this number
+  for (UINT i = node->first; i != node->next; ++i) {
+    const InFlight& submission = slot(node, i);
+    if (newer(submission.entry.fence, completed)) break;
+    refused = submission.refused && submission.entry.fence == completed;
+    if (!submission.refused) before = submission.entry.fence;
+  }
   retire(node, completed);
+  if (refused && before == 0) return;
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data = report_of(DXGK_INTERRUPT_DMA_COMPLETED);
-  data.DmaCompleted.SubmissionFenceId = completed;
+  data.DmaCompleted.SubmissionFenceId = refused ? before : completed;
   data.DmaCompleted.NodeOrdinal = node->ordinal;
   notify(*node, data);
 }
@@ -103,12 +110,25 @@ void report_fault(Node* node) {
   UINT fence = read_node(*node, SGPU_NODE_FAULT_FENCE);
   // A fault of the ring itself belongs to whoever would have been next.
   if (fence == 0 && node->first != node->next) fence = slot(node, node->first).entry.fence;
+  HANDLE process = nullptr;
+  for (UINT i = node->first; i != node->next; ++i) {
+    if (slot(node, i).entry.fence == fence) process = slot(node, i).process;
+  }
   retire(node, fence);
   node->state.last_fault_reason = reason;
   ++node->state.faults;
   // The engine is stopped for good. Resetting it takes time that an ISR does not have: ask for it
   // here, look after it from a timer.
   node->recovering = true;
+#if SOFTGPU_HAS_GPU_VA
+  if (reason == SGPU_FAULT_PAGE) {
+    const DXGKARGCB_NOTIFY_INTERRUPT_DATA fault = page_fault_report(*node, fence, process);
+    write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);  // which clears what was just read
+    notify(*node, fault);
+    return;
+  }
+#endif
+  (void)process;
   write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data = report_of(DXGK_INTERRUPT_DMA_FAULTED);
   data.DmaFaulted.FaultedFenceId = fence;

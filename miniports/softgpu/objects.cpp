@@ -92,6 +92,9 @@ NTSTATUS NTAPI DdiCreateDevice(IN_CONST_HANDLE context, INOUT_PDXGKARG_CREATEDEV
   auto* device = make<Device>();
   if (device == nullptr) return STATUS_NO_MEMORY;
   device->adapter = static_cast<Adapter*>(context);
+#if SOFTGPU_HAS_GPU_VA
+  device->process = static_cast<const Process*>(args->hKmdProcess);
+#endif
   args->hDevice = device;  // pInfo is for drivers without contexts
   return STATUS_SUCCESS;
 }
@@ -101,8 +104,15 @@ NTSTATUS NTAPI DdiDestroyDevice(IN_CONST_HANDLE device) {
   return STATUS_SUCCESS;
 }
 
-NTSTATUS NTAPI DdiCreateContext(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATECONTEXT args) {
+NTSTATUS NTAPI DdiCreateContext(IN_CONST_HANDLE handle, INOUT_PDXGKARG_CREATECONTEXT args) {
   if (args->NodeOrdinal >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
+  const bool system = args->Flags.SystemContext != 0;
+#if SOFTGPU_HAS_GPU_VA
+  // One model at a time: what patches needs its memory in one piece, which nobody promises here.
+  if (!system && (args->Flags.VirtualAddressing != 0) != has_gpu_va()) {
+    return STATUS_INVALID_PARAMETER;
+  }
+#endif
   if (args->PrivateDriverDataSize != 0 && args->Flags.SystemContext == 0) {
     SgpuUmdContext request;
     if (!read_private(args->pPrivateDriverData, args->PrivateDriverDataSize, &request) ||
@@ -114,6 +124,9 @@ NTSTATUS NTAPI DdiCreateContext(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATECONTEXT ar
   auto* context = make<Context>();
   if (context == nullptr) return STATUS_NO_MEMORY;
   context->node = args->NodeOrdinal;
+  context->system = system;
+  const auto* device = static_cast<const Device*>(handle);
+  if (device != nullptr && device->process != nullptr) context->process = device->process->handle;
   args->hContext = context;
 
   DXGK_CONTEXTINFO& info = args->ContextInfo;
@@ -122,6 +135,14 @@ NTSTATUS NTAPI DdiCreateContext(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATECONTEXT ar
   info.DmaBufferPrivateDataSize = sizeof(SubmissionRecord);
   info.AllocationListSize = kAllocationListSize;
   info.PatchLocationListSize = kPatchListSize;
+#if SOFTGPU_HAS_GPU_VA
+  if (has_gpu_va()) {
+    // User mode brings buffers of its own, and the kernel's come with their operations.
+    info.DmaBufferSize = info.AllocationListSize = info.PatchLocationListSize = 0;
+    if (!system) info.DmaBufferPrivateDataSize += sizeof(SgpuUmdSubmission);
+    info.PagingCompanionNodeId = SGPU_NODE_COPY;
+  }
+#endif
   return STATUS_SUCCESS;
 }
 

@@ -45,22 +45,9 @@ NTSTATUS build_operation(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagi
     }
     case DXGK_OPERATION_DISCARD_CONTENT:
       return STATUS_SUCCESS;  // the driver keeps nothing about contents
-    case DXGK_OPERATION_MAP_APERTURE_SEGMENT: {
-      const auto& m = args->MapApertureSegment;
-      const UINT first = static_cast<UINT>(m.OffsetInPages);
-      const UINT count = static_cast<UINT>(m.NumberOfPages);
-      if (first + count > adapter->aperture_high_water) {
-        adapter->aperture_high_water = first + count;
-      }
-      return build_map_aperture(buffer, first, MmGetMdlPfnArray(m.pMdl) + m.MdlOffset, count,
-                                &args->MultipassOffset);
-    }
-    case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT: {
-      const auto& u = args->UnmapApertureSegment;
-      return build_unmap_aperture(buffer, static_cast<UINT>(u.OffsetInPages),
-                                  static_cast<UINT>(u.NumberOfPages),
-                                  static_cast<UINT64>(u.DummyPage.QuadPart));
-    }
+    case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
+    case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT:
+      return build_aperture(adapter, args, buffer);
     default:
       // Not an allowed answer, on purpose: nothing else is ever asked of a driver of this kind, and
       // success would be a lie about somebody's memory.
@@ -69,6 +56,23 @@ NTSTATUS build_operation(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagi
 }
 
 }  // namespace
+
+NTSTATUS build_aperture(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, PagingBuffer* buffer) {
+  if (args->Operation == DXGK_OPERATION_UNMAP_APERTURE_SEGMENT) {
+    const auto& u = args->UnmapApertureSegment;
+    return build_unmap_aperture(buffer, static_cast<UINT>(u.OffsetInPages),
+                                static_cast<UINT>(u.NumberOfPages),
+                                static_cast<UINT64>(u.DummyPage.QuadPart));
+  }
+  const auto& m = args->MapApertureSegment;
+  const UINT first = static_cast<UINT>(m.OffsetInPages);
+  const UINT count = static_cast<UINT>(m.NumberOfPages);
+  if (first + count > adapter->aperture_high_water) {
+    adapter->aperture_high_water = first + count;
+  }
+  return build_map_aperture(buffer, first, MmGetMdlPfnArray(m.pMdl) + m.MdlOffset, count,
+                            &args->MultipassOffset);
+}
 
 NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
   // One record serves all parts the buffer may be split into: only one of them can be stopped
@@ -152,13 +156,20 @@ NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMIT
 }
 
 NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CANCELCOMMAND args) {
-  // All a submission owns is its record, and that only says something after a preemption.
+  // All a submission owns is its record, and that only says something after a preemption. A virtual
+  // one is not even looked at unless the submission comes back.
+  if (has_gpu_va()) return STATUS_SUCCESS;
   SubmissionRecord* record = record_of(args);
   if (record != nullptr) RtlZeroMemory(record, sizeof(*record));
   return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiBuildPagingBuffer(IN_CONST_HANDLE handle, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  auto* adapter = static_cast<Adapter*>(handle);
+#if SOFTGPU_HAS_GPU_VA
+  NTSTATUS done;
+  if (has_gpu_va() && build_without_buffer(adapter, *args, &done)) return done;
+#endif
   // Each operation takes a record of its own, so that submissions of one buffer do not share: the
   // kernel decides only later where one submission ends.
   SubmissionRecord* record =
@@ -166,7 +177,12 @@ NTSTATUS NTAPI DdiBuildPagingBuffer(IN_CONST_HANDLE handle, IN_PDXGKARG_BUILDPAG
   if (record == nullptr) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
 
   PagingBuffer buffer = {static_cast<UCHAR*>(args->pDmaBuffer), args->DmaSize, 0};
-  const NTSTATUS status = build_operation(static_cast<Adapter*>(handle), args, &buffer);
+#if SOFTGPU_HAS_GPU_VA
+  const NTSTATUS status = has_gpu_va() ? build_virtual(adapter, args, &buffer)
+                                       : build_operation(adapter, args, &buffer);
+#else
+  const NTSTATUS status = build_operation(adapter, args, &buffer);
+#endif
   if (!NT_SUCCESS(status) && status != STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER) return status;
   if (buffer.used != 0) {
     RtlZeroMemory(record, sizeof(*record));
