@@ -1,0 +1,186 @@
+// What a driver with GPU virtual addresses must say at start.
+#include <fmt/format.h>
+
+#include "dxgk/adapter.h"
+#include "tests/contract/gpu_va_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using VaStartTest = GpuVaTest;
+
+/// The start fails with one finding, and nothing is left behind.
+void expect_refused(GpuVaStack& stack, const std::string& rule, const std::string& said,
+                    Status status = Status::kDeviceConfigurationError) {
+  EXPECT_EQ(stack.start(), status);
+  const verifier::Finding finding = stack.only_finding();
+  EXPECT_EQ(finding.rule, rule);
+  EXPECT_EQ(finding.severity, verifier::Severity::kStartFail);
+  EXPECT_THAT(finding.actual, ::testing::HasSubstr(said));
+  EXPECT_FALSE(finding.expected.empty() || finding.fix.empty());
+  EXPECT_EQ(stack.miniport.count("DxgkDdiStopDevice"), 1U);
+  EXPECT_EQ(stack.miniport.count("DxgkDdiRemoveDevice"), 1U);
+  EXPECT_EQ(stack.miniport.count("DxgkDdiCreateProcess"), 0U);
+  EXPECT_EQ(stack.miniport.live_objects(), 0U);
+}
+
+TEST_F(VaStartTest, BothKindsOfDriverStartWithTheirTablesKnown) {
+  DXGKIT_COVERS("VA-01", "VA-02", "VA-03");
+  running(GpuVaConfig::gpu_physical_four_level(), [](GpuVaStack& stack) {
+    const dxgk::GpuVaModel* model = stack.adapter().gpu_va_model();
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(model->geometry.level_count, 4U);
+    EXPECT_EQ(model->geometry.va_bits, 48U);
+    EXPECT_EQ(model->geometry.levels[3].segment, SegmentId{2});
+    EXPECT_EQ(model->geometry.levels[3].table_bytes, 8192U);
+    EXPECT_EQ(model->geometry.update_mode, gpuva::UpdateMode::kGpuPhysical);
+    EXPECT_TRUE(model->geometry.read_only && model->geometry.no_execute && model->geometry.zero);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+  running(GpuVaConfig::cpu_virtual_two_level(), [](GpuVaStack& stack) {
+    const dxgk::GpuVaModel* model = stack.adapter().gpu_va_model();
+    ASSERT_NE(model, nullptr);
+    EXPECT_TRUE(model->geometry.root_grows());
+    EXPECT_EQ(model->geometry.update_mode, gpuva::UpdateMode::kCpuVirtual);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(VaStartTest, OneModelIsNamedOrNone) {
+  DXGKIT_COVERS("VA-01");
+  struct Row {
+    bool virtual_addressing, gpu_mmu, io_mmu;
+    Status status;
+  };
+  constexpr Status kRefused = Status::kDeviceConfigurationError;
+  for (const Row& row :
+       {Row{true, true, true, kRefused}, Row{true, false, false, kRefused},
+        Row{false, true, false, kRefused}, Row{false, false, true, kRefused},
+        Row{false, true, true, kRefused}, Row{true, false, true, Status::kNotSupported}}) {
+    const std::string said = fmt::format(
+        "VirtualAddressingSupported = {:d}, GpuMmuSupported = {:d}, IoMmuSupported = "
+        "{:d}",
+        row.virtual_addressing, row.gpu_mmu, row.io_mmu);
+    SCOPED_TRACE(said);
+    bare(GpuVaConfig::gpu_physical_four_level(), [&](GpuVaStack& stack) {
+      stack.miniport.config.caps = [&](DXGK_DRIVERCAPS& caps) {
+        caps.MemoryManagementCaps.VirtualAddressingSupported = row.virtual_addressing ? 1 : 0;
+        caps.MemoryManagementCaps.GpuMmuSupported = row.gpu_mmu ? 1 : 0;
+        caps.MemoryManagementCaps.IoMmuSupported = row.io_mmu ? 1 : 0;
+      };
+      expect_refused(stack, "VA-01", said, row.status);
+    });
+  }
+  // None: the driver is not asked for tables, and starts as it always did.
+  running(
+      GpuVaConfig::gpu_physical_four_level(),
+      [](GpuVaStack& stack) {
+        EXPECT_EQ(stack.adapter().gpu_va_model(), nullptr);
+        for (const testing::QueryCall& query : stack.miniport.calls().queries)
+          EXPECT_NE(query.args.Type, DXGKQAITYPE_GPUMMUCAPS);
+      },
+      [](GpuVaStack& stack) { stack.miniport.config.caps = nullptr; });
+}
+
+TEST_F(VaStartTest, LevelsAndBitsAgree) {
+  DXGKIT_COVERS("VA-02");
+  using Break = void (*)(GpuVaConfig&);
+  const std::pair<Break, const char*> rows[] = {
+      {[](GpuVaConfig& config) { config.levels.resize(1); }, "PageTableLevelCount is 1"},
+      {[](GpuVaConfig& config) { config.levels.resize(7, config.levels[0]); },
+       "PageTableLevelCount is 7"},
+      {[](GpuVaConfig& config) { config.va_bits = 47; }, "take 48 bits"},
+      {[](GpuVaConfig& config) { config.va_bits = 64; }, "VirtualAddressBitCount is 64"},
+      {[](GpuVaConfig& config) { config.levels[1].index_bits = 10; }, "take 49 bits"},
+      {[](GpuVaConfig& config) { config.levels[2].index_bits = 0; }, "level 2"},
+      {[](GpuVaConfig& config) {
+         config = GpuVaConfig::two_level(port::PageTableUpdateMode::kGpuPhysical, 2);
+         config.va_bits = 20;
+       },
+       "two levels"},
+  };
+  for (const auto& [break_it, said] : rows) {
+    SCOPED_TRACE(said);
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    break_it(config);
+    bare(config, [&](GpuVaStack& stack) { expect_refused(stack, "VA-02", said); });
+  }
+}
+
+TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
+  DXGKIT_COVERS("VA-03");
+  using Break = void (*)(GpuVaConfig&);
+  const std::pair<Break, const char*> rows[] = {
+      {[](GpuVaConfig& config) { config.levels[1].table_bytes = 5000; },
+       "level 1: PageTableSizeInBytes is 5000"},
+      {[](GpuVaConfig& config) { config.levels[3].table_bytes = 0; }, "level 3"},
+      {[](GpuVaConfig& config) { config.levels[2].segment = 0; },
+       "level 2: tables of 8192 bytes in system memory"},
+      {[](GpuVaConfig& config) { config.levels[0].paging_process_segment = 0; },
+       "level 0: tables of 8192 bytes in system memory"},
+      {[](GpuVaConfig& config) { config.levels[0].segment = 4; }, "segment 4 of 3"},
+      {[](GpuVaConfig& config) { config.levels[0].table_alignment_bytes = 12288; }, "power of two"},
+      {[](GpuVaConfig& config) { config.update_mode = port::PageTableUpdateMode::kCpuVirtual; },
+       "live in local memory segment 2"},
+      {[](GpuVaConfig& config) { config.update_mode = static_cast<port::PageTableUpdateMode>(3); },
+       "PageTableUpdateMode is 3"},
+  };
+  for (const auto& [break_it, said] : rows) {
+    SCOPED_TRACE(said);
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    break_it(config);
+    bare(config, [&](GpuVaStack& stack) { expect_refused(stack, "VA-03", said); });
+  }
+  // An aperture is system memory with an address: the processor may write tables there.
+  running(GpuVaConfig::two_level(port::PageTableUpdateMode::kCpuVirtual, 3),
+          [](GpuVaStack& stack) { EXPECT_NE(stack.adapter().gpu_va_model(), nullptr); });
+}
+
+TEST_F(VaStartTest, TheEntriesOfTheModelAreThere) {
+  DXGKIT_COVERS("CAPS-04");
+  using Clear = void (*)(DRIVER_INITIALIZATION_DATA&);
+  struct Row {
+    const char* name;
+    Clear clear;
+  };
+  const Row rows[] = {
+      {"DxgkDdiCreateProcess", [](auto& table) { table.DxgkDdiCreateProcess = nullptr; }},
+      {"DxgkDdiDestroyProcess", [](auto& table) { table.DxgkDdiDestroyProcess = nullptr; }},
+      {"DxgkDdiSetRootPageTable", [](auto& table) { table.DxgkDdiSetRootPageTable = nullptr; }},
+      {"DxgkDdiSubmitCommandVirtual",
+       [](auto& table) { table.DxgkDdiSubmitCommandVirtual = nullptr; }},
+      {"DxgkDdiGetRootPageTableSize",
+       [](auto& table) { table.DxgkDdiGetRootPageTableSize = nullptr; }},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    bare(GpuVaConfig::cpu_virtual_two_level(), [&](GpuVaStack& stack) {
+      stack.miniport.config.table = [&, make = stack.miniport.config.table](auto& table) {
+        make(table);
+        row.clear(table);
+      };
+      expect_refused(stack, "CAPS-04", row.name);
+    });
+  }
+}
+
+TEST_F(VaStartTest, ADriverThatFailsTheQuestionDoesNotStart) {
+  DXGKIT_COVERS("LIFE-12");
+  bare(GpuVaConfig::gpu_physical_four_level(), [](GpuVaStack& stack) {
+    stack.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO* args) {
+      if (args->Type == DXGKQAITYPE_PAGETABLELEVELDESC) return nt_status(Status::kNoMemory);
+      if (args->Type != DXGKQAITYPE_GPUMMUCAPS)
+        return stack.miniport.default_query_adapter_info(args);
+      auto* caps = static_cast<DXGK_GPUMMUCAPS*>(args->pOutputData);
+      caps->PageTableLevelCount = 4;
+      return nt_status(Status::kSuccess);
+    };
+    EXPECT_EQ(stack.start(), Status::kNoMemory);
+    EXPECT_EQ(stack.only_finding().rule, "LIFE-12");
+    EXPECT_EQ(stack.only_finding().ddi, "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)");
+    EXPECT_EQ(stack.miniport.count("DxgkDdiRemoveDevice"), 1U);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
