@@ -38,7 +38,7 @@ TEST(GpuVaStart, TheCapsOfTheDeclaredVersionAndEveryLevelAreAsked) {
           EXPECT_EQ(caps.levels[0].index_bits, 8U) << "[0] is LevelIndex 0";
           EXPECT_EQ(caps.levels[0].segment, 2U);
           EXPECT_EQ(caps.levels[0].paging_process_segment, 1U);
-          EXPECT_EQ(caps.levels[0].table_bytes, 8192U);
+          EXPECT_EQ(caps.levels[0].table_bytes, 12288U);
           EXPECT_EQ(caps.levels[0].table_alignment_bytes, 4096U);
           EXPECT_EQ(caps.levels[3].index_bits, 9U);
           EXPECT_TRUE(world.world.findings.all().empty()) << world.world.findings_text();
@@ -47,6 +47,7 @@ TEST(GpuVaStart, TheCapsOfTheDeclaredVersionAndEveryLevelAreAsked) {
           world.world.miniport.config.version = version;
           world.gpu.config.levels[0].index_bits = 8;
           world.gpu.config.levels[0].paging_process_segment = 1;
+          world.gpu.config.levels[0].table_bytes = 12288;
           world.gpu.config.caps = [](DXGK_GPUMMUCAPS& caps) {
             set_every_bit(caps);
             caps.LegacyBehaviors.SourcePageTableVaInTransfer = 1;
@@ -229,8 +230,8 @@ TEST(GpuVaObjects, TheSizeOfARootIsWholePages) {
   DXGKIT_COVERS("VA-05");
   in_world(GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2), [](GpuVaWorld& world) {
     EXPECT_EQ(*world.port().get_root_page_table_size(1), 4096U);
-    EXPECT_EQ(*world.port().get_root_page_table_size(257), 8192U);
-    EXPECT_EQ(world.gpu.calls().root_sizes.at(1).NumberOfPte, 257U);
+    EXPECT_EQ(*world.port().get_root_page_table_size(513), 8192U);
+    EXPECT_EQ(world.gpu.calls().root_sizes.at(1).NumberOfPte, 513U);
     EXPECT_EQ(world.gpu.calls().root_sizes.at(1).PhysicalAdapterIndex, 0U);
     EXPECT_TRUE(world.world.findings.all().empty());
     for (const SIZE_T wrong : {SIZE_T{0}, SIZE_T{4112}}) {
@@ -452,15 +453,17 @@ TEST(GpuVaPaging, WithoutABufferTheProcessorHasWrittenTheTable) {
     EXPECT_TRUE(world.gpu.calls().updates.at(0).by_cpu);
     const GpuPhysicalAddress table{kSystemMemory, world.buffer_address};
     EXPECT_EQ(world.gpu.entry(table, 2)->word, 0U);
-    EXPECT_EQ(world.gpu.entry(table, 3)->word, 0x5041U);
-    EXPECT_EQ(world.gpu.entry(table, 4)->word, 0x1'0000'3009U);
-    EXPECT_EQ(world.gpu.entry(table, 4)->driver_protection, 77U);
+    EXPECT_EQ(world.gpu.entry(table, 3)->address(), 0x5000U);
+    EXPECT_EQ(world.gpu.entry(table, 3)->flags(), 0x41U);
+    EXPECT_EQ(world.gpu.entry(table, 4)->address(), 0x1'0000'3000U);
+    EXPECT_EQ(world.gpu.entry(table, 4)->flags(), 9U);
+    EXPECT_EQ(world.gpu.entry(table, 4)->driver_protection(), 77U);
     // Repeat: one entry for all.
     update.repeat = true;
     update.start_index = 100;
     update.count = 50;
     EXPECT_EQ(world.build(operation, 0).status, Status::kSuccess);
-    EXPECT_EQ(world.gpu.entry(table, 149)->word, 0x5041U);
+    EXPECT_EQ(world.gpu.entry(table, 149)->address(), 0x5000U);
     EXPECT_EQ(world.gpu.entry(table, 150)->word, 0U);
     EXPECT_TRUE(world.world.findings.all().empty());
   });

@@ -32,7 +32,8 @@ TEST_F(VaStartTest, BothKindsOfDriverStartWithTheirTablesKnown) {
     EXPECT_EQ(model->geometry.level_count, 4U);
     EXPECT_EQ(model->geometry.va_bits, 48U);
     EXPECT_EQ(model->geometry.levels[3].segment, SegmentId{2});
-    EXPECT_EQ(model->geometry.levels[3].table_bytes, 8192U);
+    EXPECT_EQ(model->geometry.levels[3].paging_process_segment, kSystemMemory);
+    EXPECT_EQ(model->geometry.levels[3].table_bytes, 4096U);
     EXPECT_EQ(model->geometry.update_mode, gpuva::UpdateMode::kGpuPhysical);
     EXPECT_TRUE(model->geometry.read_only && model->geometry.no_execute && model->geometry.zero);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
@@ -114,9 +115,12 @@ TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
       {[](GpuVaConfig& config) { config.levels[1].table_bytes = 5000; },
        "level 1: PageTableSizeInBytes is 5000"},
       {[](GpuVaConfig& config) { config.levels[3].table_bytes = 0; }, "level 3"},
-      {[](GpuVaConfig& config) { config.levels[2].segment = 0; },
+      {[](GpuVaConfig& config) {
+         config.levels[2].table_bytes = 8192;
+         config.levels[2].segment = 0;
+       },
        "level 2: tables of 8192 bytes in system memory"},
-      {[](GpuVaConfig& config) { config.levels[0].paging_process_segment = 0; },
+      {[](GpuVaConfig& config) { config.levels[0].table_bytes = 8192; },
        "level 0: tables of 8192 bytes in system memory"},
       {[](GpuVaConfig& config) { config.levels[0].segment = 4; }, "segment 4 of 3"},
       {[](GpuVaConfig& config) { config.levels[0].table_alignment_bytes = 12288; }, "power of two"},

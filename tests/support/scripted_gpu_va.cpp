@@ -13,7 +13,7 @@ constexpr uint64_t kNothing = 0xDEAD'DEAD'DEAD'DEAD;
 port::PageTableLevelDesc level(uint32_t bits, uint32_t segment, uint32_t bytes) {
   return {.index_bits = bits,
           .segment = segment,
-          .paging_process_segment = segment,
+          .paging_process_segment = 0,
           .table_bytes = bytes,
           .table_alignment_bytes = 4096};
 }
@@ -23,22 +23,22 @@ port::PageTableLevelDesc level(uint32_t bits, uint32_t segment, uint32_t bytes) 
 GpuVaConfig GpuVaConfig::cpu_virtual_two_level() {
   GpuVaConfig config;
   config.update_mode = PageTableUpdateMode::kCpuVirtual;
-  config.va_bits = 28;
-  config.levels = {level(8, 0, 4096), level(0, 0, 0)};
+  config.va_bits = 30;
+  config.levels = {level(9, 0, 4096), level(0, 0, 0)};
   return config;
 }
 
 GpuVaConfig GpuVaConfig::two_level(PageTableUpdateMode mode, uint32_t segment) {
   GpuVaConfig config;
   config.update_mode = mode;
-  config.va_bits = 32;
-  config.levels = {level(8, segment, 4096), level(0, segment, 0)};
+  config.va_bits = 35;
+  config.levels = {level(9, segment, 4096), level(0, segment, 0)};
   return config;
 }
 
 GpuVaConfig GpuVaConfig::gpu_physical_four_level(uint32_t segment) {
   GpuVaConfig config;
-  config.levels.assign(4, level(9, segment, 8192));
+  config.levels.assign(4, level(9, segment, 4096));
   return config;
 }
 

@@ -41,7 +41,7 @@ namespace dxgkit::testing {
 struct GpuVaConfig {
   port::PageTableUpdateMode update_mode = port::PageTableUpdateMode::kGpuPhysical;
   uint32_t va_bits = 48;
-  std::vector<port::PageTableLevelDesc> levels;  // [0]: leaf; a table has table_bytes / 16 entries
+  std::vector<port::PageTableLevelDesc> levels;  // [0]: leaf
   bool read_only = true, no_execute = true, zero_in_pte = true, cache_coherent = true;
   bool large_page = false, update_needs_idle = false, explicit_invalidation = false;
   /// Buffers run when they are submitted, not when the test completes them.
@@ -60,22 +60,28 @@ struct GpuVaConfig {
   };
   std::vector<Reservation> reservations;
 
-  /// Leaf and root of one page each, in system memory: 256 MiB of addresses.
+  /// Leaf and root of one page each, in system memory: 1 GiB of addresses.
   static GpuVaConfig cpu_virtual_two_level();
-  /// The same with a root that grows, in a segment: 4 GiB of addresses.
+  /// The same with a root that grows beyond a page, in a segment: 32 GiB of addresses. The paging
+  /// process stays in system memory, with the root of one page.
   static GpuVaConfig two_level(port::PageTableUpdateMode mode, uint32_t segment);
-  /// 48 bits in four levels of 512 entries, tables of 8 KiB in a segment, by default the hidden
-  /// one.
+  /// 48 bits in four levels, tables in a segment, by default the hidden one; those of the paging
+  /// process in system memory.
   static GpuVaConfig gpu_physical_four_level(uint32_t segment = 2);
 };
 
-/// An entry of a page table as this hardware reads it: the low bits of DXGK_PTE under the page
-/// address, then the driver protection.
+/// An entry of a page table as this hardware reads it: 512 of them are a page.
 struct TableEntry {
-  uint64_t word = 0;  // bits 0..10 as in DXGK_PTE, bits 12..63 of the address
-  uint64_t driver_protection = 0;
+  /// Bits 0..10 as in DXGK_PTE, bits 12..39 of the address, low 23 bits of the driver protection,
+  /// bit 63 as in the driver protection.
+  uint64_t word = 0;
+  uint64_t flags() const { return word & 0x7FF; }
+  uint64_t address() const { return word & 0xFF'FFFF'F000; }
+  uint64_t driver_protection() const {
+    return (word >> 40 & 0x7F'FFFF) | (word & gpuva::kUniqueDriverProtection);
+  }
 };
-static_assert(sizeof(TableEntry) == 16);
+static_assert(sizeof(TableEntry) == 8);
 
 /// One command of a user buffer, which is an array of them up to its end or kEnd.
 struct GpuCommand {
@@ -98,9 +104,9 @@ struct GpuWalk {
   bool writable = false, executable = false, cache_coherent = false;
   port::GpuPhysicalAddress place;  // of the byte; not with `zero`
   std::byte* cpu = nullptr;        // the byte; null with `zero`, or when the place does not exist
-  uint64_t driver_protection = 0;
-  uint32_t level = 0;  // of the last entry that was read
-  std::string why;     // not valid: what was found
+  uint64_t driver_protection = 0;  // as far as TableEntry has it
+  uint32_t level = 0;              // of the last entry that was read
+  std::string why;                 // not valid: what was found
 };
 
 /// DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE as it came, with its entries.

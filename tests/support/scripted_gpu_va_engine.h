@@ -22,7 +22,6 @@ using port::GpuPhysicalAddress;
 using port::PageTableUpdateMode;
 
 inline constexpr uint64_t kEntryBytes = sizeof(TableEntry);
-inline constexpr uint64_t kLowBits = 0x7FF;  // what a TableEntry keeps of DXGK_PTE's flags
 
 inline constexpr NTSTATUS status_of(Status status) { return to_ntstatus(status); }
 
@@ -47,7 +46,9 @@ struct UpdateHead {
 };
 
 inline TableEntry to_hardware(const DXGK_PTE& pte, uint64_t driver_protection) {
-  return {(pte.Flags & kLowBits) | pte.PageAddress << 12, driver_protection};
+  DXGKIT_CHECK(pte.PageAddress >> 28 == 0);
+  return {(pte.Flags & 0x7FF) | pte.PageAddress << 12 | (driver_protection & 0x7F'FFFF) << 40 |
+          (driver_protection & gpuva::kUniqueDriverProtection)};
 }
 
 inline GpuPhysicalAddress of_abi(const D3DGPU_PHYSICAL_ADDRESS& address) {
@@ -230,7 +231,7 @@ struct ScriptedGpuVa::Engine {
       const GpuPhysicalAddress target{
           SegmentId{
               static_cast<uint32_t>((word & gpuva::kPteSegmentMask) >> gpuva::kPteSegmentShift)},
-          word >> 12 << 12};
+          found->address()};
       const bool large = level != 0 && (word & gpuva::kPteLargePage) != 0;
       if (level != 0 && !large) {
         table = target;
@@ -242,7 +243,7 @@ struct ScriptedGpuVa::Engine {
       result.writable = (word & gpuva::kPteReadOnly) == 0;
       result.executable = (word & gpuva::kPteNoExecute) == 0;
       result.cache_coherent = (word & gpuva::kPteCacheCoherent) != 0;
-      result.driver_protection = found->driver_protection;
+      result.driver_protection = found->driver_protection();
       if (result.zero) return result;
       result.place = {target.segment, target.offset + (va & ((uint64_t{1} << shift) - 1))};
       result.cpu = memory(result.place, 1);
