@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
 
@@ -58,7 +59,7 @@ void keep_first(Ranking& ranking, size_t wanted) {
 }  // namespace
 
 EvictionPolicy::EvictionPolicy(uint64_t capacity_bytes, uint32_t groups)
-    : capacity_bytes_(capacity_bytes), groups_(groups) {
+    : capacity_bytes_(capacity_bytes), histories_(1), groups_(groups) {
   sample_.reserve(kSampleMost);
   sample_named_.reserve(kSampleMost);
 }
@@ -66,55 +67,74 @@ EvictionPolicy::~EvictionPolicy() = default;
 
 // --- allocations ---
 
-EvictionPolicy::Index EvictionPolicy::add(uint64_t bytes, uint64_t priority, uint32_t owner) {
-  Index index = 0;
-  if (free_.empty()) {
-    index = static_cast<Index>(nodes_.size());
+void EvictionPolicy::add(Index index, uint64_t bytes, uint64_t priority) {
+  while (nodes_.size() <= index) {
     nodes_.emplace_back();
     links_.emplace_back();
     homes_.emplace_back();
     outlooks_.emplace_back();
-    histories_.emplace_back();
-    free_.reserve(nodes_.capacity());  // so that remove() needs no memory
-  } else {
-    index = free_.back();
-    free_.pop_back();
+    history_at_.emplace_back();
   }
+  DXGKIT_CHECK(nodes_[index].bytes == 0 && bytes > 0);
   nodes_[index].bytes = bytes;
   nodes_[index].priority = priority;
-  nodes_[index].owner = owner;
-  return index;
+}
+
+UseHistory& EvictionPolicy::history_of(Index index) {
+  uint32_t& at = history_at_[index];
+  if (at != 0) return histories_[at];
+  if (free_histories_.empty()) {
+    at = static_cast<uint32_t>(histories_.size());
+    histories_.emplace_back();
+    free_histories_.reserve(histories_.capacity());  // so that remove() needs no memory
+  } else {
+    at = free_histories_.back();
+    free_histories_.pop_back();
+  }
+  return histories_[at];
 }
 
 void EvictionPolicy::remove(Index index) {
   leave(index);
   Node& node = nodes_[index];
-  if (node.sample != kNone) drop_sample(node.sample);
+  if (node.sample != kNotInSample) drop_sample(node.sample);
   if (node.counted) used_bytes_ -= node.bytes;
   node = Node{};
   outlooks_[index] = Outlook{};
-  histories_[index] = UseHistory{};
-  free_.push_back(index);
+  if (const uint32_t at = std::exchange(history_at_[index], 0); at != 0) {
+    histories_[at] = UseHistory{};
+    free_histories_.push_back(at);
+  }
 }
 
-EvictionPolicy::Class& EvictionPolicy::class_of(uint32_t group, uint64_t priority) {
-  Class& found = groups_[group][priority];
-  if (found.id == 0) found.id = ++classes_made_;
+/// The number of a class.
+uint32_t EvictionPolicy::class_of(uint32_t group, uint64_t priority) {
+  uint32_t& found = groups_[group][priority];
+  if (found != 0) return found;
+  if (free_classes_.empty()) {
+    found = classes_made_++;
+    classes_.grow_to(classes_made_);
+    free_classes_.reserve(classes_made_);  // so that leave() needs no memory
+  } else {
+    found = free_classes_.back();
+    free_classes_.pop_back();
+  }
+  classes_[found].group = group;
+  classes_[found].priority = priority;
   return found;
 }
 
 void EvictionPolicy::set_priority(Index index, uint64_t priority) {
   Node& node = nodes_[index];
   if (node.priority == priority) return;
-  const uint32_t group = node.group;
+  const bool was_in_group = is_in_group(index);
+  const uint32_t group = was_in_group ? home_of(index).group : 0;
   leave(index);
   node.priority = priority;
-  if (group == kNone) return;
-  node.group = group;
-  node.home = &class_of(group, priority);
-  homes_[index] = node.home->id;
-  Index before = node.home->youngest;
-  Index after = node.home->oldest;
+  if (!was_in_group) return;
+  homes_[index] = class_of(group, priority);
+  Index before = home_of(index).youngest;
+  Index after = home_of(index).oldest;
   for (uint32_t step = 0; step < kStepsMost && before != kNone; ++step) {
     if (nodes_[before].stamp < node.stamp) break;
     if (nodes_[after].stamp > node.stamp) {
@@ -129,7 +149,7 @@ void EvictionPolicy::set_priority(Index index, uint64_t priority) {
 
 /// Into the list of its class, after `before` (kNone: as the oldest).
 void EvictionPolicy::link_after(Index index, Index before) {
-  Class& members = *nodes_[index].home;
+  Class& members = home_of(index);
   const Index following = before == kNone ? members.oldest : links_[before].following;
   links_[index] = {before, following};
   (before == kNone ? members.oldest : links_[before].following) = index;
@@ -137,11 +157,11 @@ void EvictionPolicy::link_after(Index index, Index before) {
   ++members.count;
 }
 
-void EvictionPolicy::link_youngest(Index index) { link_after(index, nodes_[index].home->youngest); }
+void EvictionPolicy::link_youngest(Index index) { link_after(index, home_of(index).youngest); }
 
 void EvictionPolicy::unlink(Index index) {
   const Links links = links_[index];
-  Class& members = *nodes_[index].home;
+  Class& members = home_of(index);
   (links.previous == kNone ? members.oldest : links_[links.previous].following) = links.following;
   (links.following == kNone ? members.youngest : links_[links.following].previous) = links.previous;
   --members.count;
@@ -151,21 +171,21 @@ void EvictionPolicy::enter(Index index, uint32_t group) {
   DXGKIT_CHECK(group < groups_.size());
   leave(index);
   Node& node = nodes_[index];
-  node.group = group;
-  node.home = &class_of(group, node.priority);
   node.stamp = ++clock_;
-  homes_[index] = node.home->id;
+  homes_[index] = class_of(group, node.priority);
   link_youngest(index);
 }
 
 void EvictionPolicy::leave(Index index) {
-  Node& node = nodes_[index];
-  if (node.group == kNone) return;
+  if (!is_in_group(index)) return;
   unlink(index);
-  auto& classes = groups_[node.group];
-  if (node.home->count == 0 && classes.size() > kClassesKept) classes.erase(node.priority);
-  node.home = nullptr;
-  node.group = kNone;
+  Class& members = home_of(index);
+  Classes& classes = groups_[members.group];
+  if (members.count == 0 && classes.size() > kClassesKept) {
+    classes.erase(members.priority);
+    members = Class{};
+    free_classes_.push_back(homes_[index]);
+  }
   homes_[index] = 0;
 }
 
@@ -176,20 +196,16 @@ void EvictionPolicy::restore(std::span<Left> list) {
     return std::tie(a.group, x.priority, x.stamp, a.index) <
            std::tie(b.group, y.priority, y.stamp, b.index);
   });
-  Class* into = nullptr;
+  uint32_t into = 0;
   Index after = kNone;  // the next one of the class that may be younger
   for (const Left& left : list) {
     Node& node = nodes_[left.index];
-    DXGKIT_CHECK(node.group == kNone);
-    node.group = left.group;
-    node.home = &class_of(left.group, node.priority);
-    homes_[left.index] = node.home->id;
-    if (into != node.home) {
-      into = node.home;
-      after = into->oldest;
-    }
+    DXGKIT_CHECK(!is_in_group(left.index));
+    const uint32_t home = class_of(left.group, node.priority);
+    homes_[left.index] = home;
+    if (std::exchange(into, home) != home) after = classes_[home].oldest;
     while (after != kNone && nodes_[after].stamp < node.stamp) after = links_[after].following;
-    link_after(left.index, after == kNone ? into->youngest : links_[after].previous);
+    link_after(left.index, after == kNone ? classes_[home].youngest : links_[after].previous);
   }
 }
 
@@ -203,7 +219,7 @@ void EvictionPolicy::begin_submission() {
 void EvictionPolicy::use(Index index, bool counted) {
   Node& node = nodes_[index];
   node.stamp = ++clock_;
-  if (node.group != kNone && node.home->youngest != index) {
+  if (is_in_group(index) && home_of(index).youngest != index) {
     unlink(index);
     link_youngest(index);
   }
@@ -212,16 +228,16 @@ void EvictionPolicy::use(Index index, bool counted) {
     used_bytes_ += node.bytes;
     if (in_sample(index)) sample(index);
   }
-  if (outlooks_[index].last == now_ && histories_[index].uses > 0) return;
+  if (outlooks_[index].last == now_ && history_at_[index] != 0) return;
   // While everything fits nobody asks who is to leave: what was used when is enough.
   const bool learn = used_bytes_ > capacity_bytes_;
-  model_.use(histories_[index], outlooks_[index], now_, learn);
+  model_.use(history_of(index), outlooks_[index], now_, learn);
   if (learn) {
     // Somebody else, so that what is never used again is learned too.
     hand_ = hand_ + 1 < nodes_.size() ? hand_ + 1 : 0;
-    model_.pass(histories_[hand_], outlooks_[hand_], now_);
+    if (history_at_[hand_] != 0) model_.pass(history_of(hand_), outlooks_[hand_], now_);
   }
-  if (counted && node.sample != kNone) {
+  if (counted && node.sample != kNotInSample) {
     sample_[node.sample].stamp = clock_;
     if (sample_named_.empty()) sample_named_from_ = clock_;
     sample_named_.push_back(node.sample);
@@ -231,7 +247,7 @@ void EvictionPolicy::use(Index index, bool counted) {
 /// Lower leaves first.
 float EvictionPolicy::value(Index index) {
   Outlook& outlook = outlooks_[index];
-  if (outlook.stale) model_.refresh(histories_[index], outlook);
+  if (outlook.stale) model_.refresh(history_of(index), outlook);
   return model_.value(outlook, now_);
 }
 
@@ -245,9 +261,10 @@ void EvictionPolicy::begin_choice(uint32_t group) {
 }
 
 void EvictionPolicy::begin_class() {
-  while (choice_class_ != choice_->end() && choice_class_->second.count == 0) ++choice_class_;
+  while (choice_class_ != choice_->end() && classes_[choice_class_->second].count == 0)
+    ++choice_class_;
   if (choice_class_ == choice_->end()) return;
-  Class& members = choice_class_->second;
+  Class& members = classes_[choice_class_->second];
   choice_named_ = false;
   if (expert_ == Expert::kRecency) {
     cursor_ = members.oldest;
@@ -271,8 +288,9 @@ void EvictionPolicy::begin_class() {
 
 /// Still there, and not named yet.
 bool EvictionPolicy::may_name(Index index) const {
-  return homes_[index] == choice_class_->second.id && nodes_[index].named != choice_number_ &&
-         outlooks_[index].last <= choice_class_->second.ranked_at;
+  const uint32_t members = choice_class_->second;
+  return homes_[index] == members && nodes_[index].named != choice_number_ &&
+         outlooks_[index].last <= classes_[members].ranked_at;
 }
 
 void EvictionPolicy::rank(Class& members, uint32_t wanted) {
@@ -288,7 +306,7 @@ void EvictionPolicy::rank(Class& members, uint32_t wanted) {
   // In order of the table is much faster per member, if enough of it are members.
   if (members.count > nodes_.size() / 8) {
     for (Index index = 0; index < homes_.size(); ++index) {
-      if (homes_[index] == members.id) add(index);
+      if (homes_[index] == choice_class_->second) add(index);
     }
   } else {
     for (Index index = members.oldest; index != kNone; index = links_[index].following) add(index);
@@ -335,7 +353,7 @@ void EvictionPolicy::fetch(const Ranking& ranking, size_t position) const {
 
 EvictionPolicy::Index EvictionPolicy::next() {
   while (choice_class_ != choice_->end()) {
-    const Index index = next_of(choice_class_->second);
+    const Index index = next_of(classes_[choice_class_->second]);
     if (index != kNone) {
       nodes_[index].named = choice_number_;
       choice_named_ = true;
@@ -356,7 +374,7 @@ void EvictionPolicy::sample(Index index) {
     thin_sample();
     if (!in_sample(index)) return;
   }
-  nodes_[index].sample = static_cast<uint32_t>(sample_.size());
+  nodes_[index].sample = static_cast<uint16_t>(sample_.size());
   sample_.push_back({.index = index, .links = {}});
   sampled_bytes_ += nodes_[index].bytes;
 }
@@ -386,10 +404,10 @@ void EvictionPolicy::drop_sample(uint32_t at) {
   const auto last = static_cast<uint32_t>(sample_.size() - 1);
   std::erase(sample_named_, at);
   std::ranges::replace(sample_named_, last, at);
-  nodes_[sample_[at].index].sample = kNone;
+  nodes_[sample_[at].index].sample = kNotInSample;
   if (at != last) {
     sample_[at] = sample_[last];
-    nodes_[sample_[at].index].sample = at;
+    nodes_[sample_[at].index].sample = static_cast<uint16_t>(at);
     if ((sample_[at].resident & 1) != 0) {
       const Links links = sample_[at].links;
       (links.previous == kNone ? sample_oldest_ : sample_[links.previous].links.following) = at;

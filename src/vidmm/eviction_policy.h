@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/slab.h"
 #include "vidmm/reuse_model.h"
 
 namespace dxgkit::vidmm {
@@ -20,8 +21,8 @@ namespace dxgkit::vidmm {
 /// follows the other only while its simulation is clearly better.
 ///
 /// Lane: the adapter's. Deterministic: the same calls give the same answers. Allocations are named
-/// by indices the policy gives out. A group is a set of allocations that compete for the same room:
-/// a segment.
+/// by indices, which the caller chooses: small numbers, as tables are indexed by them. A group is a
+/// set of allocations that compete for the same room: a segment.
 class EvictionPolicy {
  public:
   using Index = uint32_t;
@@ -36,10 +37,8 @@ class EvictionPolicy {
   EvictionPolicy(const EvictionPolicy&) = delete;
   EvictionPolicy& operator=(const EvictionPolicy&) = delete;
 
-  /// An allocation exists: in no group, never used. `owner` is the caller's name for it. Amortised
-  /// O(1).
-  Index add(uint64_t bytes, uint64_t priority, uint32_t owner = 0);
-  uint32_t owner(Index index) const { return nodes_[index].owner; }
+  /// An allocation exists: in no group, never used. The index is not in use. Amortised O(1).
+  void add(Index index, uint64_t bytes, uint64_t priority);
   /// It is no more. In any state. O(1).
   void remove(Index index);
   /// RES-22. Its place among the others of that priority goes by its last use (exactly so among the
@@ -65,7 +64,7 @@ class EvictionPolicy {
     uint32_t group = kNone;
   };
   void restore(std::span<Left> list);
-  bool is_in_group(Index index) const { return nodes_[index].group != kNone; }
+  bool is_in_group(Index index) const { return homes_[index] != 0; }
 
   /// Begins to name the members of a group, who should leave first first. Until it is done the
   /// policy must not change otherwise. The caller skips those that may not leave.
@@ -82,6 +81,7 @@ class EvictionPolicy {
 
  private:
   static constexpr uint32_t kSampleMost = 1024;
+  static constexpr uint16_t kNotInSample = 0xFFFF;
   static constexpr uint32_t kProbes = 8;
 
   struct Ranked {
@@ -92,7 +92,8 @@ class EvictionPolicy {
   using Ranking = std::vector<Ranked>;
   /// The members of one group that have one priority.
   struct Class {
-    uint32_t id = 0;                         // never 0, never used again
+    uint32_t group = 0;
+    uint64_t priority = 0;
     Index oldest = kNone, youngest = kNone;  // a list by last use
     uint32_t count = 0;
     Ranking ranking;         // by the model
@@ -105,13 +106,10 @@ class EvictionPolicy {
   struct Node {
     uint64_t bytes = 0;
     uint64_t stamp = 0;  // order of uses
-    Class* home = nullptr;
-    uint32_t group = kNone;
     uint64_t priority = 0;
-    uint32_t owner = 0;
-    uint32_t named = 0;       // number of the last choice that named it
-    uint32_t sample = kNone;  // its place in the sample
-    bool counted = false;     // was used where it competes for the capacity
+    uint32_t named = 0;              // number of the last choice that named it
+    uint16_t sample = kNotInSample;  // its place there
+    bool counted = false;            // was used where it competes for the capacity
   };
   struct Sampled {
     Index index = kNone;
@@ -121,7 +119,9 @@ class EvictionPolicy {
     bool known = false;    // used before
   };
 
-  Class& class_of(uint32_t group, uint64_t priority);
+  uint32_t class_of(uint32_t group, uint64_t priority);
+  Class& home_of(Index index) { return classes_[homes_[index]]; }
+  UseHistory& history_of(Index index);
   void link_youngest(Index index);
   void link_after(Index index, Index before);
   void unlink(Index index);
@@ -150,12 +150,17 @@ class EvictionPolicy {
   // By index; apart, because a choice reads all of some and a use touches few of each.
   std::vector<Node> nodes_;
   std::vector<Links> links_;     // in its class, by stamp
-  std::vector<uint32_t> homes_;  // id of its class, 0: none
+  std::vector<uint32_t> homes_;  // number of its class, 0: none
   std::vector<Outlook> outlooks_;
+  std::vector<uint32_t> history_at_;  // in `histories_`; 0: never used
+  // Of those that were used; the first is nobody's.
   std::vector<UseHistory> histories_;
-  std::vector<Index> free_;
-  std::vector<std::map<uint64_t, Class>> groups_;  // by priority
-  uint32_t classes_made_ = 0;
+  std::vector<uint32_t> free_histories_;
+  using Classes = std::map<uint64_t, uint32_t>;  // by priority: numbers of classes
+  std::vector<Classes> groups_;
+  Slab<Class> classes_;  // the first is nobody's
+  std::vector<uint32_t> free_classes_;
+  uint32_t classes_made_ = 1;
   ReuseModel model_;
   uint64_t now_ = 0;         // submissions
   uint64_t clock_ = 0;       // of stamps
@@ -164,8 +169,8 @@ class EvictionPolicy {
   Expert expert_ = Expert::kRecency;
 
   // A choice.
-  std::map<uint64_t, Class>* choice_ = nullptr;
-  std::map<uint64_t, Class>::iterator choice_class_;
+  const Classes* choice_ = nullptr;
+  Classes::const_iterator choice_class_;
   uint32_t choice_number_ = 0;
   bool choice_named_ = false;             // somebody of this class
   Index cursor_ = kNone;                  // by recency: the next one

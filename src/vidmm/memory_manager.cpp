@@ -33,10 +33,10 @@ Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
   });
   if (!holdable) return Status::kInvalidParameter;
   Record& record = impl_->records.create(id);
-  record.desc = PackedDesc(desc);
+  record.size_bytes = desc.size_bytes;
+  record.traits = impl_->traits.take(Traits(desc));
   record.priority = desc.priority;
-  record.victim = impl_->policy.add(align_up(desc.size_bytes, kPageBytes), impl_->order(record),
-                                    RecordTable::owner_of(record));
+  impl_->policy.add(victim(record), align_up(desc.size_bytes, kPageBytes), impl_->order(record));
   return Status::kSuccess;
 }
 
@@ -46,16 +46,17 @@ Result<std::vector<PagingOp>> MemoryManager::destroy(AllocationId id) {
   if (record.locks > 0) return Error(Status::kGraphicsAllocationBusy);
   if (record.pending > 0) return Error(Status::kGraphicsAllocationBusy);
   std::vector<PagingOp> ops;
-  if (record.place.segment != kSystemMemory) {
+  if (record.resident()) {
     const uint64_t drops = impl_->statistics.clean_drops;
     record.dirty = false;  // nobody will read it
-    impl_->add_leave_operations(record, record.place, record.parked, &ops);
+    impl_->add_leave_operations(record, impl_->place_of(record), record.parked, &ops);
     impl_->statistics.clean_drops = drops;  // not an eviction
     impl_->begin_plan();
     impl_->leave(record);
-    impl_->journal.clear();
+    impl_->clear_journal();
   }
-  impl_->policy.remove(record.victim);
+  impl_->policy.remove(victim(record));
+  impl_->traits.drop(record.traits);
   impl_->records.destroy(record);
   return ops;
 }
@@ -64,7 +65,7 @@ void MemoryManager::set_priority(AllocationId id, uint32_t priority) {
   DXGKIT_CHECK(priority != 0);
   Record& record = impl_->get(id);
   record.priority = priority;
-  impl_->policy.set_priority(record.victim, impl_->order(record));
+  impl_->policy.set_priority(victim(record), impl_->order(record));
 }
 
 void MemoryManager::offer(AllocationId id, OfferPriority priority) {
@@ -75,7 +76,9 @@ void MemoryManager::offer(AllocationId id, OfferPriority priority) {
 bool MemoryManager::reclaim(AllocationId id) {
   Record& record = impl_->get(id);
   impl_->set_offer(record, OfferPriority::kNone);
-  return std::exchange(record.discarded, false);
+  const bool discarded = record.discarded;
+  record.discarded = false;
+  return discarded;
 }
 
 OfferPriority MemoryManager::offered(AllocationId id) const { return impl_->get(id).offer; }
@@ -115,7 +118,7 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
-    plan.placements.push_back(record.place);
+    plan.placements.push_back(impl_->place_of(record));
   }
   impl_->policy.begin_submission();
   for (const Item& item : items) impl_->touch(*item.record);
@@ -150,7 +153,7 @@ void MemoryManager::pin(std::span<const Use> uses) {
 
 Result<std::vector<PagingOp>> MemoryManager::evict(AllocationId id) {
   Record& record = impl_->get(id);
-  if (record.place.segment == kSystemMemory) return std::vector<PagingOp>{};
+  if (!record.resident()) return std::vector<PagingOp>{};
   if (!impl_->may_leave(record)) return Error(Status::kGraphicsAllocationBusy);
   impl_->begin_plan();
   impl_->leave(record);
@@ -201,11 +204,11 @@ std::vector<AllocationId> MemoryManager::lose_power(
   impl_->begin_plan();
   impl_->records.for_each([&](Record& record) {
     const bool unfinished = record.pending > 0;
-    const bool resident = record.place.segment != kSystemMemory;
+    const bool resident = record.resident();
     if (!unfinished && resident) {
-      const Segment& where = impl_->segment(record.place.segment);
-      const uint64_t end = record.place.offset_bytes + where.bytes_of(record.desc);
-      if (end <= kept_bytes(record.place.segment)) return;
+      const Segment& where = impl_->segment(record.segment());
+      const uint64_t end = impl_->place_of(record).offset_bytes + where.bytes_of(record.shape());
+      if (end <= kept_bytes(record.segment())) return;
     }
     if (record.dirty || record.pending_out > 0) {
       record.has_content = false;
@@ -221,7 +224,7 @@ std::vector<AllocationId> MemoryManager::lose_power(
     record.lost = record.pins > 0;
     impl_->leave(record);
   });
-  impl_->journal.clear();
+  impl_->clear_journal();
   std::ranges::sort(lost);
   return lost;
 }
@@ -277,16 +280,17 @@ LostContent MemoryManager::lose_memory_segments() {
     record.dirty = false;
     if (there) {
       record.lost = record.pins > 0;
-      if (record.desc.notify_residency) {
+      if (record.traits->notify_residency) {
         lost.operations.push_back(
-            impl_->notice(PagingOp::Kind::kNotifyNotResident, record, record.place));
+            impl_->notice(PagingOp::Kind::kNotifyNotResident, record, impl_->place_of(record)));
       }
-      lost.operations.push_back(impl_->notice(PagingOp::Kind::kContentLost, record, record.place));
+      lost.operations.push_back(
+          impl_->notice(PagingOp::Kind::kContentLost, record, impl_->place_of(record)));
       impl_->leave(record);
     }
     lost.allocations.push_back(record.id);
   });
-  impl_->journal.clear();
+  impl_->clear_journal();
   std::ranges::sort(lost.allocations);
   std::ranges::stable_sort(lost.operations, {}, &PagingOp::allocation);
   for (const PagingOp& op : lost.operations) impl_->expect(impl_->get(op.allocation), op);
@@ -331,7 +335,7 @@ void MemoryManager::note_use(AllocationId id) { impl_->touch(impl_->get(id)); }
 std::vector<PagingOp> MemoryManager::write_back(AllocationId id) {
   Record& record = impl_->get(id);
   if (!impl_->on_memory_side(record) || !record.dirty) return {};
-  const PagingOp op = impl_->leave_operation(record, record.place);
+  const PagingOp op = impl_->leave_operation(record, impl_->place_of(record));
   impl_->expect(record, op);
   return {op};
 }
@@ -339,7 +343,7 @@ std::vector<PagingOp> MemoryManager::write_back(AllocationId id) {
 std::vector<PagingOp> MemoryManager::refresh(AllocationId id) {
   Record& record = impl_->get(id);
   if (!impl_->on_memory_side(record)) return {};
-  const PagingOp op = impl_->notice(PagingOp::Kind::kTransferIn, record, record.place);
+  const PagingOp op = impl_->notice(PagingOp::Kind::kTransferIn, record, impl_->place_of(record));
   impl_->expect(record, op);
   record.has_content = true;
   record.dirty = false;
@@ -349,10 +353,12 @@ std::vector<PagingOp> MemoryManager::refresh(AllocationId id) {
 }
 
 bool MemoryManager::contains(AllocationId id) const { return impl_->records.find(id) != nullptr; }
-Placement MemoryManager::placement(AllocationId id) const { return impl_->get(id).place; }
+Placement MemoryManager::placement(AllocationId id) const {
+  return impl_->place_of(impl_->get(id));
+}
 AllocationDesc MemoryManager::description(AllocationId id) const {
   const Record& record = impl_->get(id);
-  return record.desc.unpacked(record.priority);
+  return record.traits->unpacked(record.size_bytes, record.priority);
 }
 bool MemoryManager::parked(AllocationId id) const { return impl_->get(id).parked; }
 uint32_t MemoryManager::pin_count(AllocationId id) const { return impl_->get(id).pins; }
@@ -410,9 +416,9 @@ bool MemoryManager::validate() const {
       const Record& record = impl_->records.of_owner(owner);
       if (!record.live) return false;
       if (record.range != range) return false;
-      if (record.place != where->at(where->ranges.offset(range))) return false;
-      if (where->ranges.size(range) != where->bytes_of(record.desc)) return false;
-      if (where->ranges.offset(range) % where->alignment_of(record.desc) != 0) return false;
+      if (impl_->place_of(record) != where->at(where->ranges.offset(range))) return false;
+      if (where->ranges.size(range) != where->bytes_of(record.shape())) return false;
+      if (where->ranges.offset(range) % where->alignment_of(record.shape()) != 0) return false;
       committed += where->ranges.size(range);
       ++count;
     }
@@ -425,12 +431,12 @@ bool MemoryManager::validate() const {
   bool valid = true;
   impl_->records.for_each([&](Record& record) {
     ++live;
-    const bool resident = record.place.segment != kSystemMemory;
+    const bool resident = record.resident();
     valid = valid && resident == (record.range != RangeIndex::kNone);
     valid = valid && (record.pins == 0 || resident || record.lost);
-    valid = valid && impl_->policy.is_in_group(record.victim) == impl_->competes(record);
-    valid = valid && impl_->policy.owner(record.victim) == RecordTable::owner_of(record);
+    valid = valid && impl_->policy.is_in_group(victim(record)) == impl_->competes(record);
     valid = valid && (!record.dirty || impl_->on_memory_side(record));
+    valid = valid && !record.journaled;
     valid = valid && record.pending_out <= record.pending;
     valid = valid && (!record.parked || (resident && !impl_->on_memory_side(record)));
   });

@@ -46,6 +46,7 @@ MemoryManager::Impl::Impl(std::span<const SegmentDesc> descs_in)
     DXGKIT_CHECK(desc.base_address + desc.size_bytes >= desc.base_address);  // SEG-17
     segments.push_back(std::make_unique<Segment>(desc, static_cast<uint32_t>(segments.size())));
     by_id[desc.id.value] = segments.back().get();
+    known_segments |= segment_bit(desc.id);
     views.push_back(segments.back().get());
   }
 }
@@ -61,47 +62,46 @@ Segment& MemoryManager::Impl::segment(SegmentId id) const {
   return *by_id[id.value];
 }
 
-bool MemoryManager::Impl::known(SegmentSet set) const {
-  for (uint32_t id = 1; id <= 32; ++id) {
-    if ((set & segment_bit(SegmentId{id})) != 0 && by_id[id] == nullptr) return false;
-  }
-  return true;
+Placement MemoryManager::Impl::place_of(const Record& record) const {
+  if (!record.resident()) return {};
+  const Segment& where = segment(record.segment());
+  return where.at(where.ranges.offset(record.range));
 }
 
 /// True if the content is (or will be, once the plans ran) in a memory segment rather than in
 /// backing pages.
 bool MemoryManager::Impl::on_memory_side(const Record& record) const {
-  return record.place.segment != kSystemMemory && segment(record.place.segment).is_memory();
+  return record.resident() && segment(record.segment()).is_memory();
 }
 
 // --- victims ---
 
 /// Nothing holds the allocation where it is.
 bool MemoryManager::Impl::may_leave(const Record& record) const {
-  return segment(record.place.segment).may_leave(record);
+  return segment(record.segment()).may_leave(record);
 }
 
 /// Between plans the policy knows it as a member of its segment. Pins are not asked for: they come
 /// and go with each packet, and a choice passes over them.
 bool MemoryManager::Impl::competes(const Record& record) const {
-  if (record.place.segment == kSystemMemory || record.desc.pinned) return false;
+  if (!record.resident() || record.traits->pinned) return false;
   return record.locks == 0 || !on_memory_side(record);
 }
 
 void MemoryManager::Impl::update_victim(Record& record) {
   const bool wanted = competes(record);
-  if (wanted == policy.is_in_group(record.victim)) return;
+  if (wanted == policy.is_in_group(victim(record))) return;
   if (wanted) {
-    policy.enter(record.victim, segment(record.place.segment).group);
+    policy.enter(victim(record), segment(record.segment()).group);
   } else {
-    policy.leave(record.victim);
+    policy.leave(victim(record));
   }
 }
 
 /// The allocation is used now.
 void MemoryManager::Impl::touch(Record& record) {
   update_victim(record);
-  policy.use(record.victim, on_memory_side(record));
+  policy.use(victim(record), on_memory_side(record));
 }
 
 /// How the policy orders it: the offer first, then the priority.
@@ -111,32 +111,36 @@ uint64_t MemoryManager::Impl::order(const Record& record) const {
 
 void MemoryManager::Impl::set_offer(Record& record, OfferPriority priority) {
   record.offer = priority;
-  policy.set_priority(record.victim, order(record));
+  policy.set_priority(victim(record), order(record));
 }
 
 // --- plans ---
 
 void MemoryManager::Impl::begin_plan() {
   ++plan;
-  ++attempt;
+  clear_journal();
+}
+
+void MemoryManager::Impl::clear_journal() {
+  for (const Touched& touched : journal) touched.record->journaled = false;
   journal.clear();
 }
 
 void MemoryManager::Impl::note_old_place(Record& record) {
-  if (record.journal == attempt) return;
-  record.journal = attempt;
-  journal.push_back({&record, record.place, record.parked});
+  if (record.journaled) return;
+  record.journaled = true;
+  journal.push_back({&record, place_of(record), record.parked});
 }
 
 void MemoryManager::Impl::leave(Record& record) {
   note_old_place(record);
-  Segment& where = segment(record.place.segment);
-  policy.leave(record.victim);
+  Segment& where = segment(record.segment());
+  policy.leave(victim(record));
   where.committed -= where.ranges.size(record.range);
   --where.allocations;
   where.ranges.release(record.range);
   record.range = RangeIndex::kNone;
-  record.place = {};
+  record.segment_number = 0;
   record.parked = false;
 }
 
@@ -149,10 +153,11 @@ void MemoryManager::Impl::evict(Record& record) {
 void MemoryManager::Impl::park(Record& record) {
   if (record.offer != OfferPriority::kNone) return;  // its content is given up (ALLOC-47)
   for (uint32_t id = 1; id <= 32; ++id) {
-    if ((record.desc.eviction & segment_bit(SegmentId{id})) == 0) continue;
+    if ((record.traits->eviction & segment_bit(SegmentId{id})) == 0) continue;
     Segment& where = segment(SegmentId{id});
     if (where.is_memory() || where.desc.pitch_alignment) continue;  // SEG-39
-    const auto offset = where.find_free(record.desc, SearchFrom::kBottom, 0, where.desc.size_bytes);
+    const auto offset =
+        where.find_free(record.shape(), SearchFrom::kBottom, 0, where.desc.size_bytes);
     if (!offset.has_value()) continue;
     enter(record, where, *offset);
     record.parked = true;
@@ -162,9 +167,9 @@ void MemoryManager::Impl::park(Record& record) {
 
 void MemoryManager::Impl::enter(Record& record, Segment& where, uint64_t offset) {
   note_old_place(record);
-  const uint64_t bytes = where.bytes_of(record.desc);
+  const uint64_t bytes = where.bytes_of(record.shape());
   record.range = where.ranges.place(offset, bytes, RecordTable::owner_of(record));
-  record.place = where.at(offset);
+  record.segment_number = static_cast<uint8_t>(where.desc.id.value);
   where.committed += bytes;
   ++where.allocations;
 }
@@ -175,12 +180,12 @@ void MemoryManager::Impl::restore_victims(bool undone) {
   returned.clear();
   for (const Touched& touched : journal) {
     const Record& record = *touched.record;
-    if (!competes(record) || policy.is_in_group(record.victim)) continue;
-    const uint32_t group = segment(record.place.segment).group;
+    if (!competes(record) || policy.is_in_group(victim(record))) continue;
+    const uint32_t group = segment(record.segment()).group;
     if (record.plan == plan && !undone) {
-      policy.enter(record.victim, group);
+      policy.enter(victim(record), group);
     } else {
-      returned.push_back({record.victim, group});
+      returned.push_back({victim(record), group});
     }
   }
   policy.restore(returned);
@@ -188,7 +193,7 @@ void MemoryManager::Impl::restore_victims(bool undone) {
 
 void MemoryManager::Impl::rollback() {
   for (const Touched& touched : journal) {
-    if (touched.record->place.segment != kSystemMemory) leave(*touched.record);
+    if (touched.record->resident()) leave(*touched.record);
   }
   for (const Touched& touched : journal) {
     if (touched.old.segment == kSystemMemory) continue;
@@ -196,8 +201,7 @@ void MemoryManager::Impl::rollback() {
     touched.record->parked = touched.parked;
   }
   restore_victims(true);
-  ++attempt;
-  journal.clear();
+  clear_journal();
 }
 
 void MemoryManager::Impl::expect(Record& record, const PagingOp& op) {
@@ -210,7 +214,7 @@ PagingOp MemoryManager::Impl::notice(PagingOp::Kind kind, const Record& record,
   return {.kind = kind,
           .allocation = record.id,
           .place = place,
-          .size_bytes = align_up(record.desc.size_bytes, kPageBytes),
+          .size_bytes = align_up(record.size_bytes, kPageBytes),
           .backing = {}};
 }
 
@@ -220,7 +224,7 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
   PagingOp op = notice(PagingOp::Kind::kUnmapAperture, record, old);
   if (where.is_memory() && record.dirty && record.offer != OfferPriority::kNone) {
     op.kind = PagingOp::Kind::kDiscard;  // its owner gave the content up (ALLOC-47)
-    op.size_bytes = where.bytes_of(record.desc);
+    op.size_bytes = where.bytes_of(record.shape());
     record.dirty = false;
     record.has_content = false;
     record.discarded = true;
@@ -232,7 +236,7 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
     statistics.bytes_out += op.size_bytes;
   } else if (where.is_memory()) {
     op.kind = PagingOp::Kind::kDiscard;  // backing pages hold the same content, or there is none
-    op.size_bytes = where.bytes_of(record.desc);
+    op.size_bytes = where.bytes_of(record.shape());
     ++statistics.clean_drops;
   }
   return op;
@@ -240,28 +244,28 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
 
 void MemoryManager::Impl::add_leave_operations(Record& record, const Placement& old, bool parked,
                                                std::vector<PagingOp>* ops) {
-  if (record.desc.notify_residency && !parked)  // what is parked was evicted before
+  if (record.traits->notify_residency && !parked)  // what is parked was evicted before
     ops->push_back(notice(PagingOp::Kind::kNotifyNotResident, record, old));
-  if (record.desc.notify_eviction && !segment(old.segment).is_memory())
+  if (record.traits->notify_eviction && !segment(old.segment).is_memory())
     ops->push_back(notice(PagingOp::Kind::kNotifyEviction, record, old));
   ops->push_back(leave_operation(record, old));
 }
 
 void MemoryManager::Impl::add_park_operations(Record& record, const Placement& old,
                                               std::vector<PagingOp>* ops) {
-  if (record.desc.notify_residency)
+  if (record.traits->notify_residency)
     ops->push_back(notice(PagingOp::Kind::kNotifyNotResident, record, old));
   PagingOp out = leave_operation(record, old);
-  if (out.kind == PagingOp::Kind::kTransferOut) out.backing = record.place;
-  ops->push_back(notice(PagingOp::Kind::kMapAperture, record, record.place));
+  if (out.kind == PagingOp::Kind::kTransferOut) out.backing = place_of(record);
+  ops->push_back(notice(PagingOp::Kind::kMapAperture, record, place_of(record)));
   ops->push_back(out);
   ++statistics.aperture_maps;
 }
 
 void MemoryManager::Impl::add_enter_operations(Record& record, std::vector<PagingOp>* ops) {
-  const Segment& where = segment(record.place.segment);
-  PagingOp op = notice(PagingOp::Kind::kMapAperture, record, record.place);
-  const bool first = record.desc.context_resource && !record.has_content;
+  const Segment& where = segment(record.segment());
+  PagingOp op = notice(PagingOp::Kind::kMapAperture, record, place_of(record));
+  const bool first = record.traits->context_resource && !record.has_content;
   if (!where.is_memory()) {
     ops->push_back(op);
     ++statistics.aperture_maps;
@@ -272,7 +276,7 @@ void MemoryManager::Impl::add_enter_operations(Record& record, std::vector<Pagin
     statistics.bytes_in += op.size_bytes;
   } else if (!first) {
     op.kind = PagingOp::Kind::kFill;
-    op.size_bytes = where.bytes_of(record.desc);
+    op.size_bytes = where.bytes_of(record.shape());
     ops->push_back(op);
     ++statistics.fills;
   }
@@ -282,8 +286,8 @@ void MemoryManager::Impl::add_enter_operations(Record& record, std::vector<Pagin
     record.has_content = true;
     record.dirty = where.is_memory();
   }
-  if (record.desc.notify_residency)
-    ops->push_back(notice(PagingOp::Kind::kNotifyResident, record, record.place));
+  if (record.traits->notify_residency)
+    ops->push_back(notice(PagingOp::Kind::kNotifyResident, record, place_of(record)));
 }
 
 std::vector<PagingOp> MemoryManager::Impl::commit() {
@@ -298,7 +302,7 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
   for (const bool parking : {false, true}) {
     for (const Touched& touched : journal) {
       Record& record = *touched.record;
-      if (touched.old == record.place || touched.old.segment == kSystemMemory) continue;
+      if (touched.old == place_of(record) || touched.old.segment == kSystemMemory) continue;
       if (parks(touched) != parking) continue;
       const size_t first = ops.size();
       if (parking) {
@@ -315,21 +319,21 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
   for (const Touched& touched : journal) {
     Record& record = *touched.record;
     const size_t first = ops.size();
-    if (touched.old == record.place) {
+    if (touched.old == place_of(record)) {
       // Used where it was parked: nothing moves, but it is resident again.
-      if (touched.parked && !record.parked && record.desc.notify_residency)
-        ops.push_back(notice(PagingOp::Kind::kNotifyResident, record, record.place));
+      if (touched.parked && !record.parked && record.traits->notify_residency)
+        ops.push_back(notice(PagingOp::Kind::kNotifyResident, record, place_of(record)));
       expect_from(record, first);
       continue;
     }
-    if (record.place.segment == kSystemMemory) continue;
+    if (!record.resident()) continue;
     if (!parks(touched)) add_enter_operations(record, &ops);
     expect_from(record, first);
-    trace::emit(trace::EventKind::kPlaced, record.id.value, record.place.segment.value,
-                record.place.offset_bytes, align_up(record.desc.size_bytes, kPageBytes));
+    trace::emit(trace::EventKind::kPlaced, record.id.value, record.segment().value,
+                place_of(record).offset_bytes, align_up(record.size_bytes, kPageBytes));
   }
   restore_victims(false);
-  journal.clear();
+  clear_journal();
   return ops;
 }
 
@@ -341,7 +345,7 @@ std::vector<Item> MemoryManager::Impl::merge(std::span<const Use> uses) {
   for (size_t i = 0; i < uses.size(); ++i) {
     Record& record = get(uses[i].allocation);
     const SegmentSet allowed =
-        uses[i].write ? record.desc.supported_write : record.desc.supported_read;
+        uses[i].write ? record.traits->supported_write : record.traits->supported_read;
     if (record.plan == plan) {
       Item* same = &items[record.item];
       same->allowed &= allowed;
@@ -359,7 +363,8 @@ std::vector<Item> MemoryManager::Impl::merge(std::span<const Use> uses) {
 
 std::vector<Candidate> MemoryManager::Impl::candidates(const Item& item) const {
   std::vector<Candidate> found;
-  const AllocationDesc desc = item.record->desc.unpacked(item.record->priority);
+  const AllocationDesc desc =
+      item.record->traits->unpacked(item.record->size_bytes, item.record->priority);
   SegmentSet left = item.allowed;
   const auto add = [&](SegmentId id, SearchFrom from) {
     Segment& where = segment(id);
@@ -389,20 +394,20 @@ std::vector<Candidate> MemoryManager::Impl::candidates(const Item& item) const {
 }
 
 bool MemoryManager::Impl::stays(const Item& item) const {
-  const SegmentId where = item.record->place.segment;
+  const SegmentId where = item.record->segment();
   if (item.record->parked) return false;
   return where != kSystemMemory && (item.allowed & segment_bit(where)) != 0;
 }
 
 /// May get a place other than the one it has (or its first one).
 bool MemoryManager::Impl::can_move(const Record& record) const {
-  return record.place.segment == kSystemMemory || may_leave(record);
+  return !record.resident() || may_leave(record);
 }
 
 bool MemoryManager::Impl::place(const Item& item) {
   Record& record = *item.record;
   if (!can_move(record)) return false;
-  if (record.place.segment != kSystemMemory) leave(record);
+  if (record.resident()) leave(record);
   std::vector<Candidate> options = candidates(item);
   if (record.locks > 0) {
     // Its content is on the system side here and stays there until the CPU unlocks it (ALLOC-43).
@@ -410,7 +415,7 @@ bool MemoryManager::Impl::place(const Item& item) {
   }
   for (const Candidate& option : options) {
     const auto offset =
-        option.segment->find_free(record.desc, option.from, option.low, option.high);
+        option.segment->find_free(record.shape(), option.from, option.low, option.high);
     if (!offset.has_value()) continue;
     enter(record, *option.segment, *offset);
     return true;
@@ -418,7 +423,7 @@ bool MemoryManager::Impl::place(const Item& item) {
   for (const Candidate& option : options) {
     if (option.hint) continue;
     const auto window =
-        option.segment->find_window(record.desc, option.from, plan, policy, records);
+        option.segment->find_window(record.shape(), option.from, plan, policy, records);
     if (!window.has_value()) continue;
     for (Record* victim : window->victims) evict(*victim);
     enter(record, *option.segment, window->offset);
@@ -435,8 +440,8 @@ size_t MemoryManager::Impl::place_in_order(std::span<const Item> items) {
 }
 
 PackItem MemoryManager::Impl::pack_item(const Item& item) const {
-  PackItem packed{.desc = item.record->desc, .segments = {}, .fixed = std::nullopt};
-  if (item.record->desc.pinned && stays(item)) packed.fixed = item.record->place;
+  PackItem packed{.desc = item.record->shape(), .segments = {}, .fixed = std::nullopt};
+  if (item.record->traits->pinned && stays(item)) packed.fixed = place_of(*item.record);
   for (const Candidate& option : candidates(item)) {
     if (option.hint) continue;
     const auto at = std::ranges::find(views, option.segment);
@@ -462,7 +467,7 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
     if (!can_move(record)) continue;  // pinned where it is: fine if that place will do, see below
     const uint32_t where = packing.segments[i];
     concerned[where] = true;
-    wanted[where] += segments[where]->bytes_of(record.desc);
+    wanted[where] += segments[where]->bytes_of(record.shape());
   }
   for (size_t s = 0; s < segments.size(); ++s) {
     if (!concerned[s]) continue;
@@ -484,8 +489,8 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
     const size_t first = cleared.size();
     policy.begin_choice(segments[s]->group);
     for (auto next = policy.next(); next != EvictionPolicy::kNone; next = policy.next()) {
-      Record& record = records.of_owner(policy.owner(next));
-      if (may_leave(record)) cleared.push_back({&record, record.place, record.parked});
+      Record& record = records.of_slot(next);
+      if (may_leave(record)) cleared.push_back({&record, place_of(record), record.parked});
     }
     for (size_t i = first; i < cleared.size(); ++i) leave(*cleared[i].record);
   }
@@ -495,10 +500,11 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
       if (!stays(items[i])) return false;
       continue;
     }
-    if (record.place.segment != kSystemMemory) leave(record);  // from a segment not concerned
+    if (record.resident()) leave(record);  // from a segment not concerned
     Segment& where = *segments[packing.segments[i]];
     if (record.locks > 0 && where.is_memory()) return false;
-    const auto offset = where.find_free(record.desc, SearchFrom::kBottom, 0, where.desc.size_bytes);
+    const auto offset =
+        where.find_free(record.shape(), SearchFrom::kBottom, 0, where.desc.size_bytes);
     if (!offset.has_value()) return false;
     enter(record, where, *offset);
   }
@@ -508,14 +514,14 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
     if (record.plan == plan) continue;
     const Placement& old = cleared[i].old;
     Segment& where = segment(old.segment);
-    const auto free = where.find_free(record.desc, SearchFrom::kBottom, old.offset_bytes,
-                                      old.offset_bytes + where.bytes_of(record.desc));
+    const auto free = where.find_free(record.shape(), SearchFrom::kBottom, old.offset_bytes,
+                                      old.offset_bytes + where.bytes_of(record.shape()));
     if (!free.has_value()) continue;
     enter(record, where, old.offset_bytes);
     record.parked = cleared[i].parked;
   }
   for (const Touched& touched : cleared) {
-    const bool left = touched.record->place.segment == kSystemMemory;
+    const bool left = !touched.record->resident();
     if (left && segment(touched.old.segment).is_memory()) park(*touched.record);
   }
   return true;

@@ -29,12 +29,16 @@ struct Candidate {
       false;  // a bank of the first preference: only for free room, the whole segment follows
 };
 
+/// What the eviction policy calls it.
+inline EvictionPolicy::Index victim(const Record& record) { return slot_of(record.id); }
+
 struct MemoryManager::Impl {
   explicit Impl(std::span<const SegmentDesc> descs_in);
 
   Record& get(AllocationId id);
   Segment& segment(SegmentId id) const;
-  bool known(SegmentSet set) const;
+  Placement place_of(const Record& record) const;
+  bool known(SegmentSet set) const { return (set & ~known_segments) == 0; }
   bool on_memory_side(const Record& record) const;
 
   // Victims.
@@ -48,6 +52,7 @@ struct MemoryManager::Impl {
 
   // A plan: places change at once, the journal remembers where things were.
   void begin_plan();
+  void clear_journal();
   void leave(Record& record);
   /// Leaves as a victim: content of a memory segment is parked in an aperture of the eviction set
   /// that has room, if there is one (ALLOC-09).
@@ -84,6 +89,8 @@ struct MemoryManager::Impl {
   std::vector<std::unique_ptr<Segment>> segments;  // in the caller's order
   std::vector<Segment*> by_id;                     // null: no such segment
   std::vector<const Segment*> views;               // `segments`, for pack()
+  SegmentSet known_segments = 0;
+  TraitsTable traits;
   RecordTable records;
   EvictionPolicy policy;
   std::vector<EvictionPolicy::Left> returned;  // scratch of restore_victims
@@ -94,7 +101,6 @@ struct MemoryManager::Impl {
   };
   std::vector<Touched> journal;
   uint64_t plan = 0;
-  uint64_t attempt = 0;  // a plan may be tried twice; each try has its own journal
   Statistics statistics;
 };
 

@@ -39,6 +39,7 @@ class RecordTable {
   const Record* find(AllocationId id) const { return const_cast<RecordTable*>(this)->find(id); }
   /// How the record is named in a RangeIndex, and back.
   static uint32_t owner_of(const Record& record) { return slot_of(record.id) + 1; }
+  Record& of_slot(uint32_t slot) { return slab_[slot]; }
   const Record& of_owner(uint32_t owner) const { return slab_[owner - 1]; }
   Record& of_owner(uint32_t owner) { return slab_[owner - 1]; }
   size_t live() const { return live_; }

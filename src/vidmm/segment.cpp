@@ -103,7 +103,7 @@ std::optional<Segment::Window> Segment::find_window(const Shape& allocation, Sea
   while (!offset.has_value() || freed < deficit) {
     const EvictionPolicy::Index next = policy.next();
     if (next == EvictionPolicy::kNone) break;
-    Record* const record = &records.of_owner(policy.owner(next));
+    Record* const record = &records.of_slot(next);
     if (record->plan == plan || !may_leave(*record)) continue;
     candidates.push_back(record);
     freed += ranges.size(record->range);

@@ -6,37 +6,42 @@
 #include <vector>
 
 #include "vidmm/eviction_policy.h"
-#include "vidmm/packed_desc.h"
 #include "vidmm/range_index.h"
+#include "vidmm/traits.h"
 #include "vidmm/types.h"
 
 namespace dxgkit::vidmm {
 
 class RecordTable;
 
+/// There may be a million: every byte counts (bench, alloc.vidmm_bytes_each_1e6).
 struct Record {
   AllocationId id;
-  bool live = false;  // of the table: this is an allocation
-  PackedDesc desc;
-  Placement place;
-  RangeIndex::Index range = RangeIndex::kNone;           // while in a segment
-  EvictionPolicy::Index victim = EvictionPolicy::kNone;  // its name there
+  uint64_t size_bytes = 0;
+  const Traits* traits = nullptr;               // of the memory manager's table
+  RangeIndex::Index range = RangeIndex::kNone;  // while in a segment: where it begins there
+  uint64_t plan = 0;  // number of the plan that names it: no victim of that plan
   uint32_t priority = 0;
   uint32_t pins = 0;
   uint32_t locks = 0;
-  uint32_t item = 0;         // its place in the list of the plan that names it
-  uint32_t pending = 0;      // operations planned, not reported done
-  uint32_t pending_out = 0;  // those of them that carry content out of a memory segment
-  // Content: none yet, or in the backing pages, or (dirty) only in the memory segment.
-  bool has_content = false;
-  bool dirty = false;
-  bool lost = false;  // its segment lost it while it was pinned
+  uint32_t item = 0;           // its place in the list of the plan that names it
+  uint32_t pending = 0;        // operations planned, not reported done
+  uint32_t pending_out = 0;    // those of them that carry content out of a memory segment
+  uint8_t segment_number = 0;  // where it is, 0: in system memory
   OfferPriority offer = OfferPriority::kNone;
-  bool discarded = false;  // while it was offered
-  bool parked =
-      false;          // evicted into an aperture (ALLOC-09): its next use looks for a better place
-  uint64_t plan = 0;  // number of the plan that names it: no victim of that plan
-  uint64_t journal = 0;  // number of the attempt whose journal has its old place
+  bool live : 1 = false;  // of the table: this is an allocation
+  // Content: none yet, or in the backing pages, or (dirty) only in the memory segment.
+  bool has_content : 1 = false;
+  bool dirty : 1 = false;
+  bool lost : 1 = false;       // its segment lost it while it was pinned
+  bool discarded : 1 = false;  // while it was offered
+  bool parked : 1 =
+      false;  // evicted into an aperture (ALLOC-09): its next use looks for a better place
+  bool journaled : 1 = false;  // the journal has its old place
+
+  SegmentId segment() const { return SegmentId{segment_number}; }
+  bool resident() const { return segment_number != 0; }
+  Shape shape() const { return {size_bytes, *traits}; }
 };
 
 struct Segment {
@@ -52,7 +57,7 @@ struct Segment {
   /// Nothing holds the allocation here, where it is. A CPU lock holds content on its side, so it
   /// does not hold an aperture mapping.
   bool may_leave(const Record& record) const {
-    return record.pins == 0 && !record.desc.pinned && (record.locks == 0 || !is_memory());
+    return record.pins == 0 && !record.traits->pinned && (record.locks == 0 || !is_memory());
   }
   /// Where it may start at the lowest (ALLOC-49).
   uint64_t lowest_offset(const Shape& allocation) const;

@@ -144,9 +144,7 @@ PolicyRun replay(const Trace& trace, uint64_t capacity_bytes,
   constexpr uint32_t kPriority = 1;
   const size_t count = trace.bytes.size();
   Policy policy(capacity_bytes, 1);
-  for (size_t a = 0; a < count; ++a) {
-    DXGKIT_CHECK(policy.add(trace.bytes[a], kPriority) == a);
-  }
+  for (uint32_t a = 0; a < count; ++a) policy.add(a, trace.bytes[a], kPriority);
   std::vector<bool> used(count, false);
   std::vector<size_t> named(count, kNever);
   PolicyRun run;

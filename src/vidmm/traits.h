@@ -1,23 +1,23 @@
-// What a record keeps of its allocation's description. Private to the module.
+// What allocations have in common, kept once. Private to the module.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <unordered_map>
 
+#include "base/check.h"
 #include "vidmm/types.h"
 
 namespace dxgkit::vidmm {
 
-/// An AllocationDesc without its priority, in less than half the room: there may be a million.
-/// Already checked: the alignment is a power of two, preferred segments are at most 32.
-class PackedDesc {
+/// An AllocationDesc without its size and priority. Drivers describe a million allocations in a few
+/// ways. Already checked: the alignment is a power of two, preferred segments are at most 32.
+class Traits {
  public:
-  PackedDesc() = default;
-  explicit PackedDesc(const AllocationDesc& desc)
-      : size_bytes(desc.size_bytes),
-        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes),
+  explicit Traits(const AllocationDesc& desc)
+      : pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes),
         supported_read(desc.supported_read),
         supported_write(desc.supported_write),
         eviction(desc.eviction),
@@ -41,7 +41,9 @@ class PackedDesc {
       banks_[i] = bank << 1 | bit(desc.banks[i].from);
     }
   }
-  AllocationDesc unpacked(uint32_t priority) const {
+  bool operator==(const Traits&) const = default;
+
+  AllocationDesc unpacked(uint64_t size_bytes, uint32_t priority) const {
     AllocationDesc desc{.size_bytes = size_bytes,
                         .alignment_bytes = alignment_bytes(),
                         .pitch_aligned_size_bytes = pitch_aligned_size_bytes,
@@ -66,8 +68,21 @@ class PackedDesc {
     return desc;
   }
   uint64_t alignment_bytes() const { return uint64_t{1} << alignment_shift_; }
+  size_t hash() const {
+    uint64_t mixed = 0;
+    const auto add = [&](uint64_t value) {
+      mixed = (mixed ^ value) * 0x9E3779B97F4A7C15ULL;
+      mixed ^= mixed >> 32;
+    };
+    add(pitch_aligned_size_bytes);
+    add(uint64_t{supported_read} << 32 | supported_write);
+    add(uint64_t{eviction} << 32 | uint32_t{alignment_shift_} << 16 | uint32_t{pinned} << 1 |
+        uint32_t{last_fifth});
+    for (const uint8_t preference : preferred_) add(preference);
+    for (const uint32_t bank : banks_) add(bank);
+    return mixed;
+  }
 
-  uint64_t size_bytes = 0;
   uint64_t pitch_aligned_size_bytes = 0;
   SegmentSet supported_read = 0;
   SegmentSet supported_write = 0;
@@ -93,6 +108,28 @@ class PackedDesc {
   std::array<uint32_t, 4> banks_{};     // bank << 1 | from the top
 };
 
+/// Each kind of traits once, as long as somebody has it. Never iterated.
+class TraitsTable {
+ public:
+  /// Stays where it is until it is dropped as often as it was taken.
+  const Traits* take(const Traits& traits) {
+    const auto found = counts_.try_emplace(traits, 0).first;
+    ++found->second;
+    return &found->first;
+  }
+  void drop(const Traits* traits) {
+    const auto found = counts_.find(*traits);
+    DXGKIT_CHECK(found != counts_.end() && &found->first == traits);
+    if (--found->second == 0) counts_.erase(found);
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(const Traits& traits) const { return traits.hash(); }
+  };
+  std::unordered_map<Traits, size_t, Hash> counts_;
+};
+
 /// What decides how much room an allocation takes and where it may begin.
 struct Shape {
   Shape(const AllocationDesc& desc)  // NOLINT: a description is one
@@ -100,11 +137,11 @@ struct Shape {
         alignment_bytes(desc.alignment_bytes),
         pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes),
         last_fifth(desc.last_fifth) {}
-  Shape(const PackedDesc& desc)  // NOLINT
-      : size_bytes(desc.size_bytes),
-        alignment_bytes(desc.alignment_bytes()),
-        pitch_aligned_size_bytes(desc.pitch_aligned_size_bytes),
-        last_fifth(desc.last_fifth) {}
+  Shape(uint64_t bytes, const Traits& traits)
+      : size_bytes(bytes),
+        alignment_bytes(traits.alignment_bytes()),
+        pitch_aligned_size_bytes(traits.pitch_aligned_size_bytes),
+        last_fifth(traits.last_fifth) {}
   uint64_t size_bytes, alignment_bytes, pitch_aligned_size_bytes;
   bool last_fifth;
 };
