@@ -78,6 +78,7 @@ class FakeWorld {
       if ((value & SGPU_CONTROL_RESET) != 0) {
         node->enabled = false;
         node->resetting = true;
+        node->registers[SGPU_NODE_FAULT_ADDRESS] = node->registers[SGPU_NODE_FAULT_DETAIL] = 0;
       } else {
         node->enabled = (value & SGPU_CONTROL_ENABLE) != 0;
       }
