@@ -11,6 +11,7 @@ namespace {
 constexpr uint32_t kIndexBits = 9;
 constexpr uint64_t kIndexMask = SGPU_VA_TABLE_ENTRIES - 1;
 constexpr uint32_t kPageShift = 12;
+constexpr uint32_t kLargePageShift = 16;
 constexpr uint32_t kDetailWhyShift = 8;
 constexpr uint32_t kDetailLevelShift = 16;
 
@@ -28,8 +29,15 @@ Fault behind(Fault physical, uint64_t address, uint32_t why, uint32_t level) {
 bool is_malformed(uint64_t entry, uint32_t level) {
   if ((entry & ~(SGPU_PTE_FLAGS | SGPU_PTE_ADDRESS_MASK)) != 0) return true;
   if ((entry & SGPU_PTE_ZERO) != 0 && (entry & SGPU_PTE_ADDRESS_MASK) != 0) return true;
+  if ((entry & SGPU_PTE_64K) != 0 && (level != 1 || (entry & SGPU_PTE_ZERO) != 0)) return true;
   constexpr uint64_t kOfLeaves = SGPU_PTE_READ_ONLY | SGPU_PTE_NO_EXECUTE | SGPU_PTE_COHERENT;
   return level > 0 && (entry & kOfLeaves) != 0;
+}
+
+/// Of a page of 64 KiB: the entry of the 4 KiB page in it that holds `address`.
+uint64_t part_of(uint64_t entry, uint64_t address) {
+  if ((entry & SGPU_PTE_ZERO) != 0) return entry;
+  return entry | (address & (SGPU_LARGE_PAGE_BYTES - SGPU_PAGE_BYTES));
 }
 
 }  // namespace
@@ -53,6 +61,7 @@ Walk Mmu::walk(const VirtualSpace& space, uint64_t address) const {
   uint64_t index = address >> shift(level);
   if (index >= space.root_entries) return {page_fault(address, SGPU_PAGE_ROOT_INDEX, level), 0};
   uint64_t table = space.root;
+  bool large = false;  // the table is a leaf of pages of 64 KiB
   // Ends after as many loads as there are levels, wherever the entries lead.
   while (true) {
     std::byte* word = nullptr;
@@ -66,13 +75,17 @@ Walk Mmu::walk(const VirtualSpace& space, uint64_t address) const {
     if ((entry & SGPU_PTE_VALID) == 0) {
       return {page_fault(address, SGPU_PAGE_NOT_VALID, level), 0};
     }
-    if (is_malformed(entry, level)) {
+    if (is_malformed(entry, level) ||
+        (large && (entry & (SGPU_LARGE_PAGE_BYTES - SGPU_PAGE_BYTES)) != 0)) {
       return {page_fault(address, SGPU_PAGE_BAD_ENTRY, level), 0};
     }
+    if (large) return {{}, part_of(entry, address)};
     if (level == 0 || (entry & SGPU_PTE_ZERO) != 0) return {{}, entry};
     table = entry & SGPU_PTE_ADDRESS_MASK;
     --level;
     index = address >> shift(level) & kIndexMask;
+    large = (entry & SGPU_PTE_64K) != 0;
+    if (large) index >>= kLargePageShift - kPageShift;
   }
 }
 

@@ -28,7 +28,7 @@ struct VirtualSpace {
 /// Where one walk ended: SGPU_FAULT_NONE and the leaf entry, or why not.
 struct Walk {
   Fault fault;
-  uint64_t leaf = 0;  // with VALID; of a ZERO entry at a higher level too
+  uint64_t leaf = 0;  // with VALID, of the 4 KiB; a ZERO entry at a higher level is one too
 };
 
 /// Page table walks and one translation cache per node. Thread-safe.

@@ -15,20 +15,29 @@ std::optional<uint64_t> walk_by_the_manual(VirtualRig& rig, const VirtualSpace& 
       space.four_levels ? std::vector<int>{39, 30, 21, 12} : std::vector<int>{21, 12};
   if (va >> (space.four_levels ? 48 : 40) != 0) return std::nullopt;
   uint64_t table = space.root;
+  bool large = false;
   for (size_t i = 0; i < shifts.size(); ++i) {
     uint64_t index = va >> shifts[i];
     if (i == 0 && index >= space.root_entries) return std::nullopt;
     if (i != 0) index &= 511;
+    if (large) index /= 16;
     if (!readable(table + 8 * index)) return std::nullopt;
     const uint64_t value = rig.word(table + 8 * index);
     const bool leaf = i + 1 == shifts.size();
     if ((value & 1) == 0) return std::nullopt;
-    if ((value & 0xFFF0'0000'0000'0FE0) != 0) return std::nullopt;
+    if ((value & 0xFFF0'0000'0000'0FC0) != 0) return std::nullopt;
+    if ((value & 0x20) != 0 && (i + 2 != shifts.size() || (value & 8) != 0)) return std::nullopt;
+    if (large && (value & 0xF000) != 0) return std::nullopt;
     if ((value & 8) != 0 && (value & 0x000F'FFFF'FFFF'F000) != 0) return std::nullopt;
     if (!leaf && (value & 0x16) != 0) return std::nullopt;
     *entry = value;
     table = value & 0x000F'FFFF'FFFF'F000;
     if ((value & 8) != 0) break;
+    if (large) {
+      table += va & 0xF000;
+      *entry += va & 0xF000;
+    }
+    large = (value & 0x20) != 0;
   }
   return table;
 }
@@ -54,6 +63,8 @@ TEST(SoftGpuMmuHostile, RandomTablesTranslateAsTheManualSaysOrFault) {
           if (kind == 1) entry = 0;
           if (kind == 2) entry |= uint64_t{1} << random.below(64);
           if (kind == 3) entry = SGPU_PTE_VALID | SGPU_PTE_ZERO;
+          if (kind == 4) entry |= SGPU_PTE_64K;
+          if (kind == 5) entry &= ~uint64_t{0xF000};
           rig.set_word(table + 8 * i, entry);
         }
       }

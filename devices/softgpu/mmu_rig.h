@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/arithmetic.h"
 #include "devices/softgpu/mmu.h"
 #include "devices/softgpu/test_rig.h"
 

@@ -269,6 +269,50 @@ TEST_P(SoftGpuMmu, ZeroPagesReadAsZeroAndForgetWrites) {
   });
 }
 
+TEST_P(SoftGpuMmu, PagesOf64KiBHaveLeavesOfTheirOwn) {
+  in_runtime([&](VirtualRig& rig) {
+    Space space = make(rig);
+    // Two pages in the last but one places of a leaf of 32.
+    const uint64_t va = kData + 29 * SGPU_LARGE_PAGE_BYTES;
+    const uint64_t memory = align_up(rig.system_memory(3 * SGPU_LARGE_PAGE_BYTES), 1 << 16);
+    const uint64_t local = kVram + (4 << 20);
+    const uint64_t leaf = rig.page(in_vram());
+    rig.set_word(space.slot(va, 1), leaf | SGPU_PTE_VALID | SGPU_PTE_64K);
+    rig.set_word(leaf + 8 * 29, memory | SGPU_PTE_VALID);
+    rig.set_word(leaf + 8 * 30, local | SGPU_PTE_VALID | SGPU_PTE_NO_EXECUTE);
+    space.runs(0, Commands().fill(va + 4, 2 * SGPU_LARGE_PAGE_BYTES - 8, 0x77777777));
+    EXPECT_EQ(rig.word(memory), 0x7777777700000000U);
+    for (uint64_t at = 8; at < SGPU_LARGE_PAGE_BYTES; at += 8) {
+      ASSERT_EQ(rig.word(memory + at), 0x7777777777777777U) << at;
+      ASSERT_EQ(rig.word(local + at - 8), 0x7777777777777777U) << at;
+    }
+    EXPECT_EQ(rig.word(local + SGPU_LARGE_PAGE_BYTES - 8), 0x77777777U);
+    EXPECT_EQ(rig.word(memory + SGPU_LARGE_PAGE_BYTES), 0U);
+    const auto wrong = [&](uint64_t entry, uint32_t why) {
+      EXPECT_TRUE(rig.run(1, flush()));
+      rig.set_word(leaf + 8 * 29, entry);
+      space.faults(0, Commands().fence_write(va + 0x5008, 1), va + 0x5008, why, 0, true);
+    };
+    wrong(0, SGPU_PAGE_NOT_VALID);
+    wrong(memory | SGPU_PTE_VALID | SGPU_PTE_READ_ONLY, SGPU_PAGE_READ_ONLY);
+    wrong((memory + kPage) | SGPU_PTE_VALID, SGPU_PAGE_BAD_ENTRY);  // not in 64 KiB steps
+    wrong(memory | SGPU_PTE_VALID | SGPU_PTE_64K, SGPU_PAGE_BAD_ENTRY);
+    rig.set_word(leaf + 8 * 29, SGPU_PTE_VALID | SGPU_PTE_ZERO);
+    space.runs(0, Commands().fence_write(va + 0x5008, 1).sem_wait(va + 0x5008, 0));
+    // Only the level above the leaf can say so.
+    rig.set_word(space.slot(va, 1), SGPU_PTE_VALID | SGPU_PTE_ZERO | SGPU_PTE_64K);
+    EXPECT_TRUE(rig.run(1, flush()));
+    space.faults(0, Commands().fence_write(va, 1), va, SGPU_PAGE_BAD_ENTRY, 1, true);
+    if (!four()) return;
+    rig.set_word(space.slot(va, 2), rig.word(space.slot(va, 2)) | SGPU_PTE_64K);
+    // The commands go the same way.
+    const auto report = space.run(0, Commands().nop());
+    ASSERT_TRUE(report.has_value());
+    EXPECT_EQ(report->why, SGPU_PAGE_BAD_ENTRY);
+    EXPECT_EQ(report->level, 2U);
+  });
+}
+
 TEST_P(SoftGpuMmu, TheRootEndsWhereTheEntrySays) {
   in_runtime([&](VirtualRig& rig) {
     Space space = make(rig);

@@ -54,6 +54,7 @@ typedef unsigned long long SgpuU64;
  */
 #define SGPU_VA_TABLE_ENTRIES 512u /* of every table but the root of two levels */
 #define SGPU_VA_TABLE_BYTES 4096u
+#define SGPU_LARGE_PAGE_BYTES 0x10000u
 #define SGPU_VA_BITS_2 40u
 #define SGPU_VA_BITS_4 48u
 #define SGPU_VA_ROOT_ENTRIES_MAX_2 0x80000u
@@ -65,7 +66,8 @@ typedef unsigned long long SgpuU64;
 #define SGPU_PTE_NO_EXECUTE 0x4ull /* level 0: no command is fetched from here */
 #define SGPU_PTE_ZERO 0x8ull /* any level: reads 0, writes are dropped; the address must be 0 */
 #define SGPU_PTE_COHERENT 0x10ull /* level 0: of no effect, every access snoops */
-#define SGPU_PTE_FLAGS 0x1Full
+#define SGPU_PTE_64K 0x20ull      /* level 1: the table below has 32 entries, for pages of 64 KiB */
+#define SGPU_PTE_FLAGS 0x3Full
 #define SGPU_PTE_ADDRESS_MASK 0x000FFFFFFFFFF000ull /* the bits of neither must be 0 */
 
 /* Aperture entry: system page address (bits 12..51) | flags. */
