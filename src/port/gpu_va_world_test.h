@@ -150,10 +150,10 @@ struct GpuVaWorld {
   uint32_t fence = 0;
 };
 
-inline void in_world(GpuVaConfig config, const std::function<void(GpuVaWorld&)>& body,
+inline void in_world(const GpuVaConfig& config, const std::function<void(GpuVaWorld&)>& body,
                      const std::function<void(GpuVaWorld&)>& prepare = nullptr) {
-  runtime::make_sim_runtime(1)->run_main([&] {
-    GpuVaWorld world(std::move(config));
+  in_both_modes([&] {
+    GpuVaWorld world(config);
     if (prepare) prepare(world);
     world.start();
     if (::testing::Test::HasFatalFailure()) return;

@@ -58,7 +58,7 @@ TEST(GpuVaMmu, AnUpdateThatDoesNotFitIsContinued) {
     for (uint64_t i = 0; i < 512; ++i)
       entries.push_back(GpuVaWorld::pointing(kHidden, (1000 + i) * kPageBytes));
     EXPECT_GT(world.update(0, GpuVaWorld::kLeaf, 0, entries, 0, 1024), 4U) << "passes";
-    for (const uint64_t i : {0, 119, 120, 255, 511}) {
+    for (const uint64_t i : std::initializer_list<uint64_t>{0, 119, 120, 255, 511}) {
       EXPECT_EQ(world.gpu.walk(root, GpuVaWorld::kVa + i * kPageBytes).place,
                 (GpuPhysicalAddress{kHidden, (1000 + i) * kPageBytes}));
     }
