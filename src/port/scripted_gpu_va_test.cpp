@@ -50,6 +50,34 @@ TEST(GpuVaMmu, FourLevelsLeadWhereTheTablesSay) {
   });
 }
 
+TEST(GpuVaMmu, AllThatTablesSayCanBeReadUntilThePowerGoes) {
+  in_world([](GpuVaWorld& world) {
+    const RootPageTable root = world.make_tables();
+    world.make_context(0x40, root);
+    world.update(
+        0, GpuVaWorld::kLeaf, 5,
+        {GpuVaWorld::pointing(kHidden, 0x40000), GpuVaWorld::pointing(SegmentId{1}, 0x7000)});
+    void* const process = world.gpu.last_process();
+    testing::GpuTables all = world.gpu.tables_of(process);
+    ASSERT_EQ(all.pages.size(), 2U);
+    EXPECT_EQ(all.pages.begin()->first, GpuVaWorld::kVa + 0x5000);
+    EXPECT_EQ(all.pages.begin()->second.place, (GpuPhysicalAddress{kHidden, 0x40000}));
+    EXPECT_EQ(all.pages.rbegin()->second.place, (GpuPhysicalAddress{SegmentId{1}, 0x7000}));
+    ASSERT_EQ(all.tables.size(), 4U);
+    EXPECT_EQ(all.tables[0], std::vector({GpuPhysicalAddress{kHidden, GpuVaWorld::kLeaf}}));
+    EXPECT_EQ(all.tables[3], std::vector({root.address}));
+    const uint64_t value = 7;
+    ASSERT_TRUE(world.gpu.write(process, GpuVaWorld::kVa + 0x6000, value));
+    world.gpu.lose_power();
+    uint64_t in_bar = 1;
+    std::memcpy(&in_bar, world.gpu.memory({SegmentId{1}, 0x7000}, 8), 8);
+    EXPECT_EQ(in_bar, 0U);
+    all = world.gpu.tables_of(process);
+    EXPECT_TRUE(all.pages.empty());
+    EXPECT_EQ(all.tables[3], std::vector({root.address})) << "where it was";
+  });
+}
+
 TEST(GpuVaMmu, AnUpdateThatDoesNotFitIsContinued) {
   in_world([](GpuVaWorld& world) {
     const RootPageTable root = world.make_tables();

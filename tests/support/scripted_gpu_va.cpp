@@ -468,6 +468,32 @@ GpuWalk ScriptedGpuVa::walk(const port::RootPageTable& root, uint64_t va) const 
   return Engine{const_cast<ScriptedGpuVa&>(*this), *state_}.walk(root, va);
 }
 
+GpuTables ScriptedGpuVa::tables_of(void* process) const {
+  GpuTables all;
+  const std::optional<port::RootPageTable> root = root_of(process);
+  if (!root.has_value()) return all;
+  runtime::MutexLock lock(lock_);
+  Engine{const_cast<ScriptedGpuVa&>(*this), *state_}.collect(
+      root->address, static_cast<uint32_t>(config.levels.size()) - 1, root->entry_count, 0, *root,
+      &all);
+  return all;
+}
+
+void ScriptedGpuVa::lose_power() {
+  {
+    runtime::MutexLock lock(lock_);
+    state_->submissions.clear();
+    state_->tlb.clear();
+    for (auto& [id, one] : state_->storage) {
+      one.frames.clear();
+      // MADV_REMOVE empties the file behind a BAR, MADV_DONTNEED private memory.
+      if (one.start != nullptr && madvise(one.start, one.size, MADV_REMOVE) != 0)
+        DXGKIT_CHECK(madvise(one.start, one.size, MADV_DONTNEED) == 0);
+    }
+  }
+  miniport_.forget_outstanding();
+}
+
 std::optional<TableEntry> ScriptedGpuVa::entry(const GpuPhysicalAddress& table,
                                                uint64_t index) const {
   runtime::MutexLock lock(lock_);

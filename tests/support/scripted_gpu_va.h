@@ -109,6 +109,14 @@ struct GpuWalk {
   std::string why;                 // not valid: what was found
 };
 
+/// All that the tables of a process say.
+struct GpuTables {
+  /// Every page that translates, by address, from start to start (large pages: once).
+  std::map<uint64_t, GpuWalk> pages;
+  /// Every table that is pointed at, the root last; by level.
+  std::map<uint32_t, std::vector<port::GpuPhysicalAddress>> tables;
+};
+
 /// DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE as it came, with its entries.
 struct TableUpdateCall {
   DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE args{};  // pointers are dead
@@ -183,6 +191,8 @@ class ScriptedGpuVa {
   std::optional<port::RootPageTable> root_of(void* process) const;
   GpuWalk walk(void* process, uint64_t va) const;
   GpuWalk walk(const port::RootPageTable& root, uint64_t va) const;
+  /// Reads all entries: to compare with what should be there. Empty without a root.
+  GpuTables tables_of(void* process) const;
   /// An entry as it is in memory; `table`: of any level.
   std::optional<TableEntry> entry(const port::GpuPhysicalAddress& table, uint64_t index) const;
   /// The processor's way in, through the tables and past protections and TLB. False, nothing
@@ -193,6 +203,10 @@ class ScriptedGpuVa {
   uint64_t read(void* process, uint64_t va) const;  // 0xDEAD'DEAD'DEAD'DEAD where there is nothing
   /// Bytes of a segment, or of system memory; null outside.
   std::byte* memory(const port::GpuPhysicalAddress& address, uint64_t bytes) const;
+
+  /// Power goes: memory of segments reads 0, apertures show nothing, nothing is cached, nothing
+  /// submitted will run. The driver still knows its roots.
+  void lose_power();
 
   // --- what happened
   GpuVaCalls calls() const;

@@ -252,6 +252,27 @@ struct ScriptedGpuVa::Engine {
     return result;
   }
 
+  /// Everything below one table; `base`: the first address it translates.
+  void collect(const GpuPhysicalAddress& table, uint32_t level, uint64_t entries, uint64_t base,
+               const port::RootPageTable& root, GpuTables* all) {
+    uint32_t shift = 12;
+    for (uint32_t i = 0; i < level; ++i) shift += owner.config.levels[i].index_bits;
+    for (uint64_t i = 0; i < entries; ++i) {
+      const std::optional<TableEntry> found = entry(table, i);
+      if (!found.has_value() || (found->word & gpuva::kPteValid) == 0) continue;
+      const uint64_t va = base + (i << shift);
+      if (level == 0 || (found->word & gpuva::kPteLargePage) != 0) {
+        all->pages[va] = walk(root, va);
+        continue;
+      }
+      collect({SegmentId{static_cast<uint32_t>((found->word & gpuva::kPteSegmentMask) >>
+                                               gpuva::kPteSegmentShift)},
+               found->address()},
+              level - 1, uint64_t{1} << owner.config.levels[level - 1].index_bits, va, root, all);
+    }
+    all->tables[level].push_back(table);
+  }
+
   /// As the hardware translates: what it has cached it believes.
   GpuWalk translate(const port::RootPageTable& root, uint64_t va) {
     const std::tuple key{root.address.segment.value, root.address.offset, va / kPageBytes};
