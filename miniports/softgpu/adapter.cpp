@@ -59,7 +59,8 @@ NTSTATUS identify(Adapter* adapter) {
   const bool known = read32(*adapter, SGPU_REG_ID) == SGPU_ID_VALUE &&
                      read32(*adapter, SGPU_REG_NODE_COUNT) >= SGPU_NODE_COUNT;
   // Segments consist of whole pages.
-  adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~UINT64{PAGE_SIZE - 1};
+  const UINT64 page_bytes = has_large_pages() ? SGPU_LARGE_PAGE_BYTES : PAGE_SIZE;
+  adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~(page_bytes - 1);
   adapter->standby_keeps = read64(*adapter, SGPU_REG_STANDBY_KEEPS);
   adapter->hibernate_keeps = read64(*adapter, SGPU_REG_HIBERNATE_KEEPS) & ~UINT64{PAGE_SIZE - 1};
   adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);
@@ -238,6 +239,7 @@ NTSTATUS query_segments4(const Adapter& adapter, void* out, UINT bytes) {
                                                        (segment - 1) * stride);
   };
   describe_segments(adapter, at);
+  at(kSegmentVram).Flags.Use64KBPages = has_large_pages() ? 1 : 0;
   at(kSegmentVram).Flags.ApplicationTarget = 1;  // budgets are shares of this
   at(kSegmentVram).Flags.LocalBudgetGroup = 1;
   at(kSegmentAperture).Flags.ApplicationTarget = 1;
@@ -388,7 +390,7 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
     data.DxgkDdiSubmitCommand = nullptr;
     data.DxgkDdiSubmitCommandVirtual = DdiSubmitCommandVirtual;
     data.DxgkDdiSetRootPageTable = DdiSetRootPageTable;
-    if (memory_model() == MemoryModel::kTwoLevels) {
+    if (has_two_levels()) {
       data.DxgkDdiGetRootPageTableSize = DdiGetRootPageTableSize;
     }
   }

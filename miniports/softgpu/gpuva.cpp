@@ -18,7 +18,9 @@ constexpr UINT kRootGroupBits = 6;
 constexpr UINT kTableIndexBits = 9;
 constexpr UINT kPageBits = 12;
 
-UINT level_count() { return memory_model() == MemoryModel::kFourLevels ? 4 : 2; }
+constexpr UINT kEntriesPerLargePage = SGPU_LARGE_PAGE_BYTES / SGPU_PAGE_BYTES;
+
+UINT level_count() { return has_two_levels() ? 2 : 4; }
 
 /// A DXGK_FAULT_ERROR_CODE, bit for bit: not specific to this device, a page fault.
 constexpr DXGK_FAULT_ERROR_CODE kPageFaultCode = {};
@@ -32,8 +34,20 @@ bool append(PagingBuffer* buffer, SgpuU32 opcode, Command command) {
   return true;
 }
 
-const DXGK_PTE& entry_at(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE& update, UINT index) {
-  return update.pPageTableEntries[update.Flags.Repeat != 0 ? 0 : index];
+/// An update in the hardware's terms.
+struct EntryRun {
+  UINT first, count;  // entries of the hardware's table
+  UINT stride;        // entries of the kernel's per entry of the hardware's; 0: one for all
+};
+EntryRun run_of(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE& update) {
+  const bool large = update.PageTableLevel == 0 && update.Flags.Use64KBPages != 0;
+  const UINT unit = large ? kEntriesPerLargePage : 1;
+  return {update.StartIndex / unit, (update.NumPageTableEntries + unit - 1) / unit,
+          update.Flags.Repeat != 0 ? 0 : unit};
+}
+SgpuU64 entry_at(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE& update, const EntryRun& run,
+                 UINT index) {
+  return hardware_entry(update.pPageTableEntries[index * run.stride], update.PageTableLevel);
 }
 
 /// Whether a user's private data is what softgpu_umd.h says, or absent.
@@ -79,7 +93,7 @@ NTSTATUS read_memory_model(PUNICODE_STRING registry_path, MemoryModel* model) {
     return STATUS_INVALID_PARAMETER;
   }
   RtlCopyMemory(&number, value->Data, sizeof(number));
-  if (number > static_cast<UINT>(MemoryModel::kFourLevels)) return STATUS_INVALID_PARAMETER;
+  if (number > static_cast<UINT>(MemoryModel::kLargePages)) return STATUS_INVALID_PARAMETER;
   *model = static_cast<MemoryModel>(number);
   return STATUS_SUCCESS;
 }
@@ -110,9 +124,9 @@ NTSTATUS query_mmu_caps(void* out, UINT bytes) {
   caps->ZeroInPteSupported = 1;
   caps->CacheCoherentMemorySupported = 1;
   // Entries are stored whole and the engines are told by FlushTlb: nobody needs to be idle.
-  caps->PageTableUpdateMode = memory_model() == MemoryModel::kFourLevels
-                                  ? DXGK_PAGETABLEUPDATE_GPU_PHYSICAL
-                                  : DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+  caps->PageTableUpdateMode =
+      has_two_levels() ? DXGK_PAGETABLEUPDATE_CPU_VIRTUAL : DXGK_PAGETABLEUPDATE_GPU_PHYSICAL;
+  if (has_large_pages()) caps->LeafPageTableSizeFor64KPagesInBytes = SGPU_VA_TABLE_BYTES;
   caps->VirtualAddressBitCount = virtual_address_bits();
   caps->PageTableLevelCount = level_count();
   return STATUS_SUCCESS;
@@ -125,7 +139,7 @@ NTSTATUS query_level(const void* in, UINT in_bytes, void* out, UINT bytes) {
   if (bytes < sizeof(DXGK_PAGE_TABLE_LEVEL_DESC)) return STATUS_BUFFER_TOO_SMALL;
   const UINT level = static_cast<const DXGK_QUERYPAGETABLELEVELDESCIN*>(in)->LevelIndex;
   if (level >= level_count()) return STATUS_INVALID_PARAMETER;
-  const bool grows = memory_model() == MemoryModel::kTwoLevels && level == 1;
+  const bool grows = has_two_levels() && level == 1;
   auto* desc = static_cast<DXGK_PAGE_TABLE_LEVEL_DESC*>(out);
   RtlZeroMemory(desc, sizeof(*desc));
   desc->PageTableIndexBitCount = grows ? kRootGroupBits : kTableIndexBits;
@@ -147,6 +161,7 @@ SgpuU64 hardware_entry(const DXGK_PTE& entry, UINT level) {
     if (entry.NoExecute != 0) flags |= SGPU_PTE_NO_EXECUTE;
     if (entry.CacheCoherent != 0) flags |= SGPU_PTE_COHERENT;
   }
+  if (level == 1 && entry.PageTablePageSize == DXGK_PTE_PAGE_TABLE_PAGE_64KB) flags |= SGPU_PTE_64K;
   const UINT segment = static_cast<UINT>(entry.Segment);
   const SgpuU64 address = gpu_address(segment, entry.PageAddress << kPageBits);
   return flags | (address & SGPU_PTE_ADDRESS_MASK);
@@ -154,9 +169,10 @@ SgpuU64 hardware_entry(const DXGK_PTE& entry, UINT level) {
 
 void write_entries(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE& update) {
   auto* table = static_cast<volatile SgpuU64*>(update.PageTableAddress.CpuVirtual);
-  for (UINT i = 0; i < update.NumPageTableEntries; ++i) {
+  const EntryRun run = run_of(update);
+  for (UINT i = 0; i < run.count; ++i) {
     // One store each: an engine may be reading the entry.
-    table[update.StartIndex + i] = hardware_entry(entry_at(update, i), update.PageTableLevel);
+    table[run.first + i] = entry_at(update, run, i);
   }
   KeMemoryBarrier();
 }
@@ -168,10 +184,11 @@ NTSTATUS build_update(PagingBuffer* buffer, const DXGK_BUILDPAGINGBUFFER_UPDATEP
   const UINT64 table =
       physical ? gpu_address(where.GpuPhysical.SegmentId, where.GpuPhysical.SegmentOffset)
                : where.GpuVirtual;
-  const bool repeat = update.Flags.Repeat != 0;
-  while (*multipass_offset < update.NumPageTableEntries) {
+  const EntryRun run = run_of(update);
+  const bool repeat = run.stride == 0;
+  while (*multipass_offset < run.count) {
     const UINT done = *multipass_offset;
-    UINT count = update.NumPageTableEntries - done;
+    UINT count = run.count - done;
     if (count > SGPU_PTES_MAX) count = SGPU_PTES_MAX;
     UINT listed = repeat ? 1 : count;
     const UINT room = buffer->size - buffer->used;
@@ -183,13 +200,13 @@ NTSTATUS build_update(PagingBuffer* buffer, const DXGK_BUILDPAGINGBUFFER_UPDATEP
     const UINT bytes = static_cast<UINT>(sizeof(SgpuWritePtes) + listed * sizeof(SgpuU64));
     SgpuWritePtes command = {};
     command.header = {SGPU_OP_WRITE_PTES, bytes};
-    command.table = table + UINT64{sizeof(SgpuU64)} * (UINT64{update.StartIndex} + done);
+    command.table = table + UINT64{sizeof(SgpuU64)} * (UINT64{run.first} + done);
     command.count = count;
     command.flags = (physical ? SGPU_PTES_PHYSICAL : 0) | (repeat ? SGPU_PTES_REPEAT : 0);
     UCHAR* to = buffer->bytes + buffer->used;
     __builtin_memcpy(to, &command, sizeof(command));
     for (UINT i = 0; i < listed; ++i) {
-      const SgpuU64 entry = hardware_entry(entry_at(update, done + i), update.PageTableLevel);
+      const SgpuU64 entry = entry_at(update, run, done + i);
       __builtin_memcpy(to + sizeof(command) + i * sizeof(entry), &entry, sizeof(entry));
     }
     buffer->used += bytes;
@@ -274,8 +291,7 @@ SIZE_T NTAPI DdiGetRootPageTableSize(IN_CONST_HANDLE, INOUT_PDXGKARG_GETROOTPAGE
 void NTAPI DdiSetRootPageTable(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SETROOTPAGETABLE args) {
   auto* adapter = static_cast<Adapter*>(handle);
   auto* context = static_cast<Context*>(args->hContext);
-  const UINT most = memory_model() == MemoryModel::kFourLevels ? SGPU_VA_TABLE_ENTRIES
-                                                               : SGPU_VA_ROOT_ENTRIES_MAX_2;
+  const UINT most = has_two_levels() ? SGPU_VA_ROOT_ENTRIES_MAX_2 : SGPU_VA_TABLE_ENTRIES;
   RootTable root = {gpu_address(args->Address.SegmentId, args->Address.SegmentOffset),
                     args->NumEntries < most ? args->NumEntries : most};
   // The engines refuse to look at such an entry at all; without entries they fault politely.
@@ -311,7 +327,7 @@ NTSTATUS NTAPI DdiSubmitCommandVirtual(IN_CONST_HANDLE handle,
     entry.type = SGPU_RING_EXECUTE;
     entry.flags = SGPU_EXECUTE_VIRTUAL;
     if (args->Flags.NullRendering != 0) entry.flags |= SGPU_EXECUTE_NULL;
-    if (memory_model() == MemoryModel::kFourLevels) entry.flags |= SGPU_EXECUTE_FOUR_LEVELS;
+    if (!has_two_levels()) entry.flags |= SGPU_EXECUTE_FOUR_LEVELS;
     if (system) entry.flags |= SGPU_EXECUTE_PRIVILEGED;  // the kernel's buffers, and no others
     entry.root = root.address;
     entry.root_entries = root.entries;

@@ -51,7 +51,7 @@ class GpuVaEngine : public GpuVa {
   }
 
   D3DGPU_PHYSICAL_ADDRESS new_table(bool system) {
-    if (!four() || system) return place(0, rig->system_memory(kPage));
+    if (!four() || large() || system) return place(0, rig->system_memory(kPage));
     next_vram += kPage;
     return place(kSegmentVram, next_vram - kPage);
   }
@@ -297,6 +297,46 @@ TEST_P(GpuVaEngine, AUserCannotRunWhatIsTheKernels) {
   });
 }
 
+TEST_P(GpuVaEngine, PagesOf64KiB) {
+  if (!large()) return;
+  in_device([&](Rig& device) {
+    Space space = make_space(1, false);
+    const UINT64 va = UINT64{5} << 40;
+    const UINT64 local = 0x800000;
+    // The leaf is one of large pages: as the level above says, and all its entries are first made
+    // invalid.
+    const D3DGPU_PHYSICAL_ADDRESS leaf = new_table(false);
+    (void)table_for(&space, 1, va);
+    std::vector<DXGK_PTE> up = {pte(0, leaf.SegmentOffset / kPage)};
+    up[0].PageTablePageSize = DXGK_PTE_PAGE_TABLE_PAGE_64KB;
+    update_entries(space, 1, va, (va >> 21) % 512, &up);
+    Update what = {.mode = DXGK_PAGETABLEUPDATE_GPU_PHYSICAL, .physical = leaf, .count = 512};
+    what.repeat = what.large = true;
+    std::vector<DXGK_PTE> invalid(1);
+    run_paging(update(what, &invalid));
+    what.repeat = false;
+    what.count = 48;
+    what.start = 16;
+    auto entries = pages_of(kSegmentVram, local, 48);
+    run_paging(update(what, &entries));
+    const UINT64 first = va + SGPU_LARGE_PAGE_BYTES;
+    device::testing::Commands commands;
+    commands.fill(first, 3 * SGPU_LARGE_PAGE_BYTES, 0x31313131);
+    EXPECT_TRUE(run_user(&space, 0x100000, commands));
+    for (UINT64 at = 0; at < 3 * SGPU_LARGE_PAGE_BYTES; at += 8) {
+      ASSERT_EQ(device.word(SGPU_VRAM_BASE + local + at), 0x3131313131313131U) << at;
+    }
+    EXPECT_EQ(device.word(SGPU_VRAM_BASE + local + 3 * SGPU_LARGE_PAGE_BYTES), 0U);
+    device::testing::Commands beyond;
+    beyond.fence_write(first + 3 * SGPU_LARGE_PAGE_BYTES, 1);
+    EXPECT_FALSE(run_user(&space, 0x104000, beyond));
+    EXPECT_EQ(SGPU_DETAIL_WHY(device.node32(0, SGPU_NODE_FAULT_DETAIL)), SGPU_PAGE_NOT_VALID);
+    device.reset(0);
+    device.start(0);
+    destroy(space.client);
+  });
+}
+
 TEST_P(GpuVaEngine, TheRootGrowsToANewPlace) {
   if (four()) return;  // it does not
   in_device([&](Rig& device) {
@@ -330,7 +370,7 @@ TEST_P(GpuVaEngine, TheRootGrowsToANewPlace) {
   });
 }
 
-SOFTGPU_BOTH_MODELS(GpuVaEngine);
+SOFTGPU_ALL_MODELS(GpuVaEngine);
 
 }  // namespace
 }  // namespace softgpu

@@ -305,7 +305,7 @@ TEST_P(GpuVaSubmission, CancellingTouchesNothing) {
   for (const UCHAR byte : data) EXPECT_EQ(byte, 0x55);
 }
 
-SOFTGPU_BOTH_MODELS(GpuVaSubmission);
+SOFTGPU_ALL_MODELS(GpuVaSubmission);
 
 }  // namespace
 }  // namespace softgpu

@@ -52,7 +52,7 @@ TEST_F(GpuVaChoice, WithoutAValueTheDriverPatches) {
 
 TEST_F(GpuVaChoice, AValueThatIsNoModelIsRefused) {
   world.has_memory_model = true;
-  world.memory_model = 3;
+  world.memory_model = 4;
   EXPECT_EQ(DriverEntry(nullptr, nullptr), STATUS_INVALID_PARAMETER);
   EXPECT_EQ(table().DxgkDdiAddDevice, nullptr) << "never introduced itself";
   world.memory_model = 1;
@@ -99,7 +99,7 @@ TEST_P(GpuVaCaps, TheCapsAgreeWithTheLevels) {
   EXPECT_EQ(mmu.ZeroInPteSupported, 1U);
   EXPECT_EQ(mmu.LargePageSupported, 0U);
   EXPECT_EQ(mmu.DualPteSupported, 0U);
-  EXPECT_EQ(mmu.LeafPageTableSizeFor64KPagesInBytes, 0U);
+  EXPECT_EQ(mmu.LeafPageTableSizeFor64KPagesInBytes, large() ? 4096U : 0U);
   EXPECT_EQ(mmu.PageTableLevelCount, four() ? 4U : 2U);
   EXPECT_EQ(mmu.PageTableUpdateMode,
             four() ? DXGK_PAGETABLEUPDATE_GPU_PHYSICAL : DXGK_PAGETABLEUPDATE_CPU_VIRTUAL);
@@ -116,7 +116,7 @@ TEST_P(GpuVaCaps, TheCapsAgreeWithTheLevels) {
     bits += desc.PageTableIndexBitCount;
     EXPECT_EQ(desc.PageTableSizeInBytes, 4096U);
     EXPECT_EQ(desc.PageTableAlignmentInBytes, 4096U);
-    EXPECT_EQ(desc.PageTableSegmentId, four() ? kSegmentVram : 0);
+    EXPECT_EQ(desc.PageTableSegmentId, four() && !large() ? kSegmentVram : 0);
     EXPECT_EQ(desc.PagingProcessPageTableSegmentId, 0U);
   }
   // A root that grows begins smaller than it may become.
@@ -135,6 +135,39 @@ TEST_P(GpuVaCaps, TheCapsAgreeWithTheLevels) {
   ASSERT_EQ(query(DXGKQAITYPE_UMDRIVERPRIVATE, &info), STATUS_SUCCESS);
   EXPECT_EQ(info.flags, SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY | SGPU_UMD_ADAPTER_GPU_VA);
   EXPECT_EQ(info.va_bits, mmu.VirtualAddressBitCount);
+  stop_and_expect_nothing_left();
+}
+
+TEST_P(GpuVaCaps, OnlyLargePagesAskForAlignment) {
+  load_and_start();
+  std::array<DXGK_SEGMENTDESCRIPTOR4, kSegmentCount> segments = {};
+  DXGK_QUERYSEGMENTOUT4 out = {};
+  out.NbSegment = kSegmentCount;
+  out.pSegmentDescriptor = reinterpret_cast<BYTE*>(segments.data());
+  out.SegmentDescriptorStride = sizeof(segments[0]);
+  ASSERT_EQ(query(DXGKQAITYPE_QUERYSEGMENT4, &out), STATUS_SUCCESS);
+  EXPECT_EQ(segments[0].Flags.Use64KBPages, large() ? 1U : 0U);
+  EXPECT_EQ(segments[1].Flags.Use64KBPages, 0U);
+  EXPECT_EQ(segments[0].Size % (large() ? 65536 : 4096), 0U);
+  for (const UINT placement : {SGPU_UMD_PLACE_VRAM, SGPU_UMD_PLACE_STAGING, SGPU_UMD_PLACE_ANY}) {
+    SgpuUmdAllocation request = {};
+    request.magic = SGPU_UMD_ALLOCATION_MAGIC;
+    request.version = SGPU_UMD_VERSION;
+    request.placement = placement;
+    request.size_bytes = 100;
+    DXGK_ALLOCATIONINFO info = {};
+    info.pPrivateDriverData = &request;
+    info.PrivateDriverDataSize = sizeof(request);
+    DXGKARG_CREATEALLOCATION args = {};
+    args.NumAllocations = 1;
+    args.pAllocationInfo = &info;
+    ASSERT_EQ(table().DxgkDdiCreateAllocation(world.adapter, &args), STATUS_SUCCESS);
+    EXPECT_EQ(info.Alignment, large() && placement != SGPU_UMD_PLACE_STAGING ? 65536U : 4096U);
+    DXGKARG_DESTROYALLOCATION destroyed = {};
+    destroyed.NumAllocations = 1;
+    destroyed.pAllocationList = &info.hAllocation;
+    ASSERT_EQ(table().DxgkDdiDestroyAllocation(world.adapter, &destroyed), STATUS_SUCCESS);
+  }
   stop_and_expect_nothing_left();
 }
 
@@ -165,7 +198,7 @@ TEST_P(GpuVaCaps, TheRootIsMeasuredInGroups) {
   stop_and_expect_nothing_left();
 }
 
-SOFTGPU_BOTH_MODELS(GpuVaCaps);
+SOFTGPU_ALL_MODELS(GpuVaCaps);
 
 // --- contexts ---
 
@@ -322,6 +355,54 @@ TEST_P(GpuVaPaging, ByTheGpuEveryBufferSizeGivesTheSameTable) {
   EXPECT_EQ(none.multipass, 0U);
 }
 
+TEST_P(GpuVaPaging, OfALeafOf64KiBPagesEachSixteenthEntryIsWritten) {
+  std::vector<DXGK_PTE> entries;
+  for (UINT i = 0; i < 160; ++i) entries.push_back(pte(kSegmentVram, 0x100 + i));
+  const auto expected = [](UINT i) {
+    return SGPU_VRAM_BASE + 0x100000 + UINT64{SGPU_LARGE_PAGE_BYTES} * i + SGPU_PTE_VALID;
+  };
+  std::vector<SgpuU64> memory(32, 0xDEAD);
+  EXPECT_EQ(
+      build_once(update({.cpu = memory.data(), .start = 64, .large = true}, &entries), 0).status,
+      STATUS_SUCCESS);
+  for (UINT i = 0; i < 32; ++i) {
+    EXPECT_EQ(memory[i], i >= 4 && i < 14 ? expected(i - 4) : 0xDEADU) << i;
+  }
+  for (const UINT buffer : {32U, 48U, 100U, kDmaBytes}) {
+    std::map<UINT64, SgpuU64> by_gpu;
+    apply(build(update({.mode = DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
+                        .physical = place(0, 0x7000),
+                        .start = 64,
+                        .large = true},
+                       &entries),
+                buffer),
+          SGPU_PTES_PHYSICAL, &by_gpu);
+    ASSERT_EQ(by_gpu.size(), 10U);
+    for (UINT i = 0; i < 10; ++i) EXPECT_EQ(by_gpu[0x7000 + 8 * (4 + i)], expected(i));
+  }
+  std::vector<DXGK_PTE> invalid(1);
+  EXPECT_EQ(
+      build_once(
+          update({.cpu = memory.data(), .count = 512, .repeat = true, .large = true}, &invalid), 0)
+          .status,
+      STATUS_SUCCESS);
+  for (const SgpuU64 entry : memory) EXPECT_EQ(entry, 0U);
+  // Above the leaf the flag changes nothing, but the entry says what the leaf is.
+  DXGK_PTE up = pte(0, 9);
+  up.PageTablePageSize = DXGK_PTE_PAGE_TABLE_PAGE_64KB;
+  EXPECT_EQ(hardware_entry(up, 1), 0x9000 | SGPU_PTE_VALID | SGPU_PTE_64K);
+  EXPECT_EQ(hardware_entry(up, 0), 0x9000 | SGPU_PTE_VALID);
+  EXPECT_EQ(hardware_entry(up, 2), 0x9000 | SGPU_PTE_VALID);
+  std::vector<DXGK_PTE> ups = {up, up};
+  EXPECT_EQ(
+      build_once(update({.cpu = memory.data(), .level = 1, .start = 1, .large = true}, &ups), 0)
+          .status,
+      STATUS_SUCCESS);
+  EXPECT_EQ(memory[0], 0U);
+  EXPECT_EQ(memory[1], hardware_entry(up, 1));
+  EXPECT_EQ(memory[2], hardware_entry(up, 1));
+}
+
 TEST_P(GpuVaPaging, ARepeatedEntryIsOneCommand) {
   std::vector<DXGK_PTE> one = {pte(kSegmentVram, 3)};
   const auto bytes = build(update({.mode = DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
@@ -467,7 +548,7 @@ TEST_P(GpuVaPaging, NoticesNeedNoBuffer) {
   }
 }
 
-SOFTGPU_BOTH_MODELS(GpuVaPaging);
+SOFTGPU_ALL_MODELS(GpuVaPaging);
 
 }  // namespace
 }  // namespace softgpu

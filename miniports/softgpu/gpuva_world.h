@@ -21,6 +21,7 @@ struct Update {
   UINT start = 0;
   UINT count = 0;  // 0: as many as there are entries
   bool repeat = false;
+  bool large = false;  // Use64KBPages
 };
 
 inline DXGK_PTE pte(UINT segment, UINT64 page) {
@@ -44,7 +45,8 @@ class GpuVa : public Driver, public ::testing::WithParamInterface<MemoryModel> {
     world.has_memory_model = true;
     world.memory_model = model;
   }
-  static bool four() { return GetParam() == MemoryModel::kFourLevels; }
+  static bool four() { return GetParam() != MemoryModel::kTwoLevels; }
+  static bool large() { return GetParam() == MemoryModel::kLargePages; }
 
   template <typename Out>
   NTSTATUS query(DXGK_QUERYADAPTERINFOTYPE type, Out* out, UINT bytes = sizeof(Out),
@@ -175,6 +177,7 @@ class GpuVa : public Driver, public ::testing::WithParamInterface<MemoryModel> {
     u.StartIndex = what.start;
     u.NumPageTableEntries = what.count != 0 ? what.count : static_cast<UINT>(entries->size());
     u.Flags.Repeat = what.repeat ? 1 : 0;
+    u.Flags.Use64KBPages = what.large ? 1 : 0;
     u.UpdateMode = what.mode;
     return args;
   }
@@ -202,11 +205,13 @@ Command command_at(const std::vector<UCHAR>& bytes, size_t offset, UINT opcode) 
 }
 
 inline std::string model_name(const ::testing::TestParamInfo<MemoryModel>& info) {
-  return info.param == MemoryModel::kFourLevels ? "four_levels" : "two_levels";
+  if (info.param == MemoryModel::kTwoLevels) return "two_levels";
+  return info.param == MemoryModel::kFourLevels ? "four_levels" : "large_pages";
 }
-#define SOFTGPU_BOTH_MODELS(suite)                                                               \
-  INSTANTIATE_TEST_SUITE_P(Models, suite,                                                        \
-                           ::testing::Values(MemoryModel::kTwoLevels, MemoryModel::kFourLevels), \
+#define SOFTGPU_ALL_MODELS(suite)                                                               \
+  INSTANTIATE_TEST_SUITE_P(Models, suite,                                                       \
+                           ::testing::Values(MemoryModel::kTwoLevels, MemoryModel::kFourLevels, \
+                                             MemoryModel::kLargePages),                         \
                            model_name)
 
 }  // namespace softgpu

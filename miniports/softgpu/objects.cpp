@@ -71,7 +71,9 @@ NTSTATUS create_one(DXGK_ALLOCATIONINFO* info) {
   *allocation = {request.size_bytes, allocation};
   RtlCopyMemory(info->pPrivateDriverData, &request, sizeof(request));
 
-  info->Alignment = PAGE_SIZE;
+  // Where pages are larger, allocations begin with one.
+  const bool vram = request.placement != SGPU_UMD_PLACE_STAGING;
+  info->Alignment = has_large_pages() && vram ? SGPU_LARGE_PAGE_BYTES : PAGE_SIZE;
   info->Size = request.size_bytes;
   info->PitchAlignedSize = 0;
   info->PreferredSegment.Value = 0;
