@@ -17,6 +17,25 @@ namespace {
 constexpr const char* kCreate = "DxgkCbCreateContextAllocation";
 constexpr uint32_t kPriorityNormal = 0x78000000;
 
+/// InitContextResource tells the driver where its CPU sees what is CpuVisible, Protected and never
+/// in a memory segment: there for as long as the allocation lives.
+Status show_to_driver(Adapter& adapter, const vidmm::AllocationDesc& desc,
+                      std::span<const bus::PageFrame> pages, bool is_protected,
+                      std::unique_ptr<bus::CpuView>* view) {
+  if (!desc.cpu_visible || !is_protected) return Status::kSuccess;
+  for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
+    if ((desc.supported_write & vidmm::segment_bit(segment.id)) == 0) continue;
+    if (segment.kind == vidmm::SegmentKind::kMemory) return Status::kSuccess;
+  }
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(*view, bus::CpuView::create(desc.size_bytes));
+  std::vector<bus::MemoryWindow> windows;
+  for (const bus::PageFrame page : pages) {
+    windows.push_back(
+        adapter.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
+  }
+  return (*view)->retarget(windows);
+}
+
 }  // namespace
 
 std::vector<vidmm::Use>& ContextAllocations::uses_of(const Entry& entry) {
@@ -26,7 +45,8 @@ std::vector<vidmm::Use>& ContextAllocations::uses_of(const Entry& entry) {
 Result<AllocationId> ContextAllocations::create(Context* context, Device& device,
                                                 const port::AllocationInfo& info,
                                                 const vidmm::AllocationDesc& desc,
-                                                std::span<const bus::PageFrame> pages) {
+                                                std::span<const bus::PageFrame> pages,
+                                                std::unique_ptr<bus::CpuView> view) {
   Allocation& allocation = adapter_.allocations().create();
   if (const Status status = adapter_.memory().create(allocation.id, desc); !is_success(status)) {
     adapter_.allocations().destroy(allocation);
@@ -37,8 +57,8 @@ Result<AllocationId> ContextAllocations::create(Context* context, Device& device
   allocation.info_flags = info.flags;
   allocation.cached = desc.cached;
   allocation.pages = FrameList(pages);
-  const Entry entry{context, &device};
-  entries_.emplace(allocation.id, entry);
+  const Entry& entry =
+      entries_.emplace(allocation.id, Entry{context, &device, std::move(view)}).first->second;
   uses_of(entry).push_back({allocation.id, true});  // the GPU saves into it
   trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, device.process().number(),
               0, allocation.size_bytes);
@@ -83,6 +103,13 @@ void ContextAllocations::owner_gone(Context& context) {
 
 void ContextAllocations::owner_gone(Device& device) {
   static_cast<void>(destroy_all(device.shared_memory));
+}
+
+void ContextAllocations::describe(AllocationId id, PagingTarget* target) const {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  target->context_handle = reinterpret_cast<void*>(id.value);
+  if (found->second.view != nullptr) target->virtual_address = found->second.view->address();
 }
 
 void ContextAllocations::list(Packet& packet) const {
@@ -223,12 +250,20 @@ Status Adapter::create_context_allocation(const port::ContextAllocationRequest& 
   desc.context_resource = true;
   Result<std::vector<bus::PageFrame>> pages = machine_.allocate_pages(desc.size_bytes / kPageBytes);
   if (!pages.has_value()) return pages.error();
+  std::unique_ptr<bus::CpuView> view;
+  const Status shown =
+      show_to_driver(*this, desc, *pages, (info.flags & kAllocationProtected) != 0, &view);
+  if (!is_success(shown)) {
+    machine_.free_pages(*pages);
+    return shown;
+  }
   Result<AllocationId> made = Error(Status::kInvalidParameter);
   lane_.run([&] {
     if (failed_) {
       made = Error(Status::kDeviceRemoved);
     } else if (!device->closed_ && !(context && context->memory_closed_)) {
-      made = context_allocations_->create(context.get(), *device, info, desc, *pages);
+      made =
+          context_allocations_->create(context.get(), *device, info, desc, *pages, std::move(view));
     }
   });
   if (!made.has_value()) {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/ids.h"
 #include "bus/machine.h"
 #include "dxgk/packet.h"
+#include "dxgk/paging_executor.h"
 #include "port/types.h"
 #include "vidmm/memory_manager.h"
 
@@ -31,10 +33,12 @@ class ContextAllocations {
   explicit ContextAllocations(Adapter& adapter) : adapter_(adapter) {}
 
   /// Of `context`, or of all contexts of `device` when null. `pages` are its backing from here on,
-  /// on failure they stay the caller's. kInvalidParameter: no segment of its set can hold it.
+  /// on failure they stay the caller's; `view` (may be null) shows them to the driver's CPU.
+  /// kInvalidParameter: no segment of its set can hold it.
   Result<AllocationId> create(Context* context, Device& device, const port::AllocationInfo& info,
                               const vidmm::AllocationDesc& desc,
-                              std::span<const bus::PageFrame> pages);
+                              std::span<const bus::PageFrame> pages,
+                              std::unique_ptr<bus::CpuView> view);
   /// The identity is gone at once, the memory when no packet uses it. From then on paging names no
   /// driver object. False: there is none.
   bool destroy(AllocationId id);
@@ -42,6 +46,9 @@ class ContextAllocations {
   /// The driver's context or device is gone: what it has not destroyed goes too.
   void owner_gone(Context& context);
   void owner_gone(Device& device);
+
+  /// How paging names it to the driver, if it is one of ours.
+  void describe(AllocationId id, PagingTarget* target) const;
 
   /// Puts what the packet's context needs at the front of `packet.uses`, in place of what was put
   /// there before.
@@ -62,6 +69,7 @@ class ContextAllocations {
   struct Entry {
     Context* context = nullptr;  // null: of all contexts of `device`
     Device* device = nullptr;
+    std::unique_ptr<bus::CpuView> view;  // for the driver, as long as it lives; may be null
   };
   /// What a node holds for the context whose command entered last.
   struct Hold {

@@ -191,6 +191,8 @@ class Display {
   // display_primary.cpp: full drivers
   Status open_owner(const char** step);
   void close_owner();
+  /// ALLOC-31, ALLOC-51: what the driver says of the primary it made. A finding at most.
+  void check_primary(const OpenedAllocation& opened, const vidpn::SourceMode& mode);
   Status make_primary(uint32_t source, const vidpn::SourceMode& mode, const char** step)
       DXGKIT_REQUIRES(mutex_);
   /// The one made for the commit, else the one shown.

@@ -72,7 +72,40 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
   DXGKIT_CHECK(opened.has_value());
   next.opened = std::move(*opened);
   next.mode = mode;
+  check_primary(*next.opened, mode);
   return Status::kSuccess;
+}
+
+void Display::check_primary(const OpenedAllocation& opened, const vidpn::SourceMode& mode) {
+  constexpr uint32_t kSamplesOfOne = 1;
+  const auto tell = [&](std::string actual) {
+    adapter_.findings().report(
+        {.rule = "ALLOC-51",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiDescribeAllocation",
+         .actual = std::move(actual),
+         .expected =
+             fmt::format("A primary of {} x {} pixels, format {}, without multisampling, as "
+                         "it was asked for.",
+                         mode.surface.width, mode.surface.height, mode.pixel_format),
+         .fix =
+             "Keep what DxgkDdiGetStandardAllocationDriverData was asked for in the private data "
+             "of the allocation, and answer with it.",
+         .why = "The kernel compares surfaces by it before it shows one in place of another."});
+  };
+  const Result<port::AllocationDescription> said =
+      adapter_.port().describe_allocation(opened.driver_allocation);
+  if (!said.has_value()) {
+    if (said.error() != Status::kNotSupported && said.error() != Status::kDeviceRemoved)
+      tell(fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(said.error())));
+    return;
+  }
+  if (said->width == mode.surface.width && said->height == mode.surface.height &&
+      said->format == mode.pixel_format && said->samples <= kSamplesOfOne) {
+    return;
+  }
+  tell(fmt::format("It described {} x {} pixels, format {}, {} samples.", said->width, said->height,
+                   said->format, said->samples));
 }
 
 Status Display::show_primary(uint32_t source_id, const char** step) {

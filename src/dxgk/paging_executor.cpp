@@ -159,6 +159,8 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op) {
       break;
     case vidmm::PagingOp::Kind::kInitContext:
       out.kind = port::PagingOperation::Kind::kInitContextResource;
+      out.allocation = target.context_handle;  // as documented, not the driver's own
+      out.virtual_address = target.virtual_address;
       break;
     case vidmm::PagingOp::Kind::kNotifyResident:
     case vidmm::PagingOp::Kind::kNotifyNotResident:

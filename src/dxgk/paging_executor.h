@@ -23,6 +23,8 @@ struct PagingTarget {
   void* device = nullptr;  // device-specific handle owner for aperture mapping; may be null
   std::span<const uint64_t> pages;  // backing page frames
   bool cached = false;
+  void* context_handle = nullptr;   // what the driver knows a context allocation by
+  void* virtual_address = nullptr;  // where its CPU sees it, if it asked for that
 };
 
 /// Lane: the adapter's. Operations run in the order given; several share a paging buffer and a

@@ -316,6 +316,7 @@ PagingTarget Adapter::paging_target(AllocationId id) {
   target.driver_allocation = allocation.driver_handle;
   target.pages = allocation.pages.numbers();
   target.cached = allocation.cached;
+  context_allocations_->describe(id, &target);
   if (!allocation.opened.empty()) target.device = allocation.opened.front()->device_specific;
   return target;
 }

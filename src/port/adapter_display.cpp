@@ -45,6 +45,8 @@ constexpr DdiInfo kSystemDisplayEnable{"DxgkDdiSystemDisplayEnable", nt::kHighLe
                                        DdiClass::kLevelZeroBeside};
 constexpr DdiInfo kSystemDisplayWrite{"DxgkDdiSystemDisplayWrite", nt::kHighLevel,
                                       DdiClass::kLevelZeroBeside};
+constexpr DdiInfo kDescribeAllocation{"DxgkDdiDescribeAllocation", nt::kPassiveLevel,
+                                      DdiClass::kLevelZero};
 constexpr DdiInfo kGetStandardAllocation{"DxgkDdiGetStandardAllocationDriverData",
                                          nt::kPassiveLevel, DdiClass::kLevelZero};
 
@@ -538,6 +540,25 @@ Status AdapterPort::system_display_write(std::span<const std::byte> pixels, uint
                         static_cast<void*>(copy.data()), static_cast<UINT>(width),
                         static_cast<UINT>(height), static_cast<UINT>(stride_bytes),
                         static_cast<UINT>(x), static_cast<UINT>(y));
+}
+
+Result<AllocationDescription> AdapterPort::describe_allocation(void* allocation) {
+  Impl& port = *impl_;
+  if (is_dead(port)) return Error(Status::kDeviceRemoved);
+  if (port.ddi.DxgkDdiDescribeAllocation == nullptr) return Error(Status::kNotSupported);
+  DXGKARG_DESCRIBEALLOCATION arguments{};
+  arguments.hAllocation = allocation;
+  DdiCall call(port, kDescribeAllocation);
+  const Status status = call(port.ddi.DxgkDdiDescribeAllocation, port.context, &arguments);
+  if (!is_success(status)) return Error(status);
+  return AllocationDescription{.width = arguments.Width,
+                               .height = arguments.Height,
+                               .format = static_cast<uint32_t>(arguments.Format),
+                               .samples = arguments.MultisampleMethod.NumSamples,
+                               .sample_quality = arguments.MultisampleMethod.NumQualityLevels,
+                               .refresh_numerator = arguments.RefreshRate.Numerator,
+                               .refresh_denominator = arguments.RefreshRate.Denominator,
+                               .private_format = arguments.PrivateDriverFormatAttribute};
 }
 
 namespace {

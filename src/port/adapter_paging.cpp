@@ -193,6 +193,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
         arguments.InitContextResource.Destination.SegmentAddress.QuadPart =
             static_cast<LONGLONG>(operation.segment_address);
       }
+      arguments.InitContextResource.Destination.VirtualAddress = operation.virtual_address;
       if (port.version >= kVersionWddm20)
         arguments.InitContextResource.Destination.GpuVirtualAddress = operation.gpu_va;
       break;

@@ -263,6 +263,9 @@ class AdapterPort {
   Status present_display_only(const PresentDisplayOnlyArgs& args);
   Status set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible);
   Status set_pointer_shape(const PointerShape& shape);
+  /// DxgkDdiDescribeAllocation of a primary or a possible present source, and of nothing else
+  /// (ALLOC-31): level zero. The driver's own status; kNotSupported without the entry.
+  Result<AllocationDescription> describe_allocation(void* allocation);
   struct StandardAllocation {
     std::vector<std::byte> allocation_data, resource_data;
   };

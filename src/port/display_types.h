@@ -32,6 +32,15 @@ struct MoveRect {
 };
 static_assert(sizeof(MoveRect) == 24);
 
+/// DXGKARG_DESCRIBEALLOCATION, as the driver answered.
+struct AllocationDescription {
+  uint32_t width = 0, height = 0;  // pixels
+  uint32_t format = 0;             // D3DDDIFORMAT
+  uint32_t samples = 0, sample_quality = 0;
+  uint32_t refresh_numerator = 0, refresh_denominator = 0;  // of a primary
+  uint32_t private_format = 0;                              // PrivateDriverFormatAttribute
+};
+
 struct PresentDisplayOnlyArgs {
   uint32_t source = 0;
   const std::byte* pixels = nullptr;  // kernel memory; first row

@@ -13,9 +13,9 @@ namespace dxgkit::port {
 namespace {
 
 /// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Not
-/// demanded although the table has them for both kinds: DescribeAllocation,
-/// GetStandardAllocationDriverData, Present and CollectDbgInfo, which a compute-only driver has no
-/// use for and this kernel never calls.
+/// demanded although the table has them for both kinds: DescribeAllocation and
+/// GetStandardAllocationDriverData, which a compute-only driver has no use for, Present and
+/// CollectDbgInfo, which this kernel never calls.
 struct Mandatory {
   std::string_view name;
   uint32_t since;

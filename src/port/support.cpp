@@ -23,6 +23,7 @@ constexpr Used kUsed[] = {
     {"DxgkDdiCreateContext", Support::kPartial, "no protected or GDI contexts"},
     {"DxgkDdiCreateDevice", Support::kSupported, ""},
     {"DxgkDdiCreateProcess", Support::kPartial, "no address-space identifiers"},
+    {"DxgkDdiDescribeAllocation", Support::kPartial, "primaries the kernel shows"},
     {"DxgkDdiDestroyAllocation", Support::kSupported, ""},
     {"DxgkDdiDestroyContext", Support::kSupported, ""},
     {"DxgkDdiDestroyDevice", Support::kSupported, ""},

@@ -196,6 +196,7 @@ struct PagingOperation {
   /// kFillVirtual, kUpdateContextAllocation: paging process's space; kInitContextResource: the
   /// context's, or 0.
   uint64_t gpu_va = 0;
+  void* virtual_address = nullptr;          // kInitContextResource: where the CPU sees it, or null
   VirtualTransfer transfer;                 // kTransferVirtual
   PageTableUpdate page_table;               // kUpdatePageTable
   TlbFlush flush;                           // kFlushTlb

@@ -272,6 +272,7 @@ struct FullDisplay {
     miniport.config.table = [this](DRIVER_INITIALIZATION_DATA& table) {
       display.lend_entries(&table, miniport.adapter_context(), &miniport.callbacks());
       table.DxgkDdiGetStandardAllocationDriverData = describe;
+      table.DxgkDdiDescribeAllocation = describe_one;
     };
   }
   static NTSTATUS NTAPI describe(const HANDLE, DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA* args) {
@@ -282,6 +283,7 @@ struct FullDisplay {
       return STATUS_SUCCESS;
     }
     const D3DKMDT_SHAREDPRIMARYSURFACEDATA& data = *args->pCreateSharedPrimarySurfaceData;
+    asked = data;
     const ScriptedAllocation allocation{.size = uint64_t{data.Width} * data.Height * 4,
                                         .supported_read = 1,
                                         .supported_write = 1,
@@ -289,6 +291,17 @@ struct FullDisplay {
     std::memcpy(args->pAllocationPrivateDriverData, &allocation, sizeof allocation);
     return STATUS_SUCCESS;
   }
+  static NTSTATUS NTAPI describe_one(const HANDLE, DXGKARG_DESCRIBEALLOCATION* args) {
+    descriptions.push_back(args->hAllocation);
+    args->Width = asked.Width - (wrong_width ? 1 : 0);
+    args->Height = asked.Height;
+    args->Format = asked.Format;
+    return answer;
+  }
+  static inline std::vector<HANDLE> descriptions;
+  static inline bool wrong_width = false;
+  static inline NTSTATUS answer = STATUS_SUCCESS;
+  static inline D3DKMDT_SHAREDPRIMARYSURFACEDATA asked{};
   static inline int described = 0;
   ScriptedMiniport& miniport;
   ScriptedDisplay display;
@@ -379,6 +392,42 @@ TEST_F(FullTest, ClientsOpenThePrimaryThatIsShown) {
     EXPECT_EQ(client.unlock(opened.hAllocation), 0);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+TEST_F(FullTest, OnlyThePrimaryIsDescribedAndWhatIsWrongIsTold) {
+  DXGKIT_COVERS("ALLOC-31", "ALLOC-51");
+  struct Row {
+    bool wrong_width;
+    NTSTATUS answer;
+    size_t told;
+  };
+  for (const Row& row : {Row{false, STATUS_SUCCESS, 0}, Row{true, STATUS_SUCCESS, 1},
+                         Row{false, nt_status(Status::kInvalidParameter), 1}}) {
+    bare([&](Stack& stack) {
+      FullDisplay full(stack.miniport, 1);
+      FullDisplay::descriptions.clear();
+      FullDisplay::wrong_width = row.wrong_width;
+      FullDisplay::answer = row.answer;
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      EXPECT_EQ(stack.findings.count("ALLOC-51"), row.told);
+      const DisplayCalls calls = full.display.calls();
+      ASSERT_EQ(calls.commits.size(), 1U) << "it is shown all the same";
+      EXPECT_THAT(FullDisplay::descriptions, ElementsAre(calls.commits[0].hPrimaryAllocation));
+      {
+        Client client(stack);
+        ContextBuffers context = client.make_context();
+        const D3DKMT_HANDLE texture = client.make_allocation();
+        EXPECT_EQ(client.render(context, work_on({texture})), 0);
+        stack.drive();
+        void* address = nullptr;
+        EXPECT_EQ(client.lock(texture, &address), 0);
+        EXPECT_EQ(client.unlock(texture), 0);
+      }
+      EXPECT_EQ(FullDisplay::descriptions.size(), 1U) << "no other allocation is";
+    });
+  }
+  FullDisplay::wrong_width = false;
+  FullDisplay::answer = STATUS_SUCCESS;
 }
 
 TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {

@@ -126,8 +126,8 @@ TEST_F(ContextAllocation, IsInitialisedAndResidentBeforeACommandOfItsContextEnte
     const std::vector<testing::PagingCall> paging = stack.miniport.calls().paging;
     ASSERT_EQ(paging.size(), 1U);
     EXPECT_EQ(paging[0].args.Operation, DXGK_OPERATION_INIT_CONTEXT_RESOURCE);
-    EXPECT_EQ(paging[0].args.InitContextResource.hAllocation,
-              reinterpret_cast<HANDLE>(uint64_t{0xC0DE0001}));
+    EXPECT_EQ(paging[0].args.InitContextResource.hAllocation, saver.handles[0]);
+    EXPECT_EQ(paging[0].args.InitContextResource.Destination.VirtualAddress, nullptr);
     EXPECT_EQ(paging[0].args.InitContextResource.Destination.SegmentId, 2U);
     EXPECT_TRUE(stack.miniport.outstanding(0).empty()) << "not before it has been initialised";
     ASSERT_TRUE(stack.miniport.complete_next(1));
@@ -138,6 +138,49 @@ TEST_F(ContextAllocation, IsInitialisedAndResidentBeforeACommandOfItsContextEnte
     stack.drive();
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+TEST_F(ContextAllocation, TheCpuSeesWhatIsVisibleProtectedAndNeverInAMemorySegment) {
+  DXGKIT_COVERS("PAGE-42");
+  struct Row {
+    uint32_t segments;
+    bool visible, is_protected, seen;
+  };
+  for (const Row& row :
+       {Row{kAperture, true, true, true}, Row{kAperture, true, false, false},
+        Row{kAperture, false, true, false}, Row{kAperture | kHidden, true, true, false}}) {
+    with_client([&](Stack& stack, Client& client) {
+      MemoryGpu gpu(stack);
+      Saver saver(stack);
+      saver.kernel_device = reinterpret_cast<HANDLE>(uint64_t{client.device});
+      saver.wanted = false;
+      ContextBuffers context = client.make_context(0);
+      in_driver(stack, client, [&] {
+        DXGKARGCB_CREATECONTEXTALLOCATION args = saver.arguments();
+        args.SupportedSegmentSet = row.segments;
+        args.PreferredSegment.SegmentId0 = 3;
+        args.Flags.CpuVisible = row.visible ? 1 : 0;
+        args.Flags.Protected = row.is_protected ? 1 : 0;
+        EXPECT_EQ(saver.create(args), 0);
+      });
+      ASSERT_EQ(client.render(context, Work{}), 0);
+      stack.drive();
+      const std::vector<testing::PagingCall> paging = stack.miniport.calls().paging;
+      const auto init = std::ranges::find_if(paging, [](const testing::PagingCall& call) {
+        return call.args.Operation == DXGK_OPERATION_INIT_CONTEXT_RESOURCE;
+      });
+      ASSERT_NE(init, paging.end());
+      auto* const seen =
+          static_cast<std::byte*>(init->args.InitContextResource.Destination.VirtualAddress);
+      ASSERT_EQ(seen != nullptr, row.seen);
+      if (!row.seen) return;
+      for (uint64_t page = 0; page < saver.size / 4096; ++page) {
+        seen[page * 4096 + 9] = static_cast<std::byte>(page + 1);
+        EXPECT_EQ(*gpu.at(saver.place(0).gpu_address + page * 4096 + 9),
+                  static_cast<std::byte>(page + 1));
+      }
+    });
+  }
 }
 
 TEST_F(ContextAllocation, StaysUntilAnotherContextsCommandEntersTheSameQueue) {
