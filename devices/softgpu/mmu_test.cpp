@@ -123,6 +123,8 @@ TEST_P(SoftGpuMmu, WithoutAFlushTheOldPageIsUsed) {
     EXPECT_TRUE(goes_to(1, old_page));
     const uint64_t new_page = space.back(kData);
     EXPECT_TRUE(goes_to(0, old_page)) << "remembered";
+    EXPECT_EQ(rig.gpu.walk(space.tables, kData).leaf, new_page | SGPU_PTE_VALID) << "not by tests";
+    EXPECT_EQ(rig.gpu.walk(space.tables, kData - kPage).fault.reason, SGPU_FAULT_PAGE);
     EXPECT_TRUE(goes_to(1, old_page)) << "by both engines";
     // Flushes that do not concern it.
     EXPECT_TRUE(rig.run(1, flush(other.tables.root)));

@@ -312,6 +312,10 @@ uint64_t SoftGpu::count(InterruptFate fate) const { return impl_->faults.count(f
 void SoftGpu::lose_power(bus::FunctionPower state) { impl_->lose_power(state); }
 void SoftGpu::pull_out() { impl_->pull_out(); }
 
+Walk SoftGpu::walk(const VirtualSpace& space, uint64_t address) const {
+  return impl_->mmu.walk(space, address);
+}
+
 uint32_t SoftGpu::interrupt_storms() const { return impl_->interrupts.storms(); }
 
 }  // namespace dxgkit::softgpu

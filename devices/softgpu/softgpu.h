@@ -8,6 +8,7 @@
 #include "bus/machine.h"
 #include "devices/softgpu/engine.h"
 #include "devices/softgpu/faults.h"
+#include "devices/softgpu/mmu.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::softgpu {
@@ -49,6 +50,9 @@ class SoftGpu {
   void lose_power(bus::FunctionPower state);
   /// Surprise removal: no DMA, no interrupt, no answer from now on. Any thread but an engine's.
   void pull_out();
+  /// Where a virtual address leads by the page tables as they are now, past every engine's cache.
+  /// Any thread; while the GPU is plugged in.
+  Walk walk(const VirtualSpace& space, uint64_t address) const;
   /// See Interrupts::storms.
   uint32_t interrupt_storms() const;
   /// How many completion interrupts a fault plan has changed that way.
