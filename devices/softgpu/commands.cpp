@@ -110,6 +110,7 @@ Fault Engine::resolve_word(uint64_t address, uint32_t width, Access access, std:
 }
 
 void Engine::read_command(uint64_t offset, uint64_t in_command, void* out, uint64_t count) const {
+  if (count == 0) return;
   if (virtual_) {
     std::memcpy(out, command_bytes_.data() + in_command, count);
   } else {

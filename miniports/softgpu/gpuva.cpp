@@ -250,12 +250,15 @@ NTSTATUS build_copy_entries(PagingBuffer* buffer,
   return STATUS_SUCCESS;
 }
 
-NTSTATUS flush_by_registers(Adapter* adapter, const DXGK_BUILDPAGINGBUFFER_FLUSHTLB& flush) {
-  const SgpuFlushTlb wanted = hardware_flush(flush);
-  write64(*adapter, SGPU_REG_TLB_ROOT, wanted.root);
-  write64(*adapter, SGPU_REG_TLB_START, wanted.start);
-  write64(*adapter, SGPU_REG_TLB_END, wanted.end);
-  write32(*adapter, SGPU_REG_TLB_FLUSH, 1);
+NTSTATUS flush_by_registers(Adapter* adapter, const SgpuFlushTlb& wanted) {
+  // The registers are one set for everybody.
+  const NTSTATUS status = at_device_level(adapter, [&] {
+    write64(*adapter, SGPU_REG_TLB_ROOT, wanted.root);
+    write64(*adapter, SGPU_REG_TLB_START, wanted.start);
+    write64(*adapter, SGPU_REG_TLB_END, wanted.end);
+    write32(*adapter, SGPU_REG_TLB_FLUSH, 1);
+  });
+  if (!NT_SUCCESS(status)) return status;
   // An engine may be in the middle of a large transfer: as long as for a reset.
   for (UINT i = 0; i < 100000; ++i) {
     const ULONG busy = read32(*adapter, SGPU_REG_TLB_FLUSH);
@@ -296,7 +299,9 @@ void NTAPI DdiSetRootPageTable(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SETROOT
                     args->NumEntries < most ? args->NumEntries : most};
   // The engines refuse to look at such an entry at all; without entries they fault politely.
   if ((root.address & ~SGPU_PTE_ADDRESS_MASK) != 0) root = {0, 0};
-  // The context is idle: nothing in a ring was submitted with what it had before.
+  // Memory that becomes a root may have been another process's: what engines remember by that
+  // address is not of these tables. The context is idle, so there is nothing to wait for.
+  if (root.address != 0) (void)flush_by_registers(adapter, {{}, root.address & ~kPageMask, 0, 0});
   context->root = root;
   if (context->system) adapter->node[context->node].paging_root = root;
 }
@@ -391,7 +396,7 @@ bool build_without_buffer(Adapter* adapter, const DXGKARG_BUILDPAGINGBUFFER& arg
       return true;
     case DXGK_OPERATION_FLUSH_TLB:
       if (args.pDmaBuffer != nullptr) break;
-      *status = flush_by_registers(adapter, args.FlushTlb);
+      *status = flush_by_registers(adapter, hardware_flush(args.FlushTlb));
       return true;
     default:
       break;

@@ -56,7 +56,13 @@ TEST_P(GpuVaSubmission, TheEntryNamesTheContextsTables) {
 }
 
 TEST_P(GpuVaSubmission, ARootThatMovesOrGrowsIsUsedFromThenOn) {
+  world.tlb_flushes.clear();
   set_root(client.context, place(kSegmentVram, 0x8000), 128);
+  // The place may have been somebody else's root before.
+  ASSERT_EQ(world.tlb_flushes.size(), 1U);
+  EXPECT_EQ(world.tlb_flushes[0].root, SGPU_VRAM_BASE + 0x8000);
+  EXPECT_EQ(world.tlb_flushes[0].start, 0U);
+  EXPECT_EQ(world.tlb_flushes[0].end, 0U);
   submit_one(1);
   const SgpuRingEntry entry = next_entry();
   EXPECT_EQ(entry.root, SGPU_VRAM_BASE + 0x8000);
