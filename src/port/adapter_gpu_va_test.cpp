@@ -1,6 +1,7 @@
 // GPU virtual addresses at the door: what the driver is given, what is taken from it.
 #include <cstring>
 
+#include "port/fault_injector.h"
 #include "port/gpu_va_world_test.h"
 
 namespace dxgkit::port {
@@ -507,6 +508,35 @@ TEST(GpuVaPaging, WithoutABufferNothingIsPutOff) {
       EXPECT_EQ(world.world.findings.all()[0].severity, verifier::Severity::kViolation);
     });
   }
+}
+
+/// Refuses all there is to refuse.
+class Refusing : public FaultInjector {
+ public:
+  std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+  std::optional<Status> before_paging(const PagingOperation&, uint32_t) override {
+    return Status::kGraphicsInsufficientDmaBuffer;
+  }
+  uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  void shape(SegmentsInfo*) override {}
+};
+
+TEST(GpuVaPaging, AnInjectorIsNotAskedWhereNothingMayFail) {
+  Refusing refusing;
+  in_world(GpuVaConfig::cpu_virtual_two_level(), [&](GpuVaWorld& world) {
+    world.port().set_fault_injector(&refusing);
+    PagingOperation operation;
+    operation.kind = Kind::kFlushTlb;
+    EXPECT_EQ(world.build(operation).status, Status::kGraphicsInsufficientDmaBuffer);
+    const PageTableEntry entry;
+    operation.kind = Kind::kUpdatePageTable;
+    operation.page_table.table_cpu = world.buffer;
+    operation.page_table.entries = &entry;
+    operation.page_table.count = 1;
+    EXPECT_EQ(world.build(operation, 0).status, Status::kSuccess);
+    EXPECT_EQ(world.gpu.calls().updates.size(), 1U);
+    EXPECT_TRUE(world.world.findings.all().empty()) << world.world.findings_text();
+  });
 }
 
 TEST(GpuVaPaging, NoVirtualOperationMayBeBusyOrFail) {

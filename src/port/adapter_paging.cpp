@@ -245,7 +245,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
   {
     DdiCall call(port, kBuildPagingBuffer, static_cast<uint64_t>(arguments.Operation));
     std::optional<Status> answer;
-    if (port.faults != nullptr) [[unlikely]] {
+    if (port.faults != nullptr && !is_done_by_cpu(args)) [[unlikely]] {
       answer = port.faults->before_paging(operation, args.buffer_bytes);
       arguments.DmaSize = port.faults->room(kBuildPagingBuffer.name, args.buffer_bytes);
     }

@@ -20,7 +20,8 @@ class FaultInjector {
   /// comes instead. A status: the driver is not called, its outputs stay as they were, and this is
   /// its answer.
   virtual std::optional<Status> before_ddi(std::string_view ddi) = 0;
-  /// Before DxgkDdiBuildPagingBuffer with `buffer_bytes` of room. As before_ddi.
+  /// Before DxgkDdiBuildPagingBuffer with `buffer_bytes` of room. As before_ddi. Not for updates
+  /// without a paging buffer, which may not fail (PAGE-03).
   virtual std::optional<Status> before_paging(const PagingOperation& operation,
                                               uint32_t buffer_bytes) = 0;
   /// How many of the `bytes` left of a buffer the driver is told of (DmaSize); 1 to `bytes`.
