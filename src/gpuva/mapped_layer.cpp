@@ -54,10 +54,8 @@ void MappedLayer::gone(const Entry& entry) {
   if ((attribute.driver_protection & kUniqueDriverProtection) != 0) --unique_;
   if (attribute.has_allocation) {
     MappingOwner& owner = owners_.at(slot_of_value(entry.value));
-    if (--owner.live == 0) {
-      owner.count = owner.capacity = 0;
-      owner.hints.reset();
-    }
+    owner.remove_hint(static_cast<uint32_t>(entry.begin >> window_bits_));
+    if (--owner.live == 0) owner.clear_hints();
   }
   release(entry.value.attribute);
 }
@@ -97,11 +95,12 @@ void MappedLayer::map(const Mapping& mapping, PageSpans* changed) {
   Value value;
   if (has_allocation) {
     DXGKIT_CHECK(mapping.offset_pages < kAllocationPagesMost);
-    MappingOwner& owner = owners_.at(slot_of(mapping.allocation));
+    const uint32_t slot = slot_of(mapping.allocation);
+    AllocationId& id = owners_.id_at(slot);
     // Two live allocations never share a slot, and a dead one has no mappings.
-    DXGKIT_CHECK(owner.live == 0 || owner.id == mapping.allocation);
-    owner.id = mapping.allocation;
-    value.where = uint64_t{slot_of(mapping.allocation)} << kOffsetBits | mapping.offset_pages;
+    DXGKIT_CHECK(id == mapping.allocation || owners_.at(slot).live == 0);
+    id = mapping.allocation;
+    value.where = uint64_t{slot} << kOffsetBits | mapping.offset_pages;
   }
   value.attribute = intern({.driver_protection = mapping.driver_protection,
                             .repeat_first = mapping.repeat_first,
@@ -135,7 +134,7 @@ Mapping MappedLayer::to_mapping(const Entry& entry) const {
                   .repeat_first = attribute.repeat_first,
                   .repeat_pages = attribute.repeat_pages};
   if (attribute.has_allocation) {
-    mapping.allocation = owners_.find(slot_of_value(entry.value))->id;
+    mapping.allocation = owners_.id_of(slot_of_value(entry.value));
     mapping.offset_pages = offset_of_value(entry.value);
   }
   return mapping;
@@ -169,19 +168,23 @@ void MappedLayer::visit_window(uint32_t slot, uint32_t window, Visit visit) cons
   }
 }
 
-/// Forgets the hints of an owner that lead nowhere, and sorts the others.
+/// Sorts the hints of an owner, and forgets those that lead nowhere.
 void MappedLayer::clean(uint32_t slot) const {
   MappingOwner& owner = owners_.at(slot);
-  uint32_t* const begin = owner.hints.get();
-  std::sort(begin, begin + owner.count);
-  uint32_t* const end = std::unique(begin, begin + owner.count);
+  uint32_t* const begin = owner.hints();
+  std::sort(begin, begin + owner.count());
   uint32_t kept = 0;
-  for (const uint32_t* hint = begin; hint != end; ++hint) {
-    bool leads = false;
-    visit_window(slot, *hint, [&](const Entry&) { leads = true; });
-    if (leads) begin[kept++] = *hint;
+  for (uint32_t i = 0; i < owner.count();) {
+    const uint32_t window = begin[i];
+    uint32_t there = 0;
+    visit_window(slot, window, [&](const Entry&) { ++there; });
+    // Never more than hints.
+    for (; i < owner.count() && begin[i] == window; ++i) {
+      if (there > 0) begin[kept++] = window, --there;
+    }
   }
-  owner.count = kept;
+  owner.cut_to(kept);
+  DXGKIT_CHECK(kept == owner.live);
 }
 
 void MappedLayer::clean_crowded() {
@@ -198,15 +201,16 @@ void MappedLayer::mappings_of(AllocationId allocation, std::vector<Mapping>* map
   const uint32_t slot = slot_of(allocation);
   clean(slot);
   const MappingOwner& owner = *owners_.find(slot);
-  for (uint32_t i = 0; i < owner.count; ++i) {
-    visit_window(slot, owner.hints[i],
+  for (uint32_t i = 0; i < owner.count(); ++i) {
+    if (i > 0 && owner.hints()[i] == owner.hints()[i - 1]) continue;
+    visit_window(slot, owner.hints()[i],
                  [&](const Entry& entry) { mappings->push_back(to_mapping(entry)); });
   }
 }
 
 uint32_t MappedLayer::count_of(AllocationId allocation) const {
-  const MappingOwner* const owner = owners_.find(slot_of(allocation));
-  return owner != nullptr && owner->id == allocation ? owner->live : 0;
+  const uint32_t slot = slot_of(allocation);
+  return owners_.id_of(slot) == allocation ? owners_.find(slot)->live : 0;
 }
 
 size_t MappedLayer::bytes() const {
@@ -232,27 +236,30 @@ bool MappedLayer::validate() const {
     ++live[slot];
     const MappingOwner* const owner = owners_.find(slot);
     if (owner == nullptr) return false;
-    const auto* const hints = owner->hints.get();
+    const auto* const hints = owner->hints();
     const auto wanted = static_cast<uint32_t>(entry.begin >> window_bits_);
-    if (std::find(hints, hints + owner->count, wanted) == hints + owner->count) return false;
+    if (std::find(hints, hints + owner->count(), wanted) == hints + owner->count()) return false;
   }
   for (size_t i = 0; i < uses.size(); ++i) {
     if (uses[i] != shared_[i].uses) return false;
   }
   size_t owners = 0;
   bool right = true;
-  owners_.for_each([&](const MappingOwner& owner) {
+  owners_.for_each([&](AllocationId id, const MappingOwner& owner) {
     ++owners;
-    const auto found = live.find(slot_of(owner.id));
+    const auto found = live.find(slot_of(id));
     if (found == live.end() || found->second != owner.live) right = false;
   });
   return right && owners == live.size() && unique == unique_;
 }
 
 void normalise(PageSpans* spans, size_t first) {
+  if (spans->size() <= first + 1) return;
   const auto begin = spans->begin() + static_cast<std::ptrdiff_t>(first);
-  std::sort(begin, spans->end(),
-            [](const PageSpan& a, const PageSpan& b) { return a.first_page < b.first_page; });
+  const auto earlier = [](const PageSpan& a, const PageSpan& b) {
+    return a.first_page < b.first_page;
+  };
+  if (!std::is_sorted(begin, spans->end(), earlier)) std::sort(begin, spans->end(), earlier);
   auto last = begin;
   for (auto span = begin; span != spans->end(); ++span) {
     if (span != begin && span->first_page <= last->end_page()) {
@@ -261,7 +268,7 @@ void normalise(PageSpans* spans, size_t first) {
       *++last = *span;
     }
   }
-  if (begin != spans->end()) spans->erase(last + 1, spans->end());
+  spans->erase(last + 1, spans->end());
 }
 
 }  // namespace dxgkit::gpuva

@@ -82,7 +82,7 @@ class MappingTree {
     for (uint32_t level = part.height; level > 0; --level) {
       const Inner& inner = inners_[node];
       node = inner.child[std::max(keys_at_most(inner.key, key), 1U) - 1];
-      if (level == 1) expect_keys(leaves_[node]);
+      expect_node(level - 1, node);
     }
     const Leaf& leaf = leaves_[node];
     const uint32_t after = keys_at_most(leaf.key, key);
@@ -217,13 +217,14 @@ class MappingTree {
   }
 
   /// Asks for memory before it is needed.
-  static void expect_keys(const Leaf& leaf) {
-    __builtin_prefetch(&leaf.key[0]);
-    __builtin_prefetch(&leaf.key[16]);
+  template <typename Node>
+  static void expect(const Node& node) {
+    const auto* bytes = reinterpret_cast<const char*>(&node);
+    for (size_t line = 0; line < sizeof(Node); line += 64) __builtin_prefetch(bytes + line);
   }
-  static void expect(const Leaf& leaf) {
-    const auto* bytes = reinterpret_cast<const char*>(&leaf);
-    for (size_t line = 0; line < sizeof(Leaf); line += 64) __builtin_prefetch(bytes + line, 1);
+  void expect_node(uint32_t level, uint32_t node) const {
+    if (level == 0) return expect(leaves_[node]);
+    expect(inners_[node]);
   }
 
   /// The way to the leaf whose ranges may begin at `key`; returns where the next leaf's begin.
@@ -236,7 +237,7 @@ class MappingTree {
       path[level] = {node, after - 1};
       upper = std::min(upper, inner.key[after]);
       node = inner.child[after - 1];
-      if (level == 1) expect(leaves_[node]);
+      expect_node(level - 1, node);
     }
     path[0].node = node;
     return upper;

@@ -1,20 +1,22 @@
 #include "gpuva/page_tables.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
-#include "gpuva/mapped_layer.h"
+#include "gpuva/table_drafter.h"
 #include "gpuva/table_tree.h"
 #include "gpuva/table_writer.h"
 
 namespace dxgkit::gpuva {
-PageTables::Draft::Draft() : body_(std::make_unique<Body>()) {}
+PageTables::Draft::Draft() = default;
 PageTables::Draft::~Draft() = default;
 PageTables::Draft::Draft(Draft&&) noexcept = default;
 PageTables::Draft& PageTables::Draft::operator=(Draft&&) noexcept = default;
-const std::vector<TableNeed>& PageTables::Draft::needs() const { return body_->needs; }
+const std::vector<TableNeed>& PageTables::Draft::needs() const {
+  DXGKIT_CHECK(body_ != nullptr);
+  return body_->work.needs;
+}
 
 PageTables::PageTables(const Geometry& geometry) : state_(std::make_unique<State>(geometry)) {}
 PageTables::~PageTables() = default;
@@ -22,251 +24,35 @@ PageTables::PageTables(PageTables&&) noexcept = default;
 PageTables& PageTables::operator=(PageTables&&) noexcept = default;
 const Geometry& PageTables::geometry() const { return state_->geometry; }
 
-// --- draft.
-// ---------------------------------------------------------------------------------------
-
-namespace {
-
-/// The part of a piece inside a window it meets.
-Piece clipped(const Piece& piece, PageSpan window) {
-  const uint64_t first = std::max(piece.span.first_page, window.first_page);
-  const uint64_t end = std::min(piece.span.end_page(), window.end_page());
-  Piece part = piece;
-  part.span = {first, end - first};
-  part.source = piece.source.after(first - piece.span.first_page);
-  part.offset_pages += first - piece.span.first_page;
-  return part;
-}
-
-/// Leaves that meet the changed spans and matter: they exist or something is mapped there. Each
-/// comes once, with the smallest window that has all changes.
-class LeafCollector {
- public:
-  explicit LeafCollector(uint32_t leaf_bits) : leaf_bits_(leaf_bits) {}
-  void add(uint64_t leaf, PageSpan span) {
-    const uint64_t first = std::max(span.first_page, leaf << leaf_bits_);
-    const uint64_t end = std::min(span.end_page(), (leaf + 1) << leaf_bits_);
-    if (!windows_.empty() && windows_.back().number == leaf) {
-      LeafWork& work = windows_.back();
-      PageSpan& window = work.window;
-      if (first == window.first_page && end == window.end_page()) return;
-      work.several = true;
-      window.pages = std::max(end, window.end_page()) - window.first_page;
-      return;
-    }
-    windows_.push_back({.number = leaf, .window = {first, end - first}});
-  }
-  std::vector<LeafWork> take() { return std::move(windows_); }
-
- private:
-  uint32_t leaf_bits_;
-  std::vector<LeafWork> windows_;
-};
-
-}  // namespace
-
 PageTables::Draft PageTables::draft(std::span<const PageSpan> changed,
                                     const PieceSource& source) const {
-  const State& state = *state_;
   Draft draft;
-  Draft::Body& body = *draft.body_;
-  body.version = state.version;
-  PageSpans spans(changed.begin(), changed.end());
-  std::erase_if(spans, [](const PageSpan& span) { return span.pages == 0; });
-  normalise(&spans, 0);
-  if (state.has_64k()) {
-    for (PageSpan& span : spans) {
-      const uint64_t end = align_up(span.end_page(), kUnit);
-      span.first_page = align_down(span.first_page, kUnit);
-      span.pages = end - span.first_page;
-    }
-    normalise(&spans, 0);
-  }
-
-  // Which leaves: by what is mapped, and by which exist.
-  LeafCollector collector(state.leaf_bits());
-  std::vector<Piece> mapped;  // of all spans
-  for (const PageSpan& span : spans) {
-    DXGKIT_CHECK(span.end_page() <= state.geometry.space_pages());
-    const size_t first_piece = mapped.size();
-    source.pieces_in(span, &mapped);
-    auto leaf = state.leaves.lower_bound(span.first_page >> state.leaf_bits());
-    const uint64_t last = (span.end_page() - 1) >> state.leaf_bits();
-    const auto add_existing_below = [&](uint64_t limit) {
-      for (; leaf != state.leaves.end() && leaf->first < limit; ++leaf)
-        collector.add(leaf->first, span);
-    };
-    for (const Piece& piece : std::span(mapped).subspan(first_piece)) {
-      if (!piece.source.valid()) continue;
-      const uint64_t first = piece.span.first_page >> state.leaf_bits();
-      const uint64_t end = ((piece.span.end_page() - 1) >> state.leaf_bits()) + 1;
-      for (uint64_t number = first; number < end; ++number) {
-        add_existing_below(number);
-        if (leaf != state.leaves.end() && leaf->first == number) ++leaf;
-        collector.add(number, span);
-      }
-    }
-    add_existing_below(last + 1);
-  }
-  body.works = collector.take();
-
-  std::set<TableKey> wanted;
-  uint64_t root_entries = 0;
-  const auto want = [&](const TableKey& key, bool grows_root, uint64_t entries, uint32_t bytes,
-                        bool of_64k_pages = false) {
-    if (!wanted.insert(key).second) return;
-    const PageSpan span = key.level == state.root_level()
-                              ? PageSpan{0, entries << state.geometry.entry_shift(key.level)}
-                              : state.span_of(key);
-    body.needs.push_back({.level = key.level,
-                          .of_64k_pages = of_64k_pages,
-                          .grows_root = grows_root,
-                          .span = span,
-                          .entries = entries,
-                          .bytes = bytes,
-                          .alignment_bytes = state.geometry.levels[key.level].alignment_bytes});
-    body.keys.push_back(key);
-  };
-  // A growing root is wanted once, in its final size, and before all others.
-  if (state.geometry.root_grows()) {
-    for (const LeafWork& work : body.works) root_entries = std::max(root_entries, work.number + 1);
-    if (root_entries > state.root_entries) {
-      const uint64_t initial = uint64_t{1} << std::min(state.geometry.levels[1].index_bits, 31U);
-      const uint64_t most = state.geometry.root_entries_most();
-      root_entries = std::min(std::max(root_entries, initial), most);
-    }
-  }
-  const auto want_directories = [&](uint64_t leaf) {
-    for (uint32_t level = state.root_level(); level > 0; --level) {
-      const uint64_t number = state.directory_of(level, leaf);
-      if (level == state.root_level() && state.geometry.root_grows()) {
-        if (root_entries > state.root_entries) want({level, 0}, true, root_entries, 0);
-        continue;
-      }
-      if (state.directories[level].contains(number)) continue;
-      want({level, number}, false, uint64_t{1} << state.geometry.levels[level].index_bits,
-           state.geometry.levels[level].table_bytes);
-    }
-  };
-
-  const uint32_t bytes_4k = state.geometry.levels[0].table_bytes;
-  const uint32_t bytes_64k = state.geometry.leaf_table_bytes_64k;
-  auto known = mapped.begin();  // the first piece that may concern the next leaf
-  std::vector<LeafWork> kept;
-  kept.reserve(body.works.size());
-  for (LeafWork& work : body.works) {
-    const auto found = state.leaves.find(work.number);
-    const Leaf* const leaf = found == state.leaves.end() ? nullptr : &found->second;
-    work.first_piece = body.pieces.size();
-    const auto read = [&](PageSpan window) {
-      work.window = window;
-      body.pieces.resize(work.first_piece);
-      source.pieces_in(window, &body.pieces);
-      work.pieces = body.pieces.size() - work.first_piece;
-    };
-    const auto any = [&](auto predicate) {
-      return std::any_of(body.pieces.begin() + static_cast<std::ptrdiff_t>(work.first_piece),
-                         body.pieces.end(), predicate);
-    };
-    const auto is_valid = [](const Piece& piece) { return piece.source.valid(); };
-    const PageSpan whole = state.leaf_span(work.number);
-    while (known != mapped.end() && known->span.end_page() <= work.window.first_page) ++known;
-    if (work.several) {
-      read(work.window);
-    } else {
-      for (auto piece = known;
-           piece != mapped.end() && piece->span.first_page < work.window.end_page(); ++piece) {
-        body.pieces.push_back(clipped(*piece, work.window));
-      }
-      work.pieces = body.pieces.size() - work.first_piece;
-    }
-    if (leaf != nullptr && leaf->large && work.window != whole) read(whole);
-    if (state.is_large(work, body.pieces.data() + work.first_piece)) {
-      work.shape = Shape::kLarge;
-      want_directories(work.number);
-      kept.push_back(work);
-      continue;
-    }
-    const bool anything = any(is_valid);
-    const bool tables = leaf != nullptr && leaf->has_table();
-    if (!tables && !anything) {
-      if (leaf != nullptr) {  // a large page goes
-        work.nothing_left = true;
-        kept.push_back(work);
-      }
-      continue;
-    }
-    if (state.dual()) {
-      work.shape = Shape::kDual;
-    } else if (state.has_64k()) {
-      const bool fits = !any([&](const Piece& piece) { return !state.fits_64k(piece); });
-      if (fits && (!tables || leaf->of_64k_pages)) {
-        work.shape = Shape::kTable64;
-      } else if (tables && leaf->of_64k_pages) {
-        work.falls_back = true;
-        read(whole);
-      }
-    }
-    if (anything) {
-      want_directories(work.number);
-      const uint64_t entries = state.leaf_pages();
-      if (work.shape == Shape::kDual) {
-        bool small = false;
-        bool big = false;
-        for (size_t i = 0; i < work.pieces; ++i) {
-          const Piece& piece = body.pieces[work.first_piece + i];
-          if (!piece.source.valid()) continue;
-          const PageSpan middle = state.units_of(piece);
-          big = big || middle.pages > 0;
-          small = small || middle.pages < piece.span.pages;
-        }
-        if (small && (leaf == nullptr || leaf->table == kNoTable))
-          want({0, work.number}, false, entries, bytes_4k);
-        if (big && (leaf == nullptr || leaf->table_64k == kNoTable))
-          want({0, work.number, true}, false, entries, bytes_64k, true);
-      } else if (!tables) {
-        // Single entries: the same memory serves both page sizes.
-        const uint32_t bytes = state.has_64k() ? std::max(bytes_4k, bytes_64k) : bytes_4k;
-        want({0, work.number}, false, entries, bytes, work.shape == Shape::kTable64);
-      }
-    } else if (work.pieces == 0) {
-      const uint64_t first = work.window.first_page - whole.first_page;
-      const uint64_t elsewhere = leaf->valid.count() - leaf->valid.count(first, work.window.pages) +
-                                 leaf->valid_64k.count() -
-                                 leaf->valid_64k.count(first, work.window.pages);
-      if (elsewhere == 0) {
-        std::vector<Piece> all;
-        source.pieces_in(whole, &all);
-        work.nothing_left = all.empty();
-      }
-    }
-    kept.push_back(work);
-  }
-  body.works = std::move(kept);
+  draft.body_ = std::move(state_->spare);
+  if (draft.body_ == nullptr) draft.body_ = std::make_unique<Draft::Body>();
+  TableDrafter(*state_, source, &draft.body_->work).make(changed);
   return draft;
 }
 
-// --- commit.
-// --------------------------------------------------------------------------------------
-
 void PageTables::commit(Draft&& draft, std::span<const TableGrant> grants, Plan* plan) {
   State& state = *state_;
-  const Draft::Body& body = *draft.body_;
-  DXGKIT_CHECK(body.version == state.version);
-  DXGKIT_CHECK(grants.size() == body.needs.size());
+  DXGKIT_CHECK(draft.body_ != nullptr);
+  const DraftWork& work = draft.body_->work;
+  DXGKIT_CHECK(work.version == state.version);
+  DXGKIT_CHECK(grants.size() == work.needs.size());
   ++state.version;
   TableWriter writer(state, plan);
   for (size_t i = 0; i < grants.size(); ++i) {
-    DXGKIT_CHECK(!body.needs[i].grows_root || grants[i].entries >= body.needs[i].entries);
-    writer.create(body.keys[i], body.needs[i], grants[i]);
+    DXGKIT_CHECK(!work.needs[i].grows_root || grants[i].entries >= work.needs[i].entries);
+    writer.create(work.keys[i], work.needs[i], grants[i]);
   }
   // What goes goes last: directories stay while others need them.
   for (const bool going : {false, true}) {
-    for (const LeafWork& work : body.works) {
-      if (work.nothing_left == going) writer.write(work, body.pieces.data() + work.first_piece);
+    for (const LeafWork& leaf : work.leaves) {
+      if (leaf.nothing_left == going) writer.write(leaf, work.pieces.data() + leaf.first_piece);
     }
   }
   writer.finish();
+  state.spare = std::move(draft.body_);
 }
 
 void PageTables::relocated(TableId table, Plan* plan) const {
@@ -348,9 +134,6 @@ std::optional<std::vector<PageTables::CopyRange>> PageTables::copy(uint64_t sour
   return ranges;
 }
 
-// --- questions.
-// -----------------------------------------------------------------------------------
-
 std::optional<PageTables::TableInfo> PageTables::find(TableId table) const {
   const State& state = *state_;
   const auto found = state.tables.find(table.value);
@@ -419,9 +202,6 @@ bool PageTables::validate() const {
   }
   return tables == state.tables.size();
 }
-
-// --- entries.
-// -------------------------------------------------------------------------------------
 
 void fill_step(const Step& step, uint64_t first, std::span<Pte> entries, uint64_t leaf_pages) {
   if (step.kind == Step::Kind::kInvalidate) return fill_ptes({}, entries);

@@ -98,7 +98,12 @@ struct Plan {
   /// All contexts of the address space are idle from before the first step until after the last
   /// (PAGE-38, VA-44).
   bool contexts_idle = false;
-  void clear() { *this = Plan(); }
+  /// For another plan, in the same memory.
+  void clear() {
+    steps.clear();
+    children.clear();
+    contexts_idle = false;
+  }
 };
 
 /// The entries of a kWriteEntries or kInvalidate step, one if it repeats, from the `first`-th on.
@@ -123,6 +128,7 @@ class PageTables {
   /// tables as they are now, and to the source as it is now.
   class Draft {
    public:
+    /// An empty one: only to be assigned to.
     Draft();
     ~Draft();
     Draft(Draft&&) noexcept;

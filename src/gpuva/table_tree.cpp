@@ -44,14 +44,4 @@ bool TableTree::fits_64k(const Piece& piece) const {
   return false;
 }
 
-bool TableTree::is_large(const LeafWork& work, const Piece* pieces) const {
-  if (!geometry.large_pages || work.pieces != 1) return false;
-  const Piece& piece = pieces[0];
-  if (piece.span != leaf_span(work.number) || work.window != piece.span) return false;
-  if (piece.source.kind != PteSource::Kind::kRun || !piece.large_pages) return false;
-  // A driver protection reaches leaf entries only (PAGE-35); such pages stay there.
-  if (piece.driver_protection != 0) return false;
-  return geometry.unaligned_large_pages || piece.source.first_page % leaf_pages() == 0;
-}
-
 }  // namespace dxgkit::gpuva

@@ -32,6 +32,7 @@ struct Leaf {
   TableId table, table_64k;  // single entries: `table` only, of either kind
   ValidBits valid, valid_64k;
   bool of_64k_pages = false;  // single entries: `table` is of 64 KiB pages
+  bool linked = false;        // the directory's entry was written
   bool large = false;         // no table: the entry is a large page, this one:
   PteSource large_source;
   AllocationId large_allocation = kNoAllocation;
@@ -44,17 +45,6 @@ enum class Shape : uint8_t {
   kTable64,  // single entries, 64 KiB pages
   kDual,
   kLarge,
-};
-
-/// What a draft found out about one leaf.
-struct LeafWork {
-  uint64_t number = 0;
-  PageSpan window;  // entries to be made right
-  size_t first_piece = 0, pieces = 0;
-  Shape shape = Shape::kTable;
-  bool falls_back = false;    // a table of 64 KiB pages becomes one of 4 KiB pages
-  bool nothing_left = false;  // nothing is mapped in the whole leaf
-  bool several = false;       // more than one changed span is in it
 };
 
 /// The tables of one address space, by what they cover: no pointers between them. A leaf stands for
@@ -106,7 +96,6 @@ struct TableTree {
   bool run_may_be_64k(const Piece& piece) const;
   bool fits_64k(const Piece& piece) const;
   PageSpan units_of(const Piece& piece) const;
-  bool is_large(const LeafWork& work, const Piece* pieces) const;
 
   Geometry geometry;
   uint64_t version = 0;
@@ -114,18 +103,6 @@ struct TableTree {
   std::map<uint64_t, Leaf> leaves;
   std::array<std::map<uint64_t, Directory>, Geometry::kLevelsMost> directories;  // by level
   std::unordered_map<uint64_t, TableKey> tables;  // by id; looked up only
-};
-
-struct PageTables::State : TableTree {
-  using TableTree::TableTree;
-};
-
-struct PageTables::Draft::Body {
-  uint64_t version = 0;
-  std::vector<TableNeed> needs;
-  std::vector<TableKey> keys;  // of the needs
-  std::vector<LeafWork> works;
-  std::vector<Piece> pieces;
 };
 
 }  // namespace dxgkit::gpuva

@@ -38,9 +38,8 @@ void TableWriter::create(const TableKey& key, const TableNeed& need, const Table
   const bool fresh = tree_.tables.emplace(grant.table.value, key).second;
   DXGKIT_CHECK(fresh);
   if (key.level == 0) {
-    if (tree_.leaves.contains(key.number))
-      flush(tree_.leaf_span(key.number));  // a valid directory entry changes
     Leaf& leaf = leaf_at(key.number);
+    if (leaf.linked) flush(tree_.leaf_span(key.number));  // a valid directory entry changes
     leaf.large = false;
     (key.of_64k_pages ? leaf.table_64k : leaf.table) = grant.table;
     (key.of_64k_pages ? leaf.valid_64k : leaf.valid).reset(tree_.leaf_pages());
@@ -219,19 +218,18 @@ void TableWriter::write(const LeafWork& work, const Piece* pieces) {
   if (work.nothing_left) return remove(work.number);
   const PageSpan whole = tree_.leaf_span(work.number);
   if (work.shape == Shape::kLarge) {
-    if (tree_.leaves.contains(work.number) || !tree_.geometry.invalid_entries_not_cached)
-      flush(whole);
-    Leaf& leaf = leaf_at(work.number);
+    if (work.leaf != nullptr || !tree_.geometry.invalid_entries_not_cached) flush(whole);
+    Leaf& leaf = work.leaf != nullptr ? *work.leaf : leaf_at(work.number);
     discard_leaf_tables(work.number, leaf);
     leaf = Leaf();
-    leaf.large = true;
+    leaf.linked = leaf.large = true;
     leaf.large_source = pieces[0].source;
     leaf.large_allocation = pieces[0].allocation;
     leaf.large_offset_pages = pieces[0].offset_pages;
     links_.erase({0, work.number});
     return write_large(work.number, leaf);
   }
-  Leaf& leaf = leaf_at(work.number);
+  Leaf& leaf = work.leaf != nullptr ? *work.leaf : leaf_at(work.number);
   if (work.falls_back) {
     plan_.contexts_idle = true;
     leaf.of_64k_pages = false;
@@ -276,6 +274,7 @@ void TableWriter::write_links() {
       const auto found = tree_.leaves.find(number);
       if (found != tree_.leaves.end()) {
         if (found->second.large) continue;
+        found->second.linked = true;
         child = {found->second.table, found->second.table_64k, found->second.of_64k_pages};
       }
     } else if (const Directory* const directory = tree_.directory(child_level, number)) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpuva/table_drafter.h"
 #include "gpuva/table_tree.h"
 
 namespace dxgkit::gpuva {

@@ -1,0 +1,813 @@
+// The rules of Reserve, Map, Free and Update, one by one, and every way in which a mapping can meet
+// another.
+#include "gpuva/address_space.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/id_slot.h"
+#include "tests/support/covers.h"
+
+namespace dxgkit::gpuva {
+namespace {
+
+constexpr uint64_t kPage = kPageBytes;
+constexpr uint64_t k64 = 16 * kPage;
+constexpr uint64_t kEnd = uint64_t{1} << 40;
+constexpr uint64_t kLeaf = 512 * kPage;
+constexpr AllocationId kA{uint64_t{1} << kIdSlotBits | 3};
+constexpr AllocationId kB{uint64_t{2} << kIdSlotBits | 4};
+
+/// A space in which things have happened, and a way to see that nothing else did.
+class AddressSpaceTest : public ::testing::Test {
+ protected:
+  MapRequest valid() const {
+    return {.base = 0x1000'0000,
+            .allocation = kA,
+            .offset_pages = 2,
+            .size_pages = 4,
+            .allocation_pages = 100,
+            .protection = {.write = true}};
+  }
+  Status claim(const MapRequest& request) {
+    const auto result = space_.claim(request, ++sequence_);
+    if (!result.has_value()) return result.error();
+    last_ = *result;
+    return Status::kSuccess;
+  }
+  void map(uint64_t first_page, uint64_t pages, AllocationId allocation, uint64_t offset,
+           PageSpans* changed = nullptr) {
+    space_.apply(
+        {.mapping = {.span = {first_page, pages}, .allocation = allocation, .offset_pages = offset},
+         .sequence = ++sequence_},
+        changed);
+  }
+  /// All ranges and mappings as text.
+  std::string dump() const {
+    std::string text;
+    space_.for_each_owned([&](const OwnedRange& range) {
+      text += "[" + std::to_string(range.span.first_page) + "+" + std::to_string(range.span.pages) +
+              " kind " + std::to_string(static_cast<int>(range.kind)) + "]";
+    });
+    space_.for_each_in({0, kEnd / kPage}, [&](const Mapping& mapping) {
+      text += " " + std::to_string(mapping.span.first_page) + "+" +
+              std::to_string(mapping.span.pages) + "=" +
+              std::to_string(mapping.allocation.value & 0xFF) + ":" +
+              std::to_string(mapping.offset_pages);
+    });
+    return text;
+  }
+  /// Refused, and nothing changed.
+  void expect_refused(const MapRequest& request, Status status, const char* why) {
+    const std::string before = dump();
+    EXPECT_EQ(claim(request), status) << why;
+    EXPECT_EQ(dump(), before) << why;
+  }
+  void expect_refused(const ReserveRequest& request, Status status, const char* why) {
+    const std::string before = dump();
+    const auto result = space_.reserve(request, ++sequence_);
+    ASSERT_FALSE(result.has_value()) << why;
+    EXPECT_EQ(result.error(), status) << why;
+    EXPECT_EQ(dump(), before) << why;
+  }
+
+  AddressSpace space_{{.end = kEnd, .first = kLeaf}};
+  MapOperation last_;
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(AddressSpaceTest, MapRefusesWhatItsArgumentsMayNotBe) {
+  // One valid request, one member broken at a time.
+  DXGKIT_COVERS("VA-14", "VA-16", "VA-17", "VA-18", "VA-19", "VA-20", "VA-21");
+  const auto broken = [&](auto change, const char* why) {
+    MapRequest request = valid();
+    change(request);
+    expect_refused(request, Status::kInvalidParameter, why);
+  };
+  broken([](MapRequest& r) { r.size_pages = 0; }, "no pages");
+  broken([](MapRequest& r) { r.size_pages = ~uint64_t{0}; }, "more pages than there are");
+  broken([](MapRequest& r) { r.base += 512; }, "misaligned base");
+  broken([](MapRequest& r) { r.base = kEnd; }, "base at the end of all addresses");
+  broken([](MapRequest& r) { r.base = kEnd - kPage; }, "passes the end of all addresses");
+  broken([](MapRequest& r) { r.base = ~uint64_t{0} - kPage + 1; }, "base + size wraps");
+  broken([](MapRequest& r) { r.offset_pages = 97; }, "one page past the allocation");
+  broken([](MapRequest& r) { r.offset_pages = ~uint64_t{0} - 1; }, "offset + size wraps");
+  broken([](MapRequest& r) { r.allocation = kNoAllocation; }, "no allocation, no reason for it");
+  broken([](MapRequest& r) { r.protection = {.zero = true}; }, "Zero with an allocation");
+  broken([](MapRequest& r) { r.protection = {.no_access = true}; }, "NoAccess with an allocation");
+  const auto bare = [&](Protection protection, const char* why) {
+    MapRequest request{.base = 0x1000'0000, .size_pages = 1, .protection = protection};
+    expect_refused(request, Status::kInvalidParameter, why);
+  };
+  bare({.zero = true, .no_access = true}, "Zero with NoAccess");
+  bare({.write = true, .zero = true}, "Zero with Write");
+  bare({.execute = true, .zero = true}, "Zero with Execute");
+  bare({.write = true, .no_access = true}, "NoAccess with Write");
+  bare({.execute = true, .no_access = true}, "NoAccess with Execute");
+  // The last page is part of the allocation.
+  MapRequest last = valid();
+  last.offset_pages = 96;
+  EXPECT_EQ(claim(last), Status::kSuccess);
+
+  MapRequest anywhere = valid();
+  anywhere.base = 0;
+  anywhere.minimum = kPage + 1;
+  expect_refused(anywhere, Status::kInvalidParameter, "misaligned minimum");
+  anywhere.minimum = 0;
+  anywhere.maximum = kLeaf + 100 * kPage + 1;
+  expect_refused(anywhere, Status::kInvalidParameter, "misaligned maximum");
+  anywhere.maximum = kLeaf + kPage;
+  anywhere.minimum = kLeaf + 2 * kPage;
+  expect_refused(anywhere, Status::kInvalidParameter, "minimum above maximum");
+  // Both bounds are ignored, whatever they are, where the address is given.
+  MapRequest given = valid();
+  given.base = 0x2000'0000;
+  given.minimum = 0x7777;
+  given.maximum = 0x123;
+  EXPECT_EQ(claim(given), Status::kSuccess);
+}
+
+TEST_F(AddressSpaceTest, ACallMapsAtItsAddressOrNotAtAll) {
+  // Free space, or wholly inside one range the process obtained.
+  DXGKIT_COVERS("VA-11", "VA-12", "VA-26");
+  ASSERT_EQ(claim(valid()), Status::kSuccess);
+  EXPECT_TRUE(last_.claimed);
+  EXPECT_EQ(last_.mapping.span.address(), 0x1000'0000U);
+  MapRequest inside = valid();
+  inside.base += kPage;
+  inside.size_pages = 3;
+  ASSERT_EQ(claim(inside), Status::kSuccess);
+  EXPECT_FALSE(last_.claimed);
+  EXPECT_EQ(last_.mapping.span, (PageSpan{inside.base / kPage, 3}));
+
+  inside.size_pages = 4;
+  expect_refused(inside, Status::kInvalidParameter, "its last page is free");
+  MapRequest before = valid();
+  before.base -= kPage;
+  expect_refused(before, Status::kInvalidParameter, "its first page is free");
+  MapRequest neighbour = valid();
+  neighbour.base += 4 * kPage;
+  ASSERT_EQ(claim(neighbour), Status::kSuccess);
+  MapRequest both = valid();
+  both.size_pages = 8;
+  expect_refused(both, Status::kInvalidParameter, "two ranges, though nothing in them is free");
+}
+
+TEST_F(AddressSpaceTest, ZeroAndNoAccessWantFreeOrReservedSpace) {
+  DXGKIT_COVERS("VA-13");
+  ASSERT_EQ(claim(valid()), Status::kSuccess);
+  for (const Protection protection : {Protection{.zero = true}, Protection{.no_access = true}}) {
+    MapRequest bare{.base = valid().base, .size_pages = 1, .protection = protection};
+    expect_refused(bare, Status::kInvalidParameter, "the range came from Map");
+  }
+  const auto reserved = space_.reserve({.base = 0x2000'0000, .size = 4 * k64}, ++sequence_);
+  ASSERT_TRUE(reserved.has_value());
+  EXPECT_EQ(claim({.base = 0x2000'0000, .size_pages = 3, .protection = {.zero = true}}),
+            Status::kSuccess);
+  space_.apply(last_, nullptr);
+  EXPECT_TRUE(space_.lookup(0x2000'2FFF)->protection.zero);
+  EXPECT_EQ(claim({.base = 0x2000'0000, .size_pages = 1, .protection = {.no_access = true}}),
+            Status::kSuccess);
+  space_.apply(last_, nullptr);
+  EXPECT_FALSE(space_.lookup(0x2000'0000).has_value());
+  EXPECT_TRUE(space_.lookup(0x2000'1000).has_value());
+  // A mapping inside a reservation does not make it another range.
+  MapRequest inside = valid();
+  inside.base = 0x2000'0000;
+  EXPECT_EQ(claim(inside), Status::kSuccess);
+  EXPECT_EQ(claim({.base = 0x2000'0000, .size_pages = 1, .protection = {.no_access = true}}),
+            Status::kSuccess);
+}
+
+TEST_F(AddressSpaceTest, ChoosesTheLowestFitBetweenTheBounds) {
+  DXGKIT_COVERS("VA-08", "VA-15", "VA-16", "VA-17");
+  MapRequest request = valid();
+  request.base = 0;
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  EXPECT_EQ(last_.mapping.span.address(), kLeaf);  // below it nobody maps
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  EXPECT_EQ(last_.mapping.span.address(), kLeaf + 4 * kPage);
+  request.minimum = kLeaf + 3 * kPage;
+  request.maximum = kLeaf + 12 * kPage;  // exclusive: 8 to 11 fit exactly
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  EXPECT_EQ(last_.mapping.span.address(), kLeaf + 8 * kPage);
+  expect_refused(request, Status::kNoMemory, "nothing is free between the bounds");
+  request.maximum += 3 * kPage;
+  expect_refused(request, Status::kNoMemory, "a page too few");
+  request.maximum += kPage;
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  request.maximum = request.minimum;
+  expect_refused(request, Status::kNoMemory, "no room between equal bounds");
+  request.minimum = kEnd;
+  request.maximum = 0;
+  expect_refused(request, Status::kNoMemory, "beyond the end");
+  request = valid();
+  request.base = kLeaf - kPage;
+  expect_refused(request, Status::kInvalidParameter, "below the first address");
+  request.base = 0;
+  request.maximum = kLeaf;
+  expect_refused(request, Status::kNoMemory, "the only room would be below the first address");
+}
+
+TEST_F(AddressSpaceTest, AddressAndOffsetAgreeAsFarAsTheKernelWishes) {
+  DXGKIT_COVERS("VA-43");
+  MapRequest request = valid();
+  request.base = 0;
+  request.alignment_bytes = k64;
+  request.offset_pages = 21;  // page 5 of a 64 KiB page
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  EXPECT_EQ(last_.mapping.span.first_page % 16, 5U);
+  // Where there is no such room, any will do.
+  request.minimum = kLeaf + 32 * kPage;
+  request.maximum = kLeaf + 36 * kPage;
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  EXPECT_EQ(last_.mapping.span.address(), request.minimum);
+}
+
+TEST_F(AddressSpaceTest, ReserveTakesWhole64KibUnits) {
+  DXGKIT_COVERS("VA-32", "VA-33");
+  const ReserveRequest valid_request{.base = 0x4000'0000, .size = 2 * k64};
+  const auto broken = [&](auto change, const char* why) {
+    ReserveRequest request = valid_request;
+    change(request);
+    expect_refused(request, Status::kInvalidParameter, why);
+  };
+  broken([](ReserveRequest& r) { r.size = 0; }, "no size");
+  broken([](ReserveRequest& r) { r.size += kPage; }, "size of 4 KiB units");
+  broken([](ReserveRequest& r) { r.base += kPage; }, "base of 4 KiB units");
+  broken([](ReserveRequest& r) { r.minimum = kPage; }, "minimum of 4 KiB units");
+  broken([](ReserveRequest& r) { r.maximum = kPage; }, "maximum of 4 KiB units");
+  broken([](ReserveRequest& r) { r.base = kEnd - k64; }, "passes the end");
+  broken([](ReserveRequest& r) { r.size = ~uint64_t{0} - k64 + 1; }, "base + size wraps");
+  broken([](ReserveRequest& r) { r.base = k64; }, "below the first address");
+  const auto reserved = space_.reserve(valid_request, ++sequence_);
+  ASSERT_TRUE(reserved.has_value());
+  EXPECT_FALSE(AddressSpace::needs_apply(*reserved));  // no access: nothing to write
+  broken([](ReserveRequest&) {}, "meets itself");
+  broken([](ReserveRequest& r) { r.base += k64; }, "meets half of a range");
+  broken([](ReserveRequest& r) { r.base -= k64; }, "meets a range with its end");
+
+  // Zero: no memory behind it, but it reads 0 once the operation was carried out.
+  const auto zero = space_.reserve({.base = 0x5000'0000, .size = k64, .zero = true}, ++sequence_);
+  ASSERT_TRUE(zero.has_value() && AddressSpace::needs_apply(*zero));
+  EXPECT_FALSE(space_.lookup(0x5000'0000).has_value());
+  PageSpans changed;
+  space_.apply(*zero, &changed);
+  EXPECT_EQ(changed, (PageSpans{{0x5000'0000 / kPage, 16}}));
+  EXPECT_TRUE(space_.lookup(0x5000'F000)->protection.zero);
+  // Only a minimum, only a maximum.
+  const auto above = space_.reserve({.minimum = 0x5000'0000, .size = k64}, ++sequence_);
+  EXPECT_EQ(above->mapping.span.address(), 0x5000'0000 + k64);
+  const auto low = space_.reserve({.maximum = kLeaf + k64, .size = k64}, ++sequence_);
+  EXPECT_EQ(low->mapping.span.address(), kLeaf);
+  expect_refused(ReserveRequest{.maximum = kLeaf + k64, .size = k64}, Status::kNoMemory, "full");
+}
+
+TEST_F(AddressSpaceTest, DriversReserveWholeTablesWhenTheProcessIsMade) {
+  DXGKIT_COVERS("VA-09");
+  for (const DriverReserveRequest& request :
+       {DriverReserveRequest{.size = 0}, DriverReserveRequest{.size = kLeaf + kPage},
+        DriverReserveRequest{.size = kLeaf, .alignment = 3 * kLeaf},
+        DriverReserveRequest{.base = kLeaf + kPage, .size = kLeaf},
+        DriverReserveRequest{.base = 0x4000'0000, .size = ~uint64_t{0} - kLeaf + 1}}) {
+    const auto refused = space_.reserve_for_driver(request, kLeaf);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error(), Status::kInvalidParameter);
+  }
+  const auto first = space_.reserve_for_driver({.size = 2 * kLeaf, .alignment = kPage}, kLeaf);
+  EXPECT_EQ(*first, kLeaf);  // entry 1, whole tables
+  const auto aligned = space_.reserve_for_driver({.size = kLeaf, .alignment = 8 * kLeaf}, kLeaf);
+  EXPECT_EQ(*aligned, 8 * kLeaf);
+  const auto shared = space_.reserve_for_driver(
+      {.base = 16 * kLeaf, .size = kLeaf, .allow_user_mapping = true}, kLeaf);
+  ASSERT_TRUE(shared.has_value());
+  EXPECT_EQ(space_.reserve_for_driver({.base = 16 * kLeaf, .size = kLeaf}, kLeaf).error(),
+            Status::kInvalidParameter);
+  EXPECT_EQ(space_.reserve_for_driver({.size = kEnd}, kLeaf).error(), Status::kNoMemory);
+
+  MapRequest request = valid();
+  request.base = kLeaf;
+  expect_refused(request, Status::kInvalidParameter, "the driver's");
+  request.base = 16 * kLeaf;
+  EXPECT_EQ(claim(request), Status::kSuccess);
+  EXPECT_EQ(space_.free(kLeaf, kLeaf, ++sequence_, nullptr), Status::kInvalidParameter);
+  EXPECT_EQ(space_.free(16 * kLeaf, kPage, ++sequence_, nullptr), Status::kInvalidParameter);
+}
+
+TEST_F(AddressSpaceTest, FreeTakesWhatIsTheClientsAndGivesItBackAtOnce) {
+  DXGKIT_COVERS("VA-41");
+  ASSERT_EQ(claim(valid()), Status::kSuccess);
+  space_.apply(last_, nullptr);
+  const uint64_t base = valid().base;
+  const auto refused = [&](uint64_t at, uint64_t size, const char* why) {
+    const std::string before = dump();
+    PageSpans changed;
+    EXPECT_EQ(space_.free(at, size, ++sequence_, &changed), Status::kInvalidParameter) << why;
+    EXPECT_EQ(dump(), before) << why;
+    EXPECT_TRUE(changed.empty()) << why;
+  };
+  refused(base, 0, "no size");
+  refused(base + 1, kPage, "misaligned base");
+  refused(base, kPage + 1, "misaligned size");
+  refused(base, 5 * kPage, "its last page is free");
+  refused(base - kPage, 2 * kPage, "its first page is free");
+  refused(kEnd - kPage, 2 * kPage, "passes the end");
+  refused(base, ~uint64_t{0} - kPage + 1, "base + size wraps");
+  refused(0, kLeaf, "nobody's");
+  MapRequest system = valid();
+  system.base = 0x3000'0000;
+  system.system = true;
+  ASSERT_EQ(claim(system), Status::kSuccess);
+  refused(system.base, kPage, "the kernel's");
+  MapRequest trespass = valid();
+  trespass.base = system.base;
+  expect_refused(trespass, Status::kInvalidParameter, "the kernel's");
+  EXPECT_EQ(space_.free_system(base, kPage, ++sequence_, nullptr), Status::kInvalidParameter);
+  EXPECT_EQ(space_.free_system(system.base, 4 * kPage, ++sequence_, nullptr), Status::kSuccess);
+
+  // The middle of it.
+  PageSpans changed;
+  EXPECT_EQ(space_.free(base + kPage, 2 * kPage, ++sequence_, &changed), Status::kSuccess);
+  EXPECT_EQ(changed, (PageSpans{{base / kPage + 1, 2}}));
+  EXPECT_FALSE(space_.lookup(base + kPage).has_value());
+  EXPECT_EQ(space_.lookup(base)->offset_pages, 2U);
+  EXPECT_EQ(space_.lookup(base + 3 * kPage)->offset_pages, 5U);
+  MapRequest again = valid();
+  again.base = base + kPage;
+  again.size_pages = 2;
+  again.allocation = kB;
+  EXPECT_EQ(claim(again), Status::kSuccess);
+  EXPECT_TRUE(last_.claimed);
+  // Several ranges at once, as long as none of it is free.
+  EXPECT_EQ(space_.free(base, 4 * kPage, ++sequence_, nullptr), Status::kSuccess);
+  EXPECT_EQ(space_.owned_at(base).kind, RangeKind::kFree);
+}
+
+TEST_F(AddressSpaceTest, OperationsQueuedForFreedAddressesDoNothing) {
+  DXGKIT_COVERS("VA-42");
+  // Two maps wait; the first range is freed, and obtained again in part.
+  const uint64_t base = valid().base;
+  ASSERT_EQ(claim(valid()), Status::kSuccess);
+  const MapOperation old = last_;
+  ASSERT_EQ(space_.free(base, 4 * kPage, ++sequence_, nullptr), Status::kSuccess);
+  MapRequest request = valid();
+  request.allocation = kB;
+  request.base = base + kPage;
+  request.size_pages = 1;
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  space_.apply(last_, nullptr);
+  PageSpans changed;
+  space_.apply(old, &changed);
+  EXPECT_TRUE(changed.empty());
+  EXPECT_FALSE(space_.lookup(base).has_value());
+  EXPECT_EQ(space_.lookup(base + kPage)->allocation, kB);
+  // What is still the same range gets what was queued for it.
+  MapRequest wide = valid();
+  wide.base = 0x2000'0000;
+  ASSERT_EQ(claim(wide), Status::kSuccess);
+  const MapOperation partly = last_;
+  ASSERT_EQ(space_.free(wide.base + kPage, kPage, ++sequence_, nullptr), Status::kSuccess);
+  space_.apply(partly, &changed);
+  EXPECT_EQ(changed, (PageSpans{{wide.base / kPage, 1}, {wide.base / kPage + 2, 2}}));
+  EXPECT_EQ(space_.lookup(wide.base + 2 * kPage)->offset_pages, 4U);
+  // Updates alike.
+  const auto reserved = space_.reserve({.base = 0x4000'0000, .size = 2 * k64}, ++sequence_);
+  ASSERT_TRUE(reserved.has_value());
+  const UpdateOperation update{.kind = UpdateOperation::Kind::kMap,
+                               .base_address = 0x4000'0000,
+                               .size_bytes = k64,
+                               .allocation = kA,
+                               .whole_allocation_pages = 100};
+  ASSERT_EQ(space_.check_update({&update, 1}), Status::kSuccess);
+  const uint64_t called = ++sequence_;
+  ASSERT_EQ(space_.free(0x4000'0000, k64, ++sequence_, nullptr), Status::kSuccess);
+  changed.clear();
+  space_.apply_update({&update, 1}, called, &changed);
+  EXPECT_TRUE(changed.empty());
+}
+
+// Every way in which a new mapping (N, of B) meets an old one (of A, pages 10 to 19, offset 100):
+struct Meeting {
+  const char* picture;
+  uint64_t first, pages;  // of N
+  const char* result;
+};
+const Meeting kMeetings[] = {
+    {R"(
+       old     |=====A=====|
+       new  |N|
+            |N||=====A=====|            N before A)",
+     5, 3, "5+3=4:0 10+10=3:100"},
+    {R"(
+       old     |=====A=====|
+       new  |N|
+            |N|=====A=====|             N touches A from below)",
+     7, 3, "7+3=4:0 10+10=3:100"},
+    {R"(
+       old     |=====A=====|
+       new  |==N==|
+            |==N==|===A====|            N has the beginning of A and more)",
+     7, 5, "7+5=4:0 12+8=3:102"},
+    {R"(
+       old     |=====A=====|
+       new     |==N==|
+               |==N==|==A==|            N has the beginning of A)",
+     10, 4, "10+4=4:0 14+6=3:104"},
+    {R"(
+       old     |=====A=====|
+       new        |=N=|
+               |A'|=N=|=A''|            N in the middle: A splits)",
+     13, 4, "10+3=3:100 13+4=4:0 17+3=3:107"},
+    {R"(
+       old     |=====A=====|
+       new            |=N==|
+               |==A===|=N==|            N has the end of A)",
+     15, 5, "10+5=3:100 15+5=4:0"},
+    {R"(
+       old     |=====A=====|
+       new            |==N===|
+               |==A===|==N===|          N has the end of A and more)",
+     15, 9, "10+5=3:100 15+9=4:0"},
+    {R"(
+       old     |=====A=====|
+       new                 |=N=|
+               |=====A=====|=N=|        N touches A from above)",
+     20, 3, "10+10=3:100 20+3=4:0"},
+    {R"(
+       old     |=====A=====|
+       new                   |N|
+               |=====A=====| |N|        N behind A)",
+     22, 2, "10+10=3:100 22+2=4:0"},
+    {R"(
+       old     |=====A=====|
+       new     |=====N=====|
+               |=====N=====|            N instead of A)",
+     10, 10, "10+10=4:0"},
+    {R"(
+       old     |=====A=====|
+       new   |=======N=======|
+             |=======N=======|          A is gone)",
+     8, 14, "8+14=4:0"},
+};
+
+TEST_F(AddressSpaceTest, APartialMapSplitsWhatItMeets) {
+  // One drawing each. Then the same with NoAccess in N's place: the same parts of A stay.
+  DXGKIT_COVERS("VA-30");
+  for (const Meeting& meeting : kMeetings) {
+    for (const bool unmaps : {false, true}) {
+      AddressSpace space({.end = kEnd, .first = 0});
+      ASSERT_TRUE(space.reserve({.base = 0, .size = 4 * k64}, 1).has_value());
+      const auto apply = [&](const Mapping& mapping, PageSpans* changed) {
+        space.apply({.mapping = mapping, .sequence = 2}, changed);
+      };
+      const Protection protection{.write = true};
+      apply({.span = {10, 10},
+             .allocation = kA,
+             .offset_pages = 100,
+             .protection = protection,
+             .driver_protection = 7},
+            nullptr);
+      PageSpans changed;
+      Mapping arriving{.span = {meeting.first, meeting.pages}, .allocation = kB};
+      if (unmaps) arriving = {.span = arriving.span, .protection = {.no_access = true}};
+      apply(arriving, &changed);
+      std::string result;
+      space.for_each_in({0, 64}, [&](const Mapping& mapping) {
+        if (!result.empty()) result += " ";
+        result += std::to_string(mapping.span.first_page) + "+" +
+                  std::to_string(mapping.span.pages) + "=" +
+                  std::to_string(slot_of(mapping.allocation)) + ":" +
+                  std::to_string(mapping.offset_pages);
+        if (mapping.allocation == kA) {
+          EXPECT_EQ(mapping.protection, protection) << meeting.picture;
+          EXPECT_EQ(mapping.driver_protection, 7U) << meeting.picture;
+        }
+      });
+      std::string expected = meeting.result;
+      const uint64_t first = std::max<uint64_t>(meeting.first, 10);
+      const uint64_t end = std::min<uint64_t>(meeting.first + meeting.pages, 20);
+      if (!unmaps) {
+        EXPECT_EQ(changed, (PageSpans{arriving.span})) << meeting.picture;
+      } else {
+        // Without N, and only what was mapped has changed.
+        const size_t at = expected.find("=4:0");
+        size_t from = expected.rfind(' ', at);
+        from = from == std::string::npos ? 0 : from;
+        expected.erase(from, at + 4 - from);
+        if (!expected.empty() && expected.front() == ' ') expected.erase(0, 1);
+        EXPECT_EQ(changed, first < end ? (PageSpans{{first, end - first}}) : PageSpans{})
+            << meeting.picture;
+      }
+      EXPECT_EQ(result, expected) << meeting.picture;
+      EXPECT_TRUE(space.validate());
+    }
+  }
+}
+
+TEST_F(AddressSpaceTest, ARangeOverSeveralReplacesThemAll) {
+  DXGKIT_COVERS("VA-30");
+  //   |==A==|  |=B=|==A==|   |=B=|
+  //      |==========N==========|
+  //   |A'|==========N==========|B|
+  ASSERT_TRUE(space_.reserve({.base = kLeaf, .size = 8 * k64}, ++sequence_).has_value());
+  const uint64_t page = kLeaf / kPage;
+  map(page, 5, kA, 0);
+  map(page + 8, 4, kB, 10);
+  map(page + 12, 5, kA, 50);
+  map(page + 20, 4, kB, 70);
+  PageSpans changed;
+  map(page + 3, 19, AllocationId{uint64_t{9} << kIdSlotBits | 9}, 0, &changed);
+  EXPECT_EQ(changed, (PageSpans{{page + 3, 19}}));
+  EXPECT_NE(dump().find(" 512+3=3:0 515+19=9:0 534+2=4:72"), std::string::npos) << dump();
+  EXPECT_EQ(space_.mapping_count(kA), 1U);
+  EXPECT_EQ(space_.mapping_count(kB), 1U);
+}
+
+TEST_F(AddressSpaceTest, OneAllocationHasAnyNumberOfMappings) {
+  DXGKIT_COVERS("VA-31", "VA-23", "ALLOC-30");
+  ASSERT_TRUE(space_.reserve({.base = kLeaf, .size = 512 * k64}, ++sequence_).has_value());
+  const uint64_t page = kLeaf / kPage;
+  for (uint64_t i = 0; i < 500; ++i) {
+    space_.apply({.mapping = {.span = {page + 2 * i, 1},
+                              .allocation = i % 2 == 0 ? kA : kB,
+                              .offset_pages = i % 7,
+                              .protection = {.write = i % 3 == 0},
+                              .driver_protection = i % 5},
+                  .sequence = ++sequence_},
+                 nullptr);
+  }
+  std::vector<Mapping> mappings;
+  space_.mappings_of(kA, &mappings);
+  ASSERT_EQ(mappings.size(), 250U);
+  for (uint64_t i = 0; i < 250; ++i) {
+    EXPECT_EQ(mappings[i].span, (PageSpan{page + 4 * i, 1}));
+    EXPECT_EQ(mappings[i].protection.write, 2 * i % 3 == 0);
+    EXPECT_EQ(mappings[i].driver_protection, 2 * i % 5);
+  }
+  PageSpans changed;
+  space_.drop_allocation(kA, &changed);
+  EXPECT_EQ(changed.size(), 250U);
+  EXPECT_EQ(space_.mapping_count(kA), 0U);
+  EXPECT_EQ(space_.mapping_count(kB), 250U);
+  EXPECT_EQ(space_.mapped_ranges(), 250U);
+  // Another allocation may have the same slot now.
+  map(page, 1, AllocationId{uint64_t{77} << kIdSlotBits | 3}, 5);
+  EXPECT_TRUE(space_.validate());
+  EXPECT_EQ(space_.mapping_count(kA), 0U);
+}
+
+TEST_F(AddressSpaceTest, HintsOfAnAllocationDoNotPileUp) {
+  // A mapping that moves about in a busy allocation leaves no trail.
+  ASSERT_TRUE(space_.reserve({.base = kLeaf, .size = 4096 * k64}, ++sequence_).has_value());
+  const uint64_t page = kLeaf / kPage;
+  for (uint64_t i = 0; i < 200; ++i) map(page + 2 * i, 1, kA, i);
+  const size_t before = space_.bytes();
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    map(page + 2 * (i % 200), 1, kB, i);
+    map(page + 1000 + i * 37 % 60'000, 1, kA, i % 99);
+    space_.apply(
+        {.mapping = {.span = {page + 1000 + i * 37 % 60'000, 1}, .protection = {.no_access = true}},
+         .sequence = ++sequence_},
+        nullptr);
+    map(page + 2 * (i % 200), 1, kA, i);
+  }
+  EXPECT_EQ(space_.mapping_count(kA), 200U);
+  EXPECT_TRUE(space_.validate());
+  EXPECT_LT(space_.bytes(), before + 4096);
+  std::vector<Mapping> mappings;
+  space_.mappings_of(kA, &mappings);
+  EXPECT_EQ(mappings.size(), 200U);
+}
+
+TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
+  DXGKIT_COVERS("VA-24");
+  constexpr uint64_t kUnique = kUniqueDriverProtection | 1;
+  ASSERT_TRUE(space_.reserve({.base = 0x4000'0000, .size = 4 * k64}, ++sequence_).has_value());
+  MapRequest request = valid();
+  request.base = 0x4000'0000;
+  request.driver_protection = kUnique;
+  ASSERT_EQ(claim(request), Status::kSuccess);
+  const MapOperation first = last_;
+  MapRequest other = valid();
+  other.driver_protection = kUnique + 1;
+  for (const bool applied : {false, true}) {
+    if (applied) space_.apply(first, nullptr);
+    expect_refused(other, Status::kInvalidParameter, "another unique one");
+    MapRequest plain = valid();
+    expect_refused(plain, Status::kInvalidParameter, "none beside a unique one");
+    plain.offset_pages = 6;
+    EXPECT_EQ(claim(plain), Status::kSuccess) << "another part of the allocation";
+    space_.abandon(last_, nullptr);
+    MapRequest same = valid();
+    same.driver_protection = kUnique;
+    EXPECT_EQ(claim(same), Status::kSuccess) << "the same one";
+    space_.abandon(last_, nullptr);
+    MapRequest in_place = other;
+    in_place.base = request.base;
+    expect_refused(in_place, Status::kInvalidParameter, "in place, but not by way of NoAccess");
+  }
+  UpdateOperation update{.kind = UpdateOperation::Kind::kMap,
+                         .base_address = 0x4000'0000 + k64,
+                         .size_bytes = k64,
+                         .allocation = kA,
+                         .whole_allocation_pages = 100};
+  EXPECT_EQ(space_.check_update({&update, 1}), Status::kInvalidParameter);
+  // NoAccess first, though it still waits.
+  ASSERT_EQ(claim({.base = 0x4000'0000, .size_pages = 4, .protection = {.no_access = true}}),
+            Status::kSuccess);
+  EXPECT_EQ(claim(other), Status::kSuccess);
+  // What is not unique changes freely.
+  MapRequest plain = valid();
+  plain.base = 0x6000'0000;
+  plain.offset_pages = 50;
+  plain.driver_protection = 4;
+  EXPECT_EQ(claim(plain), Status::kSuccess);
+  plain.base = 0x7000'0000;
+  plain.driver_protection = 5;
+  EXPECT_EQ(claim(plain), Status::kSuccess);
+}
+
+TEST_F(AddressSpaceTest, UpdatesStayInOneReservation) {
+  DXGKIT_COVERS("VA-35", "VA-37");
+  ASSERT_TRUE(space_.reserve({.base = 0x4000'0000, .size = 2 * k64}, ++sequence_).has_value());
+  ASSERT_TRUE(space_.reserve({.base = 0x4002'0000, .size = 2 * k64}, ++sequence_).has_value());
+  ASSERT_EQ(claim(valid()), Status::kSuccess);
+  const UpdateOperation map_valid{.kind = UpdateOperation::Kind::kMap,
+                                  .base_address = 0x4000'0000,
+                                  .size_bytes = 4 * kPage,
+                                  .allocation = kA,
+                                  .allocation_offset_bytes = kPage,
+                                  .whole_allocation_pages = 8};
+  const UpdateOperation copy_valid{.kind = UpdateOperation::Kind::kCopy,
+                                   .base_address = 0x4000'0000,
+                                   .size_bytes = 4 * kPage,
+                                   .source_address = 0x4002'0000};
+  const UpdateOperation unmap_valid{.kind = UpdateOperation::Kind::kUnmap,
+                                    .base_address = 0x4000'0000,
+                                    .size_bytes = kPage,
+                                    .protection = {.no_access = true}};
+  const std::string before = dump();
+  const auto broken = [&](UpdateOperation operation, auto change, const char* why) {
+    change(operation);
+    const UpdateOperation batch[] = {map_valid, copy_valid, unmap_valid, operation};
+    EXPECT_EQ(space_.check_update(batch), Status::kInvalidParameter) << why;
+    EXPECT_EQ(dump(), before);
+  };
+  const UpdateOperation good[] = {map_valid, copy_valid, unmap_valid};
+  EXPECT_EQ(space_.check_update(good), Status::kSuccess);
+  using Op = UpdateOperation;
+  broken(
+      map_valid, [](Op& o) { o.size_bytes = 0; }, "no size");
+  broken(
+      map_valid, [](Op& o) { o.size_bytes += 1; }, "misaligned size");
+  broken(
+      map_valid, [](Op& o) { o.base_address += 1; }, "misaligned address");
+  broken(
+      map_valid, [](Op& o) { o.size_bytes = 33 * kPage; }, "passes its reservation");
+  broken(
+      map_valid, [](Op& o) { o.base_address = 0x4002'0000; }, "another reservation");
+  broken(
+      map_valid, [](Op& o) { o.base_address = 0x1000'0000; }, "no reservation");
+  broken(
+      map_valid, [](Op& o) { o.size_bytes = ~uint64_t{0} - kPage + 1; }, "wraps");
+  broken(
+      map_valid, [](Op& o) { o.allocation = kNoAllocation; }, "no allocation");
+  broken(
+      map_valid, [](Op& o) { o.allocation_offset_bytes += 5; }, "misaligned offset");
+  broken(
+      map_valid, [](Op& o) { o.allocation_offset_bytes = 5 * kPage; }, "passes the allocation");
+  broken(
+      map_valid, [](Op& o) { o.allocation_offset_bytes = ~kPage + 1; }, "offset wraps");
+  broken(
+      map_valid, [](Op& o) { o.allocation_size_bytes = 3 * kPage; }, "does not divide");
+  broken(
+      map_valid, [](Op& o) { o.allocation_size_bytes = 8 * kPage; }, "larger than the range");
+  broken(
+      map_valid, [](Op& o) { o.allocation_size_bytes = 512; }, "misaligned allocation size");
+  broken(
+      map_valid,
+      [](Op& o) {
+        o.kind = Op::Kind::kMapProtect;
+        o.protection = {.zero = true};
+      },
+      "zero with an allocation");
+  broken(
+      copy_valid, [](Op& o) { o.source_address += 8; }, "misaligned source");
+  broken(
+      copy_valid, [](Op& o) { o.source_address = 0x4000'0000; }, "another source reservation");
+  broken(
+      copy_valid, [](Op& o) { o.source_address = 0x1000'0000; }, "source is no reservation");
+  broken(
+      unmap_valid, [](Op& o) { o.protection = {}; }, "unmapped to readable");
+  broken(
+      unmap_valid, [](Op& o) { o.protection.write = true; }, "unmapped to writable");
+}
+
+TEST_F(AddressSpaceTest, UpdatesApplyInOrderWithOverlaps) {
+  DXGKIT_COVERS("VA-36", "VA-37");
+  constexpr uint64_t kBase = 0x4000'0000;
+  ASSERT_TRUE(space_.reserve({.base = kBase, .size = 4 * k64}, ++sequence_).has_value());
+  const uint64_t page = kBase / kPage;
+  const auto shown = [&] {
+    std::string text;
+    for (uint64_t k = 0; k < 12; ++k) {
+      const auto mapping = space_.lookup(kBase + k * kPage);
+      text += !mapping.has_value()       ? "-"
+              : mapping->protection.zero ? "z"
+              : mapping->allocation == kB
+                  ? "b"
+                  : std::to_string(mapping->allocation_page(page + k - mapping->span.first_page));
+    }
+    return text;
+  };
+  using Kind = UpdateOperation::Kind;
+  const UpdateOperation batch[] = {
+      {.kind = Kind::kMap,
+       .base_address = kBase,
+       .size_bytes = 8 * kPage,
+       .allocation = kA,
+       .whole_allocation_pages = 100},
+      // Onto itself, upwards: 01234567 becomes 01012345.
+      {.kind = Kind::kCopy,
+       .base_address = kBase + 2 * kPage,
+       .size_bytes = 6 * kPage,
+       .source_address = kBase},
+      {.kind = Kind::kMapProtect,
+       .base_address = kBase + 8 * kPage,
+       .size_bytes = 2 * kPage,
+       .allocation = kB,
+       .whole_allocation_pages = 100,
+       .protection = {.execute = true},
+       .driver_protection = 6},
+      {.kind = Kind::kUnmap,
+       .base_address = kBase + kPage,
+       .size_bytes = kPage,
+       .protection = {.zero = true}},
+      // Downwards, with what the operations before made.
+      {.kind = Kind::kCopy,
+       .base_address = kBase,
+       .size_bytes = 11 * kPage,
+       .source_address = kBase + kPage},
+  };
+  ASSERT_EQ(space_.check_update(batch), Status::kSuccess);
+  space_.apply_update(batch, ++sequence_, nullptr);
+  EXPECT_EQ(shown(), "z012345bb---");
+  EXPECT_EQ(space_.lookup(kBase + 7 * kPage)->driver_protection, 6U);
+  EXPECT_TRUE(space_.lookup(kBase + 7 * kPage)->protection.execute);
+
+  // A small range of the allocation again and again, cut in the middle of one.
+  const UpdateOperation repeat[] = {
+      {.kind = Kind::kMap,
+       .base_address = kBase,
+       .size_bytes = 12 * kPage,
+       .allocation = kA,
+       .allocation_offset_bytes = 4 * kPage,
+       .allocation_size_bytes = 3 * kPage,
+       .whole_allocation_pages = 100},
+      {.kind = Kind::kUnmap,
+       .base_address = kBase + 4 * kPage,
+       .size_bytes = kPage,
+       .protection = {.no_access = true}},
+  };
+  ASSERT_EQ(space_.check_update(repeat), Status::kSuccess);
+  space_.apply_update(repeat, ++sequence_, nullptr);
+  EXPECT_EQ(shown(), "4564-6456456");
+  EXPECT_EQ(space_.mapped_ranges(), 2U);  // however often it repeats
+}
+
+TEST_F(AddressSpaceTest, AbandonedClaimsLeaveNothing) {
+  const std::string before = dump();
+  ASSERT_EQ(claim(valid()), Status::kSuccess);
+  const MapOperation first = last_;
+  MapRequest inside = valid();
+  inside.allocation = kB;
+  ASSERT_EQ(claim(inside), Status::kSuccess);
+  const MapOperation second = last_;
+  space_.abandon(first, nullptr);
+  EXPECT_EQ(dump(), before);
+  PageSpans changed;
+  space_.apply(second, &changed);  // its range is no more
+  EXPECT_TRUE(changed.empty());
+  EXPECT_EQ(dump(), before);
+}
+
+TEST_F(AddressSpaceTest, RangesLargerThanATreeStayOneToTheClient) {
+  // 2^41 pages and more: kept in pieces of 8 TiB, freed as one.
+  AddressSpace space({.end = uint64_t{1} << 57, .first = kLeaf});
+  const uint64_t size = uint64_t{48} << 40;
+  const auto reserved = space.reserve({.base = uint64_t{1} << 50, .size = size, .zero = true}, 1);
+  ASSERT_TRUE(reserved.has_value());
+  PageSpans changed;
+  space.apply(*reserved, &changed);
+  EXPECT_EQ(changed.size(), 1U);
+  EXPECT_TRUE(space.lookup((uint64_t{1} << 50) + size - 1)->protection.zero);
+  EXPECT_FALSE(space.lookup((uint64_t{1} << 50) + size).has_value());
+  changed.clear();
+  EXPECT_EQ(space.free(uint64_t{1} << 50, size, 2, &changed), Status::kSuccess);
+  EXPECT_EQ(changed, (PageSpans{{uint64_t{1} << 38, size / kPage}}));
+  EXPECT_EQ(space.mapped_ranges(), 0U);
+}
+
+}  // namespace
+}  // namespace dxgkit::gpuva

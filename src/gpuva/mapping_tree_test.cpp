@@ -1,0 +1,193 @@
+// The tree of mapped ranges beside a std::map of the same ranges: large enough for nodes of all
+// levels to split, share, join and go.
+#include "gpuva/mapping_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace dxgkit::gpuva {
+namespace {
+
+using Entry = MappingTree::Entry;
+using Value = MappingTree::Value;
+
+/// Keeps its own books of what it is told.
+struct Client {
+  Value after(Value value, uint64_t k) const {
+    value.where += k;
+    return value;
+  }
+  bool continues(const Value& a, const Value& b) const {
+    return a.attribute == b.attribute && a.where + a.pages == b.where;
+  }
+  void added(const Entry& entry) { ++known[entry.begin]; }
+  void gone(const Entry& entry) {
+    if (--known[entry.begin] == 0) known.erase(entry.begin);
+  }
+  void cut(uint64_t first, uint64_t end) { cut_pages += end - first; }
+  std::map<uint64_t, int> known;
+  uint64_t cut_pages = 0;
+};
+
+struct Range {
+  uint64_t end = 0;
+  uint32_t attribute = 0;
+  uint64_t where = 0;
+};
+
+class Pair {
+ public:
+  explicit Pair(uint64_t seed, uint64_t space) : random_(seed), space_(space) {}
+
+  uint64_t below(uint64_t limit) { return random_() % limit; }
+  void put(uint64_t begin, uint64_t end) {
+    const Value value{.pages = 0,
+                      .attribute = static_cast<uint32_t>(below(3)),
+                      .where = below(2) == 0 ? begin : below(1000)};
+    carve(begin, end);
+    tree_.put(begin, end, value, client_);
+    ranges_[begin] = {end, value.attribute, value.where};
+    pages_ += end - begin;
+  }
+  void erase(uint64_t begin, uint64_t end) {
+    client_.cut_pages = 0;
+    const uint64_t before = pages_;
+    carve(begin, end);
+    tree_.erase(begin, end, client_);
+    ASSERT_EQ(client_.cut_pages, before - pages_);
+  }
+  void lookup(uint64_t page) const {
+    Entry entry;
+    const bool found = tree_.find(page, &entry);
+    auto range = ranges_.upper_bound(page);
+    if (range == ranges_.begin() || std::prev(range)->second.end <= page) {
+      ASSERT_FALSE(found);
+      Entry next;
+      const bool some = tree_.find_behind(page, &next);
+      ASSERT_EQ(some, range != ranges_.end());
+      if (some) {
+        ASSERT_EQ(next.begin, range->first);
+      }
+      return;
+    }
+    --range;
+    ASSERT_TRUE(found);
+    ASSERT_EQ(entry.value.attribute, range->second.attribute);
+    ASSERT_EQ(entry.value.where + (page - entry.begin),
+              range->second.where + (page - range->first));
+    Entry same;
+    ASSERT_TRUE(tree_.find_behind(page, &same));
+    ASSERT_EQ(same.begin, entry.begin);
+  }
+  void compare() const {
+    ASSERT_TRUE(tree_.validate());
+    ASSERT_EQ(client_.known.size(), tree_.size());
+    auto range = ranges_.begin();
+    uint64_t page = 0;
+    Entry entry;
+    for (uint64_t from = 0; tree_.find_behind(from, &entry); from = entry.end()) {
+      ASSERT_TRUE(client_.known.contains(entry.begin));
+      // One entry is one range, or several that continue each other, or part of one.
+      for (page = entry.begin; page < entry.end();) {
+        ASSERT_NE(range, ranges_.end());
+        ASSERT_LE(range->first, page);
+        ASSERT_EQ(range->second.attribute, entry.value.attribute);
+        ASSERT_EQ(range->second.where + (page - range->first),
+                  entry.value.where + (page - entry.begin));
+        page = std::min(range->second.end, entry.end());
+        if (page == range->second.end) ++range;
+      }
+    }
+    ASSERT_EQ(range, ranges_.end());
+  }
+  size_t size() const { return tree_.size(); }
+  uint64_t space() const { return space_; }
+
+ private:
+  void carve(uint64_t begin, uint64_t end) {
+    auto range = ranges_.lower_bound(begin);
+    if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
+    while (range != ranges_.end() && range->first < end) {
+      const uint64_t old_begin = range->first;
+      const Range old = range->second;
+      range = ranges_.erase(range);
+      pages_ -= std::min(old.end, end) - std::max(old_begin, begin);
+      if (old_begin < begin) ranges_[old_begin] = {begin, old.attribute, old.where};
+      if (old.end > end) ranges_[end] = {old.end, old.attribute, old.where + (end - old_begin)};
+    }
+  }
+  std::mt19937_64 random_;
+  uint64_t space_;
+  MappingTree tree_;
+  Client client_;
+  std::map<uint64_t, Range> ranges_;
+  uint64_t pages_ = 0;
+};
+
+void grow_and_shrink(Pair& pair, uint64_t ranges, uint64_t longest) {
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < ranges; ++i) {
+      const uint64_t begin = pair.below(pair.space() - longest);
+      pair.put(begin, begin + 1 + pair.below(longest));
+      pair.lookup(pair.below(pair.space()));
+    }
+    ASSERT_NO_FATAL_FAILURE(pair.compare());
+    ASSERT_GT(pair.size(), ranges / 4);
+    // From many sides: in stretches, then wide ones that empty whole nodes.
+    for (uint64_t i = 0; i < 20; ++i) {
+      const uint64_t begin = pair.below(pair.space());
+      pair.erase(begin, std::min(pair.space(), begin + pair.below(pair.space() / 20)));
+      if (i % 4 == 0) {
+        ASSERT_NO_FATAL_FAILURE(pair.compare());
+      }
+    }
+    for (uint64_t from = 0; from < pair.space(); from += pair.space() / 400 + 1) {
+      pair.erase(from, std::min(pair.space(), from + pair.below(pair.space() / 300)));
+      pair.lookup(pair.below(pair.space()));
+    }
+    ASSERT_NO_FATAL_FAILURE(pair.compare());
+    pair.erase(round, pair.space());
+    ASSERT_NO_FATAL_FAILURE(pair.compare());
+    if (round == 0) {
+      ASSERT_EQ(pair.size(), 0U);
+    }
+  }
+}
+
+TEST(MappingTree, AgreesWithAMapOfRangesWhileItGrowsAndShrinks) {
+  Pair pair(3, 4'000'000);
+  grow_and_shrink(pair, 40'000, 60);
+}
+
+TEST(MappingTree, SpreadsOverSeveralTreesOfEightTebibytes) {
+  // 2^31 pages each; ranges cross their borders.
+  Pair pair(4, uint64_t{5} << 31);
+  grow_and_shrink(pair, 3'000, uint64_t{1} << 22);
+  for (uint64_t border = 1; border < 5; ++border) {
+    const uint64_t at = border << 31;
+    pair.put(at - 10, at + 10);
+    pair.put(at - 3, at + 3);
+    pair.lookup(at - 1);
+    pair.lookup(at);
+    pair.erase(at - 1, at + 1);
+    ASSERT_NO_FATAL_FAILURE(pair.compare());
+  }
+  pair.put(1, uint64_t{5} << 31);  // over all of them
+  ASSERT_NO_FATAL_FAILURE(pair.compare());
+  ASSERT_EQ(pair.size(), 5U);
+}
+
+TEST(MappingTree, KeepsFullNodesWhenItGrowsAtItsEnd) {
+  MappingTree tree;
+  Client client;
+  constexpr uint64_t kRanges = 31 * 31 * 20;
+  for (uint64_t i = 0; i < kRanges; ++i) tree.put(2 * i, 2 * i + 1, {}, client);
+  ASSERT_TRUE(tree.validate());
+  // 640 bytes hold 31 ranges.
+  EXPECT_LT(tree.bytes(), kRanges * 23);
+}
+
+}  // namespace
+}  // namespace dxgkit::gpuva
