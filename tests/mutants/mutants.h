@@ -27,6 +27,8 @@ extern const Mutant kStartMutants[];
 extern const Mutant kObjectMutants[];
 extern const Mutant kWorkMutants[];
 extern const Mutant kExecutiveMutants[];
+/// Alone in the image that is compiled with MUTANTS_OF_GPU_VA.
+extern const Mutant kGpuVaMutants[];
 
 /// The table as softgpu filled it.
 extern DRIVER_INITIALIZATION_DATA original;

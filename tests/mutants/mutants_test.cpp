@@ -215,6 +215,9 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
       config.registry[nt::KernelConfig::kDriverKey]["Mutant"] =
           nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
     }
+#ifdef MUTANTS_OF_GPU_VA
+    config.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] = nt::RegistryValue::dword(2);
+#endif
     // An INF whose software section names no user-mode driver.
     if (name != nullptr && std::string_view(name) == "software_key_without_driver")
       config.registry[nt::KernelConfig::kDeviceKey]["DriverDesc"] =
@@ -248,7 +251,11 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
 const std::vector<Mutant>& all() {
   using enum Severity;
   static const std::vector<Mutant> table = {
+#ifdef MUTANTS_OF_GPU_VA
+#include "tests/mutants/gpu_va_expectations.inc"
+#else
 #include "tests/mutants/expectations.inc"
+#endif
   };
   return table;
 }
@@ -329,10 +336,15 @@ INSTANTIATE_TEST_SUITE_P(All, MutantTest,
                                   form_of(std::get<1>(instance.param)) +
                                   (std::get<2>(instance.param) ? "_sim" : "_os");
                          });
-INSTANTIATE_TEST_SUITE_P(
-    All, SaneDriver,
-    ::testing::Combine(::testing::Values(Work::kNone, Work::kFrames, Work::kPreempt, Work::kKill),
-                       ::testing::ValuesIn(images()), ::testing::Values(true, false)));
+#ifdef MUTANTS_OF_GPU_VA
+const Work kSaneWork[] = {Work::kNone};  // the client above patches
+#else
+const Work kSaneWork[] = {Work::kNone, Work::kFrames, Work::kPreempt, Work::kKill};
+#endif
+INSTANTIATE_TEST_SUITE_P(All, SaneDriver,
+                         ::testing::Combine(::testing::ValuesIn(kSaneWork),
+                                            ::testing::ValuesIn(images()),
+                                            ::testing::Values(true, false)));
 
 }  // namespace
 }  // namespace dxgkit::mutants

@@ -33,7 +33,11 @@ bool same(const char* left, const char* right) {
 }
 
 const Mutant* find(const char* name) {
+#ifdef MUTANTS_OF_GPU_VA
+  const Mutant* const lists[] = {kGpuVaMutants};
+#else
   const Mutant* const lists[] = {kStartMutants, kObjectMutants, kWorkMutants, kExecutiveMutants};
+#endif
   for (const Mutant* list : lists) {
     for (; list->name != nullptr; ++list) {
       if (same(list->name, name)) return list;
