@@ -22,10 +22,12 @@ enum class Fit { kLowest, kHighest };
 /// entries. An entry is where the range begins and whose it is (0: nobody's); it ends where the
 /// next begins. Free ranges never touch. Inner nodes know the largest free range below each child,
 /// so that the lowest or highest fit is one walk down, and 32 comparisons are one step of it.
-/// Neither locks nor fails; arguments are CHECKed. Cost of everything: O(log ranges), except that
-/// finding may look at every free range that is large enough but, because of the alignment, too
-/// short. Memory: three numbers per entry, nodes at least half full on average: 12 to 24 bytes a
-/// range with 32-bit keys.
+/// The way to the leaf that was looked at last is remembered: what is found, then placed or
+/// released, is walked to once. Neither locks nor fails (questions change what is remembered, so
+/// not even two of them at once); arguments are CHECKed. Cost of everything: O(log ranges), except
+/// that finding may look at every free range that is large enough but, because of the alignment,
+/// too short. Memory: three numbers per entry, nodes at least half full on average: 12 to 24 bytes
+/// a range with 32-bit keys.
 template <std::unsigned_integral Key, std::unsigned_integral Value>
 class TileTree {
  public:
@@ -83,6 +85,7 @@ class TileTree {
     if (size == 0 || low >= high || high - low < size) return std::nullopt;
     const Wanted wanted{size, alignment, fit, low, high};
     Key found = 0;
+    forget_leaf();
     if (!search(root_, height_, end_, wanted, &found)) return std::nullopt;
     return found;
   }
@@ -98,19 +101,20 @@ class TileTree {
     DXGKIT_CHECK(leaf.child[slot] == 0 && size <= hole_end - begin);
     const Key range_end = static_cast<Key>(begin + size);
     const Key rest = static_cast<Key>(hole_end - range_end);
+    const Key was = leaf.most[slot];
     free_ = static_cast<Key>(free_ - size);
     if (begin > hole) {
       leaf.most[slot] = static_cast<Key>(begin - hole);
-      insert(path, begin, 0, value);
+      insert(path, begin, 0, value, was);
       if (rest == 0) return;
       locate(begin, path);
-      insert(path, range_end, rest, 0);
+      insert(path, range_end, rest, 0, rest);
       return;
     }
     leaf.most[slot] = 0;
     leaf.child[slot] = value;
-    if (rest == 0) return refresh(path, 0);
-    insert(path, range_end, rest, 0);
+    if (rest == 0) return refresh(path, 0, was);
+    insert(path, range_end, rest, 0, was);
   }
 
   /// Frees the range that begins at `begin`, which is somebody's.
@@ -137,8 +141,9 @@ class TileTree {
     }
     if (slot > 0 && leaf.child[slot - 1] == 0) {
       leaf.most[slot - 1] = static_cast<Key>(range_end - leaf.key[slot - 1]);
+      const Key grown = leaf.most[slot - 1];
       drop(leaf, slot);
-      return settle(path, 0);
+      return settle(path, 0, grown);
     }
     leaf.child[slot] = 0;
     leaf.most[slot] = static_cast<Key>(range_end - begin);
@@ -149,11 +154,12 @@ class TileTree {
         erase(path);
         locate(static_cast<Key>(begin - 1), beside);
         Node& other = node(beside[0].node);
-        other.most[beside[0].slot] = static_cast<Key>(range_end - other.key[beside[0].slot]);
-        return refresh(beside, 0);
+        const Key grown = static_cast<Key>(range_end - other.key[beside[0].slot]);
+        other.most[beside[0].slot] = grown;
+        return raise(beside, grown);
       }
     }
-    settle(path, 0);
+    settle(path, 0, static_cast<Key>(range_end - begin));
   }
 
   /// Every range in order.
@@ -182,8 +188,8 @@ class TileTree {
   // One more key than entries: a node's unused keys are larger than all others, so a search needs
   // no count, and there always is one.
   static constexpr uint32_t kMost = kLanes - 1;
-  static constexpr uint32_t kFew = 9;      // with fewer a node looks for one to join,
-  static constexpr uint32_t kJoined = 26;  // which leaves room to grow
+  static constexpr uint32_t kFew = 15;     // with fewer a node looks for one to join,
+  static constexpr uint32_t kJoined = 28;  // which leaves room to grow
   static constexpr Key kFiller = static_cast<Key>(~Key{0});
   static constexpr uint32_t kHeightMost = 16;
 
@@ -225,7 +231,7 @@ class TileTree {
     spare_.push_back(number);
   }
 
-  /// Asks for all of a node before the first of it is needed.
+  /// Asks for all of a leaf before the first of it is needed; the nodes above are at hand.
   static void expect(const Node& wanted) {
     const auto* bytes = reinterpret_cast<const char*>(&wanted);
     for (size_t line = 0; line < sizeof(Node); line += 64) __builtin_prefetch(bytes + line);
@@ -234,19 +240,28 @@ class TileTree {
   /// The way to the range that covers a unit; returns where the range ends.
   Key locate(Key unit, Path& path) const {
     DXGKIT_CHECK(unit < end_);
-    Key range_end = end_;
-    uint32_t number = root_;
-    for (uint32_t level = height_;; --level) {
+    const bool known = unit >= leaf_begin_ && unit < leaf_end_;
+    uint32_t level = known ? 0 : height_;
+    uint32_t number = known ? leaf_path_[0].node : root_;
+    if (!known) leaf_end_ = end_;
+    for (;; --level) {
       const Node& here = node(number);
       const auto after = static_cast<uint32_t>(
           std::countr_zero(lanes_at_least(here.key.data(), static_cast<Key>(unit + 1))));
-      path[level] = {number, after - 1};
-      if (here.key[after] != kFiller) range_end = here.key[after];
-      if (level == 0) return range_end;
+      leaf_path_[level] = {number, after - 1};
+      const Key next = here.key[after];
+      if (level == 0) {
+        if (!known) leaf_begin_ = here.key[0];
+        for (uint32_t i = 0; i <= height_; ++i) path[i] = leaf_path_[i];
+        return next != kFiller ? next : leaf_end_;
+      }
+      if (next != kFiller) leaf_end_ = next;
       number = static_cast<uint32_t>(here.child[after - 1]);
-      expect(node(number));
+      if (level <= 2) expect(node(number));
     }
   }
+  /// Nodes other than leaves change, or what begins in the leaf.
+  void forget_leaf() const { leaf_begin_ = leaf_end_ = 0; }
   Range entry(const Path& path, Key range_end) const {
     const Node& leaf = node(path[0].node);
     return {leaf.key[path[0].slot], range_end, leaf.child[path[0].slot]};
@@ -282,13 +297,16 @@ class TileTree {
           static_cast<uint32_t>(wanted.fit == Fit::kLowest ? std::countr_zero(candidates)
                                                            : 31 - std::countl_zero(candidates));
       candidates &= ~(uint32_t{1} << slot);
+      leaf_path_[level] = {number, slot};
       if (level == 0) {
         const Key begin = here.key[slot];
-        if (fits_in(begin, static_cast<Key>(begin + here.most[slot]), wanted, found)) return true;
-        continue;
+        if (!fits_in(begin, static_cast<Key>(begin + here.most[slot]), wanted, found)) continue;
+        leaf_begin_ = here.key[0];
+        leaf_end_ = node_end;
+        return true;
       }
       const auto child = static_cast<uint32_t>(here.child[slot]);
-      expect(node(child));
+      if (level <= 2) expect(node(child));
       const Key next = here.key[slot + 1];
       if (search(child, level - 1, next == kFiller ? node_end : next, wanted, found)) return true;
     }
@@ -333,26 +351,39 @@ class TileTree {
     from.count = first;
   }
 
-  /// Brings what the nodes above know of a changed one up to date.
-  void refresh(const Path& path, uint32_t level) {
+  /// Brings what the nodes above know of a changed one up to date. `was`: the free ranges
+  /// that changed in it had, and have, at most so many units.
+  void refresh(const Path& path, uint32_t level, Key was = kFiller) {
     for (; level < height_; ++level) {
-      const Key most = lanes_most(node(path[level].node).most.data());
       Key& known = node(path[level + 1].node).most[path[level + 1].slot];
+      if (was < known) return;  // another one is the largest
+      const Key most = lanes_most(node(path[level].node).most.data());
       if (known == most) return;
+      was = std::max(known, most);
+      known = most;
+    }
+  }
+  /// The same when nothing shrank and a free range of `most` units came.
+  void raise(const Path& path, Key most) {
+    for (uint32_t level = 1; level <= height_; ++level) {
+      Key& known = node(path[level].node).most[path[level].slot];
+      if (known >= most) return;
       known = most;
     }
   }
 
-  /// Adds an entry behind the one `path` leads to, which may have changed.
-  void insert(Path& path, Key key, Key most, Value value) {
+  /// Adds an entry behind the one `path` leads to, which may have changed; `was`
+  /// as in refresh().
+  void insert(Path& path, Key key, Key most, Value value, Key was) {
     for (uint32_t level = 0;; ++level) {
       const uint32_t number = path[level].node;
       Node& here = node(number);
       const uint32_t slot = path[level].slot + 1;
       if (here.count < kMost) {
         add(here, slot, key, most, value);
-        return refresh(path, level);
+        return level == 0 ? refresh(path, 0, was) : refresh(path, level);
       }
+      forget_leaf();
       const uint32_t added = add_node();
       Node& right = node(added);
       // What grows at its end keeps full nodes.
@@ -391,12 +422,14 @@ class TileTree {
   }
 
   /// After entries of the node at `level` went: joins it with a neighbour if it is small, and
-  /// corrects what is known of it above.
-  void settle(const Path& path, uint32_t level) {
+  /// corrects what is known of it above. `grown`: of a leaf, in which no free range shrank and one
+  /// of so many units came.
+  void settle(const Path& path, uint32_t level, Key grown = 0) {
     for (;; ++level) {
       Node& here = node(path[level].node);
       if (level == height_) {
         while (height_ > 0 && node(root_).count == 1) {
+          forget_leaf();
           const uint32_t old = root_;
           root_ = static_cast<uint32_t>(node(old).child[0]);
           free_node(old);
@@ -407,12 +440,14 @@ class TileTree {
       Node& above = node(path[level + 1].node);
       const uint32_t slot = path[level + 1].slot;
       if (here.count > 0 && above.key[slot] != here.key[0]) {
+        forget_leaf();
         for (uint32_t up = level + 1; up <= height_; ++up) {
           node(path[up].node).key[path[up].slot] = here.key[0];
           if (path[up].slot != 0) break;
         }
       }
-      if (here.count >= kFew) return refresh(path, level);
+      if (here.count >= kFew)
+        return level == 0 && grown != 0 ? raise(path, grown) : refresh(path, level);
       const auto joins = [&](uint32_t left) {
         const Node& a = node(static_cast<uint32_t>(above.child[left]));
         const Node& b = node(static_cast<uint32_t>(above.child[left + 1]));
@@ -423,10 +458,12 @@ class TileTree {
         left = slot - 1;
       } else if (slot + 1 == above.count || !joins(slot)) {
         if (here.count > 0) return refresh(path, level);
+        forget_leaf();
         free_node(path[level].node);
         drop(above, slot);
         continue;
       }
+      forget_leaf();
       Node& kept = node(static_cast<uint32_t>(above.child[left]));
       const auto gone = static_cast<uint32_t>(above.child[left + 1]);
       move_tail(node(gone), 0, kept);
@@ -469,6 +506,9 @@ class TileTree {
   std::vector<uint32_t> spare_;
   uint32_t root_ = 0;
   uint32_t height_ = 0;  // of the root over the leaves
+  // The leaf that was looked at last: the way there, and which units are its; none: no leaf.
+  mutable Path leaf_path_{};
+  mutable Key leaf_begin_ = 0, leaf_end_ = 0;
   Key end_ = 0;
   Key free_ = 0;
 };
