@@ -62,6 +62,7 @@ struct LostContent {
 struct Statistics {
   uint64_t evictions = 0, page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0;
   uint64_t clean_drops = 0, aperture_maps = 0, fills = 0;
+  uint64_t moves = 0;             // inside a segment, to join what was free (no evictions)
   uint64_t offers_discarded = 0;  // offered content given up under pressure
 };
 
@@ -107,13 +108,14 @@ class MemoryManager {
   /// set by ascending id (ALLOC-10); honours banks and search direction, write uses only in the
   /// write set. Nothing named by `uses` is a victim. Pins every use once per call on success; on
   /// failure nothing changed. Where: free room in any candidate segment comes before evicting in
-  /// the first; a bank hint is for free room only. Victims: candidates in order until a hole is
-  /// wide enough, of which only those in the way leave. If that fails although the list fits alone,
-  /// the segments are repacked around what may not leave, so kGraphicsAllocationBusy always means
-  /// that pins, locks or `AllocationDesc::pinned` neighbours are in the way. With several segments
-  /// "fits alone" is decided by a bounded search (packing.h). The operations: first all that leave,
-  /// then all that enter. The content assumption: backing pages of an allocation nobody has written
-  /// are zeros (they show through apertures). Cost: O(uses + victims) placements, the last resort
+  /// the first, and room that is there in fragments is joined by moves before anybody is evicted; a
+  /// bank hint is for free room only. Victims: candidates in order until a hole is wide enough, of
+  /// which only those in the way leave. If that fails although the list fits alone, the segments
+  /// are repacked around what may not leave, so kGraphicsAllocationBusy always means that pins,
+  /// locks or `AllocationDesc::pinned` neighbours are in the way. With several segments "fits
+  /// alone" is decided by a bounded search (packing.h). The operations: first all that leave, then
+  /// all that enter. The content assumption: backing pages of an allocation nobody has written are
+  /// zeros (they show through apertures). Cost: O(uses + victims) placements, the last resort
   /// O(allocations in the segments).
   std::expected<ResidencyPlan, ResidencyFailure> make_resident(std::span<const Use> uses);
   /// Whether the list would fit with nobody else there, as make_resident decides it.

@@ -311,7 +311,9 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
         add_leave_operations(record, touched.old, touched.parked, &ops);
       }
       expect_from(record, first);
-      if (record.plan != plan) ++statistics.evictions;
+      const bool moved = touched.old.segment == record.segment();
+      if (moved) ++statistics.moves;
+      if (record.plan != plan && !moved) ++statistics.evictions;
       trace::emit(trace::EventKind::kEvicted, record.id.value, touched.old.segment.value,
                   touched.old.offset_bytes, ops.back().size_bytes);
     }
@@ -419,6 +421,9 @@ bool MemoryManager::Impl::place(const Item& item) {
     if (!offset.has_value()) continue;
     enter(record, *option.segment, *offset);
     return true;
+  }
+  for (const Candidate& option : options) {
+    if (!option.hint && place_by_moving(record, option)) return true;
   }
   for (const Candidate& option : options) {
     if (option.hint) continue;

@@ -51,6 +51,11 @@ struct MemoryManager::Impl {
   void set_offer(Record& record, OfferPriority priority);
 
   // A plan: places change at once, the journal remembers where things were.
+  struct Touched {
+    Record* record;
+    Placement old;
+    bool parked;
+  };
   void begin_plan();
   void clear_journal();
   void leave(Record& record);
@@ -79,8 +84,13 @@ struct MemoryManager::Impl {
   bool stays(const Item& item) const;
   bool can_move(const Record& record) const;
   bool place(const Item& item);
+  /// compaction.cpp: what is free would do, if it were in one piece: those in the way of the
+  /// cheapest place move to other holes of the segment, nobody leaves it. Moves at most as many
+  /// bytes as the allocation has. False: state unchanged. Cost: O(ranges), of at most 4,096.
+  bool place_by_moving(Record& record, const Candidate& option);
   /// Index of the first item without a place, items.size() if all have one.
   size_t place_in_order(std::span<const Item> items);
+  bool move_away(std::vector<Touched>& movers, Record& record, Segment& where, uint64_t offset);
   PackItem pack_item(const Item& item) const;
   std::optional<Packing> pack_alone(std::span<const Item> items) const;
   bool repack(std::span<const Item> items, const Packing& packing);
@@ -94,11 +104,6 @@ struct MemoryManager::Impl {
   RecordTable records;
   EvictionPolicy policy;
   std::vector<EvictionPolicy::Left> returned;  // scratch of restore_victims
-  struct Touched {
-    Record* record;
-    Placement old;
-    bool parked;
-  };
   std::vector<Touched> journal;
   uint64_t plan = 0;
   Statistics statistics;

@@ -1,20 +1,14 @@
 // Context allocations: where the GPU saves the state of contexts it switches away from.
 #include <cstring>
 
-#include "dxgk/adapter.h"
 #include "dxgk/context_allocations.h"
-#include "dxgk/exercise.h"
 #include "dxgk/power.h"
-#include "tests/contract/fixture.h"
-#include "tests/contract/memory_gpu.h"
+#include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
 
 using ContextAllocation = ContractTest;
-
-constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-constexpr uint64_t kHiddenBase = 0x2'0000'0000;
 
 /// A driver that makes a context allocation for contexts, as told, from inside
 /// DxgkDdiCreateContext.
@@ -96,12 +90,6 @@ void in_driver(Stack& stack, Client& client, const std::function<void()>& body) 
   escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
   EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
   stack.miniport.hooks.escape = nullptr;
-}
-
-size_t count(Stack& stack, DXGK_BUILDPAGINGBUFFER_OPERATION operation) {
-  const std::vector<testing::PagingCall> calls = stack.miniport.calls().paging;
-  return static_cast<size_t>(std::ranges::count_if(
-      calls, [&](const auto& call) { return call.args.Operation == operation; }));
 }
 
 Status evict_all(Stack& stack) {

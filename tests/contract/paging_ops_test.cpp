@@ -2,60 +2,12 @@
 // lists, notices, and paging beside rendering.
 #include <cstring>
 
-#include "dxgk/adapter.h"
-#include "dxgk/exercise.h"
-#include "tests/contract/fixture.h"
-#include "tests/contract/memory_gpu.h"
+#include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
 
 using PagingOps = ContractTest;
-
-constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-constexpr uint64_t kHiddenBase = 0x2'0000'0000, kApertureBase = 0x4'0000'0000;
-
-std::vector<testing::PagingCall> operations(Stack& stack,
-                                            DXGK_BUILDPAGINGBUFFER_OPERATION operation) {
-  std::vector<testing::PagingCall> calls = stack.miniport.calls().paging;
-  std::erase_if(calls, [&](const auto& call) { return call.args.Operation != operation; });
-  return calls;
-}
-std::vector<DXGK_BUILDPAGINGBUFFER_OPERATION> order(Stack& stack) {
-  std::vector<DXGK_BUILDPAGINGBUFFER_OPERATION> found;
-  for (const testing::PagingCall& call : stack.miniport.calls().paging)
-    found.push_back(call.args.Operation);
-  return found;
-}
-uint64_t address_after_render(Stack& stack, Client& client, ContextBuffers& context,
-                              D3DKMT_HANDLE allocation) {
-  EXPECT_EQ(client.render(context, work_on({allocation})), 0);
-  stack.drive();
-  return stack.miniport.calls().patches.back().allocations.at(0).physical_address;
-}
-/// The same by hand: WDDM 2.0 renders what its devices list, and here is none that does.
-uint64_t address_after_page_in(Stack& stack, Client& client, D3DKMT_HANDLE allocation) {
-  vidmm::Placement place;
-  stack.blocking([&] {
-    const auto placed =
-        dxgk::Exercise::on(*stack.system, stack.luid)->page_in(*client.process, allocation);
-    ASSERT_TRUE(placed.has_value());
-    place = *placed;
-  });
-  return place.gpu_address;
-}
-void fill(std::byte* memory, uint64_t bytes, uint64_t seed) {
-  for (uint64_t i = 0; i < bytes; ++i)
-    memory[i] = static_cast<std::byte>((i * 13 + seed * 101) >> (i % 5));
-}
-void expect_filled(const std::byte* memory, uint64_t bytes, uint64_t seed) {
-  std::vector<std::byte> wanted(bytes);
-  fill(wanted.data(), bytes, seed);
-  EXPECT_EQ(std::memcmp(memory, wanted.data(), bytes), 0) << "content of " << seed;
-}
-dxgk::Exercise exercise(Stack& stack) {
-  return std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
-}
 
 /// A stack whose transfers are cut at 64 KiB, with video memory of 256 KiB.
 void with_chunks(const std::function<void(Stack&, Client&)>& body,
@@ -125,6 +77,39 @@ TEST_F(PagingOps, ALargeTransferIsSeveralWithStartOnTheFirstAndEndOnTheLast) {
         }
         EXPECT_EQ(done, 0U);
         EXPECT_EQ(whole_transfers, 5U) << "out, out, in, out, in";
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      &bare);
+}
+
+TEST_F(PagingOps, FragmentsAreJoinedByMovesAndContentFollows) {
+  DXGKIT_COVERS("PAGE-24", "RES-22");
+  with_chunks(
+      [](Stack& stack, Client& client) {
+        MemoryGpu gpu(stack);
+        ContextBuffers context = client.make_context();
+        std::vector<D3DKMT_HANDLE> quarters;
+        for (uint64_t i = 0; i < 4; ++i) {
+          quarters.push_back(client.make_allocation(64 * kKibibyte, kHidden));
+          fill(gpu.at(address_after_render(stack, client, context, quarters[i])), 64 * kKibibyte,
+               i);
+        }
+        for (const size_t gone : {1U, 3U}) EXPECT_EQ(client.destroy_allocation(quarters[gone]), 0);
+        stack.drive();
+        const uint64_t evictions = stack.statistics().evictions;
+        const D3DKMT_HANDLE half = client.make_allocation(128 * kKibibyte, kHidden);
+        fill(gpu.at(address_after_render(stack, client, context, half)), 128 * kKibibyte, 9);
+        EXPECT_EQ(gpu.transfers_out, 1U) << "of the one in the way";
+        EXPECT_EQ(gpu.transfers_in, 1U);
+        EXPECT_EQ(stack.statistics().evictions, evictions) << "it moved, nobody left";
+        const size_t operations_so_far = stack.miniport.calls().paging.size();
+        for (const size_t i : {0U, 2U}) {
+          expect_filled(gpu.at(address_after_render(stack, client, context, quarters[i])),
+                        64 * kKibibyte, i);
+        }
+        expect_filled(gpu.at(address_after_render(stack, client, context, half)), 128 * kKibibyte,
+                      9);
+        EXPECT_EQ(stack.miniport.calls().paging.size(), operations_so_far) << "all are resident";
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
       },
       &bare);

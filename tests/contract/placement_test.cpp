@@ -1,44 +1,17 @@
 // What a driver may say of an allocation's flags, and where that puts it.
 #include <cstring>
 
-#include "dxgk/adapter.h"
 #include "dxgk/device.h"
-#include "dxgk/exercise.h"
-#include "tests/contract/fixture.h"
-#include "tests/contract/memory_gpu.h"
+#include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
 
 using PlacementTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-constexpr uint64_t kHiddenBase = 0x2'0000'0000, kApertureBase = 0x4'0000'0000;
 constexpr uint32_t kOverlay = 1U << 8, kCapture = 1U << 9, kAccessedPhysically = 1U << 15,
                    kExplicitResidency = 1U << 16;
 
-uint64_t address_after_render(Stack& stack, Client& client, ContextBuffers& context,
-                              D3DKMT_HANDLE allocation) {
-  EXPECT_EQ(client.render(context, work_on({allocation})), 0);
-  stack.drive();
-  return stack.miniport.calls().patches.back().allocations.at(0).physical_address;
-}
-/// The same by hand: WDDM 2.0 renders what its devices list, and here is none that does.
-uint64_t address_after_page_in(Stack& stack, Client& client, D3DKMT_HANDLE allocation) {
-  vidmm::Placement place;
-  stack.blocking([&] {
-    const auto placed =
-        dxgk::Exercise::on(*stack.system, stack.luid)->page_in(*client.process, allocation);
-    ASSERT_TRUE(placed.has_value());
-    place = *placed;
-  });
-  return place.gpu_address;
-}
-size_t count(Stack& stack, DXGK_BUILDPAGINGBUFFER_OPERATION operation) {
-  const std::vector<testing::PagingCall> calls = stack.miniport.calls().paging;
-  return static_cast<size_t>(std::ranges::count_if(
-      calls, [&](const auto& call) { return call.args.Operation == operation; }));
-}
 ScriptedAllocation described(uint64_t size, uint32_t segments, uint32_t flags = 0) {
   ScriptedAllocation description;
   description.size = size;

@@ -3,18 +3,13 @@
 
 #include <cstring>
 
-#include "dxgk/adapter.h"
-#include "dxgk/exercise.h"
-#include "tests/contract/fixture.h"
-#include "tests/contract/memory_gpu.h"
+#include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
 
 using SegmentsTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-constexpr uint64_t kHiddenBase = 0x2'0000'0000;
 constexpr uint64_t kAgpBytes = 8 * kMebibyte;
 
 void wddm20(ScriptedMiniport& miniport) {
@@ -30,32 +25,6 @@ void agp_segment(ScriptedMiniport& miniport) {
   agp.size = 12345;
   agp.commit_limit = 1;
   agp.cpu_translated_address = 0xDEAD'BEEF;
-}
-
-std::vector<testing::PagingCall> operations(Stack& stack,
-                                            DXGK_BUILDPAGINGBUFFER_OPERATION operation) {
-  std::vector<testing::PagingCall> calls = stack.miniport.calls().paging;
-  std::erase_if(calls, [&](const auto& call) { return call.args.Operation != operation; });
-  return calls;
-}
-uint64_t address_after_render(Stack& stack, Client& client, ContextBuffers& context,
-                              D3DKMT_HANDLE allocation) {
-  EXPECT_EQ(client.render(context, work_on({allocation})), 0);
-  stack.drive();
-  return stack.miniport.calls().patches.back().allocations.at(0).physical_address;
-}
-
-/// Where it is once it has been brought in by hand: what is to be seen in WDDM 2.0, whose devices
-/// list what is resident, and here is none.
-uint64_t address_after_page_in(Stack& stack, Client& client, D3DKMT_HANDLE allocation) {
-  vidmm::Placement place;
-  stack.blocking([&] {
-    const auto placed =
-        dxgk::Exercise::on(*stack.system, stack.luid)->page_in(*client.process, allocation);
-    ASSERT_TRUE(placed.has_value());
-    place = *placed;
-  });
-  return place.gpu_address;
 }
 
 // --- AGP ---
