@@ -63,6 +63,7 @@ struct Outcome {
 constexpr uint32_t kBufferBytes = 256 << 10;
 constexpr size_t kBuffers = 8;
 constexpr uint64_t kVramBytes = uint64_t{1} << 20;  // half of what the client uses
+constexpr uint64_t kAgpBytes = uint64_t{1} << 20;
 constexpr uint64_t kMachineBytes = uint64_t{64} << 20;
 // A device on a busy machine answers late; only who hangs on purpose is told to hurry.
 constexpr runtime::DurationNs kPatience = 20 * runtime::kSecond;
@@ -209,6 +210,9 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
     device.vram_bytes = kVramBytes;
     softgpu::SoftGpu gpu(*runtime, machine, device);
     ASSERT_EQ(machine.add_function(gpu.function()), Status::kSuccess);
+    if (name != nullptr && std::string_view(name) == "segment_agp_twice") {
+      ASSERT_EQ(machine.add_agp_aperture(gpu.function(), kAgpBytes), Status::kSuccess);
+    }
     nt::KernelConfig config;
     if (name != nullptr) {
       const std::string ascii = name;
@@ -259,6 +263,16 @@ const std::vector<Mutant>& all() {
   };
   return table;
 }
+
+#ifdef MUTANTS_WDDM2_ELF
+const std::vector<Mutant>& all_of_second_model() {
+  using enum Severity;
+  static const std::vector<Mutant> table = {
+#include "tests/mutants/expectations_wddm2.inc"
+  };
+  return table;
+}
+#endif
 
 std::string text_of(const std::vector<Finding>& findings) {
   std::string text;
@@ -323,19 +337,30 @@ std::vector<const char*> images() {
   return paths;
 }
 
+#ifdef MUTANTS_WDDM2_ELF
+std::vector<const char*> images_of_second_model() {
+  std::vector<const char*> paths{MUTANTS_WDDM2_ELF};
+#ifdef MUTANTS_SYS
+  paths.push_back(MUTANTS_WDDM2_SYS);
+#endif
+  return paths;
+}
+#endif
+
 std::string form_of(const char* path) {
   return std::string(path).ends_with(".sys") ? "sys" : "elf";
+}
+
+std::string name_of(const ::testing::TestParamInfo<MutantTest::ParamType>& instance) {
+  return std::string(std::get<0>(instance.param).name) + "_" +
+         form_of(std::get<1>(instance.param)) + (std::get<2>(instance.param) ? "_sim" : "_os");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MutantTest,
                          ::testing::Combine(::testing::ValuesIn(all()),
                                             ::testing::ValuesIn(images()),
                                             ::testing::Values(true, false)),
-                         [](const auto& instance) {
-                           return std::string(std::get<0>(instance.param).name) + "_" +
-                                  form_of(std::get<1>(instance.param)) +
-                                  (std::get<2>(instance.param) ? "_sim" : "_os");
-                         });
+                         name_of);
 #ifdef MUTANTS_OF_GPU_VA
 const Work kSaneWork[] = {Work::kNone};  // the client above patches
 #else
@@ -345,6 +370,17 @@ INSTANTIATE_TEST_SUITE_P(All, SaneDriver,
                          ::testing::Combine(::testing::ValuesIn(kSaneWork),
                                             ::testing::ValuesIn(images()),
                                             ::testing::Values(true, false)));
+#ifdef MUTANTS_WDDM2_ELF
+INSTANTIATE_TEST_SUITE_P(SecondModel, MutantTest,
+                         ::testing::Combine(::testing::ValuesIn(all_of_second_model()),
+                                            ::testing::ValuesIn(images_of_second_model()),
+                                            ::testing::Values(true, false)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(SecondModel, SaneDriver,
+                         ::testing::Combine(::testing::Values(Work::kNone),
+                                            ::testing::ValuesIn(images_of_second_model()),
+                                            ::testing::Values(true, false)));
+#endif
 
 }  // namespace
 }  // namespace dxgkit::mutants

@@ -197,6 +197,18 @@ void segment_agp_unasked(DRIVER_INITIALIZATION_DATA* table) {
     one->Flags.Agp = 1;
   });
 }
+/// On a machine with an AGP slot.
+void segment_agp_twice(DRIVER_INITIALIZATION_DATA* table) {
+  with_segments(table, [](DXGK_QUERYSEGMENTOUT3* query, bool first_pass) {
+    query->NbSegment = 3;
+    if (first_pass) return;
+    for (UINT i = 1; i < 3; ++i) {
+      query->pSegmentDescriptor[i] = query->pSegmentDescriptor[0];
+      query->pSegmentDescriptor[i].Flags.Value = 0;
+      query->pSegmentDescriptor[i].Flags.Agp = 1;
+    }
+  });
+}
 void segment_unknown_flag(DRIVER_INITIALIZATION_DATA* table) {
   change_descriptor<0>(table, [](Descriptor* one, Query*) { one->Flags.Value |= 1U << 31; });
 }
@@ -278,6 +290,7 @@ const Mutant kStartMutants[] = {
     {"segments_count_changes", segments_count_changes, nullptr},
     {"segments_too_many", segments_too_many, nullptr},
     {"segment_agp_unasked", segment_agp_unasked, nullptr},
+    {"segment_agp_twice", segment_agp_twice, nullptr},
     {"segment_unknown_flag", segment_unknown_flag, nullptr},
     {"segment_wraps", segment_wraps, nullptr},
     {"segment_of_odd_size", segment_of_odd_size, nullptr},
