@@ -241,7 +241,6 @@ TEST(GpuVaObjects, ProcessDeviceAndContextSayWhatTheyAre) {
 }
 
 TEST(GpuVaObjects, TheSizeOfARootIsWholePages) {
-  DXGKIT_COVERS("VA-05");
   in_world(GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2), [](GpuVaWorld& world) {
     EXPECT_EQ(*world.port().get_root_page_table_size(1), 4096U);
     EXPECT_EQ(*world.port().get_root_page_table_size(513), 8192U);
@@ -563,7 +562,6 @@ TEST(GpuVaPaging, NoVirtualOperationMayBeBusyOrFail) {
 }
 
 TEST(GpuVaWork, EveryMemberOfAVirtualSubmissionArrives) {
-  DXGKIT_COVERS("SUB-31", "SUB-32");
   in_world([](GpuVaWorld& world) {
     const RootPageTable root = world.make_tables();
     void* const context = world.make_context(0x40, root);
@@ -642,7 +640,6 @@ TEST(GpuVaWork, AVirtualSubmissionMayOnlyBeCalledMalformed) {
 }
 
 TEST(GpuVaWork, ValidationGetsTheWholeCall) {
-  DXGKIT_COVERS("SUB-34");
   in_world(
       [](GpuVaWorld& world) {
         void* const context = world.make_context(0x40, {});

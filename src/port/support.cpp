@@ -11,6 +11,8 @@ struct Used {
   std::string_view note;
 };
 
+constexpr std::string_view kNoClientYet = "at the door only; no client call leads there";
+
 /// Entries the port calls. support_test.cpp compares it with the calls in the sources of this
 /// folder.
 constexpr Used kUsed[] = {
@@ -22,6 +24,11 @@ constexpr Used kUsed[] = {
     {"DxgkDdiCreateAllocation", Support::kSupported, ""},
     {"DxgkDdiCreateContext", Support::kPartial, "no protected or GDI contexts"},
     {"DxgkDdiCreateDevice", Support::kSupported, ""},
+    {"DxgkDdiCreateHwContext", Support::kPartial, kNoClientYet},
+    {"DxgkDdiCreateHwQueue", Support::kPartial, kNoClientYet},
+    {"DxgkDdiDestroyHwContext", Support::kPartial, kNoClientYet},
+    {"DxgkDdiDestroyHwQueue", Support::kPartial, kNoClientYet},
+    {"DxgkDdiSubmitCommandToHwQueue", Support::kPartial, kNoClientYet},
     {"DxgkDdiCreateProcess", Support::kPartial, "no address-space identifiers"},
     {"DxgkDdiDescribeAllocation", Support::kPartial, "primaries the kernel shows"},
     {"DxgkDdiDestroyAllocation", Support::kSupported, ""},
