@@ -245,12 +245,14 @@ Result<uint64_t> AdapterPort::get_root_page_table_size(uint32_t entry_count) {
     status = call.value(port.ddi.DxgkDdiGetRootPageTableSize, &bytes, port.context, &arguments);
   }
   if (!is_success(status)) return Error(status);
-  if (bytes == 0 || bytes % kPageBytes != 0) {
+  // The description of a level has 32 bits for the size of its tables, too.
+  if (bytes == 0 || bytes % kPageBytes != 0 || bytes > UINT32_MAX) {
     return Error(port.violation(
         "VA-05", kGetRootPageTableSize.name,
         fmt::format("It answered {} bytes for {} entries.", bytes, entry_count),
-        "The size of the root page table is a multiple of the page size of its segment.",
-        "Round up to 4096 bytes.", Status::kDeviceConfigurationError));
+        "The size of the root page table: a multiple of the page size of its segment, below 4 GiB.",
+        "Multiply by the size of an entry and round up to 4096 bytes.",
+        Status::kDeviceConfigurationError));
   }
   return uint64_t{bytes};
 }

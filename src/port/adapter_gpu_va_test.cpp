@@ -247,7 +247,7 @@ TEST(GpuVaObjects, TheSizeOfARootIsWholePages) {
     EXPECT_EQ(world.gpu.calls().root_sizes.at(1).NumberOfPte, 513U);
     EXPECT_EQ(world.gpu.calls().root_sizes.at(1).PhysicalAdapterIndex, 0U);
     EXPECT_TRUE(world.world.findings.all().empty());
-    for (const SIZE_T wrong : {SIZE_T{0}, SIZE_T{4112}}) {
+    for (const SIZE_T wrong : {SIZE_T{0}, SIZE_T{4112}, SIZE_T{1} << 32, ~SIZE_T{4095}}) {
       world.gpu.on_root_size = [wrong](const DXGKARG_GETROOTPAGETABLESIZE*) { return wrong; };
       EXPECT_EQ(world.port().get_root_page_table_size(1).error(),
                 Status::kDeviceConfigurationError);
