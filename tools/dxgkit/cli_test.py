@@ -13,7 +13,7 @@ import unittest
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOOL, MUTANTS = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+TOOL, MUTANTS, RESULTS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))  # RESULTS: a file for `make rules`
 MUTANT = os.path.join(MUTANTS, "mutant.so")
 
 
@@ -44,6 +44,14 @@ class Cli(unittest.TestCase):
         """The registry that makes the mutant break in one way; arguments for it."""
         (self.folder / "mutant.json").write_text(json.dumps({"service": {"Mutant": name}}))
         return "--registry", "mutant.json"
+
+    def proved(self, rules):
+        """Says so as GoogleTest does."""
+        value = " ".join(sorted(rules))
+        pathlib.Path(RESULTS).write_text(
+            f'<testsuites><testsuite name="tool_cli"><testcase name="{self._testMethodName}" status="run" result="completed" '
+            f'classname="{type(self).__name__}"><properties><property name="rules" value="{value}"/></properties></testcase>'
+            "</testsuite></testsuites>\n")
 
     def files(self):
         return sorted(path.name for path in self.folder.iterdir())
@@ -364,6 +372,7 @@ class Verify(Cli):
         self.mutant("none", code=0)
 
     def test_faults_are_found_where_they_are(self):
+        proved = set()
         # fault, exit code, step, rule; the tool goes on after the findings that Windows would survive
         for fault, code, step, rule in (
                 ("start_fails", 1, "start", "LIFE-11"),
@@ -384,6 +393,8 @@ class Verify(Cli):
                 steps, rules = self.mutant(fault, *only, code=code)
                 self.assertIn(rule, rules.get(step, []), rules)
                 self.assertEqual(next(iter(rules)), step, "something else was found first")
+                proved.add(rule)
+        self.proved(proved)
 
     def test_user_mode_that_brings_the_driver_down(self):
         steps, rules = self.mutant("render_trusts", "--step", "hostile-render", code=3)
