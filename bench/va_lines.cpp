@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <random>
 
 #include "base/check.h"
 #include "bench/harness.h"
@@ -24,6 +23,25 @@ double heap_bytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<double>(info.uordblks + info.hblkhd);
 }
+
+/// Cheap, so that it is not what is measured.
+class Chance {
+ public:
+  explicit Chance(uint64_t seed) : state_(seed) {}
+  uint64_t operator()() {
+    state_ += 0x9E3779B97F4A7C15ULL;
+    uint64_t mixed = (state_ ^ (state_ >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBULL;
+    return mixed ^ (mixed >> 31);
+  }
+  /// From 0 to `limit` - 1.
+  uint64_t below(uint64_t limit) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>((*this)()) * limit) >> 64);
+  }
+
+ private:
+  uint64_t state_;
+};
 
 /// What one would write with the standard library: ranges by where they begin.
 class MapOfRanges {
@@ -114,25 +132,25 @@ class Population {
   }
   void lookups(uint32_t count) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < count; ++i) sum += index_->lookup(random_() % kSpacePages);
+    for (uint32_t i = 0; i < count; ++i) sum += index_->lookup(random_.below(kSpacePages));
     keep(sum);
   }
   double bytes_each() const { return bytes_each_; }
 
  private:
   void step() {
-    const uint64_t at = random_() % (kSpacePages - 2 * spacing_);
+    const uint64_t at = random_.below(kSpacePages - 2 * spacing_);
     if (index_->size() <= count_) {
-      const uint64_t allocation = 1 + random_() % (count_ / 16);
-      index_->map({.span = {at, 1 + random_() % spacing_},
+      const uint64_t allocation = 1 + random_.below(count_ / 16);
+      index_->map({.span = {at, 1 + random_.below(spacing_)},
                    .allocation = AllocationId{allocation << 22 | allocation},
-                   .offset_pages = random_() % 100'000,
+                   .offset_pages = random_.below(100'000),
                    .protection = {.write = true}});
     } else {
-      index_->unmap({at, 1 + random_() % (2 * spacing_)});
+      index_->unmap({at, 1 + random_.below(2 * spacing_)});
     }
   }
-  std::mt19937_64 random_{5};
+  Chance random_{5};
   uint32_t count_;
   uint64_t spacing_;
   std::unique_ptr<Index> index_;
@@ -217,7 +235,7 @@ class Calls {
   }
   void steps(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
-      PageSpan& victim = live_[random_() % live_.size()];
+      PageSpan& victim = live_[random_.below(live_.size())];
       changed_.clear();
       const Status freed =
           space_.free(victim.address(), victim.size_bytes(), ++sequence_, &changed_);
@@ -229,16 +247,16 @@ class Calls {
 
  private:
   PageSpan obtain() {
-    const uint64_t allocation = 1 + random_() % live_.size();
+    const uint64_t allocation = 1 + random_.below(live_.size());
     const auto operation = space_.claim({.allocation = AllocationId{allocation << 22 | allocation},
-                                         .size_pages = 1 + random_() % 64,
+                                         .size_pages = 1 + random_.below(64),
                                          .allocation_pages = 64},
                                         ++sequence_);
     changed_.clear();
     space_.apply(*operation, &changed_);
     return operation->mapping.span;
   }
-  std::mt19937_64 random_{7};
+  Chance random_{7};
   gpuva::AddressSpace space_;
   std::vector<PageSpan> live_;
   gpuva::PageSpans changed_;
@@ -288,7 +306,7 @@ class Tables : public gpuva::PieceSource {
   }
   /// Maps something else over a range, down to the entries.
   void map(PageSpan span) {
-    place_ = random_() % 1'000'000;
+    place_ = random_.below(1'000'000);
     changed_.clear();
     space_.apply({.mapping = {.span = span,
                               .allocation = AllocationId{uint64_t{1} << 22 | 1},
@@ -313,13 +331,13 @@ class Tables : public gpuva::PieceSource {
     }
   }
   void fill_plainly(PageSpan span) {
-    const uint64_t place = random_() % 1'000'000;
+    const uint64_t place = random_.below(1'000'000);
     gpuva::Pte* const entries = memory_.data() + (span.first_page - base(0) / kPage);
     for (uint64_t i = 0; i < span.pages; ++i) entries[i] = {gpuva::kPteValid, place + i};
     keep(entries);
   }
   PageSpan some(uint64_t pages) {
-    return {base(0) / kPage + random_() % (kTables * kLeafPages - pages), pages};
+    return {base(0) / kPage + random_.below(kTables * kLeafPages - pages), pages};
   }
   void pieces_in(PageSpan window, std::vector<gpuva::Piece>* pieces) const override {
     space_.for_each_in(window, [&](const Mapping& mapping) {
@@ -344,7 +362,7 @@ class Tables : public gpuva::PieceSource {
   }
   static uint64_t base(uint64_t leaf) { return (1 + leaf) * kLeafPages * kPage; }
 
-  std::mt19937_64 random_{9};
+  Chance random_{9};
   gpuva::AddressSpace space_;
   gpuva::PageTables tables_;
   std::vector<gpuva::Pte> memory_;

@@ -162,6 +162,7 @@ struct AddressSpace::State {
     });
   }
   void map_valid(const Mapping& mapping, uint64_t sequence, PageSpans* changed) {
+    if (sequence > last_freed) return mapped.map(mapping, changed);
     for_each_valid(mapping.span, sequence,
                    [&](PageSpan part) { mapped.map(clipped(mapping, part), changed); });
   }

@@ -42,11 +42,25 @@ void MappedLayer::added(const Entry& entry) {
   MappingOwner& owner = owners_.at(slot);
   ++owner.live;
   owner.add_hint(static_cast<uint32_t>(entry.begin >> window_bits_));
-  // Not now: the tree is being changed.
-  if (owner.worth_cleaning() && !owner.crowded) {
-    owner.crowded = true;
-    crowded_.push_back(slot);
-  }
+  watch(slot, &owner);
+}
+
+/// Hints are cleaned later: the tree is being changed.
+void MappedLayer::watch(uint32_t slot, MappingOwner* owner) {
+  if (!owner->worth_cleaning() || owner->crowded) return;
+  owner->crowded = true;
+  crowded_.push_back(slot);
+}
+
+void MappedLayer::moved(const Entry& old, const Entry& now) {
+  if (!shared_[now.value.attribute].attribute.has_allocation) return;
+  const auto from = static_cast<uint32_t>(old.begin >> window_bits_);
+  const auto to = static_cast<uint32_t>(now.begin >> window_bits_);
+  if (from == to) return;
+  const uint32_t slot = slot_of_value(now.value);
+  MappingOwner& owner = owners_.at(slot);
+  owner.replace_hint(from, to);
+  watch(slot, &owner);
 }
 
 void MappedLayer::gone(const Entry& entry) {
@@ -100,6 +114,7 @@ void MappedLayer::map(const Mapping& mapping, PageSpans* changed) {
     // Two live allocations never share a slot, and a dead one has no mappings.
     DXGKIT_CHECK(id == mapping.allocation || owners_.at(slot).live == 0);
     id = mapping.allocation;
+    owners_.at(slot).expect();
     value.where = uint64_t{slot} << kOffsetBits | mapping.offset_pages;
   }
   value.attribute = intern({.driver_protection = mapping.driver_protection,
@@ -254,7 +269,10 @@ bool MappedLayer::validate() const {
 }
 
 void normalise(PageSpans* spans, size_t first) {
-  if (spans->size() <= first + 1) return;
+  bool apart = true;
+  for (size_t i = first + 1; i < spans->size(); ++i)
+    apart = apart && (*spans)[i - 1].end_page() < (*spans)[i].first_page;
+  if (apart) return;
   const auto begin = spans->begin() + static_cast<std::ptrdiff_t>(first);
   const auto earlier = [](const PageSpan& a, const PageSpan& b) {
     return a.first_page < b.first_page;

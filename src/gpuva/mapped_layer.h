@@ -66,8 +66,14 @@ class MappedLayer {
     Client(MappedLayer& layer, PageSpans* cuts) : layer_(layer), cuts_(cuts) {}
     MappingTree::Value after(MappingTree::Value value, uint64_t k) const;
     bool continues(const MappingTree::Value& a, const MappingTree::Value& b) const;
+    void expect(const MappingTree::Value& value) const {
+      layer_.owners_.expect(slot_of_value(value));
+    }
     void added(const MappingTree::Entry& entry) { layer_.added(entry); }
     void gone(const MappingTree::Entry& entry) { layer_.gone(entry); }
+    void moved(const MappingTree::Entry& old, const MappingTree::Entry& now) {
+      layer_.moved(old, now);
+    }
     void cut(uint64_t first, uint64_t end) {
       if (cuts_ != nullptr) cuts_->push_back({first, end - first});
     }
@@ -85,6 +91,8 @@ class MappedLayer {
   }
   void added(const MappingTree::Entry& entry);
   void gone(const MappingTree::Entry& entry);
+  void moved(const MappingTree::Entry& old, const MappingTree::Entry& now);
+  void watch(uint32_t slot, MappingOwner* owner);
   void release(uint32_t attribute);
   uint32_t intern(const Attribute& attribute);
   Mapping to_mapping(const MappingTree::Entry& entry) const;

@@ -27,8 +27,10 @@ namespace dxgkit::gpuva {
 /// Changes are told to a Client:
 ///   Value after(Value, uint64_t k)     the value of the rest of a range, from its k-th page on
 ///   bool continues(Value a, Value b)   `b` is what would follow on `a`
+///   void expect(Value)                 a range with such a value will go, or change
 ///   void added(const Entry&)           there is a range that begins there with such a value
 ///   void gone(const Entry&)            there is none any more; told after what was added
+///   void moved(const Entry& old, const Entry& now)   gone and added at once, the same allocation
 ///   void cut(uint64_t first, uint64_t end)   these pages lost what they had; in any order
 class MappingTree {
  public:
@@ -284,6 +286,7 @@ class MappingTree {
     const auto entry = [&](uint32_t slot) {
       return Entry{base | leaf.key[slot], leaf.value[slot]};
     };
+    for (uint32_t i = first; i < last; ++i) client.expect(leaf.value[i]);
     for (uint32_t i = first; i < last; ++i)
       client.cut(base + std::max(leaf.key[i], begin), base + std::min(end_of(i), end));
 
@@ -327,8 +330,12 @@ class MappingTree {
     const bool kept = count > 0 && first < last && now[0].begin == (base | leaf.key[first]) &&
                       now[0].value.where == leaf.value[first].where &&
                       now[0].value.attribute == leaf.value[first].attribute;
-    for (uint32_t i = kept ? 1 : 0; i < count; ++i) client.added(now[i]);
-    for (uint32_t i = first + (kept ? 1 : 0); i < last; ++i) client.gone(entry(i));
+    // And one that lost its beginning only moved.
+    const uint32_t old_first = first + (kept ? 1 : 0);
+    const bool moved = rest && old_first < last && now[count - 1].begin == after.begin;
+    for (uint32_t i = kept ? 1 : 0; i < count - (moved ? 1 : 0); ++i) client.added(now[i]);
+    for (uint32_t i = old_first; i < last - (moved ? 1 : 0); ++i) client.gone(entry(i));
+    if (moved) client.moved(entry(last - 1), now[count - 1]);
     splice(number, path, first, last, now.data(), count);
   }
 

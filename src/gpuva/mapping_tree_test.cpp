@@ -22,9 +22,14 @@ struct Client {
   bool continues(const Value& a, const Value& b) const {
     return a.attribute == b.attribute && a.where + a.pages == b.where;
   }
+  void expect(const Value&) const {}
   void added(const Entry& entry) { ++known[entry.begin]; }
   void gone(const Entry& entry) {
     if (--known[entry.begin] == 0) known.erase(entry.begin);
+  }
+  void moved(const Entry& old, const Entry& now) {
+    added(now);
+    gone(old);
   }
   void cut(uint64_t first, uint64_t end) { cut_pages += end - first; }
   std::map<uint64_t, int> known;

@@ -36,10 +36,18 @@ class MappingOwner {
     *found = hints()[--count_];
     if (capacity_ > kInside && count_ < capacity_ / 4) resize(std::max(count_, kInside));
   }
+  void replace_hint(uint32_t window, uint32_t other) {
+    uint32_t* const end = hints() + count_;
+    uint32_t* const found = count_ > kFew ? end : std::find(hints(), end, window);
+    if (found == end) return add_hint(other);
+    *found = other;
+  }
   void clear_hints() {
     count_ = 0;
     resize(kInside);
   }
+  /// Asks for memory that a mapping to come or go will need.
+  void expect() const { __builtin_prefetch(hints() + count_); }
   uint32_t* hints() { return capacity_ > kInside ? outside_ : inside_.data(); }
   const uint32_t* hints() const { return capacity_ > kInside ? outside_ : inside_.data(); }
   uint32_t count() const { return count_; }
@@ -79,6 +87,10 @@ class OwnerTable {
  public:
   /// Makes it exist.
   MappingOwner& at(uint32_t slot) { return made(slot).owners[slot % kBlock]; }
+  /// Asks for an owner before it is needed.
+  void expect(uint32_t slot) const {
+    if (const MappingOwner* const owner = find(slot)) __builtin_prefetch(owner);
+  }
   AllocationId& id_at(uint32_t slot) { return made(slot).ids[slot % kBlock]; }
   /// Null: never made.
   const MappingOwner* find(uint32_t slot) const {
