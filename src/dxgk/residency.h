@@ -103,6 +103,14 @@ class Residency {
   Status evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
                const EvictFlags& flags, uint64_t* bytes_to_trim);
 
+  /// Changes what the client may change of an allocation; the driver has agreed. What is in a
+  /// segment it may not be in any more leaves it: `*fence` of the queue (0: at once). The next work
+  /// of who lists it brings it back. kInvalidParameter: the preference is no part of the set, or no
+  /// segment of it can hold the size; kGraphicsAllocationBusy: it would have to leave, and work in
+  /// flight or the CPU uses it. Nothing changed then (RES-32).
+  Status update_properties(PagingQueue& queue, OpenedAllocation& opened,
+                           const port::PropertyUpdate& update, uint64_t* fence);
+
   // --- budgets: residency_budget.cpp ---
   VideoMemoryInfo video_memory_info(const Process& process, SegmentGroup group);
   /// kInvalidParameter: more than is available (THUNK-36), or a process without device here.

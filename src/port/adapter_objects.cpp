@@ -23,6 +23,8 @@ constexpr DdiInfo kDestroyAllocation{"DxgkDdiDestroyAllocation", nt::kPassiveLev
 constexpr DdiInfo kOpenAllocation{"DxgkDdiOpenAllocation", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kCloseAllocation{"DxgkDdiCloseAllocation", nt::kPassiveLevel,
                                    DdiClass::kLevelZero};
+constexpr DdiInfo kValidateUpdate{"DxgkDdiValidateUpdateAllocationProperty", nt::kPassiveLevel,
+                                  DdiClass::kLevelZero};
 constexpr DdiInfo kEscape{"DxgkDdiEscape", nt::kPassiveLevel, DdiClass::kLevelZero};
 
 void* handle_of(uint32_t handle) { return reinterpret_cast<void*>(uint64_t{handle}); }
@@ -313,6 +315,24 @@ Status AdapterPort::close_allocations(void* device, std::span<void* const> devic
   arguments.pOpenHandleList = device_specific.empty() ? nullptr : device_specific.data();
   DdiCall call(port, kCloseAllocation, device_specific.size());
   return call(port.ddi.DxgkDdiCloseAllocation, device, &arguments);
+}
+
+Status AdapterPort::validate_property_update(void* allocation, const PropertyUpdate& update) {
+  Impl& port = *impl_;
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  if (port.ddi.DxgkDdiValidateUpdateAllocationProperty == nullptr) return Status::kNotSupported;
+  DXGKARG_VALIDATEUPDATEALLOCPROPERTY arguments{};
+  arguments.hAllocation = allocation;
+  arguments.SupportedSegmentSet = update.supported.value_or(0);
+  arguments.PreferredSegment.Value = update.preferred.value_or(0);
+  arguments.Flags.AccessedPhysically = update.accessed_physically.value_or(false) ? 1 : 0;
+  arguments.Flags.Unmoveable = update.unmoveable.value_or(false) ? 1 : 0;
+  arguments.SetSupportedSegmentSet = update.supported.has_value() ? 1 : 0;
+  arguments.SetPreferredSegment = update.preferred.has_value() ? 1 : 0;
+  arguments.SetAccessedPhysically = update.accessed_physically.has_value() ? 1 : 0;
+  DdiCall call(port, kValidateUpdate);
+  return call(port.ddi.DxgkDdiValidateUpdateAllocationProperty, port.context,
+              static_cast<const DXGKARG_VALIDATEUPDATEALLOCPROPERTY*>(&arguments));
 }
 
 Status AdapterPort::escape(void* device, void* context, uint32_t flags, std::span<std::byte> data) {

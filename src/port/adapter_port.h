@@ -187,6 +187,9 @@ class AdapterPort {
   Status open_allocations(void* device, std::span<OpenInfo> infos,
                           std::span<const std::byte> private_data, bool create,
                           uint32_t resource_handle, bool read_only = false);
+  /// DxgkDdiValidateUpdateAllocationProperty, from WDDM 2.1 on: level zero. The driver's own
+  /// status; kNotSupported without the entry: nobody can vouch for the change.
+  Status validate_property_update(void* allocation, const PropertyUpdate& update);
   Status close_allocations(void* device, std::span<void* const> device_specific);
   // adapter_cpu_access.cpp; lane, which keeps calls of these classes apart (IRQL-04)
   struct SwizzlingRange {

@@ -64,6 +64,7 @@ constexpr Used kUsed[] = {
     {"DxgkDdiSubmitCommand", Support::kSupported, ""},
     {"DxgkDdiSubmitCommandVirtual", Support::kPartial, "no flips"},
     {"DxgkDdiValidateSubmitCommand", Support::kSupported, ""},
+    {"DxgkDdiValidateUpdateAllocationProperty", Support::kSupported, ""},
     {"DxgkDdiCommitVidPn", Support::kPartial, "no power transition of paths"},
     {"DxgkDdiEnumVidPnCofuncModality", Support::kSupported, ""},
     {"DxgkDdiGetStandardAllocationDriverData", Support::kPartial,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -243,6 +244,13 @@ struct AllocationInfo {               // DXGK_ALLOCATIONINFO, one element
   uint32_t flags = 0;   // DXGK_ALLOCATIONINFOFLAGS.Value
   uint32_t flags2 = 0;  // DXGK_ALLOCATIONINFOFLAGS2.Value, from WDDM 3.0 on
   uint32_t priority = 0;
+};
+
+/// D3DDDI_UPDATEALLOCPROPERTY: what of an allocation shall change.
+struct PropertyUpdate {
+  std::optional<uint32_t> supported;  // segment set, bit n for id n + 1
+  std::optional<uint32_t> preferred;  // DXGK_SEGMENTPREFERENCE.Value
+  std::optional<bool> accessed_physically, unmoveable;
 };
 
 /// DXGKARGCB_CREATECONTEXTALLOCATION. Of `info` what drivers say of allocations: handle, size,

@@ -79,6 +79,52 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   return status;
 }
 
+Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
+                                 process.handles().find<PagingQueue>(args.hPagingQueue));
+  Device& device = queue->device();
+  Adapter& adapter = device.adapter();
+  DXGKIT_ENTER(adapter);
+  if (device.lost()) return Status::kDeviceRemoved;
+  if (!adapter.explicit_residency()) return Status::kNotSupported;
+  constexpr UINT kProperties = 0xF;
+  if ((args.PropertyMaskValue & ~kProperties) != 0 || args.PropertyMaskValue == 0 ||
+      args.Flags.Reserved != 0 || args.PreferredSegment.Reserved != 0) {
+    return Status::kInvalidParameter;  // THUNK-03
+  }
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> opened,
+                                 process.handles().find<OpenedAllocation>(args.hAllocation));
+  if (opened->device.get() != &device) return Status::kInvalidParameter;
+  port::PropertyUpdate update;
+  if (args.SetSupportedSegmentSet != 0) update.supported = args.SupportedSegmentSet;
+  if (args.SetPreferredSegment != 0) update.preferred = args.PreferredSegment.Value;
+  if (args.SetAccessedPhysically != 0)
+    update.accessed_physically = args.Flags.AccessedPhysically != 0;
+  if (args.SetUnmoveable != 0) update.unmoveable = args.Flags.Unmoveable != 0;
+  // The driver's object stays while the driver is asked about it (ALLOC-32).
+  bool there = false;
+  adapter.lane().run([&] {
+    there = !opened->closing;
+    if (there) ++opened->driver_references;
+  });
+  if (!there) return Status::kInvalidParameter;
+  Status status = adapter.port().validate_property_update(opened->driver_allocation, update);
+  uint64_t fence = 0;
+  if (is_success(status)) {
+    const bool asked = adapter.block_until_awake([&] {
+      status = adapter.residency().update_properties(*queue, *opened, update, &fence);
+      return true;
+    });
+    if (!asked) status = Status::kDeviceRemoved;
+  }
+  adapter.lane().run([&] {
+    --opened->driver_references;
+    adapter.progress();
+  });
+  if (is_success(status)) args.PagingFenceValue = fence;
+  return status;
+}
+
 Status evict(Process& process, D3DKMT_EVICT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
@@ -302,6 +348,10 @@ NTSTATUS APIENTRY D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE* args) {
 NTSTATUS APIENTRY D3DKMTMakeResident(D3DDDI_MAKERESIDENT* args) {
   // Always: a refusal for lack of memory says how much to trim. Other refusals leave all as it was.
   return call("D3DKMTMakeResident", args, WriteBack::kAlways, dxgkit::thunks::make_resident);
+}
+NTSTATUS APIENTRY D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY* args) {
+  return call("D3DKMTUpdateAllocationProperty", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::update_property);
 }
 NTSTATUS APIENTRY D3DKMTEvict(D3DKMT_EVICT* args) {
   return call("D3DKMTEvict", args, WriteBack::kOnSuccess, dxgkit::thunks::evict);

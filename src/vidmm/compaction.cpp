@@ -45,8 +45,8 @@ bool MemoryManager::Impl::place_by_moving(Record& record, const Candidate& optio
     sums.end = where.ranges.end(range);
     sums.record = owner == 0 || owner == Segment::kInvalid ? nullptr : &records.of_owner(owner);
     pieces.push_back(sums);
-    const bool movable =
-        sums.record != nullptr && sums.record->plan != plan && where.may_leave(*sums.record);
+    const bool movable = sums.record != nullptr && sums.record->plan != plan &&
+                         !sums.record->traits->unmoveable && where.may_leave(*sums.record);
     if (movable) sums.moved_before += sums.end - sums.offset;
     if (owner != 0 && !movable) ++sums.fixed_before;
   }

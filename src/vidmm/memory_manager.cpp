@@ -14,29 +14,44 @@ MemoryManager::MemoryManager(std::span<const SegmentDesc> segments)
     : impl_(std::make_unique<Impl>(segments)) {}
 MemoryManager::~MemoryManager() = default;
 
-Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
-  DXGKIT_CHECK(!contains(id));
+Status MemoryManager::Impl::check(const AllocationDesc& desc) const {
   if (desc.size_bytes == 0) return Status::kInvalidParameter;
   if (desc.alignment_bytes < kPageBytes) return Status::kInvalidParameter;
   if (!is_power_of_two(desc.alignment_bytes)) return Status::kInvalidParameter;
   if (desc.priority == 0) return Status::kInvalidParameter;
-  if (!impl_->known(desc.supported_read)) return Status::kInvalidParameter;
-  if (!impl_->known(desc.supported_write)) return Status::kInvalidParameter;
-  if (!impl_->known(desc.eviction)) return Status::kInvalidParameter;
+  if (!known(desc.supported_read)) return Status::kInvalidParameter;
+  if (!known(desc.supported_write)) return Status::kInvalidParameter;
+  if (!known(desc.eviction)) return Status::kInvalidParameter;
   for (const SegmentPreference& preference : desc.preferred) {
     if (preference.segment.value > 32) return Status::kInvalidParameter;
-    if (!impl_->known(segment_bit(preference.segment))) return Status::kInvalidParameter;
+    if (!known(segment_bit(preference.segment))) return Status::kInvalidParameter;
   }
   const SegmentSet supported = desc.supported_read | desc.supported_write;
-  const bool holdable = std::ranges::any_of(impl_->segments, [&](const auto& segment) {
+  const bool holdable = std::ranges::any_of(segments, [&](const auto& segment) {
     return (supported & segment_bit(segment->desc.id)) != 0 && segment->could_hold(desc);
   });
   if (!holdable) return Status::kInvalidParameter;
+  return Status::kSuccess;
+}
+
+Status MemoryManager::create(AllocationId id, const AllocationDesc& desc) {
+  DXGKIT_CHECK(!contains(id));
+  DXGKIT_RETURN_IF_FAILED(impl_->check(desc));
   Record& record = impl_->records.create(id);
   record.size_bytes = desc.size_bytes;
   record.traits = impl_->traits.take(Traits(desc));
   record.priority = desc.priority;
   impl_->policy.add(victim(record), align_up(desc.size_bytes, kPageBytes), impl_->order(record));
+  return Status::kSuccess;
+}
+
+Status MemoryManager::redescribe(AllocationId id, const AllocationDesc& desc) {
+  Record& record = impl_->get(id);
+  DXGKIT_CHECK(desc.size_bytes == record.size_bytes && desc.priority == record.priority);
+  DXGKIT_RETURN_IF_FAILED(impl_->check(desc));
+  const Traits* const old = record.traits;
+  record.traits = impl_->traits.take(Traits(desc));
+  impl_->traits.drop(old);
   return Status::kSuccess;
 }
 

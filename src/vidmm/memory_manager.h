@@ -90,6 +90,10 @@ class MemoryManager {
   /// returns the operations that free its place (unmap or discard). kGraphicsAllocationBusy
   /// otherwise, state unchanged: ask again later.
   Result<std::vector<PagingOp>> destroy(AllocationId id);
+  /// Other sets, preferences and flags from now on; size, alignment, pitch and priority as before
+  /// (CHECKed or the caller's duty). It stays where it is: a use finds it a place its sets allow.
+  /// kInvalidParameter as for create; nothing changed.
+  Status redescribe(AllocationId id, const AllocationDesc& desc);
   /// RES-22. Any value but 0.
   void set_priority(AllocationId id, uint32_t priority);
 

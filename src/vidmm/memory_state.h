@@ -35,6 +35,8 @@ inline EvictionPolicy::Index victim(const Record& record) { return slot_of(recor
 struct MemoryManager::Impl {
   explicit Impl(std::span<const SegmentDesc> descs_in);
 
+  /// What `create` demands.
+  Status check(const AllocationDesc& desc) const;
   Record& get(AllocationId id);
   Segment& segment(SegmentId id) const;
   Placement place_of(const Record& record) const;

@@ -22,6 +22,7 @@ class Traits {
         supported_write(desc.supported_write),
         eviction(desc.eviction),
         pinned(desc.pinned),
+        unmoveable(desc.unmoveable),
         last_fifth(desc.last_fifth),
         context_resource(desc.context_resource),
         notify_residency(desc.notify_residency),
@@ -58,6 +59,7 @@ class Traits {
                         .cached = cached_,
                         .permanent_system_memory = permanent_system_memory_,
                         .pinned = pinned,
+                        .unmoveable = unmoveable,
                         .last_fifth = last_fifth,
                         .context_resource = context_resource,
                         .notify_residency = notify_residency,
@@ -76,8 +78,8 @@ class Traits {
     };
     add(pitch_aligned_size_bytes);
     add(uint64_t{supported_read} << 32 | supported_write);
-    add(uint64_t{eviction} << 32 | uint32_t{alignment_shift_} << 16 | uint32_t{pinned} << 1 |
-        uint32_t{last_fifth});
+    add(uint64_t{eviction} << 32 | uint32_t{alignment_shift_} << 16 | uint32_t{unmoveable} << 2 |
+        uint32_t{pinned} << 1 | uint32_t{last_fifth});
     for (const uint8_t preference : preferred_) add(preference);
     for (const uint32_t bank : banks_) add(bank);
     return mixed;
@@ -88,6 +90,7 @@ class Traits {
   SegmentSet supported_write = 0;
   SegmentSet eviction = 0;
   bool pinned : 1 = false;
+  bool unmoveable : 1 = false;
   bool last_fifth : 1 = false;
   bool context_resource : 1 = false;
   bool notify_residency : 1 = false;

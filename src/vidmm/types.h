@@ -72,6 +72,7 @@ struct AllocationDesc {
   bool cached = false;
   bool permanent_system_memory = false;
   bool pinned = false;      // never evicted or moved once resident (DMA buffers, paging buffers)
+  bool unmoveable = false;  // other allocations never push it to another place of its segment
   bool last_fifth = false;  // only in the last 20 % of a segment (ALLOC-49)
   bool context_resource = false;  // the driver writes its first content (PAGE-42)
   bool notify_residency = false;  // told when it comes and goes (PAGE-41)

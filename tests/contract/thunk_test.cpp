@@ -105,6 +105,7 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTCreatePagingQueue, D3DKMT_CREATEPAGINGQUEUE, hDevice),
     DXGKIT_ENTRY(D3DKMTDestroyPagingQueue, D3DDDI_DESTROYPAGINGQUEUE, hPagingQueue),
     DXGKIT_ENTRY(D3DKMTMakeResident, D3DDDI_MAKERESIDENT, hPagingQueue),
+    DXGKIT_ENTRY(D3DKMTUpdateAllocationProperty, D3DDDI_UPDATEALLOCPROPERTY, hPagingQueue),
     DXGKIT_ENTRY(D3DKMTEvict, D3DKMT_EVICT, hDevice),
     DXGKIT_ENTRY(D3DKMTQueryVideoMemoryInfo, D3DKMT_QUERYVIDEOMEMORYINFO, hAdapter),
     DXGKIT_ENTRY(D3DKMTChangeVideoMemoryReservation, D3DKMT_CHANGEVIDEOMEMORYRESERVATION, hAdapter),
@@ -166,6 +167,7 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
     // one it accepts; find it by name.
     const std::string name = GetParam().name;
     const bool on_queue = name == "D3DKMTDestroyPagingQueue" || name == "D3DKMTMakeResident" ||
+                          name == "D3DKMTUpdateAllocationProperty" ||
                           name == "D3DKMTReclaimAllocations2";
     const auto owns = [&](size_t kind) {
       if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
