@@ -774,6 +774,12 @@ TEST_F(AddressSpaceTest, UpdatesApplyInOrderWithOverlaps) {
   space_.apply_update(repeat, ++sequence_, nullptr);
   EXPECT_EQ(shown(), "4564-6456456");
   EXPECT_EQ(space_.mapped_ranges(), 2U);  // however often it repeats
+  std::string stretches;
+  for_each_stretch(*space_.lookup(kBase + 5 * kPage), [&](PageSpan span, uint64_t first) {
+    stretches += std::to_string(span.first_page - page) + "+" + std::to_string(span.pages) + "=" +
+                 std::to_string(first) + " ";
+  });
+  EXPECT_EQ(stretches, "5+1=6 6+3=4 9+3=4 ");
 }
 
 TEST_F(AddressSpaceTest, AbandonedClaimsLeaveNothing) {

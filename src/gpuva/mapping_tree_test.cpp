@@ -132,7 +132,7 @@ class Pair {
 };
 
 void grow_and_shrink(Pair& pair, uint64_t ranges, uint64_t longest) {
-  for (int round = 0; round < 2; ++round) {
+  for (uint64_t round = 0; round < 2; ++round) {
     for (uint64_t i = 0; i < ranges; ++i) {
       const uint64_t begin = pair.below(pair.space() - longest);
       pair.put(begin, begin + 1 + pair.below(longest));

@@ -225,6 +225,20 @@ TEST_F(PageTablesTest, TablesGoWhenNothingIsMappedInThem) {
   }
 }
 
+TEST_F(PageTablesTest, ATableStaysWhileSomethingEvictedIsMappedInIt) {
+  DXGKIT_COVERS("VA-29");
+  use(four_levels());
+  pieces_.all = {{.span = {513, 4}, .source = run(1)}, {.span = {600, 4}, .source = run(9)}};
+  update({{513, 4}, {600, 4}});
+  pieces_.all[0].source = {};
+  EXPECT_EQ(update({{513, 4}}), "clear0 flush");
+  pieces_.all.pop_back();
+  EXPECT_EQ(update({{600, 4}}), "clear0 flush");
+  EXPECT_EQ(tables_->table_count(), 4U);
+  pieces_.all.clear();
+  EXPECT_EQ(update({{513, 4}}), "cut3 flush free0 free1 free2");
+}
+
 TEST_F(PageTablesTest, ARootOfTwoLevelsGrowsByAnother) {
   DXGKIT_COVERS("VA-05", "VA-06");
   use(two_levels());

@@ -59,6 +59,21 @@ struct Mapping {
   bool operator==(const Mapping&) const = default;
 };
 
+/// Calls visit(PageSpan, uint64_t allocation_page) for stretches of a mapping whose pages of the
+/// allocation follow each other: one, unless it repeats.
+template <typename Visit>
+void for_each_stretch(const Mapping& mapping, Visit visit) {
+  if (mapping.repeat_pages == 0) return visit(mapping.span, mapping.offset_pages);
+  const uint64_t repeat_end = mapping.repeat_first + mapping.repeat_pages;
+  for (uint64_t k = 0; k < mapping.span.pages;) {
+    const uint64_t page = mapping.allocation_page(k);
+    const uint64_t left = mapping.span.pages - k;
+    const uint64_t pages = repeat_end - page < left ? repeat_end - page : left;
+    visit(PageSpan{mapping.span.first_page + k, pages}, page);
+    k += pages;
+  }
+}
+
 /// What a call of the client left to be done to the page tables. Made by AddressSpace, kept by the
 /// kernel in the order of the paging queue, given to `AddressSpace::apply` when its turn comes.
 struct MapOperation {
