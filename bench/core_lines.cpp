@@ -20,9 +20,9 @@ namespace {
 /// An engine that completes what it got when asked to.
 struct InstantEngine final : vidsch::EnginePort {
   Prepare prepare(PacketId) override { return Prepare::kReady; }
-  bool submit(PacketId, NodeOrdinal, SubmissionFenceId fence, bool) override {
+  Submit submit(PacketId, NodeOrdinal, SubmissionFenceId fence, bool) override {
     last = fence;
-    return true;
+    return Submit::kTaken;
   }
   void retired(PacketId, vidsch::PacketOutcome, bool) override { ++done; }
   void preempt(NodeOrdinal, SubmissionFenceId) override {}

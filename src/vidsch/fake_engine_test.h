@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,15 @@ class FakeEngine : public EnginePort {
     const auto answer = answers.find(packet.value);
     return answer == answers.end() ? Prepare::kReady : answer->second;
   }
-  bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
-              bool resubmission) override {
+  Submit submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
+                bool resubmission) override {
     submitted.push_back({packet.value, node.value, fence.value, resubmission});
-    if (on_submit) return on_submit(packet.value);
-    return true;
+    if (refused.contains(packet.value)) {
+      if (on_refused) on_refused();
+      return Submit::kRefused;
+    }
+    if (on_submit && !on_submit(packet.value)) return Submit::kStopping;
+    return Submit::kTaken;
   }
   void retired(PacketId packet, PacketOutcome outcome, bool reached_hardware) override {
     retirements.push_back({packet.value, outcome, reached_hardware});
@@ -62,7 +67,9 @@ class FakeEngine : public EnginePort {
 
   std::map<uint64_t, Prepare> answers;  // by packet; kReady where absent
   std::function<Prepare(uint64_t)> on_prepare;
-  std::function<bool(uint64_t)> on_submit;
+  std::function<bool(uint64_t)> on_submit;  // false: stopping
+  std::set<uint64_t> refused;
+  std::function<void()> on_refused;
   std::function<void(uint64_t)> on_retired;
   std::vector<uint64_t> prepared;
   std::vector<Submitted> submitted;

@@ -145,7 +145,12 @@ bool Scheduler::drained() const {
 bool Scheduler::holds_memory(ContextId id) const {
   const Context* context = impl_->find_context(id);
   DXGKIT_CHECK(context != nullptr);
-  if (context->prepared != 0) return true;
+  return context->prepared != 0 || on_hardware(id);
+}
+
+bool Scheduler::on_hardware(ContextId id) const {
+  const Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
   for (const NodeState& node : impl_->nodes_) {
     for (const Packet* packet : node.ring) {
       if (packet->context == context) return true;
@@ -258,6 +263,8 @@ FenceReport Scheduler::completed(NodeOrdinal ordinal, SubmissionFenceId fence, i
   const size_t found = position(*node, fence);
   if (found == node->ring.size()) {
     const bool repeat = fence.value != 0 && fence == node->last_completed;
+    // The driver may say so of one it refused, and need not (SUB-29).
+    if (repeat && node->last_completed_refused) return FenceReport::kAccepted;
     return repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence;
   }
   impl_->enter(now_ns);

@@ -46,10 +46,16 @@ class EnginePort {
   /// Called once per render packet when it nears the head, in queue order per context; again after
   /// kBusy.
   virtual Prepare prepare(PacketId packet) = 0;
-  /// Patches and submits. False: the driver failed a call that may not fail, the adapter is
-  /// stopping (scheduler halts).
-  virtual bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
-                      bool resubmission) = 0;
+  enum class Submit {
+    kTaken,
+    /// Malformed, says the driver: it never runs. The port puts the device in error; the fence
+    /// counts as completed once the node's earlier ones are (SUB-29).
+    kRefused,
+    kStopping,  // the driver failed a call that may not fail: the scheduler halts
+  };
+  /// Patches and submits.
+  virtual Submit submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
+                        bool resubmission) = 0;
   /// A packet left, exactly once per packet, in retirement order. The port unpins, recycles,
   /// reports. `reached_hardware` tells a cancelled packet from one that was submitted.
   virtual void retired(PacketId packet, PacketOutcome outcome, bool reached_hardware) = 0;
@@ -138,6 +144,8 @@ class Scheduler {
   /// ones included, retire as cancelled, render packets on hardware as faulted; pending preemptions
   /// are over. The caller fails the contexts that hold memory.
   void abandon_hardware();
+  /// Some packet of the context is on hardware.
+  bool on_hardware(ContextId id) const;
   /// Queued and on hardware.
   size_t packets_of(ContextId id) const;
   /// Calls back (on the lane) once the context has no packet; at once if it has none. For

@@ -70,7 +70,8 @@ class World : public EnginePort {
     }
   }
 
-  bool submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) override {
+  Submit submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence,
+                bool resubmission) override {
     Packet& packet = packets_.at(id.value);
     Context& context = contexts_.at(packet.context);
     Node& at = nodes_.at(node.value);
@@ -105,7 +106,7 @@ class World : public EnginePort {
     packet.fence = fence;
     at.hardware.push_back(id.value);
     EXPECT_LE(at.hardware.size(), at.depth) << "SCHED-07";
-    return true;
+    return Submit::kTaken;
   }
 
   void retired(PacketId id, PacketOutcome outcome, bool reached_hardware) override {
@@ -442,10 +443,10 @@ class SmallMemory : public EnginePort {
     used += need;
     return Prepare::kReady;
   }
-  bool submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, bool) override {
+  Submit submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, bool) override {
     hardware[node.value].push_back(fence);
     big_ran = big_ran || id.value == kBig;
-    return true;
+    return Submit::kTaken;
   }
   void retired(PacketId id, PacketOutcome, bool) override { used -= id.value == kBig ? 8 : 1; }
   void preempt(NodeOrdinal, SubmissionFenceId) override {}

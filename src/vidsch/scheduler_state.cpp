@@ -487,8 +487,27 @@ bool Scheduler::Impl::submit_one(size_t index) {
   node.ring.push_back(packet);
   mark_dirty(context);
   touch(index);
-  if (!port_.submit(packet->id, node.desc.node, packet->fence, resubmission)) halt();
+  const EnginePort::Submit answer =
+      port_.submit(packet->id, node.desc.node, packet->fence, resubmission);
+  if (answer == EnginePort::Submit::kStopping) halt();
+  if (answer == EnginePort::Submit::kRefused && !halted_) {
+    packet->refused = true;
+    retire_refused(node);
+  }
   return true;
+}
+
+/// Those at the front of the hardware queue that the driver refused: nothing before them is left.
+void Scheduler::Impl::retire_refused(NodeState& node) {
+  while (!node.ring.empty() && node.ring.front()->refused) {
+    Packet* packet = node.ring.front();
+    node.last_completed = packet->fence;
+    node.last_completed_refused = true;
+    node.ring.erase(node.ring.begin());
+    retire_later(packet, PacketOutcome::kFaulted);
+    stamp(node);
+  }
+  touch(static_cast<size_t>(&node - nodes_.data()));
 }
 
 /// The first `count` packets of the hardware queue are done.
@@ -500,8 +519,11 @@ void Scheduler::Impl::complete_up_to(NodeState& node, size_t count) {
                  packet->context->failed ? PacketOutcome::kFaulted : PacketOutcome::kCompleted);
   }
   node.ring.erase(node.ring.begin(), node.ring.begin() + static_cast<std::ptrdiff_t>(count));
-  if (count > 0) stamp(node);
-  touch(static_cast<size_t>(&node - nodes_.data()));
+  if (count > 0) {
+    stamp(node);
+    node.last_completed_refused = false;
+  }
+  retire_refused(node);
 }
 
 /// Preempted: what is left on hardware goes back to the front of its contexts' queues, in order.
@@ -525,6 +547,7 @@ void Scheduler::Impl::requeue(NodeState& node) {
     } while (last != packet);
     packet->state = PacketState::kReady;
     packet->boosted = false;
+    packet->refused = false;
     if (packet->pinned) add_prepared(context, 1);
     mark_dirty(context);
   }

@@ -47,6 +47,7 @@ struct PacketRecord {
   bool early_ready = false;
   bool pinned = false;
   bool reached_hardware = false;
+  bool refused = false;  // by the driver: on hardware in name only (SUB-29)
   bool boosted = false;  // selected out of turn (SCHED-15): not a reason to preempt
   std::vector<SyncPoint> points;
   ListLink<PacketRecord> link;         // the context's queue or flight list
@@ -105,6 +106,7 @@ struct NodeState {
   SubmissionFenceId next_fence{1};
   SubmissionFenceId last_submitted;
   SubmissionFenceId last_completed;
+  bool last_completed_refused = false;
   SubmissionFenceId preemption;
   bool held = false;
   bool preemption_pending = false;
@@ -146,6 +148,7 @@ struct Scheduler::Impl {
   bool start_preemption(NodeState& node);
   bool prepare_one(NodeState& node);
   bool submit_one(size_t index);
+  void retire_refused(NodeState& node);
   void ask(Context& context);
   bool retry_one();
   size_t gate_level() const;

@@ -755,5 +755,41 @@ TEST_F(SchedulerTest, TellsWhereAPacketIs) {
   EXPECT_EQ(scheduler_->on_hardware(PacketId{3}), std::nullopt);
 }
 
+// The driver takes 1, refuses 2, takes 3 (of another context): the refused fence counts as complete
+// when 1 is, and neither before nor later.
+TEST_F(SchedulerTest, RefusedFenceCompletesWithTheOnesBeforeIt) {
+  DXGKIT_COVERS("SUB-29");
+  start(3);
+  engine_.refused = {2};
+  engine_.on_refused = [&] { scheduler_->fail_context(kA); };
+  queue(kB, 1);
+  queue(kA, 2);
+  queue(kB, 3);
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre());
+  EXPECT_EQ(scheduler_->node_status(kNode).last_completed.value, 0U);
+  EXPECT_EQ(complete(1), FenceReport::kAccepted);
+  EXPECT_THAT(engine_.retirements,
+              ElementsAre(FakeEngine::Retired{1, PacketOutcome::kCompleted, true},
+                          FakeEngine::Retired{2, PacketOutcome::kFaulted, true}));
+  EXPECT_EQ(scheduler_->node_status(kNode).last_completed.value, 2U);
+  EXPECT_EQ(complete(2), FenceReport::kAccepted) << "the driver may say so";
+  EXPECT_EQ(scheduler_->queue(kA, {PacketId{4}}), Status::kDeviceRemoved);
+  EXPECT_EQ(complete(3), FenceReport::kAccepted);
+  EXPECT_EQ(complete(3), FenceReport::kRepeated);
+}
+
+TEST_F(SchedulerTest, RefusedOnAnIdleNodeLeavesAtOnceAndTheNextOneRuns) {
+  DXGKIT_COVERS("SUB-29");
+  start(1);
+  engine_.refused = {1};
+  engine_.on_refused = [&] { scheduler_->fail_context(kA); };
+  queue(kA, 1);
+  EXPECT_EQ(scheduler_->node_status(kNode).hardware_queue_length, 0U);
+  queue(kB, 2);
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2));
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace dxgkit::vidsch
