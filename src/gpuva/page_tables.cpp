@@ -24,12 +24,12 @@ PageTables::PageTables(PageTables&&) noexcept = default;
 PageTables& PageTables::operator=(PageTables&&) noexcept = default;
 const Geometry& PageTables::geometry() const { return state_->geometry; }
 
-PageTables::Draft PageTables::draft(std::span<const PageSpan> changed,
-                                    const PieceSource& source) const {
+PageTables::Draft PageTables::draft(std::span<const PageSpan> changed, const PieceSource& source,
+                                    bool with_root) const {
   Draft draft;
   draft.body_ = std::move(state_->spare);
   if (draft.body_ == nullptr) draft.body_ = std::make_unique<Draft::Body>();
-  TableDrafter(*state_, source, &draft.body_->work).make(changed);
+  TableDrafter(*state_, source, &draft.body_->work).make(changed, with_root);
   return draft;
 }
 

@@ -144,7 +144,9 @@ class PageTables {
   /// Changes nothing. Spans may overlap and come in any order. If tables, or what the source says
   /// of the spans, change before `commit` (allocating tables may evict something), throw the draft
   /// away and draft again.
-  Draft draft(std::span<const PageSpan> changed, const PieceSource& source) const;
+  /// `with_root`: a root is wanted even if nothing is mapped yet; once there, it stays.
+  Draft draft(std::span<const PageSpan> changed, const PieceSource& source,
+              bool with_root = false) const;
   /// Appends the steps and takes their effect for granted. `grants` answers `draft.needs()`; a
   /// growing root has at least the entries asked for.
   void commit(Draft&& draft, std::span<const TableGrant> grants, Plan* plan);

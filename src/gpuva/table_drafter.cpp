@@ -24,7 +24,7 @@ bool is_valid(const Piece& piece) { return piece.source.valid(); }
 
 }  // namespace
 
-void TableDrafter::make(std::span<const PageSpan> changed) {
+void TableDrafter::make(std::span<const PageSpan> changed, bool with_root) {
   work_.version = tree_.version;
   work_.needs.clear();
   work_.keys.clear();
@@ -33,7 +33,8 @@ void TableDrafter::make(std::span<const PageSpan> changed) {
   work_.mapped.clear();
   take_spans(changed);
   for (const PageSpan& span : work_.spans) collect(span);
-  size_root();
+  size_root(with_root);
+  if (with_root) want_root();
   std::erase_if(work_.leaves, [&](LeafWork& work) { return !decide(&work); });
 }
 
@@ -90,9 +91,10 @@ void TableDrafter::add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span) {
 }
 
 /// A root that grows does so once, to its final size.
-void TableDrafter::size_root() {
-  if (!tree_.geometry.root_grows() || work_.leaves.empty()) return;
-  root_entries_ = work_.leaves.back().number + 1;
+void TableDrafter::size_root(bool with_root) {
+  if (!tree_.geometry.root_grows()) return;
+  root_entries_ = with_root ? 1 : 0;
+  if (!work_.leaves.empty()) root_entries_ = work_.leaves.back().number + 1;
   if (root_entries_ <= tree_.root_entries) return;
   const uint64_t initial = uint64_t{1} << std::min(tree_.geometry.levels[1].index_bits, 31U);
   const uint64_t most = tree_.geometry.root_entries_most();
@@ -203,16 +205,24 @@ void TableDrafter::want(const TableKey& key, TableNeed need) {
 
 /// All directories on the way to a leaf, from the root down.
 void TableDrafter::want_directories(uint64_t leaf) {
-  for (uint32_t level = tree_.root_level(); level > 0; --level) {
+  want_root();
+  for (uint32_t level = tree_.root_level() - 1; level > 0; --level) {
     const uint64_t number = tree_.directory_of(level, leaf);
-    const TableLevel& shape = tree_.geometry.levels[level];
-    if (level == tree_.root_level() && tree_.geometry.root_grows()) {
-      if (root_entries_ > tree_.root_entries)
-        want({level, 0}, {.grows_root = true, .span = {}, .entries = root_entries_});
-    } else if (!tree_.directories[level].contains(number)) {
-      want({level, number},
-           {.span = {}, .entries = uint64_t{1} << shape.index_bits, .bytes = shape.table_bytes});
-    }
+    if (!tree_.directories[level].contains(number)) want_directory({level, number});
+  }
+}
+
+void TableDrafter::want_directory(const TableKey& key) {
+  const TableLevel& shape = tree_.geometry.levels[key.level];
+  want(key, {.span = {}, .entries = uint64_t{1} << shape.index_bits, .bytes = shape.table_bytes});
+}
+
+void TableDrafter::want_root() {
+  const TableKey root{tree_.root_level(), 0};
+  if (!tree_.geometry.root_grows()) {
+    if (!tree_.directories[root.level].contains(0)) want_directory(root);
+  } else if (root_entries_ > tree_.root_entries) {
+    want(root, {.grows_root = true, .span = {}, .entries = root_entries_});
   }
 }
 

@@ -47,13 +47,14 @@ class TableDrafter {
  public:
   TableDrafter(TableTree& tree, const PieceSource& source, DraftWork* work)
       : tree_(tree), source_(source), work_(*work) {}
-  void make(std::span<const PageSpan> changed);
+  void make(std::span<const PageSpan> changed, bool with_root);
 
  private:
   void take_spans(std::span<const PageSpan> changed);
   void collect(const PageSpan& span);
   void add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span);
-  void size_root();
+  void size_root(bool with_root);
+  void want_root();
   void read(LeafWork* work, PageSpan window);
   void take_known(LeafWork* work);
   bool decide(LeafWork* work);
@@ -62,6 +63,7 @@ class TableDrafter {
   bool maps_nothing(const LeafWork& work) const;
   void want(const TableKey& key, TableNeed need);
   void want_directories(uint64_t leaf);
+  void want_directory(const TableKey& key);
   void want_leaf(const LeafWork& work);
 
   std::span<const Piece> pieces_of(const LeafWork& work) const {
