@@ -82,7 +82,7 @@ class Tagged {
     return place.segment == SegmentId{1} || place.segment == SegmentId{2};
   }
   uint64_t frame(uint64_t page) const {
-    return stack_.adapter().allocations().at(id_).pages[page].value;
+    return stack_.adapter().allocations().at(id_).pages.numbers()[page];
   }
   Stack& stack_;
   testing::PagingGpu& gpu_;
