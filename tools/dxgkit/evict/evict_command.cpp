@@ -70,12 +70,16 @@ int evict_bench_command(const EvictBenchOptions& options) {
   const uint64_t capacity = evict::capacity_of(*trace, options.oversubscription);
   const uint64_t bound = evict::bound_bytes(*trace, capacity);
   const uint64_t lru = evict::lru_bytes(*trace, capacity);
+  const uint64_t foreseen = evict::foreseen_bytes(*trace, capacity);
+  const uint64_t popular = evict::popular_bytes(*trace, capacity);
   const PolicyRun run = timed_run(*trace, capacity);
   if (options.json) {
     nlohmann::ordered_json out;
     out["page_in_bytes"] = run.page_in_bytes;
     out["lru_bytes"] = lru;
     out["bound_bytes"] = bound;
+    out["foreseen_bytes"] = foreseen;
+    out["popular_bytes"] = popular;
     out["ns_per_decision"] = ratio(run.decision_ns, run.decisions);
     out["ns_per_use"] = ratio(run.use_ns, run.uses);
     out["oversubscription"] = options.oversubscription;
@@ -100,6 +104,8 @@ int evict_bench_command(const EvictBenchOptions& options) {
   };
   line("policy", run.page_in_bytes);
   line("LRU", lru);
+  line("popular", popular);
+  line("foreseen", foreseen);
   line("bound", bound);
   fmt::print("{} victims at {:.0f} ns, {} uses at {:.0f} ns\n", run.decisions,
              ratio(run.decision_ns, run.decisions), run.uses, ratio(run.use_ns, run.uses));

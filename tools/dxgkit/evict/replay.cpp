@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <queue>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -128,6 +130,58 @@ uint64_t lru_bytes(const Trace& trace, uint64_t capacity_bytes) {
     }
   }
   return paged_in;
+}
+
+namespace {
+
+/// Whole allocations. `key(reference)`: how early what is named there leaves from then on, the
+/// largest first.
+template <typename Key>
+uint64_t ordered_bytes(const Trace& trace, uint64_t capacity_bytes, Key key) {
+  const size_t count = trace.bytes.size();
+  std::vector<size_t> keys(count, 0);
+  std::vector<bool> here(count, false);
+  std::vector<bool> used(count, false);
+  std::set<std::pair<size_t, uint32_t>> may_leave;  // here, and not named by the submission
+  uint64_t resident = 0;
+  uint64_t paged_in = 0;
+  for (const Trace::Submission& submission : trace.submissions) {
+    for (const uint32_t a : trace.of(submission)) {
+      may_leave.erase({keys[a], a});
+      if (here[a]) continue;
+      here[a] = true;
+      resident += trace.bytes[a];
+      if (used[a]) paged_in += trace.bytes[a];
+      used[a] = true;
+    }
+    while (resident > capacity_bytes) {
+      DXGKIT_CHECK(!may_leave.empty());
+      const auto victim = std::prev(may_leave.end());
+      here[victim->second] = false;
+      resident -= trace.bytes[victim->second];
+      may_leave.erase(victim);
+    }
+    for (size_t i = submission.first; i < submission.first + submission.count; ++i) {
+      const uint32_t a = trace.references[i];
+      keys[a] = key(i);
+      may_leave.emplace(keys[a], a);
+    }
+  }
+  return paged_in;
+}
+
+}  // namespace
+
+uint64_t foreseen_bytes(const Trace& trace, uint64_t capacity_bytes) {
+  const std::vector<size_t> next = next_uses(trace);
+  return ordered_bytes(trace, capacity_bytes, [&](size_t i) { return next[i]; });
+}
+
+uint64_t popular_bytes(const Trace& trace, uint64_t capacity_bytes) {
+  std::vector<size_t> uses(trace.bytes.size(), 0);
+  for (const uint32_t a : trace.references) ++uses[a];
+  return ordered_bytes(trace, capacity_bytes,
+                       [&](size_t i) { return kNever - uses[trace.references[i]]; });
 }
 
 namespace {

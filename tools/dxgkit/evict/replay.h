@@ -22,6 +22,14 @@ uint64_t bound_bytes(const Trace& trace, uint64_t capacity_bytes);
 /// Whole allocations, least recently used first; within a submission in its order.
 uint64_t lru_bytes(const Trace& trace, uint64_t capacity_bytes);
 
+/// What knowing the future is worth to whole allocations, who is used again last leaving first. Not
+/// a bound (sizes differ), but a schedule that exists: the bound is reachable that far.
+uint64_t foreseen_bytes(const Trace& trace, uint64_t capacity_bytes);
+
+/// Whole allocations, who is used least often in the whole trace leaving first: what knowing all
+/// popularities, though no moment of use, is worth. Cost of both: O(references * log allocations).
+uint64_t popular_bytes(const Trace& trace, uint64_t capacity_bytes);
+
 struct PolicyRun {
   uint64_t page_in_bytes = 0;
   uint64_t decisions = 0;    // victims chosen

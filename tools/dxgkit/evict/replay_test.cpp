@@ -40,6 +40,24 @@ TEST(EvictReplay, ALoopByHand) {
   EXPECT_EQ(run_policy(trace, 30, {}).decisions, 0U);
 }
 
+// The same loop: whole ones that leave as Belady says reach the bound. All are equally popular, so
+// that the order of use does not matter: of two that may leave the one with the larger number does,
+// C or B, and A stays. B C C->B B->C ...: all but the first uses of B and C page in.
+TEST(EvictReplay, WhatKnowingMoreIsWorth) {
+  std::string text = "alloc 1 10\nalloc 2 10\nalloc 3 10\n";
+  for (int i = 0; i < 4; ++i) text += "submit 0 1\nsubmit 0 2\nsubmit 0 3\n";
+  const Trace trace = trace_of(text);
+  EXPECT_EQ(foreseen_bytes(trace, 20), 40U);
+  EXPECT_EQ(popular_bytes(trace, 20), 60U);
+  // One that is used often stays, whatever comes.
+  const Trace steady = trace_of(
+      "alloc 1 10\nalloc 2 10\nalloc 3 10\n"
+      "submit 0 1\nsubmit 0 2\nsubmit 0 3\nsubmit 0 2\nsubmit 0 3\nsubmit 0 1\nsubmit 0 1\nsubmit "
+      "0 1");
+  EXPECT_EQ(popular_bytes(steady, 20), 20U);
+  EXPECT_EQ(foreseen_bytes(steady, 20), 10U);
+}
+
 // Bytes leave one by one: the 4 of B push out only 4 of A's 10, where whole ones page in all 10.
 TEST(EvictReplay, TheBoundMovesPartsOfAllocations) {
   const Trace trace = trace_of("alloc 1 10\nalloc 2 4\nsubmit 0 1\nsubmit 0 2\nsubmit 0 1\n");
@@ -123,6 +141,8 @@ TEST(EvictReplay, TheBoundIsWhatBruteForceFindsAndNobodyIsBelowIt) {
     const uint64_t bound = bound_bytes(trace, capacity);
     EXPECT_EQ(bound, BruteForce(trace, capacity).least()) << text;
     EXPECT_GE(lru_bytes(trace, capacity), bound);
+    EXPECT_GE(foreseen_bytes(trace, capacity), bound);
+    EXPECT_GE(popular_bytes(trace, capacity), bound);
     EXPECT_GE(run_policy(trace, capacity, {}).page_in_bytes, bound);
     with_paging += bound > 0 ? 1 : 0;
   }
