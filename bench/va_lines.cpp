@@ -306,10 +306,11 @@ class Tables : public gpuva::PieceSource {
   }
   /// Maps something else over a range, down to the entries.
   void map(PageSpan span) {
+    const uint64_t allocation = 1 + random_.below(kTables / 16);
     place_ = random_.below(1'000'000);
     changed_.clear();
     space_.apply({.mapping = {.span = span,
-                              .allocation = AllocationId{uint64_t{1} << 22 | 1},
+                              .allocation = AllocationId{allocation << 22 | allocation},
                               .offset_pages = place_,
                               .protection = {.write = true}},
                   .sequence = 2},

@@ -75,7 +75,8 @@ void PageTables::destroy(Plan* plan) {
   if (state.tables.empty()) return;
   TableWriter writer(state, plan);
   writer.flush({0, state.geometry.space_pages()});
-  for (const auto& [number, leaf] : state.leaves) writer.discard_leaf_tables(number, leaf);
+  state.leaves.for_each(
+      [&](uint64_t number, const Leaf& leaf) { writer.discard_leaf_tables(number, leaf); });
   for (uint32_t level = 1; level < state.geometry.level_count; ++level) {
     for (const auto& [number, directory] : state.directories[level])
       writer.discard(writer.directory_table({.level = level, .number = number}));
@@ -94,12 +95,10 @@ std::optional<std::vector<PageTables::CopyRange>> PageTables::copy(uint64_t sour
     return std::nullopt;
   std::vector<CopyRange> ranges;
   const auto leaf_of = [&](uint64_t page, uint64_t count) -> Leaf* {
-    const auto found = state.leaves.find(page >> state.leaf_bits());
-    if (found == state.leaves.end()) return nullptr;
-    Leaf& leaf = found->second;
-    if (leaf.table == kNoTable || leaf.of_64k_pages) return nullptr;
+    Leaf* const leaf = state.leaves.find(page >> state.leaf_bits());
+    if (leaf == nullptr || leaf->table == kNoTable || leaf->of_64k_pages) return nullptr;
     const uint64_t index = page & (state.leaf_pages() - 1);
-    return leaf.valid_64k.count(index, count) == 0 ? &leaf : nullptr;
+    return leaf->valid_64k.count(index, count) == 0 ? leaf : nullptr;
   };
   const auto for_each_range = [&](auto visit) {
     for (uint64_t done = 0; done < destination.pages;) {
@@ -145,7 +144,7 @@ std::optional<PageTables::TableInfo> PageTables::find(TableId table) const {
                  .entries = key.level == 0 ? state.leaf_pages() : state.entries_of(key.level),
                  .parent = kNoTable};
   if (key.level == 0 && !key.of_64k_pages)
-    info.of_64k_pages = state.leaves.at(key.number).of_64k_pages;
+    info.of_64k_pages = state.leaves.find(key.number)->of_64k_pages;
   if (key.level == state.root_level()) return info;
   const uint64_t leaf = state.first_leaf(key.level, key.number);
   const uint32_t above = key.level + 1;
@@ -166,8 +165,9 @@ size_t PageTables::bytes() const {
   constexpr size_t kNode = 4 * sizeof(void*);
   const State& state = *state_;
   size_t bytes = sizeof(State) + state.tables.size() * (kNode + sizeof(TableKey));
-  for (const auto& [number, leaf] : state.leaves)
-    bytes += kNode + sizeof(number) + sizeof(leaf) + leaf.valid.bytes() + leaf.valid_64k.bytes();
+  bytes += state.leaves.bytes();
+  state.leaves.for_each(
+      [&](uint64_t, const Leaf& leaf) { bytes += leaf.valid.bytes() + leaf.valid_64k.bytes(); });
   for (const auto& level : state.directories)
     bytes += level.size() * (kNode + sizeof(uint64_t) + sizeof(Directory));
   return bytes;
@@ -182,15 +182,17 @@ bool PageTables::validate() const {
     return found != state.tables.end() && found->second == key;
   };
   std::map<TableKey, uint64_t> children;
-  for (const auto& [number, leaf] : state.leaves) {
+  bool right = true;
+  state.leaves.for_each([&](uint64_t number, const Leaf& leaf) {
     ++children[{1, state.directory_of(1, number)}];
-    if (leaf.large == leaf.has_table()) return false;
-    if (leaf.table != kNoTable && !known(leaf.table, {0, number})) return false;
-    if (leaf.table_64k != kNoTable && !known(leaf.table_64k, {0, number, true})) return false;
+    right = right && leaf.large != leaf.has_table();
+    right = right && (leaf.table == kNoTable || known(leaf.table, {0, number}));
+    right = right && (leaf.table_64k == kNoTable || known(leaf.table_64k, {0, number, true}));
     for (uint64_t page = 0; page < state.leaf_pages(); ++page) {
-      if (leaf.valid.has(page) && leaf.valid_64k.has(page)) return false;  // VA-44
+      right = right && !(leaf.valid.has(page) && leaf.valid_64k.has(page));  // VA-44
     }
-  }
+  });
+  if (!right) return false;
   for (uint32_t level = 1; level < state.geometry.level_count; ++level) {
     for (const auto& [number, directory] : state.directories[level]) {
       if (!known(directory.table, {level, number})) return false;

@@ -58,21 +58,22 @@ void TableDrafter::collect(const PageSpan& span) {
   DXGKIT_CHECK(span.end_page() <= tree_.geometry.space_pages());
   const size_t first_piece = work_.mapped.size();
   source_.pieces_in(span, &work_.mapped);
-  auto existing = tree_.leaves.lower_bound(span.first_page >> tree_.leaf_bits());
-  const auto add_existing_below = [&](uint64_t limit) {
-    for (; existing != tree_.leaves.end() && existing->first < limit; ++existing)
-      add_leaf(existing->first, &existing->second, span);
+  const uint64_t first_leaf = span.first_page >> tree_.leaf_bits();
+  const uint64_t last_leaf = (span.end_page() - 1) >> tree_.leaf_bits();
+  uint64_t next = first_leaf;  // those before it are done
+  const auto add_existing_below = [&](uint64_t end) {
+    tree_.leaves.for_each_in(next, end,
+                             [&](uint64_t number, Leaf& leaf) { add_leaf(number, &leaf, span); });
+    next = end;
   };
   for (const Piece& piece : std::span(work_.mapped).subspan(first_piece)) {
     if (!is_valid(piece)) continue;
     const uint64_t first = piece.span.first_page >> tree_.leaf_bits();
     const uint64_t last = (piece.span.end_page() - 1) >> tree_.leaf_bits();
-    for (uint64_t number = first; number <= last; ++number) {
-      add_existing_below(number + 1);
-      add_leaf(number, nullptr, span);
-    }
+    if (next < first) add_existing_below(first);
+    for (; next <= last; ++next) add_leaf(next, tree_.leaves.find(next), span);
   }
-  add_existing_below(((span.end_page() - 1) >> tree_.leaf_bits()) + 1);
+  add_existing_below(last_leaf + 1);
 }
 
 /// A leaf comes once, with the smallest window that has all changes.

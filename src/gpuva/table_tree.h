@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpuva/leaf_table.h"
 #include "gpuva/page_tables.h"
 #include "gpuva/valid_bits.h"
 
@@ -100,7 +101,7 @@ struct TableTree {
   Geometry geometry;
   uint64_t version = 0;
   uint64_t root_entries = 0;
-  std::map<uint64_t, Leaf> leaves;
+  LeafTable<Leaf> leaves;
   std::array<std::map<uint64_t, Directory>, Geometry::kLevelsMost> directories;  // by level
   std::unordered_map<uint64_t, TableKey> tables;  // by id; looked up only
 };

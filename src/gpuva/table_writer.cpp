@@ -24,13 +24,11 @@ void TableWriter::link(const TableKey& child) { links_.insert({child.level, chil
 
 /// The entry of a directory a leaf stands for, which may be a new one.
 Leaf& TableWriter::leaf_at(uint64_t number) {
-  const auto [found, fresh] = tree_.leaves.try_emplace(number);
-  if (fresh) {
-    Directory* const parent = tree_.directory(1, tree_.directory_of(1, number));
-    DXGKIT_CHECK(parent != nullptr);
-    ++parent->children;
-  }
-  return found->second;
+  if (Leaf* const leaf = tree_.leaves.find(number)) return *leaf;
+  Directory* const parent = tree_.directory(1, tree_.directory_of(1, number));
+  DXGKIT_CHECK(parent != nullptr);
+  ++parent->children;
+  return tree_.leaves.make(number);
 }
 
 void TableWriter::create(const TableKey& key, const TableNeed& need, const TableGrant& grant) {
@@ -72,13 +70,13 @@ void TableWriter::create_root(const TableGrant& grant) {
   invalidate(directory_table(key), true);
   sets_root_ = true;
   if (!replaces) return;
-  for (const auto& [number, leaf] : tree_.leaves) {
+  tree_.leaves.for_each([&](uint64_t number, const Leaf& leaf) {
     if (leaf.large) {
       write_large(number, leaf);
     } else {
       link({.level = 0, .number = number});
     }
-  }
+  });
 }
 
 TableWriter::Table TableWriter::directory_table(const TableKey& key) const {
@@ -244,11 +242,10 @@ void TableWriter::write(const LeafWork& work, const Piece* pieces) {
 
 /// Nothing is mapped there any more: its tables go, and directories that become empty with them.
 void TableWriter::remove(uint64_t number) {
-  const auto found = tree_.leaves.find(number);
-  const Leaf& leaf = found->second;
+  const Leaf& leaf = *tree_.leaves.find(number);
   flush(tree_.leaf_span(number));
   discard_leaf_tables(number, leaf);
-  tree_.leaves.erase(found);
+  tree_.leaves.erase(number);
   TableKey gone{.level = 0, .number = number};
   for (uint32_t level = 1;; ++level) {
     const uint64_t parent_number = tree_.directory_of(level, number);
@@ -271,11 +268,10 @@ void TableWriter::write_links() {
     if (parent == nullptr) continue;  // went as well
     ChildTables child;
     if (child_level == 0) {
-      const auto found = tree_.leaves.find(number);
-      if (found != tree_.leaves.end()) {
-        if (found->second.large) continue;
-        found->second.linked = true;
-        child = {found->second.table, found->second.table_64k, found->second.of_64k_pages};
+      if (Leaf* const leaf = tree_.leaves.find(number)) {
+        if (leaf->large) continue;
+        leaf->linked = true;
+        child = {leaf->table, leaf->table_64k, leaf->of_64k_pages};
       }
     } else if (const Directory* const directory = tree_.directory(child_level, number)) {
       child.table = directory->table;
