@@ -20,6 +20,13 @@ Piece clipped(const Piece& piece, PageSpan window) {
   return part;
 }
 
+/// Asks for all of a leaf's record before it is needed.
+void expect(const Leaf* leaf) {
+  const auto* bytes = reinterpret_cast<const char*>(leaf);
+  for (size_t line = 0; leaf != nullptr && line < sizeof(Leaf); line += 64)
+    __builtin_prefetch(bytes + line);
+}
+
 bool is_valid(const Piece& piece) { return piece.source.valid(); }
 
 }  // namespace
@@ -83,6 +90,7 @@ void TableDrafter::add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span) {
   const uint64_t end = std::min(span.end_page(), whole.end_page());
   if (work_.leaves.empty() || work_.leaves.back().number != number) {
     work_.leaves.push_back({.number = number, .leaf = leaf, .window = {first, end - first}});
+    expect(leaf);
     return;
   }
   LeafWork& work = work_.leaves.back();

@@ -2,21 +2,23 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
 
 namespace dxgkit::gpuva {
 
-/// A set of numbers below a limit, with their count.
+/// A set of numbers below a limit, with their count. The bits of a usual leaf are inside.
 class ValidBits {
  public:
   void reset(uint64_t limit) {
-    words_.assign((limit + 63) / 64, 0);
-    count_ = 0;
-  }
-  void clear() {
-    words_ = {};
+    const size_t words = (limit + 63) / 64;
+    if (words > inside_.size()) {
+      outside_.assign(words, 0);
+    } else {
+      inside_.fill(0);
+    }
     count_ = 0;
   }
   uint64_t count() const { return count_; }
@@ -25,27 +27,29 @@ class ValidBits {
     uint64_t found = 0;
     if (count_ == 0) return 0;
     for_each_word(first, count, [&](size_t word, uint64_t mask) {
-      found += static_cast<uint64_t>(std::popcount(words_[word] & mask));
+      found += static_cast<uint64_t>(std::popcount(words()[word] & mask));
     });
     return found;
   }
   bool has(uint64_t number) const {
-    return count_ > 0 && (words_[number / 64] >> (number % 64) & 1) != 0;
+    return count_ > 0 && (words()[number / 64] >> (number % 64) & 1) != 0;
   }
   void set(uint64_t first, uint64_t count) {
+    uint64_t* const bits = words();
     for_each_word(first, count, [&](size_t word, uint64_t mask) {
-      count_ += static_cast<uint64_t>(std::popcount(mask & ~words_[word]));
-      words_[word] |= mask;
+      count_ += static_cast<uint64_t>(std::popcount(mask & ~bits[word]));
+      bits[word] |= mask;
     });
   }
   void unset(uint64_t first, uint64_t count) {
     if (count_ == 0) return;
+    uint64_t* const bits = words();
     for_each_word(first, count, [&](size_t word, uint64_t mask) {
-      count_ -= static_cast<uint64_t>(std::popcount(mask & words_[word]));
-      words_[word] &= ~mask;
+      count_ -= static_cast<uint64_t>(std::popcount(mask & bits[word]));
+      bits[word] &= ~mask;
     });
   }
-  size_t bytes() const { return words_.capacity() * sizeof(uint64_t); }
+  size_t bytes() const { return outside_.capacity() * sizeof(uint64_t); }
 
  private:
   template <typename Visit>
@@ -58,7 +62,11 @@ class ValidBits {
       at += in_word;
     }
   }
-  std::vector<uint64_t> words_;
+  uint64_t* words() { return outside_.empty() ? inside_.data() : outside_.data(); }
+  const uint64_t* words() const { return outside_.empty() ? inside_.data() : outside_.data(); }
+
+  std::array<uint64_t, 8> inside_{};
+  std::vector<uint64_t> outside_;
   uint64_t count_ = 0;
 };
 
