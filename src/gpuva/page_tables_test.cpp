@@ -260,6 +260,25 @@ TEST_F(PageTablesTest, ARootOfTwoLevelsGrowsByAnother) {
   EXPECT_EQ(update({{15 * 512, 1}}), "init0 write0 link1");
 }
 
+TEST_F(PageTablesTest, ARootIsMadeForASpaceThatMapsNothing) {
+  DXGKIT_COVERS("VA-05", "VA-06");
+  for (const Geometry& geometry : {two_levels(), four_levels()}) {
+    use(geometry);
+    for (const bool again : {false, true}) {
+      PageTables::Draft draft = tables_->draft({}, pieces_, true);
+      EXPECT_EQ(draft.needs().size(), again ? 0U : 1U);
+      plan_.clear();
+      const std::vector<TableNeed> needs = draft.needs();
+      tables_->commit(std::move(draft), memory_->allocate(needs), &plan_);
+      memory_->execute(plan_);
+      const std::string level = std::to_string(geometry.root_level());
+      EXPECT_EQ(text(), again ? "" : "init" + level + " root" + level);
+      EXPECT_FALSE(memory_->walk(0).has_value());
+    }
+    EXPECT_EQ(tables_->table_count(), 1U);
+  }
+}
+
 TEST_F(PageTablesTest, SixtyFourKibPagesFallBackForGood) {
   DXGKIT_COVERS("VA-43", "VA-44");
   Geometry geometry = four_levels();
