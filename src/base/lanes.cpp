@@ -1,5 +1,7 @@
 #include "base/lanes.h"
 
+#include <algorithm>
+
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -26,14 +28,33 @@ __attribute__((target("avx2"))) uint32_t avx2_at_least(const uint64_t* values, u
   }
   return ~below;
 }
+
+__attribute__((target("avx2"))) uint32_t avx2_most(const uint32_t* values) {
+  const auto* wide = reinterpret_cast<const __m256i*>(values);
+  const __m256i a = _mm256_max_epu32(_mm256_loadu_si256(wide), _mm256_loadu_si256(wide + 1));
+  const __m256i b = _mm256_max_epu32(_mm256_loadu_si256(wide + 2), _mm256_loadu_si256(wide + 3));
+  const __m256i eight = _mm256_max_epu32(a, b);
+  __m128i most = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0x4E));
+  most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0xB1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(most));
+}
+
+const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
 #endif
 
 }  // namespace
 
+uint32_t lanes_most(const uint32_t* values) {
+#ifdef __x86_64__
+  if (has_avx2) return avx2_most(values);
+#endif
+  return *std::max_element(values, values + kLanes);
+}
+
 uint32_t lanes_at_least(const uint64_t* values, uint64_t limit) {
 #ifdef __x86_64__
-  static const bool avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (avx2) return avx2_at_least(values, limit);
+  if (has_avx2) return avx2_at_least(values, limit);
 #endif
   return plain_at_least(values, limit);
 }

@@ -36,7 +36,8 @@ inline uint32_t lanes_at_least(const uint32_t* values, uint32_t limit) {
 
 uint32_t lanes_at_least(const uint64_t* values, uint64_t limit);
 
-/// The largest of 32.
+/// The largest of 32. 32-bit values are aligned to 16 bytes.
+uint32_t lanes_most(const uint32_t* values);
 template <typename T>
 T lanes_most(const T* values) {
   T most = values[0];
