@@ -115,6 +115,12 @@ bool MemoryManager::Impl::move_away(std::vector<Touched>& movers, Record& record
     enter(*mover.record, where, mover.old.offset_bytes);
     mover.record->parked = mover.parked;
   }
+  // They compete again as before: somebody has to leave.
+  returned.clear();
+  for (const Touched& mover : movers) {
+    if (competes(*mover.record)) returned.push_back({victim(*mover.record), where.group});
+  }
+  policy.restore(returned);
   return false;
 }
 

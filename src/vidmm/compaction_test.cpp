@@ -167,6 +167,30 @@ TEST_F(Compaction, MovingMoreThanIsWantedIsDearerThanEvicting) {
   EXPECT_EQ(memory_->placement(big).segment, kSystemMemory) << "the least recently used";
 }
 
+TEST_F(Compaction, WhoFindsNoHoleStaysAndThePolicySaysWhoLeaves) {
+  DXGKIT_COVERS("RES-22");
+  // 0..3 A, 4..5 free, 6..7 pinned, 8..11 C, 12..13 free, 14..15 pinned: two holes of two pages.
+  const AllocationId a = add(4);
+  const AllocationId b = add(2);
+  const AllocationId p = add(2);
+  const AllocationId c = add(4);
+  const AllocationId d = add(2);
+  const AllocationId q = add(2);
+  for (const AllocationId id : {a, b, p, c, d, q}) use(id);
+  drop(b);
+  drop(d);
+  memory_->set_priority(c, 1);
+  const std::vector<Use> pins{{p, false}, {q, false}};
+  ASSERT_TRUE(memory_->make_resident(pins).has_value());
+  const AllocationId wide = add(4);
+  use(wide);
+  EXPECT_EQ(page_of(a), 0U) << "C is worth less";
+  EXPECT_EQ(memory_->placement(c).segment, kSystemMemory);
+  EXPECT_EQ(memory_->statistics().moves, 0U);
+  EXPECT_EQ(memory_->statistics().evictions, 1U);
+  memory_->release(pins);
+}
+
 TEST_F(Compaction, AlignmentCountsForWhoComesAndForWhoMoves) {
   DXGKIT_COVERS("ALLOC-10");
   // 0..1 A, 2..3 free, 4..5 C, 6..7 free, 8..15 E: C needs a multiple of four pages.
