@@ -227,8 +227,8 @@ Line bytes_line(uint32_t count) {
 class Calls {
  public:
   explicit Calls(uint32_t count) : space_({.end = kSpacePages * kPage, .first = 512 * kPage}) {
-    const double before = heap_bytes();
     live_.resize(count);
+    const double before = heap_bytes();
     for (PageSpan& span : live_) span = obtain();
     steps(count);
     bytes_each_ = (heap_bytes() - before) / count;

@@ -26,9 +26,8 @@ class ValidBits {
   uint64_t count(uint64_t first, uint64_t count) const {
     uint64_t found = 0;
     if (count_ == 0) return 0;
-    for_each_word(first, count, [&](size_t word, uint64_t mask) {
-      found += static_cast<uint64_t>(std::popcount(words()[word] & mask));
-    });
+    for_each_word(first, count,
+                  [&](size_t word, uint64_t mask) { found += ones(words()[word] & mask); });
     return found;
   }
   bool has(uint64_t number) const {
@@ -37,7 +36,7 @@ class ValidBits {
   void set(uint64_t first, uint64_t count) {
     uint64_t* const bits = words();
     for_each_word(first, count, [&](size_t word, uint64_t mask) {
-      count_ += static_cast<uint64_t>(std::popcount(mask & ~bits[word]));
+      count_ += ones(mask & ~bits[word]);
       bits[word] |= mask;
     });
   }
@@ -45,13 +44,19 @@ class ValidBits {
     if (count_ == 0) return;
     uint64_t* const bits = words();
     for_each_word(first, count, [&](size_t word, uint64_t mask) {
-      count_ -= static_cast<uint64_t>(std::popcount(mask & bits[word]));
+      count_ -= ones(mask & bits[word]);
       bits[word] &= ~mask;
     });
   }
   size_t bytes() const { return outside_.capacity() * sizeof(uint64_t); }
 
  private:
+  /// All or none are the usual cases.
+  static uint64_t ones(uint64_t word) {
+    if (word == 0) return 0;
+    if (word == ~uint64_t{0}) return 64;
+    return static_cast<uint64_t>(std::popcount(word));
+  }
   template <typename Visit>
   static void for_each_word(uint64_t first, uint64_t count, Visit visit) {
     for (uint64_t at = first; at < first + count;) {
