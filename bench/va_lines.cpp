@@ -36,10 +36,11 @@ class Chance {
   }
   /// From 0 to `limit` - 1.
   uint64_t below(uint64_t limit) {
-    return static_cast<uint64_t>((static_cast<unsigned __int128>((*this)()) * limit) >> 64);
+    return static_cast<uint64_t>((static_cast<Wide>((*this)()) * limit) >> 64);
   }
 
  private:
+  __extension__ using Wide = unsigned __int128;
   uint64_t state_;
 };
 
