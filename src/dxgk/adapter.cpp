@@ -5,6 +5,7 @@
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
@@ -80,6 +81,7 @@ void Adapter::while_stable(const std::function<void()>& work) {
 }
 
 void Adapter::progress() {
+  if (gpu_va_) gpu_va_->collect();
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (!teardowns_.empty()) advance_teardowns();
   if (!pending_offers_.empty()) advance_offers();
@@ -138,12 +140,15 @@ Status Adapter::enter_process(Process& process) {
   runtime::MutexLock lock(process.mutex);
   Process::OnAdapter& here = process.on_adapters[luid_.low];
   if (here.devices++ != 0) return Status::kSuccess;
+  if (gpu_va_) gpu_va_->process_begins(process.number());
   Result<void*> handle = port_->create_process(process.number(), /*system=*/false);
   if (!handle.has_value()) {
     --here.devices;
+    if (gpu_va_) gpu_va_->process_ends(process.number());
     return handle.error();
   }
   here.driver_process = *handle;
+  if (gpu_va_) gpu_va_->process_made(process.number(), *handle);
   return Status::kSuccess;
 }
 
@@ -152,6 +157,7 @@ void Adapter::leave_process(Process& process) {
   Process::OnAdapter& here = process.on_adapters[luid_.low];
   DXGKIT_CHECK(here.devices > 0);
   if (--here.devices != 0) return;
+  if (gpu_va_) gpu_va_->process_ends(process.number());
   static_cast<void>(port_->destroy_process(here.driver_process));
   here.driver_process = nullptr;
 }

@@ -34,6 +34,7 @@ namespace dxgkit::dxgk {
 
 class ContextAllocations;
 class Display;
+class GpuVa;
 class Power;
 class Residency;
 
@@ -102,6 +103,10 @@ class Adapter : public Object,
   vidmm::MemoryManager& memory() { return *memory_; }
   vidsch::Scheduler& scheduler() { return *scheduler_; }
   PagingExecutor& paging() { return *paging_; }
+  /// What unmapped apertures show (PAGE-29).
+  bus::PageFrame dummy_page() const { return dummy_page_; }
+  /// GPU virtual addresses; null in the patch model.
+  GpuVa* gpu_va() { return gpu_va_.get(); }
   /// Lists and budgets; only with has_memory().
   Residency& residency() { return *residency_; }
   ContextAllocations& context_allocations() { return *context_allocations_; }
@@ -173,7 +178,8 @@ class Adapter : public Object,
 
  private:
   friend class Exercise;  // drives by hand what scheduling and memory pressure do
-  friend class Power;     // holds everything, empties segments, sleeps
+  friend class GpuVa;
+  friend class Power;  // holds everything, empties segments, sleeps
   // adapter_start.cpp
   /// Everything between AddDevice and a running adapter. `*step`: the DDI that is at work.
   Status start_full(const char** step);
@@ -227,6 +233,7 @@ class Adapter : public Object,
                                    uint64_t* handle) override;
   Status destroy_context_allocation(uint64_t handle) override;
   bool has_context_allocation(uint64_t handle) override;
+  Result<uint64_t> reserve_gpu_va(const port::GpuVaReservation& range) override;
   void on_component(uint32_t component, ComponentEvent event) override;
   void drain_reports();
   void handle_report(const port::InterruptReport& report);
@@ -239,8 +246,12 @@ class Adapter : public Object,
 
   // submission.cpp: vidsch::EnginePort
   Prepare prepare(PacketId packet) override;
-  bool submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
-              bool resubmission) override;
+  Submit submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
+                bool resubmission) override;
+  Submit submit_virtual(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
+                        bool resubmission);
+  void note_submission(const Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
+                       uint64_t bytes);
   void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
   void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
   bool split(Packet& packet, AllocationId unplaceable);
@@ -287,6 +298,10 @@ class Adapter : public Object,
   void queue_paging(Packet& packet) override;
   Packet& new_packet() override { return packets_.create(); }
   bool perform(const vidmm::PagingOp& op) override;
+  std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op) override;
+  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) override;
+  void behind(std::span<const vidmm::PagingOp> operations,
+              std::vector<std::unique_ptr<PagingWork>>* work) override;
   void operation_done(const vidmm::PagingOp& op) override;
   void paging_failed(verifier::Finding finding) override { fail(std::move(finding)); }
   void count_multipass() override { ++counters_.multipass_paging; }
@@ -321,7 +336,8 @@ class Adapter : public Object,
   bool rest_posted_ = false;                     // look for idle components is on its way
   std::unique_ptr<Residency> residency_;
   std::unique_ptr<ContextAllocations> context_allocations_;  // with memory_
-  bool explicit_residency_ = false;                          // set at start
+  std::unique_ptr<GpuVa> gpu_va_;
+  bool explicit_residency_ = false;  // set at start
   IdTable<Packet, PacketId> packets_;
   IdTable<Allocation, AllocationId> allocations_;
   std::vector<Device*> devices_;

@@ -6,6 +6,7 @@
 #include "dxgk/device.h"
 #include "dxgk/display.h"
 #include "dxgk/driver_handles.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/power.h"
 #include "trace/trace.h"
 
@@ -277,6 +278,10 @@ uint32_t Adapter::enum_handle_children(uint32_t resource, uint32_t index) {
     if (index < found->members.size()) child = found->members[index]->handle;
   });
   return child;
+}
+
+Result<uint64_t> Adapter::reserve_gpu_va(const port::GpuVaReservation& range) {
+  return gpu_va_ ? gpu_va_->reserve_for_driver(range) : Error(Status::kNotSupported);
 }
 
 void* Adapter::acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,

@@ -9,6 +9,7 @@
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/gpu_va_rules.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
@@ -85,11 +86,13 @@ Status Adapter::start() {
   if (device_started_) static_cast<void>(stop_device());  // LIFE-12
   static_cast<void>(port_->remove_device());
   timer_.reset();
+  if (gpu_va_) gpu_va_->stop();
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
   has_dummy_page_ = false;
   lane_.run([&] {
     residency_.reset();
     paging_.reset();
+    gpu_va_.reset();
     scheduler_.reset();
     memory_.reset();
   });
@@ -219,6 +222,7 @@ Status Adapter::start_full(const char** step) {
                                                machine_);
     residency_ = std::make_unique<Residency>(*this);
     context_allocations_ = std::make_unique<ContextAllocations>(*this);
+    if (gpu_va_model_) gpu_va_ = std::make_unique<GpuVa>(*this, gpu_va_model_->geometry);
     for (const vidmm::SegmentDesc& segment : segments) {
       trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address,
                   segment.size_bytes);
@@ -350,6 +354,7 @@ Status Adapter::check_gpu_va_model() {
 }
 
 Status Adapter::make_system_objects() {
+  if (gpu_va_) gpu_va_->process_begins(0);
   Result<void*> process = port_->create_process(0, /*system=*/true);
   if (!process.has_value()) return process.error();
   system_process_ = *process;
@@ -362,7 +367,7 @@ Status Adapter::make_system_objects() {
   system_context_ = system_device_;
   if (caps_.multi_engine_aware) {
     const Result<port::ContextInfo> context =
-        port_->create_context(system_device_, 0, node, 1, /*system=*/true, {});
+        port_->create_context(system_device_, 0, node, 1, /*system=*/true, {}, gpu_va_ != nullptr);
     if (!context.has_value()) return context.error();
     system_context_ = context->handle;
     has_system_context_ = true;
@@ -387,10 +392,13 @@ Status Adapter::make_system_objects() {
     status = paging_->configure(config);
   });
   DXGKIT_RETURN_IF_FAILED(status);
+  // Their buffers have addresses of their own.
+  if (gpu_va_) return gpu_va_->start(system_process_, system_context_);
   return segment_infos_.paging_buffer_segment == 0 ? Status::kSuccess : map_paging_buffers();
 }
 
 Status Adapter::map_paging_buffers() {
+  if (gpu_va_) return Status::kSuccess;  // they have virtual addresses
   Status status = Status::kSuccess;
   lane_.run([&] {
     for (size_t i = 0; i < paging_->buffer_count() && is_success(status); ++i) {
@@ -552,6 +560,7 @@ void Adapter::stop() {
   static_cast<void>(stop_device());
   static_cast<void>(port_->remove_device());
   timer_.reset();
+  if (gpu_va_) gpu_va_->stop();
   lane_.run([&] {
     failed_ = true;
     paging_.reset();

@@ -10,6 +10,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
 
@@ -33,6 +34,10 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
   Adapter& adapter = device.adapter();
   const port::DriverCaps& caps = adapter.caps();
+  if (creation.virtual_addressing && adapter.gpu_va() == nullptr)
+    return Error(Status::kNotSupported);  // VA-01
+  if (!creation.virtual_addressing && adapter.gpu_va() != nullptr)
+    return Error(Status::kInvalidParameter);  // THUNK-13
   if (creation.node.value >= caps.node_count) return Error(Status::kInvalidParameter);
   if (!std::has_single_bit(creation.engine_affinity) &&
       creation.engine_affinity != 0) {  // SCHED-01
@@ -43,13 +48,14 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   Ref<Context> context = make_object<Context>(device);
   context->node_ = creation.node;
   context->null_rendering_ = creation.null_rendering;
+  context->virtual_ = creation.virtual_addressing;
   HandleTable& handles = device.process().handles();
   DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
   Status status = Status::kSuccess;
   if (caps.multi_engine_aware) {
-    const Result<port::ContextInfo> info =
-        adapter.port().create_context(device.driver_handle(), context->handle, creation.node, 1,
-                                      /*system=*/false, creation.private_data);
+    const Result<port::ContextInfo> info = adapter.port().create_context(
+        device.driver_handle(), context->handle, creation.node, 1,
+        /*system=*/false, creation.private_data, creation.virtual_addressing);
     if (info.has_value()) {
       context->info_ = *info;
       context->driver_context_ = true;
@@ -66,7 +72,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
     context->info_.patch_list_size = info.patch_list_size;
   }
   if (is_success(status)) status = context->check_info();
-  if (is_success(status)) {
+  if (is_success(status) && !context->virtual_) {
     status = context->allocate_client_buffers(context->info_.dma_buffer_bytes,
                                               context->info_.allocation_list_size,
                                               context->info_.patch_list_size);
@@ -81,7 +87,15 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
       status = adapter.scheduler().create_context(
           context->id_, {.node = context->node_, .priority = 0, .is_system = false});
       if (!is_success(status)) return;
-      context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
+      if (context->virtual_) {
+        status = adapter.gpu_va()->attach(*context);
+        if (!is_success(status)) {
+          DXGKIT_CHECK(adapter.scheduler().destroy_context(context->id_));
+          return;
+        }
+      } else {
+        context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
+      }
       device.contexts.push_back(context.get());
       if (trace::current() != nullptr) {
         trace::emit_name(trace::ObjectClass::kContext, context->id_.value,
@@ -89,6 +103,11 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
                                      context->id_.value, context->node_.value));
       }
     });
+  }
+  // What it submits needs the root; the adapter fails if that never comes.
+  if (is_success(status) && context->virtual_) {
+    static_cast<void>(
+        adapter.block_until([&] { return adapter.gpu_va()->has_root(*context) || device.lost(); }));
   }
   if (is_success(status)) {
     handles.publish(context->handle);
@@ -126,6 +145,13 @@ Status Context::check_info() {
           "Name aperture segments, or set DmaBufferSegmentSet to 0.");
     }
   }
+  if (info_.dma_private_bytes > kMaxCommandBytes) {
+    return refuse("REND-14",
+                  fmt::format("DmaBufferPrivateDataSize is {}.", info_.dma_private_bytes),
+                  fmt::format("At most {} bytes.", kMaxCommandBytes),
+                  "Report the private data the context needs per submission.");
+  }
+  if (virtual_) return Status::kSuccess;  // no DMA buffers, no lists
   if (info_.dma_buffer_bytes == 0 || info_.dma_buffer_bytes > kMaxCommandBytes) {
     return refuse("REND-14", fmt::format("DmaBufferSize is {}.", info_.dma_buffer_bytes),
                   fmt::format("1 to {} bytes.", kMaxCommandBytes),
@@ -220,7 +246,7 @@ Status Context::capture_allocations(const RenderRequest& request,
 
 Status Context::render(const RenderRequest& request, uint32_t* queued) {
   runtime::MutexLock lock(render_mutex_);
-  if (destroyed_) return Status::kInvalidParameter;
+  if (destroyed_ || virtual_) return Status::kInvalidParameter;
   Adapter& adapter = device_->adapter();
   if (device_->lost()) return Status::kDeviceRemoved;
   if (!range_within(request.command_offset, request.command_length, buffers_.command_bytes))
@@ -535,7 +561,8 @@ void Context::close_driver_side() {
     first = !closed_;
     closed_ = true;
     if (!first) return;
-    pool_->clear();
+    if (pool_) pool_->clear();
+    if (virtual_) adapter.gpu_va()->detach(*this);
     DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
     std::erase(device_->contexts, this);
   });

@@ -51,6 +51,16 @@ struct ContextCreation {
   uint32_t engine_affinity = 0;
   std::span<std::byte> private_data;
   bool null_rendering = false;
+  bool virtual_addressing = false;  // its work names addresses, not allocations (SUB-01)
+};
+
+/// D3DKMTSubmitCommand for one context.
+struct VirtualSubmission {
+  uint64_t commands = 0;  // in the address space of the process; not looked at (SUB-31)
+  uint32_t bytes = 0;
+  std::span<const std::byte> private_data;  // captured; at most the context's (SUB-33)
+  bool null_rendering = false;
+  std::span<const Ref<OpenedAllocation>> written_primaries;
 };
 
 class Context : public Object {
@@ -74,6 +84,13 @@ class Context : public Object {
   /// (REND-05); kInvalidHandle: a bad handle in the list (REND-04); kDeviceRemoved; the driver's
   /// documented failures.
   Status render(const RenderRequest& request, uint32_t* queued);
+  /// Checks what submit_virtual would refuse; nothing changes. kInvalidParameter: not a context
+  /// with virtual addressing, or more private data than it takes (SUB-33); kDeviceRemoved. Caller's
+  /// thread.
+  Status check_virtual(const VirtualSubmission& submission);
+  /// D3DKMTSubmitCommand: queued as it is. kDeviceRemoved: nothing queued; also when a written
+  /// primary is not resident, which puts the device in error (RES-26). Caller's thread.
+  Status submit_virtual(const VirtualSubmission& submission);
   /// Queues a wait or a signal behind what the context has (SYNC-05, SYNC-20).
   Status queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points);
 
@@ -85,6 +102,7 @@ class Context : public Object {
   Device& device() { return *device_; }
   ContextId id() const { return id_; }
   NodeOrdinal node() const { return node_; }
+  bool virtual_addressing() const { return virtual_; }
   void* driver_handle() const { return info_.handle; }
   const port::ContextInfo& info() const { return info_; }
   /// As Device::gate, for calls that are no Render.
@@ -131,6 +149,7 @@ class Context : public Object {
   Gate gate_;
   bool driver_context_ = false;  // the driver made one (MultiEngineAware)
   bool null_rendering_ = false;  // of the creation flags (SUB-23)
+  bool virtual_ = false;
   std::unique_ptr<DmaBufferPool> pool_;
   runtime::Mutex
       render_mutex_;  // one Render at a time: the order of building is the order of execution

@@ -30,6 +30,7 @@ struct DmaBuffer {
       view;  // segment and address filled at submission when it lives in an aperture segment
   bus::PageFrame pages;  // contiguous backing
   uint64_t page_count = 0;
+  uint64_t gpu_va = 0;  // of a paging buffer, in the paging process's space
   std::vector<std::byte> private_storage;
   std::vector<port::AllocationListEntry>
       allocations;  // as the driver got it at Render; places refilled at Patch
@@ -41,6 +42,15 @@ struct DmaBuffer {
                         // system memory
   uint32_t users = 0;
   DmaBufferPool* pool = nullptr;
+};
+
+/// What a context with virtual addressing submits: the client's own buffer, at an address of its
+/// process's space.
+struct VirtualCommand {
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+  uint32_t user_private_bytes = 0;      // the client's part
+  std::vector<std::byte> private_data;  // of the size the context was created with (SUB-32)
 };
 
 /// Lane: the adapter's.
@@ -61,13 +71,16 @@ struct Packet {
   uint64_t residency_epoch = 0, residency_request = 0;
   bool counts_in_epoch = false, holds_device = false;
   std::vector<vidsch::SyncPoint> points;  // kWait, kSignal
+  VirtualCommand command;                 // kRender of a context with virtual addressing
 
   /// Back to the initial state, keeping storage for the next packet in this slot.
   void recycle() {
     uses.clear();
     std::vector<vidmm::Use> kept = std::move(uses);
+    std::vector<std::byte> private_data = std::move(command.private_data);
     *this = Packet{};
     uses = std::move(kept);
+    command.private_data = std::move(private_data);
   }
 };
 

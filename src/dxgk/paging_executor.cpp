@@ -62,11 +62,27 @@ void PagingExecutor::move_buffer(size_t index, const vidmm::Placement& place) {
       place.segment == kSystemMemory ? dma.pages.value * kPageBytes : place.gpu_address;
 }
 
+void PagingExecutor::push(Queued queued) {
+  queue_.push_back(std::move(queued));
+  ++operations_queued_;
+}
+
 void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations,
                              std::function<void()> done) {
   if (halted_) return;
-  for (const vidmm::PagingOp& op : operations) queue_.push_back({op, std::nullopt});
-  operations_queued_ += operations.size();
+  std::vector<std::unique_ptr<PagingWork>> around;
+  const auto push_all = [&] {
+    for (std::unique_ptr<PagingWork>& work : around)
+      push({.kind = Queued::Kind::kWork, .work = std::move(work)});
+    around.clear();
+  };
+  for (const vidmm::PagingOp& op : operations) {
+    owner_.before(op, &around);
+    push_all();
+    push({.kind = Queued::Kind::kPlanned, .op = op});
+  }
+  owner_.behind(operations, &around);
+  push_all();
   if (done) barriers_.push_back({operations_queued_, std::move(done)});
   pump();
 }
@@ -74,8 +90,16 @@ void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations,
 void PagingExecutor::enqueue_plain(const port::PagingOperation& operation,
                                    std::function<void()> done) {
   if (halted_) return;
-  queue_.push_back({vidmm::PagingOp{}, operation});
-  ++operations_queued_;
+  push({.kind = Queued::Kind::kPlain, .plain = operation});
+  if (done) barriers_.push_back({operations_queued_, std::move(done)});
+  pump();
+}
+
+void PagingExecutor::enqueue_work(std::vector<std::unique_ptr<PagingWork>> work,
+                                  std::function<void()> done) {
+  if (halted_) return;
+  for (std::unique_ptr<PagingWork>& one : work)
+    push({.kind = Queued::Kind::kWork, .work = std::move(one)});
   if (done) barriers_.push_back({operations_queued_, std::move(done)});
   pump();
 }
@@ -93,9 +117,8 @@ void PagingExecutor::resume() {
 std::vector<std::function<void()>> PagingExecutor::abandon() {
   std::vector<std::function<void()>> waited;
   for (Barrier& barrier : barriers_) waited.push_back(std::move(barrier.done));
-  queue_.clear();
+  drop_queue();
   barriers_.clear();
-  slice_completes_.clear();
   for (InFlight& flight : in_flight_) flight.completes.clear();
   operations_done_ = operations_queued_;
   multipass_offset_ = 0;
@@ -107,9 +130,17 @@ std::vector<std::function<void()>> PagingExecutor::abandon() {
 
 void PagingExecutor::halt() {
   halted_ = true;
-  queue_.clear();
+  drop_queue();
   barriers_.clear();
+}
+
+void PagingExecutor::drop_queue() {
+  queue_.clear();
+  part_ = {};
+  part_done_ = 0;
+  in_part_ = false;
   slice_completes_.clear();
+  slice_holds_.clear();
 }
 
 PagingExecutor::Buffer* PagingExecutor::open_buffer() {
@@ -220,16 +251,19 @@ uint64_t PagingExecutor::narrow(port::PagingOperation* operation) const {
 
 void PagingExecutor::submit_slice() {
   if (current_ == nullptr || current_->used == slice_start_) {
-    if (slice_completes_.empty()) return;
+    if (slice_completes_.empty() && slice_holds_.empty()) return;
     // The driver had nothing for the hardware to do (a discard it does not care about): no packet,
     // but in order.
     if (!in_flight_.empty()) {
-      std::vector<Queued>& last = in_flight_.back().completes;
-      last.insert(last.end(), slice_completes_.begin(), slice_completes_.end());
+      InFlight& last = in_flight_.back();
+      last.completes.insert(last.completes.end(), slice_completes_.begin(), slice_completes_.end());
+      last.holds.insert(last.holds.end(), slice_holds_.begin(), slice_holds_.end());
       slice_completes_.clear();
+      slice_holds_.clear();
       return;
     }
     port_.release_paging_mdls(port_.paging_mdls_issued());
+    slice_holds_.clear();
     complete(std::exchange(slice_completes_, {}));
     return;
   }
@@ -250,9 +284,10 @@ void PagingExecutor::submit_slice() {
     packet.slice.private_end = current_->private_used;
   }
   ++current_->packets;
-  in_flight_.push_back(
-      {packet.id, current_, std::move(slice_completes_), port_.paging_mdls_issued()});
+  in_flight_.push_back({packet.id, current_, std::move(slice_completes_), std::move(slice_holds_),
+                        port_.paging_mdls_issued()});
   slice_completes_.clear();
+  slice_holds_.clear();
   slice_start_ = current_->used;
   slice_private_start_ = current_->private_used;
   owner_.queue_paging(packet);
@@ -261,28 +296,91 @@ void PagingExecutor::submit_slice() {
 void PagingExecutor::pump() {
   if (pumping_ || halted_ || paused_) return;
   pumping_ = true;
-  while (!queue_.empty() && !halted_) {
-    const Queued head = queue_.front();
-    const vidmm::PagingOp& op = head.op;
-    if (head_must_be_idle_ && !in_flight_.empty()) break;
-    if (!head.plain.has_value() && owner_.perform(op)) {
-      queue_.pop_front();
-      slice_completes_.push_back(head);
-      continue;
+  while (!queue_.empty() && !halted_ && build_head()) head_is_built();
+  if (!halted_) submit_slice();
+  pumping_ = false;
+  if (!halted_) run_barriers();
+}
+
+bool PagingExecutor::build_head() {
+  Queued& head = queue_.front();
+  const vidmm::PagingOp& op = head.op;
+  const auto traced_kind = static_cast<uint64_t>(op.kind);
+  if (head.kind == Queued::Kind::kPlanned && !head.work) {
+    if (head_done_bytes_ == 0 && multipass_offset_ == 0 && !head_must_be_idle_) {
+      if (owner_.perform(op)) return true;
+      head.work = owner_.translate(op);
+    }
+  }
+  if (head.work) return build_work(*head.work, traced_kind, op.allocation.value);
+  for (;;) {
+    port::PagingOperation described = head.kind == Queued::Kind::kPlain ? head.plain : describe(op);
+    const uint64_t whole_bytes = described.size_bytes;
+    const uint64_t part_bytes = narrow(&described);
+    const Progress progress = build(described, traced_kind, op.allocation.value, part_bytes);
+    if (progress == Progress::kStop) return false;
+    if (progress == Progress::kAgain) continue;
+    head_done_bytes_ += part_bytes;
+    if (head_done_bytes_ >= whole_bytes) return true;
+  }
+}
+
+bool PagingExecutor::build_work(PagingWork& work, uint64_t traced_kind,
+                                uint64_t traced_allocation) {
+  for (;;) {
+    if (!in_part_) {
+      const PagingWork::Next next = work.next(&part_);
+      if (next == PagingWork::Next::kOver) return true;
+      if (next == PagingWork::Next::kLater || halted_) return false;
+      in_part_ = true;
+      part_done_ = 0;
+    }
+    while (part_done_ < part_.operations.size()) {
+      port::PagingOperation& operation = part_.operations[part_done_];
+      const Progress progress =
+          build(operation, traced_kind, traced_allocation, operation.size_bytes);
+      if (progress == Progress::kStop) return false;
+      if (progress == Progress::kDone) ++part_done_;
+    }
+    in_part_ = false;
+    if (part_.hold) slice_holds_.push_back(std::move(part_.hold));
+    part_ = {};
+  }
+}
+
+void PagingExecutor::head_is_built() {
+  Queued& head = queue_.front();
+  slice_completes_.push_back({head.kind == Queued::Kind::kPlanned, head.op});
+  head_done_bytes_ = 0;
+  head_must_be_idle_ = false;
+  queue_.pop_front();
+}
+
+PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
+                                               uint64_t traced_kind, uint64_t traced_allocation,
+                                               uint64_t traced_bytes) {
+  if (head_must_be_idle_ && !in_flight_.empty()) return Progress::kStop;
+  port::BuildPagingArgs args;
+  args.system_context = config_.system_context;
+  args.multipass_offset = multipass_offset_;
+  args.operation = &operation;
+  operation.allocation_is_idle = head_must_be_idle_;
+  // The CPU writes such tables before the call returns (PAGE-03).
+  const bool immediate = operation.kind == port::PagingOperation::Kind::kUpdatePageTable &&
+                         operation.page_table.mode == port::PageTableUpdateMode::kCpuVirtual;
+  bool whole_buffer = false;
+  if (!immediate) {
+    if (current_ != nullptr && config_.buffer_bytes - current_->used < kSmallestUsefulRemainder) {
+      submit_slice();
+      current_ = nullptr;
     }
     if (current_ == nullptr) {
       current_ = open_buffer();
-      if (current_ == nullptr)
-        break;  // every buffer is on hardware: packet_retired comes back here
+      // Every buffer is on hardware: packet_retired comes back here.
+      if (current_ == nullptr) return Progress::kStop;
       slice_start_ = 0;
       slice_private_start_ = 0;
     }
-    port::PagingOperation described = head.plain.has_value() ? *head.plain : describe(op);
-    described.allocation_is_idle = head_must_be_idle_;
-    const uint64_t whole_bytes = described.size_bytes;
-    const uint64_t part_bytes = narrow(&described);
-    port::BuildPagingArgs args;
-    args.system_context = config_.system_context;
     args.buffer = current_->dma.view.cpu + current_->used;
     args.buffer_bytes = config_.buffer_bytes - current_->used;
     args.private_data = config_.private_bytes == 0
@@ -292,81 +390,70 @@ void PagingExecutor::pump() {
     args.guarded = current_->dma.view.guarded;
     args.private_guarded = current_->dma.view.private_guarded;
     args.buffer_physical_address = current_->dma.view.physical_address;
-    args.multipass_offset = multipass_offset_;
-    args.operation = &described;
-    const bool whole_buffer = current_->used == 0;
-    const port::BuildPagingResult result = port_.build_paging(args);
-    if (halted_) break;  // the driver broke a fatal rule inside the call
-    trace::emit(trace::EventKind::kPagingOperation, static_cast<uint64_t>(op.kind),
-                op.allocation.value, part_bytes, result.bytes_written);
-    current_->used += result.bytes_written;
-    current_->private_used += result.private_bytes_written;
-    if (result.status == Status::kGraphicsInsufficientDmaBuffer) {
-      const bool progress =
-          result.multipass_offset != multipass_offset_ || result.bytes_written != 0;
-      if (whole_buffer && !progress && ++passes_without_progress_ >= kMaxPassesWithoutProgress) {
-        owner_.paging_failed(verifier::Finding{
-            .rule = "PAGE-11",
-            .severity = verifier::Severity::kBugCheck,
-            .ddi = "DxgkDdiBuildPagingBuffer",
-            .actual =
-                fmt::format("It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER {} times on an "
-                            "empty paging buffer of "
-                            "{} bytes and left MultipassOffset at {}.",
-                            passes_without_progress_, config_.buffer_bytes, multipass_offset_),
-            .expected = "Each pass over a fresh, full-size buffer writes a part of the operation "
-                        "and advances MultipassOffset.",
-            .fix = "Split the operation: write what fits, store how far you came in "
-                   "MultipassOffset, or declare a larger "
-                   "PagingBufferSize in the segment query.",
-            .bugcheck_code = 0x10E,
-            .bugcheck_parameter = 0xB});
-        break;
-      }
-      if (progress) passes_without_progress_ = 0;
-      multipass_offset_ = result.multipass_offset;
-      owner_.count_multipass();
-      submit_slice();
-      current_ = nullptr;
-      continue;
-    }
-    if (result.status == Status::kGraphicsAllocationBusy) {
-      // PAGE-12: finish what was built before, wait for it, ask again with AllocationIsIdle.
-      head_must_be_idle_ = true;
-      submit_slice();
-      continue;
-    }
-    if (result.status != Status::kSuccess) break;  // the port reported it; the adapter is stopping
-    multipass_offset_ = 0;
-    passes_without_progress_ = 0;
-    head_done_bytes_ += part_bytes;
-    if (head_done_bytes_ >= whole_bytes) {
-      head_done_bytes_ = 0;
-      head_must_be_idle_ = false;
-      queue_.pop_front();
-      slice_completes_.push_back(head);
-    }
-    if (config_.buffer_bytes - current_->used < kSmallestUsefulRemainder) {
-      submit_slice();
-      current_ = nullptr;
-    }
+    args.buffer_va = current_->dma.gpu_va;
+    args.buffer_offset = current_->used;
+    whole_buffer = current_->used == 0;
   }
-  if (!halted_) submit_slice();
-  pumping_ = false;
-  if (!halted_) run_barriers();
+  const port::BuildPagingResult result = port_.build_paging(args);
+  if (halted_) return Progress::kStop;  // the driver broke a fatal rule inside the call
+  trace::emit(trace::EventKind::kPagingOperation, traced_kind, traced_allocation, traced_bytes,
+              result.bytes_written);
+  if (immediate)  // the port lets no other status through
+    return result.status == Status::kSuccess ? Progress::kDone : Progress::kStop;
+  current_->used += result.bytes_written;
+  current_->private_used += result.private_bytes_written;
+  if (result.status == Status::kGraphicsInsufficientDmaBuffer) {
+    const bool progress = result.multipass_offset != multipass_offset_ || result.bytes_written != 0;
+    if (whole_buffer && !progress && ++passes_without_progress_ >= kMaxPassesWithoutProgress) {
+      owner_.paging_failed(verifier::Finding{
+          .rule = "PAGE-11",
+          .severity = verifier::Severity::kBugCheck,
+          .ddi = "DxgkDdiBuildPagingBuffer",
+          .actual =
+              fmt::format("It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER {} times on an "
+                          "empty paging buffer of "
+                          "{} bytes and left MultipassOffset at {}.",
+                          passes_without_progress_, config_.buffer_bytes, multipass_offset_),
+          .expected = "Each pass over a fresh, full-size buffer writes a part of the operation "
+                      "and advances MultipassOffset.",
+          .fix = "Split the operation: write what fits, store how far you came in "
+                 "MultipassOffset, or declare a larger "
+                 "PagingBufferSize in the segment query.",
+          .bugcheck_code = 0x10E,
+          .bugcheck_parameter = 0xB});
+      return Progress::kStop;
+    }
+    if (progress) passes_without_progress_ = 0;
+    multipass_offset_ = result.multipass_offset;
+    owner_.count_multipass();
+    submit_slice();
+    current_ = nullptr;
+    return Progress::kAgain;
+  }
+  if (result.status == Status::kGraphicsAllocationBusy) {
+    // PAGE-12: finish what was built before, wait for it, ask again with AllocationIsIdle.
+    head_must_be_idle_ = true;
+    submit_slice();
+    return Progress::kAgain;
+  }
+  // The port reported anything else; the adapter is stopping.
+  if (result.status != Status::kSuccess) return Progress::kStop;
+  multipass_offset_ = 0;
+  passes_without_progress_ = 0;
+  return Progress::kDone;
 }
 
-void PagingExecutor::complete(const std::vector<Queued>& operations) {
+void PagingExecutor::complete(std::vector<Built> operations) {
   // Whoever hears of one may enqueue more, and what needs no hardware completes at once: in its
   // turn, because barriers count.
   completed_.insert(completed_.end(), operations.begin(), operations.end());
   if (completing_) return;
   completing_ = true;
   while (!completed_.empty()) {
-    const Queued queued = completed_.front();
+    const Built built = completed_.front();
     completed_.pop_front();
     ++operations_done_;
-    if (!queued.plain.has_value()) owner_.operation_done(queued.op);
+    if (built.planned) owner_.operation_done(built.op);
   }
   completing_ = false;
 }

@@ -27,6 +27,22 @@ struct PagingTarget {
   void* virtual_address = nullptr;  // where its CPU sees it, if it asked for that
 };
 
+/// What takes several operations of the driver, made when its turn comes. Lane.
+class PagingWork {
+ public:
+  struct Part {
+    std::vector<port::PagingOperation> operations;  // what they point to lives until the next part
+    std::shared_ptr<void> hold;                     // until the hardware has done them
+  };
+  enum class Next {
+    kPart,
+    kLater,  // not now: asked again when packets have retired, and at look_again()
+    kOver,
+  };
+  virtual ~PagingWork() = default;
+  virtual Next next(Part* part) = 0;
+};
+
 /// Lane: the adapter's. Operations run in the order given; several share a paging buffer and a
 /// submission (PAGE-14).
 ///
@@ -46,6 +62,15 @@ class PagingExecutor {
     virtual Packet& new_packet() = 0;
     /// True: the kernel has done it itself, the driver is not asked (the GART, SEG-36).
     virtual bool perform(const vidmm::PagingOp& op) = 0;
+    /// GPU virtual addresses: what stands for the operation, made when its turn comes. Null: the
+    /// operation itself.
+    virtual std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op) = 0;
+    /// Work on page tables that goes before an operation, or behind the last of several (VA-29),
+    /// appended to `work`.
+    virtual void before(const vidmm::PagingOp& op,
+                        std::vector<std::unique_ptr<PagingWork>>* work) = 0;
+    virtual void behind(std::span<const vidmm::PagingOp> operations,
+                        std::vector<std::unique_ptr<PagingWork>>* work) = 0;
     /// The operation's effect is complete: tell the memory manager, move CPU views.
     virtual void operation_done(const vidmm::PagingOp& op) = 0;
     virtual void paging_failed(verifier::Finding finding) = 0;
@@ -73,6 +98,17 @@ class PagingExecutor {
   /// The same for one operation that is about no allocation: a plain copy (PAGE-21), a touch
   /// (PAGE-25). What it points to lives until `done`.
   void enqueue_plain(const port::PagingOperation& operation, std::function<void()> done);
+  /// The same for what is made as its turn comes. What it refers to lives until `done`, or until
+  /// abandon() or halt().
+  void enqueue_work(std::vector<std::unique_ptr<PagingWork>> work, std::function<void()> done);
+  /// Work that said kLater may go on.
+  void look_again() { pump(); }
+  /// Everything built so far has been done by the hardware.
+  bool hardware_idle() const {
+    return in_flight_.empty() && (current_ == nullptr || current_->used == slice_start_);
+  }
+  /// Where the paging process's address space has the buffer.
+  void set_buffer_address(size_t index, uint64_t address) { buffers_[index]->dma.gpu_va = address; }
   size_t buffer_count() const { return buffers_.size(); }
   const DmaBuffer& buffer(size_t index) const { return buffers_[index]->dma; }
   /// From now on submissions name this place as the buffer's (SEG-47): an aperture range that shows
@@ -97,10 +133,23 @@ class PagingExecutor {
   void halt();
 
  private:
-  /// What waits: an operation of a plan, or a plain one.
+  /// What waits: an operation of a plan, a plain one, or work.
   struct Queued {
+    enum class Kind { kPlanned, kPlain, kWork };
+    Kind kind = Kind::kPlanned;
+    vidmm::PagingOp op = {};
+    port::PagingOperation plain = {};
+    std::unique_ptr<PagingWork> work = nullptr;  // kWork, and kPlanned once translated
+  };
+  /// What is left of a queue's element when it has been built.
+  struct Built {
+    bool planned = false;
     vidmm::PagingOp op;
-    std::optional<port::PagingOperation> plain;
+  };
+  enum class Progress {
+    kDone,   // this operation is built
+    kAgain,  // call again: a fresh buffer, or the allocation must be idle first
+    kStop,   // nothing can go on now
   };
   struct Buffer {
     DmaBuffer dma;
@@ -110,8 +159,9 @@ class PagingExecutor {
   struct InFlight {
     PacketId packet;
     Buffer* buffer = nullptr;
-    std::vector<Queued> completes;  // operations whose last part is in this packet
-    uint64_t mdls = 0;              // AdapterPort::paging_mdls_issued when it was submitted
+    std::vector<Built> completes;  // those whose last part is in this packet
+    std::vector<std::shared_ptr<void>> holds;
+    uint64_t mdls = 0;  // AdapterPort::paging_mdls_issued when it was submitted
   };
   struct Barrier {  // `done` of an enqueue: runs when `operations_done_` reaches `after`
     uint64_t after = 0;
@@ -121,10 +171,19 @@ class PagingExecutor {
   void pump();
   Buffer* open_buffer();
   void submit_slice();
+  void push(Queued queued);
+  /// The head of the queue is built entirely; false: not now.
+  bool build_head();
+  bool build_work(PagingWork& work, uint64_t traced_kind, uint64_t traced_allocation);
+  /// One operation of the driver into the current buffer.
+  Progress build(port::PagingOperation& operation, uint64_t traced_kind, uint64_t traced_allocation,
+                 uint64_t traced_bytes);
+  void head_is_built();
+  void drop_queue();
   port::PagingOperation describe(const vidmm::PagingOp& op);
   /// Narrows an operation to the part of it that starts at `head_done_bytes_`; the bytes it covers.
   uint64_t narrow(port::PagingOperation* operation) const;
-  void complete(const std::vector<Queued>& operations);
+  void complete(std::vector<Built> operations);
   void run_barriers();
 
   Owner& owner_;
@@ -134,13 +193,17 @@ class PagingExecutor {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Buffer* current_ = nullptr;  // being filled
   uint32_t slice_start_ = 0, slice_private_start_ = 0;
-  std::vector<Queued> slice_completes_;
+  std::vector<Built> slice_completes_;
+  std::vector<std::shared_ptr<void>> slice_holds_;
   std::deque<Queued> queue_;
   uint64_t head_done_bytes_ = 0;  // of the head of the queue: sub-operations built so far
+  PagingWork::Part part_;         // of the head's work
+  size_t part_done_ = 0;          // operations of it built so far
+  bool in_part_ = false;
   std::deque<InFlight> in_flight_;
   std::deque<Barrier> barriers_;
   uint64_t operations_queued_ = 0, operations_done_ = 0;
-  std::deque<Queued> completed_;  // done, not told yet; in order
+  std::deque<Built> completed_;  // done, not told yet; in order
   bool completing_ = false;
   uint32_t multipass_offset_ = 0;
   uint32_t passes_without_progress_ = 0;

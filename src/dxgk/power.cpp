@@ -8,6 +8,7 @@
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/display.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
 #include "trace/trace.h"
@@ -294,6 +295,9 @@ Status Power::wake() {
         static_cast<void>(adapter_.port().set_power_state(child.uid, port::PowerState::kD0));
     }
     if (adapter_.runtime_power_) adapter_.runtime_power_->end_device_transition();
+    if (adapter_.gpu_va() != nullptr && !is_success(adapter_.gpu_va()->rebuild())) {
+      adapter_.lose_devices(DeviceState::kErrorOutOfMemory);  // their entries cannot be made again
+    }
     adapter_.paging().resume();
   });
   adapter_.port().leave_level_two();

@@ -8,6 +8,7 @@
 #include "dxgk/context.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
 
@@ -159,8 +160,55 @@ port::PatchArgs Adapter::patch_args(const Packet& packet, SubmissionFenceId fenc
   return args;
 }
 
-bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, bool resubmission) {
+void Adapter::note_submission(const Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
+                              uint64_t bytes) {
+  ++counters_.packets_submitted;
+  counters_.dma_bytes += bytes;
+  trace::emit(trace::EventKind::kPacketSubmitted, packet.id.value,
+              packet.context == nullptr ? 0 : packet.context->id().value, fence.value,
+              scheduler_->node_status(node).hardware_queue_length,
+              static_cast<uint16_t>(node.value));
+  context_allocations_->entered(node, packet);
+}
+
+Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
+                                        bool resubmission) {
+  port::SubmitVirtualArgs args;
+  args.context = packet.driver_context;
+  args.fence = fence;
+  args.node = node;
+  args.flags = packet.flags;
+  args.flags.resubmission = resubmission;
+  if (packet.kind == vidsch::PacketKind::kPaging) {
+    const DmaBuffer& buffer = *packet.buffer;
+    const port::Slice& slice = packet.slice;
+    args.buffer_va = buffer.gpu_va + slice.start;
+    args.buffer_bytes = slice.end - slice.start;
+    if (buffer.view.private_data != nullptr)
+      args.private_data = buffer.view.private_data + slice.private_start;
+    args.private_bytes = slice.private_end - slice.private_start;
+  } else {
+    VirtualCommand& command = packet.command;
+    args.buffer_va = command.address;
+    args.buffer_bytes = command.bytes;
+    args.private_data = command.private_data.empty() ? nullptr : command.private_data.data();
+    args.private_bytes = static_cast<uint32_t>(command.private_data.size());
+    args.user_private_bytes = command.user_private_bytes;
+  }
+  note_submission(packet, node, fence, args.buffer_bytes);
+  const Status status = port_->submit_virtual(args);
+  if (status == Status::kSuccess) return Submit::kTaken;
+  if (status != Status::kInvalidParameter) return Submit::kStopping;
+  fault_state_ = DeviceState::kErrorDmaFault;
+  blame(packet);  // SUB-29; of paging it stops the adapter
+  return Submit::kRefused;
+}
+
+Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence,
+                                bool resubmission) {
   Packet& packet = packets_.at(id);
+  if (gpu_va_ != nullptr && (packet.context == nullptr || packet.context->virtual_addressing()))
+    return submit_virtual(packet, node, fence, resubmission);
   DmaBuffer& buffer = *packet.buffer;
   if (buffer.memory.value != 0) {
     const vidmm::Placement place = memory_->placement(buffer.memory);
@@ -173,7 +221,7 @@ bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, boo
     trace::emit(trace::EventKind::kPacketPatched, id.value,
                 packet.context == nullptr ? 0 : packet.context->id().value, packet.patch_length, 0,
                 static_cast<uint16_t>(node.value));
-    if (status != Status::kSuccess) return false;  // the port reported it (PATCH-31)
+    if (status != Status::kSuccess) return Submit::kStopping;  // the port reported it (PATCH-31)
     counters_.patch_locations += packet.patch_length;
   }
   port::SubmitArgs args;
@@ -184,14 +232,8 @@ bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, boo
   args.node = node;
   args.flags = packet.flags;
   args.flags.resubmission = resubmission && interface_version() >= kInterfaceWddm20;
-  ++counters_.packets_submitted;
-  counters_.dma_bytes += packet.slice.end - packet.slice.start;
-  trace::emit(trace::EventKind::kPacketSubmitted, id.value,
-              packet.context == nullptr ? 0 : packet.context->id().value, fence.value,
-              scheduler_->node_status(node).hardware_queue_length,
-              static_cast<uint16_t>(node.value));
-  context_allocations_->entered(node, packet);
-  if (port_->submit(args) == Status::kSuccess) return true;
+  note_submission(packet, node, fence, packet.slice.end - packet.slice.start);
+  if (port_->submit(args) == Status::kSuccess) return Submit::kTaken;
   if (args.context == nullptr) {  // SUB-27 was reported; this is why
     findings_.report(verifier::Finding{
         .rule = "SUB-04",
@@ -202,11 +244,12 @@ bool Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence, boo
                     "Flags.Paging marks it and NodeOrdinal names the node.",
         .fix = "Keep an internal device made at adapter start for paging that needs one."});
   }
-  return false;
+  return Submit::kStopping;
 }
 
 void Adapter::cancel_packet(const Packet& packet) {
   if (packet.kind != vidsch::PacketKind::kRender) return;
+  if (packet.buffer == nullptr) return;     // the client's own: the kernel has nothing to take back
   if (!caps_.cancel_command_aware) return;  // CANCEL-01
   if (!port_->has_cancel()) return;
   const Status status = port_->cancel(patch_args(packet, SubmissionFenceId{}));
@@ -331,6 +374,19 @@ bool Adapter::perform(const vidmm::PagingOp& op) {
     machine_.gart_unmap(op.place.offset_bytes, op.size_bytes / kPageBytes);
   }
   return true;
+}
+
+void Adapter::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) {
+  if (gpu_va_) gpu_va_->before(op, work);
+}
+
+void Adapter::behind(std::span<const vidmm::PagingOp> operations,
+                     std::vector<std::unique_ptr<PagingWork>>* work) {
+  if (gpu_va_) gpu_va_->behind(operations, work);
+}
+
+std::unique_ptr<PagingWork> Adapter::translate(const vidmm::PagingOp& op) {
+  return gpu_va_ ? gpu_va_->translate(op) : nullptr;
 }
 
 void Adapter::operation_done(const vidmm::PagingOp& op) {

@@ -3,6 +3,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "dxgk/system_impl.h"
@@ -96,6 +97,12 @@ void Adapter::begin_closing(Teardown& teardown) {
       end_cpu_access(*opened);
     }
     allocation.opened.erase(opened.get());
+    if (gpu_va_ && !failed_) {
+      bool open_elsewhere = false;  // in the same process
+      for (const OpenedAllocation* other : allocation.opened)
+        open_elsewhere |= &other->device->process() == &teardown.device->process();
+      if (!open_elsewhere) gpu_va_->forget(allocation.id, teardown.device->process());
+    }
     if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
   }
   if (teardown.resource && teardown.resource->shared) {
@@ -110,6 +117,7 @@ void Adapter::begin_closing(Teardown& teardown) {
     if (failed_) break;
     trace::emit(trace::EventKind::kAllocationDestroyed, allocation->id.value, 0, 0,
                 allocation->size_bytes);
+    if (gpu_va_) gpu_va_->forget(allocation->id);  // ALLOC-30
     Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation->id);
     DXGKIT_CHECK(freed.has_value());  // teardown_ready looked
     allocation->forgotten = true;

@@ -118,6 +118,19 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTSetAllocationPriority, D3DKMT_SETALLOCATIONPRIORITY, hDevice),
     DXGKIT_ENTRY(D3DKMTGetAllocationPriority, D3DKMT_GETALLOCATIONPRIORITY, hDevice),
     DXGKIT_ENTRY(D3DKMTQueryAllocationResidency, D3DKMT_QUERYALLOCATIONRESIDENCY, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateContextVirtual, D3DKMT_CREATECONTEXTVIRTUAL, hDevice),
+    {"D3DKMTSubmitCommand",
+     [](void* p) { return D3DKMTSubmitCommand(static_cast<D3DKMT_SUBMITCOMMAND*>(p)); },
+     [](void* p, D3DKMT_HANDLE handle) {
+       auto* submit = static_cast<D3DKMT_SUBMITCOMMAND*>(p);
+       submit->BroadcastContextCount = 1;
+       submit->BroadcastContext[0] = handle;
+     },
+     sizeof(D3DKMT_SUBMITCOMMAND)},
+    DXGKIT_ENTRY(D3DKMTReserveGpuVirtualAddress, D3DDDI_RESERVEGPUVIRTUALADDRESS, hPagingQueue),
+    DXGKIT_ENTRY(D3DKMTMapGpuVirtualAddress, D3DDDI_MAPGPUVIRTUALADDRESS, hPagingQueue),
+    DXGKIT_ENTRY(D3DKMTFreeGpuVirtualAddress, D3DKMT_FREEGPUVIRTUALADDRESS, hAdapter),
+    DXGKIT_ENTRY(D3DKMTUpdateGpuVirtualAddress, D3DKMT_UPDATEGPUVIRTUALADDRESS, hDevice),
 };
 
 TEST(ThunkTable, NamesEveryImplementedCall) {
@@ -168,11 +181,13 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
     const std::string name = GetParam().name;
     const bool on_queue = name == "D3DKMTDestroyPagingQueue" || name == "D3DKMTMakeResident" ||
                           name == "D3DKMTUpdateAllocationProperty" ||
-                          name == "D3DKMTReclaimAllocations2";
+                          name == "D3DKMTReclaimAllocations2" ||
+                          name == "D3DKMTMapGpuVirtualAddress";
     const auto owns = [&](size_t kind) {
       if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
           name == "D3DKMTEscape" || name == "D3DKMTCreateDevice" ||
-          name == "D3DKMTGetSharedPrimaryHandle" || name.find("VideoMemory") != std::string::npos) {
+          name == "D3DKMTGetSharedPrimaryHandle" || name == "D3DKMTReserveGpuVirtualAddress" ||
+          name == "D3DKMTFreeGpuVirtualAddress" || name.find("VideoMemory") != std::string::npos) {
         return kind == 0;
       }
       if (on_queue) return false;
@@ -181,8 +196,9 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
       GetParam().hang(probe.data(), 0x12345678);
       const bool context_first =
           name.find("Context") != std::string::npos
-              ? name != "D3DKMTCreateContext"
-              : name == "D3DKMTRender" || name.find("FromGpu") != std::string::npos ||
+              ? !name.starts_with("D3DKMTCreateContext")
+              : name == "D3DKMTRender" || name == "D3DKMTSubmitCommand" ||
+                    name.find("FromGpu") != std::string::npos ||
                     (name.find("SynchronizationObject") != std::string::npos &&
                      name.find("Create") == std::string::npos &&
                      name.find("FromCpu") == std::string::npos);
@@ -221,10 +237,10 @@ TEST_F(ThunkTest, EverythingElseSaysNotSupported) {
   with_client([](Stack& stack, Client& client) {
     const Digest before = digest(stack, {&client});
     D3DKMT_QUERYSTATISTICS statistics{};
-    D3DKMT_SUBMITCOMMAND submit{};
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE submit{};
     EXPECT_EQ(client.call([&] { return D3DKMTQueryStatistics(&statistics); }),
               nt_status(Status::kNotSupported));
-    EXPECT_EQ(client.call([&] { return D3DKMTSubmitCommand(&submit); }),
+    EXPECT_EQ(client.call([&] { return D3DKMTSubmitCommandToHwQueue(&submit); }),
               nt_status(Status::kNotSupported));
     EXPECT_EQ(digest(stack, {&client}), before);
   });

@@ -1,0 +1,753 @@
+#include "dxgk/gpu_va.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dxgk/adapter.h"
+#include "dxgk/context.h"
+#include "dxgk/device.h"
+#include "dxgk/paging_queue.h"
+#include "dxgk/paging_space.h"
+#include "dxgk/process.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// Update batches of one context that may wait before their caller does (VA-40).
+constexpr size_t kUpdatesMost = 128;
+/// DXGK_ALLOCATIONINFOFLAGS_WDDM2_0.DisableLargePageMapping.
+constexpr uint32_t kDisableLargePages = 1U << 7;
+
+bool takes_away(vidmm::PagingOp::Kind kind) {
+  using Kind = vidmm::PagingOp::Kind;
+  return kind == Kind::kTransferOut || kind == Kind::kDiscard || kind == Kind::kUnmapAperture ||
+         kind == Kind::kContentLost;
+}
+
+gpuva::PageSpans spans_of(std::span<const gpuva::Mapping> mappings) {
+  gpuva::PageSpans spans;
+  for (const gpuva::Mapping& mapping : mappings) spans.push_back(mapping.span);
+  return spans;
+}
+
+}  // namespace
+
+/// What a process's space maps, with the places its allocations have.
+class GpuVa::Pieces final : public gpuva::PieceSource {
+ public:
+  Pieces(const GpuVa& owner, const GpuSpace& space) : owner_(owner), space_(space) {}
+
+  void pieces_in(gpuva::PageSpan window, std::vector<gpuva::Piece>* out) const override {
+    space_.addresses.for_each_in(window,
+                                 [&](const gpuva::Mapping& mapping) { append(mapping, out); });
+  }
+
+ private:
+  void append(const gpuva::Mapping& mapping, std::vector<gpuva::Piece>* out) const {
+    gpuva::Piece piece;
+    piece.span = mapping.span;
+    piece.driver_protection = mapping.driver_protection;
+    piece.allocation = mapping.allocation;
+    piece.offset_pages = mapping.offset_pages;
+    if (mapping.protection.zero) {
+      owner_.zero_source(&piece.source);
+    } else if (mapping.allocation != gpuva::kNoAllocation) {
+      const auto found = owner_.resident_.find(mapping.allocation.value);
+      if (found != owner_.resident_.end()) {
+        place(mapping, found->second, out, piece);
+        return;
+      }
+    }
+    out->push_back(piece);
+  }
+
+  void place(const gpuva::Mapping& mapping, const vidmm::Placement& where,
+             std::vector<gpuva::Piece>* out, gpuva::Piece piece) const {
+    const gpuva::Geometry& geometry = owner_.geometry_;
+    vidmm::MemoryManager& memory = owner_.adapter_.memory();
+    const vidmm::SegmentDesc& segment = memory.segments()[where.segment.value - 1];
+    const Allocation& allocation = owner_.adapter_.allocations().at(mapping.allocation);
+    piece.source.kind = gpuva::PteSource::Kind::kRun;
+    piece.source.segment = where.segment;
+    piece.source.read_only = !mapping.protection.write && geometry.read_only;
+    piece.source.no_execute = !mapping.protection.execute && geometry.no_execute;
+    piece.source.cache_coherent = allocation.cached && geometry.cache_coherent &&
+                                  segment.kind == vidmm::SegmentKind::kAperture;
+    piece.pages_64k =
+        segment.use_64kb_pages &&
+        memory.description(mapping.allocation).alignment_bytes % (16 * kPageBytes) == 0;
+    piece.large_pages = geometry.large_pages && (allocation.info_flags & kDisableLargePages) == 0;
+    const uint64_t base = where.offset_bytes / kPageBytes;
+    // One piece per run of pages that follow each other (VA-37).
+    for (uint64_t done = 0; done < mapping.span.pages;) {
+      const uint64_t page = mapping.allocation_page(done);
+      uint64_t run = mapping.span.pages - done;
+      if (mapping.repeat_pages != 0)
+        run = std::min(run, mapping.repeat_first + mapping.repeat_pages - page);
+      piece.span = {mapping.span.first_page + done, run};
+      piece.offset_pages = page;
+      piece.source.first_page = base + page;
+      out->push_back(piece);
+      done += run;
+    }
+  }
+
+  const GpuVa& owner_;
+  const GpuSpace& space_;
+};
+
+GpuVa::GpuVa(Adapter& adapter, const gpuva::Geometry& geometry)
+    : adapter_(adapter), geometry_(geometry), memory_(adapter) {}
+
+GpuVa::~GpuVa() {
+  if (has_zero_page_) adapter_.machine().free_contiguous(zero_page_, 1);
+}
+
+Status GpuVa::start(void* system_process, void* system_context) {
+  if (!geometry_.zero) {
+    // VA-22: a page of zeros nobody can write stands for them.
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(zero_page_, adapter_.machine().allocate_contiguous(1));
+    has_zero_page_ = true;
+  }
+  Status status = Status::kSuccess;
+  adapter_.lane().run([&] {
+    if (!paging_) paging_ = std::make_unique<PagingSpace>(*this, geometry_, nullptr);
+    paging_->space()->driver_process = system_process;
+    status = paging_->build(system_context, adapter_.paging());
+  });
+  return status;
+}
+
+void GpuVa::stop() {
+  adapter_.lane().run([&] {
+    collect();
+    free_tables();
+    spaces_.clear();
+    resident_.clear();
+  });
+}
+
+void GpuVa::free_tables() {
+  for (const auto& [number, space] : spaces_) {
+    gpuva::Plan unused;
+    space->tables.destroy(&unused);
+    ++space->version;
+    space->shown_root = gpuva::kNoTable;
+  }
+  if (paging_) paging_->forget_tables();
+  std::vector<gpuva::TableId> all;
+  memory_.for_each([&](gpuva::TableId id, const TableMemory&) { all.push_back(id); });
+  for (const gpuva::TableId id : all) memory_.free(id);
+}
+
+Status GpuVa::rebuild() {
+  collect();
+  free_tables();
+  DXGKIT_RETURN_IF_FAILED(paging_->rebuild());
+  // What was under way when power went has not happened.
+  vidmm::MemoryManager& memory = adapter_.memory();
+  std::erase_if(resident_, [&](const auto& entry) {
+    const AllocationId id{entry.first};
+    return !memory.contains(id) || memory.placement(id) != entry.second || memory.parked(id);
+  });
+  ++moves_;
+  Work work;
+  for (const auto& [number, space] : spaces_) {
+    gpuva::PageSpans all;
+    space->addresses.for_each_in({0, geometry_.space_pages()}, [&](const gpuva::Mapping& mapping) {
+      all.push_back(mapping.span);
+    });
+    gpuva::Plan steps;
+    DXGKIT_RETURN_IF_FAILED(
+        plan(space, all, Pieces(*this, *space), &steps, !space->contexts.empty()));
+    if (!steps.steps.empty())
+      work.push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
+  }
+  adapter_.paging().enqueue_work(std::move(work), nullptr);
+  return Status::kSuccess;
+}
+
+// --- processes ---
+
+void GpuVa::process_begins(uint32_t process) {
+  adapter_.lane().run([&] {
+    if (process == 0) {
+      paging_ = std::make_unique<PagingSpace>(*this, geometry_, nullptr);
+    } else {
+      spaces_[process] = std::make_shared<GpuSpace>(geometry_, nullptr);
+    }
+  });
+}
+
+void GpuVa::process_made(uint32_t process, void* driver_process) {
+  adapter_.lane().run([&] { space_of(process)->driver_process = driver_process; });
+}
+
+void GpuVa::process_ends(uint32_t process) {
+  bool done = false;
+  adapter_.lane().run([&] {
+    const std::shared_ptr<GpuSpace> space = space_of(process);
+    if (adapter_.failed()) {
+      done = true;
+      return;  // stop() frees what is left
+    }
+    gpuva::Plan plan;
+    space->tables.destroy(&plan);
+    ++space->version;
+    Work work;
+    if (!plan.steps.empty())
+      work.push_back(std::make_unique<PlanWork>(*this, space, std::move(plan)));
+    adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
+    adapter_.pump();
+  });
+  static_cast<void>(adapter_.block_until([&] { return done; }));
+  adapter_.lane().run([&] {
+    collect();
+    if (done) spaces_.erase(process);
+  });
+}
+
+Result<uint64_t> GpuVa::reserve_for_driver(const port::GpuVaReservation& range) {
+  Result<uint64_t> address = Error(Status::kInvalidParameter);
+  adapter_.lane().run([&] {
+    const std::shared_ptr<GpuSpace> space = space_of(range.process);
+    if (!space) return;
+    address = space->addresses.reserve_for_driver({.base = range.base,
+                                                   .size = range.size,
+                                                   .alignment = range.alignment,
+                                                   .allow_user_mapping = range.user_mappable},
+                                                  geometry_.leaf_bytes());
+  });
+  return address;
+}
+
+std::shared_ptr<GpuSpace> GpuVa::space_of(uint32_t process) const {
+  if (process == 0) return paging_ ? paging_->space() : nullptr;
+  const auto found = spaces_.find(process);
+  return found == spaces_.end() ? nullptr : found->second;
+}
+
+// --- contexts ---
+
+Status GpuVa::attach(Context& context) {
+  const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
+  Work work;
+  if (space->tables.root() == gpuva::kNoTable) {
+    gpuva::Plan steps;
+    DXGKIT_RETURN_IF_FAILED(plan(space, {}, Pieces(*this, *space), &steps, /*with_root=*/true));
+    work.push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
+  }
+  space->contexts.push_back(&context);
+  if (space->held != 0) adapter_.scheduler().set_suspended(context.id(), true);
+  const ContextId id = context.id();
+  companions_[id];
+  work.push_back(std::make_unique<CallWork>([this, space, id] {
+    const auto found = std::ranges::find(space->contexts, id, &Context::id);
+    if (found == space->contexts.end()) return true;
+    if (!hardware_idle()) return false;
+    set_root_of(*space, **found);
+    return true;
+  }));
+  adapter_.paging().enqueue_work(std::move(work), [this] { adapter_.progress(); });
+  adapter_.pump();
+  return Status::kSuccess;
+}
+
+void GpuVa::detach(Context& context) {
+  const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
+  if (!space) return;
+  std::erase(space->contexts, &context);
+  const auto companion = companions_.find(context.id());
+  if (companion == companions_.end()) return;
+  if (companion->second.waiting.has_value())
+    adapter_.scheduler().sync_objects().cancel_wait(*companion->second.waiting);
+  companions_.erase(companion);
+}
+
+bool GpuVa::has_root(const Context& context) const {
+  const auto found = companions_.find(context.id());
+  return found != companions_.end() && found->second.rooted;
+}
+
+void GpuVa::set_root_of(GpuSpace& space, Context& context) {
+  const gpuva::TableId root = space.shown_root;
+  const port::RootPageTable place{.address = memory_.at(root).address,
+                                  .entry_count = static_cast<uint32_t>(space.shown_entries)};
+  if (is_success(adapter_.port().set_root_page_table(context.driver_handle(), place)))
+    companions_[context.id()].rooted = true;
+}
+
+void GpuVa::set_root(GpuSpace& space, const gpuva::Step& step) {
+  space.shown_root = step.table;
+  space.shown_entries = step.count;
+  for (Context* context : space.contexts) set_root_of(space, *context);
+}
+
+bool GpuVa::hardware_idle() const { return adapter_.paging().hardware_idle(); }
+
+bool GpuVa::contexts_idle(const GpuSpace& space) {
+  return std::ranges::none_of(space.contexts, [&](const Context* context) {
+    return adapter_.scheduler().on_hardware(context->id());
+  });
+}
+
+void GpuVa::begin_hold(GpuSpace& space) {
+  if (space.held++ != 0) return;
+  for (Context* context : space.contexts) adapter_.scheduler().set_suspended(context->id(), true);
+}
+
+void GpuVa::collect() {
+  if (std::exchange(collecting_, true)) return;
+  while (!freed_.empty() || !unheld_.empty()) {
+    for (const gpuva::TableId table : std::exchange(freed_, {})) {
+      if (!memory_.contains(table)) continue;  // of before power went
+      if (paging_) paging_->hide(memory_.at(table));
+      memory_.free(table);
+    }
+    for (const std::shared_ptr<GpuSpace>& space : std::exchange(unheld_, {})) {
+      DXGKIT_CHECK(space->held > 0);
+      if (--space->held != 0) continue;
+      for (Context* context : space->contexts)
+        adapter_.scheduler().set_suspended(context->id(), false);
+    }
+  }
+  collecting_ = false;
+}
+
+// --- planning ---
+
+port::PageTableUpdateMode GpuVa::mode_of(const GpuSpace&) const {
+  return static_cast<port::PageTableUpdateMode>(geometry_.update_mode);
+}
+
+void* GpuVa::driver_allocation(AllocationId id) const {
+  return adapter_.allocations().contains(id) ? adapter_.allocations().at(id).driver_handle
+                                             : nullptr;
+}
+
+void GpuVa::zero_source(gpuva::PteSource* source) const {
+  if (geometry_.zero) {
+    source->kind = gpuva::PteSource::Kind::kZero;
+    return;
+  }
+  source->kind = gpuva::PteSource::Kind::kSame;
+  source->read_only = true;
+  source->no_execute = geometry_.no_execute;
+  source->first_page = zero_page_.value;
+}
+
+Result<gpuva::TableGrant> GpuVa::grant(const GpuSpace& space, const gpuva::TableNeed& need) {
+  const gpuva::TableLevel& level = geometry_.levels[need.level];
+  const SegmentId segment = space.of_paging ? level.paging_process_segment : level.segment;
+  gpuva::TableGrant out{.table = gpuva::kNoTable, .entries = need.entries};
+  uint64_t bytes = need.bytes;
+  if (bytes == 0) {
+    DXGKIT_ASSIGN_OR_RETURN(
+        bytes, adapter_.port().get_root_page_table_size(static_cast<uint32_t>(need.entries)));
+  }
+  const bool cpu = space.of_paging || geometry_.update_mode == gpuva::UpdateMode::kCpuVirtual;
+  DXGKIT_ASSIGN_OR_RETURN(out.table, memory_.allocate(segment, bytes, need.alignment_bytes, cpu));
+  if (paging_ && !space.of_paging) {
+    if (const Status status = paging_->show(out.table); !is_success(status)) {
+      memory_.free(out.table);
+      return Error(status);
+    }
+  }
+  return out;
+}
+
+Status GpuVa::plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
+                   const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root) {
+  // Tables of an attempt that came to nothing, for the next one.
+  struct Spare {
+    gpuva::TableNeed need;
+    gpuva::TableGrant grant;
+  };
+  std::vector<Spare> spares;
+  const auto same = [](const gpuva::TableNeed& a, const gpuva::TableNeed& b) {
+    return a.level == b.level && a.of_64k_pages == b.of_64k_pages && a.bytes == b.bytes &&
+           a.entries == b.entries && a.grows_root == b.grows_root;
+  };
+  Status status = Status::kSuccess;
+  for (;;) {
+    gpuva::PageTables::Draft draft = space->tables.draft(changed, source, with_root);
+    const uint64_t version = space->version;
+    const uint64_t moves = moves_;
+    std::vector<Spare> used;
+    for (const gpuva::TableNeed& need : draft.needs()) {
+      const auto spare =
+          std::ranges::find_if(spares, [&](const Spare& one) { return same(one.need, need); });
+      if (spare != spares.end()) {
+        used.push_back(*spare);
+        spares.erase(spare);
+        continue;
+      }
+      Result<gpuva::TableGrant> granted = grant(*space, need);
+      if (!granted.has_value()) {
+        status = granted.error();
+        break;
+      }
+      used.push_back({need, *granted});
+    }
+    // Making room for a table may have moved what this is about.
+    if (!is_success(status) || version != space->version || moves != moves_) {
+      spares.insert(spares.end(), used.begin(), used.end());
+      if (is_success(status)) continue;
+      break;
+    }
+    std::vector<gpuva::TableGrant> grants;
+    for (const Spare& one : used) grants.push_back(one.grant);
+    space->tables.commit(std::move(draft), grants, plan);
+    ++space->version;
+    break;
+  }
+  for (const Spare& one : spares) {
+    if (paging_) paging_->hide(memory_.at(one.grant.table));
+    memory_.free(one.grant.table);
+  }
+  return is_success(status) ? status : Status::kNoMemory;
+}
+
+Status GpuVa::replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                     Work* work) {
+  if (changed.empty()) return Status::kSuccess;
+  gpuva::Plan steps;
+  DXGKIT_RETURN_IF_FAILED(plan(space, changed, Pieces(*this, *space), &steps));
+  if (!steps.steps.empty())
+    work->push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
+  return Status::kSuccess;
+}
+
+// --- content that moves ---
+
+void GpuVa::invalidate(AllocationId id, Work* work) {
+  for (const auto& [number, space] : spaces_) {
+    if (space->addresses.mapping_count(id) == 0) continue;
+    std::vector<gpuva::Mapping> mappings;
+    space->addresses.mappings_of(id, &mappings);
+    // Entries become invalid only: no table is needed for that.
+    DXGKIT_CHECK(is_success(replan(space, spans_of(mappings), work)));
+  }
+}
+
+void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
+  if (!takes_away(op.kind) || resident_.erase(op.allocation.value) == 0) return;
+  ++moves_;
+  invalidate(op.allocation, work);
+}
+
+void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
+  for (const vidmm::PagingOp& op : operations) {
+    const AllocationId id = op.allocation;
+    if (!adapter_.memory().contains(id)) continue;  // it is being destroyed
+    const vidmm::Placement place = adapter_.memory().placement(id);
+    const bool there = place.segment != kSystemMemory && !adapter_.memory().parked(id);
+    const auto known = resident_.find(id.value);
+    const bool was_there = known != resident_.end();
+    if (there == was_there && (!there || known->second == place)) continue;
+    ++moves_;
+    if (there) {
+      resident_[id.value] = place;
+    } else {
+      resident_.erase(known);
+    }
+    for (const auto& [number, space] : spaces_) {
+      if (space->addresses.mapping_count(id) == 0) continue;
+      std::vector<gpuva::Mapping> mappings;
+      space->addresses.mappings_of(id, &mappings);
+      if (is_success(replan(space, spans_of(mappings), work))) continue;
+      // No memory for tables: whoever maps it faults instead of reaching something else.
+      for (Context* context : space->contexts)
+        context->device().set_error(DeviceState::kErrorOutOfMemory);
+    }
+  }
+}
+
+std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
+  using Kind = vidmm::PagingOp::Kind;
+  const auto nothing = [] { return std::make_unique<CallWork>([] { return true; }); };
+  // Tables leave on the way down only; until power goes they are where they were.
+  if (memory_.is_room(op.allocation)) return nothing();
+  switch (op.kind) {
+    case Kind::kFill:
+    case Kind::kTransferIn:
+    case Kind::kTransferOut:
+      return paging_->transfer(op, adapter_.paging_target(op.allocation));
+    case Kind::kDiscard:  // physical operations are for drivers without this model (PAGE-16)
+    case Kind::kContentLost:
+      return nothing();
+    default:
+      return nullptr;
+  }
+}
+
+void GpuVa::forget_in(const std::shared_ptr<GpuSpace>& space, AllocationId allocation, Work* work) {
+  if (space->addresses.mapping_count(allocation) == 0) return;
+  gpuva::PageSpans changed;
+  space->addresses.drop_allocation(allocation, &changed);
+  DXGKIT_CHECK(is_success(replan(space, changed, work)));
+}
+
+void GpuVa::forget(AllocationId allocation) {
+  Work work;
+  for (const auto& [number, space] : spaces_) forget_in(space, allocation, &work);
+  if (resident_.erase(allocation.value) != 0) ++moves_;
+  if (!work.empty()) adapter_.paging().enqueue_work(std::move(work), nullptr);
+}
+
+void GpuVa::forget(AllocationId allocation, const Process& process) {
+  const std::shared_ptr<GpuSpace> space = space_of(process.number());
+  if (!space) return;
+  Work work;
+  forget_in(space, allocation, &work);
+  if (!work.empty()) adapter_.paging().enqueue_work(std::move(work), nullptr);
+}
+
+// --- the client's calls ---
+
+void GpuVa::enqueue(PagingQueue* queue, Work work, uint64_t* fence) {
+  *fence = 0;
+  if (work.empty()) return;
+  if (queue == nullptr) {
+    adapter_.paging().enqueue_work(std::move(work), nullptr);
+    adapter_.pump();
+    return;
+  }
+  const uint64_t value = queue->begin();
+  // Done at once, or later.
+  const auto done = std::make_shared<bool>(false);
+  adapter_.paging().enqueue_work(std::move(work), [done, value, queue = Ref<PagingQueue>(queue)] {
+    *done = true;
+    queue->finish(value);
+  });
+  adapter_.pump();
+  if (!*done) *fence = value;
+}
+
+GpuVaOutcome GpuVa::map(PagingQueue& queue, gpuva::MapRequest request,
+                        const Ref<OpenedAllocation>& opened) {
+  GpuVaOutcome outcome;
+  Device& device = queue.device();
+  const bool asked = adapter_.block_until_awake([&] {
+    outcome.status = [&] {
+      if (device.lost()) return Status::kDeviceRemoved;
+      const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
+      if (opened) {
+        if (opened->closing) return Status::kInvalidParameter;
+        request.allocation = opened->allocation->id;
+        request.allocation_pages = opened->allocation->size_bytes / kPageBytes;
+      }
+      if (request.protection.zero && !can_map_zero()) return Status::kNotSupported;  // VA-22
+      request.alignment_bytes = wished_alignment(request);
+      const Result<gpuva::MapOperation> claimed =
+          space->addresses.claim(request, ++space->sequence);
+      if (!claimed.has_value()) return claimed.error();
+      Work work;
+      const Status status = take_effect(space, *claimed, &work);
+      if (!is_success(status)) return status;
+      outcome.address = claimed->mapping.span.address();
+      enqueue(&queue, std::move(work), &outcome.fence);
+      return Status::kSuccess;
+    }();
+    return true;
+  });
+  if (!asked) outcome.status = Status::kDeviceRemoved;
+  return outcome;
+}
+
+uint64_t GpuVa::wished_alignment(const gpuva::MapRequest& request) const {
+  if (request.allocation == gpuva::kNoAllocation) return kPageBytes;
+  const vidmm::AllocationDesc desc = adapter_.memory().description(request.allocation);
+  constexpr uint64_t k64 = 16 * kPageBytes;
+  return geometry_.leaf_table_bytes_64k != 0 && desc.alignment_bytes % k64 == 0 ? k64 : kPageBytes;
+}
+
+bool GpuVa::can_map_zero() const { return geometry_.zero || geometry_.read_only; }
+
+Status GpuVa::take_effect(const std::shared_ptr<GpuSpace>& space,
+                          const gpuva::MapOperation& operation, Work* work) {
+  // What was mapped there, in case there is no memory for tables.
+  std::vector<gpuva::Mapping> before;
+  space->addresses.for_each_in(operation.mapping.span,
+                               [&](const gpuva::Mapping& mapping) { before.push_back(mapping); });
+  gpuva::PageSpans changed;
+  space->addresses.apply(operation, &changed);
+  const Status status = replan(space, changed, work);
+  if (is_success(status)) return status;
+  const gpuva::PageSpan span = operation.mapping.span;
+  if (operation.claimed) {
+    DXGKIT_CHECK(is_success(
+        space->addresses.free(span.address(), span.size_bytes(), ++space->sequence, nullptr)));
+    return status;
+  }
+  gpuva::MapOperation undo = operation;
+  undo.mapping = {.span = span, .protection = {.no_access = true}};
+  space->addresses.apply(undo, nullptr);
+  for (const gpuva::Mapping& mapping : before) {
+    undo.mapping = mapping;
+    space->addresses.apply(undo, nullptr);
+  }
+  return status;
+}
+
+GpuVaOutcome GpuVa::reserve(Process& process, PagingQueue* queue,
+                            const gpuva::ReserveRequest& request) {
+  GpuVaOutcome outcome;
+  const bool asked = adapter_.block_until_awake([&] {
+    outcome.status = [&] {
+      const std::shared_ptr<GpuSpace> space = space_of(process.number());
+      if (!space) return Status::kInvalidParameter;  // no device of the process here
+      if (request.zero && !can_map_zero()) return Status::kNotSupported;
+      const Result<gpuva::MapOperation> reserved =
+          space->addresses.reserve(request, ++space->sequence);
+      if (!reserved.has_value()) return reserved.error();
+      Work work;
+      if (gpuva::AddressSpace::needs_apply(*reserved))
+        DXGKIT_RETURN_IF_FAILED(take_effect(space, *reserved, &work));
+      outcome.address = reserved->mapping.span.address();
+      enqueue(queue, std::move(work), &outcome.fence);
+      return Status::kSuccess;
+    }();
+    return true;
+  });
+  if (!asked) outcome.status = Status::kDeviceRemoved;
+  return outcome;
+}
+
+Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
+  Status status = Status::kSuccess;
+  bool done = false;
+  bool asked = adapter_.block_until_awake([&] {
+    const std::shared_ptr<GpuSpace> space = space_of(process.number());
+    status = Status::kInvalidParameter;
+    if (!space) return true;
+    gpuva::PageSpans changed;
+    status = space->addresses.free(base, size, ++space->sequence, &changed);
+    if (!is_success(status)) return true;
+    Work work;
+    // Entries become invalid only.
+    DXGKIT_CHECK(is_success(replan(space, changed, &work)));
+    adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
+    adapter_.pump();
+    return true;
+  });
+  if (asked && is_success(status)) asked = adapter_.block_until([&] { return done; });
+  return asked ? status : Status::kDeviceRemoved;
+}
+
+Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool wait,
+                     std::vector<GpuVaUpdate> updates) {
+  Status status = Status::kSuccess;
+  const bool asked = adapter_.block_until_awake([&] {
+    if (context.device().lost()) {
+      status = Status::kDeviceRemoved;
+      return true;
+    }
+    const auto companion = companions_.find(context.id());
+    status = Status::kInvalidParameter;
+    if (companion == companions_.end()) return true;  // destroyed meanwhile
+    if (companion->second.queue.size() >= kUpdatesMost) return false;
+    const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
+    std::vector<gpuva::UpdateOperation> operations;
+    for (GpuVaUpdate& update : updates) {
+      if (update.opened) {
+        if (update.opened->closing) return true;
+        update.operation.allocation = update.opened->allocation->id;
+        update.operation.whole_allocation_pages =
+            update.opened->allocation->size_bytes / kPageBytes;
+      }
+      operations.push_back(update.operation);
+    }
+    status = space->addresses.check_update(operations);
+    if (!is_success(status)) return true;
+    companion->second.queue.push_back({.fence = Ref<SyncObject>(&fence),
+                                       .value = value,
+                                       .sequence = ++space->sequence,
+                                       .wait = wait,
+                                       .updates = std::move(updates)});
+    advance(context.id());
+    return true;
+  });
+  return asked ? status : Status::kDeviceRemoved;
+}
+
+Context& GpuVa::context_of(ContextId id) const {
+  for (const auto& [number, space] : spaces_) {
+    const auto found = std::ranges::find(space->contexts, id, &Context::id);
+    if (found != space->contexts.end()) return **found;
+  }
+  DXGKIT_CHECK(false);  // a companion lives as long as its context
+}
+
+/// The head of a context's update queue waits for its fence.
+void GpuVa::advance(ContextId id) {
+  const auto found = companions_.find(id);
+  if (found == companions_.end() || found->second.queue.empty()) return;
+  Companion& companion = found->second;
+  if (companion.running || companion.waiting.has_value()) return;
+  const PendingUpdate& head = companion.queue.front();
+  vidsch::SyncObjects& objects = adapter_.scheduler().sync_objects();
+  companion.running = true;
+  if (!head.wait || !objects.contains(head.fence->id)) {
+    run_update(id);
+    return;
+  }
+  const vidsch::SyncPoint point{.object = head.fence->id, .value = head.value};
+  struct Moment {
+    bool inside = true, at_once = false;
+  };
+  const auto moment = std::make_shared<Moment>();
+  const vidsch::CpuWaitId wait =
+      objects.wait_cpu(std::span(&point, 1), vidsch::WaitMode::kAll, [this, id, moment](Status) {
+        if (moment->inside) {
+          moment->at_once = true;
+          return;
+        }
+        const auto companion_now = companions_.find(id);
+        if (companion_now == companions_.end()) return;
+        companion_now->second.waiting.reset();
+        run_update(id);
+      });
+  moment->inside = false;
+  if (moment->at_once) {
+    run_update(id);
+  } else {
+    companion.waiting = wait;
+  }
+}
+
+void GpuVa::run_update(ContextId id) {
+  Companion& companion = companions_.at(id);
+  PendingUpdate update = std::move(companion.queue.front());
+  companion.queue.pop_front();
+  adapter_.progress();  // somebody may be waiting to queue one more
+  Device& device = context_of(id).device();
+  const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
+  std::vector<gpuva::UpdateOperation> operations;
+  for (const GpuVaUpdate& one : update.updates) {
+    operations.push_back(one.operation);
+    if (!one.opened || (!one.opened->closing && one.opened->allocation != nullptr)) continue;
+    gpuva::UpdateOperation& gone = operations.back();  // destroyed meanwhile
+    gone = {.kind = gpuva::UpdateOperation::Kind::kUnmap,
+            .base_address = gone.base_address,
+            .size_bytes = gone.size_bytes,
+            .protection = {.no_access = true}};
+  }
+  gpuva::PageSpans changed;
+  space->addresses.apply_update(operations, update.sequence, &changed);
+  Work work;
+  if (!is_success(replan(space, changed, &work))) device.set_error(DeviceState::kErrorOutOfMemory);
+  adapter_.paging().enqueue_work(
+      std::move(work), [this, id, fence = update.fence, value = update.value] {
+        vidsch::SyncObjects& objects = adapter_.scheduler().sync_objects();
+        const vidsch::SyncPoint point{.object = fence->id, .value = value + 1};
+        if (objects.contains(fence->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
+        const auto companion_now = companions_.find(id);
+        if (companion_now == companions_.end()) return;
+        companion_now->second.running = false;
+        advance(id);
+      });
+  adapter_.pump();
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,183 @@
+// GPU virtual addresses of an adapter: address spaces of processes, their page tables, and what
+// keeps the two true as content moves.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "dxgk/allocation.h"
+#include "dxgk/gpu_space.h"
+#include "dxgk/gpu_va_work.h"
+#include "dxgk/page_table_memory.h"
+#include "dxgk/sync_object.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class Context;
+class Device;
+class PagingQueue;
+class PagingSpace;
+class Process;
+
+/// What a call of the client came to.
+struct GpuVaOutcome {
+  Status status = Status::kSuccess;  // failures change nothing
+  uint64_t address = 0;
+  uint64_t fence = 0;  // of the paging queue, once the page tables say so; 0: they do (VA-27)
+};
+
+/// One operation of an update batch with the allocation it names.
+struct GpuVaUpdate {
+  gpuva::UpdateOperation operation;
+  Ref<OpenedAllocation> opened;
+};
+
+/// Lane: the adapter's, except where a call says otherwise.
+///
+/// Page-table work is planned when something is decided, and enters the paging executor's queue at
+/// once; the queue is executed in that order, together with the content operations. So what is
+/// planned last is what holds in the end, a table never says what is not there any more, and an
+/// address is freed behind everything queued for it (VA-42). An entry is valid while a mapping and
+/// a place in a segment are both there (VA-29): operations that take an allocation away are
+/// preceded by the invalidation of its entries, those that bring one are followed by their writing.
+class GpuVa {
+ public:
+  GpuVa(Adapter& adapter, const gpuva::Geometry& geometry);
+  ~GpuVa();
+  GpuVa(const GpuVa&) = delete;
+  GpuVa& operator=(const GpuVa&) = delete;
+
+  /// The paging process's space: layout, tables, buffers (PAGE-02). Not on the lane.
+  Status start(void* system_process, void* system_context);
+  /// Frees all tables; no paging after it.
+  void stop();
+
+  // --- processes; not on the lane ---
+  /// Before DxgkDdiCreateProcess: reservations of the driver go there.
+  void process_begins(uint32_t process);
+  /// The driver has made it.
+  void process_made(uint32_t process, void* driver_process);
+  /// After its last device: its tables are freed. The driver's process is destroyed next.
+  void process_ends(uint32_t process);
+  /// VA-09. The port has checked the request's shape.
+  Result<uint64_t> reserve_for_driver(const port::GpuVaReservation& range);
+
+  // --- contexts ---
+  /// Gives the context its root as soon as that is complete. kNoMemory: there is none.
+  Status attach(Context& context);
+  void detach(Context& context);
+  /// The driver knows the context's root (VA-06).
+  bool has_root(const Context& context) const;
+
+  // --- the client's calls; not on the lane ---
+  /// VA-11..31. kNoMemory also without memory for page tables; kNotSupported: VA-22.
+  GpuVaOutcome map(PagingQueue& queue, gpuva::MapRequest request,
+                   const Ref<OpenedAllocation>& opened);
+  /// VA-32..34. `queue` may be null: nothing to write then.
+  GpuVaOutcome reserve(Process& process, PagingQueue* queue, const gpuva::ReserveRequest& request);
+  /// VA-41: nothing on the GPU reaches the addresses any more when it returns.
+  Status free(Process& process, uint64_t base, uint64_t size);
+  /// VA-35..40: all or nothing; takes effect when `fence` has reached `value`, then sets it to
+  /// `value` + 1. Waits while too many of the context's are queued.
+  Status update(Context& context, SyncObject& fence, uint64_t value, bool wait,
+                std::vector<GpuVaUpdate> updates);
+
+  // --- content that moves; from the paging executor ---
+  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
+  void behind(std::span<const vidmm::PagingOp> operations,
+              std::vector<std::unique_ptr<PagingWork>>* work);
+  /// What stands for a content operation; null: itself (PAGE-16).
+  std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op);
+  /// The allocation is about to go: nothing is mapped to it any more (ALLOC-30).
+  void forget(AllocationId allocation);
+  /// The process has no opening of the allocation left.
+  void forget(AllocationId allocation, const Process& process);
+  /// What was put off until the paging executor is not in the middle of something.
+  void collect();
+  /// The hardware has lost its power, or may have: all tables are made again, and roots set. Before
+  /// anything is paged. kNoMemory: the adapter cannot go on.
+  Status rebuild();
+
+  // --- for page-table work ---
+  const TableMemory& table(gpuva::TableId id) { return memory_.at(id); }
+  void* driver_allocation(AllocationId id) const;
+  port::PageTableUpdateMode mode_of(const GpuSpace& space) const;
+  bool hardware_idle() const;
+  bool contexts_idle(const GpuSpace& space);
+  void begin_hold(GpuSpace& space);
+  void end_hold_later(std::shared_ptr<GpuSpace> space) { unheld_.push_back(std::move(space)); }
+  void free_later(std::span<const gpuva::TableId> tables) {
+    freed_.insert(freed_.end(), tables.begin(), tables.end());
+  }
+  void set_root(GpuSpace& space, const gpuva::Step& step);
+  /// Tables for what changed, and the steps that write it, appended to `work`. kNoMemory: nothing
+  /// happened.
+  Status plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
+              const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root = false);
+  const gpuva::Geometry& geometry() const { return geometry_; }
+  Adapter& adapter() { return adapter_; }
+  PageTableMemory& memory() { return memory_; }
+
+ private:
+  friend class Exercise;
+  class Pieces;
+  using Work = std::vector<std::unique_ptr<PagingWork>>;
+  struct PendingUpdate {
+    Ref<SyncObject> fence;
+    uint64_t value = 0, sequence = 0;
+    bool wait = false;
+    std::vector<GpuVaUpdate> updates;
+  };
+  /// A context's queue of update batches (VA-38).
+  struct Companion {
+    std::deque<PendingUpdate> queue;
+    std::optional<vidsch::CpuWaitId> waiting;
+    bool running = false;
+    bool rooted = false;
+  };
+
+  std::shared_ptr<GpuSpace> space_of(uint32_t process) const;
+  /// Plans `changed` in a process's space, appended to `work`.
+  Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                Work* work);
+  void invalidate(AllocationId allocation, Work* work);
+  void forget_in(const std::shared_ptr<GpuSpace>& space, AllocationId allocation, Work* work);
+  void free_tables();
+  Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need);
+  /// Hands work to the executor with a fence of the queue around it.
+  void enqueue(PagingQueue* queue, Work work, uint64_t* fence);
+  /// A claim or reservation takes effect at once: the executor's queue keeps the order. kNoMemory:
+  /// undone.
+  Status take_effect(const std::shared_ptr<GpuSpace>& space, const gpuva::MapOperation& operation,
+                     Work* work);
+  void set_root_of(GpuSpace& space, Context& context);
+  void zero_source(gpuva::PteSource* source) const;
+  bool can_map_zero() const;
+  uint64_t wished_alignment(const gpuva::MapRequest& request) const;
+  Context& context_of(ContextId id) const;
+  void advance(ContextId id);
+  void run_update(ContextId id);
+
+  Adapter& adapter_;
+  const gpuva::Geometry geometry_;
+  PageTableMemory memory_;
+  std::unique_ptr<PagingSpace> paging_;
+  std::map<uint32_t, std::shared_ptr<GpuSpace>> spaces_;  // by process number
+  std::map<ContextId, Companion> companions_;
+  /// Where allocations are as far as the executor's queue goes; those in no segment are absent.
+  std::unordered_map<uint64_t, vidmm::Placement> resident_;  // looked up only
+  uint64_t moves_ = 0;                                       // changes of `resident_`
+  std::vector<gpuva::TableId> freed_;
+  std::vector<std::shared_ptr<GpuSpace>> unheld_;
+  bool collecting_ = false;
+  bus::PageFrame zero_page_;  // without a Zero bit in entries (VA-22)
+  bool has_zero_page_ = false;
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,82 @@
+// The paging process's address space: paging buffers, and windows through which content moves.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "dxgk/gpu_space.h"
+#include "dxgk/gpu_va_work.h"
+#include "dxgk/packet.h"
+#include "dxgk/paging_executor.h"
+
+namespace dxgkit::dxgk {
+
+class GpuVa;
+struct TableMemory;
+
+/// Lane: the adapter's. Laid out once, from the bottom: the pages nobody has (VA-08), what the
+/// driver reserved, the paging buffers, the tables of everybody where the driver writes them by
+/// virtual address, the scratch area.
+///
+/// The scratch area has a few slots of two windows each. A transfer or fill goes window by window:
+/// entries of a free slot are pointed at both sides, then the driver is asked for the copy
+/// (PAGE-31). A slot is free again when the hardware has done that.
+class PagingSpace {
+ public:
+  static constexpr uint64_t kWindowPages = 512;
+  static constexpr size_t kSlots = 8;
+  /// Room for tables by virtual address, pages.
+  static constexpr uint64_t kTableAreaPages = uint64_t{1} << 16;
+
+  PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry, void* process);
+  ~PagingSpace();
+
+  /// Tables and entries, written by the CPU (PAGE-02); buffers get their addresses.
+  /// kNoMemory, kNotSupported (tables the CPU cannot reach), or what the driver failed with.
+  Status build(void* system_context, PagingExecutor& executor);
+  /// The tables' memory has been freed, or its content lost: builds them again, with everything
+  /// where it was (PAGE-02).
+  Status rebuild();
+  void forget_tables();
+
+  /// The virtual form of a content operation: a transfer or fill of `bytes`; `segment_side` names
+  /// the place, `frames` the pages of the other side, or `backing` the place instead of them.
+  std::unique_ptr<PagingWork> transfer(const vidmm::PagingOp& op, const PagingTarget& target);
+
+  /// The driver writes tables by virtual address: gives the table one.
+  Status show(gpuva::TableId table);
+  void hide(const TableMemory& table);
+  const std::shared_ptr<GpuSpace>& space() const { return space_; }
+
+ private:
+  class MoveWork;
+  class Pieces;
+  struct Slot {
+    std::array<uint64_t, 2> first_page = {};
+    std::array<uint64_t, 2> used_pages = {};  // that the last use pointed somewhere
+    bool busy = false;
+  };
+
+  /// What pages show that are not in use: so tables stay, and a driver that strays changes nothing.
+  gpuva::PteSource dummy() const;
+  uint64_t claim(uint64_t pages);
+  Status finish(gpuva::Plan plan);
+  /// Says what pages show from now on, and plans it.
+  Status point(uint64_t first_page, uint64_t pages, const gpuva::PteSource& source,
+               gpuva::Plan* plan);
+  Status write_now(gpuva::Plan plan);
+
+  GpuVa& owner_;
+  const std::shared_ptr<GpuSpace> space_;
+  void* system_context_ = nullptr;
+  std::map<uint64_t, gpuva::Piece> pieces_;  // by first page
+  std::vector<Slot> slots_;
+  uint64_t table_area_ = 0;  // first page; 0: none
+  std::vector<uint64_t> free_table_pages_;
+  bool built_ = false;
+};
+
+}  // namespace dxgkit::dxgk
