@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/arithmetic.h"
 #include "base/status.h"
 
 namespace dxgkit::tool {
@@ -18,6 +19,10 @@ ClientResult<void> check(const char* function, NTSTATUS status) {
       "{} answered {}", function,
       name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status)) : std::string(name))});
 }
+
+/// A slot holds the commands of one submission: few, the longest takes about 300 bytes.
+constexpr uint64_t kCommandSlots = 64;
+constexpr uint64_t kCommandSlotBytes = 1024;
 
 template <typename Command>
 Command make_command(uint32_t opcode) {
@@ -38,7 +43,17 @@ ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created, const ClientRe
   reset();
 }
 
+ClientContext::ClientContext(D3DKMT_HANDLE context, const ClientResidency& residency,
+                             const ClientCommands& commands)
+    : handle_(context), residency_(residency), commands_(commands) {}
+
 void ClientContext::reset() {
+  used_.clear();
+  added_.clear();
+  if (has_addresses()) {
+    overflow_ = false;
+    return;
+  }
   used_bytes_ = sizeof(SgpuUmdBufferHeader);
   used_entries_ = 0;
   overflow_ = buffer_ == nullptr || buffer_bytes_ < used_bytes_;
@@ -46,6 +61,11 @@ void ClientContext::reset() {
 
 uint32_t ClientContext::use(const ClientAllocation& allocation, Access access) {
   uint32_t index = 0;
+  if (has_addresses()) {
+    while (index < used_.size() && used_[index].handle != allocation.handle) ++index;
+    if (index == used_.size()) used_.push_back(allocation);
+    return index;
+  }
   while (index < used_entries_ && list_[index].hAllocation != allocation.handle) ++index;
   if (index == used_entries_) {
     if (list_ == nullptr || used_entries_ == list_size_) {
@@ -60,8 +80,19 @@ uint32_t ClientContext::use(const ClientAllocation& allocation, Access access) {
   return index;
 }
 
+SgpuUmdReference ClientContext::place(SgpuUmdReference reference) const {
+  if (!has_addresses()) return reference;
+  return sgpu_umd_at(used_.at(reference.allocation).address + reference.offset);
+}
+
 template <typename Command>
 void ClientContext::add(const Command& command) {
+  if (has_addresses()) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&command);
+    added_.insert(added_.end(), bytes, bytes + sizeof(command));
+    overflow_ = added_.size() > kCommandSlotBytes;
+    return;
+  }
   if (overflow_ || buffer_bytes_ - used_bytes_ < sizeof(command)) {
     overflow_ = true;
     return;
@@ -73,8 +104,8 @@ void ClientContext::add(const Command& command) {
 void ClientContext::copy(SgpuUmdReference source, SgpuUmdReference destination,
                          uint64_t size_bytes) {
   auto command = make_command<SgpuUmdCopy>(SGPU_UMD_OP_COPY);
-  command.source = source;
-  command.destination = destination;
+  command.source = place(source);
+  command.destination = place(destination);
   command.size_bytes = size_bytes;
   add(command);
 }
@@ -83,8 +114,8 @@ void ClientContext::blit(SgpuUmdReference source, uint32_t source_pitch,
                          SgpuUmdReference destination, uint32_t destination_pitch,
                          uint32_t width_bytes, uint32_t height) {
   auto command = make_command<SgpuUmdBlit2d>(SGPU_UMD_OP_BLIT2D);
-  command.source = source;
-  command.destination = destination;
+  command.source = place(source);
+  command.destination = place(destination);
   command.source_pitch = source_pitch;
   command.destination_pitch = destination_pitch;
   command.width_bytes = width_bytes;
@@ -94,8 +125,8 @@ void ClientContext::blit(SgpuUmdReference source, uint32_t source_pitch,
 
 void ClientContext::convolve(const Convolution& job, const softgpu::reference::Filter& filter) {
   auto command = make_command<SgpuUmdConvolve>(SGPU_UMD_OP_CONVOLVE);
-  command.source = job.source;
-  command.destination = job.destination;
+  command.source = place(job.source);
+  command.destination = place(job.destination);
   command.source_pitch = job.source_pitch;
   command.destination_pitch = job.destination_pitch;
   command.source_width = job.source_width;
@@ -123,8 +154,8 @@ void ClientContext::downscale(SgpuUmdReference source, uint32_t source_pitch,
                               SgpuUmdReference destination, uint32_t destination_pitch,
                               uint32_t source_width, uint32_t source_height) {
   auto command = make_command<SgpuUmdDownscale>(SGPU_UMD_OP_DOWNSCALE);
-  command.source = source;
-  command.destination = destination;
+  command.source = place(source);
+  command.destination = place(destination);
   command.source_pitch = source_pitch;
   command.destination_pitch = destination_pitch;
   command.source_width = source_width;
@@ -135,8 +166,8 @@ void ClientContext::downscale(SgpuUmdReference source, uint32_t source_pitch,
 void ClientContext::checksum(SgpuUmdReference source, uint32_t pitch, uint32_t width_bytes,
                              uint32_t height, SgpuUmdReference result) {
   auto command = make_command<SgpuUmdChecksum>(SGPU_UMD_OP_CHECKSUM);
-  command.source = source;
-  command.result = result;
+  command.source = place(source);
+  command.result = place(result);
   command.pitch = pitch;
   command.width_bytes = width_bytes;
   command.height = height;
@@ -156,8 +187,13 @@ ClientResult<void> ClientContext::make_resident(const std::vector<D3DKMT_HANDLE>
     status = D3DKMTMakeResident(&resident);
   }
   if (auto done = check("D3DKMTMakeResident", status); !done) return done;
-  if (from_ntstatus(status) != Status::kPending) return {};
-  return wait(residency_.fence, resident.PagingFenceValue);
+  // Without addresses `used_` is empty.
+  uint64_t value = commands_.memory.mapped_fence;
+  for (const ClientAllocation& one : used_) value = std::max(value, one.mapped_fence);
+  if (from_ntstatus(status) == Status::kPending) value = std::max(value, resident.PagingFenceValue);
+  if (value <= waited_) return {};
+  waited_ = value;
+  return wait(residency_.fence, value);
 }
 
 ClientResult<void> ClientContext::evict(const std::vector<D3DKMT_HANDLE>& list) {
@@ -175,6 +211,42 @@ ClientResult<void> ClientContext::submit() {
     return std::unexpected(ClientError{
         "the context's command buffer or allocation list is too small for one submission"});
   }
+  if (!has_addresses()) return render();
+  ClientResult<void> done = submit_command();
+  reset();
+  return done;
+}
+
+ClientResult<void> ClientContext::submit_command() {
+  // The submission that used the slot last must be through.
+  if (submissions_ >= kCommandSlots) {
+    const uint64_t value = submissions_ - kCommandSlots + 1;
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+    wait.hDevice = residency_.device;
+    wait.ObjectCount = 1;
+    wait.ObjectHandleArray = &commands_.progress;
+    wait.FenceValueArray = &value;
+    if (auto done = check("D3DKMTWaitForSynchronizationObjectFromCpu",
+                          D3DKMTWaitForSynchronizationObjectFromCpu(&wait));
+        !done)
+      return done;
+  }
+  const uint64_t slot = submissions_ % kCommandSlots * kCommandSlotBytes;
+  std::memcpy(commands_.bytes + slot, added_.data(), added_.size());
+  std::vector<D3DKMT_HANDLE> named;
+  for (const ClientAllocation& one : used_) named.push_back(one.handle);
+  if (auto done = make_resident(named); !done) return done;
+  D3DKMT_SUBMITCOMMAND submit{};
+  submit.Commands = commands_.memory.address + slot;
+  submit.CommandLength = static_cast<UINT>(added_.size());
+  submit.BroadcastContextCount = 1;
+  submit.BroadcastContext[0] = handle_;
+  if (auto done = check("D3DKMTSubmitCommand", D3DKMTSubmitCommand(&submit)); !done) return done;
+  if (auto done = signal(commands_.progress, ++submissions_); !done) return done;
+  return evict(named);
+}
+
+ClientResult<void> ClientContext::render() {
   const SgpuUmdBufferHeader header{.magic = SGPU_UMD_BUFFER_MAGIC,
                                    .version = SGPU_UMD_VERSION,
                                    .size_bytes = used_bytes_,
@@ -265,10 +337,46 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
     return std::unexpected(done.error());
   device.residency_ = {
       .device = device.device_, .queue = queue.hPagingQueue, .fence = queue.hSyncObject};
+  device.has_addresses_ = (info.flags & SGPU_UMD_ADAPTER_GPU_VA) != 0;
   return device;
 }
 
+ClientResult<ClientContext> ClientDevice::create_context_virtual(uint32_t node) {
+  D3DKMT_CREATECONTEXTVIRTUAL create{};
+  create.hDevice = device_;
+  create.NodeOrdinal = node;
+  create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
+  if (auto done = check("D3DKMTCreateContextVirtual", D3DKMTCreateContextVirtual(&create)); !done)
+    return std::unexpected(done.error());
+  contexts_.push_back(create.hContext);
+
+  // Commands stay resident and in the CPU's view as long as the device lives.
+  SgpuUmdAllocation wanted{};
+  wanted.kind = SGPU_UMD_KIND_BUFFER;
+  wanted.placement = SGPU_UMD_PLACE_STAGING;
+  wanted.size_bytes = kCommandSlots * kCommandSlotBytes;
+  ClientCommands commands;
+  ClientResult<ClientAllocation> memory = ClientDevice::create(wanted, true);
+  if (!memory) return std::unexpected(memory.error());
+  D3DDDI_MAKERESIDENT resident{};
+  resident.hPagingQueue = residency_.queue;
+  resident.NumAllocations = 1;
+  resident.AllocationList = &memory->handle;
+  const NTSTATUS status = D3DKMTMakeResident(&resident);
+  if (auto done = check("D3DKMTMakeResident", status); !done) return std::unexpected(done.error());
+  if (from_ntstatus(status) == Status::kPending)
+    memory->mapped_fence = std::max(memory->mapped_fence, resident.PagingFenceValue);
+  ClientResult<std::byte*> bytes = lock(*memory);
+  if (!bytes) return std::unexpected(bytes.error());
+  locked_.push_back(*memory);
+  ClientResult<D3DKMT_HANDLE> progress = create_fence();
+  if (!progress) return std::unexpected(progress.error());
+  return ClientContext(create.hContext, residency_,
+                       {.memory = *memory, .bytes = *bytes, .progress = *progress});
+}
+
 ClientResult<ClientContext> ClientDevice::create_context(uint32_t node) {
+  if (has_addresses_) return create_context_virtual(node);
   D3DKMT_CREATECONTEXT create{};
   create.hDevice = device_;
   create.NodeOrdinal = node;
@@ -279,7 +387,23 @@ ClientResult<ClientContext> ClientDevice::create_context(uint32_t node) {
   return ClientContext(create, residency_);
 }
 
-ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wanted) {
+ClientResult<void> ClientDevice::map(ClientAllocation& allocation, bool commands) {
+  D3DDDI_MAPGPUVIRTUALADDRESS map{};
+  map.hPagingQueue = residency_.queue;
+  map.hAllocation = allocation.handle;
+  map.SizeInPages = align_up(allocation.size_bytes, kPageBytes) / kPageBytes;
+  map.Protection.Write = commands ? 0 : 1;
+  map.Protection.Execute = commands ? 1 : 0;
+  const NTSTATUS status = D3DKMTMapGpuVirtualAddress(&map);
+  if (auto done = check("D3DKMTMapGpuVirtualAddress", status); !done) return done;
+  allocation.address = map.VirtualAddress;
+  if (from_ntstatus(status) == Status::kPending) allocation.mapped_fence = map.PagingFenceValue;
+  mapped_.push_back(allocation);
+  return {};
+}
+
+ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wanted,
+                                                    bool commands) {
   SgpuUmdAllocation description = wanted;
   description.magic = SGPU_UMD_ALLOCATION_MAGIC;
   description.version = SGPU_UMD_VERSION;
@@ -293,9 +417,13 @@ ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wan
   if (auto done = check("D3DKMTCreateAllocation2", D3DKMTCreateAllocation2(&create)); !done)
     return std::unexpected(done.error());
   allocations_.push_back(info.hAllocation);
-  return ClientAllocation{.handle = info.hAllocation,
-                          .size_bytes = description.size_bytes,
-                          .pitch_bytes = description.pitch_bytes};
+  ClientAllocation allocation{.handle = info.hAllocation,
+                              .size_bytes = description.size_bytes,
+                              .pitch_bytes = description.pitch_bytes};
+  if (has_addresses_) {
+    if (auto done = map(allocation, commands); !done) return std::unexpected(done.error());
+  }
+  return allocation;
 }
 
 ClientResult<ClientAllocation> ClientDevice::create_surface(uint32_t width, uint32_t height,
@@ -368,6 +496,19 @@ ClientResult<void> ClientDevice::close() {
       return done;
   }
   contexts_.clear();
+  for (const ClientAllocation& one : locked_) {
+    if (auto done = unlock(one); !done) return done;
+  }
+  locked_.clear();
+  for (const ClientAllocation& one : mapped_) {
+    D3DKMT_FREEGPUVIRTUALADDRESS free{};
+    free.hAdapter = adapter_;
+    free.BaseAddress = one.address;
+    free.Size = align_up(one.size_bytes, kPageBytes);
+    if (auto done = check("D3DKMTFreeGpuVirtualAddress", D3DKMTFreeGpuVirtualAddress(&free)); !done)
+      return done;
+  }
+  mapped_.clear();
   if (!allocations_.empty()) {
     D3DKMT_DESTROYALLOCATION2 destroy{};
     destroy.hDevice = device_;

@@ -27,11 +27,22 @@ struct ClientAllocation {
   D3DKMT_HANDLE handle = 0;
   uint64_t size_bytes = 0;
   uint32_t pitch_bytes = 0;
+  // With GPU virtual addresses: where it is mapped, and the value of the paging queue's fence from
+  // which on the GPU may go there.
+  uint64_t address = 0, mapped_fence = 0;
 };
 
 /// How a context of a WDDM 2.0 device gets what its submissions name. None of it below 2.0.
 struct ClientResidency {
   D3DKMT_HANDLE device = 0, queue = 0, fence = 0;
+};
+
+/// What a context with GPU virtual addresses keeps its commands in: slots that are used one after
+/// the other, again when `progress` says that the GPU is through with them.
+struct ClientCommands {
+  ClientAllocation memory;
+  std::byte* bytes = nullptr;  // the CPU's view
+  D3DKMT_HANDLE progress = 0;  // a fence: submissions completed
 };
 
 /// One context with the command buffer being filled. Not thread-safe; the thread is bound to the
@@ -41,6 +52,9 @@ struct ClientResidency {
 ///     uint32_t s = context.use(source, Access::kRead), d = context.use(target, Access::kWrite);
 ///     context.copy({s, 0}, {d, 0}, bytes);
 ///     context.submit();
+///
+/// The same in both models: with GPU virtual addresses an index and an offset become an address
+/// when the command is added.
 class ClientContext {
  public:
   enum class Access { kRead, kWrite };
@@ -48,6 +62,9 @@ class ClientContext {
   /// Takes what D3DKMTCreateContext answered.
   explicit ClientContext(const D3DKMT_CREATECONTEXT& created,
                          const ClientResidency& residency = {});
+  /// One with GPU virtual addresses.
+  ClientContext(D3DKMT_HANDLE context, const ClientResidency& residency,
+                const ClientCommands& commands);
 
   D3DKMT_HANDLE handle() const { return handle_; }
   /// Index of the allocation in the list of this submission; the same allocation twice gives one
@@ -67,27 +84,38 @@ class ClientContext {
   void checksum(SgpuUmdReference source, uint32_t pitch, uint32_t width_bytes, uint32_t height,
                 SgpuUmdReference result);
 
-  /// D3DKMTRender of what was added; empty again afterwards. An error leaves the context empty too.
+  /// D3DKMTRender or D3DKMTSubmitCommand of what was added; empty again afterwards. An error leaves
+  /// the context empty too. Blocks while all slots for commands are in use.
   ClientResult<void> submit();
   /// The context signals or waits after everything submitted so far.
   ClientResult<void> signal(D3DKMT_HANDLE fence, uint64_t value);
   ClientResult<void> wait(D3DKMT_HANDLE fence, uint64_t value);
 
  private:
+  bool has_addresses() const { return commands_.bytes != nullptr; }
   template <typename Command>
   void add(const Command& command);
+  /// What a command of this model holds for a place in an allocation of the submission.
+  SgpuUmdReference place(SgpuUmdReference reference) const;
   void reset();
-  /// Lists what the submission names, and lets the context wait until it is there.
+  ClientResult<void> render();
+  ClientResult<void> submit_command();
+  /// Lists what the submission names, and lets the context wait until it is there and mapped.
   ClientResult<void> make_resident(const std::vector<D3DKMT_HANDLE>& list);
   /// Gives it back: it stays for what is queued, and after that while nobody needs the room.
   ClientResult<void> evict(const std::vector<D3DKMT_HANDLE>& list);
 
   D3DKMT_HANDLE handle_;
   ClientResidency residency_;
-  std::byte* buffer_;
-  uint32_t buffer_bytes_;
-  D3DDDI_ALLOCATIONLIST* list_;
-  uint32_t list_size_;
+  ClientCommands commands_;
+  std::byte* buffer_ = nullptr;
+  uint32_t buffer_bytes_ = 0;
+  D3DDDI_ALLOCATIONLIST* list_ = nullptr;
+  uint32_t list_size_ = 0;
+  std::vector<ClientAllocation> used_;  // of this submission, with addresses
+  std::vector<std::byte> added_;        // commands, with addresses
+  uint64_t submissions_ = 0;            // with addresses
+  uint64_t waited_ = 0;                 // the latest value of the paging fence it waits for
   uint32_t used_bytes_ = 0;
   uint32_t used_entries_ = 0;
   bool overflow_ = false;  // more was added than the buffers hold: submit() refuses
@@ -113,10 +141,15 @@ class ClientDevice {
   ClientResult<void> close();
 
  private:
-  ClientResult<ClientAllocation> create(const SgpuUmdAllocation& wanted);
+  ClientResult<ClientAllocation> create(const SgpuUmdAllocation& wanted, bool commands = false);
+  ClientResult<ClientContext> create_context_virtual(uint32_t node);
+  /// Sets `address` and `mapped_fence`.
+  ClientResult<void> map(ClientAllocation& allocation, bool commands);
 
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
   ClientResidency residency_;
+  bool has_addresses_ = false;
+  std::vector<ClientAllocation> mapped_, locked_;
   std::vector<D3DKMT_HANDLE> contexts_, allocations_, fences_;
 };
 

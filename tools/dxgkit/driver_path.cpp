@@ -11,10 +11,13 @@ namespace dxgkit::tool {
 std::expected<std::string, std::string> find_driver(const std::string& driver) {
   std::error_code error;
   std::string path = driver;
-  if (driver == kBuiltInDriver) {
+  if (is_built_in(driver)) {
+    const bool wddm2 = driver == kBuiltInDriverWddm2;
     const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
-    const std::filesystem::path beside = executable.parent_path() / DXGKIT_SOFTGPU_FILE;
-    path = !error && std::filesystem::exists(beside, error) ? beside.string() : DXGKIT_SOFTGPU_PATH;
+    const std::filesystem::path beside =
+        executable.parent_path() / (wddm2 ? DXGKIT_SOFTGPU_WDDM2_FILE : DXGKIT_SOFTGPU_FILE);
+    const char* built = wddm2 ? DXGKIT_SOFTGPU_WDDM2_PATH : DXGKIT_SOFTGPU_PATH;
+    path = !error && std::filesystem::exists(beside, error) ? beside.string() : built;
   }
   if (!std::filesystem::exists(path, error)) {
     return std::unexpected(fmt::format("{}: there is no such driver file", path));

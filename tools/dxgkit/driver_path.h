@@ -6,10 +6,14 @@
 
 namespace dxgkit::tool {
 
-/// The driver that comes with the project, by name.
+/// The drivers that come with the project, by name: WDDM 1.3, and the same sources for 2.0.
 inline constexpr const char* kBuiltInDriver = "softgpu";
+inline constexpr const char* kBuiltInDriverWddm2 = "softgpu_wddm2";
+inline bool is_built_in(const std::string& driver) {
+  return driver == kBuiltInDriver || driver == kBuiltInDriverWddm2;
+}
 
-/// The file behind --driver: the built-in driver's image (beside the executable, else where the
+/// The file behind --driver: a built-in driver's image (beside the executable, else where the
 /// build left it), or the path itself. The error is one sentence: missing, not a regular file,
 /// neither a PE nor an ELF image by its first bytes.
 std::expected<std::string, std::string> find_driver(const std::string& driver);

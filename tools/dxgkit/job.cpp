@@ -356,4 +356,13 @@ uint64_t job_system_bytes(const Plan& plan) {
          kProcesses * kStagingBuffers * (staging_bytes(plan) + read_back_bytes(plan));
 }
 
+uint64_t page_table_bytes(const Plan& plan, MemoryModel model) {
+  if (model != MemoryModel::kFourLevels) return 0;  // in system memory
+  constexpr uint64_t kLeafCoverBytes = uint64_t{2} << 20;
+  constexpr uint64_t kUpperTables = 3;
+  // Either process maps at most all; one more leaf because nothing need begin with one.
+  const uint64_t leaves = job_system_bytes(plan) / kLeafCoverBytes + 2;
+  return kProcesses * (kUpperTables + leaves) * kPageBytes;
+}
+
 }  // namespace dxgkit::tool

@@ -11,6 +11,7 @@
 
 #include "dxgk/system.h"
 #include "runtime/runtime.h"
+#include "tools/dxgkit/options.h"
 #include "tools/dxgkit/picture.h"
 #include "tools/dxgkit/plan.h"
 
@@ -45,5 +46,8 @@ JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid ad
 /// Host memory the job's allocations need, for sizing the machine: backing store of every surface
 /// and of the staging buffers.
 uint64_t job_system_bytes(const Plan& plan);
+
+/// Video memory that page tables of the job take beside its surfaces.
+uint64_t page_table_bytes(const Plan& plan, MemoryModel model);
 
 }  // namespace dxgkit::tool

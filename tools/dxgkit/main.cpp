@@ -28,8 +28,15 @@ void add_run(CLI::App& app, RunOptions& options) {
   CLI::App* run = app.add_subcommand(
       "run", "run the picture job on a driver and compare it with a CPU reference");
   run->add_option("--driver", options.driver,
-                  "softgpu, or the path of a driver (.sys, or .so: its ELF form)")
+                  "softgpu, softgpu_wddm2, or the path of a driver (.sys, or .so: its ELF form)")
       ->capture_default_str();
+  run->add_option("--model",
+                  reader(dxgkit::tool::parse_model,
+                         [&options](dxgkit::tool::MemoryModel model) { options.model = model; }),
+                  "patch: the kernel puts addresses into commands; gpuva: GPU virtual addresses, "
+                  "with page tables of two levels (:1), four (:2, default), or 64 KiB pages (:3)")
+      ->expected(1)
+      ->type_name("patch|gpuva[:N]");
   CLI::Option* input =
       run->add_option("--input", options.input, "PNG to work on; without it the tool draws one");
   run->add_option("--size",

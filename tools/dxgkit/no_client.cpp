@@ -21,7 +21,7 @@ std::string status_text(Status status) {
 
 }  // namespace
 
-bool speaks_softgpu(dxgk::System& system, dxgk::Luid adapter) {
+SoftGpuTraits softgpu_traits(dxgk::System& system, dxgk::Luid adapter) {
   dxgk::Process& process = system.create_process("probe");
   SgpuUmdAdapterInfo info{};
   {
@@ -39,7 +39,8 @@ bool speaks_softgpu(dxgk::System& system, dxgk::Luid adapter) {
     }
   }
   system.end_process(process);
-  return info.magic == SGPU_UMD_ADAPTER_MAGIC;
+  if (info.magic != SGPU_UMD_ADAPTER_MAGIC) return {};
+  return {.speaks = true, .gpu_addresses = (info.flags & SGPU_UMD_ADAPTER_GPU_VA) != 0};
 }
 
 NoClientOutcome run_without_client(runtime::Runtime& runtime, dxgk::System& system,

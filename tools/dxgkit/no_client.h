@@ -10,8 +10,12 @@
 
 namespace dxgkit::tool {
 
-/// Whether the adapter speaks the private language of the main job's client.
-bool speaks_softgpu(dxgk::System& system, dxgk::Luid adapter);
+/// What an adapter says in the private language of the main job's client.
+struct SoftGpuTraits {
+  bool speaks = false;         // it does
+  bool gpu_addresses = false;  // commands hold GPU virtual addresses
+};
+SoftGpuTraits softgpu_traits(dxgk::System& system, dxgk::Luid adapter);
 
 struct NoClientOutcome {
   std::string error;              // empty, or what went wrong, a sentence without a full stop

@@ -133,6 +133,23 @@ std::expected<Mode, std::string> parse_mode(std::string_view text) {
   return std::unexpected(fmt::format("'{}' is not a mode: os or sim", text));
 }
 
+std::expected<MemoryModel, std::string> parse_model(std::string_view text) {
+  if (text == "gpuva") return MemoryModel::kFourLevels;
+  for (const MemoryModel model : {MemoryModel::kPatch, MemoryModel::kTwoLevels,
+                                  MemoryModel::kFourLevels, MemoryModel::kLargePages}) {
+    if (text == model_name(model)) return model;
+  }
+  return std::unexpected(fmt::format(
+      "'{}' is not a memory model: patch, gpuva, gpuva:1 (two levels of page tables), gpuva:2 "
+      "(four) or gpuva:3 (64 KiB pages)",
+      text));
+}
+
+std::string model_name(MemoryModel model) {
+  if (model == MemoryModel::kPatch) return "patch";
+  return fmt::format("gpuva:{}", static_cast<uint32_t>(model));
+}
+
 std::expected<uint64_t, std::string> parse_seed(std::string_view text) {
   const std::optional<uint64_t> seed = parse_number(text);
   if (!seed.has_value())

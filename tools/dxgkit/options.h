@@ -43,6 +43,15 @@ struct DeviceChoice {
   std::string text = "softgpu";  // as given
 };
 
+/// How GPU addresses get into commands: what a driver takes from the value `MemoryModel` of its
+/// service key (miniports/softgpu/README.md).
+enum class MemoryModel : uint32_t {
+  kPatch = 0,
+  kTwoLevels = 1,   // GPU virtual addresses, tables written by the CPU
+  kFourLevels = 2,  // GPU virtual addresses, tables in video memory, written by the GPU
+  kLargePages = 3,  // GPU virtual addresses, 64 KiB pages in video memory
+};
+
 struct VerifyOptions {
   std::string driver;
   DeviceChoice device;
@@ -66,6 +75,7 @@ struct EvictBenchOptions {
 
 struct RunOptions {
   std::string driver = "softgpu";
+  std::optional<MemoryModel> model;      // else the driver's own choice
   std::optional<std::string> input;      // else a drawn picture
   uint32_t width = 4096, height = 4096;  // of the drawn picture
   bool size_given = false;
@@ -86,6 +96,10 @@ struct RunOptions {
 std::expected<uint64_t, std::string> parse_bytes(std::string_view text);
 /// "os" or "sim".
 std::expected<Mode, std::string> parse_mode(std::string_view text);
+/// "patch", "gpuva" (four levels), "gpuva:1" to "gpuva:3".
+std::expected<MemoryModel, std::string> parse_model(std::string_view text);
+/// What parse_model reads.
+std::string model_name(MemoryModel model);
 /// "softgpu[,standby=SIZE|all][,hibernate=SIZE|all]" (video memory that survives; none of it if
 /// not given), "framebuffer", "none", "pci:8086:1916[,bar0=16M,bar2=256M]" (ids in hexadecimal).
 std::expected<DeviceChoice, std::string> parse_device(std::string_view text);

@@ -48,6 +48,16 @@ TEST(Options, ModesAndSeeds) {
     EXPECT_FALSE(parse_seed(text).has_value()) << text;
 }
 
+TEST(Options, Models) {
+  EXPECT_EQ(parse_model("patch"), MemoryModel::kPatch);
+  EXPECT_EQ(parse_model("gpuva"), MemoryModel::kFourLevels);
+  EXPECT_EQ(parse_model("gpuva:1"), MemoryModel::kTwoLevels);
+  EXPECT_EQ(parse_model("gpuva:2"), MemoryModel::kFourLevels);
+  EXPECT_EQ(parse_model("gpuva:3"), MemoryModel::kLargePages);
+  for (const char* text : {"", "gpuva:", "gpuva:0", "gpuva:4", "gpuva:02", "GpuVa", "patch:0"})
+    EXPECT_FALSE(parse_model(text).has_value()) << text;
+}
+
 TEST(Options, Devices) {
   using Kind = DeviceChoice::Kind;
   EXPECT_EQ(parse_device("softgpu")->kind, Kind::kSoftGpu);

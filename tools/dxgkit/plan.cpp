@@ -24,12 +24,12 @@ constexpr uint32_t half(uint32_t pixels) { return (pixels + 1) / 2; }
 
 }  // namespace
 
-uint64_t surface_bytes(uint32_t width, uint32_t height) {
+uint64_t surface_bytes(uint32_t width, uint32_t height, uint64_t page_bytes) {
   const uint64_t pitch = align_up(uint64_t{width} * kPixelBytes, SGPU_UMD_PITCH_ALIGNMENT);
-  return align_up(pitch * height, kPageBytes);
+  return align_up(pitch * height, page_bytes);
 }
 
-Plan make_plan(uint32_t width, uint32_t height, uint32_t tile_side) {
+Plan make_plan(uint32_t width, uint32_t height, uint32_t tile_side, uint64_t page_bytes) {
   DXGKIT_CHECK(width >= 1 && width <= kPictureSideMax && height >= 1 && height <= kPictureSideMax);
   Plan plan{.width = width, .height = height, .tile_side = tile_side, .tiles = {}};
   if (plan.tile_side == 0)
@@ -49,11 +49,14 @@ Plan make_plan(uint32_t width, uint32_t height, uint32_t tile_side) {
                      .y = y / 2,
                      .width = half(tile.edges.width),
                      .height = half(tile.edges.height)};
-      const uint64_t source = surface_bytes(tile.source.width, tile.source.height);
-      const uint64_t blurred = surface_bytes(tile.blurred.width, tile.blurred.height);
-      const uint64_t edges = surface_bytes(tile.edges.width, tile.edges.height);
-      const uint64_t result = surface_bytes(tile.result.width, tile.result.height);
-      const uint64_t checksum = kPageBytes;
+      const auto bytes = [&](const Rect& rect) {
+        return surface_bytes(rect.width, rect.height, page_bytes);
+      };
+      const uint64_t source = bytes(tile.source);
+      const uint64_t blurred = bytes(tile.blurred);
+      const uint64_t edges = bytes(tile.edges);
+      const uint64_t result = bytes(tile.result);
+      const uint64_t checksum = page_bytes;
       plan.working_set_bytes += source + blurred + edges + result + checksum;
       plan.vram_least_bytes = std::max(
           {plan.vram_least_bytes, source + blurred, blurred + edges, edges + result + checksum});

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/arithmetic.h"
 #include "devices/softgpu/reference.h"
 #include "tools/dxgkit/picture.h"
 
@@ -30,7 +31,7 @@ struct Tile {
 
 /// Bytes a surface of this size takes, with the pitch the softgpu miniport chooses: a multiple of
 /// 64, whole pages.
-uint64_t surface_bytes(uint32_t width, uint32_t height);
+uint64_t surface_bytes(uint32_t width, uint32_t height, uint64_t page_bytes = kPageBytes);
 
 struct Plan {
   uint32_t width = 0, height = 0;  // of the source picture
@@ -43,7 +44,9 @@ struct Plan {
 /// @param width, height  1..kPictureSideMax
 /// @param tile_side      even, at least 2; 0 lets the plan choose: 512 for large pictures, 64 for
 /// small ones
-Plan make_plan(uint32_t width, uint32_t height, uint32_t tile_side = 0);
+/// @param page_bytes     what allocations in video memory are rounded up to, a power of two
+Plan make_plan(uint32_t width, uint32_t height, uint32_t tile_side = 0,
+               uint64_t page_bytes = kPageBytes);
 
 /// The filters of the passes, the same for the GPU and the reference.
 softgpu::reference::Filter blur_filter();

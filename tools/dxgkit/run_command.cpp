@@ -28,9 +28,23 @@ int bad_input(const std::string& text) {
   return kExitBadInput;
 }
 
-/// A quarter of what the job uses, but room for the hungriest submission.
-uint64_t default_vram_bytes(const Plan& plan) {
-  return align_up(std::max(plan.working_set_bytes / 4, plan.vram_least_bytes), kPageBytes);
+constexpr uint64_t kLargePageBytes = uint64_t{64} << 10;  // of softgpu
+
+/// Room for the hungriest submission and for page tables.
+uint64_t least_vram_bytes(const Plan& plan, MemoryModel model) {
+  return plan.vram_least_bytes + page_table_bytes(plan, model);
+}
+/// A quarter of what the job uses, but what it needs at least.
+uint64_t default_vram_bytes(const Plan& plan, MemoryModel model) {
+  return align_up(std::max(plan.working_set_bytes / 4, least_vram_bytes(plan, model)),
+                  model == MemoryModel::kLargePages ? kLargePageBytes : kPageBytes);
+}
+
+/// What --driver and --model name together: the built-in driver speaks 2.0 for GPU virtual
+/// addresses.
+std::string driver_of(const RunOptions& options) {
+  const bool gpu_va = options.model.value_or(MemoryModel::kPatch) != MemoryModel::kPatch;
+  return gpu_va && options.driver == kBuiltInDriver ? kBuiltInDriverWddm2 : options.driver;
 }
 
 void print_findings(const std::vector<verifier::Finding>& findings) {
@@ -145,7 +159,9 @@ int write_outputs(const RunOptions& options, const Summary& summary) {
 }  // namespace
 
 int run_command(const RunOptions& options) {
-  const std::expected<std::string, std::string> driver_path = find_driver(options.driver);
+  const std::string driver = driver_of(options);
+  const MemoryModel model = options.model.value_or(MemoryModel::kPatch);
+  const std::expected<std::string, std::string> driver_path = find_driver(driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
 
   Picture source;
@@ -159,14 +175,15 @@ int run_command(const RunOptions& options) {
     const uint32_t height = small ? kSeedsPictureSide : options.height;
     source = draw_picture(width, height, kDrawnPictureSeed);
   }
-  const Plan plan = make_plan(source.width, source.height);
+  const Plan plan = make_plan(source.width, source.height, 0,
+                              model == MemoryModel::kLargePages ? kLargePageBytes : kPageBytes);
 
   SessionConfig config;
   config.driver_path = *driver_path;
-  config.driver_name = options.driver == kBuiltInDriver
-                           ? options.driver
-                           : std::filesystem::path(options.driver).filename().string();
-  config.vram_bytes = default_vram_bytes(plan);
+  config.driver_name =
+      is_built_in(driver) ? driver : std::filesystem::path(driver).filename().string();
+  config.vram_bytes = default_vram_bytes(plan, model);
+  config.model = options.model;
   config.mode = options.seeds.has_value() ? Mode::kSim : options.mode;
   config.seed = options.seed;
   config.device = options.device;
@@ -174,6 +191,10 @@ int run_command(const RunOptions& options) {
       read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
   config.kernel = std::move(*kernel_config);
+  if (options.model.has_value()) {
+    config.kernel.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
+        nt::RegistryValue::dword(static_cast<uint32_t>(model));
+  }
   if (options.power_plan.has_value()) {
     if (options.device.kind != DeviceChoice::Kind::kSoftGpu)
       return bad_input("--power-plan: only for the softgpu device, whose job can be checked");
@@ -184,10 +205,10 @@ int run_command(const RunOptions& options) {
   }
   config.record = options.trace.has_value() || options.report.has_value();
   if (options.vram_bytes.has_value()) {
-    if (*options.vram_bytes < plan.vram_least_bytes) {
+    if (*options.vram_bytes < least_vram_bytes(plan, model)) {
       return bad_input(
           fmt::format("--vram {}: too small for one tile; this job needs at least {} bytes",
-                      *options.vram_bytes, plan.vram_least_bytes));
+                      *options.vram_bytes, least_vram_bytes(plan, model)));
     }
     if (*options.vram_bytes > kVramBytesMax) {
       return bad_input(

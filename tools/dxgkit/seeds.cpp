@@ -38,6 +38,7 @@ std::string quoted(const std::string& text) {
 std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t seed) {
   std::string command = fmt::format("dxgkit run --mode sim --seed {}", seed);
   if (options.driver != "softgpu") command += " --driver " + quoted(options.driver);
+  if (options.model.has_value()) command += " --model " + model_name(*options.model);
   if (options.device.text != "softgpu") command += " --device " + options.device.text;
   if (options.registry.has_value()) command += " --registry " + quoted(*options.registry);
   if (options.special_pool) command += " --special-pool";

@@ -72,7 +72,17 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     outcome.message = fmt::format("the adapter did not start: {}", describe(adapter.error()));
     return;
   }
-  if (speaks_softgpu(system, *adapter)) {
+  const SoftGpuTraits traits = softgpu_traits(system, *adapter);
+  if (config.model.has_value() && traits.gpu_addresses != (*config.model != MemoryModel::kPatch)) {
+    outcome.kind = Kind::kStartFailed;
+    outcome.message =
+        fmt::format("{} does not follow --model {}: its commands hold {}", config.driver_name,
+                    model_name(*config.model),
+                    traits.gpu_addresses ? "GPU virtual addresses" : "no GPU virtual addresses");
+    static_cast<void>(system.stop_adapter(*adapter));
+    return;
+  }
+  if (traits.speaks) {
     PowerRunner power(runtime, system, *adapter, config.power, [&] { (*world)->pull_out(); });
     outcome.job = run_job(runtime, system, *adapter, plan, source, progress);
     outcome.power = power.finish();

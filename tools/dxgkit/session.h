@@ -18,9 +18,10 @@
 namespace dxgkit::tool {
 
 struct SessionConfig {
-  std::string driver_path;  // either form
-  std::string driver_name;  // for messages and names in the trace
-  uint64_t vram_bytes = 0;  // multiple of the page
+  std::string driver_path;                // either form
+  std::string driver_name;                // for messages and names in the trace
+  uint64_t vram_bytes = 0;                // multiple of the page
+  std::optional<MemoryModel> model = {};  // else the driver's own choice
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
   bool record = false;  // collect a trace

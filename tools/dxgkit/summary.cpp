@@ -43,6 +43,8 @@ std::vector<Section> sections(const Summary& summary) {
        {"tiles", fmt::format("{} of {} x {}", plan.tiles.size(), plan.tile_side, plan.tile_side)},
        {"working set", bytes_text(plan.working_set_bytes)},
        {"video memory", bytes_text(summary.config.vram_bytes)}}};
+  if (summary.config.model.has_value())
+    job.rows.insert(job.rows.begin() + 1, {"model", model_name(*summary.config.model)});
   Section gpu{"GPU work",
               {{"packets", fmt::format("{}", s.packets_submitted)},
                {"of them paging", fmt::format("{}", s.paging_packets)},
@@ -129,6 +131,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   json["result"] = summary.result;
   json["driver"] = summary.config.driver_name;
   json["interface_version"] = summary.outcome.interface_version;
+  if (summary.config.model.has_value()) json["model"] = model_name(*summary.config.model);
   json["mode"] = summary.config.mode == Mode::kSim ? "sim" : "os";
   json["seed"] = summary.config.seed;
   json["width"] = summary.plan.width;
