@@ -40,16 +40,13 @@ void MappedLayer::added(const Entry& entry) {
   if (!shared.attribute.has_allocation) return;
   const uint32_t slot = slot_of_value(entry.value);
   MappingOwner& owner = owners_.at(slot);
-  ++owner.live;
-  owner.add_hint(static_cast<uint32_t>(entry.begin >> window_bits_));
+  owner.come(static_cast<uint32_t>(entry.begin >> window_bits_));
   watch(slot, &owner);
 }
 
 /// Hints are cleaned later: the tree is being changed.
 void MappedLayer::watch(uint32_t slot, MappingOwner* owner) {
-  if (!owner->worth_cleaning() || owner->crowded) return;
-  owner->crowded = true;
-  crowded_.push_back(slot);
+  if (owner->worth_cleaning()) crowded_.push_back(slot);
 }
 
 void MappedLayer::moved(const Entry& old, const Entry& now) {
@@ -59,7 +56,7 @@ void MappedLayer::moved(const Entry& old, const Entry& now) {
   if (from == to) return;
   const uint32_t slot = slot_of_value(now.value);
   MappingOwner& owner = owners_.at(slot);
-  owner.replace_hint(from, to);
+  owner.move(from, to);
   watch(slot, &owner);
 }
 
@@ -67,9 +64,7 @@ void MappedLayer::gone(const Entry& entry) {
   const Attribute& attribute = shared_[entry.value.attribute].attribute;
   if ((attribute.driver_protection & kUniqueDriverProtection) != 0) --unique_;
   if (attribute.has_allocation) {
-    MappingOwner& owner = owners_.at(slot_of_value(entry.value));
-    owner.remove_hint(static_cast<uint32_t>(entry.begin >> window_bits_));
-    if (--owner.live == 0) owner.clear_hints();
+    owners_.at(slot_of_value(entry.value)).go(static_cast<uint32_t>(entry.begin >> window_bits_));
   }
   release(entry.value.attribute);
 }
@@ -112,7 +107,7 @@ void MappedLayer::map(const Mapping& mapping, PageSpans* changed) {
     const uint32_t slot = slot_of(mapping.allocation);
     AllocationId& id = owners_.id_at(slot);
     // Two live allocations never share a slot, and a dead one has no mappings.
-    DXGKIT_CHECK(id == mapping.allocation || owners_.at(slot).live == 0);
+    DXGKIT_CHECK(id == mapping.allocation || owners_.at(slot).live() == 0);
     id = mapping.allocation;
     owners_.at(slot).expect();
     value.where = uint64_t{slot} << kOffsetBits | mapping.offset_pages;
@@ -184,29 +179,34 @@ void MappedLayer::visit_window(uint32_t slot, uint32_t window, Visit visit) cons
 }
 
 /// Sorts the hints of an owner, and forgets those that lead nowhere.
-void MappedLayer::clean(uint32_t slot) const {
+std::vector<uint32_t> MappedLayer::clean(uint32_t slot) const {
   MappingOwner& owner = owners_.at(slot);
-  uint32_t* const begin = owner.hints();
-  std::sort(begin, begin + owner.count());
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < owner.count();) {
-    const uint32_t window = begin[i];
+  uint32_t only = 0;
+  const std::span<const uint32_t> hints = owner.hints(&only);
+  std::vector<uint32_t> kept(hints.begin(), hints.end());
+  std::sort(kept.begin(), kept.end());
+  const size_t before = kept.size();
+  size_t count = 0;
+  for (size_t i = 0; i < before;) {
+    const uint32_t window = kept[i];
     uint32_t there = 0;
     visit_window(slot, window, [&](const Entry&) { ++there; });
     // Never more than hints.
-    for (; i < owner.count() && begin[i] == window; ++i) {
-      if (there > 0) begin[kept++] = window, --there;
+    for (; i < before && kept[i] == window; ++i) {
+      if (there == 0) continue;
+      kept[count++] = window;
+      --there;
     }
   }
-  owner.cut_to(kept);
-  DXGKIT_CHECK(kept == owner.live);
+  kept.resize(count);
+  DXGKIT_CHECK(count == owner.live());
+  owner.set_hints(kept);
+  return kept;
 }
 
 void MappedLayer::clean_crowded() {
   for (const uint32_t slot : crowded_) {
-    MappingOwner& owner = owners_.at(slot);
-    owner.crowded = false;
-    if (owner.live > 0 && owner.worth_cleaning()) clean(slot);
+    if (owners_.at(slot).worth_cleaning()) clean(slot);
   }
   crowded_.clear();
 }
@@ -214,18 +214,17 @@ void MappedLayer::clean_crowded() {
 void MappedLayer::mappings_of(AllocationId allocation, std::vector<Mapping>* mappings) const {
   if (count_of(allocation) == 0) return;
   const uint32_t slot = slot_of(allocation);
-  clean(slot);
-  const MappingOwner& owner = *owners_.find(slot);
-  for (uint32_t i = 0; i < owner.count(); ++i) {
-    if (i > 0 && owner.hints()[i] == owner.hints()[i - 1]) continue;
-    visit_window(slot, owner.hints()[i],
+  const std::vector<uint32_t> hints = clean(slot);
+  for (size_t i = 0; i < hints.size(); ++i) {
+    if (i > 0 && hints[i] == hints[i - 1]) continue;
+    visit_window(slot, hints[i],
                  [&](const Entry& entry) { mappings->push_back(to_mapping(entry)); });
   }
 }
 
 uint32_t MappedLayer::count_of(AllocationId allocation) const {
   const uint32_t slot = slot_of(allocation);
-  return owners_.id_of(slot) == allocation ? owners_.find(slot)->live : 0;
+  return owners_.id_of(slot) == allocation ? owners_.find(slot)->live() : 0;
 }
 
 size_t MappedLayer::bytes() const {
@@ -251,9 +250,10 @@ bool MappedLayer::validate() const {
     ++live[slot];
     const MappingOwner* const owner = owners_.find(slot);
     if (owner == nullptr) return false;
-    const auto* const hints = owner->hints();
+    uint32_t only = 0;
+    const std::span<const uint32_t> hints = owner->hints(&only);
     const auto wanted = static_cast<uint32_t>(entry.begin >> window_bits_);
-    if (std::find(hints, hints + owner->count(), wanted) == hints + owner->count()) return false;
+    if (std::ranges::find(hints, wanted) == hints.end()) return false;
   }
   for (size_t i = 0; i < uses.size(); ++i) {
     if (uses[i] != shared_[i].uses) return false;
@@ -263,7 +263,7 @@ bool MappedLayer::validate() const {
   owners_.for_each([&](AllocationId id, const MappingOwner& owner) {
     ++owners;
     const auto found = live.find(slot_of(id));
-    if (found == live.end() || found->second != owner.live) right = false;
+    if (found == live.end() || found->second != owner.live()) right = false;
   });
   return right && owners == live.size() && unique == unique_;
 }

@@ -99,7 +99,7 @@ class MappedLayer {
   bool belongs(const MappingTree::Value& value, uint32_t slot) const;
   template <typename Visit>
   void visit_window(uint32_t slot, uint32_t window, Visit visit) const;
-  void clean(uint32_t slot) const;
+  std::vector<uint32_t> clean(uint32_t slot) const;
   void clean_crowded();
 
   MappingTree tree_;

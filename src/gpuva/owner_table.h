@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <span>
 #include <vector>
 
 #include "base/id_slot.h"
@@ -14,71 +16,113 @@ namespace dxgkit::gpuva {
 
 /// How many mappings an allocation has, and hints where they begin: a hint is a small window of
 /// pages. For every mapping there is one. While there are few, a hint goes with its mapping; of
-/// many, some lead nowhere until they are cleaned away.
+/// many, some lead nowhere until they are cleaned away. Most allocations are mapped once: their
+/// hint takes no memory of its own.
 class MappingOwner {
  public:
   MappingOwner() = default;
-  ~MappingOwner() { clear_hints(); }
+  ~MappingOwner() { free(); }
   MappingOwner(const MappingOwner&) = delete;
   MappingOwner& operator=(const MappingOwner&) = delete;
 
-  uint32_t live = 0;  // mappings
-
-  void add_hint(uint32_t window) {
-    if (count_ == capacity_) resize(capacity_ + capacity_ / 2 + 1);
-    hints()[count_++] = window;
+  uint32_t live() const { return is_list() ? list()->live : static_cast<uint32_t>(word_ & 1); }
+  /// Of mappings and of those that went.
+  std::span<const uint32_t> hints(uint32_t* only) const {
+    if (is_list()) return {list()->hints(), list()->count};
+    *only = static_cast<uint32_t>(word_ >> 1);
+    return {only, live()};
   }
-  void remove_hint(uint32_t window) {
-    if (count_ > kFew) return;
-    uint32_t* const end = hints() + count_;
-    uint32_t* const found = std::find(hints(), end, window);
-    if (found == end) return;
-    *found = hints()[--count_];
-    if (capacity_ > kInside && count_ < capacity_ / 4) resize(std::max(count_, kInside));
+  void come(uint32_t window) {
+    if (word_ == 0) {
+      word_ = uint64_t{window} << 1 | 1;
+      return;
+    }
+    if (!is_list()) {
+      const auto first = static_cast<uint32_t>(word_ >> 1);
+      grow(kFirst);
+      list()->hints()[0] = first;
+      list()->live = list()->count = 1;
+    }
+    ++list()->live;
+    add(window);
   }
-  void replace_hint(uint32_t window, uint32_t other) {
-    uint32_t* const end = hints() + count_;
-    uint32_t* const found = count_ > kFew ? end : std::find(hints(), end, window);
-    if (found == end) return add_hint(other);
-    *found = other;
+  void go(uint32_t window) {
+    if (!is_list()) {
+      word_ = 0;
+      return;
+    }
+    if (--list()->live == 0) return free();
+    uint32_t* const found = find(window);
+    if (found == nullptr) return;
+    *found = list()->hints()[--list()->count];
+    if (list()->capacity > kFirst && list()->count < list()->capacity / 4)
+      grow(std::max(list()->count, kFirst));
   }
-  void clear_hints() {
-    count_ = 0;
-    resize(kInside);
+  void move(uint32_t from, uint32_t to) {
+    if (!is_list()) {
+      word_ = uint64_t{to} << 1 | 1;
+      return;
+    }
+    uint32_t* const found = find(from);
+    if (found == nullptr) return add(to);
+    *found = to;
   }
-  /// Asks for memory that a mapping to come or go will need.
-  void expect() const { __builtin_prefetch(hints() + count_); }
-  uint32_t* hints() { return capacity_ > kInside ? outside_ : inside_.data(); }
-  const uint32_t* hints() const { return capacity_ > kInside ? outside_ : inside_.data(); }
-  uint32_t count() const { return count_; }
-  void cut_to(uint32_t count) { count_ = count; }
-  bool worth_cleaning() const { return count_ > kFew && count_ / 2 > live; }
-  size_t bytes() const { return capacity_ > kInside ? capacity_ * sizeof(uint32_t) : 0; }
-
-  bool crowded = false;  // waits to be cleaned
+  /// Replaces the hints by fewer.
+  void set_hints(std::span<const uint32_t> hints) {
+    if (!is_list()) return;
+    list()->count = static_cast<uint32_t>(hints.size());
+    std::copy(hints.begin(), hints.end(), list()->hints());
+  }
+  bool worth_cleaning() const {
+    return is_list() && list()->count > kFew && list()->count / 2 > list()->live;
+  }
+  size_t bytes() const { return is_list() ? size_of(list()->capacity) : 0; }
+  /// Asks for the memory that a mapping to come or go will need.
+  void expect() const {
+    if (!is_list()) return;
+    __builtin_prefetch(list());
+    __builtin_prefetch(list()->hints() + kFirst);
+  }
 
  private:
   static constexpr uint32_t kFew = 64;
-  static constexpr uint32_t kInside = 2;  // most allocations are mapped once
-  void resize(uint32_t wanted) {
-    uint32_t* const old = capacity_ > kInside ? outside_ : nullptr;
-    if (wanted > kInside) {
-      auto* const other = new uint32_t[wanted];
-      std::copy_n(hints(), count_, other);
-      outside_ = other;
-    } else if (old != nullptr) {
-      std::array<uint32_t, kInside> kept{};
-      std::copy_n(old, count_, kept.begin());
-      inside_ = kept;
-    }
-    delete[] old;
-    capacity_ = std::max(wanted, kInside);
-  }
-  uint32_t count_ = 0, capacity_ = kInside;
-  union {
-    std::array<uint32_t, kInside> inside_{};
-    uint32_t* outside_;
+  static constexpr uint32_t kFirst = 7;  // with what goes before, what malloc gives anyway
+  struct List {
+    uint32_t live = 0, count = 0, capacity = 0;
+    uint32_t* hints() { return reinterpret_cast<uint32_t*>(this + 1); }
+    const uint32_t* hints() const { return reinterpret_cast<const uint32_t*>(this + 1); }
   };
+  static size_t size_of(uint32_t capacity) { return sizeof(List) + capacity * sizeof(uint32_t); }
+  bool is_list() const { return word_ != 0 && (word_ & 1) == 0; }
+  List* list() { return reinterpret_cast<List*>(word_); }
+  const List* list() const { return reinterpret_cast<const List*>(word_); }
+  void free() {
+    if (is_list()) ::operator delete(list());
+    word_ = 0;
+  }
+  void grow(uint32_t capacity) {
+    auto* const other = new (::operator new(size_of(capacity))) List{.capacity = capacity};
+    if (is_list()) {
+      other->live = list()->live;
+      other->count = list()->count;
+      std::copy_n(list()->hints(), other->count, other->hints());
+    }
+    free();
+    word_ = reinterpret_cast<uintptr_t>(other);
+  }
+  void add(uint32_t window) {
+    if (list()->count == list()->capacity) grow(list()->capacity + list()->capacity / 2);
+    list()->hints()[list()->count++] = window;
+  }
+  /// Null: there are many, or it is gone.
+  uint32_t* find(uint32_t window) {
+    if (list()->count > kFew) return nullptr;
+    uint32_t* const end = list()->hints() + list()->count;
+    uint32_t* const found = std::find(list()->hints(), end, window);
+    return found == end ? nullptr : found;
+  }
+
+  uint64_t word_ = 0;  // 0: no mapping; odd: the hint of the only one; else where the list is
 };
 
 /// Owners by the slot of their id, and the ids apart from them, so that a lookup meets nothing
@@ -89,7 +133,7 @@ class OwnerTable {
   MappingOwner& at(uint32_t slot) { return made(slot).owners[slot % kBlock]; }
   /// Asks for an owner before it is needed.
   void expect(uint32_t slot) const {
-    if (const MappingOwner* const owner = find(slot)) __builtin_prefetch(owner);
+    if (const MappingOwner* const owner = find(slot)) owner->expect();
   }
   AllocationId& id_at(uint32_t slot) { return made(slot).ids[slot % kBlock]; }
   /// Null: never made.
@@ -106,7 +150,7 @@ class OwnerTable {
   void for_each(Visit visit) const {
     for (const auto& block : blocks_) {
       for (size_t i = 0; block != nullptr && i < kBlock; ++i) {
-        if (block->owners[i].live > 0) visit(block->ids[i], block->owners[i]);
+        if (block->owners[i].live() > 0) visit(block->ids[i], block->owners[i]);
       }
     }
   }
