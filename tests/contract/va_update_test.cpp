@@ -1,0 +1,244 @@
+// Batches of updates: all or nothing, in order, when their fence says so.
+#include "dxgk/adapter.h"
+#include "dxgk/process.h"
+#include "tests/contract/va_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using VaUpdateTest = GpuVaTest;
+using Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
+
+constexpr uint64_t k64 = 64 * kKibibyte;
+
+Operation map_op(D3DKMT_HANDLE allocation, uint64_t base, uint64_t size, uint64_t offset = 0,
+                 uint64_t repeat = 0) {
+  Operation operation{};
+  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP;
+  operation.Map.BaseAddress = base;
+  operation.Map.SizeInBytes = size;
+  operation.Map.hAllocation = allocation;
+  operation.Map.AllocationOffsetInBytes = offset;
+  operation.Map.AllocationSizeInBytes = repeat;
+  return operation;
+}
+Operation unmap_op(uint64_t base, uint64_t size, uint64_t how = kNoAccess) {
+  Operation operation{};
+  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP;
+  operation.Unmap.BaseAddress = base;
+  operation.Unmap.SizeInBytes = size;
+  operation.Unmap.Protection = protection(how);
+  return operation;
+}
+Operation copy_op(uint64_t from, uint64_t to, uint64_t size) {
+  Operation operation{};
+  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY;
+  operation.Copy.SourceAddress = from;
+  operation.Copy.DestAddress = to;
+  operation.Copy.SizeInBytes = size;
+  return operation;
+}
+
+/// A client with a reservation, a pool that is resident, and a fence.
+struct Tiles {
+  explicit Tiles(GpuVaStack& stack_in) : stack(stack_in), client(stack_in) {
+    pool = client.make_allocation(8 * kPage, kMemorySet);
+    client.list({pool});
+    stack.drive();
+    base = client.make_reservation(4 * k64);
+    fence = client.make_sync(D3DDDI_MONITORED_FENCE, 0, 1, &created);
+  }
+  uint64_t value() const {
+    return *static_cast<volatile uint64_t*>(
+        created.Info.MonitoredFence.FenceValueCPUVirtualAddress);
+  }
+  /// Of the pool that an address shows; nullopt: none.
+  std::optional<uint64_t> page(uint64_t va) const {
+    const auto walk = client.walk(va);
+    if (!walk.valid || walk.zero) return std::nullopt;
+    return (walk.place.offset - pool_start()) / kPage;
+  }
+  uint64_t pool_start() const {
+    const auto lock = stack.adapter().memory().placement(pool_id());
+    return lock.offset_bytes;
+  }
+  AllocationId pool_id() const;
+  GpuVaStack& stack;
+  VaClient client;
+  D3DKMT_CREATESYNCHRONIZATIONOBJECT2 created{};
+  D3DKMT_HANDLE pool = 0, fence = 0;
+  uint64_t base = 0;
+};
+
+AllocationId Tiles::pool_id() const {
+  return (*client.process->handles().find<dxgk::OpenedAllocation>(pool))->allocation->id;
+}
+
+TEST_F(VaUpdateTest, ABatchWaitsForItsFenceAndSetsItOneHigher) {
+  DXGKIT_COVERS("VA-36", "VA-38");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    ASSERT_EQ(tiles.client.update(tiles.client.context, tiles.fence, 4,
+                                  {map_op(tiles.pool, tiles.base, 2 * kPage),
+                                   map_op(tiles.pool, tiles.base + kPage, kPage, 5 * kPage)}),
+              0);
+    stack.drive();
+    EXPECT_EQ(tiles.page(tiles.base), std::nullopt) << "the fence has not come yet";
+    ASSERT_EQ(tiles.client.signal_cpu(tiles.fence, 4), 0);
+    stack.drive();
+    EXPECT_EQ(tiles.page(tiles.base), 0U);
+    EXPECT_EQ(tiles.page(tiles.base + kPage), 5U) << "in array order";
+    EXPECT_EQ(tiles.value(), 5U);
+    // Without waiting: at once.
+    ASSERT_EQ(tiles.client.update(tiles.client.context, tiles.fence, 9,
+                                  {unmap_op(tiles.base, kPage)}, /*do_not_wait=*/true),
+              0);
+    stack.drive();
+    EXPECT_EQ(tiles.page(tiles.base), std::nullopt);
+    EXPECT_EQ(tiles.value(), 10U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(VaUpdateTest, CopiesMoveAsIfThroughABufferAndMapsRepeat) {
+  DXGKIT_COVERS("VA-36", "VA-37");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    ASSERT_EQ(
+        tiles.client.update(tiles.client.context, tiles.fence, 0,
+                            {map_op(tiles.pool, tiles.base, 4 * kPage, 2 * kPage),
+                             copy_op(tiles.base, tiles.base + kPage, 3 * kPage),
+                             map_op(tiles.pool, tiles.base + k64, 6 * kPage, 3 * kPage, 2 * kPage)},
+                            true),
+        0);
+    stack.drive();
+    const std::vector<uint64_t> copied = {2, 2, 3, 4};
+    for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(tiles.page(tiles.base + i * kPage), copied[i]);
+    const std::vector<uint64_t> repeated = {3, 4, 3, 4, 3, 4};
+    for (uint64_t i = 0; i < 6; ++i)
+      EXPECT_EQ(tiles.page(tiles.base + k64 + i * kPage), repeated[i]);
+  });
+}
+
+TEST_F(VaUpdateTest, OneBadOperationRefusesTheBatch) {
+  DXGKIT_COVERS("VA-35", "VA-37");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    const uint64_t other = tiles.client.make_reservation(k64);
+    const Operation good = map_op(tiles.pool, tiles.base, kPage);
+    Operation unknown = good;
+    unknown.OperationType = static_cast<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE>(4);
+    const std::vector<std::pair<const char*, Operation>> rows = {
+        {"two reservations", map_op(tiles.pool, other, kPage)},
+        {"misaligned base", map_op(tiles.pool, tiles.base + 1, kPage)},
+        {"misaligned size", map_op(tiles.pool, tiles.base, 100)},
+        {"no size", map_op(tiles.pool, tiles.base, 0)},
+        {"misaligned offset", map_op(tiles.pool, tiles.base, kPage, 5)},
+        {"past the pool", map_op(tiles.pool, tiles.base, 2 * kPage, 7 * kPage)},
+        {"does not divide", map_op(tiles.pool, tiles.base, 3 * kPage, 0, 2 * kPage)},
+        {"size wraps", map_op(tiles.pool, tiles.base, ~uint64_t{4095})},
+        {"past the reservation", map_op(tiles.pool, tiles.base + 4 * k64 - kPage, 2 * kPage)},
+        {"no allocation", map_op(0, tiles.base, kPage)},
+        {"no such allocation", map_op(tiles.fence, tiles.base, kPage)},
+        {"copy from two ranges", copy_op(other - kPage, tiles.base, 2 * kPage)},
+        {"unmap to write", unmap_op(tiles.base, kPage, kWrite)},
+        {"unknown", unknown},
+    };
+    for (const auto& [what, bad] : rows) {
+      SCOPED_TRACE(what);
+      const Digest before = digest(stack, {&tiles.client});
+      EXPECT_EQ(tiles.client.update(tiles.client.context, tiles.fence, 0, {good, bad}, true),
+                nt_status(Status::kInvalidParameter));
+      stack.drive();
+      EXPECT_EQ(digest(stack, {&tiles.client}), before);
+      EXPECT_EQ(tiles.page(tiles.base), std::nullopt);
+      EXPECT_EQ(tiles.value(), 0U);
+    }
+  });
+}
+
+TEST_F(VaUpdateTest, APoolThatMovesIsFoundWhereItIsThen) {
+  DXGKIT_COVERS("VA-39");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    ASSERT_EQ(tiles.client.update(tiles.client.context, tiles.fence, 1,
+                                  {map_op(tiles.pool, tiles.base, 8 * kPage)}),
+              0);
+    // Away, and back behind something else.
+    const D3DKMT_HANDLE other = tiles.client.make(1);
+    EXPECT_EQ(tiles.client.evict({tiles.pool}), 0);
+    stack.drive();
+    tiles.client.list({other});
+    stack.drive();
+    tiles.client.list({tiles.pool});
+    stack.drive();
+    ASSERT_EQ(tiles.client.signal_cpu(tiles.fence, 1), 0);
+    stack.drive();
+    for (uint64_t page = 0; page < 8; ++page)
+      EXPECT_EQ(tiles.page(tiles.base + page * kPage), page);
+  });
+}
+
+TEST_F(VaUpdateTest, WhatWasFreedSinceIsLeftAlone) {
+  DXGKIT_COVERS("VA-42");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    ASSERT_EQ(tiles.client.update(tiles.client.context, tiles.fence, 1,
+                                  {map_op(tiles.pool, tiles.base, 4 * kPage, 4 * kPage)}),
+              0);
+    ASSERT_EQ(tiles.client.free_va(tiles.base, 4 * k64), 0);
+    ASSERT_EQ(tiles.client.make_mapping(tiles.pool, 2, tiles.base), tiles.base);
+    ASSERT_EQ(tiles.client.signal_cpu(tiles.fence, 1), 0);
+    stack.drive();
+    EXPECT_EQ(tiles.page(tiles.base), 0U);
+    EXPECT_EQ(tiles.page(tiles.base + kPage), 1U);
+    EXPECT_EQ(tiles.page(tiles.base + 2 * kPage), std::nullopt);
+    EXPECT_EQ(tiles.value(), 2U);
+  });
+}
+
+TEST_F(VaUpdateTest, TooManyQueuedMakeTheCallerWait) {
+  DXGKIT_COVERS("VA-40");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    for (uint64_t i = 0; i < 128; ++i) {
+      ASSERT_EQ(tiles.client.update(tiles.client.context, tiles.fence, i * 2 + 2,
+                                    {map_op(tiles.pool, tiles.base, kPage)}),
+                0);
+    }
+    // The 129th waits until one of them is done.
+    NTSTATUS status = -1;
+    Stack::Background call(stack, [&] {
+      status = tiles.client.update(tiles.client.context, tiles.fence, 1000,
+                                   {map_op(tiles.pool, tiles.base, kPage)});
+    });
+    EXPECT_FALSE(call.finished());
+    ASSERT_EQ(tiles.client.signal_cpu(tiles.fence, 2), 0);
+    call.finish();
+    EXPECT_EQ(status, 0);
+    ASSERT_EQ(tiles.client.signal_cpu(tiles.fence, 1000), 0);
+    stack.drive();
+    EXPECT_EQ(tiles.value(), 1001U);
+  });
+}
+
+TEST_F(VaUpdateTest, QueuedUpdatesEndWithTheirContextAndDevice) {
+  DXGKIT_COVERS("VA-38");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    const D3DKMT_HANDLE second = tiles.client.make_context_virtual();
+    for (const D3DKMT_HANDLE context : {tiles.client.context, second}) {
+      ASSERT_EQ(
+          tiles.client.update(context, tiles.fence, 7, {map_op(tiles.pool, tiles.base, kPage)}), 0);
+    }
+    NTSTATUS status = -1;
+    stack.blocking([&] { status = tiles.client.destroy_context(second); });
+    EXPECT_EQ(status, 0);
+    ASSERT_EQ(tiles.client.signal_cpu(tiles.fence, 7), 0);
+    stack.drive();
+    EXPECT_EQ(tiles.value(), 8U);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
