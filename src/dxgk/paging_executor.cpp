@@ -343,7 +343,8 @@ bool PagingExecutor::build_work(PagingWork& work, uint64_t traced_kind,
       if (progress == Progress::kDone) ++part_done_;
     }
     in_part_ = false;
-    if (part_.hold) slice_holds_.push_back(std::move(part_.hold));
+    // It is there for its deleter and need not point at anything.
+    if (part_.hold.use_count() != 0) slice_holds_.push_back(std::move(part_.hold));
     part_ = {};
   }
 }
@@ -487,6 +488,7 @@ void PagingExecutor::packet_retired(Packet& packet, bool completed) {
     current_ = nullptr;
   }
   if (!completed || halted_) return;
+  flight.holds.clear();  // work that is asked again below may need what they held
   complete(flight.completes);
   run_barriers();
   pump();
