@@ -286,9 +286,11 @@ void GpuVa::set_root(GpuSpace& space, const gpuva::Step& step) {
 bool GpuVa::hardware_idle() const { return adapter_.paging().hardware_idle(); }
 
 bool GpuVa::contexts_idle(const GpuSpace& space) {
-  return std::ranges::none_of(space.contexts, [&](const Context* context) {
+  const bool idle = std::ranges::none_of(space.contexts, [&](const Context* context) {
     return adapter_.scheduler().on_hardware(context->id());
   });
+  contexts_in_the_way_ = !idle;
+  return idle;
 }
 
 void GpuVa::begin_hold(GpuSpace& space) {
@@ -311,6 +313,7 @@ void GpuVa::collect() {
         adapter_.scheduler().set_suspended(context->id(), false);
     }
   }
+  if (std::exchange(contexts_in_the_way_, false)) adapter_.paging().look_again();
   collecting_ = false;
 }
 

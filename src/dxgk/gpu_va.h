@@ -98,7 +98,8 @@ class GpuVa {
   void forget(AllocationId allocation);
   /// The process has no opening of the allocation left.
   void forget(AllocationId allocation, const Process& process);
-  /// What was put off until the paging executor is not in the middle of something.
+  /// What was put off until the paging executor is not in the middle of something; work that waits
+  /// for contexts to leave the engines goes on when they have.
   void collect();
   /// The hardware has lost its power, or may have: all tables are made again, and roots set. Before
   /// anything is paged. kNoMemory: the adapter cannot go on.
@@ -176,7 +177,8 @@ class GpuVa {
   std::vector<gpuva::TableId> freed_;
   std::vector<std::shared_ptr<GpuSpace>> unheld_;
   bool collecting_ = false;
-  bus::PageFrame zero_page_;  // without a Zero bit in entries (VA-22)
+  bool contexts_in_the_way_ = false;  // the head of the executor's queue waits for them
+  bus::PageFrame zero_page_;          // without a Zero bit in entries (VA-22)
   bool has_zero_page_ = false;
 };
 

@@ -21,9 +21,13 @@ inline constexpr uint64_t kWrite = 1, kExecute = 2, kZero = 4, kNoAccess = 8, kS
 /// A client, its paging queue, and calls that answer as the thunks do.
 struct VaClient : ListingClient {
   explicit VaClient(GpuVaStack& stack_in, const char* name = "client")
-      : ListingClient(stack_in, name), va_stack(stack_in), context(make_context_virtual()) {}
+      : ListingClient(stack_in, name),
+        va_stack(stack_in),
+        context(make_context_virtual()),
+        process_of_driver(stack_in.gpu.last_process()) {}
   GpuVaStack& va_stack;
   D3DKMT_HANDLE context;  // so that the process has a root
+  void* process_of_driver;
 
   /// What a Map asks for; the whole structure comes back through `args`.
   D3DDDI_MAPGPUVIRTUALADDRESS map_args(D3DKMT_HANDLE allocation, uint64_t pages,
@@ -114,7 +118,7 @@ struct VaClient : ListingClient {
     args.Flags.DoNotWait = do_not_wait ? 1 : 0;
     return call([&] { return D3DKMTUpdateGpuVirtualAddress(&args); });
   }
-  void* process_handle() const { return va_stack.gpu.last_process(); }
+  void* process_handle() const { return process_of_driver; }
   dxgkit::testing::GpuWalk walk(uint64_t va) const {
     return va_stack.gpu.walk(process_handle(), va);
   }

@@ -1,0 +1,316 @@
+// Page tables as the driver is asked to write them, in every update mode, and paging through the
+// paging process's space.
+#include <map>
+
+#include "dxgk/adapter.h"
+#include "tests/contract/va_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using dxgkit::testing::GpuVaCalls;
+using port::PageTableUpdateMode;
+
+class VaPagingTest : public GpuVaTest {
+ protected:
+  /// The two of the fixture, a root that grows in memory, and tables written by virtual address.
+  static void everywhere(const Body& body, const Body& prepare = nullptr) {
+    auto all = kinds();
+    all.emplace_back("two levels, GPU physical, growing root",
+                     GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2));
+    all.emplace_back("two levels, GPU virtual",
+                     GpuVaConfig::two_level(PageTableUpdateMode::kGpuVirtual, 2));
+    GpuVaConfig four = GpuVaConfig::gpu_physical_four_level();
+    four.update_mode = PageTableUpdateMode::kGpuVirtual;
+    all.emplace_back("four levels, GPU virtual", four);
+    for (auto& [name, config] : all) {
+      SCOPED_TRACE(name);
+      running(config, body, prepare);
+      if (HasFatalFailure()) return;
+    }
+  }
+};
+
+// What every mode has in common: content comes and goes with the mapping, tables are never wrong.
+TEST_F(VaPagingTest, ContentAndEntriesSurviveEveryKindOfTable) {
+  DXGKIT_COVERS("VA-29", "VA-45", "PAGE-16", "PAGE-31");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const uint64_t pages = 600;  // more than a window of the scratch area
+    const D3DKMT_HANDLE a = client.make_allocation(pages * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    const uint64_t va = client.make_mapping(a, pages);
+    for (uint64_t page = 0; page < pages; page += 7)
+      ASSERT_TRUE(stack.gpu.write(client.process_handle(), va + page * kPage, page * 3 + 1));
+    stack.gpu.clear_calls();
+    ASSERT_EQ(client.evict({a}), 0);
+    stack.drive();
+    EXPECT_FALSE(client.walk(va).valid);
+    EXPECT_FALSE(client.walk(va + (pages - 1) * kPage).valid);
+    client.list({a});
+    stack.drive();
+    for (uint64_t page = 0; page < pages; page += 7)
+      ASSERT_EQ(stack.gpu.read(client.process_handle(), va + page * kPage), page * 3 + 1);
+    const GpuVaCalls calls = stack.gpu.calls();
+    // Chunk by chunk, both sides at addresses of the paging process, and the whole of it.
+    std::map<uint32_t, uint64_t> moved;
+    for (const auto& transfer : calls.transfers) {
+      moved[transfer.TransferDirection] += transfer.TransferSizeInBytes;
+      EXPECT_NE(transfer.hAllocation, nullptr);
+      EXPECT_NE(transfer.SourceVirtualAddress, 0U);
+      EXPECT_NE(transfer.DestinationVirtualAddress, 0U);
+    }
+    EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM], pages * kPage);
+    EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL], pages * kPage);
+    EXPECT_GT(calls.transfers.size(), 2U);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(VaPagingTest, PagingRunsInItsOwnProcessBuiltByTheCpu) {
+  DXGKIT_COVERS("PAGE-01", "PAGE-02", "PAGE-03");
+  everywhere([](GpuVaStack& stack) {
+    const GpuVaCalls at_start = stack.gpu.calls();
+    ASSERT_FALSE(at_start.updates.empty());
+    void* const system = stack.gpu.system_process();
+    for (const auto& update : at_start.updates) {
+      EXPECT_TRUE(update.by_cpu);
+      EXPECT_EQ(update.args.UpdateMode, DXGK_PAGETABLEUPDATE_CPU_VIRTUAL);
+      EXPECT_EQ(update.args.hProcess, system);
+    }
+    EXPECT_FALSE(stack.gpu.walk(system, 0).valid);
+    EXPECT_FALSE(stack.gpu.walk(system, 4095).valid);
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    stack.gpu.clear_calls();
+    client.list({a});
+    stack.drive();
+    client.make_mapping(a, 4);
+    // Paging is submitted in the paging process's space, by virtual address.
+    for (const auto& submit : stack.gpu.calls().submits) {
+      EXPECT_EQ(stack.gpu.process_of(submit.args.hContext), system);
+      EXPECT_TRUE(submit.args.Flags.Paging);
+      EXPECT_TRUE(stack.gpu.walk(system, submit.args.DmaBufferVirtualAddress).valid);
+    }
+    EXPECT_FALSE(stack.gpu.calls().submits.empty());
+    EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), 0U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiPatch"), 0U);
+  });
+}
+
+TEST_F(VaPagingTest, TablesAreWrittenInvalidFirstAndTheirEntriesFollowEachOther) {
+  DXGKIT_COVERS("PAGE-33", "PAGE-34");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(64 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    stack.gpu.clear_calls();
+    const uint64_t va = client.make_mapping(a, 64);
+    bool leaf_written = false;
+    std::map<uint64_t, bool> initialised;  // by table
+    const auto table_of = [](const dxgkit::testing::TableUpdateCall& update) {
+      return update.args.UpdateMode == DXGK_PAGETABLEUPDATE_GPU_PHYSICAL
+                 ? update.args.PageTableAddress.GpuPhysical.SegmentOffset
+                 : reinterpret_cast<uint64_t>(update.args.PageTableAddress.CpuVirtual);
+    };
+    for (const auto& update : stack.gpu.calls().updates) {
+      if (update.args.hProcess != client.process_handle()) continue;
+      if (update.args.Flags.InitialUpdate) {
+        initialised[table_of(update)] = true;
+        EXPECT_EQ(update.args.hAllocation, nullptr);
+        EXPECT_TRUE(update.args.Flags.Repeat);
+        for (const auto& entry : update.entries) EXPECT_FALSE(entry.flags & gpuva::kPteValid);
+      } else if (update.args.PageTableLevel == 0) {
+        leaf_written = true;
+        EXPECT_TRUE(initialised[table_of(update)]) << "written before it was made invalid";
+        EXPECT_NE(update.args.hAllocation, nullptr);
+        EXPECT_EQ(update.args.FirstPteVirtualAddress, va + update.args.AllocationOffsetInBytes);
+        EXPECT_EQ(update.args.NumPageTableEntries, update.entries.size());
+      } else {
+        EXPECT_EQ(update.args.hAllocation, nullptr);
+      }
+    }
+    EXPECT_TRUE(leaf_written);
+  });
+}
+
+// A stale translation is what a missing flush looks like: the scripted engine keeps them.
+TEST_F(VaPagingTest, WhatChangesIsFlushedBeforeItsOldPagesAreReused) {
+  DXGKIT_COVERS("PAGE-37");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    const D3DKMT_HANDLE b = client.make_allocation(4 * kPage, kMemorySet);
+    const D3DKMT_HANDLE code = client.make_allocation(kPage, kMemorySet);
+    client.list({a, b, code});
+    stack.drive();
+    const uint64_t va = client.make_mapping(a, 4);
+    const uint64_t at_b = client.make_mapping(b, 4);
+    const uint64_t at_code = client.make_mapping(code, 1);
+    const auto run = [&](GpuCommand command) {
+      ASSERT_TRUE(stack.gpu.write(client.process_handle(), at_code,
+                                  dxgkit::testing::gpu_commands({command})));
+      ASSERT_EQ(client.submit(client.context, at_code, 24), 0);
+      stack.drive();
+    };
+    run(GpuCommand::write(va, 1));  // now it is cached
+    client.make_mapping(b, 4, va);
+    run(GpuCommand::write(va, 2));
+    EXPECT_EQ(stack.gpu.read(client.process_handle(), at_b), 2U);
+    ASSERT_EQ(client.evict({b}), 0);
+    stack.drive();
+    run(GpuCommand::write(va, 3));
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT);
+  });
+}
+
+TEST_F(VaPagingTest, ARootIsGivenToEveryContextAndGrowsUnderIdleOnes) {
+  DXGKIT_COVERS("VA-05", "VA-06");
+  GpuVaConfig config = GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2);
+  running(config, [](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE second = client.make_context_virtual();
+    static_cast<void>(second);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    const uint64_t low = client.make_mapping(a, 4);
+    const auto before = stack.gpu.root_of(client.process_handle());
+    ASSERT_TRUE(before.has_value());
+    // Work is on the hardware while the root has to grow: it ends first.
+    ASSERT_TRUE(
+        stack.gpu.write(client.process_handle(), low,
+                        dxgkit::testing::gpu_commands({GpuCommand::write(low + kPage, 9)})));
+    ASSERT_EQ(client.submit(client.context, low, 24), 0);
+    stack.settle();
+    stack.gpu.clear_calls();
+    auto args = client.map_args(a, 4, uint64_t{0xF000'0000});
+    ASSERT_EQ(client.map(args), kPendingStatus);
+    EXPECT_TRUE(stack.gpu.calls().roots.empty()) << "the context is not idle";
+    stack.drive();
+    const auto calls = stack.gpu.calls();
+    EXPECT_EQ(calls.roots.size(), 2U) << "each context of the process";
+    const auto after = stack.gpu.root_of(client.process_handle());
+    EXPECT_GT(after->entry_count, before->entry_count);
+    EXPECT_NE(after->address, before->address);
+    EXPECT_TRUE(client.walk(0xF000'0000 + kPage).valid);
+    EXPECT_EQ(stack.gpu.read(client.process_handle(), low + kPage), 9U);
+    EXPECT_FALSE(stack.gpu.calls().root_sizes.empty());
+  });
+  running(GpuVaConfig::gpu_physical_four_level(), [](GpuVaStack& stack) {
+    VaClient client(stack);
+    EXPECT_TRUE(stack.gpu.calls().root_sizes.empty());
+  });
+}
+
+TEST_F(VaPagingTest, ProtectionBitsAreSetOnlyWhereTheyExist) {
+  DXGKIT_COVERS("VA-21", "VA-22");
+  running([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    auto args = client.map_args(a, 4);
+    for (const uint64_t bits : {uint64_t{0}, kWrite, kExecute, kWrite | kExecute}) {
+      args.Protection = protection(bits);
+      const auto walk = client.walk(client.make_mapping(args));
+      ASSERT_TRUE(walk.valid);
+      EXPECT_EQ(walk.writable, (bits & kWrite) != 0);
+      EXPECT_EQ(walk.executable, (bits & kExecute) != 0);
+    }
+  });
+  GpuVaConfig plain = GpuVaConfig::gpu_physical_four_level();
+  plain.read_only = plain.no_execute = plain.zero_in_pte = false;
+  running(plain, [](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    auto args = client.map_args(a, 4);
+    args.Protection = protection(0);
+    EXPECT_TRUE(client.walk(client.make_mapping(args)).writable);
+    // Neither a bit for zeros, nor one that could protect a page of them.
+    args = client.map_args(0, 4);
+    args.Protection = protection(kZero);
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.map(args), nt_status(Status::kNotSupported));
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+  plain.read_only = true;
+  running(plain, [](GpuVaStack& stack) {
+    VaClient client(stack);
+    auto args = client.map_args(0, 4);
+    args.Protection = protection(kZero);
+    const uint64_t va = client.make_mapping(args);
+    const auto walk = client.walk(va);
+    ASSERT_TRUE(walk.valid);
+    EXPECT_FALSE(walk.writable);
+    EXPECT_EQ(stack.gpu.read(client.process_handle(), va + 3 * kPage), 0U);
+  });
+}
+
+TEST_F(VaPagingTest, AllContextsAreAwayWhileTablesThatNeedItChange) {
+  DXGKIT_COVERS("PAGE-38");
+  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+  config.update_needs_idle = true;
+  running(config, [](GpuVaStack& stack) {
+    VaClient client(stack);
+    VaClient other(stack, "other");
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    const uint64_t va = client.make_mapping(a, 4);
+    ASSERT_TRUE(stack.gpu.write(client.process_handle(), va,
+                                dxgkit::testing::gpu_commands({GpuCommand::write(va + kPage, 9)})));
+    ASSERT_EQ(client.submit(client.context, va, 24), 0);
+    stack.settle();
+    stack.gpu.clear_calls();
+    auto args = client.map_args(a, 4);
+    ASSERT_EQ(client.map(args), kPendingStatus);
+    stack.settle();
+    EXPECT_TRUE(stack.gpu.calls().updates.empty()) << "its context is on the hardware";
+    stack.drive();
+    EXPECT_TRUE(client.walk(args.VirtualAddress).valid);
+    // And they come back.
+    ASSERT_EQ(client.submit(client.context, va, 24), 0);
+    stack.drive();
+    EXPECT_EQ(client.wait_for_idle(), 0);
+  });
+}
+
+// Tables take video memory, and give it back.
+TEST_F(VaPagingTest, TablesGoWithWhatTheyMapAndTheRestWithTheProcess) {
+  DXGKIT_COVERS("PAGE-39", "ALLOC-30");
+  for (const bool explicit_invalidation : {false, true}) {
+    everywhere(
+        [](GpuVaStack& stack) {
+          uint64_t free_before = 0;
+          {
+            VaClient client(stack);
+            client.list({client.make_allocation(kPage, kMemorySet)});
+            stack.drive();
+            free_before = stack.machine.free_page_count();
+            const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+            client.list({a});
+            stack.drive();
+            std::vector<uint64_t> mapped;
+            for (uint64_t i = 1; i < 20; ++i)
+              mapped.push_back(client.make_mapping(a, 4, 0x0040'0000 * (i + 2)));
+            for (const uint64_t va : mapped) EXPECT_EQ(client.free_va(va, 4 * kPage), 0);
+            EXPECT_EQ(client.destroy_allocation(a), 0);
+            stack.drive();
+            EXPECT_EQ(stack.machine.free_page_count(), free_before);
+          }
+          stack.drive();
+          EXPECT_TRUE(stack.gpu.processes().empty());
+          EXPECT_TRUE(stack.gpu.faults().empty());
+        },
+        [&](GpuVaStack& stack) { stack.gpu.config.explicit_invalidation = explicit_invalidation; });
+  }
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
