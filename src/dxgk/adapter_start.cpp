@@ -518,7 +518,10 @@ void Adapter::stop() {
   power_->before_stop();
   lane_.run([&] { lose_devices(DeviceState::kStopped); });
   gate_.wait_empty();
-  if (residency_) residency_->trim().stop();
+  if (residency_) {
+    residency_->stop_periodic_trim();
+    residency_->trim().stop();
+  }
   if (display_) display_->stop();
   const bool healthy = !fatal_.load();
   if (healthy && scheduler_) {

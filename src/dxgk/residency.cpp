@@ -20,6 +20,10 @@ constexpr uint32_t kPatience = 8;
 
 Residency::Residency(Adapter& adapter) : adapter_(adapter), trim_(adapter.runtime()) {
   describe_groups();
+  if (adapter.options().periodic_trim_ns > 0) {
+    periodic_timer_ = adapter.runtime().make_timer(
+        [this] { adapter_.lane().post_from_interrupt([this] { trim_periodically(); }); });
+  }
 }
 
 Residency::~Residency() = default;
@@ -318,6 +322,7 @@ void Residency::packet_queued(Device& device, Packet& packet) {
   packet.residency_request = mine.last_request;
   packet.counts_in_epoch = true;
   ++mine.epochs.back().packets;
+  note_work(device.process());
 }
 
 vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {

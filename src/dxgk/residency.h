@@ -117,6 +117,8 @@ class Residency {
   Status reserve(const Process& process, SegmentGroup group, uint64_t bytes);
   /// How far the process is over its budgets, both groups together; 0 when within (RES-17).
   uint64_t bytes_to_trim(const Process& process);
+  /// Ends periodic trimming. Not on the lane.
+  void stop_periodic_trim();
   /// Registrations; its own locking, any thread.
   TrimNotifier& trim() { return trim_; }
 
@@ -174,6 +176,8 @@ class Residency {
     std::array<GroupMemory, kSegmentGroups> groups;
     std::map<AllocationId, Charge> charges;
     uint64_t notified = 0;  // bytes over budget it was last told of
+    bool periodic = false;  // told to trim in every period it works in
+    bool worked = false;    // since it was last told
   };
   enum class Demote { kNone, kOverBudget, kAll };
 
@@ -216,6 +220,8 @@ class Residency {
   uint64_t trim_of(const ProcessMemory& process) const;
   /// Bytes the listing would take the process over its budget in a group without room; 0: fine.
   uint64_t overshoot(Device& device, std::span<const Ref<OpenedAllocation>> openings);
+  void note_work(Process& process);
+  void trim_periodically();
   /// Tells processes that are further over budget than they know (RES-18, RES-19).
   void tell_over_budget();
 
@@ -231,6 +237,8 @@ class Residency {
   uint64_t in_flight_ = 0;  // packets that hold a list, of all devices
   bool advancing_ = false;
   TrimNotifier trim_;
+  std::unique_ptr<runtime::Timer> periodic_timer_;  // null: no periodic trimming; lane
+  bool periodic_armed_ = false;                     // lane
 };
 
 }  // namespace dxgkit::dxgk

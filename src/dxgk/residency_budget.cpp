@@ -1,6 +1,7 @@
 // Budgets: what each process may keep, per segment group, and who is told to trim.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter.h"
@@ -206,6 +207,38 @@ void Residency::tell_over_budget() {
     }
     process.notified = bytes;
   }
+}
+
+void Residency::note_work(Process& process) {
+  if (!periodic_timer_) return;
+  ProcessMemory& memory = memory_of(process);
+  memory.worked = true;
+  if (std::exchange(memory.periodic, true)) return;
+  trim_.notify(process, {.restart_periodic = true});
+  if (std::exchange(periodic_armed_, true)) return;
+  periodic_timer_->arm(adapter_.runtime().now() + adapter_.options().periodic_trim_ns);
+}
+
+void Residency::trim_periodically() {
+  periodic_armed_ = false;
+  if (!periodic_timer_ || adapter_.failed()) return;
+  bool any = false;
+  for (auto& [number, memory] : processes_) {
+    if (!memory.periodic) continue;
+    // Who did nothing for a period has nothing to compare with: it starts anew with its next work.
+    memory.periodic = std::exchange(memory.worked, false);
+    if (!memory.periodic) continue;
+    any = true;
+    trim_.notify(*memory.process, {.periodic = true});
+  }
+  if (!any) return;
+  periodic_armed_ = true;
+  periodic_timer_->arm(adapter_.runtime().now() + adapter_.options().periodic_trim_ns);
+}
+
+void Residency::stop_periodic_trim() {
+  std::unique_ptr<runtime::Timer> timer;
+  adapter_.lane().run([&] { timer = std::move(periodic_timer_); });
 }
 
 VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGroup group) {

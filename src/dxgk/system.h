@@ -39,6 +39,9 @@ struct AdapterOptions {
   /// A node without progress this long, with work on it, is a timeout (TdrDelay): a finding, and
   /// the adapter stops.
   int64_t tdr_delay_ns = 2'000'000'000;
+  /// Processes at work are told this often to let go of what they did not use since (RES-19); 0:
+  /// never.
+  int64_t periodic_trim_ns = 0;
   /// Changes what the driver answers, in simulation. Outlives the adapter.
   port::FaultInjector* faults = nullptr;
   /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.

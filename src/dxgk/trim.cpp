@@ -64,8 +64,18 @@ void TrimNotifier::notify(const Process& process, const TrimNotice& notice) {
     runtime::MutexLock lock(mutex_);
     for (const auto& one : registrations_) {
       if (one->process != &process) continue;
+      const TrimNotice waiting = one->pending ? one->notice : TrimNotice{};
       one->notice = notice;
       one->pending = true;
+      // The rest of what was not delivered yet still holds.
+      if (!notice.to_budget && waiting.to_budget) {
+        one->notice.to_budget = true;
+        one->notice.bytes = waiting.bytes;
+      }
+      if (!notice.periodic && !notice.restart_periodic) {
+        one->notice.periodic = waiting.periodic;
+        one->notice.restart_periodic = waiting.restart_periodic;
+      }
     }
   }
   events_.fetch_add(1, std::memory_order_release);

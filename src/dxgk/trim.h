@@ -38,7 +38,8 @@ class TrimNotifier {
   bool remove(const Process& process, uint64_t number, const void* owner);
   /// All of a device (THUNK-35). Not on the lane.
   void remove_all(const Device& device);
-  /// To every registration of the process. A notice not delivered yet is replaced. Any thread, the
+  /// To every registration of the process. A notice not delivered yet is joined: what it
+  /// says of the budget, or of periods, gives way to what is newer. Any thread, the
   /// lane too: delivers nothing itself.
   void notify(const Process& process, const TrimNotice& notice);
   /// Ends the thread; nothing is called any more. Not on the lane.

@@ -298,5 +298,64 @@ TEST_F(BudgetTest, TheDriverSaysWhatCountsWhere) {
       });
 }
 
+TEST_F(BudgetTest, ProcessesAtWorkAreToldToTrimPeriodByPeriod) {
+  DXGKIT_COVERS("RES-19");
+  static constexpr int64_t kPeriod = 5 * runtime::kMillisecond;
+  bare([](Stack& stack) {
+    explicit_residency(stack.miniport);
+    stack.options.periodic_trim_ns = kPeriod;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    ListingClient worker(stack, "worker");
+    ListingClient idle(stack, "idle");
+    Told told, told_idle;
+    void* handle = nullptr;
+    void* idle_handle = nullptr;
+    ASSERT_EQ(watch(stack, worker, told, &handle), 0);
+    ASSERT_EQ(watch(stack, idle, told_idle, &idle_handle), 0);
+    const D3DKMT_HANDLE one = worker.make(1);
+    worker.list({one});
+    ContextBuffers context = worker.make_context();
+    EXPECT_FALSE(told.comes()) << "nothing is queued yet";
+    const auto flags_of_next = [&] {
+      EXPECT_TRUE(told.comes());
+      const UINT flags = told.notices.empty() ? ~0U : told.notices.back().Flags.Value;
+      told.notices.clear();
+      return flags;
+    };
+    constexpr UINT kPeriodic = 1, kRestart = 2;
+    for (int life = 0; life < 2; ++life) {
+      ASSERT_EQ(worker.render(context, work_on({one})), 0);
+      stack.drive();
+      EXPECT_EQ(flags_of_next(), kRestart) << "from here on it counts";
+      ASSERT_EQ(worker.render(context, work_on({one})), 0);
+      stack.drive();
+      const int64_t before = runtime::Runtime::current().now();
+      EXPECT_EQ(flags_of_next(), kPeriodic);
+      EXPECT_LE(runtime::Runtime::current().now() - before, kPeriod);
+      EXPECT_FALSE(told.comes()) << "it did nothing since";
+    }
+    EXPECT_TRUE(told_idle.notices.empty());
+    EXPECT_EQ(unwatch(worker, handle), 0);
+    EXPECT_EQ(unwatch(idle, idle_handle), 0);
+  });
+}
+
+TEST_F(BudgetTest, NobodyIsToldPeriodicallyWhereThatIsOff) {
+  DXGKIT_COVERS("RES-19");
+  listing([](Stack& stack) {
+    ListingClient worker(stack, "worker");
+    Told told;
+    void* handle = nullptr;
+    ASSERT_EQ(watch(stack, worker, told, &handle), 0);
+    const D3DKMT_HANDLE one = worker.make(1);
+    worker.list({one});
+    ContextBuffers context = worker.make_context();
+    ASSERT_EQ(worker.render(context, work_on({one})), 0);
+    stack.drive();
+    EXPECT_FALSE(told.comes());
+    EXPECT_EQ(unwatch(worker, handle), 0);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract
