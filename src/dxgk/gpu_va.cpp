@@ -484,25 +484,17 @@ std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
   }
 }
 
-void GpuVa::forget_in(const std::shared_ptr<GpuSpace>& space, AllocationId allocation, Work* work) {
-  if (space->addresses.mapping_count(allocation) == 0) return;
-  gpuva::PageSpans changed;
-  space->addresses.drop_allocation(allocation, &changed);
-  DXGKIT_CHECK(is_success(replan(space, changed, work)));
-}
-
 void GpuVa::forget(AllocationId allocation) {
-  Work work;
-  for (const auto& [number, space] : spaces_) forget_in(space, allocation, &work);
   if (resident_.erase(allocation.value) != 0) ++moves_;
-  if (!work.empty()) adapter_.paging().enqueue_work(std::move(work), nullptr);
 }
 
 void GpuVa::forget(AllocationId allocation, const Process& process) {
   const std::shared_ptr<GpuSpace> space = space_of(process.number());
-  if (!space) return;
+  if (!space || space->addresses.mapping_count(allocation) == 0) return;
+  gpuva::PageSpans changed;
+  space->addresses.drop_allocation(allocation, &changed);
   Work work;
-  forget_in(space, allocation, &work);
+  DXGKIT_CHECK(is_success(replan(space, changed, &work)));
   if (!work.empty()) adapter_.paging().enqueue_work(std::move(work), nullptr);
 }
 

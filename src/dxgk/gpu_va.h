@@ -94,9 +94,10 @@ class GpuVa {
               std::vector<std::unique_ptr<PagingWork>>* work);
   /// What stands for a content operation; null: itself (PAGE-16).
   std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op);
-  /// The allocation is about to go: nothing is mapped to it any more (ALLOC-30).
+  /// The allocation is about to go; nobody has it open any more.
   void forget(AllocationId allocation);
-  /// The process has no opening of the allocation left.
+  /// The process has no opening of the allocation left: nothing of it is mapped to it any more
+  /// (ALLOC-30).
   void forget(AllocationId allocation, const Process& process);
   /// What was put off until the paging executor is not in the middle of something; work that waits
   /// for contexts to leave the engines goes on when they have.
@@ -148,7 +149,6 @@ class GpuVa {
   Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                 Work* work);
   void invalidate(AllocationId allocation, Work* work);
-  void forget_in(const std::shared_ptr<GpuSpace>& space, AllocationId allocation, Work* work);
   void free_tables();
   Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need);
   /// Hands work to the executor with a fence of the queue around it.

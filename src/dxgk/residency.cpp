@@ -8,6 +8,7 @@
 #include "dxgk/context.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/power.h"
 
 namespace dxgkit::dxgk {
@@ -220,6 +221,8 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   for (size_t i = held->first; i < mine.set.size(); ++i) {
     const AllocationId id = mine.set.at(i);
     recharge(process, id, group_of(adapter_.memory().placement(id).segment));
+    // Nothing says what work at virtual addresses writes: all it may reach.
+    if (adapter_.gpu_va() != nullptr) adapter_.memory().assume_written(id);
   }
   return held;
 }
@@ -243,7 +246,7 @@ Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> o
     if (++wanted[opened.get()] > opened->listing.count) return Status::kInvalidParameter;
   }
   for (const Ref<OpenedAllocation>& opened : openings) {
-    if (flags.not_written_to && opened->listing.listed)
+    if (flags.not_written_to && opened->listing.listed && !listed_by_others(*opened))
       adapter_.memory().assume_clean(opened->allocation->id);
     if (--opened->listing.count == 0) leave(*opened, flags.only_if_necessary);
   }
@@ -253,6 +256,13 @@ Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> o
   adapter_.scheduler().retry_busy();
   adapter_.pump();
   return Status::kSuccess;
+}
+
+bool Residency::listed_by_others(const OpenedAllocation& opened) {
+  for (const OpenedAllocation* other : opened.allocation->opened) {
+    if (other != &opened && other->listing.listed) return true;
+  }
+  return false;
 }
 
 void Residency::leave(OpenedAllocation& opened, bool lazily) {

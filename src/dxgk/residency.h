@@ -199,6 +199,8 @@ class Residency {
   bool demote(Demote whom, const Device* but);
   bool over_budget(const Device& device);
   static void let_go(DeviceResidency& idle);
+  /// Whoever else has it on its list may have written it.
+  static bool listed_by_others(const OpenedAllocation& opened);
   void leave(OpenedAllocation& opened, bool lazily);
   void leave_now(OpenedAllocation& opened);
   void close_epochs(Device& device);

@@ -101,6 +101,7 @@ void Adapter::begin_closing(Teardown& teardown) {
       bool open_elsewhere = false;  // in the same process
       for (const OpenedAllocation* other : allocation.opened)
         open_elsewhere |= &other->device->process() == &teardown.device->process();
+      // ALLOC-30
       if (!open_elsewhere) gpu_va_->forget(allocation.id, teardown.device->process());
     }
     if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
@@ -117,7 +118,7 @@ void Adapter::begin_closing(Teardown& teardown) {
     if (failed_) break;
     trace::emit(trace::EventKind::kAllocationDestroyed, allocation->id.value, 0, 0,
                 allocation->size_bytes);
-    if (gpu_va_) gpu_va_->forget(allocation->id);  // ALLOC-30
+    if (gpu_va_) gpu_va_->forget(allocation->id);
     Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation->id);
     DXGKIT_CHECK(freed.has_value());  // teardown_ready looked
     allocation->forgotten = true;

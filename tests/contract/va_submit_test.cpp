@@ -146,6 +146,8 @@ TEST_F(VaSubmitTest, ARefusedBufferPutsItsDeviceInError) {
     };
     ASSERT_EQ(other.client.submit(other.client.context, other.va, 24), 0);
     ASSERT_EQ(one.client.submit(one.client.context, bad, 24), 0);
+    // From then on, not from when the fence counts as complete.
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
     ASSERT_EQ(other.client.submit(other.client.context, other.va, 24), 0);
     stack.drive();
     EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);

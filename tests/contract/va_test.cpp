@@ -56,6 +56,40 @@ TEST_F(VaTest, EntriesFollowResidency) {
   });
 }
 
+// Nothing tells the kernel what work at virtual addresses writes. What it wrote the second time it
+// was there is as good as what it wrote the first time.
+TEST_F(VaTest, WhatWorkWroteIsNeverDropped) {
+  DXGKIT_COVERS("RES-15", "VA-29");
+  running([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE code = client.make_allocation(kPage, kMemorySet);
+    const D3DKMT_HANDLE data = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({code, data});
+    stack.drive();
+    const uint64_t at_code = client.make_mapping(code, 1);
+    const uint64_t va = client.make_mapping(data, 4);
+    for (uint64_t round = 1; round < 4; ++round) {
+      ASSERT_TRUE(
+          stack.gpu.write(client.process_handle(), at_code,
+                          dxgkit::testing::gpu_commands({GpuCommand::write(va + kPage, round)})));
+      ASSERT_EQ(client.submit(client.context, at_code, 24), 0);
+      stack.drive();
+      ASSERT_EQ(client.evict({data}), 0);
+      stack.drive();
+      EXPECT_FALSE(client.walk(va).valid);
+      client.list({data});
+      stack.drive();
+      EXPECT_EQ(stack.gpu.read(client.process_handle(), va + kPage), round);
+    }
+    // Its owner knows better, and loses what it said was not there.
+    ASSERT_EQ(client.submit(client.context, at_code, 24), 0);
+    stack.drive();
+    ASSERT_EQ(client.evict({data}, 2), 0);  // NotWrittenTo
+    stack.drive();
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
 TEST_F(VaTest, WorkRunsAtVirtualAddresses) {
   DXGKIT_COVERS("SUB-01", "SUB-30", "SUB-31", "THUNK-18");
   running([](GpuVaStack& stack) {
