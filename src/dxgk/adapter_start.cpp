@@ -388,6 +388,7 @@ Status Adapter::make_system_objects() {
     config.private_bytes = segment_infos_.paging_private_bytes;
     config.dummy_page = dummy_page_.value * kPageBytes;
     config.system_context = system_context_;
+    config.virtual_addresses = gpu_va_ != nullptr;
     config.transfer_chunk_bytes = options_.transfer_chunk_bytes;
     status = paging_->configure(config);
   });

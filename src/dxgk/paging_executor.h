@@ -81,6 +81,7 @@ class PagingExecutor {
     uint32_t buffer_bytes = 0, private_bytes = 0;  // as the driver asked (SEG-48)
     uint64_t dummy_page = 0;  // physical address unmapped apertures point at (PAGE-29)
     void* system_context = nullptr;
+    bool virtual_addresses = false;  // submissions go through SubmitCommandVirtual
     size_t buffer_count = 4;
     /// Transfers of more are several sub-transfers (PAGE-19). A multiple of the page.
     uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
@@ -115,8 +116,11 @@ class PagingExecutor {
   /// its pages, or system memory. The buffer is idle, or has just been mapped by its own packet.
   void move_buffer(size_t index, const vidmm::Placement& place);
   /// Whole-segment eviction is nobody's work: packets built from now on carry no context
-  /// (PATCH-04).
-  void set_context(void* system_context) { config_.system_context = system_context; }
+  /// (PATCH-04). A buffer with a virtual address needs the context whose tables lead to it, and
+  /// keeps it.
+  void set_context(void* system_context) {
+    if (!config_.virtual_addresses) config_.system_context = system_context;
+  }
   bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
 
   /// A paging packet of ours left the scheduler.

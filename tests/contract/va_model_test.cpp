@@ -21,8 +21,8 @@ struct Model {
     bool writable = false;
     bool operator==(const Page&) const = default;
   };
-  std::map<uint64_t, Page> mapped;         // by page number
-  std::map<uint64_t, uint64_t> owned;      // base to size, of what calls gave
+  std::map<uint64_t, Page> mapped;          // by page number
+  std::map<uint64_t, uint64_t> owned;       // base to size, of what calls gave
   std::map<D3DKMT_HANDLE, uint64_t> sizes;  // allocations, in pages
   std::map<D3DKMT_HANDLE, bool> listed;
 };
