@@ -42,17 +42,16 @@ std::expected<ResidencySet::Held, Status> ResidencySet::hold() {
   held.first = pinned_;
   if (this->held()) return held;
   std::vector<Use> uses;
-  std::vector<Placement> before;
   for (size_t i = pinned_; i < entries_.size(); ++i) {
     uses.push_back({entries_[i].id, false});
-    before.push_back(memory_.placement(entries_[i].id));
   }
   auto plan = memory_.make_resident(uses);
   if (!plan.has_value()) return std::unexpected(plan.error().status);
   for (size_t i = 0; i < uses.size(); ++i) {
-    Entry& entry = entries_[pinned_ + i];
-    if (entry.fresh || before[i] != plan->placements[i]) memory_.assume_written(entry.id);
-    entry.fresh = false;
+    const Entry& entry = entries_[pinned_ + i];
+    // Also where it was when it was held last: it may have left and come back with somebody else's
+    // plan, or have been moved, clean.
+    memory_.assume_written(entry.id);
     held.must_wait = held.must_wait || memory_.pending_operations(entry.id) != 0;
   }
   held.operations = std::move(plan->operations);

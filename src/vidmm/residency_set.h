@@ -41,8 +41,8 @@ class ResidencySet {
     size_t first = 0;                  // entries from here on were pinned by this call
   };
   /// Places and pins all that is not pinned yet. All or nothing; kGraphicsAllocationBusy,
-  /// kGraphicsNoVideoMemory as MemoryManager::make_resident. What comes in counts as written from
-  /// then on, because nobody tells what the GPU does (RES-15). Cost: O(1) when held, else as
+  /// kGraphicsNoVideoMemory as MemoryManager::make_resident. What is pinned here counts as written
+  /// from then on, because nobody tells what the GPU does (RES-15). Cost: O(1) when held, else as
   /// make_resident for those that are not.
   std::expected<Held, Status> hold();
   /// Unpins all. `used`: the device worked since it was held, so that each counts as used now, in
@@ -53,7 +53,6 @@ class ResidencySet {
   struct Entry {
     AllocationId id;
     uint32_t reasons = 0;
-    bool fresh = true;  // never held since it came on the list
   };
   void swap_entries(size_t a, size_t b);
 

@@ -1,0 +1,86 @@
+#include "vidmm/residency_set.h"
+
+#include <gtest/gtest.h>
+
+#include "base/arithmetic.h"
+#include "tests/support/covers.h"
+
+namespace dxgkit::vidmm {
+namespace {
+
+using Kind = PagingOp::Kind;
+
+constexpr SegmentId kVram{1};
+constexpr AllocationId kListed{1};
+
+class ResidencySetTest : public ::testing::Test {
+ protected:
+  ResidencySetTest() {
+    AllocationDesc desc;
+    desc.size_bytes = kPageBytes;
+    desc.alignment_bytes = kPageBytes;
+    desc.supported_read = desc.supported_write = segment_bit(kVram);
+    EXPECT_EQ(memory_.create(kListed, desc), Status::kSuccess);
+    set_.add(kListed);
+  }
+  ~ResidencySetTest() override { EXPECT_TRUE(memory_.validate()); }
+
+  static std::vector<SegmentDesc> segments() {
+    std::vector<SegmentDesc> one(1);
+    one[0] = {.id = kVram,
+              .base_address = 0x100000000,
+              .size_bytes = 16 * kPageBytes,
+              .commit_limit_bytes = 16 * kPageBytes,
+              .bank_end_offsets = {}};
+    return one;
+  }
+  void finish(const std::vector<PagingOp>& operations) {
+    for (const PagingOp& op : operations) memory_.operation_done(op);
+  }
+  void hold() {
+    const auto held = set_.hold();
+    ASSERT_TRUE(held.has_value());
+    finish(held->operations);
+  }
+  /// How it leaves its place.
+  Kind evict() {
+    const auto operations = memory_.evict(kListed);
+    EXPECT_TRUE(operations.has_value());
+    if (!operations.has_value() || operations->empty()) return Kind::kFill;
+    finish(*operations);
+    return operations->back().kind;
+  }
+
+  MemoryManager memory_{segments()};
+  ResidencySet set_{memory_};
+};
+
+TEST_F(ResidencySetTest, WhatWasHeldIsWrittenBack) {
+  DXGKIT_COVERS("RES-15");
+  for (int round = 0; round < 2; ++round) {
+    hold();
+    EXPECT_TRUE(set_.held());
+    set_.release(true);
+    EXPECT_EQ(evict(), Kind::kTransferOut);
+  }
+}
+
+// While the list is let go, somebody else may move what is on it: it comes back clean, to a place
+// the list did not choose, and the device works on it again.
+TEST_F(ResidencySetTest, WhatOthersBroughtBackIsWrittenBackOnceHeldAgain) {
+  DXGKIT_COVERS("RES-15");
+  hold();
+  set_.release(true);
+  EXPECT_EQ(evict(), Kind::kTransferOut);
+  const Use use{kListed, false};
+  const auto plan = memory_.make_resident(std::span(&use, 1));
+  ASSERT_TRUE(plan.has_value());
+  finish(plan->operations);
+  memory_.release(std::span(&use, 1));
+  hold();
+  set_.release(true);
+  EXPECT_EQ(evict(), Kind::kTransferOut);
+}
+
+}  // namespace
+}  // namespace dxgkit::vidmm
