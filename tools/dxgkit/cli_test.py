@@ -84,6 +84,8 @@ class BadInput(Cli):
         self.refused("run", "extra", names="extra")
         self.refused("run", "--trace")
         self.refused("run", "--mode", "fast", names="fast")
+        self.refused("run", "--model", "gpuva:4", names="gpuva:4")
+        self.refused("run", "--model", "", names="memory model")
         self.refused("run", "--seed", "-1", names="-1")
         self.refused("run", "--seed", "x", names="x")
         self.refused("run", "--power-plan", "at 5", names="line 1, column 5")
@@ -171,6 +173,62 @@ class Run(Cli):
         self.assertEqual(read("a.pftrace"), read("b.pftrace"))
         self.assertEqual(read("a.html"), read("b.html"))
         self.assertNotEqual(read("a.pftrace"), read("c.pftrace"))
+
+    MODELS = ("gpuva:1", "gpuva:2", "gpuva:3")
+
+    def test_gpu_virtual_addresses_give_the_same_picture(self):
+        for model in self.MODELS:
+            with self.subTest(model):
+                done = self.run_tool("run", "--model", model, "--size", "700x500", "--json")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                summary = json.loads(done.stdout)
+                self.assertEqual(summary["result"], "identical to CPU reference")
+                self.assertEqual((summary["model"], summary["driver"]), (model, "softgpu_wddm2"))
+                self.assertLessEqual(summary["vram_bytes"], summary["working_set_bytes"] // 4 + 65536)
+                # Nothing is patched, and memory was short.
+                self.assertEqual(summary["patch_locations"], 0)
+                self.assertGreater(summary["evictions"], 0)
+                self.assertGreater(summary["page_ins"], 0)
+                self.assertGreater(summary["page_outs"], 0)
+                self.assertEqual(summary["packets_completed"], summary["packets"])
+                self.assertEqual(summary["findings"], [])
+        self.assert_identical(self.run_tool("run", "--model", "gpuva", "--input", "good.png"))
+
+    def test_gpu_virtual_addresses_in_many_interleavings(self):
+        for model in self.MODELS:
+            with self.subTest(model):
+                done = self.run_tool("run", "--model", model, "--seeds", "1..12")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertRegex(done.stdout, r"^seeds 1\.\.12: 12 passed, 0 failed")
+                for size in ("1x1", "129x1", "130x131"):
+                    self.assert_identical(self.run_tool("run", "--model", model, "--size", size, "--mode", "sim"))
+                for name in ("a", "b"):
+                    self.assert_identical(self.run_tool("run", "--model", model, "--mode", "sim", "--seed", "7", "--size", "128x128", "--trace", name))
+                self.assertEqual((self.folder / "a").read_bytes(), (self.folder / "b").read_bytes())
+
+    def test_least_memory_with_gpu_virtual_addresses(self):
+        for model in self.MODELS:
+            with self.subTest(model):
+                done = self.run_tool("run", "--model", model, "--size", "256x256", "--vram", "1")
+                self.assertEqual(done.returncode, 2)
+                least = re.search(r"at least (\d+) bytes", done.stderr).group(1)
+                for mode in ("os", "sim"):
+                    self.assert_identical(self.run_tool("run", "--model", model, "--size", "256x256", "--vram", least, "--mode", mode))
+
+    def test_page_tables_survive_sleep(self):
+        plan = "at 20 standby; at 60 hibernate; at 90 hybrid; at 120 d3; at 150 d1"
+        for model in self.MODELS:
+            with self.subTest(model):
+                done = self.run_tool("run", "--model", model, "--size", "384x384", "--mode", "sim", "--seed", "3", "--power-plan", plan)
+                self.assert_identical(done)
+                self.assertIn("standby at ", done.stdout)
+
+    def test_a_driver_that_does_not_follow_the_model(self):
+        # Built for WDDM 1.3: it never looks at the value.
+        done = self.run_tool("run", "--model", "gpuva", "--size", "64x64", "--driver", MUTANT)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("does not follow --model gpuva:2", done.stderr)
+        self.assert_identical(self.run_tool("run", "--model", "patch", "--size", "64x64", "--driver", "softgpu_wddm2"))
 
     def test_power_plans_change_no_pixel(self):
         plan = "at 20 standby; at 60 hibernate; at 90 hybrid; at 120 d3; at 150 d1"
