@@ -103,6 +103,17 @@ std::optional<GpuVaRefusal> check_gpu_mmu(const port::GpuMmuCaps& caps,
                         .fix = "Report how the driver wants page tables addressed.",
                         .why = ""};
   }
+  if (caps.source_page_table_in_transfer) {
+    return GpuVaRefusal{
+        .rule = "PAGE-32",
+        .status = Status::kNotSupported,
+        .actual = "LegacyBehaviors.SourcePageTableVaInTransfer is 1.",
+        .expected =
+            "0: this kernel tells the addresses of both sides of a transfer, and no page "
+            "table of either.",
+        .fix = "Read the addresses through the paging process's tables, and clear the bit.",
+        .why = "The bit is for drivers from before transfers had their own address space."};
+  }
   const gpuva::Geometry described = geometry_of(caps);
   if (const std::optional<gpuva::GeometryFault> fault = gpuva::check_geometry(
           described, local_memory(segments), static_cast<uint32_t>(segments.segments.size()))) {
@@ -120,6 +131,23 @@ std::optional<GpuVaRefusal> check_gpu_mmu(const port::GpuMmuCaps& caps,
         .why = sizes ? "The kernel allocates tables from these numbers and lets the driver write "
                        "them by that address."
                      : "The kernel finds the entry of an address by these bits."};
+  }
+  for (uint32_t level = 0; level < described.level_count; ++level) {
+    const gpuva::TableLevel& tables = described.levels[level];
+    for (const SegmentId id : {tables.segment, tables.paging_process_segment}) {
+      if (id == kSystemMemory) continue;
+      if ((segments.segments[id.value - 1].flags & kSegmentAperture) == 0) continue;
+      return GpuVaRefusal{
+          .rule = "VA-03",
+          .status = Status::kNotSupported,
+          .actual = fmt::format("Tables of level {} are to live in aperture segment {}.", level,
+                                id.value),
+          .expected =
+              "System memory (segment 0) or a memory segment: this kernel puts no tables "
+              "behind an aperture.",
+          .fix = "Name segment 0: the tables are in the same system pages then.",
+          .why = "An aperture is itself a table that would have to be kept true for them."};
+    }
   }
   *geometry = described;
   return std::nullopt;

@@ -33,7 +33,7 @@ class VaPagingTest : public GpuVaTest {
 
 // What every mode has in common: content comes and goes with the mapping, tables are never wrong.
 TEST_F(VaPagingTest, ContentAndEntriesSurviveEveryKindOfTable) {
-  DXGKIT_COVERS("VA-29", "VA-45", "PAGE-16", "PAGE-31");
+  DXGKIT_COVERS("VA-29", "VA-45", "PAGE-16", "PAGE-31", "PAGE-32");
   everywhere([](GpuVaStack& stack) {
     VaClient client(stack);
     const uint64_t pages = 600;  // more than a window of the scratch area
@@ -60,6 +60,10 @@ TEST_F(VaPagingTest, ContentAndEntriesSurviveEveryKindOfTable) {
       EXPECT_NE(transfer.hAllocation, nullptr);
       EXPECT_NE(transfer.SourceVirtualAddress, 0U);
       EXPECT_NE(transfer.DestinationVirtualAddress, 0U);
+      // Without the legacy cap; windows are of 4 KiB pages.
+      EXPECT_EQ(transfer.SourcePageTable, 0U);
+      EXPECT_EQ(transfer.DestinationPageTable, 0U);
+      EXPECT_EQ(transfer.Flags.Flags, 0U);
     }
     EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM], pages * kPage);
     EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL], pages * kPage);

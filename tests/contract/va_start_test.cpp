@@ -109,7 +109,7 @@ TEST_F(VaStartTest, LevelsAndBitsAgree) {
 }
 
 TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
-  DXGKIT_COVERS("VA-03");
+  DXGKIT_COVERS("VA-03", "PAGE-32");
   using Break = void (*)(GpuVaConfig&);
   const std::pair<Break, const char*> rows[] = {
       {[](GpuVaConfig& config) { config.levels[1].table_bytes = 5000; },
@@ -135,9 +135,15 @@ TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
     break_it(config);
     bare(config, [&](GpuVaStack& stack) { expect_refused(stack, "VA-03", said); });
   }
-  // An aperture is system memory with an address: the processor may write tables there.
-  running(GpuVaConfig::two_level(port::PageTableUpdateMode::kCpuVirtual, 3),
-          [](GpuVaStack& stack) { EXPECT_NE(stack.adapter().gpu_va_model(), nullptr); });
+  // Nothing is wrong with these; they are not done here.
+  bare(GpuVaConfig::two_level(port::PageTableUpdateMode::kCpuVirtual, 3), [&](GpuVaStack& stack) {
+    expect_refused(stack, "VA-03", "aperture segment 3", Status::kNotSupported);
+  });
+  GpuVaConfig legacy = GpuVaConfig::gpu_physical_four_level();
+  legacy.caps = [](DXGK_GPUMMUCAPS& caps) { caps.LegacyBehaviors.SourcePageTableVaInTransfer = 1; };
+  bare(legacy, [&](GpuVaStack& stack) {
+    expect_refused(stack, "PAGE-32", "SourcePageTableVaInTransfer", Status::kNotSupported);
+  });
 }
 
 TEST_F(VaStartTest, TheEntriesOfTheModelAreThere) {
