@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace dxgkit::bench {
 
-World::World(runtime::Runtime& os, uint64_t system_bytes) : os_(os), machine_(system_bytes) {}
+World::World(runtime::Runtime& os, uint64_t system_bytes, nt::KernelConfig kernel_config)
+    : os_(os), kernel_config_(std::move(kernel_config)), machine_(system_bytes) {}
 
 World::~World() { stop(); }
 
@@ -32,7 +35,7 @@ bool World::check(const char* what, NTSTATUS status) {
 bool World::start(const port::DriverSource& source, bus::PciFunction& function) {
   if (!check("add_function", to_ntstatus(machine_.add_function(function)))) return false;
   function_ = &function;
-  kernel_ = std::make_unique<nt::Kernel>(os_, machine_, findings_);
+  kernel_ = std::make_unique<nt::Kernel>(os_, machine_, findings_, kernel_config_);
   std::string message;
   Result<std::unique_ptr<port::Driver>> driver =
       port::Driver::load(*kernel_, findings_, source, &message);

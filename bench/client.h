@@ -22,7 +22,7 @@ namespace dxgkit::bench {
 /// empty if all of it came up.
 class World {
  public:
-  World(runtime::Runtime& os, uint64_t system_bytes);
+  World(runtime::Runtime& os, uint64_t system_bytes, nt::KernelConfig kernel_config = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -63,6 +63,7 @@ class World {
   bool check(const char* what, NTSTATUS status);
 
   runtime::Runtime& os_;
+  const nt::KernelConfig kernel_config_;
   verifier::Findings findings_;
   bus::Machine machine_;
   std::unique_ptr<nt::Kernel> kernel_;

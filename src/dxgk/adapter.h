@@ -257,7 +257,8 @@ class Adapter : public Object,
   bool split(Packet& packet, AllocationId unplaceable);
   void fill_allocation_list(const Packet& packet);
   port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence);
-  void cancel_packet(const Packet& packet);
+  port::SubmitVirtualArgs virtual_args(Packet& packet);
+  void cancel_packet(Packet& packet);
   /// A packet faulted on hardware: its device is lost; paging is fatal for the adapter (PAGE-49).
   void blame(const Packet& packet);
 

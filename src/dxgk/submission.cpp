@@ -171,14 +171,10 @@ void Adapter::note_submission(const Packet& packet, NodeOrdinal node, Submission
   context_allocations_->entered(node, packet);
 }
 
-Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
-                                        bool resubmission) {
+port::SubmitVirtualArgs Adapter::virtual_args(Packet& packet) {
   port::SubmitVirtualArgs args;
   args.context = packet.driver_context;
-  args.fence = fence;
-  args.node = node;
   args.flags = packet.flags;
-  args.flags.resubmission = resubmission;
   if (packet.kind == vidsch::PacketKind::kPaging) {
     const DmaBuffer& buffer = *packet.buffer;
     const port::Slice& slice = packet.slice;
@@ -195,6 +191,15 @@ Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, Submis
     args.private_bytes = static_cast<uint32_t>(command.private_data.size());
     args.user_private_bytes = command.user_private_bytes;
   }
+  return args;
+}
+
+Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
+                                        bool resubmission) {
+  port::SubmitVirtualArgs args = virtual_args(packet);
+  args.fence = fence;
+  args.node = node;
+  args.flags.resubmission = resubmission;
   note_submission(packet, node, fence, args.buffer_bytes);
   const Status status = port_->submit_virtual(args);
   if (status == Status::kSuccess) return Submit::kTaken;
@@ -247,12 +252,13 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
   return Submit::kStopping;
 }
 
-void Adapter::cancel_packet(const Packet& packet) {
+void Adapter::cancel_packet(Packet& packet) {
   if (packet.kind != vidsch::PacketKind::kRender) return;
-  if (packet.buffer == nullptr) return;     // the client's own: the kernel has nothing to take back
   if (!caps_.cancel_command_aware) return;  // CANCEL-01
   if (!port_->has_cancel()) return;
-  const Status status = port_->cancel(patch_args(packet, SubmissionFenceId{}));
+  const Status status = packet.context->virtual_addressing()
+                            ? port_->cancel(virtual_args(packet))
+                            : port_->cancel(patch_args(packet, SubmissionFenceId{}));
   static_cast<void>(status);  // a failure is fatal and was reported by the port (CANCEL-18)
 }
 

@@ -225,8 +225,10 @@ class AdapterPort {
   /// The driver's refusal, or kSuccess; kNotSupported without the entry, which every driver below
   /// WDDM 2.5 is: then there is nothing to validate.
   Status validate_submit(const ValidateSubmitArgs& args);
-  Status preempt(NodeOrdinal node, SubmissionFenceId fence);    // lane, DISPATCH_LEVEL
-  Status cancel(const PatchArgs& args);                         // lane
+  Status preempt(NodeOrdinal node, SubmissionFenceId fence);  // lane, DISPATCH_LEVEL
+  Status cancel(const PatchArgs& args);                       // lane
+  /// Of a context with virtual addressing: no DMA buffer of ours, no lists (CANCEL-17). Lane.
+  Status cancel(const SubmitVirtualArgs& args);
   BuildPagingResult build_paging(const BuildPagingArgs& args);  // lane
   /// MDLs given to the driver so far. What it got stays valid until it is released, because drivers
   /// map an MDL while they build and use the mapping while the packet runs. Lane.

@@ -383,6 +383,37 @@ Status AdapterPort::preempt(NodeOrdinal node, SubmissionFenceId fence) {
   return status;
 }
 
+namespace {
+
+Status call_cancel(AdapterPort::Impl& port, const DXGKARG_CANCELCOMMAND& arguments,
+                   uint32_t fence) {
+  DdiCall call(port, kCancelCommand, fence);
+  const Status status = call(port.ddi.DxgkDdiCancelCommand, port.context, &arguments);
+  if (status == Status::kSuccess || !call.completed()) return status;
+  port.fatal("CANCEL-18", kCancelCommand.name, 0x119, 0x9,
+             fmt::format("It returned {}.", hex(status)), "STATUS_SUCCESS.",
+             "Freeing what the driver kept for a packet cannot fail.");
+  return is_success(status) ? Status::kUnsuccessful : status;
+}
+
+}  // namespace
+
+Status AdapterPort::cancel(const SubmitVirtualArgs& args) {
+  Impl& port = *impl_;
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  if (port.ddi.DxgkDdiCancelCommand == nullptr) return Status::kNotSupported;
+  DXGKARG_CANCELCOMMAND arguments{};
+  arguments.hContext = args.context;
+  arguments.DmaBufferSize = args.buffer_bytes;
+  arguments.DmaBufferSubmissionEndOffset = args.buffer_bytes;
+  arguments.pDmaBufferPrivateData = args.private_bytes == 0 ? port.guard_page : args.private_data;
+  arguments.DmaBufferPrivateDataSize = args.private_bytes;
+  arguments.DmaBufferPrivateDataSubmissionEndOffset = args.private_bytes;
+  arguments.DmaBufferVirtualAddress = args.buffer_va;
+  arguments.DmaBufferUmdPrivateDataSize = args.user_private_bytes;
+  return call_cancel(port, arguments, args.fence.value);
+}
+
 Status AdapterPort::cancel(const PatchArgs& args) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
@@ -404,17 +435,7 @@ Status AdapterPort::cancel(const PatchArgs& args) {
   arguments.PatchLocationListSize = args.patch_count;
   arguments.PatchLocationListSubmissionStart = args.patch_start;
   arguments.PatchLocationListSubmissionLength = args.patch_length;
-  DdiCall call(port, kCancelCommand, args.fence.value);
-  const Status status = call(port.ddi.DxgkDdiCancelCommand, port.context, &arguments);
-  if (status != Status::kSuccess) {
-    if (call.completed()) {
-      port.fatal("CANCEL-18", kCancelCommand.name, 0x119, 0x9,
-                 fmt::format("It returned {}.", hex(status)), "STATUS_SUCCESS.",
-                 "Freeing what the driver kept for a packet cannot fail.");
-    }
-    return call.completed() && is_success(status) ? Status::kUnsuccessful : status;
-  }
-  return status;
+  return call_cancel(port, arguments, args.fence.value);
 }
 
 Result<uint32_t> AdapterPort::query_current_fence(NodeOrdinal node) {

@@ -229,6 +229,43 @@ TEST_F(VaSubmitTest, AWrittenPrimaryIsResidentOrTheDevicePays) {
   });
 }
 
+// A packet that never reached the hardware leaves with the client's values and without lists.
+TEST_F(VaSubmitTest, CancelledWorkIsTakenBackByItsVirtualAddress) {
+  DXGKIT_COVERS("CANCEL-17");
+  running([](GpuVaStack& stack) {
+    Submitter one(stack);
+    one.write({GpuCommand::read(one.va + kMebibyte)});  // faults
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_EQ(one.client.submit(one.client.context, one.va, 24,
+                                  std::vector<std::byte>(16, std::byte{0x77})),
+                0);
+    }
+    std::vector<DXGKARG_CANCELCOMMAND> cancelled;
+    std::vector<std::byte> first;
+    stack.miniport.hooks.cancel = [&](const DXGKARG_CANCELCOMMAND* args) {
+      cancelled.push_back(*args);
+      first.push_back(*static_cast<const std::byte*>(args->pDmaBufferPrivateData));
+      return STATUS_SUCCESS;
+    };
+    stack.drive();
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT);
+    ASSERT_EQ(cancelled.size(), 2U) << "two were on the hardware";
+    for (const DXGKARG_CANCELCOMMAND& args : cancelled) {
+      EXPECT_EQ(args.pDmaBuffer, nullptr);
+      EXPECT_EQ(args.DmaBufferVirtualAddress, one.va);
+      EXPECT_EQ(args.DmaBufferSize, 24U);
+      EXPECT_EQ(args.DmaBufferUmdPrivateDataSize, 16U);
+      EXPECT_EQ(args.DmaBufferPrivateDataSize, stack.gpu.config.private_bytes);
+      EXPECT_EQ(args.pAllocationList, nullptr);
+      EXPECT_EQ(args.AllocationListSize, 0U);
+      EXPECT_EQ(args.pPatchLocationList, nullptr);
+      EXPECT_EQ(args.PatchLocationListSize, 0U);
+    }
+    EXPECT_EQ(first, std::vector<std::byte>(2, std::byte{0x77}));
+    stack.miniport.hooks.cancel = nullptr;
+  });
+}
+
 // Before the paging fence there is no translation: the software GPU says so, and waits for nobody.
 TEST_F(VaSubmitTest, UseBeforeTheFenceIsAFaultOfTheSubmittingContext) {
   DXGKIT_COVERS("VA-28", "THUNK-18");
