@@ -1,6 +1,7 @@
 // Maps through the whole path: D3DKMTMapGpuVirtualAddress to the signalled paging fence.
 #include <algorithm>
 
+#include "base/check.h"
 #include "bench/client.h"
 #include "bench/harness.h"
 #include "devices/softgpu/softgpu.h"
