@@ -8,7 +8,6 @@
 #include "dxgk/context.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
-#include "dxgk/gpu_va.h"
 #include "dxgk/power.h"
 
 namespace dxgkit::dxgk {
@@ -221,8 +220,6 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   for (size_t i = held->first; i < mine.set.size(); ++i) {
     const AllocationId id = mine.set.at(i);
     recharge(process, id, group_of(adapter_.memory().placement(id).segment));
-    // Nothing says what work at virtual addresses writes: all it may reach.
-    if (adapter_.gpu_va() != nullptr) adapter_.memory().assume_written(id);
   }
   return held;
 }

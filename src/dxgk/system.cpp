@@ -103,8 +103,11 @@ void System::end_process(Process& process) {
   const auto destroy_devices = [&] {
     for (const auto& [handle, type] : process.handles().live()) {
       if (type != ObjectType::kDevice) continue;
-      Result<Ref<Device>> device = process.handles().take<Device>(handle);
-      if (device.has_value()) (*device)->destroy();
+      const Result<Ref<Device>> device = process.handles().take<Device>(handle);
+      if (!device.has_value()) continue;
+      // An adapter that is being stopped closes the driver's side itself: before, or after, not
+      // beside it.
+      (*device)->adapter().while_stable([&] { (*device)->destroy(); });
     }
   };
   process.gate().close();

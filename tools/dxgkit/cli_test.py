@@ -251,6 +251,10 @@ class Run(Cli):
             self.assertTrue(result["result"].endswith("STATUS_DEVICE_REMOVED"), result["result"])
             self.assertEqual([one["step"] for one in result["power"]], ["standby", "remove"])
             self.assertLessEqual({finding["rule"] for finding in result["findings"]}, {"LIFE-21"})
+        # Whoever is where when it goes: the client's end and the adapter's meet in many orders.
+        for model in ("patch", "gpuva:1", "gpuva:2"):
+            done = self.run_tool("run", "--mode", "sim", "--seeds", "1..60", "--size", "256x256", "--model", model, "--power-plan", "at 60 remove")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_many_seeds(self):
         done = self.run_tool("run", "--mode", "sim", "--seeds", "1..12")
