@@ -103,11 +103,13 @@ void System::end_process(Process& process) {
   const auto destroy_devices = [&] {
     for (const auto& [handle, type] : process.handles().live()) {
       if (type != ObjectType::kDevice) continue;
-      const Result<Ref<Device>> device = process.handles().take<Device>(handle);
+      const Result<Ref<Device>> device = process.handles().find<Device>(handle);
       if (!device.has_value()) continue;
       // An adapter that is being stopped closes the driver's side itself: before, or after, not
       // beside it.
-      (*device)->adapter().while_stable([&] { (*device)->destroy(); });
+      (*device)->adapter().while_stable([&] {
+        if (process.handles().take<Device>(handle).has_value()) (*device)->destroy();
+      });
     }
   };
   process.gate().close();
