@@ -109,8 +109,9 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   }
   port::AdapterPort::StandardAllocation described;
   if (standard) {
-    DXGKIT_RETURN_IF_FAILED(
-        existing_heap(args, std::span<const Info>(infos), &requests[0].user_bytes));
+    uint64_t bytes = 0;  // the list may be empty until this has looked
+    DXGKIT_RETURN_IF_FAILED(existing_heap(args, std::span<const Info>(infos), &bytes));
+    requests[0].user_bytes = bytes;
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
         described, device->adapter().port().describe_existing_memory(requests[0].user_bytes));
     requests[0].private_data = described.allocation_data;
