@@ -13,10 +13,9 @@ class Context;
 
 /// A process's, shared by its devices (VA-07), or the paging process's. Lane: the adapter's.
 struct GpuSpace {
-  GpuSpace(const gpuva::Geometry& geometry, void* process)
+  explicit GpuSpace(const gpuva::Geometry& geometry)
       : addresses({.end = uint64_t{1} << geometry.va_bits, .first = geometry.leaf_bytes()}),
-        tables(geometry),
-        driver_process(process) {}
+        tables(geometry) {}
 
   gpuva::AddressSpace addresses;
   gpuva::PageTables tables;

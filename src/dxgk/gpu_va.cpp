@@ -78,18 +78,12 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
         memory.description(mapping.allocation).alignment_bytes % (16 * kPageBytes) == 0;
     piece.large_pages = geometry.large_pages && (allocation.info_flags & kDisableLargePages) == 0;
     const uint64_t base = where.offset_bytes / kPageBytes;
-    // One piece per run of pages that follow each other (VA-37).
-    for (uint64_t done = 0; done < mapping.span.pages;) {
-      const uint64_t page = mapping.allocation_page(done);
-      uint64_t run = mapping.span.pages - done;
-      if (mapping.repeat_pages != 0)
-        run = std::min(run, mapping.repeat_first + mapping.repeat_pages - page);
-      piece.span = {mapping.span.first_page + done, run};
+    gpuva::for_each_stretch(mapping, [&](gpuva::PageSpan span, uint64_t page) {  // VA-37
+      piece.span = span;
       piece.offset_pages = page;
       piece.source.first_page = base + page;
       out->push_back(piece);
-      done += run;
-    }
+    });
   }
 
   const GpuVa& owner_;
@@ -111,7 +105,6 @@ Status GpuVa::start(void* system_process, void* system_context) {
   }
   Status status = Status::kSuccess;
   adapter_.lane().run([&] {
-    if (!paging_) paging_ = std::make_unique<PagingSpace>(*this, geometry_, nullptr);
     paging_->space()->driver_process = system_process;
     status = paging_->build(system_context, adapter_.paging());
   });
@@ -172,9 +165,9 @@ Status GpuVa::rebuild() {
 void GpuVa::process_begins(uint32_t process) {
   adapter_.lane().run([&] {
     if (process == 0) {
-      paging_ = std::make_unique<PagingSpace>(*this, geometry_, nullptr);
+      paging_ = std::make_unique<PagingSpace>(*this, geometry_);
     } else {
-      spaces_[process] = std::make_shared<GpuSpace>(geometry_, nullptr);
+      spaces_[process] = std::make_shared<GpuSpace>(geometry_);
     }
   });
 }
@@ -319,7 +312,7 @@ void GpuVa::collect() {
 
 // --- planning ---
 
-port::PageTableUpdateMode GpuVa::mode_of(const GpuSpace&) const {
+port::PageTableUpdateMode GpuVa::update_mode() const {
   return static_cast<port::PageTableUpdateMode>(geometry_.update_mode);
 }
 
@@ -423,20 +416,26 @@ Status GpuVa::replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSp
 
 // --- content that moves ---
 
-void GpuVa::invalidate(AllocationId id, Work* work) {
+bool GpuVa::follow(AllocationId id, Work* work) {
+  bool all = true;
   for (const auto& [number, space] : spaces_) {
     if (space->addresses.mapping_count(id) == 0) continue;
     std::vector<gpuva::Mapping> mappings;
     space->addresses.mappings_of(id, &mappings);
-    // Entries become invalid only: no table is needed for that.
-    DXGKIT_CHECK(is_success(replan(space, spans_of(mappings), work)));
+    if (is_success(replan(space, spans_of(mappings), work))) continue;
+    // No memory for tables: whoever maps it faults instead of reaching something else.
+    all = false;
+    for (Context* context : space->contexts)
+      context->device().set_error(DeviceState::kErrorOutOfMemory);
   }
+  return all;
 }
 
 void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
   if (!takes_away(op.kind) || resident_.erase(op.allocation.value) == 0) return;
   ++moves_;
-  invalidate(op.allocation, work);
+  // Entries become invalid only: no table is needed for that.
+  DXGKIT_CHECK(follow(op.allocation, work));
 }
 
 void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
@@ -454,15 +453,7 @@ void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
     } else {
       resident_.erase(known);
     }
-    for (const auto& [number, space] : spaces_) {
-      if (space->addresses.mapping_count(id) == 0) continue;
-      std::vector<gpuva::Mapping> mappings;
-      space->addresses.mappings_of(id, &mappings);
-      if (is_success(replan(space, spans_of(mappings), work))) continue;
-      // No memory for tables: whoever maps it faults instead of reaching something else.
-      for (Context* context : space->contexts)
-        context->device().set_error(DeviceState::kErrorOutOfMemory);
-    }
+    static_cast<void>(follow(id, work));  // whoever it fails for is in error
   }
 }
 

@@ -109,7 +109,7 @@ class GpuVa {
   // --- for page-table work ---
   const TableMemory& table(gpuva::TableId id) { return memory_.at(id); }
   void* driver_allocation(AllocationId id) const;
-  port::PageTableUpdateMode mode_of(const GpuSpace& space) const;
+  port::PageTableUpdateMode update_mode() const;
   bool hardware_idle() const;
   bool contexts_idle(const GpuSpace& space);
   void begin_hold(GpuSpace& space);
@@ -148,7 +148,9 @@ class GpuVa {
   /// Plans `changed` in a process's space, appended to `work`.
   Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                 Work* work);
-  void invalidate(AllocationId allocation, Work* work);
+  /// Every mapping of the allocation is planned again, for where it is now. False: no memory for
+  /// somebody's tables, whose devices are in error.
+  bool follow(AllocationId allocation, Work* work);
   void free_tables();
   Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need);
   /// Hands work to the executor with a fence of the queue around it.

@@ -111,7 +111,7 @@ port::PagingOperation StepWriter::describe(const gpuva::Step& step, uint64_t fir
 PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan)
     : owner_(owner),
       space_(std::move(space)),
-      writer_(owner, *space_, std::move(plan), owner.mode_of(*space_)) {}
+      writer_(owner, *space_, std::move(plan), owner.update_mode()) {}
 
 PlanWork::~PlanWork() {
   if (holding_) owner_.end_hold_later(space_);

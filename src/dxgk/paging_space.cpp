@@ -57,7 +57,7 @@ class PagingSpace::MoveWork final : public PagingWork {
       DXGKIT_CHECK(is_success(
           owner_.point(slot->first_page[i], pages, sides[i].after(done_ / kPageBytes), &plan)));
       writers_.push_back(std::make_unique<StepWriter>(
-          owner_.owner_, *owner_.space_, std::move(plan), owner_.owner_.mode_of(*owner_.space_)));
+          owner_.owner_, *owner_.space_, std::move(plan), owner_.owner_.update_mode()));
       DXGKIT_CHECK(writers_.back()->next(&part->operations) || writers_.back()->over());
       DXGKIT_CHECK(writers_.back()->over());  // a window's entries are few
     }
@@ -111,8 +111,8 @@ class PagingSpace::MoveWork final : public PagingWork {
   std::vector<std::unique_ptr<StepWriter>> writers_;  // the operations point into them
 };
 
-PagingSpace::PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry, void* process)
-    : owner_(owner), space_(std::make_shared<GpuSpace>(geometry, process)) {
+PagingSpace::PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry)
+    : owner_(owner), space_(std::make_shared<GpuSpace>(geometry)) {
   space_->of_paging = true;
 }
 

@@ -31,7 +31,7 @@ class PagingSpace {
   /// Room for tables by virtual address, pages.
   static constexpr uint64_t kTableAreaPages = uint64_t{1} << 16;
 
-  PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry, void* process);
+  PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry);
   ~PagingSpace();
 
   /// Tables and entries, written by the CPU (PAGE-02); buffers get their addresses.
