@@ -294,6 +294,32 @@ inline void DdiCall::leave() {
   }
 }
 
+/// What DXGKARG_SUBMITCOMMAND and its virtual form say in the same words: fence, node, flags,
+/// flips.
+template <typename Args, typename Arguments>
+void fill_submission(const AdapterPort::Impl& port, const Args& args, Arguments* out) {
+  Arguments& arguments = *out;
+  arguments.SubmissionFenceId = args.fence.value;
+  arguments.Flags.Paging = args.flags.paging ? 1 : 0;
+  arguments.Flags.Present = args.flags.present ? 1 : 0;
+  arguments.Flags.RedirectedPresent = args.flags.redirected_present ? 1 : 0;
+  arguments.Flags.NullRendering = args.flags.null_rendering ? 1 : 0;
+  arguments.Flags.Flip = args.flags.flip ? 1 : 0;
+  arguments.Flags.FlipWithNoWait = args.flags.flip_with_no_wait ? 1 : 0;
+  if (port.version >= kVersionWin8) {
+    arguments.Flags.ContextSwitch = args.flags.context_switch ? 1 : 0;
+    arguments.NodeOrdinal = args.node.value;
+  }
+  if (port.version >= kVersionWddm20)
+    arguments.Flags.Resubmission = args.flags.resubmission ? 1 : 0;  // SUB-25
+  // Members without meaning in this submission hold a value no driver can mistake for one (SUB-15,
+  // SUB-16).
+  const bool flips = args.flags.flip || args.flags.flip_with_no_wait;
+  arguments.VidPnSourceId = flips ? args.vidpn_source : D3DDDI_ID_UNINITIALIZED;
+  arguments.FlipInterval =
+      static_cast<D3DDDI_FLIPINTERVAL_TYPE>(args.flags.flip ? args.flip_interval : 0);
+}
+
 // --- adapter_gpu_va.cpp
 /// What a virtual paging operation points to during the call.
 struct VirtualScratch {

@@ -327,25 +327,7 @@ Status AdapterPort::submit(const SubmitArgs& args) {
   arguments.DmaBufferPrivateDataSize = args.buffer.private_size_bytes;
   arguments.DmaBufferPrivateDataSubmissionStartOffset = args.slice.private_start;
   arguments.DmaBufferPrivateDataSubmissionEndOffset = args.slice.private_end;
-  arguments.SubmissionFenceId = args.fence.value;
-  arguments.Flags.Paging = args.flags.paging ? 1 : 0;
-  arguments.Flags.Present = args.flags.present ? 1 : 0;
-  arguments.Flags.RedirectedPresent = args.flags.redirected_present ? 1 : 0;
-  arguments.Flags.NullRendering = args.flags.null_rendering ? 1 : 0;
-  arguments.Flags.Flip = args.flags.flip ? 1 : 0;
-  arguments.Flags.FlipWithNoWait = args.flags.flip_with_no_wait ? 1 : 0;
-  if (port.version >= kVersionWin8) {
-    arguments.Flags.ContextSwitch = args.flags.context_switch ? 1 : 0;
-    arguments.NodeOrdinal = args.node.value;
-  }
-  if (port.version >= kVersionWddm20)
-    arguments.Flags.Resubmission = args.flags.resubmission ? 1 : 0;  // SUB-25
-  // Members without meaning in this submission hold a value no driver can mistake for one (SUB-15,
-  // SUB-16).
-  const bool flips = args.flags.flip || args.flags.flip_with_no_wait;
-  arguments.VidPnSourceId = flips ? args.vidpn_source : D3DDDI_ID_UNINITIALIZED;
-  arguments.FlipInterval =
-      static_cast<D3DDDI_FLIPINTERVAL_TYPE>(args.flags.flip ? args.flip_interval : 0);
+  fill_submission(port, args, &arguments);
 
   DdiCall call(port, kSubmitCommand, args.fence.value, static_cast<uint16_t>(args.node.value));
   const Status status = call(port.ddi.DxgkDdiSubmitCommand, port.context, &arguments);
