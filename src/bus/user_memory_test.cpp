@@ -65,7 +65,7 @@ TEST(UserMemory, ScatteredPagesServeToo) {
   ASSERT_TRUE(all.has_value());
   for (uint64_t i = 0; i < 64; i += 2) machine.free_contiguous(PageFrame{all->value + i}, 1);
   Pages pages(5);
-  for (int i = 0; i < 5; ++i) pages.data[i * kPageBytes] = static_cast<char>('a' + i);
+  for (uint64_t i = 0; i < 5; ++i) pages.data[i * kPageBytes] = static_cast<char>('a' + i);
   {
     auto memory = UserMemory::capture(machine, pages.data, pages.bytes);
     ASSERT_TRUE(memory.has_value());
@@ -75,7 +75,8 @@ TEST(UserMemory, ScatteredPagesServeToo) {
     }
     EXPECT_EQ(pages.data[4 * kPageBytes], 'E');
   }
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(pages.data[i * kPageBytes], 'A' + i);
+  for (uint64_t i = 0; i < 5; ++i)
+    EXPECT_EQ(pages.data[i * kPageBytes], static_cast<char>('A' + i));
   for (uint64_t i = 1; i < 64; i += 2) machine.free_contiguous(PageFrame{all->value + i}, 1);
 }
 
@@ -136,7 +137,7 @@ TEST(UserMemory, WhatIsNotPrivateMemoryInWholePagesIsRefused) {
 TEST(UserMemory, WhatTheProcessPutThereMeanwhileStays) {
   Machine machine(16 * kPageBytes);
   Pages pages(4);
-  for (int i = 0; i < 4; ++i) pages.data[i * kPageBytes] = static_cast<char>('a' + i);
+  for (uint64_t i = 0; i < 4; ++i) pages.data[i * kPageBytes] = static_cast<char>('a' + i);
   auto memory = UserMemory::capture(machine, pages.data, pages.bytes);
   ASSERT_TRUE(memory.has_value());
   ASSERT_EQ(munmap(pages.data + kPageBytes, kPageBytes), 0);

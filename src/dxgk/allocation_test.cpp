@@ -71,7 +71,7 @@ std::vector<bus::PageFrame> frames(uint64_t count) {
 // One frame lies in the list itself, several on the heap: both are the same to those who read them,
 // and after moves.
 TEST(FrameList, HoldsNoneOneAndMany) {
-  for (const uint64_t count : {0, 1, 2, 300}) {
+  for (const uint64_t count : {0U, 1U, 2U, 300U}) {
     SCOPED_TRACE(count);
     const std::vector<bus::PageFrame> wanted = frames(count);
     FrameList list(wanted);

@@ -372,7 +372,7 @@ TEST_F(PagingOps, ResidencyNoticesGoToAllocationsThatAskedAndToNoOther) {
 TEST_F(PagingOps, AnEvictionNoticePrecedesLeavingTheAperture) {
   DXGKIT_COVERS("PAGE-48");
   for (const uint32_t version :
-       {DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKDDI_INTERFACE_VERSION_WDDM3_0}) {
+       {uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM3_2}, uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM3_0}}) {
     with_client(
         [&](Stack& stack, Client& client) {
           ScriptedAllocation description;

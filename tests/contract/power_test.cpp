@@ -101,7 +101,7 @@ TEST_F(PowerTest, SegmentsAreKeptOrPurgedByTheirBits) {
             Client client(stack);
             ContextBuffers context = client.make_context();
             std::vector<Tagged> all;
-            for (const uint64_t size : {64, 56, 32, 64})
+            for (const uint64_t size : {64U, 56U, 32U, 64U})
               all.emplace_back(stack, gpu, client, size * kKibibyte, kHidden);
             for (size_t i = 0; i < all.size(); ++i) all[i].write(context, 1000 * (i + 1));
             ASSERT_EQ(all[1].placement().offset_bytes, 64 * kKibibyte);

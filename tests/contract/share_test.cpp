@@ -528,7 +528,7 @@ TEST_F(ShareTest, WhatIsNoDescriptorOfAResourceIsRefused) {
     const Row rows[] = {
         {nullptr, nt_status(Status::kInvalidHandle)},
         {reinterpret_cast<HANDLE>(~uintptr_t{0}), nt_status(Status::kInvalidHandle)},
-        {reinterpret_cast<HANDLE>(uintptr_t{0x1'0000'0000} + fd_of(handle)),
+        {reinterpret_cast<HANDLE>(uintptr_t{0x1'0000'0000} + static_cast<uintptr_t>(fd_of(handle))),
          nt_status(Status::kInvalidHandle)},
         {handle_of(closed), nt_status(Status::kInvalidHandle)},
         {handle_of(file), kObjectTypeMismatch},

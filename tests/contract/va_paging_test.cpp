@@ -56,7 +56,7 @@ TEST_F(VaPagingTest, ContentAndEntriesSurviveEveryKindOfTable) {
     // Chunk by chunk, both sides at addresses of the paging process, and the whole of it.
     std::map<uint32_t, uint64_t> moved;
     for (const auto& transfer : calls.transfers) {
-      moved[transfer.TransferDirection] += transfer.TransferSizeInBytes;
+      moved[static_cast<uint32_t>(transfer.TransferDirection)] += transfer.TransferSizeInBytes;
       EXPECT_NE(transfer.hAllocation, nullptr);
       EXPECT_NE(transfer.SourceVirtualAddress, 0U);
       EXPECT_NE(transfer.DestinationVirtualAddress, 0U);

@@ -355,7 +355,6 @@ ClientResult<ClientContext> ClientDevice::create_context_virtual(uint32_t node) 
   wanted.kind = SGPU_UMD_KIND_BUFFER;
   wanted.placement = SGPU_UMD_PLACE_STAGING;
   wanted.size_bytes = kCommandSlots * kCommandSlotBytes;
-  ClientCommands commands;
   ClientResult<ClientAllocation> memory = ClientDevice::create(wanted, true);
   if (!memory) return std::unexpected(memory.error());
   D3DDDI_MAKERESIDENT resident{};

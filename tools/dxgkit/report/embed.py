@@ -12,7 +12,7 @@ def text_of(name):
 
 
 def literal(text):
-    # Compilers limit the length of one literal; neighbours are joined.
+    # Some compilers limit the length of one literal as it stands, and warn of what neighbours join to.
     pieces = [text[i:i + 8000] for i in range(0, len(text), 8000)]
     return "\n".join(f'R"page({piece})page"' for piece in pieces)
 
@@ -28,6 +28,7 @@ def page_parts():
 
 def main():
     lines = ["// Generated from tools/dxgkit/report by embed.py.", '#include "tools/dxgkit/report_page.h"', "",
+             '#pragma GCC diagnostic ignored "-Woverlength-strings"', "",
              "namespace dxgkit::tool::report_page {", ""]
     for name, text in zip(("kBeforeData", "kBetween", "kAfterRun"), page_parts()):
         lines += [f"const std::string_view {name} =", literal(text) + ";", ""]
