@@ -51,6 +51,8 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
     piece.offset_pages = mapping.offset_pages;
     if (mapping.protection.zero) {
       owner_.zero_source(&piece.source);
+    } else if (owner_.system_source(mapping.allocation, &piece.source)) {
+      piece.allocation = gpuva::kNoAllocation;  // no driver knows it
     } else if (mapping.allocation != gpuva::kNoAllocation) {
       const auto found = owner_.resident_.find(mapping.allocation.value);
       if (found != owner_.resident_.end()) {
@@ -117,6 +119,9 @@ void GpuVa::stop() {
     free_tables();
     spaces_.clear();
     resident_.clear();
+    for (const auto& [id, page] : system_pages_)
+      adapter_.allocations().destroy(adapter_.allocations().at(AllocationId{id}));
+    system_pages_.clear();
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -88,6 +89,17 @@ class GpuVa {
   Status update(Context& context, SyncObject& fence, uint64_t value, bool wait,
                 std::vector<GpuVaUpdate> updates);
 
+  // --- pages the kernel shows to engines: gpu_va_system.cpp ---
+  /// A page of system memory becomes readable and writable at an address of the process that its
+  /// clients neither map nor free (SYNC-15); `then` (may be empty) runs when it can be used
+  /// (SYNC-16). The page outlives `then` of the unmapping. kInvalidParameter: no such process here;
+  /// kNoMemory: no address, or no tables. Nothing stays on failure.
+  Result<uint64_t> map_system_page(uint32_t process, bus::PageFrame page,
+                                   std::function<void()> then);
+  /// `then` (may be empty) runs when no engine reaches the page any more; on a failed adapter at
+  /// once. The process's space may be gone already.
+  void unmap_system_page(uint32_t process, uint64_t address, std::function<void()> then);
+
   // --- content that moves; from the paging executor ---
   void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
   void behind(std::span<const vidmm::PagingOp> operations,
@@ -161,6 +173,8 @@ class GpuVa {
                      Work* work);
   void set_root_of(GpuSpace& space, Context& context);
   void zero_source(gpuva::PteSource* source) const;
+  /// False: the allocation is no page of the kernel's.
+  bool system_source(AllocationId allocation, gpuva::PteSource* source) const;
   bool can_map_zero() const;
   uint64_t wished_alignment(const gpuva::MapRequest& request) const;
   Context& context_of(ContextId id) const;
@@ -176,6 +190,12 @@ class GpuVa {
   /// Where allocations are as far as the executor's queue goes; those in no segment are absent.
   std::unordered_map<uint64_t, vidmm::Placement> resident_;  // looked up only
   uint64_t moves_ = 0;                                       // changes of `resident_`
+  struct SystemPage {
+    bus::PageFrame page;
+    uint32_t process = 0;
+    uint64_t address = 0;
+  };
+  std::map<uint64_t, SystemPage> system_pages_;  // by the id that stands for them
   std::vector<gpuva::TableId> freed_;
   std::vector<std::shared_ptr<GpuSpace>> unheld_;
   bool collecting_ = false;
