@@ -255,6 +255,9 @@ class Adapter : public Object,
   void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
   void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
   bool split(Packet& packet, AllocationId unplaceable);
+  /// A slot bound before patch location `cut` that what follows neither binds nor unbinds: fatal
+  /// (REND-26).
+  bool leaks_binding(const Packet& packet, uint32_t cut);
   void fill_allocation_list(const Packet& packet);
   port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence);
   port::SubmitVirtualArgs virtual_args(Packet& packet);

@@ -286,6 +286,11 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
       }
       break;
     }
+    if (more && device_->info().guaranteed_contract) {
+      break_contract(*buffer, result.dma_bytes);
+      outcome = Status::kDeviceRemoved;
+      break;
+    }
     if (more) {
       const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
       without_progress = progress ? 0 : without_progress + 1;
@@ -386,6 +391,21 @@ Status Context::begin_pass(DmaBuffer** out) {
   });
   *out = buffer;
   return status;
+}
+
+void Context::break_contract(DmaBuffer& buffer, uint32_t written) {
+  abandon_pass(buffer);
+  device_->adapter().fail(
+      {.rule = "REND-10",
+       .severity = verifier::Severity::kBugCheck,
+       .ddi = "DxgkDdiRender",
+       .actual = fmt::format("It asked for another DMA buffer after {} of {} bytes.", written,
+                             info_.dma_buffer_bytes),
+       .expected = "With GuaranteedDmaBufferContract one command buffer becomes one DMA buffer.",
+       .fix = "Make DmaBufferSize large enough for the largest command buffer, or leave the flag "
+              "clear at DxgkDdiCreateDevice.",
+       .bugcheck_code = 0x10E,
+       .bugcheck_parameter = 0x16});
 }
 
 void Context::abandon_pass(DmaBuffer& buffer) {

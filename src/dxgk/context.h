@@ -134,6 +134,8 @@ class Context : public Object {
   Status begin_pass(DmaBuffer** out) DXGKIT_REQUIRES(render_mutex_);
   Status end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request,
                   uint32_t* queued) DXGKIT_REQUIRES(render_mutex_);
+  /// The driver wants a second buffer although it guaranteed to need one: fatal (REND-10).
+  void break_contract(DmaBuffer& buffer, uint32_t written);
   void abandon_pass(DmaBuffer& buffer);
   /// FIELD-01: allocations that nothing makes resident.
   void check_references(const DmaBuffer& buffer, const port::RenderResult& result);

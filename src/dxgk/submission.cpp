@@ -2,6 +2,8 @@
 // retire.
 #include <fmt/format.h>
 
+#include <map>
+#include <span>
 #include <utility>
 
 #include "dxgk/adapter.h"
@@ -105,6 +107,7 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
   while (cut > packet.patch_start && buffer.patches[cut - 1].split_offset == offset) --cut;
   if (offset <= packet.slice.start || offset >= packet.slice.end || cut == packet.patch_start)
     return false;
+  if (leaks_binding(packet, cut)) return false;
 
   Packet& rest = packets_.create();
   rest.kind = packet.kind;
@@ -125,6 +128,42 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
   ++counters_.splits;
   count_engine_work(rest, true);
   scheduler_->insert_after(packet.id, rest.id);
+  return true;
+}
+
+bool Adapter::leaks_binding(const Packet& packet, uint32_t cut) {
+  if (caps_.no_dma_patching || caps_.max_allocation_list_slot_id == 0) return false;
+  const DmaBuffer& buffer = *packet.buffer;
+  constexpr uint32_t kSlot = 0xFFFFFF;
+  const std::span<const port::PatchLocation> all(buffer.patches);
+  const auto before = all.subspan(packet.patch_start, cut - packet.patch_start);
+  const auto behind = all.subspan(cut, packet.patch_start + packet.patch_length - cut);
+  // What each slot holds where the part ends; a NULL entry holds nothing (REND-23).
+  std::map<uint32_t, uint32_t> bound;
+  for (const port::PatchLocation& patch : before) {
+    if (buffer.references[patch.allocation_index]) {
+      bound[patch.slot_id & kSlot] = patch.allocation_index;
+    } else {
+      bound.erase(patch.slot_id & kSlot);
+    }
+  }
+  for (const port::PatchLocation& patch : behind) bound.erase(patch.slot_id & kSlot);
+  if (bound.empty()) return false;
+  const auto& [slot, index] = *bound.begin();
+  fail({.rule = "REND-26",
+        .severity = verifier::Severity::kBugCheck,
+        .ddi = "DxgkDdiRender",
+        .actual = fmt::format("The part of the DMA buffer from offset {} on neither reprograms nor "
+                              "unbinds slot {}, which holds allocation index {} since before.",
+                              buffer.patches[cut].split_offset, slot, index),
+        .expected = "Behind each SplitOffset every slot bound before is bound again, or unbound "
+                    "with a NULL entry of the allocation list.",
+        .fix = "Repeat the bindings that are still needed behind each split point and add a "
+               "patch location with a NULL allocation for the others; or set NoDmaPatching.",
+        .bugcheck_code = 0x10E,
+        .bugcheck_parameter = 0x27,
+        .why = "The parts run at different times: the allocation may have been evicted between "
+               "them, and the engine would go on using its old place."});
   return true;
 }
 

@@ -272,6 +272,66 @@ TEST_F(RendTest, ADriverThatAsksForBuffersWithoutProgressIsStoppedAndTheClientGo
   });
 }
 
+TEST_F(RendTest, WhoGuaranteedOneBufferAndAsksForAnotherIsStopped) {
+  DXGKIT_COVERS("REND-10");
+  for (const bool guaranteed : {false, true}) {
+    SCOPED_TRACE(guaranteed);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          stack.miniport.hooks.render = [](void*, DXGKARG_RENDER* args) { return in_steps(args); };
+          ContextBuffers context = client.make_context();
+          Work work;
+          work.command_bytes = 200;  // fits
+          EXPECT_EQ(client.render(context, work), 0);
+          stack.drive();
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+          work.command_bytes = 1000;
+          const NTSTATUS status = client.render(context, work);
+          if (!guaranteed) {
+            EXPECT_EQ(status, 0);
+            stack.drive();
+            EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+            return;
+          }
+          EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
+          const verifier::Finding finding = stack.only_finding();
+          EXPECT_EQ(finding.rule, "REND-10");
+          EXPECT_EQ(finding.bugcheck_code, 0x10EU);
+          EXPECT_EQ(finding.bugcheck_parameter, 0x16U);
+          EXPECT_EQ(renders_submitted(stack).size(), 1U);
+        },
+        [&](ScriptedMiniport& miniport) {
+          miniport.hooks.create_device = [&miniport, guaranteed](DXGKARG_CREATEDEVICE* args) {
+            static thread_local DXGK_DEVICEINFO info;
+            const NTSTATUS status = miniport.default_create_device(args);
+            info = {};
+            info.Flags.GuaranteedDmaBufferContract = guaranteed ? 1 : 0;
+            args->pInfo = &info;
+            return status;
+          };
+        });
+  }
+}
+
+TEST_F(RendTest, PatchingContextsTakeNoVirtualSubmission) {
+  DXGKIT_COVERS("REND-27", "SUB-01");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    D3DKMT_SUBMITCOMMAND submit{};
+    submit.Commands = 0x10000;
+    submit.CommandLength = 64;
+    submit.BroadcastContextCount = 1;
+    submit.BroadcastContext[0] = context.handle;
+    EXPECT_EQ(client.call([&] { return D3DKMTSubmitCommand(&submit); }),
+              nt_status(Status::kInvalidParameter));
+    stack.drive();
+    EXPECT_EQ(stack.statistics().packets_submitted, 0U);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(client.render(context, work_on({})), 0);
+    stack.drive();
+  });
+}
+
 /// Outputs that leave their buffers: fatal with 10E, 12.
 struct Overrun {
   const char* sentence;
@@ -517,6 +577,56 @@ TEST_F(RendTest, ANullEntryUnbindsItsSlotSoThatItsAllocationMayGo) {
       },
       [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = kMebibyte; });
 }
+
+/// What the second part says of slots 5 and 6, which the first one bound.
+struct SecondPart {
+  const char* sentence;
+  std::vector<D3DDDI_PATCHLOCATIONLIST> patches;
+  bool slots = true;
+  bool leaks = false;
+};
+class RendLeak : public ContractTest, public ::testing::WithParamInterface<SecondPart> {};
+TEST_P(RendLeak, EveryPartSaysWhatBecomesOfEarlierBindings) {
+  DXGKIT_COVERS("REND-26");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        Work work;
+        work.command_bytes = 1024;
+        work.allocations = {{client.make_allocation(640 * kKibibyte, kHidden)},
+                            {0},
+                            {client.make_allocation(640 * kKibibyte, kHidden)}};
+        work.patches = {patch_at(0, 16, 0, 0, 5), patch_at(0, 32, 0, 0, 6)};
+        work.patches.insert(work.patches.end(), GetParam().patches.begin(),
+                            GetParam().patches.end());
+        EXPECT_EQ(client.render(context, work), 0);
+        stack.drive();
+        if (!GetParam().leaks) {
+          EXPECT_EQ(stack.statistics().splits, 1U);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+          return;
+        }
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "REND-26");
+        EXPECT_EQ(finding.bugcheck_code, 0x10EU);
+        EXPECT_EQ(finding.bugcheck_parameter, 0x27U);
+        EXPECT_EQ(renders_submitted(stack).size(), 0U);
+        EXPECT_EQ(client.render(context, work), nt_status(Status::kDeviceRemoved));
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.segments[1].size = kMebibyte;
+        if (!GetParam().slots) miniport.config.max_slot_id = 0;
+      });
+}
+const SecondPart kSecondParts[] = {
+    {"BindsBothAgain", {patch_at(2, 528, 512, 0, 5), patch_at(2, 544, 512, 0, 6)}},
+    {"UnbindsOne", {patch_at(2, 528, 512, 0, 5), patch_at(1, 544, 512, 0, 6)}},
+    {"IsSilentOfOne", {patch_at(2, 528, 512, 0, 5)}, true, true},
+    {"IsSilentOfBoth", {patch_at(2, 528, 512, 0, 7)}, true, true},
+    {"IsSilentWithoutSlots", {patch_at(2, 528, 512, 0, 5)}, false, false},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, RendLeak, ::testing::ValuesIn(kSecondParts),
+                         [](const auto& row) { return std::string(row.param.sentence); });
 
 TEST_F(RendTest, IfEvenOneStepDoesNotFitTheDeviceFailsAndItsNeighbourGoesOn) {
   DXGKIT_COVERS("REND-24", "SCHED-17");

@@ -110,6 +110,24 @@ TEST_F(VaSubmitTest, RefusesWhatTheRulesForbid) {
   });
 }
 
+TEST_F(VaSubmitTest, RenderIsForPatchingContextsOnly) {
+  DXGKIT_COVERS("REND-27", "SUB-01");
+  running([](GpuVaStack& stack) {
+    Submitter one(stack);
+    stack.drive();
+    const Digest before = digest(stack, {&one.client});
+    D3DKMT_RENDER render{};
+    render.hContext = one.client.context;
+    render.CommandLength = 16;
+    EXPECT_EQ(one.client.call([&] { return D3DKMTRender(&render); }),
+              nt_status(Status::kInvalidParameter));
+    stack.drive();
+    EXPECT_EQ(digest(stack, {&one.client}), before);
+    EXPECT_EQ(one.client.submit(one.client.context, one.va, 24), 0);
+    stack.drive();
+  });
+}
+
 TEST_F(VaSubmitTest, EveryContextOfABroadcastGetsTheBuffer) {
   DXGKIT_COVERS("SUB-35");
   running([](GpuVaStack& stack) {
