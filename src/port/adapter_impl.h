@@ -161,6 +161,8 @@ struct AdapterPort::Impl {
   void fatal(const char* rule, const char* ddi_name, uint32_t code, uint32_t parameter,
              std::string actual, std::string expected, std::string fix);
   void irql_violation(const DdiInfo& info, nt::Irql got);
+  /// NT-22: an answer that is no NTSTATUS at all.
+  void check_answer(const DdiInfo& info, int32_t answer);
 
   // --- queries
   Status query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
@@ -201,6 +203,8 @@ class DdiCall {
       impl_.irql_violation(info_, frame_.irql());
       frame_.restore_entry_irql();
     }
+    if (status != 0) [[unlikely]]
+      impl_.check_answer(info_, status);
     return done(from_ntstatus(status));
   }
   /// The same for an entry that returns nothing.

@@ -10,6 +10,7 @@
 #include "dxgkit/abi_versions.h"
 #include "nt/device_properties.h"
 #include "port/adapter_impl.h"
+#include "port/answers.h"
 
 namespace dxgkit::port {
 namespace {
@@ -118,6 +119,16 @@ void AdapterPort::Impl::irql_violation(const DdiInfo& info, nt::Irql got) {
       "A driver returns at the level it was called at.",
       "Pair every raise and lower, and every acquire and release of a spin lock, on all paths.",
       Status::kSuccess);
+}
+
+void AdapterPort::Impl::check_answer(const DdiInfo& info, int32_t answer) {
+  const std::string_view instead = no_ntstatus(answer);
+  if (instead.empty()) return;
+  (void)violation("NT-22", info.name,
+                  fmt::format("It returned {:#010x}: {}.", static_cast<uint32_t>(answer), instead),
+                  "Entries answer with an NTSTATUS, one their page documents.",
+                  "Map other kinds of error codes to an NTSTATUS before returning.",
+                  Status::kSuccess);
 }
 
 Status AdapterPort::Impl::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes,

@@ -108,6 +108,30 @@ TEST_F(IrqlTest, ADriverThatReturnsAtAnotherLevelIsFound) {
   });
 }
 
+TEST_F(IrqlTest, AnAnswerThatIsNoNtstatusIsFound) {
+  DXGKIT_COVERS("NT-22");
+  struct Row {
+    NTSTATUS answer;
+    bool odd;
+  };
+  const Row rows[] = {{static_cast<NTSTATUS>(0x80070005), true},  // an HRESULT
+                      {static_cast<NTSTATUS>(0xC0000017), false}};
+  for (const Row& row : rows) {
+    with_client([&](Stack& stack, Client& client) {
+      stack.miniport.hooks.create_context = [&](void*, DXGKARG_CREATECONTEXT*) {
+        return row.answer;
+      };
+      ContextBuffers none;
+      EXPECT_EQ(client.create_context(&none), row.answer);
+      EXPECT_EQ(none.handle, 0U);
+      EXPECT_EQ(stack.rules(),
+                row.odd ? std::vector<std::string>{"NT-22"} : std::vector<std::string>{});
+      stack.miniport.hooks.create_context = nullptr;
+      EXPECT_EQ(client.create_context(&none), 0);
+    });
+  }
+}
+
 TEST_F(IrqlTest, SchedulerClassDdisNeverOverlapWhileManyClientsWork) {
   DXGKIT_COVERS("IRQL-04", "IRQL-05", "IRQL-06");
   for (uint64_t seed = 1; seed <= 10; ++seed) {
