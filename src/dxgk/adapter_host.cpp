@@ -123,6 +123,9 @@ void Adapter::on_component(uint32_t component, ComponentEvent event) {
 
 void Adapter::handle_fault(const port::InterruptReport& report) {
   const bool page_fault = report.type == port::InterruptReport::Type::kDmaPageFaulted;
+  if (page_fault)
+    trace::emit(trace::EventKind::kGpuVaFault, report.fence, report.address, report.flags,
+                report.page_table_level, static_cast<uint16_t>(report.node));
   if (!page_fault && interface_version() >= kInterfaceWddm20) {  // G-11: the same effect, and said
     findings_.report(
         verifier::Finding{.rule = "INT-15",

@@ -13,10 +13,12 @@ class Context;
 
 /// A process's, shared by its devices (VA-07), or the paging process's. Lane: the adapter's.
 struct GpuSpace {
-  explicit GpuSpace(const gpuva::Geometry& geometry)
-      : addresses({.end = uint64_t{1} << geometry.va_bits, .first = geometry.leaf_bytes()}),
+  GpuSpace(const gpuva::Geometry& geometry, uint32_t process_in)
+      : process(process_in),
+        addresses({.end = uint64_t{1} << geometry.va_bits, .first = geometry.leaf_bytes()}),
         tables(geometry) {}
 
+  const uint32_t process;  // 0: the paging process
   gpuva::AddressSpace addresses;
   gpuva::PageTables tables;
   void* driver_process = nullptr;  // hKmdProcess, once the driver has made it

@@ -6,6 +6,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
 #include "dxgk/device.h"
+#include "dxgk/gpu_va_trace.h"
 #include "dxgk/paging_queue.h"
 #include "dxgk/paging_space.h"
 #include "dxgk/process.h"
@@ -126,6 +127,7 @@ void GpuVa::stop() {
 }
 
 void GpuVa::free_tables() {
+  trace::emit(trace::EventKind::kPageTablesLost);
   for (const auto& [number, space] : spaces_) {
     gpuva::Plan unused;
     space->tables.destroy(&unused);
@@ -172,8 +174,9 @@ void GpuVa::process_begins(uint32_t process) {
     if (process == 0) {
       paging_ = std::make_unique<PagingSpace>(*this, geometry_);
     } else {
-      spaces_[process] = std::make_shared<GpuSpace>(geometry_);
+      spaces_[process] = std::make_shared<GpuSpace>(geometry_, process);
     }
+    gpu_va_trace::space(*space_of(process));
   });
 }
 
@@ -201,7 +204,9 @@ void GpuVa::process_ends(uint32_t process) {
   static_cast<void>(adapter_.block_until([&] { return done; }));
   adapter_.lane().run([&] {
     collect();
-    if (done) spaces_.erase(process);
+    if (!done) return;
+    spaces_.erase(process);
+    trace::emit(trace::EventKind::kGpuVaSpaceEnded, process);
   });
 }
 
@@ -215,6 +220,8 @@ Result<uint64_t> GpuVa::reserve_for_driver(const port::GpuVaReservation& range) 
                                                    .alignment = range.alignment,
                                                    .allow_user_mapping = range.user_mappable},
                                                   geometry_.leaf_bytes());
+    if (address.has_value())
+      trace::emit(trace::EventKind::kGpuVaReserved, space->process, *address, range.size, 2);
   });
   return address;
 }
@@ -271,6 +278,8 @@ void GpuVa::set_root_of(GpuSpace& space, Context& context) {
   const gpuva::TableId root = space.shown_root;
   const port::RootPageTable place{.address = memory_.at(root).address,
                                   .entry_count = static_cast<uint32_t>(space.shown_entries)};
+  trace::emit(trace::EventKind::kGpuVaRoot, space.process, context.id().value, place.address.offset,
+              place.address.segment.value);
   if (is_success(adapter_.port().set_root_page_table(context.driver_handle(), place)))
     companions_[context.id()].rooted = true;
 }
@@ -489,6 +498,7 @@ void GpuVa::forget(AllocationId allocation, const Process& process) {
   if (!space || space->addresses.mapping_count(allocation) == 0) return;
   gpuva::PageSpans changed;
   space->addresses.drop_allocation(allocation, &changed);
+  gpu_va_trace::changed(*space, changed);
   Work work;
   DXGKIT_CHECK(is_success(replan(space, changed, &work)));
   if (!work.empty()) adapter_.paging().enqueue_work(std::move(work), nullptr);
@@ -564,7 +574,10 @@ Status GpuVa::take_effect(const std::shared_ptr<GpuSpace>& space,
   gpuva::PageSpans changed;
   space->addresses.apply(operation, &changed);
   const Status status = replan(space, changed, work);
-  if (is_success(status)) return status;
+  if (is_success(status)) {
+    gpu_va_trace::changed(*space, changed);
+    return status;
+  }
   const gpuva::PageSpan span = operation.mapping.span;
   if (operation.claimed) {
     DXGKIT_CHECK(is_success(
@@ -596,6 +609,8 @@ GpuVaOutcome GpuVa::reserve(Process& process, PagingQueue* queue,
       if (gpuva::AddressSpace::needs_apply(*reserved))
         DXGKIT_RETURN_IF_FAILED(take_effect(space, *reserved, &work));
       outcome.address = reserved->mapping.span.address();
+      trace::emit(trace::EventKind::kGpuVaReserved, space->process, outcome.address, request.size,
+                  request.zero ? 1 : 0);
       enqueue(queue, std::move(work), &outcome.fence);
       return Status::kSuccess;
     }();
@@ -615,6 +630,8 @@ Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
     gpuva::PageSpans changed;
     status = space->addresses.free(base, size, ++space->sequence, &changed);
     if (!is_success(status)) return true;
+    trace::emit(trace::EventKind::kGpuVaFreed, space->process, base, size);
+    gpu_va_trace::changed(*space, changed);
     Work work;
     // Entries become invalid only.
     DXGKIT_CHECK(is_success(replan(space, changed, &work)));
@@ -726,6 +743,9 @@ void GpuVa::run_update(ContextId id) {
   }
   gpuva::PageSpans changed;
   space->addresses.apply_update(operations, update.sequence, &changed);
+  trace::emit(trace::EventKind::kGpuVaUpdated, space->process, id.value, operations.size(),
+              update.value);
+  gpu_va_trace::changed(*space, changed);
   Work work;
   if (!is_success(replan(space, changed, &work))) device.set_error(DeviceState::kErrorOutOfMemory);
   adapter_.paging().enqueue_work(

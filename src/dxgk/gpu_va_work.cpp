@@ -5,6 +5,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/gpu_va.h"
+#include "dxgk/gpu_va_trace.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -47,6 +48,8 @@ bool StepWriter::next(std::vector<port::PagingOperation>* operations) {
       flush.flush.start = step.span.address();
       flush.flush.end = step.span.end_address();
       operations->push_back(flush);
+      trace::emit(trace::EventKind::kTlbFlushed, space_.process, flush.flush.start,
+                  flush.flush.end);
       continue;
     }
     // A repeated entry is one, however many it stands for.
@@ -105,6 +108,7 @@ port::PagingOperation StepWriter::describe(const gpuva::Step& step, uint64_t fir
   update.driver_protection = step.driver_protection;
   update.process = space_.driver_process;
   update.first_va = step.span.address() + (first << geometry.entry_shift(step.level)) * kPageBytes;
+  gpu_va_trace::entries(space_, update);
   return operation;
 }
 

@@ -112,7 +112,7 @@ class PagingSpace::MoveWork final : public PagingWork {
 };
 
 PagingSpace::PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry)
-    : owner_(owner), space_(std::make_shared<GpuSpace>(geometry)) {
+    : owner_(owner), space_(std::make_shared<GpuSpace>(geometry, 0)) {
   space_->of_paging = true;
 }
 

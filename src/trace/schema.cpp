@@ -20,6 +20,10 @@ constexpr ArgumentInfo kSize{"size"};
 constexpr ArgumentInfo kObject{"object"};
 constexpr ArgumentInfo kValue{"value"};
 constexpr ArgumentInfo kAdapter{"adapter"};
+constexpr ArgumentInfo kProcess{"process"};
+constexpr ArgumentInfo kAddress{"address"};
+constexpr ArgumentInfo kFlags{"flags"};
+constexpr ArgumentInfo kLevel{"level"};
 
 using enum EventKind;
 
@@ -63,6 +67,20 @@ constexpr KindInfo kSchema[] = {
     {kMarker, "marker", {{"text", true}, {}, {}, {}}},
     {kSegment, "segment", {{}, kSegmentNumber, {"base"}, kSize}},
     {kObjectName, "object_name", {{"id"}, kNameId, {"class"}, {}}},
+    {kGpuVaSpace, "gpu_va_space", {kProcess, {"bits"}, {"levels"}, {"index_bits"}}},
+    {kGpuVaReserved, "gpu_va_reserved", {kProcess, kAddress, kSize, kFlags}},
+    {kGpuVaFreed, "gpu_va_freed", {kProcess, kAddress, kSize, {}}},
+    {kGpuVaUpdated, "gpu_va_updated", {kProcess, kContext, {"operations"}, kFence}},
+    {kGpuVaMapped, "gpu_va_mapped", {kProcess, kAddress, kSize, kAllocation}},
+    {kGpuVaView, "gpu_va_view", {kProcess, kOffset, {"protection"}, {"driver_protection"}}},
+    {kGpuVaUnmapped, "gpu_va_unmapped", {kProcess, kAddress, kSize, {}}},
+    {kPageTableWrite, "page_table_write", {kProcess, kLevel, kOffset, kSegmentNumber}},
+    {kPageTableEntries, "page_table_entries", {kAddress, {"count"}, {"page"}, kFlags}},
+    {kGpuVaRoot, "gpu_va_root", {kProcess, kContext, kOffset, kSegmentNumber}},
+    {kTlbFlushed, "tlb_flushed", {kProcess, kAddress, {"end"}, {}}},
+    {kGpuVaFault, "gpu_va_fault", {kFence, kAddress, kFlags, kLevel}},
+    {kGpuVaSpaceEnded, "gpu_va_space_ended", {kProcess, {}, {}, {}}},
+    {kPageTablesLost, "page_tables_lost", {{}, {}, {}, {}}},
 };
 static_assert(std::ranges::is_sorted(kSchema, {}, &KindInfo::kind));
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <span>
@@ -64,6 +65,24 @@ enum class EventKind : uint16_t {
   kMarker = 72,        // a name_id of free text
   kSegment = 73,       // b segment, c base, d size
   kObjectName = 74,    // a id, b name_id, c ObjectClass
+  // GPU virtual addresses. a = process (0: the kernel's own, for paging), addresses and sizes in
+  // bytes. What a range shows changes when the call is made; entries follow in the paging queue.
+  kGpuVaSpace = 100,     // b address bits, c levels, d index bits of each level: 8 bits, leaf first
+  kGpuVaReserved = 101,  // b address, c size, d 1: reads zeros, 2: by the driver
+  kGpuVaFreed = 102,     // b address, c size: a client's call
+  kGpuVaUpdated = 103,   // b context, c operations, d fence value: a batch took effect
+  kGpuVaMapped = 104,    // b address, c size, d allocation; 0: zeros
+  kGpuVaView = 105,      // of the one before: b allocation offset, c protection, d the driver's
+  kGpuVaUnmapped = 106,  // b address, c size
+  kPageTableWrite = 107,    // b level, c offset, d segment of the table: whose kPageTableEntries
+                            // follow
+  kPageTableEntries = 108,  // a first address, b count, c page of the first, d bits 0..31 flags of
+                            // each, 32..63 pages from one to the next
+  kGpuVaRoot = 109,         // b context, c offset, d segment of the table
+  kTlbFlushed = 110,        // b first address, c end
+  kGpuVaFault = 111,        // a fence, b address, c flags, d level where translation ended; node
+  kGpuVaSpaceEnded = 112,
+  kPageTablesLost = 113,  // those of all processes; they are written again
 };
 
 struct Event {
@@ -155,6 +174,9 @@ struct Recording {
 std::string to_perfetto(const Recording& recording);
 /// One line per event, stable, for golden tests.
 std::string to_text(const Recording& recording);
+/// Reads what to_text wrote, or anything else: the error is one sentence that begins with
+/// "line N: ". Threads have no names in it; events keep their order. Cost: linear in the text.
+std::expected<Recording, std::string> from_text(std::string_view text);
 /// The JSON that report.html draws; the format is in README.md.
 std::string to_report_json(const Recording& recording);
 

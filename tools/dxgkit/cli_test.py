@@ -272,6 +272,60 @@ class Run(Cli):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
+class Addresses(Cli):
+    """dxgkit va: what a run's GPU virtual addresses showed."""
+
+    def record(self, model):
+        self.assert_identical(
+            self.run_tool("run", "--model", model, "--size", "256x256", "--mode", "sim", "--trace", "t.txt"))
+
+    def va(self, *arguments):
+        done = self.run_tool("va", "t.txt", "--json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_every_range_in_memory_is_walked_to_its_place(self):
+        for model in ("gpuva:1", "gpuva:2", "gpuva:3"):
+            self.record(model)
+            listed = self.va()
+            clients = [one for one in listed["processes"] if one["process"] != 0]
+            self.assertEqual([one["name"] for one in clients], ["client 1", "client 2"])
+            ranges = self.va("--process", "client 1", "--at", "700us")["ranges"]
+            self.assertGreater(len(ranges), 4)
+            reached = 0
+            for one in ranges[:3]:
+                walked = self.va("--process", str(clients[0]["process"]), "--at", "700us", "--address", one["address"])
+                self.assertEqual(walked["range"], one)
+                self.assertIn("mapped", [each["what"] for each in walked["history"]])
+                if walked["translates"] and "difference" not in walked:
+                    reached += 1
+            self.assertGreater(reached, 0, model)
+            self.assertEqual(self.va("--process", "client 1")["ranges"], [])  # all freed in the end
+
+    def test_says_in_words_what_happened(self):
+        self.record("gpuva")
+        done = self.run_tool("va", "t.txt", "--process", "client 1", "--at", "1ms", "--address", "0x200000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("level 3 index 0", "leads to segment", "mapped", "in D3DKMTMapGpuVirtualAddress", "freed"):
+            self.assertIn(words, done.stdout)
+
+    def test_refuses_what_is_no_trace_and_what_it_does_not_show(self):
+        self.assert_identical(self.run_tool("run", "--size", "64x64", "--trace", "patch.txt"))
+        self.assert_identical(self.run_tool("run", "--size", "64x64", "--trace", "t.pftrace"))
+        self.record("gpuva")
+        (self.folder / "garbage").write_bytes(b"\x00\xff\n" * 1000)
+        for arguments, words in ((("nothing",), "nothing"), (("garbage",), "not a trace as text"), (("t.pftrace",), "not a trace as text"),
+                                 (("patch.txt",), "nobody has GPU virtual addresses"),
+                                 (("t.txt", "--process", "7777"), "7777"),
+                                 (("t.txt", "--address", "0x200000"), "--process"),
+                                 (("t.txt", "--address", "elsewhere"), "elsewhere"), (("t.txt", "--at", "noon"), "noon")):
+            done = self.run_tool("va", *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertEqual(done.stdout, "", arguments)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn(words, done.stderr)
+
+
 class RunWithoutAClient(Cli):
     FRAMEBUFFER = [os.path.join(MUTANTS, "framebuffer" + form) for form in (".so", ".sys")]
 

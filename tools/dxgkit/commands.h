@@ -24,6 +24,10 @@ int verify_command(const VerifyOptions& options);
 /// made from a seed.
 int evict_bench_command(const EvictBenchOptions& options);
 
+/// What a recorded process's GPU virtual addresses showed: its map, or the walk and the history of
+/// one address. Nothing to show, or no trace as text: kExitBadInput.
+int va_command(const VaOptions& options);
+
 /// Every DDI, callback, NT export and D3DKMT function with what we make of it.
 int support_command(bool json);
 

@@ -11,6 +11,7 @@ namespace {
 
 using dxgkit::tool::EvictBenchOptions;
 using dxgkit::tool::RunOptions;
+using dxgkit::tool::VaOptions;
 using dxgkit::tool::VerifyOptions;
 
 /// Turns a parser of ours into a check CLI11 runs while it reads the command line.
@@ -93,7 +94,7 @@ void add_run(CLI::App& app, RunOptions& options) {
                   "'at PACKETS STEP; ...' or the path of a file with it: standby, hibernate, "
                   "hybrid, d1, d2, d3, remove");
   run->add_option("--scanout", options.scanout, "write what the screen shows (PNG)");
-  run->add_option("--trace", options.trace, "write a Perfetto trace");
+  run->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");
   run->add_flag("--json", options.json, "print the summary as JSON");
@@ -143,7 +144,7 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_option("--json", options.json, "write the report as JSON (- for stdout)");
   verify->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");
   verify->add_option("--junit", options.junit, "write the steps as JUnit XML (- for stdout)");
-  verify->add_option("--trace", options.trace, "write a Perfetto trace");
+  verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   verify
       ->add_option("--ddi-timeout", options.ddi_timeout_s,
                    "seconds without progress after which the driver counts as hung")
@@ -188,6 +189,26 @@ void add_evict_bench(CLI::App& app, EvictBenchOptions& options) {
   });
 }
 
+void add_va(CLI::App& app, VaOptions& options) {
+  CLI::App* va = app.add_subcommand(
+      "va", "GPU virtual addresses in a trace: the map of a process, the walk and history of one");
+  va->add_option("TRACE", options.trace,
+                 "a trace as text: what run and verify write to --trace FILE.txt")
+      ->required();
+  va->add_option("--process", options.process,
+                 "number or name of the process (the only one, or a list of them)")
+      ->type_name("P");
+  va->add_option("--at", options.at, "the moment: 1234 (ns), 5us, 2.5ms, 1s (the end of the trace)")
+      ->type_name("TIME");
+  va->add_option("--address", options.address,
+                 "walk this address through the page tables, and tell what happened to it")
+      ->type_name("ADDRESS");
+  va->add_flag("--json", options.json, "print JSON");
+  va->footer(
+      "Page tables are shown as the driver was told to write them, in that order; the hardware is "
+      "behind by what is queued. Times count from the start of the run's clock.");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -211,6 +232,9 @@ int main(int argc, char** argv) {
   EvictBenchOptions evict_options;
   add_evict_bench(app, evict_options);
 
+  VaOptions va_options;
+  add_va(app, va_options);
+
   bool support_json = false;
   CLI::App* support = app.add_subcommand(
       "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
@@ -232,6 +256,7 @@ int main(int argc, char** argv) {
 
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
+  if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_json);
   if (support->parsed()) return dxgkit::tool::support_command(support_json);

@@ -73,6 +73,14 @@ struct EvictBenchOptions {
   bool json = false;
 };
 
+struct VaOptions {
+  std::string trace;                   // a path
+  std::optional<std::string> process;  // a number, or a name
+  std::optional<std::string> at;       // parse_time; else the end
+  std::optional<std::string> address;  // parse_address; else the map
+  bool json = false;
+};
+
 struct RunOptions {
   std::string driver = "softgpu";
   std::optional<MemoryModel> model;      // else the driver's own choice

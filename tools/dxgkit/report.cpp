@@ -20,6 +20,10 @@ std::string without_tags(const std::string& json) {
 
 }  // namespace
 
+std::string trace_file(const std::string& path, const trace::Recording& recording) {
+  return path.ends_with(".txt") ? trace::to_text(recording) : trace::to_perfetto(recording);
+}
+
 std::string make_report(const trace::Recording& recording, const nlohmann::ordered_json& run) {
   std::string page(report_page::kBeforeData);
   page += trace::to_report_json(recording);

@@ -11,4 +11,7 @@ namespace dxgkit::tool {
 /// One self-contained HTML page. `run` as summary.h's to_report_run, or null.
 std::string make_report(const trace::Recording& recording, const nlohmann::ordered_json& run);
 
+/// What --trace writes to `path`: text if its name ends in .txt, else for Perfetto.
+std::string trace_file(const std::string& path, const trace::Recording& recording);
+
 }  // namespace dxgkit::tool

@@ -142,7 +142,7 @@ int write_outputs(const RunOptions& options, const Summary& summary) {
     }
   }
   if (options.trace.has_value())
-    written.push_back(write_file(*options.trace, trace::to_perfetto(outcome.recording)));
+    written.push_back(write_file(*options.trace, trace_file(*options.trace, outcome.recording)));
   if (options.report.has_value()) {
     written.push_back(
         write_file(*options.report, make_report(outcome.recording, to_report_run(summary))));

@@ -12,6 +12,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/report.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/report.h"
 #include "trace/trace.h"
@@ -187,7 +188,8 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
                                      .names = recorder.names(),
                                      .threads = runtime->thread_names(),
                                      .dropped = recorder.dropped()};
-    if (const auto written = write_file(*options_.trace, trace::to_perfetto(recording)); !written)
+    if (const auto written = write_file(*options_.trace, trace_file(*options_.trace, recording));
+        !written)
       fmt::print(stderr, "dxgkit: {}\n", written.error());
   }
   return std::move(report_);
