@@ -81,6 +81,7 @@ class MapOfRanges {
     return page < range->second.end ? range->second.offset_pages + (page - range->first) : 0;
   }
   size_t size() const { return ranges_.size(); }
+  size_t outside_heap() const { return 0; }
 
  private:
   struct Range {
@@ -110,6 +111,7 @@ class Ours {
     return found.has_value() ? found->allocation_page(page - found->span.first_page) : 0;
   }
   size_t size() const { return space_.mapped_ranges(); }
+  size_t outside_heap() const { return space_.outside_heap(); }
 
  private:
   gpuva::AddressSpace space_;
@@ -126,7 +128,8 @@ class Population {
     index_ = std::make_unique<Index>();
     while (index_->size() < count_) step();
     steps(4 * count);
-    bytes_each_ = (heap_bytes() - before) / static_cast<double>(index_->size());
+    bytes_each_ = (heap_bytes() + static_cast<double>(index_->outside_heap()) - before) /
+                  static_cast<double>(index_->size());
   }
   void steps(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) step();
@@ -232,7 +235,7 @@ class Calls {
     const double before = heap_bytes();
     for (PageSpan& span : live_) span = obtain();
     steps(count);
-    bytes_each_ = (heap_bytes() - before) / count;
+    bytes_each_ = (heap_bytes() + static_cast<double>(space_.outside_heap()) - before) / count;
   }
   void steps(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {

@@ -34,6 +34,23 @@ inline uint32_t lanes_at_least(const uint32_t* values, uint32_t limit) {
 #endif
 }
 
+/// The same where all of `values`, and `limit`, are below 2^31: cheaper.
+inline uint32_t low_lanes_at_least(const uint32_t* values, uint32_t limit) {
+#ifdef __SSE2__
+  const __m128i wanted = _mm_set1_epi32(static_cast<int32_t>(limit));
+  const auto below = [&](uint32_t i) {
+    return _mm_cmpgt_epi32(wanted, _mm_load_si128(reinterpret_cast<const __m128i*>(values) + i));
+  };
+  const auto sixteen = [&](uint32_t i) {
+    return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(
+        _mm_packs_epi32(below(i), below(i + 1)), _mm_packs_epi32(below(i + 2), below(i + 3)))));
+  };
+  return ~(sixteen(0) | sixteen(4) << 16);
+#else
+  return lanes_at_least(values, limit);
+#endif
+}
+
 uint32_t lanes_at_least(const uint64_t* values, uint64_t limit);
 
 /// The largest of 32. 32-bit values are aligned to 16 bytes.

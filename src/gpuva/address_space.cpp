@@ -544,6 +544,8 @@ size_t AddressSpace::bytes() const {
          state_->pending.size() * kMapNode;
 }
 
+size_t AddressSpace::outside_heap() const { return state_->mapped.outside_heap(); }
+
 bool AddressSpace::validate() const {
   return state_->owned.validate() && state_->mapped.validate();
 }

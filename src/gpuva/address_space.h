@@ -152,7 +152,7 @@ class AddressSpace {
   /// The range that covers an address below the end; free ones are ranges too.
   OwnedRange owned_at(uint64_t address) const;
   /// The whole mapping that covers an address; nullopt: none, an access faults. What continues a
-  /// mapping in every respect may be part of it; borders at multiples of 8 TiB always show.
+  /// mapping in every respect may be part of it; borders at multiples of 4 TiB always show.
   std::optional<Mapping> lookup(uint64_t address) const;
   /// The first mapping that ends behind a page.
   std::optional<Mapping> mapping_behind(uint64_t page) const;
@@ -172,8 +172,10 @@ class AddressSpace {
   uint64_t end() const;
   size_t mapped_ranges() const;
   size_t owned_ranges() const;
-  /// Everything this object holds on the heap.
+  /// Everything this object holds.
   size_t bytes() const;
+  /// Of these, what is in large pages, which are not from the heap.
+  size_t outside_heap() const;
   /// All invariants; slow.
   bool validate() const;
 

@@ -38,15 +38,7 @@ void MappedLayer::added(const Entry& entry) {
   ++shared.uses;
   if ((shared.attribute.driver_protection & kUniqueDriverProtection) != 0) ++unique_;
   if (!shared.attribute.has_allocation) return;
-  const uint32_t slot = slot_of_value(entry.value);
-  MappingOwner& owner = owners_.at(slot);
-  owner.come(static_cast<uint32_t>(entry.begin >> window_bits_));
-  watch(slot, &owner);
-}
-
-/// Hints are cleaned later: the tree is being changed.
-void MappedLayer::watch(uint32_t slot, MappingOwner* owner) {
-  if (owner->worth_cleaning()) crowded_.push_back(slot);
+  owners_.come(slot_of_value(entry.value), static_cast<uint32_t>(entry.begin >> window_bits_));
 }
 
 void MappedLayer::moved(const Entry& old, const Entry& now) {
@@ -54,24 +46,20 @@ void MappedLayer::moved(const Entry& old, const Entry& now) {
   const auto from = static_cast<uint32_t>(old.begin >> window_bits_);
   const auto to = static_cast<uint32_t>(now.begin >> window_bits_);
   if (from == to) return;
-  const uint32_t slot = slot_of_value(now.value);
-  MappingOwner& owner = owners_.at(slot);
-  owner.move(from, to);
-  watch(slot, &owner);
+  owners_.move(slot_of_value(now.value), from, to);
 }
 
 void MappedLayer::gone(const Entry& entry) {
   const Attribute& attribute = shared_[entry.value.attribute].attribute;
   if ((attribute.driver_protection & kUniqueDriverProtection) != 0) --unique_;
   if (attribute.has_allocation) {
-    owners_.at(slot_of_value(entry.value)).go(static_cast<uint32_t>(entry.begin >> window_bits_));
+    owners_.go(slot_of_value(entry.value), static_cast<uint32_t>(entry.begin >> window_bits_));
   }
   release(entry.value.attribute);
 }
 
-void MappedLayer::release(uint32_t number) {
-  Shared& shared = shared_[number];
-  if (--shared.uses > 0) return;
+void MappedLayer::forget(uint32_t number) {
+  const Shared& shared = shared_[number];
   shared_by_value_.erase(shared.attribute);
   shared_free_.push_back(number);
   if (last_shared_ == number) last_shared_ = kNone;
@@ -107,9 +95,8 @@ void MappedLayer::map(const Mapping& mapping, PageSpans* changed) {
     const uint32_t slot = slot_of(mapping.allocation);
     AllocationId& id = owners_.id_at(slot);
     // Two live allocations never share a slot, and a dead one has no mappings.
-    DXGKIT_CHECK(id == mapping.allocation || owners_.at(slot).live() == 0);
+    DXGKIT_CHECK(id == mapping.allocation || owners_.settled().at(slot).live() == 0);
     id = mapping.allocation;
-    owners_.at(slot).expect();
     value.where = uint64_t{slot} << kOffsetBits | mapping.offset_pages;
   }
   value.attribute = intern({.driver_protection = mapping.driver_protection,
@@ -180,7 +167,7 @@ void MappedLayer::visit_window(uint32_t slot, uint32_t window, Visit visit) cons
 
 /// Sorts the hints of an owner, and forgets those that lead nowhere.
 std::vector<uint32_t> MappedLayer::clean(uint32_t slot) const {
-  MappingOwner& owner = owners_.at(slot);
+  MappingOwner& owner = owners_.settled().at(slot);
   uint32_t only = 0;
   const std::span<const uint32_t> hints = owner.hints(&only);
   std::vector<uint32_t> kept(hints.begin(), hints.end());
@@ -204,11 +191,12 @@ std::vector<uint32_t> MappedLayer::clean(uint32_t slot) const {
   return kept;
 }
 
-void MappedLayer::clean_crowded() {
-  for (const uint32_t slot : crowded_) {
-    if (owners_.at(slot).worth_cleaning()) clean(slot);
+void MappedLayer::clean_all_crowded() {
+  OwnerTable& owners = owners_.settled();
+  for (const uint32_t slot : owners_.crowded()) {
+    if (owners.at(slot).worth_cleaning()) clean(slot);
   }
-  crowded_.clear();
+  owners_.crowded().clear();
 }
 
 void MappedLayer::mappings_of(AllocationId allocation, std::vector<Mapping>* mappings) const {
@@ -224,18 +212,19 @@ void MappedLayer::mappings_of(AllocationId allocation, std::vector<Mapping>* map
 
 uint32_t MappedLayer::count_of(AllocationId allocation) const {
   const uint32_t slot = slot_of(allocation);
-  return owners_.id_of(slot) == allocation ? owners_.find(slot)->live() : 0;
+  return owners_.id_of(slot) == allocation ? owners_.settled().find(slot)->live() : 0;
 }
 
 size_t MappedLayer::bytes() const {
   constexpr size_t kMapNode = 4 * sizeof(void*);
-  return tree_.bytes() + owners_.bytes() + crowded_.capacity() * sizeof(uint32_t) +
-         shared_.capacity() * sizeof(Shared) + shared_free_.capacity() * sizeof(uint32_t) +
+  return tree_.bytes() + owners_.bytes() + shared_.capacity() * sizeof(Shared) +
+         shared_free_.capacity() * sizeof(uint32_t) +
          shared_by_value_.size() * (kMapNode + sizeof(Attribute) + sizeof(uint64_t));
 }
 
 bool MappedLayer::validate() const {
-  if (!tree_.validate() || !crowded_.empty()) return false;
+  if (!tree_.validate()) return false;
+  const OwnerTable& settled = owners_.settled();
   std::vector<uint64_t> uses(shared_.size());
   std::map<uint32_t, uint32_t> live;
   uint64_t unique = 0;
@@ -248,7 +237,7 @@ bool MappedLayer::validate() const {
     if (!attribute.has_allocation) continue;
     const uint32_t slot = slot_of_value(entry.value);
     ++live[slot];
-    const MappingOwner* const owner = owners_.find(slot);
+    const MappingOwner* const owner = settled.find(slot);
     if (owner == nullptr) return false;
     uint32_t only = 0;
     const std::span<const uint32_t> hints = owner->hints(&only);
@@ -260,7 +249,7 @@ bool MappedLayer::validate() const {
   }
   size_t owners = 0;
   bool right = true;
-  owners_.for_each([&](AllocationId id, const MappingOwner& owner) {
+  settled.for_each([&](AllocationId id, const MappingOwner& owner) {
     ++owners;
     const auto found = live.find(slot_of(id));
     if (found == live.end() || found->second != owner.live()) right = false;
@@ -268,7 +257,7 @@ bool MappedLayer::validate() const {
   return right && owners == live.size() && unique == unique_;
 }
 
-void normalise(PageSpans* spans, size_t first) {
+void normalise_many(PageSpans* spans, size_t first) {
   bool apart = true;
   for (size_t i = first + 1; i < spans->size(); ++i)
     apart = apart && (*spans)[i - 1].end_page() < (*spans)[i].first_page;

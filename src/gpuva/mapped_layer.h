@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpuva/mapping_tree.h"
-#include "gpuva/owner_table.h"
+#include "gpuva/owner_ledger.h"
 #include "gpuva/types.h"
 
 namespace dxgkit::gpuva {
@@ -37,6 +37,7 @@ class MappedLayer {
 
   size_t size() const { return tree_.size(); }
   size_t bytes() const;
+  size_t outside_heap() const { return tree_.outside_heap(); }
   bool validate() const;
 
  private:
@@ -66,17 +67,13 @@ class MappedLayer {
     Client(MappedLayer& layer, PageSpans* cuts) : layer_(layer), cuts_(cuts) {}
     MappingTree::Value after(MappingTree::Value value, uint64_t k) const;
     bool continues(const MappingTree::Value& a, const MappingTree::Value& b) const;
-    void expect(const MappingTree::Value& value) const {
-      layer_.owners_.expect(slot_of_value(value));
-    }
     void added(const MappingTree::Entry& entry) { layer_.added(entry); }
     void gone(const MappingTree::Entry& entry) { layer_.gone(entry); }
     void moved(const MappingTree::Entry& old, const MappingTree::Entry& now) {
       layer_.moved(old, now);
     }
-    void cut(uint64_t first, uint64_t end) {
-      if (cuts_ != nullptr) cuts_->push_back({first, end - first});
-    }
+    bool wants_cuts() const { return cuts_ != nullptr; }
+    void cut(uint64_t first, uint64_t end) { cuts_->push_back({first, end - first}); }
 
    private:
     MappedLayer& layer_;
@@ -92,19 +89,23 @@ class MappedLayer {
   void added(const MappingTree::Entry& entry);
   void gone(const MappingTree::Entry& entry);
   void moved(const MappingTree::Entry& old, const MappingTree::Entry& now);
-  void watch(uint32_t slot, MappingOwner* owner);
-  void release(uint32_t attribute);
+  void release(uint32_t attribute) {
+    if (--shared_[attribute].uses == 0) forget(attribute);
+  }
+  void forget(uint32_t attribute);
   uint32_t intern(const Attribute& attribute);
   Mapping to_mapping(const MappingTree::Entry& entry) const;
   bool belongs(const MappingTree::Value& value, uint32_t slot) const;
   template <typename Visit>
   void visit_window(uint32_t slot, uint32_t window, Visit visit) const;
   std::vector<uint32_t> clean(uint32_t slot) const;
-  void clean_crowded();
+  void clean_crowded() {
+    if (owners_.any_crowded()) clean_all_crowded();
+  }
+  void clean_all_crowded();
 
   MappingTree tree_;
-  mutable OwnerTable owners_;  // reading an owner's mappings cleans its hints
-  std::vector<uint32_t> crowded_;
+  mutable OwnerLedger owners_;  // reading an owner's mappings cleans its hints
   std::vector<Shared> shared_;
   std::vector<uint32_t> shared_free_;
   std::map<Attribute, uint32_t> shared_by_value_;
@@ -113,7 +114,10 @@ class MappedLayer {
   uint32_t window_bits_ = 0;  // of a hint
 };
 
+void normalise_many(PageSpans* spans, size_t first);
 /// Sorts the spans from `first` on and joins those that touch or overlap.
-void normalise(PageSpans* spans, size_t first);
+inline void normalise(PageSpans* spans, size_t first) {
+  if (spans->size() - first > 1) normalise_many(spans, first);
+}
 
 }  // namespace dxgkit::gpuva

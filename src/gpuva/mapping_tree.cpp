@@ -11,27 +11,6 @@ void shift(std::array<T, kSize>& values, uint32_t from, uint32_t to, uint32_t co
 
 }  // namespace
 
-void MappingTree::splice(uint64_t number, const Path& path, uint32_t first, uint32_t last,
-                         const Entry* entries, uint32_t count) {
-  Leaf& leaf = leaves_[path[0].node];
-  const uint32_t old_count = leaf.count;
-  const uint32_t new_count = old_count - (last - first) + count;
-  size_ += new_count;
-  size_ -= old_count;
-  if (new_count > kMost) return overflow(parts_[number], path, first, last, entries, count);
-  if (first + count != last) {
-    shift(leaf.key, last, first + count, old_count);
-    shift(leaf.value, last, first + count, old_count);
-    for (uint32_t i = new_count; i < old_count; ++i) leaf.key[i] = kFiller;
-    leaf.count = new_count;
-  }
-  for (uint32_t i = 0; i < count; ++i) {
-    leaf.key[first + i] = low(entries[i].begin);
-    leaf.value[first + i] = entries[i].value;
-  }
-  if (new_count < old_count && new_count < kFew) settle(number, path);
-}
-
 /// One leaf has more than it can hold: a neighbour takes some, or another leaf is made.
 void MappingTree::overflow(Part& part, const Path& path, uint32_t first, uint32_t last,
                            const Entry* entries, uint32_t count) {

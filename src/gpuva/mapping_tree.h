@@ -7,17 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
 #include "base/lanes.h"
+#include "gpuva/node_pool.h"
 
 namespace dxgkit::gpuva {
 
 /// Ranges of pages that do not overlap, each with a value, as B+trees with nodes of up to 31
-/// entries; gaps are no entries. Every 2^31 pages (8 TiB) begin another tree, so that all keys are
-/// 32 bits wide and 32 of them are compared at once; a range that crosses such a border is kept as
+/// entries; gaps are no entries. Every 2^30 pages (4 TiB) begin another tree, so that all keys are
+/// 31 bits wide and 32 of them are compared at once; a range that crosses such a border is kept as
 /// several. About 20 bytes an entry over the nodes' fill, which is 0.7 to 1.
 ///
 /// A separator in an inner node lies between what the children beside it cover, and need not be the
@@ -27,10 +27,10 @@ namespace dxgkit::gpuva {
 /// Changes are told to a Client:
 ///   Value after(Value, uint64_t k)     the value of the rest of a range, from its k-th page on
 ///   bool continues(Value a, Value b)   `b` is what would follow on `a`
-///   void expect(Value)                 a range with such a value will go, or change
 ///   void added(const Entry&)           there is a range that begins there with such a value
 ///   void gone(const Entry&)            there is none any more; told after what was added
 ///   void moved(const Entry& old, const Entry& now)   gone and added at once, the same allocation
+///   bool wants_cuts()                  whether `cut` is called
 ///   void cut(uint64_t first, uint64_t end)   these pages lost what they had; in any order
 class MappingTree {
  public:
@@ -132,15 +132,17 @@ class MappingTree {
     return leaves_.bytes() + inners_.bytes() + parts_.capacity() * sizeof(Part) +
            used_parts_.capacity() * sizeof(uint64_t);
   }
+  /// Of these, what is not from the heap.
+  size_t outside_heap() const { return leaves_.outside_heap() + inners_.outside_heap(); }
   bool validate() const;
 
  private:
-  static constexpr uint32_t kPartBits = 31;
+  static constexpr uint32_t kPartBits = 30;
   static constexpr uint32_t kMost = kLanes - 1;  // an unused key is larger than all others
   static constexpr uint32_t kFew = 12;           // with fewer a node looks for one to join,
   static constexpr uint32_t kJoined = 26;        // which leaves room to grow
   static constexpr uint32_t kEvened = 54;        // two nodes with fewer share before one splits
-  static constexpr uint32_t kFiller = ~uint32_t{0};
+  static constexpr uint32_t kFiller = ~uint32_t{0} >> 1;
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr uint32_t kHeightMost = 12;
 
@@ -157,48 +159,16 @@ class MappingTree {
     std::array<uint32_t, kMost> child{};
     uint32_t count = 0;
   };
-  /// Nodes by number. They do not move.
-  template <typename Node>
-  class Pool {
-   public:
-    Node& operator[](uint32_t number) { return (*chunks_[number / kChunk])[number % kChunk]; }
-    const Node& operator[](uint32_t number) const {
-      return (*chunks_[number / kChunk])[number % kChunk];
-    }
-    uint32_t add() {
-      if (spare_.empty()) {
-        const auto first = static_cast<uint32_t>(chunks_.size()) * kChunk;
-        chunks_.push_back(std::make_unique<Chunk>());
-        for (uint32_t i = kChunk; i-- > 0;) spare_.push_back(first + i);
-      }
-      const uint32_t number = spare_.back();
-      spare_.pop_back();
-      return number;
-    }
-    void free(uint32_t number) {
-      (*this)[number].key.fill(kFiller);
-      (*this)[number].count = 0;
-      spare_.push_back(number);
-    }
-    size_t bytes() const {
-      return chunks_.size() * sizeof(Chunk) + chunks_.capacity() * sizeof(chunks_[0]) +
-             spare_.capacity() * sizeof(uint32_t);
-    }
-
-   private:
-    static constexpr uint32_t kChunk = 16;
-    using Chunk = std::array<Node, kChunk>;
-    std::vector<std::unique_ptr<Chunk>> chunks_;
-    std::vector<uint32_t> spare_;
-  };
   struct Part {
     uint32_t root = kNone;
     uint32_t height = 0;  // of the root over the leaves
   };
   struct Step {
-    uint32_t node = 0, slot = 0;
+    uint32_t node, slot;
   };
-  using Path = std::array<Step, kHeightMost>;  // from the leaf up; slots of inner nodes only
+  /// From the leaf up; slots of inner nodes only. Nothing is set but what leads to a leaf: setting
+  /// all costs more than finding the leaf.
+  using Path = std::array<Step, kHeightMost>;
 
   static uint32_t low(uint64_t page) {
     return static_cast<uint32_t>(page & ((uint64_t{1} << kPartBits) - 1));
@@ -207,21 +177,22 @@ class MappingTree {
     return static_cast<uint32_t>(end - (number << kPartBits));
   }
   static uint32_t keys_at_most(const Keys& keys, uint32_t limit) {
-    return static_cast<uint32_t>(std::countr_zero(lanes_at_least(keys.data(), limit + 1)));
-  }
-  static uint32_t keys_below(const Keys& keys, uint32_t limit) {
-    return static_cast<uint32_t>(std::countr_zero(lanes_at_least(keys.data(), limit)));
+    return static_cast<uint32_t>(std::countr_zero(low_lanes_at_least(keys.data(), limit + 1)));
   }
   /// The slot of the first entry that ends behind `key`; `count` if there is none.
   static uint32_t first_behind(const Leaf& leaf, uint32_t key) {
     const uint32_t after = keys_at_most(leaf.key, key);
-    return after > 0 && key - leaf.key[after - 1] < leaf.value[after - 1].pages ? after - 1 : after;
+    const uint32_t before = after - (after > 0 ? 1 : 0);
+    // One or the other as often: no branch. Without one before, the difference wraps.
+    const bool covered = key - leaf.key[before] < leaf.value[before].pages;
+    return after - (covered ? 1 : 0);
   }
 
   /// Asks for memory before it is needed.
   template <typename Node>
   static void expect(const Node& node) {
     const auto* bytes = reinterpret_cast<const char*>(&node);
+#pragma GCC unroll 16
     for (size_t line = 0; line < sizeof(Node); line += 64) __builtin_prefetch(bytes + line);
   }
   void expect_node(uint32_t level, uint32_t node) const {
@@ -280,15 +251,17 @@ class MappingTree {
     const Leaf& leaf = leaves_[path[0].node];
     const uint64_t base = number << kPartBits;
     uint32_t first = first_behind(leaf, begin);
-    uint32_t last = std::max(first, keys_below(leaf.key, end));
-    if (first == last && value == nullptr) return;
+    uint32_t last = first;
     const auto end_of = [&](uint32_t slot) { return leaf.key[slot] + leaf.value[slot].pages; };
     const auto entry = [&](uint32_t slot) {
       return Entry{base | leaf.key[slot], leaf.value[slot]};
     };
-    for (uint32_t i = first; i < last; ++i) client.expect(leaf.value[i]);
-    for (uint32_t i = first; i < last; ++i)
-      client.cut(base + std::max(leaf.key[i], begin), base + std::min(end_of(i), end));
+    while (leaf.key[last] < end) ++last;
+    if (client.wants_cuts()) {
+      for (uint32_t i = first; i < last; ++i)
+        client.cut(base + std::max(leaf.key[i], begin), base + std::min(end_of(i), end));
+    }
+    if (first == last && value == nullptr) return;
 
     std::array<Entry, 3> now;
     uint32_t count = 0;
@@ -341,7 +314,31 @@ class MappingTree {
 
   /// Puts entries where those in slots [first, last) are.
   void splice(uint64_t number, const Path& path, uint32_t first, uint32_t last,
-              const Entry* entries, uint32_t count);
+              const Entry* entries, uint32_t count) {
+    Leaf& leaf = leaves_[path[0].node];
+    const uint32_t old_count = leaf.count;
+    const uint32_t new_count = old_count - (last - first) + count;
+    size_ += new_count;
+    size_ -= old_count;
+    if (new_count > kMost) return overflow(parts_[number], path, first, last, entries, count);
+    // Few, and of any number: moved faster here than by memmove.
+    const auto move = [&](uint32_t from) {
+      leaf.key[from + new_count - old_count] = leaf.key[from];
+      leaf.value[from + new_count - old_count] = leaf.value[from];
+    };
+    if (new_count > old_count) {
+      for (uint32_t i = old_count; i-- > last;) move(i);
+    } else if (new_count < old_count) {
+      for (uint32_t i = last; i < old_count; ++i) move(i);
+      for (uint32_t i = new_count; i < old_count; ++i) leaf.key[i] = kFiller;
+    }
+    leaf.count = new_count;
+    for (uint32_t i = 0; i < count; ++i) {
+      leaf.key[first + i] = low(entries[i].begin);
+      leaf.value[first + i] = entries[i].value;
+    }
+    if (new_count < old_count && new_count < kFew) settle(number, path);
+  }
   void overflow(Part& part, const Path& path, uint32_t first, uint32_t last, const Entry* entries,
                 uint32_t count);
   void settle(uint64_t number, const Path& path);
@@ -353,8 +350,8 @@ class MappingTree {
   bool validate_below(uint32_t node, uint32_t level, uint64_t lower, uint64_t upper,
                       size_t* entries, uint64_t* last_end) const;
 
-  Pool<Leaf> leaves_;
-  Pool<Inner> inners_;
+  NodePool<Leaf> leaves_;
+  NodePool<Inner> inners_;
   std::vector<Part> parts_;           // by the high bits of a page
   std::vector<uint64_t> used_parts_;  // those with a root, in order
   size_t size_ = 0;
