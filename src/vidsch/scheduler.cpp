@@ -9,12 +9,6 @@
 namespace dxgkit::vidsch {
 namespace {
 
-constexpr int32_t kPriorityMost = 7;
-
-size_t level_of(const ContextDesc& desc) {
-  return desc.is_system ? kSystemLevel : static_cast<size_t>(desc.priority + kPriorityMost);
-}
-
 /// Position in the hardware queue of the packet with that fence; the queue's length if there is
 /// none.
 size_t position(const NodeState& node, SubmissionFenceId fence) {
@@ -25,8 +19,9 @@ size_t position(const NodeState& node, SubmissionFenceId fence) {
 
 }  // namespace
 
-Scheduler::Scheduler(EnginePort& port, std::span<const NodeDesc> nodes)
-    : impl_(std::make_unique<Impl>(port, nodes)) {}
+Scheduler::Scheduler(EnginePort& port, std::span<const NodeDesc> nodes,
+                     const SchedulingPolicy& policy)
+    : impl_(std::make_unique<Impl>(port, nodes, policy)) {}
 Scheduler::~Scheduler() = default;
 
 Status Scheduler::create_context(ContextId id, const ContextDesc& desc) {
@@ -39,8 +34,9 @@ Status Scheduler::create_context(ContextId id, const ContextDesc& desc) {
   context->id = id;
   context->desc = desc;
   context->node = static_cast<size_t>(node - impl_->nodes_.data());
-  context->level = level_of(desc);
+  context->level = impl_->own_level(*context);
   context->failed = impl_->halted_;
+  impl_->join_process(*context);
   DXGKIT_CHECK(impl_->context_table_.insert(id.value, context.get()));
   impl_->contexts_.emplace(id, std::move(context));
   return Status::kSuccess;
@@ -53,6 +49,7 @@ bool Scheduler::destroy_context(ContextId id) {
   impl_->unlist(*context);
   if (context->dirty_link.listed) impl_->dirty_.erase(context);
   context->destroyed = true;
+  impl_->leave_process(*context);
   impl_->context_table_.erase(id.value);
   auto node = impl_->contexts_.extract(id);
   impl_->graveyard_.push_back(std::move(node.mapped()));
@@ -86,12 +83,32 @@ Status Scheduler::set_priority(ContextId id, int32_t priority) {
   DXGKIT_CHECK(context != nullptr);
   if (priority < -kPriorityMost) return Status::kInvalidParameter;
   if (priority > kPriorityMost) return Status::kInvalidParameter;
-  impl_->change_selection(*context, [&] {
-    context->desc.priority = priority;
-    context->level = level_of(context->desc);
-  });
+  context->desc.priority = priority;
+  impl_->set_level(*context);
   impl_->run();
   return Status::kSuccess;
+}
+
+void Scheduler::set_priority_class(ContextId id, PriorityClass priority_class) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  context->desc.priority_class = priority_class;
+  impl_->set_level(*context);
+  impl_->run();
+}
+
+void Scheduler::set_ahead_in_process(ContextId id, bool ahead) {
+  Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  impl_->leave_process(*context);
+  context->desc.ahead_in_process = ahead;
+  impl_->join_process(*context);
+}
+
+size_t Scheduler::effective_level(ContextId id) const {
+  const Context* context = impl_->find_context(id);
+  DXGKIT_CHECK(context != nullptr);
+  return context->level;
 }
 
 void Scheduler::set_suspended(ContextId id, bool suspended) {
@@ -201,6 +218,7 @@ Status Scheduler::queue(ContextId context_id, PacketDesc desc) {
   context->queue.push_back(packet);
   ++context->packets;
   if (context->cursor == nullptr) context->cursor = packet;
+  if (desc.kind == PacketKind::kSignal) impl_->signal_queued(*packet);
   trace::emit(trace::EventKind::kPacketQueued, desc.id.value, context_id.value,
               static_cast<uint64_t>(desc.kind), context->queue.size(),
               static_cast<uint16_t>(context->desc.node.value));
@@ -252,7 +270,17 @@ void Scheduler::retry_busy() {
 
 void Scheduler::pump(int64_t now_ns) {
   impl_->enter(now_ns);
+  impl_->check_quanta();
   impl_->run();
+}
+
+std::optional<int64_t> Scheduler::quantum_deadline() const {
+  std::optional<int64_t> earliest;
+  for (const NodeState& node : impl_->nodes_) {
+    const std::optional<int64_t> end = impl_->quantum_end(node);
+    if (end && (!earliest || *end < *earliest)) earliest = end;
+  }
+  return earliest;
 }
 
 void Scheduler::set_clock(std::function<int64_t()> now_ns) { impl_->clock_ = std::move(now_ns); }

@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "vidsch/policy.h"
 #include "vidsch/sync_objects.h"
 
 namespace dxgkit::vidsch {
@@ -75,8 +76,11 @@ struct NodeDesc {
 
 struct ContextDesc {
   NodeOrdinal node;
-  int32_t priority = 0;    // -7..+7 (SCHED-11)
-  bool is_system = false;  // the paging context
+  int32_t priority = 0;                                   // -7..+7 (SCHED-11)
+  bool is_system = false;                                 // the paging context
+  PriorityClass priority_class = PriorityClass::kNormal;  // of its process
+  uint64_t process = 0;           // 0: of none; names those in-process priority is about (SCHED-13)
+  bool ahead_in_process = false;  // in-process priority 1
 };
 
 struct PacketDesc {
@@ -99,18 +103,27 @@ struct NodeStatus {
 
 /// Lane: the adapter's. Time comes in as arguments. Deterministic: equal calls give equal
 /// decisions. Selection: a preempted paging packet, then the paging context, then the highest
-/// priority with a ready packet, round robin among equals; every tenth choice that passes lower
-/// priorities over goes to the one that waited longest (SCHED-15). A ready packet of higher
-/// priority than work on a preemptible node's hardware queue asks for preemption (SCHED-09).
-/// Look-ahead: at most depth + 1 prepared render packets per node wait at or above a priority.
-/// Packets behind a wait that is not satisfied are not prepared, so whatever holds memory can
-/// finish. A kBusy packet holds back preparation of its priority and below, after 8 refusals of
-/// all, until it gets its memory; unless nothing is left that could free any. Invariants
+/// class and priority with a ready packet. Equals take turns: whose turn it is keeps the node, and
+/// is prepared first, until it has used its quantum of hardware time or has nothing to run; what a
+/// packet took beyond the quantum is taken off later turns (SCHED-10). A used-up quantum preempts
+/// (preemptible nodes, `quantum_deadline`) only if an equal waits; a packet that lost many quanta
+/// gets longer runs, so hardware that starts packets over gets through.
+/// Lower priorities share `starvation_percent` of the time when they want it, the idle class
+/// excepted (SCHED-15). A ready packet of higher priority than work on a preemptible node's
+/// hardware queue asks for preemption (SCHED-09). A context whose queued signal a blocked context
+/// of higher priority waits for runs at that priority until the signal has taken effect.
+/// Look-ahead: at most depth + 1 prepared render packets per node wait at or above a priority, and
+/// one of the context whose turn is next. Packets behind a wait that is not satisfied are not
+/// prepared, so whatever holds memory can finish. A kBusy packet holds back preparation of its
+/// priority and below, after 8 refusals of all, until it gets its memory; but not of an equal on
+/// its node whose turn is earlier, so contexts that do not fit together change by turns; unless
+/// nothing is left that could free any. Invariants
 /// (`validate`): hardware queues bounded by depth and ordered by fence; per context FIFO; every
 /// packet is in exactly one queue; fence ids of a node rise, skip 0, and survive the 32-bit wrap.
 class Scheduler {
  public:
-  Scheduler(EnginePort& port, std::span<const NodeDesc> nodes);
+  /// The policy is valid (CHECKed).
+  Scheduler(EnginePort& port, std::span<const NodeDesc> nodes, const SchedulingPolicy& policy = {});
   ~Scheduler();
 
   // --- contexts ---
@@ -128,6 +141,14 @@ class Scheduler {
   /// (SCHED-22).
   void drain_context(ContextId id);
   Status set_priority(ContextId id, int32_t priority);
+  /// SCHED-12: of the process it belongs to; the caller tells every context of it.
+  void set_priority_class(ContextId id, PriorityClass priority_class);
+  /// SCHED-13: its packets go before those of other contexts of its process on the node, whenever
+  /// the turn of one of those comes; it takes nothing from other processes. Without a process: no
+  /// effect.
+  void set_ahead_in_process(ContextId id, bool ahead);
+  /// The priority it is scheduled at, boosts included. Bigger goes first; for tests and traces.
+  size_t effective_level(ContextId id) const;
   /// RES-03, SCHED-17: a suspended context is not selected; neighbours are. Packets already
   /// prepared keep their memory. System contexts cannot be suspended (CHECKed).
   void set_suspended(ContextId id, bool suspended);
@@ -172,6 +193,9 @@ class Scheduler {
   /// move the clock: work they start counts as started at the next call with one, unless a clock is
   /// set; so pump(now) before reading `progress_ns`.
   void pump(int64_t now_ns);
+  /// When `pump` is due at the latest, because a quantum on a preemptible node is then used up
+  /// while an equal waits; nullopt: no such time. Cost: linear in nodes.
+  std::optional<int64_t> quantum_deadline() const;
   /// Gives calls without a time argument one. Optional.
   void set_clock(std::function<int64_t()> now_ns);
 

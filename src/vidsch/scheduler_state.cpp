@@ -27,8 +27,10 @@ size_t gate_of(const Context& context) {
 
 }  // namespace
 
-Scheduler::Impl::Impl(EnginePort& port_in, std::span<const NodeDesc> nodes_in)
-    : port_(port_in), sync_([this](ContextId id) { on_woken(id); }) {
+Scheduler::Impl::Impl(EnginePort& port_in, std::span<const NodeDesc> nodes_in,
+                      const SchedulingPolicy& policy_in)
+    : port_(port_in), policy_(policy_in), sync_([this](ContextId id) { on_woken(id); }) {
+  DXGKIT_CHECK(policy_.valid());
   DXGKIT_CHECK(!nodes_in.empty());
   DXGKIT_CHECK(nodes_in.size() <= 64);  // SCHED-03; `work_` has a bit for each
   nodes_.resize(nodes_in.size());
@@ -77,6 +79,7 @@ Packet* Scheduler::Impl::allocate() {
 }
 
 void Scheduler::Impl::recycle(Packet* packet) {
+  if (packet->credited) inheritance_gone(*packet);
   DXGKIT_CHECK(!packet->link.listed);
   DXGKIT_CHECK(!packet->retire_link.listed);
   *packet = Packet{};
@@ -115,6 +118,7 @@ void Scheduler::Impl::leave(Packet* packet) {
   packet_table_.erase(id.value);
   recycle(packet);
   if (--context.packets == 0) {
+    set_active(context, false);
     for (auto& call : context.when_idle) idle_calls_.push_back(std::move(call));
     context.when_idle.clear();
     if (context.failed) sync_.abandon(context.id);
@@ -128,7 +132,9 @@ void Scheduler::Impl::add_prepared(Context& context, int change) {
   const auto delta = static_cast<size_t>(change);  // wraps for -1, and back in the sum
   context.prepared += delta;
   if (context.selectable()) {
-    nodes_[context.node].prepared_at[context.level] += delta;
+    NodeState& node = nodes_[context.node];
+    node.prepared_at[context.level] += delta;
+    node.prepared_levels.set(context.level, node.prepared_at[context.level] != 0);
   } else {
     stalled_ += delta;
   }
@@ -144,8 +150,11 @@ void Scheduler::Impl::mark_dirty(Context& context) {
 
 void Scheduler::Impl::unlist(Context& context) {
   NodeState& node = nodes_[context.node];
-  if (context.ready_link.listed) node.ready[context.level].erase(&context);
-  if (context.prepare_link.listed) node.prepare[context.level].erase(&context);
+  if (node.owner[context.level] == &context) node.owner[context.level] = nullptr;
+  if (node.successor == &context) node.successor = nullptr;
+  unlist_ready(context);
+  unlist_prepare(context);
+  set_active(context, false);
   if (context.busy_link.listed) {
     busy_.erase(&context);
     work_ = ~uint64_t{0};  // whom it held back may go on, on any node
@@ -154,7 +163,6 @@ void Scheduler::Impl::unlist(Context& context) {
 
 /// Puts the context on the lists its head and its cursor call for.
 void Scheduler::Impl::refresh(Context& context) {
-  NodeState& node = nodes_[context.node];
   while (context.cursor != nullptr) {
     const Packet& packet = *context.cursor;
     const bool passed = packet.kind == PacketKind::kSignal || packet.kind == PacketKind::kPaging ||
@@ -165,20 +173,14 @@ void Scheduler::Impl::refresh(Context& context) {
     context.cursor = PacketList::next(context.cursor);
   }
   const bool selectable = context.selectable();
+  set_active(context, selectable && context.packets != 0 && context.blocked == nullptr);
   const Packet* head = context.queue.front();
   const bool ready = selectable && head != nullptr && head->state == PacketState::kReady;
   if (ready != context.ready_link.listed) {
     if (ready) {
-      // Behind everyone served longer ago: round robin even for a context whose paging kept it off
-      // the list.
-      auto& list = node.ready[context.level];
-      Context* before = list.back();
-      while (before != nullptr && before->served_at > context.served_at) {
-        before = IntrusiveList<Context, &Context::ready_link>::previous(before);
-      }
-      list.insert_after(before, &context);
+      list_ready(context);
     } else {
-      node.ready[context.level].erase(&context);
+      unlist_ready(context);
     }
     touch(context.node);
   }
@@ -187,9 +189,9 @@ void Scheduler::Impl::refresh(Context& context) {
                      cursor->state == PacketState::kQueued;
   if (wants != context.prepare_link.listed) {
     if (wants) {
-      node.prepare[context.level].push_back(&context);
+      list_prepare(context);
     } else {
-      node.prepare[context.level].erase(&context);
+      unlist_prepare(context);
     }
     touch(context.node);
   }
@@ -245,8 +247,9 @@ void Scheduler::Impl::process(Context& context) {
     context.flight.erase(first);
     first->outcome = PacketOutcome::kCompleted;
     if (first->kind == PacketKind::kSignal) {
-      const std::vector<SyncPoint> points = std::move(first->points);
-      if (!is_success(sync_.signal(points, context.id))) first->outcome = PacketOutcome::kFaulted;
+      if (!is_success(sync_.signal(first->points, context.id))) {
+        first->outcome = PacketOutcome::kFaulted;
+      }
     }
     mark_dirty(context);
     leave(first);
@@ -264,6 +267,8 @@ void Scheduler::Impl::process(Context& context) {
         change_selection(context, [&] { context.failed = true; });
         cancel_all(context);
         return;
+      } else {
+        wait_blocked(*head);
       }
     }
     const bool passes = head->kind == PacketKind::kSignal || head->state == PacketState::kPassed;
@@ -284,6 +289,7 @@ void Scheduler::Impl::on_woken(ContextId id) {
   Packet* blocked = std::exchange(context->blocked, nullptr);
   if (blocked == nullptr) return;
   blocked->state = PacketState::kPassed;
+  if (blocked->credited) inheritance_gone(*blocked);
   mark_dirty(*context);
   run();
 }
@@ -324,7 +330,8 @@ void Scheduler::Impl::ask(Context& context) {
     }
     case EnginePort::Prepare::kBusy:
       packet.state = PacketState::kBusy;
-      ++packet.refusals;
+      // While an equal has its turn, this one waits for the turn to end, not for luck.
+      if (!earlier_turn_at_work(context)) ++packet.refusals;
       // Stays so until retry_busy: draining the hardware for it again and again would help nobody.
       packet.hopeless = packet.hopeless || outstanding() == 0;
       break;
@@ -370,19 +377,26 @@ bool Scheduler::Impl::retry_one() {
   return false;
 }
 
+/// What refused packets leave to a context below their gate: its turn on the node, if that is
+/// earlier than theirs.
+bool Scheduler::Impl::passes_gate(const Context& context) const {
+  for (const Context* busy = busy_.front(); busy != nullptr;
+       busy = IntrusiveList<Context, &Context::busy_link>::next(busy)) {
+    const size_t gate = gate_of(*busy);
+    if (context.level >= gate) continue;
+    const bool equal = gate == busy->level + 1 && busy->level == context.level;
+    if (!equal || busy->node != context.node || busy->turn < context.turn) return false;
+  }
+  return true;
+}
+
 bool Scheduler::Impl::prepare_one(NodeState& node) {
   if (held_) return false;
-  const size_t gate = gate_level();
-  size_t prepared = 0;
-  for (size_t level = kLevels; level-- > gate;) {
-    prepared += node.prepared_at[level];
-    if (prepared > node.desc.hardware_queue_depth) return false;
-    Context* context = node.prepare[level].pop_front();
-    if (context == nullptr) continue;
-    ask(*context);  // lists it again, behind its equals, if it wants more
-    return true;
-  }
-  return false;
+  Context* context = next_to_prepare(node);
+  if (context == nullptr) return false;
+  unlist_prepare(*context);
+  ask(*context);  // lists it again if it wants more
+  return true;
 }
 
 // --- nodes ---
@@ -400,36 +414,13 @@ SubmissionFenceId Scheduler::Impl::take_fence(NodeState& node) {
   return fence;
 }
 
-size_t Scheduler::Impl::pick_level(NodeState& node, bool* boosted) {
-  *boosted = false;
-  size_t top = kLevels;
-  while (top > 0 && node.ready[top - 1].empty()) --top;
-  if (top == 0) return kLevels;
-  --top;
-  if (top == kSystemLevel) return top;
-  size_t oldest = kLevels;
-  for (size_t level = top; level-- > 0;) {
-    if (node.ready[level].empty()) continue;
-    if (oldest == kLevels || node.served_at[level] < node.served_at[oldest]) oldest = level;
-  }
-  if (oldest == kLevels) {
-    node.passed_over = 0;
-    return top;
-  }
-  if (++node.passed_over <= kPassedOverMost) return top;
-  node.passed_over = 0;
-  *boosted = true;
-  return oldest;
-}
-
 /// True if a ready packet would have to queue behind work of lower priority (SCHED-09). Paging
 /// neither preempts nor is a reason.
 bool Scheduler::Impl::outranks_hardware(const NodeState& node) const {
-  size_t top = kSystemLevel;
-  while (top > 0 && node.ready[top - 1].empty()) --top;
-  if (top == 0) return false;
+  const size_t top = node.ready_levels.below(kSystemLevel);
+  if (top == kLevels) return false;
   return std::ranges::any_of(node.ring, [&](const Packet* packet) {
-    return !packet->boosted && packet->context->level < top - 1;
+    return !packet->boosted && packet->context->level < top;
   });
 }
 
@@ -468,12 +459,13 @@ bool Scheduler::Impl::submit_one(size_t index) {
     if (!room) return false;
     const size_t level = pick_level(node, &boosted);
     if (level == kLevels) return false;
-    node.served_at[level] = ++node.served;
-    node.ready[level].front()->served_at = node.served;
-    packet = node.ready[level].front()->queue.front();
+    Context& picked = pick_context(node, level);
+    node.served_at[picked.level] = ++node.served;
+    node.owner[picked.level] = &picked;
+    packet = picked.queue.front();
   }
   Context& context = *packet->context;
-  if (context.ready_link.listed) node.ready[context.level].erase(&context);
+  unlist_ready(context);
   if (context.cursor == packet) context.cursor = PacketList::next(packet);
   context.queue.erase(packet);
   context.flight.push_back(packet);
@@ -512,6 +504,11 @@ void Scheduler::Impl::retire_refused(NodeState& node) {
 
 /// The first `count` packets of the hardware queue are done.
 void Scheduler::Impl::complete_up_to(NodeState& node, size_t count) {
+  // Reported together: how long each took is not known.
+  if (count > 0) {
+    const int64_t each = (now_ns_ - node.progress_ns) / static_cast<int64_t>(count);
+    for (size_t i = 0; i < count; ++i) charge(node, *node.ring[i], each);
+  }
   for (size_t i = 0; i < count; ++i) {
     Packet* packet = node.ring[i];
     node.last_completed = packet->fence;
@@ -528,6 +525,13 @@ void Scheduler::Impl::complete_up_to(NodeState& node, size_t count) {
 
 /// Preempted: what is left on hardware goes back to the front of its contexts' queues, in order.
 void Scheduler::Impl::requeue(NodeState& node) {
+  if (!node.ring.empty()) {
+    Packet& head = *node.ring.front();
+    const int64_t ran_ns = now_ns_ - node.progress_ns;
+    charge(node, head, ran_ns);
+    if (node.preempting_quantum && ran_ns >= slice(node, head.context->level)) ++head.quanta_lost;
+  }
+  node.preempting_quantum = false;
   for (Packet* packet : node.ring) {
     note(trace::EventKind::kPacketPreempted, *packet, packet->fence.value);
     const bool dead = packet->context->failed;
@@ -689,6 +693,7 @@ bool Scheduler::Impl::validate() const {
     packets += context->packets;
   }
   if (packets != packet_table_.size() || stalled_ > pinned_) return false;
+  if (!validate_sharing()) return false;
   if (!running_ && (!dirty_.empty() || !retiring_.empty())) return false;
   return sync_.validate();
 }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "vidsch/containers.h"
+#include "vidsch/inheritance.h"
+#include "vidsch/policy.h"
 #include "vidsch/scheduler.h"
 
 namespace dxgkit::vidsch {
@@ -47,12 +49,21 @@ struct PacketRecord {
   bool early_ready = false;
   bool pinned = false;
   bool reached_hardware = false;
-  bool refused = false;  // by the driver: on hardware in name only (SUB-29)
-  bool boosted = false;  // selected out of turn (SCHED-15): not a reason to preempt
+  bool refused = false;      // by the driver: on hardware in name only (SUB-29)
+  bool boosted = false;      // selected out of turn (SCHED-15): not a reason to preempt
+  bool credited = false;     // kSignal, blocked kWait: known to `Inheritance`
+  uint32_t quanta_lost = 0;  // preempted so often for a used-up quantum
   std::vector<SyncPoint> points;
   ListLink<PacketRecord> link;         // the context's queue or flight list
   ListLink<PacketRecord> retire_link;  // the retirement list
 };
+/// Contexts of one process, for in-process priority.
+struct ProcessState {
+  size_t contexts = 0;
+  std::vector<ContextState*> ahead = {};
+  uint32_t in_a_row = 0;  // turns that one of `ahead` took from another context
+};
+
 using Packet = PacketRecord;
 using PacketList = IntrusiveList<Packet, &Packet::link>;
 
@@ -68,8 +79,14 @@ struct ContextState {
   Packet* blocked =
       nullptr;         // the wait registered with the sync objects; preempted packets may be ahead
   size_t packets = 0;  // everything that has not retired
-  uint64_t served_at = 0;  // NodeState::served of its last submission
-  size_t prepared = 0;     // pinned render packets in `queue`
+  uint64_t turn = 0;   // place among equals: the lowest goes first; 0: had none yet
+  int64_t credit_ns = 0;  // what is left of its quantum; negative: a debt
+  uint64_t own_turn = 0;  // a turn it need not leave to one ahead in its process
+  bool in_turn = false;   // has been given the quantum of its turn
+  bool active = false;    // counted in NodeState::active_at
+  size_t raised = 0;      // inherited level; 0: none
+  ProcessState* process = nullptr;
+  size_t prepared = 0;  // pinned render packets in `queue`
   bool failed = false;
   bool faulted = false;       // a packet faulted; waits for fail_context
   bool signals_held = false;  // the faulted packet has left: signals behind it never fire
@@ -88,10 +105,7 @@ struct ContextState {
 };
 using Context = ContextState;
 
-inline constexpr size_t kSystemLevel = 15;  // above priority +7
-inline constexpr size_t kLevels = 16;
 inline constexpr uint32_t kBusyPatience = 8;
-inline constexpr uint32_t kPassedOverMost = 9;  // 10 % for the rest (SCHED-15)
 
 struct NodeState {
   NodeDesc desc;
@@ -99,10 +113,15 @@ struct NodeState {
   std::deque<Packet*> resubmit;  // preempted paging packets, by fence
   std::array<IntrusiveList<Context, &Context::ready_link>, kLevels> ready;
   std::array<IntrusiveList<Context, &Context::prepare_link>, kLevels> prepare;
+  LevelSet ready_levels, prepare_levels, prepared_levels;  // where the next three hold something
   std::array<size_t, kLevels> prepared_at{};  // Context::prepared of selectable contexts, by level
+  std::array<size_t, kLevels> active_at{};    // contexts with something to run, by level
+  std::array<Context*, kLevels> owner{};      // whose turn it is
+  Context* successor = nullptr;  // last prepared beyond the look-ahead, as its turn was next
   std::array<uint64_t, kLevels> served_at{};
   uint64_t served = 0;
-  uint32_t passed_over = 0;
+  uint64_t turns = 0;  // handed out
+  int64_t owed = 0;    // percent-nanoseconds the levels below have coming (SCHED-15)
   SubmissionFenceId next_fence{1};
   SubmissionFenceId last_submitted;
   SubmissionFenceId last_completed;
@@ -111,12 +130,13 @@ struct NodeState {
   bool held = false;
   bool preemption_pending = false;
   bool preemption_unsent = false;  // the port is told from the loop
+  bool preempting_quantum = false;
   int64_t progress_ns = 0;
   bool progress_unstamped = false;
 };
 
 struct Scheduler::Impl {
-  Impl(EnginePort& port_in, std::span<const NodeDesc> nodes_in);
+  Impl(EnginePort& port_in, std::span<const NodeDesc> nodes_in, const SchedulingPolicy& policy_in);
 
   // Time.
   void enter(int64_t now);
@@ -143,7 +163,42 @@ struct Scheduler::Impl {
   NodeState* find_node(NodeOrdinal node);
   void touch(size_t node) { work_ |= uint64_t{1} << node; }
   SubmissionFenceId take_fence(NodeState& node);
+
+  // Sharing: policy.cpp.
+  int64_t slice(const NodeState& node, size_t level) const;
+  void set_active(Context& context, bool active);
+  void list_ready(Context& context);
+  void unlist_ready(Context& context);
+  void list_prepare(Context& context);
+  void unlist_prepare(Context& context);
+  bool begin_turn(Context& context);
+  void to_the_back(Context& context);
+  void relist(Context& context);
+  void charge(NodeState& node, const Packet& packet, int64_t time_ns);
+  size_t share_due(const NodeState& node, const LevelSet& wanting) const;
   size_t pick_level(NodeState& node, bool* boosted);
+  Context& pick_context(NodeState& node, size_t level);
+  Context* ahead_of(Context& context, bool ready);
+  Context& user_of_turn(Context& context, bool ready);
+  bool earlier_turn_at_work(const Context& context) const;
+  bool passes_gate(const Context& context) const;
+  std::optional<int64_t> quantum_end(const NodeState& node) const;
+  void check_quanta();
+  Context* next_to_prepare(NodeState& node);
+
+  void join_process(Context& context);
+  void leave_process(Context& context);
+
+  // Inheritance.
+  size_t own_level(const Context& context) const;
+  void set_level(Context& context);
+  void raise(Context& context, size_t level);
+  void raise_signallers(Context& waiter);
+  void signal_queued(Packet& packet);
+  void wait_blocked(Packet& packet);
+  void inheritance_gone(Packet& packet);
+  bool validate_sharing() const;
+
   bool outranks_hardware(const NodeState& node) const;
   bool start_preemption(NodeState& node);
   bool prepare_one(NodeState& node);
@@ -166,7 +221,10 @@ struct Scheduler::Impl {
   bool validate_context(const Context& context) const;
 
   EnginePort& port_;
+  const SchedulingPolicy policy_;
   SyncObjects sync_;
+  Inheritance inheritance_;
+  std::map<uint64_t, std::unique_ptr<ProcessState>> processes_;
   std::vector<NodeState> nodes_;
   std::vector<size_t> node_of_ordinal_;
   std::map<ContextId, std::unique_ptr<Context>> contexts_;

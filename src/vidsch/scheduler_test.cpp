@@ -21,8 +21,10 @@ constexpr SyncObjectId kFence{7};
 class SchedulerTest : public ::testing::Test {
  protected:
   void start(std::vector<NodeDesc> nodes) {
-    scheduler_ = std::make_unique<Scheduler>(engine_, nodes);
+    scheduler_ = std::make_unique<Scheduler>(engine_, nodes, policy_);
   }
+  /// A turn is one packet.
+  void share_by_packet() { policy_.quantum_ns = policy_.least_charge_ns; }
   void start(uint32_t depth = 2, bool preemptible = true) {
     start({{.node = kNode, .hardware_queue_depth = depth, .preemptible = preemptible}});
     add(kA);
@@ -65,6 +67,7 @@ class SchedulerTest : public ::testing::Test {
   uint32_t last_fence() const { return engine_.submitted.back().fence; }
 
   FakeEngine engine_;
+  SchedulingPolicy policy_;
   std::unique_ptr<Scheduler> scheduler_;
   int64_t now_ = 0;
 };
@@ -132,6 +135,7 @@ TEST_F(SchedulerTest, ThePagingContextGoesFirst) {
 
 TEST_F(SchedulerTest, HighestPriorityFirstAndRoundRobinAmongEquals) {
   DXGKIT_COVERS("SCHED-08");
+  share_by_packet();
   start(1, false);
   add(ContextId{1}, 3);
   queue(kA, 1);
@@ -141,7 +145,7 @@ TEST_F(SchedulerTest, HighestPriorityFirstAndRoundRobinAmongEquals) {
   queue(kB, 5);
   queue(ContextId{1}, 6);
   while (engine_.submitted.size() < 6) complete(last_fence());
-  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 6, 2, 4, 3, 5));
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 6, 4, 2, 5, 3));
 }
 
 // A stream of high-priority work lets a low-priority context through once in ten.
@@ -234,9 +238,13 @@ TEST_F(SchedulerTest, BusyPacketIsAskedAgainAfterEveryRetirementAndThenRuns) {
 }
 
 // A big packet is refused while small ones hold memory. Without the gate small ones would go on
-// taking what is freed.
+// taking what is freed, from a context whose turn is later.
 TEST_F(SchedulerTest, RefusedPacketHoldsBackItsEqualsUntilItGetsMemory) {
   start(2);
+  queue(kB, 0);
+  complete(1);  // so that kB has its turn before kA
+  engine_.prepared.clear();
+  engine_.submitted.clear();
   queue(kA, 1);
   engine_.answers[2] = Prepare::kBusy;
   queue(kB, 2);
@@ -244,7 +252,7 @@ TEST_F(SchedulerTest, RefusedPacketHoldsBackItsEqualsUntilItGetsMemory) {
   queue(kA, 4);
   EXPECT_THAT(engine_.prepared, ElementsAre(1, 2)) << "3 and 4 must not take the memory 2 needs";
   engine_.answers[2] = Prepare::kReady;
-  complete(1);
+  complete(2);
   EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2, 3));
 }
 

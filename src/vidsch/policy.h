@@ -1,0 +1,103 @@
+// How the scheduler shares engines: the figures it goes by, and who outranks whom.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace dxgkit::vidsch {
+
+/// Priority class of a process (SCHED-12), lowest first; the values are those of the client
+/// interface.
+enum class PriorityClass : uint8_t {
+  kIdle,  // runs when nobody else wants to: no share is kept for it
+  kBelowNormal,
+  kNormal,
+  kAboveNormal,
+  kHigh,
+  kRealtime,
+};
+
+inline constexpr int32_t kPriorityMost = 7;  // of a context: -7..+7 (SCHED-11)
+
+/// The figures behind decisions. All times in nanoseconds of the clock the caller gives.
+/// Every default is our choice; SCHED-10 and SCHED-15 say so.
+struct SchedulingPolicy {
+  /// How long a context keeps its engine while an equal waits (SCHED-10). > 0.
+  int64_t quantum_ns = 20'000'000;
+  /// What a running packet gets on top before a used-up quantum preempts it, so that one about to
+  /// end can. Also the shortest quantum when many share. > 0.
+  int64_t grace_ns = 1'000'000;
+  /// No round of all equals takes longer than this, if quanta of at least `grace_ns` allow it: with
+  /// more than round / quantum contexts each gets less at a time, and everyone's turn comes soon
+  /// enough. > 0.
+  int64_t round_ns = 320'000'000;
+  /// Counted for a packet that took less. It bounds how many packets a context may run in a turn
+  /// where time stands still. > 0.
+  int64_t least_charge_ns = 10'000;
+  /// A packet longer than a quantum is repaid by turns passed over, at most so many.
+  uint32_t debt_quanta = 8;
+  /// Percent of a node's time that priorities below the highest get when they want it, the idle
+  /// class excepted (SCHED-15). 0..99.
+  uint32_t starvation_percent = 10;
+  /// Packets kept prepared per node at or above a priority, beyond the hardware queue's depth.
+  /// >= 1.
+  uint32_t look_ahead = 1;
+  /// Hardware may start a preempted packet over: from so many quanta lost on, each further run of
+  /// it gets twice the time, so that it ends.
+  uint32_t patient_preemptions = 8;
+  /// In-process priority goes first so many times in a row, then the rest of the process once.
+  uint32_t ahead_in_a_row = 9;
+
+  bool valid() const {
+    return quantum_ns > 0 && grace_ns > 0 && round_ns > 0 && least_charge_ns > 0 &&
+           look_ahead >= 1 && starvation_percent < 100;
+  }
+};
+
+// Levels: fifteen for each class, the classes one above the other, the paging context on top. A
+// higher class goes before a lower one whatever the priorities of the contexts: it is what a
+// privilege guards.
+inline constexpr size_t kLevelsPerClass = 15;
+inline constexpr size_t kSystemLevel = 6 * kLevelsPerClass;
+inline constexpr size_t kLevels = kSystemLevel + 1;
+/// From here on a share is kept (SCHED-15).
+inline constexpr size_t kFirstServedLevel = kLevelsPerClass;
+
+inline constexpr size_t level_of(PriorityClass priority_class, int32_t priority) {
+  return static_cast<size_t>(priority_class) * kLevelsPerClass +
+         static_cast<size_t>(priority + kPriorityMost);
+}
+
+/// A set of levels; the highest is found in constant time.
+class LevelSet {
+ public:
+  void set(size_t level, bool member) {
+    const uint64_t bit = uint64_t{1} << (level % 64);
+    words_[level / 64] = member ? words_[level / 64] | bit : words_[level / 64] & ~bit;
+  }
+  bool contains(size_t level) const { return (words_[level / 64] >> (level % 64) & 1) != 0; }
+  /// The highest member below `level`; kLevels if there is none.
+  size_t below(size_t level) const {
+    if (level > 64) {
+      const uint64_t word = words_[1] & ~(~uint64_t{0} << (level - 64));
+      if (word != 0) return 64 + static_cast<size_t>(std::bit_width(word)) - 1;
+      level = 64;
+    }
+    const uint64_t word = level == 64 ? words_[0] : words_[0] & ~(~uint64_t{0} << level);
+    return word == 0 ? kLevels : static_cast<size_t>(std::bit_width(word)) - 1;
+  }
+  size_t highest() const { return below(kLevels); }
+  LevelSet operator|(const LevelSet& other) const {
+    LevelSet both;
+    for (size_t i = 0; i < words_.size(); ++i) both.words_[i] = words_[i] | other.words_[i];
+    return both;
+  }
+
+ private:
+  std::array<uint64_t, 2> words_{};
+};
+static_assert(kLevels <= 128);
+
+}  // namespace dxgkit::vidsch
