@@ -177,6 +177,14 @@ void Adapter::watch_for_timeout() {
   }
 }
 
+void Adapter::watch_for_quantum() {
+  const std::optional<int64_t> due = scheduler_->quantum_deadline();
+  // One that rings early finds nothing to do and is set again.
+  if (!due || (quantum_due_ && *quantum_due_ <= *due)) return;
+  quantum_due_ = due;
+  quantum_timer_->arm(*due);
+}
+
 void Adapter::on_timer() {
   timer_armed_ = false;
   if (failed_ || !scheduler_) return;

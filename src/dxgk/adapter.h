@@ -242,6 +242,10 @@ class Adapter : public Object,
   void handle_fault(const port::InterruptReport& report);
   void stop_after_failure();
   void watch_for_timeout();
+  /// After Patch of a part of a buffer that several contexts run, against `broadcast_before_`.
+  void check_broadcast_part(const Packet& packet);
+  /// The scheduler is asked again when a quantum ends (SCHED-10).
+  void watch_for_quantum();
   void on_timer();
 
   // submission.cpp: vidsch::EnginePort
@@ -392,8 +396,11 @@ class Adapter : public Object,
   std::vector<port::InterruptReport> draining_;  // lane
   std::unique_ptr<runtime::Timer> timer_;
   bool timer_armed_ = false;  // lane
-  bool pumping_ = false;      // lane
-  uint32_t holds_ = 0;        // lane: nothing new goes to hardware
+  std::vector<std::byte> broadcast_before_;
+  std::unique_ptr<runtime::Timer> quantum_timer_;
+  std::optional<int64_t> quantum_due_;  // armed for; lane
+  bool pumping_ = false;                // lane
+  uint32_t holds_ = 0;                  // lane: nothing new goes to hardware
 };
 
 }  // namespace dxgkit::dxgk

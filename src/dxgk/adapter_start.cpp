@@ -64,6 +64,12 @@ Status Adapter::start() {
   port_->set_fault_injector(options_.faults);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
   timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
+  quantum_timer_ = runtime_.make_timer([this] {
+    lane_.post_from_interrupt([this] {
+      quantum_due_.reset();
+      pump();
+    });
+  });
   if (const Status status = port_->add_device(); status != Status::kSuccess) {
     // LIFE-05: "not mine" is no failure of the driver.
     if (status != Status::kNotSupported) explain_failed_start("DxgkDdiAddDevice", status);
@@ -86,6 +92,7 @@ Status Adapter::start() {
   if (device_started_) static_cast<void>(stop_device());  // LIFE-12
   static_cast<void>(port_->remove_device());
   timer_.reset();
+  quantum_timer_.reset();
   if (gpu_va_) gpu_va_->stop();
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
   has_dummy_page_ = false;
@@ -564,6 +571,7 @@ void Adapter::stop() {
   static_cast<void>(stop_device());
   static_cast<void>(port_->remove_device());
   timer_.reset();
+  quantum_timer_.reset();
   if (gpu_va_) gpu_va_->stop();
   lane_.run([&] {
     failed_ = true;

@@ -85,7 +85,9 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
       }
       context->id_ = adapter.new_context_id();
       status = adapter.scheduler().create_context(
-          context->id_, {.node = context->node_, .priority = 0, .is_system = false});
+          context->id_, {.node = context->node_,
+                         .priority_class = device.process().priority_class(),
+                         .process = device.process().number()});
       if (!is_success(status)) return;
       if (context->virtual_) {
         status = adapter.gpu_va()->attach(*context);
@@ -254,6 +256,7 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
   if (request.command_length == 0) return Status::kInvalidParameter;
   if (request.allocation_count > buffers_.allocation_count) return Status::kInvalidParameter;
   if (request.patch_count > buffers_.patch_count) return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(check_broadcast(request));
   DXGKIT_RETURN_IF_FAILED(capture_allocations(request, &captured_));
 
   uint32_t multipass_offset = 0;
@@ -416,6 +419,24 @@ void Context::abandon_pass(DmaBuffer& buffer) {
   });
 }
 
+void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
+                         const RenderRequest& request) {
+  Adapter& adapter = device_->adapter();
+  Packet& packet = adapter.packets().create();
+  packet.kind = vidsch::PacketKind::kRender;
+  packet.context = this;
+  packet.driver_context = info_.handle;
+  packet.buffer = &buffer;
+  packet.slice.end = result.dma_bytes;
+  packet.slice.private_end = result.private_bytes;
+  packet.patch_length = result.patch_count;
+  packet.flags.null_rendering = request.null_rendering || null_rendering_;
+  packet.flags.redirected_present = request.present_redirected;
+  packet.uses = uses_of(buffer, 0, result.patch_count);
+  if (adapter.explicit_residency()) adapter.residency().packet_queued(*device_, packet);
+  adapter.queue_packet(packet);
+}
+
 Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request, uint32_t* queued) {
   Adapter& adapter = device_->adapter();
@@ -426,19 +447,7 @@ Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
       ++adapter.counters().multipass_renders;
     if (is_success(status) && result.dma_bytes != 0) {
       buffer.patch_count = result.patch_count;
-      Packet& packet = adapter.packets().create();
-      packet.kind = vidsch::PacketKind::kRender;
-      packet.context = this;
-      packet.driver_context = info_.handle;
-      packet.buffer = &buffer;
-      packet.slice.end = result.dma_bytes;
-      packet.slice.private_end = result.private_bytes;
-      packet.patch_length = result.patch_count;
-      packet.flags.null_rendering = request.null_rendering || null_rendering_;
-      packet.flags.redirected_present = request.present_redirected;
-      packet.uses = uses_of(buffer, 0, result.patch_count);
-      if (adapter.explicit_residency()) adapter.residency().packet_queued(*device_, packet);
-      adapter.queue_packet(packet);
+      status = queue_everywhere(buffer, result, request);
     }
     adapter.drop_buffer_user(buffer);
     adapter.pump();
@@ -532,30 +541,6 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
     adapter.pump();
   });
   return status;
-}
-
-Status Context::set_priority(int32_t priority) {
-  constexpr int32_t kPriorityMost = 7;
-  if (priority < -kPriorityMost || priority > kPriorityMost) return Status::kInvalidParameter;
-  if (priority > 0) return Status::kPrivilegeNotHeld;  // no client has base-priority privilege here
-  Adapter& adapter = device_->adapter();
-  Status status = Status::kSuccess;
-  adapter.lane().run([&] {
-    if (closed_ || device_->lost()) {
-      status = Status::kDeviceRemoved;
-      return;
-    }
-    status = adapter.scheduler().set_priority(id_, priority);
-    if (is_success(status)) priority_ = priority;
-    adapter.pump();
-  });
-  return status;
-}
-
-int32_t Context::priority() {
-  int32_t priority = 0;
-  device_->adapter().lane().run([&] { priority = priority_; });
-  return priority;
 }
 
 void Context::destroy() {

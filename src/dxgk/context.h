@@ -38,12 +38,17 @@ struct ClientBuffers {
   uint32_t patch_count = 0;
 };
 
+class Context;
+
 struct RenderRequest {
   uint32_t command_offset = 0, command_length = 0;
   uint32_t allocation_count = 0, patch_count = 0;
   bool null_rendering = false, render_km = false, present_redirected = false;
   uint32_t resize_command_bytes = 0, resize_allocations = 0,
            resize_patches = 0;  // 0: no wish (THUNK-15)
+  /// What is built runs on these contexts too, each with a DMA buffer of its own that holds the
+  /// same (our choice: contexts stay independent). Of the same device.
+  std::span<const Ref<Context>> broadcast;
 };
 
 struct ContextCreation {
@@ -94,10 +99,13 @@ class Context : public Object {
   /// Queues a wait or a signal behind what the context has (SYNC-05, SYNC-20).
   Status queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points);
 
-  /// SCHED-11: -7..+7; kPrivilegeNotHeld above 0, which only a privileged caller may ask. State
+  /// SCHED-11: -7..+7; kPrivilegeNotHeld above 0, which only a privileged process may ask. State
   /// unchanged on failure.
   Status set_priority(int32_t priority);
   int32_t priority();
+  /// SCHED-13: ahead of the other contexts of its process. kDeviceRemoved.
+  Status set_ahead_in_process(bool ahead);
+  bool ahead_in_process();
 
   Device& device() { return *device_; }
   ContextId id() const { return id_; }
@@ -137,6 +145,14 @@ class Context : public Object {
   /// The driver wants a second buffer although it guaranteed to need one: fatal (REND-10).
   void break_contract(DmaBuffer& buffer, uint32_t written);
   void abandon_pass(DmaBuffer& buffer);
+  /// Lane. A packet of `buffer` as it is; the caller still counts as a user of the buffer.
+  void queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
+                  const RenderRequest& request);
+  /// Lane. A buffer of this context with the content of another's; kNoMemory, kDeviceRemoved.
+  Result<DmaBuffer*> copy_pass(const DmaBuffer& from, const port::RenderResult& result);
+  Status check_broadcast(const RenderRequest& request) const;
+  Status queue_everywhere(DmaBuffer& buffer, const port::RenderResult& result,
+                          const RenderRequest& request);
   /// FIELD-01: allocations that nothing makes resident.
   void check_references(const DmaBuffer& buffer, const port::RenderResult& result);
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result);
@@ -164,6 +180,7 @@ class Context : public Object {
   std::vector<CapturedAllocation> captured_;   // scratch of render
   std::vector<bool> seen_;                     // scratch of uses_of; lane
   int32_t priority_ = 0;                       // lane
+  bool ahead_in_process_ = false;              // lane
   bool closed_ = false;                        // lane: the driver side is gone
   bool memory_closed_ = false;                 // lane: no context allocations any more
 };

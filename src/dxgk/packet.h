@@ -41,6 +41,7 @@ struct DmaBuffer {
   AllocationId memory;  // in an aperture segment: its allocation in vidmm; value 0 when contiguous
                         // system memory
   uint32_t users = 0;
+  uint32_t broadcast_bytes = 0;  // commands in it, if they went to several contexts (PREEMPT-17)
   DmaBufferPool* pool = nullptr;
 };
 

@@ -1,6 +1,7 @@
 // A client process: a name and a handle table.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "dxgk/gate.h"
 #include "dxgk/handle_table.h"
 #include "runtime/sync.h"
+#include "vidsch/policy.h"
 
 namespace dxgkit::dxgk {
 
@@ -26,6 +28,16 @@ class Process : public std::enable_shared_from_this<Process> {
   HandleTable& handles() { return handles_; }
   /// Every thunk of its threads is inside. Closed when the process ends.
   Gate& gate() { return gate_; }
+
+  /// SCHED-11, SCHED-12: may ask for context priorities above 0 and for the classes high and
+  /// realtime, as Windows lets holders of the privilege to increase base priorities. The host says
+  /// so; clients have none by themselves. Any thread.
+  void set_base_priority_privilege(bool held) { base_priority_privilege_.store(held); }
+  bool base_priority_privilege() const { return base_priority_privilege_.load(); }
+  /// Of all its contexts, on all adapters. kPrivilegeNotHeld: state unchanged. Any thread but a
+  /// lane.
+  Status set_priority_class(vidsch::PriorityClass priority_class);
+  vidsch::PriorityClass priority_class() const { return priority_class_.load(); }
 
   /// The process on whose behalf the calling thread is in the kernel: what handles in driver
   /// callbacks mean. Null: none.
@@ -57,6 +69,8 @@ class Process : public std::enable_shared_from_this<Process> {
   const uint32_t number_;
   Gate gate_;
   HandleTable handles_;
+  std::atomic<bool> base_priority_privilege_{false};
+  std::atomic<vidsch::PriorityClass> priority_class_{vidsch::PriorityClass::kNormal};
 };
 
 }  // namespace dxgkit::dxgk

@@ -45,6 +45,7 @@ void Adapter::pump() {
   if (failed_ || !scheduler_ || holds_ != 0) return;
   scheduler_->pump(runtime_.now());
   watch_for_timeout();
+  watch_for_quantum();
 }
 
 vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
@@ -261,7 +262,11 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
   }
   if (packet.kind != vidsch::PacketKind::kPaging) fill_allocation_list(packet);
   if (port_->has_patch()) {
+    const bool part = buffer.broadcast_bytes != 0 &&
+                      (packet.slice.start != 0 || packet.slice.end != buffer.broadcast_bytes);
+    if (part) broadcast_before_.assign(buffer.view.cpu, buffer.view.cpu + buffer.broadcast_bytes);
     const Status status = port_->patch(patch_args(packet, fence));
+    if (part) check_broadcast_part(packet);
     trace::emit(trace::EventKind::kPacketPatched, id.value,
                 packet.context == nullptr ? 0 : packet.context->id().value, packet.patch_length, 0,
                 static_cast<uint16_t>(node.value));
@@ -289,6 +294,31 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
         .fix = "Keep an internal device made at adapter start for paging that needs one."});
   }
   return Submit::kStopping;
+}
+
+void Adapter::check_broadcast_part(const Packet& packet) {
+  const std::byte* now = packet.buffer->view.cpu;
+  for (uint32_t i = 0; i < packet.buffer->broadcast_bytes; ++i) {
+    if (i >= packet.slice.start && i < packet.slice.end) continue;
+    if (now[i] == broadcast_before_[i]) continue;
+    findings_.report(verifier::Finding{
+        .rule = "PREEMPT-17",
+        .severity = verifier::Severity::kViolation,
+        .ddi = "DxgkDdiPatch",
+        .actual =
+            fmt::format("For bytes [{}, {}) of a DMA buffer of {} that several contexts run, "
+                        "it changed the byte at {}.",
+                        packet.slice.start, packet.slice.end, packet.buffer->broadcast_bytes, i),
+        .expected =
+            "Patching a part of a split DMA buffer that is broadcast leaves the other parts "
+            "as they are.",
+        .fix = "Write inside DmaBufferSubmissionStartOffset .. EndOffset only.",
+        .why = "Where adapters are linked, another one runs or will run the other parts out of the "
+               "same buffer.",
+        .windows = "Nothing is said: the other adapter runs what it finds.",
+        .confidence = verifier::Confidence::kInferred});
+    return;
+  }
 }
 
 void Adapter::cancel_packet(Packet& packet) {

@@ -82,23 +82,6 @@ Status destroy_context(Process& process, const D3DKMT_DESTROYCONTEXT& args) {
   return Status::kSuccess;
 }
 
-Status set_priority(Process& process, const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
-                                 process.handles().find<Context>(args.hContext));
-  DXGKIT_ENTER(context->device().adapter());
-  if (context->device().lost()) return Status::kDeviceRemoved;
-  return context->set_priority(args.Priority);
-}
-
-Status get_priority(Process& process, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
-                                 process.handles().find<Context>(args.hContext));
-  DXGKIT_ENTER(context->device().adapter());
-  if (context->device().lost()) return Status::kDeviceRemoved;
-  args.Priority = context->priority();
-  return Status::kSuccess;
-}
-
 Status render(Process& process, D3DKMT_RENDER& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().find<Context>(args.hContext));
@@ -110,14 +93,16 @@ Status render(Process& process, D3DKMT_RENDER& args) {
     if (args.Flags.RenderKmReadback != 0) return Status::kNotSupported;
     if (args.BroadcastContextCount > D3DDDI_MAX_BROADCAST_CONTEXT)
       return Status::kInvalidParameter;  // SUB-35
+    std::vector<Ref<Context>> others;
     for (ULONG i = 0; i < args.BroadcastContextCount; ++i) {
       DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> other,
                                      process.handles().find<Context>(args.BroadcastContext[i]));
       if (&other->device().adapter() != &context->device().adapter())
         return Status::kInvalidParameter;
+      others.push_back(other);
     }
-    if (args.BroadcastContextCount != 0) return Status::kNotSupported;
     dxgk::RenderRequest request;
+    request.broadcast = others;
     request.command_offset = args.CommandOffset;
     request.command_length = args.CommandLength;
     request.allocation_count = args.AllocationCount;
@@ -173,15 +158,6 @@ NTSTATUS APIENTRY D3DKMTCreateContext(D3DKMT_CREATECONTEXT* args) {
 }
 NTSTATUS APIENTRY D3DKMTDestroyContext(const D3DKMT_DESTROYCONTEXT* args) {
   return call("D3DKMTDestroyContext", args, WriteBack::kNever, dxgkit::thunks::destroy_context);
-}
-NTSTATUS APIENTRY
-D3DKMTSetContextSchedulingPriority(const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTSetContextSchedulingPriority", args, WriteBack::kNever,
-              dxgkit::thunks::set_priority);
-}
-NTSTATUS APIENTRY D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTGetContextSchedulingPriority", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::get_priority);
 }
 NTSTATUS APIENTRY D3DKMTRender(D3DKMT_RENDER* args) {
   return call("D3DKMTRender", args, WriteBack::kAlways, dxgkit::thunks::render);

@@ -163,7 +163,7 @@ TEST_F(RendTest, WrongArgumentsAreRefusedAndNothingChanges) {
         {"an allocation of another device", Status::kInvalidParameter, list(elsewhere)},
         {"65 broadcast contexts", Status::kInvalidParameter,
          [](auto& a) { a.BroadcastContextCount = 65; }},
-        {"a broadcast context", Status::kNotSupported,
+        {"a broadcast to itself", Status::kInvalidParameter,
          [](auto& a) {
            a.BroadcastContextCount = 1;
            a.BroadcastContext[0] = a.hContext;

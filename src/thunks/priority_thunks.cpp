@@ -1,0 +1,109 @@
+// Priorities of contexts and processes.
+#include "dxgk/context.h"
+#include "dxgk/device.h"
+#include "thunks/call.h"
+
+namespace dxgkit::thunks {
+namespace {
+
+using dxgk::Context;
+using dxgk::Process;
+using dxgk::Ref;
+
+static_assert(static_cast<int>(vidsch::PriorityClass::kIdle) ==
+              D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE);
+static_assert(static_cast<int>(vidsch::PriorityClass::kRealtime) ==
+              D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME);
+
+Status set_priority(Process& process, const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
+  DXGKIT_ENTER(context->device().adapter());
+  if (context->device().lost()) return Status::kDeviceRemoved;
+  return context->set_priority(args.Priority);
+}
+
+Status get_priority(Process& process, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
+  DXGKIT_ENTER(context->device().adapter());
+  if (context->device().lost()) return Status::kDeviceRemoved;
+  args.Priority = context->priority();
+  return Status::kSuccess;
+}
+
+Status set_in_process(Process& process, const D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
+  DXGKIT_ENTER(context->device().adapter());
+  if (context->device().lost()) return Status::kDeviceRemoved;
+  if (args.Priority != 0 && args.Priority != 1) return Status::kInvalidParameter;  // SCHED-13
+  return context->set_ahead_in_process(args.Priority == 1);
+}
+
+Status get_in_process(Process& process, D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
+  DXGKIT_ENTER(context->device().adapter());
+  if (context->device().lost()) return Status::kDeviceRemoved;
+  args.Priority = context->ahead_in_process() ? 1 : 0;
+  return Status::kSuccess;
+}
+
+/// What GetCurrentProcess returns. Clients hold no other process handles here, so none is one (our
+/// choice).
+bool is_current_process(HANDLE process) { return reinterpret_cast<intptr_t>(process) == -1; }
+
+}  // namespace
+}  // namespace dxgkit::thunks
+
+using dxgkit::Status;
+using dxgkit::thunks::call;
+using dxgkit::thunks::CallScope;
+using dxgkit::thunks::WriteBack;
+
+extern "C" {
+
+NTSTATUS APIENTRY
+D3DKMTSetContextSchedulingPriority(const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY* args) {
+  return call("D3DKMTSetContextSchedulingPriority", args, WriteBack::kNever,
+              dxgkit::thunks::set_priority);
+}
+NTSTATUS APIENTRY D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY* args) {
+  return call("D3DKMTGetContextSchedulingPriority", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::get_priority);
+}
+NTSTATUS APIENTRY D3DKMTSetContextInProcessSchedulingPriority(
+    const D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY* args) {
+  return call("D3DKMTSetContextInProcessSchedulingPriority", args, WriteBack::kNever,
+              dxgkit::thunks::set_in_process);
+}
+NTSTATUS APIENTRY
+D3DKMTGetContextInProcessSchedulingPriority(D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY* args) {
+  return call("D3DKMTGetContextInProcessSchedulingPriority", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::get_in_process);
+}
+NTSTATUS APIENTRY D3DKMTSetProcessSchedulingPriorityClass(
+    HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS priority_class) {
+  CallScope scope("D3DKMTSetProcessSchedulingPriorityClass");
+  if (!is_success(scope.admission())) return scope.finish(scope.admission());
+  if (!dxgkit::thunks::is_current_process(process)) return scope.finish(Status::kInvalidParameter);
+  const auto value = static_cast<int64_t>(priority_class);
+  if (value < D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE) return scope.finish(Status::kInvalidParameter);
+  if (value > D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME)
+    return scope.finish(Status::kInvalidParameter);
+  return scope.finish(
+      scope.process()->set_priority_class(static_cast<dxgkit::vidsch::PriorityClass>(value)));
+}
+NTSTATUS APIENTRY D3DKMTGetProcessSchedulingPriorityClass(
+    HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS* priority_class) {
+  CallScope scope("D3DKMTGetProcessSchedulingPriorityClass");
+  if (!is_success(scope.admission())) return scope.finish(scope.admission());
+  if (!dxgkit::thunks::is_current_process(process)) return scope.finish(Status::kInvalidParameter);
+  if (priority_class == nullptr) return scope.finish(Status::kInvalidParameter);
+  const auto value = static_cast<D3DKMT_SCHEDULINGPRIORITYCLASS>(scope.process()->priority_class());
+  const bool written = dxgkit::guarded_copy(priority_class, &value, sizeof value);
+  return scope.finish(written ? Status::kSuccess : Status::kInvalidParameter);
+}
+
+}  // extern "C"
