@@ -6,6 +6,7 @@
 #include "dxgk/device.h"
 #include "dxgk/display.h"
 #include "dxgk/gpu_va.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
@@ -55,9 +56,7 @@ bool Adapter::run_with_idle_hardware(const std::function<void()>& work) {
   lane_.run([&] { ++holds_; });
   bool ran = false;
   static_cast<void>(block_until([&] {
-    for (uint32_t i = 0; i < scheduler_->node_count(); ++i) {
-      if (scheduler_->node_status(NodeOrdinal{i}).hardware_queue_length != 0) return false;
-    }
+    if (scheduler_->anything_on_hardware()) return false;
     if (!failed_) {
       work();
       ran = true;

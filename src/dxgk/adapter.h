@@ -35,6 +35,7 @@ namespace dxgkit::dxgk {
 class ContextAllocations;
 class Display;
 class GpuVa;
+class HwQueues;
 class Power;
 class Residency;
 
@@ -107,6 +108,8 @@ class Adapter : public Object,
   bus::PageFrame dummy_page() const { return dummy_page_; }
   /// GPU virtual addresses; null in the patch model.
   GpuVa* gpu_va() { return gpu_va_.get(); }
+  /// Null: no hardware queues.
+  HwQueues* hw_queues() { return hw_queues_.get(); }
   /// Lists and budgets; only with has_memory().
   Residency& residency() { return *residency_; }
   ContextAllocations& context_allocations() { return *context_allocations_; }
@@ -179,6 +182,7 @@ class Adapter : public Object,
  private:
   friend class Exercise;  // drives by hand what scheduling and memory pressure do
   friend class GpuVa;
+  friend class HwQueues;
   friend class Power;  // holds everything, empties segments, sleeps
   // adapter_start.cpp
   /// Everything between AddDevice and a running adapter. `*step`: the DDI that is at work.
@@ -234,12 +238,16 @@ class Adapter : public Object,
   Status destroy_context_allocation(uint64_t handle) override;
   bool has_context_allocation(uint64_t handle) override;
   Result<uint64_t> reserve_gpu_va(const port::GpuVaReservation& range) override;
+  Status on_hw_context_invalid(void* context, bool collateral) override;
   void on_component(uint32_t component, ComponentEvent event) override;
   void drain_reports();
   void handle_report(const port::InterruptReport& report);
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
   void report_without_nodes(const port::InterruptReport& report);
   void handle_fault(const port::InterruptReport& report);
+  /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
+  /// adapter needs it (TDR-30).
+  void engine_is_lost(NodeOrdinal node, const char* ddi, Status status);
   void stop_after_failure();
   void watch_for_timeout();
   /// After Patch of a part of a buffer that several contexts run, against `broadcast_before_`.
@@ -345,6 +353,7 @@ class Adapter : public Object,
   std::unique_ptr<Residency> residency_;
   std::unique_ptr<ContextAllocations> context_allocations_;  // with memory_
   std::unique_ptr<GpuVa> gpu_va_;
+  std::unique_ptr<HwQueues> hw_queues_;
   bool explicit_residency_ = false;  // set at start
   IdTable<Packet, PacketId> packets_;
   IdTable<Allocation, AllocationId> allocations_;

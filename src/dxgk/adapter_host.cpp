@@ -7,6 +7,7 @@
 #include "dxgk/display.h"
 #include "dxgk/driver_handles.h"
 #include "dxgk/gpu_va.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/power.h"
 #include "trace/trace.h"
 
@@ -67,7 +68,21 @@ void Adapter::handle_report(const port::InterruptReport& report) {
     report_fence_violation(report, vidsch::FenceReport::kUnknownNode);
     return;
   }
+  if (report.in_engine_reset && hw_queues_) {
+    hw_queues_->unexpected_report(report);
+    return;
+  }
   switch (report.type) {
+    case Type::kMonitoredFenceSignaled:
+      scheduler_->sync_objects().reread();
+      if (hw_queues_) hw_queues_->look_at_fences(node);
+      break;
+    case Type::kHwQueuePageFaulted:
+      if (hw_queues_) hw_queues_->page_faulted(report);
+      break;
+    case Type::kSuspendCompleted:
+      if (hw_queues_) hw_queues_->suspend_completed(report);
+      break;
     case Type::kDmaCompleted: {
       const vidsch::FenceReport outcome =
           scheduler_->completed(node, SubmissionFenceId{report.fence}, now);
@@ -286,6 +301,30 @@ uint32_t Adapter::enum_handle_children(uint32_t resource, uint32_t index) {
 
 Result<uint64_t> Adapter::reserve_gpu_va(const port::GpuVaReservation& range) {
   return gpu_va_ ? gpu_va_->reserve_for_driver(range) : Error(Status::kNotSupported);
+}
+
+Status Adapter::on_hw_context_invalid(void* context, bool collateral) {
+  static_cast<void>(collateral);  // the device is lost either way
+  return hw_queues_ ? hw_queues_->invalidate(context) : Status::kNotSupported;
+}
+
+void Adapter::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) {
+  fail(verifier::Finding{
+      .rule = "TDR-30",
+      .severity = verifier::Severity::kBugCheck,
+      .ddi = ddi,
+      .actual = is_success(status)
+                    ? fmt::format("Work of hardware queues of node {} does not end, and resetting "
+                                  "the engine names nobody and frees nobody.",
+                                  node.value)
+                    : fmt::format("It returned 0x{:08X} for node {}.",
+                                  static_cast<uint32_t>(to_ntstatus(status)), node.value),
+      .expected = "An engine is reset, and resumed, with STATUS_SUCCESS.",
+      .fix = "Bring the engine back to a state in which it takes work; what was on it may be given "
+             "up with DxgkCbInvalidateHwContext.",
+      .bugcheck_code = 0x116,
+      .bugcheck_parameter = 0,
+      .windows = "The whole adapter is reset."});
 }
 
 void* Adapter::acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,

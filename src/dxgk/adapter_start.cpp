@@ -11,6 +11,7 @@
 #include "dxgk/display.h"
 #include "dxgk/gpu_va.h"
 #include "dxgk/gpu_va_rules.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
@@ -207,10 +208,11 @@ Status Adapter::start_full(const char** step) {
   explicit_residency_ =
       interface_version() >= kInterfaceWddm20 && caps_.wddm_version >= kWddmVersion20;
   std::vector<vidsch::NodeDesc> nodes;
+  std::vector<port::NodeMetadata> metadata(caps_.node_count);
   *step = "DxgkDdiGetNodeMetadata";
   for (uint32_t i = 0; i < caps_.node_count; ++i) {
     if (interface_version() >= kInterfaceWddm13)
-      DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}));
+      DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}, &metadata[i]));
     vidsch::NodeDesc node;
     node.node = NodeOrdinal{i};
     if (caps_.hw_queue_packet_cap != 0) {
@@ -219,6 +221,7 @@ Status Adapter::start_full(const char** step) {
     node.preemptible = caps_.preemption_aware;
     nodes.push_back(node);
   }
+  hw_queues_ = HwQueues::make(*this, metadata, &nodes);
   DXGKIT_RETURN_IF_FAILED(describe_display(step));
   lane_.run([&] {
     memory_ = std::make_unique<vidmm::MemoryManager>(segments);
@@ -244,6 +247,10 @@ Status Adapter::start_full(const char** step) {
                                                         std::move(components), caps_.node_count);
       }
     });
+  }
+  if (hw_queues_) {
+    *step = "DxgkDdiSetupPriorityBands";
+    DXGKIT_RETURN_IF_FAILED(hw_queues_->start());
   }
   *step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
   DXGKIT_RETURN_IF_FAILED(make_system_objects());

@@ -25,7 +25,9 @@ constexpr uint32_t kMaxPassesWithoutProgress = 2;
 
 }  // namespace
 
-Context::Context(Device& device) : Object(kType), device_(&device) {}
+Context::Context(Device& device) : Context(device, kType) {}
+
+Context::Context(Device& device, ObjectType type) : Object(type), device_(&device) {}
 
 Context::~Context() = default;
 
@@ -83,19 +85,9 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
         status = Status::kDeviceRemoved;
         return;
       }
-      context->id_ = adapter.new_context_id();
-      status = adapter.scheduler().create_context(
-          context->id_, {.node = context->node_,
-                         .priority_class = device.process().priority_class(),
-                         .process = device.process().number()});
+      status = context->enter(context->node_);
       if (!is_success(status)) return;
-      if (context->virtual_) {
-        status = adapter.gpu_va()->attach(*context);
-        if (!is_success(status)) {
-          DXGKIT_CHECK(adapter.scheduler().destroy_context(context->id_));
-          return;
-        }
-      } else {
+      if (!context->virtual_) {
         context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
       }
       device.contexts.push_back(context.get());
@@ -120,6 +112,30 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
     static_cast<void>(adapter.port().destroy_context(context->info_.handle));
   context->drop_memory();
   return Error(status);
+}
+
+Status Context::enter(NodeOrdinal scheduler_node) {
+  Adapter& adapter = device_->adapter();
+  id_ = adapter.new_context_id();
+  DXGKIT_RETURN_IF_FAILED(adapter.scheduler().create_context(
+      id_, {.node = scheduler_node,
+            .priority_class = device_->process().priority_class(),
+            .process = device_->process().number()}));
+  if (!virtual_) return Status::kSuccess;
+  const Status status = adapter.gpu_va()->attach(*this);
+  if (!is_success(status)) DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
+  return status;
+}
+
+void Context::leave() {
+  Adapter& adapter = device_->adapter();
+  if (virtual_) adapter.gpu_va()->detach(*this);
+  DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
+  std::erase(device_->contexts, this);
+}
+
+void Context::destroy_in_driver() {
+  if (driver_context_) static_cast<void>(device_->adapter().port().destroy_context(info_.handle));
 }
 
 Status Context::check_info() {
@@ -567,14 +583,12 @@ void Context::close_driver_side() {
     closed_ = true;
     if (!first) return;
     if (pool_) pool_->clear();
-    if (virtual_) adapter.gpu_va()->detach(*this);
-    DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
-    std::erase(device_->contexts, this);
+    leave();
   });
   gate_.close();
   gate_.wait_empty();
   if (!first) return;
-  if (driver_context_) static_cast<void>(adapter.port().destroy_context(info_.handle));
+  destroy_in_driver();
   drop_memory();
 }
 

@@ -73,6 +73,7 @@ class Context : public Object {
   static constexpr ObjectType kType = ObjectType::kContext;
   explicit Context(Device& device);
   ~Context() override;
+  bool of_hw_queue() const { return type() == ObjectType::kHwQueue; }
 
   /// kInvalidParameter: node or affinity (SCHED-01); else the driver's own failure. Nothing stays
   /// on failure.
@@ -126,9 +127,18 @@ class Context : public Object {
   bool failed = false;                 // lane: its device is in error
   std::vector<vidmm::Use> own_memory;  // lane: its context allocations (RES-29)
 
+ protected:
+  Context(Device& device, ObjectType type);
+  /// The driver's side, once nothing of the context is left in the scheduler. Not on the lane.
+  virtual void destroy_in_driver();
+  /// The scheduler knows it, and its process's address space; gets its number. Lane.
+  Status enter(NodeOrdinal scheduler_node);
+  void leave();  // undoes it; lane
+
  private:
   friend class Adapter;
   friend class Device;
+  friend class HwQueue;
   struct CapturedAllocation {
     Ref<OpenedAllocation> opened;  // null: a NULL entry
     bool write = false;

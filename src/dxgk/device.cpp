@@ -6,6 +6,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/context_allocations.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/paging_queue.h"
 #include "dxgk/process.h"
 #include "dxgk/residency.h"
@@ -247,6 +248,14 @@ void Device::destroy() {
     process_.handles().erase(context->handle);
     context->destroy();
   }
+  std::vector<Ref<HwContext>> own_hw_contexts;
+  adapter_.lane().run([&] {
+    for (HwContext* context : hw_contexts) own_hw_contexts.emplace_back(context);
+  });
+  for (const Ref<HwContext>& context : own_hw_contexts) {
+    process_.handles().erase(context->handle);
+    context->destroy();
+  }
   for (const Ref<SyncObject>& object : own_objects) {
     process_.handles().erase(object->handle);
     destroy_sync_object(object);
@@ -266,6 +275,11 @@ void Device::close_driver_side() {
   });
   if (!first) return;
   for (const Ref<Context>& context : own_contexts) context->close_driver_side();
+  std::vector<Ref<HwContext>> own_hw_contexts;
+  adapter_.lane().run([&] {
+    for (HwContext* context : hw_contexts) own_hw_contexts.emplace_back(context);
+  });
+  for (const Ref<HwContext>& context : own_hw_contexts) context->close_driver_side();
   adapter_.lane().run([&] {
     // Resources go whole, stand-alone allocations one by one: drivers are written for the groups
     // that clients make. Those being destroyed already are on their way.

@@ -21,6 +21,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class HwContext;
 class PagingQueue;
 class Process;
 struct DeviceResidency;
@@ -148,6 +149,7 @@ class Device : public Object {
   std::vector<SyncObject*> sync_objects;
   ArrivalList<Resource> resources;
   std::vector<PagingQueue*> paging_queues;
+  std::vector<HwContext*> hw_contexts;         // creation order; their queues are in `contexts`
   std::unique_ptr<DeviceResidency> residency;  // null before it is on the adapter's list
   size_t teardowns = 0;                        // allocation destructions under way
   std::vector<vidmm::Use> shared_memory;       // context allocations of all contexts (RES-29)

@@ -7,6 +7,7 @@
 #include "dxgk/context.h"
 #include "dxgk/device.h"
 #include "dxgk/gpu_va_trace.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/paging_queue.h"
 #include "dxgk/paging_space.h"
 #include "dxgk/process.h"
@@ -243,7 +244,7 @@ Status GpuVa::attach(Context& context) {
     work.push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
   }
   space->contexts.push_back(&context);
-  if (space->held != 0) adapter_.scheduler().set_suspended(context.id(), true);
+  if (space->held != 0) set_off(context, true);
   const ContextId id = context.id();
   companions_[id];
   work.push_back(std::make_unique<CallWork>([this, space, id] {
@@ -261,7 +262,7 @@ Status GpuVa::attach(Context& context) {
 void GpuVa::detach(Context& context) {
   const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
   if (!space) return;
-  std::erase(space->contexts, &context);
+  if (std::erase(space->contexts, &context) != 0 && space->held != 0) set_off(context, false);
   const auto companion = companions_.find(context.id());
   if (companion == companions_.end()) return;
   if (companion->second.waiting.has_value())
@@ -278,10 +279,30 @@ void GpuVa::set_root_of(GpuSpace& space, Context& context) {
   const gpuva::TableId root = space.shown_root;
   const port::RootPageTable place{.address = memory_.at(root).address,
                                   .entry_count = static_cast<uint32_t>(space.shown_entries)};
-  trace::emit(trace::EventKind::kGpuVaRoot, space.process, context.id().value, place.address.offset,
-              place.address.segment.value);
-  if (is_success(adapter_.port().set_root_page_table(context.driver_handle(), place)))
-    companions_[context.id()].rooted = true;
+  const HwQueues* const queues = context.of_hw_queue() ? adapter_.hw_queues() : nullptr;
+  if (queues == nullptr || !queues->has_root(context, place)) {
+    trace::emit(trace::EventKind::kGpuVaRoot, space.process, context.id().value,
+                place.address.offset, place.address.segment.value);
+    if (!is_success(adapter_.port().set_root_page_table(context.driver_handle(), place))) return;
+    if (queues != nullptr) queues->root_was_set(context, place);
+  }
+  companions_[context.id()].rooted = true;
+}
+
+void GpuVa::set_off(Context& context, bool off) {
+  adapter_.scheduler().set_suspended(context.id(), off);
+  if (!context.of_hw_queue()) return;
+  HwContext& on_engine = static_cast<HwQueue&>(context).hw_context();
+  if (off) {
+    adapter_.hw_queues()->take_off(on_engine);
+  } else {
+    adapter_.hw_queues()->let_go(on_engine);
+  }
+}
+
+bool GpuVa::maps(uint32_t process, AllocationId allocation) const {
+  const std::shared_ptr<GpuSpace> space = space_of(process);
+  return space && space->addresses.mapping_count(allocation) != 0;
 }
 
 void GpuVa::set_root(GpuSpace& space, const gpuva::Step& step) {
@@ -293,8 +314,11 @@ void GpuVa::set_root(GpuSpace& space, const gpuva::Step& step) {
 bool GpuVa::hardware_idle() const { return adapter_.paging().hardware_idle(); }
 
 bool GpuVa::contexts_idle(const GpuSpace& space) {
-  const bool idle = std::ranges::none_of(space.contexts, [&](const Context* context) {
-    return adapter_.scheduler().on_hardware(context->id());
+  const bool idle = std::ranges::all_of(space.contexts, [&](Context* context) {
+    const HwQueues* const queues = context->of_hw_queue() ? adapter_.hw_queues() : nullptr;
+    if (queues != nullptr && queues->scheduling())
+      return queues->off(static_cast<HwQueue*>(context)->hw_context());
+    return !adapter_.scheduler().on_hardware(context->id());
   });
   contexts_in_the_way_ = !idle;
   return idle;
@@ -302,7 +326,7 @@ bool GpuVa::contexts_idle(const GpuSpace& space) {
 
 void GpuVa::begin_hold(GpuSpace& space) {
   if (space.held++ != 0) return;
-  for (Context* context : space.contexts) adapter_.scheduler().set_suspended(context->id(), true);
+  for (Context* context : space.contexts) set_off(*context, true);
 }
 
 void GpuVa::collect() {
@@ -316,8 +340,7 @@ void GpuVa::collect() {
     for (const std::shared_ptr<GpuSpace>& space : std::exchange(unheld_, {})) {
       DXGKIT_CHECK(space->held > 0);
       if (--space->held != 0) continue;
-      for (Context* context : space->contexts)
-        adapter_.scheduler().set_suspended(context->id(), false);
+      for (Context* context : space->contexts) set_off(*context, false);
     }
   }
   if (std::exchange(contexts_in_the_way_, false)) adapter_.paging().look_again();

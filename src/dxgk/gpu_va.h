@@ -73,6 +73,8 @@ class GpuVa {
   /// Gives the context its root as soon as that is complete. kNoMemory: there is none.
   Status attach(Context& context);
   void detach(Context& context);
+  /// Something of the allocation is mapped to the process.
+  bool maps(uint32_t process, AllocationId allocation) const;
   /// The driver knows the context's root (VA-06).
   bool has_root(const Context& context) const;
 
@@ -172,6 +174,8 @@ class GpuVa {
   Status take_effect(const std::shared_ptr<GpuSpace>& space, const gpuva::MapOperation& operation,
                      Work* work);
   void set_root_of(GpuSpace& space, Context& context);
+  /// Off the engines, or back: each is called in turn.
+  void set_off(Context& context, bool off);
   void zero_source(gpuva::PteSource* source) const;
   /// False: the allocation is no page of the kernel's.
   bool system_source(AllocationId allocation, gpuva::PteSource* source) const;

@@ -17,7 +17,9 @@ enum class ObjectType : uint8_t {
   kAllocation,
   kSyncObject,
   kPagingQueue,
-  kSharedResource
+  kSharedResource,
+  kHwContext,
+  kHwQueue
 };
 
 /// Base of everything a handle can name. Counted, because a thunk on one thread may use an object

@@ -51,6 +51,7 @@ struct VirtualCommand {
   uint64_t address = 0;
   uint32_t bytes = 0;
   uint32_t user_private_bytes = 0;      // the client's part
+  uint64_t progress_fence = 0;          // of a hardware queue: the value that tells it is done
   std::vector<std::byte> private_data;  // of the size the context was created with (SUB-32)
 };
 

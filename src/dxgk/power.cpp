@@ -9,6 +9,7 @@
 #include "dxgk/device.h"
 #include "dxgk/display.h"
 #include "dxgk/gpu_va.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
 #include "trace/trace.h"
@@ -388,6 +389,7 @@ void Power::lose(PowerTarget during) {
     if (caught) device->set_error(DeviceState::kReset);
   }
   const std::vector<std::function<void()>> waited = adapter_.paging().abandon();
+  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->power_failed();
   adapter_.scheduler().abandon_hardware();
   if (adapter_.residency_) adapter_.residency_->let_all_go();
   const std::vector<AllocationId> lost =

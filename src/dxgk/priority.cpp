@@ -2,6 +2,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context.h"
 #include "dxgk/device.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/process.h"
 #include "dxgk/system_impl.h"
 
@@ -64,6 +65,7 @@ Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
       if (adapter->failed()) return;
       for (Device* device : adapter->devices()) {
         if (&device->process() != this) continue;
+        for (HwContext* context : device->hw_contexts) context->follow_process();
         for (Context* context : device->contexts) {
           // As it is now: another thread may have set it since.
           adapter->scheduler().set_priority_class(context->id(), priority_class_.load());

@@ -11,6 +11,7 @@
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
 #include "dxgk/gpu_va.h"
+#include "dxgk/hw_queue.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
 
@@ -252,6 +253,8 @@ Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, Submis
 Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence,
                                 bool resubmission) {
   Packet& packet = packets_.at(id);
+  if (packet.context != nullptr && packet.context->of_hw_queue())
+    return hw_queues_->submit(packet, fence);
   if (gpu_va_ != nullptr && (packet.context == nullptr || packet.context->virtual_addressing()))
     return submit_virtual(packet, node, fence, resubmission);
   DmaBuffer& buffer = *packet.buffer;
@@ -322,7 +325,7 @@ void Adapter::check_broadcast_part(const Packet& packet) {
 }
 
 void Adapter::cancel_packet(Packet& packet) {
-  if (packet.kind != vidsch::PacketKind::kRender) return;
+  if (packet.kind != vidsch::PacketKind::kRender || packet.context->of_hw_queue()) return;
   if (!caps_.cancel_command_aware) return;  // CANCEL-01
   if (!port_->has_cancel()) return;
   const Status status = packet.context->virtual_addressing()
@@ -350,6 +353,7 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
     paging_->packet_retired(packet, completed);
   } else {
     if (outcome == vidsch::PacketOutcome::kCancelled && !reached_hardware) cancel_packet(packet);
+    if (packet.context->of_hw_queue()) hw_queues_->packet_left(packet);
     if (packet.pinned) memory_->release(packet.uses);
     residency_->packet_retired(packet.context->device(), packet);
     if (packet.buffer != nullptr) drop_buffer_user(*packet.buffer);
@@ -452,6 +456,7 @@ bool Adapter::perform(const vidmm::PagingOp& op) {
 }
 
 void Adapter::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) {
+  if (hw_queues_) hw_queues_->before(op, work);
   if (gpu_va_) gpu_va_->before(op, work);
 }
 
@@ -467,6 +472,7 @@ std::unique_ptr<PagingWork> Adapter::translate(const vidmm::PagingOp& op) {
 void Adapter::operation_done(const vidmm::PagingOp& op) {
   Allocation& allocation = allocations_.at(op.allocation);
   if (!allocation.forgotten) memory_->operation_done(op);
+  if (hw_queues_) hw_queues_->operation_done(op);
   progress();
 }
 

@@ -101,6 +101,8 @@ struct AdapterPort::Impl {
   std::atomic<uint64_t> lost_accesses_seen{0};
   // F-state calls under way, one bit per component (PWR-12, PWR-13).
   std::atomic<uint64_t> f_state_calls{0};
+  // Engines between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, one bit per node (INT-21).
+  std::atomic<uint64_t> engines_in_reset{0};
   uint32_t power_components = 0;  // known to the driver; written before the adapter runs
 
   // From query_gpu_mmu; 0: not asked, or no usable answer.

@@ -593,15 +593,23 @@ Result<SegmentsInfo> AdapterPort::query_segments() {
   return answer;
 }
 
-Status AdapterPort::get_node_metadata(NodeOrdinal node) {
+Status AdapterPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
   if (port.version < kVersionWddm13 || port.ddi.DxgkDdiGetNodeMetadata == nullptr)
     return Status::kNotSupported;
   DXGKARG_GETNODEMETADATA metadata{};
   DdiCall call(port, kGetNodeMetadata, node.value);
-  return call(port.ddi.DxgkDdiGetNodeMetadata, port.context, static_cast<UINT>(node.value),
-              &metadata);
+  const Status status =
+      call(port.ddi.DxgkDdiGetNodeMetadata, port.context, static_cast<UINT>(node.value), &metadata);
+  if (status != Status::kSuccess || out == nullptr) return status;
+  *out = {};
+  if (port.version < DXGKDDI_INTERFACE_VERSION_WDDM2_2) return status;
+  out->context_scheduling = metadata.Flags.ContextSchedulingSupported != 0;
+  if (port.version < DXGKDDI_INTERFACE_VERSION_WDDM2_5) return status;
+  out->ring_buffer_fence_release = metadata.Flags.RingBufferFenceRelease != 0;
+  out->max_in_flight_buffers = metadata.Flags.MaxInFlightHwQueueBuffers;
+  return status;
 }
 
 Status AdapterPort::query_umd_private(std::span<const std::byte> in, std::span<std::byte> out) {

@@ -74,6 +74,14 @@ class AdapterHost {
     static_cast<void>(range);
     return Error(Status::kNotSupported);
   }
+  /// DxgkCbInvalidateHwContext: the reset of an engine has hit this hardware context, named by the
+  /// driver's handle (TDR-30). PASSIVE_LEVEL; inside DxgkDdiResetHwEngine on the lane, or on any
+  /// thread. kInvalidParameter: no such context. kNotSupported: no hardware contexts here.
+  virtual Status on_hw_context_invalid(void* context, bool collateral) {
+    static_cast<void>(context);
+    static_cast<void>(collateral);
+    return Status::kNotSupported;
+  }
   /// DxgkCbSetPowerComponentActive / Idle / CompleteFStateTransition of a component. At most
   /// DISPATCH_LEVEL, any thread, the last also inside set_component_f_state: post, do not block.
   enum class ComponentEvent { kActive, kIdle, kTransitionDone };
@@ -147,7 +155,8 @@ class AdapterPort {
   /// has said nothing: its status, or kDeviceConfigurationError after a finding (LIFE-13). From its
   /// success on the port knows what a reservation has to be a multiple of.
   Result<GpuMmuCaps> query_gpu_mmu();
-  Status get_node_metadata(NodeOrdinal node);
+  /// @param out  may be null; untouched on failure.
+  Status get_node_metadata(NodeOrdinal node, NodeMetadata* out = nullptr);
   /// D3DKMTQueryAdapterInfo(UMDRIVERPRIVATE): buffers already captured.
   Status query_umd_private(std::span<const std::byte> in, std::span<std::byte> out);
 

@@ -504,6 +504,17 @@ NTSTATUS NTAPI destroy_context_allocation(IN_CONST_HANDLE device, IN_CONST_HANDL
   return done(adapter->host.destroy_context_allocation(reinterpret_cast<uint64_t>(allocation)));
 }
 
+NTSTATUS NTAPI invalidate_hw_context(IN_CONST_PDXGKARGCB_INVALIDATEHWCONTEXT args) {
+  constexpr const char* kName = "DxgkCbInvalidateHwContext";
+  CallbackTrace done(kName);
+  if (args == nullptr) return done(Status::kInvalidParameter);
+  Impl* adapter = Impl::of_handle(kName, args->hAdapter);
+  if (adapter == nullptr) return done(Status::kInvalidParameter);
+  adapter->check_callback(kName, nt::kPassiveLevel, false);
+  return done(
+      adapter->host.on_hw_context_invalid(args->hHwContext, args->Flags.CollateralDamage != 0));
+}
+
 // Without GPU virtual addresses the two below have nothing to do; NULL is the refusal of the first,
 // where a status would be taken for an address.
 D3DGPU_VIRTUAL_ADDRESS NTAPI map_context_allocation(IN_CONST_HANDLE device,
@@ -540,6 +551,7 @@ struct Implemented {
         nt::stack_arguments_of(&(function))                                   \
   }
 const Implemented kImplemented[] = {
+    DXGKIT_ENTRY("DxgkCbInvalidateHwContext", invalidate_hw_context, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbEvalAcpiMethod", eval_acpi_method, kRefused, "no ACPI"),
     DXGKIT_ENTRY("DxgkCbGetDeviceInformation", get_device_information, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbMapMemory", map_memory, kPartial, "the adapter's memory BARs, kernel mode"),

@@ -31,6 +31,14 @@ void* handle_of(uint32_t handle) { return reinterpret_cast<void*>(uint64_t{handl
 HwQueuePort::HwQueuePort(const AdapterPort& adapter)
     : impl_(*static_cast<AdapterPort::Impl*>(const_cast<void*>(adapter.device_handle()))) {}
 
+bool HwQueuePort::supported() const {
+  const DRIVER_INITIALIZATION_DATA& ddi = impl_.ddi;
+  return impl_.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_2 &&
+         ddi.DxgkDdiCreateHwContext != nullptr && ddi.DxgkDdiDestroyHwContext != nullptr &&
+         ddi.DxgkDdiCreateHwQueue != nullptr && ddi.DxgkDdiDestroyHwQueue != nullptr &&
+         ddi.DxgkDdiSubmitCommandToHwQueue != nullptr;
+}
+
 Result<void*> HwQueuePort::create_hw_context(void* device, uint32_t handle, NodeOrdinal node,
                                              uint32_t engine_affinity,
                                              std::span<std::byte> private_data) {

@@ -44,6 +44,8 @@ class HwQueuePort {
   /// The adapter outlives it.
   explicit HwQueuePort(const AdapterPort& adapter);
 
+  /// The driver has the entries: 2.2 or later, and none missing.
+  bool supported() const;
   /// DxgkDdiCreateHwContext on a device of the driver; PASSIVE_LEVEL. Returns the driver's handle.
   Result<void*> create_hw_context(void* device, uint32_t handle, NodeOrdinal node,
                                   uint32_t engine_affinity, std::span<std::byte> private_data);

@@ -93,10 +93,38 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t 
         report.process = data.DmaPageFaulted.FaultedProcessHandle;
       }
       break;
+    case DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED:
+      report.type = InterruptReport::Type::kMonitoredFenceSignaled;
+      report.node = data.MonitoredFenceSignaled.NodeOrdinal;
+      report.engine = data.MonitoredFenceSignaled.EngineOrdinal;
+      break;
+    case DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED:
+      report.type = InterruptReport::Type::kHwQueuePageFaulted;
+      report.fence64 = data.HwQueuePageFaulted.FaultedFenceId;
+      report.handle = data.HwQueuePageFaulted.FaultedHwQueue;
+      report.node = data.HwQueuePageFaulted.NodeOrdinal;
+      report.engine = data.HwQueuePageFaulted.EngineOrdinal;
+      report.address = data.HwQueuePageFaulted.FaultedVirtualAddress;
+      report.flags = static_cast<uint32_t>(data.HwQueuePageFaulted.PageFaultFlags);
+      report.page_table_level = data.HwQueuePageFaulted.PageTableLevel;
+      break;
+    case DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED:
+      report.type = InterruptReport::Type::kSuspendCompleted;
+      report.fence64 = data.SuspendContextCompleted.ContextSuspendFence;
+      report.handle = data.SuspendContextCompleted.hContext;
+      break;
     default:
       break;
   }
   return report;
+}
+
+/// Whether the report names an engine.
+bool names_engine(InterruptReport::Type type) {
+  using Type = InterruptReport::Type;
+  return type == Type::kDmaCompleted || type == Type::kDmaPreempted || type == Type::kDmaFaulted ||
+         type == Type::kDmaPageFaulted || type == Type::kMonitoredFenceSignaled ||
+         type == Type::kHwQueuePageFaulted;
 }
 
 uint32_t this_thread(const AdapterPort::Impl& impl) {
@@ -205,7 +233,12 @@ void AdapterPort::Impl::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& 
                     "DxgkCbSynchronizeExecution.",
                     "Wrap the call with DxgkCbSynchronizeExecution.", Status::kSuccess);
   }
-  const InterruptReport report = report_of(data, version);
+  InterruptReport report = report_of(data, version);
+  if (names_engine(report.type) && report.node < 64) {
+    // Relaxed: a report that races with the end of the reset may be taken for either side of it.
+    const uint64_t resetting = engines_in_reset.load(std::memory_order_relaxed);
+    report.in_engine_reset = (resetting >> report.node & 1) != 0;
+  }
   if (owner) {
     if (isr.inside && is_dma(data.InterruptType) && isr.reported_crtc) [[unlikely]] {
       (void)violation("INT-09", kIsrName,

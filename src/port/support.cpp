@@ -11,8 +11,6 @@ struct Used {
   std::string_view note;
 };
 
-constexpr std::string_view kNoClientYet = "at the door only; no client call leads there";
-
 /// Entries the port calls. support_test.cpp compares it with the calls in the sources of this
 /// folder.
 constexpr Used kUsed[] = {
@@ -24,11 +22,17 @@ constexpr Used kUsed[] = {
     {"DxgkDdiCreateAllocation", Support::kSupported, ""},
     {"DxgkDdiCreateContext", Support::kPartial, "no protected or GDI contexts"},
     {"DxgkDdiCreateDevice", Support::kSupported, ""},
-    {"DxgkDdiCreateHwContext", Support::kPartial, kNoClientYet},
-    {"DxgkDdiCreateHwQueue", Support::kPartial, kNoClientYet},
-    {"DxgkDdiDestroyHwContext", Support::kPartial, kNoClientYet},
-    {"DxgkDdiDestroyHwQueue", Support::kPartial, kNoClientYet},
-    {"DxgkDdiSubmitCommandToHwQueue", Support::kPartial, kNoClientYet},
+    {"DxgkDdiCreateHwContext", Support::kSupported, ""},
+    {"DxgkDdiCreateHwQueue", Support::kPartial, "no user-mode submission"},
+    {"DxgkDdiDestroyHwContext", Support::kSupported, ""},
+    {"DxgkDdiDestroyHwQueue", Support::kSupported, ""},
+    {"DxgkDdiSubmitCommandToHwQueue", Support::kSupported, ""},
+    {"DxgkDdiResetHwEngine", Support::kSupported, ""},
+    {"DxgkDdiResumeContext", Support::kSupported, ""},
+    {"DxgkDdiResumeHwEngine", Support::kSupported, ""},
+    {"DxgkDdiSetContextSchedulingProperties", Support::kPartial, "realtime level 0 only"},
+    {"DxgkDdiSetupPriorityBands", Support::kSupported, ""},
+    {"DxgkDdiSuspendContext", Support::kSupported, ""},
     {"DxgkDdiCreateProcess", Support::kPartial, "no address-space identifiers"},
     {"DxgkDdiDescribeAllocation", Support::kPartial, "primaries the kernel shows"},
     {"DxgkDdiDestroyAllocation", Support::kSupported, ""},

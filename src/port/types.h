@@ -340,7 +340,10 @@ struct InterruptReport {
     kCrtcVsync,
     kDmaPageFaulted,
     kDisplayOnlyVsync,
-    kPresentProgress,  // of a display-only driver; `source`, `failed`
+    kPresentProgress,         // of a display-only driver; `source`, `failed`
+    kMonitoredFenceSignaled,  // engines have written fences (INT-24)
+    kHwQueuePageFaulted,      // as kDmaPageFaulted; `fence64`, `handle`
+    kSuspendCompleted,        // of a hardware context: `fence64`, `handle`
     kOther
   };
   Type type = Type::kOther;
@@ -361,8 +364,20 @@ struct InterruptReport {
   /// FaultedProcessHandle, from WDDM 2.2 on and with kFaultProcessValid; else null. The driver's
   /// word: compare it, do not follow it.
   void* process = nullptr;
-  uint32_t source = 0;  // kPresentProgress: VidPN source; vsync types: VidPN target
-  bool failed = false;  // kPresentProgress
+  uint32_t source = 0;   // kPresentProgress: VidPN source; vsync types: VidPN target
+  bool failed = false;   // kPresentProgress
+  uint64_t fence64 = 0;  // kHwQueuePageFaulted: of the queue's progress; kSuspendCompleted
+  /// kHwQueuePageFaulted: the driver's hardware queue; kSuspendCompleted: its hardware context.
+  /// The driver's word: compare it, do not follow it.
+  void* handle = nullptr;
+  bool in_engine_reset = false;  // reported between the reset of its engine and the resumption
+};
+
+/// What DxgkDdiGetNodeMetadata says of hardware queues; all false below WDDM 2.2.
+struct NodeMetadata {
+  bool context_scheduling = false;         // the hardware schedules contexts of the node
+  bool ring_buffer_fence_release = false;  // the ring writes progress fences, not the buffers (2.5)
+  uint32_t max_in_flight_buffers = 0;      // per hardware queue; 0: not said (2.5)
 };
 
 }  // namespace dxgkit::port

@@ -1,6 +1,7 @@
 // Priorities of contexts and processes.
 #include "dxgk/context.h"
 #include "dxgk/device.h"
+#include "dxgk/hw_queue.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -16,6 +17,11 @@ static_assert(static_cast<int>(vidsch::PriorityClass::kRealtime) ==
               D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME);
 
 Status set_priority(Process& process, const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY& args) {
+  if (const auto found = process.handles().find<dxgk::HwContext>(args.hContext)) {
+    DXGKIT_ENTER((*found)->device().adapter());
+    if ((*found)->device().lost()) return Status::kDeviceRemoved;
+    return (*found)->set_priority(args.Priority);
+  }
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
@@ -24,6 +30,12 @@ Status set_priority(Process& process, const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY&
 }
 
 Status get_priority(Process& process, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY& args) {
+  if (const auto found = process.handles().find<dxgk::HwContext>(args.hContext)) {
+    DXGKIT_ENTER((*found)->device().adapter());
+    if ((*found)->device().lost()) return Status::kDeviceRemoved;
+    args.Priority = (*found)->priority();
+    return Status::kSuccess;
+  }
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());

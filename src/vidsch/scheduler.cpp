@@ -369,7 +369,22 @@ NodeStatus Scheduler::node_status(NodeOrdinal ordinal) const {
           .progress_ns = node->progress_ns};
 }
 
-size_t Scheduler::node_count() const { return impl_->nodes_.size(); }
+size_t Scheduler::node_count() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      impl_->nodes_, [](const NodeState& node) { return !node.desc.of_queue; }));
+}
+
+bool Scheduler::anything_on_hardware() const {
+  return std::ranges::any_of(impl_->nodes_,
+                             [](const NodeState& node) { return !node.ring.empty(); });
+}
+
+void Scheduler::set_depth(NodeOrdinal ordinal, uint32_t depth) {
+  NodeState* node = impl_->find_node(ordinal);
+  DXGKIT_CHECK(node != nullptr && node->ring.empty() && depth >= 1);
+  node->desc.hardware_queue_depth = depth;
+  node->ring.reserve(depth);
+}
 
 std::optional<std::pair<NodeOrdinal, SubmissionFenceId>> Scheduler::on_hardware(PacketId id) const {
   const Packet* packet = impl_->packet_table_.find(id.value);

@@ -72,6 +72,9 @@ struct NodeDesc {
   uint32_t hardware_queue_depth = 2;  // HwQueuePacketCap, 2 when that is 0 (SCHED-07); >= 1
   bool preemptible = false;           // PreemptionAware
   SubmissionFenceId first_fence{1};   // the first id given out; tests start near the 32-bit wrap
+  /// Not an engine but a queue the hardware works off by itself: one context at a time uses it.
+  /// Behind all engines in the list.
+  bool of_queue = false;
 };
 
 struct ContextDesc {
@@ -220,7 +223,12 @@ class Scheduler {
   SyncObjects& sync_objects();
 
   NodeStatus node_status(NodeOrdinal node) const;
+  /// Engines: without the hardware's own queues.
   size_t node_count() const;
+  /// Some packet is on hardware, in whatever queue.
+  bool anything_on_hardware() const;
+  /// How many packets may be in a hardware queue that is empty now; >= 1.
+  void set_depth(NodeOrdinal node, uint32_t depth);
   /// On which node and with which fence a packet is on hardware; nullopt if it is not.
   std::optional<std::pair<NodeOrdinal, SubmissionFenceId>> on_hardware(PacketId packet) const;
   bool validate() const;

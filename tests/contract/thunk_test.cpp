@@ -241,10 +241,10 @@ TEST_F(ThunkTest, EverythingElseSaysNotSupported) {
   with_client([](Stack& stack, Client& client) {
     const Digest before = digest(stack, {&client});
     D3DKMT_QUERYSTATISTICS statistics{};
-    D3DKMT_SUBMITCOMMANDTOHWQUEUE submit{};
+    D3DKMT_SUBMITPRESENTTOHWQUEUE submit{};
     EXPECT_EQ(client.call([&] { return D3DKMTQueryStatistics(&statistics); }),
               nt_status(Status::kNotSupported));
-    EXPECT_EQ(client.call([&] { return D3DKMTSubmitCommandToHwQueue(&submit); }),
+    EXPECT_EQ(client.call([&] { return D3DKMTSubmitPresentToHwQueue(&submit); }),
               nt_status(Status::kNotSupported));
     EXPECT_EQ(digest(stack, {&client}), before);
   });

@@ -406,6 +406,16 @@ bool ScriptedGpuVa::execute(uint32_t node, uint32_t fence) {
   return false;
 }
 
+void ScriptedGpuVa::adopt_context(void* context, void* device) {
+  runtime::MutexLock lock(lock_);
+  state_->contexts.push_back({context, state_->device_process[device], std::nullopt});
+}
+
+void ScriptedGpuVa::forget_context(void* context) {
+  runtime::MutexLock lock(lock_);
+  std::erase_if(state_->contexts, [&](const auto& one) { return one.handle == context; });
+}
+
 void* ScriptedGpuVa::system_process() const {
   runtime::MutexLock lock(lock_);
   for (const State::Process& process : state_->processes) {

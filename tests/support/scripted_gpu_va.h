@@ -177,6 +177,10 @@ class ScriptedGpuVa {
   NTSTATUS default_submit_virtual(const DXGKARG_SUBMITCOMMANDVIRTUAL* args);
   NTSTATUS default_build(DXGKARG_BUILDPAGINGBUFFER* args);
 
+  /// A context somebody else makes, of a device made here; so that it can have a root.
+  void adopt_context(void* context, void* device);
+  void forget_context(void* context);
+
   // --- who is there: the driver's handles
   void* system_process() const;
   /// Of those that live and are not the paging process, the youngest; null if there is none.

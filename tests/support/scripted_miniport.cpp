@@ -950,6 +950,10 @@ size_t ScriptedMiniport::complete_all() {
         more = true;
       }
     }
+    if (!hooks.execute_more) continue;
+    const size_t others = hooks.execute_more();
+    done += others;
+    more = more || others != 0;
   }
   return done;
 }

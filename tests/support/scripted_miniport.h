@@ -219,6 +219,8 @@ class ScriptedMiniport {
     /// The engine: runs what was submitted with a fence, right before it is reported complete.
     /// False: it is not, because the hook has reported something else.
     std::function<bool(uint32_t node, uint32_t fence)> execute;
+    /// Other work of the device: complete_all runs it too. Returns how much it did.
+    std::function<size_t()> execute_more;
   };
   ScriptedConfig config;
   Hooks hooks;

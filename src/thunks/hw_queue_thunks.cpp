@@ -1,0 +1,213 @@
+// Hardware contexts and queues: create, destroy, submit, wait, signal.
+#include <algorithm>
+#include <bit>
+
+#include "dxgk/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/hw_queue.h"
+#include "thunks/call.h"
+
+namespace dxgkit::thunks {
+namespace {
+
+using dxgk::Device;
+using dxgk::HwContext;
+using dxgk::HwQueue;
+using dxgk::OpenedAllocation;
+using dxgk::Process;
+using dxgk::Ref;
+using dxgk::SyncObject;
+using vidsch::SyncPoint;
+
+// D3DDDI_CREATEHWQUEUEFLAGS.
+constexpr UINT kDisableGpuTimeout = 1U << 0;
+constexpr UINT kNoBroadcastSignal = 1U << 1;
+constexpr UINT kNoBroadcastWait = 1U << 2;
+constexpr UINT kNoKmdAccess = 1U << 3;
+constexpr UINT kDefinedQueueFlags = (1U << 7) - 1;
+constexpr UINT kHonouredQueueFlags = kDisableGpuTimeout | kNoBroadcastSignal | kNoBroadcastWait;
+
+/// Private data the driver may write into: captured now, written back when all is well.
+Status capture_two_way(void* client, UINT bytes, std::vector<std::byte>* out) {
+  DXGKIT_RETURN_IF_FAILED(capture_bytes(client, bytes, out));
+  if (!out->empty() && !writable(client, bytes)) return Status::kAccessViolation;
+  return Status::kSuccess;
+}
+
+void write_back(void* client, const std::vector<std::byte>& data) {
+  if (!data.empty()) static_cast<void>(guarded_copy(client, data.data(), data.size()));
+}
+
+Status create_context(Process& process, D3DKMT_CREATEHWCONTEXT& args) {
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  if (device->adapter().hw_queues() == nullptr) return Status::kNotSupported;
+  if (args.Flags.Value != 0) return Status::kInvalidParameter;  // THUNK-03
+  std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_two_way(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  dxgk::HwContextCreation creation;
+  creation.node = NodeOrdinal{args.NodeOrdinal};
+  creation.engine_affinity = args.EngineAffinity;
+  creation.private_data = data;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwContext> context,
+                                 HwContext::create(*device, creation));
+  write_back(args.pPrivateDriverData, data);
+  args.hHwContext = context->handle;
+  return Status::kSuccess;
+}
+
+Status destroy_context(Process& process, const D3DKMT_DESTROYHWCONTEXT& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwContext> context,
+                                 process.handles().take<HwContext>(args.hHwContext));
+  context->device().adapter().while_stable([&] { context->destroy(); });
+  return Status::kSuccess;
+}
+
+Status create_queue(Process& process, D3DKMT_CREATEHWQUEUE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwContext> context,
+                                 process.handles().find<HwContext>(args.hHwContext));
+  DXGKIT_ENTER(context->device().adapter());
+  if (context->device().lost()) return Status::kDeviceRemoved;
+  const UINT flags = args.Flags.Value;
+  if ((flags & ~kDefinedQueueFlags) != 0 || (flags & kNoKmdAccess) != 0)
+    return Status::kInvalidParameter;  // THUNK-03; the second is the system's
+  if ((flags & ~kHonouredQueueFlags) != 0) return Status::kNotSupported;
+  std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_two_way(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  dxgk::HwQueueCreation creation;
+  creation.flags = flags;
+  creation.private_data = data;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue, HwQueue::create(*context, creation));
+  write_back(args.pPrivateDriverData, data);
+  args.hHwQueue = queue->handle;
+  args.hHwQueueProgressFence = queue->progress_fence().handle;
+  args.HwQueueProgressFenceCPUVirtualAddress = queue->progress_fence().client_view->address();
+  args.HwQueueProgressFenceGPUVirtualAddress = queue->progress_fence_va();
+  return Status::kSuccess;
+}
+
+Status destroy_queue(Process& process, const D3DKMT_DESTROYHWQUEUE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
+                                 process.handles().take<HwQueue>(args.hHwQueue));
+  queue->device().adapter().while_stable([&] { queue->destroy(); });
+  return Status::kSuccess;
+}
+
+Status submit(Process& process, const D3DKMT_SUBMITCOMMANDTOHWQUEUE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
+                                 process.handles().find<HwQueue>(args.hHwQueue));
+  Device& device = queue->device();
+  DXGKIT_ENTER(device.adapter());
+  if (device.lost()) return Status::kDeviceRemoved;
+  if (args.NumPrimaries > D3DDDI_MAX_WRITTEN_PRIMARIES) return Status::kInvalidParameter;  // SUB-36
+  std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  std::vector<D3DKMT_HANDLE> handles;
+  DXGKIT_RETURN_IF_FAILED(capture_array(args.WrittenPrimaries, args.NumPrimaries,
+                                        D3DDDI_MAX_WRITTEN_PRIMARIES, &handles));
+  std::vector<Ref<OpenedAllocation>> primaries(handles.size());
+  for (size_t i = 0; i < handles.size(); ++i) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(primaries[i],
+                                   process.handles().find<OpenedAllocation>(handles[i]));
+    if (&primaries[i]->device->adapter() != &device.adapter()) return Status::kInvalidParameter;
+  }
+  dxgk::HwSubmission submission;
+  submission.progress_fence = args.HwQueueProgressFenceId;
+  submission.commands = args.CommandBuffer;  // THUNK-18: the GPU finds out
+  submission.bytes = args.CommandLength;
+  submission.private_data = data;
+  submission.written_primaries = primaries;
+  return queue->submit(submission);
+}
+
+/// Monitored fences of the adapter, with values.
+Status capture_points(Process& process, Device& device, const D3DKMT_HANDLE* handles,
+                      const UINT64* values, UINT count, std::vector<SyncPoint>* points) {
+  if (count == 0) return Status::kInvalidParameter;
+  std::vector<D3DKMT_HANDLE> captured;
+  std::vector<UINT64> captured_values;
+  DXGKIT_RETURN_IF_FAILED(capture_array(handles, count, kMaxListElements, &captured));
+  DXGKIT_RETURN_IF_FAILED(capture_array(values, count, kMaxListElements, &captured_values));
+  for (size_t i = 0; i < captured.size(); ++i) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
+                                   process.handles().find<SyncObject>(captured[i]));
+    if (&object->device->adapter() != &device.adapter()) return Status::kInvalidParameter;
+    if (object->kind != vidsch::SyncKind::kMonitoredFence) return Status::kInvalidParameter;
+    points->push_back({object->id, captured_values[i]});
+  }
+  return Status::kSuccess;
+}
+
+Status wait(Process& process, const D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
+                                 process.handles().find<HwQueue>(args.hHwQueue));
+  Device& device = queue->device();
+  DXGKIT_ENTER(device.adapter());
+  if (device.lost()) return Status::kDeviceRemoved;
+  std::vector<SyncPoint> points;
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, args.ObjectHandleArray,
+                                         args.FenceValueArray, args.ObjectCount, &points));
+  return queue->queue_sync(vidsch::PacketKind::kWait, points);
+}
+
+Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& args) {
+  if (args.BroadcastHwQueueCount == 0 || args.BroadcastHwQueueCount > D3DDDI_MAX_BROADCAST_CONTEXT)
+    return Status::kInvalidParameter;
+  std::vector<D3DKMT_HANDLE> handles;
+  DXGKIT_RETURN_IF_FAILED(capture_array(args.BroadcastHwQueueArray, args.BroadcastHwQueueCount,
+                                        D3DDDI_MAX_BROADCAST_CONTEXT, &handles));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
+                                 process.handles().find<HwQueue>(handles.front()));
+  Device& device = queue->device();
+  DXGKIT_ENTER(device.adapter());
+  if (device.lost()) return Status::kDeviceRemoved;
+  const UINT flags = std::bit_cast<UINT>(args.Flags);
+  constexpr UINT kAtSubmission = 1, kEnqueueCpuEvent = 2, kAllowFenceRewind = 4;
+  if ((flags & ~(kAtSubmission | kEnqueueCpuEvent | kAllowFenceRewind)) != 0)
+    return Status::kInvalidParameter;
+  if ((flags & (kAtSubmission | kEnqueueCpuEvent)) != 0) return Status::kNotSupported;
+  if (handles.size() > 1) return Status::kNotSupported;  // fires when all queues have come to it
+  std::vector<SyncPoint> points;
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, args.ObjectHandleArray,
+                                         args.FenceValueArray, args.ObjectCount, &points));
+  for (SyncPoint& point : points) point.allow_rewind = (flags & kAllowFenceRewind) != 0;
+  return queue->queue_sync(vidsch::PacketKind::kSignal, points);
+}
+
+}  // namespace
+}  // namespace dxgkit::thunks
+
+using dxgkit::thunks::call;
+using dxgkit::thunks::WriteBack;
+
+extern "C" {
+
+NTSTATUS APIENTRY D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT* args) {
+  return call("D3DKMTCreateHwContext", args, WriteBack::kOnSuccess, dxgkit::thunks::create_context);
+}
+NTSTATUS APIENTRY D3DKMTDestroyHwContext(const D3DKMT_DESTROYHWCONTEXT* args) {
+  return call("D3DKMTDestroyHwContext", args, WriteBack::kNever, dxgkit::thunks::destroy_context);
+}
+NTSTATUS APIENTRY D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE* args) {
+  return call("D3DKMTCreateHwQueue", args, WriteBack::kOnSuccess, dxgkit::thunks::create_queue);
+}
+NTSTATUS APIENTRY D3DKMTDestroyHwQueue(const D3DKMT_DESTROYHWQUEUE* args) {
+  return call("D3DKMTDestroyHwQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
+}
+NTSTATUS APIENTRY D3DKMTSubmitCommandToHwQueue(const D3DKMT_SUBMITCOMMANDTOHWQUEUE* args) {
+  return call("D3DKMTSubmitCommandToHwQueue", args, WriteBack::kNever, dxgkit::thunks::submit);
+}
+NTSTATUS APIENTRY
+D3DKMTSubmitWaitForSyncObjectsToHwQueue(const D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE* args) {
+  return call("D3DKMTSubmitWaitForSyncObjectsToHwQueue", args, WriteBack::kNever,
+              dxgkit::thunks::wait);
+}
+NTSTATUS APIENTRY
+D3DKMTSubmitSignalSyncObjectsToHwQueue(const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE* args) {
+  return call("D3DKMTSubmitSignalSyncObjectsToHwQueue", args, WriteBack::kNever,
+              dxgkit::thunks::signal);
+}
+
+}  // extern "C"

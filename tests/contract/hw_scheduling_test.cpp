@@ -1,0 +1,436 @@
+// Hardware scheduling: bands, contexts that leave the engine, engines that are reset.
+#include "dxgk/adapter.h"
+#include "dxgk/hw_queue.h"
+#include "tests/contract/hw_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using HwSchedulingTest = HwTest;
+constexpr NTSTATUS kOk = 0;
+
+/// Takes a context off the engine, or lets it go, as content that moves does.
+void take_off(HwStack& stack, size_t context) {
+  stack.adapter().lane().run([&] {
+    dxgk::HwQueues& all = *stack.adapter().hw_queues();
+    all.take_off(*all.context_of(stack.hw.contexts[context].get()));
+  });
+}
+void let_go(HwStack& stack, size_t context) {
+  stack.adapter().lane().run([&] {
+    dxgk::HwQueues& all = *stack.adapter().hw_queues();
+    all.let_go(*all.context_of(stack.hw.contexts[context].get()));
+    stack.adapter().pump();
+  });
+}
+bool off(HwStack& stack, size_t context) {
+  bool is = false;
+  stack.adapter().lane().run([&] {
+    dxgk::HwQueues& all = *stack.adapter().hw_queues();
+    is = all.off(*all.context_of(stack.hw.contexts[context].get()));
+  });
+  return is;
+}
+/// Lets virtual time pass with nobody at work.
+void pass(int64_t ns) {
+  runtime::Runtime& runtime = runtime::Runtime::current();
+  runtime.sleep_until(runtime.now() + ns);
+}
+size_t first(const ScriptedCalls& calls, std::string_view ddi) {
+  const auto found = std::ranges::find(calls.order, ddi);
+  return static_cast<size_t>(found - calls.order.begin());
+}
+
+TEST_F(HwSchedulingTest, BandsComeAfterTheStartAndBeforeAnyWork) {
+  DXGKIT_COVERS("SCHED-18");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    const ScriptedCalls calls = stack.miniport.calls();
+    ASSERT_EQ(stack.hw.bands.size(), 1U);
+    const size_t bands = first(calls, "DxgkDdiSetupPriorityBands");
+    EXPECT_GT(bands, first(calls, "DxgkDdiStartDevice"));
+    for (const char* work : {"DxgkDdiSubmitCommandVirtual", "DxgkDdiSubmitCommand",
+                             "DxgkDdiBuildPagingBuffer", "DxgkDdiCreateContext"})
+      EXPECT_LT(bands, first(calls, work)) << work;
+    EXPECT_LE(stack.hw.bands[0].targetNormalBandPercentage, 50U);
+    EXPECT_EQ(stack.hw.bands[0].targetNormalBandPercentage, 10U);
+    EXPECT_EQ(stack.hw.bands[0].gracePeriodForBand[DXGK_SCHEDULING_PRIORITY_BAND_REALTIME], 0U);
+    EXPECT_NE(stack.hw.bands[0].processQuantumForBand[DXGK_SCHEDULING_PRIORITY_BAND_NORMAL], 0U);
+  });
+}
+
+TEST_F(HwSchedulingTest, ADriverThatRefusesItsBandsDoesNotStart) {
+  DXGKIT_COVERS("SCHED-18");
+  bare([](HwStack& stack) {
+    stack.hw.on_setup_bands = [] { return nt_status(Status::kNoMemory); };
+    EXPECT_NE(stack.start(), Status::kSuccess);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCreateContext"), 0U);
+    stack.hw.on_setup_bands = nullptr;
+  });
+}
+
+TEST_F(HwSchedulingTest, ContextsAreDescribedBeforeTheirFirstWork) {
+  DXGKIT_COVERS("SCHED-18");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    stack.miniport.clear_calls();
+    ClientQueue queue = client.make_hw_queue();
+    ASSERT_EQ(client.submit(queue), kOk);
+    stack.drive();
+    ASSERT_EQ(stack.hw.properties.size(), 1U);
+    EXPECT_EQ(stack.hw.properties[0].hContext, stack.hw.contexts[0].get());
+    EXPECT_EQ(stack.hw.properties[0].priorityBand, DXGK_SCHEDULING_PRIORITY_BAND_NORMAL);
+    EXPECT_EQ(stack.hw.properties[0].inProcessPriority, 0);
+    EXPECT_NE(stack.hw.properties[0].quantum, 0U);
+    const ScriptedCalls calls = stack.miniport.calls();
+    EXPECT_LT(first(calls, "DxgkDdiSetContextSchedulingProperties"),
+              first(calls, "DxgkDdiSubmitCommandToHwQueue"));
+    // A change is told at once.
+    const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY change{.hContext = queue.context, .Priority = -3};
+    EXPECT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&change); }), kOk);
+    ASSERT_EQ(stack.hw.properties.size(), 2U);
+    EXPECT_EQ(stack.hw.properties[1].inProcessPriority, -3);
+    const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY high{.hContext = queue.context, .Priority = 1};
+    EXPECT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&high); }),
+              nt_status(Status::kPrivilegeNotHeld));
+    EXPECT_EQ(stack.hw.properties.size(), 2U);
+    D3DKMT_GETCONTEXTSCHEDULINGPRIORITY get{.hContext = queue.context, .Priority = 0};
+    EXPECT_EQ(client.call([&] { return D3DKMTGetContextSchedulingPriority(&get); }), kOk);
+    EXPECT_EQ(get.Priority, -3);
+  });
+}
+
+TEST_F(HwSchedulingTest, ContextsLeaveTheEngineBeforeTheirMemoryMoves) {
+  DXGKIT_COVERS("SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    HwClient neighbour(stack, "neighbour");
+    ClientQueue queue = client.make_hw_queue();
+    static_cast<void>(neighbour.make_hw_queue());
+    ASSERT_EQ(client.submit(queue), kOk);
+    stack.drive();
+    EXPECT_TRUE(stack.hw.suspends.empty()) << "contexts are created resumed";
+    // The driver answers late: nothing moves before.
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return nt_status(Status::kPending); };
+    stack.miniport.clear_calls();
+    stack.gpu.clear_calls();
+    ASSERT_EQ(client.evict({client.memory}), kOk);
+    stack.drive();
+    ASSERT_EQ(stack.hw.suspends.size(), 1U) << "who cannot reach it is left alone";
+    EXPECT_EQ(stack.hw.suspends[0].hContext, stack.hw.contexts[0].get());
+    EXPECT_EQ(stack.hw.suspends[0].contextSuspendFence, 1U);
+    EXPECT_TRUE(stack.gpu.calls().transfers.empty());
+    EXPECT_TRUE(stack.gpu.calls().updates.empty());
+    EXPECT_TRUE(stack.hw.resumes.empty());
+    stack.hw.acknowledge(*stack.hw.contexts[0], 1);
+    stack.drive();
+    EXPECT_FALSE(stack.gpu.calls().updates.empty());
+    EXPECT_FALSE(client.in_memory(client.memory));
+    ASSERT_EQ(stack.hw.resumes.size(), 1U);
+    EXPECT_EQ(stack.hw.resumes[0].hContext, stack.hw.contexts[0].get());
+    stack.hw.on_suspend = nullptr;
+    // Back again, it works.
+    client.list({client.memory});
+    stack.drive();
+    ASSERT_EQ(client.submit(queue), kOk);
+    stack.drive();
+    EXPECT_EQ(*queue.cpu, 2U);
+    EXPECT_TRUE(stack.rules().empty());
+  });
+}
+
+TEST_F(HwSchedulingTest, AnAnswerAtOnceNeedsNoInterrupt) {
+  DXGKIT_COVERS("SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_queue());
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return kOk; };
+    take_off(stack, 0);
+    EXPECT_TRUE(off(stack, 0));
+    let_go(stack, 0);
+    EXPECT_FALSE(off(stack, 0));
+    EXPECT_EQ(stack.hw.resumes.size(), 1U);
+    stack.hw.on_suspend = nullptr;
+  });
+}
+
+TEST_F(HwSchedulingTest, NothingGoesToAContextThatIsOff) {
+  DXGKIT_COVERS("SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    stack.hw.paused = true;
+    ASSERT_EQ(client.submit(queue), kOk);
+    take_off(stack, 0);
+    stack.settle();
+    ASSERT_EQ(client.submit(queue), kOk);
+    EXPECT_EQ(stack.hw.submissions.size(), 1U);
+    EXPECT_FALSE(stack.hw.run_next(*stack.hw.queues[0])) << "it is off";
+    let_go(stack, 0);
+    EXPECT_EQ(stack.hw.submissions.size(), 2U);
+    stack.hw.paused = false;
+    stack.drive();
+    EXPECT_EQ(*queue.cpu, 2U);
+  });
+}
+
+TEST_F(HwSchedulingTest, LateAnswersAreToldApartByTheirValue) {
+  DXGKIT_COVERS("SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_queue());
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return nt_status(Status::kPending); };
+    take_off(stack, 0);
+    let_go(stack, 0);  // nobody has waited for the answer
+    take_off(stack, 0);
+    ASSERT_EQ(stack.hw.suspends.size(), 2U);
+    EXPECT_EQ(stack.hw.suspends[1].contextSuspendFence, 2U);
+    stack.hw.acknowledge(*stack.hw.contexts[0], 1);
+    stack.settle();
+    EXPECT_FALSE(off(stack, 0)) << "that was the first request's";
+    stack.hw.acknowledge(*stack.hw.contexts[0], 2);
+    stack.settle();
+    EXPECT_TRUE(off(stack, 0));
+    let_go(stack, 0);
+    stack.hw.acknowledge(*stack.hw.contexts[0], 2);
+    stack.settle();
+    EXPECT_FALSE(off(stack, 0));
+    EXPECT_TRUE(stack.rules().empty());
+    stack.hw.on_suspend = nullptr;
+  });
+}
+
+TEST_F(HwSchedulingTest, AValueNobodyHasIssuedIsFatal) {
+  DXGKIT_COVERS("SCHED-20");
+  for (const uint64_t wrong : {uint64_t{2}, uint64_t{0}, UINT64_MAX}) {
+    running([&](HwStack& stack) {
+      HwClient client(stack);
+      static_cast<void>(client.make_hw_queue());
+      take_off(stack, 0);
+      let_go(stack, 0);
+      stack.settle();
+      stack.hw.acknowledge(*stack.hw.contexts[0], wrong);
+      stack.settle();
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "SCHED-20");
+      EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+      EXPECT_EQ(finding.bugcheck_code, 0x119U);
+      EXPECT_EQ(finding.bugcheck_parameter, 0x11U);
+      stack.expect_leaks = true;
+    });
+  }
+}
+
+TEST_F(HwSchedulingTest, AContextThatDoesNotLeaveCostsTheEngineAReset) {
+  DXGKIT_COVERS("SCHED-19", "TDR-30");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_queue());
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return nt_status(Status::kPending); };
+    take_off(stack, 0);
+    pass(stack.options.tdr_delay_ns / 2);
+    EXPECT_TRUE(stack.hw.resets.empty());
+    pass(stack.options.tdr_delay_ns);
+    EXPECT_EQ(stack.hw.resets, std::vector<uint32_t>{0});
+    EXPECT_EQ(stack.hw.engine_resumes, std::vector<uint32_t>{0});
+    EXPECT_TRUE(off(stack, 0));
+    let_go(stack, 0);
+    stack.hw.on_suspend = nullptr;
+    EXPECT_TRUE(stack.rules().empty());
+  });
+}
+
+TEST_F(HwSchedulingTest, ASilentEngineIsResetAndWhomItHitIsLost) {
+  DXGKIT_COVERS("TDR-30");
+  running([](HwStack& stack) {
+    HwClient guilty(stack, "guilty");
+    HwClient innocent(stack, "innocent");
+    HwClient elsewhere(stack, "elsewhere");
+    ClientQueue hung = guilty.make_hw_queue();
+    ClientQueue other = innocent.make_hw_queue();
+    ClientQueue far = elsewhere.make_hw_queue(elsewhere.make_hw_context(1));
+    stack.hw.paused = true;
+    ASSERT_EQ(guilty.submit(hung), kOk);
+    ASSERT_EQ(innocent.submit(other), kOk);
+    size_t submitted_inside = 0;
+    stack.hw.on_reset_engine = [&](uint32_t node) {
+      EXPECT_EQ(node, 0U);
+      EXPECT_EQ(stack.hw.invalidate(*stack.hw.contexts[0]), kOk);
+      stack.hw.queues[0]->ring.clear();
+      submitted_inside = stack.hw.submissions.size();
+      return kOk;
+    };
+    stack.hw.on_resume_engine = [&](uint32_t) {
+      EXPECT_EQ(stack.hw.submissions.size(), submitted_inside) << "nothing before the resumption";
+      return kOk;
+    };
+    pass(stack.options.tdr_delay_ns + 10 * runtime::kMillisecond);
+    EXPECT_EQ(stack.hw.resets, std::vector<uint32_t>{0});
+    EXPECT_EQ(stack.hw.engine_resumes, std::vector<uint32_t>{0});
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    EXPECT_EQ(guilty.submit(hung), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(innocent.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(elsewhere.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    stack.hw.paused = false;
+    stack.drive();
+    EXPECT_EQ(*other.cpu, 1U);
+    ASSERT_EQ(innocent.submit(other), kOk);
+    ASSERT_EQ(elsewhere.submit(far), kOk);
+    stack.drive();
+    EXPECT_EQ(*other.cpu, 2U);
+    EXPECT_EQ(*far.cpu, 1U);
+    EXPECT_TRUE(stack.rules().empty());
+    stack.hw.on_reset_engine = nullptr;
+    stack.hw.on_resume_engine = nullptr;
+  });
+}
+
+TEST_F(HwSchedulingTest, NothingIsSubmittedBetweenResetAndResumption) {
+  DXGKIT_COVERS("TDR-30");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    ClientQueue far = client.make_hw_queue(client.make_hw_context(1));
+    stack.adapter().lane().run(
+        [&] { EXPECT_TRUE(stack.adapter().hw_queues()->reset_engine(NodeOrdinal{0})); });
+    ASSERT_EQ(client.submit(queue), kOk);
+    ASSERT_EQ(client.submit(far), kOk);
+    EXPECT_EQ(stack.hw.submissions.size(), 1U) << "the other engine's";
+    EXPECT_TRUE(stack.hw.engine_resumes.empty());
+    pass(10 * runtime::kMillisecond);
+    EXPECT_EQ(stack.hw.engine_resumes, std::vector<uint32_t>{0});
+    EXPECT_EQ(stack.hw.submissions.size(), 2U);
+    stack.drive();
+    EXPECT_EQ(*queue.cpu, 1U);
+  });
+}
+
+TEST_F(HwSchedulingTest, ProgressIsNoSilence) {
+  DXGKIT_COVERS("TDR-30");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue slow = client.make_hw_queue();
+    ClientQueue patient = client.make_hw_queue(client.make_hw_context(), 1);  // DisableGpuTimeout
+    stack.hw.paused = true;
+    for (int i = 0; i < 6; ++i) ASSERT_EQ(client.submit(slow), kOk);
+    ASSERT_EQ(client.submit(patient), kOk);
+    for (int i = 0; i < 5; ++i) {
+      pass(stack.options.tdr_delay_ns / 2);
+      ASSERT_TRUE(stack.hw.run_next(*stack.hw.queues[0]));
+      stack.settle();
+    }
+    // A lost interrupt is no hang either: the fence says that the work is done.
+    ASSERT_TRUE(stack.hw.run_next(*stack.hw.queues[0], /*interrupt=*/false));
+    pass(3 * stack.options.tdr_delay_ns);
+    EXPECT_TRUE(stack.hw.resets.empty());
+    EXPECT_EQ(stack.statistics().packets_completed + 1, stack.statistics().packets_submitted);
+  });
+}
+
+TEST_F(HwSchedulingTest, AnEngineThatCannotBeResumedCostsTheAdapter) {
+  DXGKIT_COVERS("TDR-30");
+  for (const bool resume : {true, false}) {
+    running([&](HwStack& stack) {
+      HwClient client(stack);
+      ClientQueue queue = client.make_hw_queue();
+      const auto fails = [](uint32_t) { return nt_status(Status::kUnsuccessful); };
+      (resume ? stack.hw.on_resume_engine : stack.hw.on_reset_engine) = fails;
+      stack.hw.paused = true;
+      ASSERT_EQ(client.submit(queue), kOk);
+      pass(stack.options.tdr_delay_ns + 10 * runtime::kMillisecond);
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "TDR-30");
+      EXPECT_EQ(finding.ddi, resume ? "DxgkDdiResumeHwEngine" : "DxgkDdiResetHwEngine");
+      EXPECT_EQ(client.submit(queue), nt_status(Status::kDeviceRemoved));
+      stack.expect_leaks = true;
+      stack.hw.on_resume_engine = stack.hw.on_reset_engine = nullptr;
+    });
+  }
+}
+
+TEST_F(HwSchedulingTest, AnEngineThatSpeaksBeforeItIsResumedIsFatal) {
+  DXGKIT_COVERS("INT-21");
+  for (const bool before : {true, false}) {
+    running([&](HwStack& stack) {
+      HwClient client(stack);
+      static_cast<void>(client.make_hw_queue());
+      stack.adapter().lane().run(
+          [&] { EXPECT_TRUE(stack.adapter().hw_queues()->reset_engine(NodeOrdinal{0})); });
+      stack.hw.interrupt_fence(1);  // another engine
+      if (!before) pass(10 * runtime::kMillisecond);
+      stack.hw.interrupt_fence(0);
+      pass(10 * runtime::kMillisecond);
+      if (!before) {
+        EXPECT_TRUE(stack.rules().empty());
+        return;
+      }
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "INT-21");
+      EXPECT_EQ(finding.bugcheck_code, 0x119U);
+      EXPECT_EQ(finding.bugcheck_parameter, 0x10U);
+      stack.expect_leaks = true;
+    });
+  }
+}
+
+TEST_F(HwSchedulingTest, AContextIsNamedByTheDriverAtAnyTime) {
+  DXGKIT_COVERS("TDR-30");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    stack.hw.paused = true;
+    ASSERT_EQ(client.submit(queue), kOk);
+    {
+      const nt::CallFrame frame(stack.kernel, "a thread of the driver", nt::kPassiveLevel);
+      EXPECT_EQ(stack.hw.invalidate_handle(&stack), nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(stack.hw.invalidate(*stack.hw.contexts[0]), kOk);
+    }
+    stack.settle();
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    EXPECT_EQ(client.submit(queue), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(client.destroy_hw_queue(queue.handle), kOk) << "nothing is waited for";
+  });
+}
+
+TEST_F(HwSchedulingTest, AContextIsOffTheEngineWhenItIsDestroyed) {
+  DXGKIT_COVERS("SCHED-19", "SCHED-22");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    ASSERT_EQ(client.submit(queue), kOk);
+    stack.drive();
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return nt_status(Status::kPending); };
+    const D3DKMT_DESTROYHWCONTEXT args{.hHwContext = queue.context};
+    Stack::Background destroying(
+        stack, [&] { EXPECT_EQ(client.call([&] { return D3DKMTDestroyHwContext(&args); }), kOk); });
+    EXPECT_FALSE(destroying.finished());
+    EXPECT_TRUE(stack.hw.queues[0]->gone);
+    EXPECT_FALSE(stack.hw.contexts[0]->gone);
+    ASSERT_EQ(stack.hw.suspends.size(), 1U);
+    stack.hw.acknowledge(*stack.hw.contexts[0], 1);
+    destroying.finish();
+    EXPECT_TRUE(stack.hw.contexts[0]->gone);
+    EXPECT_TRUE(stack.hw.resumes.empty());
+    stack.hw.on_suspend = nullptr;
+  });
+}
+
+TEST_F(HwSchedulingTest, DriversWithoutSchedulingHaveQueuesAllTheSame) {
+  running(
+      [](HwStack& stack) {
+        HwClient client(stack);
+        ClientQueue queue = client.make_hw_queue();
+        ASSERT_EQ(client.submit(queue), kOk);
+        stack.drive();
+        EXPECT_EQ(*queue.cpu, 1U);
+        ASSERT_EQ(client.evict({client.memory}), kOk);
+        stack.drive();
+        EXPECT_FALSE(client.in_memory(client.memory));
+        EXPECT_EQ(client.destroy_hw_context(queue.context), kOk);
+        EXPECT_EQ(stack.miniport.count("DxgkDdiSuspendContext"), 0U);
+      },
+      [](HwStack& stack) { stack.hw.scheduling_entries = false; });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
