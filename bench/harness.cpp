@@ -108,6 +108,7 @@ std::vector<Maker> all_lines(runtime::Runtime& os) {
   add_map_line(os, lines);
   add_memory_lines(os, lines);
   add_evict_lines(os, lines);
+  add_sched_lines(lines);
   add_core_lines(os, lines);
   return lines;
 }

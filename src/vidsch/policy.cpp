@@ -162,11 +162,12 @@ size_t Scheduler::Impl::pick_level(NodeState& node, bool* boosted) {
   return due;
 }
 
-/// A listed context of the same process and node that goes before this one (SCHED-13); null: none.
+/// A listed context of the same process, node and level that goes before this one (SCHED-13); null:
+/// none. Of the same level: one below would at once be preempted for this one.
 Context* Scheduler::Impl::ahead_of(Context& context, bool ready) {
   if (context.process == nullptr || context.desc.ahead_in_process) return nullptr;
   for (Context* other : context.process->ahead) {
-    if (other->node != context.node) continue;
+    if (other->node != context.node || other->level != context.level) continue;
     if (ready ? other->ready_link.listed : other->prepare_link.listed) return other;
   }
   return nullptr;

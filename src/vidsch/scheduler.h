@@ -146,9 +146,9 @@ class Scheduler {
   Status set_priority(ContextId id, int32_t priority);
   /// SCHED-12: of the process it belongs to; the caller tells every context of it.
   void set_priority_class(ContextId id, PriorityClass priority_class);
-  /// SCHED-13: its packets go before those of other contexts of its process on the node, whenever
-  /// the turn of one of those comes; it takes nothing from other processes. Without a process: no
-  /// effect.
+  /// SCHED-13: its packets go before those of other contexts of its process with the same priority
+  /// on the node, whenever the turn of one of those comes; it takes nothing from other processes.
+  /// Without a process: no effect.
   void set_ahead_in_process(ContextId id, bool ahead);
   /// The priority it is scheduled at, boosts included. Bigger goes first; for tests and traces.
   size_t effective_level(ContextId id) const;

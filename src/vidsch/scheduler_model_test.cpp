@@ -17,7 +17,7 @@ namespace {
 
 class World : public EnginePort {
  public:
-  explicit World(uint32_t seed) : random_(seed) {
+  explicit World(uint32_t seed, const SchedulingPolicy& policy = {}) : random_(seed) {
     std::vector<NodeDesc> nodes;
     const uint32_t count = 1 + below(3);
     for (uint32_t n = 0; n < count; ++n) {
@@ -27,7 +27,8 @@ class World : public EnginePort {
                        .first_fence = SubmissionFenceId{0xFFFFFFFFU - below(60)}});
       nodes_.push_back({.depth = nodes.back().hardware_queue_depth});
     }
-    scheduler_ = std::make_unique<Scheduler>(*this, nodes);
+    scheduler_ = std::make_unique<Scheduler>(*this, nodes, policy);
+    scheduler_->set_clock([this] { return now_; });
     EXPECT_EQ(scheduler_->sync_objects().create(kFence, {.kind = SyncKind::kFence}),
               Status::kSuccess);
     EXPECT_EQ(scheduler_->create_context(kSystem, {.node = NodeOrdinal{0}, .is_system = true}),
@@ -154,7 +155,7 @@ class World : public EnginePort {
   // --- what happens ---
 
   void step() {
-    switch (below(20)) {
+    switch (below(24)) {
       case 0:
       case 1:
       case 2:
@@ -196,13 +197,39 @@ class World : public EnginePort {
         break;
       case 19: {
         const uint64_t context = any_context();
-        EXPECT_EQ(scheduler_->set_priority(ContextId{context}, static_cast<int32_t>(below(15)) - 7),
-                  Status::kSuccess);
+        // Equals are what turns are about: mostly the priority everybody has.
+        const int32_t priority = below(3) == 0 ? static_cast<int32_t>(below(15)) - 7 : 0;
+        EXPECT_EQ(scheduler_->set_priority(ContextId{context}, priority), Status::kSuccess);
         break;
       }
+      case 20: {
+        const uint64_t context = any_context();
+        const auto any = static_cast<PriorityClass>(below(6));
+        scheduler_->set_priority_class(ContextId{context},
+                                       below(3) == 0 ? any : PriorityClass::kNormal);
+        break;
+      }
+      case 21:
+        scheduler_->set_ahead_in_process(ContextId{any_context()}, below(2) == 0);
+        break;
+      case 22:
+      case 23:
+        pass_time();
+        break;
     }
     EXPECT_TRUE(scheduler_->validate());
   }
+
+  /// Every node is asked to give up what it runs, whenever it could be.
+  void preempt_everywhere() {
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      scheduler_->request_preemption(NodeOrdinal{n});
+      if (nodes_[n].preemption.has_value())
+        answer(n, below(static_cast<uint32_t>(nodes_[n].hardware.size()) + 1));
+    }
+    EXPECT_TRUE(scheduler_->validate());
+  }
+  size_t quanta_used() const { return quanta_used_; }
 
   /// Everything that was queued leaves if the hardware goes on and nobody holds a context up: no
   /// deadlock whatever happened.
@@ -271,10 +298,11 @@ class World : public EnginePort {
   void add_context() {
     const uint64_t id = next_context_++;
     const uint32_t node = below(static_cast<uint32_t>(nodes_.size()));
-    ASSERT_EQ(
-        scheduler_->create_context(ContextId{id}, {.node = NodeOrdinal{node},
-                                                   .priority = static_cast<int32_t>(below(3)) - 1}),
-        Status::kSuccess);
+    ASSERT_EQ(scheduler_->create_context(ContextId{id}, {.node = NodeOrdinal{node},
+                                                         .priority = below(3) == 0 ? -1 : 0,
+                                                         .process = below(3),
+                                                         .ahead_in_process = below(3) == 0}),
+              Status::kSuccess);
     contexts_[id] = {.node = node};
   }
   uint64_t any_context() {
@@ -312,6 +340,29 @@ class World : public EnginePort {
   void signal_from_cpu(uint64_t value) {
     const std::vector<SyncPoint> points{{kFence, value}};
     EXPECT_EQ(scheduler_->sync_objects().signal(points), Status::kSuccess);
+  }
+  /// Now and then to the very moment a quantum ends; then somebody else is owed the node.
+  void pass_time() {
+    const std::optional<int64_t> end = scheduler_->quantum_deadline();
+    if (!end) {
+      now_ += below(30'000'000);
+      scheduler_->pump(now_);
+      return;
+    }
+    size_t asked = 0, asked_after = 0;
+    for (const Node& node : nodes_) asked += node.preemption.has_value() ? 1 : 0;
+    now_ = std::max(now_, *end - 1);
+    if (now_ < *end) {
+      scheduler_->pump(now_);
+      for (const Node& node : nodes_) asked_after += node.preemption.has_value() ? 1 : 0;
+      EXPECT_EQ(asked_after, asked) << "before the quantum was used up";
+      asked_after = 0;
+    }
+    now_ = std::max(now_, *end);
+    scheduler_->pump(now_);
+    for (const Node& node : nodes_) asked_after += node.preemption.has_value() ? 1 : 0;
+    EXPECT_GT(asked_after, asked) << "when it was";
+    ++quanta_used_;
   }
   void complete(uint32_t n, size_t count) {
     Node& node = nodes_[n];
@@ -410,7 +461,7 @@ class World : public EnginePort {
   std::vector<Node> nodes_;
   uint32_t used_ = 0;
   uint64_t next_packet_ = 1, next_context_ = 2, signalled_ = 0;
-  size_t queued_ = 0, retirements_ = 0;
+  size_t queued_ = 0, retirements_ = 0, quanta_used_ = 0;
   int64_t now_ = 0;
 };
 
@@ -431,6 +482,43 @@ TEST_P(SchedulerModelTest, EveryPacketRetiresOnceInOrderAndNothingDeadlocks) {
   EXPECT_GT(world.retirements(), 500U);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerModelTest, ::testing::Range(1U, 31U));
+
+// One world, run again and again, with a preemption of every node at another step each time: it
+// never matters where.
+TEST(SchedulerPreemptionTest, AtEveryPoint) {
+  DXGKIT_COVERS("SUB-25", "SUB-26", "PREEMPT-08", "PREEMPT-13", "SCHED-06");
+  for (const uint32_t seed : {3U, 11U, 19U}) {
+    for (int point = 0; point < 120; ++point) {
+      World world(seed);
+      for (int i = 0; i < 120; ++i) {
+        world.step();
+        if (i == point) world.preempt_everywhere();
+      }
+      world.drain();
+      ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed << ", step " << point;
+    }
+  }
+}
+
+// And at every step of one run, with quanta so short that turns end all the time.
+TEST(SchedulerPreemptionTest, AtAllPointsOfARun) {
+  size_t quanta_used = 0;
+  for (uint32_t seed = 40; seed < 50; ++seed) {
+    SchedulingPolicy policy;
+    policy.quantum_ns = 100'000;
+    policy.grace_ns = 10'000;
+    World world(seed, policy);
+    for (int i = 0; i < 600; ++i) {
+      world.step();
+      if (i % 8 == 0) world.preempt_everywhere();
+      ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed << ", step " << i;
+    }
+    world.drain();
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
+    quanta_used += world.quanta_used();
+  }
+  EXPECT_GE(quanta_used, 10U);
+}
 
 // A packet that needs all memory against a stream of small ones: it gets its turn.
 class StarvationTest : public ::testing::TestWithParam<int32_t> {};

@@ -58,6 +58,19 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTDestroyContext, D3DKMT_DESTROYCONTEXT, hContext),
     DXGKIT_ENTRY(D3DKMTSetContextSchedulingPriority, D3DKMT_SETCONTEXTSCHEDULINGPRIORITY, hContext),
     DXGKIT_ENTRY(D3DKMTGetContextSchedulingPriority, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY, hContext),
+    // No structure: a process handle, of which none but that of the caller is good.
+    {"D3DKMTSetProcessSchedulingPriorityClass",
+     [](void* p) {
+       return D3DKMTSetProcessSchedulingPriorityClass(p, D3DKMT_SCHEDULINGPRIORITYCLASS_NORMAL);
+     },
+     nullptr, 0},
+    {"D3DKMTGetProcessSchedulingPriorityClass",
+     [](void* p) {
+       return D3DKMTGetProcessSchedulingPriorityClass(
+           reinterpret_cast<HANDLE>(static_cast<intptr_t>(-1)),
+           static_cast<D3DKMT_SCHEDULINGPRIORITYCLASS*>(p));
+     },
+     nullptr, sizeof(D3DKMT_SCHEDULINGPRIORITYCLASS)},
     DXGKIT_ENTRY(D3DKMTSetContextInProcessSchedulingPriority,
                  D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY, hContext),
     DXGKIT_ENTRY(D3DKMTGetContextInProcessSchedulingPriority,
