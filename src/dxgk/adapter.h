@@ -237,6 +237,7 @@ class Adapter : public Object,
                                    uint64_t* handle) override;
   Status destroy_context_allocation(uint64_t handle) override;
   bool has_context_allocation(uint64_t handle) override;
+  Status update_context_allocation(uint64_t handle, std::span<const std::byte> data) override;
   Result<uint64_t> reserve_gpu_va(const port::GpuVaReservation& range) override;
   Status on_hw_context_invalid(void* context, bool collateral) override;
   void on_component(uint32_t component, ComponentEvent event) override;
@@ -377,6 +378,9 @@ class Adapter : public Object,
   };
   std::vector<Preempted> preempted_;                       // by node
   DeviceState fault_state_ = DeviceState::kErrorDmaFault;  // of the report being handled
+  const port::InterruptReport* page_fault_ = nullptr;      // likewise
+  /// Says why a page fault came about, as far as the kernel knows (VA-28).
+  void explain_page_fault(const Packet& packet);
   PacketId preparing_;  // packet inside prepare(), whose paging may complete before it returns
   bool prepared_inline_ = false;
 

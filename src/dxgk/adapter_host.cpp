@@ -180,8 +180,10 @@ void Adapter::handle_fault(const port::InterruptReport& report) {
     return;
   }
   fault_state_ = page_fault ? DeviceState::kErrorDmaPageFault : DeviceState::kErrorDmaFault;
+  page_fault_ = page_fault ? &report : nullptr;
   const vidsch::FenceReport outcome = scheduler_->faulted(
       NodeOrdinal{report.node}, SubmissionFenceId{report.fence}, runtime_.now(), nullptr);
+  page_fault_ = nullptr;
   if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
 }
 

@@ -9,6 +9,8 @@
 #include "dxgk/context.h"
 #include "dxgk/device.h"
 #include "dxgk/driver_handles.h"
+#include "dxgk/gpu_va.h"
+#include "dxgk/power.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -293,6 +295,35 @@ Status Adapter::destroy_context_allocation(uint64_t handle) {
                     .fix = "Destroy each context allocation once, at the latest inside "
                            "DxgkDdiDestroyContext or DxgkDdiDestroyDevice."});
   return Status::kInvalidParameter;
+}
+
+Status Adapter::update_context_allocation(uint64_t handle, std::span<const std::byte> data) {
+  if (gpu_va_ == nullptr) return Status::kNotSupported;
+  if (lane_.is_current()) {
+    findings_.report(
+        {.rule = "PAGE-43",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkCbUpdateContextAllocation",
+         .actual = "It was called inside a DDI that builds, submits or completes GPU work.",
+         .expected = "A thread that may wait until the hardware has done the update.",
+         .fix = "Call it from DxgkDdiCreateContext, DxgkDdiEscape or a thread of the driver.",
+         .why = "It returns when the update is done, and the update has to be built, submitted "
+                "and completed: this thread would wait for itself."});
+    return Status::kInvalidParameter;
+  }
+  Status status = Status::kDeviceRemoved;
+  const auto done = std::make_shared<bool>(false);
+  lane_.run([&] {
+    const AllocationId id{handle};
+    if (failed_) return;
+    status = Status::kInvalidParameter;
+    if (!context_allocations_->contains(id)) return;  // destroyed meanwhile
+    status = Status::kGraphicsAllocationBusy;
+    if (!power_->awake()) return;
+    status = gpu_va_->update_context(id, {data.begin(), data.end()}, [done] { *done = true; });
+  });
+  if (!is_success(status)) return status;
+  return block_until([&] { return *done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 bool Adapter::has_context_allocation(uint64_t handle) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "gpuva/address_space.h"
@@ -27,6 +28,18 @@ struct GpuSpace {
   uint64_t version = 0;            // of `tables`
   uint32_t held = 0;               // pieces of work that keep its contexts from the engines
   bool of_paging = false;
+  /// Pages whose entries are invalid for want of memory for tables, whatever is mapped there: the
+  /// next plan makes up for them.
+  gpuva::PageSpans owed;
+  /// What is mapped no more, the latest last: for the explanation of a fault.
+  struct Gone {
+    gpuva::PageSpan span;
+    AllocationId allocation;    // of the first page; kNoAllocation: zeros
+    uint64_t offset_pages = 0;  // likewise
+    const char* how = "";       // "by D3DKMT..."
+    int64_t when_ns = 0;
+  };
+  std::deque<Gone> gone;
   // The root as far as the paging executor's queue has come.
   gpuva::TableId shown_root;
   uint64_t shown_entries = 0;

@@ -15,8 +15,6 @@
 namespace dxgkit::dxgk {
 namespace {
 
-/// Update batches of one context that may wait before their caller does (VA-40).
-constexpr size_t kUpdatesMost = 128;
 /// DXGK_ALLOCATIONINFOFLAGS_WDDM2_0.DisableLargePageMapping.
 constexpr uint32_t kDisableLargePages = 1U << 7;
 
@@ -25,6 +23,51 @@ bool takes_away(vidmm::PagingOp::Kind kind) {
   return kind == Kind::kTransferOut || kind == Kind::kDiscard || kind == Kind::kUnmapAperture ||
          kind == Kind::kContentLost;
 }
+
+/// The entries a span lies in, whole: pages of 64 KiB, or large ones. That they become invalid
+/// needs no table, whatever size they have.
+gpuva::PageSpans whole_entries(const gpuva::Geometry& geometry, const gpuva::PageSpans& spans) {
+  constexpr uint64_t k64 = 16;
+  const uint64_t grain = geometry.large_pages ? std::max(geometry.leaf_pages(), k64) : k64;
+  gpuva::PageSpans wide;
+  for (const gpuva::PageSpan& span : spans) {
+    const uint64_t first = align_down(span.first_page, grain);
+    const uint64_t end = std::min(align_up(span.end_page(), grain), geometry.space_pages());
+    wide.push_back({first, end - first});
+  }
+  std::ranges::sort(wide, {}, &gpuva::PageSpan::first_page);
+  gpuva::PageSpans joined;
+  for (const gpuva::PageSpan& span : wide) {
+    if (joined.empty() || joined.back().end_page() < span.first_page) {
+      joined.push_back(span);
+    } else {
+      joined.back().pages =
+          std::max(joined.back().end_page(), span.end_page()) - joined.back().first_page;
+    }
+  }
+  return joined;
+}
+
+/// What others say, but of spans of which nothing is said. The spans are in order and apart.
+class AllBut final : public gpuva::PieceSource {
+ public:
+  AllBut(const gpuva::PieceSource& others, const gpuva::PageSpans& hidden)
+      : others_(others), hidden_(hidden) {}
+  void pieces_in(gpuva::PageSpan window, std::vector<gpuva::Piece>* out) const override {
+    uint64_t page = window.first_page;
+    for (const gpuva::PageSpan& span : hidden_) {
+      if (span.end_page() <= page) continue;
+      if (span.first_page >= window.end_page()) break;
+      if (page < span.first_page) others_.pieces_in({page, span.first_page - page}, out);
+      page = span.end_page();
+    }
+    if (page < window.end_page()) others_.pieces_in({page, window.end_page() - page}, out);
+  }
+
+ private:
+  const gpuva::PieceSource& others_;
+  const gpuva::PageSpans& hidden_;
+};
 
 gpuva::PageSpans spans_of(std::span<const gpuva::Mapping> mappings) {
   gpuva::PageSpans spans;
@@ -152,17 +195,25 @@ Status GpuVa::rebuild() {
     return !memory.contains(id) || memory.placement(id) != entry.second || memory.parked(id);
   });
   ++moves_;
-  Work work;
+  std::vector<Planned> all;
+  std::deque<Pieces> sources;
+  std::deque<gpuva::Plan> plans;
   for (const auto& [number, space] : spaces_) {
-    gpuva::PageSpans all;
+    space->owed.clear();
+    Planned& one = all.emplace_back();
+    one.space = space;
     space->addresses.for_each_in({0, geometry_.space_pages()}, [&](const gpuva::Mapping& mapping) {
-      all.push_back(mapping.span);
+      one.changed.push_back(mapping.span);
     });
-    gpuva::Plan steps;
-    DXGKIT_RETURN_IF_FAILED(
-        plan(space, all, Pieces(*this, *space), &steps, !space->contexts.empty()));
-    if (!steps.steps.empty())
-      work.push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
+    one.source = &sources.emplace_back(*this, *space);
+    one.plan = &plans.emplace_back();
+    one.with_root = !space->contexts.empty();
+  }
+  plan_together(all, Tables::kMore);
+  Work work;
+  for (Planned& one : all) {
+    DXGKIT_RETURN_IF_FAILED(one.status);
+    append(one.space, std::move(*one.plan), &work);
   }
   adapter_.paging().enqueue_work(std::move(work), nullptr);
   return Status::kSuccess;
@@ -242,6 +293,8 @@ Status GpuVa::attach(Context& context) {
     gpuva::Plan steps;
     DXGKIT_RETURN_IF_FAILED(plan(space, {}, Pieces(*this, *space), &steps, /*with_root=*/true));
     work.push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
+  } else {
+    static_cast<void>(replan(space, {}, &work));  // what is owed
   }
   space->contexts.push_back(&context);
   if (space->held != 0) set_off(context, true);
@@ -389,90 +442,153 @@ Result<gpuva::TableGrant> GpuVa::grant(const GpuSpace& space, const gpuva::Table
   return out;
 }
 
-Status GpuVa::plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
-                   const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root) {
+void GpuVa::plan_together(std::span<Planned> all, Tables tables) {
   // Tables of an attempt that came to nothing, for the next one.
-  struct Spare {
-    gpuva::TableNeed need;
-    gpuva::TableGrant grant;
-  };
   std::vector<Spare> spares;
   const auto same = [](const gpuva::TableNeed& a, const gpuva::TableNeed& b) {
     return a.level == b.level && a.of_64k_pages == b.of_64k_pages && a.bytes == b.bytes &&
            a.entries == b.entries && a.grows_root == b.grows_root;
   };
-  Status status = Status::kSuccess;
+  const auto spare_all = [&](Planned& one) {
+    spares.insert(spares.end(), one.used.begin(), one.used.end());
+    one.used.clear();
+  };
+  const auto take = [&](Planned& one, const gpuva::TableNeed& need) {
+    const auto spare =
+        std::ranges::find_if(spares, [&](const Spare& other) { return same(other.need, need); });
+    if (spare != spares.end()) {
+      one.used.push_back(*spare);
+      spares.erase(spare);
+      return true;
+    }
+    if (tables == Tables::kExisting) return false;
+    const Result<gpuva::TableGrant> granted = grant(*one.space, need);
+    if (granted.has_value()) one.used.push_back({need, *granted});
+    return granted.has_value();
+  };
   for (;;) {
-    gpuva::PageTables::Draft draft = space->tables.draft(changed, source, with_root);
-    const uint64_t version = space->version;
     const uint64_t moves = moves_;
-    std::vector<Spare> used;
-    for (const gpuva::TableNeed& need : draft.needs()) {
-      const auto spare =
-          std::ranges::find_if(spares, [&](const Spare& one) { return same(one.need, need); });
-      if (spare != spares.end()) {
-        used.push_back(*spare);
-        spares.erase(spare);
-        continue;
-      }
-      Result<gpuva::TableGrant> granted = grant(*space, need);
-      if (!granted.has_value()) {
-        status = granted.error();
+    for (Planned& one : all) {
+      if (!is_success(one.status)) continue;
+      one.draft = one.space->tables.draft(one.changed, *one.source, one.with_root);
+      one.version = one.space->version;
+      for (const gpuva::TableNeed& need : one.draft.needs()) {
+        if (take(one, need)) continue;
+        one.status = Status::kNoMemory;
+        spare_all(one);
         break;
       }
-      used.push_back({need, *granted});
     }
     // Making room for a table may have moved what this is about.
-    if (!is_success(status) || version != space->version || moves != moves_) {
-      spares.insert(spares.end(), used.begin(), used.end());
-      if (is_success(status)) continue;
-      break;
-    }
+    const bool stale = moves != moves_ || std::ranges::any_of(all, [](const Planned& one) {
+                         return is_success(one.status) && one.version != one.space->version;
+                       });
+    if (!stale) break;
+    for (Planned& one : all) spare_all(one);
+  }
+  for (Planned& one : all) {
+    if (!is_success(one.status)) continue;
     std::vector<gpuva::TableGrant> grants;
-    for (const Spare& one : used) grants.push_back(one.grant);
-    space->tables.commit(std::move(draft), grants, plan);
-    ++space->version;
-    break;
+    for (const Spare& spare : one.used) grants.push_back(spare.grant);
+    one.space->tables.commit(std::move(one.draft), grants, one.plan);
+    ++one.space->version;
   }
   for (const Spare& one : spares) {
     if (paging_) paging_->hide(memory_.at(one.grant.table));
     memory_.free(one.grant.table);
   }
-  return is_success(status) ? status : Status::kNoMemory;
+}
+
+Status GpuVa::plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
+                   const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root) {
+  Planned one;
+  one.space = space;
+  one.changed.assign(changed.begin(), changed.end());
+  one.source = &source;
+  one.plan = plan;
+  one.with_root = with_root;
+  plan_together(std::span(&one, 1), Tables::kMore);
+  return one.status;
+}
+
+void GpuVa::append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work) {
+  if (steps.steps.empty()) return;
+  work->push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
 }
 
 Status GpuVa::replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                      Work* work) {
-  if (changed.empty()) return Status::kSuccess;
+  const Pieces pieces(*this, *space);
   gpuva::Plan steps;
-  DXGKIT_RETURN_IF_FAILED(plan(space, changed, Pieces(*this, *space), &steps));
-  if (!steps.steps.empty())
-    work->push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
+  if (!space->owed.empty()) {
+    gpuva::PageSpans all = space->owed;
+    all.insert(all.end(), changed.begin(), changed.end());
+    if (is_success(plan(space, all, pieces, &steps))) {
+      space->owed.clear();
+      append(space, std::move(steps), work);
+      return Status::kSuccess;
+    }
+  }
+  if (changed.empty()) return Status::kSuccess;
+  DXGKIT_RETURN_IF_FAILED(plan(space, changed, pieces, &steps));
+  append(space, std::move(steps), work);
   return Status::kSuccess;
+}
+
+void GpuVa::replan_or_hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                           Work* work) {
+  if (!is_success(replan(space, changed, work))) hide(space, changed, work);
+}
+
+void GpuVa::hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                 Work* work) {
+  const gpuva::PageSpans hidden = whole_entries(geometry_, changed);
+  const Pieces pieces(*this, *space);
+  gpuva::Plan steps;
+  DXGKIT_CHECK(is_success(plan(space, hidden, AllBut(pieces, hidden), &steps)));
+  append(space, std::move(steps), work);
+  space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());
+  // Later: losing a device pages, and what is planned here is not queued yet.
+  adapter_.lane().post([&adapter = adapter_, space] {
+    if (adapter.gpu_va() == nullptr) return;
+    const std::vector<Context*> contexts = space->contexts;
+    for (Context* context : contexts) context->device().set_error(DeviceState::kErrorOutOfMemory);
+  });
 }
 
 // --- content that moves ---
 
-bool GpuVa::follow(AllocationId id, Work* work) {
-  bool all = true;
+void GpuVa::follow(AllocationId id, Tables tables, Work* work) {
+  std::vector<Planned> all;
+  std::deque<Pieces> sources;
+  std::deque<gpuva::Plan> plans;
   for (const auto& [number, space] : spaces_) {
     if (space->addresses.mapping_count(id) == 0) continue;
     std::vector<gpuva::Mapping> mappings;
     space->addresses.mappings_of(id, &mappings);
-    if (is_success(replan(space, spans_of(mappings), work))) continue;
-    // No memory for tables: whoever maps it faults instead of reaching something else.
-    all = false;
-    for (Context* context : space->contexts)
-      context->device().set_error(DeviceState::kErrorOutOfMemory);
+    Planned& one = all.emplace_back();
+    one.space = space;
+    one.changed = spans_of(mappings);
+    one.source = &sources.emplace_back(*this, *space);
+    one.plan = &plans.emplace_back();
   }
-  return all;
+  plan_together(all, tables);
+  for (Planned& one : all) {
+    if (is_success(one.status)) {
+      append(one.space, std::move(*one.plan), work);
+    } else {  // whoever maps it faults instead of reaching something else
+      hide(one.space, one.changed, work);
+    }
+  }
 }
 
 void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
   if (!takes_away(op.kind) || resident_.erase(op.allocation.value) == 0) return;
   ++moves_;
-  // Entries become invalid only: no table is needed for that.
-  DXGKIT_CHECK(follow(op.allocation, work));
+  left_[op.allocation.value] = adapter_.runtime().now();
+  // Entries become invalid only, and the operations of this plan are not all queued yet: nobody
+  // may be sent away for a table now.
+  follow(op.allocation, Tables::kExisting, work);
 }
 
 void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
@@ -487,10 +603,11 @@ void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
     ++moves_;
     if (there) {
       resident_[id.value] = place;
+      left_.erase(id.value);
     } else {
       resident_.erase(known);
     }
-    static_cast<void>(follow(id, work));  // whoever it fails for is in error
+    follow(id, Tables::kMore, work);
   }
 }
 
@@ -514,16 +631,22 @@ std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
 
 void GpuVa::forget(AllocationId allocation) {
   if (resident_.erase(allocation.value) != 0) ++moves_;
+  left_.erase(allocation.value);
 }
 
 void GpuVa::forget(AllocationId allocation, const Process& process) {
   const std::shared_ptr<GpuSpace> space = space_of(process.number());
   if (!space || space->addresses.mapping_count(allocation) == 0) return;
+  std::vector<gpuva::Mapping> mappings;
+  space->addresses.mappings_of(allocation, &mappings);
+  for (const gpuva::Mapping& mapping :
+       std::span(mappings).first(std::min<size_t>(mappings.size(), 16)))
+    note(*space, going(*space, mapping.span, "as its allocation was destroyed or closed"));
   gpuva::PageSpans changed;
   space->addresses.drop_allocation(allocation, &changed);
   gpu_va_trace::changed(*space, changed);
   Work work;
-  DXGKIT_CHECK(is_success(replan(space, changed, &work)));
+  replan_or_hide(space, changed, &work);
   if (!work.empty()) adapter_.paging().enqueue_work(std::move(work), nullptr);
 }
 
@@ -562,6 +685,7 @@ GpuVaOutcome GpuVa::map(PagingQueue& queue, gpuva::MapRequest request,
         request.allocation_pages = opened->allocation->size_bytes / kPageBytes;
       }
       if (request.protection.zero && !can_map_zero()) return Status::kNotSupported;  // VA-22
+      if ((request.driver_protection & gpuva::kUniqueDriverProtection) != 0) unique_seen_ = true;
       request.alignment_bytes = wished_alignment(request);
       const Result<gpuva::MapOperation> claimed =
           space->addresses.claim(request, ++space->sequence);
@@ -588,31 +712,46 @@ uint64_t GpuVa::wished_alignment(const gpuva::MapRequest& request) const {
 
 bool GpuVa::can_map_zero() const { return geometry_.zero || geometry_.read_only; }
 
+GpuVa::Undo GpuVa::remember(const GpuSpace& space, gpuva::PageSpans spans) {
+  Undo undo{std::move(spans), {}};
+  for (const gpuva::PageSpan& span : undo.spans) {
+    space.addresses.for_each_in(
+        span, [&](const gpuva::Mapping& mapping) { undo.mappings.push_back(mapping); });
+  }
+  return undo;
+}
+
+void GpuVa::put_back(GpuSpace& space, const Undo& undo, uint64_t sequence) {
+  gpuva::MapOperation operation;
+  operation.sequence = sequence;
+  for (const gpuva::PageSpan& span : undo.spans) {
+    operation.mapping = {.span = span, .protection = {.no_access = true}};
+    space.addresses.apply(operation, nullptr);
+  }
+  for (const gpuva::Mapping& mapping : undo.mappings) {
+    operation.mapping = mapping;
+    space.addresses.apply(operation, nullptr);
+  }
+}
+
 Status GpuVa::take_effect(const std::shared_ptr<GpuSpace>& space,
                           const gpuva::MapOperation& operation, Work* work) {
-  // What was mapped there, in case there is no memory for tables.
-  std::vector<gpuva::Mapping> before;
-  space->addresses.for_each_in(operation.mapping.span,
-                               [&](const gpuva::Mapping& mapping) { before.push_back(mapping); });
+  const gpuva::PageSpan span = operation.mapping.span;
+  const Undo undo = remember(*space, {span});
+  const auto gone = going(*space, span, "as D3DKMTMapGpuVirtualAddress took its place");
   gpuva::PageSpans changed;
   space->addresses.apply(operation, &changed);
   const Status status = replan(space, changed, work);
   if (is_success(status)) {
+    note(*space, gone);
     gpu_va_trace::changed(*space, changed);
     return status;
   }
-  const gpuva::PageSpan span = operation.mapping.span;
   if (operation.claimed) {
     DXGKIT_CHECK(is_success(
         space->addresses.free(span.address(), span.size_bytes(), ++space->sequence, nullptr)));
-    return status;
-  }
-  gpuva::MapOperation undo = operation;
-  undo.mapping = {.span = span, .protection = {.no_access = true}};
-  space->addresses.apply(undo, nullptr);
-  for (const gpuva::Mapping& mapping : before) {
-    undo.mapping = mapping;
-    space->addresses.apply(undo, nullptr);
+  } else {
+    put_back(*space, undo, operation.sequence);
   }
   return status;
 }
@@ -651,137 +790,21 @@ Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
     status = Status::kInvalidParameter;
     if (!space) return true;
     gpuva::PageSpans changed;
+    const auto gone =
+        going(*space, {base / kPageBytes, size / kPageBytes}, "by D3DKMTFreeGpuVirtualAddress");
     status = space->addresses.free(base, size, ++space->sequence, &changed);
     if (!is_success(status)) return true;
+    note(*space, gone);
     trace::emit(trace::EventKind::kGpuVaFreed, space->process, base, size);
     gpu_va_trace::changed(*space, changed);
     Work work;
-    // Entries become invalid only.
-    DXGKIT_CHECK(is_success(replan(space, changed, &work)));
+    replan_or_hide(space, changed, &work);
     adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
     adapter_.pump();
     return true;
   });
   if (asked && is_success(status)) asked = adapter_.block_until([&] { return done; });
   return asked ? status : Status::kDeviceRemoved;
-}
-
-Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool wait,
-                     std::vector<GpuVaUpdate> updates) {
-  Status status = Status::kSuccess;
-  const bool asked = adapter_.block_until_awake([&] {
-    if (context.device().lost()) {
-      status = Status::kDeviceRemoved;
-      return true;
-    }
-    const auto companion = companions_.find(context.id());
-    status = Status::kInvalidParameter;
-    if (companion == companions_.end()) return true;  // destroyed meanwhile
-    if (companion->second.queue.size() >= kUpdatesMost) return false;
-    const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
-    std::vector<gpuva::UpdateOperation> operations;
-    for (GpuVaUpdate& update : updates) {
-      if (update.opened) {
-        if (update.opened->closing) return true;
-        update.operation.allocation = update.opened->allocation->id;
-        update.operation.whole_allocation_pages =
-            update.opened->allocation->size_bytes / kPageBytes;
-      }
-      operations.push_back(update.operation);
-    }
-    status = space->addresses.check_update(operations);
-    if (!is_success(status)) return true;
-    companion->second.queue.push_back({.fence = Ref<SyncObject>(&fence),
-                                       .value = value,
-                                       .sequence = ++space->sequence,
-                                       .wait = wait,
-                                       .updates = std::move(updates)});
-    advance(context.id());
-    return true;
-  });
-  return asked ? status : Status::kDeviceRemoved;
-}
-
-Context& GpuVa::context_of(ContextId id) const {
-  for (const auto& [number, space] : spaces_) {
-    const auto found = std::ranges::find(space->contexts, id, &Context::id);
-    if (found != space->contexts.end()) return **found;
-  }
-  DXGKIT_CHECK(false);  // a companion lives as long as its context
-}
-
-/// The head of a context's update queue waits for its fence.
-void GpuVa::advance(ContextId id) {
-  const auto found = companions_.find(id);
-  if (found == companions_.end() || found->second.queue.empty()) return;
-  Companion& companion = found->second;
-  if (companion.running || companion.waiting.has_value()) return;
-  const PendingUpdate& head = companion.queue.front();
-  vidsch::SyncObjects& objects = adapter_.scheduler().sync_objects();
-  companion.running = true;
-  if (!head.wait || !objects.contains(head.fence->id)) {
-    run_update(id);
-    return;
-  }
-  const vidsch::SyncPoint point{.object = head.fence->id, .value = head.value};
-  struct Moment {
-    bool inside = true, at_once = false;
-  };
-  const auto moment = std::make_shared<Moment>();
-  const vidsch::CpuWaitId wait =
-      objects.wait_cpu(std::span(&point, 1), vidsch::WaitMode::kAll, [this, id, moment](Status) {
-        if (moment->inside) {
-          moment->at_once = true;
-          return;
-        }
-        const auto companion_now = companions_.find(id);
-        if (companion_now == companions_.end()) return;
-        companion_now->second.waiting.reset();
-        run_update(id);
-      });
-  moment->inside = false;
-  if (moment->at_once) {
-    run_update(id);
-  } else {
-    companion.waiting = wait;
-  }
-}
-
-void GpuVa::run_update(ContextId id) {
-  Companion& companion = companions_.at(id);
-  PendingUpdate update = std::move(companion.queue.front());
-  companion.queue.pop_front();
-  adapter_.progress();  // somebody may be waiting to queue one more
-  Device& device = context_of(id).device();
-  const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
-  std::vector<gpuva::UpdateOperation> operations;
-  for (const GpuVaUpdate& one : update.updates) {
-    operations.push_back(one.operation);
-    if (!one.opened || (!one.opened->closing && one.opened->allocation != nullptr)) continue;
-    gpuva::UpdateOperation& gone = operations.back();  // destroyed meanwhile
-    gone = {.kind = gpuva::UpdateOperation::Kind::kUnmap,
-            .base_address = gone.base_address,
-            .size_bytes = gone.size_bytes,
-            .protection = {.no_access = true}};
-  }
-  gpuva::PageSpans changed;
-  space->addresses.apply_update(operations, update.sequence, &changed);
-  trace::emit(trace::EventKind::kGpuVaUpdated, space->process, id.value, operations.size(),
-              update.value);
-  gpu_va_trace::changed(*space, changed);
-  Work work;
-  if (!is_success(replan(space, changed, &work))) device.set_error(DeviceState::kErrorOutOfMemory);
-  adapter_.paging().enqueue_work(
-      std::move(work), [this, id, fence = update.fence, value = update.value] {
-        vidsch::SyncObjects& objects = adapter_.scheduler().sync_objects();
-        const vidsch::SyncPoint point{.object = fence->id, .value = value + 1};
-        if (objects.contains(fence->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
-        const auto companion_now = companions_.find(id);
-        if (companion_now == companions_.end()) return;
-        companion_now->second.running = false;
-        advance(id);
-      });
-  adapter_.pump();
 }
 
 }  // namespace dxgkit::dxgk

@@ -7,7 +7,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -37,6 +39,12 @@ struct GpuVaOutcome {
 struct GpuVaUpdate {
   gpuva::UpdateOperation operation;
   Ref<OpenedAllocation> opened;
+};
+
+/// Pages of an allocation whose mappings all have this driver protection (VA-24, PAGE-36).
+struct UniqueRange {
+  gpuva::PageSpan pages;
+  uint64_t driver_protection = 0;
 };
 
 /// Lane: the adapter's, except where a call says otherwise.
@@ -102,6 +110,23 @@ class GpuVa {
   /// once. The process's space may be gone already.
   void unmap_system_page(uint32_t process, uint64_t address, std::function<void()> then);
 
+  // --- the driver's calls; on the lane ---
+  /// PAGE-43: a context allocation comes to its segment and stays until the driver has been asked
+  /// to update it and the hardware has done so; then `done`. kNoMemory, kGraphicsAllocationBusy:
+  /// no room; nothing happened.
+  Status update_context(AllocationId allocation, std::vector<std::byte> data,
+                        std::function<void()> done);
+
+  // --- faults; on the lane ---
+  struct Fault {
+    std::string reason;  // a few words: "memory that was freed"
+    std::string story;   // sentences: what is, or was, mapped there, what is near, the tables
+    std::string advice;
+  };
+  /// Why an access faulted, as far as can be known. `process`: whose space the work ran in, 0: the
+  /// paging process's.
+  Fault explain(uint32_t process, uint64_t address, bool write);
+
   // --- content that moves; from the paging executor ---
   void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
   void behind(std::span<const vidmm::PagingOp> operations,
@@ -122,6 +147,8 @@ class GpuVa {
 
   // --- for page-table work ---
   const TableMemory& table(gpuva::TableId id) { return memory_.at(id); }
+  /// In order, and apart. Cost: O(1) while no client has such a protection.
+  std::vector<UniqueRange> unique_ranges(AllocationId allocation) const;
   void* driver_allocation(AllocationId id) const;
   port::PageTableUpdateMode update_mode() const;
   bool hardware_idle() const;
@@ -159,20 +186,60 @@ class GpuVa {
   };
 
   std::shared_ptr<GpuSpace> space_of(uint32_t process) const;
-  /// Plans `changed` in a process's space, appended to `work`.
+  /// A table that was allocated and not used.
+  struct Spare {
+    gpuva::TableNeed need;
+    gpuva::TableGrant grant;
+  };
+  /// What is planned of one space, together with that of others.
+  struct Planned {
+    std::shared_ptr<GpuSpace> space;
+    gpuva::PageSpans changed;
+    const gpuva::PieceSource* source = nullptr;
+    gpuva::Plan* plan = nullptr;
+    bool with_root = false;
+    Status status = Status::kSuccess;  // kNoMemory: nothing happened to this one
+    // While it is made:
+    gpuva::PageTables::Draft draft;
+    uint64_t version = 0;
+    std::vector<Spare> used;
+  };
+  enum class Tables { kExisting, kMore };
+  /// One plan per space. None is made before all have their tables: making room for a table queues
+  /// operations, which a plan that is made and not queued would come behind.
+  void plan_together(std::span<Planned> all, Tables tables);
+  void append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work);
+  /// Plans `changed` in a process's space, and what is owed there, appended to `work`.
   Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                 Work* work);
-  /// Every mapping of the allocation is planned again, for where it is now. False: no memory for
-  /// somebody's tables, whose devices are in error.
-  bool follow(AllocationId allocation, Work* work);
+  /// The same where there is no way back. Without memory for tables all entries concerned become
+  /// invalid, which needs none; devices with contexts there are in error, and the pages are owed.
+  void replan_or_hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                      Work* work);
+  void hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work);
+  /// Every mapping of the allocation is planned again, for where it is now.
+  void follow(AllocationId allocation, Tables tables, Work* work);
   void free_tables();
   Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need);
   /// Hands work to the executor with a fence of the queue around it.
   void enqueue(PagingQueue* queue, Work work, uint64_t* fence);
+  /// What was mapped in some spans, in case there is no memory for tables.
+  struct Undo {
+    gpuva::PageSpans spans;
+    std::vector<gpuva::Mapping> mappings;
+  };
+  static Undo remember(const GpuSpace& space, gpuva::PageSpans spans);
+  /// As it was before the call of that number took effect; later calls stay.
+  static void put_back(GpuSpace& space, const Undo& undo, uint64_t sequence);
   /// A claim or reservation takes effect at once: the executor's queue keeps the order. kNoMemory:
   /// undone.
   Status take_effect(const std::shared_ptr<GpuSpace>& space, const gpuva::MapOperation& operation,
                      Work* work);
+  /// What is first mapped in a span that is about to lose it; nullopt: nothing.
+  std::optional<GpuSpace::Gone> going(const GpuSpace& space, gpuva::PageSpan span,
+                                      const char* how) const;
+  static void note(GpuSpace& space, const std::optional<GpuSpace::Gone>& gone);
+  std::string tell_tables(const GpuSpace& space, uint64_t page);
   void set_root_of(GpuSpace& space, Context& context);
   /// Off the engines, or back: each is called in turn.
   void set_off(Context& context, bool off);
@@ -200,8 +267,10 @@ class GpuVa {
     uint64_t address = 0;
   };
   std::map<uint64_t, SystemPage> system_pages_;  // by the id that stands for them
+  std::unordered_map<uint64_t, int64_t> left_;   // when allocations left theirs; looked up only
   std::vector<gpuva::TableId> freed_;
   std::vector<std::shared_ptr<GpuSpace>> unheld_;
+  bool unique_seen_ = false;  // some client has mapped with a unique driver protection
   bool collecting_ = false;
   bool contexts_in_the_way_ = false;  // the head of the executor's queue waits for them
   bus::PageFrame zero_page_;          // without a Zero bit in entries (VA-22)

@@ -61,7 +61,7 @@ void GpuVa::unmap_system_page(uint32_t process, uint64_t address, std::function<
     return;
   }
   Work work;
-  DXGKIT_CHECK(is_success(replan(space, changed, &work)));  // entries become invalid only
+  replan_or_hide(space, changed, &work);
   adapter_.paging().enqueue_work(std::move(work), std::move(then));
   adapter_.pump();
 }

@@ -1,12 +1,26 @@
 #include "dxgk/paging_space.h"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
 #include <utility>
 
 #include "dxgk/adapter.h"
 #include "dxgk/gpu_va.h"
 
 namespace dxgkit::dxgk {
+
+namespace {
+
+gpuva::PteSource place_side(const vidmm::Placement& place) {
+  gpuva::PteSource source;
+  source.kind = gpuva::PteSource::Kind::kRun;
+  source.segment = place.segment;
+  source.first_page = place.offset_bytes / kPageBytes;
+  return source;
+}
+
+}  // namespace
 
 /// What the space shows, as the planner asks for it.
 class PagingSpace::Pieces final : public gpuva::PieceSource {
@@ -34,35 +48,50 @@ class PagingSpace::Pieces final : public gpuva::PieceSource {
 class PagingSpace::MoveWork final : public PagingWork {
  public:
   MoveWork(PagingSpace& owner, const vidmm::PagingOp& op, const PagingTarget& target)
-      : owner_(owner), op_(op), target_(target) {}
+      : owner_(owner),
+        op_(op),
+        target_(target),
+        unique_(owner.owner_.unique_ranges(op.allocation)) {}
 
   Next next(Part* part) override {
     if (done_ >= op_.size_bytes) return Next::kOver;
     const auto slot = std::ranges::find(owner_.slots_, false, &Slot::busy);
     if (slot == owner_.slots_.end()) return Next::kLater;
-    const uint64_t bytes = std::min(op_.size_bytes - done_, kWindowPages * kPageBytes);
+    // PAGE-36: as far as one protection goes.
+    uint64_t end = op_.size_bytes;
+    uint64_t driver_protection = 0;
+    for (const UniqueRange& range : unique_) {
+      const uint64_t first = range.pages.first_page * kPageBytes;
+      const uint64_t after = range.pages.end_page() * kPageBytes;
+      if (after <= done_) continue;
+      if (first > done_) {
+        end = std::min(end, first);
+      } else {
+        end = std::min(end, after);
+        driver_protection = range.driver_protection;
+      }
+      break;
+    }
+    const uint64_t bytes = std::min(end - done_, kWindowPages * kPageBytes);
     const uint64_t pages = align_up(bytes, kPageBytes) / kPageBytes;
     part->operations.clear();
     writers_.clear();
     const bool fill = op_.kind == vidmm::PagingOp::Kind::kFill;
-    const std::array<gpuva::PteSource, 2> sides = {place_side(op_.place), other_side()};
+    std::array<gpuva::Piece, 2> sides;
+    sides[0].source = place_side(op_.place).after(done_ / kPageBytes);
+    sides[0].driver_protection = driver_protection;
+    sides[1].source = other_side().after(done_ / kPageBytes);
     for (size_t i = 0; i < (fill ? 1U : 2U); ++i) {
+      sides[i].span.pages = pages;
       gpuva::Plan plan;
-      // Pages that the last use showed and this one does not are taken away.
-      const uint64_t used = std::exchange(slot->used_pages[i], pages);
-      if (used > pages) {
-        DXGKIT_CHECK(is_success(
-            owner_.point(slot->first_page[i] + pages, used - pages, owner_.dummy(), &plan)));
-      }
-      DXGKIT_CHECK(is_success(
-          owner_.point(slot->first_page[i], pages, sides[i].after(done_ / kPageBytes), &plan)));
+      owner_.show_in(slot->windows[i], std::span(&sides[i], 1), &plan);
       writers_.push_back(std::make_unique<StepWriter>(
           owner_.owner_, *owner_.space_, std::move(plan), owner_.owner_.update_mode()));
       DXGKIT_CHECK(writers_.back()->next(&part->operations) || writers_.back()->over());
       DXGKIT_CHECK(writers_.back()->over());  // a window's entries are few
     }
-    const std::array<uint64_t, 2> addresses = {slot->first_page[0] * kPageBytes,
-                                               slot->first_page[1] * kPageBytes};
+    const std::array<uint64_t, 2> addresses = {slot->windows[0].first_page * kPageBytes,
+                                               slot->windows[1].first_page * kPageBytes};
     port::PagingOperation operation;
     operation.allocation = target_.driver_allocation;
     operation.size_bytes = bytes;
@@ -89,13 +118,6 @@ class PagingSpace::MoveWork final : public PagingWork {
   }
 
  private:
-  static gpuva::PteSource place_side(const vidmm::Placement& place) {
-    gpuva::PteSource source;
-    source.kind = gpuva::PteSource::Kind::kRun;
-    source.segment = place.segment;
-    source.first_page = place.offset_bytes / kPageBytes;
-    return source;
-  }
   gpuva::PteSource other_side() const {
     if (op_.backing.segment != kSystemMemory) return place_side(op_.backing);  // ALLOC-09
     gpuva::PteSource source;
@@ -107,8 +129,63 @@ class PagingSpace::MoveWork final : public PagingWork {
   PagingSpace& owner_;
   const vidmm::PagingOp op_;
   const PagingTarget target_;
+  const std::vector<UniqueRange> unique_;
   uint64_t done_ = 0;
   std::vector<std::unique_ptr<StepWriter>> writers_;  // the operations point into them
+};
+
+/// A context allocation, whole, in front of the driver (PAGE-43).
+class PagingSpace::UpdateWork final : public PagingWork {
+ public:
+  UpdateWork(PagingSpace& owner, const vidmm::Placement& place, uint64_t bytes,
+             std::vector<std::byte> data)
+      : owner_(owner), place_(place), bytes_(bytes), data_(std::move(data)) {}
+  ~UpdateWork() override {
+    if (slot_.has_value()) owner_.large_slots_[*slot_].busy = false;
+  }
+
+  Next next(Part* part) override {
+    if (told_) return Next::kOver;
+    part->operations.clear();
+    const uint64_t pages = align_up(bytes_, kPageBytes) / kPageBytes;
+    if (!slot_.has_value()) {
+      const auto free = std::ranges::find_if(owner_.large_slots_, [&](const LargeSlot& slot) {
+        return !slot.busy && slot.pages >= pages;
+      });
+      if (free == owner_.large_slots_.end()) return Next::kLater;
+      free->busy = true;
+      slot_ = static_cast<size_t>(free - owner_.large_slots_.begin());
+      gpuva::Piece whole;
+      whole.span.pages = pages;
+      whole.source = place_side(place_);
+      gpuva::Plan plan;
+      owner_.show_in(free->window, std::span(&whole, 1), &plan);
+      writer_ = std::make_unique<StepWriter>(owner_.owner_, *owner_.space_, std::move(plan),
+                                             owner_.owner_.update_mode());
+    }
+    if (!writer_->over() && writer_->next(&part->operations)) return Next::kPart;
+    told_ = true;
+    port::PagingOperation operation;
+    operation.kind = port::PagingOperation::Kind::kUpdateContextAllocation;
+    operation.gpu_va = owner_.large_slots_[*slot_].window.first_page * kPageBytes;
+    operation.size_bytes = bytes_;
+    operation.private_data = data_;
+    part->operations.push_back(operation);
+    part->hold = std::shared_ptr<void>(nullptr, [&owner = owner_, slot = *slot_](void*) {
+      owner.large_slots_[slot].busy = false;
+    });
+    slot_.reset();
+    return Next::kPart;
+  }
+
+ private:
+  PagingSpace& owner_;
+  const vidmm::Placement place_;
+  const uint64_t bytes_;
+  const std::vector<std::byte> data_;
+  std::optional<size_t> slot_;  // ours to give back
+  std::unique_ptr<StepWriter> writer_;
+  bool told_ = false;
 };
 
 PagingSpace::PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry)
@@ -138,7 +215,7 @@ uint64_t PagingSpace::claim(uint64_t pages) {
 }
 
 Status PagingSpace::point(uint64_t first_page, uint64_t pages, const gpuva::PteSource& source,
-                          gpuva::Plan* plan) {
+                          gpuva::Plan* plan, uint64_t driver_protection) {
   // Cut what lies there; windows are always written from their start.
   const uint64_t end = first_page + pages;
   auto at = pieces_.upper_bound(first_page);
@@ -167,9 +244,24 @@ Status PagingSpace::point(uint64_t first_page, uint64_t pages, const gpuva::PteS
   gpuva::Piece piece;
   piece.span = {first_page, pages};
   piece.source = source;
+  piece.driver_protection = driver_protection;
   pieces_[first_page] = piece;
   const gpuva::PageSpan changed = piece.span;
   return owner_.plan(space_, std::span(&changed, 1), Pieces(pieces_), plan);
+}
+
+void PagingSpace::show_in(Window& window, std::span<const gpuva::Piece> parts, gpuva::Plan* plan) {
+  uint64_t pages = 0;
+  for (const gpuva::Piece& part : parts) {
+    DXGKIT_CHECK(is_success(point(window.first_page + pages, part.span.pages, part.source, plan,
+                                  part.driver_protection)));
+    pages += part.span.pages;
+  }
+  // Pages that the last use showed and this one does not are taken away.
+  const uint64_t used = std::exchange(window.used_pages, pages);
+  if (used > pages) {
+    DXGKIT_CHECK(is_success(point(window.first_page + pages, used - pages, dummy(), plan)));
+  }
 }
 
 Status PagingSpace::write_now(gpuva::Plan plan) {
@@ -228,10 +320,10 @@ Status PagingSpace::build(void* system_context, PagingExecutor& executor) {
   }
   slots_.assign(kSlots, Slot{});
   for (Slot& slot : slots_) {
-    for (uint64_t& first : slot.first_page) {
-      first = claim(kWindowPages);
-      if (first == 0) return Status::kNoMemory;
-      DXGKIT_RETURN_IF_FAILED(map_dummy(first, kWindowPages));
+    for (Window& window : slot.windows) {
+      window.first_page = claim(kWindowPages);
+      if (window.first_page == 0) return Status::kNoMemory;
+      DXGKIT_RETURN_IF_FAILED(map_dummy(window.first_page, kWindowPages));
     }
   }
   return finish(std::move(plan));
@@ -239,13 +331,45 @@ Status PagingSpace::build(void* system_context, PagingExecutor& executor) {
 
 Status PagingSpace::finish(gpuva::Plan plan) {
   DXGKIT_RETURN_IF_FAILED(write_now(std::move(plan)));
-  if (table_area_ != 0) {
-    std::vector<gpuva::TableId> own;
-    owner_.memory().for_each([&](gpuva::TableId id, const TableMemory&) { own.push_back(id); });
-    for (const gpuva::TableId id : own) DXGKIT_RETURN_IF_FAILED(show(id));
-  }
+  DXGKIT_RETURN_IF_FAILED(show_new_tables());
   built_ = true;
   return Status::kSuccess;
+}
+
+/// Of the space itself, as others are shown when they are granted.
+Status PagingSpace::show_new_tables() {
+  if (table_area_ == 0) return Status::kSuccess;
+  std::vector<gpuva::TableId> own;
+  owner_.memory().for_each([&](gpuva::TableId id, const TableMemory& table) {
+    if (table.paging_va == 0) own.push_back(id);
+  });
+  for (const gpuva::TableId id : own) DXGKIT_RETURN_IF_FAILED(show(id));
+  return Status::kSuccess;
+}
+
+Result<std::unique_ptr<PagingWork>> PagingSpace::update_context(const vidmm::Placement& place,
+                                                                uint64_t bytes,
+                                                                std::vector<std::byte> data) {
+  const uint64_t pages =
+      std::max(std::bit_ceil(align_up(bytes, kPageBytes) / kPageBytes), kWindowPages);
+  if (std::ranges::none_of(large_slots_,
+                           [&](const LargeSlot& slot) { return slot.pages >= pages; })) {
+    const uint64_t first = claim(pages);
+    if (first == 0) return Error(Status::kNoMemory);
+    gpuva::Plan plan;
+    // The CPU writes the tables, as when the space was built: nobody uses the addresses yet.
+    if (const Status status = point(first, pages, dummy(), &plan); !is_success(status)) {
+      pieces_.erase(first);
+      DXGKIT_CHECK(is_success(space_->addresses.free_system(first * kPageBytes, pages * kPageBytes,
+                                                            ++space_->sequence, nullptr)));
+      return Error(status);
+    }
+    DXGKIT_RETURN_ERROR_IF_FAILED(write_now(std::move(plan)));
+    DXGKIT_RETURN_ERROR_IF_FAILED(show_new_tables());
+    large_slots_.push_back({.window = {.first_page = first}, .pages = pages});
+  }
+  return std::unique_ptr<PagingWork>(
+      std::make_unique<UpdateWork>(*this, place, bytes, std::move(data)));
 }
 
 void PagingSpace::forget_tables() {
@@ -256,7 +380,10 @@ void PagingSpace::forget_tables() {
 }
 
 Status PagingSpace::rebuild() {
-  for (Slot& slot : slots_) slot.used_pages = {kWindowPages, kWindowPages};
+  for (Slot& slot : slots_) {
+    for (Window& window : slot.windows) window.used_pages = kWindowPages;
+  }
+  for (LargeSlot& slot : large_slots_) slot.window.used_pages = slot.pages;
   free_table_pages_.clear();
   for (uint64_t page = kTableAreaPages; page-- > 0 && table_area_ != 0;)
     free_table_pages_.push_back(table_area_ + page);

@@ -16,6 +16,7 @@ namespace dxgkit::dxgk {
 
 class GpuVa;
 struct TableMemory;
+struct UniqueRange;
 
 /// Lane: the adapter's. Laid out once, from the bottom: the pages nobody has (VA-08), what the
 /// driver reserved, the paging buffers, the tables of everybody where the driver writes them by
@@ -23,7 +24,8 @@ struct TableMemory;
 ///
 /// The scratch area has a few slots of two windows each. A transfer or fill goes window by window:
 /// entries of a free slot are pointed at both sides, then the driver is asked for the copy
-/// (PAGE-31). A slot is free again when the hardware has done that.
+/// (PAGE-31). Where a unique driver protection begins or ends, so does a window's share (PAGE-36).
+/// A slot is free again when the hardware has done that.
 class PagingSpace {
  public:
   static constexpr uint64_t kWindowPages = 512;
@@ -46,6 +48,12 @@ class PagingSpace {
   /// the place, `frames` the pages of the other side, or `backing` the place instead of them.
   std::unique_ptr<PagingWork> transfer(const vidmm::PagingOp& op, const PagingTarget& target);
 
+  /// DxgkCbUpdateContextAllocation (PAGE-43): shows all of a place of `bytes` in the scratch area
+  /// and asks the driver to write what `data` means to it. A scratch range as large is kept from
+  /// then on. kNoMemory: no tables for it, nothing happened.
+  Result<std::unique_ptr<PagingWork>> update_context(const vidmm::Placement& place, uint64_t bytes,
+                                                     std::vector<std::byte> data);
+
   /// The driver writes tables by virtual address: gives the table one.
   Status show(gpuva::TableId table);
   void hide(const TableMemory& table);
@@ -53,10 +61,20 @@ class PagingSpace {
 
  private:
   class MoveWork;
+  class UpdateWork;
   class Pieces;
+  struct Window {
+    uint64_t first_page = 0;
+    uint64_t used_pages = 0;  // that the last use pointed somewhere
+  };
   struct Slot {
-    std::array<uint64_t, 2> first_page = {};
-    std::array<uint64_t, 2> used_pages = {};  // that the last use pointed somewhere
+    std::array<Window, 2> windows = {};
+    bool busy = false;
+  };
+  /// For what has to be seen whole: one window, of a power of two pages.
+  struct LargeSlot {
+    Window window;
+    uint64_t pages = 0;
     bool busy = false;
   };
 
@@ -66,14 +84,19 @@ class PagingSpace {
   Status finish(gpuva::Plan plan);
   /// Says what pages show from now on, and plans it.
   Status point(uint64_t first_page, uint64_t pages, const gpuva::PteSource& source,
-               gpuva::Plan* plan);
+               gpuva::Plan* plan, uint64_t driver_protection = 0);
+  /// Points a window at `parts`, which follow each other, and what is left of its last use at
+  /// nothing. Its tables are there.
+  void show_in(Window& window, std::span<const gpuva::Piece> parts, gpuva::Plan* plan);
   Status write_now(gpuva::Plan plan);
+  Status show_new_tables();
 
   GpuVa& owner_;
   const std::shared_ptr<GpuSpace> space_;
   void* system_context_ = nullptr;
   std::map<uint64_t, gpuva::Piece> pieces_;  // by first page
   std::vector<Slot> slots_;
+  std::vector<LargeSlot> large_slots_;
   uint64_t table_area_ = 0;  // first page; 0: none
   std::vector<uint64_t> free_table_pages_;
   bool built_ = false;

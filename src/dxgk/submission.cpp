@@ -12,6 +12,7 @@
 #include "dxgk/device.h"
 #include "dxgk/gpu_va.h"
 #include "dxgk/hw_queue.h"
+#include "dxgk/process.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
 
@@ -402,7 +403,35 @@ void Adapter::unexpected_completion(uint32_t component) {
                            "with the DDI."});
 }
 
+void Adapter::explain_page_fault(const Packet& packet) {
+  if (page_fault_ == nullptr || gpu_va_ == nullptr) return;
+  const port::InterruptReport& report = *page_fault_;
+  const bool write = (report.flags & port::InterruptReport::kFaultWrite) != 0;
+  const bool paging = packet.kind == vidsch::PacketKind::kPaging;
+  if (!paging && !packet.context->virtual_addressing()) return;
+  const Process* const process = paging ? nullptr : &packet.context->device().process();
+  GpuVa::Fault fault = gpu_va_->explain(paging ? 0 : process->number(), report.address, write);
+  const std::string who = paging
+                              ? "The paging process"
+                              : fmt::format("Process {} ({})", process->number(), process->name());
+  findings_.report(
+      {.rule = "VA-28",
+       .severity = verifier::Severity::kWarning,
+       .ddi = "DxgkCbNotifyInterrupt",
+       .actual = fmt::format("{} {} 0x{:X}, {}: DMA_PAGE_FAULTED for fence {} of node {}, ended at "
+                             "page table level {}.",
+                             who, write ? "wrote to" : "read", report.address, fault.reason,
+                             report.fence, report.node, report.page_table_level),
+       .expected = "GPU work uses addresses that are mapped, with the right to do so, to "
+                   "allocations that are resident, behind the fences that say so.",
+       .fix = fault.advice,
+       .why = fault.story,
+       .windows = "The device is removed: D3DKMTGetDeviceState answers ERROR_DMAPAGEFAULT; nothing "
+                  "says what was mapped there."});
+}
+
 void Adapter::blame(const Packet& packet) {
+  explain_page_fault(packet);
   if (packet.kind != vidsch::PacketKind::kPaging) {
     packet.context->device().set_error(
         fault_state_);  // a device that is lost already stays as it is

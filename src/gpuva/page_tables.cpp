@@ -153,6 +153,38 @@ std::optional<PageTables::TableInfo> PageTables::find(TableId table) const {
   return info;
 }
 
+std::vector<PageTables::WalkStep> PageTables::walk(uint64_t page) const {
+  State& state = *state_;
+  std::vector<WalkStep> steps;
+  const uint64_t number = page >> state.leaf_bits();
+  const Leaf* const leaf = state.leaves.find(number);
+  for (uint32_t level = state.root_level(); level > 0; --level) {
+    const Directory* const directory = state.directory(level, state.directory_of(level, number));
+    if (directory == nullptr) return steps;
+    WalkStep& step = steps.emplace_back();
+    step.level = level;
+    step.table = directory->table;
+    step.index = state.index_in(level, number);
+    step.valid = level > 1
+                     ? state.directory(level - 1, state.directory_of(level - 1, number)) != nullptr
+                     : leaf != nullptr;
+    step.large_page = level == 1 && leaf != nullptr && leaf->large;
+    if (!step.valid || step.large_page) return steps;
+  }
+  const uint64_t index = page - state.leaf_span(number).first_page;
+  const auto says = [&](TableId table, const ValidBits& bits) {
+    return table != kNoTable && bits.count(index, 1) != 0;
+  };
+  const bool big = leaf->table == kNoTable || says(leaf->table_64k, leaf->valid_64k);
+  steps.push_back(
+      {.level = 0,
+       .table = big ? leaf->table_64k : leaf->table,
+       .index = index,
+       .valid = says(leaf->table, leaf->valid) || says(leaf->table_64k, leaf->valid_64k),
+       .of_64k_pages = big || leaf->of_64k_pages});
+  return steps;
+}
+
 TableId PageTables::root() const {
   const auto& roots = state_->directories[state_->root_level()];
   return roots.empty() ? kNoTable : roots.begin()->second.table;

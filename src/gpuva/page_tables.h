@@ -168,6 +168,17 @@ class PageTables {
   };
   /// Nullopt: not one of these tables.
   std::optional<TableInfo> find(TableId table) const;
+  /// What translating a page comes to, from the root down to the entry that is invalid, or the
+  /// leaf's; with dual entries the leaf of 4 KiB pages, unless the other one's entry is valid.
+  struct WalkStep {
+    uint32_t level = 0;
+    TableId table;
+    uint64_t index = 0;
+    bool valid = false;
+    bool large_page = false;    // valid, and the end of the walk
+    bool of_64k_pages = false;  // level 0
+  };
+  std::vector<WalkStep> walk(uint64_t page) const;
   /// kNoTable: none yet.
   TableId root() const;
   uint64_t root_entries() const;

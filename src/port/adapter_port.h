@@ -58,6 +58,15 @@ class AdapterHost {
     static_cast<void>(handle);
     return false;
   }
+  /// DxgkCbUpdateContextAllocation: returns when the hardware has updated it (PAGE-43). `data` is
+  /// read during the call. kInvalidParameter: no handle, or called from a DDI that keeps paging
+  /// from going on; kNotSupported: no GPU virtual addresses; kNoMemory, kGraphicsAllocationBusy: no
+  /// room for it; kDeviceRemoved.
+  virtual Status update_context_allocation(uint64_t handle, std::span<const std::byte> data) {
+    static_cast<void>(handle);
+    static_cast<void>(data);
+    return Status::kNotSupported;
+  }
   /// The driver broke a rule that stops the adapter (a finding with kBugCheck was reported). Any
   /// context.
   virtual void on_fatal(const verifier::Finding& finding) = 0;

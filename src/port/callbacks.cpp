@@ -515,8 +515,7 @@ NTSTATUS NTAPI invalidate_hw_context(IN_CONST_PDXGKARGCB_INVALIDATEHWCONTEXT arg
       adapter->host.on_hw_context_invalid(args->hHwContext, args->Flags.CollateralDamage != 0));
 }
 
-// Without GPU virtual addresses the two below have nothing to do; NULL is the refusal of the first,
-// where a status would be taken for an address.
+// NULL is the refusal, where a status would be taken for an address.
 D3DGPU_VIRTUAL_ADDRESS NTAPI map_context_allocation(IN_CONST_HANDLE device,
                                                     IN_CONST_PDXGKARGCB_MAPCONTEXTALLOCATION) {
   constexpr D3DGPU_VIRTUAL_ADDRESS kRefused = 0;
@@ -534,7 +533,16 @@ NTSTATUS NTAPI update_context_allocation(IN_CONST_HANDLE device,
         *adapter, kName, fmt::format("hAllocation is 0x{:X}.", handle),
         "It is what DxgkCbCreateContextAllocation returned, and is not destroyed."));
   }
-  return done(Status::kNotSupported);
+  if (args->pPrivateDriverData == nullptr && args->PrivateDriverDataSize != 0) {
+    return done(refuse_context_allocation(
+        *adapter, kName,
+        fmt::format("pPrivateDriverData is NULL and PrivateDriverDataSize {}.",
+                    args->PrivateDriverDataSize),
+        "Both say whether there is data."));
+  }
+  return done(adapter->host.update_context_allocation(
+      handle, std::span(static_cast<const std::byte*>(args->pPrivateDriverData),
+                        args->PrivateDriverDataSize)));
 }
 
 struct Implemented {
@@ -591,8 +599,8 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbDestroyContextAllocation", destroy_context_allocation, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbMapContextAllocation", map_context_allocation, kRefused,
                  "no GPU virtual addresses: answers NULL"),
-    DXGKIT_ENTRY("DxgkCbUpdateContextAllocation", update_context_allocation, kRefused,
-                 "no GPU virtual addresses: answers STATUS_NOT_SUPPORTED"),
+    DXGKIT_ENTRY("DxgkCbUpdateContextAllocation", update_context_allocation, kPartial,
+                 "adapters with GPU virtual addresses; not while power is changing"),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
 };
 

@@ -18,6 +18,35 @@ inline D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE protection(uint64_t value) {
 }
 inline constexpr uint64_t kWrite = 1, kExecute = 2, kZero = 4, kNoAccess = 8, kSystemUseOnly = 16;
 
+using UpdateOperation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
+inline UpdateOperation map_op(D3DKMT_HANDLE allocation, uint64_t base, uint64_t size,
+                              uint64_t offset = 0, uint64_t repeat = 0) {
+  UpdateOperation operation{};
+  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP;
+  operation.Map.BaseAddress = base;
+  operation.Map.SizeInBytes = size;
+  operation.Map.hAllocation = allocation;
+  operation.Map.AllocationOffsetInBytes = offset;
+  operation.Map.AllocationSizeInBytes = repeat;
+  return operation;
+}
+inline UpdateOperation unmap_op(uint64_t base, uint64_t size, uint64_t how = kNoAccess) {
+  UpdateOperation operation{};
+  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP;
+  operation.Unmap.BaseAddress = base;
+  operation.Unmap.SizeInBytes = size;
+  operation.Unmap.Protection = protection(how);
+  return operation;
+}
+inline UpdateOperation copy_op(uint64_t from, uint64_t to, uint64_t size) {
+  UpdateOperation operation{};
+  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY;
+  operation.Copy.SourceAddress = from;
+  operation.Copy.DestAddress = to;
+  operation.Copy.SizeInBytes = size;
+  return operation;
+}
+
 /// A client, its paging queue, and calls that answer as the thunks do.
 struct VaClient : ListingClient {
   explicit VaClient(GpuVaStack& stack_in, const char* name = "client")

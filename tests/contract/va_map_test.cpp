@@ -1,4 +1,5 @@
 // Arguments of Map, Reserve and Free, one rule at a time: the exact status, and nothing changed.
+#include "dxgk/adapter.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -33,6 +34,9 @@ TEST_F(VaMapTest, RefusesWhatTheRulesForbid) {
     const D3DKMT_HANDLE allocation = client.make_allocation(4 * kPage, kMemorySet);
     client.list({allocation});
     const uint64_t taken = client.make_mapping(allocation, 4);
+    const uint64_t end = uint64_t{1} << stack.adapter().gpu_va_model()->geometry.va_bits;
+    const D3DKMT_HANDLE gone = client.make_allocation(4 * kPage, kMemorySet);
+    EXPECT_EQ(client.destroy_allocation(gone), 0);
     using Args = D3DDDI_MAPGPUVIRTUALADDRESS;
     const std::vector<std::pair<const char*, std::function<void(Args&)>>> rows = {
         {"base misaligned", [&](Args& a) { a.BaseAddress = taken + 8 * kPage + 1; }},
@@ -54,6 +58,10 @@ TEST_F(VaMapTest, RefusesWhatTheRulesForbid) {
         {"size wraps", [](Args& a) { a.SizeInPages = UINT64_MAX; }},
         {"size in bytes wraps", [](Args& a) { a.SizeInPages = uint64_t{1} << 52; }},
         {"base at the end", [](Args& a) { a.BaseAddress = uint64_t{1} << 62; }},
+        {"base at the driver's end", [&](Args& a) { a.BaseAddress = end; }},
+        {"past the driver's end", [&](Args& a) { a.BaseAddress = end - 2 * kPage; }},
+        {"half of it taken", [&](Args& a) { a.BaseAddress = taken + 2 * kPage; }},
+        {"an allocation that is gone", [&](Args& a) { a.hAllocation = gone; }},
         {"base wraps", [](Args& a) { a.BaseAddress = ~uint64_t{4095}; }},
         {"address 0 page", [](Args& a) { a.BaseAddress = kPage; }},
         {"no access with an allocation", [](Args& a) { a.Protection.Value = kNoAccess; }},
@@ -96,7 +104,55 @@ TEST_F(VaMapTest, RefusesWhatTheRulesForbid) {
       EXPECT_EQ(args.VirtualAddress, 0x5C5CU);
       EXPECT_EQ(args.PagingFenceValue, 0x5C5CU);
     }
+    // Bounds with nothing between them are no wrong argument.
+    Unchanged unchanged(stack, client);
+    Args args = client.map_args(allocation, 4);
+    args.MinimumAddress = end;
+    EXPECT_EQ(client.map(args), nt_status(Status::kNoMemory));
+    args.MinimumAddress = 0;
+    args.MaximumAddress = 3 * kPage;
+    EXPECT_EQ(client.map(args), nt_status(Status::kNoMemory));
   });
+}
+
+// What the driver withheld when the process was created is nobody's to map, reserve or free, unless
+// it lets clients map there; and freeing that does not make it the client's.
+TEST_F(VaMapTest, RangesOfTheDriverAreItsOwn) {
+  DXGKIT_COVERS("VA-09", "VA-12", "VA-32", "VA-41");
+  for (const bool mappable : {false, true}) {
+    SCOPED_TRACE(mappable);
+    running(
+        [&](GpuVaStack& stack) {
+          VaClient client(stack);
+          const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+          client.list({a});
+          const auto reservations = stack.gpu.calls().reservations;
+          ASSERT_EQ(reservations.size(), 1U);
+          ASSERT_EQ(reservations[0].first, 0);
+          const uint64_t base = reservations[0].second;
+          {
+            Unchanged unchanged(stack, client);
+            EXPECT_EQ(client.free_va(base, kPage), nt_status(Status::kInvalidParameter));
+            D3DDDI_RESERVEGPUVIRTUALADDRESS reserve{};
+            reserve.hPagingQueue = client.queue.handle;
+            reserve.BaseAddress = base;
+            reserve.Size = k64;
+            EXPECT_EQ(client.reserve(reserve), nt_status(Status::kInvalidParameter));
+          }
+          if (mappable) {
+            EXPECT_EQ(client.make_mapping(a, 4, base + kPage), base + kPage);
+            EXPECT_TRUE(client.walk(base + 4 * kPage).valid);
+            return;
+          }
+          Unchanged unchanged(stack, client);
+          auto args = client.map_args(a, 4, base + kPage);
+          EXPECT_EQ(client.map(args), nt_status(Status::kInvalidParameter));
+        },
+        [&](GpuVaStack& stack) {
+          stack.gpu.config.reservations = {
+              {.size = 4 * kMebibyte, .base = 16 * kMebibyte, .user_mappable = mappable}};
+        });
+  }
 }
 
 TEST_F(VaMapTest, TheQueueBelongsToTheCaller) {
@@ -251,6 +307,7 @@ TEST_F(VaMapTest, ReserveTakesMultiplesOf64KiB) {
     VaClient client(stack);
     using Args = D3DDDI_RESERVEGPUVIRTUALADDRESS;
     const uint64_t taken = client.make_reservation(k64);
+    const uint64_t end = uint64_t{1} << stack.adapter().gpu_va_model()->geometry.va_bits;
     const std::vector<std::pair<const char*, std::function<void(Args&)>>> rows = {
         {"base", [](Args& a) { a.BaseAddress = 0x0400'1000; }},
         {"minimum", [](Args& a) { a.MinimumAddress = 0x0400'1000; }},
@@ -263,6 +320,18 @@ TEST_F(VaMapTest, ReserveTakesMultiplesOf64KiB) {
            a.Size = ~(k64 - 1);
          }},
         {"taken", [&](Args& a) { a.BaseAddress = taken; }},
+        {"minimum above maximum",
+         [](Args& a) {
+           a.MinimumAddress = 0x0900'0000;
+           a.MaximumAddress = 0x0800'0000;
+         }},
+        {"past the driver's end",
+         [&](Args& a) {
+           a.BaseAddress = end - k64;
+           a.Size = 2 * k64;
+         }},
+        {"at the driver's end", [&](Args& a) { a.BaseAddress = end; }},
+        {"the lowest leaf", [](Args& a) { a.BaseAddress = k64; }},
         {"meets",
          [&](Args& a) {
            a.BaseAddress = taken - k64;

@@ -11,34 +11,6 @@ using Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
 
 constexpr uint64_t k64 = 64 * kKibibyte;
 
-Operation map_op(D3DKMT_HANDLE allocation, uint64_t base, uint64_t size, uint64_t offset = 0,
-                 uint64_t repeat = 0) {
-  Operation operation{};
-  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP;
-  operation.Map.BaseAddress = base;
-  operation.Map.SizeInBytes = size;
-  operation.Map.hAllocation = allocation;
-  operation.Map.AllocationOffsetInBytes = offset;
-  operation.Map.AllocationSizeInBytes = repeat;
-  return operation;
-}
-Operation unmap_op(uint64_t base, uint64_t size, uint64_t how = kNoAccess) {
-  Operation operation{};
-  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP;
-  operation.Unmap.BaseAddress = base;
-  operation.Unmap.SizeInBytes = size;
-  operation.Unmap.Protection = protection(how);
-  return operation;
-}
-Operation copy_op(uint64_t from, uint64_t to, uint64_t size) {
-  Operation operation{};
-  operation.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY;
-  operation.Copy.SourceAddress = from;
-  operation.Copy.DestAddress = to;
-  operation.Copy.SizeInBytes = size;
-  return operation;
-}
-
 /// A client with a reservation, a pool that is resident, and a fence.
 struct Tiles {
   explicit Tiles(GpuVaStack& stack_in) : stack(stack_in), client(stack_in) {
@@ -125,7 +97,13 @@ TEST_F(VaUpdateTest, OneBadOperationRefusesTheBatch) {
   running([](GpuVaStack& stack) {
     Tiles tiles(stack);
     const uint64_t other = tiles.client.make_reservation(k64);
+    const uint64_t mapped = tiles.client.make_mapping(tiles.pool, 4);
     const Operation good = map_op(tiles.pool, tiles.base, kPage);
+    Operation protect = good;
+    protect.OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT;
+    protect.MapProtect.Protection = protection(kSystemUseOnly);
+    Operation zero = protect;
+    zero.MapProtect.Protection = protection(kZero);
     Operation unknown = good;
     unknown.OperationType = static_cast<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE>(4);
     const std::vector<std::pair<const char*, Operation>> rows = {
@@ -143,6 +121,17 @@ TEST_F(VaUpdateTest, OneBadOperationRefusesTheBatch) {
         {"copy from two ranges", copy_op(other - kPage, tiles.base, 2 * kPage)},
         {"unmap to write", unmap_op(tiles.base, kPage, kWrite)},
         {"unknown", unknown},
+        {"a range that Map gave", map_op(tiles.pool, mapped, kPage)},
+        {"a copy from what Map gave", copy_op(mapped, tiles.base, kPage)},
+        {"a copy from nothing", copy_op(tiles.base + 64 * k64, tiles.base, kPage)},
+        {"a copy that is misaligned", copy_op(tiles.base + 1, tiles.base, kPage)},
+        {"a copy whose source wraps", copy_op(~uint64_t{4095}, tiles.base, 2 * kPage)},
+        {"system use", protect},
+        {"zeros with an allocation", zero},
+        {"zero and no access", unmap_op(tiles.base, kPage, kZero | kNoAccess)},
+        {"offset wraps", map_op(tiles.pool, tiles.base, 2 * kPage, ~uint64_t{4095})},
+        {"repeat misaligned", map_op(tiles.pool, tiles.base, 2 * kPage, 0, 100)},
+        {"repeat above the size", map_op(tiles.pool, tiles.base, kPage, 0, 2 * kPage)},
     };
     for (const auto& [what, bad] : rows) {
       SCOPED_TRACE(what);
@@ -151,6 +140,52 @@ TEST_F(VaUpdateTest, OneBadOperationRefusesTheBatch) {
                 nt_status(Status::kInvalidParameter));
       stack.drive();
       EXPECT_EQ(digest(stack, {&tiles.client}), before);
+      EXPECT_EQ(tiles.page(tiles.base), std::nullopt);
+      EXPECT_EQ(tiles.value(), 0U);
+    }
+  });
+}
+
+// What is around the operations: whose context, which fence, and members nobody has defined.
+TEST_F(VaUpdateTest, TheCallItselfIsLookedAt) {
+  DXGKIT_COVERS("VA-35", "VA-38");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    VaClient& client = tiles.client;
+    const D3DKMT_HANDLE first = std::exchange(client.device, client.make_device());
+    const D3DKMT_HANDLE foreign_context = client.make_context_virtual();
+    const D3DKMT_HANDLE second = std::exchange(client.device, first);
+    std::vector<Operation> operations = {map_op(tiles.pool, tiles.base, kPage)};
+    using Args = D3DKMT_UPDATEGPUVIRTUALADDRESS;
+    const std::vector<std::pair<const char*, std::function<void(Args&)>>> rows = {
+        {"no device", [](Args& a) { a.hDevice = 0; }},
+        {"another device", [&](Args& a) { a.hDevice = second; }},
+        {"no context", [](Args& a) { a.hContext = 0; }},
+        {"a context of another device", [&](Args& a) { a.hContext = foreign_context; }},
+        {"no fence", [](Args& a) { a.hFenceObject = 0; }},
+        {"a paging queue's fence", [&](Args& a) { a.hFenceObject = client.queue.fence; }},
+        {"something else", [&](Args& a) { a.hFenceObject = tiles.pool; }},
+        {"no operations", [](Args& a) { a.NumOperations = 0; }},
+        {"no list", [](Args& a) { a.Operations = nullptr; }},
+        {"reserved 0", [](Args& a) { a.Reserved0 = 1; }},
+        {"reserved 1", [](Args& a) { a.Reserved1 = 1; }},
+        {"flags", [](Args& a) { a.Flags.Reserved = 1; }},
+    };
+    for (const auto& [what, change] : rows) {
+      SCOPED_TRACE(what);
+      const Digest before = digest(stack, {&client});
+      Args args{};
+      args.hDevice = client.device;
+      args.hContext = client.context;
+      args.hFenceObject = tiles.fence;
+      args.NumOperations = 1;
+      args.Operations = operations.data();
+      args.Flags.DoNotWait = 1;
+      change(args);
+      EXPECT_EQ(client.call([&] { return D3DKMTUpdateGpuVirtualAddress(&args); }),
+                nt_status(Status::kInvalidParameter));
+      stack.drive();
+      EXPECT_EQ(digest(stack, {&client}), before);
       EXPECT_EQ(tiles.page(tiles.base), std::nullopt);
       EXPECT_EQ(tiles.value(), 0U);
     }

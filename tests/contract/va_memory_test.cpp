@@ -1,0 +1,274 @@
+// Page tables without memory: what fails changes nothing, what cannot fail lets nobody reach what
+// is not his any more, and what could not be written is made up for.
+#include "dxgk/adapter.h"
+#include "dxgk/process.h"
+#include "tests/contract/va_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+constexpr uint64_t kLeaf = 2 * kMebibyte;  // what a leaf table covers
+constexpr uint64_t k64 = 64 * kKibibyte;
+
+/// Tables in system memory, where tests decide whether there is any.
+class VaMemoryTest : public GpuVaTest {
+ protected:
+  static void everywhere(const Body& body, const Body& prepare = nullptr) {
+    for (const GpuVaConfig& config :
+         {GpuVaConfig::cpu_virtual_two_level(), GpuVaConfig::gpu_physical_four_level(0)}) {
+      SCOPED_TRACE(config.levels.size());
+      running(config, body, prepare);
+      if (HasFatalFailure()) return;
+    }
+  }
+};
+
+/// The machine gives out `pages_left` times more, then nothing, as long as it lives.
+class Shortage {
+ public:
+  Shortage(GpuVaStack& stack, uint64_t left) : machine_(stack.machine), left_(left) {
+    machine_.set_page_fault([this](uint64_t) {
+      if (left_ == 0) {
+        hit_ = true;
+        return true;
+      }
+      --left_;
+      return false;
+    });
+  }
+  ~Shortage() { machine_.set_page_fault(nullptr); }
+  bool hit() const { return hit_; }
+
+ private:
+  bus::Machine& machine_;
+  uint64_t left_;
+  bool hit_ = false;
+};
+
+/// A second device of the client's process, with a context.
+D3DKMT_HANDLE another_context(VaClient& client) {
+  const D3DKMT_HANDLE first = std::exchange(client.device, client.make_device());
+  const D3DKMT_HANDLE context = client.make_context_virtual();
+  client.device = first;
+  return context;
+}
+
+// A large page cannot lose one of its pages without a table for the others. Without memory for
+// that table it goes whole: nobody reaches what was freed, and the devices that may have used the
+// rest are in error.
+TEST_F(VaMemoryTest, FreeInsideALargePageWithoutMemoryTakesAllOfIt) {
+  DXGKIT_COVERS("VA-41", "VA-46");
+  everywhere(
+      [](GpuVaStack& stack) {
+        VaClient client(stack);
+        VaClient other(stack, "other");
+        ScriptedAllocation large;
+        large.size = large.alignment = kLeaf;
+        large.supported_read = large.supported_write = kMemorySet;
+        const D3DKMT_HANDLE a = client.make_allocation(large);
+        client.list({a});
+        stack.drive();
+        const uint64_t va = client.make_mapping(a, kLeaf / kPage, 16 * kLeaf);
+        ASSERT_TRUE(client.walk(va).valid) << client.walk(va).why;
+        ASSERT_EQ(client.walk(va).level, 1U) << "a large page";
+        {
+          Shortage shortage(stack, 0);
+          EXPECT_EQ(client.free_va(va + 5 * kPage, kPage), 0);
+          stack.drive();
+          EXPECT_TRUE(shortage.hit());
+          for (uint64_t page = 0; page < kLeaf / kPage; ++page)
+            ASSERT_FALSE(client.walk(va + page * kPage).valid) << page;
+          EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+          EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        }
+        // What was freed is free, and the rest still the client's.
+        EXPECT_EQ(client.free_va(va + 5 * kPage, kPage), nt_status(Status::kInvalidParameter));
+        EXPECT_EQ(client.free_va(va, 5 * kPage), 0);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](GpuVaStack& stack) { stack.gpu.config.large_page = true; });
+}
+
+// Mapped where there are no tables, resident while there is no memory for them: devices of the
+// process pay, others do not, and the next context of the process finds everything in place.
+TEST_F(VaMemoryTest, PagesThatCouldNotBeWrittenAreMadeUpFor) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    VaClient other(stack, "other");
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    // Zeros share 64 KiB with the first mapping; the second has no table yet.
+    const uint64_t here = 20 * kLeaf, there = 21 * kLeaf, zeros = here + 8 * kPage;
+    auto zero = client.map_args(0, 2, zeros);
+    zero.Protection = protection(kZero);
+    client.make_mapping(zero);
+    ASSERT_EQ(client.make_mapping(a, 4, here), here);
+    ASSERT_EQ(client.make_mapping(a, 4, there), there);
+    ASSERT_TRUE(client.walk(zeros).valid);
+    {
+      Shortage shortage(stack, 0);
+      EXPECT_GE(client.make_resident({a}), 0);
+      stack.drive();
+      EXPECT_TRUE(shortage.hit());
+      for (const uint64_t va : {here, there, zeros}) EXPECT_FALSE(client.walk(va).valid) << va;
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+      EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      // Destroying it asks for no table either.
+      EXPECT_EQ(client.free_va(there, 4 * kPage), 0);
+    }
+    another_context(client);
+    stack.drive();
+    EXPECT_TRUE(client.walk(zeros).valid && client.walk(zeros + kPage).zero);
+    EXPECT_TRUE(client.walk(here).valid) << "nobody has needed its room since";
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// Each allocation of a page is refused in turn: all of a batch is seen, or nothing of it, with what
+// was there before; the fence comes either way, and whoever is left in the process goes on.
+TEST_F(VaMemoryTest, ABatchIsCarriedOutWholeOrNotAtAll) {
+  DXGKIT_COVERS("VA-36", "VA-38");
+  bool hit = true;
+  for (uint64_t left = 0; hit; ++left) {
+    SCOPED_TRACE(left);
+    hit = false;
+    everywhere([&](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE first = std::exchange(client.device, client.make_device());
+      const D3DKMT_HANDLE survivor = client.make_context_virtual();
+      const D3DKMT_HANDLE survivors_device = std::exchange(client.device, first);
+      const D3DKMT_HANDLE pool = client.make_allocation(64 * kPage, kMemorySet);
+      client.list({pool});
+      stack.drive();
+      const uint64_t base = client.make_reservation(4 * kLeaf, 32 * kLeaf);
+      D3DKMT_CREATESYNCHRONIZATIONOBJECT2 created{};
+      const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE, 0, 1, &created);
+      const auto value = [&] {
+        return *static_cast<volatile uint64_t*>(
+            created.Info.MonitoredFence.FenceValueCPUVirtualAddress);
+      };
+      ASSERT_EQ(client.update(client.context, fence, 0, {unmap_op(base, 4 * kPage, kZero)}, true),
+                0);
+      stack.drive();
+      ASSERT_TRUE(client.walk(base).zero);
+      ASSERT_EQ(client.update(client.context, fence, 3,
+                              {map_op(pool, base, 2 * kPage), unmap_op(base + 3 * kPage, kPage),
+                               map_op(pool, base + kLeaf, kPage, 5 * kPage),
+                               map_op(pool, base + 2 * kLeaf, kPage, 6 * kPage)}),
+                0);
+      bool failed = false;
+      {
+        Shortage shortage(stack, left);
+        ASSERT_EQ(client.signal_cpu(fence, 3), 0);
+        stack.drive();
+        failed = shortage.hit();
+      }
+      hit = hit || failed;
+      EXPECT_EQ(value(), 4U);
+      if (failed) {
+        for (uint64_t page = 0; page < 4; ++page)
+          EXPECT_TRUE(client.walk(base + page * kPage).zero) << page;
+        for (const uint64_t va : {base + kLeaf, base + 2 * kLeaf})
+          EXPECT_FALSE(client.walk(va).valid);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+      } else {
+        EXPECT_FALSE(client.walk(base).zero);
+        EXPECT_TRUE(client.walk(base + 2 * kPage).zero);
+        EXPECT_FALSE(client.walk(base + 3 * kPage).valid);
+        for (const uint64_t va : {base, base + kPage, base + kLeaf, base + 2 * kLeaf})
+          EXPECT_TRUE(client.walk(va).valid);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      }
+      client.device = survivors_device;
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      const D3DKMT_HANDLE own = client.make_sync(D3DDDI_MONITORED_FENCE);
+      EXPECT_EQ(
+          client.update(survivor, own, 0, {unmap_op(base + 3 * kLeaf, 4 * kPage, kZero)}, true), 0);
+      stack.drive();
+      EXPECT_TRUE(client.walk(base + 3 * kLeaf).zero);
+      client.device = first;
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+    if (HasFatalFailure() || left > 20) break;
+  }
+}
+
+// The same of Map and Reserve: STATUS_NO_MEMORY leaves addresses, entries and pages as they were.
+TEST_F(VaMemoryTest, AMapWithoutMemoryForItsTablesChangesNothing) {
+  DXGKIT_COVERS("VA-12", "VA-30");
+  bool hit = true;
+  for (uint64_t left = 0; hit; ++left) {
+    SCOPED_TRACE(left);
+    hit = false;
+    everywhere([&](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE a = client.make_allocation(1024 * kPage, kMemorySet);
+      client.list({a});
+      stack.drive();
+      const uint64_t base = client.make_reservation(4 * kLeaf, 32 * kLeaf);
+      auto zero = client.map_args(0, 16, base);
+      zero.Protection = protection(kZero);
+      client.make_mapping(zero);
+      const uint64_t free_place = 64 * kLeaf - 4 * kPage;
+      for (const uint64_t at : {base + 8 * kPage, free_place}) {
+        stack.drive();
+        const Digest before = digest(stack, {&client});
+        auto args = client.map_args(a, 1024, at);
+        args.VirtualAddress = args.PagingFenceValue = 0x5C5C;
+        NTSTATUS status = 0;
+        bool failed = false;
+        {
+          Shortage shortage(stack, left);
+          status = client.map(args);
+          failed = shortage.hit();
+        }
+        hit = hit || failed;
+        stack.drive();
+        if (!failed) {
+          EXPECT_TRUE(status == 0 || status == kPendingStatus) << status;
+          EXPECT_TRUE(client.walk(at + 1023 * kPage).valid);
+          continue;
+        }
+        EXPECT_EQ(status, nt_status(Status::kNoMemory));
+        Digest after = digest(stack, {&client});
+        after.driver_calls = before.driver_calls;  // how large a root would be
+        EXPECT_EQ(after, before);
+        EXPECT_EQ(args.VirtualAddress, 0x5C5CU);
+        EXPECT_EQ(args.PagingFenceValue, 0x5C5CU);
+        if (at != free_place) {
+          EXPECT_TRUE(client.walk(base).zero && client.walk(base + 15 * kPage).zero);
+          EXPECT_FALSE(client.walk(base + 16 * kPage).valid);
+        }
+        EXPECT_FALSE(client.walk(free_place).valid);
+        // Free as before: taken by the next one.
+        if (at == free_place) {
+          EXPECT_EQ(client.make_mapping(a, 1, at), at);
+        }
+      }
+      D3DDDI_RESERVEGPUVIRTUALADDRESS reserve{};
+      reserve.hPagingQueue = client.queue.handle;
+      reserve.BaseAddress = 96 * kLeaf;
+      reserve.Size = 3 * kLeaf;
+      reserve.ReservationType = D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO;
+      NTSTATUS status = 0;
+      bool failed = false;
+      {
+        Shortage shortage(stack, left);
+        status = client.reserve(reserve);
+        failed = shortage.hit();
+      }
+      hit = hit || failed;
+      stack.drive();
+      EXPECT_EQ(status == nt_status(Status::kNoMemory), failed);
+      EXPECT_EQ(client.walk(reserve.BaseAddress).valid, !failed);
+      EXPECT_EQ(client.free_va(reserve.BaseAddress, k64),
+                nt_status(failed ? Status::kInvalidParameter : Status::kSuccess));
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+    if (HasFatalFailure() || left > 20) break;
+  }
+}
+
+}  // namespace
+}  // namespace dxgkit::contract

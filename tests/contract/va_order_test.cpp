@@ -1,0 +1,128 @@
+// What happens in which order: several paging queues, and mappings that change beside work.
+#include "dxgk/adapter.h"
+#include "dxgk/process.h"
+#include "tests/contract/va_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using VaOrderTest = GpuVaTest;
+
+AllocationId id_of(const VaClient& client, D3DKMT_HANDLE handle) {
+  return (*client.process->handles().find<dxgk::OpenedAllocation>(handle))->allocation->id;
+}
+
+// The same address is mapped again and again through two queues of different priority. At every
+// step of the hardware the page seen is that of some call, never goes back, and is at least that of
+// the last call whose fence has come.
+TEST_F(VaOrderTest, TwoQueuesNeverTurnDependentMapsRound) {
+  DXGKIT_COVERS("PAGE-44", "VA-10", "VA-27");
+  running([](GpuVaStack& stack) {
+    constexpr uint64_t kCalls = 24;
+    VaClient client(stack);
+    const Queue urgent = client.make_queue(1);
+    const D3DKMT_HANDLE pool = client.make_allocation(kCalls * kPage, kMemorySet);
+    client.list({pool});
+    stack.drive();
+    const uint64_t va = client.make_mapping(pool, 1, 0x0400'0000);
+    const uint64_t start = stack.adapter().memory().placement(id_of(client, pool)).offset_bytes;
+    struct Asked {
+      const Queue* queue;
+      uint64_t fence;
+    };
+    std::vector<Asked> asked = {{&client.queue, 0}};
+    uint64_t seen = 0;
+    const auto look = [&] {
+      const auto walk = client.walk(va);
+      ASSERT_TRUE(walk.valid) << walk.why;
+      const uint64_t now = (walk.place.offset - start) / kPage;
+      ASSERT_LT(now, asked.size());
+      ASSERT_GE(now, seen);
+      seen = now;
+      for (uint64_t call = 0; call < asked.size(); ++call) {
+        if (asked[call].queue->value() >= asked[call].fence) {
+          ASSERT_GE(now, call);
+        }
+      }
+    };
+    for (uint64_t call = 1; call < kCalls; ++call) {
+      const Queue& queue = call % 3 == 0 ? urgent : client.queue;
+      auto args = client.map_args(pool, 1, va);
+      args.hPagingQueue = queue.handle;
+      args.OffsetInPages = call;
+      ASSERT_EQ(client.map(args) & ~kPendingStatus, 0);
+      asked.push_back({&queue, args.PagingFenceValue});
+      look();
+      // The hardware does one thing now and then, so that calls meet each other half done.
+      if (call % 4 == 0 && stack.miniport.complete_next(1)) {
+        stack.settle();
+        look();
+      }
+      if (HasFatalFailure()) return;
+    }
+    while (stack.miniport.complete_next(1)) {
+      stack.settle();
+      look();
+      if (HasFatalFailure()) return;
+    }
+    stack.drive();
+    look();
+    EXPECT_EQ(seen, kCalls - 1);
+  });
+}
+
+// A hole is freed in the middle of what work on the hardware uses on both sides: neither the work
+// nor what it finds there is touched, and the hole is nobody's before the call returns.
+TEST_F(VaOrderTest, AFreeBesideRunningWorkLeavesItAlone) {
+  DXGKIT_COVERS("VA-41", "VA-30");
+  running([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE code = client.make_allocation(kPage, kMemorySet);
+    const D3DKMT_HANDLE data = client.make_allocation(64 * kPage, kMemorySet);
+    client.list({code, data});
+    stack.drive();
+    const uint64_t at_code = client.make_mapping(code, 1);
+    const uint64_t va = client.make_mapping(data, 64);
+    for (uint64_t page = 0; page < 64; ++page)
+      ASSERT_TRUE(stack.gpu.write(client.process_handle(), va + page * kPage + 8, page + 1));
+    const uint64_t hole = va + 20 * kPage, behind = va + 40 * kPage;
+    ASSERT_TRUE(
+        stack.gpu.write(client.process_handle(), at_code,
+                        dxgkit::testing::gpu_commands({GpuCommand::write(hole - kPage, 77),
+                                                       GpuCommand::copy(behind + 8, behind),
+                                                       GpuCommand::write(va + 63 * kPage, 78)})));
+    ASSERT_EQ(client.submit(client.context, at_code, 72), 0);
+    stack.settle();  // on the hardware from here on
+    NTSTATUS status = -1;
+    Stack::Background call(stack, [&] {
+      D3DKMT_FREEGPUVIRTUALADDRESS args{};
+      args.hAdapter = client.adapter;
+      args.BaseAddress = hole;
+      args.Size = behind - hole;
+      status = client.call([&] { return D3DKMTFreeGpuVirtualAddress(&args); });
+    });
+    // Paging is done first, then the work.
+    for (int i = 0; i < 100 && !call.finished(20); ++i) {
+      static_cast<void>(stack.miniport.complete_next(1));
+      stack.settle();
+    }
+    ASSERT_TRUE(call.finished());
+    EXPECT_EQ(status, 0);
+    for (uint64_t page = 20; page < 40; ++page)
+      EXPECT_FALSE(client.walk(va + page * kPage).valid) << page;
+    EXPECT_EQ(stack.gpu.read(client.process_handle(), va + 63 * kPage), 0U) << "not done yet";
+    stack.drive();
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.gpu.read(client.process_handle(), hole - kPage), 77U);
+    EXPECT_EQ(stack.gpu.read(client.process_handle(), behind), 41U);
+    EXPECT_EQ(stack.gpu.read(client.process_handle(), va + 63 * kPage), 78U);
+    for (uint64_t page = 0; page < 64; ++page) {
+      if (page >= 20 && page < 40) continue;
+      EXPECT_EQ(stack.gpu.read(client.process_handle(), va + page * kPage + 8), page + 1);
+    }
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
