@@ -8,6 +8,7 @@
 #include "dxgk/driver_handles.h"
 #include "dxgk/gpu_va.h"
 #include "dxgk/hw_queue.h"
+#include "dxgk/periodic_fences.h"
 #include "dxgk/power.h"
 #include "trace/trace.h"
 
@@ -74,7 +75,7 @@ void Adapter::handle_report(const port::InterruptReport& report) {
   }
   switch (report.type) {
     case Type::kMonitoredFenceSignaled:
-      scheduler_->sync_objects().reread();
+      scheduler_->sync_objects().reread();  // INT-24; more than the engine's processes' is harmless
       if (hw_queues_) hw_queues_->look_at_fences(node);
       break;
     case Type::kHwQueuePageFaulted:
@@ -87,6 +88,7 @@ void Adapter::handle_report(const port::InterruptReport& report) {
       const vidsch::FenceReport outcome =
           scheduler_->completed(node, SubmissionFenceId{report.fence}, now);
       if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+      scheduler_->sync_objects().reread();  // SYNC-19
       break;
     }
     case Type::kDmaPreempted: {
@@ -107,6 +109,8 @@ void Adapter::handle_report(const port::InterruptReport& report) {
       handle_fault(report);
       break;
     case Type::kCrtcVsync:
+      signal_periodic_fences(*this, report.source);
+      break;
     case Type::kDisplayOnlyVsync:
     case Type::kPresentProgress:
     case Type::kOther:

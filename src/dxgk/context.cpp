@@ -12,6 +12,7 @@
 #include "dxgk/device.h"
 #include "dxgk/gpu_va.h"
 #include "dxgk/residency.h"
+#include "dxgk/sync_object.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -549,11 +550,45 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
       status = Status::kDeviceRemoved;
       return;
     }
+    if (!sync_in_reach(adapter, points)) {
+      status = Status::kInvalidParameter;
+      return;
+    }
     Packet& packet = adapter.packets().create();
     packet.kind = kind;
     packet.context = this;
     packet.points.assign(points.begin(), points.end());
     adapter.queue_packet(packet);
+    adapter.pump();
+  });
+  return status;
+}
+
+Status Context::queue_signal(std::span<const Ref<Context>> contexts,
+                             std::span<const vidsch::SyncPoint> points, SignalOrder order) {
+  Adapter& adapter = contexts.front()->device_->adapter();
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    for (const Ref<Context>& context : contexts) {
+      if (context->closed_ || context->device_->lost()) status = Status::kDeviceRemoved;
+    }
+    if (is_success(status) && !sync_in_reach(adapter, points)) status = Status::kInvalidParameter;
+    if (!is_success(status)) return;
+    std::shared_ptr<vidsch::Broadcast> broadcast;
+    if (contexts.size() > 1 || order.event) {
+      broadcast = std::make_shared<vidsch::Broadcast>();
+      broadcast->missing = static_cast<uint32_t>(contexts.size());
+      broadcast->event = std::move(order.event);
+    }
+    for (const Ref<Context>& context : contexts) {
+      Packet& packet = adapter.packets().create();
+      packet.kind = vidsch::PacketKind::kSignal;
+      packet.context = context.get();
+      packet.points.assign(points.begin(), points.end());
+      packet.at_submission = order.at_submission;
+      packet.broadcast = broadcast;
+      adapter.queue_packet(packet);
+    }
     adapter.pump();
   });
   return status;

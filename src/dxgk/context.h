@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -98,7 +99,17 @@ class Context : public Object {
   /// primary is not resident, which puts the device in error (RES-26). Caller's thread.
   Status submit_virtual(const VirtualSubmission& submission);
   /// Queues a wait or a signal behind what the context has (SYNC-05, SYNC-20).
+  /// kInvalidParameter: a fence of 32 bits is out of reach (SYNC-17); kDeviceRemoved.
   Status queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points);
+  /// Signals when all `contexts`, of one adapter, have come to it: with everything before it done,
+  /// or with the hardware (SYNC-05, SYNC-12). `event` is called then, too; may be null (SYNC-07).
+  /// Nothing is queued on failure.
+  struct SignalOrder {
+    bool at_submission = false;
+    std::function<void()> event = {};
+  };
+  static Status queue_signal(std::span<const Ref<Context>> contexts,
+                             std::span<const vidsch::SyncPoint> points, SignalOrder order);
 
   /// SCHED-11: -7..+7; kPrivilegeNotHeld above 0, which only a privileged process may ask. State
   /// unchanged on failure.

@@ -71,6 +71,8 @@ void Device::set_error(DeviceState state) {
       finish_wait(*wait, Status::kDeviceRemoved);
   }
   if (residency) adapter_.residency().device_lost(*this);
+  // kStopped of a healthy adapter is the device's own end.
+  if (state != DeviceState::kStopped || adapter_.failed()) release_fences_of_lost(*this);
   adapter_.progress();
 }
 
@@ -103,6 +105,11 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
         close(ours);
         return;
       }
+      if (!sync_in_reach(adapter_, points)) {
+        status = Status::kInvalidParameter;
+        close(ours);
+        return;
+      }
       auto* wait = new CpuWait;
       wait->event_fd = ours;
       wait->owned_by_callback = true;
@@ -122,6 +129,10 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
       status = Status::kDeviceRemoved;
       return;
     }
+    if (!sync_in_reach(adapter_, points)) {
+      status = Status::kInvalidParameter;
+      return;
+    }
     cpu_waits_.push_back(&wait);
     wait.id = adapter_.scheduler().sync_objects().wait_cpu(
         points, mode, [this, &wait](Status done) { finish_wait(wait, done); });
@@ -139,69 +150,15 @@ Status Device::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
       status = Status::kDeviceRemoved;
       return;
     }
+    if (!sync_in_reach(adapter_, points)) {
+      status = Status::kInvalidParameter;
+      return;
+    }
     status = adapter_.scheduler().sync_objects().signal(points);
     if (is_success(status)) ++adapter_.counters().sync_signals;
     adapter_.pump();
   });
   return status;
-}
-
-Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
-  Ref<SyncObject> object = make_object<SyncObject>();
-  object->device = Ref<Device>(this);
-  object->kind = request.kind;
-  vidsch::SyncDesc desc;
-  desc.kind = request.kind;
-  desc.initial = request.initial;
-  desc.maximum = request.maximum;
-  object->of_paging_queue = request.of_paging_queue;
-  if (request.kind == vidsch::SyncKind::kMonitoredFence) {
-    DXGKIT_ASSIGN_OR_RETURN(const bus::PageFrame page, adapter_.machine().allocate_contiguous(1));
-    object->page = page;
-    object->machine = &adapter_.machine();
-    const bus::PhysicalAddress address{page.value * kPageBytes};
-    object->storage = new (adapter_.machine().system_pointer(address, kPageBytes))
-        std::atomic<uint64_t>(request.initial);
-    desc.storage = object->storage;
-    DXGKIT_ASSIGN_OR_RETURN(object->client_view, bus::CpuView::create(kPageBytes));
-    const bus::MemoryWindow window = adapter_.machine().window_of(address, kPageBytes);
-    DXGKIT_RETURN_ERROR_IF_FAILED(object->client_view->retarget(std::span(&window, 1)));
-    DXGKIT_RETURN_ERROR_IF_FAILED(object->client_view->protect_read_only());  // SYNC-15
-  }
-  if (request.kind == vidsch::SyncKind::kCpuNotification) {
-    const int fd = request.event_fd < 0 ? -1 : dup(request.event_fd);
-    if (fd < 0) return Error(Status::kInvalidHandle);
-    object->event_fd = fd;
-    desc.notify = [fd] {
-      const uint64_t one = 1;
-      static_cast<void>(!write(fd, &one, sizeof one));
-    };
-  }
-  DXGKIT_ASSIGN_OR_RETURN(object->handle, process_.handles().insert_hidden(object));
-  Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
-    if (lost()) {
-      status = Status::kDeviceRemoved;
-      return;
-    }
-    object->id = adapter_.new_sync_object_id();
-    status = adapter_.scheduler().sync_objects().create(object->id, std::move(desc));
-    if (is_success(status)) sync_objects.push_back(object.get());
-  });
-  if (is_success(status)) {
-    process_.handles().publish(object->handle);
-    return object;
-  }
-  process_.handles().erase(object->handle);
-  return Error(status);
-}
-
-void Device::destroy_sync_object(Ref<SyncObject> object) {
-  adapter_.lane().run([&] {
-    if (std::erase(sync_objects, object.get()) == 0) return;  // the device's end took it already
-    adapter_.scheduler().sync_objects().destroy(object->id);
-    adapter_.pump();
-  });
 }
 
 Status Device::wait_for_idle() {
@@ -258,7 +215,7 @@ void Device::destroy() {
   }
   for (const Ref<SyncObject>& object : own_objects) {
     process_.handles().erase(object->handle);
-    destroy_sync_object(object);
+    object->close();
   }
   close_driver_side();
   for (const Handle one : gone) process_.handles().erase(one);

@@ -68,13 +68,6 @@ struct OpenedResource {
   std::vector<Handle> allocations;  // in creation order
 };
 
-struct SyncRequest {
-  vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;
-  uint64_t initial = 0, maximum = 0;
-  int event_fd = -1;  // CPU notification
-  bool of_paging_queue = false;
-};
-
 class Device : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kDevice;
@@ -115,8 +108,10 @@ class Device : public Object {
   /// What was not offered is not lost.
   Status reclaim(std::span<const Handle> handles, bool are_resources, std::vector<bool>* lost);
 
+  /// SYNC-01..17. kInvalidParameter: SYNC-03; kInvalidHandle: no event; kNoMemory; kDeviceRemoved.
   Result<Ref<SyncObject>> create_sync_object(const SyncRequest& request);
-  void destroy_sync_object(Ref<SyncObject> object);
+  /// Another opening, with addresses and uses of its own. kInvalidParameter: it is on its way out.
+  Result<Ref<SyncObject>> open_sync_object(const Ref<SharedSync>& shared, const SyncUse& use);
   /// Blocks until satisfied; kDeviceRemoved when the device is lost first (SYNC-22); kInvalidHandle
   /// when an object is destroyed (SYNC-28). With event_fd >= 0 it returns at once and the event is
   /// set later.
@@ -163,6 +158,8 @@ class Device : public Object {
     std::unique_ptr<bus::UserMemory> user_memory;  // owns `pages`, when the client gave them
   };
   void finish_wait(CpuWait& wait, Status status);
+  /// A sync object's GPU address, and clients may use its handle. On failure it is closed.
+  Status complete(const Ref<SyncObject>& object);
   /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
   void close_driver_side();
   Status register_allocations(std::span<const port::AllocationInfo> infos,

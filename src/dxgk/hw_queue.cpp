@@ -196,7 +196,7 @@ Status HwQueue::make(const HwQueueCreation& creation) {
     }
     place_ = *place;
     const Result<uint64_t> address = adapter.gpu_va()->map_system_page(
-        owner.process().number(), fence_->page, [&adapter, shown] {
+        owner.process().number(), fence_->shared->page, [&adapter, shown] {
           *shown = true;
           adapter.progress();
         });
@@ -221,7 +221,7 @@ Status HwQueue::make(const HwQueueCreation& creation) {
   args.flags = creation.flags;
   args.private_data = creation.private_data;
   args.progress_fence = fence_->handle;
-  args.progress_fence_cpu = fence_->storage;
+  args.progress_fence_cpu = fence_->shared->storage;
   args.progress_fence_va = fence_va_;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(driver_queue_,
                                  all.queues_.create_hw_queue(context_->driver_handle(), args));
@@ -250,7 +250,7 @@ void HwQueue::unmake() {
   });
   if (!fence_) return;
   device().process().handles().erase(fence_->handle);
-  device().destroy_sync_object(fence_);
+  fence_->close();
 }
 
 Status HwQueue::submit(const HwSubmission& submission) {
@@ -401,7 +401,7 @@ vidsch::EnginePort::Submit HwQueues::submit(Packet& packet, SubmissionFenceId fe
   work.private_data = scratch_.data();
   work.private_bytes = static_cast<uint32_t>(scratch_.size());
   work.progress_fence_va = queue.fence_va_;
-  work.progress_fence_cpu = queue.fence_->storage;
+  work.progress_fence_cpu = queue.fence_->shared->storage;
   const Status status = queues_.submit(work);
   std::ranges::fill(scratch_, kPoison);
   packet.command.private_data.clear();
@@ -438,7 +438,7 @@ void HwQueues::packet_left(const Packet& packet) {
 
 void HwQueues::retire_finished(HwQueue& queue) {
   if (queue.in_flight_.empty()) return;
-  const uint64_t value = queue.fence_->storage->load(std::memory_order_acquire);
+  const uint64_t value = queue.fence_->shared->storage->load(std::memory_order_acquire);
   std::optional<SubmissionFenceId> last;
   for (const HwQueue::InFlight& one : queue.in_flight_) {
     if (one.value > value) break;

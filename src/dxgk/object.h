@@ -19,7 +19,10 @@ enum class ObjectType : uint8_t {
   kPagingQueue,
   kSharedResource,
   kHwContext,
-  kHwQueue
+  kHwQueue,
+  kSharedSync,
+  kKeyedMutex,
+  kSharedKeyedMutex
 };
 
 /// Base of everything a handle can name. Counted, because a thunk on one thread may use an object

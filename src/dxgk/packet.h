@@ -73,7 +73,9 @@ struct Packet {
   uint64_t residency_epoch = 0, residency_request = 0;
   bool counts_in_epoch = false, holds_device = false;
   std::vector<vidsch::SyncPoint> points;  // kWait, kSignal
-  VirtualCommand command;                 // kRender of a context with virtual addressing
+  bool at_submission = false;             // kSignal
+  std::shared_ptr<vidsch::Broadcast> broadcast;
+  VirtualCommand command;  // kRender of a context with virtual addressing
 
   /// Back to the initial state, keeping storage for the next packet in this slot.
   void recycle() {

@@ -36,7 +36,7 @@ Result<Ref<PagingQueue>> PagingQueue::create(Device& device, int32_t priority) {
   }
   if (queue->handle != 0) handles.erase(queue->handle);
   handles.erase(queue->fence_->handle);
-  device.destroy_sync_object(queue->fence_);
+  queue->fence_->close();
   return Error(status);
 }
 
@@ -47,7 +47,7 @@ void PagingQueue::destroy() {
   adapter.lane().run([&] { std::erase(device_->paging_queues, this); });
   device_->process().handles().erase(fence_->handle);
   // Its view goes with the last reference: whoever made the queue may be about to tell the address.
-  device_->destroy_sync_object(fence_);
+  fence_->close();
 }
 
 uint64_t PagingQueue::begin() {

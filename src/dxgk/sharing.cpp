@@ -10,16 +10,11 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter.h"
+#include "dxgk/keyed_mutex.h"
+#include "dxgk/sync_object.h"
 #include "dxgk/system_impl.h"
 
 namespace dxgkit::dxgk {
-namespace {
-
-constexpr Handle kGlobalMark = 2;  // what clients have seen in the low bits on Windows
-constexpr Handle kGlobalMask = 0x3F;
-
-}  // namespace
-
 SharedResource::SharedResource(Adapter& adapter) : Object(kType), adapter_(&adapter) {}
 SharedResource::~SharedResource() = default;
 
@@ -32,23 +27,25 @@ Result<uint32_t> total_private_bytes(std::span<const uint64_t> sizes) {
   return static_cast<uint32_t>(total);
 }
 
-Result<Handle> GlobalShares::insert(Ref<SharedResource> resource) {
-  DXGKIT_ASSIGN_OR_RETURN(const Handle handle, table_.insert(std::move(resource)));
-  return handle | kGlobalMark;
+Result<Handle> GlobalShares::insert(Ref<Object> object) {
+  DXGKIT_ASSIGN_OR_RETURN(const Handle handle, table_.insert(std::move(object)));
+  return handle | kMark;
 }
 
-Result<Ref<SharedResource>> GlobalShares::find(Handle handle) {
-  if ((handle & kGlobalMask) != kGlobalMark) return Error(Status::kInvalidParameter);
-  return table_.find<SharedResource>(handle & ~kGlobalMask);
-}
+void GlobalShares::erase(Handle handle) { table_.erase(handle & ~kMarkMask); }
 
-void GlobalShares::erase(Handle handle) { table_.erase(handle & ~kGlobalMask); }
+NtHandles::Named::Named() = default;
+NtHandles::Named::~Named() = default;
+NtHandles::Named::Named(const Named&) = default;
+NtHandles::Named& NtHandles::Named::operator=(const Named&) = default;
+NtHandles::Named::Named(Ref<SharedResource> resource_in, Access access_in)
+    : resource(std::move(resource_in)), access(access_in) {}
 
 NtHandles::~NtHandles() {
   for (const Entry& entry : entries_) close(entry.kept);
 }
 
-Result<int> NtHandles::create(Ref<SharedResource> resource, Access access) {
+Result<int> NtHandles::create(Named named) {
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Error(Status::kNoMemory);
   // Not 0: that is no handle. Not 1 or 2: clients print there.
@@ -62,7 +59,7 @@ Result<int> NtHandles::create(Ref<SharedResource> resource, Access access) {
     return Error(Status::kNoMemory);
   }
   runtime::MutexLock lock(mutex_);
-  entries_.push_back({ends[0], identity.st_dev, identity.st_ino, {std::move(resource), access}});
+  entries_.push_back({ends[0], identity.st_dev, identity.st_ino, std::move(named)});
   return given;
 }
 
@@ -76,14 +73,14 @@ Result<NtHandles::Named> NtHandles::find(int fd) const {
   return Error(kObjectTypeMismatch);
 }
 
-std::vector<Ref<SharedResource>> NtHandles::take_closed() {
-  std::vector<Ref<SharedResource>> closed;
+std::vector<NtHandles::Named> NtHandles::take_closed() {
+  std::vector<Named> closed;
   runtime::MutexLock lock(mutex_);
   std::erase_if(entries_, [&](Entry& entry) {
     pollfd state{entry.kept, POLLIN, 0};
     if (poll(&state, 1, 0) <= 0 || (state.revents & POLLHUP) == 0) return false;
     close(entry.kept);
-    closed.push_back(std::move(entry.named.resource));
+    closed.push_back(std::move(entry.named));
     return true;
   });
   return closed;
@@ -94,10 +91,17 @@ size_t NtHandles::size() const {
   return entries_.size();
 }
 
-void System::Impl::reap_nt_handles() {
-  for (const Ref<SharedResource>& resource : nt_handles.take_closed()) {
-    resource->adapter().lane().run([&] { resource->adapter().drop_hold(*resource); });
+void System::Impl::drop_holds(const NtHandles::Named& named) {
+  if (named.resource) {
+    Adapter& adapter = named.resource->adapter();
+    adapter.lane().run([&] { adapter.drop_hold(*named.resource); });
   }
+  if (named.sync) named.sync->adapter().lane().run([&] { named.sync->drop_hold(); });
+  if (named.mutex) named.mutex->drop_hold();
+}
+
+void System::Impl::reap_nt_handles() {
+  for (const NtHandles::Named& named : nt_handles.take_closed()) drop_holds(named);
 }
 
 }  // namespace dxgkit::dxgk

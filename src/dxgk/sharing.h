@@ -14,6 +14,8 @@ namespace dxgkit::dxgk {
 
 class Adapter;
 struct Allocation;
+class SharedKeyedMutex;
+class SharedSync;
 
 /// STATUS_OBJECT_TYPE_MISMATCH: a live descriptor that is no shared resource.
 inline constexpr Status kObjectTypeMismatch = from_ntstatus(static_cast<int32_t>(0xC0000024));
@@ -61,17 +63,23 @@ Result<uint32_t> total_private_bytes(std::span<const uint64_t> sizes);
 /// none is also a handle of a process. Thread-safe.
 class GlobalShares {
  public:
-  Result<Handle> insert(Ref<SharedResource> resource);
-  /// kInvalidParameter: no such handle.
-  Result<Ref<SharedResource>> find(Handle handle);
+  Result<Handle> insert(Ref<Object> object);
+  /// kInvalidParameter: no such handle, or something else than a T.
+  template <typename T = SharedResource>
+  Result<Ref<T>> find(Handle handle) {
+    if ((handle & kMarkMask) != kMark) return Error(Status::kInvalidParameter);
+    return table_.template find<T>(handle & ~kMarkMask);
+  }
   void erase(Handle handle);
   size_t size() const { return table_.size(); }
 
  private:
+  static constexpr Handle kMark = 2;  // what clients have seen in the low bits on Windows
+  static constexpr Handle kMarkMask = 0x3F;
   HandleTable table_;
 };
 
-/// NT handles of shared resources are file descriptors: whoever has the descriptor, or a duplicate,
+/// NT handles of shared objects are file descriptors: whoever has the descriptor, or a duplicate,
 /// has the handle, and closing the last duplicate closes it. Thread-safe.
 ///
 /// Each is one end of a pipe nobody writes to: the other end, kept here, keeps the identity from
@@ -84,17 +92,25 @@ class NtHandles {
   NtHandles& operator=(const NtHandles&) = delete;
 
   enum class Access { kNone, kRead, kWrite };
+  /// A resource, or a sync object, or a resource with either or both of the others (THUNK-23).
   struct Named {
     Ref<SharedResource> resource;
     Access access = Access::kNone;
+    Ref<SharedSync> sync = {};
+    Ref<SharedKeyedMutex> mutex = {};
+    ~Named();
+    Named();
+    Named(Ref<SharedResource> resource_in, Access access_in);
+    Named(const Named&);
+    Named& operator=(const Named&);
   };
 
-  /// A descriptor for `resource`, the caller's to close. kNoMemory: the system has no more.
-  Result<int> create(Ref<SharedResource> resource, Access access);
+  /// A descriptor for what is named, the caller's to close. kNoMemory: the system has no more.
+  Result<int> create(Named named);
   /// kInvalidHandle: not an open descriptor. kObjectTypeMismatch: something else.
   Result<Named> find(int fd) const;
   /// Forgets the handles whose descriptors are all closed and returns what they named, once each.
-  std::vector<Ref<SharedResource>> take_closed();
+  std::vector<Named> take_closed();
   size_t size() const;
 
  private:

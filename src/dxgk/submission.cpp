@@ -32,6 +32,8 @@ void Adapter::queue_packet(Packet& packet) {
   desc.id = packet.id;
   desc.kind = packet.kind;
   desc.points = std::move(packet.points);
+  desc.at_submission = packet.at_submission;
+  desc.broadcast = std::move(packet.broadcast);
   const Status status = scheduler_->queue(context, std::move(desc));
   if (is_success(status)) return;
   // The context failed meanwhile: the packet leaves as a cancelled one.

@@ -1,36 +1,148 @@
-// Client side of a synchronisation object.
+// Synchronisation objects: what clients share, and each opening of it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "base/status.h"
 #include "bus/machine.h"
 #include "dxgk/handle_table.h"
 #include "dxgk/object.h"
+#include "runtime/runtime.h"
 #include "vidsch/sync_objects.h"
 
 namespace dxgkit::dxgk {
 
+class Adapter;
 class Device;
+class Process;
+class SyncObject;
 
+/// How one device uses an object: a matter of its handle, not of the object (SYNC-11).
+struct SyncUse {
+  bool no_signal = false;
+  bool no_wait = false;
+  bool top_of_pipeline = false;  // its signals do not wait for earlier work to complete (SYNC-12)
+  bool keeps_value_on_reset = false;  // the device's loss does not set the maximum (SYNC-13)
+  bool no_gpu_access = false;         // no GPU virtual address (SYNC-14)
+};
+
+struct SyncRequest {
+  vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;
+  uint64_t initial = 0, maximum = 0;
+  int event_fd = -1;  // CPU notification
+  bool of_paging_queue = false;
+  bool shared = false;       // others can open it
+  bool nt_security = false;  // through descriptors only, made by ShareObjects
+  /// A monitored fence that vertical syncs of a target signal, nobody else (SYNC-25).
+  bool periodic = false;
+  uint32_t target = 0;
+  int64_t lead_ns = 0;  // how much earlier than the vertical sync
+  SyncUse use = {};
+};
+
+/// The adapter's object behind the openings. It ends with its last opening and hold (SYNC-32); a
+/// global handle does not hold it.
+class SharedSync : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kSharedSync;
+  explicit SharedSync(Adapter& adapter);
+  ~SharedSync() override;
+  /// Storage of a monitored fence, the duplicate of an event. kNoMemory; kInvalidHandle: no event.
+  static Result<Ref<SharedSync>> create(Adapter& adapter, const SyncRequest& request,
+                                        vidsch::SyncDesc* desc);
+
+  Adapter& adapter() const { return *adapter_; }
+  /// One opening, or descriptor, less. Lane.
+  void drop_hold();
+
+  // Constant once clients can name it.
+  SyncObjectId id;
+  vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;
+  bool shared = false, nt_security = false, periodic = false;
+  bool no_gpu_access = false;  // of its creation: nobody gets an address (SYNC-14)
+  bool narrow = false;         // 32 bits of storage (SYNC-17)
+  Handle global = 0;
+  // Monitored fence: one page of system memory, the value at its start.
+  bus::PageFrame page;
+  bool has_page = false;
+  std::atomic<uint64_t>* storage = nullptr;  // null: 32 bits, or no fence
+  // Periodic:
+  uint32_t target = 0;
+  int64_t lead_ns = 0;
+
+  // Lane:
+  std::vector<SyncObject*> openings;      // in order
+  uint32_t holds = 0;                     // descriptors, and openings under way
+  bool gone = true;                       // not there yet, or not any more: cannot be opened
+  std::unique_ptr<runtime::Timer> timer;  // periodic with a lead: for the next vertical sync
+  int64_t last_vsync_ns = -1;             // -1: none yet
+  bool ahead = false;                     // the next vertical sync has been signalled already
+
+ private:
+  friend class SyncObject;
+  void end_if_unused();
+
+  const Ref<Adapter> adapter_;
+  int event_fd_ = -1;
+};
+
+/// An opening: what a client's handle names.
 class SyncObject : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kSyncObject;
   SyncObject();
   ~SyncObject() override;
 
-  Ref<Device> device;
+  /// A handle for `process`, hidden. `device` may be null: the process's own, without addresses.
+  /// `first`: of a creation, how the scheduler knows the object. Not on the lane.
+  /// kInvalidParameter: it is on its way out, or what `first` says makes no sense; kDeviceRemoved;
+  /// kNoMemory. Nothing stays then.
+  static Result<Ref<SyncObject>> open(Process& process, Device* device,
+                                      const Ref<SharedSync>& shared, const SyncUse& use,
+                                      vidsch::SyncDesc* first = nullptr);
+  /// The handle is gone already. The last closing ends the object: CPU waiters get kInvalidHandle,
+  /// GPU waits fall through (SYNC-28). Idempotent. Any thread.
+  void close();
+
+  Adapter& adapter() const { return shared->adapter(); }
+  /// SYNC-11; kAccessDenied otherwise.
+  Status may_signal() const {
+    return use.no_signal || shared->periodic ? Status::kAccessDenied : Status::kSuccess;
+  }
+  Status may_wait() const { return use.no_wait ? Status::kAccessDenied : Status::kSuccess; }
+
+  Ref<SharedSync> shared;
+  Ref<Device> device;          // null: opened by a global handle or descriptor for the process
+  Process* process = nullptr;  // null once closed; lane
   Handle handle = 0;
   SyncObjectId id;
   vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;
-  // Monitored fence: one page of system memory; the client sees it read-only (SYNC-15).
-  bus::Machine* machine = nullptr;  // where `page` came from
-  bus::PageFrame page;
-  std::atomic<uint64_t>* storage = nullptr;
-  std::unique_ptr<bus::CpuView> client_view;
-  int event_fd = -1;             // CPU notification: our duplicate of the client's event
-  bool of_paging_queue = false;  // goes with its queue, never alone (PAGE-47)
+  SyncUse use;
+  std::unique_ptr<bus::CpuView> client_view;  // monitored fence: read-only (SYNC-15)
+  uint64_t gpu_address = 0;                   // 0: none
+  bool of_paging_queue = false;               // goes with its queue, never alone (PAGE-47)
 };
+
+/// SYNC-17: no point is too far from what its fence of 32 bits says now. Lane.
+bool sync_in_reach(Adapter& adapter, std::span<const vidsch::SyncPoint> points);
+
+/// SYNC-13: every monitored fence the lost device might have signalled is set to the maximum, so
+/// that whoever waits for it goes on, save where its handle says otherwise, and paging fences,
+/// which the kernel signals. Lane. Called where a device goes into error, for whatever reason but
+/// its own destruction.
+void release_fences_of_lost(Device& device);
+
+/// What ends with a process beside its devices: openings of sync objects and keyed mutexes. Wakes
+/// whoever waits for its mutexes through it. Not on a lane.
+void close_sync_of(Process& process);
+
+/// Who waits for which value of which object, and who could signal it: for deadlock reports. One
+/// line per waiter, empty if there is none. Lane.
+std::string describe_waits(Adapter& adapter);
 
 }  // namespace dxgkit::dxgk

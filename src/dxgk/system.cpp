@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dxgk/power.h"
+#include "dxgk/sync_object.h"
 #include "dxgk/system_impl.h"
 #include "trace/trace.h"
 
@@ -111,6 +112,7 @@ void System::end_process(Process& process) {
         if (process.handles().take<Device>(handle).has_value()) (*device)->destroy();
       });
     }
+    close_sync_of(process);
   };
   process.gate().close();
   destroy_devices();  // wakes whoever waits inside

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dxgk/adapter.h"
@@ -9,6 +10,7 @@
 #include "dxgk/process.h"
 #include "dxgk/sharing.h"
 #include "dxgk/system.h"
+#include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::dxgk {
@@ -30,8 +32,12 @@ struct System::Impl {
     return {};
   }
 
+  /// dxgk::describe_waits of all adapters, for a simulation that stands still: without the locks.
+  std::string describe_waits() const DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Descriptors that were closed since hold nothing any more. Any thread but a lane.
   void reap_nt_handles();
+  /// A descriptor that holds `named` is gone, or was not made. Any thread but a lane.
+  static void drop_holds(const NtHandles::Named& named);
   /// Out of the list, for stopping; null if it is not there.
   Ref<Adapter> take(Luid luid) {
     runtime::MutexLock lock(mutex);
@@ -55,6 +61,7 @@ struct System::Impl {
   NtHandles nt_handles;
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
   uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
+  const runtime::DeadlockNote waits{[this] { return describe_waits(); }};
 };
 
 }  // namespace dxgkit::dxgk

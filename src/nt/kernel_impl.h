@@ -11,6 +11,7 @@
 #include "nt/context.h"
 #include "nt/kernel.h"
 #include "nt/pool.h"
+#include "nt/system_time.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::nt {
@@ -175,9 +176,6 @@ struct Kernel::Impl {
 /// Makes a dispatcher object signalled and hands it to waiters in order. `dispatcher_lock` held by
 /// the caller.
 void release_waiters(Kernel& kernel);
-/// NT system time (100 ns since 1601) when a runtime's clock reads 0: a fixed date, so that runs
-/// repeat.
-inline constexpr int64_t kSystemTimeAtStart = 133'800'000'000'000'000;
 /// When a wait with this NT timeout ends, in runtime time.
 runtime::TimeNs deadline_of(Kernel& kernel, const int64_t* timeout);
 /// The common body of the waits. 0.. the index of the object, or STATUS_TIMEOUT.

@@ -89,20 +89,8 @@ void release_waiters(Kernel& kernel) {
   }
 }
 
-/// An NT timeout: negative 100 ns units are relative, positive ones a date since 1601, null is for
-/// ever.
 runtime::TimeNs deadline_of(Kernel& kernel, const int64_t* timeout) {
-  if (timeout == nullptr) return runtime::kForever;
-  const runtime::TimeNs now = kernel.runtime().now();
-  const int64_t units = *timeout;
-  if (units <= 0) {
-    const uint64_t magnitude = 0 - static_cast<uint64_t>(units);
-    if (magnitude > static_cast<uint64_t>(runtime::kForever - now) / 100) return runtime::kForever;
-    return now + static_cast<runtime::TimeNs>(magnitude * 100);
-  }
-  const int64_t since_start = units - kSystemTimeAtStart;
-  if (since_start <= 0) return 0;
-  return since_start > runtime::kForever / 100 ? runtime::kForever : since_start * 100;
+  return deadline_of(kernel.runtime().now(), timeout);
 }
 
 int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const> objects,

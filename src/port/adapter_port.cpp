@@ -342,6 +342,8 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
   result.node_count = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
   result.paging_node = caps.MemoryManagementCaps.PagingNode;
   port.multi_engine_aware = result.multi_engine_aware;
+  result.no_64bit_atomics =
+      port.version >= kVersionWddm20 && caps.SchedulingCaps.No64BitAtomics != 0;
   port.low_irql_preempt =
       port.version >= kVersionWddm20 && caps.SchedulingCaps.LowIrqlPreemptCommand != 0;
   port.interrupt_message = result.interrupt_message_number;

@@ -308,6 +308,7 @@ struct DriverCaps {           // DXGK_DRIVERCAPS, what the core uses
   uint32_t hw_queue_packet_cap = 0;
   bool multi_engine_aware = false, preemption_aware = false, cancel_command_aware = false,
        no_dma_patching = false;
+  bool no_64bit_atomics = false;  // from WDDM 2.0 on (SYNC-17)
   bool support_per_engine_tdr = false;
   bool virtual_addressing_supported = false, gpu_mmu_supported = false,
        io_mmu_supported = false;         // from WDDM 2.0 on (VA-01)

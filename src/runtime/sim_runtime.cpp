@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "runtime/deadlock_note.h"
 #include "runtime/internal.h"
 #include "runtime/sim_stack.h"
 
@@ -572,6 +573,8 @@ class SimRuntime final : public Runtime {
       }
       std::fprintf(stderr, "\n");
     }
+    const std::string notes = DeadlockNote::all();
+    if (!notes.empty()) std::fprintf(stderr, "%s", notes.c_str());
     check_failed("the simulation can go on", __FILE__, __LINE__);
   }
 

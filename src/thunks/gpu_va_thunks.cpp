@@ -155,8 +155,7 @@ Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
                                  process.handles().find<SyncObject>(args.hFenceObject));
   if (&context->device() != device.get() || !context->virtual_addressing())
     return Status::kInvalidParameter;
-  if (&fence->device->adapter() != &adapter || fence->of_paging_queue)
-    return Status::kInvalidParameter;
+  if (&fence->adapter() != &adapter || fence->of_paging_queue) return Status::kInvalidParameter;
   if (args.Flags.Reserved != 0 || args.Reserved0 != 0 || args.Reserved1 != 0)
     return Status::kInvalidParameter;  // THUNK-03
   if (args.NumOperations == 0) return Status::kInvalidParameter;

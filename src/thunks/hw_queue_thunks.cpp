@@ -122,8 +122,10 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMANDTOHWQUEUE& args) {
   return queue->submit(submission);
 }
 
-/// Monitored fences of the adapter, with values.
-Status capture_points(Process& process, Device& device, const D3DKMT_HANDLE* handles,
+enum class Right { kSignal, kWait };
+
+/// Monitored fences of the adapter, with values, whose handles have the right (SYNC-11).
+Status capture_points(Process& process, Device& device, Right right, const D3DKMT_HANDLE* handles,
                       const UINT64* values, UINT count, std::vector<SyncPoint>* points) {
   if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> captured;
@@ -133,7 +135,8 @@ Status capture_points(Process& process, Device& device, const D3DKMT_HANDLE* han
   for (size_t i = 0; i < captured.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
                                    process.handles().find<SyncObject>(captured[i]));
-    if (&object->device->adapter() != &device.adapter()) return Status::kInvalidParameter;
+    if (&object->adapter() != &device.adapter()) return Status::kInvalidParameter;
+    DXGKIT_RETURN_IF_FAILED(right == Right::kSignal ? object->may_signal() : object->may_wait());
     if (object->kind != vidsch::SyncKind::kMonitoredFence) return Status::kInvalidParameter;
     points->push_back({object->id, captured_values[i]});
   }
@@ -147,7 +150,7 @@ Status wait(Process& process, const D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE& ar
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, args.ObjectHandleArray,
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kWait, args.ObjectHandleArray,
                                          args.FenceValueArray, args.ObjectCount, &points));
   return queue->queue_sync(vidsch::PacketKind::kWait, points);
 }
@@ -170,7 +173,7 @@ Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& a
   if ((flags & (kAtSubmission | kEnqueueCpuEvent)) != 0) return Status::kNotSupported;
   if (handles.size() > 1) return Status::kNotSupported;  // fires when all queues have come to it
   std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, args.ObjectHandleArray,
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
                                          args.FenceValueArray, args.ObjectCount, &points));
   for (SyncPoint& point : points) point.allow_rewind = (flags & kAllowFenceRewind) != 0;
   return queue->queue_sync(vidsch::PacketKind::kSignal, points);

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "dxgk/display.h"
+#include "dxgk/keyed_mutex.h"
 #include "dxgk/sharing.h"
+#include "dxgk/sync_object.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -26,6 +28,7 @@ Result<NtHandles::Named> named_by(Process& process, HANDLE handle) {
   DXGKIT_ASSIGN_OR_RETURN(NtHandles::Named named,
                           process.system().impl().nt_handles.find(static_cast<int>(value)));
   if (named.access == NtHandles::Access::kNone) return Error(Status::kAccessDenied);
+  if (!named.resource) return Error(dxgk::kObjectTypeMismatch);
   return named;
 }
 
@@ -163,10 +166,53 @@ Status open_global2(Process& process, D3DKMT_OPENRESOURCE& args) {
   return open(process, args, args.pOpenAllocationInfo2);
 }
 
+/// THUNK-23: what was shared with the resource is opened with it. Room for the mutex's data is none
+/// at all, or enough.
 Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
-  DXGKIT_RETURN_IF_FAILED(open(process, args, args.pOpenAllocationInfo2));
-  args.hKeyedMutex = 0;
-  args.hSyncObject = 0;
+  process.system().impl().reap_nt_handles();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
+  if (!named.mutex && !named.sync) {
+    DXGKIT_RETURN_IF_FAILED(open(process, args, args.pOpenAllocationInfo2));
+    args.hKeyedMutex = 0;
+    args.hSyncObject = 0;
+    return Status::kSuccess;
+  }
+  std::vector<std::byte> data;
+  if (named.mutex && args.KeyedMutexPrivateRuntimeDataSize != 0) {
+    if (args.KeyedMutexPrivateRuntimeDataSize > kMaxPrivateBytes) return Status::kInvalidParameter;
+    data.resize(args.KeyedMutexPrivateRuntimeDataSize);
+    if (args.pKeyedMutexPrivateRuntimeData == nullptr) return Status::kInvalidParameter;
+    if (!writable(args.pKeyedMutexPrivateRuntimeData, data.size())) return Status::kAccessViolation;
+  }
+  // The resource last: it alone writes the caller's arrays.
+  Ref<dxgk::KeyedMutex> mutex;
+  if (named.mutex) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(mutex, dxgk::KeyedMutex::open(process, named.mutex, &data));
+  }
+  Ref<dxgk::SyncObject> sync;
+  Status status = Status::kSuccess;
+  if (named.sync) {
+    Result<Ref<dxgk::SyncObject>> opened = dxgk::SyncObject::open(process, nullptr, named.sync, {});
+    if (opened.has_value()) sync = *opened;
+    if (!opened.has_value()) status = opened.error();
+  }
+  if (is_success(status)) status = open(process, args, args.pOpenAllocationInfo2);
+  if (!is_success(status)) {
+    if (mutex) {
+      process.handles().erase(mutex->handle);
+      mutex->close();
+    }
+    if (sync) {
+      process.handles().erase(sync->handle);
+      sync->close();
+    }
+    return status;
+  }
+  if (sync) process.handles().publish(sync->handle);
+  args.hKeyedMutex = mutex ? mutex->handle : 0;
+  args.hSyncObject = sync ? sync->handle : 0;
+  if (!data.empty())
+    static_cast<void>(guarded_copy(args.pKeyedMutexPrivateRuntimeData, data.data(), data.size()));
   return Status::kSuccess;
 }
 
@@ -199,6 +245,74 @@ Result<Ref<Resource>> resource_of(Process& process, D3DKMT_HANDLE handle) {
   return opened->resource;
 }
 
+/// Holds what a handle of ShareObjects names, for a descriptor. kInvalidParameter: not made for
+/// that, of another process, or on its way out.
+Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
+  dxgk::Adapter& adapter = resource->device->adapter();
+  DXGKIT_ENTER(adapter);
+  if (resource->device->lost()) return Status::kDeviceRemoved;
+  if (named->resource) return Status::kInvalidParameter;
+  if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
+  bool held = false;
+  adapter.lane().run([&] {
+    if (resource->closing || resource->shared->gone) return;
+    ++resource->shared->holds;
+    held = true;
+  });
+  if (!held) return Status::kInvalidParameter;  // another thread destroys it
+  named->resource = resource->shared;
+  return Status::kSuccess;
+}
+
+Status hold(const Ref<dxgk::SyncObject>& object, NtHandles::Named* named) {
+  DXGKIT_ENTER(object->adapter());
+  if (object->device && object->device->lost()) return Status::kDeviceRemoved;
+  if (named->sync || !object->shared->nt_security) return Status::kInvalidParameter;
+  bool held = false;
+  object->adapter().lane().run([&] {
+    if (object->shared->gone) return;
+    ++object->shared->holds;
+    held = true;
+  });
+  if (!held) return Status::kInvalidParameter;
+  named->sync = object->shared;
+  return Status::kSuccess;
+}
+
+Status hold(const Ref<dxgk::KeyedMutex>& mutex, NtHandles::Named* named) {
+  if (named->mutex || !mutex->shared().nt_security) return Status::kInvalidParameter;
+  if (!mutex->shared().take_hold()) return Status::kInvalidParameter;
+  named->mutex = mutex->shared_reference();
+  return Status::kSuccess;
+}
+
+/// THUNK-23: a resource, with or without a keyed mutex and a sync object, or a sync object alone.
+/// Nothing is held on failure.
+Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
+                     NtHandles::Named* named) {
+  Status status = Status::kSuccess;
+  for (const D3DKMT_HANDLE handle : handles) {
+    if (const auto sync = process.handles().find<dxgk::SyncObject>(handle); sync.has_value()) {
+      status = hold(*sync, named);
+    } else if (const auto mutex = process.handles().find<dxgk::KeyedMutex>(handle);
+               mutex.has_value()) {
+      status = hold(*mutex, named);
+    } else {
+      const Result<Ref<Resource>> resource = resource_of(process, handle);
+      status = resource.has_value() ? hold(*resource, named) : resource.error();
+    }
+    if (!is_success(status)) break;
+  }
+  const bool alone = handles.size() == 1 && named->sync;
+  if (is_success(status) && !named->resource && !alone) status = Status::kInvalidParameter;
+  // One device for all: what is opened together is used together.
+  if (is_success(status) && named->resource && named->sync &&
+      &named->resource->adapter() != &named->sync->adapter())
+    status = Status::kInvalidParameter;
+  if (!is_success(status)) dxgk::System::Impl::drop_holds(*named);
+  return status;
+}
+
 Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_handles,
                      const OBJECT_ATTRIBUTES* client_attributes, DWORD desired_access,
                      HANDLE* client_result) {
@@ -220,24 +334,12 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
     if (attributes.ObjectName != nullptr || attributes.RootDirectory != nullptr)
       return Status::kNotSupported;
   }
-  // THUNK-23: bundles have objects of other kinds, of which none can be shared here.
-  if (count != 1) return Status::kInvalidParameter;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Resource> resource, resource_of(process, handles[0]));
-  DXGKIT_ENTER(resource->device->adapter());
-  if (resource->device->lost()) return Status::kDeviceRemoved;
-  if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
-  bool held = false;
-  resource->device->adapter().lane().run([&] {
-    if (resource->closing || resource->shared->gone) return;
-    ++resource->shared->holds;
-    held = true;
-  });
-  if (!held) return Status::kInvalidParameter;  // another thread destroys it
-  const Result<int> fd =
-      process.system().impl().nt_handles.create(resource->shared, access_of(desired_access));
+  NtHandles::Named named;
+  named.access = access_of(desired_access);
+  DXGKIT_RETURN_IF_FAILED(hold_together(process, handles, &named));
+  const Result<int> fd = process.system().impl().nt_handles.create(named);
   if (!fd.has_value()) {
-    dxgk::Adapter& adapter = resource->device->adapter();
-    adapter.lane().run([&] { adapter.drop_hold(*resource->shared); });
+    dxgk::System::Impl::drop_holds(named);
     return fd.error();
   }
   HANDLE handle = reinterpret_cast<HANDLE>(static_cast<uintptr_t>(*fd));

@@ -1,9 +1,38 @@
 // Synchronisation objects: create, destroy, signal and wait from CPU and GPU.
+#include <unistd.h>
+
 #include <bit>
 
+#include "dxgk/periodic_fences.h"
 #include "thunks/call.h"
+#include "thunks/sync_support.h"
 
 namespace dxgkit::thunks {
+
+Status check_sync_flags(UINT flags, bool monitored) {
+  using namespace sync_flags;
+  if ((flags & ~kDefined) != 0) return Status::kInvalidParameter;
+  if ((flags & kNtSecuritySharing) != 0 && (flags & kShared) == 0)
+    return Status::kInvalidParameter;  // SYNC-09
+  if (monitored && (flags & kShared) != 0 && (flags & kNtSecuritySharing) == 0)
+    return Status::kInvalidParameter;
+  if ((flags & (kTopOfPipeline | kNoSignal | kNoWait)) != 0 && !monitored)
+    return Status::kInvalidParameter;  // SYNC-10
+  if ((flags & kNoSignal) != 0 && (flags & kNoWait) != 0) return Status::kInvalidParameter;
+  if ((flags & (kCrossAdapter | kSignalByKmd | kUnused | kUnwaitCpuWaitersOnlyOnDestroy)) != 0)
+    return Status::kNotSupported;
+  return Status::kSuccess;
+}
+
+dxgk::SyncUse sync_use_of(UINT flags) {
+  using namespace sync_flags;
+  return {.no_signal = (flags & kNoSignal) != 0,
+          .no_wait = (flags & kNoWait) != 0,
+          .top_of_pipeline = (flags & kTopOfPipeline) != 0,
+          .keeps_value_on_reset = (flags & kNoSignalMaxValueOnTdr) != 0,
+          .no_gpu_access = (flags & kNoGpuAccess) != 0};
+}
+
 namespace {
 
 using dxgk::Context;
@@ -15,29 +44,33 @@ using vidsch::SyncKind;
 using vidsch::SyncPoint;
 
 constexpr UINT kMaxLegacyObjects = D3DDDI_MAX_OBJECT_SIGNALED;  // 32 (SYNC-06)
-constexpr UINT kShared = 1U << 0;
-constexpr UINT kNtSecuritySharing = 1U << 1;
-constexpr UINT kTopOfPipeline = 1U << 3;
-constexpr UINT kNoSignal = 1U << 4;
-constexpr UINT kNoWait = 1U << 5;
-constexpr UINT kDefinedSyncFlags = (1U << 11) - 1;
-/// What needs nothing beyond a plain object: NoGPUAccess asks for less than we give.
-constexpr UINT kHonouredSyncFlags = 1U << 7;
+/// D3DDDICB_SIGNALFLAGS, by bit.
+constexpr UINT kSignalAtSubmission = 1U << 0;
+constexpr UINT kEnqueueCpuEvent = 1U << 1;
+constexpr UINT kAllowFenceRewind = 1U << 2;
+constexpr UINT kDefinedSignalFlags = 7U;
 
-/// An event handle of a client is a file descriptor here (eventfd).
-int event_descriptor(HANDLE event) { return static_cast<int>(reinterpret_cast<intptr_t>(event)); }
-
-Status check_sync_flags(UINT flags, D3DDDI_SYNCHRONIZATIONOBJECT_TYPE type) {
-  if ((flags & ~kDefinedSyncFlags) != 0) return Status::kInvalidParameter;
-  const bool monitored = type == D3DDDI_MONITORED_FENCE || type == D3DDDI_PERIODIC_MONITORED_FENCE;
-  if ((flags & kNtSecuritySharing) != 0 && (flags & kShared) == 0)
-    return Status::kInvalidParameter;  // SYNC-09
-  if (monitored && (flags & kShared) != 0 && (flags & kNtSecuritySharing) == 0)
-    return Status::kInvalidParameter;
-  if ((flags & (kTopOfPipeline | kNoSignal | kNoWait)) != 0 && !monitored)
-    return Status::kInvalidParameter;  // SYNC-10
-  if ((flags & kNoSignal) != 0 && (flags & kNoWait) != 0) return Status::kInvalidParameter;
-  if ((flags & ~kHonouredSyncFlags) != 0) return Status::kNotSupported;
+/// SYNC-25.
+Status create_periodic(Process& process, const Ref<Device>& device, dxgk::SyncRequest request,
+                       D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args) {
+  auto& info = args.Info.PeriodicMonitoredFence;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::Adapter> adapter,
+                                 process.handles().find<dxgk::Adapter>(info.hAdapter));
+  if (adapter.get() != &device->adapter()) return Status::kInvalidParameter;
+  if (info.EngineAffinity > 1) return Status::kInvalidParameter;  // there are no links here
+  // Nobody but vertical syncs signals it.
+  if ((args.Info.Flags.Value & sync_flags::kNoWait) != 0) return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(dxgk::check_periodic(*adapter, info.VidPnTargetId, info.Time));
+  request.shared = (args.Info.Flags.Value & sync_flags::kShared) != 0;
+  request.nt_security = (args.Info.Flags.Value & sync_flags::kNtSecuritySharing) != 0;
+  request.use = sync_use_of(args.Info.Flags.Value);
+  request.target = info.VidPnTargetId;
+  request.lead_ns = static_cast<int64_t>(info.Time) * 100;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object, device->create_sync_object(request));
+  args.hSyncObject = object->handle;
+  args.Info.SharedHandle = 0;
+  info.FenceValueCPUVirtualAddress = object->client_view->address();
+  info.FenceValueGPUVirtualAddress = object->gpu_address;
   return Status::kSuccess;
 }
 
@@ -68,18 +101,27 @@ Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args)
       request.initial = args.Info.MonitoredFence.InitialFenceValue;
       break;
     case D3DDDI_PERIODIC_MONITORED_FENCE:
-      return Status::kNotSupported;
+      request.kind = SyncKind::kMonitoredFence;
+      request.periodic = true;
+      break;
     default:
       return Status::kInvalidParameter;  // SYNC-01
   }
-  DXGKIT_RETURN_IF_FAILED(check_sync_flags(args.Info.Flags.Value, args.Info.Type));
+  const bool monitored = request.kind == SyncKind::kMonitoredFence;
+  const UINT flags = args.Info.Flags.Value;
+  DXGKIT_RETURN_IF_FAILED(check_sync_flags(flags, monitored));
+  if (request.periodic) return create_periodic(process, device, request, args);
+  // Addresses for one GPU of a link: there are no links here, bit 0 is the adapter (INT-12).
+  if (monitored && args.Info.MonitoredFence.EngineAffinity > 1) return Status::kInvalidParameter;
+  request.shared = (flags & sync_flags::kShared) != 0;
+  request.nt_security = (flags & sync_flags::kNtSecuritySharing) != 0;
+  request.use = sync_use_of(flags);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object, device->create_sync_object(request));
   args.hSyncObject = object->handle;
-  args.Info.SharedHandle = 0;
+  args.Info.SharedHandle = object->shared->global;
   if (object->client_view) {
     args.Info.MonitoredFence.FenceValueCPUVirtualAddress = object->client_view->address();
-    args.Info.MonitoredFence.FenceValueGPUVirtualAddress =
-        0;  // no GPU addresses in the patch model
+    args.Info.MonitoredFence.FenceValueGPUVirtualAddress = object->gpu_address;
   }
   return Status::kSuccess;
 }
@@ -103,49 +145,97 @@ Status create_sync1(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT& args) 
 }
 
 Status destroy_sync(Process& process, const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT& args) {
+  process.system().impl().reap_nt_handles();  // a descriptor may have been the last but this
   DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<SyncObject> object,
                                  process.handles().find<SyncObject>(args.hSyncObject));
   if (object->of_paging_queue) return Status::kInvalidParameter;  // PAGE-47
   DXGKIT_ASSIGN_OR_RETURN_STATUS(object, process.handles().take<SyncObject>(args.hSyncObject));
-  object->device->adapter().while_stable([&] { object->device->destroy_sync_object(object); });
+  object->adapter().while_stable([&] { object->close(); });
   return Status::kSuccess;
 }
 
-/// Handles and values of one signal or wait; every object must be on the adapter of `device`.
-Status resolve_points(Process& process, Device& device, std::span<const D3DKMT_HANDLE> handles,
-                      std::span<const UINT64> values, bool allow_rewind,
-                      std::vector<SyncPoint>* points) {
+enum class Right { kSignal, kWait };
+
+/// What one call names.
+struct Points {
+  std::vector<SyncPoint> points;
+  std::vector<SyncPoint> early;  // of handles that signal at the top of the pipeline (SYNC-12)
+};
+
+/// Every object must be on the adapter of `device`, and its handle must have the right (SYNC-11).
+Status resolve_points(Process& process, Device& device, Right right,
+                      std::span<const D3DKMT_HANDLE> handles, std::span<const UINT64> values,
+                      bool allow_rewind, Points* out) {
   for (size_t i = 0; i < handles.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
                                    process.handles().find<SyncObject>(handles[i]));
-    if (&object->device->adapter() != &device.adapter()) return Status::kInvalidParameter;
-    points->push_back({object->id, values[i], allow_rewind});
+    if (&object->adapter() != &device.adapter()) return Status::kInvalidParameter;
+    DXGKIT_RETURN_IF_FAILED(right == Right::kSignal ? object->may_signal() : object->may_wait());
+    const bool early = right == Right::kSignal && object->use.top_of_pipeline;
+    (early ? out->early : out->points).push_back({object->id, values[i], allow_rewind});
   }
   return Status::kSuccess;
 }
 
-Status capture_points(Process& process, Device& device, const D3DKMT_HANDLE* handles,
-                      const UINT64* values, UINT count, UINT most, bool allow_rewind,
-                      std::vector<SyncPoint>* points) {
+Status capture_points(Process& process, Device& device, Right right, const D3DKMT_HANDLE* handles,
+                      const UINT64* values, UINT count, bool allow_rewind, Points* out) {
   if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> captured_handles;
   std::vector<UINT64> captured_values;
-  DXGKIT_RETURN_IF_FAILED(capture_array(handles, count, most, &captured_handles));
-  DXGKIT_RETURN_IF_FAILED(capture_array(values, count, most, &captured_values));
-  return resolve_points(process, device, captured_handles, captured_values, allow_rewind, points);
+  DXGKIT_RETURN_IF_FAILED(capture_array(handles, count, kMaxListElements, &captured_handles));
+  DXGKIT_RETURN_IF_FAILED(capture_array(values, count, kMaxListElements, &captured_values));
+  return resolve_points(process, device, right, captured_handles, captured_values, allow_rewind,
+                        out);
 }
 
-constexpr UINT kAllowFenceRewind = 1U << 2;
+/// The first context, and those of a broadcast, all of its adapter; `contexts` is not empty then.
+Status find_contexts(Process& process, std::span<const D3DKMT_HANDLE> handles,
+                     std::vector<Ref<Context>>* contexts) {
+  for (const D3DKMT_HANDLE handle : handles) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<Context> context, process.handles().find<Context>(handle));
+    if (!contexts->empty() &&
+        &context->device().adapter() != &contexts->front()->device().adapter())
+      return Status::kInvalidParameter;
+    contexts->push_back(std::move(context));
+  }
+  return contexts->empty() ? Status::kInvalidParameter : Status::kSuccess;
+}
+
+/// Signals `points` in all contexts, in stream order.
+Status queue_signals(const std::vector<Ref<Context>>& contexts, const Points& points,
+                     bool at_submission) {
+  if (!points.early.empty()) {
+    DXGKIT_RETURN_IF_FAILED(Context::queue_signal(contexts, points.early, {.at_submission = true}));
+  }
+  if (points.points.empty()) return Status::kSuccess;
+  return Context::queue_signal(contexts, points.points, {.at_submission = at_submission});
+}
+
+/// SYNC-07: sets the event when all contexts have come to it. No objects are named.
+Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
+  const int fd = event == nullptr ? -1 : dup(event_descriptor(event));
+  if (fd < 0) return Status::kInvalidHandle;
+  // Closed with the last that knows it, whether it was set or the contexts failed.
+  const std::shared_ptr<int> kept(new int(fd), [](int* mine) {
+    close(*mine);
+    delete mine;
+  });
+  return Context::queue_signal(contexts, {}, {.at_submission = at_submission, .event = [kept] {
+                                                const uint64_t one = 1;
+                                                static_cast<void>(!write(*kept, &one, sizeof one));
+                                              }});
+}
 
 Status signal_from_cpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~kAllowFenceRewind) != 0) return Status::kInvalidParameter;
-  std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, args.ObjectHandleArray,
-                                         args.FenceValueArray, args.ObjectCount, kMaxListElements,
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, Right::kSignal, args.ObjectHandleArray,
+                                         args.FenceValueArray, args.ObjectCount,
                                          (flags & kAllowFenceRewind) != 0, &points));
-  return device->signal_from_cpu(points);
+  points.points.insert(points.points.end(), points.early.begin(), points.early.end());
+  return device->signal_from_cpu(points.points);
 }
 
 Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU& args) {
@@ -154,26 +244,49 @@ Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
   DXGKIT_ENTER(device->adapter());
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~1U) != 0) return Status::kInvalidParameter;
-  std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, args.ObjectHandleArray,
-                                         args.FenceValueArray, args.ObjectCount, kMaxListElements,
-                                         false, &points));
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, Right::kWait, args.ObjectHandleArray,
+                                         args.FenceValueArray, args.ObjectCount, false, &points));
   const auto mode = (flags & 1U) != 0 ? vidsch::WaitMode::kAny : vidsch::WaitMode::kAll;
   const int event = args.hAsyncEvent == nullptr ? -1 : event_descriptor(args.hAsyncEvent);
-  return device->wait_from_cpu(points, mode, event);
+  return device->wait_from_cpu(points.points, mode, event);
 }
 
 Status signal_from_gpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
-                                 process.handles().find<Context>(args.hContext));
-  Device& device = context->device();
+  std::vector<Ref<Context>> contexts;
+  DXGKIT_RETURN_IF_FAILED(find_contexts(process, std::span(&args.hContext, 1), &contexts));
+  Device& device = contexts.front()->device();
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
-  std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, args.ObjectHandleArray,
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
+                                         args.MonitoredFenceValueArray, args.ObjectCount, false,
+                                         &points));
+  return queue_signals(contexts, points, /*at_submission=*/false);
+}
+
+Status signal_from_gpu2(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2& args) {
+  const UINT flags = std::bit_cast<UINT>(args.Flags);
+  if ((flags & ~kDefinedSignalFlags) != 0) return Status::kInvalidParameter;
+  // SYNC-06; the contexts are all in the list here.
+  std::vector<D3DKMT_HANDLE> handles;
+  DXGKIT_RETURN_IF_FAILED(capture_array(args.BroadcastContextArray, args.BroadcastContextCount,
+                                        D3DDDI_MAX_BROADCAST_CONTEXT, &handles));
+  std::vector<Ref<Context>> contexts;
+  DXGKIT_RETURN_IF_FAILED(find_contexts(process, handles, &contexts));
+  Device& device = contexts.front()->device();
+  DXGKIT_ENTER(device.adapter());
+  if (device.lost()) return Status::kDeviceRemoved;
+  const bool at_submission = (flags & kSignalAtSubmission) != 0;
+  if ((flags & kEnqueueCpuEvent) != 0) {
+    if (args.ObjectCount != 0) return Status::kInvalidParameter;  // SYNC-07
+    return queue_event(contexts, args.CpuEventHandle, at_submission);
+  }
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
                                          args.MonitoredFenceValueArray, args.ObjectCount,
-                                         kMaxListElements, false, &points));
-  return context->queue_sync(vidsch::PacketKind::kSignal, points);
+                                         (flags & kAllowFenceRewind) != 0, &points));
+  return queue_signals(contexts, points, at_submission);
 }
 
 Status wait_from_gpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU& args) {
@@ -182,55 +295,73 @@ Status wait_from_gpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
   Device& device = context->device();
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
-  std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, args.ObjectHandleArray,
-                                         args.MonitoredFenceValueArray, args.ObjectCount,
-                                         kMaxListElements, false, &points));
-  return context->queue_sync(vidsch::PacketKind::kWait, points);
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kWait, args.ObjectHandleArray,
+                                         args.MonitoredFenceValueArray, args.ObjectCount, false,
+                                         &points));
+  return context->queue_sync(vidsch::PacketKind::kWait, points.points);
 }
 
 /// The legacy forms carry one fence value for all objects.
-Status queue_legacy(Process& process, D3DKMT_HANDLE context_handle, vidsch::PacketKind kind,
-                    UINT count, const D3DKMT_HANDLE* handles, UINT64 value, bool allow_rewind) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
-                                 process.handles().find<Context>(context_handle));
-  Device& device = context->device();
-  DXGKIT_ENTER(device.adapter());
-  if (device.lost()) return Status::kDeviceRemoved;
+Status legacy_points(Process& process, Device& device, Right right, UINT count,
+                     const D3DKMT_HANDLE* handles, UINT64 value, bool allow_rewind, Points* out) {
   if (count == 0 || count > kMaxLegacyObjects) return Status::kInvalidParameter;
   const std::vector<UINT64> values(count, value);
-  std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(
-      resolve_points(process, device, std::span(handles, count), values, allow_rewind, &points));
-  return context->queue_sync(kind, points);
+  return resolve_points(process, device, right, std::span(handles, count), values, allow_rewind,
+                        out);
 }
 
 Status signal2(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2& args) {
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if (args.BroadcastContextCount > D3DDDI_MAX_BROADCAST_CONTEXT) return Status::kInvalidParameter;
-  if ((flags & ~7U) != 0) return Status::kInvalidParameter;
-  if ((flags & 2U) != 0 && args.ObjectCount != 0) return Status::kInvalidParameter;  // SYNC-07
-  if ((flags & 3U) != 0) return Status::kNotSupported;  // SignalAtSubmission, EnqueueCpuEvent
-  if (args.BroadcastContextCount != 0) return Status::kNotSupported;
-  return queue_legacy(process, args.hContext, vidsch::PacketKind::kSignal, args.ObjectCount,
-                      args.ObjectHandleArray, args.Fence.FenceValue,
-                      (flags & kAllowFenceRewind) != 0);
+  if ((flags & ~kDefinedSignalFlags) != 0) return Status::kInvalidParameter;
+  const bool enqueues_event = (flags & kEnqueueCpuEvent) != 0;
+  if (enqueues_event && args.ObjectCount != 0) return Status::kInvalidParameter;  // SYNC-07
+  std::vector<Ref<Context>> contexts;
+  DXGKIT_RETURN_IF_FAILED(find_contexts(process, std::span(&args.hContext, 1), &contexts));
+  Device& device = contexts.front()->device();
+  DXGKIT_ENTER(device.adapter());
+  if (device.lost()) return Status::kDeviceRemoved;
+  DXGKIT_RETURN_IF_FAILED(find_contexts(
+      process, std::span(args.BroadcastContext, args.BroadcastContextCount), &contexts));
+  const bool at_submission = (flags & kSignalAtSubmission) != 0;
+  if (enqueues_event) return queue_event(contexts, args.CpuEventHandle, at_submission);
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(legacy_points(process, device, Right::kSignal, args.ObjectCount,
+                                        args.ObjectHandleArray, args.Fence.FenceValue,
+                                        (flags & kAllowFenceRewind) != 0, &points));
+  return queue_signals(contexts, points, at_submission);
 }
 
 Status signal1(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT& args) {
-  if (std::bit_cast<UINT>(args.Flags) != 0) return Status::kNotSupported;
-  return queue_legacy(process, args.hContext, vidsch::PacketKind::kSignal, args.ObjectCount,
-                      args.ObjectHandleArray, 0, false);
+  const UINT flags = std::bit_cast<UINT>(args.Flags);
+  if ((flags & ~kDefinedSignalFlags) != 0) return Status::kInvalidParameter;
+  if ((flags & kEnqueueCpuEvent) != 0) return Status::kInvalidParameter;  // it has no event
+  std::vector<Ref<Context>> contexts;
+  DXGKIT_RETURN_IF_FAILED(find_contexts(process, std::span(&args.hContext, 1), &contexts));
+  Device& device = contexts.front()->device();
+  DXGKIT_ENTER(device.adapter());
+  if (device.lost()) return Status::kDeviceRemoved;
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(legacy_points(process, device, Right::kSignal, args.ObjectCount,
+                                        args.ObjectHandleArray, 0, (flags & kAllowFenceRewind) != 0,
+                                        &points));
+  return queue_signals(contexts, points, (flags & kSignalAtSubmission) != 0);
 }
 
-Status wait2(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2& args) {
-  return queue_legacy(process, args.hContext, vidsch::PacketKind::kWait, args.ObjectCount,
-                      args.ObjectHandleArray, args.Fence.FenceValue, false);
-}
-
-Status wait1(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT& args) {
-  return queue_legacy(process, args.hContext, vidsch::PacketKind::kWait, args.ObjectCount,
-                      args.ObjectHandleArray, 0, false);
+template <typename Args>
+Status wait_legacy(Process& process, const Args& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
+  Device& device = context->device();
+  DXGKIT_ENTER(device.adapter());
+  if (device.lost()) return Status::kDeviceRemoved;
+  UINT64 value = 0;
+  if constexpr (requires { args.Fence; }) value = args.Fence.FenceValue;
+  Points points;
+  DXGKIT_RETURN_IF_FAILED(legacy_points(process, device, Right::kWait, args.ObjectCount,
+                                        args.ObjectHandleArray, value, false, &points));
+  return context->queue_sync(vidsch::PacketKind::kWait, points.points);
 }
 
 }  // namespace
@@ -270,6 +401,11 @@ D3DKMTSignalSynchronizationObjectFromGpu(const D3DKMT_SIGNALSYNCHRONIZATIONOBJEC
               dxgkit::thunks::signal_from_gpu);
 }
 NTSTATUS APIENTRY
+D3DKMTSignalSynchronizationObjectFromGpu2(const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2* args) {
+  return call("D3DKMTSignalSynchronizationObjectFromGpu2", args, WriteBack::kNever,
+              dxgkit::thunks::signal_from_gpu2);
+}
+NTSTATUS APIENTRY
 D3DKMTWaitForSynchronizationObjectFromGpu(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU* args) {
   return call("D3DKMTWaitForSynchronizationObjectFromGpu", args, WriteBack::kNever,
               dxgkit::thunks::wait_from_gpu);
@@ -286,12 +422,13 @@ D3DKMTSignalSynchronizationObject2(const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2* ar
 }
 NTSTATUS APIENTRY
 D3DKMTWaitForSynchronizationObject(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT* args) {
-  return call("D3DKMTWaitForSynchronizationObject", args, WriteBack::kNever, dxgkit::thunks::wait1);
+  return call("D3DKMTWaitForSynchronizationObject", args, WriteBack::kNever,
+              dxgkit::thunks::wait_legacy<D3DKMT_WAITFORSYNCHRONIZATIONOBJECT>);
 }
 NTSTATUS APIENTRY
 D3DKMTWaitForSynchronizationObject2(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2* args) {
   return call("D3DKMTWaitForSynchronizationObject2", args, WriteBack::kNever,
-              dxgkit::thunks::wait2);
+              dxgkit::thunks::wait_legacy<D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2>);
 }
 
 }  // extern "C"

@@ -209,6 +209,8 @@ Status Scheduler::queue(ContextId context_id, PacketDesc desc) {
   packet->context = context;
   packet->kind = desc.kind;
   packet->points = std::move(desc.points);
+  packet->at_submission = desc.at_submission;
+  packet->broadcast = std::move(desc.broadcast);
   packet->order = impl_->next_order_++;
   if (desc.kind == PacketKind::kPaging) {
     packet->state = PacketState::kReady;
@@ -358,6 +360,20 @@ void Scheduler::halt() {
 }
 
 SyncObjects& Scheduler::sync_objects() { return impl_->sync_; }
+
+std::vector<QueuedSignal> Scheduler::queued_signals() const {
+  std::vector<QueuedSignal> signals;
+  for (const auto& [id, context] : impl_->contexts_) {
+    for (const PacketList* list : {&context->flight, &context->queue}) {
+      for (const Packet* packet = list->front(); packet != nullptr;
+           packet = PacketList::next(packet)) {
+        if (packet->kind != PacketKind::kSignal) continue;
+        for (const SyncPoint& point : packet->points) signals.push_back({id, point});
+      }
+    }
+  }
+  return signals;
+}
 
 NodeStatus Scheduler::node_status(NodeOrdinal ordinal) const {
   const NodeState* node = impl_->find_node(ordinal);

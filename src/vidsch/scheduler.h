@@ -86,10 +86,27 @@ struct ContextDesc {
   bool ahead_in_process = false;  // in-process priority 1
 };
 
+/// A signal in several contexts, which takes effect when the last of them has come to it (SYNC-06).
+/// One that is cancelled on the way never does.
+struct Broadcast {
+  uint32_t missing = 0;
+  std::function<void()> event = {};  // also called then; may be null (SYNC-07)
+};
+
 struct PacketDesc {
   PacketId id;  // the caller's, unused before
   PacketKind kind = PacketKind::kRender;
   std::vector<SyncPoint> points = {};  // kWait, kSignal: objects and values
+  /// kSignal: takes effect when every earlier packet of the context is with the hardware, not done
+  /// (SYNC-05, SYNC-12).
+  bool at_submission = false;
+  std::shared_ptr<Broadcast> broadcast = {};  // kSignal of several contexts; null: of this one
+};
+
+/// A signal that is still to be made, for reports.
+struct QueuedSignal {
+  ContextId context;
+  SyncPoint point;
 };
 
 /// What a fence report from the driver turned out to be; anything but kAccepted is the driver's
@@ -221,6 +238,8 @@ class Scheduler {
 
   // --- sync objects: see sync_objects.h ---
   SyncObjects& sync_objects();
+  /// Signals queued and not made yet, by context id and in stream order.
+  std::vector<QueuedSignal> queued_signals() const;
 
   NodeStatus node_status(NodeOrdinal node) const;
   /// Engines: without the hardware's own queues.

@@ -233,6 +233,15 @@ void Scheduler::Impl::cancel_all(Context& context) {
   }
 }
 
+/// A signal's turn has come. What it calls runs after this, or inside: the packet is off the lists.
+void Scheduler::Impl::fire(Packet& packet) {
+  const std::shared_ptr<Broadcast> broadcast = std::move(packet.broadcast);
+  if (broadcast != nullptr && --broadcast->missing != 0) return;
+  if (!is_success(sync_.signal(packet.points, packet.context->id)))
+    packet.outcome = PacketOutcome::kFaulted;
+  if (broadcast != nullptr && broadcast->event) broadcast->event();
+}
+
 /// Moves what needs no hardware: fires signals whose turn has come, starts waits, follows the head
 /// of the queue.
 void Scheduler::Impl::process(Context& context) {
@@ -246,11 +255,7 @@ void Scheduler::Impl::process(Context& context) {
     // order.
     context.flight.erase(first);
     first->outcome = PacketOutcome::kCompleted;
-    if (first->kind == PacketKind::kSignal) {
-      if (!is_success(sync_.signal(first->points, context.id))) {
-        first->outcome = PacketOutcome::kFaulted;
-      }
-    }
+    if (first->kind == PacketKind::kSignal) fire(*first);
     mark_dirty(context);
     leave(first);
     return;
@@ -270,6 +275,15 @@ void Scheduler::Impl::process(Context& context) {
       } else {
         wait_blocked(*head);
       }
+    }
+    if (head->kind == PacketKind::kSignal && head->at_submission) {
+      if (context.cursor == head) context.cursor = PacketList::next(head);
+      context.queue.erase(head);
+      head->outcome = PacketOutcome::kCompleted;
+      fire(*head);
+      mark_dirty(context);
+      leave(head);
+      return;
     }
     const bool passes = head->kind == PacketKind::kSignal || head->state == PacketState::kPassed;
     if (passes) {

@@ -54,6 +54,8 @@ struct PacketRecord {
   bool credited = false;     // kSignal, blocked kWait: known to `Inheritance`
   uint32_t quanta_lost = 0;  // preempted so often for a used-up quantum
   std::vector<SyncPoint> points;
+  bool at_submission = false;
+  std::shared_ptr<Broadcast> broadcast;
   ListLink<PacketRecord> link;         // the context's queue or flight list
   ListLink<PacketRecord> retire_link;  // the retirement list
 };
@@ -156,6 +158,7 @@ struct Scheduler::Impl {
   void unlist(Context& context);
   void cancel_all(Context& context);
   void process(Context& context);
+  void fire(Packet& packet);
   template <typename Change>
   void change_selection(Context& context, Change&& change);
 

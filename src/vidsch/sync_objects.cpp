@@ -37,9 +37,16 @@ struct Object {
   bool is_fence() const {
     return desc.kind == SyncKind::kFence || desc.kind == SyncKind::kMonitoredFence;
   }
-  uint64_t current() const {
+  bool published() const { return desc.storage != nullptr || desc.storage32 != nullptr; }
+  uint64_t current() {
     // Acquire: what the signaller wrote before the value is visible to whoever we wake.
+    if (desc.storage32 != nullptr) extend(desc.storage32->load(std::memory_order_acquire));
     return desc.storage == nullptr ? value : desc.storage->load(std::memory_order_acquire);
+  }
+  /// The value nearest to the last one whose low half was found in the storage (SYNC-17).
+  void extend(uint32_t low) {
+    value += static_cast<uint64_t>(
+        static_cast<int64_t>(static_cast<int32_t>(low - static_cast<uint32_t>(value))));
   }
 };
 
@@ -69,6 +76,17 @@ struct SyncObjects::Impl {
 
   /// Stores the value where it is published. Release: pairs with the readers' acquire.
   static void publish(Object& object, const SyncPoint& point) {
+    if (object.desc.storage32 != nullptr) {
+      std::atomic<uint32_t>& low = *object.desc.storage32;
+      uint32_t seen = low.load(std::memory_order_acquire);
+      do {
+        object.extend(seen);
+        if (!point.allow_rewind && point.value <= object.value) return;
+      } while (!low.compare_exchange_weak(seen, static_cast<uint32_t>(point.value),
+                                          std::memory_order_release, std::memory_order_acquire));
+      object.value = point.value;
+      return;
+    }
     if (object.desc.storage == nullptr) {
       if (point.allow_rewind || point.value > object.value) object.value = point.value;
       return;
@@ -281,7 +299,14 @@ Status SyncObjects::create(SyncObjectId id, SyncDesc desc) {
   object->id = id;
   object->value = desc.kind == SyncKind::kCpuNotification ? 0 : desc.initial;
   object->desc = std::move(desc);
-  if (!object->is_fence()) object->desc.storage = nullptr;
+  if (!object->is_fence()) {
+    object->desc.storage = nullptr;
+    object->desc.storage32 = nullptr;
+  }
+  if (object->desc.storage32 != nullptr) {
+    object->desc.storage32->store(static_cast<uint32_t>(object->desc.initial),
+                                  std::memory_order_release);
+  }
   if (object->desc.storage != nullptr) {
     object->desc.storage->store(object->desc.initial, std::memory_order_release);
   }
@@ -322,9 +347,17 @@ SyncKind SyncObjects::kind(SyncObjectId id) const {
 }
 
 uint64_t SyncObjects::value(SyncObjectId id) const {
-  const Object* object = impl_->get(id);
+  Object* object = impl_->get(id);
   DXGKIT_CHECK(object != nullptr);
   return object->current();
+}
+
+bool SyncObjects::in_reach(const SyncPoint& point) const {
+  Object* object = impl_->get(point.object);
+  if (object == nullptr || object->desc.storage32 == nullptr) return true;
+  const uint64_t value = object->current();
+  const uint64_t distance = point.value > value ? point.value - value : value - point.value;
+  return distance <= UINT32_MAX / 2;
 }
 
 Status SyncObjects::signal(std::span<const SyncPoint> points, ContextId from) {
@@ -456,12 +489,34 @@ void SyncObjects::reread() {
   std::vector<SyncObjectId> ids;  // evaluation changes the list of waited objects
   for (Object* object = impl_->waited.front(); object != nullptr;
        object = IntrusiveList<Object, &Object::waited_link>::next(object)) {
-    if (object->desc.storage != nullptr) ids.push_back(object->id);
+    if (object->published()) ids.push_back(object->id);
   }
   for (const SyncObjectId id : ids) {
     if (Object* object = impl_->get(id)) impl_->evaluate(*object);
   }
   impl_->dispatch();
+}
+
+std::vector<WaitInfo> SyncObjects::waits() const {
+  std::vector<WaitInfo> all;
+  for (const Wait* wait = impl_->waits.front(); wait != nullptr;
+       wait = IntrusiveList<Wait, &Wait::link>::next(wait)) {
+    WaitInfo& info = all.emplace_back();
+    info.context = wait->context;
+    info.mode = wait->mode;
+    for (const Waiter& waiter : wait->points) {
+      WaitInfo::Point& point = info.points.emplace_back();
+      point.value = waiter.value;
+      point.reached = waiter.latched || waiter.object == nullptr;
+      if (waiter.object == nullptr) continue;
+      Object& object = *waiter.object;
+      point.object = object.id;
+      point.kind = object.desc.kind;
+      point.current = object.current();
+      point.owner = object.owner;
+    }
+  }
+  return all;
 }
 
 bool SyncObjects::validate() const {
@@ -478,7 +533,7 @@ bool SyncObjects::validate() const {
     for (const Waiter* point = object->waiters.front(); point != nullptr;
          point = WaiterList::next(point)) {
       if (point->object != object.get()) return false;
-      if (point->wait->points.size() != 1 || object->desc.storage != nullptr) continue;
+      if (point->wait->points.size() != 1 || object->published()) continue;
       if (object->desc.kind == SyncKind::kSemaphore && object->value > 0) return false;
       if (object->desc.kind == SyncKind::kMutex && object->value == 0) return false;
       if (object->is_fence() && object->value >= point->value) return false;

@@ -22,6 +22,9 @@ struct SyncDesc {
   /// kMonitoredFence, kFence: where the value is published with release order (null: nowhere).
   /// Outlives the object.
   std::atomic<uint64_t>* storage = nullptr;
+  /// kMonitoredFence, instead of `storage`: the low half only, as hardware without 64-bit atomics
+  /// writes it. What is read there is within 2^31 of the value before (SYNC-17).
+  std::atomic<uint32_t>* storage32 = nullptr;
   /// kCpuNotification: called when a signal reaches it.
   std::function<void()> notify = {};
 };
@@ -35,6 +38,20 @@ struct SyncPoint {
 };
 
 enum class WaitMode { kAll, kAny };
+
+/// A wait under way, for reports.
+struct WaitInfo {
+  ContextId context;  // 0: a CPU waits
+  WaitMode mode = WaitMode::kAll;
+  struct Point {
+    SyncObjectId object;  // 0: destroyed since
+    SyncKind kind = SyncKind::kMonitoredFence;
+    uint64_t value = 0, current = 0;
+    ContextId owner;  // of a mutex, 0: not known
+    bool reached = false;
+  };
+  std::vector<Point> points;
+};
 /// How a CPU wait ended.
 using WaitDone = std::function<void(Status)>;  // kSuccess; kInvalidHandle: object destroyed
                                                // (SYNC-28); kDeviceRemoved
@@ -56,6 +73,9 @@ class SyncObjects {
   bool contains(SyncObjectId id) const;
   SyncKind kind(SyncObjectId id) const;
   uint64_t value(SyncObjectId id) const;
+  /// False: a fence of 32 bits is further than UINT32_MAX / 2 from the value; neither waits nor
+  /// signals may name it (SYNC-17). True for everything else.
+  bool in_reach(const SyncPoint& point) const;
 
   /// Signals all points (already validated: objects exist). A fence never falls unless allow_rewind
   /// (SYNC-08). kInvalidParameter if a semaphore would pass its maximum or a mutex is free; nothing
@@ -76,6 +96,8 @@ class SyncObjects {
   /// A storage word was written by the GPU or CPU directly: re-reads every object with waiters
   /// (SYNC-19).
   void reread();
+  /// Every wait under way, in the order they came.
+  std::vector<WaitInfo> waits() const;
   bool validate() const;
 
  private:

@@ -1,0 +1,98 @@
+// Keyed mutexes: one owner at a time, who takes it with the key the owner before left.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/handle_table.h"
+#include "dxgk/object.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::dxgk {
+
+class KeyedMutex;
+class Process;
+class System;
+
+/// The mutex behind the openings. Belongs to no adapter. It ends with its last opening and hold
+/// (SYNC-32); a global handle does not hold it. Thread-safe; never touched on a lane.
+class SharedKeyedMutex : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kSharedKeyedMutex;
+  SharedKeyedMutex(System& system, uint64_t key, std::span<const std::byte> data, bool nt_security);
+  ~SharedKeyedMutex() override;
+
+  /// One descriptor more; false: it is on its way out.
+  bool take_hold();
+  void drop_hold();
+  System& system() const { return system_; }
+
+  // Constant once clients can name it.
+  const bool nt_security;  // descriptors name it; else `global` does
+  Handle global = 0;
+
+ private:
+  friend class KeyedMutex;
+  void end_if_unused() DXGKIT_REQUIRES(mutex_);
+
+  System& system_;
+  mutable runtime::Mutex mutex_;
+  uint64_t key_ DXGKIT_GUARDED_BY(mutex_);
+  uint64_t fence_value_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  std::vector<std::byte> data_ DXGKIT_GUARDED_BY(mutex_);
+  const KeyedMutex* owner_ DXGKIT_GUARDED_BY(mutex_) = nullptr;
+  uint32_t openings_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  uint32_t holds_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  bool gone_ DXGKIT_GUARDED_BY(mutex_) = false;
+  // Counts what waiters should look at again; changes under mutex_.
+  std::atomic<uint32_t> changes_{0};
+};
+
+/// An opening: what a client's handle names, and who owns the mutex.
+class KeyedMutex : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kKeyedMutex;
+  static constexpr int64_t kForever = INT64_MAX;
+  explicit KeyedMutex(Ref<SharedKeyedMutex> shared);
+  ~KeyedMutex() override;
+
+  /// A new mutex, free, with `key`, and its first opening. `shared`->global is made unless
+  /// `nt_security`. kNoMemory: no handle left.
+  static Result<Ref<KeyedMutex>> create(Process& process, uint64_t key,
+                                        std::span<const std::byte> data, bool nt_security);
+  /// Another opening; `data`, if it has room, receives the private data: its size is that of the
+  /// data then. kInvalidParameter: less room than data (but none at all is fine), or the mutex is
+  /// on its way out.
+  static Result<Ref<KeyedMutex>> open(Process& process, const Ref<SharedKeyedMutex>& shared,
+                                      std::vector<std::byte>* data);
+  /// The handle is gone already. An owner abandons the mutex (SYNC-27): it is free, with the key it
+  /// was taken with. Waits through this opening end with kInvalidHandle. Idempotent.
+  void close();
+
+  struct Taken {
+    uint64_t fence_value = 0;
+    std::vector<std::byte> data;
+  };
+  /// SYNC-26: waits until the mutex is free and its key is `key`, at most until `deadline`, a time
+  /// of the runtime. kTimeout: it is not; kInvalidParameter: more data than `room` bytes (0: none
+  /// wanted); kInvalidHandle: closed meanwhile. Blocks its thread; not on a lane.
+  Result<Taken> acquire(uint64_t key, int64_t deadline, size_t room);
+  /// Free for whoever waits for `key`, who gets `fence_value` and, unless null, `data`.
+  /// kInvalidParameter: this opening does not own it.
+  Status release(uint64_t key, uint64_t fence_value, const std::vector<std::byte>* data);
+
+  SharedKeyedMutex& shared() { return *shared_; }
+  const Ref<SharedKeyedMutex>& shared_reference() const { return shared_; }
+  Handle handle = 0;
+
+ private:
+  static Result<Ref<KeyedMutex>> add(Process& process, const Ref<SharedKeyedMutex>& shared);
+
+  const Ref<SharedKeyedMutex> shared_;
+  bool open_ = false;  // guarded by the shared one's mutex
+};
+
+}  // namespace dxgkit::dxgk

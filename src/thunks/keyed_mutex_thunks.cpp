@@ -1,0 +1,178 @@
+// Keyed mutexes: create, open, acquire, release, destroy (SYNC-26).
+#include "dxgk/keyed_mutex.h"
+#include "nt/system_time.h"
+#include "runtime/runtime.h"
+#include "thunks/call.h"
+
+namespace dxgkit::thunks {
+namespace {
+
+using dxgk::KeyedMutex;
+using dxgk::NtHandles;
+using dxgk::Process;
+using dxgk::Ref;
+using dxgk::SharedKeyedMutex;
+
+/// Private runtime data of a second form; the first forms have none.
+template <typename Args>
+Status capture_data(const Args& args, std::vector<std::byte>* data) {
+  if constexpr (requires { args.pPrivateRuntimeData; })
+    return capture_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize, data);
+  return Status::kSuccess;
+}
+
+/// How much of it the caller takes; it can be written.
+template <typename Args>
+Status room_for_data(const Args& args, size_t* room) {
+  *room = 0;
+  if constexpr (requires { args.pPrivateRuntimeData; }) {
+    if (args.PrivateRuntimeDataSize == 0) return Status::kSuccess;
+    if (args.PrivateRuntimeDataSize > kMaxPrivateBytes) return Status::kInvalidParameter;
+    if (args.pPrivateRuntimeData == nullptr) return Status::kInvalidParameter;
+    if (!writable(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize))
+      return Status::kAccessViolation;
+    *room = args.PrivateRuntimeDataSize;
+  }
+  return Status::kSuccess;
+}
+
+template <typename Args>
+void give_data(Args& args, const std::vector<std::byte>& data) {
+  if constexpr (requires { args.pPrivateRuntimeData; }) {
+    // A caller whose buffer went away since loses only that.
+    if (!data.empty())
+      static_cast<void>(guarded_copy(args.pPrivateRuntimeData, data.data(), data.size()));
+  }
+}
+
+template <typename Args>
+Status create(Process& process, Args& args) {
+  std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(capture_data(args, &data));
+  bool nt_security = false;
+  if constexpr (requires { args.Flags; }) {
+    if (args.Flags.Reserved != 0) return Status::kInvalidParameter;  // THUNK-03
+    nt_security = args.Flags.NtSecuritySharing != 0;
+  }
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
+                                 KeyedMutex::create(process, args.InitialValue, data, nt_security));
+  args.hKeyedMutex = mutex->handle;
+  args.hSharedHandle = mutex->shared().global;
+  return Status::kSuccess;
+}
+
+template <typename Args>
+Status open_shared(Process& process, Args& args, const Ref<SharedKeyedMutex>& shared) {
+  size_t room = 0;
+  DXGKIT_RETURN_IF_FAILED(room_for_data(args, &room));
+  std::vector<std::byte> data(room);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
+                                 KeyedMutex::open(process, shared, &data));
+  args.hKeyedMutex = mutex->handle;
+  give_data(args, data);
+  return Status::kSuccess;
+}
+
+template <typename Args>
+Status open(Process& process, Args& args) {
+  process.system().impl().reap_nt_handles();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      const Ref<SharedKeyedMutex> shared,
+      process.system().impl().global_shares.find<SharedKeyedMutex>(args.hSharedHandle));
+  return open_shared(process, args, shared);
+}
+
+Status open_nt(Process& process, D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE& args) {
+  process.system().impl().reap_nt_handles();
+  const auto value = reinterpret_cast<uintptr_t>(args.hNtHandle);
+  if (value == 0 || value > INT32_MAX) return Status::kInvalidHandle;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named,
+                                 process.system().impl().nt_handles.find(static_cast<int>(value)));
+  if (named.access == NtHandles::Access::kNone) return Status::kAccessDenied;
+  if (!named.mutex) return dxgk::kObjectTypeMismatch;
+  return open_shared(process, args, named.mutex);
+}
+
+template <typename Args>
+Status acquire(Process& process, Args& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
+                                 process.handles().find<KeyedMutex>(args.hKeyedMutex));
+  int64_t timeout = 0;
+  if (args.pTimeout != nullptr && !guarded_copy(&timeout, args.pTimeout, sizeof timeout))
+    return Status::kAccessViolation;
+  size_t room = 0;
+  DXGKIT_RETURN_IF_FAILED(room_for_data(args, &room));
+  const int64_t deadline = nt::deadline_of(runtime::Runtime::current().now(),
+                                           args.pTimeout == nullptr ? nullptr : &timeout);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const KeyedMutex::Taken taken,
+                                 mutex->acquire(args.Key, deadline, room));
+  args.FenceValue = taken.fence_value;
+  give_data(args, taken.data);
+  return Status::kSuccess;
+}
+
+template <typename Args>
+Status release(Process& process, Args& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
+                                 process.handles().find<KeyedMutex>(args.hKeyedMutex));
+  std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(capture_data(args, &data));
+  return mutex->release(args.Key, args.FenceValue, data.empty() ? nullptr : &data);
+}
+
+Status destroy(Process& process, const D3DKMT_DESTROYKEYEDMUTEX& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
+                                 process.handles().take<KeyedMutex>(args.hKeyedMutex));
+  mutex->close();
+  return Status::kSuccess;
+}
+
+}  // namespace
+}  // namespace dxgkit::thunks
+
+using dxgkit::thunks::call;
+using dxgkit::thunks::WriteBack;
+
+extern "C" {
+
+NTSTATUS APIENTRY D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX* args) {
+  return call("D3DKMTCreateKeyedMutex", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::create<D3DKMT_CREATEKEYEDMUTEX>);
+}
+NTSTATUS APIENTRY D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2* args) {
+  return call("D3DKMTCreateKeyedMutex2", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::create<D3DKMT_CREATEKEYEDMUTEX2>);
+}
+NTSTATUS APIENTRY D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX* args) {
+  return call("D3DKMTOpenKeyedMutex", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open<D3DKMT_OPENKEYEDMUTEX>);
+}
+NTSTATUS APIENTRY D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2* args) {
+  return call("D3DKMTOpenKeyedMutex2", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open<D3DKMT_OPENKEYEDMUTEX2>);
+}
+NTSTATUS APIENTRY D3DKMTOpenKeyedMutexFromNtHandle(D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE* args) {
+  return call("D3DKMTOpenKeyedMutexFromNtHandle", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_nt);
+}
+NTSTATUS APIENTRY D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX* args) {
+  return call("D3DKMTAcquireKeyedMutex", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::acquire<D3DKMT_ACQUIREKEYEDMUTEX>);
+}
+NTSTATUS APIENTRY D3DKMTAcquireKeyedMutex2(D3DKMT_ACQUIREKEYEDMUTEX2* args) {
+  return call("D3DKMTAcquireKeyedMutex2", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::acquire<D3DKMT_ACQUIREKEYEDMUTEX2>);
+}
+NTSTATUS APIENTRY D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX* args) {
+  return call("D3DKMTReleaseKeyedMutex", args, WriteBack::kNever,
+              dxgkit::thunks::release<D3DKMT_RELEASEKEYEDMUTEX>);
+}
+NTSTATUS APIENTRY D3DKMTReleaseKeyedMutex2(D3DKMT_RELEASEKEYEDMUTEX2* args) {
+  return call("D3DKMTReleaseKeyedMutex2", args, WriteBack::kNever,
+              dxgkit::thunks::release<D3DKMT_RELEASEKEYEDMUTEX2>);
+}
+NTSTATUS APIENTRY D3DKMTDestroyKeyedMutex(const D3DKMT_DESTROYKEYEDMUTEX* args) {
+  return call("D3DKMTDestroyKeyedMutex", args, WriteBack::kNever, dxgkit::thunks::destroy);
+}
+
+}  // extern "C"

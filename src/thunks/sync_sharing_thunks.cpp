@@ -1,0 +1,89 @@
+// Opening synchronisation objects of others: by global handle, by descriptor.
+#include "thunks/call.h"
+#include "thunks/sync_support.h"
+
+namespace dxgkit::thunks {
+namespace {
+
+using dxgk::NtHandles;
+using dxgk::Process;
+using dxgk::Ref;
+using dxgk::SharedSync;
+using dxgk::SyncObject;
+
+Result<Ref<SharedSync>> named_by(Process& process, HANDLE handle) {
+  process.system().impl().reap_nt_handles();
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  if (value == 0 || value > INT32_MAX) return Error(Status::kInvalidHandle);
+  DXGKIT_ASSIGN_OR_RETURN(const NtHandles::Named named,
+                          process.system().impl().nt_handles.find(static_cast<int>(value)));
+  if (named.access == NtHandles::Access::kNone) return Error(Status::kAccessDenied);
+  if (!named.sync) return Error(dxgk::kObjectTypeMismatch);
+  return named.sync;
+}
+
+/// An opening of the process's own: no device, no addresses.
+Status open_for_process(Process& process, const Ref<SharedSync>& shared, D3DKMT_HANDLE* handle) {
+  DXGKIT_ENTER(shared->adapter());
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
+                                 SyncObject::open(process, nullptr, shared, {}));
+  process.handles().publish(object->handle);
+  *handle = object->handle;
+  return Status::kSuccess;
+}
+
+Status open_global(Process& process, D3DKMT_OPENSYNCHRONIZATIONOBJECT& args) {
+  process.system().impl().reap_nt_handles();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      const Ref<SharedSync> shared,
+      process.system().impl().global_shares.find<SharedSync>(args.hSharedHandle));
+  return open_for_process(process, shared, &args.hSyncObject);
+}
+
+Status open_nt(Process& process, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE& args) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSync> shared, named_by(process, args.hNtHandle));
+  return open_for_process(process, shared, &args.hSyncObject);
+}
+
+Status open_nt2(Process& process, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2& args) {
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSync> shared, named_by(process, args.hNtHandle));
+  if (&shared->adapter() != &device->adapter()) return Status::kInvalidParameter;
+  const bool monitored = shared->has_page;
+  // Shared and NtSecuritySharing are what it is already.
+  DXGKIT_RETURN_IF_FAILED(check_sync_flags(
+      args.Flags.Value & ~(sync_flags::kShared | sync_flags::kNtSecuritySharing), monitored));
+  // Addresses for one GPU of a link: there are no links here, bit 0 is the adapter (INT-12).
+  if (monitored && args.MonitoredFence.EngineAffinity > 1) return Status::kInvalidParameter;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
+                                 device->open_sync_object(shared, sync_use_of(args.Flags.Value)));
+  args.hSyncObject = object->handle;
+  if (monitored) {
+    args.MonitoredFence.FenceValueCPUVirtualAddress = object->client_view->address();
+    args.MonitoredFence.FenceValueGPUVirtualAddress = object->gpu_address;
+  }
+  return Status::kSuccess;
+}
+
+}  // namespace
+}  // namespace dxgkit::thunks
+
+using dxgkit::thunks::call;
+using dxgkit::thunks::WriteBack;
+
+extern "C" {
+
+NTSTATUS APIENTRY D3DKMTOpenSynchronizationObject(D3DKMT_OPENSYNCHRONIZATIONOBJECT* args) {
+  return call("D3DKMTOpenSynchronizationObject", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_global);
+}
+NTSTATUS APIENTRY D3DKMTOpenSyncObjectFromNtHandle(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE* args) {
+  return call("D3DKMTOpenSyncObjectFromNtHandle", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_nt);
+}
+NTSTATUS APIENTRY D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2* args) {
+  return call("D3DKMTOpenSyncObjectFromNtHandle2", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_nt2);
+}
+
+}  // extern "C"

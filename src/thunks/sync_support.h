@@ -1,0 +1,36 @@
+// What the thunks of synchronisation objects share.
+#pragma once
+
+#include <d3dkmthk.h>
+
+#include "base/status.h"
+#include "dxgk/sync_object.h"
+
+namespace dxgkit::thunks {
+
+/// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, by bit.
+namespace sync_flags {
+inline constexpr UINT kShared = 1U << 0;
+inline constexpr UINT kNtSecuritySharing = 1U << 1;
+inline constexpr UINT kCrossAdapter = 1U << 2;
+inline constexpr UINT kTopOfPipeline = 1U << 3;
+inline constexpr UINT kNoSignal = 1U << 4;
+inline constexpr UINT kNoWait = 1U << 5;
+inline constexpr UINT kNoSignalMaxValueOnTdr = 1U << 6;
+inline constexpr UINT kNoGpuAccess = 1U << 7;
+inline constexpr UINT kSignalByKmd = 1U << 8;
+inline constexpr UINT kUnused = 1U << 9;
+inline constexpr UINT kUnwaitCpuWaitersOnlyOnDestroy = 1U << 10;
+inline constexpr UINT kDefined = (1U << 11) - 1;
+}  // namespace sync_flags
+
+/// SYNC-09, SYNC-10, THUNK-03. kNotSupported: a flag nothing here honours.
+Status check_sync_flags(UINT flags, bool monitored);
+dxgk::SyncUse sync_use_of(UINT flags);
+
+/// An event handle of a client is a file descriptor here (eventfd).
+inline int event_descriptor(HANDLE event) {
+  return static_cast<int>(reinterpret_cast<intptr_t>(event));
+}
+
+}  // namespace dxgkit::thunks
