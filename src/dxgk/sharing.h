@@ -96,8 +96,8 @@ class NtHandles {
   struct Named {
     Ref<SharedResource> resource;
     Access access = Access::kNone;
-    Ref<SharedSync> sync = {};
-    Ref<SharedKeyedMutex> mutex = {};
+    Ref<SharedSync> sync;
+    Ref<SharedKeyedMutex> mutex;
     ~Named();
     Named();
     Named(Ref<SharedResource> resource_in, Access access_in);
