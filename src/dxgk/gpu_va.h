@@ -209,6 +209,8 @@ class GpuVa {
   /// operations, which a plan that is made and not queued would come behind.
   void plan_together(std::span<Planned> all, Tables tables);
   void append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work);
+  /// The first root of a space.
+  Status plan_root(const std::shared_ptr<GpuSpace>& space, Work* work);
   /// Plans `changed` in a process's space, and what is owed there, appended to `work`.
   Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                 Work* work);
