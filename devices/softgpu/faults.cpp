@@ -5,6 +5,7 @@ namespace dxgkit::softgpu {
 void FaultInjector::set(const FaultPlan& plan) {
   const runtime::MutexLock lock(mutex_);
   plan_ = plan;
+  entries_ = {};
   active_.store(true, std::memory_order_release);
 }
 
@@ -17,8 +18,10 @@ bool FaultInjector::hangs(uint32_t node, uint32_t fence) {
   if (!active_.load(std::memory_order_acquire)) return false;
   const runtime::MutexLock lock(mutex_);
   NodeFaults& faults = plan_.nodes[node];
+  ++entries_[node];
   if (faults.hangs_max == 0) return false;
-  const bool chosen = faults.hang_always || faults.hang_at_fence == fence;
+  const bool chosen =
+      faults.hang_always || faults.hang_at_fence == fence || faults.hang_at_entry == entries_[node];
   if (!chosen && !by_chance(faults.hang_per_million)) return false;
   --faults.hangs_max;
   return true;

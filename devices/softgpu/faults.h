@@ -17,6 +17,8 @@ namespace dxgkit::softgpu {
 struct NodeFaults {
   /// The engine stops dead when it begins this fence, until reset.
   std::optional<uint32_t> hang_at_fence;
+  /// The same at its n-th entry, from 1, counted from when the plan was set.
+  std::optional<uint32_t> hang_at_entry;
   /// The same on every entry, and by chance.
   bool hang_always = false;
   uint32_t hang_per_million = 0;
@@ -76,6 +78,7 @@ class FaultInjector {
   std::array<std::atomic<uint64_t>, 4> fates_{};
   runtime::Mutex mutex_;
   FaultPlan plan_ DXGKIT_GUARDED_BY(mutex_);
+  std::array<uint32_t, SGPU_NODE_COUNT> entries_ DXGKIT_GUARDED_BY(mutex_) = {};
 };
 
 }  // namespace dxgkit::softgpu

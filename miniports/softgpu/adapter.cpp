@@ -4,6 +4,8 @@
 namespace softgpu {
 namespace {
 
+ULONG g_engine_recovery = 1;  // 0: the registry does without SupportPerEngineTDR
+
 NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID context) {
   auto* adapter = make<Adapter>();
   if (adapter == nullptr) return STATUS_NO_MEMORY;
@@ -176,7 +178,7 @@ NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
   caps->PreemptionCaps.GraphicsPreemptionGranularity =
       D3DKMDT_GRAPHICS_PREEMPTION_PRIMITIVE_BOUNDARY;
   caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY;
-  caps->SupportPerEngineTDR = TRUE;
+  caps->SupportPerEngineTDR = g_engine_recovery != 0;
   caps->SupportSurpriseRemovalInHibernation = TRUE;
   return STATUS_SUCCESS;
 }
@@ -333,6 +335,29 @@ NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE, UINT node,
 }
 
 }  // namespace
+
+NTSTATUS read_setting(PUNICODE_STRING registry_path, const WCHAR* name, ULONG* number) {
+  OBJECT_ATTRIBUTES attributes;
+  InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE, nullptr, nullptr);
+  HANDLE key = nullptr;
+  if (!NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes)))
+    return STATUS_SUCCESS;  // no key, no wish
+  UNICODE_STRING wanted;
+  RtlInitUnicodeString(&wanted, name);
+  alignas(KEY_VALUE_PARTIAL_INFORMATION) UCHAR buffer[64];
+  ULONG bytes = 0;
+  const NTSTATUS status =
+      ZwQueryValueKey(key, &wanted, KeyValuePartialInformation, buffer, sizeof(buffer), &bytes);
+  ZwClose(key);
+  if (status == STATUS_OBJECT_NAME_NOT_FOUND) return STATUS_SUCCESS;
+  if (!NT_SUCCESS(status)) return STATUS_INVALID_PARAMETER;
+  const auto* value = reinterpret_cast<const KEY_VALUE_PARTIAL_INFORMATION*>(buffer);
+  if (value->Type != REG_DWORD || value->DataLength != sizeof(*number))
+    return STATUS_INVALID_PARAMETER;
+  RtlCopyMemory(number, value->Data, sizeof(*number));
+  return STATUS_SUCCESS;
+}
+
 }  // namespace softgpu
 
 extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path) {
@@ -376,6 +401,18 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiRestartFromTimeout = DdiRestartFromTimeout;
   data.DxgkDdiCollectDbgInfo = DdiCollectDbgInfo;
   data.DxgkDdiEscape = DdiEscape;
+  static const WCHAR kEngineRecovery[] = {'P', 'e', 'r', 'E', 'n', 'g', 'i',
+                                          'n', 'e', 'T', 'd', 'r', 0};
+  g_engine_recovery = 1;
+  if (const NTSTATUS status = read_setting(registry_path, kEngineRecovery, &g_engine_recovery);
+      !NT_SUCCESS(status)) {
+    return status;
+  }
+  if (g_engine_recovery == 0) {  // the kernel resets the adapter then
+    data.DxgkDdiQueryDependentEngineGroup = nullptr;
+    data.DxgkDdiQueryEngineStatus = nullptr;
+    data.DxgkDdiResetEngine = nullptr;
+  }
 #if SOFTGPU_HAS_GPU_VA
   if (const NTSTATUS status = read_memory_model(registry_path, &g_memory_model);
       !NT_SUCCESS(status)) {

@@ -117,6 +117,12 @@ struct Context {
   RootTable root;
 };
 
+// --- adapter.cpp ---
+
+/// A REG_DWORD of the service key; without the key or the value *number stays. Anything else under
+/// that name: STATUS_INVALID_PARAMETER.
+NTSTATUS read_setting(PUNICODE_STRING registry_path, const WCHAR* name, ULONG* number);
+
 // --- hardware.cpp ---
 
 // A device that left reads all ones, whoever asks; here nobody asks any more.

@@ -71,28 +71,11 @@ SubmissionRecord* record_of(const DXGKARG_SUBMITCOMMANDVIRTUAL& args, bool syste
 }  // namespace
 
 NTSTATUS read_memory_model(PUNICODE_STRING registry_path, MemoryModel* model) {
-  *model = MemoryModel::kPatch;
-  OBJECT_ATTRIBUTES attributes;
-  InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE, nullptr, nullptr);
-  HANDLE key = nullptr;
-  if (!NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes)))
-    return STATUS_SUCCESS;  // no key, no wish
   static const WCHAR kName[] = {'M', 'e', 'm', 'o', 'r', 'y', 'M', 'o', 'd', 'e', 'l', 0};
-  UNICODE_STRING name;
-  RtlInitUnicodeString(&name, kName);
-  alignas(KEY_VALUE_PARTIAL_INFORMATION) UCHAR buffer[64];
-  ULONG bytes = 0;
-  const NTSTATUS status =
-      ZwQueryValueKey(key, &name, KeyValuePartialInformation, buffer, sizeof(buffer), &bytes);
-  ZwClose(key);
-  if (status == STATUS_OBJECT_NAME_NOT_FOUND) return STATUS_SUCCESS;
-  if (!NT_SUCCESS(status)) return STATUS_INVALID_PARAMETER;
-  const auto* value = reinterpret_cast<const KEY_VALUE_PARTIAL_INFORMATION*>(buffer);
-  ULONG number = 0;
-  if (value->Type != REG_DWORD || value->DataLength != sizeof(number)) {
-    return STATUS_INVALID_PARAMETER;
-  }
-  RtlCopyMemory(&number, value->Data, sizeof(number));
+  ULONG number = static_cast<ULONG>(MemoryModel::kPatch);
+  *model = MemoryModel::kPatch;
+  const NTSTATUS status = read_setting(registry_path, kName, &number);
+  if (!NT_SUCCESS(status)) return status;
   if (number > static_cast<UINT>(MemoryModel::kLargePages)) return STATUS_INVALID_PARAMETER;
   *model = static_cast<MemoryModel>(number);
   return STATUS_SUCCESS;

@@ -346,6 +346,8 @@ NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PREE
   return at_device_level(node->adapter, [&] {
     report_completed(node);
     node->preemption_id = args->PreemptionFenceId;
+    node->executed_when_asked =
+        read64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
     if (node->first == node->next) {
       // All done and reported: there is nothing the hardware could stop.
       report_preempted(node);
@@ -382,7 +384,8 @@ NTSTATUS NTAPI DdiQueryEngineStatus(IN_CONST_HANDLE context,
                                     INOUT_PDXGKARG_QUERYENGINESTATUS args) {
   Node* node = find_node(context, args);
   if (node == nullptr) return STATUS_INVALID_PARAMETER;
-  // Busy for long is no crime as long as something gets done.
+  // Busy for long is no crime as long as something gets done: since the kernel asked for the
+  // engine, or since it asked this.
   const ULONG64 executed = read64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
   args->EngineStatus.Value = 0;
   args->EngineStatus.Responsive = executed != node->executed_when_asked ? 1 : 0;

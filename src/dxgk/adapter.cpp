@@ -9,6 +9,7 @@
 #include "dxgk/hw_queue.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
+#include "dxgk/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -27,7 +28,8 @@ Adapter::Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Mach
       function_(function),
       options_(options),
       lane_(runtime, fmt::format("adapter {}", luid.low)),
-      power_(std::make_unique<Power>(*this)) {}
+      power_(std::make_unique<Power>(*this)),
+      timeout_(std::make_unique<Timeout>(*this)) {}
 
 Adapter::~Adapter() { DXGKIT_CHECK(port_ == nullptr); }  // stopped, or never started
 
@@ -122,6 +124,8 @@ AdapterStatistics Adapter::statistics() {
   AdapterStatistics sums;
   lane_.run([&] {
     sums = counters_;
+    sums.engine_resets = timeout_->engine_resets();
+    sums.adapter_resets = timeout_->adapter_resets();
     if (!memory_) return;
     const vidmm::Statistics& memory = memory_->statistics();
     sums.page_ins = memory.page_ins;
@@ -138,6 +142,7 @@ AdapterStatistics Adapter::statistics() {
 Status Adapter::enter_process(Process& process) {
   runtime::MutexLock lock(process.mutex);
   Process::OnAdapter& here = process.on_adapters[luid_.low];
+  if (here.blocked) return Status::kDeviceRemoved;  // TDR-06
   if (here.devices++ != 0) return Status::kSuccess;
   if (gpu_va_) gpu_va_->process_begins(process.number());
   Result<void*> handle = port_->create_process(process.number(), /*system=*/false);
@@ -166,58 +171,12 @@ void* Adapter::driver_process(Process& process) const {
   return process.on_adapters[luid_.low].driver_process;
 }
 
-void Adapter::watch_for_timeout() {
-  if (timer_armed_ || options_.tdr_delay_ns <= 0) return;
-  for (uint32_t i = 0; i < scheduler_->node_count(); ++i) {
-    if (scheduler_->node_status(NodeOrdinal{i}).hardware_queue_length == 0) continue;
-    timer_armed_ = true;
-    timer_->arm(runtime_.now() + options_.tdr_delay_ns);
-    return;
-  }
-}
-
 void Adapter::watch_for_quantum() {
   const std::optional<int64_t> due = scheduler_->quantum_deadline();
   // One that rings early finds nothing to do and is set again.
   if (!due || (quantum_due_ && *quantum_due_ <= *due)) return;
   quantum_due_ = due;
   quantum_timer_->arm(*due);
-}
-
-void Adapter::on_timer() {
-  timer_armed_ = false;
-  if (failed_ || !scheduler_) return;
-  const int64_t now = runtime_.now();
-  for (uint32_t i = 0; i < scheduler_->node_count(); ++i) {
-    const NodeOrdinal node{i};
-    const vidsch::NodeStatus status = scheduler_->node_status(node);
-    if (status.hardware_queue_length == 0) continue;
-    if (now - status.progress_ns < options_.tdr_delay_ns) continue;
-    // INT-22: the driver reports what it missed before anybody calls it a hang.
-    const Result<uint32_t> current = port_->query_current_fence(node);
-    if (current.has_value() && fence_newer(SubmissionFenceId{*current}, status.last_completed))
-      continue;
-    fail(verifier::Finding{
-        .rule = "TDR-01",
-        .severity = verifier::Severity::kBugCheck,
-        .ddi = "DxgkDdiSubmitCommand",
-        .actual = fmt::format("Node {} reported nothing for {} ms: fence {} is the last completed, "
-                              "fence {} the last submitted, "
-                              "{} packets are on hardware.",
-                              i, (now - status.progress_ns) / runtime::kMillisecond,
-                              status.last_completed.value, status.last_submitted.value,
-                              status.hardware_queue_length),
-        .expected =
-            fmt::format("A submitted packet completes, or is preempted, within TdrDelay ({} ms).",
-                        options_.tdr_delay_ns / runtime::kMillisecond),
-        .fix = "Check that the engine was started for this fence, that its interrupt is enabled "
-               "and acknowledged, and that the "
-               "ISR reports DMA_COMPLETED for every fence.",
-        .bugcheck_code = 0x116,
-        .bugcheck_parameter = 0});
-    return;
-  }
-  watch_for_timeout();
 }
 
 }  // namespace dxgkit::dxgk

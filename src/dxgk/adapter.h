@@ -38,6 +38,7 @@ class GpuVa;
 class HwQueues;
 class Power;
 class Residency;
+class Timeout;
 
 /// Life: start() .. stop(), driven by System. Everything marked "lane" is touched on lane() only.
 ///
@@ -90,6 +91,7 @@ class Adapter : public Object,
   /// Null for an adapter without video present sources (DISP-21).
   Display* display() { return display_.get(); }
   Power& power() { return *power_; }
+  Timeout& timeout() { return *timeout_; }
   AdapterStatistics statistics();
   /// WDDM 2.0 on: devices say what is resident (MakeResident, Evict). Below, each packet's
   /// allocation list does (RES-24).
@@ -183,7 +185,8 @@ class Adapter : public Object,
   friend class Exercise;  // drives by hand what scheduling and memory pressure do
   friend class GpuVa;
   friend class HwQueues;
-  friend class Power;  // holds everything, empties segments, sleeps
+  friend class Power;    // holds everything, empties segments, sleeps
+  friend class Timeout;  // resets engines and all of it
   // adapter_start.cpp
   /// Everything between AddDevice and a running adapter. `*step`: the DDI that is at work.
   Status start_full(const char** step);
@@ -250,12 +253,12 @@ class Adapter : public Object,
   /// adapter needs it (TDR-30).
   void engine_is_lost(NodeOrdinal node, const char* ddi, Status status);
   void stop_after_failure();
-  void watch_for_timeout();
   /// After Patch of a part of a buffer that several contexts run, against `broadcast_before_`.
   void check_broadcast_part(const Packet& packet);
   /// The scheduler is asked again when a quantum ends (SCHED-10).
   void watch_for_quantum();
-  void on_timer();
+  /// INT-18: whether a page fault asks for a reset, which then has begun.
+  void reset_after_fault(const port::InterruptReport& report);
 
   // submission.cpp: vidsch::EnginePort
   Prepare prepare(PacketId packet) override;
@@ -341,6 +344,7 @@ class Adapter : public Object,
   bool device_started_ = false;
   std::unique_ptr<Display> display_;
   const std::unique_ptr<Power> power_;
+  const std::unique_ptr<Timeout> timeout_;
   port::DriverCaps caps_;
   port::SegmentsInfo segment_infos_;
   std::optional<GpuVaModel> gpu_va_model_;
@@ -408,7 +412,6 @@ class Adapter : public Object,
   bool drain_posted_ DXGKIT_GUARDED_BY(reports_mutex_) = false;
   std::vector<port::InterruptReport> draining_;  // lane
   std::unique_ptr<runtime::Timer> timer_;
-  bool timer_armed_ = false;  // lane
   std::vector<std::byte> broadcast_before_;
   std::unique_ptr<runtime::Timer> quantum_timer_;
   std::optional<int64_t> quantum_due_;  // armed for; lane

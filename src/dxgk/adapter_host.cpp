@@ -10,6 +10,7 @@
 #include "dxgk/hw_queue.h"
 #include "dxgk/periodic_fences.h"
 #include "dxgk/power.h"
+#include "dxgk/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -20,7 +21,9 @@ constexpr uint32_t kInterfaceWddm20 = 0x5023;
 /// Bits of DXGK_PAGE_FAULT_FLAGS.
 constexpr uint32_t kPageFaultFenceInvalid = 1U << 1;
 constexpr uint32_t kPageFaultFatal = 1U << 4;
-constexpr uint32_t kPageFaultResets = 1U << 2 | 1U << 3 | kPageFaultFatal;
+constexpr uint32_t kPageFaultAdapterReset = 1U << 2, kPageFaultEngineReset = 1U << 3;
+constexpr uint32_t kPageFaultResets =
+    kPageFaultAdapterReset | kPageFaultEngineReset | kPageFaultFatal;
 
 }  // namespace
 
@@ -102,6 +105,8 @@ void Adapter::handle_report(const port::InterruptReport& report) {
       preempted_[report.node] = {.any = true,
                                  .request = SubmissionFenceId{report.fence},
                                  .after = SubmissionFenceId{report.last_completed}};
+      timeout_->preemption_answered(report);
+      progress();
       break;
     }
     case Type::kDmaFaulted:
@@ -183,16 +188,42 @@ void Adapter::handle_fault(const port::InterruptReport& report) {
         .bugcheck_parameter = 0xD});
     return;
   }
-  fault_state_ = page_fault ? DeviceState::kErrorDmaPageFault : DeviceState::kErrorDmaFault;
-  page_fault_ = page_fault ? &report : nullptr;
-  const vidsch::FenceReport outcome = scheduler_->faulted(
-      NodeOrdinal{report.node}, SubmissionFenceId{report.fence}, runtime_.now(), nullptr);
-  page_fault_ = nullptr;
-  if (outcome != vidsch::FenceReport::kAccepted) report_fence_violation(report, outcome);
+  if (page_fault && (report.flags & kPageFaultResets) != 0 &&
+      report.node >= scheduler_->node_count()) {
+    report_fence_violation(report, vidsch::FenceReport::kUnknownNode);
+    return;
+  }
+  if (!page_fault || (report.flags & kPageFaultFenceInvalid) == 0) {
+    fault_state_ = page_fault ? DeviceState::kErrorDmaPageFault : DeviceState::kErrorDmaFault;
+    page_fault_ = page_fault ? &report : nullptr;
+    const vidsch::FenceReport outcome = scheduler_->faulted(
+        NodeOrdinal{report.node}, SubmissionFenceId{report.fence}, runtime_.now(), nullptr);
+    page_fault_ = nullptr;
+    if (outcome != vidsch::FenceReport::kAccepted) {
+      report_fence_violation(report, outcome);
+      return;
+    }
+  }
+  if (page_fault) reset_after_fault(report);
+}
+
+void Adapter::reset_after_fault(const port::InterruptReport& report) {
+  const bool adapter = (report.flags & kPageFaultAdapterReset) != 0;
+  if (!adapter && (report.flags & kPageFaultEngineReset) == 0) return;
+  std::string cause = fmt::format(
+      "The driver reported a page fault at {:#x} on node {} with PageFaultFlags {:#x}: {} has to "
+      "be reset.",
+      report.address, report.node, report.flags, adapter ? "the adapter" : "the engine");
+  if (adapter) {
+    timeout_->require_adapter_reset(NodeOrdinal{report.node}, std::move(cause));
+  } else {
+    timeout_->require_engine_reset(NodeOrdinal{report.node}, std::move(cause));
+  }
 }
 
 void Adapter::report_fence_violation(const port::InterruptReport& report,
                                      vidsch::FenceReport outcome) {
+  if (outcome != vidsch::FenceReport::kAccepted && timeout_->is_stale(report)) return;
   const bool known_node = report.node < scheduler_->node_count();
   vidsch::NodeStatus status;
   if (known_node) status = scheduler_->node_status(NodeOrdinal{report.node});

@@ -15,6 +15,7 @@
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
+#include "dxgk/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -64,13 +65,14 @@ Status Adapter::start() {
   port_->set_lane_check([this] { return lane_.is_current(); });
   port_->set_fault_injector(options_.faults);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
-  timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { on_timer(); }); });
+  timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { timeout_->on_timer(); }); });
   quantum_timer_ = runtime_.make_timer([this] {
     lane_.post_from_interrupt([this] {
       quantum_due_.reset();
       pump();
     });
   });
+  timeout_->start();
   if (const Status status = port_->add_device(); status != Status::kSuccess) {
     // LIFE-05: "not mine" is no failure of the driver.
     if (status != Status::kNotSupported) explain_failed_start("DxgkDdiAddDevice", status);
@@ -89,6 +91,7 @@ Status Adapter::start() {
   gate_.wait_empty();
   if (display_) display_->stop();
   if (!paging_buffers_.empty()) unmap_paging_buffers();
+  timeout_->stop();
   destroy_system_objects();
   if (device_started_) static_cast<void>(stop_device());  // LIFE-12
   static_cast<void>(port_->remove_device());
@@ -574,6 +577,7 @@ void Adapter::stop() {
       DXGKIT_CHECK(failed_ || memory_->usage(segment.id).allocations == 0);  // our BC(10E,C)
     }
   });
+  timeout_->stop();
   destroy_system_objects();
   static_cast<void>(stop_device());
   static_cast<void>(port_->remove_device());

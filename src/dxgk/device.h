@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -148,6 +149,7 @@ class Device : public Object {
   std::unique_ptr<DeviceResidency> residency;  // null before it is on the adapter's list
   size_t teardowns = 0;                        // allocation destructions under way
   std::vector<vidmm::Use> shared_memory;       // context allocations of all contexts (RES-29)
+  std::optional<port::InterruptReport> page_fault;  // the one that cost it (INT-19)
 
  private:
   friend class Adapter;

@@ -8,7 +8,8 @@
 
 namespace dxgkit::dxgk {
 
-/// Thread-safe. The word holds the number inside; the top bit says closed, the next one held.
+/// Thread-safe. The word holds the number inside; the top bit says closed, the three below it count
+/// who holds the gate.
 class Gate {
  public:
   /// False once closed. Waits while held, which the lane must not.
@@ -26,10 +27,10 @@ class Gate {
     }
     return false;
   }
-  /// Nobody enters until release(); those inside stay. One holder.
-  void hold() { word_.fetch_or(kHeld, std::memory_order_acq_rel); }
+  /// Nobody enters until as many release(); those inside stay. At most seven at a time.
+  void hold() { word_.fetch_add(kHolder, std::memory_order_acq_rel); }
   void release() {
-    if ((word_.fetch_and(~kHeld, std::memory_order_acq_rel) & kHeld) != 0)
+    if ((word_.fetch_sub(kHolder, std::memory_order_acq_rel) & kHeld) == kHolder)
       runtime::Runtime::current().wake_all(word_);
   }
   void leave() {
@@ -53,7 +54,7 @@ class Gate {
   }
 
  private:
-  static constexpr uint32_t kClosed = 1U << 31, kHeld = 1U << 30;
+  static constexpr uint32_t kClosed = 1U << 31, kHolder = 1U << 28, kHeld = 7 * kHolder;
   std::atomic<uint32_t> word_{0};
 };
 

@@ -404,6 +404,10 @@ void Power::lose(PowerTarget during) {
   adapter_.paging().pause();
   const uint32_t of_buffers = adapter_.segment_infos_.paging_buffer_segment;
   if (of_buffers != 0 && kept(SegmentId{of_buffers}, during) != UINT64_MAX) drop_paging_buffers();
+  show_locked();
+}
+
+void Power::show_locked() {
   for (Device* device : adapter_.devices()) {
     for (OpenedAllocation* opened : device->openings) {
       if (opened->allocation != nullptr && opened->locks != 0)

@@ -50,6 +50,10 @@ class Power {
   bool awake() const { return phase_ == Phase::kAwake; }
   /// Lane.
   bool asleep() const { return phase_ == Phase::kAsleep; }
+  /// Lane. What CPUs have locked is shown where it is now.
+  void show_locked();
+  /// Lane. They serve from system memory until they are mapped again.
+  void drop_paging_buffers();
   /// Lane. The hardware is off: the driver may not be called for anything but its wake-up.
   bool off() const { return asleep() || lost_; }
 
@@ -78,7 +82,6 @@ class Power {
   /// Nothing is being paged. Lane.
   bool settled() const;
   void lose(PowerTarget during);  // lane
-  void drop_paging_buffers();     // lane
   void show(const Moved& moved);  // lane
   uint64_t kept(SegmentId segment, PowerTarget target) const;
   void note_state(uint64_t state) const;

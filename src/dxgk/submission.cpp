@@ -14,6 +14,7 @@
 #include "dxgk/hw_queue.h"
 #include "dxgk/process.h"
 #include "dxgk/residency.h"
+#include "dxgk/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -48,7 +49,7 @@ void Adapter::queue_paging(Packet& packet) {
 void Adapter::pump() {
   if (failed_ || !scheduler_ || holds_ != 0) return;
   scheduler_->pump(runtime_.now());
-  watch_for_timeout();
+  timeout_->watch();
   watch_for_quantum();
 }
 
@@ -435,8 +436,9 @@ void Adapter::explain_page_fault(const Packet& packet) {
 void Adapter::blame(const Packet& packet) {
   explain_page_fault(packet);
   if (packet.kind != vidsch::PacketKind::kPaging) {
-    packet.context->device().set_error(
-        fault_state_);  // a device that is lost already stays as it is
+    Device& device = packet.context->device();
+    if (page_fault_ != nullptr && !device.lost()) device.page_fault = *page_fault_;  // INT-19
+    device.set_error(fault_state_);  // a device that is lost already stays as it is
     return;
   }
   fail(verifier::Finding{
@@ -459,6 +461,7 @@ void Adapter::drop_buffer_user(DmaBuffer& buffer) {
 }
 
 void Adapter::preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) {
+  timeout_->preemption_asked(node, preemption_fence);
   const Status status = port_->preempt(node, preemption_fence);
   static_cast<void>(status);  // fatal failures are reported by the port (PREEMPT-11)
 }

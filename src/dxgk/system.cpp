@@ -5,6 +5,7 @@
 #include "dxgk/power.h"
 #include "dxgk/sync_object.h"
 #include "dxgk/system_impl.h"
+#include "dxgk/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -86,6 +87,14 @@ Result<AdapterStatistics> System::statistics(Luid luid) const {
   const Ref<Adapter> adapter = impl_->find(luid);
   if (!adapter) return Error(Status::kInvalidParameter);
   return adapter->statistics();
+}
+
+Result<std::vector<TimeoutReport>> System::timeouts(Luid luid) const {
+  const Ref<Adapter> adapter = impl_->find(luid);
+  if (!adapter) return Error(Status::kInvalidParameter);
+  std::vector<TimeoutReport> reports;
+  adapter->lane().run([&] { reports = adapter->timeout().reports(); });
+  return reports;
 }
 
 Process& System::create_process(std::string name) {

@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "dxgk/timeout_report.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
@@ -36,9 +38,10 @@ enum class CheckLevel { kOff, kReference };
 
 struct AdapterOptions {
   CheckLevel check_level = CheckLevel::kReference;
-  /// A node without progress this long, with work on it, is a timeout (TdrDelay): a finding, and
-  /// the adapter stops.
+  /// TdrDelay, where the registry does not say (TDR-01).
   int64_t tdr_delay_ns = 2'000'000'000;
+  /// In place of what the registry says, `tdr_delay_ns` included.
+  std::optional<TimeoutPolicy> timeouts = {};
   /// Processes at work are told this often to let go of what they did not use since (RES-19); 0:
   /// never.
   int64_t periodic_trim_ns = 0;
@@ -52,6 +55,7 @@ struct AdapterOptions {
 struct AdapterStatistics {
   uint64_t packets_submitted = 0, paging_packets = 0, packets_completed = 0, packets_cancelled = 0,
            packets_faulted = 0;
+  uint64_t engine_resets = 0, adapter_resets = 0;
   uint64_t patch_locations = 0, dma_bytes = 0, interrupts = 0, dpcs = 0, sync_signals = 0;
   uint64_t page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0, evictions = 0, fills = 0,
            aperture_maps = 0;
@@ -121,6 +125,8 @@ class System {
   /// The adapters that are running, in start order.
   std::vector<Luid> adapters() const;
   Result<AdapterStatistics> statistics(Luid adapter) const;
+  /// Report events of timeouts since its start (TDR-07), oldest first.
+  Result<std::vector<TimeoutReport>> timeouts(Luid adapter) const;
 
   /// A client process: an id space of handles. It lives until `end_process`.
   Process& create_process(std::string name);

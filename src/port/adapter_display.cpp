@@ -169,6 +169,20 @@ void AdapterPort::Impl::enter_level_two() {
   level_zero.wait_empty();
 }
 
+bool AdapterPort::enter_level_two_until(int64_t deadline_ns) {
+  Impl& port = *impl_;
+  while (port.level_two_taken.exchange(1) != 0) {
+    if (port.kernel.runtime().wait(port.level_two_taken, 1, deadline_ns) ==
+        runtime::WaitResult::kTimedOut) {
+      return false;
+    }
+  }
+  port.level_zero.bar();
+  if (port.level_zero.wait_empty_until(deadline_ns)) return true;
+  port.leave_level_two();
+  return false;
+}
+
 void AdapterPort::Impl::leave_level_two() {
   level_zero.unbar();
   level_two_taken.store(0);

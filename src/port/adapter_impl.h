@@ -89,7 +89,10 @@ struct AdapterPort::Impl {
       false};  // raised by the owner itself: service once more before leaving
   std::atomic<bool> interrupt_connected{false};
   IsrState isr DXGKIT_GUARDED_BY(interrupt_lock);
-  uint32_t silent_claims = 0, refusals = 0;  // in a row, guarded by interrupt_lock (INT-08)
+  uint32_t silent_claims = 0, refusals = 0;     // in a row, guarded by interrupt_lock (INT-08)
+  std::atomic<uint32_t> preempt_thread{0};      // the one inside DxgkDdiPreemptCommand, + 1
+  uint64_t masked_nodes = 0;                    // guarded by interrupt_lock
+  std::vector<InterruptReport> masked_reports;  // of those, guarded by interrupt_lock
   runtime::Mutex reports_lock;
   std::vector<InterruptReport> reports DXGKIT_GUARDED_BY(reports_lock);
   std::vector<InterruptReport> spare DXGKIT_GUARDED_BY(reports_lock);
@@ -135,6 +138,8 @@ struct AdapterPort::Impl {
   Status synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_context, uint32_t message,
                      BOOLEAN* result);
   void disconnect_interrupt();
+  /// Runs `work` at device level, as a routine of ours that excludes the ISR.
+  void at_device_level(const char* what, const std::function<void()>& work);
 
   // --- callbacks.cpp
   void fill_callbacks();

@@ -22,10 +22,6 @@ constexpr DdiInfo kPreemptCommandLow{"DxgkDdiPreemptCommand", nt::kPassiveLevel,
 constexpr DdiInfo kCancelCommand{"DxgkDdiCancelCommand", nt::kPassiveLevel, DdiClass::kScheduler};
 constexpr DdiInfo kQueryCurrentFence{"DxgkDdiQueryCurrentFence", nt::kPassiveLevel,
                                      DdiClass::kLevelZero};
-constexpr DdiInfo kResetFromTimeout{"DxgkDdiResetFromTimeout", nt::kPassiveLevel,
-                                    DdiClass::kExclusive};
-constexpr DdiInfo kRestartFromTimeout{"DxgkDdiRestartFromTimeout", nt::kPassiveLevel,
-                                      DdiClass::kExclusive};
 
 static_assert(sizeof(AllocationListEntry) == sizeof(DXGK_ALLOCATIONLIST));
 static_assert(offsetof(AllocationListEntry, bits) == 8 &&
@@ -352,7 +348,9 @@ Status AdapterPort::preempt(NodeOrdinal node, SubmissionFenceId fence) {
   arguments.NodeOrdinal = node.value;
   DdiCall call(port, port.low_irql_preempt ? kPreemptCommandLow : kPreemptCommand, fence.value,
                static_cast<uint16_t>(node.value));
+  port.preempt_thread.store(port.kernel.runtime().thread_number() + 1, std::memory_order_relaxed);
   const Status status = call(port.ddi.DxgkDdiPreemptCommand, port.context, &arguments);
+  port.preempt_thread.store(0, std::memory_order_relaxed);
   if (status != Status::kSuccess) {
     if (call.completed()) {
       port.fatal("PREEMPT-11", kPreemptCommand.name, 0x119, 0x2,
@@ -430,20 +428,6 @@ Result<uint32_t> AdapterPort::query_current_fence(NodeOrdinal node) {
   const Status status = call(port.ddi.DxgkDdiQueryCurrentFence, port.context, &arguments);
   if (!is_success(status)) return Error(status);
   return arguments.CurrentFence;
-}
-
-Status AdapterPort::reset_from_timeout() {
-  Impl& port = *impl_;
-  if (is_dead(port)) return Status::kDeviceRemoved;
-  DdiCall call(port, kResetFromTimeout);
-  return call(port.ddi.DxgkDdiResetFromTimeout, port.context);
-}
-
-Status AdapterPort::restart_from_timeout() {
-  Impl& port = *impl_;
-  if (is_dead(port)) return Status::kDeviceRemoved;
-  DdiCall call(port, kRestartFromTimeout);
-  return call(port.ddi.DxgkDdiRestartFromTimeout, port.context);
 }
 
 }  // namespace dxgkit::port

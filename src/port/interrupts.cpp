@@ -239,6 +239,7 @@ void AdapterPort::Impl::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& 
     const uint64_t resetting = engines_in_reset.load(std::memory_order_relaxed);
     report.in_engine_reset = (resetting >> report.node & 1) != 0;
   }
+  report.inside_preempt = preempt_thread.load(std::memory_order_relaxed) == this_thread(*this);
   if (owner) {
     if (isr.inside && is_dma(data.InterruptType) && isr.reported_crtc) [[unlikely]] {
       (void)violation("INT-09", kIsrName,
@@ -254,6 +255,11 @@ void AdapterPort::Impl::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& 
               report.type == InterruptReport::Type::kCrtcVsync || report.node > 0xFFFE
                   ? trace::kNoNode
                   : static_cast<uint16_t>(report.node));
+  if (owner && is_dma(data.InterruptType) && report.node < 64 &&
+      (masked_nodes >> report.node & 1) != 0) [[unlikely]] {
+    masked_reports.push_back(report);
+    return;
+  }
   runtime::MutexLock lock(reports_lock);
   reports.push_back(report);
 }
@@ -348,6 +354,17 @@ Status AdapterPort::Impl::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routi
   }
   if (abandoned) caller.abandon();
   return Status::kSuccess;
+}
+
+void AdapterPort::Impl::at_device_level(const char* what, const std::function<void()>& work)
+    DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  nt::CallFrame frame(kernel, what, nt::kDeviceLevel);
+  frame.owner = this;
+  interrupt_lock.lock();
+  interrupt_owner.store(this_thread(*this), std::memory_order_relaxed);
+  isr = IsrState{};
+  work();
+  leave_interrupt_lock(frame);
 }
 
 void AdapterPort::Impl::disconnect_interrupt() {

@@ -372,6 +372,7 @@ struct InterruptReport {
   /// The driver's word: compare it, do not follow it.
   void* handle = nullptr;
   bool in_engine_reset = false;  // reported between the reset of its engine and the resumption
+  bool inside_preempt = false;   // reported before DxgkDdiPreemptCommand returned, by its thread
 };
 
 /// What DxgkDdiGetNodeMetadata says of hardware queues; all false below WDDM 2.2.

@@ -99,6 +99,15 @@ void Turnstile::wait_empty() {
   }
 }
 
+bool Turnstile::wait_empty_until(int64_t deadline_ns) {
+  for (;;) {
+    const uint32_t seen = departures_.load(std::memory_order_seq_cst);
+    if (empty()) return true;
+    if (Runtime::current().wait(departures_, seen, deadline_ns) == WaitResult::kTimedOut)
+      return empty();
+  }
+}
+
 void Turnstile::wait_unbarred() {
   while (barred_.load(std::memory_order_acquire) != 0) Runtime::current().wait(barred_, 1);
 }

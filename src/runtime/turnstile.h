@@ -44,6 +44,8 @@ class Turnstile {
   bool barred() const { return barred_.load(std::memory_order_acquire) != 0; }
   /// After `bar`: blocks until nobody is inside; everything those did is visible then.
   void wait_empty();
+  /// The same until a time of the runtime's clock. False: somebody is inside still.
+  bool wait_empty_until(int64_t deadline_ns);
   /// Blocks while barred.
   void wait_unbarred();
   /// Exact while barred; else a moment's view.

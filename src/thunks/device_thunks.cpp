@@ -40,9 +40,29 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
                                  process.handles().find<Device>(args.hDevice));
   // TDR-27: works on a lost device, as long as the adapter is there.
   if (device->adapter().gate().closed()) return Status::kDeviceRemoved;
-  if (args.StateType != D3DKMT_DEVICESTATE_EXECUTION) return Status::kNotSupported;
-  args.ExecutionState = static_cast<D3DKMT_DEVICEEXECUTION_STATE>(device->state());
-  return Status::kSuccess;
+  switch (args.StateType) {
+    case D3DKMT_DEVICESTATE_EXECUTION:
+      args.ExecutionState = static_cast<D3DKMT_DEVICEEXECUTION_STATE>(device->state());
+      return Status::kSuccess;
+    case D3DKMT_DEVICESTATE_RESET:
+      args.ResetState.Value = 0;  // the desktop never switches to another adapter here
+      return Status::kSuccess;
+    case D3DKMT_DEVICESTATE_PAGE_FAULT:
+      device->adapter().lane().run([&] {
+        const port::InterruptReport fault = device->page_fault.value_or(port::InterruptReport{});
+        D3DKMT_DEVICEPAGEFAULT_STATE& state = args.PageFaultState;
+        state = {};
+        state.FaultedPrimitiveAPISequenceNumber = fault.primitive;
+        state.FaultedPipelineStage = static_cast<DXGK_RENDER_PIPELINE_STAGE>(fault.pipeline_stage);
+        state.FaultedBindTableEntry = fault.bind_table_entry;
+        state.PageFaultFlags = static_cast<DXGK_PAGE_FAULT_FLAGS>(fault.flags);
+        state.FaultErrorCode = std::bit_cast<DXGK_FAULT_ERROR_CODE>(fault.error_code);
+        state.FaultedVirtualAddress = fault.address;
+      });
+      return Status::kSuccess;
+    default:
+      return Status::kNotSupported;
+  }
 }
 
 Status wait_for_idle(Process& process, const D3DKMT_WAITFORIDLE& args) {

@@ -312,6 +312,35 @@ LostContent MemoryManager::lose_memory_segments() {
   return lost;
 }
 
+LostContent MemoryManager::lose_in_reset() {
+  std::vector<AllocationId> on_their_way;
+  impl_->records.for_each([&](Record& record) {
+    if (record.pending_out > 0) {
+      if (impl_->on_memory_side(record)) {
+        record.dirty = true;  // as good as: the copy behind it is half made
+      } else {
+        record.has_content = false;
+        record.discarded = record.offer != OfferPriority::kNone;
+        record.dirty = false;
+        on_their_way.push_back(record.id);
+      }
+    }
+    record.pending = record.pending_out = 0;
+  });
+  LostContent lost = lose_memory_segments();
+  lost.allocations.insert(lost.allocations.end(), on_their_way.begin(), on_their_way.end());
+  std::ranges::sort(lost.allocations);
+  impl_->begin_plan();
+  impl_->records.for_each([&](Record& record) {
+    if (!record.resident()) return;
+    record.lost = record.pins > 0;
+    impl_->leave(record);
+  });
+  const std::vector<PagingOp> unmaps = impl_->commit();
+  lost.operations.insert(lost.operations.end(), unmaps.begin(), unmaps.end());
+  return lost;
+}
+
 void MemoryManager::lock(AllocationId id) {
   Record& record = impl_->get(id);
   ++record.locks;

@@ -155,6 +155,10 @@ class MemoryManager {
   /// way out in an unfinished operation) is lost and the next page-in fills; what the backing pages
   /// still hold is kept.
   LostContent lose_memory_segments();
+  /// The same in the middle of things: operations not reported done never will be, content under
+  /// way out of a memory segment included; apertures are empty too, with an unmapping for each
+  /// range behind the other operations.
+  LostContent lose_in_reset();
 
   // --- CPU access ---
   /// Counts a CPU lock. The content stays on the side (system or memory segment) it is on until the

@@ -382,7 +382,8 @@ NodeStatus Scheduler::node_status(NodeOrdinal ordinal) const {
           .last_completed = node->last_completed,
           .hardware_queue_length = node->ring.size(),
           .preemption_pending = node->preemption_pending,
-          .progress_ns = node->progress_ns};
+          .progress_ns = node->progress_ns,
+          .resetting = node->resetting || impl_->adapter_resetting_};
 }
 
 size_t Scheduler::node_count() const {

@@ -119,6 +119,17 @@ struct NodeStatus {
   bool preemption_pending = false;
   int64_t progress_ns =
       0;  // time of the last submission to an empty queue or completion: for timeouts
+  bool resetting = false;
+};
+
+/// Whom the reset of an engine hit.
+struct EngineReset {
+  bool in_range = false;     // false: the id is neither the last completed one nor on hardware
+  bool on_hardware = false;  // the packet is; else it had finished already (TDR-15)
+  PacketId packet;           // on_hardware
+  PacketKind kind = PacketKind::kRender;  // on_hardware
+  ContextId context;                  // whose it is, or was; value 0: nothing has run on the node
+  size_t finished = 0, innocent = 0;  // packets before it, and behind it
 };
 
 /// Lane: the adapter's. Time comes in as arguments. Deterministic: equal calls give equal
@@ -185,6 +196,31 @@ class Scheduler {
   /// ones included, retire as cancelled, render packets on hardware as faulted; pending preemptions
   /// are over. The caller fails the contexts that hold memory.
   void abandon_hardware();
+  // --- resets: scheduler_reset.cpp ---
+  /// Nothing is submitted to the node, nor asked of it, until engine_was_reset or end_reset.
+  void begin_reset(NodeOrdinal node);
+  /// It was not needed; a preemption that pends still does.
+  void end_reset(NodeOrdinal node);
+  /// What engine_was_reset would find; changes nothing.
+  EngineReset find_aborted(NodeOrdinal node, SubmissionFenceId last_aborted) const;
+  /// The driver has reset the engine, and `last_aborted` is the last id it will never hear of
+  /// again (TDR-15..17): packets before it are complete, it retires as faulted, newer ones go back
+  /// to where they came from, paging first and with old ids. A preemption that pended is over. The
+  /// caller fails the device of `context`; until then that is not selected. Nothing changes unless
+  /// the result is in range. CHECKs that no paging packet is hit: that needs an adapter reset.
+  EngineReset engine_was_reset(NodeOrdinal node, SubmissionFenceId last_aborted, int64_t now_ns);
+  /// Nothing is prepared or submitted anywhere until end_adapter_reset.
+  void begin_adapter_reset();
+  /// Everything on hardware is gone: render packets retire as faulted, paging, queued paging too,
+  /// as cancelled, and each node's last completed id is its last submitted one (TDR-25). The caller
+  /// fails the contexts that hold memory.
+  void adapter_was_reset(int64_t now_ns);
+  void end_adapter_reset();
+  /// Contexts with packets on the node's hardware, oldest packet first, each once.
+  std::vector<ContextId> contexts_on(NodeOrdinal node) const;
+  /// Packets on the node's hardware with their fences, oldest first.
+  std::vector<std::pair<PacketId, SubmissionFenceId>> packets_on(NodeOrdinal node) const;
+
   /// Some packet of the context is on hardware.
   bool on_hardware(ContextId id) const;
   /// Queued and on hardware.

@@ -80,6 +80,7 @@ class World : public EnginePort {
     EXPECT_FALSE(context.failed);
     EXPECT_FALSE(context.suspended && packet.kind != PacketKind::kPaging);
     EXPECT_FALSE(at.preemption.has_value()) << "submitted behind a preemption request";
+    EXPECT_FALSE(at.resetting || adapter_resetting_) << "submitted to an engine in reset";
     EXPECT_TRUE(packet.kind == PacketKind::kPaging || (packet.pinned && !packet.waiting));
     EXPECT_EQ(resubmission, packet.submitted) << "SUB-25";
     EXPECT_NE(fence.value, 0U) << "SUB-14";
@@ -94,6 +95,7 @@ class World : public EnginePort {
       at.preempted_paging.pop_front();
     }
     if (!keeps) at.issued = fence;
+    at.last_submitted = fence;
     // FIFO: nothing earlier of the context is still in its software queue.
     for (const uint64_t earlier : context.order) {
       if (earlier == id.value) break;
@@ -125,7 +127,7 @@ class World : public EnginePort {
         EXPECT_GE(fence_value(), packet.value);
       }
     } else {
-      EXPECT_TRUE(context.failed || packet.faulted);
+      EXPECT_TRUE(context.failed || packet.faulted || packet.dropped);
       if (outcome == PacketOutcome::kCancelled) {
         EXPECT_FALSE(packet.on_hardware);
       }
@@ -155,7 +157,7 @@ class World : public EnginePort {
   // --- what happens ---
 
   void step() {
-    switch (below(24)) {
+    switch (below(26)) {
       case 0:
       case 1:
       case 2:
@@ -215,6 +217,12 @@ class World : public EnginePort {
       case 22:
       case 23:
         pass_time();
+        break;
+      case 24:
+        if (below(3) == 0) reset_engine();
+        break;
+      case 25:
+        if (below(30) == 0) reset_adapter();
         break;
     }
     EXPECT_TRUE(scheduler_->validate());
@@ -277,6 +285,7 @@ class World : public EnginePort {
     uint64_t readies = 0;  // kPaging: the packet it pages for
     bool pinned = false, waiting = false, submitted = false, on_hardware = false;
     bool reported = false, faulted = false;
+    bool dropped = false;  // paging that an adapter reset caught
     SubmissionFenceId fence;
   };
   struct Context {
@@ -288,8 +297,9 @@ class World : public EnginePort {
     uint32_t depth = 1;
     std::vector<uint64_t> hardware{};
     std::deque<uint64_t> preempted_paging{};
-    SubmissionFenceId issued{}, last_completed{};
+    SubmissionFenceId issued{}, last_completed{}, last_submitted{};
     std::optional<SubmissionFenceId> preemption{};
+    bool resetting = false;
   };
 
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
@@ -400,6 +410,69 @@ class World : public EnginePort {
     EXPECT_EQ(scheduler_->preempted(NodeOrdinal{n}, preemption, node.last_completed, ++now_),
               FenceReport::kAccepted);
   }
+  /// The engine hung in some packet, had finished those before it, and never saw the rest.
+  void reset_engine() {
+    const uint32_t n = below(static_cast<uint32_t>(nodes_.size()));
+    Node& node = nodes_[n];
+    scheduler_->begin_reset(NodeOrdinal{n});
+    node.resetting = true;
+    queue_something();
+    const size_t length = node.hardware.size();
+    const size_t at = below(static_cast<uint32_t>(length) + 1);  // `length`: it had run dry
+    if (at < length && packets_.at(node.hardware[at]).kind == PacketKind::kPaging) {
+      node.resetting = false;
+      scheduler_->end_reset(NodeOrdinal{n});
+      return;
+    }
+    const bool hit = at < length;
+    for (size_t i = 0; i < length; ++i) {
+      Packet& packet = packets_.at(node.hardware[i]);
+      if (hit && i <= at) {
+        packet.reported = true;
+        packet.faulted = i == at;
+        node.last_completed = packet.fence;
+        continue;
+      }
+      packet.on_hardware = contexts_.at(packet.context).failed;
+      if (packet.kind == PacketKind::kPaging) node.preempted_paging.push_back(node.hardware[i]);
+    }
+    const uint64_t guilty = hit ? node.hardware[at] : 0;
+    node.hardware.clear();
+    node.preemption.reset();
+    node.resetting = false;
+    const EngineReset reset =
+        scheduler_->engine_was_reset(NodeOrdinal{n}, node.last_completed, ++now_);
+    EXPECT_TRUE(reset.in_range);
+    EXPECT_EQ(reset.on_hardware, hit);
+    EXPECT_EQ(reset.packet.value, guilty);
+  }
+  void reset_adapter() {
+    scheduler_->begin_adapter_reset();
+    adapter_resetting_ = true;
+    std::vector<uint64_t> ids;
+    for (const auto& [id, context] : contexts_) ids.push_back(id);
+    for (const uint64_t id : ids) fail(id);
+    for (auto& [id, packet] : packets_) {
+      if (packet.kind != PacketKind::kPaging) continue;
+      packet.dropped = true;
+      packet.on_hardware = false;
+    }
+    for (Node& node : nodes_) {
+      node.hardware.clear();
+      node.preempted_paging.clear();
+      node.preemption.reset();
+      node.last_completed = node.last_submitted;
+    }
+    scheduler_->adapter_was_reset(++now_);
+    for (int i = 0; i < 3; ++i) queue_something();
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      const NodeStatus status = scheduler_->node_status(NodeOrdinal{n});
+      EXPECT_EQ(status.last_completed, nodes_[n].last_submitted) << "TDR-25";
+      EXPECT_EQ(status.hardware_queue_length, 0U);
+    }
+    adapter_resetting_ = false;
+    scheduler_->end_adapter_reset();
+  }
   void answer_preemption() {
     for (uint32_t n = 0; n < nodes_.size(); ++n) {
       if (!nodes_[n].preemption.has_value()) continue;
@@ -460,6 +533,7 @@ class World : public EnginePort {
   std::map<uint64_t, Context> contexts_;
   std::vector<Node> nodes_;
   uint32_t used_ = 0;
+  bool adapter_resetting_ = false;
   uint64_t next_packet_ = 1, next_context_ = 2, signalled_ = 0;
   size_t queued_ = 0, retirements_ = 0, quanta_used_ = 0;
   int64_t now_ = 0;

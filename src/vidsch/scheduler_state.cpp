@@ -369,7 +369,7 @@ void Scheduler::Impl::ask(Context& context) {
 /// Asks refused packets again, the oldest first; one that is refused again holds back younger ones
 /// as usual.
 bool Scheduler::Impl::retry_one() {
-  if (held_) return false;
+  if (held_ || adapter_resetting_) return false;
   if (busy_retry_) {
     busy_retry_ = false;
     retrying_ = true;
@@ -405,7 +405,7 @@ bool Scheduler::Impl::passes_gate(const Context& context) const {
 }
 
 bool Scheduler::Impl::prepare_one(NodeState& node) {
-  if (held_) return false;
+  if (held_ || adapter_resetting_) return false;
   Context* context = next_to_prepare(node);
   if (context == nullptr) return false;
   unlist_prepare(*context);
@@ -440,6 +440,7 @@ bool Scheduler::Impl::outranks_hardware(const NodeState& node) const {
 
 bool Scheduler::Impl::start_preemption(NodeState& node) {
   if (halted_ || !node.desc.preemptible || node.preemption_pending) return false;
+  if (node.resetting || adapter_resetting_) return false;
   node.preemption_pending = true;
   node.preemption_unsent = true;
   node.preemption = take_fence(node);
@@ -449,7 +450,7 @@ bool Scheduler::Impl::start_preemption(NodeState& node) {
 
 bool Scheduler::Impl::submit_one(size_t index) {
   NodeState& node = nodes_[index];
-  if (halted_) return false;
+  if (halted_ || node.resetting || adapter_resetting_) return false;
   if (node.preemption_unsent) {
     node.preemption_unsent = false;
     port_.preempt(node.desc.node, node.preemption);
@@ -508,6 +509,7 @@ void Scheduler::Impl::retire_refused(NodeState& node) {
   while (!node.ring.empty() && node.ring.front()->refused) {
     Packet* packet = node.ring.front();
     node.last_completed = packet->fence;
+    node.last_context = packet->context->id;
     node.last_completed_refused = true;
     node.ring.erase(node.ring.begin());
     retire_later(packet, PacketOutcome::kFaulted);
@@ -526,6 +528,7 @@ void Scheduler::Impl::complete_up_to(NodeState& node, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Packet* packet = node.ring[i];
     node.last_completed = packet->fence;
+    node.last_context = packet->context->id;
     retire_later(packet,
                  packet->context->failed ? PacketOutcome::kFaulted : PacketOutcome::kCompleted);
   }

@@ -129,7 +129,9 @@ struct NodeState {
   SubmissionFenceId last_completed;
   bool last_completed_refused = false;
   SubmissionFenceId preemption;
+  ContextId last_context;  // whose packet completed last
   bool held = false;
+  bool resetting = false;
   bool preemption_pending = false;
   bool preemption_unsent = false;  // the port is told from the loop
   bool preempting_quantum = false;
@@ -254,6 +256,7 @@ struct Scheduler::Impl {
   bool running_ = false;
   bool halted_ = false;
   bool held_ = false;
+  bool adapter_resetting_ = false;
   int64_t now_ns_ = 0;
   bool timed_ = false;
   bool any_unstamped_ = false;

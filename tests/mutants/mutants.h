@@ -27,6 +27,7 @@ extern const Mutant kStartMutants[];
 extern const Mutant kObjectMutants[];
 extern const Mutant kWorkMutants[];
 extern const Mutant kExecutiveMutants[];
+extern const Mutant kTimeoutMutants[];
 /// Alone in the image that is compiled with MUTANTS_OF_GPU_VA.
 extern const Mutant kGpuVaMutants[];
 

@@ -36,7 +36,8 @@ const Mutant* find(const char* name) {
 #ifdef MUTANTS_OF_GPU_VA
   const Mutant* const lists[] = {kGpuVaMutants};
 #else
-  const Mutant* const lists[] = {kStartMutants, kObjectMutants, kWorkMutants, kExecutiveMutants};
+  const Mutant* const lists[] = {kStartMutants, kObjectMutants, kWorkMutants, kExecutiveMutants,
+                                 kTimeoutMutants};
 #endif
   for (const Mutant* list : lists) {
     for (; list->name != nullptr; ++list) {

@@ -90,6 +90,9 @@ class BadInput(Cli):
         self.refused("run", "--seed", "x", names="x")
         self.refused("run", "--power-plan", "at 5", names="line 1, column 5")
         self.refused("run", "--power-plan", "nowhere", names="nowhere")
+        self.refused("run", "--hang", "4d:1", names="4d:1")
+        self.refused("run", "--hang", "3d:0", names="3d:0")
+        self.refused("run", "--hang", "3d:2", "--seeds", "1..2", names="--seeds")
         self.refused("run", "--device", "framebuffer", "--power-plan", "at 5 d3", names="softgpu")
         self.refused("run", "--size", "0x5", names="0x5")
         self.refused("run", "--vram", "lots", names="lots")
@@ -240,6 +243,31 @@ class Run(Cli):
                 self.assertEqual(re.search(r"standby at \d+ +(\d+) kept", done.stdout).group(1) == "0", device == "softgpu", done.stdout)
         done = self.run_tool("run", "--mode", "sim", "--seeds", "1..8", "--power-plan", plan)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_an_engine_that_hangs_is_recovered(self):
+        for engine in ("3d", "copy"):
+            for mode in (("--mode", "sim", "--seed", "3"), ("--mode", "os")):
+                run = ("run", "--size", "256x256", "--vram", "64M", *mode, "--hang", f"{engine}:20", "--json", "--report", "report.html")
+                done = self.run_tool(*run)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                result = json.loads(done.stdout)
+                event = result["timeouts"][0]
+                self.assertTrue(event["recovered"], event)
+                self.assertEqual(event["engine"], engine)
+                if event["event"] == "0x141":  # not paging: one client only is hurt
+                    self.assertRegex(result["result"], r"client \d lost its device")
+                    self.assertIn("identical to CPU reference", result["result"])
+                    self.assertEqual([device["hurt"] for device in event["devices"]].count(True), 1, event)
+                self.assertLessEqual(event["detected_ns"] - event["asked_ns"], 2_100_000_000 if "sim" in mode else 60_000_000_000)
+                self.assertIn("DxgkDdiResetEngine", (self.folder / "report.html").read_text())
+                if "sim" in mode:
+                    self.assertEqual(self.run_tool(*run).stdout, done.stdout)
+        # Without per-engine recovery everybody is hurt, and the adapter goes on.
+        (self.folder / "off.toml").write_text("[service]\nPerEngineTdr = 0\n")
+        done = self.run_tool("run", "--size", "256x256", "--mode", "sim", "--registry", "off.toml", "--hang", "3d:20")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("the adapter was reset; client 1 lost its device; client 2 lost its device", done.stdout)
+        self.assertIn("DxgkDdiRestartFromTimeout", done.stdout)
 
     def test_a_device_that_is_pulled_out(self):
         (self.folder / "plan").write_text("at 30 standby  # first it sleeps\nat 60 remove\n")

@@ -40,12 +40,14 @@ struct StageEnds {
 class ProcessJob {
  public:
   ProcessJob(runtime::Runtime& runtime, dxgk::Luid adapter, const Plan& plan, const Picture& source,
-             uint32_t process, JobResult& result, StageEnds& ends, std::function<void()> step_done)
+             uint32_t process, bool whole, JobResult& result, StageEnds& ends,
+             std::function<void()> step_done)
       : runtime_(runtime),
         adapter_(adapter),
         plan_(plan),
         source_(source),
         process_(process),
+        whole_(whole),
         result_(result),
         ends_(ends),
         step_done_(std::move(step_done)) {}
@@ -80,6 +82,7 @@ class ProcessJob {
   const Plan& plan_;
   const Picture& source_;
   uint32_t process_;
+  bool whole_;         // all tiles, not its share of them
   JobResult& result_;  // each process writes the parts of its own tiles only
   StageEnds& ends_;
   std::function<void()> step_done_;
@@ -279,7 +282,7 @@ ClientResult<void> ProcessJob::run_passes(Objects& objects) {
 }
 
 ClientResult<void> ProcessJob::run() {
-  for (size_t i = process_; i < plan_.tiles.size(); i += kProcesses) {
+  for (size_t i = whole_ ? 0 : process_; i < plan_.tiles.size(); i += whole_ ? 1 : kProcesses) {
     TileWork work;
     work.tile = &plan_.tiles[i];
     work.number = i;
@@ -300,16 +303,23 @@ ClientResult<void> ProcessJob::run() {
 
 }  // namespace
 
-JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
-                  const Plan& plan, const Picture& source, const Progress& progress) {
+namespace {
+
+JobResult blank_result(const Plan& plan) {
   JobResult result;
   result.picture.width = (plan.width + 1) / 2;
   result.picture.height = (plan.height + 1) / 2;
   result.picture.pixels.resize(result.picture.size_bytes());
   result.checksums.resize(plan.tiles.size());
+  return result;
+}
 
+/// One process per place of `results`, which may name one result several times.
+void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
+                   const Plan& plan, const Picture& source, bool whole,
+                   const std::array<JobResult*, kProcesses>& results, const Progress& progress) {
   // Three steps per tile: blurred is queued, edges are there, it is read back.
-  const uint64_t steps = plan.tiles.size() * 3;
+  const uint64_t steps = plan.tiles.size() * 3 * (whole ? kProcesses : 1);
   runtime::Mutex mutex;  // for `done` and the callback
   uint64_t done = 0;
   const auto step_done = [&] {
@@ -328,7 +338,7 @@ JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid ad
       dxgk::Process& process = system.create_process(fmt::format("client {}", i + 1));
       {
         const thunks::ClientScope scope(system, process);
-        ProcessJob job(runtime, adapter, plan, source, i, result, ends, step_done);
+        ProcessJob job(runtime, adapter, plan, source, i, whole, *results[i], ends, step_done);
         if (const ClientResult<void> outcome = job.run(); !outcome) {
           errors[i] = fmt::format("client {}: {}", i + 1, outcome.error().text);
         }
@@ -337,18 +347,42 @@ JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid ad
     }));
   }
   for (const std::unique_ptr<runtime::Thread>& thread : threads) thread->join();
-  result.total_ns = runtime.now() - began;
-  for (const std::string& error : errors) {
-    if (result.error.empty()) result.error = error;
+  for (uint32_t i = 0; i < kProcesses; ++i) {
+    JobResult& result = *results[i];
+    result.total_ns = runtime.now() - began;
+    if (result.error.empty()) result.error = errors[i];
+    runtime::TimeNs previous = began;
+    for (size_t stage = 0; stage < kStages; ++stage) {
+      runtime::TimeNs end = previous;
+      for (uint32_t k = 0; k < kProcesses; ++k) {
+        if (!whole || k == i) end = std::max(end, ends.at[k][stage]);
+      }
+      result.stage_ns[stage] = end - previous;
+      previous = end;
+    }
   }
-  runtime::TimeNs previous = began;
-  for (size_t stage = 0; stage < kStages; ++stage) {
-    runtime::TimeNs end = previous;
-    for (uint32_t i = 0; i < kProcesses; ++i) end = std::max(end, ends.at[i][stage]);
-    result.stage_ns[stage] = end - previous;
-    previous = end;
-  }
+}
+
+}  // namespace
+
+JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
+                  const Plan& plan, const Picture& source, const Progress& progress) {
+  JobResult result = blank_result(plan);
+  std::array<JobResult*, kProcesses> results;
+  results.fill(&result);
+  run_processes(runtime, system, adapter, plan, source, /*whole=*/false, results, progress);
   return result;
+}
+
+std::vector<JobResult> run_whole_jobs(runtime::Runtime& runtime, dxgk::System& system,
+                                      dxgk::Luid adapter, const Plan& plan, const Picture& source,
+                                      const Progress& progress) {
+  std::vector<JobResult> all;
+  for (uint32_t i = 0; i < kProcesses; ++i) all.push_back(blank_result(plan));
+  std::array<JobResult*, kProcesses> results{};
+  for (uint32_t i = 0; i < kProcesses; ++i) results[i] = &all[i];
+  run_processes(runtime, system, adapter, plan, source, /*whole=*/true, results, progress);
+  return all;
 }
 
 uint64_t job_system_bytes(const Plan& plan) {

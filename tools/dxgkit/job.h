@@ -43,6 +43,12 @@ using Progress = std::function<void(uint64_t done, uint64_t of)>;
 JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
                   const Plan& plan, const Picture& source, const Progress& progress);
 
+/// The same with every process drawing the whole picture; by process, each with an error of its
+/// own.
+std::vector<JobResult> run_whole_jobs(runtime::Runtime& runtime, dxgk::System& system,
+                                      dxgk::Luid adapter, const Plan& plan, const Picture& source,
+                                      const Progress& progress);
+
 /// Host memory the job's allocations need, for sizing the machine: backing store of every surface
 /// and of the staging buffers.
 uint64_t job_system_bytes(const Plan& plan);

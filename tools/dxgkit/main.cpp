@@ -90,6 +90,14 @@ void add_run(CLI::App& app, RunOptions& options) {
                 "put every pool block at the end of a page: overruns fault where they happen");
   run->add_flag("--trace-imports", options.trace_imports,
                 "every call of an import is in the trace");
+  run->add_option(
+         "--hang",
+         reader(dxgkit::tool::parse_hang,
+                [&options](const dxgkit::tool::HangChoice& hang) { options.hang = hang; }),
+         "softgpu's engine (3d, copy) stops dead at that packet; two clients draw the whole "
+         "picture each, and the kernel recovers")
+      ->expected(1)
+      ->type_name("ENGINE:PACKET");
   run->add_option("--power-plan", options.power_plan,
                   "'at PACKETS STEP; ...' or the path of a file with it: standby, hibernate, "
                   "hybrid, d1, d2, d3, remove");

@@ -52,6 +52,14 @@ enum class MemoryModel : uint32_t {
   kLargePages = 3,  // GPU virtual addresses, 64 KiB pages in video memory
 };
 
+/// "3d:40": which engine of softgpu stops dead, and at which of the packets that clients' work
+/// brings it, from 1.
+struct HangChoice {
+  uint32_t node = 0;
+  uint32_t packet = 0;
+  std::string text;  // as given
+};
+
 struct VerifyOptions {
   std::string driver;
   DeviceChoice device;
@@ -95,7 +103,8 @@ struct RunOptions {
   DeviceChoice device;
   std::optional<std::string> registry;
   std::optional<std::string> power_plan;  // the plan, or the path of a file with it
-  std::optional<std::string> scanout;     // PNG of what the screen shows
+  std::optional<HangChoice> hang;
+  std::optional<std::string> scanout;  // PNG of what the screen shows
   bool special_pool = false, trace_imports = false;
   bool json = false;
 };
@@ -106,6 +115,8 @@ std::expected<uint64_t, std::string> parse_bytes(std::string_view text);
 std::expected<Mode, std::string> parse_mode(std::string_view text);
 /// "patch", "gpuva" (four levels), "gpuva:1" to "gpuva:3".
 std::expected<MemoryModel, std::string> parse_model(std::string_view text);
+/// "3d:N" or "copy:N", N from 1.
+std::expected<HangChoice, std::string> parse_hang(std::string_view text);
 /// What parse_model reads.
 std::string model_name(MemoryModel model);
 /// "softgpu[,standby=SIZE|all][,hibernate=SIZE|all]" (video memory that survives; none of it if

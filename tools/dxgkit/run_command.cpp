@@ -10,6 +10,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/hang.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
@@ -203,6 +204,13 @@ int run_command(const RunOptions& options) {
       return bad_input(fmt::format("--power-plan: {}", plan_of_power.error()));
     config.power = std::move(*plan_of_power);
   }
+  if (options.hang.has_value()) {
+    if (options.device.kind != DeviceChoice::Kind::kSoftGpu)
+      return bad_input("--hang: only for the softgpu device, whose job can be checked");
+    if (options.power_plan.has_value() || options.seeds.has_value())
+      return bad_input("--hang: not with --power-plan or --seeds");
+    config.hang = options.hang;
+  }
   config.record = options.trace.has_value() || options.report.has_value();
   if (options.vram_bytes.has_value()) {
     if (*options.vram_bytes < least_vram_bytes(plan, model)) {
@@ -256,7 +264,11 @@ int run_command(const RunOptions& options) {
     }
     return std::max(code, written);
   }
-  if (expected.has_value()) {
+  if (expected.has_value() && config.hang.has_value()) {
+    summary.result = describe_hang(plan, outcome, *expected);
+    if (hang_went_well(plan, outcome, *expected) && !any_violation(outcome.findings))
+      code = kExitDone;
+  } else if (expected.has_value()) {
     summary.result = compare(plan, outcome.job, *expected);
     if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&
         !any_violation(outcome.findings) && power_went_well(outcome))

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/arithmetic.h"
+#include "devices/softgpu/softgpu.h"
 #include "devices/softgpu/softgpu_hw.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
@@ -32,7 +33,9 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   using Kind = SessionOutcome::Kind;
   WorldConfig world_config;
   world_config.device = config.device;
-  world_config.memory_bytes = align_up(job_system_bytes(plan) + kHostReserveBytes, kPageBytes);
+  const uint64_t pictures = config.hang.has_value() ? kProcesses : 1;
+  world_config.memory_bytes =
+      align_up(pictures * job_system_bytes(plan) + kHostReserveBytes, kPageBytes);
   world_config.vram_bytes = config.vram_bytes;
   world_config.kernel = config.kernel;
   std::expected<std::unique_ptr<World>, std::string> world =
@@ -82,7 +85,17 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     static_cast<void>(system.stop_adapter(*adapter));
     return;
   }
-  if (traits.speaks) {
+  if (traits.speaks && config.hang.has_value()) {
+    softgpu::FaultPlan faults;
+    faults.nodes[config.hang->node].hang_at_entry = config.hang->packet;
+    faults.nodes[config.hang->node].hangs_max = 1;
+    (*world)->softgpu()->set_faults(faults);
+    outcome.whole_jobs = run_whole_jobs(runtime, system, *adapter, plan, source, progress);
+    outcome.job = outcome.whole_jobs.front();
+    for (const JobResult& job : outcome.whole_jobs) {
+      if (job.error.empty()) outcome.job = job;
+    }
+  } else if (traits.speaks) {
     PowerRunner power(runtime, system, *adapter, config.power, [&] { (*world)->pull_out(); });
     outcome.job = run_job(runtime, system, *adapter, plan, source, progress);
     outcome.power = power.finish();
@@ -99,7 +112,11 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
       statistics.has_value()) {
     outcome.statistics = *statistics;
   }
-  if (!outcome.job.error.empty()) {
+  if (Result<std::vector<dxgk::TimeoutReport>> timeouts = system.timeouts(*adapter);
+      timeouts.has_value()) {
+    outcome.timeouts = std::move(*timeouts);
+  }
+  if (!outcome.job.error.empty() && !config.hang.has_value()) {
     outcome.kind = Kind::kJobFailed;
     outcome.message = outcome.job.error;
   }

@@ -27,7 +27,8 @@ struct SessionConfig {
   bool record = false;  // collect a trace
   DeviceChoice device = {};
   nt::KernelConfig kernel = {};
-  PowerPlan power = {};  // softgpu only
+  PowerPlan power = {};                 // softgpu only
+  std::optional<HangChoice> hang = {};  // softgpu only; each client then draws the whole picture
 };
 
 struct SessionOutcome {
@@ -42,9 +43,11 @@ struct SessionOutcome {
   Kind kind = Kind::kRan;
   std::string message;  // one sentence for everything but kRan
   JobResult job;
-  std::vector<PowerDone> power;   // what of the plan was done
-  bool removed = false;           // by the plan: clients were told, and that is right
-  NoClientOutcome no_client;      // kNoClient
+  std::vector<JobResult> whole_jobs;  // with a hang: by client; `job` is of one that got through
+  std::vector<dxgk::TimeoutReport> timeouts;  // report events, oldest first
+  std::vector<PowerDone> power;               // what of the plan was done
+  bool removed = false;                       // by the plan: clients were told, and that is right
+  NoClientOutcome no_client;                  // kNoClient
   std::optional<Picture> screen;  // what the first source showed before the stop, if anything
   dxgk::AdapterStatistics statistics;
   uint32_t interface_version = 0;

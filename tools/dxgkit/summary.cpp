@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/dxgkit/hang.h"
+
 namespace dxgkit::tool {
 namespace {
 
@@ -63,6 +65,8 @@ std::vector<Section> sections(const Summary& summary) {
   }
   time.rows.emplace_back("all", time_text(summary.outcome.job.total_ns));
   std::vector<Section> all{job, gpu, memory, time};
+  for (const dxgk::TimeoutReport& report : summary.outcome.timeouts)
+    all.push_back({fmt::format("Timeout, event 0x{:X}", report.code), hang_rows(report)});
   if (!summary.config.power.empty()) {
     Section power{"Power", {}};
     for (const PowerDone& done : summary.outcome.power) {
@@ -178,6 +182,8 @@ nlohmann::ordered_json to_json(const Summary& summary) {
     }
     json["power"] = power;
   }
+  if (!summary.outcome.timeouts.empty() || summary.config.hang.has_value())
+    json["timeouts"] = hang_json(summary.outcome.timeouts);
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   for (const verifier::Finding& finding : summary.outcome.findings) {
     findings.push_back(nlohmann::ordered_json::parse(verifier::to_json(finding)));

@@ -46,6 +46,8 @@ class World {
   bus::PciFunction& function();
   /// Surprise removal of a softgpu; other devices just leave the bus.
   void pull_out();
+  /// Null for other devices.
+  softgpu::SoftGpu* softgpu() { return softgpu_.get(); }
   /// What the screen of a framebuffer device shows; null for other devices.
   const framebuffer::FrameBuffer* screen() const { return framebuffer_.get(); }
 

@@ -1,0 +1,51 @@
+// Timeouts: what is done about them, and what became of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dxgkit::dxgk {
+
+/// TDR-02..06, with the documented defaults. In the registry, under Control\GraphicsDrivers:
+/// TdrLevel, TdrDelay and TdrDdiDelay (seconds), TdrDebugMode, TdrLimitCount, TdrLimitTime
+/// (seconds).
+struct TimeoutPolicy {
+  uint32_t level = 3;       // 0 off, 1 bug check, 2 and 3 recover
+  uint32_t debug_mode = 2;  // 0 note for a debugger, 1 ignore, 2 recover, 3 recover past the limits
+  int64_t delay_ns = 2'000'000'000;      // 0 or less: no detection
+  int64_t ddi_delay_ns = 5'000'000'000;  // threads inside the driver leave within this (TDR-04)
+  uint32_t limit_count = 5;
+  int64_t limit_time_ns = 60'000'000'000;
+};
+
+/// One thing the kernel or the driver did, at a time of the runtime's clock.
+struct TimeoutStep {
+  int64_t at_ns = 0;
+  std::string text;  // a full sentence
+};
+
+/// A process's device that was there when the recovery ended.
+struct TimeoutDevice {
+  std::string process;
+  uint32_t handle = 0;
+  bool hurt = false;  // lost in this recovery
+  std::string state;  // "active", "hung", "reset", ...
+};
+
+/// A report event (TDR-07): what Windows writes a live dump for. It stops nothing.
+struct TimeoutReport {
+  uint32_t code = 0;  // 0x141 engine reset, 0x117 adapter reset, 0x142 process blocked, 0x193 other
+  uint32_t node = 0;  // meaningless for 0x142
+  uint32_t fence = 0;   // of the oldest packet on the node's hardware; 0: none
+  uint64_t packet = 0;  // how many packets the node had begun with it, from 1; 0: none
+  std::string process;  // whose packet it was; "" for paging or none
+  std::string cause;    // a full sentence
+  int64_t asked_ns = 0, detected_ns = 0, ended_ns = 0;  // preemption asked, timed out, recovered
+  bool recovered = false;
+  std::vector<TimeoutStep> steps;
+  std::vector<TimeoutDevice> devices;
+  size_t debug_bytes = 0;  // what the driver left for the dump
+};
+
+}  // namespace dxgkit::dxgk

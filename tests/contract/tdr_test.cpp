@@ -1,0 +1,628 @@
+// Detection of timeouts, and the reset of one engine.
+#include <bit>
+#include <cstring>
+
+#include "tests/contract/tdr_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Strings = std::vector<std::string>;
+
+constexpr const char* kPreempt = "DxgkDdiPreemptCommand";
+constexpr const char* kStatus = "DxgkDdiQueryEngineStatus";
+constexpr const char* kGroup = "DxgkDdiQueryDependentEngineGroup";
+constexpr const char* kCollect = "DxgkDdiCollectDbgInfo";
+constexpr const char* kReset = "DxgkDdiResetEngine";
+constexpr const char* kResetAll = "DxgkDdiResetFromTimeout";
+constexpr const char* kRestart = "DxgkDdiRestartFromTimeout";
+constexpr const char* kSubmit = "DxgkDdiSubmitCommand";
+
+NTSTATUS submit(Client& client, ContextBuffers& context) {
+  return client.render(context, work_on({}));
+}
+
+TEST_F(TdrTest, TheDelayRunsFromThePreemptionRequest) {
+  DXGKIT_COVERS("TDR-01", "PREEMPT-06", "PREEMPT-12");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(submit(client, context), 0);
+    pass(kDelay - 10 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(stack.miniport.count(kPreempt), 0U);
+    pass(110 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(stack.miniport.count(kPreempt), 1U) << "no progress for TdrDelay";
+    pass(kDelay - 200 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    EXPECT_EQ(stack.rules(), Strings{});
+    pass(200 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(0U)) << "TdrDelay and at most 100 ms";
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
+    EXPECT_EQ(static_cast<int>(stack.only_finding().severity),
+              static_cast<int>(verifier::Severity::kWarning));
+    const dxgk::TimeoutReport report = reports(stack).at(0);
+    EXPECT_LE(report.detected_ns - report.asked_ns, kDelay + 100 * runtime::kMillisecond);
+  });
+}
+
+TEST_F(TdrTest, ALongPacketThatGivesWayIsNoTimeout) {
+  DXGKIT_COVERS("TDR-01", "PREEMPT-12");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(submit(client, context), 0);
+    for (uint32_t i = 1; i <= 3; ++i) {
+      pass(kDelay + 50 * runtime::kMillisecond);
+      rest(stack);
+      const auto preempts = stack.miniport.calls().preempts;
+      ASSERT_EQ(preempts.size(), i);
+      stack.miniport.preempted(0, preempts.back().PreemptionFenceId, 0);
+      rest(stack);
+      EXPECT_EQ(stack.miniport.count(kSubmit), i + 1) << "resubmitted";
+    }
+    stack.drive();
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), Strings{});
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+  });
+}
+
+TEST_F(TdrTest, AnEngineThatDropsAPacketAndSaysSoIsToldOn) {
+  DXGKIT_COVERS("TDR-01");
+  engines([](Stack& stack, EngineResets&) {
+    stack.miniport.config.auto_preempt = true;
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(submit(client, context), 0);
+    pass(kDelay + 50 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(stack.only_finding().rule, "TDR-01");
+    EXPECT_EQ(static_cast<int>(stack.only_finding().severity),
+              static_cast<int>(verifier::Severity::kViolation));
+    stack.drive();
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
+TEST_F(TdrTest, AnEngineResetGoesStepByStep) {
+  DXGKIT_COVERS("TDR-09", "TDR-11", "TDR-29");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack), other(stack, "other");
+    ContextBuffers context = client.make_context(), innocent = other.make_context();
+    ASSERT_EQ(submit(client, context), 0);
+    ASSERT_EQ(submit(other, innocent), 0);
+    wait_out(stack);
+    EXPECT_EQ(order(stack, {kSubmit, kPreempt, kStatus, kGroup, kCollect, kReset, kResetAll}),
+              (Strings{kSubmit, kSubmit, kPreempt, kStatus, kGroup, kCollect, kReset, kSubmit}));
+    EXPECT_THAT(resets.reasons, ElementsAre(0x141U));
+    stack.drive();
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
+  });
+}
+
+TEST_F(TdrTest, TheGuiltyDeviceIsLostAndOthersSeeADelayOnly) {
+  DXGKIT_COVERS("TDR-16", "TDR-17", "TDR-18", "TDR-27", "TDR-32", "CANCEL-03");
+  engines([](Stack& stack, EngineResets&) {
+    Client guilty(stack, "guilty"), innocent(stack, "innocent");
+    ContextBuffers hung = guilty.make_context(), fine = innocent.make_context();
+    ASSERT_EQ(submit(guilty, hung), 0);
+    ASSERT_EQ(submit(innocent, fine), 0);
+    ASSERT_EQ(submit(guilty, hung), 0);  // waits behind a full hardware queue
+    stack.settle();
+    const auto before = stack.miniport.calls().submits;
+    ASSERT_EQ(before.size(), 2U);
+    wait_out(stack);
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    EXPECT_EQ(submit(guilty, hung), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCancelCommand"), 1U);
+    const auto after = stack.miniport.calls().submits;
+    ASSERT_EQ(after.size(), 3U);
+    EXPECT_TRUE(fence_newer(SubmissionFenceId{after[2].args.SubmissionFenceId},
+                            SubmissionFenceId{before[1].args.SubmissionFenceId}))
+        << "a render packet gets a new id";
+    EXPECT_EQ(stack.drive(), 1U);
+    EXPECT_EQ(innocent.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(innocent.wait_for_idle(), 0);
+    EXPECT_EQ(stack.statistics().packets_completed, 1U);
+    EXPECT_EQ(stack.statistics().engine_resets, 1U);
+    // What destroys and closes works; a new device of the same process does, too.
+    const D3DKMT_HANDLE fresh = guilty.make_device();
+    EXPECT_EQ(guilty.destroy_device(fresh), 0);
+    EXPECT_EQ(guilty.destroy_context(hung.handle), 0);
+    const dxgk::TimeoutReport report = reports(stack).at(0);
+    EXPECT_EQ(report.code, 0x141U);
+    EXPECT_EQ(report.process, "guilty");
+    EXPECT_TRUE(report.recovered);
+    ASSERT_EQ(report.devices.size(), 2U);
+    EXPECT_TRUE(report.devices[0].hurt);
+    EXPECT_FALSE(report.devices[1].hurt);
+  });
+}
+
+TEST_F(TdrTest, ADriverThatAnswersLateIsLeftAlone) {
+  DXGKIT_COVERS("TDR-09");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    resets.status = [&](DXGKARG_QUERYENGINESTATUS*) {
+      stack.miniport.preempted(0, stack.miniport.calls().preempts.back().PreemptionFenceId, 0);
+      return 0;
+    };
+    ASSERT_EQ(submit(client, context), 0);
+    wait_out(stack);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    EXPECT_EQ(stack.miniport.count(kSubmit), 2U);
+    stack.drive();
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
+TEST_F(TdrTest, AResponsiveEngineGetsOneMoreDelay) {
+  DXGKIT_COVERS("TDR-10");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    resets.status = [](DXGKARG_QUERYENGINESTATUS* args) {
+      args->EngineStatus.Responsive = 1;
+      return 0;
+    };
+    ASSERT_EQ(submit(client, context), 0);
+    wait_out(stack, 3 * kDelay - 100 * runtime::kMillisecond);
+    EXPECT_EQ(stack.miniport.count(kStatus), 1U);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    wait_out(stack, 200 * runtime::kMillisecond);
+    EXPECT_EQ(stack.miniport.count(kStatus), 2U);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(0U)) << "one more, not for ever";
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+  });
+}
+
+TEST_F(TdrTest, AStatusThatCannotBeToldIsAViolation) {
+  DXGKIT_COVERS("TDR-10");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    resets.status = [](DXGKARG_QUERYENGINESTATUS*) { return nt_status(Status::kUnsuccessful); };
+    ASSERT_EQ(submit(client, context), 0);
+    wait_out(stack);
+    EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "TDR-10"}));
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(0U));
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+  });
+}
+
+class Dependents : public TdrTest, public ::testing::WithParamInterface<bool> {};
+TEST_P(Dependents, GiveWayWithinHalfASecondOrAreReset) {
+  DXGKIT_COVERS("TDR-11");
+  const bool gives_way = GetParam();
+  engines([&](Stack& stack, EngineResets& resets) {
+    Client client(stack), other(stack, "other");
+    ContextBuffers context = client.make_context(1), neighbour = other.make_context(0);
+    resets.group = [](DXGKARG_QUERYDEPENDENTENGINEGROUP* args) {
+      args->DependentNodeOrdinalMask = 3;
+      return 0;
+    };
+    ASSERT_EQ(submit(client, context), 0);
+    pass(kDelay);
+    ASSERT_EQ(submit(other, neighbour), 0);  // young enough when node 1 times out
+    pass(kDelay + 300 * runtime::kMillisecond);
+    rest(stack);
+    const auto preempts = stack.miniport.calls().preempts;
+    ASSERT_GE(preempts.size(), 2U);
+    EXPECT_EQ(preempts[0].NodeOrdinal, 1U);
+    if (gives_way) {
+      for (const auto& request : preempts) {
+        if (request.NodeOrdinal == 0) stack.miniport.preempted(0, request.PreemptionFenceId, 0);
+      }
+    }
+    EXPECT_THAT(resets.reset_nodes, IsEmpty()) << "500 ms for the others";
+    wait_out(stack, 400 * runtime::kMillisecond);
+    if (gives_way) {
+      EXPECT_THAT(resets.reset_nodes, ElementsAre(1U));
+      stack.drive();
+      EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    } else {
+      EXPECT_THAT(resets.reset_nodes, ElementsAre(0U, 1U)) << "in the order of engines";
+      EXPECT_EQ(stack.miniport.count(kGroup), 2U) << "before each reset";
+      EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    }
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+  });
+}
+INSTANTIATE_TEST_SUITE_P(YesAndNo, Dependents, ::testing::Bool());
+
+TEST_F(TdrTest, AGroupWithoutTheNodeItselfIsFatal) {
+  DXGKIT_COVERS("TDR-12");
+  for (const uint64_t mask : {uint64_t{0}, uint64_t{2}, uint64_t{5}}) {
+    engines([&](Stack& stack, EngineResets& resets) {
+      stack.expect_leaks = true;
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      resets.group = [&](DXGKARG_QUERYDEPENDENTENGINEGROUP* args) {
+        args->DependentNodeOrdinalMask = mask;
+        return 0;
+      };
+      ASSERT_EQ(submit(client, context), 0);
+      wait_out(stack);
+      ASSERT_EQ(stack.rules(), (Strings{"TDR-01", "TDR-12"})) << mask;
+      EXPECT_EQ(stack.findings.all()[1].bugcheck_code, 0x119U);
+      EXPECT_EQ(stack.findings.all()[1].bugcheck_parameter, 8U);
+      EXPECT_THAT(resets.reset_nodes, IsEmpty());
+      EXPECT_EQ(submit(client, context), nt_status(Status::kDeviceRemoved));
+    });
+  }
+}
+
+TEST_F(TdrTest, ALastAbortedFenceOutOfRangeIsFatal) {
+  DXGKIT_COVERS("TDR-14");
+  for (const int32_t off : {-1, 2}) {
+    engines([&](Stack& stack, EngineResets& resets) {
+      stack.expect_leaks = true;
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(submit(client, context), 0);
+      stack.drive();
+      const uint32_t completed = stack.miniport.last_completed(0);
+      resets.reset = [&](DXGKARG_RESETENGINE* args) {
+        args->LastAbortedFenceId = completed + static_cast<uint32_t>(off);
+        return 0;
+      };
+      ASSERT_EQ(submit(client, context), 0);
+      wait_out(stack);
+      ASSERT_EQ(stack.rules(), (Strings{"TDR-01", "TDR-14"})) << off;
+      EXPECT_EQ(stack.findings.all()[1].bugcheck_code, 0x119U);
+      EXPECT_EQ(stack.findings.all()[1].bugcheck_parameter, 0xAU);
+      EXPECT_EQ(stack.statistics().engine_resets, 0U);
+    });
+  }
+}
+
+TEST_F(TdrTest, AQueueThatRanDryInBetweenStillCostsTheDevice) {
+  DXGKIT_COVERS("TDR-15", "INT-21");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    resets.reset = [&](DXGKARG_RESETENGINE* args) {
+      // Its interrupt comes while it is kept back.
+      args->LastAbortedFenceId = stack.miniport.outstanding(0).back();
+      stack.miniport.complete(0, args->LastAbortedFenceId);
+      return 0;
+    };
+    ASSERT_EQ(submit(client, context), 0);
+    wait_out(stack);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    EXPECT_EQ(stack.statistics().packets_completed, 0U);
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"}) << "the interrupt was ignored";
+  });
+}
+
+TEST_F(TdrTest, AHitPagingPacketTakesTheWholeAdapter) {
+  DXGKIT_COVERS("TDR-19", "TDR-32");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context(0);
+    const D3DKMT_HANDLE allocation = client.make_allocation();
+    ASSERT_EQ(client.render(context, work_on({allocation})), 0);  // its paging hangs on node 1
+    wait_out(stack);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(1U));
+    EXPECT_EQ(order(stack, {kReset, kResetAll, kRestart}), (Strings{kReset, kResetAll, kRestart}));
+    EXPECT_THAT(resets.reasons, ElementsAre(0x141U, 0x117U));
+    EXPECT_NE(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"}) << "the system device survives";
+    // Paging works for who comes next.
+    Client next(stack, "next");
+    ContextBuffers fresh = next.make_context(0);
+    ASSERT_EQ(next.render(fresh, work_on({next.make_allocation()})), 0);
+    stack.drive();
+    EXPECT_EQ(next.wait_for_idle(), 0);
+  });
+}
+
+TEST_F(TdrTest, AnEngineThatCannotBeResetTakesTheWholeAdapter) {
+  DXGKIT_COVERS("TDR-20");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack), other(stack, "other");
+    ContextBuffers context = client.make_context();
+    resets.reset = [](DXGKARG_RESETENGINE*) { return nt_status(Status::kUnsuccessful); };
+    ASSERT_EQ(submit(client, context), 0);
+    wait_out(stack);
+    EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "TDR-20"}));
+    EXPECT_EQ(stack.miniport.count(kResetAll), 1U);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_RESET);
+    EXPECT_EQ(reports(stack).at(0).code, 0x117U);
+  });
+}
+
+TEST_F(TdrTest, APacketHeardOfAfterTheResetIsAViolationAndNothingElse) {
+  DXGKIT_COVERS("TDR-13");
+  engines([](Stack& stack, EngineResets&) {
+    Client guilty(stack), other(stack, "other");
+    ContextBuffers hung = guilty.make_context(), fine = other.make_context();
+    ASSERT_EQ(submit(guilty, hung), 0);
+    ASSERT_EQ(submit(other, fine), 0);
+    stack.settle();
+    const std::vector<uint32_t> old = stack.miniport.outstanding(0);
+    ASSERT_EQ(old.size(), 2U);
+    wait_out(stack);
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, old[1]));
+    rest(stack);
+    EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "TDR-13"}));
+    EXPECT_EQ(stack.statistics().packets_completed, 0U);
+    stack.drive();
+    EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.statistics().packets_completed, 1U);
+  });
+}
+
+TEST_F(TdrTest, LevelsAndDebugModes) {
+  DXGKIT_COVERS("TDR-02", "TDR-03", "TDR-07");
+  struct Case {
+    uint32_t level, debug_mode;
+    Strings rules;
+    std::vector<uint32_t> codes;
+    D3DKMT_DEVICEEXECUTION_STATE state;
+  };
+  const Case cases[] = {
+      {0, 2, {}, {}, D3DKMT_DEVICEEXECUTION_ACTIVE},
+      {1, 2, {"TDR-01", "TDR-02"}, {}, D3DKMT_DEVICEEXECUTION_STOPPED},
+      {3, 2, {"TDR-01"}, {0x141}, D3DKMT_DEVICEEXECUTION_HUNG},
+      {3, 1, {}, {}, D3DKMT_DEVICEEXECUTION_ACTIVE},
+      {3, 0, {"TDR-01"}, {0x193, 0x141}, D3DKMT_DEVICEEXECUTION_HUNG},
+  };
+  for (const Case& one : cases) {
+    dxgk::TimeoutPolicy policy;
+    policy.level = one.level;
+    policy.debug_mode = one.debug_mode;
+    engines(
+        [&](Stack& stack, EngineResets&) {
+          stack.expect_leaks = one.level == 1;
+          Client client(stack);
+          ContextBuffers context = client.make_context();
+          ASSERT_EQ(submit(client, context), 0);
+          wait_out(stack, 5 * kDelay);
+          EXPECT_EQ(stack.rules(), one.rules) << one.level << one.debug_mode;
+          if (one.level != 1) {
+            EXPECT_EQ(client.state(), one.state);
+          }
+          std::vector<uint32_t> codes;
+          for (const auto& report : reports(stack)) codes.push_back(report.code);
+          EXPECT_EQ(codes, one.codes);
+          if (one.level == 1) {
+            EXPECT_EQ(stack.findings.all()[1].bugcheck_code, 0x116U);
+          }
+          stack.drive();
+        },
+        policy);
+  }
+}
+
+TEST_F(TdrTest, ThePolicyComesFromTheRegistry) {
+  DXGKIT_COVERS("TDR-02", "TDR-03", "TDR-04", "TDR-05");
+  nt::KernelConfig config;
+  const dxgk::TimeoutPolicy defaults = dxgk::read_timeout_policy(config, 2'000'000'000);
+  EXPECT_EQ(defaults.level, 3U);
+  EXPECT_EQ(defaults.debug_mode, 2U);
+  EXPECT_EQ(defaults.delay_ns, 2'000'000'000);
+  EXPECT_EQ(defaults.ddi_delay_ns, 5'000'000'000);
+  EXPECT_EQ(defaults.limit_count, 5U);
+  EXPECT_EQ(defaults.limit_time_ns, 60'000'000'000);
+  auto& key =
+      config.registry["\\registry\\machine\\SYSTEM\\CurrentControlSet\\Control\\GraphicsDrivers"];
+  key["tdrlevel"] = nt::RegistryValue::dword(2);
+  key["TdrDelay"] = nt::RegistryValue::dword(7);
+  key["TdrDdiDelay"] = nt::RegistryValue::dword(9);
+  key["TdrDebugMode"] = nt::RegistryValue::dword(77);
+  key["TdrLimitCount"] = nt::RegistryValue::dword(3);
+  key["TdrLimitTime"] = nt::RegistryValue::string(u"10");
+  const dxgk::TimeoutPolicy policy = dxgk::read_timeout_policy(config, 2'000'000'000);
+  EXPECT_EQ(policy.level, 3U) << "2 is not implemented";
+  EXPECT_EQ(policy.delay_ns, 7 * runtime::kSecond);
+  EXPECT_EQ(policy.ddi_delay_ns, 9 * runtime::kSecond);
+  EXPECT_EQ(policy.debug_mode, 2U);
+  EXPECT_EQ(policy.limit_count, 3U);
+  EXPECT_EQ(policy.limit_time_ns, 60'000'000'000) << "not a number";
+}
+
+TEST_F(TdrTest, AProcessThatKeepsHangingTheEngineIsKeptFromIt) {
+  DXGKIT_COVERS("TDR-06", "TDR-07");
+  engines([](Stack& stack, EngineResets&) {
+    Client bad(stack, "bad"), good(stack, "good");
+    D3DKMT_HANDLE device = bad.device;
+    for (int i = 0; i < 4; ++i) {
+      if (i != 0) device = bad.make_device();
+      ContextBuffers context;
+      ASSERT_EQ(bad.create_context(&context, 0, device), 0) << i;
+      ASSERT_EQ(submit(bad, context), 0);
+      wait_out(stack);
+    }
+    EXPECT_EQ(stack.statistics().engine_resets, 4U);
+    EXPECT_EQ(stack.statistics().adapter_resets, 0U) << "engine resets do not count";
+    D3DKMT_CREATEDEVICE create{};
+    create.hAdapter = bad.adapter;
+    EXPECT_EQ(bad.call([&] { return D3DKMTCreateDevice(&create); }),
+              nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(good.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(good.destroy_device(good.make_device()), 0);
+    std::vector<uint32_t> codes;
+    for (const auto& report : reports(stack)) codes.push_back(report.code);
+    EXPECT_THAT(codes, ElementsAre(0x141U, 0x141U, 0x141U, 0x142U, 0x141U));
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"}) << "report events stop nothing";
+  });
+}
+
+TEST_F(TdrTest, AnIdleEngineOwesAnAnswerToo) {
+  DXGKIT_COVERS("PREEMPT-06");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(submit(client, context), 0);
+    stack.settle();
+    stack.adapter().lane().run(
+        [&] { EXPECT_TRUE(stack.adapter().scheduler().request_preemption(NodeOrdinal{0})); });
+    stack.drive();  // the packet completes, the request stays unanswered
+    ASSERT_EQ(submit(client, context), 0);
+    wait_out(stack);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(0U));
+    EXPECT_EQ(stack.only_finding().rule, "PREEMPT-06");
+    stack.drive();
+    EXPECT_EQ(client.wait_for_idle(), 0) << "nobody is to blame";
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
+DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault(uint32_t fence, uint32_t flags) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+  std::memset(&data, 0, sizeof data);
+  data.InterruptType = DXGK_INTERRUPT_DMA_PAGE_FAULTED;
+  data.DmaPageFaulted.FaultedFenceId = fence;
+  data.DmaPageFaulted.PageFaultFlags = static_cast<DXGK_PAGE_FAULT_FLAGS>(flags);
+  data.DmaPageFaulted.FaultedVirtualAddress = 0x1234'5000;
+  data.DmaPageFaulted.FaultedPipelineStage = DXGK_RENDER_PIPELINE_STAGE_PIXEL_SHADER;
+  data.DmaPageFaulted.FaultedPrimitiveAPISequenceNumber = 77;
+  data.DmaPageFaulted.FaultedBindTableEntry = 5;
+  data.DmaPageFaulted.FaultErrorCode = std::bit_cast<DXGK_FAULT_ERROR_CODE>(0x42U);
+  return data;
+}
+
+TEST_F(TdrTest, APageFaultMayAskForAnEngineResetAtOnce) {
+  DXGKIT_COVERS("INT-18", "INT-19", "INT-16");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client guilty(stack), other(stack, "other");
+    ContextBuffers hung = guilty.make_context(), fine = other.make_context();
+    ASSERT_EQ(submit(guilty, hung), 0);
+    ASSERT_EQ(submit(other, fine), 0);
+    stack.settle();
+    const std::vector<uint32_t> fences = stack.miniport.outstanding(0);
+    resets.reset = [&](DXGKARG_RESETENGINE* args) {
+      stack.miniport.retire(0, fences[1]);
+      stack.miniport.retire(0, fences[0]);
+      args->LastAbortedFenceId = fences[0];
+      return 0;
+    };
+    stack.miniport.raise(page_fault(fences[0], DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED));
+    rest(stack);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(0U)) << "without waiting";
+    EXPECT_EQ(stack.miniport.count(kPreempt), 0U);
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT);
+    D3DKMT_GETDEVICESTATE ask{};
+    ask.hDevice = guilty.device;
+    ask.StateType = D3DKMT_DEVICESTATE_PAGE_FAULT;
+    ASSERT_EQ(guilty.call([&] { return D3DKMTGetDeviceState(&ask); }), 0);
+    EXPECT_EQ(ask.PageFaultState.FaultedVirtualAddress, 0x1234'5000U);
+    EXPECT_EQ(ask.PageFaultState.FaultedPrimitiveAPISequenceNumber, 77U);
+    EXPECT_EQ(ask.PageFaultState.FaultedPipelineStage, DXGK_RENDER_PIPELINE_STAGE_PIXEL_SHADER);
+    EXPECT_EQ(ask.PageFaultState.FaultedBindTableEntry, 5U);
+    EXPECT_EQ(std::bit_cast<uint32_t>(ask.PageFaultState.FaultErrorCode), 0x42U);
+    EXPECT_EQ(static_cast<uint32_t>(ask.PageFaultState.PageFaultFlags),
+              static_cast<uint32_t>(DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED));
+    ask.hDevice = other.device;
+    ASSERT_EQ(other.call([&] { return D3DKMTGetDeviceState(&ask); }), 0);
+    EXPECT_EQ(ask.PageFaultState.FaultedVirtualAddress, 0U);
+    ask.StateType = D3DKMT_DEVICESTATE_RESET;
+    ASSERT_EQ(other.call([&] { return D3DKMTGetDeviceState(&ask); }), 0);
+    EXPECT_EQ(ask.ResetState.Value, 0U);
+    EXPECT_EQ(stack.drive(), 1U);
+    EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), Strings{});
+  });
+}
+
+TEST_F(TdrTest, APageFaultOfNoPacketMayAskForAnAdapterReset) {
+  DXGKIT_COVERS("INT-18");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(submit(client, context), 0);
+    stack.settle();
+    stack.miniport.raise(
+        page_fault(0, DXGK_PAGE_FAULT_FENCE_INVALID | DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED));
+    rest(stack);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    EXPECT_EQ(order(stack, {kResetAll, kRestart}), (Strings{kResetAll, kRestart}));
+    EXPECT_NE(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
+TEST_F(TdrTest, WhatQueryCurrentFenceAnswersHasBeenReported) {
+  DXGKIT_COVERS("INT-22");
+  engines([](Stack& stack, EngineResets&) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(submit(client, context), 0);
+    stack.miniport.hooks.query_current_fence = [&](DXGKARG_QUERYCURRENTFENCE* args) {
+      const std::vector<uint32_t> fences = stack.miniport.outstanding(args->NodeOrdinal);
+      args->CurrentFence = fences.empty() ? 0 : fences.front();
+      return 0;
+    };
+    pass(kDelay + 50 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(stack.only_finding().rule, "INT-22");
+    stack.drive();
+    stack.miniport.preempted(0, stack.miniport.calls().preempts.back().PreemptionFenceId,
+                             stack.miniport.last_completed(0));
+    rest(stack);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
+TEST_F(TdrTest, DebugInformationStaysInItsBuffer) {
+  DXGKIT_COVERS("TDR-29");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    resets.collect = [](const DXGKARG_COLLECTDBGINFO* args) {
+      std::memset(args->pBuffer, 0x11, args->BufferSize + 1);
+      return 0;
+    };
+    ASSERT_EQ(submit(client, context), 0);
+    wait_out(stack);
+    EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "TDR-29"}));
+    EXPECT_GT(reports(stack).at(0).debug_bytes, 0U);
+  });
+}
+
+TEST_F(TdrTest, AResetWakesWhoWaits) {
+  DXGKIT_COVERS("TDR-18", "SYNC-22");
+  engines([](Stack& stack, EngineResets&) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+    ASSERT_EQ(submit(client, context), 0);
+    ASSERT_EQ(client.signal_gpu(context, fence, 1), 0);
+    NTSTATUS status = 0;
+    std::atomic<bool> done{false};
+    const auto waiter = runtime::Runtime::current().spawn("waiter", [&] {
+      status = client.wait_cpu(fence, 1);
+      done = true;
+    });
+    wait_out(stack);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
+    waiter->join();
+  });
+}
+
+TEST_F(TdrTest, WithoutPreemptionTheDelayRunsFromTheLastProgress) {
+  DXGKIT_COVERS("TDR-01");
+  engines(
+      [](Stack& stack, EngineResets& resets) {
+        Client client(stack);
+        ContextBuffers context = client.make_context();
+        ASSERT_EQ(submit(client, context), 0);
+        wait_out(stack, kDelay + 100 * runtime::kMillisecond);
+        EXPECT_EQ(stack.miniport.count(kPreempt), 0U);
+        EXPECT_THAT(resets.reset_nodes, ElementsAre(0U));
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+      },
+      {}, [](ScriptedMiniport& miniport) { miniport.config.preemption_aware = false; });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
