@@ -252,6 +252,7 @@ class Adapter : public Object,
   /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
   /// adapter needs it (TDR-30).
   void engine_is_lost(NodeOrdinal node, const char* ddi, Status status);
+  void handle_vsync(const port::InterruptReport& report);
   void stop_after_failure();
   /// After Patch of a part of a buffer that several contexts run, against `broadcast_before_`.
   void check_broadcast_part(const Packet& packet);

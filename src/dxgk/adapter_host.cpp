@@ -115,6 +115,7 @@ void Adapter::handle_report(const port::InterruptReport& report) {
       break;
     case Type::kCrtcVsync:
       signal_periodic_fences(*this, report.source);
+      handle_vsync(report);
       break;
     case Type::kDisplayOnlyVsync:
     case Type::kPresentProgress:
@@ -134,6 +135,21 @@ void Adapter::report_without_nodes(const port::InterruptReport& report) {
       .actual = fmt::format("A display-only driver reported interrupt type {}.", report.raw_type),
       .expected = "It reports DISPLAYONLY_VSYNC and DISPLAYONLY_PRESENT_PROGRESS only.",
       .fix = "Use the display-only types; there is no node and no flip to report for."});
+}
+
+void Adapter::handle_vsync(const port::InterruptReport& report) {
+  if (display_) return display_->on_vsync(report);
+  fail(verifier::Finding{
+      .rule = "INT-20",
+      .severity = verifier::Severity::kBugCheck,
+      .ddi = "DxgkCbNotifyInterrupt",
+      .actual = fmt::format("An adapter without video present sources reported a vertical sync of "
+                            "target {}.",
+                            report.source),
+      .expected = "A render-only adapter has nothing that scans out.",
+      .fix = "Report vertical syncs only where NumberOfVideoPresentSources is not 0.",
+      .bugcheck_code = 0x119,
+      .bugcheck_parameter = 0x7});
 }
 
 void Adapter::on_child_status(uint32_t child, bool connected) {

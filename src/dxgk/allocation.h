@@ -62,6 +62,9 @@ struct Allocation {
   bool primary = false;
   bool instance = false;       // of a rename list: the first one has the driver's object
   bool borrows_pages = false;  // they are another's, who frees them
+  bool stale = false;          // a primary of a mode that is set no longer (DISP-17); lane
+  static constexpr uint8_t kNoSource = 0xFF;
+  uint8_t vidpn_source = kNoSource;  // a primary's
   /// Lane. Offered at once, given up only after `uses` of all openings have ended (ALLOC-44).
   bool offer_pending = false;
   vidmm::OfferPriority offer = vidmm::OfferPriority::kNone;

@@ -370,6 +370,10 @@ Status Context::begin_pass(DmaBuffer** out) {
         status = Status::kInvalidHandle;
         return;
       }
+      if (captured.opened && captured.opened->allocation->stale) {  // DISP-17
+        status = Status::kGraphicsAllocationInvalid;
+        return;
+      }
       // Offered content may be gone at any moment: it is reclaimed before it is used.
       if (captured.opened && captured.opened->allocation->offer != vidmm::OfferPriority::kNone) {
         status = Status::kInvalidParameter;
@@ -379,6 +383,7 @@ Status Context::begin_pass(DmaBuffer** out) {
     if (adapter.explicit_residency()) {
       for (const CapturedAllocation& captured : captured_) {
         if (!captured.opened || captured.opened->listing.count != 0) continue;
+        if (captured.on_screen) continue;                    // pinned
         device_->set_error(DeviceState::kErrorOutOfMemory);  // RES-25
         status = Status::kDeviceRemoved;
         return;
@@ -449,7 +454,12 @@ void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
   packet.patch_length = result.patch_count;
   packet.flags.null_rendering = request.null_rendering || null_rendering_;
   packet.flags.redirected_present = request.present_redirected;
+  packet.flags.present = request.present;
+  packet.counts_as_present = request.counts_as_present;
+  if (request.counts_as_present) ++device_->queued_presents;
   packet.uses = uses_of(buffer, 0, result.patch_count);
+  if (request.flip != nullptr) begin_flip(packet, *request.flip);
+  wait_for_flips(written_in(buffer));
   if (adapter.explicit_residency()) adapter.residency().packet_queued(*device_, packet);
   adapter.queue_packet(packet);
 }
@@ -457,7 +467,8 @@ void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
 Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request, uint32_t* queued) {
   Adapter& adapter = device_->adapter();
-  Status status = check_patches(buffer, result);
+  Status status =
+      check_patches(buffer, result, request.present ? "DxgkDdiPresent" : "DxgkDdiRender");
   adapter.lane().run([&] {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (result.status == Status::kGraphicsInsufficientDmaBuffer)
@@ -499,7 +510,8 @@ void Context::check_references(const DmaBuffer& buffer, const port::RenderResult
       .confidence = verifier::Confidence::kMeasured});
 }
 
-Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result) {
+Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
+                              const char* ddi) {
   uint32_t last_split = 0;
   for (uint32_t i = 0; i < result.patch_count; ++i) {
     const port::PatchLocation& patch = buffer.patches[i];
@@ -530,7 +542,7 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
     device_->adapter().findings().report(
         verifier::Finding{.rule = rule,
                           .severity = verifier::Severity::kViolation,
-                          .ddi = "DxgkDdiRender",
+                          .ddi = ddi,
                           .actual = std::move(actual),
                           .expected = "Elements index the allocation list, patch inside the DMA "
                                       "buffer, are sorted by SplitOffset, and use slots below "

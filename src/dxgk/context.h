@@ -19,6 +19,7 @@ namespace dxgkit::dxgk {
 
 class Device;
 class SyncObject;
+struct FlipSubmission;
 
 /// One entry of a client's allocation list: D3DDDI_ALLOCATIONLIST, same 8 bytes.
 struct ClientAllocation {
@@ -45,6 +46,9 @@ struct RenderRequest {
   uint32_t command_offset = 0, command_length = 0;
   uint32_t allocation_count = 0, patch_count = 0;
   bool null_rendering = false, render_km = false, present_redirected = false;
+  // Of a present that has a DMA buffer.
+  bool present = false, counts_as_present = false;
+  const FlipSubmission* flip = nullptr;  // the driver's DMA buffer flips
   uint32_t resize_command_bytes = 0, resize_allocations = 0,
            resize_patches = 0;  // 0: no wish (THUNK-15)
   /// What is built runs on these contexts too, each with a DMA buffer of its own that holds the
@@ -58,6 +62,21 @@ struct ContextCreation {
   std::span<std::byte> private_data;
   bool null_rendering = false;
   bool virtual_addressing = false;  // its work names addresses, not allocations (SUB-01)
+};
+
+/// D3DKMTPresent, with flags and handles checked. Rectangles are in pixels.
+struct PresentRequest {
+  port::PresentFlags flags;
+  uint32_t vidpn_source = 0;
+  Ref<OpenedAllocation> source, destination;  // null where REND-17 says so
+  uint32_t color = 0;
+  port::Rect destination_rect, source_rect;
+  std::vector<port::Rect> sub_rects;
+  uint32_t flip_interval = 0;
+  uint64_t mode = 0;  // Flips::mode when the surface was seen to fit it
+  bool do_not_wait = false;
+  std::span<std::byte> private_data;
+  std::vector<Ref<Context>> broadcast;  // of a flip: beside this one
 };
 
 /// D3DKMTSubmitCommand for one context.
@@ -98,6 +117,10 @@ class Context : public Object {
   /// D3DKMTSubmitCommand: queued as it is. kDeviceRemoved: nothing queued; also when a written
   /// primary is not resident, which puts the device in error (RES-26). Caller's thread.
   Status submit_virtual(const VirtualSubmission& submission);
+  /// D3DKMTPresent. Blocks over the device's limit (SCHED-16). kGraphicsAllocationBusy: over it,
+  /// with do_not_wait. kGraphicsAllocationInvalid: the mode has changed since, or a primary of an
+  /// older mode. Else as render(). Caller's thread.
+  Status present(const PresentRequest& request);
   /// Queues a wait or a signal behind what the context has (SYNC-05, SYNC-20).
   /// kInvalidParameter: a fence of 32 bits is out of reach (SYNC-17); kDeviceRemoved.
   Status queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points);
@@ -153,7 +176,19 @@ class Context : public Object {
   struct CapturedAllocation {
     Ref<OpenedAllocation> opened;  // null: a NULL entry
     bool write = false;
+    bool on_screen = false;  // of a present: the kernel sees to its place
   };
+  // context_present.cpp
+  Status present_limit(const PresentRequest& request) DXGKIT_REQUIRES(render_mutex_);
+  Status present_by_buffer(const PresentRequest& request, const FlipSubmission* flip)
+      DXGKIT_REQUIRES(render_mutex_);
+  Status present_by_register(const PresentRequest& request, const FlipSubmission& flip)
+      DXGKIT_REQUIRES(render_mutex_);
+  /// Lane. The packet's DMA buffer does the flip.
+  void begin_flip(Packet& packet, const FlipSubmission& flip);
+  static std::vector<Ref<OpenedAllocation>> written_in(const DmaBuffer& buffer);
+  /// Lane. What the packet about to be queued has to wait for (SUB-37).
+  void wait_for_flips(std::span<const Ref<OpenedAllocation>> written);
   Status allocate_client_buffers(uint32_t command_bytes, uint32_t allocations,
                                  uint32_t patches) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   Status check_info();
@@ -176,7 +211,7 @@ class Context : public Object {
                           const RenderRequest& request);
   /// FIELD-01: allocations that nothing makes resident.
   void check_references(const DmaBuffer& buffer, const port::RenderResult& result);
-  Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result);
+  Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result, const char* ddi);
   void close_driver_side();
   /// The driver's context is gone, or was never made.
   void drop_memory();

@@ -42,6 +42,7 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
     packet.command.user_private_bytes = static_cast<uint32_t>(submission.private_data.size());
     packet.command.private_data.assign(info_.dma_private_bytes, std::byte{0});
     std::ranges::copy(submission.private_data, packet.command.private_data.begin());
+    wait_for_flips(submission.written_primaries);
     adapter.residency().packet_queued(*device_, packet);
     adapter.queue_packet(packet);
     adapter.pump();

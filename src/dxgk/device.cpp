@@ -6,6 +6,7 @@
 
 #include "dxgk/adapter.h"
 #include "dxgk/context_allocations.h"
+#include "dxgk/display.h"
 #include "dxgk/hw_queue.h"
 #include "dxgk/paging_queue.h"
 #include "dxgk/process.h"
@@ -172,6 +173,7 @@ Status Device::wait_for_idle() {
 }
 
 void Device::destroy() {
+  if (Display* display = adapter_.display(); display != nullptr) display->device_ends(*this);
   // Whatever is still queued has no owner any more: it is dropped, what is on hardware is waited
   // for.
   adapter_.lane().run([&] {

@@ -150,6 +150,9 @@ class Device : public Object {
   size_t teardowns = 0;                        // allocation destructions under way
   std::vector<vidmm::Use> shared_memory;       // context allocations of all contexts (RES-29)
   std::optional<port::InterruptReport> page_fault;  // the one that cost it (INT-19)
+  // SCHED-16: presents that have not run, and how many there may be; the same of flips.
+  static constexpr uint32_t kPresentLimit = 3, kFlipLimit = 1;
+  uint32_t queued_presents = 0, present_limit = kPresentLimit, flip_limit = kFlipLimit;
 
  private:
   friend class Adapter;

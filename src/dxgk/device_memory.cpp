@@ -7,6 +7,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/allocation_rules.h"
 #include "dxgk/device.h"
+#include "dxgk/display.h"
 #include "dxgk/process.h"
 #include "dxgk/residency.h"
 #include "dxgk/system_impl.h"
@@ -155,6 +156,7 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     allocation.cpu_visible = backings[i].desc.cpu_visible;
     allocation.cached = backings[i].desc.cached;
     allocation.primary = infos[i].primary;
+    if (infos[i].primary) allocation.vidpn_source = static_cast<uint8_t>(infos[i].vidpn_source);
     allocation.maximum_renaming = infos[i].maximum_renaming;
     if (const Status status = adapter_.memory().create(allocation.id, backings[i].desc);
         !is_success(status)) {
@@ -223,6 +225,8 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
     }
   }
   Status status = Status::kSuccess;
+  if (Display* display = adapter_.display(); display != nullptr)
+    display->before_destroy(*this, resource, targets);
   std::vector<Handle> gone;
   adapter_.lane().run([&] {
     if (closed_) return;  // adapter stopped: the driver side went then; only the handles are left

@@ -78,6 +78,10 @@ Status Display::failed_call(const char* ddi, Status status) {
 Status Display::describe(std::vector<port::ChildInfo> children, uint32_t sources) {
   children_ = std::move(children);
   source_count_ = sources;
+  if (!display_only_) {
+    flips_ = std::make_unique<Flips>(adapter_, sources);
+    DXGKIT_RETURN_IF_FAILED(check_flip_depth());
+  }
   vidpn::Profile profile;
   profile.kind = display_only_ ? vidpn::DriverKind::kDisplayOnly : vidpn::DriverKind::kFull;
   profile.interface_version = adapter_.interface_version();
@@ -126,6 +130,7 @@ Status Display::start(const char** step) {
     if (status == Status::kDeviceRemoved) return status;
   }
   worker_ = adapter_.runtime().spawn("display", [this] { worker(); });
+  if (flips_) adapter_.lane().run([&] { flips_->start(); });
   return Status::kSuccess;
 }
 
@@ -141,6 +146,7 @@ void Display::stop() {
   const runtime::MutexLock lock(mutex_);
   if (stopped_) return;
   stopped_ = true;
+  if (flips_) adapter_.lane().run([&] { flips_->drop_all(); });
   for (auto& [id, source] : sources_) {
     drop_primary(source.next);
     drop_primary(source.current);
@@ -171,6 +177,8 @@ void Display::worker() {
       ending = ending_;
     }
     if (ending) return;
+    while (flips_ && flips_->work()) {
+    }
     for (const HotPlug& event : taken) {
       const runtime::MutexLock lock(mutex_);
       handle_hot_plug(event);
@@ -252,6 +260,7 @@ void Display::on_progress(const port::InterruptReport& report) {
 }
 
 void Display::on_adapter_failed() {
+  if (flips_) flips_->drop_all();
   {
     const runtime::MutexLock lock(events_mutex_);
     adapter_failed_ = true;
@@ -531,6 +540,7 @@ void Display::suspend() {
   for (auto& [id, source] : sources_) {
     source.shown_before_sleep = source.visible;
     if (source.visible) static_cast<void>(make_visible(id, false, &step));
+    if (flips_) adapter_.lane().run([&] { flips_->unpin(id); });
     unpin_primary(source.current);
   }
 }
@@ -541,7 +551,13 @@ void Display::wake() {
   power_ = port::PowerState::kD0;
   const char* step = "";
   for (auto& [id, source] : sources_) {
-    if (source.current.opened && !is_success(place_primary(id, source.current, &step))) continue;
+    Ref<OpenedAllocation> clients;
+    if (flips_) adapter_.lane().run([&] { clients = flips_->on_screen(id); });
+    if (clients) {
+      if (!is_success(place_client(id, clients, /*again=*/true, &step))) continue;
+    } else if (source.current.opened && !is_success(place_primary(id, source.current, &step))) {
+      continue;
+    }
     if (source.shown_before_sleep) static_cast<void>(make_visible(id, true, &step));
   }
 }

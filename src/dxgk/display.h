@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "bus/machine.h"
 #include "dxgk/allocation.h"
+#include "dxgk/flips.h"
 #include "dxgk/object.h"
 #include "dxgk/process.h"
 #include "dxgk/system.h"
@@ -28,6 +29,7 @@ namespace dxgkit::dxgk {
 
 class Adapter;
 class Device;
+class Flips;
 
 /// A mode of a source as clients choose it. Pixels are always four bytes, blue in the lowest.
 struct DisplayMode {
@@ -97,6 +99,13 @@ class Display {
   void on_child_status(uint32_t child, bool connected);
   /// Lane.
   void on_progress(const port::InterruptReport& report);
+  /// Lane. The one place where a vertical sync arrives.
+  void on_vsync(const port::InterruptReport& report);
+  /// Full drivers; lane. Null: display-only.
+  Flips* flips() { return flips_.get(); }
+  /// The display worker looks for work at level two.
+  void wake_worker();
+  bool has_target(uint32_t target) const;
   void on_adapter_failed();
 
   // --- for clients; see Displays for what they answer
@@ -107,6 +116,28 @@ class Display {
   /// The global handle under which clients open the primary that is shown. kInvalidParameter: no
   /// such source. kNotSupported: nothing is shown, or a display-only driver.
   Result<Handle> shared_primary(uint32_t source);
+  // --- for clients of full drivers (display_owner.cpp)
+  /// D3DKMTSetVidPnSourceOwner: all or nothing; empty lists give everything up (DISP-18).
+  Status set_owners(Device& device, std::span<const uint32_t> sources,
+                    std::span<const SourceOwnership> types);
+  bool is_exclusive(uint32_t source);
+  /// D3DKMTSetDisplayMode: the mode of the primary is set, and it is shown.
+  /// kGraphicsNotExclusiveModeOwner (DISP-19); else as set_mode.
+  Status set_display_mode(Device& device, const Ref<OpenedAllocation>& primary);
+  /// DISP-03, DISP-14: whether the device may flip to it now; `*mode` for FlipSubmission.
+  /// kInvalidParameter: no primary of that source, or no mode set by its owner.
+  /// kGraphicsAllocationInvalid: it does not fit the mode.
+  Status check_flip(Device& device, uint32_t source, const Ref<OpenedAllocation>& surface,
+                    uint64_t* mode);
+  /// What is on the screen, opened on the device; opens it if need be. kInvalidParameter: nothing.
+  Result<Ref<OpenedAllocation>> opened_screen(Device& device, uint32_t source);
+  /// Blocks until the next vertical sync of the source.
+  Status wait_for_vblank(uint32_t source);
+  Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
+  /// What the device shows goes back to the kernel's own primary, before it goes.
+  void before_destroy(Device& device, const Ref<Resource>& resource,
+                      std::span<const Ref<OpenedAllocation>> targets);
+  void device_ends(Device& device);
   Status set_pointer_shape(const port::PointerShape& shape);
   Status set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible);
   Status update_path(const vidpn::Path& path);
@@ -152,6 +183,8 @@ class Display {
   void handle_hot_plug(const HotPlug& event) DXGKIT_REQUIRES(mutex_);
   Status refuse(Status status, const char* rule, const char* ddi, std::string actual,
                 std::string expected, std::string fix);
+  /// DISP-06: MaxQueuedFlipOnVSync is one that hardware can have.
+  Status check_flip_depth();
   /// A DDI of a running adapter failed: one finding, the status goes on.
   Status failed_call(const char* ddi, Status status);
   std::optional<uint32_t> target_of(uint32_t source) const DXGKIT_REQUIRES(mutex_);
@@ -201,6 +234,19 @@ class Display {
   /// Brings a primary to where the display can read it, pins it and tells the driver.
   Status place_primary(uint32_t source, Primary& primary, const char** step)
       DXGKIT_REQUIRES(mutex_);
+  /// The same for a client's.
+  Status place_client(uint32_t source, const Ref<OpenedAllocation>& surface, bool again,
+                      const char** step) DXGKIT_REQUIRES(mutex_);
+  struct Placed {
+    SegmentId segment;
+    uint64_t address = 0;
+  };
+  /// Pinned, with its content, and told to the driver as a change of mode.
+  Result<Placed> pin_and_show(uint32_t source, const OpenedAllocation& surface, const char** step);
+  std::vector<uint32_t> targets_of(uint32_t source) const DXGKIT_REQUIRES(mutex_);
+  Status set_mode_locked(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(mutex_);
+  /// The kernel's own primary is shown again.
+  void give_back(uint32_t source) DXGKIT_REQUIRES(mutex_);
   void unpin_primary(Primary& primary);
   void drop_primary(Primary& primary);
   Result<Scanout> scanout_primary(const Source& source, const DisplayMode& mode);
@@ -219,6 +265,7 @@ class Display {
   vidpn::Network active_ DXGKIT_GUARDED_BY(mutex_);
   port::PowerState power_ DXGKIT_GUARDED_BY(mutex_) = port::PowerState::kD0;
   bool stopped_ DXGKIT_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<Flips> flips_;      // lane; full drivers
   std::unique_ptr<Process> process_;  // who owns the primaries of a full driver
   Ref<Device> device_;
   // Read without the mutex by a bug check: an id, nothing else depends on it.

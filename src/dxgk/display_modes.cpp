@@ -375,6 +375,7 @@ Status Display::commit(const vidpn::Network& network, const char** step, bool ag
   for (const uint32_t source : affected) {
     if (!active_.has_source(source)) {
       free_surface(sources_[source]);
+      if (flips_) adapter_.lane().run([&] { flips_->hide(source); });
       drop_primary(sources_[source].current);
       continue;
     }
@@ -419,6 +420,10 @@ Status Display::recommit(const char** step) {
 
 Status Display::set_mode(uint32_t source, const DisplayMode& mode) {
   const runtime::MutexLock lock(mutex_);
+  return set_mode_locked(source, mode);
+}
+
+Status Display::set_mode_locked(uint32_t source, const DisplayMode& mode) {
   if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
   if (power_ != port::PowerState::kD0) return Status::kInvalidParameter;
   if (!active_.has_source(source)) return Status::kInvalidParameter;

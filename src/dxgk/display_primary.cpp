@@ -119,9 +119,21 @@ Status Display::show_primary(uint32_t source_id, const char** step) {
 }
 
 Status Display::place_primary(uint32_t source_id, Primary& next, const char** step) {
+  const bool had_pin = next.pinned;  // it stays pinned under a client's only while that is placed
+  const Result<Placed> placed = pin_and_show(source_id, *next.opened, step);
+  if (!placed.has_value()) return placed.error();
+  if (had_pin) unpin_primary(next);
+  next.pinned = true;
+  const std::vector<uint32_t> targets = targets_of(source_id);
+  adapter_.lane().run([&] { flips_->show(source_id, placed->address, targets); });
+  return Status::kSuccess;
+}
+
+Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAllocation& surface,
+                                              const char** step) {
   // DISP-11: it stays where the display reads it, until another one is shown.
   *step = "the memory manager";
-  const vidmm::Use use{next.opened->allocation->id, false};
+  const vidmm::Use use{surface.allocation->id, false};
   Status status = Status::kSuccess;
   vidmm::Placement place;
   adapter_.lane().run([&] {
@@ -130,24 +142,28 @@ Status Display::place_primary(uint32_t source_id, Primary& next, const char** st
       status = plan.error().status;
       return;
     }
-    next.pinned = true;
     place = plan->placements.front();
     adapter_.paging().enqueue(plan->operations, nullptr);
     adapter_.pump();
   });
-  if (!is_success(status)) return failed_call(*step, status);
+  if (!is_success(status)) return Error(failed_call(*step, status));
   const bool settled = adapter_.block_until(
       [&] { return adapter_.memory().pending_operations(use.allocation) == 0; });
-  if (!settled) return Status::kDeviceRemoved;
+  if (!settled) return Error(Status::kDeviceRemoved);
   const port::SegmentInfo& segment = adapter_.segment_infos().segments.at(place.segment.value - 1);
   *step = "DxgkDdiSetVidPnSourceAddress";
+  const Placed placed{place.segment, segment.base_address + place.offset_bytes};
   status = level_two(adapter_, [&] {
     return adapter_.port().set_source_address({.source = source_id,
                                                .segment = place.segment.value,
-                                               .address = segment.base_address + place.offset_bytes,
-                                               .allocation = next.opened->driver_allocation});
+                                               .address = placed.address,
+                                               .allocation = surface.driver_allocation});
   });
-  return is_success(status) ? status : failed_call(*step, status);
+  if (is_success(status)) return placed;
+  adapter_.lane().run([&] {
+    if (!adapter_.failed()) adapter_.memory().release(std::span(&use, 1));
+  });
+  return Error(failed_call(*step, status));
 }
 
 void Display::unpin_primary(Primary& primary) {
@@ -164,6 +180,10 @@ void Display::drop_primary(Primary& primary) {
   if (!primary.opened) return;
   Process::Scope scope(process_.get());
   unpin_primary(primary);
+  // DISP-17: who has it open still finds it, and that it is of no use.
+  adapter_.lane().run([&] {
+    if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
+  });
   static_cast<void>(device_->destroy_allocations(primary.resource, {}, true));
   primary = Primary{};
 }

@@ -76,6 +76,10 @@ struct Packet {
   bool at_submission = false;             // kSignal
   std::shared_ptr<vidsch::Broadcast> broadcast;
   VirtualCommand command;  // kRender of a context with virtual addressing
+  // A flip: what waits for this packet (kSignal), or is done by it (flags.flip).
+  uint64_t flip = 0;
+  uint32_t vidpn_source = 0, flip_interval = 0;
+  bool counts_as_present = false;  // against its device's limit (SCHED-16)
 
   /// Back to the initial state, keeping storage for the next packet in this slot.
   void recycle() {

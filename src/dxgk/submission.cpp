@@ -10,6 +10,8 @@
 #include "dxgk/context.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
+#include "dxgk/display.h"
+#include "dxgk/flips.h"
 #include "dxgk/gpu_va.h"
 #include "dxgk/hw_queue.h"
 #include "dxgk/process.h"
@@ -288,6 +290,9 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
   args.node = node;
   args.flags = packet.flags;
   args.flags.resubmission = resubmission && interface_version() >= kInterfaceWddm20;
+  args.vidpn_source = packet.vidpn_source;  // SUB-15
+  args.flip_interval = packet.flip_interval;
+  if (packet.flip != 0) display_->flips()->reached(packet.vidpn_source, packet.flip, true);
   note_submission(packet, node, fence, packet.slice.end - packet.slice.start);
   if (port_->submit(args) == Status::kSuccess) return Submit::kTaken;
   if (args.context == nullptr) {  // SUB-27 was reported; this is why
@@ -353,6 +358,8 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   if (outcome == vidsch::PacketOutcome::kFaulted && reached_hardware && !failed_) {
     blame(packet);
   }
+  if (packet.counts_as_present) --packet.context->device().queued_presents;
+  const std::pair<uint32_t, uint64_t> flip{packet.vidpn_source, packet.flip};
   if (packet.kind == vidsch::PacketKind::kPaging) {
     paging_->packet_retired(packet, completed);
   } else {
@@ -363,6 +370,9 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
     if (packet.buffer != nullptr) drop_buffer_user(*packet.buffer);
   }
   packets_.destroy(packet);
+  // A DMA buffer's flip ends at a vertical sync, unless it never began.
+  if (flip.second != 0 && (!work || !reached_hardware))
+    display_->flips()->reached(flip.first, flip.second, completed && !work);
   progress();
 }
 

@@ -45,6 +45,9 @@ struct AdapterOptions {
   /// Processes at work are told this often to let go of what they did not use since (RES-19); 0:
   /// never.
   int64_t periodic_trim_ns = 0;
+  /// Vertical syncs without anything to do before a driver that saves power there is told to stop
+  /// reporting them (DISP-12, VsyncIdleTimeout); 0: never.
+  uint32_t vsync_idle_periods = 10;
   /// Changes what the driver answers, in simulation. Outlives the adapter.
   port::FaultInjector* faults = nullptr;
   /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.

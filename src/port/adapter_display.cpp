@@ -31,8 +31,6 @@ constexpr DdiInfo kUpdateActiveVidPnPresentPath{"DxgkDdiUpdateActiveVidPnPresent
                                                 nt::kPassiveLevel, DdiClass::kLevelTwo};
 constexpr DdiInfo kSetVidPnSourceVisibility{"DxgkDdiSetVidPnSourceVisibility", nt::kPassiveLevel,
                                             DdiClass::kLevelTwo};
-constexpr DdiInfo kSetVidPnSourceAddress{"DxgkDdiSetVidPnSourceAddress", nt::kPassiveLevel,
-                                         DdiClass::kLevelTwo};
 constexpr DdiInfo kPresentDisplayOnly{"DxgkDdiPresentDisplayOnly", nt::kPassiveLevel,
                                       DdiClass::kLevelZero};
 constexpr DdiInfo kSetPointerShape{"DxgkDdiSetPointerShape", nt::kPassiveLevel,
@@ -419,22 +417,6 @@ Status AdapterPort::set_source_visibility(uint32_t source, bool visible) {
   DdiCall call(port, kSetVidPnSourceVisibility, source);
   return call(port.ddi.DxgkDdiSetVidPnSourceVisibility, port.context,
               static_cast<const DXGKARG_SETVIDPNSOURCEVISIBILITY*>(&arguments));
-}
-
-Status AdapterPort::set_source_address(const SourceAddressArgs& args) {
-  Impl& port = *impl_;
-  if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.ddi.DxgkDdiSetVidPnSourceAddress == nullptr) return Status::kNotSupported;
-  DXGKARG_SETVIDPNSOURCEADDRESS arguments{};
-  arguments.VidPnSourceId = args.source;
-  arguments.PrimarySegment = args.segment;
-  arguments.PrimaryAddress.QuadPart = static_cast<LONGLONG>(args.address);
-  arguments.hAllocation = args.allocation;
-  arguments.ContextCount = 0;  // DISP-02
-  arguments.Flags.ModeChange = 1;
-  DdiCall call(port, kSetVidPnSourceAddress, args.source);
-  return call(port.ddi.DxgkDdiSetVidPnSourceAddress, port.context,
-              static_cast<const DXGKARG_SETVIDPNSOURCEADDRESS*>(&arguments));
 }
 
 Status AdapterPort::present_display_only(const PresentDisplayOnlyArgs& args) {

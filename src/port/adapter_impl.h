@@ -130,6 +130,10 @@ struct AdapterPort::Impl {
   void run_isr(nt::CallFrame& frame, bool* claimed);
   void end_isr_checks(bool claimed, const IsrState& seen);
   void leave_interrupt_lock(nt::CallFrame& frame);
+  /// As the interrupt lock around a synchronised routine, for a DDI at device level. The caller
+  /// does not hold it, and its frame is at device level.
+  void enter_interrupt_lock();
+  void leave_interrupt_lock();
   static void NTAPI dpc_routine(nt::Kdpc* dpc, void* impl, void*, void*);
   void run_driver_dpc();
   void notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data);

@@ -107,6 +107,7 @@ enum class PowerAction : uint32_t { kSleep = 2, kHibernate = 3, kShutdown = 4 };
 
 /// What displays need of the caps of a driver that declared `interface_version`.
 DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t interface_version);
+FlipCaps flip_caps_of(const DriverCaps& caps, uint32_t interface_version);
 
 /// DDI calls of one adapter, typed in our words. The port marshals structures by the version the
 /// driver declared, sets and checks IRQL, checks the synchronisation class (IRQL-04, IRQL-06),
@@ -331,7 +332,20 @@ class AdapterPort {
   Status commit_vidpn(void* vidpn, uint32_t affected_source, void* primary);
   Status update_active_present_path(const vidpn::Path& path);
   Status set_source_visibility(uint32_t source, bool visible);
+  /// Of a mode change; or of a flip of a driver without FlipOnVSyncMmIo (DISP-01).
   Status set_source_address(const SourceAddressArgs& args);
+  /// DxgkDdiControlInterrupt, 2 or 3, for the vertical sync of `source` (INT-23): the newest entry
+  /// the driver has. Its own failure is a violation. kNotSupported without any: it reports always.
+  Status control_vsync(uint32_t source, bool enabled);
+
+  // Flips (adapter_present.cpp).
+  /// DxgkDdiPresent: caller's thread, level zero. As render(): bounds are checked, undocumented
+  /// codes are a violation.
+  RenderResult present(const PresentArgs& args);
+  /// Of a flip of a driver with FlipOnVSyncMmIo: at device level, beside no ISR (DISP-01). Lane.
+  Status flip(const SourceAddressArgs& args);
+  /// Level zero. kNotSupported without the entry.
+  Status get_scan_line(uint32_t target, bool* in_vertical_blank, uint32_t* line);
 
   // Exclusively, as start and stop.
   /// LIFE-19. Failure, kNotSupported included: the device runs on and stop_device() is owed.

@@ -71,12 +71,30 @@ struct DisplayInformation {
   uint32_t target_id = 0, acpi_id = 0;
 };
 
-/// DXGKARG_SETVIDPNSOURCEADDRESS of a mode change (DISP-02: no contexts).
+/// DXGKARG_SETVIDPNSOURCEADDRESS: of a mode change, without contexts, or of a flip (DISP-02).
 struct SourceAddressArgs {
+  enum class Kind { kModeChange, kFlipImmediate, kFlipOnNextVsync };
   uint32_t source = 0;
   uint32_t segment = 0;
   uint64_t address = 0;
   void* allocation = nullptr;  // the driver's
+  Kind kind = Kind::kModeChange;
+  std::span<void* const> contexts = {};  // of a flip: originating first; at most kMaxContexts
+  static constexpr size_t kMaxContexts = 65;
+};
+
+/// DXGKARG_PRESENT::Flags, what is used of them.
+struct PresentFlags {
+  bool blt = false, color_fill = false, flip = false, flip_with_no_wait = false;
+  bool source_key = false, destination_key = false, linear_to_srgb = false, rotate = false;
+};
+
+/// One surface of a present in a context with virtual addressing: DXGK_PRESENTALLOCATIONINFO.
+struct PresentSurface {
+  void* device_specific = nullptr;
+  uint64_t virtual_address = 0;  // in the space of the context's process; 0: not mapped
+  uint64_t physical_address = 0;
+  uint32_t segment = 0;
 };
 
 /// D3DKMDT_SHAREDPRIMARYSURFACEDATA.
@@ -85,6 +103,16 @@ struct PrimarySurface {
   uint32_t width = 0, height = 0;
   uint32_t format = 0;  // D3DDDIFORMAT
   uint32_t refresh_numerator = 60, refresh_denominator = 1;
+};
+
+/// What of DXGK_DRIVERCAPS flips are about.
+struct FlipCaps {
+  bool on_vsync_with_no_wait = false, on_vsync_mmio = false, interval = false,
+       immediate_mmio = false;          // DXGK_FLIPCAPS
+  uint32_t max_queued_on_vsync = 0;     // MaxQueuedFlipOnVSync
+  uint32_t max_overlay_planes = 0;      // from WDDM 1.3 on
+  bool vsync_power_save_aware = false;  // DXGK_VIDSCHCAPS
+  bool reports_preemption = false;      // PreemptionCaps names both granularities
 };
 
 /// What of DXGK_DRIVERCAPS displays are about.

@@ -1,6 +1,7 @@
 // From the line to the lane: ISR, synchronised routines, reports, DPC.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "port/adapter_impl.h"
@@ -34,6 +35,21 @@ bool is_dma(DXGK_INTERRUPT_TYPE type) {
          type == DXGK_INTERRUPT_DMA_FAULTED || type == DXGK_INTERRUPT_DMA_PAGE_FAULTED;
 }
 
+/// The planes a vertical sync names, hostile: the driver's list, of at most kPlanesMost.
+template <typename Info>
+void read_planes(const Info* infos, uint32_t count, InterruptReport* report) {
+  constexpr uint32_t kPlanesMost = 64;
+  report->planes = count;
+  if (infos == nullptr) return;
+  for (uint32_t i = 0; i < std::min(count, kPlanesMost); ++i) {
+    report->highest_plane = std::max<uint32_t>(report->highest_plane, infos[i].LayerIndex);
+    if constexpr (requires { infos[i].PhysicalAddress; }) {
+      if (infos[i].LayerIndex == 0)
+        report->address = static_cast<uint64_t>(infos[i].PhysicalAddress.QuadPart);
+    }
+  }
+}
+
 InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t version) {
   InterruptReport report;
   report.raw_type = static_cast<uint32_t>(data.InterruptType);
@@ -64,6 +80,14 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t 
       report.source = data.CrtcVsync.VidPnTargetId;
       report.address = static_cast<uint64_t>(data.CrtcVsync.PhysicalAddress.QuadPart);
       break;
+    case DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY: {
+      const auto& vsync = data.CrtcVsyncWithMultiPlaneOverlay;
+      report.type = InterruptReport::Type::kCrtcVsync;
+      report.source = vsync.VidPnTargetId;
+      read_planes(vsync.pMultiPlaneOverlayVsyncInfo, vsync.MultiPlaneOverlayVsyncInfoCount,
+                  &report);
+      break;
+    }
     case DXGK_INTERRUPT_DISPLAYONLY_VSYNC:
       report.type = InterruptReport::Type::kDisplayOnlyVsync;
       report.source = data.DisplayOnlyVsync.VidPnTargetId;
@@ -219,6 +243,16 @@ void AdapterPort::Impl::leave_interrupt_lock(nt::CallFrame& frame)
   (void)frame;
   interrupt_owner.store(0, std::memory_order_relaxed);
   interrupt_lock.unlock();
+}
+
+void AdapterPort::Impl::enter_interrupt_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  interrupt_lock.lock();
+  interrupt_owner.store(this_thread(*this), std::memory_order_relaxed);
+  isr = IsrState{};
+}
+
+void AdapterPort::Impl::leave_interrupt_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  leave_interrupt_lock(nt::CallFrame::current());
 }
 
 void AdapterPort::Impl::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data)

@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "port/display_types.h"
 #include "port/gpu_va_types.h"
 
 namespace dxgkit::port {
@@ -147,6 +148,26 @@ struct RenderResult {
   uint32_t patch_count = 0;
   uint32_t private_bytes = 0;
   uint32_t multipass_offset = 0;
+};
+
+/// DXGKARG_PRESENT: as RenderArgs, without a command buffer. A flip by register has no DMA buffer
+/// (REND-20): `buffer.cpu` is null, its sizes 0.
+struct PresentArgs {
+  void* context = nullptr;
+  PresentFlags flags;
+  DmaBufferView buffer;
+  AllocationListEntry* allocations = nullptr;  // null, source, destination (REND-17)
+  PatchLocation* patches_out = nullptr;
+  uint32_t patches_out_capacity = 0;
+  /// With virtual addressing, instead of `allocations`: as many sources, then destinations.
+  std::span<const PresentSurface> surfaces = {};
+  uint32_t source_count = 0;
+  uint32_t multipass_offset = 0;
+  uint32_t color = 0;
+  Rect destination, source;
+  std::span<const Rect> sub_rects = {};  // of the destination, clipped (REND-18)
+  uint32_t flip_interval = 0;
+  std::span<std::byte> private_data = {};  // the caller's, from WDDM 2.0 on
 };
 
 /// One side of a transfer: a segment address, or pages of system memory (an MDL).
@@ -365,9 +386,11 @@ struct InterruptReport {
   /// FaultedProcessHandle, from WDDM 2.2 on and with kFaultProcessValid; else null. The driver's
   /// word: compare it, do not follow it.
   void* process = nullptr;
-  uint32_t source = 0;   // kPresentProgress: VidPN source; vsync types: VidPN target
-  bool failed = false;   // kPresentProgress
-  uint64_t fence64 = 0;  // kHwQueuePageFaulted: of the queue's progress; kSuspendCompleted
+  uint32_t source = 0;  // kPresentProgress: VidPN source; vsync types: VidPN target
+  uint32_t planes = 0;  // kCrtcVsync: how many overlay planes it names; `address` is plane 0's
+  uint32_t highest_plane = 0;  // of them
+  bool failed = false;         // kPresentProgress
+  uint64_t fence64 = 0;        // kHwQueuePageFaulted: of the queue's progress; kSuspendCompleted
   /// kHwQueuePageFaulted: the driver's hardware queue; kSuspendCompleted: its hardware context.
   /// The driver's word: compare it, do not follow it.
   void* handle = nullptr;

@@ -1,6 +1,8 @@
 // Allocations: create, destroy.
 #include <bit>
 
+#include "dxgk/adapter.h"
+#include "dxgk/device.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -97,8 +99,15 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   std::vector<std::vector<std::byte>> blocks(infos.size());
   std::vector<dxgk::AllocationRequest> requests(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
-    if (infos[i].Flags.Value != 0)
-      return (infos[i].Flags.Value & ~3U) != 0 ? Status::kInvalidParameter : Status::kNotSupported;
+    if ((infos[i].Flags.Value & ~3U) != 0) return Status::kInvalidParameter;
+    if (infos[i].Flags.Stereo != 0) return Status::kNotSupported;
+    if (infos[i].Flags.Primary != 0) {
+      const dxgk::Adapter& adapter = device->adapter();
+      if (adapter.video_present_sources() == 0) return Status::kNotSupported;
+      if (infos[i].VidPnSourceId >= adapter.video_present_sources())
+        return Status::kInvalidParameter;
+      requests[i].primary = true;
+    }
     DXGKIT_RETURN_IF_FAILED(
         capture_bytes(infos[i].pPrivateDriverData, infos[i].PrivateDriverDataSize, &blocks[i]));
     requests[i].private_data = blocks[i];

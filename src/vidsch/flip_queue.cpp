@@ -115,21 +115,6 @@ void FlipQueue::show(uint64_t surface) {
   syncs_shown_ = 0;
 }
 
-std::optional<uint64_t> FlipQueue::leaves_with(uint64_t surface) const {
-  std::optional<uint64_t> leaves;
-  bool on_screen = surface == shown_;
-  for (const Entry& one : flips_) {
-    if (one.flip.surface == surface) {
-      on_screen = true;
-      leaves.reset();
-    } else if (on_screen) {
-      leaves = one.flip.id;
-      on_screen = false;
-    }
-  }
-  return leaves;
-}
-
 bool FlipQueue::validate() const {
   size_t hardware = 0;
   for (size_t i = 0; i < flips_.size(); ++i) {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 
 namespace dxgkit::vidsch {
 
@@ -61,9 +60,6 @@ class FlipQueue {
   size_t in_hardware() const { return hardware_; }
   /// Something is due at a vertical sync.
   bool needs_vsync() const { return !flips_.empty() && flips_.front().state != State::kAnnounced; }
-  /// The flip whose end takes `surface` off the screen for good, as far as flips are announced.
-  /// None: it stays, or is not shown and will not be (SUB-37).
-  std::optional<uint64_t> leaves_with(uint64_t surface) const;
   /// Hardware first, bounded, ids rising.
   bool validate() const;
 

@@ -205,7 +205,9 @@ TEST_F(IntTest, DmaTypesComeBeforeVerticalSync) {
   with_client([](Stack& stack, Client& client) {
     ContextBuffers context = client.make_context();
     const std::vector<uint32_t> fences = two_on_hardware(stack, client, context);
-    stack.miniport.queue_interrupt(ScriptedMiniport::vsync_data(0, 0x1000));
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA vsync{};  // a type that the kernel has no use for here
+    vsync.InterruptType = DXGK_INTERRUPT_DISPLAYONLY_VSYNC;
+    stack.miniport.queue_interrupt(vsync);
     stack.miniport.queue_interrupt(ScriptedMiniport::completed_data(0, fences[0]));
     stack.miniport.raise_line();
     stack.settle();

@@ -87,6 +87,13 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTOpenResource2, D3DKMT_OPENRESOURCE, hDevice),
     DXGKIT_ENTRY(D3DKMTOpenResourceFromNtHandle, D3DKMT_OPENRESOURCEFROMNTHANDLE, hDevice),
     DXGKIT_ENTRY(D3DKMTGetSharedPrimaryHandle, D3DKMT_GETSHAREDPRIMARYHANDLE, hAdapter),
+    DXGKIT_ENTRY(D3DKMTPresent, D3DKMT_PRESENT, hContext),
+    DXGKIT_ENTRY(D3DKMTSetVidPnSourceOwner, D3DKMT_SETVIDPNSOURCEOWNER, hDevice),
+    DXGKIT_ENTRY(D3DKMTCheckVidPnExclusiveOwnership, D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP, hAdapter),
+    DXGKIT_ENTRY(D3DKMTSetDisplayMode, D3DKMT_SETDISPLAYMODE, hDevice),
+    DXGKIT_ENTRY(D3DKMTSetQueuedLimit, D3DKMT_SETQUEUEDLIMIT, hDevice),
+    DXGKIT_ENTRY(D3DKMTWaitForVerticalBlankEvent, D3DKMT_WAITFORVERTICALBLANKEVENT, hAdapter),
+    DXGKIT_ENTRY(D3DKMTGetScanLine, D3DKMT_GETSCANLINE, hAdapter),
     {"D3DKMTShareObjects",
      [](void* p) {
        HANDLE shared = nullptr;
@@ -203,8 +210,10 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
     const auto owns = [&](size_t kind) {
       if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
           name == "D3DKMTEscape" || name == "D3DKMTCreateDevice" ||
-          name == "D3DKMTGetSharedPrimaryHandle" || name == "D3DKMTReserveGpuVirtualAddress" ||
-          name == "D3DKMTFreeGpuVirtualAddress" || name.find("VideoMemory") != std::string::npos) {
+          name == "D3DKMTGetSharedPrimaryHandle" || name == "D3DKMTCheckVidPnExclusiveOwnership" ||
+          name == "D3DKMTGetScanLine" || name == "D3DKMTWaitForVerticalBlankEvent" ||
+          name == "D3DKMTReserveGpuVirtualAddress" || name == "D3DKMTFreeGpuVirtualAddress" ||
+          name.find("VideoMemory") != std::string::npos) {
         return kind == 0;
       }
       if (on_queue) return false;
@@ -214,8 +223,8 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
       const bool context_first =
           name.find("Context") != std::string::npos
               ? !name.starts_with("D3DKMTCreateContext")
-              : name == "D3DKMTRender" || name == "D3DKMTSubmitCommand" ||
-                    name.find("FromGpu") != std::string::npos ||
+              : name == "D3DKMTRender" || name == "D3DKMTPresent" ||
+                    name == "D3DKMTSubmitCommand" || name.find("FromGpu") != std::string::npos ||
                     (name.find("SynchronizationObject") != std::string::npos &&
                      name.find("Create") == std::string::npos &&
                      name.find("FromCpu") == std::string::npos);
