@@ -3,11 +3,13 @@
 
 #include <d3dkmthk.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -63,6 +65,23 @@ class Client {
     uint64_t context = 0;  // Context::id; 0: never
     uint64_t value = 0;
   };
+  /// Submissions whose commands a context keeps.
+  static constexpr uint32_t kSlots = 4;
+  struct Allocation {
+    D3DKMT_HANDLE handle = 0;  // changes when a lock with Discard renames
+    D3DKMT_HANDLE first_handle = 0;
+    D3DKMT_HANDLE resource = 0;
+    uint32_t placement = 0;
+    Content content{0};
+    Moment written;
+    std::vector<Moment> read;  // since then
+    std::byte* locked = nullptr;
+    bool offered = false;
+    bool resident = false;   // on the device's list (WDDM 2.0)
+    bool read_only = false;  // others have it open
+    uint64_t address = 0;    // where all of it is mapped; 0: nowhere yet
+    uint64_t size() const { return content.size(); }
+  };
   struct Context {
     uint64_t id = 0;
     D3DKMT_HANDLE handle = 0;
@@ -75,19 +94,10 @@ class Client {
     uint32_t command_bytes = 0;
     D3DDDI_ALLOCATIONLIST* list = nullptr;
     uint32_t list_size = 0;
-  };
-  struct Allocation {
-    D3DKMT_HANDLE handle = 0;  // changes when a lock with Discard renames
-    D3DKMT_HANDLE first_handle = 0;
-    D3DKMT_HANDLE resource = 0;
-    uint32_t placement = 0;
-    Content content{0};
-    Moment written;
-    std::vector<Moment> read;  // since then
-    std::byte* locked = nullptr;
-    bool offered = false;
-    bool resident = false;  // on the device's list (WDDM 2.0)
-    uint64_t size() const { return content.size(); }
+    // With virtual addresses: commands are in slots of a page of its own, used in turn.
+    std::unique_ptr<Allocation> commands;
+    uint32_t next_slot = 0;
+    std::array<uint64_t, kSlots> slot_free = {};  // once its fence has this value
   };
   struct Command {
     enum class Kind { kFill, kCopy, kDelay } kind = Kind::kFill;
@@ -143,12 +153,52 @@ class Client {
   bool evict(std::span<Allocation* const> allocations);
   /// Gives up what is on the list and not in `but`.
   bool trim(std::span<Allocation* const> but);
+  /// The context, or the CPU, waits until paging has come that far.
+  void after_paging(Context& context, uint64_t value);
   bool offer(Allocation& allocation);
   bool reclaim(Allocation& allocation);
   /// Lock with Discard: another instance, perhaps, whose content is nobody's.
   bool lock_discarding(Allocation& allocation);
   void unlock_older(Allocation& allocation);
   void check_budget();
+
+  // --- client_va.cpp: GPU virtual addresses
+  /// What one page of a window shows.
+  struct Page {
+    Allocation* allocation = nullptr;  // null: zeros
+    uint64_t page = 0;
+    bool writable = false;
+  };
+  /// A range some call gave, beside those that show whole allocations. Pages nobody mapped fault.
+  struct Window {
+    uint64_t bytes = 0;
+    bool reserved = false;          // by Reserve: else by Map
+    std::vector<Moment> used = {};  // by submissions
+  };
+  bool has_addresses() const { return world_.plan.has_addresses(); }
+  bool create_commands(Context& context);
+  bool submit_virtual(Context& context, std::span<const Command> commands,
+                      std::span<Allocation* const> used);
+  /// An address of the bytes: of a window, perhaps, which is noted in touched_; else of all of the
+  /// allocation.
+  uint64_t address_of(const Allocation& allocation, uint64_t offset, uint64_t size, bool write);
+  bool show(Allocation& allocation, bool execute);
+  bool hide(Allocation& allocation);
+  bool map(D3DDDI_MAPGPUVIRTUALADDRESS& args);
+  bool free_addresses(uint64_t base, uint64_t bytes);
+  /// Nothing maps it any more.
+  void forget_pages(const Allocation& allocation);
+  void note_pages(uint64_t base, uint64_t pages, Allocation* allocation, uint64_t first,
+                  bool writable);
+  /// What called for new entries has them: until then neither they nor the old ones need hold.
+  bool settle_addresses();
+  void settle(const Window& window);
+  /// Walks pages through the device's own eyes: windows, their neighbours, whole allocations.
+  void check_addresses();
+  void check_page(const softgpu::VirtualSpace& space, uint64_t address, const Page* expected);
+  std::map<uint64_t, Window>::iterator any_window(bool reserved);
+  void submit_wildly(Context& context);
+  void hostile_address_call();
 
   // --- client_work.cpp: what it does
   void work(uint32_t count);
@@ -197,6 +247,13 @@ class Client {
   void op_allocation_priority();
   void op_budget();
   void op_trim();
+  void op_share();
+  void op_open_shared();
+  void op_reserve_addresses();
+  void op_map();
+  void op_free_addresses();
+  void op_update_addresses();
+  void op_check_addresses();
 
   World& world_;
   const Options options_;
@@ -213,6 +270,15 @@ class Client {
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::vector<D3DKMT_HANDLE> stale_;
   uint64_t last_context_ = 0;
+
+  std::map<uint64_t, Window> windows_;  // by address
+  std::map<uint64_t, Page> pages_;      // of windows, by page number
+  std::set<uint64_t> fading_;           // pages whose allocation was destroyed
+  std::set<uint64_t> touched_;          // windows, by the submission being built
+  uint64_t va_fence_ = 0;               // of the paging queue, for all calls so far
+  D3DKMT_HANDLE update_fence_ = 0;
+  uint64_t update_value_ = 0;
+  bool was_wild_ = false;  // its device may have faulted
 
   // Between the two fibers.
   struct WaiterTask {

@@ -34,8 +34,14 @@ void Client::lost(const char* name) {
   ++world_.counters.property_checks;
   switch (state.ExecutionState) {
     case D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY:
-      if (!may_exhaust_memory_)
+      // Page tables need memory like everything else.
+      if (!may_exhaust_memory_ && !(has_addresses() && (world_.plan.tight_memory ||
+                                                        world_.plan.faults.has(FaultKind::kPages))))
         fail(fmt::format("{} finds the device out of memory, and all it did fits", name));
+      break;
+    case D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT:
+      if (!was_wild_)
+        fail(fmt::format("{} finds a page fault, and it submitted nothing wild", name));
       break;
     case D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT:
       if (!world_.plan.faults.has(FaultKind::kRenderLosesDevice))
@@ -83,6 +89,7 @@ bool Client::create_device() {
   if (!accepted("D3DKMTCreateDevice", status)) return false;
   device_ = create.hDevice;
   may_exhaust_memory_ = false;
+  was_wild_ = false;
   if (world_.plan.explicit_residency && !create_paging_queue()) {
     destroy_device();
     return false;
@@ -92,6 +99,11 @@ bool Client::create_device() {
 
 void Client::forget_device() {
   device_ = 0;
+  windows_.clear();
+  pages_.clear();
+  fading_.clear();
+  va_fence_ = update_value_ = 0;
+  update_fence_ = 0;
   contexts_.clear();
   allocations_.clear();
   stale_.clear();
@@ -119,8 +131,18 @@ bool Client::create_context(uint32_t node) {
   create.hDevice = device_;
   create.NodeOrdinal = node;
   create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
-  status = call("D3DKMTCreateContext", [&] { return D3DKMTCreateContext(&create); });
-  if (!accepted("D3DKMTCreateContext", status)) {
+  const char* const name = has_addresses() ? "D3DKMTCreateContextVirtual" : "D3DKMTCreateContext";
+  status = call(name, [&] {
+    if (!has_addresses()) return D3DKMTCreateContext(&create);
+    D3DKMT_CREATECONTEXTVIRTUAL with_addresses{};
+    with_addresses.hDevice = device_;
+    with_addresses.NodeOrdinal = node;
+    with_addresses.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
+    const NTSTATUS answer = D3DKMTCreateContextVirtual(&with_addresses);
+    create.hContext = with_addresses.hContext;
+    return answer;
+  });
+  if (!accepted(name, status)) {
     const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence.hSyncObject};
     status = call("D3DKMTDestroySynchronizationObject",
                   [&] { return D3DKMTDestroySynchronizationObject(&destroy); });
@@ -139,7 +161,9 @@ bool Client::create_context(uint32_t node) {
   context->list = create.pAllocationList;
   context->list_size = create.AllocationListSize;
   contexts_.push_back(std::move(context));
-  return true;
+  if (!has_addresses() || create_commands(*contexts_.back())) return true;
+  destroy_context(contexts_.size() - 1);
+  return false;
 }
 
 void Client::destroy_context(size_t index) {
@@ -150,12 +174,24 @@ void Client::destroy_context(size_t index) {
   const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy_fence{.hSyncObject = context.fence};
   stale_.push_back(context.handle);
   stale_.push_back(context.fence);
+  const std::unique_ptr<Allocation> commands = std::move(context.commands);
+  for (auto& [base, window] : windows_)
+    std::erase_if(window.used, [&](const Moment& moment) { return moment.context == context.id; });
   contexts_.erase(contexts_.begin() + static_cast<ptrdiff_t>(index));
   NTSTATUS status = call("D3DKMTDestroyContext", [&] { return D3DKMTDestroyContext(&destroy); });
   static_cast<void>(accepted("D3DKMTDestroyContext", status));
   status = call("D3DKMTDestroySynchronizationObject",
                 [&] { return D3DKMTDestroySynchronizationObject(&destroy_fence); });
   static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
+  if (commands == nullptr) return;
+  static_cast<void>(hide(*commands));
+  D3DKMT_DESTROYALLOCATION2 destroy_commands{};
+  destroy_commands.hDevice = device_;
+  destroy_commands.phAllocationList = &commands->handle;
+  destroy_commands.AllocationCount = 1;
+  status =
+      call("D3DKMTDestroyAllocation2", [&] { return D3DKMTDestroyAllocation2(&destroy_commands); });
+  static_cast<void>(accepted("D3DKMTDestroyAllocation2", status));
 }
 
 bool Client::create_allocations(std::span<const uint64_t> sizes, uint32_t placement,
@@ -211,6 +247,15 @@ void Client::destroy_allocation(size_t index, bool synchronous) {
     destroy.AllocationCount = 1;
   }
   destroy.Flags.SynchronousDestroy = synchronous ? 1 : 0;
+  if (has_addresses()) {
+    for (const auto& one : allocations_) {
+      if (one->first_handle != handle && (resource == 0 || one->resource != resource)) continue;
+      // Its addresses go before it, or behind it stay without anything.
+      settle(*one, true);
+      forget_pages(*one);
+      if (!hide(*one)) return;
+    }
+  }
   stale_.push_back(handle);
   std::erase_if(allocations_, [&](const auto& one) {
     return one->first_handle == handle || (resource != 0 && one->resource == resource);
@@ -313,6 +358,7 @@ void Client::settle(const Allocation& allocation, bool for_writing) {
 }
 
 bool Client::submit(Context& context, std::span<const Command> commands) {
+  const bool has_list = !has_addresses();
   // What other contexts do with the same memory comes first.
   std::map<uint64_t, uint64_t> before;  // context -> fence value
   const auto after = [&](const Moment& moment) {
@@ -328,9 +374,10 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
     used[index].second = used[index].second || write;
     return static_cast<uint32_t>(index);
   };
-  std::byte* to = context.command + kHeaderBytes;
-  std::byte* const end = context.command + context.command_bytes;
+  std::byte* to = has_list ? context.command + kHeaderBytes : nullptr;
+  const std::byte* const end = context.command + context.command_bytes;
   const auto append = [&](const auto& command) {
+    if (!has_list) return;
     if (static_cast<size_t>(end - to) < sizeof(command)) fail("the command buffer is too small");
     std::memcpy(to, &command, sizeof(command));
     to += sizeof(command);
@@ -366,16 +413,18 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
       }
     }
   }
-  if (used.size() > context.list_size) fail("the allocation list is too small");
+  if (has_list && used.size() > context.list_size) fail("the allocation list is too small");
   const SgpuUmdBufferHeader header{.magic = SGPU_UMD_BUFFER_MAGIC,
                                    .version = SGPU_UMD_VERSION,
                                    .size_bytes = static_cast<uint32_t>(to - context.command),
                                    .flags = 0};
-  std::memcpy(context.command, &header, sizeof(header));
+  if (has_list) std::memcpy(context.command, &header, sizeof(header));
   for (size_t i = 0; i < used.size(); ++i) {
-    context.list[i] = {};
-    context.list[i].hAllocation = used[i].first->handle;
-    context.list[i].WriteOperation = used[i].second ? 1 : 0;
+    if (has_list) {
+      context.list[i] = {};
+      context.list[i].hAllocation = used[i].first->handle;
+      context.list[i].WriteOperation = used[i].second ? 1 : 0;
+    }
     after(used[i].first->written);
     if (!used[i].second) continue;
     for (const Moment& moment : used[i].first->read) after(moment);
@@ -391,20 +440,24 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
 
   std::vector<Allocation*> named;
   for (const auto& [allocation, write] : used) named.push_back(allocation);
-  if (!make_resident(context, named)) return false;
-
   D3DKMT_RENDER render{};
-  render.hContext = context.handle;
-  render.CommandLength = header.size_bytes;
-  render.AllocationCount = static_cast<UINT>(used.size());
-  NTSTATUS status = call("D3DKMTRender", [&] { return D3DKMTRender(&render); });
+  NTSTATUS status = 0;
+  if (!has_list) {
+    if (!submit_virtual(context, commands, named)) return false;
+  } else {
+    if (!make_resident(context, named)) return false;
+    render.hContext = context.handle;
+    render.CommandLength = header.size_bytes;
+    render.AllocationCount = static_cast<UINT>(used.size());
+    status = call("D3DKMTRender", [&] { return D3DKMTRender(&render); });
+  }
   if (render.pNewCommandBuffer != nullptr) {  // also with failures (THUNK-15)
     context.command = static_cast<std::byte*>(render.pNewCommandBuffer);
     context.command_bytes = render.NewCommandBufferSize;
     context.list = render.pNewAllocationList;
     context.list_size = render.NewAllocationListSize;
   }
-  const bool rendered = accepted("D3DKMTRender", status);
+  const bool rendered = !has_list || accepted("D3DKMTRender", status);
   // Passes before the failed one run all the same. Without any, nothing may have happened (P10).
   opens = !rendered && world_.plan.faults.has(FaultKind::kRenderRoom);
   if (!rendered && !opens) return false;
@@ -463,7 +516,8 @@ void Client::hostile_call() {
       fail(fmt::format("{} refused nonsense, and {} handles became {}", name, handles_before,
                        process_->handles().size()));  // P10
   };
-  switch (random_.below(8)) {
+  if (has_addresses() && random_.percent(50)) return hostile_address_call();
+  switch (random_.below(has_addresses() ? 6 : 8)) {
     case 0: {
       const D3DKMT_DESTROYCONTEXT destroy{.hContext = some_stale()};
       refused("D3DKMTDestroyContext",

@@ -39,19 +39,22 @@ bool Client::make_resident(Context& context, std::span<Allocation* const> used) 
   if (!accepted("D3DKMTMakeResident", status)) return false;
   for (Allocation* const allocation : used) allocation->resident = true;
   if (from_ntstatus(status) != Status::kPending) return true;
-  const uint64_t value = resident.PagingFenceValue;
+  after_paging(context, resident.PagingFenceValue);
+  return true;
+}
+
+void Client::after_paging(Context& context, uint64_t value) {
   if (random_.percent(50)) {
     D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU wait{};
     wait.hContext = context.handle;
     wait.ObjectCount = 1;
     wait.ObjectHandleArray = &paging_fence_;
     wait.MonitoredFenceValueArray = &value;
-    status = call("D3DKMTWaitForSynchronizationObjectFromGpu",
-                  [&] { return D3DKMTWaitForSynchronizationObjectFromGpu(&wait); });
-    if (accepted("D3DKMTWaitForSynchronizationObjectFromGpu", status)) return true;
+    const NTSTATUS status = call("D3DKMTWaitForSynchronizationObjectFromGpu",
+                                 [&] { return D3DKMTWaitForSynchronizationObjectFromGpu(&wait); });
+    if (accepted("D3DKMTWaitForSynchronizationObjectFromGpu", status)) return;
   }
   wait_for_paging(value);
-  return true;
 }
 
 void Client::wait_for_paging(uint64_t value) {

@@ -49,6 +49,13 @@ std::span<const Client::Operation> Client::operations() {
       {"allocation priority", 2, &Client::op_allocation_priority},
       {"budget", 2, &Client::op_budget},
       {"trim", 2, &Client::op_trim},
+      {"share", 2, &Client::op_share},
+      {"open shared", 3, &Client::op_open_shared},
+      {"reserve addresses", 4, &Client::op_reserve_addresses},
+      {"map", 12, &Client::op_map},
+      {"free addresses", 5, &Client::op_free_addresses},
+      {"update addresses", 6, &Client::op_update_addresses},
+      {"check addresses", 6, &Client::op_check_addresses},
   });
   static_assert(kTable.size() <= kOperationsMost);
   return kTable;
@@ -294,7 +301,7 @@ Client::Command Client::random_command() {
   Command command;
   Allocation* const target = any_allocation();
   Allocation* const origin = any_allocation();
-  if (target == nullptr || origin == nullptr) {
+  if (target == nullptr || origin == nullptr || target->read_only) {
     command.kind = Command::Kind::kDelay;
     command.size = 1;
     return command;
@@ -319,9 +326,8 @@ Client::Command Client::random_command() {
     command.offset = random_.percent(40) ? 0 : random_.below(to.size());
     const uint64_t most = std::min(from.size() - command.source_offset, to.size() - command.offset);
     command.size = random_.percent(50) ? most : random_.magnitude(1, most);
-    const uint64_t together = align_up(from.size(), kPageBytes) + align_up(to.size(), kPageBytes);
-    if (&from != &to && together > std::min(world_.plan.vram_bytes, world_.plan.aperture_bytes))
-      may_exhaust_memory_ = true;
+    const uint64_t together = world_.plan.room_of(from.size()) + world_.plan.room_of(to.size());
+    if (&from != &to && together > world_.plan.room()) may_exhaust_memory_ = true;
   }
   return command;
 }
@@ -339,12 +345,12 @@ void Client::op_submit() {
     const auto add = [&](const Allocation* allocation) {
       if (allocation == nullptr || std::ranges::find(used, allocation) != used.end()) return;
       used.push_back(allocation);
-      bytes += align_up(allocation->size(), kPageBytes);
+      bytes += world_.plan.room_of(allocation->size());
     };
     for (const Command& command : commands) {
       add(command.source);
       add(command.destination);
-      if (bytes > std::min(world_.plan.vram_bytes, world_.plan.aperture_bytes)) break;
+      if (bytes > world_.plan.room()) break;
       ++fit;
     }
     if (fit == 0) return;
@@ -356,6 +362,7 @@ void Client::op_submit() {
 void Client::op_cpu_write() {
   Allocation* const allocation = any_allocation();
   if (allocation == nullptr || allocation->placement == SGPU_UMD_PLACE_VRAM) return;
+  if (allocation->read_only) return;
   settle(*allocation, true);
   if (!lock(*allocation)) return;
   const uint64_t offset = random_.below(allocation->size());
@@ -445,7 +452,7 @@ void Client::op_waiter() {
 
 void Client::op_offer() {
   Allocation* const allocation = any_allocation();
-  if (allocation == nullptr || allocation->locked != nullptr) return;
+  if (allocation == nullptr || allocation->locked != nullptr || allocation->read_only) return;
   static_cast<void>(offer(*allocation));
 }
 

@@ -17,11 +17,12 @@ struct Counters {
   uint64_t packets = 0, paging_packets = 0, evictions = 0, page_ins = 0, page_outs = 0, fills = 0,
            aperture_maps = 0, bytes_moved = 0, multipass_paging = 0, multipass_renders = 0,
            splits = 0, offers_discarded = 0, renamings = 0;
+  uint64_t openings = 0, maps = 0, updates = 0, window_uses = 0, walks = 0, pages_walked = 0;
   uint64_t worst_drain_ns = 0;
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
   std::array<uint64_t, kOperationsMost> operations{};
 
-  static const std::array<uint64_t Counters::*, 22> kSums;
+  static const std::array<uint64_t Counters::*, 28> kSums;
 
   void add(const Counters& other) {
     const auto sum = [](auto& to, const auto& from) {
@@ -35,7 +36,7 @@ struct Counters {
   }
 };
 
-inline constexpr std::array<uint64_t Counters::*, 22> Counters::kSums = {
+inline constexpr std::array<uint64_t Counters::*, 28> Counters::kSums = {
     &Counters::seeds,
     &Counters::simulated_ns,
     &Counters::clients,
@@ -57,6 +58,12 @@ inline constexpr std::array<uint64_t Counters::*, 22> Counters::kSums = {
     &Counters::multipass_renders,
     &Counters::splits,
     &Counters::offers_discarded,
-    &Counters::renamings};
+    &Counters::renamings,
+    &Counters::openings,
+    &Counters::maps,
+    &Counters::updates,
+    &Counters::window_uses,
+    &Counters::walks,
+    &Counters::pages_walked};
 
 }  // namespace dxgkit::sim

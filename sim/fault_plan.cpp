@@ -156,7 +156,8 @@ std::optional<Status> Faults::before_paging(const port::PagingOperation& operati
   }
   if (driver_fails()) return Status::kUnsuccessful;
   // Twice in a row on a fresh buffer would be a driver that makes no progress.
-  if (!refused_paging_ && strike(FaultKind::kPagingRefused)) {
+  const bool has_buffer = buffer_bytes != 0;  // else the CPU writes page tables
+  if (has_buffer && !refused_paging_ && strike(FaultKind::kPagingRefused)) {
     refused_paging_ = true;
     return Status::kGraphicsInsufficientDmaBuffer;
   }

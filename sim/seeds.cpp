@@ -163,7 +163,9 @@ std::string summary(const RunSeeds& options, const SeedsReport& report) {
       "  {} packets, {} of paging; {} evictions, {} page-ins, {} page-outs, {} fills, {} aperture "
       "maps, {} MiB moved\n"
       "  several passes: {} paging, {} render; {} splits; {} "
-      "offers discarded, {} renamings\n  faults:",
+      "offers discarded, {} renamings\n"
+      "  addresses: {} maps, {} updates, {} submissions through windows, {} walks of {} pages; {} "
+      "shared resources opened\n  faults:",
       options.seeds.first, options.seeds.last, n.seeds - report.failures.size(),
       report.failures.size(), n.replays, report.seconds,
       static_cast<double>(n.seeds) / std::max(report.seconds, 1e-9),
@@ -171,7 +173,8 @@ std::string summary(const RunSeeds& options, const SeedsReport& report) {
       n.content_checks, n.bytes_checked >> 20, n.property_checks,
       static_cast<double>(n.worst_drain_ns) / 1e6, n.packets, n.paging_packets, n.evictions,
       n.page_ins, n.page_outs, n.fills, n.aperture_maps, n.bytes_moved >> 20, n.multipass_paging,
-      n.multipass_renders, n.splits, n.offers_discarded, n.renamings);
+      n.multipass_renders, n.splits, n.offers_discarded, n.renamings, n.maps, n.updates,
+      n.window_uses, n.walks, n.pages_walked, n.openings);
   for (size_t i = 0; i < kFaultKinds; ++i)
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", kFaultNames[i], n.struck[i]);
   text += "\n  operations:";

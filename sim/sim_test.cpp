@@ -64,6 +64,10 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
   EXPECT_GT(report.counters.multipass_renders, 0U);
   EXPECT_GT(report.counters.splits, 0U);
   EXPECT_GT(report.counters.replays, 0U);
+  EXPECT_GT(report.counters.openings, 0U);
+  EXPECT_GT(report.counters.updates, 0U);
+  EXPECT_GT(report.counters.window_uses, 0U);
+  EXPECT_GT(report.counters.pages_walked, 0U);
 }
 
 /// A planted bug is found, and the report says how to see it again.

@@ -51,6 +51,13 @@ uint64_t hash_of(const trace::Recorder& recorder) {
   return hash;
 }
 
+nt::KernelConfig kernel_config(const WorldPlan& plan) {
+  nt::KernelConfig config;
+  config.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
+      nt::RegistryValue::dword(plan.memory_model);
+  return config;
+}
+
 /// One world's life, inside the runtime. Members in the order they are made.
 class Life {
  public:
@@ -66,7 +73,7 @@ class Life {
                 options.seed ^ 0xFA017u, options.canary),
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
-        kernel_(runtime, machine_, findings_, {}) {}
+        kernel_(runtime, machine_, findings_, kernel_config(plan)) {}
 
   void run();
   void count_faults() {
@@ -88,8 +95,8 @@ class Life {
   /// All clients rest: nothing of theirs may be lost when video memory is.
   void stand_by(World& world, std::span<const std::unique_ptr<Client>> clients);
   uint32_t register_value(uint32_t offset);
-  /// The driver counts faults of the device.
-  void ask_the_driver(dxgk::System& system, dxgk::Luid adapter);
+  /// The driver counts faults of the device: `wild` of them may be.
+  void ask_the_driver(dxgk::System& system, dxgk::Luid adapter, uint64_t wild);
 
   runtime::Runtime& runtime_;
   const SeedOptions& options_;
@@ -171,7 +178,7 @@ void Life::collect(const dxgk::AdapterStatistics& statistics) {
   to.splits += statistics.splits;
 }
 
-void Life::ask_the_driver(dxgk::System& system, dxgk::Luid adapter) {
+void Life::ask_the_driver(dxgk::System& system, dxgk::Luid adapter, uint64_t wild) {
   dxgk::Process& process = system.create_process("auditor");
   SgpuUmdEscape escape{};
   escape.magic = SGPU_UMD_ESCAPE_MAGIC;
@@ -194,9 +201,11 @@ void Life::ask_the_driver(dxgk::System& system, dxgk::Luid adapter) {
   system.end_process(process);
   ++outcome_.counters.property_checks;
   if (status < 0 || escape.node_count == 0) return fail("the driver does not answer in the end");
+  uint64_t faults = 0;
   for (uint32_t i = 0; i < escape.node_count; ++i) {
     const SgpuUmdNodeState& node = escape.node[i];
-    if (node.faults == 0) continue;  // P3, P4: the device saw an address that led nowhere
+    faults += node.faults;
+    if (faults <= wild) continue;  // P3, P4: the device saw an address that led nowhere
     fail(fmt::format("{} packets of node {} faulted on the device, the last for reason {}",
                      node.faults, i, node.last_fault_reason));
   }
@@ -217,12 +226,20 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
     if (rests()) status = exercise->evict_all();
   }
   if (!is_success(status) || !rests()) return;
+  const bool sleeps = plan_.has_addresses();  // whose tables the way up makes again
+  if (sleeps && !world.system.set_power(world.adapter, dxgk::PowerTarget::kStandby).has_value())
+    return;
   const bus::Bar& vram = gpu_.function().bars()[SGPU_BAR_VRAM];
   void* const memory = machine_.map_io(vram.base, plan_.vram_bytes);
   if (memory == nullptr) return world.fail("video memory cannot be mapped");
   std::memset(memory, 0xDD, plan_.vram_bytes);
   static_cast<void>(machine_.unmap_io(memory, plan_.vram_bytes));
-  status = options_.seed % 2 == 0 ? exercise->power_cycle() : exercise->reset();
+  if (sleeps) {
+    const auto up = world.system.set_power(world.adapter, dxgk::PowerTarget::kD0);
+    status = up.has_value() ? Status::kSuccess : up.error();
+  } else {
+    status = options_.seed % 2 == 0 ? exercise->power_cycle() : exercise->reset();
+  }
   if (faults_.driver_failed() || status == Status::kGraphicsAllocationBusy) return;
   if (!is_success(status))
     return world.fail(fmt::format("the adapter did not come back: {:#010x}",
@@ -231,7 +248,8 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
 }
 
 void Life::live(dxgk::System& system, dxgk::Luid adapter) {
-  World world(options_, plan_, runtime_, machine_, system, adapter, faults_, outcome_.counters);
+  World world(options_, plan_, runtime_, machine_, gpu_, system, adapter, faults_,
+              outcome_.counters);
   const uint64_t free_running = machine_.free_page_count();
   Random random(options_.seed ^ 0xC11E47u);
   std::vector<std::unique_ptr<Client>> clients;
@@ -309,7 +327,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     findings_explained_ = all.size();
     return;  // pages stay with an adapter that failed until it is stopped
   }
-  if (!world.failed()) ask_the_driver(system, adapter);
+  if (!world.failed()) ask_the_driver(system, adapter, world.wild_submissions);
   if (options_.canary == Canary::kLeak) static_cast<void>(machine_.allocate_contiguous(1));
   check_pages("after the last client", free_running);
   ++outcome_.counters.property_checks;
@@ -371,7 +389,31 @@ WorldPlan WorldPlan::draw(uint64_t seed) {
   plan.tdr_delay_ns = static_cast<int64_t>(random.between(20, 200)) * runtime::kMillisecond;
   plan.faults = FaultPlan::draw(random);
   plan.explicit_residency = random.percent(35);
+  if (!random.percent(45)) return plan;
+  plan.memory_model = static_cast<uint32_t>(random.between(1, 3));
+  plan.explicit_residency = true;
+  // Page tables are in it too, and buffers of commands in the aperture. A quarter of what clients
+  // use, or less.
+  plan.vram_bytes = pages(random.magnitude(uint64_t{512} << 10, uint64_t{2} << 20));
+  plan.aperture_bytes = std::max(plan.aperture_bytes, uint64_t{512} << 10);
+  plan.allocation_bytes_max = std::max(plan.room() * 40 / 100, kPageBytes);
+  const uint64_t wanted = plan.vram_bytes * random.between(2, 16) / 4;
+  plan.client_bytes = std::max(wanted / plan.client_count, plan.allocation_bytes_max * 2);
+  plan.system_bytes = plan.client_bytes * plan.client_count + plan.vram_bytes * 4 + kReserveBytes;
+  if (plan.tight_memory)
+    plan.system_bytes = (uint64_t{4} << 20) + random.below(plan.client_bytes * 2);
   return plan;
+}
+
+uint64_t WorldPlan::room_of(uint64_t bytes) const {
+  return align_up(bytes, memory_model == 3 ? 16 * kPageBytes : kPageBytes);
+}
+
+uint64_t WorldPlan::room() const {
+  // Tables of every process, and a page of commands for every context.
+  const uint64_t tables = memory_model == 2 ? (client_count + 1) * 8 * kPageBytes : 0;
+  const uint64_t commands = has_addresses() ? (client_count + 1) * 4 * kPageBytes : 0;
+  return std::min(vram_bytes - tables, aperture_bytes - commands);
 }
 
 std::string WorldPlan::describe() const {
@@ -380,7 +422,10 @@ std::string WorldPlan::describe() const {
       "{} KiB each in allocations up to {} KiB{}{}; faults:",
       vram_bytes >> 10, aperture_bytes >> 10, paging_buffer_bytes, client_count, operations,
       operations_healed, client_bytes >> 10, allocation_bytes_max >> 10,
-      tight_memory ? ", tight system memory" : "", explicit_residency ? ", WDDM 2.0" : "");
+      tight_memory ? ", tight system memory" : "",
+      !explicit_residency ? ""
+      : !has_addresses()  ? ", WDDM 2.0"
+                          : fmt::format(", GPU virtual addresses ({})", memory_model));
   bool any = false;
   for (size_t i = 0; i < kFaultKinds; ++i) {
     if (faults.rate[i] == 0) continue;
@@ -391,10 +436,11 @@ std::string WorldPlan::describe() const {
 }
 
 World::World(const SeedOptions& options_in, const WorldPlan& plan_in, runtime::Runtime& runtime_in,
-             bus::Machine& machine_in, dxgk::System& system_in, dxgk::Luid adapter_in,
-             Faults& faults_in, Counters& counters_in)
+             bus::Machine& machine_in, softgpu::SoftGpu& gpu_in, dxgk::System& system_in,
+             dxgk::Luid adapter_in, Faults& faults_in, Counters& counters_in)
     : runtime(runtime_in),
       machine(machine_in),
+      gpu(gpu_in),
       system(system_in),
       adapter(adapter_in),
       plan(plan_in),

@@ -1,15 +1,19 @@
 // One world: a machine with a softgpu and its real driver, clients that work on it, faults, checks.
 #pragma once
 
+#include <d3dkmthk.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bus/machine.h"
+#include "devices/softgpu/softgpu.h"
 #include "dxgk/system.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
+#include "sim/content.h"
 #include "sim/counters.h"
 #include "sim/fault_plan.h"
 
@@ -27,10 +31,16 @@ struct WorldPlan {
   uint64_t client_bytes = 0;       // what one client's allocations may add up to
   uint64_t allocation_bytes_max = 0;
   bool explicit_residency = false;  // the driver's WDDM 2.0 face
+  uint32_t memory_model = 0;        // its MemoryModel: 0 patches, 1 to 3 GPU virtual addresses
   bool tight_memory = false;        // system pages run out by themselves
   bool reference_checks = true;
   int64_t tdr_delay_ns = 0;
   FaultPlan faults;
+
+  bool has_addresses() const { return memory_model != 0; }
+  /// What an allocation takes in memory, and what of it one submission may use.
+  uint64_t room_of(uint64_t bytes) const;
+  uint64_t room() const;
 
   static WorldPlan draw(uint64_t seed);
   /// One line for a failure report.
@@ -54,21 +64,32 @@ struct SeedOutcome {
 /// invariant of the kernel's own (CHECK) or a deadlock ends the process: see seeds.h.
 SeedOutcome run_seed(const SeedOptions& options);
 
+/// A resource that everybody may open. Nobody writes it any more.
+struct Shared {
+  uint32_t owner = 0;  // number of the client that made it, which may have ended
+  D3DKMT_HANDLE global = 0;
+  uint32_t placement = 0;
+  Content content{0};
+};
+
 /// What clients see of their world. Fibers of one simulation only.
 class World {
  public:
   World(const SeedOptions& options, const WorldPlan& plan, runtime::Runtime& runtime,
-        bus::Machine& machine, dxgk::System& system, dxgk::Luid adapter, Faults& faults,
-        Counters& counters);
+        bus::Machine& machine, softgpu::SoftGpu& gpu, dxgk::System& system, dxgk::Luid adapter,
+        Faults& faults, Counters& counters);
 
   runtime::Runtime& runtime;
   bus::Machine& machine;
+  softgpu::SoftGpu& gpu;
   dxgk::System& system;
   const dxgk::Luid adapter;
   const WorldPlan& plan;
   Faults& faults;
   Counters& counters;
   const SeedOptions& options;
+  std::vector<Shared> shared;
+  uint64_t wild_submissions = 0;  // that may fault on the device
 
   /// The first failure counts; everybody ends at the next opportunity then.
   void fail(std::string what);

@@ -316,6 +316,23 @@ Walk SoftGpu::walk(const VirtualSpace& space, uint64_t address) const {
   return impl_->mmu.walk(space, address);
 }
 
+Fault SoftGpu::peek(const VirtualSpace& space, uint64_t address, std::span<std::byte> out) const {
+  const Walk found = walk(space, address);
+  if (found.fault) return found.fault;
+  if ((found.leaf & SGPU_PTE_ZERO) != 0) {
+    std::ranges::fill(out, std::byte{0});
+    return {};
+  }
+  constexpr uint64_t kInPage = 4095;
+  std::byte* bytes = nullptr;
+  const Fault fault =
+      impl_->memory.resolve_in_page((found.leaf & SGPU_PTE_ADDRESS_MASK) + (address & kInPage),
+                                    out.size(), Access::kRead, &bytes);
+  if (fault) return fault;
+  std::ranges::copy(std::span(bytes, out.size()), out.begin());
+  return {};
+}
+
 uint32_t SoftGpu::interrupt_storms() const { return impl_->interrupts.storms(); }
 
 }  // namespace dxgkit::softgpu

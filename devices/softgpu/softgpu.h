@@ -53,6 +53,9 @@ class SoftGpu {
   /// Where a virtual address leads by the page tables as they are now, past every engine's cache.
   /// Any thread; while the GPU is plugged in.
   Walk walk(const VirtualSpace& space, uint64_t address) const;
+  /// Copies what is there, past every cache; `out` ends inside the page. The walk's or the page's
+  /// fault: nothing was copied. Zeros where an entry says so.
+  Fault peek(const VirtualSpace& space, uint64_t address, std::span<std::byte> out) const;
   /// See Interrupts::storms.
   uint32_t interrupt_storms() const;
   /// How many completion interrupts a fault plan has changed that way.

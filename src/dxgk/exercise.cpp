@@ -8,6 +8,8 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
+#include "dxgk/gpu_va.h"
+#include "dxgk/process.h"
 #include "dxgk/residency.h"
 #include "dxgk/system_impl.h"
 
@@ -121,6 +123,19 @@ Result<uint32_t> Exercise::query_fences() {
   return answered;
 }
 
+Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {
+  GpuVa* const gpu_va = adapter_->gpu_va();
+  if (gpu_va == nullptr) return Error(Status::kNotSupported);
+  Result<GpuVaRoot> root = Error(Status::kInvalidParameter);
+  adapter_->lane().run([&] {
+    const std::shared_ptr<GpuSpace> space = gpu_va->space_of(process.number());
+    if (!space || space->shown_root == gpuva::kNoTable) return;
+    const port::GpuPhysicalAddress& place = gpu_va->memory().at(space->shown_root).address;
+    root = GpuVaRoot{place.segment, place.offset, static_cast<uint32_t>(space->shown_entries)};
+  });
+  return root;
+}
+
 Result<AllocationId> Exercise::find(Process& process, Handle allocation) {
   if (!adapter_->has_memory()) return Error(Status::kNotSupported);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
@@ -201,10 +216,12 @@ Status Exercise::evict_all() {
     static_cast<void>(adapter.context_allocations().let_go());
     adapter.paging().set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
-      // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers.
+      // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers. Page
+      // tables are pinned and stay: nobody could make them again on the way.
+      const bool all_leave =
+          segment.kind == vidmm::SegmentKind::kMemory && adapter.gpu_va() == nullptr;
       Result<std::vector<vidmm::PagingOp>> operations = adapter.memory().evict_segment(
-          segment.id, segment.kind == vidmm::SegmentKind::kMemory ? vidmm::Pinned::kLeave
-                                                                  : vidmm::Pinned::kStay);
+          segment.id, all_leave ? vidmm::Pinned::kLeave : vidmm::Pinned::kStay);
       if (!operations.has_value()) {
         status = operations.error();
         continue;

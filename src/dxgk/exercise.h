@@ -48,6 +48,16 @@ class Exercise {
   /// The number of nodes that answered.
   Result<uint32_t> query_fences();
 
+  // --- GPU virtual addresses ---
+  /// Where the page tables of a process begin, as contexts were told last.
+  struct GpuVaRoot {
+    SegmentId segment;  // kSystemMemory: `offset_bytes` is a bus address
+    uint64_t offset_bytes = 0;
+    uint32_t entries = 0;
+  };
+  /// kNotSupported: there are no such addresses; kInvalidParameter: no context of it has a root.
+  Result<GpuVaRoot> gpu_va_root(Process& process);
+
   // --- residency ---
   /// Brings an allocation in, as a packet that writes it would, and lets go of it again: it stays
   /// until evicted. Answers where it is. kInvalidHandle; what make_resident says of its room.

@@ -479,6 +479,16 @@ bool Residency::let_go(const Allocation& allocation) {
   return any;
 }
 
+bool Residency::has_work_with(const OpenedAllocation& opened) {
+  const DeviceResidency* const mine = opened.device->residency.get();
+  if (mine == nullptr) return false;
+  const uint64_t last = opened.listing.leaving ? opened.listing.leaves_with : mine->current_epoch();
+  for (uint64_t i = 0; i < mine->epochs.size() && mine->first_epoch + i <= last; ++i) {
+    if (mine->epochs[i].packets != 0) return true;
+  }
+  return false;
+}
+
 void Residency::let_all_go() { static_cast<void>(demote(Demote::kAll, nullptr)); }
 
 }  // namespace dxgkit::dxgk
