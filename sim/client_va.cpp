@@ -166,7 +166,10 @@ bool Client::submit_virtual(Context& context, std::span<const Command> commands,
     }
   }
   if (bytes.size() > kSlotBytes) fail("the commands are too many for a slot");
-  if (va_fence_ != 0) after_paging(context, std::exchange(va_fence_, 0));
+  if (va_fence_ > context.paging_waited) {
+    after_paging(context, va_fence_);
+    context.paging_waited = va_fence_;
+  }
   if (!lock(*context.commands)) return false;
   std::memcpy(context.commands->locked + slot * kSlotBytes, bytes.data(), bytes.size());
   unlock(*context.commands);
@@ -194,7 +197,10 @@ void Client::submit_wildly(Context& context) {
   cpu_wait(context, context.submitted);
   Allocation* const commands = context.commands.get();
   if (!make_resident(context, std::span(&commands, 1))) return;
-  if (va_fence_ != 0) after_paging(context, std::exchange(va_fence_, 0));
+  if (va_fence_ > context.paging_waited) {
+    after_paging(context, va_fence_);
+    context.paging_waited = va_fence_;
+  }
   uint64_t address = random_.next() & ((uint64_t{1} << 48) - kPageBytes);
   if (!windows_.empty() && random_.percent(60)) {
     const auto& [base, window] = *windows_.begin();

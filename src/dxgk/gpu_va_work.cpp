@@ -115,7 +115,11 @@ port::PagingOperation StepWriter::describe(const gpuva::Step& step, uint64_t fir
 PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan)
     : owner_(owner),
       space_(std::move(space)),
-      writer_(owner, *space_, std::move(plan), owner.update_mode()) {}
+      writer_(owner, *space_, std::move(plan), owner.update_mode()),
+      after_content_(owner.update_mode() == port::PageTableUpdateMode::kCpuVirtual &&
+                     std::ranges::any_of(writer_.plan().steps, [](const gpuva::Step& step) {
+                       return step.kind == gpuva::Step::Kind::kWriteEntries && step.source.valid();
+                     })) {}
 
 PlanWork::~PlanWork() {
   if (holding_) owner_.end_hold_later(space_);
@@ -132,6 +136,9 @@ PagingWork::Next PlanWork::next(Part* part) {
     hold_contexts();
     if (!owner_.contexts_idle(*space_)) return Next::kLater;
   }
+  // The CPU writes at once: what entries show has to be there by then, or whoever had the memory
+  // before is seen through them (VA-29).
+  if (after_content_ && !owner_.hardware_idle()) return Next::kLater;
   part->operations.clear();
   while (!writer_.next(&part->operations)) {
     if (const gpuva::Step* step = writer_.at_root_change()) {

@@ -56,6 +56,7 @@ class PlanWork final : public PagingWork {
   GpuVa& owner_;
   const std::shared_ptr<GpuSpace> space_;
   StepWriter writer_;
+  const bool after_content_;  // begins when the hardware has done all before it
   bool holding_ = false;
   bool told_ = false;  // the last part, with what waits for the hardware
 };
