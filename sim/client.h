@@ -97,7 +97,7 @@ class Client {
     // With virtual addresses: commands are in slots of a page of its own, used in turn.
     std::unique_ptr<Allocation> commands;
     uint32_t next_slot = 0;
-    uint64_t paging_waited = 0;  // for entries; Client::va_fence_
+    uint64_t paging_waited = 0;                   // for entries; Client::va_fence_
     std::array<uint64_t, kSlots> slot_free = {};  // once its fence has this value
   };
   struct Command {
