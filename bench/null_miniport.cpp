@@ -93,7 +93,8 @@ NTSTATUS NTAPI QueryAdapterInfo(IN_CONST_HANDLE, IN_CONST_PDXGKARG_QUERYADAPTERI
       return STATUS_NOT_SUPPORTED;
   }
 }
-NTSTATUS NTAPI GetNodeMetadata(IN_CONST_HANDLE, UINT, OUT_PDXGKARG_GETNODEMETADATA metadata) {
+NTSTATUS NTAPI GetNodeMetadata(IN_CONST_HANDLE, UINT node, OUT_PDXGKARG_GETNODEMETADATA metadata) {
+  if (node != 0) return STATUS_INVALID_PARAMETER;
   std::memset(metadata, 0, sizeof(*metadata));
   metadata->EngineType = DXGK_ENGINE_TYPE_3D;
   return STATUS_SUCCESS;

@@ -1,5 +1,6 @@
 // Virtual submissions: what goes into the ring, what comes back, and whose fault it was.
 #include "miniports/softgpu/gpuva_world.h"
+#include "tests/support/covers.h"
 
 namespace softgpu {
 namespace {
@@ -196,6 +197,7 @@ TEST_P(GpuVaSubmission, ARefusedFenceIsNeitherReportedNorLost) {
 }
 
 TEST_P(GpuVaSubmission, PreemptedMidwayItComesBackToThatPlace) {
+  DXGKIT_COVERS("PREEMPT-15");
   struct {
     SgpuUmdSubmission user;
     SubmissionRecord record;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "miniports/softgpu/fake_world.h"
+#include "tests/support/covers.h"
 
 namespace softgpu {
 namespace {
@@ -76,6 +77,7 @@ TEST_F(Driver, ARingThatIsFullTakesNoMore) {
 // --- preemption ---
 
 TEST_F(Driver, AnIdleNodeAnswersAPreemptionItself) {
+  DXGKIT_COVERS("PREEMPT-07");
   load_and_start();
   submit(1);
   world.complete_next(0);
@@ -88,6 +90,7 @@ TEST_F(Driver, AnIdleNodeAnswersAPreemptionItself) {
 }
 
 TEST_F(Driver, WhatWasStoppedMidwayGoesOnThereUnderItsNewFence) {
+  DXGKIT_COVERS("PREEMPT-15");
   load_and_start();
   SubmissionRecord stopped = {};
   SubmissionRecord behind = {};

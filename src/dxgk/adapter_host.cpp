@@ -122,7 +122,6 @@ void Adapter::handle_report(const port::InterruptReport& report) {
     case Type::kOther:
       break;
   }
-  if (!failed_) watch_for_quantum();
 }
 
 void Adapter::report_without_nodes(const port::InterruptReport& report) {

@@ -89,6 +89,19 @@ Status Exercise::repeat_queries() {
     const Status status = adapter.port().get_node_metadata(NodeOrdinal{i});
     if (status != Status::kNotSupported && !is_success(status)) return status;
   }
+  const uint32_t beyond = adapter.caps().node_count;
+  const Status past = adapter.port().get_node_metadata(NodeOrdinal{beyond});
+  if (past != Status::kNotSupported && past != Status::kInvalidParameter && running()) {
+    adapter.findings().report(
+        {.rule = "SCHED-04",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiGetNodeMetadata",
+         .actual = fmt::format("It returned 0x{:08X} for NodeOrdinal {} of {} nodes.",
+                               static_cast<uint32_t>(past), beyond, beyond),
+         .expected = "STATUS_INVALID_PARAMETER for an ordinal the adapter does not have.",
+         .fix = "Compare the ordinal with NbAsymetricProcessingNodes first.",
+         .confidence = verifier::Confidence::kDocumented});
+  }
   return running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 

@@ -472,7 +472,8 @@ void Adapter::drop_buffer_user(DmaBuffer& buffer) {
 
 void Adapter::preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) {
   timeout_->preemption_asked(node, preemption_fence);
-  const Status status = port_->preempt(node, preemption_fence);
+  const bool idle = scheduler_->node_status(node).hardware_queue_length == 0;
+  const Status status = port_->preempt(node, preemption_fence, idle);
   static_cast<void>(status);  // fatal failures are reported by the port (PREEMPT-11)
 }
 

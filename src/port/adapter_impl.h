@@ -96,6 +96,8 @@ struct AdapterPort::Impl {
   runtime::Mutex reports_lock;
   std::vector<InterruptReport> reports DXGKIT_GUARDED_BY(reports_lock);
   std::vector<InterruptReport> spare DXGKIT_GUARDED_BY(reports_lock);
+  /// By node: the last preemption the driver reported (PREEMPT-07).
+  std::array<std::atomic<uint32_t>, 64> last_preempted{};
   nt::Kdpc dpc{};
   std::atomic<uint32_t> dpc_state{0};  // 0 idle, 1 running, 2 running and wanted again (INT-06)
 

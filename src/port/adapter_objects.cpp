@@ -68,6 +68,26 @@ Status AdapterPort::destroy_process(void* process) {
   return call(port.ddi.DxgkDdiDestroyProcess, port.context, process);
 }
 
+namespace {
+
+/// SCHED-05: only lack of memory excuses a refused device or context; or what the client's private
+/// data say (our choice).
+Status check_refusal(AdapterPort::Impl& port, const char* ddi, Status status, bool private_data) {
+  constexpr Status kInsufficientResources{0xC000009A};
+  if (status == Status::kNoMemory || status == kInsufficientResources) return status;
+  if (status == Status::kGraphicsNoVideoMemory) return status;
+  if (status == Status::kInvalidParameter && private_data) return status;
+  // An answer that is no NTSTATUS has been reported as such (NT-22).
+  if ((static_cast<uint32_t>(status) >> 30) != 3) return status;
+  return port.violation(
+      "SCHED-05", ddi, fmt::format("It returned 0x{:08X}.", static_cast<uint32_t>(status)),
+      "A driver supports any number of devices and contexts: STATUS_NO_MEMORY is "
+      "the only reason to refuse one.",
+      "Allocate what the object needs when it is created; keep no fixed table.", status);
+}
+
+}  // namespace
+
 Result<DeviceInfo> AdapterPort::create_device(uint32_t device_handle, bool system, void* process) {
   Impl& port = *impl_;
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
@@ -79,7 +99,7 @@ Result<DeviceInfo> AdapterPort::create_device(uint32_t device_handle, bool syste
   const DXGK_DEVICEINFO* const untouched = arguments.pInfo;
   DdiCall call(port, kCreateDevice, device_handle);
   const Status status = call(port.ddi.DxgkDdiCreateDevice, port.context, &arguments);
-  if (!is_success(status)) return Error(status);
+  if (!is_success(status)) return Error(check_refusal(port, kCreateDevice.name, status, false));
   DeviceInfo info;
   info.handle = arguments.hDevice;
   if (arguments.pInfo != untouched && arguments.pInfo != nullptr) {
@@ -119,7 +139,8 @@ Result<ContextInfo> AdapterPort::create_context(void* device, uint32_t context_h
   arguments.PrivateDriverDataSize = size_of(private_data);
   DdiCall call(port, kCreateContext, context_handle, static_cast<uint16_t>(node.value));
   const Status status = call(port.ddi.DxgkDdiCreateContext, device, &arguments);
-  if (!is_success(status)) return Error(status);
+  if (!is_success(status))
+    return Error(check_refusal(port, kCreateContext.name, status, !private_data.empty()));
   ContextInfo info;
   info.handle = arguments.hContext;
   info.dma_buffer_bytes = arguments.ContextInfo.DmaBufferSize;

@@ -244,8 +244,10 @@ class AdapterPort {
   /// The driver's refusal, or kSuccess; kNotSupported without the entry, which every driver below
   /// WDDM 2.5 is: then there is nothing to validate.
   Status validate_submit(const ValidateSubmitArgs& args);
-  Status preempt(NodeOrdinal node, SubmissionFenceId fence);  // lane, DISPATCH_LEVEL
-  Status cancel(const PatchArgs& args);                       // lane
+  /// Lane, DISPATCH_LEVEL. `idle`: all work of the node has been reported, so the driver reports
+  /// the preemption before it returns (PREEMPT-07).
+  Status preempt(NodeOrdinal node, SubmissionFenceId fence, bool idle = false);
+  Status cancel(const PatchArgs& args);  // lane
   /// Of a context with virtual addressing: no DMA buffer of ours, no lists (CANCEL-17). Lane.
   Status cancel(const SubmitVirtualArgs& args);
   BuildPagingResult build_paging(const BuildPagingArgs& args);  // lane

@@ -339,7 +339,7 @@ Status AdapterPort::submit(const SubmitArgs& args) {
   return status;
 }
 
-Status AdapterPort::preempt(NodeOrdinal node, SubmissionFenceId fence) {
+Status AdapterPort::preempt(NodeOrdinal node, SubmissionFenceId fence, bool idle) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
   if (port.ddi.DxgkDdiPreemptCommand == nullptr) return Status::kNotSupported;
@@ -359,6 +359,18 @@ Status AdapterPort::preempt(NodeOrdinal node, SubmissionFenceId fence) {
                  "Report the preemption through DxgkCbNotifyInterrupt.");
     }
     return call.completed() && is_success(status) ? Status::kUnsuccessful : status;
+  }
+  if (idle && port.last_preempted[node.value % 64].load() != fence.value) {
+    return port.violation(
+        "PREEMPT-07", kPreemptCommand.name,
+        fmt::format("Node {} had nothing left to report, and preemption {} was not reported when "
+                    "it returned.",
+                    node.value, fence.value),
+        "With no work on the engine the preemption is reported at once, synchronised with the ISR, "
+        "not sent to the hardware.",
+        "Call DxgkCbNotifyInterrupt with DMA_PREEMPTED in a routine run by "
+        "DxgkCbSynchronizeExecution, then DxgkCbQueueDpc.",
+        Status::kSuccess);
   }
   return status;
 }

@@ -289,6 +289,8 @@ void AdapterPort::Impl::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& 
               report.type == InterruptReport::Type::kCrtcVsync || report.node > 0xFFFE
                   ? trace::kNoNode
                   : static_cast<uint16_t>(report.node));
+  if (report.type == InterruptReport::Type::kDmaPreempted)
+    last_preempted[report.node % 64].store(report.fence);
   if (owner && is_dma(data.InterruptType) && report.node < 64 &&
       (masked_nodes >> report.node & 1) != 0) [[unlikely]] {
     masked_reports.push_back(report);

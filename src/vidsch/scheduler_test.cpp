@@ -23,8 +23,6 @@ class SchedulerTest : public ::testing::Test {
   void start(std::vector<NodeDesc> nodes) {
     scheduler_ = std::make_unique<Scheduler>(engine_, nodes, policy_);
   }
-  /// A turn is one packet.
-  void share_by_packet() { policy_.quantum_ns = policy_.least_charge_ns; }
   void start(uint32_t depth = 2, bool preemptible = true) {
     start({{.node = kNode, .hardware_queue_depth = depth, .preemptible = preemptible}});
     add(kA);
@@ -135,7 +133,7 @@ TEST_F(SchedulerTest, ThePagingContextGoesFirst) {
 
 TEST_F(SchedulerTest, HighestPriorityFirstAndRoundRobinAmongEquals) {
   DXGKIT_COVERS("SCHED-08");
-  share_by_packet();
+  policy_.quantum_ns = policy_.least_charge_ns;  // a turn is one packet
   start(1, false);
   add(ContextId{1}, 3);
   queue(kA, 1);
@@ -243,17 +241,15 @@ TEST_F(SchedulerTest, RefusedPacketHoldsBackItsEqualsUntilItGetsMemory) {
   start(2);
   queue(kB, 0);
   complete(1);  // so that kB has its turn before kA
-  engine_.prepared.clear();
-  engine_.submitted.clear();
   queue(kA, 1);
   engine_.answers[2] = Prepare::kBusy;
   queue(kB, 2);
   queue(kA, 3);
   queue(kA, 4);
-  EXPECT_THAT(engine_.prepared, ElementsAre(1, 2)) << "3 and 4 must not take the memory 2 needs";
+  EXPECT_THAT(engine_.prepared, ElementsAre(0, 1, 2)) << "3 and 4 must not take the memory 2 needs";
   engine_.answers[2] = Prepare::kReady;
   complete(2);
-  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(0, 1, 2, 3));
 }
 
 TEST_F(SchedulerTest, RefusedPacketThatNothingCanHelpHoldsBackNobody) {

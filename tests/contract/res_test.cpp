@@ -36,7 +36,7 @@ class ResTest : public ContractTest {
 };
 
 TEST_F(ResTest, CountsKeepItInUntilTheLastEvict) {
-  DXGKIT_COVERS("RES-01", "RES-06", "RES-07", "RES-10", "PAGE-45");
+  DXGKIT_COVERS("RES-01", "RES-06", "RES-07", "RES-10", "PAGE-45", "THUNK-06");
   listing([](Stack& stack, ListingClient& client) {
     const D3DKMT_HANDLE a = client.make(1), b = client.make(1);
     NTSTATUS status = 0;

@@ -207,6 +207,7 @@ struct ScriptedMiniport::Thunks {
     ScriptedMiniport& me = self(adapter);
     me.note("DxgkDdiGetNodeMetadata");
     if (me.hooks.get_node_metadata) return me.hooks.get_node_metadata(node, metadata);
+    if (node >= me.config.nodes) return status_of(Status::kInvalidParameter);
     metadata->EngineType = node == 0 ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
     return status_of(Status::kSuccess);
   }
