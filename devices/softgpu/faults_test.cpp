@@ -43,6 +43,25 @@ TEST_P(SoftGpuFaults, HangStopsAtItsFenceUntilReset) {
   });
 }
 
+TEST_P(SoftGpuFaults, HangStopsAtItsEntryCountedFromThePlan) {
+  in_runtime([](runtime::Runtime& runtime) {
+    Rig rig(runtime);
+    rig.execute(0, Commands().fence_write(kVram, 1), 1);
+    rig.wait([&] { return rig.saw({Served::kComplete, 0, 1}); });
+    FaultPlan plan;
+    plan.nodes[0].hang_at_entry = 2;
+    plan.nodes[0].hangs_max = 1;
+    rig.gpu.set_faults(plan);
+    for (uint32_t fence = 2; fence <= 4; ++fence)
+      rig.execute(0, Commands().fence_write(kVram, fence), fence);
+    rig.wait([&] { return rig.saw({Served::kComplete, 0, 2}); });
+    rig.watch([&] { return rig.node32(0, SGPU_NODE_CURRENT_FENCE) == 3; });
+    rig.reset(0);
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_ABORTED_FENCE), 3u);
+    EXPECT_EQ(rig.word(kVram), 2u);
+  });
+}
+
 TEST_P(SoftGpuFaults, HangAlwaysTakesEveryEntryOfItsNode) {
   in_runtime([](runtime::Runtime& runtime) {
     FaultPlan plan;

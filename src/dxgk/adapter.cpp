@@ -140,9 +140,11 @@ AdapterStatistics Adapter::statistics() {
 }
 
 Status Adapter::enter_process(Process& process) {
+  bool blocked = false;
+  lane_.run([&] { blocked = timeout_->is_blocked(process.number()); });
+  if (blocked) return Status::kDeviceRemoved;  // TDR-06
   runtime::MutexLock lock(process.mutex);
   Process::OnAdapter& here = process.on_adapters[luid_.low];
-  if (here.blocked) return Status::kDeviceRemoved;  // TDR-06
   if (here.devices++ != 0) return Status::kSuccess;
   if (gpu_va_) gpu_va_->process_begins(process.number());
   Result<void*> handle = port_->create_process(process.number(), /*system=*/false);

@@ -282,8 +282,9 @@ Status Exercise::preempt_idle(NodeOrdinal node) {
     asked = adapter.scheduler().request_preemption(node);
   });
   if (!asked) return running() ? Status::kNotSupported : Status::kDeviceRemoved;
-  // The driver answers from a worker of its own, or at once. Its patience with silence is TdrDelay.
-  const runtime::TimeNs deadline = adapter.runtime().now() + adapter.options_.tdr_delay_ns;
+  // The driver answers from a worker of its own, or at once. A little before the watch would call
+  // it a timeout and recover, so that the silence is what is told.
+  const runtime::TimeNs deadline = adapter.runtime().now() + adapter.options_.tdr_delay_ns / 10 * 9;
   while (running()) {
     bool pending = true;
     adapter.lane().run([&] {

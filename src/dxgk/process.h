@@ -59,7 +59,6 @@ class Process : public std::enable_shared_from_this<Process> {
     void* driver_process = nullptr;
     size_t devices = 0;
     bool created = false;
-    bool blocked = false;  // it hung the GPU too often (TDR-06)
   };
   runtime::Mutex mutex;
   std::map<uint32_t, OnAdapter> on_adapters DXGKIT_GUARDED_BY(mutex);

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,8 +60,8 @@ class Timeout {
   /// A report of a packet from before a reset of its engine, after it: a finding, and nothing else
   /// (TDR-13, TDR-22).
   bool is_stale(const port::InterruptReport& report);
-  /// No packet may be submitted: an adapter reset is under way.
-  bool resetting() const { return resetting_; }
+  /// It hung the GPU too often (TDR-06).
+  bool is_blocked(uint32_t process) const { return blocked_.contains(process); }
   const std::vector<TimeoutReport>& reports() const { return reports_; }
   uint64_t engine_resets() const { return engine_resets_; }
   uint64_t adapter_resets() const { return adapter_resets_; }
@@ -137,12 +137,12 @@ class Timeout {
   std::vector<Node> nodes_;
   bool armed_ = false;
   bool recovering_ = false;
-  bool resetting_ = false;
   std::deque<Request> requests_;
   std::vector<TimeoutReport> reports_;
   std::optional<TimeoutReport> report_;  // of the recovery under way
   std::vector<int64_t> adapter_reset_times_;
   std::map<uint32_t, std::vector<int64_t>> engine_timeouts_;  // by process
+  std::set<uint32_t> blocked_;                                // processes
   uint64_t engine_resets_ = 0, adapter_resets_ = 0;
 
   std::atomic<uint32_t> bell_{0};  // rises with each request; the thread waits on it

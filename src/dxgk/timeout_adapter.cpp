@@ -105,10 +105,7 @@ void Timeout::note_engine_timeout(Device& guilty) {
   std::erase_if(times, [&](int64_t at) { return now - at >= policy_.limit_time_ns; });
   times.push_back(now);
   if (policy_.debug_mode == 3 || times.size() + 1 < policy_.limit_count) return;
-  {  // TDR-06
-    const runtime::MutexLock lock(process.mutex);
-    process.on_adapters[adapter_.luid().low].blocked = true;
-  }
+  blocked_.insert(process.number());  // TDR-06
   for (Device* device : adapter_.devices()) {
     if (&device->process() == &process) device->set_error(DeviceState::kHung);
   }
@@ -160,7 +157,6 @@ void Timeout::recover_adapter(const Request& request) {
         report_->code = 0x117;
         // From here on nothing is prepared or submitted.
         adapter_.scheduler().begin_adapter_reset();
-        resetting_ = true;
       }) ||
       past) {
     end_report(false);
@@ -191,7 +187,6 @@ void Timeout::recover_adapter(const Request& request) {
   }
   if (done) come_back();
   adapter_.lane().run([&] {
-    resetting_ = false;
     if (adapter_.scheduler_) adapter_.scheduler().end_adapter_reset();
   });
   adapter_.gate().release();
@@ -257,11 +252,11 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
 void Timeout::clean_up(Device* guilty) {
   vidsch::Scheduler& scheduler = adapter_.scheduler();
   size_t devices = 0;
-  const std::vector<std::function<void()>> waited = adapter_.paging().abandon();
   for (Device* device : std::vector<Device*>(adapter_.devices())) {
     if (!device->lost()) ++devices;
     device->set_error(device == guilty ? DeviceState::kHung : DeviceState::kReset);
   }
+  const std::vector<std::function<void()>> waited = adapter_.paging().abandon();
   scheduler.adapter_was_reset(runtime_.now());
   if (adapter_.residency_) adapter_.residency_->let_all_go();
   static_cast<void>(adapter_.context_allocations().let_go());
@@ -273,6 +268,7 @@ void Timeout::clean_up(Device* guilty) {
   } else {
     lost = adapter_.memory().lose_in_reset();
   }
+  if (adapter_.gpu_va() != nullptr) adapter_.paging().pause();
   for (const std::function<void()>& done : waited) done();
   for (Device* device : adapter_.devices()) {
     for (OpenedAllocation* opened : device->openings) {
@@ -287,7 +283,6 @@ void Timeout::clean_up(Device* guilty) {
     adapter_.paging().enqueue(lost.operations, nullptr);
     return;
   }
-  adapter_.paging().pause();
   if (!is_success(adapter_.gpu_va()->rebuild()))
     adapter_.lose_devices(DeviceState::kErrorOutOfMemory);
 }
@@ -296,7 +291,6 @@ void Timeout::clean_up(Device* guilty) {
 void Timeout::come_back() {
   adapter_.lane().run([&] {
     if (adapter_.failed_) return;
-    resetting_ = false;
     adapter_.scheduler().end_adapter_reset();
     adapter_.paging().resume();
     adapter_.pump();

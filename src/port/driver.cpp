@@ -14,8 +14,8 @@ namespace {
 
 /// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Not
 /// demanded although the table has them for both kinds: DescribeAllocation and
-/// GetStandardAllocationDriverData, which a compute-only driver has no use for, Present and
-/// CollectDbgInfo, which this kernel never calls.
+/// GetStandardAllocationDriverData, which a compute-only driver has no use for, Present, and
+/// CollectDbgInfo, without which a timeout has less to tell.
 struct Mandatory {
   std::string_view name;
   uint32_t since;

@@ -609,6 +609,31 @@ TEST_F(TdrTest, AResetWakesWhoWaits) {
   });
 }
 
+TEST_F(TdrTest, ADriverThatPromisesEngineResetsHasTheEntries) {
+  DXGKIT_COVERS("TDR-08");
+  using Table = DRIVER_INITIALIZATION_DATA;
+  void (*const takes[])(Table&) = {
+      [](Table& table) { table.DxgkDdiQueryDependentEngineGroup = nullptr; },
+      [](Table& table) { table.DxgkDdiQueryEngineStatus = nullptr; },
+      [](Table& table) { table.DxgkDdiResetEngine = nullptr; },
+      [](Table& table) { table.DxgkDdiResetFromTimeout = nullptr; },
+      [](Table& table) { table.DxgkDdiRestartFromTimeout = nullptr; },
+  };
+  for (const auto take : takes) {
+    bare([&](Stack& stack) {
+      EngineResets resets(stack.miniport);
+      const auto fill = stack.miniport.config.table;
+      stack.miniport.config.table = [&, fill](Table& table) {
+        fill(table);
+        take(table);
+      };
+      EXPECT_NE(stack.start(), Status::kSuccess);
+      EXPECT_EQ(static_cast<int>(stack.only_finding().severity),
+                static_cast<int>(verifier::Severity::kStartFail));
+    });
+  }
+}
+
 TEST_F(TdrTest, WithoutPreemptionTheDelayRunsFromTheLastProgress) {
   DXGKIT_COVERS("TDR-01");
   engines(

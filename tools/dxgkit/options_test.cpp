@@ -106,5 +106,16 @@ TEST(Options, Devices) {
   }
 }
 
+TEST(Options, Hangs) {
+  const auto hang = parse_hang("3d:40");
+  ASSERT_TRUE(hang.has_value());
+  EXPECT_EQ(hang->node, 0U);
+  EXPECT_EQ(hang->packet, 40U);
+  EXPECT_EQ(parse_hang("copy:1")->node, 1U);
+  for (const char* bad :
+       {"", "3d", "3d:", "3d:0", "3d:-1", "3d:4294967296", "video:1", ":1", "3d:1 "})
+    EXPECT_FALSE(parse_hang(bad).has_value()) << bad;
+}
+
 }  // namespace
 }  // namespace dxgkit::tool
