@@ -315,6 +315,14 @@ Status Adapter::check_caps() {
         "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
         "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
   }
+  if (caps_.native_gpu_fence) {
+    return refuse_start("SYNC-31", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        "SchedulingCaps.NativeGpuFence is set; the feature NATIVE_FENCE is not "
+                        "enabled by this kernel.",
+                        "A driver reports native fences only where the kernel has enabled them.",
+                        "Ask DxgkCbIsFeatureEnabled2 for DXGK_FEATURE_NATIVE_FENCE, and set the "
+                        "bit only if it is enabled.");
+  }
   DXGKIT_RETURN_IF_FAILED(check_caps_entries());
   check_software_key();
   return check_addressing();

@@ -70,6 +70,8 @@ Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation
 }
 
 void HwContext::destroy() {
+  gate_.close();
+  gate_.wait_empty();  // queues that other threads were making are there now, and go with it
   std::vector<Ref<HwQueue>> queues;
   device_->adapter().lane().run([&] {
     for (HwQueue* queue : queues_) queues.emplace_back(queue);
@@ -91,8 +93,9 @@ void HwContext::close_driver_side() {
     if (first && !adapter.failed()) all.take_off(*this);
   });
   if (!first) return;
-  // Once it is off nothing on the engine refers to it any more.
-  static_cast<void>(adapter.block_until([&] { return all.off(*this); }));
+  // Once it is off nothing on the engine refers to it any more. Another thread may be at the end of
+  // one of its queues.
+  static_cast<void>(adapter.block_until([&] { return queues_.empty() && all.off(*this); }));
   gate_.close();
   gate_.wait_empty();
   static_cast<void>(all.queues_.destroy_hw_context(driver_handle_));
@@ -155,8 +158,10 @@ HwQueue::~HwQueue() = default;
 
 Result<Ref<HwQueue>> HwQueue::create(HwContext& context, const HwQueueCreation& creation) {
   Device& device = context.device();
+  const GatePass device_pass(device.gate());
+  if (!device_pass || device.lost()) return Error(Status::kDeviceRemoved);
   const GatePass pass(context.gate());
-  if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
+  if (!pass) return Error(Status::kInvalidParameter);
   Ref<HwQueue> queue = make_object<HwQueue>(context);
   HandleTable& handles = device.process().handles();
   DXGKIT_ASSIGN_OR_RETURN(queue->handle, handles.insert_hidden(queue));
@@ -223,9 +228,12 @@ Status HwQueue::make(const HwQueueCreation& creation) {
   args.progress_fence = fence_->handle;
   args.progress_fence_cpu = fence_->shared->storage;
   args.progress_fence_va = fence_va_;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(driver_queue_,
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(void* const made,
                                  all.queues_.create_hw_queue(context_->driver_handle(), args));
-  adapter.lane().run([&] { driver_context_ = true; });
+  adapter.lane().run([&] {
+    driver_queue_ = made;
+    driver_context_ = true;
+  });
   return Status::kSuccess;
 }
 
@@ -247,6 +255,7 @@ void HwQueue::unmake() {
     }
     if (place_.has_value()) adapter.hw_queues()->give_place_back(*place_);
     place_.reset();
+    adapter.progress();  // its context may be waiting for it to go
   });
   if (!fence_) return;
   device().process().handles().erase(fence_->handle);

@@ -185,6 +185,10 @@ class HwQueues {
   void take_off(HwContext& context);
   void let_go(HwContext& context);
   bool off(const HwContext& context) const;
+  /// Before the power goes down every context leaves; they come back when it is up (SCHED-19).
+  void all_leave();
+  bool all_off() const;
+  void all_come_back();
   /// Before content moves: contexts that can reach it leave the engine, until operation_done.
   void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
   void operation_done(const vidmm::PagingOp& op);
@@ -233,6 +237,7 @@ class HwQueues {
   bool collecting_ = false;           // the driver is inside DxgkDdiResetHwEngine
   /// Contexts taken off for a move, by allocation, in order of operations.
   std::map<uint64_t, std::deque<std::vector<Ref<HwContext>>>> moves_;
+  std::vector<Ref<HwContext>> away_;              // of all_leave
   std::unique_ptr<runtime::Timer> timer_;         // silence
   std::unique_ptr<runtime::Timer> resume_timer_;  // engines that have been reset
   bool armed_ = false;

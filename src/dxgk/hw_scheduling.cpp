@@ -121,6 +121,21 @@ void HwQueues::suspend_completed(const port::InterruptReport& report) {
   adapter_.progress();
 }
 
+void HwQueues::all_leave() {
+  for (HwContext* const context : contexts_) {
+    away_.emplace_back(context);
+    take_off(*context);
+  }
+}
+
+bool HwQueues::all_off() const {
+  return std::ranges::all_of(away_, [&](const Ref<HwContext>& one) { return off(*one); });
+}
+
+void HwQueues::all_come_back() {
+  for (const Ref<HwContext>& context : std::exchange(away_, {})) let_go(*context);
+}
+
 // --- content that moves ---
 
 void HwQueues::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) {

@@ -152,6 +152,10 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
     adapter_.pump();
     return adapter_.scheduler().drained() && settled();
   }));
+  if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
+    adapter_.lane().run([&] { queues->all_leave(); });
+    static_cast<void>(adapter_.block_until([&] { return lost_ || queues->all_off(); }));
+  }
   Status status = adapter_.running_or_starting() ? purge(target, &outcome) : Status::kDeviceRemoved;
   if (is_success(status)) {
     adapter_.lane().run([&] {
@@ -368,6 +372,7 @@ bool Power::release() {
     note_state(1);
     moved_.clear();
     adapter_.paging().resume();
+    if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->all_come_back();
     adapter_.scheduler().set_held(false);
     if (adapter_.residency_) adapter_.residency_->advance();
     adapter_.pump();

@@ -339,6 +339,8 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
     result.map_aperture2_supported = caps.MemoryManagementCaps.MapAperture2Supported != 0;
   port.map_aperture2 = result.map_aperture2_supported;
   if (port.version >= 0x8001) result.hw_queue_packet_cap = caps.SchedulingCaps.HwQueuePacketCap;
+  if (port.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_1)
+    result.native_gpu_fence = caps.SchedulingCaps.NativeGpuFence != 0;
   result.node_count = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
   result.paging_node = caps.MemoryManagementCaps.PagingNode;
   port.multi_engine_aware = result.multi_engine_aware;

@@ -327,6 +327,7 @@ struct DriverCaps {           // DXGK_DRIVERCAPS, what the core uses
   uint32_t max_allocation_list_slot_id = 0;
   uint32_t interrupt_message_number = 0, number_of_swizzling_ranges = 0;
   uint32_t hw_queue_packet_cap = 0;
+  bool native_gpu_fence = false;  // SchedulingCaps.NativeGpuFence (3.1)
   bool multi_engine_aware = false, preemption_aware = false, cancel_command_aware = false,
        no_dma_patching = false;
   bool no_64bit_atomics = false;  // from WDDM 2.0 on (SYNC-17)

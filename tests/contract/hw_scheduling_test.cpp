@@ -415,6 +415,96 @@ TEST_F(HwSchedulingTest, AContextIsOffTheEngineWhenItIsDestroyed) {
   });
 }
 
+TEST_F(HwSchedulingTest, ContextsLeaveBeforeThePowerGoesDown) {
+  DXGKIT_COVERS("SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    ClientQueue other = client.make_hw_queue(client.make_hw_context(1));
+    ASSERT_EQ(client.submit(queue), kOk);
+    stack.drive();
+    size_t asked = 0;
+    stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+      if (state != PowerDeviceD0) {
+        asked = stack.hw.suspends.size();
+        for (const auto& context : stack.hw.contexts) EXPECT_TRUE(context->suspended);
+      }
+      return nt_status(Status::kSuccess);
+    };
+    for (int i = 0; i < 2; ++i) {
+      stack.blocking([&] {
+        EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+      });
+      EXPECT_GE(asked, 2U);
+      stack.blocking([&] {
+        EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+      });
+      for (const auto& context : stack.hw.contexts) EXPECT_FALSE(context->suspended);
+      ASSERT_EQ(client.submit(queue), kOk);
+      ASSERT_EQ(client.submit(other), kOk);
+      stack.drive();
+      EXPECT_EQ(*queue.cpu, 2U + static_cast<uint64_t>(i));
+    }
+    EXPECT_TRUE(stack.rules().empty());
+    stack.miniport.hooks.set_power_state = nullptr;
+  });
+}
+
+TEST_F(HwSchedulingTest, BandsFollowTheClassOfTheProcess) {
+  DXGKIT_COVERS("SCHED-18", "SCHED-12");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_context());
+    const auto self = reinterpret_cast<HANDLE>(intptr_t{-1});
+    EXPECT_EQ(client.call([&] {
+      return D3DKMTSetProcessSchedulingPriorityClass(self, D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE);
+    }),
+              kOk);
+    ASSERT_EQ(stack.hw.properties.size(), 2U);
+    EXPECT_EQ(stack.hw.properties[1].priorityBand, DXGK_SCHEDULING_PRIORITY_BAND_IDLE);
+    static_cast<void>(client.make_hw_context());
+    ASSERT_EQ(stack.hw.properties.size(), 3U);
+    EXPECT_EQ(stack.hw.properties[2].priorityBand, DXGK_SCHEDULING_PRIORITY_BAND_IDLE);
+  });
+}
+
+TEST_F(HwSchedulingTest, AnEngineThatIsResetInVainCostsTheAdapter) {
+  DXGKIT_COVERS("TDR-30");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    stack.hw.paused = true;
+    ASSERT_EQ(client.submit(queue), kOk);
+    pass(20 * stack.options.tdr_delay_ns);  // the driver names nobody
+    EXPECT_EQ(stack.hw.resets.size(), 5U);
+    EXPECT_EQ(stack.only_finding().rule, "TDR-30");
+    stack.expect_leaks = true;
+  });
+}
+
+TEST_F(HwSchedulingTest, NativeFencesAreReportedOnlyWhereTheyAreEnabled) {
+  DXGKIT_COVERS("SYNC-31");
+  for (const bool reported : {true, false}) {
+    bare([&](HwStack& stack) {
+      stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM3_1;
+      stack.miniport.config.caps = [reported,
+                                    before = stack.miniport.config.caps](DXGK_DRIVERCAPS& caps) {
+        before(caps);
+        caps.SchedulingCaps.NativeGpuFence = reported ? 1 : 0;
+      };
+      const Status status = stack.start();
+      if (!reported) {
+        EXPECT_EQ(status, Status::kSuccess);
+        return;
+      }
+      EXPECT_NE(status, Status::kSuccess);
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "SYNC-31");
+      EXPECT_EQ(finding.severity, verifier::Severity::kStartFail);
+    });
+  }
+}
+
 TEST_F(HwSchedulingTest, DriversWithoutSchedulingHaveQueuesAllTheSame) {
   running(
       [](HwStack& stack) {
