@@ -27,6 +27,8 @@ bool is_wide(uint64_t offset) {
       case SGPU_REG_TLB_START:
       case SGPU_REG_TLB_END:
       case SGPU_REG_TLB_MISSES:
+      case SGPU_REG_SCANOUT_ADDRESS:
+      case SGPU_REG_SCANOUT_SHOWN:
         return true;
       default:
         return false;
@@ -41,6 +43,10 @@ bool is_wide(uint64_t offset) {
     default:
       return false;
   }
+}
+
+bool is_scanout(uint64_t offset) {
+  return offset >= SGPU_REG_SCANOUTS && offset <= SGPU_REG_SCANOUT_REFRESH;
 }
 
 }  // namespace
@@ -68,6 +74,10 @@ struct SoftGpu::Impl final : bus::MmioHandler {
                 faults,
                 config.timing,
                 [this] { semaphore_changed(); }} {
+    if (config.refresh_hz != 0) {
+      scanout = std::make_unique<Scanout>(runtime_in, memory, interrupts,
+                                          std::min(config.refresh_hz, 1000U));
+    }
     function.on_power([this](bus::FunctionPower state) { lose_power(state); });
     faults.set(config.faults);
     memory.set_bad_vram(config.faults.bad_vram_begin, config.faults.bad_vram_end);
@@ -79,6 +89,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
 
   ~Impl() override {
     machine.remove_function(function);
+    scanout.reset();
     engines_ready.store(false, std::memory_order_release);
     for (auto& engine : engines) engine->stop();
     for (auto& engine : engines) engine.reset();
@@ -108,6 +119,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
     interrupts.lose_power();
     for (auto& engine : engines) engine->lose_power();
     interrupts.lose_power();  // what an engine said with its last breath
+    if (scanout) scanout->lose_power();
     aperture_index.store(0, std::memory_order_release);
     for (auto* one : {&tlb_root, &tlb_start, &tlb_end}) one->store(0, std::memory_order_release);
     mmu.lose_power();
@@ -116,6 +128,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
 
   void pull_out() {
     machine.pull_out(function);
+    if (scanout) scanout->lose_power();
     interrupts.lose_power();
     for (auto& engine : engines) engine->lose_power();
     interrupts.lose_power();
@@ -161,6 +174,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
     if (Engine* engine = engine_at(offset)) {
       return engine->read(static_cast<uint32_t>(offset % SGPU_NODE_BLOCK));
     }
+    if (is_scanout(offset)) return scanout ? scanout->read(offset) : 0;
     switch (offset) {
       case SGPU_REG_ID:
         return SGPU_ID_VALUE;
@@ -217,6 +231,10 @@ struct SoftGpu::Impl final : bus::MmioHandler {
       return;
     }
     const auto word = static_cast<uint32_t>(value);
+    if (is_scanout(offset)) {
+      if (scanout) scanout->write(offset, value);
+      return;
+    }
     switch (offset) {
       case SGPU_REG_APERTURE_INDEX:
         aperture_index.store(word, std::memory_order_release);
@@ -233,7 +251,8 @@ struct SoftGpu::Impl final : bus::MmioHandler {
         interrupts.acknowledge(word);
         return;
       case SGPU_REG_INT_ENABLE:
-        interrupts.enable(word & SGPU_INT_ALL);
+        interrupts.enable(word & (SGPU_INT_ALL | (scanout ? SGPU_INT_VSYNC : 0)));
+        if (scanout) scanout->interrupts_changed();
         return;
       case SGPU_REG_SEM_DOORBELL:
         semaphore_changed();
@@ -288,6 +307,7 @@ struct SoftGpu::Impl final : bus::MmioHandler {
   bus::PciFunction function;
   Interrupts interrupts;
   EngineContext context;
+  std::unique_ptr<Scanout> scanout;  // null: no screen
   std::atomic<uint32_t> aperture_index{0};
   std::atomic<uint64_t> tlb_root{0}, tlb_start{0}, tlb_end{0};
   // What the engines were at when TLB_FLUSH was last written. A later flush asks for no less.
@@ -306,6 +326,13 @@ bus::PciFunction& SoftGpu::function() { return impl_->function; }
 void SoftGpu::set_faults(const FaultPlan& plan) {
   impl_->faults.set(plan);
   impl_->memory.set_bad_vram(plan.bad_vram_begin, plan.bad_vram_end);
+}
+
+ScreenPicture SoftGpu::screen() {
+  return impl_->scanout ? impl_->scanout->picture() : ScreenPicture{};
+}
+void SoftGpu::on_flip(std::function<void(const ScreenPicture&)> flipped) {
+  if (impl_->scanout) impl_->scanout->on_flip(std::move(flipped));
 }
 
 uint64_t SoftGpu::count(InterruptFate fate) const { return impl_->faults.count(fate); }

@@ -9,6 +9,7 @@
 #include "devices/softgpu/engine.h"
 #include "devices/softgpu/faults.h"
 #include "devices/softgpu/mmu.h"
+#include "devices/softgpu/scanout.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::softgpu {
@@ -24,6 +25,8 @@ struct SoftGpuConfig {
   /// The rest reads as garbage afterwards, so that content nobody moved shows at once.
   uint64_t standby_keeps_bytes = 0;
   uint64_t hibernate_keeps_bytes = 0;  // not more than the above
+  /// Vertical syncs per second of the screen, 1..1000; 0: there is none.
+  uint32_t refresh_hz = 0;
 };
 
 /// One device. Plug it in with `machine.add_function(gpu.function())`.
@@ -50,6 +53,10 @@ class SoftGpu {
   void lose_power(bus::FunctionPower state);
   /// Surprise removal: no DMA, no interrupt, no answer from now on. Any thread but an engine's.
   void pull_out();
+  /// What the screen shows now; empty without one, or when nothing is shown.
+  ScreenPicture screen();
+  /// See Scanout::on_flip. Nothing without a screen.
+  void on_flip(std::function<void(const ScreenPicture&)> flipped);
   /// Where a virtual address leads by the page tables as they are now, past every engine's cache.
   /// Any thread; while the GPU is plugged in.
   Walk walk(const VirtualSpace& space, uint64_t address) const;

@@ -110,6 +110,20 @@ typedef unsigned long long SgpuU64;
              it translated before, then 0 */
 #define SGPU_REG_TLB_MISSES 0x00D0u /* 64 RO: page table walks since power on, both engines */
 
+/* The screen. Pixels are four bytes: blue, green, red, unused. An address written is taken at the
+ * next vertical sync, or with SGPU_SCANOUT_NOW in its lowest bit at once. */
+#define SGPU_REG_SCANOUTS 0x0100u        /* 32 RO: 0 or 1; with 0 the others read 0 */
+#define SGPU_REG_SCANOUT_CONTROL 0x0104u /* 32 RW: SGPU_SCANOUT_ENABLE */
+#define SGPU_REG_SCANOUT_ADDRESS 0x0108u /* 64 RW: GPU address of the first row */
+#define SGPU_REG_SCANOUT_SIZE 0x0110u    /* 32 RW: width | height << 16, in pixels */
+#define SGPU_REG_SCANOUT_PITCH 0x0114u   /* 32 RW: bytes */
+#define SGPU_REG_SCANOUT_SHOWN 0x0118u   /* 64 RO: the address taken last */
+#define SGPU_REG_SCANOUT_LINE 0x0120u    /* 32 RO: line being drawn, or SGPU_SCANOUT_IN_BLANK */
+#define SGPU_REG_SCANOUT_REFRESH 0x0124u /* 32 RO: vertical syncs per second */
+#define SGPU_SCANOUT_ENABLE 0x1u
+#define SGPU_SCANOUT_NOW 0x1ull
+#define SGPU_SCANOUT_IN_BLANK 0x80000000u
+
 #define SGPU_ID_VALUE 0x55504753u    /* "SGPU" */
 #define SGPU_HW_REVISION 0x00010001u /* 1.1: GPU virtual addresses */
 
@@ -119,7 +133,8 @@ typedef unsigned long long SgpuU64;
 #define SGPU_INT_COMPLETE_ALL 0x00000003u
 #define SGPU_INT_PREEMPTED_ALL 0x00000300u
 #define SGPU_INT_FAULT_ALL 0x00030000u
-#define SGPU_INT_ALL 0x00030303u
+#define SGPU_INT_VSYNC 0x01000000u   /* with a screen only, and while it is enabled */
+#define SGPU_INT_ALL 0x00030303u /* of the engines */
 
 /* --- node registers: SGPU_NODE_REG(node, SGPU_NODE_...) -----------------------------------------
  */

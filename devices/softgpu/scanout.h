@@ -1,0 +1,72 @@
+// The one screen of a software GPU that has one: a clock of vertical syncs, an address they take.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "devices/softgpu/address_space.h"
+#include "devices/softgpu/interrupts.h"
+#include "runtime/runtime.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::softgpu {
+
+/// What a monitor would show. Rows top to bottom without padding: R, G, B, 255. Empty: nothing.
+struct ScreenPicture {
+  uint32_t width = 0, height = 0;
+  uint64_t address = 0;  // GPU address it was read from
+  std::vector<uint8_t> pixels;
+};
+
+/// Registers may be used by any thread. Vertical sync n happens n periods after the runtime's
+/// start; the clock runs while somebody would notice: an address waits to be taken, or the
+/// interrupt is enabled.
+class Scanout {
+ public:
+  /// @param refresh_hz  1..1000
+  Scanout(runtime::Runtime& runtime, AddressSpace& memory, Interrupts& interrupts,
+          uint32_t refresh_hz);
+  ~Scanout();
+  Scanout(const Scanout&) = delete;
+  Scanout& operator=(const Scanout&) = delete;
+
+  /// `offset` is that of a SGPU_REG_SCANOUT register.
+  uint64_t read(uint64_t offset);
+  void write(uint64_t offset, uint64_t value);
+  /// INT_ENABLE was written.
+  void interrupts_changed();
+  /// Registers at power-on values, nothing shown.
+  void lose_power();
+  /// The memory that is shown as it is now.
+  ScreenPicture picture();
+  /// Called with each picture that an address change puts on the screen, on the thread that made
+  /// it or the clock's; it may not use the device. Before anything is shown.
+  void on_flip(std::function<void(const ScreenPicture&)> flipped);
+
+ private:
+  void tick();
+  void arm() DXGKIT_REQUIRES(mutex_);
+  void take() DXGKIT_REQUIRES(mutex_);
+  ScreenPicture read_picture() DXGKIT_REQUIRES(mutex_);
+  bool enabled() const DXGKIT_REQUIRES(mutex_);
+
+  runtime::Runtime& runtime_;
+  AddressSpace& memory_;
+  Interrupts& interrupts_;
+  const uint32_t refresh_hz_;
+  const runtime::DurationNs period_;
+  runtime::Mutex mutex_;
+  uint32_t control_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  uint32_t size_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  uint32_t pitch_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  uint64_t address_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  uint64_t shown_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  bool waiting_ DXGKIT_GUARDED_BY(mutex_) = false;  // `address_` is not taken yet
+  bool armed_ DXGKIT_GUARDED_BY(mutex_) = false;
+  std::function<void(const ScreenPicture&)> flipped_ DXGKIT_GUARDED_BY(mutex_);
+  std::unique_ptr<runtime::Timer> clock_;
+};
+
+}  // namespace dxgkit::softgpu
