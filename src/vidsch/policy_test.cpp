@@ -322,25 +322,29 @@ TEST(PolicyTest, FailureEndsInheritance) {
 }
 
 // Two contexts that do not fit into memory together: memory changes hands per turn, not per packet.
+// Also when so little is queued that the other one is asked, and refused, all the time.
 TEST(PolicyTest, ContextsThatDoNotFitTogetherChangePerTurn) {
   DXGKIT_COVERS("SCHED-10");
-  SharedEngine engine(one_node(false));
-  uint64_t holder = 0;
-  size_t held = 0, changes = 0;
-  engine.on_prepare = [&](uint64_t context) {
-    if (held != 0 && holder != context) return EnginePort::Prepare::kBusy;
-    if (holder != context) ++changes;
-    holder = context;
-    ++held;
-    return EnginePort::Prepare::kReady;
-  };
-  engine.on_retired = [&](uint64_t) { --held; };
-  engine.add(1, {.node = kNode}, kMs, 8);
-  engine.add(2, {.node = kNode}, kMs, 8);
-  engine.run_until(4000 * kMs);
-  EXPECT_GE(changes, 100U);
-  EXPECT_LE(changes, 300U) << "of 4000 packets";
-  EXPECT_LE(engine.unfairness(), 1.1);
+  for (const size_t backlog : {2U, 3U, 4U, 8U}) {
+    SCOPED_TRACE(backlog);
+    SharedEngine engine(one_node(false));
+    uint64_t holder = 0;
+    size_t held = 0, changes = 0;
+    engine.on_prepare = [&](uint64_t context) {
+      if (held != 0 && holder != context) return EnginePort::Prepare::kBusy;
+      if (holder != context) ++changes;
+      holder = context;
+      ++held;
+      return EnginePort::Prepare::kReady;
+    };
+    engine.on_retired = [&](uint64_t) { --held; };
+    engine.add(1, {.node = kNode}, kMs, backlog);
+    engine.add(2, {.node = kNode}, kMs, backlog);
+    engine.run_until(4000 * kMs);
+    EXPECT_GE(changes, 100U);
+    EXPECT_LE(changes, 300U) << "of 4000 packets";
+    EXPECT_LE(engine.unfairness(), 1.1);
+  }
 }
 
 // Same calls, same decisions.
