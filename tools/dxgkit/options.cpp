@@ -149,16 +149,16 @@ std::expected<HangChoice, std::string> parse_hang(std::string_view text) {
   constexpr std::array<std::string_view, 2> kEngines = {"3d", "copy"};  // by node
   const size_t colon = std::min(text.find(':'), text.size());
   const auto engine = std::ranges::find(kEngines, text.substr(0, colon));
-  const std::optional<uint64_t> packet =
-      colon == text.size() ? std::nullopt : parse_number(text.substr(colon + 1));
-  if (engine == kEngines.end() || !packet.has_value() || *packet == 0 || *packet > UINT32_MAX) {
+  const uint64_t packet =
+      colon == text.size() ? 0 : parse_number(text.substr(colon + 1)).value_or(0);
+  if (engine == kEngines.end() || packet == 0 || packet > UINT32_MAX) {
     return std::unexpected(
         fmt::format("'{}' is not a hang: ENGINE:PACKET, where ENGINE is 3d or copy and PACKET a "
                     "whole number from 1 to 4294967295",
                     text));
   }
-  return HangChoice{static_cast<uint32_t>(engine - kEngines.begin()),
-                    static_cast<uint32_t>(*packet), std::string(text)};
+  return HangChoice{static_cast<uint32_t>(engine - kEngines.begin()), static_cast<uint32_t>(packet),
+                    std::string(text)};
 }
 
 std::string model_name(MemoryModel model) {
