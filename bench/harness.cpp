@@ -100,6 +100,7 @@ Side SpinPair::side(runtime::Runtime& os, uint32_t count) {
 std::vector<Maker> all_lines(runtime::Runtime& os) {
   std::vector<Maker> lines;
   add_submit_lines(os, lines);
+  add_waiting_lines(os, lines);
   add_lavapipe_line(os, lines);
   add_patch_lines(lines);
   add_paging_lines(os, lines);

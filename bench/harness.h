@@ -21,6 +21,8 @@ struct Side {
   /// Timed. Short, 20 us to a few ms: what a busy machine disturbs is then one batch of many, and
   /// the median does not see it.
   std::function<void()> batch = [] {};
+  /// In place of `batch`, where not all of its time counts: returns the nanoseconds that do.
+  std::function<double()> own_time = {};
   /// What one batch does: operations, or bytes for a rate in GB/s.
   double operations = 1;
   /// Known already when the line is made: nothing is run and timed, this is the figure.
@@ -31,13 +33,14 @@ enum class Unit {
   kNanoseconds,         // per operation
   kGigabytesPerSecond,  // operations are bytes
   kMillionsPerSecond,
-  kBytes,  // a `figure`
+  kBytes,    // a `figure`
+  kPercent,  // a `figure`
 };
 
-enum class Goal { kNone, kAtMost, kAtLeast, kOursAtMost };
+enum class Goal { kNone, kAtMost, kAtLeast, kOursAtMost, kOursAtLeast };
 
 /// The ratio of a line is always ours / reference, in the line's unit. Goals are about the ratio,
-/// but kOursAtMost about ours.
+/// but kOursAtMost and kOursAtLeast about ours.
 struct Line {
   std::string name;
   std::string what;  // for the table: what ours is, and what the reference is
@@ -66,6 +69,7 @@ void add_memory_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_core_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_sched_lines(std::vector<Maker>& lines);
 void add_submit_lines(runtime::Runtime& os, std::vector<Maker>& lines);
+void add_waiting_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_lavapipe_line(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_evict_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_paging_lines(runtime::Runtime& os, std::vector<Maker>& lines);

@@ -33,6 +33,7 @@ double in_unit(Unit unit, double nanoseconds, double operations) {
     case Unit::kMillionsPerSecond:
       return operations / nanoseconds * 1e3;
     case Unit::kBytes:
+    case Unit::kPercent:
       break;  // not from times
   }
   return 0;
@@ -48,6 +49,8 @@ const char* unit_name(Unit unit) {
       return "M/s";
     case Unit::kBytes:
       return "B";
+    case Unit::kPercent:
+      return "%";
   }
   return "";
 }
@@ -83,9 +86,14 @@ void run_line(runtime::Runtime& os, Line& line, benchmark::State& state) {
   const auto timed = [&](Side& side, std::vector<double>& samples) {
     side.warm();
     const runtime::TimeNs begin = os.now();
-    side.batch();
+    double own = 0;
+    if (side.own_time) {
+      own = side.own_time();
+    } else {
+      side.batch();
+    }
     const auto nanoseconds = static_cast<double>(std::max<runtime::TimeNs>(os.now() - begin, 1));
-    samples.push_back(nanoseconds);
+    samples.push_back(side.own_time ? own : nanoseconds);
     return nanoseconds;
   };
   bool ours_first = true;
@@ -131,6 +139,8 @@ std::optional<bool> met(const Measured& measured) {
   if (measured.line.goal == Goal::kNone || !measured.ran) return std::nullopt;
   if (measured.line.goal == Goal::kOursAtMost)
     return middle_of(measured).ours <= measured.line.target;
+  if (measured.line.goal == Goal::kOursAtLeast)
+    return middle_of(measured).ours >= measured.line.target;
   if (measured.reference.empty()) return std::nullopt;
   const double ratio = middle_of(measured).ratio;
   return measured.line.goal == Goal::kAtMost ? ratio <= measured.line.target
@@ -147,6 +157,8 @@ std::string target_text(const Line& line) {
       return fmt::format(">= {:g}", line.target);
     case Goal::kOursAtMost:
       return fmt::format("<= {:g} {}", line.target, unit_name(line.unit));
+    case Goal::kOursAtLeast:
+      return fmt::format(">= {:g} {}", line.target, unit_name(line.unit));
   }
   return "";
 }

@@ -36,6 +36,13 @@ void NullGpu::run() {
       continue;
     }
     seen = fence;
+    if (const runtime::DurationNs duration = duration_; duration != 0) {
+      const runtime::TimeNs from = runtime_.now();
+      seen_at_.store(from, std::memory_order_release);
+      while (runtime_.now() < from + duration) {
+      }
+      done_at_.store(runtime_.now(), std::memory_order_release);
+    }
     completed_.store(fence, std::memory_order_release);
     function_.interrupt_line().raise();
   }

@@ -22,6 +22,12 @@ class NullGpu {
   bus::PciFunction& function() { return function_; }
   /// Fence 0 is never submitted.
   void submit(uint32_t fence);
+  /// Each submission takes so long from here on, all of it computing. 0: as at first. While nothing
+  /// is submitted.
+  void set_duration(runtime::DurationNs duration) { duration_ = duration; }
+  /// When the engine saw the last submission, and when it went on to report it.
+  runtime::TimeNs seen_at() const { return seen_at_.load(std::memory_order_acquire); }
+  runtime::TimeNs done_at() const { return done_at_.load(std::memory_order_acquire); }
   uint32_t completed() const { return completed_.load(std::memory_order_acquire); }
 
   /// DriverEntry of its miniport, for port::DriverSource. In-process code behind the same Win64
@@ -39,6 +45,8 @@ class NullGpu {
   alignas(64) std::atomic<uint32_t> doorbell_{0};
   alignas(64) std::atomic<uint32_t> completed_{0};
   alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<runtime::DurationNs> duration_{0};
+  std::atomic<runtime::TimeNs> seen_at_{0}, done_at_{0};
   std::unique_ptr<runtime::Thread> engine_;
 };
 

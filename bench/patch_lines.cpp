@@ -123,7 +123,11 @@ void add_patch_lines(std::vector<Maker>& lines) {
     lines.push_back({name, [=] { return patch_line(name, dma_bytes, allocations, rounds); }});
   };
   add("patch.validated_64KiB_64", 64U << 10, 64, 16);
+  add("patch.validated_64KiB_4096", 64U << 10, 4096, 16);
+  add("patch.validated_64KiB_65536", 64U << 10, 65'536, 16);
+  add("patch.validated_4MiB_64", 4U << 20, 64, 1);
   add("patch.validated_4MiB_4096", 4U << 20, 4096, 1);
+  add("patch.validated_4MiB_65536", 4U << 20, 65'536, 1);
 }
 
 }  // namespace dxgkit::bench

@@ -1,0 +1,52 @@
+// A client beside the null GPU.
+#pragma once
+
+#include <cstring>
+
+#include "base/check.h"
+#include "bench/client.h"
+#include "bench/null_gpu.h"
+#include "miniports/softgpu/commands.h"
+
+namespace dxgkit::bench {
+
+inline constexpr uint64_t kSystemBytes = uint64_t{256} << 20;
+
+/// An adapter whose engine does nothing.
+struct NullWorld {
+  explicit NullWorld(runtime::Runtime& os) : gpu(os), world(os, kSystemBytes) {
+    world.start({.name = "null", .path = {}, .entry = NullGpu::driver_entry()}, gpu.function());
+  }
+  ~NullWorld() { world.stop(); }
+
+  NullGpu gpu;
+  World world;
+};
+
+/// One context; a submission is one command that names no allocation.
+struct RoundTrips : NullWorld {
+  explicit RoundTrips(runtime::Runtime& os) : NullWorld(os) {
+    if (!world.error().empty() || !world.create_context(0, &context)) return;
+    fence = world.create_fence();
+  }
+  void one() {
+    // Written anew for each submission, as a client would.
+    struct Commands {
+      SgpuUmdBufferHeader header;
+      SgpuUmdDelay delay;
+    };
+    Commands commands = {};
+    commands.header = {SGPU_UMD_BUFFER_MAGIC, SGPU_UMD_VERSION, sizeof(commands), 0};
+    commands.delay.header = {SGPU_UMD_OP_DELAY, sizeof(commands.delay)};
+    std::memcpy(context.commands, &commands, sizeof(commands));
+    DXGKIT_CHECK(world.render(context, sizeof(commands), 0));
+    DXGKIT_CHECK(world.signal(context, fence, ++value));
+    DXGKIT_CHECK(world.wait(fence, value));
+  }
+
+  World::Context context;
+  D3DKMT_HANDLE fence = 0;
+  uint64_t value = 0;
+};
+
+}  // namespace dxgkit::bench
