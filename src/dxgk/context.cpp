@@ -207,9 +207,10 @@ ClientBuffers Context::buffers() {
   return buffers_;
 }
 
-std::vector<vidmm::Use> Context::uses_of(const DmaBuffer& buffer, uint32_t patch_start,
-                                         uint32_t patch_length) {
-  std::vector<vidmm::Use> uses;
+void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length,
+                        std::vector<vidmm::Use>* list) {
+  std::vector<vidmm::Use>& uses = *list;
+  uses.clear();
   // Memory is brought in for what the patch list references; list entries nobody patches stay where
   // they are.
   // Where devices list what they need, only the DMA buffer's own place is the packet's business.
@@ -232,7 +233,6 @@ std::vector<vidmm::Use> Context::uses_of(const DmaBuffer& buffer, uint32_t patch
     }
   }
   if (buffer.memory.value != 0) uses.push_back({buffer.memory, false});
-  return uses;
 }
 
 Status Context::capture_allocations(const RenderRequest& request,
@@ -245,22 +245,35 @@ Status Context::capture_allocations(const RenderRequest& request,
     return Status::kAccessViolation;
   }
   captured->clear();
-  for (const ClientAllocation& entry : client_list_) {
-    if ((entry.flags >> 5) != 0) return Status::kInvalidParameter;  // THUNK-03
-    CapturedAllocation out;
-    out.write = (entry.flags & 1U) != 0;
-    if (entry.handle != 0) {  // 0 is a NULL entry, which unbinds slots (REND-23)
-      Result<Ref<OpenedAllocation>> opened =
-          device_->process().handles().find<OpenedAllocation>(entry.handle);
-      if (!opened.has_value()) return Status::kInvalidHandle;                          // REND-04
-      if ((*opened)->device.get() != device_.get()) return Status::kInvalidParameter;  // REND-05
-      // An NT handle without write access was opened (THUNK-24).
-      if (out.write && (*opened)->read_only) return Status::kAccessDenied;
-      out.opened = std::move(*opened);
-    }
-    captured->push_back(std::move(out));
+  captured->resize(request.allocation_count);
+  Status refusal = Status::kSuccess;
+  const auto acceptable = [&](size_t i) {
+    if ((client_list_[i].flags >> 5) != 0) refusal = Status::kInvalidParameter;  // THUNK-03
+    (*captured)[i].write = (client_list_[i].flags & 1U) != 0;
+    return is_success(refusal);
+  };
+  size_t next = 0;  // the first entry that was not looked at
+  // One lock for all: a list has dozens of entries.
+  const Status found = device_->process().handles().find_each<OpenedAllocation>(
+      client_list_.size(), [&](size_t i) { return client_list_[i].handle; },
+      [&](size_t i, OpenedAllocation* opened) {
+        for (; next <= i; ++next) {
+          if (!acceptable(next)) return false;
+        }
+        if (opened->device.get() != device_.get()) refusal = Status::kInvalidParameter;  // REND-05
+        // An NT handle without write access was opened (THUNK-24).
+        if (is_success(refusal) && (*captured)[i].write && opened->read_only)
+          refusal = Status::kAccessDenied;
+        if (is_success(refusal)) (*captured)[i].opened = Ref<OpenedAllocation>(opened);
+        return is_success(refusal);
+      });
+  // NULL entries, which unbind slots (REND-23), and the one whose handle is none.
+  for (; is_success(refusal) && next < client_list_.size(); ++next) {
+    if (!acceptable(next)) break;
+    if (client_list_[next].handle != 0) refusal = Status::kInvalidHandle;  // REND-04
   }
-  return Status::kSuccess;
+  static_cast<void>(found);  // said by the entry left over
+  return refusal;
 }
 
 Status Context::render(const RenderRequest& request, uint32_t* queued) {
@@ -404,8 +417,8 @@ Status Context::begin_pass(DmaBuffer** out) {
       port::AllocationListEntry& entry = buffer->allocations[i];
       entry = {};
       buffer->references.push_back(captured_[i].opened);
-      if (!captured_[i].opened) continue;
-      OpenedAllocation& opened = *captured_[i].opened;
+      if (!buffer->references.back()) continue;
+      OpenedAllocation& opened = *buffer->references.back();
       ++opened.uses;
       // REND-06: the last known place; the driver may write it right away, Patch will come all the
       // same.
@@ -457,7 +470,7 @@ void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
   packet.flags.present = request.present;
   packet.counts_as_present = request.counts_as_present;
   if (request.counts_as_present) ++device_->queued_presents;
-  packet.uses = uses_of(buffer, 0, result.patch_count);
+  list_uses(buffer, 0, result.patch_count, &packet.uses);
   if (request.flip != nullptr) begin_flip(packet, *request.flip);
   wait_for_flips(written_in(buffer));
   if (adapter.explicit_residency()) adapter.residency().packet_queued(*device_, packet);

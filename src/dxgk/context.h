@@ -152,10 +152,11 @@ class Context : public Object {
   Gate& gate() { return gate_; }
   ClientBuffers buffers();
   DmaBufferPool& pool() { return *pool_; }
-  /// What a run of patch locations needs resident: each allocation once, in order of first mention.
+  /// Writes what a run of patch locations needs resident: each allocation once, in order of first
+  /// mention.
   /// Lane.
-  std::vector<vidmm::Use> uses_of(const DmaBuffer& buffer, uint32_t patch_start,
-                                  uint32_t patch_length);
+  void list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length,
+                 std::vector<vidmm::Use>* list);
   Handle handle = 0;
 
   bool failed = false;                 // lane: its device is in error
@@ -234,7 +235,7 @@ class Context : public Object {
   ClientBuffers buffers_;
   std::vector<ClientAllocation> client_list_;  // scratch of render
   std::vector<CapturedAllocation> captured_;   // scratch of render
-  std::vector<bool> seen_;                     // scratch of uses_of; lane
+  std::vector<bool> seen_;                     // scratch of list_uses; lane
   int32_t priority_ = 0;                       // lane
   bool ahead_in_process_ = false;              // lane
   bool closed_ = false;                        // lane: the driver side is gone

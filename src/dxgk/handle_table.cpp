@@ -58,13 +58,19 @@ const HandleTable::Slot* HandleTable::locate(Handle handle) const {
   return &slots_[slot];
 }
 
+const HandleTable::Slot* HandleTable::locate_object(Handle handle, ObjectType type,
+                                                    bool even_hidden) const {
+  const Slot* slot = locate(handle);
+  if (slot == nullptr) return nullptr;
+  if (!slot->published && !even_hidden) return nullptr;
+  return slot->object->type() == type ? slot : nullptr;
+}
+
 Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type,
                                              bool even_hidden) const {
   runtime::MutexLock lock(mutex_);
-  const Slot* slot = locate(handle);
+  const Slot* slot = locate_object(handle, type, even_hidden);
   if (slot == nullptr) return Error(Status::kInvalidParameter);
-  if (!slot->published && !even_hidden) return Error(Status::kInvalidParameter);
-  if (slot->object->type() != type) return Error(Status::kInvalidParameter);
   return slot->object;
 }
 

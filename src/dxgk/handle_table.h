@@ -35,6 +35,22 @@ class HandleTable {
     DXGKIT_ASSIGN_OR_RETURN(Ref<Object> object, find_object(handle, T::kType, false));
     return Ref<T>(static_cast<T*>(object.get()));
   }
+  /// As find for many at once: found(i) is told the object of handle_of(i), in order, until one is
+  /// refused or `found` answers false. kInvalidParameter: some handle is; handles of 0 are skipped.
+  /// What `found` was given stays alive while it has a reference of its own; it must not come back
+  /// here.
+  template <typename T, typename HandleOf, typename Found>
+  Status find_each(size_t count, HandleOf handle_of, Found found) {
+    runtime::MutexLock lock(mutex_);
+    for (size_t i = 0; i < count; ++i) {
+      const Handle handle = handle_of(i);
+      if (handle == 0) continue;
+      const Slot* slot = locate_object(handle, T::kType, false);
+      if (slot == nullptr) return Status::kInvalidParameter;
+      if (!found(i, static_cast<T*>(slot->object.get()))) break;
+    }
+    return Status::kSuccess;
+  }
   /// As find, hidden handles too: for the driver's questions inside its create calls.
   template <typename T>
   Result<Ref<T>> find_even_hidden(Handle handle) {
@@ -63,6 +79,9 @@ class HandleTable {
   Result<Ref<Object>> find_object(Handle handle, ObjectType type, bool even_hidden) const;
   Result<Ref<Object>> take_object(Handle handle, ObjectType type);
   const Slot* locate(Handle handle) const DXGKIT_REQUIRES(mutex_);
+  /// Null: not live, not published or of another type.
+  const Slot* locate_object(Handle handle, ObjectType type, bool even_hidden) const
+      DXGKIT_REQUIRES(mutex_);
 
   mutable runtime::Mutex mutex_;
   std::vector<Slot> slots_ DXGKIT_GUARDED_BY(mutex_);

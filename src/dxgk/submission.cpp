@@ -66,6 +66,10 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
   }
   for (;;) {
     context_allocations_->list(packet);
+    if (!list_under_way && memory_->pin_resident(packet.uses)) {
+      packet.pinned = true;
+      return Prepare::kReady;
+    }
     std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
         residency_->make_resident(packet.uses);
     if (!plan.has_value()) {
@@ -129,9 +133,9 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
   rest.patch_length = patch_end - cut;
   packet.slice.end = offset;
   packet.patch_length = cut - packet.patch_start;
-  packet.uses = packet.context->uses_of(buffer, packet.patch_start, packet.patch_length);
+  packet.context->list_uses(buffer, packet.patch_start, packet.patch_length, &packet.uses);
   packet.own_uses = 0;
-  rest.uses = packet.context->uses_of(buffer, rest.patch_start, rest.patch_length);
+  packet.context->list_uses(buffer, rest.patch_start, rest.patch_length, &rest.uses);
   ++packet.buffer->users;
   ++counters_.splits;
   count_engine_work(rest, true);

@@ -140,6 +140,27 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
   return plan;
 }
 
+bool MemoryManager::pin_resident(std::span<const Use> uses) {
+  for (const Use& use : uses) {
+    const Record& record = impl_->get(use.allocation);
+    const SegmentSet allowed =
+        use.write ? record.traits->supported_write : record.traits->supported_read;
+    if (record.parked || !record.resident() || record.pending != 0) return false;
+    if ((allowed & segment_bit(record.segment())) == 0) return false;
+  }
+  impl_->policy.begin_submission();
+  for (const Use& use : uses) {
+    Record& record = impl_->get(use.allocation);
+    ++record.pins;
+    if (use.write) {
+      record.has_content = true;
+      record.dirty = impl_->on_memory_side(record);
+    }
+    impl_->touch(record);
+  }
+  return true;
+}
+
 bool MemoryManager::fits_alone(std::span<const Use> uses) const {
   impl_->begin_plan();
   return impl_->pack_alone(impl_->merge(uses)).has_value();

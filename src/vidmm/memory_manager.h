@@ -122,6 +122,9 @@ class MemoryManager {
   /// zeros (they show through apertures). Cost: O(uses + victims) placements, the last resort
   /// O(allocations in the segments).
   std::expected<ResidencyPlan, ResidencyFailure> make_resident(std::span<const Use> uses);
+  /// make_resident for the usual case, without making a plan: everything is where it may stay and
+  /// nothing is under way. False, nothing changed: ask make_resident. Each allocation once.
+  bool pin_resident(std::span<const Use> uses);
   /// Whether the list would fit with nobody else there, as make_resident decides it.
   bool fits_alone(std::span<const Use> uses) const;
   /// The packet is done with the allocations of its plan: drops one pin each and, for writes, marks

@@ -1,0 +1,96 @@
+// Pinning what is resident already, beside make_resident.
+#include <gtest/gtest.h>
+
+#include "base/arithmetic.h"
+#include "vidmm/memory_manager.h"
+
+namespace dxgkit::vidmm {
+namespace {
+
+constexpr SegmentSet kFirst = segment_bit(SegmentId{1});
+constexpr SegmentSet kSecond = segment_bit(SegmentId{2});
+
+class PinResidentTest : public ::testing::Test {
+ protected:
+  PinResidentTest() : memory_(segments()) {}
+  static std::vector<SegmentDesc> segments() {
+    std::vector<SegmentDesc> both(2);
+    for (uint32_t i = 0; i < 2; ++i) {
+      both[i] = {.id = SegmentId{i + 1},
+                 .base_address = uint64_t{1} << 32,
+                 .size_bytes = 16 * kPageBytes,
+                 .commit_limit_bytes = 16 * kPageBytes,
+                 .bank_end_offsets = {}};
+    }
+    return both;
+  }
+  AllocationId add(SegmentSet read, SegmentSet write) {
+    const AllocationId id{next_id_++};
+    EXPECT_EQ(memory_.create(id, {.size_bytes = kPageBytes,
+                                  .alignment_bytes = kPageBytes,
+                                  .supported_read = read,
+                                  .supported_write = write}),
+              Status::kSuccess);
+    return id;
+  }
+  std::vector<PagingOp> make_resident(AllocationId id) {
+    const Use use{id, false};
+    auto plan = memory_.make_resident(std::span(&use, 1));
+    EXPECT_TRUE(plan.has_value());
+    return plan->operations;
+  }
+  bool pin(std::vector<Use> uses) {
+    const bool answer = memory_.pin_resident(uses);
+    EXPECT_TRUE(memory_.validate());
+    return answer;
+  }
+  void release(AllocationId id, bool write = false) {
+    memory_.release(std::vector<Use>{{id, write}});
+  }
+
+  MemoryManager memory_;
+  uint64_t next_id_ = 1;
+};
+
+TEST_F(PinResidentTest, RefusesWhatIsNotThereOrOnItsWay) {
+  const AllocationId a = add(kFirst, kFirst);
+  EXPECT_FALSE(pin({{a, false}})) << "not resident";
+  EXPECT_EQ(memory_.pin_count(a), 0U);
+  const std::vector<PagingOp> operations = make_resident(a);
+  ASSERT_FALSE(operations.empty());
+  EXPECT_FALSE(pin({{a, false}})) << "it is still being filled";
+  EXPECT_EQ(memory_.pin_count(a), 1U);
+  for (const PagingOp& op : operations) memory_.operation_done(op);
+  EXPECT_TRUE(pin({{a, false}}));
+  EXPECT_EQ(memory_.pin_count(a), 2U);
+}
+
+TEST_F(PinResidentTest, RefusesAllWhereOneMayNotStay) {
+  const AllocationId a = add(kFirst, kFirst);
+  const AllocationId b = add(kFirst | kSecond, kSecond);
+  for (const AllocationId id : {a, b}) {
+    for (const PagingOp& op : make_resident(id)) memory_.operation_done(op);
+    release(id);
+  }
+  ASSERT_EQ(memory_.placement(b).segment, SegmentId{1});
+  EXPECT_FALSE(pin({{a, false}, {b, true}})) << "it is not written in the first segment";
+  EXPECT_EQ(memory_.pin_count(a), 0U);
+  EXPECT_TRUE(pin({{a, false}, {b, false}}));
+  EXPECT_EQ(memory_.pin_count(a), 1U);
+  EXPECT_EQ(memory_.pin_count(b), 1U);
+}
+
+TEST_F(PinResidentTest, HoldsAndRemembersWritesAsAPlanDoes) {
+  const AllocationId a = add(kFirst, kFirst);
+  for (const PagingOp& op : make_resident(a)) memory_.operation_done(op);
+  release(a);
+  ASSERT_TRUE(pin({{a, true}}));
+  EXPECT_EQ(memory_.evict(a).error(), Status::kGraphicsAllocationBusy);
+  release(a, true);
+  const auto evicted = memory_.evict(a);
+  ASSERT_EQ(evicted->size(), 1U);
+  EXPECT_EQ(evicted->front().kind, PagingOp::Kind::kTransferOut);
+}
+
+}  // namespace
+}  // namespace dxgkit::vidmm
