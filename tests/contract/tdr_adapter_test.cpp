@@ -313,7 +313,7 @@ TEST_F(TdrAdapterTest, WorkUnderWayInEveryStateLeaves) {
             stack.settle();
             stack.miniport.complete_next(1);
           }
-          wait_out(stack);
+          wait_out(stack, kDelay + 500 * runtime::kMillisecond);  // equals wait: asked at a quantum
           EXPECT_EQ(stack.statistics().adapter_resets, 1U);
           stack.drive();
           Client next(stack, "next");
