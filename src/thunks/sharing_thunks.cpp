@@ -170,6 +170,7 @@ Status open_global2(Process& process, D3DKMT_OPENRESOURCE& args) {
 /// at all, or enough.
 Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   process.system().impl().reap_nt_handles();
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
   if (!named.mutex && !named.sync) {
     DXGKIT_RETURN_IF_FAILED(open(process, args, args.pOpenAllocationInfo2));

@@ -40,6 +40,11 @@ struct Entry {
 #call, [](void* p) { return call(static_cast<type*>(p)); },                                \
         [](void* p, D3DKMT_HANDLE handle) { static_cast<type*>(p)->member = handle; }, sizeof(type) \
   }
+/// A call that hangs on no handle of the process's.
+#define DXGKIT_UNHUNG(call, type)                                                     \
+  {                                                                                   \
+#call, [](void* p) { return call(static_cast<type*>(p)); }, nullptr, sizeof(type) \
+  }
 const Entry kEntries[] = {
     {"D3DKMTEnumAdapters2",
      [](void* p) { return D3DKMTEnumAdapters2(static_cast<D3DKMT_ENUMADAPTERS2*>(p)); }, nullptr,
@@ -126,6 +131,32 @@ const Entry kEntries[] = {
                  D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU, hContext),
     DXGKIT_ENTRY(D3DKMTWaitForSynchronizationObjectFromGpu,
                  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU, hContext),
+    {"D3DKMTSignalSynchronizationObjectFromGpu2",
+     [](void* p) {
+       return D3DKMTSignalSynchronizationObjectFromGpu2(
+           static_cast<D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2*>(p));
+     },
+     [](void* p, D3DKMT_HANDLE handle) {
+       static D3DKMT_HANDLE context;
+       context = handle;
+       auto* signal = static_cast<D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2*>(p);
+       signal->BroadcastContextCount = 1;
+       signal->BroadcastContextArray = &context;
+     },
+     sizeof(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2)},
+    DXGKIT_ENTRY(D3DKMTOpenSynchronizationObject, D3DKMT_OPENSYNCHRONIZATIONOBJECT, hSharedHandle),
+    DXGKIT_UNHUNG(D3DKMTOpenSyncObjectFromNtHandle, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE),
+    DXGKIT_ENTRY(D3DKMTOpenSyncObjectFromNtHandle2, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2, hDevice),
+    DXGKIT_UNHUNG(D3DKMTCreateKeyedMutex, D3DKMT_CREATEKEYEDMUTEX),
+    DXGKIT_UNHUNG(D3DKMTCreateKeyedMutex2, D3DKMT_CREATEKEYEDMUTEX2),
+    DXGKIT_ENTRY(D3DKMTOpenKeyedMutex, D3DKMT_OPENKEYEDMUTEX, hSharedHandle),
+    DXGKIT_ENTRY(D3DKMTOpenKeyedMutex2, D3DKMT_OPENKEYEDMUTEX2, hSharedHandle),
+    DXGKIT_UNHUNG(D3DKMTOpenKeyedMutexFromNtHandle, D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE),
+    DXGKIT_ENTRY(D3DKMTAcquireKeyedMutex, D3DKMT_ACQUIREKEYEDMUTEX, hKeyedMutex),
+    DXGKIT_ENTRY(D3DKMTAcquireKeyedMutex2, D3DKMT_ACQUIREKEYEDMUTEX2, hKeyedMutex),
+    DXGKIT_ENTRY(D3DKMTReleaseKeyedMutex, D3DKMT_RELEASEKEYEDMUTEX, hKeyedMutex),
+    DXGKIT_ENTRY(D3DKMTReleaseKeyedMutex2, D3DKMT_RELEASEKEYEDMUTEX2, hKeyedMutex),
+    DXGKIT_ENTRY(D3DKMTDestroyKeyedMutex, D3DKMT_DESTROYKEYEDMUTEX, hKeyedMutex),
     DXGKIT_ENTRY(D3DKMTCreatePagingQueue, D3DKMT_CREATEPAGINGQUEUE, hDevice),
     DXGKIT_ENTRY(D3DKMTDestroyPagingQueue, D3DDDI_DESTROYPAGINGQUEUE, hPagingQueue),
     DXGKIT_ENTRY(D3DKMTMakeResident, D3DDDI_MAKERESIDENT, hPagingQueue),
@@ -203,10 +234,12 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
     // Wrong type: every live handle of a type the call does not hang on. The call's own type is the
     // one it accepts; find it by name.
     const std::string name = GetParam().name;
-    const bool on_queue = name == "D3DKMTDestroyPagingQueue" || name == "D3DKMTMakeResident" ||
-                          name == "D3DKMTUpdateAllocationProperty" ||
-                          name == "D3DKMTReclaimAllocations2" ||
-                          name == "D3DKMTMapGpuVirtualAddress";
+    // On something else than these: queues, mutexes, global handles.
+    const bool on_other =
+        name == "D3DKMTDestroyPagingQueue" || name == "D3DKMTMakeResident" ||
+        name == "D3DKMTUpdateAllocationProperty" || name == "D3DKMTReclaimAllocations2" ||
+        name == "D3DKMTMapGpuVirtualAddress" || name == "D3DKMTOpenSynchronizationObject" ||
+        name.find("KeyedMutex") != std::string::npos;
     const auto owns = [&](size_t kind) {
       if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
           name == "D3DKMTEscape" || name == "D3DKMTCreateDevice" ||
@@ -216,7 +249,7 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
           name.find("VideoMemory") != std::string::npos) {
         return kind == 0;
       }
-      if (on_queue) return false;
+      if (on_other) return false;
       if (name == "D3DKMTDestroySynchronizationObject") return kind == 4;
       alignas(16) std::array<std::byte, 4096> probe{};
       GetParam().hang(probe.data(), 0x12345678);
@@ -233,7 +266,7 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
     for (size_t kind = 0; kind < live.size(); ++kind) {
       if (!owns(kind)) wrong.push_back(live[kind]);
     }
-    ASSERT_EQ(wrong.size(), on_queue ? 11U : 10U);
+    ASSERT_EQ(wrong.size(), on_other ? 11U : 10U);
     const Digest before = digest(stack, {&client, &stranger});
     for (const D3DKMT_HANDLE handle : wrong) {
       alignas(16) std::array<std::byte, 4096> arguments{};
