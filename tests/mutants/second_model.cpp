@@ -83,5 +83,6 @@ const Mutant kStartMutants[] = {
 const Mutant kObjectMutants[] = {{nullptr, nullptr, nullptr}};
 const Mutant kWorkMutants[] = {{nullptr, nullptr, nullptr}};
 const Mutant kExecutiveMutants[] = {{nullptr, nullptr, nullptr}};
+const Mutant kTimeoutMutants[] = {{nullptr, nullptr, nullptr}};
 
 }  // namespace mutants
