@@ -227,6 +227,7 @@ Status Exercise::evict_all() {
       return;
     }
     static_cast<void>(adapter.context_allocations().let_go());
+    if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.gpu_va()->let_go());
     adapter.paging().set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
       // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers. Page

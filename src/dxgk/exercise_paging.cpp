@@ -7,6 +7,7 @@
 #include "dxgk/adapter.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/exercise.h"
+#include "dxgk/gpu_va.h"
 
 namespace dxgkit::dxgk {
 
@@ -139,6 +140,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
     adapter.lane().run([&] {
       if (adapter.failed_) return;
       static_cast<void>(adapter.context_allocations().let_go());
+      if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.gpu_va()->let_go());
       ++adapter.holds_;  // the driver hears of it now; what it builds for it runs after the restart
       const vidmm::LostContent lost = adapter.memory().lose_memory_segments();
       adapter.paging().enqueue(lost.operations, nullptr);

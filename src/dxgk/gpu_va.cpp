@@ -159,6 +159,8 @@ void GpuVa::detach(Context& context) {
   if (companion == companions_.end()) return;
   if (companion->second.waiting.has_value())
     adapter_.scheduler().sync_objects().cancel_wait(*companion->second.waiting);
+  for (PendingUpdate& update : companion->second.queue) release_pools(&update.pools);
+  release_pools(&companion->second.running_pools);
   companions_.erase(companion);
 }
 

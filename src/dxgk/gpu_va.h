@@ -117,6 +117,14 @@ class GpuVa {
   Status update_context(AllocationId allocation, std::vector<std::byte> data,
                         std::function<void()> done);
 
+  // --- memory is wanted; on the lane ---
+  /// What queued update batches name may leave, though they have not run (RES-28): others need the
+  /// room, or power goes. Our choice: a fence that never comes keeps no memory for ever. True:
+  /// something was held.
+  bool let_go();
+  /// The same for one allocation, which is about to be destroyed.
+  void let_go(AllocationId allocation);
+
   // --- faults; on the lane ---
   struct Fault {
     std::string reason;  // a few words: "memory that was freed"
@@ -176,12 +184,14 @@ class GpuVa {
     uint64_t value = 0, sequence = 0;
     bool wait = false;
     std::vector<GpuVaUpdate> updates;
+    std::vector<vidmm::Use> pools;  // what it maps or copies stays where it is (RES-28)
   };
   /// A context's queue of update batches (VA-38).
   struct Companion {
     std::deque<PendingUpdate> queue;
     std::optional<vidsch::CpuWaitId> waiting;
     bool running = false;
+    std::vector<vidmm::Use> running_pools;  // likewise, of the batch that runs
     bool rooted = false;
   };
 
@@ -251,6 +261,8 @@ class GpuVa {
   bool can_map_zero() const;
   uint64_t wished_alignment(const gpuva::MapRequest& request) const;
   Context& context_of(ContextId id) const;
+  void hold_pools(const GpuSpace& space, PendingUpdate* update);
+  void release_pools(std::vector<vidmm::Use>* pools);
   void advance(ContextId id);
   void run_update(ContextId id);
 

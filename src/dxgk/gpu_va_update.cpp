@@ -52,11 +52,80 @@ Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool w
                                        .value = value,
                                        .sequence = ++space->sequence,
                                        .wait = wait,
-                                       .updates = std::move(updates)});
+                                       .updates = std::move(updates),
+                                       .pools = {}});
+    hold_pools(*space, &companion->second.queue.back());
     advance(context.id());
     return true;
   });
   return asked ? status : Status::kDeviceRemoved;
+}
+
+/// What it maps, and what the sources of its copies show now, as far as it is in a segment.
+void GpuVa::hold_pools(const GpuSpace& space, PendingUpdate* update) {
+  std::vector<AllocationId> named;
+  for (const GpuVaUpdate& one : update->updates) {
+    const gpuva::UpdateOperation& operation = one.operation;
+    if (one.opened) named.push_back(operation.allocation);
+    if (operation.kind != gpuva::UpdateOperation::Kind::kCopy) continue;
+    space.addresses.for_each_in(
+        {operation.source_address / kPageBytes, operation.size_bytes / kPageBytes},
+        [&](const gpuva::Mapping& mapping) { named.push_back(mapping.allocation); });
+  }
+  std::ranges::sort(named);
+  named.erase(std::unique(named.begin(), named.end()), named.end());
+  for (const AllocationId id : named) {
+    if (!resident_.contains(id.value)) continue;
+    const vidmm::Use use{id, false};
+    const auto plan = adapter_.memory().make_resident(std::span(&use, 1));
+    if (!plan.has_value()) continue;
+    adapter_.paging().enqueue(plan->operations, nullptr);
+    update->pools.push_back(use);
+  }
+}
+
+void GpuVa::release_pools(std::vector<vidmm::Use>* pools) {
+  const std::vector<vidmm::Use> uses = std::exchange(*pools, {});
+  if (uses.empty() || adapter_.failed()) return;
+  adapter_.memory().release(uses);
+  for (const vidmm::Use& use : uses) {
+    // Its client may have evicted it meanwhile: now it leaves (RES-14).
+    const Allocation& allocation = adapter_.allocations().at(use.allocation);
+    bool stays = false;
+    for (const OpenedAllocation* opened : allocation.opened)
+      stays = stays || opened->listing.listed || opened->listing.leave_lazily;
+    if (stays) continue;
+    if (const auto operations = adapter_.memory().evict(use.allocation); operations.has_value())
+      adapter_.paging().enqueue(*operations, nullptr);
+  }
+}
+
+bool GpuVa::let_go() {
+  bool any = false;
+  for (auto& [id, companion] : companions_) {
+    const auto end = [&](std::vector<vidmm::Use>* pools) {
+      if (pools->empty()) return;
+      any = true;
+      if (!adapter_.failed()) adapter_.memory().release(*pools);
+      pools->clear();
+    };
+    for (PendingUpdate& update : companion.queue) end(&update.pools);
+    end(&companion.running_pools);
+  }
+  return any;
+}
+
+void GpuVa::let_go(AllocationId allocation) {
+  for (auto& [id, companion] : companions_) {
+    const auto end = [&](std::vector<vidmm::Use>* pools) {
+      const auto found = std::ranges::find(*pools, allocation, &vidmm::Use::allocation);
+      if (found == pools->end()) return;
+      if (!adapter_.failed()) adapter_.memory().release(std::span(&*found, 1));
+      pools->erase(found);
+    };
+    for (PendingUpdate& update : companion.queue) end(&update.pools);
+    end(&companion.running_pools);
+  }
 }
 
 Context& GpuVa::context_of(ContextId id) const {
@@ -108,6 +177,7 @@ void GpuVa::run_update(ContextId id) {
   Companion& companion = companions_.at(id);
   PendingUpdate update = std::move(companion.queue.front());
   companion.queue.pop_front();
+  companion.running_pools = std::move(update.pools);
   adapter_.progress();  // somebody may be waiting to queue one more
   Device& device = context_of(id).device();
   const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
@@ -148,6 +218,7 @@ void GpuVa::run_update(ContextId id) {
         const auto companion_now = companions_.find(id);
         if (companion_now == companions_.end()) return;
         companion_now->second.running = false;
+        release_pools(&companion_now->second.running_pools);
         advance(id);
       });
   adapter_.pump();

@@ -8,6 +8,7 @@
 #include "dxgk/context.h"
 #include "dxgk/context_allocations.h"
 #include "dxgk/device.h"
+#include "dxgk/gpu_va.h"
 #include "dxgk/power.h"
 
 namespace dxgkit::dxgk {
@@ -443,6 +444,9 @@ bool Residency::demote(Demote whom, const Device* but) {
   std::vector<Device*> idle;
   // Saved state of whoever ran last on nodes that are idle (RES-29).
   const bool nodes = whom == Demote::kAll && adapter_.context_allocations().let_go_idle();
+  // What update batches wait to map (RES-28).
+  const bool pools =
+      whom == Demote::kAll && adapter_.gpu_va() != nullptr && adapter_.gpu_va()->let_go();
   for (Device* device : adapter_.devices()) {
     if (device == but || device->residency == nullptr) continue;
     const DeviceResidency& other = *device->residency;
@@ -454,7 +458,7 @@ bool Residency::demote(Demote whom, const Device* but) {
   // device's allocations are the least recently used ones.
   std::ranges::stable_sort(idle, {}, [](const Device* one) { return one->residency->last_use; });
   for (Device* device : idle) let_go(*device->residency);
-  return nodes || !idle.empty();
+  return nodes || pools || !idle.empty();
 }
 
 std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_resident(

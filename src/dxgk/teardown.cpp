@@ -25,6 +25,7 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
   for (const Ref<OpenedAllocation>& opened : teardown->openings) {
     opened->closing = true;
     residency_->forget(*opened);
+    if (gpu_va_ && opened->allocation != nullptr) gpu_va_->let_go(opened->allocation->id);
   }
   ++device.teardowns;
   teardowns_.push_back(std::move(teardown));

@@ -182,10 +182,13 @@ TEST_F(VaMemoryTest, ABatchIsCarriedOutWholeOrNotAtAll) {
       client.device = survivors_device;
       EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
       const D3DKMT_HANDLE own = client.make_sync(D3DDDI_MONITORED_FENCE);
-      EXPECT_EQ(
-          client.update(survivor, own, 0, {unmap_op(base + 3 * kLeaf, 4 * kPage, kZero)}, true), 0);
+      // What it copies is what the failed batch should have left: the addresses, not only entries.
+      EXPECT_EQ(client.update(survivor, own, 0, {copy_op(base, base + 3 * kLeaf, 4 * kPage)}, true),
+                0);
       stack.drive();
-      EXPECT_TRUE(client.walk(base + 3 * kLeaf).zero);
+      EXPECT_TRUE(client.walk(base + 3 * kLeaf + 2 * kPage).zero);
+      EXPECT_EQ(client.walk(base + 3 * kLeaf).zero, failed);
+      EXPECT_EQ(client.walk(base + 3 * kLeaf + 3 * kPage).zero, failed);
       client.device = first;
       EXPECT_EQ(stack.rules(), std::vector<std::string>{});
     });

@@ -214,6 +214,112 @@ TEST_F(VaUpdateTest, APoolThatMovesIsFoundWhereItIsThen) {
   });
 }
 
+// A pool that a queued batch maps stays though its client evicts it, until the batch has run; then
+// it leaves. So does what a copy's source shows.
+TEST_F(VaUpdateTest, PoolsStayUntilWhatNamesThemHasRun) {
+  DXGKIT_COVERS("RES-28");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    VaClient& client = tiles.client;
+    const D3DKMT_HANDLE source = client.make_allocation(8 * kPage, kMemorySet);
+    const D3DKMT_HANDLE bystander = client.make_allocation(8 * kPage, kMemorySet);
+    client.list({source, bystander});
+    ASSERT_EQ(client.update(client.context, tiles.fence, 0,
+                            {map_op(source, tiles.base + k64, 2 * kPage)}, true),
+              0);
+    stack.drive();
+    ASSERT_EQ(client.update(client.context, tiles.fence, 5,
+                            {map_op(tiles.pool, tiles.base, 2 * kPage),
+                             copy_op(tiles.base + k64, tiles.base + 2 * k64, 2 * kPage)}),
+              0);
+    ASSERT_EQ(client.evict({tiles.pool, source, bystander}), 0);
+    stack.drive();
+    EXPECT_TRUE(client.in_memory(tiles.pool));
+    EXPECT_TRUE(client.in_memory(source));
+    EXPECT_FALSE(client.in_memory(bystander));
+    ASSERT_EQ(client.signal_cpu(tiles.fence, 5), 0);
+    stack.drive();
+    EXPECT_EQ(tiles.value(), 6U);
+    EXPECT_FALSE(client.in_memory(tiles.pool));
+    EXPECT_FALSE(client.in_memory(source));
+    EXPECT_FALSE(client.walk(tiles.base).valid);
+    client.list({tiles.pool, source});
+    stack.drive();
+    EXPECT_EQ(tiles.page(tiles.base + kPage), 1U);
+    EXPECT_TRUE(client.walk(tiles.base + 2 * k64).valid);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// What a batch holds is nobody's hostage while its fence does not come: others get the room, the
+// pool can be destroyed, its context too, and power may go.
+TEST_F(VaUpdateTest, PoolsOfABatchThatNeverRunsAreNoHostages) {
+  DXGKIT_COVERS("RES-28");
+  enum class Way { kPressure, kDestroy, kContext, kPower, kEnd };
+  for (const Way way : {Way::kPressure, Way::kDestroy, Way::kContext, Way::kPower, Way::kEnd}) {
+    SCOPED_TRACE(static_cast<int>(way));
+    running(
+        [&](GpuVaStack& stack) {
+          Tiles tiles(stack);
+          VaClient& client = tiles.client;
+          const D3DKMT_HANDLE second = client.make_context_virtual();
+          ASSERT_EQ(client.update(second, tiles.fence, 5, {map_op(tiles.pool, tiles.base, kPage)}),
+                    0);
+          ASSERT_EQ(client.evict({tiles.pool}), 0);
+          stack.drive();
+          ASSERT_TRUE(client.in_memory(tiles.pool));
+          switch (way) {
+            case Way::kPressure: {
+              VaClient other(stack, "other");
+              const uint64_t all = stack.adapter().memory().segments()[0].size_bytes;
+              const D3DKMT_HANDLE large = other.make_allocation(all, kMemorySet);
+              other.list({large});
+              stack.drive();
+              EXPECT_TRUE(other.in_memory(large));
+              EXPECT_FALSE(client.in_memory(tiles.pool));
+              break;
+            }
+            case Way::kDestroy: {
+              const uint64_t pages = stack.machine.free_page_count();
+              EXPECT_EQ(client.destroy_allocation(tiles.pool), 0);
+              stack.drive();
+              EXPECT_EQ(stack.machine.free_page_count(), pages + 8);
+              break;
+            }
+            case Way::kContext: {
+              NTSTATUS status = -1;
+              stack.blocking([&] { status = client.destroy_context(second); });
+              EXPECT_EQ(status, 0);
+              stack.drive();
+              EXPECT_FALSE(client.in_memory(tiles.pool));
+              break;
+            }
+            case Way::kPower:
+              for (const dxgk::PowerTarget target :
+                   {dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kD0}) {
+                stack.blocking(
+                    [&] { EXPECT_TRUE(stack.system->set_power(stack.luid, target).has_value()); });
+              }
+              stack.drive();
+              client.list({tiles.pool});
+              ASSERT_EQ(client.signal_cpu(tiles.fence, 5), 0);
+              stack.drive();
+              EXPECT_EQ(tiles.value(), 6U);
+              ASSERT_EQ(client.submit(client.context, tiles.base, 0), 0);
+              stack.drive();
+              EXPECT_EQ(tiles.page(tiles.base), 0U);
+              break;
+            case Way::kEnd:  // everything stops with the batch queued
+              break;
+          }
+          EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [](GpuVaStack& stack) { stack.miniport.config.segments[0].size = 2 * kMebibyte; });
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_F(VaUpdateTest, WhatWasFreedSinceIsLeftAlone) {
   DXGKIT_COVERS("VA-42");
   running([](GpuVaStack& stack) {
