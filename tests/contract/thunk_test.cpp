@@ -186,6 +186,26 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTMapGpuVirtualAddress, D3DDDI_MAPGPUVIRTUALADDRESS, hPagingQueue),
     DXGKIT_ENTRY(D3DKMTFreeGpuVirtualAddress, D3DKMT_FREEGPUVIRTUALADDRESS, hAdapter),
     DXGKIT_ENTRY(D3DKMTUpdateGpuVirtualAddress, D3DKMT_UPDATEGPUVIRTUALADDRESS, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateHwContext, D3DKMT_CREATEHWCONTEXT, hDevice),
+    DXGKIT_ENTRY(D3DKMTDestroyHwContext, D3DKMT_DESTROYHWCONTEXT, hHwContext),
+    DXGKIT_ENTRY(D3DKMTCreateHwQueue, D3DKMT_CREATEHWQUEUE, hHwContext),
+    DXGKIT_ENTRY(D3DKMTDestroyHwQueue, D3DKMT_DESTROYHWQUEUE, hHwQueue),
+    DXGKIT_ENTRY(D3DKMTSubmitCommandToHwQueue, D3DKMT_SUBMITCOMMANDTOHWQUEUE, hHwQueue),
+    DXGKIT_ENTRY(D3DKMTSubmitWaitForSyncObjectsToHwQueue, D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE,
+                 hHwQueue),
+    {"D3DKMTSubmitSignalSyncObjectsToHwQueue",
+     [](void* p) {
+       return D3DKMTSubmitSignalSyncObjectsToHwQueue(
+           static_cast<D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE*>(p));
+     },
+     [](void* p, D3DKMT_HANDLE handle) {
+       static thread_local D3DKMT_HANDLE queue;
+       queue = handle;
+       auto* submit = static_cast<D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE*>(p);
+       submit->BroadcastHwQueueCount = 1;
+       submit->BroadcastHwQueueArray = &queue;
+     },
+     sizeof(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE)},
 };
 
 TEST(ThunkTable, NamesEveryImplementedCall) {
@@ -239,7 +259,8 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
         name == "D3DKMTDestroyPagingQueue" || name == "D3DKMTMakeResident" ||
         name == "D3DKMTUpdateAllocationProperty" || name == "D3DKMTReclaimAllocations2" ||
         name == "D3DKMTMapGpuVirtualAddress" || name == "D3DKMTOpenSynchronizationObject" ||
-        name.find("KeyedMutex") != std::string::npos;
+        name.find("KeyedMutex") != std::string::npos || name == "D3DKMTDestroyHwContext" ||
+        name.find("HwQueue") != std::string::npos;
     const auto owns = [&](size_t kind) {
       if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
           name == "D3DKMTEscape" || name == "D3DKMTCreateDevice" ||
@@ -255,7 +276,7 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
       GetParam().hang(probe.data(), 0x12345678);
       const bool context_first =
           name.find("Context") != std::string::npos
-              ? !name.starts_with("D3DKMTCreateContext")
+              ? !name.starts_with("D3DKMTCreate")
               : name == "D3DKMTRender" || name == "D3DKMTPresent" ||
                     name == "D3DKMTSubmitCommand" || name.find("FromGpu") != std::string::npos ||
                     (name.find("SynchronizationObject") != std::string::npos &&
