@@ -29,7 +29,7 @@ class RulesReport(unittest.TestCase):
         code, out, _ = run(case("A", "PATCH-01 PATCH-02"), OLD_CASE.format(ids="SUB-03"))
         self.assertEqual(code, 0)
         self.assertIn("\nPATCH 2/33\n", out)
-        self.assertIn("\nSUB 1/40\n", out)
+        self.assertRegex(out, r"\nSUB 1/\d+\n")
         self.assertRegex(out, r"total 3/\d{3,}\b")
         self.assertNotIn("PATCH-01", out)
         self.assertIn("PATCH-03", out)

@@ -274,6 +274,7 @@ class Client {
 
   std::map<uint64_t, Window> windows_;  // by address
   std::map<uint64_t, Page> pages_;      // of windows, by page number
+  std::set<uint64_t> fence_pages_;      // where fences show themselves to engines, or did
   std::set<uint64_t> fading_;           // pages whose allocation was destroyed
   std::set<uint64_t> touched_;          // windows, by the submission being built
   uint64_t va_fence_ = 0;               // of the paging queue, for all calls so far

@@ -155,6 +155,7 @@ bool Client::create_context(uint32_t node) {
   context->fence = fence.hSyncObject;
   context->fence_memory =
       static_cast<const uint64_t*>(fence.Info.MonitoredFence.FenceValueCPUVirtualAddress);
+  fence_pages_.insert(fence.Info.MonitoredFence.FenceValueGPUVirtualAddress / kPageBytes);
   context->node = node;
   context->command = static_cast<std::byte*>(create.pCommandBuffer);
   context->command_bytes = create.CommandBufferSize;
@@ -302,6 +303,7 @@ Client::Context* Client::find_context(uint64_t id) {
 void Client::check_fence(Context& context) {
   ++world_.counters.property_checks;
   const uint64_t value = *context.fence_memory;
+  if (value == UINT64_MAX) lost("a monitored fence");  // set free with its device (SYNC-13)
   if (value < context.seen)
     fail(fmt::format("a fence fell from {} to {}", context.seen, value));  // P2
   if (value > context.submitted)

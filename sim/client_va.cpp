@@ -376,6 +376,7 @@ void Client::op_update_addresses() {
                                  [&] { return D3DKMTCreateSynchronizationObject2(&create); });
     if (!accepted("D3DKMTCreateSynchronizationObject2", status)) return;
     update_fence_ = create.hSyncObject;
+    fence_pages_.insert(create.Info.MonitoredFence.FenceValueGPUVirtualAddress / kPageBytes);
     update_value_ = 0;
   }
   settle(window->second);
@@ -484,7 +485,8 @@ void Client::check_page(const softgpu::VirtualSpace& space, uint64_t address,
   if (expected == nullptr) {
     // What went with its allocation goes when paging gets there, and never comes back.
     if (walk.fault) fading_.erase(address / kPageBytes);
-    if (!walk.fault && !fading_.contains(address / kPageBytes))
+    if (!walk.fault && !fading_.contains(address / kPageBytes) &&
+        !fence_pages_.contains(address / kPageBytes))
       fail(fmt::format("nothing is mapped at {:#x}, and the device's walk ends at {:#x}", address,
                        walk.leaf));
     return;

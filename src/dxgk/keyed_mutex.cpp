@@ -6,6 +6,7 @@
 
 #include "dxgk/process.h"
 #include "dxgk/system_impl.h"
+#include "nt/system_time.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::dxgk {
@@ -97,8 +98,9 @@ void KeyedMutex::close() {
   runtime::Runtime::current().wake_all(shared_->changes_);
 }
 
-Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, int64_t deadline, size_t room) {
+Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, const int64_t* timeout, size_t room) {
   runtime::Runtime& runtime = runtime::Runtime::current();
+  const int64_t deadline = nt::deadline_of(runtime.now(), timeout);
   for (;;) {
     uint32_t seen = 0;
     std::string why;  // for deadlock reports

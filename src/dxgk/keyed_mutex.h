@@ -76,10 +76,11 @@ class KeyedMutex : public Object {
     uint64_t fence_value = 0;
     std::vector<std::byte> data;
   };
-  /// SYNC-26: waits until the mutex is free and its key is `key`, at most until `deadline`, a time
-  /// of the runtime. kTimeout: it is not; kInvalidParameter: more data than `room` bytes (0: none
-  /// wanted); kInvalidHandle: closed meanwhile. Blocks its thread; not on a lane.
-  Result<Taken> acquire(uint64_t key, int64_t deadline, size_t room);
+  /// SYNC-26: waits until the mutex is free and its key is `key`. `timeout` in 100 ns: 0 not at
+  /// all, negative so long from now, positive until that date since 1601; null: for ever. kTimeout:
+  /// it is not; kInvalidParameter: more data than `room` bytes (0: none wanted); kInvalidHandle:
+  /// closed meanwhile. Blocks its thread; not on a lane.
+  Result<Taken> acquire(uint64_t key, const int64_t* timeout, size_t room);
   /// Free for whoever waits for `key`, who gets `fence_value` and, unless null, `data`.
   /// kInvalidParameter: this opening does not own it.
   Status release(uint64_t key, uint64_t fence_value, const std::vector<std::byte>* data);

@@ -1,6 +1,5 @@
 // Keyed mutexes: create, open, acquire, release, destroy (SYNC-26).
 #include "dxgk/keyed_mutex.h"
-#include "nt/system_time.h"
 #include "runtime/runtime.h"
 #include "thunks/call.h"
 
@@ -102,10 +101,9 @@ Status acquire(Process& process, Args& args) {
     return Status::kAccessViolation;
   size_t room = 0;
   DXGKIT_RETURN_IF_FAILED(room_for_data(args, &room));
-  const int64_t deadline = nt::deadline_of(runtime::Runtime::current().now(),
-                                           args.pTimeout == nullptr ? nullptr : &timeout);
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const KeyedMutex::Taken taken,
-                                 mutex->acquire(args.Key, deadline, room));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      const KeyedMutex::Taken taken,
+      mutex->acquire(args.Key, args.pTimeout == nullptr ? nullptr : &timeout, room));
   args.FenceValue = taken.fence_value;
   give_data(args, taken.data);
   return Status::kSuccess;

@@ -263,7 +263,7 @@ void preempted_unasked(DRIVER_INITIALIZATION_DATA* table) {
 void report_at_dispatch(DRIVER_INITIALIZATION_DATA* table) {
   with_submit(table, [](const DXGKARG_SUBMITCOMMAND& args) {
     DXGKARGCB_NOTIFY_INTERRUPT_DATA data = completed(args.SubmissionFenceId, args.NodeOrdinal);
-    data.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC;
+    data.InterruptType = DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE;  // nothing to act on
     report(data);
   });
 }
