@@ -24,6 +24,7 @@ namespace {
 constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
 constexpr uint32_t kMaxNodes = 64;         // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
 constexpr uint32_t kInterfaceWddm13 = 0x4002;
+constexpr uint32_t kInterfaceWddm12 = 0x300E;
 constexpr uint32_t kInterfaceWddm20 = 0x5023;
 constexpr uint32_t kWddmVersion20 = 0x2000;  // DXGK_WDDMVERSION
 constexpr uint32_t kMaxHardwareQueueDepth = 64;
@@ -65,7 +66,8 @@ Status Adapter::start() {
   port_->set_lane_check([this] { return lane_.is_current(); });
   port_->set_fault_injector(options_.faults);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
-  timer_ = runtime_.make_timer([this] { lane_.post_from_interrupt([this] { timeout_->on_timer(); }); });
+  timer_ =
+      runtime_.make_timer([this] { lane_.post_from_interrupt([this] { timeout_->on_timer(); }); });
   quantum_timer_ = runtime_.make_timer([this] {
     lane_.post_from_interrupt([this] {
       quantum_due_.reset();
@@ -314,6 +316,24 @@ Status Adapter::check_caps() {
         "PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
         "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
         "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
+  }
+  if (interface_version() >= kInterfaceWddm12 && interface_version() < kInterfaceWddm20) {
+    const port::FlipCaps flips = port::flip_caps_of(caps_, interface_version());
+    if (!flips.reports_preemption) {
+      return refuse_start("PREEMPT-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                          "PreemptionCaps leaves a granularity at 0 (NONE).",
+                          "From WDDM 1.2 on a driver says how finely graphics and compute work "
+                          "can be preempted.",
+                          "Set GraphicsPreemptionGranularity and ComputePreemptionGranularity, at "
+                          "least to the DMA buffer boundary.");
+    }
+    if (video_present_sources() != 0 && !flips.on_vsync_mmio) {
+      return refuse_start("PREEMPT-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                          "FlipCaps.FlipOnVSyncMmIo is clear on an adapter with displays.",
+                          "From WDDM 1.2 on flips go through DxgkDdiSetVidPnSourceAddress, as "
+                          "preemption happens with flips pending.",
+                          "Set FlipOnVSyncMmIo and program the address there.");
+    }
   }
   if (caps_.native_gpu_fence) {
     return refuse_start("SYNC-31", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",

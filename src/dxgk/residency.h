@@ -103,6 +103,8 @@ class Residency {
   Status evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
                const EvictFlags& flags, uint64_t* bytes_to_trim);
 
+  /// What of `update` says something new of the allocation (THUNK-33).
+  port::PropertyUpdate news_of(const OpenedAllocation& opened, const port::PropertyUpdate& update);
   /// Changes what the client may change of an allocation; the driver has agreed. What is in a
   /// segment it may not be in any more leaves it: `*fence` of the queue (0: at once). The next work
   /// of who lists it brings it back. kInvalidParameter: the preference is no part of the set, or no

@@ -1,4 +1,6 @@
 // D3DKMTUpdateAllocationProperty.
+#include <algorithm>
+
 #include "dxgk/adapter.h"
 #include "dxgk/allocation_rules.h"
 #include "dxgk/device.h"
@@ -18,6 +20,27 @@ void set_preferences(uint32_t preferred, vidmm::AllocationDesc* desc) {
 }
 
 }  // namespace
+
+port::PropertyUpdate Residency::news_of(const OpenedAllocation& opened,
+                                        const port::PropertyUpdate& update) {
+  const Allocation& allocation = *opened.allocation;
+  const vidmm::AllocationDesc& now = adapter_.memory().description(allocation.id);
+  port::PropertyUpdate news = update;
+  if (news.supported == now.supported_read && now.supported_read == now.supported_write)
+    news.supported.reset();
+  if (news.preferred.has_value()) {
+    vidmm::AllocationDesc asked = now;
+    set_preferences(*news.preferred, &asked);
+    const auto same = [](const vidmm::SegmentPreference& a, const vidmm::SegmentPreference& b) {
+      return a.segment == b.segment && a.from == b.from;
+    };
+    if (std::ranges::equal(asked.preferred, now.preferred, same)) news.preferred.reset();
+  }
+  if (news.accessed_physically == ((allocation.info_flags & kAllocationAccessedPhysically) != 0))
+    news.accessed_physically.reset();
+  if (news.unmoveable == now.unmoveable) news.unmoveable.reset();
+  return news;
+}
 
 Status Residency::update_properties(PagingQueue& queue, OpenedAllocation& opened,
                                     const port::PropertyUpdate& update, uint64_t* fence) {

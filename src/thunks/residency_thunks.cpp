@@ -105,12 +105,20 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   bool there = false;
   adapter.lane().run([&] {
     there = !opened->closing;
-    if (there) ++opened->driver_references;
+    if (!there) return;
+    ++opened->driver_references;
+    update = adapter.residency().news_of(*opened, update);
   });
   if (!there) return Status::kInvalidParameter;
-  Status status = adapter.port().validate_property_update(opened->driver_allocation, update);
+  // Values it has already are no update, and nobody is asked (THUNK-33).
+  const bool nothing_new = !update.supported.has_value() && !update.preferred.has_value() &&
+                           !update.accessed_physically.has_value() &&
+                           !update.unmoveable.has_value();
+  Status status = nothing_new
+                      ? Status::kSuccess
+                      : adapter.port().validate_property_update(opened->driver_allocation, update);
   uint64_t fence = 0;
-  if (is_success(status)) {
+  if (is_success(status) && !nothing_new) {
     const bool asked = adapter.block_until_awake([&] {
       status = adapter.residency().update_properties(*queue, *opened, update, &fence);
       return true;

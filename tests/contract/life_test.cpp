@@ -264,6 +264,23 @@ const Refused kRefused[] = {
        m.config.multi_engine_aware = false;
        m.config.preemption_aware = false;
      }},
+    {"NoGranularityOfGraphicsPreemption", "PREEMPT-02", kConfiguration,
+     [](auto& m) {
+       m.config.caps = [](DXGK_DRIVERCAPS& c) {
+         c.PreemptionCaps.GraphicsPreemptionGranularity = D3DKMDT_GRAPHICS_PREEMPTION_NONE;
+       };
+     }},
+    {"NoGranularityOfComputePreemption", "PREEMPT-02", kConfiguration,
+     [](auto& m) {
+       m.config.caps = [](DXGK_DRIVERCAPS& c) {
+         c.PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_NONE;
+       };
+     }},
+    {"DisplaysWithoutFlipsByRegister", "PREEMPT-02", kConfiguration,
+     [](auto& m) {
+       m.config.video_present_sources = m.config.children = 1;
+       m.config.caps = [](DXGK_DRIVERCAPS& c) { c.FlipCaps.FlipOnVSyncMmIo = 0; };
+     }},
     {"NoDmaPatchingWithoutPreemption", "PREEMPT-01", kConfiguration,
      [](auto& m) {
        m.config.preemption_aware = false;

@@ -86,6 +86,43 @@ TEST_F(PropertyTest, WhatIsOutsideItsNewSetLeavesAndTheNextWorkBringsItThere) {
   });
 }
 
+TEST_F(PropertyTest, OnlyNamedPropertiesChangeAndEqualOnesAreNoUpdate) {
+  DXGKIT_COVERS("THUNK-33");
+  with_listing([](Stack& stack, ListingClient& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE one = client.make(2);
+    client.list({one});
+    ASSERT_EQ(client.render(context, work_on({one})), 0);
+    stack.drive();
+    ASSERT_TRUE(client.in_memory(one));
+    // A set that is not named by the mask does not count, whatever it says.
+    D3DDDI_UPDATEALLOCPROPERTY args = move_to(client, one, kApertureSet);
+    args.SetSupportedSegmentSet = 0;
+    args.Flags.AccessedPhysically = 1;
+    args.SetAccessedPhysically = 1;
+    ASSERT_EQ(update(client, &args), 0);
+    EXPECT_EQ(args.PagingFenceValue, 0U);
+    EXPECT_EQ(asked.size(), 1U);
+    stack.drive();
+    EXPECT_TRUE(client.in_memory(one));
+    // The same again: nobody is asked.
+    ASSERT_EQ(update(client, &args), 0);
+    EXPECT_EQ(asked.size(), 1U);
+    args = move_to(client, one, kApertureSet);
+    ASSERT_EQ(update(client, &args), 0);
+    EXPECT_EQ(asked.size(), 2U);
+    EXPECT_NE(args.PagingFenceValue, 0U);
+    stack.drive();
+    EXPECT_GE(client.queue.value(), args.PagingFenceValue) << "it has left by then";
+    EXPECT_FALSE(client.in_memory(one));
+    args = move_to(client, one, kApertureSet);
+    ASSERT_EQ(update(client, &args), 0);
+    EXPECT_EQ(asked.size(), 2U);
+    EXPECT_EQ(args.PagingFenceValue, 0U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(PropertyTest, WhatWorkInFlightUsesStaysAsItIs) {
   DXGKIT_COVERS("RES-32");
   with_listing([](Stack& stack, ListingClient& client) {
@@ -141,7 +178,10 @@ TEST_F(PropertyTest, AnUnmoveableAllocationIsNotPushedAside) {
       args.Flags.Unmoveable = unmoveable ? 1 : 0;
       args.SetUnmoveable = 1;
       ASSERT_EQ(update(client, &args), 0);
-      EXPECT_EQ(asked.back().PropertyMaskValue, 0U) << "the driver has no say in it";
+      EXPECT_EQ(asked.empty(), !unmoveable) << "nothing new";
+      if (unmoveable) {
+        EXPECT_EQ(asked.back().PropertyMaskValue, 0U) << "the driver has no say in it";
+      }
       // A stranger's list that needs two quarters in one piece.
       ListingClient other(stack, "other");
       const D3DKMT_HANDLE wide = other.make(2 * quarter);

@@ -73,6 +73,38 @@ TEST_F(TdrTest, ALongPacketThatGivesWayIsNoTimeout) {
   });
 }
 
+// The first packet waits on the engine for something that never comes: to the kernel it is a packet
+// that does not end, and only whether it gives way tells a driver that keeps the rule.
+TEST_F(TdrTest, AWaitOnTheEngineThatIsNotMetGivesWayOrTimesOut) {
+  DXGKIT_COVERS("PREEMPT-16");
+  for (const bool gives_way : {true, false}) {
+    SCOPED_TRACE(gives_way);
+    engines([&](Stack& stack, EngineResets& resets) {
+      Client waiting(stack, "waiting"), other(stack, "other");
+      ContextBuffers blocked = waiting.make_context(), urgent = other.make_context();
+      D3DKMT_SETCONTEXTSCHEDULINGPRIORITY priority{.hContext = blocked.handle, .Priority = -1};
+      ASSERT_EQ(waiting.call([&] { return D3DKMTSetContextSchedulingPriority(&priority); }), 0);
+      ASSERT_EQ(submit(waiting, blocked), 0);
+      ASSERT_EQ(submit(other, urgent), 0);
+      rest(stack);
+      const auto preempts = stack.miniport.calls().preempts;
+      ASSERT_EQ(preempts.size(), 1U);
+      if (gives_way) {
+        stack.miniport.preempted(0, preempts[0].PreemptionFenceId, 0);
+      } else {
+        pass(kDelay + 100 * runtime::kMillisecond);
+      }
+      rest(stack);
+      stack.drive();
+      EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      EXPECT_EQ(waiting.state(),
+                gives_way ? D3DKMT_DEVICEEXECUTION_ACTIVE : D3DKMT_DEVICEEXECUTION_HUNG);
+      EXPECT_EQ(resets.reset_nodes.size(), gives_way ? 0U : 1U);
+      EXPECT_EQ(stack.rules(), gives_way ? Strings{} : Strings{"TDR-01"});
+    });
+  }
+}
+
 TEST_F(TdrTest, AnEngineThatDropsAPacketAndSaysSoIsToldOn) {
   DXGKIT_COVERS("TDR-01");
   engines([](Stack& stack, EngineResets&) {
