@@ -328,11 +328,15 @@ Status Adapter::check_caps() {
                           "least to the DMA buffer boundary.");
     }
     if (video_present_sources() != 0 && !flips.on_vsync_mmio) {
-      return refuse_start("PREEMPT-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                          "FlipCaps.FlipOnVSyncMmIo is clear on an adapter with displays.",
-                          "From WDDM 1.2 on flips go through DxgkDdiSetVidPnSourceAddress, as "
-                          "preemption happens with flips pending.",
-                          "Set FlipOnVSyncMmIo and program the address there.");
+      findings_.report({.rule = "PREEMPT-02",
+                        .severity = verifier::Severity::kWarning,
+                        .ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                        .actual = "FlipCaps.FlipOnVSyncMmIo is clear on an adapter with displays.",
+                        .expected = "From WDDM 1.2 on flips go through "
+                                    "DxgkDdiSetVidPnSourceAddress, as preemption happens with "
+                                    "flips pending.",
+                        .fix = "Set FlipOnVSyncMmIo and program the address there.",
+                        .windows = "Windows may refuse the driver."});
     }
   }
   if (caps_.native_gpu_fence) {

@@ -51,7 +51,7 @@ TEST_F(FlipTest, AFlipByRegisterIsProgrammedAtDeviceLevel) {
 }
 
 TEST_F(FlipTest, WithoutTheCapTheAddressIsSetAtPassiveLevel) {
-  DXGKIT_COVERS("DISP-01");
+  DXGKIT_COVERS("PREEMPT-02", "DISP-01");
   flipping(
       [](Stack& stack, FlipDriver& driver, FlipClient& client) {
         const size_t before = driver.addresses().size();
@@ -62,7 +62,7 @@ TEST_F(FlipTest, WithoutTheCapTheAddressIsSetAtPassiveLevel) {
         EXPECT_EQ(driver.irqls.back(), nt::kPassiveLevel);
         EXPECT_EQ(driver.addresses().back().Flags.Value, 2U) << "FlipImmediate";
         driver.vsync();
-        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{"PREEMPT-02"});
       },
       [](FlipDriver& driver) {
         driver.mmio = false;

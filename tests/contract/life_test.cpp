@@ -276,11 +276,6 @@ const Refused kRefused[] = {
          c.PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_NONE;
        };
      }},
-    {"DisplaysWithoutFlipsByRegister", "PREEMPT-02", kConfiguration,
-     [](auto& m) {
-       m.config.video_present_sources = m.config.children = 1;
-       m.config.caps = [](DXGK_DRIVERCAPS& c) { c.FlipCaps.FlipOnVSyncMmIo = 0; };
-     }},
     {"NoDmaPatchingWithoutPreemption", "PREEMPT-01", kConfiguration,
      [](auto& m) {
        m.config.preemption_aware = false;

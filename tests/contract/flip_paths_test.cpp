@@ -1,0 +1,138 @@
+// Flips of drivers that make them by DMA buffer, and flips that something comes between.
+#include "dxgk/adapter.h"
+#include "dxgk/device.h"
+#include "tests/contract/flip_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST_F(FlipTest, ADriversOwnFlipIsAPacketThatSaysSo) {
+  DXGKIT_COVERS("PREEMPT-02", "SUB-15", "SUB-16", "SUB-21", "DISP-05", "DISP-07");
+  for (const bool no_wait : {false, true}) {
+    flipping(
+        [&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+          const size_t before = driver.addresses().size();
+          const uint64_t shown = driver.last_address();
+          ASSERT_EQ(client.flip(client.primaries[1], 3), 0);
+          stack.settle();
+          ASSERT_EQ(driver.presents.size(), 1U);
+          EXPECT_NE(driver.presents[0].args.pDmaBuffer, nullptr);
+          EXPECT_EQ(driver.presents[0].args.FlipInterval, 3);
+          EXPECT_EQ(driver.presents[0].args.Flags.FlipWithNoWait, no_wait ? 1U : 0U);
+          const auto submits = stack.miniport.calls().submits;
+          ASSERT_EQ(driver.packets(), 1U);
+          const DXGKARG_SUBMITCOMMAND& submit = submits.back().args;
+          EXPECT_EQ(submit.Flags.Present, 1U);
+          EXPECT_EQ(submit.Flags.Flip, 1U);
+          EXPECT_EQ(submit.Flags.FlipWithNoWait, no_wait ? 1U : 0U);
+          EXPECT_EQ(submit.VidPnSourceId, 0U);
+          EXPECT_EQ(submit.FlipInterval, 3);
+          stack.drive();
+          EXPECT_EQ(driver.addresses().size(), before) << "the driver's commands set it";
+          const auto& patch = stack.miniport.calls().patches.back();
+          const uint64_t address = patch.allocations[1].physical_address;
+          EXPECT_NE(address, shown);
+          Stack::Background next(stack, [&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });
+          EXPECT_FALSE(next.finished()) << "the packet is done, the flip is not";
+          driver.vsync(address);
+          EXPECT_TRUE(next.finished());
+          stack.drive();
+          driver.vsync(stack.miniport.calls().patches.back().allocations[1].physical_address);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{"PREEMPT-02"});
+        },
+        [&](FlipDriver& driver) {
+          driver.mmio = false;
+          driver.intervals = true;
+          driver.no_wait = no_wait;
+        });
+  }
+}
+
+TEST_F(FlipTest, TheEndOfAProcessEndsItsFlips) {
+  DXGKIT_COVERS("DISP-11", "DISP-18");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    const HANDLE kernels = driver.addresses().front().hAllocation;
+    EXPECT_NE(kernels, nullptr);
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    ASSERT_EQ(client.render(client.context, work_on({client.primaries[2]})), 0);
+    stack.settle();
+    client.end();  // with a flip that no vertical sync has shown
+    const auto addresses = driver.addresses();
+    EXPECT_EQ(addresses.back().Flags.Value, 1U);
+    FlipClient next(stack, driver);
+    EXPECT_EQ(next.flip(next.primaries[1]), 0);
+    stack.settle();
+    driver.vsync();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(FlipTest, AFlipThatNeverComesLeavesNothingBehind) {
+  DXGKIT_COVERS("SCHED-16");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    const size_t before = driver.addresses().size();
+    ASSERT_EQ(client.render(client.context, work_on({client.primaries[1]})), 0);
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+
+    stack.settle();
+    stack.adapter().lane().run([&] {
+      for (dxgk::Device* device : stack.adapter().devices()) {
+        if (device->handle == client.device) device->set_error(dxgk::DeviceState::kErrorDmaFault);
+      }
+    });
+    stack.drive();
+    EXPECT_EQ(driver.addresses().size(), before) << "its device is lost";
+    EXPECT_EQ(client.flip(client.primaries[2]), nt_status(Status::kDeviceRemoved));
+    FlipClient other(stack, driver, 2, false);
+    EXPECT_EQ(other.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE), STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE);
+    EXPECT_EQ(client.destroy_device(client.device), 0);
+    client.device = 0;
+    EXPECT_EQ(other.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE), 0);
+  });
+}
+
+TEST_F(FlipTest, AClientsPrimaryIsBackAfterASleep) {
+  DXGKIT_COVERS("DISP-11");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    driver.vsync();
+    const HANDLE shown = driver.addresses().back().hAllocation;
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD3).has_value());
+    });
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+    });
+    EXPECT_EQ(driver.addresses().back().hAllocation, shown);
+    EXPECT_EQ(driver.addresses().back().Flags.Value, 1U) << "ModeChange";
+    stack.blocking([&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });
+    stack.settle();
+    driver.vsync();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(FlipTest, OtherSeedsGiveTheSameFlips) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    flipping(
+        [](Stack& stack, FlipDriver& driver, FlipClient& client) {
+          for (size_t i = 1; i <= 9; ++i) {
+            ASSERT_EQ(client.render(client.context, work_on({client.primaries[i % 3]})), 0);
+            ASSERT_EQ(client.flip(client.primaries[i % 3]), 0);
+            stack.drive();
+            driver.vsync();
+          }
+          size_t flips = 0;
+          for (const auto& address : driver.addresses()) flips += address.Flags.Value == 4 ? 1 : 0;
+          EXPECT_EQ(flips, 9U);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        nullptr, seed);
+  }
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
