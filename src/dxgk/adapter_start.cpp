@@ -29,6 +29,12 @@ constexpr uint32_t kInterfaceWddm20 = 0x5023;
 constexpr uint32_t kWddmVersion20 = 0x2000;  // DXGK_WDDMVERSION
 constexpr uint32_t kMaxHardwareQueueDepth = 64;
 
+/// What release_pages kept: the device is stopped, nothing of it writes there any more.
+void give_back(bus::Machine& machine, std::vector<bus::PageFrame>* pages) {
+  if (!pages->empty()) machine.free_pages(*pages);
+  pages->clear();
+}
+
 }  // namespace
 
 Status Adapter::refuse_start(const char* rule, const char* ddi, std::string actual,
@@ -108,6 +114,8 @@ Status Adapter::start() {
     gpu_va_.reset();
     scheduler_.reset();
     memory_.reset();
+    give_back(machine_, &graveyard_);
+    user_graveyard_.clear();
   });
   display_.reset();
   port_.reset();
@@ -619,8 +627,7 @@ void Adapter::stop() {
   lane_.run([&] {
     failed_ = true;
     paging_.reset();
-    if (!graveyard_.empty()) machine_.free_pages(graveyard_);
-    graveyard_.clear();
+    give_back(machine_, &graveyard_);
     user_graveyard_.clear();
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 0);
   });

@@ -50,6 +50,21 @@ TEST_F(FlipTest, AFlipByRegisterIsProgrammedAtDeviceLevel) {
   });
 }
 
+// What goes to the screen at start is paged; its pages wait for the device to stop when that fails.
+TEST_F(FlipTest, AStartThatFailsWhilePagingReturnsItsPages) {
+  DXGKIT_COVERS("LIFE-12", "PATCH-31");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    stack.miniport.hooks.patch = [](const DXGKARG_PATCH*) {
+      return nt_status(Status::kUnsuccessful);
+    };
+    EXPECT_LT(nt_status(stack.start()), 0);
+    EXPECT_EQ(stack.only_finding().rule, "PATCH-31");
+    EXPECT_EQ(stack.miniport.count("DxgkDdiStopDevice"), 1U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiRemoveDevice"), 1U);
+  });
+}
+
 TEST_F(FlipTest, WithoutTheCapTheAddressIsSetAtPassiveLevel) {
   DXGKIT_COVERS("PREEMPT-02", "DISP-01");
   flipping(
