@@ -306,6 +306,7 @@ TEST(ContextAllocationOnThreads, KeepsItsContentThroughEvictions) {
   const auto runtime = runtime::make_os_runtime();
   runtime->run_main([] {
     Stack stack;
+    stack.miniport.config.preemption_aware = false;  // nobody would answer where quanta end
     ASSERT_EQ(stack.start(), Status::kSuccess);
     keeps_its_content(stack);
   });

@@ -701,7 +701,9 @@ TEST_F(ShareTest, TheCreatorDiesWhileAnotherProcessWorksOnRealThreads) {
   const auto runtime = runtime::make_os_runtime();
   runtime->run_main([&] {
     Stack stack;
-    stack.options.tdr_delay_ns = 0;  // a loaded machine may take its time
+    // A loaded machine may take its time: no timeouts, and no quantum whose end is to be answered.
+    stack.options.tdr_delay_ns = 0;
+    stack.miniport.config.preemption_aware = false;
     ASSERT_EQ(stack.start(), Status::kSuccess);
     end_while_in_use(stack, 6);
   });
