@@ -133,8 +133,8 @@ typedef unsigned long long SgpuU64;
 #define SGPU_INT_COMPLETE_ALL 0x00000003u
 #define SGPU_INT_PREEMPTED_ALL 0x00000300u
 #define SGPU_INT_FAULT_ALL 0x00030000u
-#define SGPU_INT_VSYNC 0x01000000u   /* with a screen only, and while it is enabled */
-#define SGPU_INT_ALL 0x00030303u /* of the engines */
+#define SGPU_INT_VSYNC 0x01000000u /* with a screen only, and while it is enabled */
+#define SGPU_INT_ALL 0x00030303u   /* of the engines */
 
 /* --- node registers: SGPU_NODE_REG(node, SGPU_NODE_...) -----------------------------------------
  */
