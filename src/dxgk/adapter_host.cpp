@@ -8,6 +8,7 @@
 #include "dxgk/driver_handles.h"
 #include "dxgk/gpu_va.h"
 #include "dxgk/hw_queue.h"
+#include "dxgk/interface_versions.h"
 #include "dxgk/periodic_fences.h"
 #include "dxgk/power.h"
 #include "dxgk/timeout.h"
@@ -16,8 +17,6 @@
 namespace dxgkit::dxgk {
 namespace {
 
-/// From here on DMA_FAULTED is reserved (INT-15).
-constexpr uint32_t kInterfaceWddm20 = 0x5023;
 /// Bits of DXGK_PAGE_FAULT_FLAGS.
 constexpr uint32_t kPageFaultFenceInvalid = 1U << 1;
 constexpr uint32_t kPageFaultFatal = 1U << 4;

@@ -12,6 +12,7 @@
 #include "dxgk/gpu_va.h"
 #include "dxgk/gpu_va_rules.h"
 #include "dxgk/hw_queue.h"
+#include "dxgk/interface_versions.h"
 #include "dxgk/power.h"
 #include "dxgk/residency.h"
 #include "dxgk/segment_rules.h"
@@ -21,11 +22,8 @@
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
-constexpr uint32_t kMaxNodes = 64;         // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
-constexpr uint32_t kInterfaceWddm13 = 0x4002;
-constexpr uint32_t kInterfaceWddm12 = 0x300E;
-constexpr uint32_t kInterfaceWddm20 = 0x5023;
+constexpr uint32_t kMaxVidPnSources = 16;    // D3DKMDT_MAX_VIDPN_SOURCES
+constexpr uint32_t kMaxNodes = 64;           // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
 constexpr uint32_t kWddmVersion20 = 0x2000;  // DXGK_WDDMVERSION
 constexpr uint32_t kMaxHardwareQueueDepth = 64;
 
@@ -325,7 +323,7 @@ Status Adapter::check_caps() {
         "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
         "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
   }
-  if (interface_version() >= kInterfaceWddm12 && interface_version() < kInterfaceWddm20) {
+  if (interface_version() >= kInterfaceWin8 && interface_version() < kInterfaceWddm20) {
     const port::FlipCaps flips = port::flip_caps_of(caps_, interface_version());
     if (!flips.reports_preemption) {
       return refuse_start("PREEMPT-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",

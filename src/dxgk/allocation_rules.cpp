@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter.h"
+#include "dxgk/interface_versions.h"
 #include "dxgk/segment_rules.h"
 
 namespace dxgkit::dxgk {
@@ -13,8 +14,6 @@ namespace {
 
 constexpr uint32_t kPriorityNormal = 0x78000000;
 constexpr uint64_t kLargePageBytes = 65536;
-constexpr uint32_t kInterfaceWddm20 = 0x5023;
-constexpr uint32_t kInterfaceWddm32 = 0x11007;
 
 struct Broken {
   const char* rule;

@@ -6,18 +6,12 @@
 #include "base/arithmetic.h"
 #include "dxgk/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/interface_versions.h"
 #include "dxgk/process.h"
 #include "dxgk/residency.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
-namespace {
-
-/// From here on drivers have no swizzling ranges.
-constexpr uint32_t kInterfaceWddm20 = 0x5023;
-
-}  // namespace
-
 Result<void*> Device::lock(Handle allocation_handle) {
   if (lost()) return Error(Status::kDeviceRemoved);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
@@ -86,6 +80,7 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
   if (ignores && !reaches_aperture(allocation)) return refuse(Status::kInvalidParameter);
   if (request.acquire_aperture) {
     // A range belongs to one lock, and to memory that lies in a memory segment at times.
+    // From WDDM 2.0 on drivers have no such ranges.
     if (adapter_.interface_version() >= kInterfaceWddm20) return refuse(Status::kInvalidParameter);
     if (opened.locks != 0 || !reaches_memory(allocation)) return refuse(Status::kInvalidParameter);
   }

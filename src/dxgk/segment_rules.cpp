@@ -6,15 +6,13 @@
 #include <bit>
 
 #include "base/arithmetic.h"
+#include "dxgk/interface_versions.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
 constexpr uint32_t kMaxSegments = 32;
 constexpr uint32_t kMaxBanks = 127;
-constexpr uint32_t kInterfaceWin8 = 0x300E;
-constexpr uint32_t kInterfaceWddm20 = 0x5023;
-constexpr uint32_t kInterfaceWddm29 = 0xE003;
 
 /// Flag bits a driver of this version can know.
 uint32_t known_flags(uint32_t interface_version) {

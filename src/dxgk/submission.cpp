@@ -14,17 +14,13 @@
 #include "dxgk/flips.h"
 #include "dxgk/gpu_va.h"
 #include "dxgk/hw_queue.h"
+#include "dxgk/interface_versions.h"
 #include "dxgk/process.h"
 #include "dxgk/residency.h"
 #include "dxgk/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
-
-namespace {
-/// First interface version of WDDM 2.0, from which on the Resubmission flag is told (SUB-25).
-constexpr uint32_t kInterfaceWddm20 = 0x5023;
-}  // namespace
 
 void Adapter::queue_packet(Packet& packet) {
   if (packet.buffer != nullptr && packet.kind != vidsch::PacketKind::kPaging)
@@ -293,6 +289,7 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
   args.fence = fence;
   args.node = node;
   args.flags = packet.flags;
+  // SUB-25: told from WDDM 2.0 on.
   args.flags.resubmission = resubmission && interface_version() >= kInterfaceWddm20;
   args.vidpn_source = packet.vidpn_source;  // SUB-15
   args.flip_interval = packet.flip_interval;

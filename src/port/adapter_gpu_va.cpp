@@ -279,7 +279,7 @@ Status AdapterPort::submit_virtual(const SubmitVirtualArgs& args) {
   if (status == Status::kSuccess || !call.completed()) return status;
   if (status == Status::kInvalidParameter && !args.flags.paging) return status;  // SUB-29
   port.fatal("SUB-28", kSubmitCommandVirtual.name, 0x119, 0x2,
-             fmt::format("It returned {:#010x}{}.", static_cast<uint32_t>(to_ntstatus(status)),
+             fmt::format("It returned {}{}.", hex(status),
                          args.flags.paging ? " for a paging buffer" : ""),
              "STATUS_SUCCESS, or STATUS_INVALID_PARAMETER for a malformed buffer or malformed "
              "private data of an application.",

@@ -42,6 +42,16 @@ struct IsrState {
   bool reported_crtc = false;  // a CRTC type was reported (INT-09)
 };
 
+/// Where what a driver builds was to go, and where it says it ended.
+struct BuilderOutputs {
+  struct Span {
+    const void* start = nullptr;
+    const void* end = nullptr;
+    uint64_t room = 0;  // bytes
+  };
+  Span dma, patches, private_data;
+};
+
 struct AdapterPort::Impl {
   Impl(Driver& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
        bus::PciFunction& function_in, AdapterHost& host_in, verifier::Findings& findings_in);
@@ -177,10 +187,17 @@ struct AdapterPort::Impl {
   /// NT-22: an answer that is no NTSTATUS at all.
   void check_answer(const DdiInfo& info, int32_t answer);
 
+  /// REND-08: how far Render or Present advanced what it was given, into `result`; fatal, and
+  /// kUnsuccessful there, if that was further than there was room.
+  void measure_outputs(const DdiInfo& info, const BuilderOutputs& outputs, RenderResult* result);
+
   // --- queries
   Status query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
                uint32_t out_bytes);
 };
+
+/// The status as findings show it: 0xc000000d.
+std::string hex(Status status);
 
 /// One DDI call: frame, class check, trace, IRQL check.
 class DdiCall {

@@ -191,12 +191,11 @@ Status AdapterPort::create_allocations(std::span<AllocationInfo> infos,
                                       Status::kNoMemory, Status::kGraphicsDriverMismatch};
   if (std::ranges::find(kDocumented, status) == kDocumented.end()) {
     const Status answer = is_success(status) ? Status::kInvalidParameter : status;
-    return port.violation(
-        "ALLOC-03", kCreateAllocation.name,
-        fmt::format("It returned {:#010x}.", static_cast<uint32_t>(to_ntstatus(status))),
-        "STATUS_SUCCESS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY or "
-        "STATUS_GRAPHICS_DRIVER_MISMATCH.",
-        "Map the failure to one of these.", answer);
+    return port.violation("ALLOC-03", kCreateAllocation.name,
+                          fmt::format("It returned {}.", hex(status)),
+                          "STATUS_SUCCESS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY or "
+                          "STATUS_GRAPHICS_DRIVER_MISMATCH.",
+                          "Map the failure to one of these.", answer);
   }
   if (status != Status::kSuccess) return status;
   std::string missing;

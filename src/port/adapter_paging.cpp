@@ -270,8 +270,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
         "PAGE-03", kBuildPagingBuffer.name,
         status == Status::kSuccess
             ? fmt::format("pDmaBuffer was NULL and came back as {}.", arguments.pDmaBuffer)
-            : fmt::format("It returned {:#010x} for an update without a paging buffer.",
-                          static_cast<uint32_t>(to_ntstatus(status))),
+            : fmt::format("It returned {} for an update without a paging buffer.", hex(status)),
         "With pDmaBuffer NULL the page table is written by the processor before the call returns "
         "STATUS_SUCCESS; nothing can be put off.",
         "Write the entries through PageTableAddress.CpuVirtual and leave pDmaBuffer alone.",
@@ -297,15 +296,14 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
     if (is_map_or_unmap(operation) &&
         (status == Status::kNotSupported || status == Status::kNotImplemented)) {
       return refuse("SEG-36", 0xB,
-                    fmt::format("It refused operation {} on segment {} with {:#010x}.",
+                    fmt::format("It refused operation {} on segment {} with {}.",
                                 static_cast<uint32_t>(arguments.Operation), operation.segment.value,
-                                static_cast<uint32_t>(to_ntstatus(status))),
+                                hex(status)),
                     "A driver that reports an Aperture segment maps and unmaps its pages: what the "
                     "kernel places there is reached through that mapping only.",
                     "Implement both operations, or report no Aperture segment.");
     }
-    return refuse("PAGE-07", 0xB,
-                  fmt::format("It returned {:#010x}.", static_cast<uint32_t>(to_ntstatus(status))),
+    return refuse("PAGE-07", 0xB, fmt::format("It returned {}.", hex(status)),
                   "STATUS_SUCCESS, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER or "
                   "STATUS_GRAPHICS_ALLOCATION_BUSY.",
                   "Paging cannot fail: ask for a larger buffer, or handle the operation.");

@@ -121,6 +121,10 @@ void AdapterPort::Impl::irql_violation(const DdiInfo& info, nt::Irql got) {
       Status::kSuccess);
 }
 
+std::string hex(Status status) {
+  return fmt::format("{:#010x}", static_cast<uint32_t>(to_ntstatus(status)));
+}
+
 void AdapterPort::Impl::check_answer(const DdiInfo& info, int32_t answer) {
   const std::string_view instead = no_ntstatus(answer);
   if (instead.empty()) return;
@@ -440,8 +444,7 @@ Result<SegmentsInfo> query_segments_by_pointer(AdapterPort::Impl& port,
   const Status first = port.query(type, &in, sizeof(in), &out, sizeof(out));
   if (!is_success(first))
     return refuse_segments(port, "SEG-04",
-                           fmt::format("The first segment query returned {:#010x}.",
-                                       static_cast<uint32_t>(to_ntstatus(first))),
+                           fmt::format("The first segment query returned {}.", hex(first)),
                            "It returns STATUS_SUCCESS.");
   check_first_pass(port, out);
   const uint32_t count = out.NbSegment;
@@ -493,12 +496,11 @@ Status query_invalid_ranges(AdapterPort::Impl& port, uint32_t id, SegmentInfo* s
   const Status status =
       port.query(DXGKQAITYPE_SEGMENTMEMORYSTATE, nullptr, 0, &state, sizeof(state));
   if (!is_success(status)) {
-    return refuse_segments(
-               port, "SEG-45",
-               fmt::format("The query for the {} bad ranges of segment {} returned {:#010x}.",
-                           count, id, static_cast<uint32_t>(to_ntstatus(status))),
-               "A driver that reports NumInvalidMemoryRanges answers "
-               "DXGKQAITYPE_SEGMENTMEMORYSTATE.")
+    return refuse_segments(port, "SEG-45",
+                           fmt::format("The query for the {} bad ranges of segment {} returned {}.",
+                                       count, id, hex(status)),
+                           "A driver that reports NumInvalidMemoryRanges answers "
+                           "DXGKQAITYPE_SEGMENTMEMORYSTATE.")
         .error();
   }
   if (std::memcmp(&behind, &ranges[count], sizeof(behind)) != 0) {
@@ -524,8 +526,7 @@ Result<SegmentsInfo> query_segments_by_stride(AdapterPort::Impl& port) {
   const Status first = port.query(DXGKQAITYPE_QUERYSEGMENT4, &in, sizeof(in), &out, sizeof(out));
   if (!is_success(first))
     return refuse_segments(port, "SEG-04",
-                           fmt::format("The first segment query returned {:#010x}.",
-                                       static_cast<uint32_t>(to_ntstatus(first))),
+                           fmt::format("The first segment query returned {}.", hex(first)),
                            "It returns STATUS_SUCCESS.");
   check_first_pass(port, out);
   const uint32_t count = out.NbSegment;

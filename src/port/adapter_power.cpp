@@ -36,8 +36,7 @@ Status AdapterPort::set_power_state(std::optional<uint32_t> child, PowerState st
   if (!call.completed() || is_success(status)) return status;
   return port.violation(
       "PWR-02", kSetPowerState.name,
-      fmt::format("It answered {:#010x} for D{}.", static_cast<uint32_t>(to_ntstatus(status)),
-                  static_cast<uint32_t>(state) - 1),
+      fmt::format("It answered {} for D{}.", hex(status), static_cast<uint32_t>(state) - 1),
       "A change of power state does not fail.",
       "Return STATUS_SUCCESS, also for states the device has no use for.", Status::kSuccess);
 }
@@ -82,8 +81,7 @@ std::vector<PowerComponent> AdapterPort::query_power_components() {
   Status status = port.query(DXGKQAITYPE_NUMPOWERCOMPONENTS, nullptr, 0, &count, sizeof(count));
   if (status == Status::kDeviceRemoved) return {};
   if (!is_success(status)) {
-    return refuse(fmt::format("NUMPOWERCOMPONENTS was answered with {:#010x}.",
-                              static_cast<uint32_t>(to_ntstatus(status))),
+    return refuse(fmt::format("NUMPOWERCOMPONENTS was answered with {}.", hex(status)),
                   "SupportRuntimePowerManagement promises an answer.");
   }
   if (count > kComponentsMax) {
@@ -97,9 +95,9 @@ std::vector<PowerComponent> AdapterPort::query_power_components() {
                         abi::record_size("DXGK_POWER_RUNTIME_COMPONENT", port.version));
     if (status == Status::kDeviceRemoved) return {};
     if (!is_success(status)) {
-      return refuse(fmt::format("POWERCOMPONENTINFO of component {} was answered with {:#010x}.", i,
-                                static_cast<uint32_t>(to_ntstatus(status))),
-                    "Every component counted by NUMPOWERCOMPONENTS is described.");
+      return refuse(
+          fmt::format("POWERCOMPONENTINFO of component {} was answered with {}.", i, hex(status)),
+          "Every component counted by NUMPOWERCOMPONENTS is described.");
     }
     if (info.StateCount == 0 || info.StateCount > kFStatesMax) {
       return refuse(fmt::format("Component {} has StateCount {}.", i, info.StateCount),
@@ -145,8 +143,7 @@ Status AdapterPort::set_component_f_state(uint32_t component, uint32_t f_state) 
   if (status == Status::kDeviceRemoved || is_success(status)) return status;
   return port.violation(
       "PWR-12", kSetPowerComponentFState.name,
-      fmt::format("It answered {:#010x} for component {} and F{}.",
-                  static_cast<uint32_t>(to_ntstatus(status)), component, f_state),
+      fmt::format("It answered {} for component {} and F{}.", hex(status), component, f_state),
       "A component and an F-state the driver has described are valid.",
       "Return STATUS_SUCCESS; STATUS_INVALID_PARAMETER is for indexes it never reported.", status);
 }

@@ -170,8 +170,7 @@ RenderResult AdapterPort::present(const PresentArgs& args) {
     return went_past("It wrote behind the end of the private data.");
   if (std::ranges::find(kDocumented, result.status) == kDocumented.end()) [[unlikely]] {
     result.status = port.violation(
-        "REND-16", kPresent.name,
-        fmt::format("It returned {:#010x}.", static_cast<uint32_t>(to_ntstatus(result.status))),
+        "REND-16", kPresent.name, fmt::format("It returned {}.", hex(result.status)),
         "One of the documented codes; the caller gets STATUS_INVALID_PARAMETER for any other.",
         "Map the failure to a documented code.", Status::kInvalidParameter);
     return result;
@@ -181,36 +180,13 @@ RenderResult AdapterPort::present(const PresentArgs& args) {
       result.status != Status::kGraphicsInsufficientDmaBuffer) {
     return result;
   }
-  // Distances as unsigned numbers: a pointer below the start becomes a huge one.
-  const uint64_t dma_bytes =
-      reinterpret_cast<uint64_t>(arguments.pDmaBuffer) - reinterpret_cast<uint64_t>(buffer.cpu);
-  const uint64_t patch_bytes = reinterpret_cast<uint64_t>(arguments.pPatchLocationListOut) -
-                               reinterpret_cast<uint64_t>(patches);
-  const uint64_t private_bytes = reinterpret_cast<uint64_t>(arguments.pDmaBufferPrivateData) -
-                                 reinterpret_cast<uint64_t>(private_data);
-  const uint64_t room = buffer.cpu == nullptr ? 0 : buffer.size_bytes;
-  if (dma_bytes > room) [[unlikely]] {
-    return went_past(
-        fmt::format("pDmaBuffer came back {} bytes from where it was given; {} bytes "
-                    "were there.",
-                    static_cast<int64_t>(dma_bytes), room));
-  }
-  if (patch_bytes > uint64_t{args.patches_out_capacity} * sizeof(PatchLocation) ||
-      patch_bytes % sizeof(PatchLocation) != 0) [[unlikely]] {
-    return went_past(
-        fmt::format("pPatchLocationListOut came back {} bytes from where it was "
-                    "given.",
-                    static_cast<int64_t>(patch_bytes)));
-  }
-  if (private_bytes > buffer.private_size_bytes) [[unlikely]] {
-    return went_past(
-        fmt::format("pDmaBufferPrivateData came back {} bytes from where it was "
-                    "given.",
-                    static_cast<int64_t>(private_bytes)));
-  }
-  result.dma_bytes = static_cast<uint32_t>(dma_bytes);
-  result.patch_count = static_cast<uint32_t>(patch_bytes / sizeof(PatchLocation));
-  result.private_bytes = static_cast<uint32_t>(private_bytes);
+  port.measure_outputs(
+      kPresent,
+      {.dma = {buffer.cpu, arguments.pDmaBuffer, buffer.cpu == nullptr ? 0 : buffer.size_bytes},
+       .patches = {patches, arguments.pPatchLocationListOut,
+                   uint64_t{args.patches_out_capacity} * sizeof(PatchLocation)},
+       .private_data = {private_data, arguments.pDmaBufferPrivateData, buffer.private_size_bytes}},
+      &result);
   return result;
 }
 
@@ -267,8 +243,8 @@ Status AdapterPort::control_vsync(uint32_t source, bool enabled) {
   if (is_success(status) || status == Status::kDeviceRemoved) return status;
   return port.violation(
       "INT-23", name,
-      fmt::format("It returned {:#010x} when vertical sync was {}.",
-                  static_cast<uint32_t>(to_ntstatus(status)), enabled ? "enabled" : "disabled"),
+      fmt::format("It returned {} when vertical sync was {}.", hex(status),
+                  enabled ? "enabled" : "disabled"),
       "CRTC_VSYNC is controlled; STATUS_NOT_IMPLEMENTED is for other interrupt types.",
       "Enable or disable the interrupt of vertical sync and return STATUS_SUCCESS.", status);
 }

@@ -29,10 +29,6 @@ constexpr std::byte kDebugGuard{0xD7};
 /// What LastAbortedFenceId holds before the call: no driver leaves it by chance.
 constexpr uint32_t kNoFence = 0;
 
-std::string hex_status(Status status) {
-  return fmt::format("{:#010x}", static_cast<uint32_t>(to_ntstatus(status)));
-}
-
 }  // namespace
 
 bool AdapterPort::has_engine_reset() const {
@@ -61,7 +57,7 @@ Result<uint64_t> AdapterPort::query_dependent_engines(NodeOrdinal node, uint32_t
   if (status != Status::kSuccess || (mask & self) == 0 || (mask & ~all) != 0) {
     port.fatal("TDR-12", kQueryDependentEngineGroup.name, 0x119, 0x8,
                status != Status::kSuccess
-                   ? fmt::format("It returned {} for node {}.", hex_status(status), node.value)
+                   ? fmt::format("It returned {} for node {}.", hex(status), node.value)
                    : fmt::format("DependentNodeOrdinalMask is {:#x} for node {} of {}.", mask,
                                  node.value, node_count),
                fmt::format("STATUS_SUCCESS, and a mask of nodes below {} that contains the node "
@@ -88,7 +84,7 @@ Result<bool> AdapterPort::query_engine_status(NodeOrdinal node) {
   if (status == Status::kSuccess) return arguments.EngineStatus.Responsive != 0;
   return Error(
       port.violation("TDR-10", kQueryEngineStatus.name,
-                     fmt::format("It returned {} for node {}.", hex_status(status), node.value),
+                     fmt::format("It returned {} for node {}.", hex(status), node.value),
                      "STATUS_SUCCESS, with Responsive 1 while the engine gets on, else 0.",
                      "Answer for every node; an engine that cannot be asked is not responsive.",
                      is_success(status) ? Status::kUnsuccessful : status));
@@ -110,8 +106,8 @@ Result<uint32_t> AdapterPort::reset_engine(NodeOrdinal node) {
   if (status == Status::kSuccess) return arguments.LastAbortedFenceId;
   return Error(port.violation(
       "TDR-20", kResetEngine.name,
-      fmt::format("It returned {} for node {}: the whole adapter is reset instead.",
-                  hex_status(status), node.value),
+      fmt::format("It returned {} for node {}: the whole adapter is reset instead.", hex(status),
+                  node.value),
       "STATUS_SUCCESS once the engine is idle and takes new packets.",
       "Stop the engine by whatever means it has; fail only if nothing less than a reset of the "
       "adapter helps.",

@@ -42,10 +42,6 @@ const D3DDDI_PATCHLOCATIONLIST* to_abi(const PatchLocation* list) {
   return reinterpret_cast<const D3DDDI_PATCHLOCATIONLIST*>(list);
 }
 
-std::string hex(Status status) {
-  return fmt::format("{:#010x}", static_cast<uint32_t>(to_ntstatus(status)));
-}
-
 /// FNV-1a over 8-byte words, fast enough to watch the whole buffer in tests.
 uint64_t checksum(const std::byte* data, size_t bytes) {
   uint64_t hash = 0xCBF29CE484222325;
@@ -211,39 +207,48 @@ RenderResult AdapterPort::render(const RenderArgs& args) {
   result.status = status;
   result.multipass_offset = arguments.MultipassOffset;
   if (status != Status::kSuccess && status != Status::kGraphicsInsufficientDmaBuffer) return result;
+  port.measure_outputs(info,
+                       {.dma = {args.buffer.cpu, arguments.pDmaBuffer, args.buffer.size_bytes},
+                        .patches = {patches_out, arguments.pPatchLocationListOut,
+                                    uint64_t{args.patches_out_capacity} * sizeof(PatchLocation)},
+                        .private_data = {private_data, arguments.pDmaBufferPrivateData,
+                                         args.buffer.private_size_bytes}},
+                       &result);
+  return result;
+}
+
+void AdapterPort::Impl::measure_outputs(const DdiInfo& info, const BuilderOutputs& outputs,
+                                        RenderResult* result) {
   // Distances as unsigned numbers: a pointer below the start becomes a huge one.
-  const uint64_t dma_bytes = reinterpret_cast<uint64_t>(arguments.pDmaBuffer) -
-                             reinterpret_cast<uint64_t>(args.buffer.cpu);
-  const uint64_t patch_bytes = reinterpret_cast<uint64_t>(arguments.pPatchLocationListOut) -
-                               reinterpret_cast<uint64_t>(patches_out);
-  const uint64_t private_bytes = reinterpret_cast<uint64_t>(arguments.pDmaBufferPrivateData) -
-                                 reinterpret_cast<uint64_t>(private_data);
+  const auto distance = [](const BuilderOutputs::Span& span) {
+    return reinterpret_cast<uint64_t>(span.end) - reinterpret_cast<uint64_t>(span.start);
+  };
+  const uint64_t dma_bytes = distance(outputs.dma);
+  const uint64_t patch_bytes = distance(outputs.patches);
+  const uint64_t private_bytes = distance(outputs.private_data);
   const char* what = nullptr;
   uint64_t limit = 0, got = 0;
-  if (dma_bytes > args.buffer.size_bytes) {
-    what = "pDmaBuffer", limit = args.buffer.size_bytes, got = dma_bytes;
-  } else if (patch_bytes > uint64_t{args.patches_out_capacity} * sizeof(PatchLocation) ||
-             patch_bytes % sizeof(PatchLocation) != 0) {
-    what = "pPatchLocationListOut",
-    limit = uint64_t{args.patches_out_capacity} * sizeof(PatchLocation), got = patch_bytes;
-  } else if (private_bytes > args.buffer.private_size_bytes) {
-    what = "pDmaBufferPrivateData", limit = args.buffer.private_size_bytes, got = private_bytes;
+  if (dma_bytes > outputs.dma.room) {
+    what = "pDmaBuffer", limit = outputs.dma.room, got = dma_bytes;
+  } else if (patch_bytes > outputs.patches.room || patch_bytes % sizeof(PatchLocation) != 0) {
+    what = "pPatchLocationListOut", limit = outputs.patches.room, got = patch_bytes;
+  } else if (private_bytes > outputs.private_data.room) {
+    what = "pDmaBufferPrivateData", limit = outputs.private_data.room, got = private_bytes;
   }
   if (what != nullptr) [[unlikely]] {
-    port.fatal("REND-08", info.name, 0x10E, 0x12,
-               fmt::format("{} came back {} bytes from where it was given.", what,
-                           static_cast<int64_t>(got)),
-               fmt::format("It points past the last byte or element written: 0 to {} bytes "
-                           "further, whole elements.",
-                           limit),
-               "Advance it by what was written and check the size before writing.");
-    result.status = Status::kUnsuccessful;
-    return result;
+    fatal("REND-08", info.name, 0x10E, 0x12,
+          fmt::format("{} came back {} bytes from where it was given.", what,
+                      static_cast<int64_t>(got)),
+          fmt::format("It points past the last byte or element written: 0 to {} bytes "
+                      "further, whole elements.",
+                      limit),
+          "Advance it by what was written and check the size before writing.");
+    result->status = Status::kUnsuccessful;
+    return;
   }
-  result.dma_bytes = static_cast<uint32_t>(dma_bytes);
-  result.patch_count = static_cast<uint32_t>(patch_bytes / sizeof(PatchLocation));
-  result.private_bytes = static_cast<uint32_t>(private_bytes);
-  return result;
+  result->dma_bytes = static_cast<uint32_t>(dma_bytes);
+  result->patch_count = static_cast<uint32_t>(patch_bytes / sizeof(PatchLocation));
+  result->private_bytes = static_cast<uint32_t>(private_bytes);
 }
 
 Status AdapterPort::patch(const PatchArgs& args) {

@@ -2,6 +2,7 @@
 #include "dxgk/keyed_mutex.h"
 #include "runtime/runtime.h"
 #include "thunks/call.h"
+#include "thunks/nt_names.h"
 
 namespace dxgkit::thunks {
 namespace {
@@ -83,11 +84,7 @@ Status open(Process& process, Args& args) {
 
 Status open_nt(Process& process, D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE& args) {
   process.system().impl().reap_nt_handles();
-  const auto value = reinterpret_cast<uintptr_t>(args.hNtHandle);
-  if (value == 0 || value > INT32_MAX) return Status::kInvalidHandle;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named,
-                                 process.system().impl().nt_handles.find(static_cast<int>(value)));
-  if (named.access == NtHandles::Access::kNone) return Status::kAccessDenied;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, find_named(process, args.hNtHandle));
   if (!named.mutex) return dxgk::kObjectTypeMismatch;
   return open_shared(process, args, named.mutex);
 }

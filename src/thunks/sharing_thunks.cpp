@@ -8,6 +8,7 @@
 #include "dxgk/sharing.h"
 #include "dxgk/sync_object.h"
 #include "thunks/call.h"
+#include "thunks/nt_names.h"
 
 namespace dxgkit::thunks {
 namespace {
@@ -20,14 +21,8 @@ using dxgk::Ref;
 using dxgk::Resource;
 using dxgk::SharedResource;
 
-/// A HANDLE holds a descriptor; kInvalidHandle for what cannot be one, kAccessDenied for one that
-/// gives no access (THUNK-24).
 Result<NtHandles::Named> named_by(Process& process, HANDLE handle) {
-  const auto value = reinterpret_cast<uintptr_t>(handle);
-  if (value == 0 || value > INT32_MAX) return Error(Status::kInvalidHandle);
-  DXGKIT_ASSIGN_OR_RETURN(NtHandles::Named named,
-                          process.system().impl().nt_handles.find(static_cast<int>(value)));
-  if (named.access == NtHandles::Access::kNone) return Error(Status::kAccessDenied);
+  DXGKIT_ASSIGN_OR_RETURN(NtHandles::Named named, find_named(process, handle));
   if (!named.resource) return Error(dxgk::kObjectTypeMismatch);
   return named;
 }

@@ -1,5 +1,6 @@
 // Opening synchronisation objects of others: by global handle, by descriptor.
 #include "thunks/call.h"
+#include "thunks/nt_names.h"
 #include "thunks/sync_support.h"
 
 namespace dxgkit::thunks {
@@ -13,11 +14,7 @@ using dxgk::SyncObject;
 
 Result<Ref<SharedSync>> named_by(Process& process, HANDLE handle) {
   process.system().impl().reap_nt_handles();
-  const auto value = reinterpret_cast<uintptr_t>(handle);
-  if (value == 0 || value > INT32_MAX) return Error(Status::kInvalidHandle);
-  DXGKIT_ASSIGN_OR_RETURN(const NtHandles::Named named,
-                          process.system().impl().nt_handles.find(static_cast<int>(value)));
-  if (named.access == NtHandles::Access::kNone) return Error(Status::kAccessDenied);
+  DXGKIT_ASSIGN_OR_RETURN(const NtHandles::Named named, find_named(process, handle));
   if (!named.sync) return Error(dxgk::kObjectTypeMismatch);
   return named.sync;
 }
