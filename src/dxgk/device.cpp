@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "dxgk/adapter.h"
-#include "dxgk/context_allocations.h"
-#include "dxgk/display.h"
-#include "dxgk/hw_queue.h"
-#include "dxgk/paging_queue.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/display/display.h"
+#include "dxgk/memory/paging_queue.h"
+#include "dxgk/memory/residency.h"
 #include "dxgk/process.h"
-#include "dxgk/residency.h"
+#include "dxgk/work/context_allocations.h"
+#include "dxgk/work/hw_queue.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {

@@ -9,14 +9,14 @@
 #include <span>
 #include <vector>
 
-#include "dxgk/allocation.h"
-#include "dxgk/arrival_list.h"
-#include "dxgk/context.h"
+#include "dxgk/adapter/gate.h"
 #include "dxgk/device_state.h"
-#include "dxgk/gate.h"
 #include "dxgk/handle_table.h"
-#include "dxgk/sharing.h"
-#include "dxgk/sync_object.h"
+#include "dxgk/memory/allocation.h"
+#include "dxgk/memory/sharing.h"
+#include "dxgk/sync/sync_object.h"
+#include "dxgk/work/arrival_list.h"
+#include "dxgk/work/context.h"
 #include "port/types.h"
 
 namespace dxgkit::dxgk {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dxgk/gate.h"
+#include "dxgk/adapter/gate.h"
 #include "dxgk/handle_table.h"
 #include "runtime/sync.h"
 #include "vidsch/policy.h"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "dxgk/power.h"
-#include "dxgk/sync_object.h"
+#include "dxgk/power/power.h"
+#include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
-#include "dxgk/timeout.h"
+#include "dxgk/work/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
-#include "dxgk/timeout_report.h"
+#include "dxgk/work/timeout_report.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/memory/sharing.h"
 #include "dxgk/process.h"
-#include "dxgk/sharing.h"
 #include "dxgk/system.h"
 #include "runtime/deadlock_note.h"
 #include "runtime/sync.h"

@@ -1,7 +1,7 @@
 // Allocations: create, destroy.
 #include <bit>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "thunks/call.h"
 

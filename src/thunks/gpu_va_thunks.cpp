@@ -1,7 +1,7 @@
 // GPU virtual addresses: reserve, map, free, update.
-#include "dxgk/context.h"
-#include "dxgk/gpu_va.h"
-#include "dxgk/paging_queue.h"
+#include "dxgk/memory/paging_queue.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/context.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {

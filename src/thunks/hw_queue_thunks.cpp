@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
-#include "dxgk/hw_queue.h"
+#include "dxgk/work/hw_queue.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {

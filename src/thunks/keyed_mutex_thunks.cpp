@@ -1,5 +1,5 @@
 // Keyed mutexes: create, open, acquire, release, destroy (SYNC-26).
-#include "dxgk/keyed_mutex.h"
+#include "dxgk/sync/keyed_mutex.h"
 #include "runtime/runtime.h"
 #include "thunks/call.h"
 #include "thunks/nt_names.h"

@@ -1,6 +1,6 @@
 // Content its owner can do without: offer and reclaim.
-#include "dxgk/paging_queue.h"
-#include "dxgk/residency.h"
+#include "dxgk/memory/paging_queue.h"
+#include "dxgk/memory/residency.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {

@@ -1,11 +1,11 @@
 // Presents, flips, and what clients ask of the screens of full drivers.
 #include <algorithm>
 
-#include "dxgk/adapter.h"
-#include "dxgk/context.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
-#include "dxgk/display.h"
-#include "dxgk/flips.h"
+#include "dxgk/display/display.h"
+#include "dxgk/display/flips.h"
+#include "dxgk/work/context.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {

@@ -1,7 +1,7 @@
 // Priorities of contexts and processes.
-#include "dxgk/context.h"
 #include "dxgk/device.h"
-#include "dxgk/hw_queue.h"
+#include "dxgk/work/context.h"
+#include "dxgk/work/hw_queue.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "dxgk/paging_queue.h"
-#include "dxgk/residency.h"
+#include "dxgk/memory/paging_queue.h"
+#include "dxgk/memory/residency.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "dxgk/display.h"
-#include "dxgk/keyed_mutex.h"
-#include "dxgk/sharing.h"
-#include "dxgk/sync_object.h"
+#include "dxgk/display/display.h"
+#include "dxgk/memory/sharing.h"
+#include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/sync_object.h"
 #include "thunks/call.h"
 #include "thunks/nt_names.h"
 

@@ -1,9 +1,9 @@
 // Contexts with virtual addressing: creation and submission.
 #include <algorithm>
 
-#include "dxgk/adapter.h"
-#include "dxgk/context.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/work/context.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {

@@ -4,7 +4,7 @@
 #include <d3dkmthk.h>
 
 #include "base/status.h"
-#include "dxgk/sync_object.h"
+#include "dxgk/sync/sync_object.h"
 
 namespace dxgkit::thunks {
 

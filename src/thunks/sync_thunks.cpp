@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "dxgk/periodic_fences.h"
+#include "dxgk/sync/periodic_fences.h"
 #include "thunks/call.h"
 #include "thunks/sync_support.h"
 

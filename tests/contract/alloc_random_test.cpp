@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {

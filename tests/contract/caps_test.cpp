@@ -1,7 +1,7 @@
 // Caps, versions and entry points that must agree; what refuses a display driver at its start.
 #include <cstring>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/display_fixture.h"
 #include "tests/contract/fixture.h"
 

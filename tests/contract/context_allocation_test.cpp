@@ -1,8 +1,8 @@
 // Context allocations: where the GPU saves the state of contexts it switches away from.
 #include <cstring>
 
-#include "dxgk/context_allocations.h"
-#include "dxgk/power.h"
+#include "dxgk/power/power.h"
+#include "dxgk/work/context_allocations.h"
 #include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {

@@ -1,7 +1,7 @@
 // Display-only adapters: start, modes, presents, plugging, power, and the screen they leave.
 #include <cstring>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/system_impl.h"
 #include "dxgkit/abi_versions.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <ostream>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/system_impl.h"
 #include "thunks/client.h"
 

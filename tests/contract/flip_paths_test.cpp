@@ -1,5 +1,5 @@
 // Flips of drivers that make them by DMA buffer, and flips that something comes between.
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "tests/contract/flip_fixture.h"
 

@@ -1,6 +1,6 @@
 // Hardware scheduling: bands, contexts that leave the engine, engines that are reset.
-#include "dxgk/adapter.h"
-#include "dxgk/hw_queue.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/work/hw_queue.h"
 #include "tests/contract/hw_fixture.h"
 
 namespace dxgkit::contract {

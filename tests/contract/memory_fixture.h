@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "dxgk/adapter.h"
-#include "dxgk/exercise.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/exercise.h"
 #include "tests/contract/fixture.h"
 #include "tests/contract/memory_gpu.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/process.h"
 #include "tests/contract/fixture.h"

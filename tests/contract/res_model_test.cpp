@@ -2,9 +2,9 @@
 #include <map>
 #include <random>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
-#include "dxgk/residency.h"
+#include "dxgk/memory/residency.h"
 #include "tests/contract/res_fixture.h"
 
 namespace dxgkit::contract {

@@ -1,5 +1,5 @@
 // D3DKMTUpdateAllocationProperty.
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/res_fixture.h"
 
 namespace dxgkit::contract {

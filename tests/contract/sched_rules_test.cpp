@@ -2,8 +2,8 @@
 // keeps it and one that does not.
 #include <algorithm>
 
-#include "dxgk/adapter.h"
-#include "dxgk/exercise.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/exercise.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {

@@ -1,5 +1,5 @@
 // What the wire of segment enumeration looks like; single descriptions are checked in
-// src/dxgk/segment_rules_test.cpp.
+// src/dxgk/adapter/segment_rules_test.cpp.
 #include <sys/mman.h>
 
 #include <cstring>

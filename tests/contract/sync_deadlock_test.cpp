@@ -1,6 +1,6 @@
 // What is said when everything waits.
-#include "dxgk/adapter.h"
-#include "dxgk/sync_object.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/sync/sync_object.h"
 #include "tests/contract/sync_fixture.h"
 
 namespace dxgkit::contract {

@@ -1,7 +1,7 @@
 // Monitored fences that vertical syncs signal.
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
-#include "dxgk/periodic_fences.h"
+#include "dxgk/sync/periodic_fences.h"
 #include "tests/contract/sync_fixture.h"
 
 namespace dxgkit::contract {

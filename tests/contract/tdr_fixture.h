@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "dxgk/adapter.h"
-#include "dxgk/timeout.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/work/timeout.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {

@@ -4,7 +4,7 @@
 
 #include "bus/machine.h"
 #include "devices/softgpu/softgpu.h"
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/system_impl.h"
 #include "nt/kernel.h"
 #include "port/driver.h"

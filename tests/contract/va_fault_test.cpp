@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/process.h"
 #include "tests/contract/va_fixture.h"
 

@@ -1,5 +1,5 @@
 // Arguments of Map, Reserve and Free, one rule at a time: the exact status, and nothing changed.
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {

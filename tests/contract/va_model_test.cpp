@@ -4,7 +4,7 @@
 #include <optional>
 #include <random>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/process.h"
 #include "tests/contract/va_fixture.h"
 

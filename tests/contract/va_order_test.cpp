@@ -1,5 +1,5 @@
 // What happens in which order: several paging queues, and mappings that change beside work.
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/process.h"
 #include "tests/contract/va_fixture.h"
 

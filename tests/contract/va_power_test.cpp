@@ -1,5 +1,5 @@
 // Page tables across sleep: what the memory forgets is made again before anything is paged.
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {

@@ -1,7 +1,7 @@
 // What a driver with GPU virtual addresses must say at start.
 #include <fmt/format.h>
 
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/gpu_va_fixture.h"
 
 namespace dxgkit::contract {

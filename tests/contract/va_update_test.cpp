@@ -1,5 +1,5 @@
 // Batches of updates: all or nothing, in order, when their fence says so.
-#include "dxgk/adapter.h"
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/process.h"
 #include "tests/contract/va_fixture.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "dxgk/timeout_report.h"
+#include "dxgk/work/timeout_report.h"
 #include "tools/dxgkit/session.h"
 
 namespace dxgkit::tool {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "dxgk/exercise.h"
+#include "dxgk/adapter/exercise.h"
 #include "dxgk/system.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"

@@ -1,0 +1,178 @@
+// By hand: paging that is about no allocation, and resets.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/arithmetic.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/exercise.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/context_allocations.h"
+
+namespace dxgkit::dxgk {
+
+Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t size_bytes,
+                                  vidmm::Placement* place) {
+  Adapter& adapter = *adapter_;
+  if (!running()) return Status::kDeviceRemoved;
+  if (!adapter.has_memory()) return Status::kNotSupported;
+  Status status = Status::kInvalidParameter;
+  adapter.lane().run([&] {
+    const vidmm::MemoryManager& memory = adapter.memory();
+    if (id == kSystemMemory || id.value > memory.segments().size()) return;
+    const vidmm::SegmentDesc& segment = memory.segments()[id.value - 1];
+    if (segment.kind != vidmm::SegmentKind::kMemory || size_bytes == 0) return;
+    if (offset_bytes % kPageBytes != 0 || size_bytes % kPageBytes != 0) return;
+    if (!range_within(offset_bytes, size_bytes, segment.size_bytes)) return;
+    for (const vidmm::ByteRange& bad : segment.invalid_ranges) {
+      if (offset_bytes < bad.offset_bytes + bad.size_bytes &&
+          bad.offset_bytes < offset_bytes + size_bytes) {
+        return;
+      }
+    }
+    for (uint64_t at = offset_bytes; at < offset_bytes + size_bytes; at += kPageBytes) {
+      if (memory.at(id, at).has_value()) return;
+    }
+    *place = {id, offset_bytes, segment.base_address + offset_bytes};
+    status = Status::kSuccess;
+  });
+  return status;
+}
+
+Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages,
+                            bool in) {
+  Adapter& adapter = *adapter_;
+  std::vector<uint64_t> frames;
+  for (const bus::PageFrame page : pages) frames.push_back(page.value);
+  port::PagingOperation copy;
+  copy.kind = port::PagingOperation::Kind::kTransfer;
+  copy.size_bytes = frames.size() * kPageBytes;
+  const port::TransferSide ours{kSystemMemory, 0, frames};
+  const port::TransferSide theirs{place.segment, place.gpu_address, {}};
+  copy.source = in ? ours : theirs;
+  copy.destination = in ? theirs : ours;
+  bool done = false;
+  adapter.lane().run([&] {
+    if (adapter.failed_) return;
+    adapter.paging().enqueue_plain(copy, [&] { done = true; });
+    adapter.pump();
+  });
+  return adapter.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
+                             std::span<const std::byte> bytes) {
+  vidmm::Placement place;
+  DXGKIT_RETURN_IF_FAILED(check_free_place(segment, offset_bytes, bytes.size(), &place));
+  bus::Machine& machine = adapter_->machine();
+  std::vector<bus::PageFrame> pages;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(pages, machine.allocate_pages(bytes.size() / kPageBytes));
+  for (size_t i = 0; i < pages.size(); ++i) {
+    std::memcpy(
+        machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes),
+        bytes.data() + i * kPageBytes, kPageBytes);
+  }
+  const Status status = copy_plain(place, pages, true);
+  adapter_->lane().run([&] { adapter_->release_pages(pages); });
+  return status;
+}
+
+Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t offset_bytes,
+                                                    uint64_t size_bytes) {
+  vidmm::Placement place;
+  DXGKIT_RETURN_ERROR_IF_FAILED(check_free_place(segment, offset_bytes, size_bytes, &place));
+  bus::Machine& machine = adapter_->machine();
+  DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
+                          machine.allocate_pages(size_bytes / kPageBytes));
+  const Status status = copy_plain(place, pages, false);
+  std::vector<std::byte> bytes(size_bytes);
+  for (size_t i = 0; i < pages.size(); ++i) {
+    std::memcpy(
+        bytes.data() + i * kPageBytes,
+        machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes),
+        kPageBytes);
+  }
+  adapter_->lane().run([&] { adapter_->release_pages(pages); });
+  if (!is_success(status)) return Error(status);
+  return bytes;
+}
+
+Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
+  Adapter& adapter = *adapter_;
+  vidmm::Placement place;
+  DXGKIT_RETURN_IF_FAILED(
+      check_free_place(segment, align_down(offset_bytes, kPageBytes), kPageBytes, &place));
+  port::PagingOperation touch;
+  touch.kind = write ? port::PagingOperation::Kind::kWritePhysical
+                     : port::PagingOperation::Kind::kReadPhysical;
+  touch.segment = segment;
+  touch.segment_address = place.gpu_address + offset_bytes % kPageBytes;
+  bool done = false;
+  adapter.lane().run([&] {
+    if (adapter.failed_) return;
+    adapter.paging().enqueue_plain(touch, [&] { done = true; });
+    adapter.pump();
+  });
+  return adapter.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
+  const auto refuse = [&](const char* ddi, Status status) {
+    if (status == Status::kDeviceRemoved) return status;
+    const std::string_view name = status_name(status);
+    adapter.fail(
+        {.rule = "TDR-23",
+         .severity = verifier::Severity::kBugCheck,
+         .ddi = ddi,
+         .actual = fmt::format("It answered {} on an idle adapter.",
+                               name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status))
+                                            : std::string(name)),
+         .expected = "STATUS_SUCCESS.",
+         .fix = "A reset takes the hardware back to a known state by whatever means; "
+                "there is no way for it to fail that the kernel could act upon.",
+         .bugcheck_code = 0x116,
+         .bugcheck_parameter = static_cast<uint32_t>(status)});
+    return Status::kDeviceRemoved;
+  };
+  if (const Status status = adapter.port().reset_from_timeout(); status != Status::kSuccess)
+    return refuse("DxgkDdiResetFromTimeout", status);
+  if (losing_content) {
+    adapter.lane().run([&] {
+      if (adapter.failed_) return;
+      static_cast<void>(adapter.context_allocations().let_go());
+      if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.gpu_va()->let_go());
+      ++adapter.holds_;  // the driver hears of it now; what it builds for it runs after the restart
+      const vidmm::LostContent lost = adapter.memory().lose_memory_segments();
+      adapter.paging().enqueue(lost.operations, nullptr);
+      for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
+        if (segment.kind != vidmm::SegmentKind::kAperture) continue;
+        // One that shows DMA or paging buffers keeps all its mappings.
+        const auto unmaps = adapter.memory().evict_segment(segment.id);
+        if (unmaps.has_value()) adapter.paging().enqueue(*unmaps, nullptr);
+      }
+    });
+  }
+  const Status restarted = adapter.port().restart_from_timeout();
+  if (losing_content) {
+    adapter.lane().run([&] {
+      if (adapter.failed_) return;
+      --adapter.holds_;
+      adapter.pump();
+    });
+    static_cast<void>(adapter.block_until([&] { return adapter.paging().idle(); }));
+  }
+  if (restarted != Status::kSuccess) return refuse("DxgkDdiRestartFromTimeout", restarted);
+  return adapter.running() ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+Status Exercise::reset() {
+  return without_content([](Adapter& adapter) { return reset_device(adapter, false); });
+}
+
+Status Exercise::reset_losing_content() {
+  if (!running()) return Status::kDeviceRemoved;
+  if (!adapter_->has_memory()) return Status::kNotSupported;
+  return reset_device(*adapter_, true);
+}
+
+}  // namespace dxgkit::dxgk

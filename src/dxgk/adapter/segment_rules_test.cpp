@@ -1,0 +1,409 @@
+#include "dxgk/adapter/segment_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "tests/support/covers.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr uint32_t kVista = 0x1053;
+constexpr uint32_t kWin8 = 0x300E;
+constexpr uint32_t kWddm20 = 0x5023;
+constexpr uint32_t kWddm29 = 0xE003;
+constexpr uint64_t kMebibyte = 1U << 20;
+
+/// 16 MiB of CPU-visible memory and a 64 MiB aperture behind it, as a faultless driver tells it.
+port::SegmentsInfo valid_description() {
+  port::SegmentsInfo info;
+  port::SegmentInfo memory;
+  memory.flags = kSegmentCpuVisible;
+  memory.base_address = 0;
+  memory.size = memory.commit_limit = 16 * kMebibyte;
+  memory.cpu_translated_address = 0xE0000000;
+  port::SegmentInfo aperture;
+  aperture.flags = kSegmentAperture | kSegmentCacheCoherent;
+  aperture.base_address = 0x1'0000'0000;
+  aperture.size = aperture.commit_limit = 64 * kMebibyte;
+  info.segments = {memory, aperture};
+  info.paging_buffer_segment = 0;
+  info.paging_buffer_bytes = 65536;
+  return info;
+}
+
+struct Outcome {
+  std::optional<SegmentRefusal> refusal;
+  std::vector<vidmm::SegmentDesc> segments;
+  std::vector<verifier::Finding> findings;
+};
+
+Outcome check(const port::SegmentsInfo& info, uint32_t version = kWin8,
+              const port::DriverCaps& caps = {}, const SegmentSurroundings& around = {}) {
+  Outcome outcome;
+  verifier::Findings findings;
+  outcome.refusal = check_segment_rules(info, caps, version, around, findings, &outcome.segments);
+  outcome.findings = findings.all();
+  return outcome;
+}
+
+TEST(SegmentRules, AFaultlessDescriptionPassesUnchanged) {
+  DXGKIT_COVERS("SEG-07", "SEG-17");
+  for (const uint32_t version : {kVista, kWin8, kWddm20, kWddm29}) {
+    const Outcome outcome = check(valid_description(), version);
+    ASSERT_FALSE(outcome.refusal.has_value()) << outcome.refusal->actual;
+    EXPECT_TRUE(outcome.findings.empty());
+    ASSERT_EQ(outcome.segments.size(), 2U);
+    const vidmm::SegmentDesc& memory = outcome.segments[0];
+    EXPECT_EQ(memory.id, SegmentId{1});
+    EXPECT_EQ(memory.kind, vidmm::SegmentKind::kMemory);
+    EXPECT_EQ(memory.base_address, 0U);
+    EXPECT_EQ(memory.size_bytes, 16 * kMebibyte);
+    EXPECT_EQ(memory.commit_limit_bytes, 16 * kMebibyte);
+    EXPECT_TRUE(memory.cpu_visible);
+    EXPECT_FALSE(memory.cache_coherent);
+    EXPECT_EQ(memory.cpu_translated_address, 0xE0000000U);
+    EXPECT_TRUE(memory.bank_end_offsets.empty());
+    const vidmm::SegmentDesc& aperture = outcome.segments[1];
+    EXPECT_EQ(aperture.id, SegmentId{2});
+    EXPECT_EQ(aperture.kind, vidmm::SegmentKind::kAperture);
+    EXPECT_EQ(aperture.base_address, 0x1'0000'0000U);
+    EXPECT_EQ(aperture.size_bytes, 64 * kMebibyte);
+    EXPECT_EQ(aperture.commit_limit_bytes, 64 * kMebibyte);
+    EXPECT_FALSE(aperture.cpu_visible);
+    EXPECT_TRUE(aperture.cache_coherent);
+  }
+}
+
+/// One field of the valid description broken; the sentence is the test's name.
+struct Refusal {
+  const char* sentence;
+  const char* rule;
+  std::function<void(port::SegmentsInfo&)> broken;
+  uint32_t version = kWin8;
+};
+
+class SegmentRefusals : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(SegmentRefusals, StartFails) {
+  const Refusal& row = GetParam();
+  DXGKIT_COVERS(row.rule);
+  port::SegmentsInfo info = valid_description();
+  ASSERT_FALSE(check(info, row.version).refusal.has_value());
+  row.broken(info);
+  const Outcome outcome = check(info, row.version);
+  ASSERT_TRUE(outcome.refusal.has_value());
+  EXPECT_STREQ(outcome.refusal->rule, row.rule);
+  EXPECT_FALSE(outcome.refusal->actual.empty());
+  EXPECT_FALSE(outcome.refusal->expected.empty());
+  EXPECT_FALSE(outcome.refusal->fix.empty());
+}
+
+port::SegmentInfo aperture_at(uint64_t base) {
+  port::SegmentInfo segment;
+  segment.flags = kSegmentAperture;
+  segment.base_address = base;
+  segment.size = segment.commit_limit = kMebibyte;
+  return segment;
+}
+
+const Refusal kRefusals[] = {
+    {"NoSegmentAtAll", "SEG-06", [](auto& i) { i.segments.clear(); }},
+    {"ThirtyThreeSegments", "SEG-06",
+     [](auto& i) {
+       for (uint64_t n = 2; n < 33; ++n)
+         i.segments.push_back(aperture_at(0x2'0000'0000 + n * kMebibyte));
+     }},
+    {"AgpWithoutAnAgpApertureInTheInput", "SEG-12",
+     [](auto& i) { i.segments[1].flags = kSegmentAgp; }},
+    {"AgpBesideAperture", "SEG-13",
+     [](auto& i) { i.segments[1].flags = kSegmentAgp | kSegmentAperture; }},
+    {"AgpBesideCpuVisible", "SEG-13",
+     [](auto& i) { i.segments[0].flags = kSegmentAgp | kSegmentCpuVisible; }},
+    {"BitElevenBeforeWddmTwo", "SEG-16",
+     [](auto& i) { i.segments[0].flags |= kSegmentUse64KbPages; }},
+    {"DirectFlipBeforeWindows8", "SEG-16",
+     [](auto& i) { i.segments[0].flags |= kSegmentDirectFlip; }, kVista},
+    {"TopFlagBit", "SEG-16", [](auto& i) { i.segments[1].flags |= 1U << 31; }},
+    {"TopFlagBitInWddm29", "SEG-16", [](auto& i) { i.segments[1].flags |= 1U << 31; }, kWddm29},
+    {"BaseAddressPlusSizeWraps", "SEG-17",
+     [](auto& i) { i.segments[0].base_address = UINT64_MAX - 4095; }},
+    {"SizeZero", "SEG-22", [](auto& i) { i.segments[0].size = i.segments[0].commit_limit = 0; }},
+    {"SizeNotWholePages", "SEG-22",
+     [](auto& i) { i.segments[0].size = i.segments[0].commit_limit = kMebibyte + 1; }},
+    {"SizeOfHalfAPage", "SEG-22",
+     [](auto& i) { i.segments[1].size = i.segments[1].commit_limit = 2048; }},
+    {"EndAddressWithoutPartiallyPreserved", "SEG-31",
+     [](auto& i) { i.segments[0].system_memory_end = kMebibyte - 1; }},
+    {"PartiallyPreservedWithoutEndAddress", "SEG-31",
+     [](auto& i) {
+       i.segments[0].flags |=
+           kSegmentPreservedDuringStandby | kSegmentPartiallyPreservedDuringHibernate;
+     }},
+    {"ReservedNotZero", "SEG-34", [](auto& i) { i.segments[1].reserved = 1; }},
+    {"HibernateWithoutStandby010", "SEG-35",
+     [](auto& i) { i.segments[0].flags |= kSegmentPreservedDuringHibernate; }},
+    {"PartiallyWithoutStandby001", "SEG-35",
+     [](auto& i) {
+       i.segments[0].flags |= kSegmentPartiallyPreservedDuringHibernate;
+       i.segments[0].system_memory_end = kMebibyte - 1;
+     }},
+    {"BothHibernateBits011", "SEG-35",
+     [](auto& i) {
+       i.segments[0].flags |=
+           kSegmentPreservedDuringHibernate | kSegmentPartiallyPreservedDuringHibernate;
+       i.segments[0].system_memory_end = kMebibyte - 1;
+     }},
+    {"AllThreePreservationBits111", "SEG-35",
+     [](auto& i) {
+       i.segments[0].flags |= kSegmentPreservedDuringStandby | kSegmentPreservedDuringHibernate |
+                              kSegmentPartiallyPreservedDuringHibernate;
+       i.segments[0].system_memory_end = kMebibyte - 1;
+     }},
+    {"TwoAperturesInWddmTwo", "SEG-40",
+     [](auto& i) { i.segments.push_back(aperture_at(0x3'0000'0000)); }, kWddm20},
+    {"CpuHostApertureBesideCpuVisible", "SEG-41",
+     [](auto& i) { i.segments[0].flags |= kSegmentSupportsCpuHostAperture; }, kWddm20},
+    {"CachedCpuHostApertureAlone", "SEG-41",
+     [](auto& i) { i.segments[0].flags = kSegmentSupportsCachedCpuHostAperture; }, kWddm20},
+    {"ReservedSysMem", "SEG-44", [](auto& i) { i.segments[0].flags |= kSegmentReservedSysMem; },
+     kWddm20},
+    {"SegmentsOverlapByOnePage", "SEG-46",
+     [](auto& i) { i.segments[1].base_address = 16 * kMebibyte - 4096; }},
+    {"SegmentsWithTheSameBase", "SEG-46", [](auto& i) { i.segments[1].base_address = 0; }},
+    {"PagingBufferInAMemorySegment", "SEG-47", [](auto& i) { i.paging_buffer_segment = 1; }},
+    {"PagingBufferInAnUnknownSegment", "SEG-47", [](auto& i) { i.paging_buffer_segment = 3; }},
+    {"PagingBufferInSegmentAllOnes", "SEG-47",
+     [](auto& i) { i.paging_buffer_segment = UINT32_MAX; }},
+    {"PagingBufferOfNoBytes", "SEG-48", [](auto& i) { i.paging_buffer_bytes = 0; }},
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, SegmentRefusals, ::testing::ValuesIn(kRefusals),
+                         [](const auto& row) { return std::string(row.param.sentence); });
+
+/// What looks wrong and is right: no refusal, no finding.
+struct Accepted {
+  const char* sentence;
+  const char* rule;
+  std::function<void(port::SegmentsInfo&)> change;
+  uint32_t version = kWin8;
+};
+class SegmentAcceptances : public ::testing::TestWithParam<Accepted> {};
+
+TEST_P(SegmentAcceptances, Passes) {
+  const Accepted& row = GetParam();
+  DXGKIT_COVERS(row.rule);
+  port::SegmentsInfo info = valid_description();
+  row.change(info);
+  const Outcome outcome = check(info, row.version);
+  EXPECT_FALSE(outcome.refusal.has_value()) << outcome.refusal->rule;
+  EXPECT_TRUE(outcome.findings.empty());
+}
+
+const Accepted kAccepted[] = {
+    {"StandbyAlone100", "SEG-35",
+     [](auto& i) { i.segments[0].flags |= kSegmentPreservedDuringStandby; }},
+    {"StandbyAndHibernate110", "SEG-35",
+     [](auto& i) {
+       i.segments[0].flags |= kSegmentPreservedDuringStandby | kSegmentPreservedDuringHibernate;
+     }},
+    {"StandbyAndPartially101", "SEG-35",
+     [](auto& i) {
+       i.segments[0].flags |=
+           kSegmentPreservedDuringStandby | kSegmentPartiallyPreservedDuringHibernate;
+       i.segments[0].system_memory_end = kMebibyte - 1;
+     }},
+    {"SegmentsThatTouch", "SEG-46", [](auto& i) { i.segments[1].base_address = 16 * kMebibyte; }},
+    {"SegmentThatEndsAtTheTopOfTheAddressSpace", "SEG-17",
+     [](auto& i) { i.segments[1].base_address = UINT64_MAX - i.segments[1].size; }},
+    {"PagingBufferInTheAperture", "SEG-47", [](auto& i) { i.paging_buffer_segment = 2; }},
+    {"DirectFlipFromWindows8On", "SEG-16",
+     [](auto& i) { i.segments[0].flags |= kSegmentDirectFlip; }},
+    {"TwoAperturesBeforeWddmTwo", "SEG-40",
+     [](auto& i) { i.segments.push_back(aperture_at(0x3'0000'0000)); }},
+    {"BankTableWithoutUseBanking", "SEG-24",
+     [](auto& i) {
+       i.segments[0].bank_count = 0xDEADBEEF;
+       i.segments[0].bank_ends = {7, 3, 1};
+     }},
+    {"CommitLimitOfAMemorySegmentInDescriptor4", "SEG-29",
+     [](auto& i) { i.segments[0].commit_limit = 0xDEAD0000; }, kWddm20},
+    {"CpuHostApertureWithItsCachedForm", "SEG-41",
+     [](auto& i) {
+       i.segments[0].flags =
+           kSegmentSupportsCpuHostAperture | kSegmentSupportsCachedCpuHostAperture;
+     },
+     kWddm20},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, SegmentAcceptances, ::testing::ValuesIn(kAccepted),
+                         [](const auto& row) { return std::string(row.param.sentence); });
+
+TEST(SegmentRules, CacheCoherentMemoryStartsWithAWarningAndIsNotCoherent) {
+  DXGKIT_COVERS("SEG-37");
+  port::SegmentsInfo info = valid_description();
+  info.segments[0].flags |= kSegmentCacheCoherent;
+  const Outcome outcome = check(info);
+  EXPECT_FALSE(outcome.refusal.has_value());
+  ASSERT_EQ(outcome.findings.size(), 1U);
+  EXPECT_EQ(outcome.findings[0].rule, "SEG-37");
+  EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kWarning);
+  EXPECT_FALSE(outcome.segments[0].cache_coherent);
+}
+
+TEST(SegmentRules, WddmTwoWithoutApertureStartsWithAWarning) {
+  DXGKIT_COVERS("SEG-40");
+  port::SegmentsInfo info = valid_description();
+  info.segments.pop_back();
+  const Outcome outcome = check(info, kWddm20);
+  EXPECT_FALSE(outcome.refusal.has_value());
+  ASSERT_EQ(outcome.findings.size(), 1U);
+  EXPECT_EQ(outcome.findings[0].rule, "SEG-40");
+  EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kWarning);
+}
+
+TEST(SegmentRules, ThirtyTwoSegmentsStartWithAWarning) {
+  DXGKIT_COVERS("SEG-06");
+  port::SegmentsInfo info = valid_description();
+  for (uint64_t n = 2; n < 32; ++n)
+    info.segments.push_back(aperture_at(0x2'0000'0000 + n * kMebibyte));
+  const Outcome outcome = check(info);
+  EXPECT_FALSE(outcome.refusal.has_value());
+  EXPECT_EQ(outcome.segments.size(), 32U);
+  ASSERT_EQ(outcome.findings.size(), 1U);
+  EXPECT_EQ(outcome.findings[0].rule, "SEG-06");
+  EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kWarning);
+}
+
+TEST(SegmentRules, TheAddressBehindABarIsReadOnlyOfCpuVisibleMemory) {
+  DXGKIT_COVERS("SEG-19", "SEG-20");
+  port::SegmentsInfo info = valid_description();
+  info.segments[0].flags = 0;
+  info.segments[0].cpu_translated_address = 0xDEADBEEFDEADBEEF;
+  info.segments[1].flags = kSegmentAperture | kSegmentCpuVisible;
+  info.segments[1].cpu_translated_address = 0xDEADBEEFDEADBEEF;
+  const Outcome outcome = check(info);
+  ASSERT_FALSE(outcome.refusal.has_value());
+  EXPECT_TRUE(outcome.findings.empty());
+  EXPECT_EQ(outcome.segments[0].cpu_translated_address, 0U);
+  EXPECT_EQ(outcome.segments[1].cpu_translated_address, 0U);
+}
+
+TEST(SegmentRules, AWrongCommitLimitOfAMemorySegmentIsReportedAndSizeIsUsed) {
+  DXGKIT_COVERS("SEG-29");
+  for (const uint64_t limit : {uint64_t{0}, 8 * kMebibyte, 32 * kMebibyte}) {
+    port::SegmentsInfo info = valid_description();
+    info.segments[0].commit_limit = limit;
+    const Outcome outcome = check(info);
+    ASSERT_FALSE(outcome.refusal.has_value());
+    ASSERT_EQ(outcome.findings.size(), 1U);
+    EXPECT_EQ(outcome.findings[0].rule, "SEG-29");
+    EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kViolation);
+    EXPECT_EQ(outcome.segments[0].commit_limit_bytes, 16 * kMebibyte);
+  }
+}
+
+TEST(SegmentRules, TheSmallerOfSegmentAndAdapterLimitCapsAnAperture) {
+  DXGKIT_COVERS("SEG-30");
+  port::SegmentsInfo info = valid_description();
+  port::DriverCaps caps;
+  EXPECT_EQ(check(info, kWin8, caps).segments[1].commit_limit_bytes, 64 * kMebibyte);
+  info.segments[1].commit_limit = 32 * kMebibyte;
+  EXPECT_EQ(check(info, kWin8, caps).segments[1].commit_limit_bytes, 32 * kMebibyte);
+  caps.aperture_segment_commit_limit = 8 * kMebibyte;
+  EXPECT_EQ(check(info, kWin8, caps).segments[1].commit_limit_bytes, 8 * kMebibyte);
+  caps.aperture_segment_commit_limit = 48 * kMebibyte;
+  EXPECT_EQ(check(info, kWin8, caps).segments[1].commit_limit_bytes, 32 * kMebibyte);
+  info.segments[1].commit_limit = 1024 * kMebibyte;
+  caps.aperture_segment_commit_limit = 0;
+  EXPECT_EQ(check(info, kWin8, caps).segments[1].commit_limit_bytes, 64 * kMebibyte);
+}
+
+struct Banks {
+  const char* sentence;
+  const char* rule;  // null: accepted
+  uint32_t count;
+  std::vector<uint64_t> ends;
+  std::vector<uint64_t> expected;
+  bool aperture = false;
+};
+class BankTables : public ::testing::TestWithParam<Banks> {};
+
+TEST_P(BankTables, AreTakenOrSwitchedOff) {
+  const Banks& row = GetParam();
+  DXGKIT_COVERS(row.rule == nullptr ? "SEG-25" : row.rule);
+  port::SegmentsInfo info = valid_description();
+  port::SegmentInfo& segment = info.segments[row.aperture ? 1 : 0];
+  segment.flags |= kSegmentUseBanking;
+  segment.bank_count = row.count;
+  segment.bank_ends = row.ends;
+  const Outcome outcome = check(info);
+  ASSERT_FALSE(outcome.refusal.has_value());
+  EXPECT_EQ(outcome.segments[row.aperture ? 1 : 0].bank_end_offsets, row.expected);
+  if (row.rule == nullptr) {
+    EXPECT_TRUE(outcome.findings.empty());
+    return;
+  }
+  ASSERT_EQ(outcome.findings.size(), 1U);
+  EXPECT_EQ(outcome.findings[0].rule, row.rule);
+  EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kViolation);
+}
+
+const Banks kBanks[] = {
+    {"LastEntryMissing",
+     nullptr,
+     3,
+     {kMebibyte, 4 * kMebibyte},
+     {kMebibyte, 4 * kMebibyte, 16 * kMebibyte}},
+    {"LastEntryGiven", nullptr, 2, {kMebibyte, 16 * kMebibyte}, {kMebibyte, 16 * kMebibyte}},
+    {"OneBankIsTheWholeSegment", nullptr, 1, {}, {16 * kMebibyte}},
+    {"EqualEnds", "SEG-25", 3, {kMebibyte, kMebibyte}, {}},
+    {"DecreasingEnds", "SEG-25", 3, {2 * kMebibyte, kMebibyte}, {}},
+    {"EndAtZero", "SEG-25", 2, {0}, {}},
+    {"EndPastTheSegment", "SEG-25", 2, {16 * kMebibyte + 1}, {}},
+    {"NoBanks", "SEG-28", 0, {}, {}},
+    {"TooManyBanks", "SEG-28", 128, {}, {}},
+    {"BankingOnAnAperture", "SEG-28", 2, {kMebibyte}, {}, true},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, BankTables, ::testing::ValuesIn(kBanks),
+                         [](const auto& row) { return std::string(row.param.sentence); });
+
+TEST(SegmentRules, AnAgpSegmentIsTheWholeApertureOfTheMachine) {
+  DXGKIT_COVERS("SEG-18", "SEG-23", "SEG-20");
+  const SegmentSurroundings around{
+      .agp = bus::AgpAperture{bus::PhysicalAddress{0x8000'0000}, 32 * kMebibyte}};
+  port::SegmentsInfo info = valid_description();
+  port::SegmentInfo& agp = info.segments[1];
+  agp = {};
+  agp.flags = kSegmentAgp;
+  agp.base_address = UINT64_MAX - 4095;  // not read, as nothing but the flag
+  agp.size = 777;
+  agp.cpu_translated_address = 0xDEAD;
+  const Outcome outcome = check(info, kWin8, {}, around);
+  ASSERT_FALSE(outcome.refusal.has_value()) << outcome.refusal->actual;
+  EXPECT_TRUE(outcome.findings.empty());
+  const vidmm::SegmentDesc& segment = outcome.segments[1];
+  EXPECT_TRUE(segment.agp);
+  EXPECT_EQ(segment.kind, vidmm::SegmentKind::kAperture);
+  EXPECT_EQ(segment.base_address, 0x8000'0000U);
+  EXPECT_EQ(segment.size_bytes, 32 * kMebibyte);
+  EXPECT_EQ(segment.commit_limit_bytes, 32 * kMebibyte);
+  EXPECT_EQ(segment.cpu_translated_address, 0U);
+  port::DriverCaps caps;
+  caps.aperture_segment_commit_limit = kMebibyte;
+  EXPECT_EQ(check(info, kWin8, caps, around).segments[1].commit_limit_bytes, kMebibyte);
+  info.segments.push_back(agp);
+  const Outcome two = check(info, kWin8, {}, around);
+  ASSERT_TRUE(two.refusal.has_value());
+  EXPECT_STREQ(two.refusal->rule, "SEG-14");
+}
+
+TEST(SegmentRules, EveryRefusalSaysWhatWouldGoWrong) {
+  for (const Refusal& row : kRefusals)
+    EXPECT_NE(std::string(why_segments_break(row.rule)), "") << row.rule;
+  EXPECT_STREQ(why_segments_break("SEG-14-no-such-rule"), "");
+}
+
+}  // namespace
+}  // namespace dxgkit::dxgk

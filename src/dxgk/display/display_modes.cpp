@@ -1,0 +1,444 @@
+// From what is plugged in to a committed VidPN: monitors, enumeration, choice, commit.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/display/display.h"
+#include "dxgk/display/display_level_two.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// What a driver without opinion answers to RecommendFunctionalVidPn.
+bool has_no_opinion(Status status) {
+  return status == Status::kNotSupported || status == Status::kNotImplemented ||
+         status == vidpn::kNoRecommendedFunctionalVidPn;
+}
+
+template <typename Modes, typename Wanted>
+const auto* find_mode(const Modes& modes, const Wanted& wanted) {
+  const auto found = std::ranges::find_if(modes, wanted);
+  return found == modes.end() ? nullptr : &*found;
+}
+
+std::vector<DisplayMode> sizes_of(const vidpn::Network& network, uint32_t source) {
+  std::vector<DisplayMode> sizes;
+  const auto set = network.source_sets.find(source);
+  if (set == network.source_sets.end()) return sizes;
+  for (const vidpn::SourceMode& mode : set->second.modes) {
+    const DisplayMode size{mode.surface.width, mode.surface.height};
+    if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+/// Whether a commit of `after` changes what `source` shows in `before`.
+bool differs(const vidpn::Network& before, const vidpn::Network& after, uint32_t source) {
+  const auto paths_of = [&](const vidpn::Network& network) {
+    std::vector<vidpn::Path> paths;
+    for (const vidpn::Path& path : network.paths) {
+      if (path.source == source) paths.push_back(path);
+    }
+    return paths;
+  };
+  const std::vector<vidpn::Path> old_paths = paths_of(before), new_paths = paths_of(after);
+  if (old_paths.size() != new_paths.size()) return true;
+  if (new_paths.empty()) return false;
+  for (size_t i = 0; i < new_paths.size(); ++i) {
+    if (!(old_paths[i] == new_paths[i])) return true;
+    const vidpn::TargetMode* old_mode = before.pinned_target_mode(new_paths[i].target);
+    const vidpn::TargetMode* new_mode = after.pinned_target_mode(new_paths[i].target);
+    if (old_mode == nullptr || new_mode == nullptr) return true;
+    if (!(old_mode->signal == new_mode->signal)) return true;
+  }
+  const vidpn::SourceMode* old_mode = before.pinned_source_mode(source);
+  const vidpn::SourceMode* new_mode = after.pinned_source_mode(source);
+  if (old_mode == nullptr || new_mode == nullptr) return true;
+  return !(old_mode->surface == new_mode->surface) ||
+         old_mode->pixel_format != new_mode->pixel_format ||
+         old_mode->stride_bytes != new_mode->stride_bytes;
+}
+
+}  // namespace
+
+Status Display::attach_monitor(uint32_t target, const char** step) {
+  const auto child = std::ranges::find(children_, target, &port::ChildInfo::uid);
+  bool connected = true;
+  if (child->awareness == port::ChildInfo::Awareness::kInterruptible ||
+      child->awareness == port::ChildInfo::Awareness::kPolled) {
+    *step = "DxgkDdiQueryChildStatus";
+    const Result<bool> status = adapter_.port().query_child_status(target, true);
+    // Who cannot tell is taken for unplugged; a plug event may come later.
+    if (!status.has_value()) return failed_call(*step, status.error());
+    connected = *status;
+  }
+  connected_[target] = connected;
+  return connected ? read_monitor(target, step) : Status::kSuccess;
+}
+
+Status Display::read_monitor(uint32_t target, const char** step) {
+  *step = "DxgkDdiQueryDeviceDescriptor";
+  const Result<std::vector<std::byte>> edid = adapter_.port().query_device_descriptor(target);
+  if (!edid.has_value() && edid.error() == Status::kDeviceRemoved) return edid.error();
+  // No descriptor, or one that makes no sense: the default profile, as Windows does.
+  vidpn::Monitor monitor = vidpn::default_monitor();
+  has_descriptor_[target] = false;
+  if (edid.has_value()) {
+    Result<vidpn::Monitor> described = vidpn::monitor_from_edid(*edid);
+    if (described.has_value()) {
+      monitor = std::move(*described);
+      has_descriptor_[target] = true;
+    } else {
+      report_bad_descriptor(target, *edid);
+    }
+  }
+  manager_->connect_monitor(target, std::move(monitor));
+  if (!adapter_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
+  *step = "DxgkDdiRecommendMonitorModes";
+  vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
+  const Status status = level_two(adapter_, [&] {
+    return adapter_.port().recommend_monitor_modes(target, call.monitor_mode_set(),
+                                                   call.monitor_mode_set_interface());
+  });
+  call.finish(status, adapter_.driver_is_dead());
+  return is_success(status) ? status : failed_call(*step, status);
+}
+
+void Display::report_bad_descriptor(uint32_t target, std::span<const std::byte> bytes) {
+  std::string why;
+  static_cast<void>(vidpn::parse_edid(bytes, &why));
+  adapter_.findings().report(verifier::Finding{
+      .rule = "CAPS-08",
+      .severity = verifier::Severity::kWarning,
+      .ddi = "DxgkDdiQueryDeviceDescriptor",
+      .actual = fmt::format("The descriptor of child {} is no EDID: {}", target, why),
+      .expected = "A monitor descriptor is an EDID, block by block of 128 bytes.",
+      .fix =
+          "Return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED or STATUS_MONITOR_NO_DESCRIPTOR "
+          "when there is none.",
+      .windows = "The monitor gets the default modes."});
+}
+
+Result<vidpn::Network> Display::enumerate(vidpn::Network network, vidpn::Pivot pivot,
+                                          const char** step) {
+  *step = "DxgkDdiEnumVidPnCofuncModality";
+  port::EnumPivot kind = port::EnumPivot::kNone;
+  if (pivot.kind == vidpn::Pivot::Kind::kSource) kind = port::EnumPivot::kSource;
+  if (pivot.kind == vidpn::Pivot::Kind::kTarget) kind = port::EnumPivot::kTarget;
+  const size_t told = adapter_.findings().total();
+  vidpn::DdiCall call(*manager_, vidpn::Ddi::kEnumVidPnCofuncModality, std::move(network), pivot);
+  const Status status =
+      adapter_.port().enum_cofunc_modality(call.vidpn(), kind, pivot.source, pivot.target);
+  vidpn::Network result = call.finish(status, adapter_.driver_is_dead());
+  if (!is_success(status)) {
+    // The refusal of one of its calls made the driver give up: that finding is the story.
+    return Error(adapter_.findings().total() != told ? status : failed_call(*step, status));
+  }
+  return result;
+}
+
+Status Display::ask_supported(const vidpn::Network& network, const char** step) {
+  *step = "DxgkDdiIsSupportedVidPn";
+  const size_t told = adapter_.findings().total();
+  vidpn::DdiCall call(*manager_, vidpn::Ddi::kIsSupportedVidPn, network);
+  const Result<bool> supported = adapter_.port().is_supported_vidpn(call.vidpn());
+  call.finish(supported.has_value() ? Status::kSuccess : supported.error(),
+              adapter_.driver_is_dead());
+  if (!supported.has_value()) {
+    return adapter_.findings().total() != told ? supported.error()
+                                               : failed_call(*step, supported.error());
+  }
+  if (*supported) return Status::kSuccess;
+  adapter_.findings().report(verifier::Finding{
+      .rule = "DOD-03",
+      .severity = verifier::Severity::kViolation,
+      .ddi = *step,
+      .actual = fmt::format("IsVidPnSupported is FALSE for a VidPN with {} path{} and {} pinned "
+                            "mode{}.",
+                            network.paths.size(), network.paths.size() == 1 ? "" : "s",
+                            pinned_count(network), pinned_count(network) == 1 ? "" : "s"),
+      .expected = "One source on one connected output is supported, and so is every mode that "
+                  "DxgkDdiEnumVidPnCofuncModality offered.",
+      .fix =
+          "Check which path, mode or transformation the driver objects to; a VidPN may lack mode "
+          "sets and pinned modes when this is asked.",
+      .windows = "No VidPN is committed: the display stays black, the adapter runs.",
+      .confidence = verifier::Confidence::kInferred});
+  return vidpn::kVidPnTopologyNotSupported;
+}
+
+size_t Display::pinned_count(const vidpn::Network& network) {
+  size_t count = 0;
+  for (const auto& [id, set] : network.source_sets) count += set.pinned.has_value() ? 1 : 0;
+  for (const auto& [id, set] : network.target_sets) count += set.pinned.has_value() ? 1 : 0;
+  return count;
+}
+
+Result<vidpn::Network> Display::recommended(const std::vector<uint32_t>& targets) {
+  if (!adapter_.port().has_entry("DxgkDdiRecommendFunctionalVidPn"))
+    return Error(Status::kNotSupported);
+  const size_t told = adapter_.findings().total();
+  vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
+  const Status status = level_two(
+      adapter_, [&] { return adapter_.port().recommend_functional_vidpn(call.vidpn(), targets); });
+  vidpn::Network network = call.finish(status, adapter_.driver_is_dead());
+  if (is_success(status)) {
+    // What finish() found wrong has been told; the kernel finds a VidPN of its own then.
+    if (adapter_.findings().total() != told) return Error(vidpn::kInvalidVidPn);
+    vidpn::pin_transformations(network);
+    return network;
+  }
+  if (has_no_opinion(status)) return Error(status);
+  return Error(failed_call("DxgkDdiRecommendFunctionalVidPn", status));
+}
+
+std::optional<DisplayMode> Display::favourite(const std::vector<DisplayMode>& offered,
+                                              uint32_t source, uint32_t target) const {
+  const auto has = [&](const DisplayMode& mode) {
+    return std::ranges::find(offered, mode) != offered.end();
+  };
+  // What firmware shows already needs no change of mode.
+  if (const auto post = adapter_.function().post_display(); post.has_value() && source == 0) {
+    if (has({post->width, post->height})) return DisplayMode{post->width, post->height};
+  }
+  if (const vidpn::Monitor* monitor = manager_->monitor(target); monitor != nullptr) {
+    for (const vidpn::MonitorMode& mode : monitor->modes) {
+      const DisplayMode size{mode.signal.active.width, mode.signal.active.height};
+      if (has(size)) return size;
+    }
+  }
+  if (offered.empty()) return std::nullopt;
+  return offered.front();
+}
+
+Result<vidpn::Network> Display::build(const std::vector<vidpn::SourceTarget>& paths,
+                                      const std::map<uint32_t, DisplayMode>& wanted,
+                                      const char** step) {
+  vidpn::Network network = vidpn::constraining_network(manager_->profile(), paths);
+  DXGKIT_RETURN_ERROR_IF_FAILED(ask_supported(network, step));
+  Result<vidpn::Network> enumerated = enumerate(std::move(network), {}, step);
+  if (!enumerated.has_value()) return enumerated;
+  network = std::move(*enumerated);
+  for (const vidpn::SourceTarget& path : paths)
+    sources_[path.source].modes = sizes_of(network, path.source);
+  for (const vidpn::SourceTarget& path : paths) {
+    const std::vector<DisplayMode> offered = sizes_of(network, path.source);
+    std::optional<DisplayMode> mode = favourite(offered, path.source, path.target);
+    if (const auto asked = wanted.find(path.source); asked != wanted.end()) {
+      mode = asked->second;
+      // The client's mistake, not the driver's.
+      if (std::ranges::find(offered, *mode) == offered.end())
+        return Error(vidpn::kInvalidSourceMode);
+    }
+    if (!mode.has_value()) return Error(vidpn::kInvalidSourceModeSet);  // told by VIDPN-19
+    const auto* source_mode =
+        find_mode(network.source_sets[path.source].modes, [&](const vidpn::SourceMode& one) {
+          return DisplayMode{one.surface.width, one.surface.height} == *mode;
+        });
+    DXGKIT_RETURN_ERROR_IF_FAILED(vidpn::pin_source_mode(network, path.source, source_mode->id));
+    enumerated = enumerate(std::move(network),
+                           {vidpn::Pivot::Kind::kSource, path.source, vidpn::kNoId}, step);
+    if (!enumerated.has_value()) return enumerated;
+    network = std::move(*enumerated);
+
+    const std::vector<vidpn::TargetMode>& signals = network.target_sets[path.target].modes;
+    if (signals.empty()) return Error(vidpn::kInvalidTargetModeSet);  // told by VIDPN-19
+    const auto* target_mode = find_mode(signals, [&](const vidpn::TargetMode& one) {
+      return DisplayMode{one.signal.active.width, one.signal.active.height} == *mode;
+    });
+    if (target_mode == nullptr) target_mode = &signals.front();  // scaled
+    DXGKIT_RETURN_ERROR_IF_FAILED(vidpn::pin_target_mode(network, path.target, target_mode->id));
+    enumerated = enumerate(std::move(network),
+                           {vidpn::Pivot::Kind::kTarget, vidpn::kNoId, path.target}, step);
+    if (!enumerated.has_value()) return enumerated;
+    network = std::move(*enumerated);
+  }
+  vidpn::pin_transformations(network);
+  DXGKIT_RETURN_ERROR_IF_FAILED(ask_supported(network, step));
+  return network;
+}
+
+std::vector<vidpn::SourceTarget> Display::choose_paths() {
+  std::vector<uint32_t> free_targets;
+  for (const uint32_t target : manager_->profile().targets) {
+    if (connected_[target]) free_targets.push_back(target);
+  }
+  std::map<uint32_t, uint32_t> chosen;             // by source
+  for (const vidpn::Path& path : active_.paths) {  // who is shown stays where it is
+    if (std::erase(free_targets, path.target) == 0) continue;
+    chosen.emplace(path.source, path.target);
+  }
+  for (uint32_t source = 0; source < source_count_ && !free_targets.empty(); ++source) {
+    if (chosen.contains(source)) continue;
+    chosen[source] = free_targets.front();
+    free_targets.erase(free_targets.begin());
+  }
+  std::vector<vidpn::SourceTarget> paths;
+  for (const auto& [source, target] : chosen) paths.push_back({source, target});
+  return paths;
+}
+
+Status Display::commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted,
+                                     const char** step) {
+  const std::vector<vidpn::SourceTarget> paths = choose_paths();
+  if (paths.empty()) {
+    return active_.paths.empty() ? Status::kSuccess : commit(vidpn::Network{}, step);
+  }
+  if (wanted.empty() && active_.paths.empty()) {
+    std::vector<uint32_t> targets;
+    for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
+    *step = "DxgkDdiRecommendFunctionalVidPn";
+    const Result<vidpn::Network> proposal = recommended(targets);
+    if (proposal.has_value()) {
+      for (const vidpn::Path& path : proposal->paths)
+        sources_[path.source].modes = sizes_of(*proposal, path.source);
+      DXGKIT_RETURN_IF_FAILED(ask_supported(*proposal, step));
+      return commit(*proposal, step);
+    }
+    if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
+  }
+  const Result<vidpn::Network> network = build(paths, wanted, step);
+  if (!network.has_value()) return network.error();
+  if (!vidpn::check_functional(*network, manager_->profile(), adapter_.findings(),
+                               "DxgkDdiEnumVidPnCofuncModality")) {
+    return vidpn::kInvalidVidPn;
+  }
+  return commit(*network, step);
+}
+
+Status Display::make_visible(uint32_t source, bool visible, const char** step) {
+  *step = "DxgkDdiSetVidPnSourceVisibility";
+  const Status status =
+      level_two(adapter_, [&] { return adapter_.port().set_source_visibility(source, visible); });
+  if (!is_success(status)) return failed_call(*step, status);
+  sources_[source].visible = visible;
+  return Status::kSuccess;
+}
+
+Status Display::commit_one(const vidpn::Network& network, uint32_t source, void* primary,
+                           const char** step) {
+  *step = "DxgkDdiCommitVidPn";
+  const size_t told = adapter_.findings().total();
+  vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, network);
+  const Status status = level_two(
+      adapter_, [&] { return adapter_.port().commit_vidpn(call.vidpn(), source, primary); });
+  call.finish(status, adapter_.driver_is_dead());
+  if (is_success(status)) return Status::kSuccess;
+  return adapter_.findings().total() != told ? status : failed_call(*step, status);
+}
+
+Status Display::commit(const vidpn::Network& network, const char** step, bool again) {
+  std::vector<uint32_t> affected;
+  std::map<uint32_t, bool> was_visible;
+  for (const auto& [id, source] : sources_) {
+    if (!(again ? network.has_source(id) : differs(active_, network, id))) continue;
+    affected.push_back(id);
+    was_visible[id] = source.visible;
+  }
+  for (const vidpn::Path& path : network.paths) {
+    if (!was_visible.contains(path.source)) continue;
+    if (!adapter_.port().has_entry("DxgkDdiQueryVidPnHWCapability")) break;
+    *step = "DxgkDdiQueryVidPnHWCapability";
+    vidpn::DdiCall call(*manager_, vidpn::Ddi::kQueryVidPnHwCapability, network);
+    const Result<uint32_t> caps =
+        adapter_.port().query_vidpn_hw_capability(call.vidpn(), path.source, path.target);
+    call.finish(caps.has_value() ? Status::kSuccess : caps.error(), adapter_.driver_is_dead());
+    if (!caps.has_value()) return failed_call(*step, caps.error());
+  }
+  // What is shown later is made first: a commit that cannot be shown is worse than none.
+  Status status = Status::kSuccess;
+  size_t committed = 0;
+  for (const uint32_t source : affected) {
+    const vidpn::SourceMode* mode =
+        network.has_source(source) ? network.pinned_source_mode(source) : nullptr;
+    if (mode == nullptr || !is_success(status)) continue;
+    status = display_only_
+                 ? prepare_surface(sources_[source], {mode->surface.width, mode->surface.height})
+                 : make_primary(source, *mode, step);
+  }
+  for (const uint32_t source : affected) {
+    if (is_success(status) && sources_[source].visible) status = make_visible(source, false, step);
+  }
+  while (is_success(status) && committed < affected.size()) {
+    const uint32_t source = affected[committed];
+    status = commit_one(network, source, primary_of(sources_[source]), step);
+    if (is_success(status)) ++committed;
+  }
+  if (!is_success(status)) {
+    restore(affected, committed, was_visible);
+    return status;
+  }
+  active_ = network;
+  post_target_.store(active_.paths.empty() ? vidpn::kNoId : active_.paths.front().target,
+                     std::memory_order_relaxed);
+  for (const uint32_t source : affected) {
+    if (!active_.has_source(source)) {
+      free_surface(sources_[source]);
+      if (flips_) adapter_.lane().run([&] { flips_->hide(source); });
+      drop_primary(sources_[source].current);
+      continue;
+    }
+    if (!display_only_) DXGKIT_RETURN_IF_FAILED(show_primary(source, step));
+    DXGKIT_RETURN_IF_FAILED(make_visible(source, true, step));
+  }
+  return Status::kSuccess;
+}
+
+void Display::restore(const std::vector<uint32_t>& affected, size_t committed,
+                      const std::map<uint32_t, bool>& was_visible) {
+  // Why is told already; what fails on the way back is not told again.
+  for (size_t i = 0; i < affected.size(); ++i) {
+    Source& source = sources_[affected[i]];
+    drop_primary(source.next);
+    if (display_only_) {
+      const std::optional<DisplayMode> mode = mode_of(affected[i]);
+      if (!mode.has_value() || !is_success(prepare_surface(source, *mode))) free_surface(source);
+    }
+    if (!adapter_.running_or_starting()) continue;
+    Status status = Status::kSuccess;
+    if (i < committed) {
+      vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, active_);
+      void* const primary = primary_of(source);
+      status = level_two(adapter_, [&] {
+        return adapter_.port().commit_vidpn(call.vidpn(), affected[i], primary);
+      });
+      call.finish(status, adapter_.driver_is_dead());
+    }
+    if (is_success(status) && was_visible.at(affected[i]) && !source.visible) {
+      status = level_two(adapter_,
+                         [&] { return adapter_.port().set_source_visibility(affected[i], true); });
+      source.visible = is_success(status);
+    }
+  }
+}
+
+Status Display::recommit(const char** step) {
+  if (active_.paths.empty()) return commit_for_connected(wanted_, step);
+  return commit(vidpn::Network(active_), step, /*again=*/true);
+}
+
+Status Display::set_mode(uint32_t source, const DisplayMode& mode) {
+  const runtime::MutexLock lock(mutex_);
+  return set_mode_locked(source, mode);
+}
+
+Status Display::set_mode_locked(uint32_t source, const DisplayMode& mode) {
+  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
+  if (power_ != port::PowerState::kD0) return Status::kInvalidParameter;
+  if (!active_.has_source(source)) return Status::kInvalidParameter;
+  if (mode_of(source) == mode) return Status::kSuccess;
+  std::map<uint32_t, DisplayMode> wanted = wanted_;
+  // The others stay as they are, whatever the driver offers now.
+  for (const auto& [id, one] : sources_) {
+    if (const std::optional<DisplayMode> shown = mode_of(id); shown.has_value())
+      wanted[id] = *shown;
+  }
+  wanted[source] = mode;
+  const char* step = "";
+  DXGKIT_RETURN_IF_FAILED(commit_for_connected(wanted, &step));
+  wanted_[source] = mode;
+  return Status::kSuccess;
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,87 @@
+// Displays: what clients ask, found by LUID and kept from stopping meanwhile.
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/display/display.h"
+#include "dxgk/system_impl.h"
+
+namespace dxgkit::dxgk {
+
+template <typename Call>
+Status Displays::with(Luid luid, const Call& call) {
+  const Ref<Adapter> adapter = system_.impl().find(luid);
+  if (!adapter) return Status::kInvalidParameter;
+  GatePass pass(adapter->gate());
+  if (!pass) return Status::kDeviceRemoved;
+  if (adapter->display() == nullptr) return Status::kNotSupported;  // DISP-21
+  return call(*adapter->display());
+}
+
+Result<DisplayConfiguration> Displays::configuration(Luid adapter) {
+  DisplayConfiguration result;
+  DXGKIT_RETURN_ERROR_IF_FAILED(with(adapter, [&](Display& display) {
+    result = display.configuration();
+    return Status::kSuccess;
+  }));
+  return result;
+}
+
+Status Displays::set_mode(Luid adapter, uint32_t source, const DisplayMode& mode) {
+  return with(adapter, [&](Display& display) { return display.set_mode(source, mode); });
+}
+
+Status Displays::present(Luid adapter, const DisplayPresent& request) {
+  return with(adapter, [&](Display& display) { return display.present(request); });
+}
+
+Result<Scanout> Displays::scanout(Luid adapter, uint32_t source) {
+  Scanout result;
+  DXGKIT_RETURN_ERROR_IF_FAILED(with(adapter, [&](Display& display) {
+    Result<Scanout> picture = display.scanout(source);
+    if (!picture.has_value()) return picture.error();
+    result = std::move(*picture);
+    return Status::kSuccess;
+  }));
+  return result;
+}
+
+Status Displays::set_pointer_shape(Luid adapter, const port::PointerShape& shape) {
+  return with(adapter, [&](Display& display) { return display.set_pointer_shape(shape); });
+}
+
+Status Displays::set_pointer_position(Luid adapter, uint32_t source, int32_t x, int32_t y,
+                                      bool visible) {
+  return with(adapter, [&](Display& display) {
+    return display.set_pointer_position(source, x, y, visible);
+  });
+}
+
+Status Displays::update_path(Luid adapter, const vidpn::Path& path) {
+  return with(adapter, [&](Display& display) { return display.update_path(path); });
+}
+
+Status Displays::set_power(Luid adapter, port::PowerState state) {
+  return with(adapter, [&](Display& display) { return display.set_power(state); });
+}
+
+Status Displays::show_bug_check(Luid adapter, std::span<const std::byte> pixels, uint32_t width,
+                                uint32_t height) {
+  return with(adapter,
+              [&](Display& display) { return display.show_bug_check(pixels, width, height); });
+}
+
+Result<vidpn::Network> Displays::active_network(Luid adapter) {
+  vidpn::Network result;
+  DXGKIT_RETURN_ERROR_IF_FAILED(with(adapter, [&](Display& display) {
+    result = display.active_network();
+    return Status::kSuccess;
+  }));
+  return result;
+}
+
+Status Displays::wait_for_hot_plug(Luid adapter) {
+  return with(adapter, [&](Display& display) {
+    display.wait_for_hot_plug();
+    return Status::kSuccess;
+  });
+}
+
+}  // namespace dxgkit::dxgk

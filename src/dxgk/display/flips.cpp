@@ -1,0 +1,605 @@
+#include "dxgk/display/flips.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/display/display.h"
+#include "dxgk/display/display_level_two.h"
+#include "dxgk/memory/residency.h"
+#include "dxgk/work/context.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr Status kSourceInUse{0xC01E0342};   // STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE
+constexpr Status kNoSuchSource{0xC01E0304};  // STATUS_GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE
+const Ref<OpenedAllocation> kNothing;
+
+}  // namespace
+
+/// A flip between D3DKMTPresent and the vertical sync that shows it.
+struct Flips::Record {
+  uint64_t id = 0;
+  Ref<OpenedAllocation> surface;  // pinned, in use
+  Ref<OpenedAllocation> leaves;   // in use until this one is shown: a client's, or null
+  Device* device = nullptr;
+  SegmentId segment;
+  uint64_t address = 0;
+  std::vector<void*> contexts;  // driver's handles
+  uint32_t unreached = 0;
+};
+
+struct Flips::Source : vidsch::FlipPort {
+  Source(Flips& owner_in, uint32_t id_in, uint32_t depth)
+      : owner(owner_in), id(id_in), queue(*this, depth) {}
+  void program(const vidsch::FlipRequest& flip, bool at_once) override {
+    owner.program(*this, flip, at_once);
+  }
+  void done(const vidsch::FlipRequest& flip) override { finished.push_back(flip.id); }
+  Record* record(uint64_t flip) {
+    const auto found = std::ranges::find(records, flip, &Record::id);
+    return found == records.end() ? nullptr : &*found;
+  }
+
+  Flips& owner;
+  const uint32_t id;
+  vidsch::FlipQueue queue;
+  std::deque<Record> records;      // by id
+  std::vector<uint64_t> finished;  // by the queue, not yet acted on
+  SyncObjectId done_fence;         // its value: the last flip that is over
+  bool has_fence = false;
+  Ref<OpenedAllocation> screen;  // a client's, pinned; null: the kernel's own, or nothing
+  bool screen_pinned = false;
+  std::vector<uint32_t> targets;  // the first leads
+  bool shown = false;
+  uint64_t vsyncs = 0;
+  uint32_t waiters = 0;
+  Device* owner_device = nullptr;
+  SourceOwnership ownership = SourceOwnership::kUnowned;
+  bool clients_mode = false;
+  uint64_t mode = 1;  // counts what was shown otherwise than by flips
+};
+
+struct Flips::Work {
+  enum class Kind { kVsync, kAddress };
+  Kind kind = Kind::kVsync;
+  bool enabled = false;
+  port::SourceAddressArgs address;
+  std::vector<void*> contexts;
+};
+
+Flips::Flips(Adapter& adapter, uint32_t sources) : adapter_(adapter) {
+  const port::FlipCaps caps = port::flip_caps_of(adapter.caps(), adapter.interface_version());
+  mmio_ = caps.on_vsync_mmio;
+  no_wait_ = caps.on_vsync_with_no_wait;
+  intervals_ = caps.interval;
+  immediate_mmio_ = caps.immediate_mmio;
+  saves_power_ = caps.vsync_power_save_aware;
+  depth_ = std::max(caps.max_queued_on_vsync, 1U);
+  planes_ = std::max(caps.max_overlay_planes, 1U);
+  for (uint32_t id = 0; id < sources; ++id)
+    sources_.push_back(std::make_unique<Source>(*this, id, depth_));
+  watch_ = adapter_.runtime().make_timer([this] {
+    adapter_.lane().post_from_interrupt([this] { on_watch(); });  // ended by drop_all()
+  });
+}
+
+Flips::~Flips() = default;
+
+Flips::Source* Flips::find(uint32_t source) {
+  return source < sources_.size() ? sources_[source].get() : nullptr;
+}
+const Flips::Source* Flips::find(uint32_t source) const {
+  return source < sources_.size() ? sources_[source].get() : nullptr;
+}
+
+// --- the mode side
+
+void Flips::let_go(Ref<OpenedAllocation>& surface) {
+  if (!surface) return;
+  if (adapter_.has_memory() && !adapter_.failed() && surface->allocation != nullptr) {
+    const vidmm::Use use{surface->allocation->id, false};
+    adapter_.memory().release(std::span(&use, 1));
+  }
+  surface = Ref<OpenedAllocation>();
+}
+
+void Flips::show(uint32_t source_id, uint64_t address, std::span<const uint32_t> targets) {
+  Source* source = find(source_id);
+  if (source == nullptr || dropped_) return;
+  source->targets.assign(targets.begin(), targets.end());
+  source->shown = true;
+  source->clients_mode = false;
+  ++source->mode;
+  source->queue.show(address);
+  finish_done(*source);
+  Ref<OpenedAllocation> before = std::move(source->screen);
+  source->screen = Ref<OpenedAllocation>();
+  if (source->screen_pinned) let_go(before);
+  source->screen_pinned = false;
+  adapter_.progress();
+}
+
+void Flips::show_client(uint32_t source_id, const Ref<OpenedAllocation>& surface, SegmentId segment,
+                        uint64_t address) {
+  static_cast<void>(segment);
+  Source* source = find(source_id);
+  const std::vector<uint32_t> targets = source->targets;
+  show(source_id, address, targets);
+  source->screen = surface;
+  source->screen_pinned = true;
+  source->clients_mode = true;
+}
+
+void Flips::hide(uint32_t source_id) {
+  show(source_id, 0, {});
+  if (Source* source = find(source_id); source != nullptr) source->shown = false;
+}
+
+void Flips::drop_all() {
+  if (std::exchange(dropped_, true)) return;
+  for (const auto& source : sources_) {
+    source->queue.show(0);
+    finish_done(*source);
+    if (source->screen_pinned) let_go(source->screen);
+    source->screen = Ref<OpenedAllocation>();
+    source->screen_pinned = source->shown = source->clients_mode = false;
+    source->owner_device = nullptr;
+    source->ownership = SourceOwnership::kUnowned;
+  }
+  work_.clear();
+  watch_.reset();
+  adapter_.progress();
+}
+
+const Ref<OpenedAllocation>& Flips::on_screen(uint32_t source) const {
+  const Source* found = find(source);
+  return found == nullptr ? kNothing : found->screen;
+}
+
+void Flips::unpin(uint32_t source_id) {
+  Source* source = find(source_id);
+  if (source == nullptr) return;
+  source->queue.show(0);  // nobody sees the flips that are left
+  finish_done(*source);
+  if (source->screen_pinned) {
+    Ref<OpenedAllocation> screen = source->screen;
+    let_go(screen);
+  }
+  source->screen_pinned = false;
+}
+
+void Flips::repin(uint32_t source_id, SegmentId segment, uint64_t address) {
+  static_cast<void>(segment);
+  Source* source = find(source_id);
+  source->screen_pinned = true;
+  source->queue.show(address);
+}
+
+std::optional<uint32_t> Flips::shows(const OpenedAllocation& opened) const {
+  for (const auto& source : sources_) {
+    if (source->screen.get() == &opened) return source->id;
+    for (const Record& record : source->records) {
+      if (record.surface.get() == &opened) return source->id;
+    }
+  }
+  return std::nullopt;
+}
+
+// --- owners
+
+Status Flips::set_owners(Device& device, std::span<const uint32_t> sources,
+                         std::span<const SourceOwnership> types) {
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Source* source = find(sources[i]);
+    if (source == nullptr) return kNoSuchSource;
+    const SourceOwnership now = source->ownership, asked = types[i];
+    const bool takes = asked == SourceOwnership::kExclusive || asked == SourceOwnership::kEmulated;
+    const bool taken = now == SourceOwnership::kExclusive || now == SourceOwnership::kEmulated;
+    if (source->owner_device == &device) {
+      // An owner gives up before it takes in another way.
+      if (now == SourceOwnership::kExclusive &&
+          (asked == SourceOwnership::kShared || asked == SourceOwnership::kEmulated))
+        return Status::kInvalidParameter;
+      if (now == SourceOwnership::kEmulated && asked == SourceOwnership::kExclusive)
+        return Status::kInvalidParameter;
+    } else if (taken && takes) {
+      return kSourceInUse;
+    }
+    // The kernel itself shows its primary there, and shares with nobody.
+    if (asked == SourceOwnership::kShared) return kSourceInUse;
+    if (asked == SourceOwnership::kExclusiveGdi) return Status::kInvalidParameter;
+  }
+  for (size_t i = 0; i < sources.size(); ++i) {
+    Source& source = *find(sources[i]);
+    if (types[i] == SourceOwnership::kUnowned) {
+      if (source.owner_device != &device) continue;  // nothing of its own to give up
+      source.owner_device = nullptr;
+    } else {
+      source.owner_device = &device;
+    }
+    source.ownership = types[i];
+  }
+  return Status::kSuccess;
+}
+
+std::vector<uint32_t> Flips::release_owner(Device& device) {
+  std::vector<uint32_t> released;
+  for (const auto& source : sources_) {
+    if (source->owner_device != &device) continue;
+    source->owner_device = nullptr;
+    source->ownership = SourceOwnership::kUnowned;
+    released.push_back(source->id);
+  }
+  return released;
+}
+
+bool Flips::owns(const Device& device, uint32_t source) const {
+  const Source* found = find(source);
+  return found != nullptr && found->owner_device == &device &&
+         found->ownership == SourceOwnership::kExclusive;
+}
+
+bool Flips::is_exclusive(uint32_t source) const {
+  const Source* found = find(source);
+  return found != nullptr && found->ownership == SourceOwnership::kExclusive;
+}
+
+bool Flips::mode_is_clients(uint32_t source) const {
+  const Source* found = find(source);
+  return found != nullptr && found->clients_mode;
+}
+
+// --- flips
+
+uint64_t Flips::mode(uint32_t source) const {
+  const Source* found = find(source);
+  return found == nullptr ? 0 : found->mode;
+}
+
+Status Flips::prepare(FlipSubmission& flip) {
+  if (dropped_) return Status::kDeviceRemoved;
+  if (mode(flip.source) != flip.mode) return Status::kGraphicsAllocationInvalid;  // DISP-17
+  if (flip.surface->closing) return Status::kInvalidParameter;
+  const vidmm::Use use{flip.surface->allocation->id, false};
+  if (!flip.pinned) {
+    const auto plan = adapter_.residency().make_resident(std::span(&use, 1));
+    if (!plan.has_value()) {
+      return plan.error().status == Status::kGraphicsAllocationBusy ? Status::kRetry
+                                                                    : plan.error().status;
+    }
+    flip.pinned = true;
+    ++flip.surface->uses;
+    adapter_.paging().enqueue(plan->operations, nullptr);
+    adapter_.pump();
+  }
+  return adapter_.memory().pending_operations(use.allocation) == 0 ? Status::kSuccess
+                                                                   : Status::kRetry;
+}
+
+void Flips::abandon(const FlipSubmission& flip) {
+  if (!flip.pinned) return;
+  --flip.surface->uses;
+  Ref<OpenedAllocation> surface = flip.surface;
+  let_go(surface);
+  adapter_.progress();
+}
+
+uint64_t Flips::queue(const FlipSubmission& flip, bool by_driver) {
+  Source& source = *find(flip.source);
+  if (!source.has_fence) {
+    source.done_fence = adapter_.new_sync_object_id();
+    vidsch::SyncDesc desc;
+    desc.kind = vidsch::SyncKind::kMonitoredFence;
+    DXGKIT_CHECK(is_success(adapter_.scheduler().sync_objects().create(source.done_fence, desc)));
+    source.has_fence = true;
+  }
+  Record record;
+  record.id = ++last_id_;
+  record.surface = flip.surface;
+  record.leaves = source.records.empty() ? source.screen : source.records.back().surface;
+  if (record.leaves) ++record.leaves->uses;
+  record.device = &flip.contexts.front()->device();
+  const vidmm::Placement place = adapter_.memory().placement(flip.surface->allocation->id);
+  record.segment = place.segment;
+  record.address = adapter_.segment_infos().segments.at(place.segment.value - 1).base_address +
+                   place.offset_bytes;
+  for (const Context* context : flip.contexts) record.contexts.push_back(context->driver_handle());
+  record.unreached = static_cast<uint32_t>(by_driver ? 1 : flip.contexts.size());
+  source.queue.announce({.id = record.id,
+                         .surface = record.address,
+                         .interval = flip.interval,
+                         .by_driver = by_driver});
+  source.records.push_back(std::move(record));
+  return last_id_;
+}
+
+void Flips::reached(uint32_t source_id, uint64_t id, bool completed) {
+  Source* source = find(source_id);
+  Record* record = source == nullptr ? nullptr : source->record(id);
+  if (record == nullptr) return;
+  if (!completed) {
+    if (source->queue.cancel(id)) {
+      source->finished.push_back(id);
+      finish_done(*source);
+    }
+    return;
+  }
+  if (record->unreached == 0 || --record->unreached != 0) return;
+  source->queue.reach(id);
+  finish_done(*source);
+  need_vsync();
+}
+
+void Flips::program(Source& source, const vidsch::FlipRequest& flip, bool at_once) {
+  const Record& record = *source.record(flip.id);
+  port::SourceAddressArgs args;
+  args.source = source.id;
+  args.segment = record.segment.value;
+  args.address = record.address;
+  args.allocation = record.surface->driver_allocation;
+  args.kind = at_once ? port::SourceAddressArgs::Kind::kFlipImmediate
+                      : port::SourceAddressArgs::Kind::kFlipOnNextVsync;
+  args.contexts = record.contexts;
+  if (mmio_) {  // DISP-01
+    static_cast<void>(adapter_.port().flip(args));
+    return;
+  }
+  Work work;
+  work.kind = Work::Kind::kAddress;
+  work.address = args;
+  work.contexts = record.contexts;
+  work_.push_back(std::move(work));
+  adapter_.display()->wake_worker();
+}
+
+void Flips::finish_done(Source& source) {
+  while (!source.finished.empty()) {
+    const uint64_t id = source.finished.front();
+    source.finished.erase(source.finished.begin());
+    const auto found = std::ranges::find(source.records, id, &Record::id);
+    DXGKIT_CHECK(found != source.records.end());
+    Record over = std::move(*found);
+    source.records.erase(found);
+    --over.surface->uses;
+    if (over.leaves) --over.leaves->uses;
+    const bool shown = source.queue.shown() == over.address;
+    if (shown && !dropped_) {
+      Ref<OpenedAllocation> before = std::move(source.screen);
+      const bool pinned = std::exchange(source.screen_pinned, true);
+      source.screen = std::move(over.surface);
+      if (pinned) let_go(before);
+    } else {
+      let_go(over.surface);
+    }
+    if (adapter_.failed() || !adapter_.has_memory()) continue;
+    const vidsch::SyncPoint point{source.done_fence, id, false};
+    if (adapter_.scheduler().sync_objects().value(source.done_fence) < id)
+      static_cast<void>(adapter_.scheduler().sync_objects().signal(std::span(&point, 1)));
+  }
+  adapter_.progress();
+}
+
+std::optional<vidsch::SyncPoint> Flips::before_write(const OpenedAllocation& opened) const {
+  for (const auto& source : sources_) {
+    if (source->records.empty()) continue;
+    // By allocation: it may be open more than once.
+    const Allocation* const written = opened.allocation;
+    bool on_screen = source->screen && source->screen->allocation == written;
+    uint64_t leaves = 0;
+    for (const Record& record : source->records) {
+      if (record.surface->allocation == written) {
+        on_screen = true;
+        leaves = 0;
+      } else if (on_screen) {
+        leaves = record.id;
+        on_screen = false;
+      }
+    }
+    if (leaves != 0) return end_of(source->id, leaves);
+  }
+  return std::nullopt;
+}
+
+vidsch::SyncPoint Flips::end_of(uint32_t source, uint64_t id) const {
+  return {find(source)->done_fence, id, false};
+}
+
+uint32_t Flips::pending(const Device& device) const {
+  uint32_t count = 0;
+  for (const auto& source : sources_) {
+    for (const Record& record : source->records) count += record.device == &device ? 1 : 0;
+  }
+  return count;
+}
+
+// --- vertical sync
+
+void Flips::report_wrong_vsync(const char* rule, std::string actual, std::string expected,
+                               std::string fix, uint32_t bugcheck_parameter) {
+  verifier::Finding finding;
+  finding.rule = rule;
+  finding.severity = verifier::Severity::kViolation;
+  finding.ddi = "DxgkCbNotifyInterrupt";
+  finding.actual = std::move(actual);
+  finding.expected = std::move(expected);
+  finding.fix = std::move(fix);
+  if (bugcheck_parameter == 0) {
+    adapter_.findings().report(std::move(finding));
+    return;
+  }
+  finding.severity = verifier::Severity::kBugCheck;
+  finding.bugcheck_code = 0x119;
+  finding.bugcheck_parameter = bugcheck_parameter;
+  adapter_.fail(std::move(finding));
+}
+
+void Flips::on_vsync(const port::InterruptReport& report) {
+  if (dropped_) return;
+  if (report.planes != 0 && report.highest_plane >= planes_) {
+    report_wrong_vsync("INT-20",
+                       fmt::format("A vertical sync named overlay plane {}; MaxOverlayPlanes is "
+                                   "{}.",
+                                   report.highest_plane, planes_),
+                       "LayerIndex of each plane is below the number of planes of the caps.",
+                       "Number planes from 0 and name only those that DXGK_DRIVERCAPS counts.",
+                       0xE);
+    return;
+  }
+  Source* leads = nullptr;
+  bool known = false;
+  for (const auto& source : sources_) {
+    const auto found = std::ranges::find(source->targets, report.source);
+    if (found == source->targets.end()) continue;
+    known = true;
+    if (found == source->targets.begin()) leads = source.get();  // DISP-09
+  }
+  if (!known && !adapter_.display()->has_target(report.source)) {
+    report_wrong_vsync("DISP-23",
+                       fmt::format("A vertical sync named VidPN target {}.", report.source),
+                       "VidPnTargetId is the ChildUid of a video output of this adapter.",
+                       "Report the ChildUid given to DxgkDdiQueryChildRelations.", 0);
+    return;
+  }
+  if (report.address == 0) {
+    report_wrong_vsync(
+        "DISP-08",
+        fmt::format("A vertical sync of target {} carries the address 0.", report.source),
+        "PhysicalAddress is that of the primary on the screen, also while the "
+        "monitor is blanked.",
+        "Read the address the display scans out at the time of the interrupt.", 0);
+    return;
+  }
+  if (leads == nullptr) return;
+  sign_of_life_ = adapter_.runtime().now();
+  ++leads->vsyncs;
+  const vidsch::FlipQueue::Vsync what = leads->queue.vsync(report.address);
+  if (what == vidsch::FlipQueue::Vsync::kUnknown && leads->shown) {
+    report_wrong_vsync(
+        "DISP-22",
+        fmt::format("A vertical sync of target {} reports 0x{:X}; source {} shows 0x{:X} and has "
+                    "{} flips in hardware.",
+                    report.source, report.address, leads->id, leads->queue.shown(),
+                    leads->queue.in_hardware()),
+        "The address is that of the primary shown, or of a flip that was programmed.",
+        "Report PrimaryAddress of the last DxgkDdiSetVidPnSourceAddress that has taken effect.", 0);
+  }
+  finish_done(*leads);
+  if (wanted()) {
+    idle_syncs_ = 0;
+  } else if (saves_power_ && vsync_wanted_) {  // DISP-12
+    const uint32_t most = adapter_.options().vsync_idle_periods;
+    if (most != 0 && ++idle_syncs_ >= most) want(false);
+  }
+  adapter_.progress();
+}
+
+uint64_t Flips::vsyncs(uint32_t source) const {
+  const Source* found = find(source);
+  return found == nullptr ? 0 : found->vsyncs;
+}
+
+bool Flips::wanted() const {
+  return waiters_ != 0 || std::ranges::any_of(sources_, [](const auto& source) {
+           return source->queue.needs_vsync();
+         });
+}
+
+void Flips::want(bool on) {
+  if (vsync_wanted_ == on) return;
+  vsync_wanted_ = on;
+  idle_syncs_ = 0;
+  Work work;
+  work.kind = Work::Kind::kVsync;
+  work.enabled = on;
+  work_.push_back(std::move(work));
+  adapter_.display()->wake_worker();
+}
+
+void Flips::start() {
+  if (!saves_power_) want(true);
+}
+
+void Flips::need_vsync() {
+  if (dropped_ || !wanted()) return;
+  idle_syncs_ = 0;
+  want(true);
+  if (watching_ || adapter_.options().tdr_delay_ns <= 0) return;
+  watching_ = true;
+  sign_of_life_ = adapter_.runtime().now();
+  watch_->arm(sign_of_life_ + adapter_.options().tdr_delay_ns);
+}
+
+void Flips::on_watch() {
+  watching_ = false;
+  if (dropped_ || adapter_.failed() || !wanted()) return;
+  const runtime::TimeNs now = adapter_.runtime().now();
+  const runtime::TimeNs limit = adapter_.options().tdr_delay_ns;
+  if (now - sign_of_life_ < limit) {
+    watching_ = true;
+    watch_->arm(sign_of_life_ + limit);
+    return;
+  }
+  // TDR-31. The one place where a vertical sync that stays out is found.
+  adapter_.fail(verifier::Finding{
+      .rule = "TDR-31",
+      .severity = verifier::Severity::kBugCheck,
+      .ddi = "DxgkDdiControlInterrupt",
+      .actual = fmt::format("No vertical sync was reported for {} ms, with flips or waiters to "
+                            "serve.",
+                            (now - sign_of_life_) / runtime::kMillisecond),
+      .expected = fmt::format("Once enabled, every vertical sync is reported (DISP-13); one that "
+                              "stays out for {} ms is a timeout.",
+                              limit / runtime::kMillisecond),
+      .fix = "Report DXGK_INTERRUPT_CRTC_VSYNC from the ISR after DxgkDdiControlInterrupt has "
+             "enabled it, and acknowledge the interrupt in the device.",
+      .bugcheck_code = 0x116,
+      .bugcheck_parameter = 0});
+}
+
+void Flips::add_waiter(uint32_t source) {
+  if (Source* found = find(source); found != nullptr) ++found->waiters;
+  ++waiters_;
+  need_vsync();
+}
+
+void Flips::remove_waiter(uint32_t source) {
+  if (Source* found = find(source); found != nullptr) --found->waiters;
+  --waiters_;
+}
+
+bool Flips::work() {
+  std::optional<Work> next;
+  adapter_.lane().run([&] {
+    if (work_.empty()) return;
+    next = std::move(work_.front());
+    work_.pop_front();
+  });
+  if (!next.has_value()) return false;
+  if (next->kind == Work::Kind::kAddress) {
+    next->address.contexts = next->contexts;
+    static_cast<void>(
+        level_two(adapter_, [&] { return adapter_.port().set_source_address(next->address); }));
+    return true;
+  }
+  static_cast<void>(level_two(adapter_, [&] {
+    Status status = Status::kSuccess;
+    for (const auto& source : sources_) {
+      if (!source->shown) continue;
+      status = adapter_.port().control_vsync(source->id, next->enabled);
+    }
+    return status;
+  }));
+  adapter_.lane().run([&] {
+    vsync_on_ = next->enabled;
+    sign_of_life_ = adapter_.runtime().now();
+  });
+  return true;
+}
+
+}  // namespace dxgkit::dxgk

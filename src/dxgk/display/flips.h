@@ -1,0 +1,156 @@
+// Flips of a full driver's sources: what is on the screen, what will be, who owns the sources.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/memory/allocation.h"
+#include "dxgk/object.h"
+#include "port/adapter_port.h"
+#include "runtime/runtime.h"
+#include "vidsch/flip_queue.h"
+#include "vidsch/sync_objects.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class Context;
+class Device;
+
+/// D3DKMT_VIDPNSOURCEOWNER_TYPE.
+enum class SourceOwnership : uint32_t {
+  kUnowned = 0,
+  kShared = 1,
+  kExclusive = 2,
+  kExclusiveGdi = 3,
+  kEmulated = 4,
+};
+
+/// One flip as D3DKMTPresent asks for it. Contexts and surface belong to one device.
+struct FlipSubmission {
+  uint32_t source = 0;
+  Ref<OpenedAllocation> surface;
+  uint32_t interval = 1;
+  std::vector<Context*> contexts;  // originating first; kept alive by the caller until queued
+  uint64_t mode = 0;               // Flips::mode when the surface was seen to fit
+  bool pinned = false;             // by prepare()
+};
+
+/// Lane: the adapter's, unless a function says otherwise. Level two, on the display worker, are the
+/// calls that `work()` makes.
+class Flips {
+ public:
+  Flips(Adapter& adapter, uint32_t sources);
+  ~Flips();
+  Flips(const Flips&) = delete;
+  Flips& operator=(const Flips&) = delete;
+
+  // --- caps; any thread
+  bool by_register() const { return mmio_; }
+  /// Without it, those that take effect at once.
+  bool immediate_by_register() const { return immediate_mmio_; }
+  bool no_wait() const { return no_wait_; }
+  bool intervals() const { return intervals_; }
+
+  // --- the mode side (Display)
+  /// A mode set, or back to the kernel's own primary: `address` is shown on `targets`, the first of
+  /// which leads (DISP-09). Pending flips are over.
+  void show(uint32_t source, uint64_t address, std::span<const uint32_t> targets);
+  /// The same for a client's primary, which is pinned already and belongs to Flips from now on.
+  void show_client(uint32_t source, const Ref<OpenedAllocation>& surface, SegmentId segment,
+                   uint64_t address);
+  /// Nothing is shown: pending flips are over.
+  void hide(uint32_t source);
+  /// Everything ends: the adapter stops or has failed.
+  void drop_all();
+  /// Of a client's that is on the screen, else null.
+  const Ref<OpenedAllocation>& on_screen(uint32_t source) const;
+  /// Around a sleep: the client's primary on the screen may leave its place, and has one again.
+  void unpin(uint32_t source);
+  void repin(uint32_t source, SegmentId segment, uint64_t address);
+  /// Whether `opened` is on a screen, or will be.
+  std::optional<uint32_t> shows(const OpenedAllocation& opened) const;
+
+  // --- owners
+  /// D3DKMTSetVidPnSourceOwner: all or nothing. See the thunk for statuses.
+  Status set_owners(Device& device, std::span<const uint32_t> sources,
+                    std::span<const SourceOwnership> types);
+  /// Sources the device owned, given up.
+  std::vector<uint32_t> release_owner(Device& device);
+  bool owns(const Device& device, uint32_t source) const;
+  bool is_exclusive(uint32_t source) const;
+  /// SetDisplayMode has been called by the owner since the last change of mode by others.
+  bool mode_is_clients(uint32_t source) const;
+
+  // --- flips
+  /// Changes with every change of what the source shows that is no flip.
+  uint64_t mode(uint32_t source) const;
+  /// Pins the surface where it can be shown. kRetry: not now, ask again after progress.
+  /// kGraphicsAllocationInvalid: the mode is another one.
+  /// Done once its content is there too.
+  Status prepare(FlipSubmission& flip);
+  /// The flip will not come, pinned or not.
+  void abandon(const FlipSubmission& flip);
+  /// Queues the prepared flip behind what its contexts have. Returns the id.
+  uint64_t queue(const FlipSubmission& flip, bool by_driver);
+  /// The packet behind which the flip waited has left; a driver's own flip: is being submitted.
+  void reached(uint32_t source, uint64_t id, bool completed);
+  /// What a packet that writes the surface waits for, if it is still on the screen (SUB-37).
+  std::optional<vidsch::SyncPoint> before_write(const OpenedAllocation& opened) const;
+  /// Reached at the end of the flip.
+  vidsch::SyncPoint end_of(uint32_t source, uint64_t id) const;
+  uint32_t pending(const Device& device) const;
+
+  // --- vertical sync
+  void on_vsync(const port::InterruptReport& report);
+  uint64_t vsyncs(uint32_t source) const;
+  /// Somebody waits for vertical syncs: reports are wanted until there are none.
+  void add_waiter(uint32_t source);
+  void remove_waiter(uint32_t source);
+  /// The adapter runs: drivers that do not save power at vertical sync report from now on.
+  void start();
+  /// What is due at level two: interrupts on or off, flips by register at PASSIVE_LEVEL. Off the
+  /// lane. False: nothing was.
+  bool work();
+
+ private:
+  struct Record;
+  struct Source;
+  struct Work;
+  Source* find(uint32_t source);
+  const Source* find(uint32_t source) const;
+  void program(Source& source, const vidsch::FlipRequest& flip, bool at_once);
+  void finish_done(Source& source);
+  void let_go(Ref<OpenedAllocation>& surface);
+  void need_vsync();
+  bool wanted() const;
+  void want(bool on);
+  void on_watch();
+  void report_wrong_vsync(const char* rule, std::string actual, std::string expected,
+                          std::string fix, uint32_t bugcheck_parameter);
+
+  Adapter& adapter_;
+  bool mmio_ = false, no_wait_ = false, intervals_ = false, immediate_mmio_ = false,
+       saves_power_ = false;
+  uint32_t depth_ = 1, planes_ = 1;
+  std::vector<std::unique_ptr<Source>> sources_;
+  uint64_t last_id_ = 0;
+  uint32_t waiters_ = 0;
+  uint32_t idle_syncs_ = 0;
+  bool vsync_on_ = false;      // as the driver was told last
+  bool vsync_wanted_ = false;  // as it will be told
+  bool dropped_ = false;
+  runtime::TimeNs sign_of_life_ = 0;  // the last vertical sync, or since when one is needed
+  bool watching_ = false;
+  std::unique_ptr<runtime::Timer> watch_;
+  std::deque<Work> work_;
+};
+
+}  // namespace dxgkit::dxgk

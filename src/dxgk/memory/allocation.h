@@ -1,0 +1,160 @@
+// Allocations, their openings on devices, and the resources that group them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bus/machine.h"
+#include "bus/user_memory.h"
+#include "dxgk/display/frame_list.h"
+#include "dxgk/handle_table.h"
+#include "dxgk/object.h"
+#include "port/types.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class Device;
+class OpenedAllocation;
+class Resource;
+class SharedResource;
+
+/// The openings of one allocation, in the order they were made: linked through themselves. Leaving
+/// costs a walk over those before.
+class OpeningList {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(OpenedAllocation* at) : at_(at) {}
+    OpenedAllocation* operator*() const { return at_; }
+    Iterator& operator++();
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    OpenedAllocation* at_;
+  };
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(nullptr); }
+  bool empty() const { return first_ == nullptr; }
+  OpenedAllocation* front() const { return first_; }
+  void push_back(OpenedAllocation* opened);
+  /// Ignores who is not on it.
+  void erase(OpenedAllocation* opened);
+
+ private:
+  OpenedAllocation* first_ = nullptr;
+};
+
+/// The adapter-wide object behind an allocation (ALLOC-04): driver's handle, system backing,
+/// identity in vidmm. There may be a million of these, and of openings: their size is measured
+/// (bench, alloc.bytes_each_1e6).
+struct Allocation {
+  AllocationId id;
+  void* driver_handle = nullptr;
+  uint64_t size_bytes = 0;  // rounded to pages
+  uint32_t info_flags = 0;  // DXGK_ALLOCATIONINFOFLAGS.Value
+  bool cpu_visible = false;
+  bool cached = false;
+  bool forgotten = false;  // vidmm has given it up; its last operations are still running
+  bool primary = false;
+  bool instance = false;       // of a rename list: the first one has the driver's object
+  bool borrows_pages = false;  // they are another's, who frees them
+  bool stale = false;          // a primary of a mode that is set no longer (DISP-17); lane
+  static constexpr uint8_t kNoSource = 0xFF;
+  uint8_t vidpn_source = kNoSource;  // a primary's
+  /// Lane. Offered at once, given up only after `uses` of all openings have ended (ALLOC-44).
+  bool offer_pending = false;
+  vidmm::OfferPriority offer = vidmm::OfferPriority::kNone;
+  uint32_t maximum_renaming = 0;  // instances at most, the first included (ALLOC-39); 0: no limit
+  SharedResource* shared = nullptr;              // of which it is a member; lives as long
+  std::unique_ptr<bus::UserMemory> user_memory;  // owns the pages, when the client gave them
+  FrameList pages;     // backing store: content while outside memory segments
+  OpeningList opened;  // lane; for moving CPU views along with content
+
+  void recycle() { *this = Allocation{}; }
+};
+
+/// An opening on its device's residency list (RES-01).
+struct Listing {
+  uint64_t request = 0;  // number of the MakeResident that counts it and waits for room; 0: none
+  uint64_t leaves_with = 0;   // epoch
+  uint32_t count = 0;         // MakeResident minus Evict
+  bool listed = false;        // in the device's set: it may outlast the count (RES-16)
+  bool leaving = false;       // off the set when nothing of `leaves_with` or before it is queued
+  bool leave_lazily = false;  // EvictOnlyIfNecessary (RES-14)
+};
+
+/// What an opening has only once the CPU looks at it.
+struct CpuAccess {
+  std::unique_ptr<bus::CpuView> view;  // while locked: the address Lock2 gave out (ALLOC-40)
+  /// Renaming (ALLOC-39): instances after the first, in the order of the cycle; index of the one in
+  /// use, 0 for the first.
+  OpenedAllocation* original = nullptr;  // of an instance: the first
+  std::vector<Ref<OpenedAllocation>> instances;
+  size_t current = 0;
+  /// While locked through a swizzling range (SEG-21).
+  bool swizzled = false;
+  uint32_t swizzling_range = 0, swizzling_data = 0;
+  /// While locked through a CPU host aperture (ALLOC-41): its pages.
+  SegmentId host_segment;
+  std::vector<uint32_t> host_pages;
+};
+
+/// An allocation as one device sees it; what a client's allocation handle names.
+class OpenedAllocation : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kAllocation;
+  OpenedAllocation();
+  ~OpenedAllocation() override;
+
+  /// Made when it is first needed; lane.
+  CpuAccess& cpu();
+  /// Null: the CPU never looked.
+  CpuAccess* cpu_if_any() { return cpu_.get(); }
+  const CpuAccess* cpu_if_any() const { return cpu_.get(); }
+  /// Of a rename list (ALLOC-39), itself if there is none: the first one, and the one in use.
+  bool is_instance() const { return cpu_ != nullptr && cpu_->original != nullptr; }
+  OpenedAllocation& first_instance() { return is_instance() ? *cpu_->original : *this; }
+  OpenedAllocation& current_instance();
+  std::span<const Ref<OpenedAllocation>> instances() const;
+
+  Ref<Device> device;
+  Ref<Resource> resource;             // null for a stand-alone allocation
+  Allocation* allocation = nullptr;   // the adapter's; lives while it has openings
+  void* driver_allocation = nullptr;  // hAllocation: readable off the lane while this is open
+  void* device_specific = nullptr;
+  Handle handle = 0;
+  // Lane:
+  uint32_t uses = 0;  // DMA buffers in flight that list it: delays destruction (ALLOC-27)
+  uint32_t driver_references = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
+  uint32_t arrival = 0;            // on its device's list
+  uint32_t locks = 0;
+  bool closing = false;
+  bool read_only = false;  // opened through an NT handle without write access; constant
+  Listing listing;
+
+ private:
+  friend class OpeningList;
+  OpenedAllocation* next_opening_ = nullptr;  // of the same allocation
+  std::unique_ptr<CpuAccess> cpu_;
+};
+
+class Resource : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kResource;
+  Resource();
+  ~Resource() override;
+
+  Ref<Device> device;
+  Ref<SharedResource> shared;  // null for one device's own resource
+  Handle handle = 0;
+  void* driver_handle = nullptr;
+  bool closing = false;                    // lane
+  uint32_t arrival = 0;                    // on its device's list; lane
+  std::vector<OpenedAllocation*> members;  // lane; in creation order
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,270 @@
+// A device's allocations: create, destroy.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/arithmetic.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/display/display.h"
+#include "dxgk/memory/allocation_rules.h"
+#include "dxgk/memory/residency.h"
+#include "dxgk/process.h"
+#include "dxgk/system_impl.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+Status Device::create_allocations(std::span<AllocationRequest> requests, CreateOptions& options) {
+  const GatePass pass(gate_);
+  if (!pass || lost()) return Status::kDeviceRemoved;
+  const bool creates_resource = options.creates_resource;
+  const std::span<const std::byte> private_data = options.private_data;
+  HandleTable& handles = process_.handles();
+  Ref<Resource> resource;
+  if (creates_resource) {
+    resource = make_object<Resource>();
+    resource->device = Ref<Device>(this);
+  } else if (options.resource != 0) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(resource, handles.find<Resource>(options.resource));
+    if (resource->device.get() != this) return Status::kInvalidParameter;
+    if (resource->shared) return Status::kInvalidParameter;  // ALLOC-23
+  }
+  if (requests.empty() && !creates_resource) return Status::kInvalidParameter;
+
+  // The driver creates them all in one call (ALLOC-01).
+  std::vector<port::AllocationInfo> infos(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    infos[i].private_data = requests[i].private_data;
+    infos[i].vidpn_source = requests[i].vidpn_source;
+    infos[i].primary = requests[i].primary;
+  }
+  void* driver_resource = resource ? resource->driver_handle : nullptr;
+  DXGKIT_RETURN_IF_FAILED(
+      adapter_.port().create_allocations(infos, private_data, creates_resource, &driver_resource));
+  if (creates_resource) resource->driver_handle = driver_resource;
+
+  // From here on everything is undone on failure: openings closed, driver objects destroyed, pages
+  // and handles returned.
+  std::vector<Ref<OpenedAllocation>> openings_made;
+  std::vector<AllocationBacking> backings(requests.size());
+  bool opened = false;
+  const Status status = [&]() -> Status {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], adapter_, &backings[i].desc));
+      DXGKIT_RETURN_IF_FAILED(back(requests[i], infos[i], &backings[i]));
+      Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
+      one->device = Ref<Device>(this);
+      one->resource = resource;
+      one->driver_allocation = infos[i].handle;
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(one->handle, handles.insert_hidden(one));
+      openings_made.push_back(std::move(one));
+    }
+    if (creates_resource) {
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
+    }
+    std::vector<port::AdapterPort::OpenInfo> open_infos(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      open_infos[i].allocation_handle = openings_made[i]->handle;
+      open_infos[i].private_data = requests[i].private_data;
+    }
+    if (!requests.empty()) {
+      DXGKIT_RETURN_IF_FAILED(adapter_.port().open_allocations(info_.handle, open_infos,
+                                                               private_data, /*create=*/true,
+                                                               resource ? resource->handle : 0));
+    }
+    opened = true;
+    for (size_t i = 0; i < requests.size(); ++i)
+      openings_made[i]->device_specific = open_infos[i].device_specific;
+    if (options.shared) {
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->shared,
+                                     make_shared(requests, options, driver_resource));
+      for (size_t i = 0; i < requests.size(); ++i)
+        resource->shared->members[i].driver_handle = infos[i].handle;
+    }
+    Status registered = Status::kSuccess;
+    adapter_.lane().run([&] {
+      registered = register_allocations(infos, backings, openings_made, resource, creates_resource);
+    });
+    return registered;
+  }();
+  if (is_success(status)) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].handle = openings_made[i]->handle;
+      handles.publish(requests[i].handle);
+    }
+    if (creates_resource) {
+      options.resource = resource->handle;
+      handles.publish(resource->handle);
+    }
+    if (resource && resource->shared) options.global = resource->shared->global;
+    return status;
+  }
+  if (options.shared && resource->shared && resource->shared->global != 0)
+    adapter_.system().impl().global_shares.erase(resource->shared->global);
+  if (opened) {
+    std::vector<void*> device_specific;
+    for (const Ref<OpenedAllocation>& one : openings_made)
+      device_specific.push_back(one->device_specific);
+    static_cast<void>(adapter_.port().close_allocations(info_.handle, device_specific));
+  }
+  for (const Ref<OpenedAllocation>& one : openings_made) handles.erase(one->handle);
+  if (creates_resource && resource->handle != 0) handles.erase(resource->handle);
+  std::vector<void*> driver_handles;
+  for (const port::AllocationInfo& info : infos) driver_handles.push_back(info.handle);
+  static_cast<void>(adapter_.port().destroy_allocations(
+      driver_handles, creates_resource ? driver_resource : nullptr,
+      creates_resource && driver_resource != nullptr));
+  for (const AllocationBacking& backing : backings) {
+    if (!backing.pages.empty() && backing.user_memory == nullptr)
+      adapter_.machine().free_pages(backing.pages);
+  }
+  return status;
+}
+
+Status Device::back(const AllocationRequest& request, const port::AllocationInfo& info,
+                    AllocationBacking* backing) {
+  DXGKIT_RETURN_IF_FAILED(
+      check_existing_memory(info, adapter_, request.user_memory != nullptr, request.user_bytes));
+  const uint64_t bytes = backing->desc.size_bytes;
+  if (request.user_memory == nullptr) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->pages,
+                                   adapter_.machine().allocate_pages(bytes / kPageBytes));
+    return Status::kSuccess;
+  }
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      backing->user_memory,
+      bus::UserMemory::capture(adapter_.machine(), request.user_memory, bytes));
+  const std::span<const bus::PageFrame> pages = backing->user_memory->pages();
+  backing->pages.assign(pages.begin(), pages.end());
+  return Status::kSuccess;
+}
+
+Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
+                                    std::span<AllocationBacking> backings,
+                                    std::span<const Ref<OpenedAllocation>> openings_made,
+                                    const Ref<Resource>& resource, bool creates_resource) {
+  if (lost()) return Status::kDeviceRemoved;
+  if (resource && resource->closing) return Status::kInvalidParameter;
+  std::vector<Allocation*> made;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    Allocation& allocation = adapter_.allocations().create();
+    made.push_back(&allocation);
+    allocation.driver_handle = infos[i].handle;
+    allocation.size_bytes = backings[i].desc.size_bytes;
+    allocation.info_flags = infos[i].flags;
+    allocation.cpu_visible = backings[i].desc.cpu_visible;
+    allocation.cached = backings[i].desc.cached;
+    allocation.primary = infos[i].primary;
+    if (infos[i].primary) allocation.vidpn_source = static_cast<uint8_t>(infos[i].vidpn_source);
+    allocation.maximum_renaming = infos[i].maximum_renaming;
+    if (const Status status = adapter_.memory().create(allocation.id, backings[i].desc);
+        !is_success(status)) {
+      adapter_.allocations().destroy(allocation);
+      made.pop_back();
+      for (Allocation* undone : made) {
+        DXGKIT_CHECK(adapter_.memory().destroy(undone->id).has_value());
+        openings_made[static_cast<size_t>(&undone - made.data())]->allocation = nullptr;
+        adapter_.allocations().destroy(*undone);
+      }
+      return status;
+    }
+  }
+  for (size_t i = 0; i < infos.size(); ++i) {
+    Allocation& allocation = *made[i];
+    allocation.pages = FrameList(backings[i].pages);
+    backings[i].pages.clear();
+    allocation.user_memory = std::move(backings[i].user_memory);
+    // What the client has there already is content.
+    if (allocation.user_memory != nullptr) adapter_.memory().mark_cpu_written(allocation.id);
+    OpenedAllocation& one = *openings_made[i];
+    one.allocation = &allocation;
+    allocation.opened.push_back(&one);
+    openings.push_back(&one);
+    if (resource) resource->members.push_back(&one);
+    if (resource && resource->shared) {
+      allocation.shared = resource->shared.get();
+      resource->shared->members[i].allocation = &allocation;
+    }
+    trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, process_.number(), 0,
+                allocation.size_bytes);
+  }
+  if (creates_resource) resources.push_back(resource.get());
+  if (resource && resource->shared) {
+    resource->shared->resources = 1;
+    resource->shared->gone = false;
+    adapter_.shared_resources().push_back(resource->shared);
+  }
+  return Status::kSuccess;
+}
+
+Status Device::destroy_allocations(Handle resource_handle, std::span<const Handle> list,
+                                   bool synchronous) {
+  HandleTable& handles = process_.handles();
+  Ref<Resource> resource;
+  std::vector<Ref<OpenedAllocation>> targets;
+  if (resource_handle != 0) {  // ALLOC-29: the list is not looked at
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(resource, handles.find<Resource>(resource_handle));
+    if (resource->device.get() != this) return Status::kInvalidParameter;
+  } else {
+    if (list.empty()) return Status::kInvalidParameter;
+    for (const Handle handle_of_one : list) {
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
+                                     handles.find<OpenedAllocation>(handle_of_one));
+      if (opened->device.get() != this) return Status::kInvalidParameter;
+      // A shared resource goes as a whole: what others have open stays complete.
+      if (opened->resource && opened->resource->shared) return Status::kInvalidParameter;
+      if (opened->is_instance()) return Status::kInvalidParameter;  // goes with the first
+      if (!targets.empty() && targets.front()->resource.get() != opened->resource.get())
+        return Status::kInvalidParameter;
+      if (std::any_of(targets.begin(), targets.end(),
+                      [&](const auto& other) { return other.get() == opened.get(); })) {
+        return Status::kInvalidParameter;
+      }
+      targets.push_back(std::move(opened));
+    }
+  }
+  Status status = Status::kSuccess;
+  if (Display* display = adapter_.display(); display != nullptr)
+    display->before_destroy(*this, resource, targets);
+  std::vector<Handle> gone;
+  adapter_.lane().run([&] {
+    if (closed_) return;  // adapter stopped: the driver side went then; only the handles are left
+    if (resource) {
+      if (resource->closing) {
+        status = Status::kInvalidParameter;
+        return;
+      }
+      resource->closing = true;
+      for (OpenedAllocation* member : resource->members) {
+        if (!member->closing) targets.emplace_back(member);
+      }
+    } else if (std::any_of(targets.begin(), targets.end(),
+                           [](const auto& opened) { return opened->closing; })) {
+      status = Status::kInvalidParameter;  // another thread was first
+      return;
+    }
+    for (const Ref<OpenedAllocation>& opened : targets) {
+      trace::emit(trace::EventKind::kAllocationDestroyed, opened->allocation->id.value);
+    }
+    for (const Ref<OpenedAllocation>& opened : targets) {
+      for (const Ref<OpenedAllocation>& instance : opened->instances())
+        gone.push_back(instance->handle);
+    }
+    adapter_.tear_down(*this, targets, resource);
+    adapter_.pump();
+  });
+  DXGKIT_RETURN_IF_FAILED(status);
+  for (const Handle instance : gone) handles.erase(instance);
+  for (const Ref<OpenedAllocation>& opened : targets) handles.erase(opened->handle);
+  if (resource) handles.erase(resource->handle);
+  if (synchronous) {
+    static_cast<void>(adapter_.block_until([&] {
+      return std::all_of(targets.begin(), targets.end(),
+                         [](const auto& opened) { return opened->allocation == nullptr; });
+    }));
+  }
+  return Status::kSuccess;
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,52 @@
+// A device's paging queue: requests that page memory in, their order, and the fence that tells when
+// each is done.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "dxgk/handle_table.h"
+#include "dxgk/object.h"
+#include "dxgk/sync/sync_object.h"
+
+namespace dxgkit::dxgk {
+
+class Device;
+
+class PagingQueue : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kPagingQueue;
+  PagingQueue(Device& device, int32_t priority);
+  ~PagingQueue() override;
+
+  /// @param priority  -1, 0 or 1 (THUNK-30); else kInvalidParameter. kNoMemory, kDeviceRemoved:
+  /// nothing stays.
+  static Result<Ref<PagingQueue>> create(Device& device, int32_t priority);
+  /// The handle is gone already. Waits for the operations, then takes the fence along (PAGE-47).
+  /// Any thread but the lane.
+  void destroy();
+
+  /// Lane. The fence value of a request that is not done yet: above 0, rising by one (PAGE-44). A
+  /// request done at once has no value: its caller answers 0 (PAGE-45).
+  uint64_t begin();
+  /// Lane. The request is done. The fence passes it when every earlier one is, too. Once per value.
+  void finish(uint64_t value);
+  /// Lane. Nothing begun is unfinished.
+  bool idle() const { return unfinished_.empty(); }
+
+  Device& device() { return *device_; }
+  int32_t priority() const { return priority_; }
+  /// An ordinary monitored fence (PAGE-46).
+  SyncObject& fence() { return *fence_; }
+  Handle handle = 0;
+
+ private:
+  const Ref<Device> device_;
+  const int32_t priority_;
+  Ref<SyncObject> fence_;
+  // Lane:
+  uint64_t last_begun_ = 0;
+  std::deque<bool> unfinished_;  // values after the fence's, in order; true: done out of turn
+};
+
+}  // namespace dxgkit::dxgk

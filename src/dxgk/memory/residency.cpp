@@ -1,0 +1,498 @@
+#include "dxgk/memory/residency.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/power/power.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/context.h"
+#include "dxgk/work/context_allocations.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// Refusals after which a request for room holds back everybody else's work.
+constexpr uint32_t kPatience = 8;
+
+}  // namespace
+
+Residency::Residency(Adapter& adapter) : adapter_(adapter), trim_(adapter.runtime()) {
+  describe_groups();
+  if (adapter.options().periodic_trim_ns > 0) {
+    periodic_timer_ = adapter.runtime().make_timer(
+        [this] { adapter_.lane().post_from_interrupt([this] { trim_periodically(); }); });
+  }
+}
+
+Residency::~Residency() = default;
+
+DeviceResidency& Residency::of(Device& device) { return *device.residency; }
+
+// --- devices ---
+
+void Residency::device_created(Device& device) {
+  device.residency = std::make_unique<DeviceResidency>(adapter_.memory());
+  ProcessMemory& process = processes_[device.process().number()];
+  process.process = &device.process();
+  ++process.devices;
+}
+
+void Residency::device_lost(Device& device) {
+  std::vector<std::unique_ptr<Request>> ended;
+  for (auto& request : blocked_) {
+    if (&request->queue->device() == &device) ended.push_back(std::move(request));
+  }
+  std::erase(blocked_, nullptr);
+  for (const auto& request : ended) {
+    for (const Wanted& one : request->wanted) {
+      if (one.first && !one.evicted) one.opened->listing.request = 0;
+    }
+    request->queue->finish(request->value);
+  }
+  for (OpenedAllocation* opened : device.openings) forget(*opened);
+  tell_over_budget();
+}
+
+void Residency::device_destroyed(Device& device) {
+  const auto found = processes_.find(device.process().number());
+  DXGKIT_CHECK(found != processes_.end());
+  if (--found->second.devices == 0) processes_.erase(found);
+  tell_over_budget();
+}
+
+void Residency::forget(OpenedAllocation& opened) {
+  if (opened.listing.count == 0) return;
+  opened.listing.count = 0;
+  leave(opened, /*lazily=*/true);
+}
+
+// --- the client's calls ---
+
+Status Residency::check(Device& device, std::span<const Ref<OpenedAllocation>> openings) const {
+  if (device.lost()) return Status::kDeviceRemoved;
+  for (const Ref<OpenedAllocation>& opened : openings) {
+    if (opened->device.get() != &device) return Status::kInvalidParameter;  // RES-04
+    if (opened->closing || opened->allocation == nullptr) return Status::kInvalidParameter;
+  }
+  return Status::kSuccess;
+}
+
+Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAllocation>> openings,
+                                const MakeResidentFlags& flags, MakeResidentOutcome* outcome) {
+  Device& device = queue.device();
+  DXGKIT_RETURN_IF_FAILED(check(device, openings));
+  ProcessMemory& process = memory_of(device.process());
+  const auto refuse = [&](uint64_t bytes) {
+    outcome->bytes_to_trim = std::max(bytes, trim_of(process));
+    if (flags.must_succeed) device.set_error(DeviceState::kErrorOutOfMemory);  // RES-12
+    return Status::kNoMemory;
+  };
+  const uint64_t over = overshoot(device, openings);
+  if (over != 0 && !flags.cant_trim_further) return refuse(over);
+
+  DeviceResidency& mine = of(device);
+  const bool queues_up = std::ranges::any_of(
+      blocked_, [&](const auto& other) { return &other->queue->device() == &device; });
+  // Counted first: what is listed is what has a count.
+  std::vector<Wanted> wanted;
+  for (const Ref<OpenedAllocation>& opened : openings) {
+    Listing& listing = opened->listing;
+    const bool set_aside = !listing.listed && listing.request == 0;  // not counted, or offered
+    wanted.push_back({.opened = opened, .first = listing.count == 0 || set_aside});
+    if (listing.count++ != 0) continue;
+    std::array<bool, kSegmentGroups> full{};
+    for (size_t g = 0; g < kSegmentGroups; ++g) full[g] = used_[g] >= totals_[g];
+    charge(process, opened->allocation->id, likely_group(opened->allocation->id, full));
+  }
+  std::expected<vidmm::ResidencySet::Held, Status> held =
+      std::unexpected(Status::kGraphicsAllocationBusy);
+  if (!queues_up) held = list(device, wanted);
+  if (!held.has_value() && !fits_alone(device)) {
+    // RES-05: all or nothing. The list does not fit even when nobody else is there.
+    uint64_t bytes = 0;
+    uint64_t beyond = 0;
+    for (size_t g = 0; g < kSegmentGroups; ++g) {
+      const uint64_t usage = process.groups[g].usage;
+      if (usage > totals_[g]) beyond = std::max(beyond, usage - totals_[g]);
+    }
+    for (const Wanted& one : wanted) {
+      if (--one.opened->listing.count != 0) continue;
+      uncharge(process, one.opened->allocation->id);
+      bytes += bytes_of(one.opened->allocation->id);
+    }
+    return refuse(beyond != 0 ? beyond : bytes);
+  }
+  outcome->bytes_to_trim = trim_of(process);
+  tell_over_budget();
+  if (held.has_value()) {
+    if (!held->must_wait && mine.paging == 0) {
+      outcome->fence = 0;
+      return Status::kSuccess;
+    }
+    outcome->fence = queue.begin();
+    page(device, *held,
+         [queue = Ref<PagingQueue>(&queue), value = outcome->fence] { queue->finish(value); });
+    return Status::kPending;
+  }
+  auto request = std::make_unique<Request>();
+  request->queue = Ref<PagingQueue>(&queue);
+  request->value = outcome->fence = queue.begin();
+  request->number = mine.last_request = ++last_request_;
+  for (const Wanted& one : wanted) {
+    if (one.first) one.opened->listing.request = request->number;
+  }
+  request->wanted = std::move(wanted);
+  // PAGE-44: requests of a higher queue priority are served earlier.
+  const auto place = std::ranges::find_if(
+      blocked_, [&](const auto& other) { return other->queue->priority() < queue.priority(); });
+  blocked_.insert(place, std::move(request));
+  return Status::kPending;
+}
+
+bool Residency::fits_alone(const Device& device) const {
+  // What is counted: evicted ones that older work keeps will have left, offered ones leave for it.
+  std::vector<vidmm::Use> uses;
+  for (const OpenedAllocation* opened : device.openings) {
+    const bool offered = opened->allocation->offer != vidmm::OfferPriority::kNone;
+    if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
+  }
+  return adapter_.memory().fits_alone(uses);
+}
+
+bool Residency::still_wanted(const Device& device, const Wanted& one) const {
+  if (!one.first) return false;  // an earlier request lists it
+  if (!one.evicted) return true;
+  const bool destroyed = one.opened->allocation == nullptr || one.opened->allocation->forgotten;
+  return !destroyed && one.until >= device.residency->first_epoch;
+}
+
+std::expected<vidmm::ResidencySet::Held, Status> Residency::list(Device& device,
+                                                                 std::span<const Wanted> wanted) {
+  DeviceResidency& mine = of(device);
+  std::vector<OpenedAllocation*> added;
+  for (const Wanted& one : wanted) {
+    Listing& listing = one.opened->listing;
+    if (listing.listed || !still_wanted(device, one)) continue;
+    listing.listed = true;
+    mine.set.add(one.opened->allocation->id);
+    added.push_back(one.opened.get());
+  }
+  auto held = hold(device);
+  if (!held.has_value()) {
+    for (OpenedAllocation* opened : added) {
+      opened->listing.listed = false;
+      static_cast<void>(mine.set.remove(opened->allocation->id));
+    }
+    return held;
+  }
+  for (const Wanted& one : wanted) {
+    if (!still_wanted(device, one)) continue;
+    Listing& listing = one.opened->listing;
+    if (!one.evicted) {
+      listing.leaving = false;
+      listing.request = 0;
+    } else if (listing.count == 0 || listing.request != 0) {  // no count of a later one keeps it
+      listing.leaves_with = listing.leaving ? std::max(listing.leaves_with, one.until) : one.until;
+      listing.leaving = true;
+    }
+  }
+  return held;
+}
+
+std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device) {
+  DeviceResidency& mine = of(device);
+  auto held = mine.set.hold();
+  const auto failed_for_room = [&] {
+    return !held.has_value() && held.error() == Status::kGraphicsAllocationBusy;
+  };
+  for (const Demote whom : {Demote::kOverBudget, Demote::kAll}) {
+    if (failed_for_room() && demote(whom, &device)) held = mine.set.hold();
+  }
+  if (failed_for_room() && mine.in_flight == 0 && mine.set.holds_any()) {
+    // What it has may be in its own way.
+    let_go(mine);
+    held = mine.set.hold();
+  }
+  if (!held.has_value()) return held;
+  ProcessMemory& process = memory_of(device.process());
+  for (size_t i = held->first; i < mine.set.size(); ++i) {
+    const AllocationId id = mine.set.at(i);
+    recharge(process, id, group_of(adapter_.memory().placement(id).segment));
+  }
+  return held;
+}
+
+void Residency::page(Device& device, const vidmm::ResidencySet::Held& held,
+                     std::function<void()> then) {
+  ++of(device).paging;
+  adapter_.paging().enqueue(held.operations,
+                            [owner = Ref<Device>(&device), then = std::move(then)] {
+                              --of(*owner).paging;
+                              if (then) then();
+                            });
+  adapter_.pump();
+}
+
+Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
+                        const EvictFlags& flags, uint64_t* bytes_to_trim) {
+  DXGKIT_RETURN_IF_FAILED(check(device, openings));
+  std::unordered_map<const OpenedAllocation*, uint32_t> wanted;  // looked up only
+  for (const Ref<OpenedAllocation>& opened : openings) {
+    if (++wanted[opened.get()] > opened->listing.count) return Status::kInvalidParameter;
+  }
+  for (const Ref<OpenedAllocation>& opened : openings) {
+    if (flags.not_written_to && opened->listing.listed && !listed_by_others(*opened))
+      adapter_.memory().assume_clean(opened->allocation->id);
+    if (--opened->listing.count == 0) leave(*opened, flags.only_if_necessary);
+  }
+  *bytes_to_trim = trim_of(memory_of(device.process()));
+  tell_over_budget();
+  advance();
+  adapter_.scheduler().retry_busy();
+  adapter_.pump();
+  return Status::kSuccess;
+}
+
+bool Residency::listed_by_others(const OpenedAllocation& opened) {
+  for (const OpenedAllocation* other : opened.allocation->opened) {
+    if (other != &opened && other->listing.listed) return true;
+  }
+  return false;
+}
+
+void Residency::leave(OpenedAllocation& opened, bool lazily) {
+  Device& device = *opened.device;
+  uncharge(memory_of(device.process()), opened.allocation->id);
+  DeviceResidency& mine = of(device);
+  Listing& listing = opened.listing;
+  listing.leave_lazily = lazily;
+  if (const uint64_t number = std::exchange(listing.request, 0); number != 0) {
+    // Not there yet, and already only for what is queued. If it is still there from before, that
+    // is for older work, and ends with it.
+    const auto request =
+        std::ranges::find_if(blocked_, [&](const auto& one) { return one->number == number; });
+    DXGKIT_CHECK(request != blocked_.end());
+    for (Wanted& one : (*request)->wanted) {
+      if (one.opened.get() != &opened || !one.first) continue;
+      one.evicted = true;
+      one.until = mine.current_epoch();
+    }
+  } else {
+    listing.leaving = true;
+    listing.leaves_with = mine.current_epoch();
+  }
+  mine.epochs.back().leaving.emplace_back(&opened);
+  // What is queued from here on does not need it.
+  mine.epochs.emplace_back();
+  close_epochs(device);
+}
+
+void Residency::close_epochs(Device& device) {
+  DeviceResidency& mine = of(device);
+  while (mine.epochs.size() > 1 && mine.epochs.front().packets == 0) {
+    const std::vector<Ref<OpenedAllocation>> leaving = std::move(mine.epochs.front().leaving);
+    const uint64_t epoch = mine.first_epoch++;
+    mine.epochs.pop_front();
+    for (const Ref<OpenedAllocation>& opened : leaving) {
+      // Listed again since, or evicted again by then: a later epoch decides.
+      Listing& listing = opened->listing;
+      if (!listing.leaving || listing.leaves_with != epoch) continue;
+      listing.leaving = false;
+      if (listing.listed) leave_now(*opened);
+    }
+  }
+}
+
+void Residency::leave_now(OpenedAllocation& opened) {
+  // Of an adapter that failed allocations go before the last packet that may need them.
+  if (opened.allocation == nullptr) {
+    opened.listing.listed = false;
+    return;
+  }
+  const AllocationId id = opened.allocation->id;
+  opened.listing.listed = false;
+  if (!of(*opened.device).set.remove(id)) return;
+  if (opened.listing.leave_lazily || adapter_.failed()) return;  // RES-14
+  // Busy: another device needs it, or the CPU looks at it. Then it leaves when somebody needs the
+  // room.
+  if (auto operations = adapter_.memory().evict(id); operations.has_value())
+    adapter_.paging().enqueue(*operations, nullptr);
+}
+
+// --- scheduling ---
+
+void Residency::packet_queued(Device& device, Packet& packet) {
+  DeviceResidency& mine = of(device);
+  packet.residency_epoch = mine.current_epoch();
+  packet.residency_request = mine.last_request;
+  packet.counts_in_epoch = true;
+  ++mine.epochs.back().packets;
+  note_work(device.process());
+}
+
+vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
+  using Prepare = vidsch::EnginePort::Prepare;
+  Device& device = packet.context->device();
+  DeviceResidency& mine = of(device);
+  for (const auto& request : blocked_) {
+    const bool own = &request->queue->device() == &device;
+    // RES-02: what was listed before the packet was queued is not there yet.
+    if (own && request->number <= packet.residency_request) return Prepare::kBusy;
+    // Work that comes all the time must not keep the memory for ever.
+    if (!own && request->refusals >= kPatience && !request->hopeless && mine.in_flight == 0)
+      return Prepare::kBusy;
+  }
+  if (!mine.set.held()) {
+    const auto held = hold(device);
+    if (!held.has_value()) return Prepare::kBusy;
+    if (held->must_wait) page(device, *held, nullptr);
+  }
+  ++mine.in_flight;
+  ++in_flight_;
+  packet.holds_device = true;
+  mine.last_use = ++clock_;
+  return mine.paging == 0 ? Prepare::kReady : Prepare::kWaiting;
+}
+
+void Residency::give_back(Packet& packet) {
+  if (!packet.holds_device) return;
+  packet.holds_device = false;
+  DeviceResidency& mine = of(packet.context->device());
+  DXGKIT_CHECK(mine.in_flight > 0);
+  --mine.in_flight;
+  --in_flight_;
+}
+
+void Residency::packet_retired(Device& device, Packet& packet) {
+  give_back(packet);
+  if (!packet.counts_in_epoch) return;
+  DeviceResidency& mine = of(device);
+  DXGKIT_CHECK(packet.residency_epoch >= mine.first_epoch);
+  DeviceResidency::Epoch& epoch = mine.epochs[packet.residency_epoch - mine.first_epoch];
+  DXGKIT_CHECK(epoch.packets > 0);
+  --epoch.packets;
+  close_epochs(device);
+}
+
+bool Residency::must_queue(const Request& request) {
+  Device& device = request.queue->device();
+  DeviceResidency& mine = of(device);
+  std::vector<vidmm::Use> uses;
+  bool overtakes = false;
+  for (const auto& other : blocked_) {
+    if (&other->queue->device() != &device || other->number >= request.number) continue;
+    if (other->queue->priority() >= request.queue->priority()) return true;
+    overtakes = true;
+    for (const Wanted& one : other->wanted) {
+      if (still_wanted(device, one)) uses.push_back({one.opened->allocation->id, false});
+    }
+  }
+  if (!overtakes) return false;
+  for (const Wanted& one : request.wanted) {
+    if (still_wanted(device, one)) uses.push_back({one.opened->allocation->id, false});
+  }
+  for (size_t i = 0; i < mine.set.size(); ++i) uses.push_back({mine.set.at(i), false});
+  return !adapter_.memory().fits_alone(uses);
+}
+
+void Residency::advance() {
+  if (advancing_ || blocked_.empty() || adapter_.failed()) return;
+  if (!adapter_.power().awake()) return;  // nothing comes in on the way down
+  advancing_ = true;
+  bool any = false;
+  for (size_t i = 0; i < blocked_.size();) {
+    Request& request = *blocked_[i];
+    Device& device = request.queue->device();
+    auto held = must_queue(request) ? std::unexpected(Status::kGraphicsAllocationBusy)
+                                    : list(device, request.wanted);
+    if (!held.has_value()) {
+      ++request.refusals;
+      // Nothing is in flight that could free any: holding others back would help nobody.
+      request.hopeless = in_flight_ == 0;
+      ++i;
+      continue;
+    }
+    any = true;
+    const Ref<PagingQueue> queue = request.queue;
+    const uint64_t value = request.value;
+    blocked_.erase(blocked_.begin() + static_cast<std::ptrdiff_t>(i));
+    page(device, *held, [queue, value] { queue->finish(value); });
+    i = 0;  // who was behind it may go on, and paging may have ended already
+  }
+  advancing_ = false;
+  if (!any) return;
+  adapter_.scheduler().retry_busy();
+  adapter_.pump();
+}
+
+// --- giving way ---
+
+bool Residency::over_budget(const Device& device) {
+  const auto found = processes_.find(const_cast<Device&>(device).process().number());
+  return found != processes_.end() && trim_of(found->second) != 0;
+}
+
+void Residency::let_go(DeviceResidency& idle) {
+  idle.set.release(idle.last_use != idle.noted_use);
+  idle.noted_use = idle.last_use;
+}
+
+bool Residency::demote(Demote whom, const Device* but) {
+  std::vector<Device*> idle;
+  // Saved state of whoever ran last on nodes that are idle (RES-29).
+  const bool nodes = whom == Demote::kAll && adapter_.context_allocations().let_go_idle();
+  // What update batches wait to map (RES-28).
+  const bool pools =
+      whom == Demote::kAll && adapter_.gpu_va() != nullptr && adapter_.gpu_va()->let_go();
+  for (Device* device : adapter_.devices()) {
+    if (device == but || device->residency == nullptr) continue;
+    const DeviceResidency& other = *device->residency;
+    if (other.in_flight != 0 || !other.set.holds_any()) continue;
+    if (whom == Demote::kOverBudget && !over_budget(*device)) continue;
+    idle.push_back(device);
+  }
+  // Letting go counts as a use: in the order of their last work, so that the least recently used
+  // device's allocations are the least recently used ones.
+  std::ranges::stable_sort(idle, {}, [](const Device* one) { return one->residency->last_use; });
+  for (Device* device : idle) let_go(*device->residency);
+  return nodes || pools || !idle.empty();
+}
+
+std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_resident(
+    std::span<const vidmm::Use> uses) {
+  auto plan = adapter_.memory().make_resident(uses);
+  for (const Demote whom : {Demote::kOverBudget, Demote::kAll}) {
+    const bool busy = !plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy;
+    if (busy && demote(whom, nullptr)) plan = adapter_.memory().make_resident(uses);
+  }
+  return plan;
+}
+
+bool Residency::let_go(const Allocation& allocation) {
+  bool any = false;
+  for (const OpenedAllocation* opened : allocation.opened) {
+    DeviceResidency* other = opened->device->residency.get();
+    if (other == nullptr || !opened->listing.listed) continue;
+    if (other->in_flight != 0 || !other->set.holds_any()) continue;
+    let_go(*other);
+    any = true;
+  }
+  return any;
+}
+
+bool Residency::has_work_with(const OpenedAllocation& opened) {
+  const DeviceResidency* const mine = opened.device->residency.get();
+  if (mine == nullptr) return false;
+  const uint64_t last = opened.listing.leaving ? opened.listing.leaves_with : mine->current_epoch();
+  for (uint64_t i = 0; i < mine->epochs.size() && mine->first_epoch + i <= last; ++i) {
+    if (mine->epochs[i].packets != 0) return true;
+  }
+  return false;
+}
+
+void Residency::let_all_go() { static_cast<void>(demote(Demote::kAll, nullptr)); }
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,107 @@
+#include "dxgk/memory/sharing.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/arithmetic.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/sync_object.h"
+#include "dxgk/system_impl.h"
+
+namespace dxgkit::dxgk {
+SharedResource::SharedResource(Adapter& adapter) : Object(kType), adapter_(&adapter) {}
+SharedResource::~SharedResource() = default;
+
+Result<uint32_t> total_private_bytes(std::span<const uint64_t> sizes) {
+  uint64_t total = 0;
+  for (const uint64_t size : sizes) {
+    if (!checked_add(total, size, &total)) return Error(Status::kIntegerOverflow);
+  }
+  if (total > std::numeric_limits<uint32_t>::max()) return Error(Status::kIntegerOverflow);
+  return static_cast<uint32_t>(total);
+}
+
+Result<Handle> GlobalShares::insert(Ref<Object> object) {
+  DXGKIT_ASSIGN_OR_RETURN(const Handle handle, table_.insert(std::move(object)));
+  return handle | kMark;
+}
+
+void GlobalShares::erase(Handle handle) { table_.erase(handle & ~kMarkMask); }
+
+NtHandles::Named::Named() = default;
+NtHandles::Named::~Named() = default;
+NtHandles::Named::Named(const Named&) = default;
+NtHandles::Named& NtHandles::Named::operator=(const Named&) = default;
+NtHandles::Named::Named(Ref<SharedResource> resource_in, Access access_in)
+    : resource(std::move(resource_in)), access(access_in) {}
+
+NtHandles::~NtHandles() {
+  for (const Entry& entry : entries_) close(entry.kept);
+}
+
+Result<int> NtHandles::create(Named named) {
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Error(Status::kNoMemory);
+  // Not 0: that is no handle. Not 1 or 2: clients print there.
+  constexpr int kLowest = 3;
+  const int given = fcntl(ends[1], F_DUPFD_CLOEXEC, kLowest);
+  close(ends[1]);
+  struct stat identity = {};
+  if (given < 0 || fstat(given, &identity) != 0) {
+    if (given >= 0) close(given);
+    close(ends[0]);
+    return Error(Status::kNoMemory);
+  }
+  runtime::MutexLock lock(mutex_);
+  entries_.push_back({ends[0], identity.st_dev, identity.st_ino, std::move(named)});
+  return given;
+}
+
+Result<NtHandles::Named> NtHandles::find(int fd) const {
+  struct stat identity = {};
+  if (fd < 0 || fstat(fd, &identity) != 0) return Error(Status::kInvalidHandle);
+  runtime::MutexLock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.device == identity.st_dev && entry.inode == identity.st_ino) return entry.named;
+  }
+  return Error(kObjectTypeMismatch);
+}
+
+std::vector<NtHandles::Named> NtHandles::take_closed() {
+  std::vector<Named> closed;
+  runtime::MutexLock lock(mutex_);
+  std::erase_if(entries_, [&](Entry& entry) {
+    pollfd state{entry.kept, POLLIN, 0};
+    if (poll(&state, 1, 0) <= 0 || (state.revents & POLLHUP) == 0) return false;
+    close(entry.kept);
+    closed.push_back(std::move(entry.named));
+    return true;
+  });
+  return closed;
+}
+
+size_t NtHandles::size() const {
+  runtime::MutexLock lock(mutex_);
+  return entries_.size();
+}
+
+void System::Impl::drop_holds(const NtHandles::Named& named) {
+  if (named.resource) {
+    Adapter& adapter = named.resource->adapter();
+    adapter.lane().run([&] { adapter.drop_hold(*named.resource); });
+  }
+  if (named.sync) named.sync->adapter().lane().run([&] { named.sync->drop_hold(); });
+  if (named.mutex) named.mutex->drop_hold();
+}
+
+void System::Impl::reap_nt_handles() {
+  for (const NtHandles::Named& named : nt_handles.take_closed()) drop_holds(named);
+}
+
+}  // namespace dxgkit::dxgk

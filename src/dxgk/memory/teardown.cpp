@@ -1,0 +1,230 @@
+// Destroying allocations: handles go at once, the rest when nothing uses them any more.
+#include <algorithm>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/memory/residency.h"
+#include "dxgk/power/power.h"
+#include "dxgk/system_impl.h"
+#include "dxgk/va/gpu_va.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings,
+                        Ref<Resource> resource) {
+  auto teardown = std::make_unique<Teardown>();
+  teardown->device = &device;
+  teardown->openings = std::move(openings);
+  teardown->resource = std::move(resource);
+  // The instances of a rename list go with the first one, which has the driver's object.
+  for (size_t i = 0, count = teardown->openings.size(); i < count; ++i) {
+    const std::span<const Ref<OpenedAllocation>> instances = teardown->openings[i]->instances();
+    teardown->openings.insert(teardown->openings.end(), instances.begin(), instances.end());
+  }
+  for (const Ref<OpenedAllocation>& opened : teardown->openings) {
+    opened->closing = true;
+    residency_->forget(*opened);
+    if (gpu_va_ && opened->allocation != nullptr) gpu_va_->let_go(opened->allocation->id);
+  }
+  ++device.teardowns;
+  teardowns_.push_back(std::move(teardown));
+  advance_teardowns();
+}
+
+void Adapter::forget_shared(SharedResource& resource) {
+  resource.gone = true;
+  if (resource.global != 0) system_.impl().global_shares.erase(resource.global);
+  std::erase_if(shared_resources_, [&](const auto& one) { return one.get() == &resource; });
+}
+
+void Adapter::drop_hold(SharedResource& resource) {
+  if (resource.gone) return;  // the adapter's end took it, whoever held it
+  DXGKIT_CHECK(resource.holds > 0);
+  --resource.holds;
+  if (resource.alive()) return;
+  auto teardown = std::make_unique<Teardown>();
+  teardown->orphan = Ref<SharedResource>(&resource);
+  forget_shared(resource);
+  teardowns_.push_back(std::move(teardown));
+  advance_teardowns();
+}
+
+void Adapter::drop_shared_resources() {
+  for (const Ref<SharedResource>& resource : std::vector(shared_resources_)) {
+    if (resource->holds == 0) continue;  // its devices are closing it already
+    resource->holds = 1;
+    drop_hold(*resource);
+  }
+}
+
+bool Adapter::quiet(const Allocation& allocation) {
+  if (failed_) return true;  // paging is over: nothing pending will ever complete
+  return memory_->pin_count(allocation.id) == 0 && memory_->pending_operations(allocation.id) == 0;
+}
+
+bool Adapter::ends(const Teardown& teardown, const Allocation& allocation) {
+  if (allocation.shared == nullptr) return true;
+  // Members of a shared resource are opened and closed together.
+  return teardown.resource && allocation.shared->holds == 0 && allocation.shared->resources == 1;
+}
+
+bool Adapter::teardown_ready(const Teardown& teardown) {
+  if (teardown.orphan) {
+    return std::ranges::all_of(teardown.orphan->members,
+                               [&](const auto& member) { return quiet(*member.allocation); });
+  }
+  for (const Ref<OpenedAllocation>& opened : teardown.openings) {
+    if (opened->uses != 0) return false;
+    if (opened->driver_references != 0) return false;
+    if (opened->listing.listed && !failed_) return false;  // for work queued before
+    if (ends(teardown, *opened->allocation) && !quiet(*opened->allocation)) return false;
+  }
+  return true;
+}
+
+void Adapter::begin_closing(Teardown& teardown) {
+  std::vector<vidmm::PagingOp> operations;
+  std::vector<void*> device_specific;
+  if (teardown.orphan) {
+    for (const SharedResource::Member& member : teardown.orphan->members)
+      teardown.dying.push_back(member.allocation);
+  }
+  for (const Ref<OpenedAllocation>& opened : teardown.openings) {
+    if (!opened->is_instance()) device_specific.push_back(opened->device_specific);
+    Allocation& allocation = *opened->allocation;
+    if (opened->locks > 0) {
+      for (; opened->locks > 0; --opened->locks) DXGKIT_CHECK(memory_->unlock(allocation.id));
+      end_cpu_access(*opened);
+    }
+    allocation.opened.erase(opened.get());
+    if (gpu_va_ && !failed_) {
+      bool open_elsewhere = false;  // in the same process
+      for (const OpenedAllocation* other : allocation.opened)
+        open_elsewhere |= &other->device->process() == &teardown.device->process();
+      // ALLOC-30
+      if (!open_elsewhere) gpu_va_->forget(allocation.id, teardown.device->process());
+    }
+    if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
+  }
+  if (teardown.resource && teardown.resource->shared) {
+    SharedResource& shared = *teardown.resource->shared;
+    --shared.resources;
+    teardown.ends_resource = !shared.alive();  // else others have it open, or a descriptor names it
+    if (teardown.ends_resource) forget_shared(shared);
+  } else {
+    teardown.ends_resource = teardown.resource || teardown.orphan;
+  }
+  for (Allocation* allocation : teardown.dying) {
+    if (failed_) break;
+    trace::emit(trace::EventKind::kAllocationDestroyed, allocation->id.value, 0, 0,
+                allocation->size_bytes);
+    if (gpu_va_) gpu_va_->forget(allocation->id);
+    Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation->id);
+    DXGKIT_CHECK(freed.has_value());  // teardown_ready looked
+    allocation->forgotten = true;
+    operations.insert(operations.end(), freed->begin(), freed->end());
+  }
+  // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
+  if (!device_specific.empty())
+    static_cast<void>(port_->close_allocations(teardown.device->driver_handle(), device_specific));
+  teardown.phase = Teardown::Phase::kPaging;
+  if (failed_) {
+    finish_closing(teardown);
+  } else {
+    paging_->enqueue(operations, [this, target = &teardown] { finish_closing(*target); });
+  }
+}
+
+void Adapter::finish_closing(Teardown& teardown) {
+  if (teardown.phase == Teardown::Phase::kDone) return;
+  teardown.phase = Teardown::Phase::kDone;
+  std::vector<void*> handles;
+  for (const Allocation* allocation : teardown.dying) {
+    if (!allocation->instance) handles.push_back(allocation->driver_handle);
+  }
+  void* driver_resource = teardown.resource ? teardown.resource->driver_handle
+                          : teardown.orphan ? teardown.orphan->driver_handle
+                                            : nullptr;
+  const bool destroy_resource = teardown.ends_resource && driver_resource != nullptr;
+  if (!handles.empty() || destroy_resource) {
+    static_cast<void>(port_->destroy_allocations(handles, driver_resource, destroy_resource));
+  }
+  for (Allocation* allocation : teardown.dying) {
+    release_backing(*allocation);
+    allocations_.destroy(*allocation);
+  }
+  for (const Ref<OpenedAllocation>& opened : teardown.openings) {
+    opened->allocation = nullptr;
+    if (CpuAccess* const cpu = opened->cpu_if_any()) {
+      cpu->view.reset();
+      cpu->instances.clear();
+    }
+    if (opened->resource) std::erase(opened->resource->members, opened.get());
+    teardown.device->openings.erase(opened.get());
+  }
+  if (teardown.resource) teardown.device->resources.erase(teardown.resource.get());
+  if (teardown.device != nullptr) --teardown.device->teardowns;
+  progress();
+}
+
+void Adapter::free_internal(Allocation& allocation) {
+  const AllocationId id = allocation.id;
+  if (failed_) {
+    if (!allocation.borrows_pages) release_pages(allocation.pages.frames());
+    allocations_.destroy(allocation);
+    return;
+  }
+  trace::emit(trace::EventKind::kAllocationDestroyed, id.value, 0, 0, allocation.size_bytes);
+  Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(id);
+  DXGKIT_CHECK(freed.has_value());  // nothing uses it, and what it was mapped for has run
+  allocation.forgotten = true;
+  paging_->enqueue(*freed, [this, id] {
+    Allocation& gone = allocations_.at(id);
+    if (!gone.borrows_pages) release_pages(gone.pages.frames());
+    allocations_.destroy(gone);
+  });
+}
+
+void Adapter::advance_teardowns() {
+  if (advancing_teardowns_) return;       // the loop below looks at everything again
+  if (power_->off() && !failed_) return;  // no paging, no DDI: the release looks again
+  advancing_teardowns_ = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < teardowns_.size();
+         ++i) {  // by index: closing may start further teardowns
+      Teardown& teardown = *teardowns_[i];
+      if (teardown.phase == Teardown::Phase::kInUse && teardown_ready(teardown)) {
+        begin_closing(teardown);
+        changed = true;
+      } else if (teardown.phase == Teardown::Phase::kPaging && failed_) {
+        finish_closing(teardown);
+        changed = true;
+      }
+    }
+    std::erase_if(teardowns_,
+                  [](const auto& teardown) { return teardown->phase == Teardown::Phase::kDone; });
+  }
+  advancing_teardowns_ = false;
+}
+
+void Adapter::release_backing(Allocation& allocation) {
+  if (allocation.user_memory == nullptr) {
+    release_pages(allocation.pages.frames());
+  } else if (fatal_.load(std::memory_order_acquire)) {
+    user_graveyard_.push_back(std::move(allocation.user_memory));
+  } else {
+    allocation.user_memory.reset();
+  }
+}
+
+void Adapter::release_pages(std::span<const bus::PageFrame> pages) {
+  if (fatal_.load(std::memory_order_acquire)) {
+    graveyard_.insert(graveyard_.end(), pages.begin(), pages.end());
+  } else {
+    machine_.free_pages(pages);
+  }
+}
+
+}  // namespace dxgkit::dxgk

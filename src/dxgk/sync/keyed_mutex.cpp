@@ -1,0 +1,144 @@
+#include "dxgk/sync/keyed_mutex.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "dxgk/process.h"
+#include "dxgk/system_impl.h"
+#include "nt/system_time.h"
+#include "runtime/runtime.h"
+
+namespace dxgkit::dxgk {
+
+SharedKeyedMutex::SharedKeyedMutex(System& system, uint64_t key, std::span<const std::byte> data,
+                                   bool nt_security_in)
+    : Object(kType),
+      nt_security(nt_security_in),
+      system_(system),
+      key_(key),
+      data_(data.begin(), data.end()) {}
+
+SharedKeyedMutex::~SharedKeyedMutex() = default;
+
+bool SharedKeyedMutex::take_hold() {
+  runtime::MutexLock lock(mutex_);
+  if (gone_) return false;
+  ++holds_;
+  return true;
+}
+
+void SharedKeyedMutex::drop_hold() {
+  runtime::MutexLock lock(mutex_);
+  DXGKIT_CHECK(holds_ > 0);
+  --holds_;
+  end_if_unused();
+}
+
+void SharedKeyedMutex::end_if_unused() {
+  if (gone_ || openings_ != 0 || holds_ != 0) return;
+  gone_ = true;
+  if (global != 0) system_.impl().global_shares.erase(global);
+}
+
+KeyedMutex::KeyedMutex(Ref<SharedKeyedMutex> shared) : Object(kType), shared_(std::move(shared)) {}
+
+KeyedMutex::~KeyedMutex() = default;
+
+Result<Ref<KeyedMutex>> KeyedMutex::add(Process& process, const Ref<SharedKeyedMutex>& shared) {
+  Ref<KeyedMutex> opened = make_object<KeyedMutex>(shared);
+  {
+    runtime::MutexLock lock(shared->mutex_);
+    if (shared->gone_) return Error(Status::kInvalidParameter);
+    ++shared->openings_;
+    opened->open_ = true;
+  }
+  const Result<Handle> handle = process.handles().insert(opened);
+  if (!handle.has_value()) {
+    opened->close();
+    return Error(handle.error());
+  }
+  opened->handle = *handle;
+  return opened;
+}
+
+Result<Ref<KeyedMutex>> KeyedMutex::create(Process& process, uint64_t key,
+                                           std::span<const std::byte> data, bool nt_security) {
+  System& system = process.system();
+  const Ref<SharedKeyedMutex> shared =
+      make_object<SharedKeyedMutex>(system, key, data, nt_security);
+  if (!nt_security) {
+    DXGKIT_ASSIGN_OR_RETURN(shared->global, system.impl().global_shares.insert(shared));
+  }
+  Result<Ref<KeyedMutex>> opened = add(process, shared);
+  if (!opened.has_value() && shared->global != 0) system.impl().global_shares.erase(shared->global);
+  return opened;
+}
+
+Result<Ref<KeyedMutex>> KeyedMutex::open(Process& process, const Ref<SharedKeyedMutex>& shared,
+                                         std::vector<std::byte>* data) {
+  if (!data->empty()) {
+    runtime::MutexLock lock(shared->mutex_);
+    if (data->size() < shared->data_.size()) return Error(Status::kInvalidParameter);
+    *data = shared->data_;
+  }
+  return add(process, shared);
+}
+
+void KeyedMutex::close() {
+  {
+    runtime::MutexLock lock(shared_->mutex_);
+    if (!open_) return;
+    open_ = false;
+    if (shared_->owner_ == this) shared_->owner_ = nullptr;
+    --shared_->openings_;
+    shared_->end_if_unused();
+    shared_->changes_.fetch_add(1, std::memory_order_release);
+  }
+  runtime::Runtime::current().wake_all(shared_->changes_);
+}
+
+Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, const int64_t* timeout, size_t room) {
+  runtime::Runtime& runtime = runtime::Runtime::current();
+  const int64_t deadline = nt::deadline_of(runtime.now(), timeout);
+  for (;;) {
+    uint32_t seen = 0;
+    std::string why;  // for deadlock reports
+    {
+      runtime::MutexLock lock(shared_->mutex_);
+      if (!open_) return Error(Status::kInvalidHandle);
+      if (shared_->owner_ == nullptr && shared_->key_ == key) {
+        if (room != 0 && room < shared_->data_.size()) return Error(Status::kInvalidParameter);
+        shared_->owner_ = this;
+        Taken taken{.fence_value = shared_->fence_value_, .data = {}};
+        if (room != 0) taken.data = shared_->data_;
+        return taken;
+      }
+      seen = shared_->changes_.load(std::memory_order_relaxed);
+      why = shared_->owner_ == nullptr
+                ? fmt::format("a keyed mutex with key {}, which is free with key {}", key,
+                              shared_->key_)
+                : fmt::format("a keyed mutex with key {}, which handle 0x{:X} owns", key,
+                              shared_->owner_->handle);
+    }
+    if (deadline != kForever && runtime.now() >= deadline) return Error(Status::kTimeout);
+    const runtime::WaitReason reason(runtime, why.c_str());
+    static_cast<void>(runtime.wait(shared_->changes_, seen, deadline));
+  }
+}
+
+Status KeyedMutex::release(uint64_t key, uint64_t fence_value, const std::vector<std::byte>* data) {
+  {
+    runtime::MutexLock lock(shared_->mutex_);
+    if (shared_->owner_ != this) return Status::kInvalidParameter;
+    shared_->owner_ = nullptr;
+    shared_->key_ = key;
+    shared_->fence_value_ = fence_value;
+    if (data != nullptr) shared_->data_ = *data;
+    shared_->changes_.fetch_add(1, std::memory_order_release);
+  }
+  runtime::Runtime::current().wake_all(shared_->changes_);
+  return Status::kSuccess;
+}
+
+}  // namespace dxgkit::dxgk

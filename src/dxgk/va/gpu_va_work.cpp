@@ -1,0 +1,170 @@
+#include "dxgk/va/gpu_va_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/va/gpu_va_trace.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// Entries handed to the driver at a time: what they take stays in the cache.
+constexpr uint64_t kEntriesMost = 4096;
+
+}  // namespace
+
+static_assert(sizeof(gpuva::Pte) == sizeof(port::PageTableEntry));
+
+StepWriter::StepWriter(GpuVa& owner, GpuSpace& space, gpuva::Plan plan,
+                       port::PageTableUpdateMode mode)
+    : owner_(owner), space_(space), plan_(std::move(plan)), mode_(mode) {}
+
+const gpuva::Step* StepWriter::at_root_change() const {
+  if (over() || plan_.steps[step_].kind != gpuva::Step::Kind::kSetRoot) return nullptr;
+  return &plan_.steps[step_];
+}
+
+bool StepWriter::next(std::vector<port::PagingOperation>* operations) {
+  using Kind = gpuva::Step::Kind;
+  buffers_.clear();
+  uint64_t entries = 0;
+  const size_t before = operations->size();
+  while (!over() && entries < kEntriesMost) {
+    const gpuva::Step& step = plan_.steps[step_];
+    if (step.kind == Kind::kSetRoot) break;
+    if (step.kind == Kind::kFree) {
+      ++step_;
+      continue;
+    }
+    if (step.kind == Kind::kFlush) {
+      ++step_;
+      if (space_.shown_root == gpuva::kNoTable) continue;  // nobody has translated anything
+      port::PagingOperation flush;
+      flush.kind = port::PagingOperation::Kind::kFlushTlb;
+      flush.flush.root = owner_.table(space_.shown_root).address;
+      flush.flush.process = space_.driver_process;
+      flush.flush.start = step.span.address();
+      flush.flush.end = step.span.end_address();
+      operations->push_back(flush);
+      trace::emit(trace::EventKind::kTlbFlushed, space_.process, flush.flush.start,
+                  flush.flush.end);
+      continue;
+    }
+    // A repeated entry is one, however many it stands for.
+    const uint64_t count =
+        step.repeat ? step.count : std::min(step.count - done_, kEntriesMost - entries);
+    buffers_.emplace_back(step.repeat ? 1 : count);
+    operations->push_back(describe(step, done_, count, &buffers_.back()));
+    entries += buffers_.back().size();
+    done_ += count;
+    if (done_ == step.count) {
+      done_ = 0;
+      ++step_;
+    }
+  }
+  return operations->size() != before;
+}
+
+port::PagingOperation StepWriter::describe(const gpuva::Step& step, uint64_t first, uint64_t count,
+                                           std::vector<gpuva::Pte>* entries) {
+  using Kind = gpuva::Step::Kind;
+  const gpuva::Geometry& geometry = space_.tables.geometry();
+  if (step.kind == Kind::kWriteDirectory) {
+    for (uint64_t i = 0; i < count; ++i) {
+      const gpuva::ChildTables& child = plan_.children[step.first_child + first + i];
+      if (child.table == gpuva::kNoTable) {
+        (*entries)[i] = {};
+        continue;
+      }
+      const port::GpuPhysicalAddress& place = owner_.table(child.table).address;
+      (*entries)[i] =
+          gpuva::directory_pte(place.segment, place.offset / kPageBytes, child.of_64k_pages);
+    }
+  } else {
+    gpuva::fill_step(step, first, *entries, geometry.leaf_pages());
+  }
+  const TableMemory& table = owner_.table(step.table);
+  port::PagingOperation operation;
+  operation.kind = port::PagingOperation::Kind::kUpdatePageTable;
+  operation.size_bytes = count * sizeof(gpuva::Pte);
+  if (step.level == 0 && step.allocation != gpuva::kNoAllocation) {
+    operation.allocation = owner_.driver_allocation(step.allocation);
+    operation.page_table.allocation_offset_bytes = (step.offset_pages + first) * kPageBytes;
+  }
+  port::PageTableUpdate& update = operation.page_table;
+  update.level = step.level;
+  update.mode = mode_;
+  update.table_cpu = table.cpu;
+  update.table_physical = table.address;
+  update.table_virtual = table.paging_va;
+  update.entries = reinterpret_cast<const port::PageTableEntry*>(entries->data());
+  update.start_index = static_cast<uint32_t>(step.start_index + first);
+  update.count = static_cast<uint32_t>(count);
+  update.repeat = step.repeat;
+  update.initial_update = step.initial;
+  update.use_64kb_pages = step.of_64k_pages;
+  update.driver_protection = step.driver_protection;
+  update.process = space_.driver_process;
+  update.first_va = step.span.address() + (first << geometry.entry_shift(step.level)) * kPageBytes;
+  gpu_va_trace::entries(space_, update);
+  return operation;
+}
+
+PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan)
+    : owner_(owner),
+      space_(std::move(space)),
+      writer_(owner, *space_, std::move(plan), owner.update_mode()),
+      after_content_(owner.update_mode() == port::PageTableUpdateMode::kCpuVirtual &&
+                     std::ranges::any_of(writer_.plan().steps, [](const gpuva::Step& step) {
+                       return step.kind == gpuva::Step::Kind::kWriteEntries && step.source.valid();
+                     })) {}
+
+PlanWork::~PlanWork() {
+  if (holding_) owner_.end_hold_later(space_);
+}
+
+void PlanWork::hold_contexts() {
+  if (holding_) return;
+  holding_ = true;
+  owner_.begin_hold(*space_);
+}
+
+PagingWork::Next PlanWork::next(Part* part) {
+  if (writer_.plan().contexts_idle) {
+    hold_contexts();
+    if (!owner_.contexts_idle(*space_)) return Next::kLater;
+  }
+  // The CPU writes at once: what entries show has to be there by then, or whoever had the memory
+  // before is seen through them (VA-29).
+  if (after_content_ && !owner_.hardware_idle()) return Next::kLater;
+  part->operations.clear();
+  while (!writer_.next(&part->operations)) {
+    if (const gpuva::Step* step = writer_.at_root_change()) {
+      // The table has to be complete, and nobody may be using the old one.
+      hold_contexts();
+      if (!owner_.hardware_idle() || !owner_.contexts_idle(*space_)) return Next::kLater;
+      owner_.set_root(*space_, *step);
+      writer_.skip();
+      continue;
+    }
+    if (std::exchange(told_, true)) return Next::kOver;
+    // Tables that went, and contexts that wait, are for when the hardware has done all this.
+    std::vector<gpuva::TableId> freed;
+    for (const gpuva::Step& step : writer_.plan().steps) {
+      if (step.kind == gpuva::Step::Kind::kFree) freed.push_back(step.table);
+    }
+    if (freed.empty() && !holding_) return Next::kOver;
+    const bool held = std::exchange(holding_, false);
+    part->hold = std::shared_ptr<void>(
+        nullptr, [&owner = owner_, space = space_, freed = std::move(freed), held](void*) {
+          owner.free_later(freed);
+          if (held) owner.end_hold_later(space);
+        });
+    return Next::kPart;
+  }
+  return Next::kPart;
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,664 @@
+#include "dxgk/work/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/guarded_copy.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/memory/residency.h"
+#include "dxgk/sync/sync_object.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/context_allocations.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr uint32_t kMaxCommandBytes = 4U << 20;
+constexpr uint32_t kMaxListEntries = 1U << 16;
+/// Passes of one Render that neither wrote anything nor moved MultipassOffset before it is called a
+/// livelock.
+constexpr uint32_t kMaxPassesWithoutProgress = 2;
+
+}  // namespace
+
+Context::Context(Device& device) : Context(device, kType) {}
+
+Context::Context(Device& device, ObjectType type) : Object(type), device_(&device) {}
+
+Context::~Context() = default;
+
+Result<Ref<Context>> Context::create(Device& device, const ContextCreation& creation) {
+  const GatePass pass(device.gate());
+  if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
+  Adapter& adapter = device.adapter();
+  const port::DriverCaps& caps = adapter.caps();
+  if (creation.virtual_addressing && adapter.gpu_va() == nullptr)
+    return Error(Status::kNotSupported);  // VA-01
+  if (!creation.virtual_addressing && adapter.gpu_va() != nullptr)
+    return Error(Status::kInvalidParameter);  // THUNK-13
+  if (creation.node.value >= caps.node_count) return Error(Status::kInvalidParameter);
+  if (!std::has_single_bit(creation.engine_affinity) &&
+      creation.engine_affinity != 0) {  // SCHED-01
+    return Error(Status::kInvalidParameter);
+  }
+  if (creation.engine_affinity > 1)
+    return Error(Status::kInvalidParameter);  // one engine per node here
+  Ref<Context> context = make_object<Context>(device);
+  context->node_ = creation.node;
+  context->null_rendering_ = creation.null_rendering;
+  context->virtual_ = creation.virtual_addressing;
+  HandleTable& handles = device.process().handles();
+  DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
+  Status status = Status::kSuccess;
+  if (caps.multi_engine_aware) {
+    const Result<port::ContextInfo> info = adapter.port().create_context(
+        device.driver_handle(), context->handle, creation.node, 1,
+        /*system=*/false, creation.private_data, creation.virtual_addressing);
+    if (info.has_value()) {
+      context->info_ = *info;
+      context->driver_context_ = true;
+    } else {
+      status = info.error();
+    }
+  } else {  // SCHED-02: the device stands in for the context
+    const port::DeviceInfo& info = device.info();
+    context->info_.handle = info.handle;
+    context->info_.dma_buffer_bytes = info.dma_buffer_bytes;
+    context->info_.dma_buffer_segment_set = info.dma_buffer_segment_set;
+    context->info_.dma_private_bytes = info.dma_private_bytes;
+    context->info_.allocation_list_size = info.allocation_list_size;
+    context->info_.patch_list_size = info.patch_list_size;
+  }
+  if (is_success(status)) status = context->check_info();
+  if (is_success(status) && !context->virtual_) {
+    status = context->allocate_client_buffers(context->info_.dma_buffer_bytes,
+                                              context->info_.allocation_list_size,
+                                              context->info_.patch_list_size);
+  }
+  if (is_success(status)) {
+    adapter.lane().run([&] {
+      if (device.lost()) {
+        status = Status::kDeviceRemoved;
+        return;
+      }
+      status = context->enter(context->node_);
+      if (!is_success(status)) return;
+      if (!context->virtual_) {
+        context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
+      }
+      device.contexts.push_back(context.get());
+      if (trace::current() != nullptr) {
+        trace::emit_name(trace::ObjectClass::kContext, context->id_.value,
+                         fmt::format("{}, context {} on node {}", device.process().name(),
+                                     context->id_.value, context->node_.value));
+      }
+    });
+  }
+  // What it submits needs the root; the adapter fails if that never comes.
+  if (is_success(status) && context->virtual_) {
+    static_cast<void>(
+        adapter.block_until([&] { return adapter.gpu_va()->has_root(*context) || device.lost(); }));
+  }
+  if (is_success(status)) {
+    handles.publish(context->handle);
+    return context;
+  }
+  handles.erase(context->handle);
+  if (context->driver_context_)
+    static_cast<void>(adapter.port().destroy_context(context->info_.handle));
+  context->drop_memory();
+  return Error(status);
+}
+
+Status Context::enter(NodeOrdinal scheduler_node) {
+  Adapter& adapter = device_->adapter();
+  id_ = adapter.new_context_id();
+  DXGKIT_RETURN_IF_FAILED(adapter.scheduler().create_context(
+      id_, {.node = scheduler_node,
+            .priority_class = device_->process().priority_class(),
+            .process = device_->process().number()}));
+  if (!virtual_) return Status::kSuccess;
+  const Status status = adapter.gpu_va()->attach(*this);
+  if (!is_success(status)) DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
+  return status;
+}
+
+void Context::leave() {
+  Adapter& adapter = device_->adapter();
+  if (virtual_) adapter.gpu_va()->detach(*this);
+  DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
+  std::erase(device_->contexts, this);
+}
+
+void Context::destroy_in_driver() {
+  if (driver_context_) static_cast<void>(device_->adapter().port().destroy_context(info_.handle));
+}
+
+Status Context::check_info() {
+  const auto refuse = [&](const char* rule, std::string actual, std::string expected,
+                          std::string fix) {
+    device_->adapter().findings().report(
+        verifier::Finding{.rule = rule,
+                          .severity = verifier::Severity::kViolation,
+                          .ddi = driver_context_ ? "DxgkDdiCreateContext" : "DxgkDdiCreateDevice",
+                          .actual = std::move(actual),
+                          .expected = std::move(expected),
+                          .fix = std::move(fix)});
+    return Status::kInvalidParameter;
+  };
+  for (size_t i = 0; i < 32; ++i) {  // REND-13
+    if ((info_.dma_buffer_segment_set >> i & 1U) == 0) continue;
+    const auto& segments = device_->adapter().segment_infos().segments;
+    const bool aperture = i < segments.size() && (segments[i].flags & 1U) != 0;
+    if (!aperture) {
+      return refuse(
+          "REND-13",
+          fmt::format("DmaBufferSegmentSet is 0x{:X}; segment {} is no aperture segment.",
+                      info_.dma_buffer_segment_set, i + 1),
+          "DMA buffers live in aperture segments only; 0 means contiguous locked system memory.",
+          "Name aperture segments, or set DmaBufferSegmentSet to 0.");
+    }
+  }
+  if (info_.dma_private_bytes > kMaxCommandBytes) {
+    return refuse("REND-14",
+                  fmt::format("DmaBufferPrivateDataSize is {}.", info_.dma_private_bytes),
+                  fmt::format("At most {} bytes.", kMaxCommandBytes),
+                  "Report the private data the context needs per submission.");
+  }
+  if (virtual_) return Status::kSuccess;  // no DMA buffers, no lists
+  if (info_.dma_buffer_bytes == 0 || info_.dma_buffer_bytes > kMaxCommandBytes) {
+    return refuse("REND-14", fmt::format("DmaBufferSize is {}.", info_.dma_buffer_bytes),
+                  fmt::format("1 to {} bytes.", kMaxCommandBytes),
+                  "Report the DMA buffer size the context needs.");
+  }
+  if (info_.allocation_list_size > kMaxListEntries || info_.patch_list_size > kMaxListEntries) {
+    return refuse("REND-14",
+                  fmt::format("AllocationListSize is {}, PatchLocationListSize is {}.",
+                              info_.allocation_list_size, info_.patch_list_size),
+                  fmt::format("At most {} entries.", kMaxListEntries),
+                  "Report the list sizes the context needs.");
+  }
+  return Status::kSuccess;
+}
+
+Status Context::allocate_client_buffers(uint32_t command_bytes, uint32_t allocations,
+                                        uint32_t patches) {
+  auto command = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[command_bytes]());
+  auto allocation_list =
+      std::unique_ptr<ClientAllocation[]>(new (std::nothrow) ClientAllocation[allocations]());
+  auto patch_list =
+      std::unique_ptr<port::PatchLocation[]>(new (std::nothrow) port::PatchLocation[patches]());
+  if (!command || !allocation_list || !patch_list) return Status::kNoMemory;
+  command_storage_ = std::move(command);
+  allocation_storage_ = std::move(allocation_list);
+  patch_storage_ = std::move(patch_list);
+  buffers_ = {command_storage_.get(), command_bytes, allocation_storage_.get(), allocations,
+              patch_storage_.get(),   patches};
+  return Status::kSuccess;
+}
+
+ClientBuffers Context::buffers() {
+  runtime::MutexLock lock(render_mutex_);
+  return buffers_;
+}
+
+void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length,
+                        std::vector<vidmm::Use>* list) {
+  std::vector<vidmm::Use>& uses = *list;
+  uses.clear();
+  // Memory is brought in for what the patch list references; list entries nobody patches stay where
+  // they are.
+  // Where devices list what they need, only the DMA buffer's own place is the packet's business.
+  if (device_->adapter().explicit_residency()) patch_length = 0;
+  seen_.assign(buffer.allocation_count, false);
+  for (uint32_t i = patch_start; i < patch_start + patch_length; ++i) {
+    const uint32_t index = buffer.patches[i].allocation_index;
+    if (seen_[index]) continue;
+    seen_[index] = true;
+    const OpenedAllocation* opened = buffer.references[index].get();
+    if (opened == nullptr) continue;
+    const bool write = buffer.allocations[index].write();
+    const auto same = std::find_if(uses.begin(), uses.end(), [&](const vidmm::Use& use) {
+      return use.allocation == opened->allocation->id;
+    });
+    if (same == uses.end()) {
+      uses.push_back({opened->allocation->id, write});
+    } else {
+      same->write = same->write || write;
+    }
+  }
+  if (buffer.memory.value != 0) uses.push_back({buffer.memory, false});
+}
+
+Status Context::capture_allocations(const RenderRequest& request,
+                                    std::vector<CapturedAllocation>* captured) {
+  // The client can write its list while we look: read it once (THUNK-02).
+  client_list_.resize(request.allocation_count);
+  if (request.allocation_count != 0 &&
+      !guarded_copy(client_list_.data(), buffers_.allocations,
+                    request.allocation_count * sizeof(ClientAllocation))) {
+    return Status::kAccessViolation;
+  }
+  captured->clear();
+  captured->resize(request.allocation_count);
+  Status refusal = Status::kSuccess;
+  const auto acceptable = [&](size_t i) {
+    if ((client_list_[i].flags >> 5) != 0) refusal = Status::kInvalidParameter;  // THUNK-03
+    (*captured)[i].write = (client_list_[i].flags & 1U) != 0;
+    return is_success(refusal);
+  };
+  size_t next = 0;  // the first entry that was not looked at
+  // One lock for all: a list has dozens of entries.
+  const Status found = device_->process().handles().find_each<OpenedAllocation>(
+      client_list_.size(), [&](size_t i) { return client_list_[i].handle; },
+      [&](size_t i, OpenedAllocation* opened) {
+        for (; next <= i; ++next) {
+          if (!acceptable(next)) return false;
+        }
+        if (opened->device.get() != device_.get()) refusal = Status::kInvalidParameter;  // REND-05
+        // An NT handle without write access was opened (THUNK-24).
+        if (is_success(refusal) && (*captured)[i].write && opened->read_only)
+          refusal = Status::kAccessDenied;
+        if (is_success(refusal)) (*captured)[i].opened = Ref<OpenedAllocation>(opened);
+        return is_success(refusal);
+      });
+  // NULL entries, which unbind slots (REND-23), and the one whose handle is none.
+  for (; is_success(refusal) && next < client_list_.size(); ++next) {
+    if (!acceptable(next)) break;
+    if (client_list_[next].handle != 0) refusal = Status::kInvalidHandle;  // REND-04
+  }
+  static_cast<void>(found);  // said by the entry left over
+  return refusal;
+}
+
+Status Context::render(const RenderRequest& request, uint32_t* queued) {
+  runtime::MutexLock lock(render_mutex_);
+  if (destroyed_ || virtual_) return Status::kInvalidParameter;
+  Adapter& adapter = device_->adapter();
+  if (device_->lost()) return Status::kDeviceRemoved;
+  if (!range_within(request.command_offset, request.command_length, buffers_.command_bytes))
+    return Status::kInvalidParameter;
+  if (request.command_length == 0) return Status::kInvalidParameter;
+  if (request.allocation_count > buffers_.allocation_count) return Status::kInvalidParameter;
+  if (request.patch_count > buffers_.patch_count) return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(check_broadcast(request));
+  DXGKIT_RETURN_IF_FAILED(capture_allocations(request, &captured_));
+
+  uint32_t multipass_offset = 0;
+  uint32_t without_progress = 0;
+  Status outcome = Status::kSuccess;
+  for (;;) {
+    DmaBuffer* buffer = nullptr;
+    DXGKIT_RETURN_IF_FAILED(begin_pass(&buffer));
+    port::RenderArgs args;
+    args.context = info_.handle;
+    args.render_km = request.render_km;
+    args.command = buffers_.command + request.command_offset;
+    args.command_length = request.command_length;
+    args.buffer = buffer->view;
+    if (buffer->memory.value == 0) args.buffer.segment = kSystemMemory;
+    args.allocations = buffer->allocations.data();
+    args.allocation_count = buffer->allocation_count;
+    args.patches_in = buffers_.patches;
+    args.patches_in_count = request.patch_count;
+    args.patches_out = buffer->patches.data();
+    args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());
+    args.multipass_offset = multipass_offset;
+    const port::RenderResult result = adapter.port().render(args);
+    const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
+    if (!more && result.status != Status::kSuccess) {
+      outcome = result.status;
+      abandon_pass(*buffer);
+      if (outcome == Status::kGraphicsGpuExceptionOnDevice) {  // REND-15
+        adapter.lane().run([&] { device_->set_error(DeviceState::kErrorDmaFault); });
+      }
+      break;
+    }
+    if (more && device_->info().guaranteed_contract) {
+      break_contract(*buffer, result.dma_bytes);
+      outcome = Status::kDeviceRemoved;
+      break;
+    }
+    if (more) {
+      const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
+      without_progress = progress ? 0 : without_progress + 1;
+      if (without_progress >= kMaxPassesWithoutProgress) {
+        adapter.findings().report(verifier::Finding{
+            .rule = "REND-09",
+            .severity = verifier::Severity::kViolation,
+            .ddi = "DxgkDdiRender",
+            .actual = fmt::format("It asked for another DMA buffer {} times without writing "
+                                  "anything or moving MultipassOffset ({}).",
+                                  without_progress, multipass_offset),
+            .expected =
+                "Each pass into an empty DMA buffer translates a part of the command buffer.",
+            .fix = "Write what fits, advance pDmaBuffer and MultipassOffset, or ask for a larger "
+                   "DMA buffer at context creation."});
+        abandon_pass(*buffer);
+        outcome = Status::kInvalidParameter;
+        break;
+      }
+      multipass_offset = result.multipass_offset;
+    }
+    // One pass of several may hold just those commands that use nothing of the list.
+    if (!more && args.multipass_offset == 0) check_references(*buffer, result);
+    outcome = end_pass(*buffer, result, request, queued);
+    if (!more || outcome != Status::kSuccess) break;
+  }
+  captured_.clear();
+  if (outcome != Status::kSuccess) return outcome;
+  // THUNK-15: resizing is a wish; what cannot be had leaves the buffers as they are.
+  const auto wish = [](uint32_t asked, uint32_t least, uint32_t now, uint32_t most) {
+    return asked == 0 ? now : std::clamp(asked, least, most);
+  };
+  const uint32_t command_bytes = wish(request.resize_command_bytes, info_.dma_buffer_bytes,
+                                      buffers_.command_bytes, kMaxCommandBytes);
+  const uint32_t allocations = wish(request.resize_allocations, info_.allocation_list_size,
+                                    buffers_.allocation_count, kMaxListEntries);
+  const uint32_t patches =
+      wish(request.resize_patches, info_.patch_list_size, buffers_.patch_count, kMaxListEntries);
+  if (command_bytes != buffers_.command_bytes || allocations != buffers_.allocation_count ||
+      patches != buffers_.patch_count) {
+    static_cast<void>(allocate_client_buffers(command_bytes, allocations, patches));
+  }
+  return Status::kSuccess;
+}
+
+Status Context::begin_pass(DmaBuffer** out) {
+  Adapter& adapter = device_->adapter();
+  Status status = Status::kSuccess;
+  DmaBuffer* buffer = nullptr;
+  adapter.lane().run([&] {
+    if (device_->lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    for (const CapturedAllocation& captured : captured_) {
+      if (captured.opened && captured.opened->closing) {  // another thread destroyed it since
+        status = Status::kInvalidHandle;
+        return;
+      }
+      if (captured.opened && captured.opened->allocation->stale) {  // DISP-17
+        status = Status::kGraphicsAllocationInvalid;
+        return;
+      }
+      // Offered content may be gone at any moment: it is reclaimed before it is used.
+      if (captured.opened && captured.opened->allocation->offer != vidmm::OfferPriority::kNone) {
+        status = Status::kInvalidParameter;
+        return;
+      }
+    }
+    if (adapter.explicit_residency()) {
+      for (const CapturedAllocation& captured : captured_) {
+        if (!captured.opened || captured.opened->listing.count != 0) continue;
+        if (captured.on_screen) continue;                    // pinned
+        device_->set_error(DeviceState::kErrorOutOfMemory);  // RES-25
+        status = Status::kDeviceRemoved;
+        return;
+      }
+    }
+    Result<DmaBuffer*> acquired = pool_->acquire();
+    if (!acquired.has_value()) {
+      status = acquired.error();
+      return;
+    }
+    buffer = *acquired;
+    buffer->users = 1;  // this call, until the packet is queued
+    buffer->allocation_count = static_cast<uint32_t>(captured_.size());
+    if (buffer->allocations.size() < captured_.size()) buffer->allocations.resize(captured_.size());
+    const size_t patch_capacity = std::max<size_t>(info_.patch_list_size, buffers_.patch_count);
+    if (buffer->patches.size() < patch_capacity) buffer->patches.resize(patch_capacity);
+    for (size_t i = 0; i < captured_.size(); ++i) {
+      port::AllocationListEntry& entry = buffer->allocations[i];
+      entry = {};
+      buffer->references.push_back(captured_[i].opened);
+      if (!buffer->references.back()) continue;
+      OpenedAllocation& opened = *buffer->references.back();
+      ++opened.uses;
+      // REND-06: the last known place; the driver may write it right away, Patch will come all the
+      // same.
+      const vidmm::Placement place = adapter.memory().placement(opened.allocation->id);
+      entry.device_handle = opened.device_specific;
+      entry.set(captured_[i].write, place.segment, place.gpu_address);
+    }
+  });
+  *out = buffer;
+  return status;
+}
+
+void Context::break_contract(DmaBuffer& buffer, uint32_t written) {
+  abandon_pass(buffer);
+  device_->adapter().fail(
+      {.rule = "REND-10",
+       .severity = verifier::Severity::kBugCheck,
+       .ddi = "DxgkDdiRender",
+       .actual = fmt::format("It asked for another DMA buffer after {} of {} bytes.", written,
+                             info_.dma_buffer_bytes),
+       .expected = "With GuaranteedDmaBufferContract one command buffer becomes one DMA buffer.",
+       .fix = "Make DmaBufferSize large enough for the largest command buffer, or leave the flag "
+              "clear at DxgkDdiCreateDevice.",
+       .bugcheck_code = 0x10E,
+       .bugcheck_parameter = 0x16});
+}
+
+void Context::abandon_pass(DmaBuffer& buffer) {
+  Adapter& adapter = device_->adapter();
+  adapter.lane().run([&] {
+    adapter.drop_buffer_user(buffer);
+    adapter.progress();
+  });
+}
+
+void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
+                         const RenderRequest& request) {
+  Adapter& adapter = device_->adapter();
+  Packet& packet = adapter.packets().create();
+  packet.kind = vidsch::PacketKind::kRender;
+  packet.context = this;
+  packet.driver_context = info_.handle;
+  packet.buffer = &buffer;
+  packet.slice.end = result.dma_bytes;
+  packet.slice.private_end = result.private_bytes;
+  packet.patch_length = result.patch_count;
+  packet.flags.null_rendering = request.null_rendering || null_rendering_;
+  packet.flags.redirected_present = request.present_redirected;
+  packet.flags.present = request.present;
+  packet.counts_as_present = request.counts_as_present;
+  if (request.counts_as_present) ++device_->queued_presents;
+  list_uses(buffer, 0, result.patch_count, &packet.uses);
+  if (request.flip != nullptr) begin_flip(packet, *request.flip);
+  wait_for_flips(written_in(buffer));
+  if (adapter.explicit_residency()) adapter.residency().packet_queued(*device_, packet);
+  adapter.queue_packet(packet);
+}
+
+Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
+                         const RenderRequest& request, uint32_t* queued) {
+  Adapter& adapter = device_->adapter();
+  Status status =
+      check_patches(buffer, result, request.present ? "DxgkDdiPresent" : "DxgkDdiRender");
+  adapter.lane().run([&] {
+    if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
+    if (result.status == Status::kGraphicsInsufficientDmaBuffer)
+      ++adapter.counters().multipass_renders;
+    if (is_success(status) && result.dma_bytes != 0) {
+      buffer.patch_count = result.patch_count;
+      status = queue_everywhere(buffer, result, request);
+    }
+    adapter.drop_buffer_user(buffer);
+    adapter.pump();
+    *queued = static_cast<uint32_t>(adapter.scheduler().packets_of(id_));
+  });
+  return status;
+}
+
+void Context::check_references(const DmaBuffer& buffer, const port::RenderResult& result) {
+  if (result.patch_count != 0 || result.dma_bytes == 0) return;
+  uint32_t used = 0, first = 0;
+  for (uint32_t i = buffer.allocation_count; i-- > 0;) {
+    if (buffer.allocations[i].device_handle == nullptr) continue;
+    ++used;
+    first = i;
+  }
+  if (used == 0) return;
+  device_->adapter().findings().report(verifier::Finding{
+      .rule = "FIELD-01",
+      .severity = verifier::Severity::kViolation,
+      .ddi = "DxgkDdiRender",
+      .actual = fmt::format("A DMA buffer of {} bytes has {} allocations in its allocation list, "
+                            "the first at index {}, and no patch location.",
+                            result.dma_bytes, used, first),
+      .expected = "Each allocation the DMA buffer uses has an element in pPatchLocationListOut.",
+      .fix = "Write a patch location per use of an allocation and advance pPatchLocationListOut, "
+             "also where the address was written at once because SegmentId was not 0.",
+      .why = "Only what the patch-location list references is made resident in the patch model: "
+             "these allocations may be anywhere when the packet runs.",
+      .windows = "Nothing is said: the packet runs, and faults at an address of its own or works "
+                 "on what was evicted.",
+      .confidence = verifier::Confidence::kMeasured});
+}
+
+Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
+                              const char* ddi) {
+  uint32_t last_split = 0;
+  for (uint32_t i = 0; i < result.patch_count; ++i) {
+    const port::PatchLocation& patch = buffer.patches[i];
+    const char* rule = nullptr;
+    std::string actual;
+    if (patch.allocation_index >= buffer.allocation_count) {
+      rule = "PATCH-27";
+      actual = fmt::format("Patch element {} names allocation index {} of {}.", i,
+                           patch.allocation_index, buffer.allocation_count);
+    } else if (patch.patch_offset >= result.dma_bytes) {
+      rule = "PATCH-27";
+      actual = fmt::format("Patch element {} patches offset {} of a DMA buffer of {} bytes.", i,
+                           patch.patch_offset, result.dma_bytes);
+    } else if (patch.split_offset < last_split || patch.split_offset > patch.patch_offset) {
+      rule = "REND-22";
+      actual = fmt::format("Patch element {} has SplitOffset {} after {}, PatchOffset {}.", i,
+                           patch.split_offset, last_split, patch.patch_offset);
+    } else if (device_->adapter().caps().max_allocation_list_slot_id != 0 &&
+               (patch.slot_id & 0xFFFFFFU) >=
+                   device_->adapter().caps().max_allocation_list_slot_id) {
+      rule = "REND-22";
+      actual = fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is {}.", i,
+                           patch.slot_id & 0xFFFFFFU,
+                           device_->adapter().caps().max_allocation_list_slot_id);
+    }
+    last_split = patch.split_offset;
+    if (rule == nullptr) continue;
+    device_->adapter().findings().report(
+        verifier::Finding{.rule = rule,
+                          .severity = verifier::Severity::kViolation,
+                          .ddi = ddi,
+                          .actual = std::move(actual),
+                          .expected = "Elements index the allocation list, patch inside the DMA "
+                                      "buffer, are sorted by SplitOffset, and use slots below "
+                                      "MaxAllocationListSlotId.",
+                          .fix = "Fill D3DDDI_PATCHLOCATIONLIST for every reference in the order "
+                                 "it is written; the submission is rejected."});
+    return Status::kInvalidParameter;
+  }
+  return Status::kSuccess;
+}
+
+Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points) {
+  Adapter& adapter = device_->adapter();
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (closed_ || device_->lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    if (!sync_in_reach(adapter, points)) {
+      status = Status::kInvalidParameter;
+      return;
+    }
+    Packet& packet = adapter.packets().create();
+    packet.kind = kind;
+    packet.context = this;
+    packet.points.assign(points.begin(), points.end());
+    adapter.queue_packet(packet);
+    adapter.pump();
+  });
+  return status;
+}
+
+Status Context::queue_signal(std::span<const Ref<Context>> contexts,
+                             std::span<const vidsch::SyncPoint> points, SignalOrder order) {
+  Adapter& adapter = contexts.front()->device_->adapter();
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    for (const Ref<Context>& context : contexts) {
+      if (context->closed_ || context->device_->lost()) status = Status::kDeviceRemoved;
+    }
+    if (is_success(status) && !sync_in_reach(adapter, points)) status = Status::kInvalidParameter;
+    if (!is_success(status)) return;
+    std::shared_ptr<vidsch::Broadcast> broadcast;
+    if (contexts.size() > 1 || order.event) {
+      broadcast = std::make_shared<vidsch::Broadcast>();
+      broadcast->missing = static_cast<uint32_t>(contexts.size());
+      broadcast->event = std::move(order.event);
+    }
+    for (const Ref<Context>& context : contexts) {
+      Packet& packet = adapter.packets().create();
+      packet.kind = vidsch::PacketKind::kSignal;
+      packet.context = context.get();
+      packet.points.assign(points.begin(), points.end());
+      packet.at_submission = order.at_submission;
+      packet.broadcast = broadcast;
+      adapter.queue_packet(packet);
+    }
+    adapter.pump();
+  });
+  return status;
+}
+
+void Context::destroy() {
+  Adapter& adapter = device_->adapter();
+  {
+    runtime::MutexLock lock(render_mutex_);
+    destroyed_ = true;
+  }
+  adapter.lane().run([&] {
+    if (closed_) return;
+    adapter.scheduler().drain_context(id_);
+    adapter.pump();
+  });
+  static_cast<void>(
+      adapter.block_until([&] { return closed_ || adapter.scheduler().packets_of(id_) == 0; }));
+  close_driver_side();
+}
+
+void Context::close_driver_side() {
+  Adapter& adapter = device_->adapter();
+  bool first = false;
+  adapter.lane().run([&] {
+    first = !closed_;
+    closed_ = true;
+    if (!first) return;
+    if (pool_) pool_->clear();
+    leave();
+  });
+  gate_.close();
+  gate_.wait_empty();
+  if (!first) return;
+  destroy_in_driver();
+  drop_memory();
+}
+
+void Context::drop_memory() {
+  Adapter& adapter = device_->adapter();
+  adapter.lane().run([&] {
+    memory_closed_ = true;
+    adapter.context_allocations().owner_gone(*this);
+    if (!adapter.failed()) adapter.pump();
+  });
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,337 @@
+#include "dxgk/work/context_allocations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/driver_handles.h"
+#include "dxgk/memory/allocation_rules.h"
+#include "dxgk/power/power.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/context.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr const char* kCreate = "DxgkCbCreateContextAllocation";
+constexpr uint32_t kPriorityNormal = 0x78000000;
+
+/// InitContextResource tells the driver where its CPU sees what is CpuVisible, Protected and never
+/// in a memory segment: there for as long as the allocation lives.
+Status show_to_driver(Adapter& adapter, const vidmm::AllocationDesc& desc,
+                      std::span<const bus::PageFrame> pages, bool is_protected,
+                      std::unique_ptr<bus::CpuView>* view) {
+  if (!desc.cpu_visible || !is_protected) return Status::kSuccess;
+  for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
+    if ((desc.supported_write & vidmm::segment_bit(segment.id)) == 0) continue;
+    if (segment.kind == vidmm::SegmentKind::kMemory) return Status::kSuccess;
+  }
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(*view, bus::CpuView::create(desc.size_bytes));
+  std::vector<bus::MemoryWindow> windows;
+  for (const bus::PageFrame page : pages) {
+    windows.push_back(
+        adapter.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
+  }
+  return (*view)->retarget(windows);
+}
+
+}  // namespace
+
+std::vector<vidmm::Use>& ContextAllocations::uses_of(const Entry& entry) {
+  return entry.context != nullptr ? entry.context->own_memory : entry.device->shared_memory;
+}
+
+Result<AllocationId> ContextAllocations::create(Context* context, Device& device,
+                                                const port::AllocationInfo& info,
+                                                const vidmm::AllocationDesc& desc,
+                                                std::span<const bus::PageFrame> pages,
+                                                std::unique_ptr<bus::CpuView> view) {
+  Allocation& allocation = adapter_.allocations().create();
+  if (const Status status = adapter_.memory().create(allocation.id, desc); !is_success(status)) {
+    adapter_.allocations().destroy(allocation);
+    return Error(status);
+  }
+  allocation.driver_handle = info.handle;
+  allocation.size_bytes = desc.size_bytes;
+  allocation.info_flags = info.flags;
+  allocation.cached = desc.cached;
+  allocation.pages = FrameList(pages);
+  const Entry& entry =
+      entries_.emplace(allocation.id, Entry{context, &device, std::move(view)}).first->second;
+  uses_of(entry).push_back({allocation.id, true});  // the GPU saves into it
+  trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, device.process().number(),
+              0, allocation.size_bytes);
+  return allocation.id;
+}
+
+bool ContextAllocations::destroy(AllocationId id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return false;
+  std::erase_if(uses_of(found->second),
+                [&](const vidmm::Use& use) { return use.allocation == id; });
+  entries_.erase(found);
+  for (Hold& hold : holds_) {
+    const auto held = std::ranges::find(hold.uses, id, &vidmm::Use::allocation);
+    if (held == hold.uses.end()) continue;
+    if (!adapter_.failed()) adapter_.memory().release(std::span(&*held, 1));
+    hold.uses.erase(held);
+  }
+  dying_.push_back(id);
+  advance();
+  // What is still to be built must not name an object the driver may free now.
+  if (adapter_.allocations().contains(id)) adapter_.allocations().at(id).driver_handle = nullptr;
+  return true;
+}
+
+bool ContextAllocations::destroy_all(const std::vector<vidmm::Use>& uses) {
+  const std::vector<vidmm::Use> all = uses;
+  for (const vidmm::Use& use : all) {
+    // The driver's object went with its context.
+    adapter_.allocations().at(use.allocation).driver_handle = nullptr;
+    static_cast<void>(destroy(use.allocation));
+  }
+  return !all.empty();
+}
+
+void ContextAllocations::owner_gone(Context& context) {
+  for (Hold& hold : holds_) {
+    if (hold.context == &context) static_cast<void>(release(hold));
+  }
+  static_cast<void>(destroy_all(context.own_memory));
+}
+
+void ContextAllocations::owner_gone(Device& device) {
+  static_cast<void>(destroy_all(device.shared_memory));
+}
+
+void ContextAllocations::describe(AllocationId id, PagingTarget* target) const {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  target->context_handle = reinterpret_cast<void*>(id.value);
+  if (found->second.view != nullptr) target->virtual_address = found->second.view->address();
+}
+
+void ContextAllocations::list(Packet& packet) const {
+  const auto own = packet.uses.begin();
+  packet.uses.erase(own, own + packet.own_uses);
+  packet.own_uses = 0;
+  if (packet.context == nullptr || entries_.empty()) return;
+  const std::vector<vidmm::Use>& shared = packet.context->device().shared_memory;
+  const std::vector<vidmm::Use>& mine = packet.context->own_memory;
+  packet.uses.insert(packet.uses.begin(), shared.begin(), shared.end());
+  packet.uses.insert(packet.uses.begin(), mine.begin(), mine.end());
+  packet.own_uses = static_cast<uint32_t>(mine.size() + shared.size());
+}
+
+void ContextAllocations::entered(NodeOrdinal node, const Packet& packet) {
+  if (holds_.size() <= node.value) {
+    if (packet.own_uses == 0) return;
+    holds_.resize(node.value + 1);
+  }
+  Hold& hold = holds_[node.value];
+  const std::span<const vidmm::Use> wanted = std::span(packet.uses).first(packet.own_uses);
+  if (hold.context == packet.context &&
+      std::ranges::equal(hold.uses, wanted, {}, &vidmm::Use::allocation, &vidmm::Use::allocation)) {
+    return;
+  }
+  adapter_.memory().pin(wanted);
+  static_cast<void>(release(hold));
+  hold.context = packet.context;
+  hold.uses.assign(wanted.begin(), wanted.end());
+}
+
+bool ContextAllocations::release(Hold& hold) {
+  hold.context = nullptr;
+  if (hold.uses.empty()) return false;
+  if (!adapter_.failed()) adapter_.memory().release(hold.uses);
+  hold.uses.clear();
+  return true;
+}
+
+bool ContextAllocations::let_go() {
+  bool any = false;
+  for (Hold& hold : holds_) any = release(hold) || any;
+  return any;
+}
+
+bool ContextAllocations::let_go_idle() {
+  bool any = false;
+  for (uint32_t node = 0; node < holds_.size(); ++node) {
+    if (adapter_.scheduler().node_status(NodeOrdinal{node}).hardware_queue_length != 0) continue;
+    any = release(holds_[node]) || any;
+  }
+  return any;
+}
+
+void ContextAllocations::content_lost(AllocationId id) {
+  const auto found = entries_.find(id);
+  if (found != entries_.end()) found->second.device->set_error(DeviceState::kReset);
+}
+
+void ContextAllocations::advance() {
+  if (advancing_) return;  // the loop below looks at everything again
+  advancing_ = true;
+  for (size_t i = 0; i < dying_.size();) {
+    const AllocationId id = dying_[i];
+    const vidmm::MemoryManager& memory = adapter_.memory();
+    const bool quiet =
+        adapter_.failed() || (memory.pin_count(id) == 0 && memory.pending_operations(id) == 0);
+    if (!quiet) {
+      ++i;
+      continue;
+    }
+    dying_.erase(dying_.begin() + static_cast<std::ptrdiff_t>(i));
+    adapter_.free_internal(adapter_.allocations().at(id));
+    i = 0;
+  }
+  advancing_ = false;
+}
+
+// --- port::AdapterHost
+
+Status Adapter::create_context_allocation(const port::ContextAllocationRequest& request,
+                                          uint64_t* handle) {
+  const auto refuse = [&](std::string actual, std::string expected, std::string fix) {
+    findings_.report({.rule = "RES-31",
+                      .severity = verifier::Severity::kViolation,
+                      .ddi = kCreate,
+                      .actual = std::move(actual),
+                      .expected = std::move(expected),
+                      .fix = std::move(fix)});
+    return Status::kInvalidParameter;
+  };
+  const Ref<Device> device = request.device > UINT32_MAX
+                                 ? Ref<Device>()
+                                 : find_for_driver<Device>(static_cast<uint32_t>(request.device));
+  if (!device || &device->adapter() != this) {
+    return refuse(fmt::format("hDevice is 0x{:X}.", request.device),
+                  "It is the hDevice that DxgkDdiCreateDevice was given for a device of the "
+                  "calling process; the system device has none.",
+                  "Keep the hDevice of DXGKARG_CREATEDEVICE as it comes in.");
+  }
+  Ref<Context> context;
+  if (request.shared && request.context != 0) {
+    return refuse(fmt::format("hContext is 0x{:X} with SharedAcrossContexts.", request.context),
+                  "hContext is NULL: the allocation belongs to all contexts of hDevice.",
+                  "Clear one of the two.");
+  }
+  if (!request.shared) {
+    if (request.context <= UINT32_MAX)
+      context = find_for_driver<Context>(static_cast<uint32_t>(request.context));
+    if (!context || &context->device() != device.get()) {
+      return refuse(
+          fmt::format("hContext is 0x{:X}, hDevice 0x{:X}.", request.context, request.device),
+          "Without SharedAcrossContexts it is the hContext that DxgkDdiCreateContext was given for "
+          "a context of that device; system contexts have none.",
+          "Keep the hContext of DXGKARG_CREATECONTEXT as it comes in, or set "
+          "SharedAcrossContexts.");
+    }
+  }
+  if (request.info.handle == nullptr) {
+    return refuse("hDriverAllocation is NULL.",
+                  "It names the allocation in DxgkDdiBuildPagingBuffer, where NULL means none.",
+                  "Pass the driver's own object.");
+  }
+  constexpr uint32_t kNotHere = kAllocationExistingSysMem | kAllocationExistingKernelSysMem |
+                                kAllocationOverlay | kAllocationCapture |
+                                kAllocationUseAlternateVa | kAllocationHistoryBuffer;
+  if ((request.info.flags & kNotHere) != 0) {
+    return refuse(fmt::format("Flags are 0x{:08X}.", request.info.flags),
+                  "None of ExistingSysMem, ExistingKernelSysMem, Overlay, Capture, UseAlternateVA "
+                  "and HistoryBuffer: the kernel backs it, and nobody shows or reads it.",
+                  "Clear them.");
+  }
+  if (request.map_gpu_virtual_address) return Status::kNotSupported;
+  port::AllocationInfo info = request.info;
+  info.priority = kPriorityNormal;
+  vidmm::AllocationDesc desc;
+  DXGKIT_RETURN_IF_FAILED(check_allocation_info(info, *this, &desc, kCreate));
+  desc.context_resource = true;
+  Result<std::vector<bus::PageFrame>> pages = machine_.allocate_pages(desc.size_bytes / kPageBytes);
+  if (!pages.has_value()) return pages.error();
+  std::unique_ptr<bus::CpuView> view;
+  const Status shown =
+      show_to_driver(*this, desc, *pages, (info.flags & kAllocationProtected) != 0, &view);
+  if (!is_success(shown)) {
+    machine_.free_pages(*pages);
+    return shown;
+  }
+  Result<AllocationId> made = Error(Status::kInvalidParameter);
+  lane_.run([&] {
+    if (failed_) {
+      made = Error(Status::kDeviceRemoved);
+    } else if (!device->closed_ && !(context && context->memory_closed_)) {
+      made =
+          context_allocations_->create(context.get(), *device, info, desc, *pages, std::move(view));
+    }
+  });
+  if (!made.has_value()) {
+    machine_.free_pages(*pages);
+    return made.error();
+  }
+  *handle = made->value;
+  return Status::kSuccess;
+}
+
+Status Adapter::destroy_context_allocation(uint64_t handle) {
+  bool destroyed = false;
+  lane_.run([&] {
+    destroyed = context_allocations_ && context_allocations_->destroy(AllocationId{handle});
+    if (destroyed) {
+      progress();
+      pump();
+    }
+  });
+  if (destroyed) return Status::kSuccess;
+  findings_.report({.rule = "RES-31",
+                    .severity = verifier::Severity::kViolation,
+                    .ddi = "DxgkCbDestroyContextAllocation",
+                    .actual = fmt::format("hAllocation is 0x{:X}.", handle),
+                    .expected = "It is what DxgkCbCreateContextAllocation returned, until it is "
+                                "destroyed, or its context or device is.",
+                    .fix = "Destroy each context allocation once, at the latest inside "
+                           "DxgkDdiDestroyContext or DxgkDdiDestroyDevice."});
+  return Status::kInvalidParameter;
+}
+
+Status Adapter::update_context_allocation(uint64_t handle, std::span<const std::byte> data) {
+  if (gpu_va_ == nullptr) return Status::kNotSupported;
+  if (lane_.is_current()) {
+    findings_.report(
+        {.rule = "PAGE-43",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkCbUpdateContextAllocation",
+         .actual = "It was called inside a DDI that builds, submits or completes GPU work.",
+         .expected = "A thread that may wait until the hardware has done the update.",
+         .fix = "Call it from DxgkDdiCreateContext, DxgkDdiEscape or a thread of the driver.",
+         .why = "It returns when the update is done, and the update has to be built, submitted "
+                "and completed: this thread would wait for itself."});
+    return Status::kInvalidParameter;
+  }
+  Status status = Status::kDeviceRemoved;
+  const auto done = std::make_shared<bool>(false);
+  lane_.run([&] {
+    const AllocationId id{handle};
+    if (failed_) return;
+    status = Status::kInvalidParameter;
+    if (!context_allocations_->contains(id)) return;  // destroyed meanwhile
+    status = Status::kGraphicsAllocationBusy;
+    if (!power_->awake()) return;
+    status = gpu_va_->update_context(id, {data.begin(), data.end()}, [done] { *done = true; });
+  });
+  if (!is_success(status)) return status;
+  return block_until([&] { return *done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+bool Adapter::has_context_allocation(uint64_t handle) {
+  bool found = false;
+  lane_.run([&] {
+    found = context_allocations_ && context_allocations_->contains(AllocationId{handle});
+  });
+  return found;
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,237 @@
+// D3DKMTPresent: copies and fills become packets, flips go to the display.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/display/display.h"
+#include "dxgk/display/flips.h"
+#include "dxgk/work/context.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr uint32_t kMaxPassesWithoutProgress = 2;
+
+}  // namespace
+
+Status Context::present(const PresentRequest& request) {
+  runtime::MutexLock lock(render_mutex_);
+  if (destroyed_) return Status::kInvalidParameter;
+  Adapter& adapter = device_->adapter();
+  if (device_->lost()) return Status::kDeviceRemoved;
+  if (!adapter.port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
+  DXGKIT_RETURN_IF_FAILED(present_limit(request));
+  if (!request.flags.flip) {
+    // Their DMA buffer would need an address in the process's space.
+    if (virtual_) return Status::kNotSupported;
+    return present_by_buffer(request, nullptr);
+  }
+  FlipSubmission flip;
+  flip.source = request.vidpn_source;
+  flip.surface = request.source;
+  flip.interval = request.flip_interval;
+  flip.mode = request.mode;
+  flip.contexts.push_back(this);
+  for (const Ref<Context>& other : request.broadcast) flip.contexts.push_back(other.get());
+  Flips& flips = *adapter.display()->flips();
+  Status status = Status::kSuccess;
+  const bool asked = adapter.block_until_awake([&] {
+    status = device_->lost() ? Status::kDeviceRemoved : flips.prepare(flip);
+    return status != Status::kRetry;
+  });
+  if (!asked) status = Status::kDeviceRemoved;
+  if (!is_success(status)) {
+    adapter.lane().run([&] { flips.abandon(flip); });
+    return status;
+  }
+  const bool immediate_by_register = flip.interval == 0 && flips.immediate_by_register();
+  return flips.by_register() || immediate_by_register || virtual_
+             ? present_by_register(request, flip)
+             : present_by_buffer(request, &flip);
+}
+
+Status Context::present_limit(const PresentRequest& request) {
+  Adapter& adapter = device_->adapter();
+  Status status = Status::kSuccess;
+  const bool asked = adapter.block_until([&] {
+    status = device_->lost() ? Status::kDeviceRemoved : Status::kSuccess;
+    if (!is_success(status)) return true;
+    const bool over = request.flags.flip
+                          ? adapter.display()->flips()->pending(*device_) >= device_->flip_limit
+                          : device_->queued_presents >= device_->present_limit;
+    if (!over) return true;
+    if (request.do_not_wait) status = Status::kGraphicsAllocationBusy;
+    return request.do_not_wait;
+  });
+  return asked ? status : Status::kDeviceRemoved;
+}
+
+Status Context::present_by_register(const PresentRequest& request, const FlipSubmission& flip) {
+  Adapter& adapter = device_->adapter();
+  Flips& flips = *adapter.display()->flips();
+  port::PresentArgs args;  // REND-20: without a DMA buffer
+  args.context = info_.handle;
+  args.flags = request.flags;
+  args.flags.flip_with_no_wait = flips.no_wait();
+  args.flip_interval = request.flip_interval;
+  args.destination = request.destination_rect;
+  args.source = request.source_rect;
+  args.private_data = request.private_data;
+  port::AllocationListEntry list[3];
+  port::PresentSurface surface;
+  adapter.lane().run([&] {
+    const vidmm::Placement place = adapter.memory().placement(request.source->allocation->id);
+    list[1].device_handle = request.source->device_specific;
+    list[1].set(false, place.segment, place.gpu_address);
+    surface = {request.source->device_specific, 0, place.gpu_address, place.segment.value};
+  });
+  args.allocations = list;
+  if (virtual_) {
+    args.surfaces = std::span(&surface, 1);
+    args.source_count = 1;
+  }
+  const port::RenderResult result = adapter.port().present(args);
+  Status status = result.status == Status::kGraphicsInsufficientDmaBuffer
+                      ? Status::kInvalidParameter
+                      : result.status;
+  adapter.lane().run([&] {
+    if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
+    if (!is_success(status)) {
+      flips.abandon(flip);
+      if (status == Status::kGraphicsGpuExceptionOnDevice)  // REND-15
+        device_->set_error(DeviceState::kErrorDmaFault);
+      return;
+    }
+    const uint64_t id = flips.queue(flip, false);
+    for (Context* context : flip.contexts) {
+      // The flip is made when everything before it in its contexts is done.
+      Packet& reached = adapter.packets().create();
+      reached.kind = vidsch::PacketKind::kSignal;
+      reached.context = context;
+      reached.flip = id;
+      reached.vidpn_source = flip.source;
+      adapter.queue_packet(reached);
+      if (flips.no_wait() || flip.interval == 0) continue;
+      Packet& shown = adapter.packets().create();  // DISP-05
+      shown.kind = vidsch::PacketKind::kWait;
+      shown.context = context;
+      shown.points.push_back(flips.end_of(flip.source, id));
+      adapter.queue_packet(shown);
+    }
+    adapter.pump();
+  });
+  return status;
+}
+
+Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmission* flip) {
+  Adapter& adapter = device_->adapter();
+  captured_.assign(3, CapturedAllocation{});  // REND-17
+  captured_[1].opened = request.source;
+  captured_[2].opened = request.destination;
+  captured_[2].write = true;
+  captured_[2].on_screen = true;
+  captured_[1].on_screen = flip != nullptr;
+  RenderRequest queued_as;
+  queued_as.present = true;
+  queued_as.counts_as_present = flip == nullptr;
+  uint32_t multipass_offset = 0, without_progress = 0, queued = 0;
+  bool flipped = flip == nullptr;
+  Status outcome = Status::kSuccess;
+  for (;;) {
+    DmaBuffer* buffer = nullptr;
+    outcome = begin_pass(&buffer);
+    if (!is_success(outcome)) break;
+    port::PresentArgs args;
+    args.context = info_.handle;
+    args.flags = request.flags;
+    if (flip != nullptr) args.flags.flip_with_no_wait = adapter.display()->flips()->no_wait();
+    args.buffer = buffer->view;
+    if (buffer->memory.value == 0) args.buffer.segment = kSystemMemory;
+    args.allocations = buffer->allocations.data();
+    args.patches_out = buffer->patches.data();
+    args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());
+    args.multipass_offset = multipass_offset;
+    args.color = request.color;
+    args.destination = request.destination_rect;
+    args.source = request.source_rect;
+    args.sub_rects = request.sub_rects;  // the whole list in each pass (REND-18)
+    args.flip_interval = request.flip_interval;
+    args.private_data = request.private_data;
+    const port::RenderResult result = adapter.port().present(args);
+    const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
+    if (!more && result.status != Status::kSuccess) {
+      outcome = result.status;
+      abandon_pass(*buffer);
+      if (outcome == Status::kGraphicsGpuExceptionOnDevice)  // REND-15
+        adapter.lane().run([&] { device_->set_error(DeviceState::kErrorDmaFault); });
+      break;
+    }
+    const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
+    without_progress = progress ? 0 : without_progress + 1;
+    if (more && without_progress >= kMaxPassesWithoutProgress) {
+      adapter.findings().report(verifier::Finding{
+          .rule = "REND-09",
+          .severity = verifier::Severity::kViolation,
+          .ddi = "DxgkDdiPresent",
+          .actual = fmt::format("It asked for another DMA buffer {} times without writing anything "
+                                "or moving MultipassOffset ({}).",
+                                without_progress, multipass_offset),
+          .expected = "Each pass into an empty DMA buffer does a part of the rectangles.",
+          .fix = "Write what fits, advance pDmaBuffer and MultipassOffset."});
+      abandon_pass(*buffer);
+      outcome = Status::kInvalidParameter;
+      break;
+    }
+    multipass_offset = result.multipass_offset;
+    if (!more && flip != nullptr) queued_as.flip = flip;  // the last part flips
+    flipped = flipped || (!more && result.dma_bytes != 0);
+    outcome = end_pass(*buffer, result, queued_as, &queued);
+    queued_as.counts_as_present = false;
+    if (!more || outcome != Status::kSuccess) break;
+  }
+  captured_.clear();
+  if (flip != nullptr && (!flipped || !is_success(outcome))) {
+    adapter.lane().run([&] { adapter.display()->flips()->abandon(*flip); });
+    if (is_success(outcome)) outcome = Status::kInvalidParameter;
+  }
+  return outcome;
+}
+
+void Context::begin_flip(Packet& packet, const FlipSubmission& flip) {
+  Flips& flips = *device_->adapter().display()->flips();
+  packet.flags.flip = true;
+  packet.flags.flip_with_no_wait = flips.no_wait();
+  packet.vidpn_source = flip.source;
+  packet.flip_interval = flip.interval;
+  packet.flip = flips.queue(flip, true);
+}
+
+std::vector<Ref<OpenedAllocation>> Context::written_in(const DmaBuffer& buffer) {
+  std::vector<Ref<OpenedAllocation>> written;
+  for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
+    const Ref<OpenedAllocation>& reference = buffer.references[i];
+    if (reference && buffer.allocations[i].write() && reference->allocation->primary)
+      written.push_back(reference);
+  }
+  return written;
+}
+
+void Context::wait_for_flips(std::span<const Ref<OpenedAllocation>> written) {
+  Adapter& adapter = device_->adapter();
+  if (adapter.display() == nullptr || adapter.display()->flips() == nullptr) return;
+  std::vector<vidsch::SyncPoint> points;
+  for (const Ref<OpenedAllocation>& opened : written) {
+    if (const auto point = adapter.display()->flips()->before_write(*opened); point.has_value())
+      points.push_back(*point);
+  }
+  if (points.empty()) return;
+  Packet& wait = adapter.packets().create();
+  wait.kind = vidsch::PacketKind::kWait;
+  wait.context = this;
+  wait.points = std::move(points);
+  adapter.queue_packet(wait);
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,107 @@
+#include "dxgk/work/dma_buffer_pool.h"
+
+#include <algorithm>
+
+#include "dxgk/adapter/adapter.h"
+
+namespace dxgkit::dxgk {
+
+DmaBufferPool::DmaBufferPool(Adapter& adapter, const port::ContextInfo& info)
+    : adapter_(adapter), info_(info) {}
+
+DmaBufferPool::~DmaBufferPool() { DXGKIT_CHECK(buffers_.empty()); }
+
+Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
+  auto buffer = std::make_unique<DmaBuffer>();
+  buffer->pool = this;
+  // A buffer that is placed in a segment is as long as the driver said and no longer.
+  buffer->view.guarded = info_.dma_buffer_segment_set == 0;
+  buffer->page_count =
+      align_up(uint64_t{info_.dma_buffer_bytes} + (buffer->view.guarded ? port::kGuardBytes : 0),
+               kPageBytes) /
+      kPageBytes;
+  DXGKIT_ASSIGN_OR_RETURN(buffer->pages,
+                          adapter_.machine().allocate_contiguous(buffer->page_count));
+  const uint64_t physical = buffer->pages.value * kPageBytes;
+  buffer->private_storage.assign(size_t{info_.dma_private_bytes} + port::kGuardBytes,
+                                 std::byte{0});  // REND-02
+  buffer->view.private_guarded = info_.dma_private_bytes != 0;
+  buffer->view.cpu =
+      adapter_.machine().system_pointer(bus::PhysicalAddress{physical}, info_.dma_buffer_bytes);
+  buffer->view.size_bytes = info_.dma_buffer_bytes;
+  buffer->view.private_data =
+      info_.dma_private_bytes == 0 ? nullptr : buffer->private_storage.data();
+  buffer->view.private_size_bytes = info_.dma_private_bytes;
+  buffer->view.physical_address = physical;
+  if (info_.dma_buffer_segment_set == 0) return buffer;
+
+  // In an aperture segment: the memory manager places it like any allocation, pinned while in use;
+  // until then it has no address (REND-12).
+  Allocation& memory = adapter_.allocations().create();
+  std::vector<bus::PageFrame> pages;
+  for (uint64_t i = 0; i < buffer->page_count; ++i)
+    pages.push_back(bus::PageFrame{buffer->pages.value + i});
+  memory.pages = FrameList(pages);
+  memory.size_bytes = buffer->page_count * kPageBytes;
+  vidmm::AllocationDesc desc;
+  desc.size_bytes = memory.size_bytes;
+  desc.alignment_bytes = kPageBytes;
+  desc.supported_read = desc.supported_write = info_.dma_buffer_segment_set;
+  desc.cpu_visible = true;
+  if (const Status status = adapter_.memory().create(memory.id, desc); !is_success(status)) {
+    adapter_.allocations().destroy(memory);
+    adapter_.machine().free_contiguous(buffer->pages, buffer->page_count);
+    return Error(status);
+  }
+  adapter_.memory().mark_cpu_written(memory.id);
+  buffer->memory = memory.id;
+  buffer->view.physical_address = 0;
+  return buffer;
+}
+
+Result<DmaBuffer*> DmaBufferPool::acquire() {
+  if (free_.empty()) {
+    DXGKIT_ASSIGN_OR_RETURN(std::unique_ptr<DmaBuffer> buffer, make_buffer());
+    free_.push_back(buffer.get());
+    buffers_.push_back(std::move(buffer));
+  }
+  DmaBuffer* buffer = free_.back();
+  free_.pop_back();
+  return buffer;
+}
+
+void DmaBufferPool::recycle(DmaBuffer& buffer) {
+  for (Ref<OpenedAllocation>& reference : buffer.references) {
+    if (!reference) continue;
+    DXGKIT_CHECK(reference->uses > 0);
+    --reference->uses;
+  }
+  buffer.references.clear();
+  buffer.allocation_count = 0;
+  buffer.patch_count = 0;
+  buffer.broadcast_bytes = 0;
+  if (buffer.memory.value != 0) {
+    const vidmm::Placement place = adapter_.memory().placement(buffer.memory);
+    buffer.view.segment = place.segment;
+    buffer.view.physical_address = place.gpu_address;
+  }
+  free_.push_back(&buffer);
+}
+
+void DmaBufferPool::clear() {
+  DXGKIT_CHECK(free_.size() == buffers_.size());
+  for (const std::unique_ptr<DmaBuffer>& buffer : buffers_) {
+    if (buffer->memory.value != 0) {
+      adapter_.free_internal(adapter_.allocations().at(buffer->memory));
+    } else {
+      std::vector<bus::PageFrame> pages;
+      for (uint64_t i = 0; i < buffer->page_count; ++i)
+        pages.push_back(bus::PageFrame{buffer->pages.value + i});
+      adapter_.release_pages(pages);
+    }
+  }
+  buffers_.clear();
+  free_.clear();
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,39 @@
+// DMA buffers of one context, reused once every packet that covers them has left.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bus/machine.h"
+#include "dxgk/work/packet.h"
+#include "port/types.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+
+/// Lane: the adapter's.
+class DmaBufferPool {
+ public:
+  DmaBufferPool(Adapter& adapter, const port::ContextInfo& info);
+  /// All buffers must be back.
+  ~DmaBufferPool();
+
+  /// A free buffer, at least as large as the driver asked at creation, with private data zero when
+  /// it is new (REND-02). kNoMemory: state unchanged.
+  Result<DmaBuffer*> acquire();
+  /// The buffer's last user is gone: drops the references it kept.
+  void recycle(DmaBuffer& buffer);
+  /// Free buffers go; for context destruction.
+  void clear();
+
+ private:
+  Result<std::unique_ptr<DmaBuffer>> make_buffer();
+
+  Adapter& adapter_;
+  const port::ContextInfo info_;
+  std::vector<std::unique_ptr<DmaBuffer>> buffers_;
+  std::vector<DmaBuffer*> free_;
+};
+
+}  // namespace dxgkit::dxgk

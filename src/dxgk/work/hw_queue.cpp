@@ -1,0 +1,493 @@
+// Hardware contexts and queues: from creation to the last fence.
+#include "dxgk/work/hw_queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/memory/residency.h"
+#include "dxgk/process.h"
+#include "dxgk/va/gpu_va.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// Buffers of one queue on hardware when the driver says nothing of it (our choice).
+constexpr uint32_t kBuffersInFlight = 8;
+/// What private data looks like once its call is over (SUB-39).
+constexpr std::byte kPoison{0xDD};
+/// Defaults of the scheduling properties, in units of 100 ns (SCHED-10).
+constexpr uint64_t kQuantum = 200'000, kGrace = 10'000;
+
+}  // namespace
+
+// --- contexts ---
+
+HwContext::HwContext(Device& device) : Object(kType), device_(&device) {}
+
+HwContext::~HwContext() = default;
+
+Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation& creation) {
+  const GatePass pass(device.gate());
+  if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
+  Adapter& adapter = device.adapter();
+  HwQueues* const all = adapter.hw_queues();
+  if (all == nullptr) return Error(Status::kNotSupported);
+  if (creation.node.value >= adapter.caps().node_count) return Error(Status::kInvalidParameter);
+  if (creation.engine_affinity > 1) return Error(Status::kInvalidParameter);  // SCHED-01
+  if (!all->supported(creation.node)) return Error(Status::kNotSupported);
+  Ref<HwContext> context = make_object<HwContext>(device);
+  context->node_ = creation.node;
+  HandleTable& handles = device.process().handles();
+  DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
+  const Result<void*> made = all->queues_.create_hw_context(
+      device.driver_handle(), context->handle, creation.node, 1, creation.private_data);
+  Status status = made.has_value() ? Status::kSuccess : made.error();
+  if (is_success(status)) {
+    context->driver_handle_ = *made;
+    adapter.lane().run([&] {
+      if (device.lost()) {
+        status = Status::kDeviceRemoved;
+        return;
+      }
+      status = all->configure(*context);
+      if (!is_success(status)) return;
+      all->contexts_.push_back(context.get());
+      device.hw_contexts.push_back(context.get());
+    });
+    if (!is_success(status)) static_cast<void>(all->queues_.destroy_hw_context(*made));
+  }
+  if (!is_success(status)) {
+    handles.erase(context->handle);
+    return Error(status);
+  }
+  handles.publish(context->handle);
+  return context;
+}
+
+void HwContext::destroy() {
+  gate_.close();
+  gate_.wait_empty();  // queues that other threads were making are there now, and go with it
+  std::vector<Ref<HwQueue>> queues;
+  device_->adapter().lane().run([&] {
+    for (HwQueue* queue : queues_) queues.emplace_back(queue);
+  });
+  for (const Ref<HwQueue>& queue : queues) {
+    device_->process().handles().erase(queue->handle);
+    queue->destroy();
+  }
+  close_driver_side();
+}
+
+void HwContext::close_driver_side() {
+  Adapter& adapter = device_->adapter();
+  HwQueues& all = *adapter.hw_queues();
+  bool first = false;
+  adapter.lane().run([&] {
+    first = !closed_;
+    closed_ = true;
+    if (first && !adapter.failed()) all.take_off(*this);
+  });
+  if (!first) return;
+  // Once it is off nothing on the engine refers to it any more. Another thread may be at the end of
+  // one of its queues.
+  static_cast<void>(adapter.block_until([&] { return queues_.empty() && all.off(*this); }));
+  gate_.close();
+  gate_.wait_empty();
+  static_cast<void>(all.queues_.destroy_hw_context(driver_handle_));
+  adapter.lane().run([&] {
+    std::erase(all.contexts_, this);
+    std::erase(device_->hw_contexts, this);
+  });
+}
+
+void HwContext::follow_process() {
+  if (!closed_) static_cast<void>(device_->adapter().hw_queues()->configure(*this));
+}
+
+port::SchedulingProperties HwContext::properties() const {
+  using Class = vidsch::PriorityClass;
+  const Class priority_class = device_->process().priority_class();
+  port::PriorityBand band = port::PriorityBand::kNormal;
+  if (priority_class == Class::kIdle) band = port::PriorityBand::kIdle;
+  if (priority_class == Class::kHigh) band = port::PriorityBand::kFocus;
+  if (priority_class == Class::kRealtime) band = port::PriorityBand::kRealtime;
+  return {.band = band,
+          .realtime_level = 0,
+          .in_process_priority = priority_,
+          .quantum = kQuantum,
+          .grace_same_priority = kGrace,
+          .grace_lower_priority = 0};
+}
+
+Status HwContext::set_priority(int32_t priority) {
+  if (priority < -vidsch::kPriorityMost) return Status::kInvalidParameter;
+  if (priority > vidsch::kPriorityMost) return Status::kInvalidParameter;
+  if (priority > 0 && !device_->process().base_priority_privilege())
+    return Status::kPrivilegeNotHeld;
+  Adapter& adapter = device_->adapter();
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (closed_ || device_->lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    const int32_t before = std::exchange(priority_, priority);
+    status = adapter.hw_queues()->configure(*this);
+    if (!is_success(status)) priority_ = before;
+  });
+  return status;
+}
+
+int32_t HwContext::priority() {
+  int32_t priority = 0;
+  device_->adapter().lane().run([&] { priority = priority_; });
+  return priority;
+}
+
+// --- queues ---
+
+HwQueue::HwQueue(HwContext& context)
+    : Context(context.device(), ObjectType::kHwQueue), context_(&context) {}
+
+HwQueue::~HwQueue() = default;
+
+Result<Ref<HwQueue>> HwQueue::create(HwContext& context, const HwQueueCreation& creation) {
+  Device& device = context.device();
+  const GatePass device_pass(device.gate());
+  if (!device_pass || device.lost()) return Error(Status::kDeviceRemoved);
+  const GatePass pass(context.gate());
+  if (!pass) return Error(Status::kInvalidParameter);
+  Ref<HwQueue> queue = make_object<HwQueue>(context);
+  HandleTable& handles = device.process().handles();
+  DXGKIT_ASSIGN_OR_RETURN(queue->handle, handles.insert_hidden(queue));
+  const Status status = queue->make(creation);
+  if (!is_success(status)) {
+    handles.erase(queue->handle);
+    if (queue->entered_) device.adapter().lane().run([&] { queue->leave(); });
+    queue->unmake();
+    return Error(status);
+  }
+  handles.publish(queue->handle);
+  return queue;
+}
+
+Status HwQueue::make(const HwQueueCreation& creation) {
+  Device& owner = device();
+  Adapter& adapter = owner.adapter();
+  HwQueues& all = *adapter.hw_queues();
+  node_ = context_->node();
+  virtual_ = true;
+  info_.handle = context_->driver_handle();
+  flags_ = creation.flags;
+  SyncRequest request;
+  request.of_paging_queue = true;  // goes with its queue, never alone
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(fence_, owner.create_sync_object(request));
+  Status status = Status::kSuccess;
+  const auto shown = std::make_shared<bool>(false);
+  adapter.lane().run([&] {
+    if (owner.lost() || context_->closed_) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    const Result<NodeOrdinal> place = all.take_place(*this);
+    if (!place.has_value()) {
+      status = place.error();
+      return;
+    }
+    place_ = *place;
+    const Result<uint64_t> address = adapter.gpu_va()->map_system_page(
+        owner.process().number(), fence_->shared->page, [&adapter, shown] {
+          *shown = true;
+          adapter.progress();
+        });
+    if (!address.has_value()) {
+      status = address.error();
+      return;
+    }
+    fence_va_ = *address;
+    status = enter(*place_);
+    if (!is_success(status)) return;
+    entered_ = true;
+    owner.contexts.push_back(this);
+    context_->queues_.push_back(this);
+    all.refresh_holds(*context_);
+  });
+  DXGKIT_RETURN_IF_FAILED(status);
+  const bool there = adapter.block_until(
+      [&] { return owner.lost() || (*shown && adapter.gpu_va()->has_root(*this)); });
+  if (!there || owner.lost()) return Status::kDeviceRemoved;
+  port::HwQueueArgs args;
+  args.handle = handle;
+  args.flags = creation.flags;
+  args.private_data = creation.private_data;
+  args.progress_fence = fence_->handle;
+  args.progress_fence_cpu = fence_->shared->storage;
+  args.progress_fence_va = fence_va_;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(void* const made,
+                                 all.queues_.create_hw_queue(context_->driver_handle(), args));
+  adapter.lane().run([&] {
+    driver_queue_ = made;
+    driver_context_ = true;
+  });
+  return Status::kSuccess;
+}
+
+void HwQueue::destroy_in_driver() {
+  Adapter& adapter = device().adapter();
+  if (driver_context_)
+    static_cast<void>(adapter.hw_queues()->queues_.destroy_hw_queue(driver_queue_));
+  unmake();
+}
+
+void HwQueue::unmake() {
+  Adapter& adapter = device().adapter();
+  adapter.lane().run([&] {
+    std::erase(context_->queues_, this);
+    if (fence_va_ != 0) {
+      // The page stays as long as an engine may write it.
+      adapter.gpu_va()->unmap_system_page(device().process().number(), std::exchange(fence_va_, 0),
+                                          [fence = fence_] {});
+    }
+    if (place_.has_value()) adapter.hw_queues()->give_place_back(*place_);
+    place_.reset();
+    adapter.progress();  // its context may be waiting for it to go
+  });
+  if (!fence_) return;
+  device().process().handles().erase(fence_->handle);
+  fence_->close();
+}
+
+Status HwQueue::submit(const HwSubmission& submission) {
+  runtime::MutexLock lock(render_mutex_);  // one at a time (SCHED-21)
+  if (destroyed_) return Status::kInvalidParameter;
+  Adapter& adapter = device().adapter();
+  std::vector<std::byte> private_data(submission.private_data.begin(),
+                                      submission.private_data.end());
+  if (!private_data.empty()) {  // SUB-34
+    port::ValidateSubmitArgs args;
+    args.buffer_va = submission.commands;
+    args.buffer_bytes = submission.bytes;
+    args.contexts = std::span(&driver_queue_, 1);
+    args.private_data = private_data.data();
+    args.private_bytes = args.user_private_bytes = static_cast<uint32_t>(private_data.size());
+    args.hardware_queues = true;
+    args.progress_fence = submission.progress_fence;
+    const Status valid = adapter.port().validate_submit(args);
+    if (valid != Status::kNotSupported) DXGKIT_RETURN_IF_FAILED(valid);
+  }
+  Status status = Status::kSuccess;
+  adapter.lane().run([&] {
+    if (device().lost()) {
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    if (submission.progress_fence <= last_queued_) {
+      status = Status::kInvalidParameter;  // SUB-40
+      return;
+    }
+    for (const Ref<OpenedAllocation>& primary : submission.written_primaries) {
+      if (!primary->closing && primary->listing.count != 0) continue;
+      device().set_error(DeviceState::kErrorOutOfMemory);  // RES-26
+      status = Status::kDeviceRemoved;
+      return;
+    }
+    last_queued_ = submission.progress_fence;
+    Packet& packet = adapter.packets().create();
+    packet.kind = vidsch::PacketKind::kRender;
+    packet.context = this;
+    packet.driver_context = info_.handle;
+    packet.command.address = submission.commands;
+    packet.command.bytes = submission.bytes;
+    packet.command.progress_fence = submission.progress_fence;
+    packet.command.private_data = std::move(private_data);
+    adapter.residency().packet_queued(device(), packet);
+    adapter.queue_packet(packet);
+    adapter.pump();
+  });
+  return status;
+}
+
+// --- all of them ---
+
+std::unique_ptr<HwQueues> HwQueues::make(Adapter& adapter,
+                                         std::span<const port::NodeMetadata> nodes,
+                                         std::vector<vidsch::NodeDesc>* engines) {
+  const bool any = std::ranges::any_of(nodes, &port::NodeMetadata::context_scheduling);
+  if (!any || adapter.gpu_va_model() == nullptr) return nullptr;
+  auto made = std::unique_ptr<HwQueues>(new HwQueues(adapter, nodes));
+  if (!made->queues_.supported()) return nullptr;
+  made->first_place_ = static_cast<uint32_t>(engines->size());
+  for (uint32_t place = made->first_place_; place < kPlacesMost; ++place) {
+    vidsch::NodeDesc desc;
+    desc.node = NodeOrdinal{place};
+    desc.of_queue = true;
+    engines->push_back(desc);
+  }
+  made->places_.resize(kPlacesMost - made->first_place_);
+  return made;
+}
+
+HwQueues::HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes)
+    : adapter_(adapter),
+      queues_(adapter.port()),
+      scheduler_(adapter.port()),
+      scheduling_(scheduler_.supported()),
+      nodes_(nodes.begin(), nodes.end()),
+      fruitless_(nodes.size()) {
+  timer_ = adapter.runtime().make_timer(
+      [this] { adapter_.lane().post_from_interrupt([this] { on_timer(); }); });
+  resume_timer_ = adapter.runtime().make_timer([this] {
+    adapter_.lane().post_from_interrupt([this] {
+      for (uint32_t node = 0; node < nodes_.size(); ++node) {
+        if (resetting(NodeOrdinal{node})) resume_engine(NodeOrdinal{node});
+      }
+    });
+  });
+}
+
+HwQueues::~HwQueues() = default;
+
+Status HwQueues::start() {
+  if (!scheduling_) return Status::kSuccess;
+  using Band = port::PriorityBand;
+  port::PriorityBands bands;
+  bands.process_quantum.fill(kQuantum);
+  bands.process_grace.fill(kGrace);
+  bands.grace.fill(kGrace);
+  bands.grace[static_cast<size_t>(Band::kIdle)] = 0;      // it preempts nobody
+  bands.grace[static_cast<size_t>(Band::kRealtime)] = 0;  // it waits for nobody
+  Status status = Status::kSuccess;
+  adapter_.lane().run([&] { status = scheduler_.setup_priority_bands(bands); });
+  return status;
+}
+
+Status HwQueues::configure(HwContext& context) {
+  if (!scheduling_) return Status::kSuccess;
+  const Status status =
+      scheduler_.set_context_properties(context.driver_handle_, context.properties());
+  context.configured_ = context.configured_ || is_success(status);
+  return status;
+}
+
+Result<NodeOrdinal> HwQueues::take_place(HwQueue& queue) {
+  const auto free = std::ranges::find(places_, nullptr);
+  if (free == places_.end()) return Error(Status::kNoMemory);
+  *free = &queue;
+  const NodeOrdinal place{first_place_ + static_cast<uint32_t>(free - places_.begin())};
+  const uint32_t most = nodes_[queue.node().value].max_in_flight_buffers;
+  adapter_.scheduler().set_depth(place, most == 0 ? kBuffersInFlight : most);
+  return place;
+}
+
+void HwQueues::give_place_back(NodeOrdinal place) {
+  adapter_.scheduler().hold_node(place, false);
+  places_[place.value - first_place_] = nullptr;
+}
+
+HwQueue* HwQueues::queue_at(NodeOrdinal place) const { return places_[place.value - first_place_]; }
+
+vidsch::EnginePort::Submit HwQueues::submit(Packet& packet, SubmissionFenceId fence) {
+  using Submit = vidsch::EnginePort::Submit;
+  auto& queue = static_cast<HwQueue&>(*packet.context);
+  DXGKIT_CHECK(!scheduling_ || queue.context_->configured_);  // SCHED-18
+  ++adapter_.counters().packets_submitted;
+  adapter_.counters().dma_bytes += packet.command.bytes;
+  trace::emit(trace::EventKind::kPacketSubmitted, packet.id.value, queue.id().value, fence.value,
+              queue.in_flight_.size(), static_cast<uint16_t>(queue.node().value));
+  if (queue.in_flight_.empty()) queue.progress_ns_ = adapter_.runtime().now();
+  queue.in_flight_.push_back({packet.id, fence, packet.command.progress_fence});
+  scratch_.assign(packet.command.private_data.begin(), packet.command.private_data.end());
+  port::HwQueueSubmission work;
+  work.queue = queue.driver_queue_;
+  work.progress_fence = packet.command.progress_fence;
+  work.buffer_va = packet.command.address;
+  work.buffer_bytes = packet.command.bytes;
+  work.private_data = scratch_.data();
+  work.private_bytes = static_cast<uint32_t>(scratch_.size());
+  work.progress_fence_va = queue.fence_va_;
+  work.progress_fence_cpu = queue.fence_->shared->storage;
+  const Status status = queues_.submit(work);
+  std::ranges::fill(scratch_, kPoison);
+  packet.command.private_data.clear();
+  watch();
+  if (status == Status::kSuccess) return Submit::kTaken;
+  if (status == Status::kInvalidParameter) {
+    adapter_.fault_state_ = DeviceState::kErrorDmaFault;
+    adapter_.blame(packet);
+    return Submit::kRefused;
+  }
+  adapter_.fail(verifier::Finding{
+      .rule = "SUB-41",
+      .severity = verifier::Severity::kBugCheck,
+      .ddi = "DxgkDdiSubmitCommandToHwQueue",
+      .actual = fmt::format("It returned 0x{:08X} for progress fence value {}.",
+                            static_cast<uint32_t>(to_ntstatus(status)), work.progress_fence),
+      .expected = "STATUS_SUCCESS, or STATUS_INVALID_PARAMETER for a malformed buffer or malformed "
+                  "private data.",
+      .fix = "Check the buffer first and refuse it with STATUS_INVALID_PARAMETER; nothing else may "
+             "fail here.",
+      .bugcheck_code = 0x119,
+      .bugcheck_parameter = 0x2});
+  return Submit::kStopping;
+}
+
+void HwQueues::packet_left(const Packet& packet) {
+  auto& queue = static_cast<HwQueue&>(*packet.context);
+  const size_t left = std::erase_if(
+      queue.in_flight_, [&](const HwQueue::InFlight& one) { return one.packet == packet.id; });
+  if (left == 0) return;
+  queue.progress_ns_ = adapter_.runtime().now();
+  fruitless_[queue.node().value] = 0;
+}
+
+void HwQueues::retire_finished(HwQueue& queue) {
+  if (queue.in_flight_.empty()) return;
+  const uint64_t value = queue.fence_->shared->storage->load(std::memory_order_acquire);
+  std::optional<SubmissionFenceId> last;
+  for (const HwQueue::InFlight& one : queue.in_flight_) {
+    if (one.value > value) break;
+    last = one.fence;
+  }
+  if (!last.has_value()) return;
+  static_cast<void>(adapter_.scheduler().completed(*queue.place_, *last, adapter_.runtime().now()));
+}
+
+void HwQueues::look_at_fences(NodeOrdinal node) {
+  for (HwQueue* const queue : places_) {
+    if (queue != nullptr && queue->node() == node) retire_finished(*queue);
+  }
+}
+
+void HwQueues::page_faulted(const port::InterruptReport& report) {
+  for (HwQueue* const queue : places_) {
+    if (queue == nullptr || queue->driver_queue_ != report.handle) continue;
+    for (const HwQueue::InFlight& one : queue->in_flight_) {
+      if (one.value != report.fence64) continue;
+      adapter_.fault_state_ = DeviceState::kErrorDmaPageFault;
+      const SubmissionFenceId fence = one.fence;
+      static_cast<void>(
+          adapter_.scheduler().faulted(*queue->place_, fence, adapter_.runtime().now(), nullptr));
+      return;
+    }
+  }
+  adapter_.fail(verifier::Finding{
+      .rule = "INT-11",
+      .severity = verifier::Severity::kBugCheck,
+      .ddi = "DxgkCbNotifyInterrupt",
+      .actual = fmt::format("HWQUEUE_PAGE_FAULTED named progress fence value {} of a queue of node "
+                            "{}; no such work is on hardware.",
+                            report.fence64, report.node),
+      .expected = "FaultedHwQueue and FaultedFenceId name work that was submitted and has not "
+                  "completed.",
+      .fix = "Report the HwQueueProgressFenceId of the submission that faulted, with the handle "
+             "DxgkDdiCreateHwQueue returned.",
+      .bugcheck_code = 0x119,
+      .bugcheck_parameter = 0x1});
+}
+
+}  // namespace dxgkit::dxgk

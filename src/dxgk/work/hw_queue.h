@@ -1,0 +1,246 @@
+// Hardware contexts and hardware queues: work that engines take from memory by themselves, and
+// whose completion a fence in memory tells.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dxgk/memory/paging_executor.h"
+#include "dxgk/object.h"
+#include "dxgk/sync/sync_object.h"
+#include "dxgk/work/context.h"
+#include "port/hw_queue.h"
+#include "port/hw_scheduling.h"
+
+namespace dxgkit::dxgk {
+
+class HwQueue;
+class HwQueues;
+
+struct HwContextCreation {
+  NodeOrdinal node;
+  uint32_t engine_affinity = 0;
+  std::span<std::byte> private_data;  // in/out
+};
+
+/// What the hardware schedules: the state of one client's engine, with the queues that feed it.
+class HwContext : public Object {
+ public:
+  static constexpr ObjectType kType = ObjectType::kHwContext;
+  explicit HwContext(Device& device);
+  ~HwContext() override;
+
+  /// kNotSupported: no hardware queues on the adapter, or the node; kInvalidParameter: node or
+  /// affinity (SCHED-01); kDeviceRemoved; the driver's own failure. Nothing stays on failure.
+  /// Caller's thread.
+  static Result<Ref<HwContext>> create(Device& device, const HwContextCreation& creation);
+  /// The handle is gone already. Its queues go first, as HwQueue::destroy does; then the context is
+  /// taken off the engine, and destroyed. Any thread but the lane.
+  void destroy();
+  /// SCHED-11, SCHED-18: -7..+7 among the contexts of its process; kPrivilegeNotHeld above 0. Takes
+  /// effect in the hardware's next round. State unchanged on failure.
+  Status set_priority(int32_t priority);
+  int32_t priority();
+  /// The priority class of its process has changed, and so its band. Lane.
+  void follow_process();
+
+  Device& device() { return *device_; }
+  NodeOrdinal node() const { return node_; }
+  void* driver_handle() const { return driver_handle_; }
+  /// As Device::gate.
+  Gate& gate() { return gate_; }
+  Handle handle = 0;
+
+ private:
+  friend class Device;
+  friend class HwQueue;
+  friend class HwQueues;
+  /// The driver's context only; the queues are gone. Idempotent.
+  void close_driver_side();
+  port::SchedulingProperties properties() const;
+
+  const Ref<Device> device_;
+  NodeOrdinal node_;
+  void* driver_handle_ = nullptr;
+  Gate gate_;
+  // Lane:
+  std::vector<HwQueue*> queues_;  // creation order
+  bool closed_ = false;
+  int32_t priority_ = 0;
+  bool configured_ = false;  // the driver knows its scheduling properties (SCHED-18)
+  // Where the driver was told its root is (VA-06): queues of a context share it.
+  std::optional<port::RootPageTable> root_;
+  // SCHED-19: contexts are created resumed.
+  enum class Running { kYes, kStopping, kNo };
+  Running running_ = Running::kYes;
+  uint32_t held_ = 0;            // who wants it off the engine
+  uint64_t suspend_fence_ = 0;   // last issued; rises
+  int64_t suspended_since_ = 0;  // when it was asked, while kStopping
+};
+
+struct HwQueueCreation {
+  uint32_t flags = 0;                 // D3DDDI_CREATEHWQUEUEFLAGS.Value, checked
+  std::span<std::byte> private_data;  // in/out
+};
+
+/// D3DKMTSubmitCommandToHwQueue.
+struct HwSubmission {
+  uint64_t progress_fence = 0;
+  uint64_t commands = 0;
+  uint32_t bytes = 0;
+  std::span<const std::byte> private_data;  // captured
+  std::span<const Ref<OpenedAllocation>> written_primaries;
+};
+
+/// A context of the scheduler with a place of its own on hardware. What is queued runs in order;
+/// waits and signals among it take effect in order (SYNC-05, SYNC-20).
+class HwQueue : public Context {
+ public:
+  static constexpr ObjectType kType = ObjectType::kHwQueue;
+  explicit HwQueue(HwContext& context);
+  ~HwQueue() override;
+
+  /// kNoMemory also when the adapter has no more places for queues; else as HwContext::create.
+  static Result<Ref<HwQueue>> create(HwContext& context, const HwQueueCreation& creation);
+  /// kInvalidParameter: the value is not above the last one (SUB-40); kDeviceRemoved, also when a
+  /// written primary is not resident (RES-26); what DxgkDdiValidateSubmitCommand answers. Nothing
+  /// is queued then. Caller's thread.
+  Status submit(const HwSubmission& submission);
+
+  HwContext& hw_context() { return *context_; }
+  /// An ordinary monitored fence: lost with the queue.
+  SyncObject& progress_fence() { return *fence_; }
+  /// Where engines write it, in the process's address space.
+  uint64_t progress_fence_va() const { return fence_va_; }
+
+ private:
+  friend class HwQueues;
+  void destroy_in_driver() override;
+  Status make(const HwQueueCreation& creation);
+  void unmake();
+
+  const Ref<HwContext> context_;
+  void* driver_queue_ = nullptr;
+  Ref<SyncObject> fence_;
+  uint64_t fence_va_ = 0;
+  uint32_t flags_ = 0;
+  // Lane:
+  std::optional<NodeOrdinal> place_;  // in the scheduler
+  bool entered_ = false;              // the scheduler and the address space know it
+  uint64_t last_queued_ = 0;
+  struct InFlight {
+    PacketId packet;
+    SubmissionFenceId fence;  // the scheduler's
+    uint64_t value = 0;       // of the progress fence
+  };
+  std::deque<InFlight> in_flight_;  // by both, rising
+  int64_t progress_ns_ = 0;         // last submission to an empty queue, or completion
+};
+
+/// All of an adapter. Lane, except where a call says otherwise.
+class HwQueues {
+ public:
+  /// Places for queues: what the scheduler can count beside the engines.
+  static constexpr uint32_t kPlacesMost = 64;
+
+  /// Null: the driver has no hardware queues, or there are no GPU virtual addresses. Not on the
+  /// lane, during start.
+  /// @param nodes   what DxgkDdiGetNodeMetadata said, by node
+  /// @param engines the scheduler's; places are appended
+  static std::unique_ptr<HwQueues> make(Adapter& adapter, std::span<const port::NodeMetadata> nodes,
+                                        std::vector<vidsch::NodeDesc>* engines);
+  ~HwQueues();
+
+  /// SCHED-18: before the first work item. The driver's failure refuses the start. Not on the lane.
+  Status start();
+  /// The driver schedules: contexts can be taken off the engine.
+  bool scheduling() const { return scheduling_; }
+  bool supported(NodeOrdinal node) const { return nodes_[node.value].context_scheduling; }
+
+  // --- what the scheduler asks ---
+  /// Hands a packet of a queue to the driver.
+  vidsch::EnginePort::Submit submit(Packet& packet, SubmissionFenceId fence);
+  /// A packet of a queue left the scheduler.
+  void packet_left(const Packet& packet);
+
+  // --- what the driver says ---
+  /// Engines have written fences: queues whose progress fence says so retire work.
+  void look_at_fences(NodeOrdinal node);
+  void page_faulted(const port::InterruptReport& report);
+  /// SCHED-19, SCHED-20.
+  void suspend_completed(const port::InterruptReport& report);
+  /// INT-21: the report came between the reset of its engine and the resumption.
+  void unexpected_report(const port::InterruptReport& report);
+  /// TDR-30. Any thread.
+  Status invalidate(void* driver_context);
+
+  // --- contexts off the engine ---
+  /// By the driver's handle; null: there is none.
+  HwContext* context_of(const void* driver_handle) const;
+  /// Each call has its `let_go`. The context is asked to leave; `off` says when it has.
+  void take_off(HwContext& context);
+  void let_go(HwContext& context);
+  bool off(const HwContext& context) const;
+  /// Before the power goes down every context leaves; they come back when it is up (SCHED-19).
+  void all_leave();
+  bool all_off() const;
+  void all_come_back();
+  /// Before content moves: contexts that can reach it leave the engine, until operation_done.
+  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
+  void operation_done(const vidmm::PagingOp& op);
+  /// The driver knows a queue's root if its context does.
+  bool has_root(Context& queue, const port::RootPageTable& root) const;
+  void root_was_set(Context& queue, const port::RootPageTable& root) const;
+  /// Nothing the driver was asked for will be answered.
+  void power_failed();
+
+  // --- timeouts ---
+  /// Work came to an idle queue, or a context was asked to leave: silence is noticed from now on.
+  void watch();
+  /// Resets an engine by hand, as after a timeout: contexts the driver names are in error, nothing
+  /// is submitted meanwhile, then the engine is resumed. False: it is being reset already, or the
+  /// driver does not schedule.
+  bool reset_engine(NodeOrdinal node);
+  bool resetting(NodeOrdinal node) const { return (resetting_ >> node.value & 1) != 0; }
+
+ private:
+  friend class HwContext;
+  friend class HwQueue;
+  HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes);
+  Result<NodeOrdinal> take_place(HwQueue& queue);
+  void give_place_back(NodeOrdinal place);
+  HwQueue* queue_at(NodeOrdinal place) const;
+  void retire_finished(HwQueue& queue);
+  Status configure(HwContext& context);
+  bool blocked(const HwQueue& queue) const;
+  void refresh_holds(HwContext& context);
+  void on_timer();
+  void resume_engine(NodeOrdinal node);
+  void lose(HwContext& context);
+
+  Adapter& adapter_;
+  port::HwQueuePort queues_;
+  port::HwSchedulingPort scheduler_;
+  const bool scheduling_;
+  const std::vector<port::NodeMetadata> nodes_;
+  uint32_t first_place_ = 0;
+  std::vector<HwQueue*> places_;      // null: free
+  std::vector<HwContext*> contexts_;  // creation order
+  std::vector<std::byte> scratch_;    // private data, for the time of one call (SUB-39)
+  uint64_t resetting_ = 0;            // engines, one bit per node
+  std::vector<HwContext*> hit_;       // named while an engine is being reset
+  std::vector<uint32_t> fruitless_;   // by node: resets since work left the engine
+  bool collecting_ = false;           // the driver is inside DxgkDdiResetHwEngine
+  /// Contexts taken off for a move, by allocation, in order of operations.
+  std::map<uint64_t, std::deque<std::vector<Ref<HwContext>>>> moves_;
+  std::vector<Ref<HwContext>> away_;              // of all_leave
+  std::unique_ptr<runtime::Timer> timer_;         // silence
+  std::unique_ptr<runtime::Timer> resume_timer_;  // engines that have been reset
+  bool armed_ = false;
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,332 @@
+// Hardware scheduling: contexts that leave the engine and come back, engines that are reset.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/process.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/hw_queue.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// Between the reset of an engine and its resumption: what was reported before the reset is heard
+/// first.
+constexpr int64_t kSettleNs = runtime::kMillisecond;
+/// Resets of an engine in a row that free nobody, before the adapter is given up (our choice, as
+/// TdrLimitCount).
+constexpr uint32_t kResetsMost = 5;
+
+}  // namespace
+
+// --- off the engine, and back ---
+
+bool HwQueues::blocked(const HwQueue& queue) const {
+  return queue.context_->held_ != 0 || resetting(queue.node());
+}
+
+void HwQueues::refresh_holds(HwContext& context) {
+  for (HwQueue* const queue : context.queues_) {
+    if (queue->place_.has_value()) adapter_.scheduler().hold_node(*queue->place_, blocked(*queue));
+  }
+}
+
+void HwQueues::take_off(HwContext& context) {
+  if (!scheduling_ || context.held_++ != 0) return;
+  refresh_holds(context);
+  if (context.running_ != HwContext::Running::kYes) return;
+  context.running_ = HwContext::Running::kStopping;
+  context.suspended_since_ = adapter_.runtime().now();
+  const uint64_t fence = ++context.suspend_fence_;
+  const Status status = scheduler_.suspend(context.driver_handle_, fence);
+  if (status == Status::kSuccess) {
+    context.running_ = HwContext::Running::kNo;
+    return;
+  }
+  if (status != Status::kPending) {
+    adapter_.findings().report(verifier::Finding{
+        .rule = "SCHED-19",
+        .severity = verifier::Severity::kViolation,
+        .ddi = "DxgkDdiSuspendContext",
+        .actual = fmt::format("It returned 0x{:08X}.", static_cast<uint32_t>(to_ntstatus(status))),
+        .expected = "STATUS_SUCCESS if the context is suspended already, else STATUS_PENDING and "
+                    "an interrupt SUSPEND_CONTEXT_COMPLETED with the fence.",
+        .fix = "Ask the engine to preempt the context, and report its contextSuspendFence when it "
+               "has.",
+        .why = "A context that does not leave its engine keeps its memory where it is."});
+  }
+  watch();
+}
+
+void HwQueues::let_go(HwContext& context) {
+  if (!scheduling_) return;
+  DXGKIT_CHECK(context.held_ > 0);
+  if (--context.held_ != 0) return;
+  if (context.running_ != HwContext::Running::kYes && !adapter_.failed()) {
+    context.running_ = HwContext::Running::kYes;
+    const Status status = scheduler_.resume(context.driver_handle_);
+    if (!is_success(status)) {
+      adapter_.findings().report(verifier::Finding{
+          .rule = "SCHED-19",
+          .severity = verifier::Severity::kViolation,
+          .ddi = "DxgkDdiResumeContext",
+          .actual =
+              fmt::format("It returned 0x{:08X}.", static_cast<uint32_t>(to_ntstatus(status))),
+          .expected = "STATUS_SUCCESS: a suspended context may run again.",
+          .fix = "Let the engine choose the context again."});
+    }
+  }
+  for (HwQueue* const queue : context.queues_) queue->progress_ns_ = adapter_.runtime().now();
+  refresh_holds(context);
+}
+
+bool HwQueues::off(const HwContext& context) const {
+  return !scheduling_ || context.running_ == HwContext::Running::kNo;
+}
+
+HwContext* HwQueues::context_of(const void* driver_handle) const {
+  const auto found = std::ranges::find(contexts_, driver_handle, &HwContext::driver_handle_);
+  return found == contexts_.end() ? nullptr : *found;
+}
+
+void HwQueues::suspend_completed(const port::InterruptReport& report) {
+  HwContext* const context = context_of(report.handle);
+  const uint64_t issued = context == nullptr ? 0 : context->suspend_fence_;
+  if (report.fence64 == 0 || report.fence64 > issued) {
+    adapter_.fail(verifier::Finding{
+        .rule = "SCHED-20",
+        .severity = verifier::Severity::kBugCheck,
+        .ddi = "DxgkCbNotifyInterrupt",
+        .actual = context == nullptr
+                      ? fmt::format("SUSPEND_CONTEXT_COMPLETED named context {} that does not "
+                                    "exist, with ContextSuspendFence {}.",
+                                    report.handle == nullptr ? "NULL" : "handle", report.fence64)
+                      : fmt::format("SUSPEND_CONTEXT_COMPLETED has ContextSuspendFence {}; the "
+                                    "last one issued for the context is {}.",
+                                    report.fence64, issued),
+        .expected = "A value that a DxgkDdiSuspendContext for this context was given.",
+        .fix = "Keep the contextSuspendFence of each request, and report that value when the "
+               "engine has let the context go.",
+        .bugcheck_code = 0x119,
+        .bugcheck_parameter = 0x11});
+    return;
+  }
+  // An earlier request's answer comes late: the context has been resumed since.
+  if (report.fence64 != issued || context->running_ != HwContext::Running::kStopping) return;
+  context->running_ = HwContext::Running::kNo;
+  adapter_.paging().look_again();
+  adapter_.progress();
+}
+
+void HwQueues::all_leave() {
+  for (HwContext* const context : contexts_) {
+    away_.emplace_back(context);
+    take_off(*context);
+  }
+}
+
+bool HwQueues::all_off() const {
+  return std::ranges::all_of(away_, [&](const Ref<HwContext>& one) { return off(*one); });
+}
+
+void HwQueues::all_come_back() {
+  for (const Ref<HwContext>& context : std::exchange(away_, {})) let_go(*context);
+}
+
+// --- content that moves ---
+
+void HwQueues::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) {
+  using Kind = vidmm::PagingOp::Kind;
+  const bool leaves =
+      op.kind == Kind::kTransferOut || op.kind == Kind::kDiscard || op.kind == Kind::kUnmapAperture;
+  if (!scheduling_ || !leaves || contexts_.empty()) return;
+  const auto asked = std::make_shared<bool>(false);
+  work->push_back(std::make_unique<CallWork>([this, asked, id = op.allocation] {
+    std::deque<std::vector<Ref<HwContext>>>& taken = moves_[id.value];
+    if (!std::exchange(*asked, true)) {
+      std::vector<Ref<HwContext>> concerned;
+      for (HwContext* const context : contexts_) {
+        if (context->closed_) continue;
+        if (!adapter_.gpu_va()->maps(context->device().process().number(), id)) continue;
+        concerned.emplace_back(context);
+        take_off(*context);
+      }
+      taken.push_back(std::move(concerned));
+    }
+    return std::ranges::all_of(taken.back(),
+                               [&](const Ref<HwContext>& context) { return off(*context); });
+  }));
+}
+
+void HwQueues::operation_done(const vidmm::PagingOp& op) {
+  const auto found = moves_.find(op.allocation.value);
+  if (found == moves_.end()) return;
+  using Kind = vidmm::PagingOp::Kind;
+  const bool leaves =
+      op.kind == Kind::kTransferOut || op.kind == Kind::kDiscard || op.kind == Kind::kUnmapAperture;
+  if (!leaves) return;
+  const std::vector<Ref<HwContext>> taken = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) moves_.erase(found);
+  for (const Ref<HwContext>& context : taken) let_go(*context);
+  if (!taken.empty()) adapter_.pump();
+}
+
+bool HwQueues::has_root(Context& queue, const port::RootPageTable& root) const {
+  const std::optional<port::RootPageTable>& told = static_cast<HwQueue&>(queue).context_->root_;
+  return told.has_value() && told->address == root.address && told->entry_count == root.entry_count;
+}
+
+void HwQueues::root_was_set(Context& queue, const port::RootPageTable& root) const {
+  static_cast<HwQueue&>(queue).context_->root_ = root;
+}
+
+void HwQueues::power_failed() {
+  const std::map<uint64_t, std::deque<std::vector<Ref<HwContext>>>> moves =
+      std::exchange(moves_, {});
+  for (HwContext* const context : contexts_) {
+    context->running_ = HwContext::Running::kYes;
+    context->root_.reset();  // told again when power is back
+  }
+  for (const auto& [allocation, queue] : moves) {
+    for (const std::vector<Ref<HwContext>>& taken : queue) {
+      for (const Ref<HwContext>& context : taken) let_go(*context);
+    }
+  }
+}
+
+// --- silence ---
+
+void HwQueues::watch() {
+  const int64_t delay = adapter_.options().tdr_delay_ns;
+  if (armed_ || delay <= 0) return;
+  const bool work = std::ranges::any_of(
+      places_, [](const HwQueue* queue) { return queue != nullptr && !queue->in_flight_.empty(); });
+  const bool stopping = std::ranges::any_of(contexts_, [](const HwContext* context) {
+    return context->running_ == HwContext::Running::kStopping;
+  });
+  if (!work && !stopping) return;
+  armed_ = true;
+  timer_->arm(adapter_.runtime().now() + delay);
+}
+
+void HwQueues::on_timer() {
+  armed_ = false;
+  if (adapter_.failed()) return;
+  const int64_t now = adapter_.runtime().now();
+  const int64_t delay = adapter_.options().tdr_delay_ns;
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    const NodeOrdinal node{i};
+    if (resetting(node)) continue;
+    look_at_fences(node);  // an interrupt that got lost is no hang
+    bool busy = false, late = false;
+    int64_t progress = 0;
+    for (const HwQueue* queue : places_) {
+      constexpr uint32_t kDisableGpuTimeout = 1;
+      if (queue == nullptr || queue->node() != node || queue->in_flight_.empty()) continue;
+      if (queue->context_->held_ != 0 || (queue->flags_ & kDisableGpuTimeout) != 0) continue;
+      busy = true;
+      progress = std::max(progress, queue->progress_ns_);
+    }
+    for (const HwContext* context : contexts_) {
+      late =
+          late || (context->node() == node && context->running_ == HwContext::Running::kStopping &&
+                   now - context->suspended_since_ >= delay);
+    }
+    if (!late && (!busy || now - progress < delay)) continue;
+    if (++fruitless_[i] > kResetsMost) {
+      adapter_.engine_is_lost(node, "DxgkDdiResetHwEngine", Status::kSuccess);
+    } else if (!reset_engine(node)) {
+      adapter_.engine_is_lost(node, "DxgkDdiSubmitCommandToHwQueue", Status::kSuccess);
+    }
+    if (adapter_.failed()) return;
+  }
+  adapter_.pump();
+  watch();
+}
+
+bool HwQueues::reset_engine(NodeOrdinal node) {
+  if (!scheduling_ || resetting(node) || adapter_.failed()) return false;
+  resetting_ |= uint64_t{1} << node.value;
+  for (HwContext* const context : contexts_) refresh_holds(*context);
+  hit_.clear();
+  collecting_ = true;
+  const Status status = scheduler_.reset_engine(node);
+  collecting_ = false;
+  if (!is_success(status)) {
+    adapter_.engine_is_lost(node, "DxgkDdiResetHwEngine", status);
+    return true;
+  }
+  for (HwContext* const context : std::exchange(hit_, {})) lose(*context);
+  resume_timer_->arm(adapter_.runtime().now() + kSettleNs);
+  return true;
+}
+
+void HwQueues::resume_engine(NodeOrdinal node) {
+  if (adapter_.failed()) return;
+  const Status status = scheduler_.resume_engine(node);
+  resetting_ &= ~(uint64_t{1} << node.value);
+  if (!is_success(status)) {
+    adapter_.engine_is_lost(node, "DxgkDdiResumeHwEngine", status);
+    return;
+  }
+  const int64_t now = adapter_.runtime().now();
+  for (HwContext* const context : contexts_) {
+    if (context->node() != node) continue;
+    // Nothing of before runs on the engine: who was to leave it has.
+    if (context->running_ == HwContext::Running::kStopping)
+      context->running_ = HwContext::Running::kNo;
+    for (HwQueue* const queue : context->queues_) queue->progress_ns_ = now;
+    refresh_holds(*context);
+  }
+  adapter_.paging().look_again();
+  adapter_.pump();
+  adapter_.progress();
+  watch();
+}
+
+void HwQueues::lose(HwContext& context) {
+  context.device().set_error(DeviceState::kHung);
+  for (HwQueue* const queue : std::vector<HwQueue*>(context.queues_)) {
+    if (queue->in_flight_.empty()) continue;
+    // They will never be heard of again.
+    static_cast<void>(adapter_.scheduler().completed(*queue->place_, queue->in_flight_.back().fence,
+                                                     adapter_.runtime().now()));
+  }
+}
+
+Status HwQueues::invalidate(void* driver_context) {
+  Status status = Status::kSuccess;
+  adapter_.lane().run([&] {
+    HwContext* const context = context_of(driver_context);
+    if (context == nullptr) {
+      status = Status::kInvalidParameter;
+    } else if (collecting_) {
+      if (std::ranges::find(hit_, context) == hit_.end()) hit_.push_back(context);
+    } else {
+      lose(*context);
+      adapter_.pump();
+    }
+  });
+  return status;
+}
+
+void HwQueues::unexpected_report(const port::InterruptReport& report) {
+  adapter_.fail(verifier::Finding{
+      .rule = "INT-21",
+      .severity = verifier::Severity::kBugCheck,
+      .ddi = "DxgkCbNotifyInterrupt",
+      .actual = fmt::format("Interrupt type {} of node {} was reported after DxgkDdiResetHwEngine "
+                            "had returned and before DxgkDdiResumeHwEngine was called.",
+                            report.raw_type, report.node),
+      .expected = "An engine that has been reset reports nothing until it is resumed.",
+      .fix = "Mask the engine's interrupts in DxgkDdiResetHwEngine, drop what is pending, and "
+             "unmask them in DxgkDdiResumeHwEngine.",
+      .bugcheck_code = 0x119,
+      .bugcheck_parameter = 0x10});
+}
+
+}  // namespace dxgkit::dxgk

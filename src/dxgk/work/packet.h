@@ -1,0 +1,95 @@
+// What a context queues: one submission of (a slice of) a DMA buffer, or a wait or signal of sync
+// objects.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "bus/machine.h"
+#include "dxgk/id_table.h"
+#include "dxgk/memory/allocation.h"
+#include "dxgk/object.h"
+#include "port/types.h"
+#include "vidmm/memory_manager.h"
+#include "vidsch/scheduler.h"
+
+namespace dxgkit::dxgk {
+
+class Context;
+class DmaBufferPool;
+
+/// A DMA buffer with everything that travels with it. Owned by its context's pool; packets count as
+/// users.
+///
+/// Lane: the adapter's, except while a render call owns it exclusively (between acquire and
+/// queueing).
+struct DmaBuffer {
+  port::DmaBufferView
+      view;  // segment and address filled at submission when it lives in an aperture segment
+  bus::PageFrame pages;  // contiguous backing
+  uint64_t page_count = 0;
+  uint64_t gpu_va = 0;  // of a paging buffer, in the paging process's space
+  std::vector<std::byte> private_storage;
+  std::vector<port::AllocationListEntry>
+      allocations;  // as the driver got it at Render; places refilled at Patch
+  std::vector<Ref<OpenedAllocation>>
+      references;  // by list index; null where the client's entry was NULL
+  std::vector<port::PatchLocation> patches;
+  uint32_t allocation_count = 0, patch_count = 0;
+  AllocationId memory;  // in an aperture segment: its allocation in vidmm; value 0 when contiguous
+                        // system memory
+  uint32_t users = 0;
+  uint32_t broadcast_bytes = 0;  // commands in it, if they went to several contexts (PREEMPT-17)
+  DmaBufferPool* pool = nullptr;
+};
+
+/// What a context with virtual addressing submits: the client's own buffer, at an address of its
+/// process's space.
+struct VirtualCommand {
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+  uint32_t user_private_bytes = 0;      // the client's part
+  uint64_t progress_fence = 0;          // of a hardware queue: the value that tells it is done
+  std::vector<std::byte> private_data;  // of the size the context was created with (SUB-32)
+};
+
+/// Lane: the adapter's.
+struct Packet {
+  PacketId id;
+  vidsch::PacketKind kind = vidsch::PacketKind::kRender;
+  Context* context =
+      nullptr;  // kept alive by the context's packet count; null for system paging packets
+  void* driver_context = nullptr;
+  DmaBuffer* buffer = nullptr;
+  port::Slice slice;
+  uint32_t patch_start = 0, patch_length = 0;
+  port::PacketFlags flags;
+  std::vector<vidmm::Use> uses;  // what must be resident: pinned from prepare to retirement
+  uint32_t own_uses = 0;         // the first of them are its context's allocations (RES-29)
+  bool pinned = false;
+  // Explicit residency: what of its device's list it was queued behind, and whether it holds it.
+  uint64_t residency_epoch = 0, residency_request = 0;
+  bool counts_in_epoch = false, holds_device = false;
+  std::vector<vidsch::SyncPoint> points;  // kWait, kSignal
+  bool at_submission = false;             // kSignal
+  std::shared_ptr<vidsch::Broadcast> broadcast;
+  VirtualCommand command;  // kRender of a context with virtual addressing
+  // A flip: what waits for this packet (kSignal), or is done by it (flags.flip).
+  uint64_t flip = 0;
+  uint32_t vidpn_source = 0, flip_interval = 0;
+  bool counts_as_present = false;  // against its device's limit (SCHED-16)
+
+  /// Back to the initial state, keeping storage for the next packet in this slot.
+  void recycle() {
+    uses.clear();
+    std::vector<vidmm::Use> kept = std::move(uses);
+    std::vector<std::byte> private_data = std::move(command.private_data);
+    *this = Packet{};
+    uses = std::move(kept);
+    command.private_data = std::move(private_data);
+  }
+};
+
+}  // namespace dxgkit::dxgk

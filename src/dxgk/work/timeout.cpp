@@ -1,0 +1,598 @@
+#include "dxgk/work/timeout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/power/power.h"
+#include "dxgk/process.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr const char* kPolicyKey =
+    "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
+constexpr uint32_t kRegDword = 4;
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char one, char other) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+    return lower(one) == lower(other);
+  });
+}
+
+std::optional<uint32_t> dword(const nt::KernelConfig& config, std::string_view name) {
+  for (const auto& [path, values] : config.registry) {
+    if (!same_name(path, kPolicyKey)) continue;
+    for (const auto& [value_name, value] : values) {
+      if (!same_name(value_name, name) || value.type != kRegDword || value.data.size() < 4)
+        continue;
+      uint32_t number = 0;
+      for (size_t i = 0; i < 4; ++i) number |= std::to_integer<uint32_t>(value.data[i]) << (8 * i);
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+TimeoutPolicy read_timeout_policy(const nt::KernelConfig& config, int64_t delay_ns) {
+  TimeoutPolicy policy;
+  policy.delay_ns = delay_ns;
+  const auto number = [&](const char* name, uint32_t* out) {
+    *out = dword(config, name).value_or(*out);
+  };
+  const auto seconds = [&](const char* name, int64_t* out) {
+    if (const std::optional<uint32_t> value = dword(config, name))
+      *out = int64_t{*value} * runtime::kSecond;
+  };
+  number("TdrLevel", &policy.level);
+  number("TdrDebugMode", &policy.debug_mode);
+  number("TdrLimitCount", &policy.limit_count);
+  seconds("TdrDelay", &policy.delay_ns);
+  seconds("TdrDdiDelay", &policy.ddi_delay_ns);
+  seconds("TdrLimitTime", &policy.limit_time_ns);
+  // 2 was to recover to a plain screen, and is not implemented anywhere; what is no level is the
+  // default.
+  if (policy.level > 1) policy.level = 3;
+  if (policy.debug_mode > 3) policy.debug_mode = 2;
+  return policy;
+}
+
+Timeout::Timeout(Adapter& adapter) : adapter_(adapter), runtime_(adapter.runtime()) {}
+Timeout::~Timeout() { DXGKIT_CHECK(thread_ == nullptr); }
+
+void Timeout::start() {
+  const AdapterOptions& options = adapter_.options();
+  policy_ = options.timeouts.value_or(
+      read_timeout_policy(adapter_.kernel().config(), options.tdr_delay_ns));
+}
+
+void Timeout::stop() {
+  stop_.store(true);
+  std::unique_ptr<runtime::Thread> thread;
+  adapter_.lane().run([&] { thread = std::move(thread_); });
+  if (thread == nullptr) return;
+  bell_.fetch_add(1);
+  runtime_.wake_all(bell_);
+  thread->join();
+}
+
+// --- detection: lane ---
+
+std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
+  const vidsch::NodeStatus status = adapter_.scheduler().node_status(node);
+  if (status.resetting) return std::nullopt;
+  const Node& mine = nodes_[node.value];
+  // TDR-01: from the request, if there is one. An empty queue owes an answer, too (PREEMPT-06).
+  if (status.preemption_pending)
+    return std::max(mine.asked_ns + policy_.delay_ns, mine.granted_until);
+  if (status.hardware_queue_length == 0) return std::nullopt;
+  return std::max(status.progress_ns + policy_.delay_ns, mine.granted_until);
+}
+
+void Timeout::watch() {
+  if (armed_ || recovering_ || stop_.load(std::memory_order_relaxed)) return;
+  if (policy_.delay_ns <= 0 || policy_.level == 0 || policy_.debug_mode == 1) return;
+  nodes_.resize(adapter_.scheduler().node_count());
+  std::optional<int64_t> first;
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    const std::optional<int64_t> due = deadline(NodeOrdinal{i});
+    if (due.has_value()) first = std::min(first.value_or(*due), *due);
+  }
+  if (!first.has_value()) return;
+  armed_ = true;
+  // What is asked later is due later: the watch need not be armed anew before it rings.
+  adapter_.timer_->arm(std::max(*first, runtime_.now() + 1));
+}
+
+void Timeout::on_timer() {
+  armed_ = false;
+  if (adapter_.failed_ || !adapter_.scheduler_ || recovering_ || adapter_.power_->off()) return;
+  const int64_t now = runtime_.now();
+  for (uint32_t i = 0; i < nodes_.size() && !adapter_.failed_; ++i) {
+    const std::optional<int64_t> due = deadline(NodeOrdinal{i});
+    if (due.has_value() && *due <= now) look_at(NodeOrdinal{i});
+  }
+  if (!adapter_.failed_) watch();
+}
+
+void Timeout::look_at(NodeOrdinal node) {
+  // INT-22: the driver reports what it missed before anybody calls it a hang.
+  const Result<uint32_t> current = adapter_.port().query_current_fence(node);
+  if (adapter_.failed_) return;
+  adapter_.port().flush_dpcs();
+  adapter_.drain_reports();
+  if (adapter_.failed_) return;
+  vidsch::Scheduler& scheduler = adapter_.scheduler();
+  const vidsch::NodeStatus status = scheduler.node_status(node);
+  if (current.has_value() && fence_newer(SubmissionFenceId{*current}, status.last_completed) &&
+      !fence_newer(SubmissionFenceId{*current}, status.last_submitted)) {
+    adapter_.findings().report(
+        {.rule = "INT-22",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiQueryCurrentFence",
+         .actual = fmt::format("It answered fence {} for node {}; fence {} is the last one "
+                               "reported.",
+                               *current, node.value, status.last_completed.value),
+         .expected = "What it answers has been reported complete, if need be before it returns.",
+         .fix = "Call DxgkCbNotifyInterrupt inside DxgkCbSynchronizeExecution for what the "
+                "interrupt missed, and only then answer."});
+  }
+  const std::optional<int64_t> due = deadline(node);
+  if (!due.has_value() || *due > runtime_.now()) return;  // it got on
+  if (!status.preemption_pending) {
+    Node& mine = nodes_[node.value];
+    mine.asked_fences.clear();
+    for (const auto& [packet, fence] : scheduler.packets_on(node))
+      mine.asked_fences.push_back(fence.value);
+    mine.by_watch = true;
+    if (scheduler.request_preemption(node)) return;
+    mine.by_watch = false;  // it cannot preempt
+  }
+  timed_out(node);
+}
+
+void Timeout::preemption_asked(NodeOrdinal node, SubmissionFenceId fence) {
+  nodes_.resize(adapter_.scheduler().node_count());
+  Node& mine = nodes_[node.value];
+  mine.asked_ns = runtime_.now();
+  mine.preemption = fence;
+  mine.granted = false;
+  mine.granted_until = 0;
+  watch();
+}
+
+void Timeout::preemption_answered(const port::InterruptReport& report) {
+  const NodeOrdinal node{report.node};
+  Node& mine = nodes_[report.node];
+  const bool ours = std::exchange(mine.by_watch, false);
+  if (!ours || !report.inside_preempt) return;
+  const auto left = std::ranges::find_if(mine.asked_fences, [&](uint32_t fence) {
+    return fence_newer(SubmissionFenceId{fence}, SubmissionFenceId{report.last_completed});
+  });
+  if (left == mine.asked_fences.end()) return;
+  adapter_.findings().report(
+      {.rule = "TDR-01",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiSubmitCommand",
+       .actual = fmt::format(
+           "Node {} reported nothing for {} ms with fence {} submitted, and DxgkDdiPreemptCommand "
+           "answered before it returned that nothing was running (LastCompletedFenceId {}).",
+           report.node, policy_.delay_ns / runtime::kMillisecond, *left, report.last_completed),
+       .expected = "A submitted packet reaches the engine, and its fence is reported complete.",
+       .fix = "Check that the engine was started for this fence, that its interrupt is enabled "
+              "and acknowledged, and that the ISR reports DMA_COMPLETED for every fence.",
+       .why = "The packet was neither run nor kept: the kernel submits it again.",
+       .windows = "Nothing happens until another packet wants the engine: the application hangs.",
+       .confidence = verifier::Confidence::kInferred});
+  const SubmissionFenceId last = adapter_.scheduler().node_status(node).last_completed;
+  if (mine.lost && mine.lost_after == last) {  // twice the same: it would go on for ever
+    require_adapter_reset(node, fmt::format("Node {} loses packets.", report.node));
+    return;
+  }
+  mine.lost = true;
+  mine.lost_after = last;
+}
+
+void Timeout::report_silence(NodeOrdinal node, const vidsch::NodeStatus& status) {
+  const Node& mine = nodes_[node.value];
+  const bool idle = status.hardware_queue_length == 0;
+  const int64_t since = status.preemption_pending ? mine.asked_ns : status.progress_ns;
+  const int64_t silent_ms = (runtime_.now() - since) / runtime::kMillisecond;
+  std::string actual = fmt::format(
+      "Node {} reported nothing for {} ms{}: fence {} is the last completed, fence {} the last "
+      "submitted, {} packets are on hardware.",
+      node.value, silent_ms,
+      status.preemption_pending
+          ? fmt::format(" after DxgkDdiPreemptCommand with PreemptionFenceId {}",
+                        mine.preemption.value)
+          : "",
+      status.last_completed.value, status.last_submitted.value, status.hardware_queue_length);
+  const int64_t delay_ms = policy_.delay_ns / runtime::kMillisecond;
+  if (idle) {
+    adapter_.findings().report(
+        {.rule = "PREEMPT-06",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiPreemptCommand",
+         .actual = std::move(actual),
+         .expected = fmt::format("Every request is answered by DMA_PREEMPTED within TdrDelay "
+                                 "({} ms), by an idle engine at once.",
+                                 delay_ms),
+         .fix = "When nothing runs, report the preemption from inside DxgkDdiPreemptCommand, in "
+                "DxgkCbSynchronizeExecution."});
+    return;
+  }
+  adapter_.findings().report(
+      {.rule = "TDR-01",
+       .severity = verifier::Severity::kWarning,
+       .ddi = "DxgkDdiSubmitCommand",
+       .actual = std::move(actual),
+       .expected = fmt::format("A submitted packet completes, or is preempted, within TdrDelay "
+                               "({} ms).",
+                               delay_ms),
+       .fix = "Check that the engine was started for this fence, that its interrupt is enabled "
+              "and acknowledged, and that the ISR reports DMA_COMPLETED for every fence and "
+              "DMA_PREEMPTED for every request. If the commands themselves hang, it is the user "
+              "mode's to find.",
+       .windows = "The engine is reset, or the adapter; events 0x141 or 0x117, and 0x116 when the "
+                  "recovery fails."});
+}
+
+void Timeout::timed_out(NodeOrdinal node) {
+  const vidsch::NodeStatus status = adapter_.scheduler().node_status(node);
+  report_silence(node, status);
+  std::string cause = fmt::format(
+      "Node {} {} for {} ms.", node.value,
+      status.preemption_pending ? "did not answer a preemption request" : "reported nothing",
+      policy_.delay_ns / runtime::kMillisecond);
+  if (policy_.debug_mode == 0) {  // there is no debugger to stop for: it is noted (our choice)
+    TimeoutReport note;
+    note.code = 0x193;
+    note.node = node.value;
+    note.cause = cause + " TdrDebugMode 0 stops here for a debugger.";
+    note.detected_ns = note.ended_ns = runtime_.now();
+    reports_.push_back(std::move(note));
+  }
+  if (policy_.level == 1) {
+    adapter_.fail({.rule = "TDR-02",
+                   .severity = verifier::Severity::kBugCheck,
+                   .ddi = "DxgkDdiPreemptCommand",
+                   .actual = cause + " TdrLevel is 1.",
+                   .expected = "With TdrLevel 1 a timeout stops the machine.",
+                   .fix = "Set TdrLevel to 3 to have timeouts recovered.",
+                   .bugcheck_code = 0x116,
+                   .bugcheck_parameter = 0});
+    return;
+  }
+  Request request;
+  request.node = node;
+  request.cause = std::move(cause);
+  this->request(std::move(request));
+}
+
+void Timeout::require_engine_reset(NodeOrdinal node, std::string cause) {
+  Request request;
+  request.node = node;
+  request.required = true;
+  request.cause = std::move(cause);
+  this->request(std::move(request));
+}
+
+void Timeout::require_adapter_reset(NodeOrdinal node, std::string cause) {
+  Request request;
+  request.node = node;
+  request.adapter = request.required = true;
+  request.cause = std::move(cause);
+  this->request(std::move(request));
+}
+
+void Timeout::request(Request request) {
+  if (stop_.load()) return;
+  nodes_.resize(adapter_.scheduler().node_count());
+  if (request.required && !request.adapter) adapter_.scheduler().begin_reset(request.node);
+  request.adapter_resets = adapter_resets_;
+  requests_.push_back(std::move(request));
+  recovering_ = true;
+  if (thread_ == nullptr) thread_ = runtime_.spawn("timeouts", [this] { run(); });
+  bell_.fetch_add(1);
+  runtime_.wake_all(bell_);
+}
+
+bool Timeout::is_stale(const port::InterruptReport& report) {
+  using Type = port::InterruptReport::Type;
+  if (report.node >= nodes_.size()) return false;
+  const Stale& stale = nodes_[report.node].stale;
+  if (!stale.any) return false;
+  const SubmissionFenceId fence{report.fence};
+  const bool of_packet = fence_newer(fence, stale.after) && !fence_newer(fence, stale.upto);
+  const bool of_request = report.type == Type::kDmaPreempted && fence == stale.preemption;
+  if (!of_packet && !of_request) return false;
+  adapter_.findings().report(
+      {.rule = stale.whole ? "TDR-22" : "TDR-13",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkCbNotifyInterrupt",
+       .actual = fmt::format("Interrupt type {} named fence {} on node {}, which {} had ended: the "
+                             "engine was still at it.",
+                             report.raw_type, report.fence, report.node,
+                             stale.whole ? "DxgkDdiResetFromTimeout" : "DxgkDdiResetEngine"),
+       .expected = stale.whole
+                       ? "When DxgkDdiResetFromTimeout returns the GPU does nothing any more."
+                       : "When DxgkDdiResetEngine returns the hardware queue is empty, and what "
+                         "was in it is never heard of again.",
+       .fix = "Wait in the DDI until the hardware says that it has stopped, drop the queue, and "
+              "clear the interrupt causes before you return.",
+       .why = "The kernel has submitted the innocent packets again, under other fences, and given "
+              "memory of the others away."});
+  return true;
+}
+
+// --- the thread ---
+
+void Timeout::run() {
+  while (!stop_.load()) {
+    const uint32_t seen = bell_.load();
+    std::optional<Request> next;
+    adapter_.lane().run([&] {
+      if (requests_.empty()) return;
+      next = std::move(requests_.front());
+      requests_.pop_front();
+    });
+    if (!next.has_value()) {
+      if (!stop_.load()) runtime_.wait(bell_, seen);
+      continue;
+    }
+    recover(*next);
+    adapter_.lane().run([&] {
+      recovering_ = !requests_.empty();
+      if (adapter_.failed_ || recovering_) return;
+      adapter_.pump();
+      adapter_.progress();
+    });
+  }
+}
+
+bool Timeout::on_lane_unless_failed(const std::function<void()>& work) {
+  bool failed = false;
+  adapter_.lane().run([&] {
+    if (!adapter_.failed_ && adapter_.running_or_starting()) work();
+    failed = adapter_.failed_ || !adapter_.running_or_starting();
+  });
+  return !failed;
+}
+
+bool Timeout::still_due(const Request& request) {
+  if (request.adapter_resets != adapter_resets_) return false;
+  if (request.required) return true;
+  const std::optional<int64_t> due = deadline(request.node);
+  return due.has_value() && *due <= runtime_.now();
+}
+
+void Timeout::recover(const Request& request) {
+  bool off = false;
+  if (!on_lane_unless_failed([&] {
+        off = adapter_.power_->off() || !still_due(request);
+        if (!off) begin_report(request);
+      }) ||
+      off) {
+    return;
+  }
+  EngineOutcome outcome = EngineOutcome::kPromote;
+  if (!request.adapter) outcome = recover_engine(request);
+  switch (outcome) {
+    case EngineOutcome::kRecovered:
+      end_report(true);
+      break;
+    case EngineOutcome::kPromote:
+      recover_adapter(request);
+      break;
+    case EngineOutcome::kNotNeeded:
+    case EngineOutcome::kGranted:
+      adapter_.lane().run([&] { report_.reset(); });
+      break;
+    case EngineOutcome::kOver:
+      end_report(false);
+      break;
+  }
+}
+
+std::optional<bool> Timeout::responsive(NodeOrdinal node) {
+  std::optional<bool> answer;
+  const bool alive = on_lane_unless_failed([&] {
+    const Result<bool> status = adapter_.port().query_engine_status(node);
+    // TDR-10: a failure was reported; nobody can say that the engine gets on.
+    answer = status.has_value() && *status;
+    Node& mine = nodes_[node.value];
+    if (!*answer || mine.granted) {
+      answer = false;
+      return;
+    }
+    mine.granted = true;
+    mine.granted_until = runtime_.now() + policy_.delay_ns;
+  });
+  return alive ? answer : std::nullopt;
+}
+
+Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
+  if (!adapter_.caps().support_per_engine_tdr || !adapter_.port().has_engine_reset()) {
+    step("The driver has no per-engine recovery: the adapter is reset.");
+    return EngineOutcome::kPromote;
+  }
+  if (!request.required) {
+    const std::optional<bool> answer = responsive(request.node);
+    if (!answer.has_value()) return EngineOutcome::kOver;
+    if (*answer) return EngineOutcome::kGranted;
+    step("DxgkDdiQueryEngineStatus: the engine is not responsive.");
+  }
+  const auto count = static_cast<uint32_t>(nodes_.size());
+  uint64_t mask = 0;
+  const bool alive = on_lane_unless_failed([&] {
+    const Result<uint64_t> group = adapter_.port().query_dependent_engines(request.node, count);
+    if (group.has_value()) mask = *group;
+  });
+  if (!alive || mask == 0) return EngineOutcome::kOver;
+  step(fmt::format("DxgkDdiQueryDependentEngineGroup: nodes {:#x} are reset together.", mask));
+  const uint64_t also = preempt_others(mask, request.node);
+  const std::vector<std::byte> info = adapter_.port().collect_debug_info(0x141);
+  if (!on_lane_unless_failed([&] { report_->debug_bytes = info.size(); }))
+    return EngineOutcome::kOver;
+  step(fmt::format("DxgkDdiCollectDbgInfo for event 0x141: {} bytes.", info.size()));
+  EngineOutcome outcome = EngineOutcome::kRecovered;
+  for (uint32_t i = 0; i < count && outcome == EngineOutcome::kRecovered; ++i) {
+    const NodeOrdinal node{i};
+    if (node != request.node && (also >> i & 1) == 0) continue;
+    const bool hung = node == request.node;
+    outcome = reset_one(node, hung && request.required, hung);
+  }
+  return outcome;
+}
+
+/// TDR-11. Returns those that did not give way.
+uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
+  constexpr int64_t kPatienceNs = 500 * runtime::kMillisecond;
+  uint64_t busy = 0;
+  static_cast<void>(on_lane_unless_failed([&] {
+    for (uint32_t i = 0; i < nodes_.size(); ++i) {
+      if (NodeOrdinal{i} == node || (mask >> i & 1) == 0) continue;
+      const vidsch::NodeStatus status = adapter_.scheduler().node_status(NodeOrdinal{i});
+      if (status.hardware_queue_length == 0 && !status.preemption_pending) continue;
+      static_cast<void>(adapter_.scheduler().request_preemption(NodeOrdinal{i}));
+      busy |= uint64_t{1} << i;
+    }
+  }));
+  const int64_t until = runtime_.now() + kPatienceNs;
+  adapter_.blocked_.fetch_add(1);
+  while (busy != 0) {
+    const uint32_t seen = adapter_.progress_.load();
+    const bool alive = on_lane_unless_failed([&] {
+      for (uint32_t i = 0; i < nodes_.size(); ++i) {
+        if ((busy >> i & 1) == 0) continue;
+        const vidsch::NodeStatus status = adapter_.scheduler().node_status(NodeOrdinal{i});
+        // One that cannot be preempted is given way by being empty.
+        if (!status.preemption_pending && status.hardware_queue_length == 0)
+          busy &= ~(uint64_t{1} << i);
+        else if (!status.preemption_pending && nodes_[i].preemption.value != 0)
+          busy &= ~(uint64_t{1} << i);
+      }
+    });
+    if (!alive || busy == 0) break;
+    if (runtime_.wait(adapter_.progress_, seen, until) == runtime::WaitResult::kTimedOut) break;
+  }
+  adapter_.blocked_.fetch_sub(1);
+  if (busy != 0) step(fmt::format("Nodes {:#x} did not give way within 500 ms.", busy));
+  return busy;
+}
+
+Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool hung) {
+  const uint64_t bit = uint64_t{1} << node.value;
+  if (!on_lane_unless_failed([&] { adapter_.scheduler().begin_reset(node); }))
+    return EngineOutcome::kOver;
+  // TDR-09: from here on the engine's interrupts are kept back; what came before is taken in.
+  adapter_.port().mask_engines(bit);
+  adapter_.port().flush_dpcs();
+  EngineOutcome outcome = EngineOutcome::kOver;
+  bool tell = false;
+  std::string said;
+  static_cast<void>(on_lane_unless_failed([&] {
+    adapter_.drain_reports();
+    if (adapter_.failed_) return;
+    const vidsch::NodeStatus before = adapter_.scheduler().node_status(node);
+    const bool owes = before.preemption_pending || before.hardware_queue_length != 0;
+    const bool answered = nodes_[node.value].preemption.value != 0 && !before.preemption_pending;
+    if (!required && (!owes || (answered && hung))) {
+      adapter_.scheduler().end_reset(node);
+      outcome = EngineOutcome::kNotNeeded;
+      tell = true;
+      return;
+    }
+    if (!hung) {  // TDR-11: before each reset
+      const auto count = static_cast<uint32_t>(nodes_.size());
+      if (!adapter_.port().query_dependent_engines(node, count).has_value()) return;
+    }
+    const Result<uint32_t> reset = adapter_.port().reset_engine(node);
+    if (adapter_.failed_) return;
+    if (!reset.has_value()) {
+      if (reset.error() == Status::kDeviceRemoved) return;  // the driver died inside
+      said = "DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).";
+      outcome = EngineOutcome::kPromote;
+      return;
+    }
+    said = fmt::format(
+        "DxgkDdiResetEngine of node {}: LastAbortedFenceId {}; {} was the last completed, {} the "
+        "last submitted.",
+        node.value, *reset, before.last_completed.value, before.last_submitted.value);
+    outcome = judge(node, before, SubmissionFenceId{*reset});
+  }));
+  adapter_.port().unmask_engines(bit, tell);
+  if (!said.empty()) step(std::move(said));
+  return outcome;
+}
+
+Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus& before,
+                                      SubmissionFenceId last_aborted) {
+  vidsch::Scheduler& scheduler = adapter_.scheduler();
+  const vidsch::EngineReset found = scheduler.find_aborted(node, last_aborted);
+  if (!found.in_range) {
+    adapter_.fail(
+        {.rule = "TDR-14",
+         .severity = verifier::Severity::kBugCheck,
+         .ddi = "DxgkDdiResetEngine",
+         .actual =
+             fmt::format("LastAbortedFenceId is {} for node {}.", last_aborted.value, node.value),
+         .expected = fmt::format("A submission fence from {} (the last completed) to {} "
+                                 "(the last submitted), both included.",
+                                 before.last_completed.value, before.last_submitted.value),
+         .fix = "Return the fence of the packet the reset ended; if the queue had run "
+                "dry, that of the last one that finished.",
+         .bugcheck_code = 0x119,
+         .bugcheck_parameter = 0xA});
+    return EngineOutcome::kOver;
+  }
+  if (found.on_hardware && found.kind == vidsch::PacketKind::kPaging) {
+    note(
+        "The aborted packet is a paging packet: memory is in an unknown state, and the adapter is "
+        "reset.");
+    return EngineOutcome::kPromote;
+  }
+  Node& mine = nodes_[node.value];
+  mine.stale = {.any = true,
+                .whole = false,
+                .after = before.last_completed,
+                .upto = before.last_submitted,
+                .preemption = mine.preemption};
+  mine.by_watch = false;
+  mine.granted = false;
+  mine.granted_until = 0;
+  Device* guilty = nullptr;
+  if (before.hardware_queue_length != 0) guilty = device_of(found.context);
+  adapter_.fault_state_ = DeviceState::kHung;
+  static_cast<void>(scheduler.engine_was_reset(node, last_aborted, runtime_.now()));
+  ++engine_resets_;
+  if (guilty != nullptr) {
+    guilty->set_error(DeviceState::kHung);  // TDR-15 too: although its packet had finished
+    note(
+        fmt::format("The device of {} is lost (hung); {} packets before its own are complete, {} "
+                    "behind it are submitted again.",
+                    guilty->process().name(), found.finished, found.innocent));
+    note_engine_timeout(*guilty);
+  } else {
+    note(fmt::format("Nobody is to blame; {} packets are submitted again.", found.innocent));
+  }
+  return EngineOutcome::kRecovered;
+}
+
+Device* Timeout::device_of(ContextId context) {
+  for (Device* device : adapter_.devices()) {
+    for (const Context* one : device->contexts) {
+      if (one->id() == context) return device;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace dxgkit::dxgk
