@@ -56,8 +56,10 @@ struct AdapterOptions {
 
 /// Sums over an adapter's life, for summaries and tests.
 struct AdapterStatistics {
-  uint64_t packets_submitted = 0, paging_packets = 0, packets_completed = 0, packets_cancelled = 0,
-           packets_faulted = 0;
+  /// `packets_submitted`: each time one went to hardware; `packets_resubmitted` of them had been
+  /// there before, and were preempted or reset.
+  uint64_t packets_submitted = 0, packets_resubmitted = 0, paging_packets = 0,
+           packets_completed = 0, packets_cancelled = 0, packets_faulted = 0;
   uint64_t engine_resets = 0, adapter_resets = 0;
   uint64_t patch_locations = 0, dma_bytes = 0, interrupts = 0, dpcs = 0, sync_signals = 0;
   uint64_t page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0, evictions = 0, fills = 0,

@@ -279,6 +279,7 @@ TEST_F(PreemptTest, PreemptedPagingKeepsItsFenceAndGoesFirst) {
         stack.drive();
         EXPECT_EQ(stack.rules(), std::vector<std::string>{}) << "an old id is no violation";
         EXPECT_EQ(stack.statistics().packets_completed, stack.statistics().packets_submitted - 2);
+        EXPECT_EQ(stack.statistics().packets_resubmitted, 2U);
       },
       [](ScriptedMiniport& miniport) {
         miniport.config.nodes = 1;
@@ -459,6 +460,7 @@ TEST_F(PreemptTest, WhatFinishedBeforeTheReportIsCompleteAndNotPreempted) {
     stack.drive();
     EXPECT_EQ(stack.statistics().packets_completed, 3U);
     EXPECT_EQ(stack.statistics().packets_submitted, 4U) << "only the second came again";
+    EXPECT_EQ(stack.statistics().packets_resubmitted, 1U);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

@@ -48,7 +48,8 @@ std::vector<Section> sections(const Summary& summary) {
   if (summary.config.model.has_value())
     job.rows.insert(job.rows.begin() + 1, {"model", model_name(*summary.config.model)});
   Section gpu{"GPU work",
-              {{"packets", fmt::format("{}", s.packets_submitted)},
+              {{"packets", fmt::format("{}", s.packets_submitted - s.packets_resubmitted)},
+               {"submitted again", fmt::format("{}", s.packets_resubmitted)},
                {"of them paging", fmt::format("{}", s.paging_packets)},
                {"patch locations", fmt::format("{}", s.patch_locations)},
                {"interrupts", fmt::format("{}", s.interrupts)},
@@ -144,7 +145,8 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   json["tile_side"] = summary.plan.tile_side;
   json["working_set_bytes"] = summary.plan.working_set_bytes;
   json["vram_bytes"] = summary.config.vram_bytes;
-  json["packets"] = s.packets_submitted;
+  json["packets"] = s.packets_submitted - s.packets_resubmitted;
+  json["packets_resubmitted"] = s.packets_resubmitted;
   json["paging_packets"] = s.paging_packets;
   json["packets_completed"] = s.packets_completed;
   json["packets_cancelled"] = s.packets_cancelled;

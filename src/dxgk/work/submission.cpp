@@ -259,6 +259,7 @@ Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, Submis
 Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence,
                                 bool resubmission) {
   Packet& packet = packets_.at(id);
+  counters_.packets_resubmitted += resubmission ? 1 : 0;
   if (packet.context != nullptr && packet.context->of_hw_queue())
     return hw_queues_->submit(packet, fence);
   if (gpu_va_ != nullptr && (packet.context == nullptr || packet.context->virtual_addressing()))
