@@ -14,7 +14,7 @@ std::span<const Export> exports() {
           io_exports(),     object_exports(),    work_exports(),   registry_rtl_exports(),
           system_exports(), refused_exports(),   file_exports(),   resource_exports(),
           list_exports(),   lock_exports(),      rtl_exports(),    crt_exports(),
-          page_exports(),   exception_exports(), probe_exports()}) {
+          page_exports(),   exception_exports(), probe_exports(),  device_resource_exports()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     for (Export& entry : all) set_levels(entry);

@@ -242,6 +242,8 @@ std::span<const Export> system_exports();
 std::span<const Export> refused_exports();
 std::span<const Export> file_exports();
 std::span<const Export> resource_exports();
+/// device_resources.cpp
+std::span<const Export> device_resource_exports();
 std::span<const Export> list_exports();
 std::span<const Export> lock_exports();
 std::span<const Export> rtl_exports();

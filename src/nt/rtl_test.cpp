@@ -469,5 +469,53 @@ TEST(Debug, BreakpointsBugChecksAndAssertions) {
   });
 }
 
+/// Ranges of a resource list: any length that its form can hold comes back; what it cannot hold is
+/// refused and changes nothing.
+TEST(RtlResources, RangesAreEncodedAndDecoded) {
+  DXGKIT_COVERS("NT-23");
+  as_driver([] {
+    const ExportCall<int32_t(CM_PARTIAL_RESOURCE_DESCRIPTOR*, uint8_t, uint64_t, uint64_t)> encode(
+        "RtlCmEncodeMemIoResource");
+    const ExportCall<uint64_t(CM_PARTIAL_RESOURCE_DESCRIPTOR*, uint64_t*)> decode(
+        "RtlCmDecodeMemIoResource");
+    struct Case {
+      uint8_t type;
+      uint64_t length;
+      uint8_t stored_type;
+      uint16_t flags;
+    };
+    for (const Case& one : {Case{CmResourceTypePort, 0x20, CmResourceTypePort, 0},
+                            {CmResourceTypeMemory, 0xFFFFFFFF, CmResourceTypeMemory, 0},
+                            {CmResourceTypeMemoryLarge, 4096, CmResourceTypeMemory, 0},
+                            {CmResourceTypeMemory, uint64_t{1} << 32, CmResourceTypeMemoryLarge,
+                             CM_RESOURCE_MEMORY_LARGE_40},
+                            {CmResourceTypeMemoryLarge, uint64_t{3} << 40,
+                             CmResourceTypeMemoryLarge, CM_RESOURCE_MEMORY_LARGE_48},
+                            {CmResourceTypeMemoryLarge, uint64_t{1} << 50,
+                             CmResourceTypeMemoryLarge, CM_RESOURCE_MEMORY_LARGE_64}}) {
+      CM_PARTIAL_RESOURCE_DESCRIPTOR range = {};
+      range.Flags = 0x0E01;
+      EXPECT_EQ(encode(&range, one.type, one.length, 0x123456789000), 0);
+      EXPECT_EQ(range.Type, one.stored_type);
+      EXPECT_EQ(range.Flags, 1 | one.flags);
+      uint64_t start = 0;
+      EXPECT_EQ(decode(&range, &start), one.length);
+      EXPECT_EQ(start, 0x123456789000U);
+      EXPECT_EQ(decode(&range, nullptr), one.length);
+    }
+    CM_PARTIAL_RESOURCE_DESCRIPTOR range = {};
+    range.Type = 99;
+    uint64_t nothing = 7;
+    EXPECT_EQ(decode(&range, &nothing), 0U) << "no range";
+    EXPECT_EQ(nothing, 0U);
+    const CM_PARTIAL_RESOURCE_DESCRIPTOR before = range;
+    EXPECT_EQ(encode(&range, CmResourceTypeInterrupt, 16, 0), STATUS_INVALID_PARAMETER);
+    EXPECT_EQ(encode(&range, CmResourceTypePort, uint64_t{1} << 32, 0), STATUS_UNSUCCESSFUL);
+    EXPECT_EQ(encode(&range, CmResourceTypeMemory, (uint64_t{1} << 32) + 1, 0), STATUS_UNSUCCESSFUL)
+        << "the low 8 bits would be lost";
+    EXPECT_EQ(std::memcmp(&range, &before, sizeof(range)), 0);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::nt
