@@ -269,6 +269,14 @@ int32_t answer_graphics_request(Kernel& kernel, const Irp& irp, const IoStackLoc
   return kSuccess;
 }
 
+/// No other driver lives below: what nobody handles comes back as it left, plug and play requests
+/// with their status, others as invalid.
+int32_t complete_unhandled(Kernel& kernel, Irp* irp, uint8_t major) {
+  if (major == kIrpMjPnp)
+    return complete_irp(kernel, irp, irp->io_status.status, irp->io_status.information);
+  return complete_irp(kernel, irp, kInvalidDeviceRequest, 0);
+}
+
 DXGKIT_NT_ABI int32_t iof_call_driver(DeviceObject* device, Irp* irp) {
   CallFrame& frame = CallFrame::current();
   Kernel& kernel = frame.kernel();
@@ -294,11 +302,19 @@ DXGKIT_NT_ABI int32_t iof_call_driver(DeviceObject* device, Irp* irp) {
     const int32_t status = answer_graphics_request(kernel, *irp, location, &information);
     return complete_irp(kernel, irp, status, information);
   }
-  // No other driver lives below: what nobody handles comes back as it left, plug and play requests
-  // with their status, others as invalid.
-  if (location.major == kIrpMjPnp)
-    return complete_irp(kernel, irp, irp->io_status.status, irp->io_status.information);
-  return complete_irp(kernel, irp, kInvalidDeviceRequest, 0);
+  return complete_unhandled(kernel, irp, location.major);
+}
+
+DXGKIT_NT_ABI int32_t unhandled(DeviceObject*, Irp* irp) {
+  Kernel& kernel = CallFrame::current().kernel();
+  Executive& state = executive_of(kernel);
+  bool known = false;
+  {
+    runtime::MutexLock lock(state.lock);
+    known = state.irps.contains(irp);
+  }
+  if (!known) unknown_irp("a dispatch routine", irp);
+  return complete_unhandled(kernel, irp, irp->current_stack->major);
 }
 
 DXGKIT_NT_ABI void iof_complete_request(Irp* irp, int8_t) {
@@ -340,6 +356,8 @@ DXGKIT_NT_ABI int32_t zw_unload_driver(const UnicodeString* name) {
 }
 
 }  // namespace
+
+const void* unhandled_request() { return reinterpret_cast<const void*>(&unhandled); }
 
 int32_t complete_irp(Kernel& kernel, Irp* irp, int32_t status, uint64_t information) {
   Executive& state = executive_of(kernel);

@@ -286,6 +286,9 @@ struct Export {
 };
 /// All exports, sorted by name: the support table.
 std::span<const Export> exports();
+/// What stands in a driver object's MajorFunction where the driver set nothing: completes the
+/// request, plug and play ones with the status they came with, others as invalid.
+const void* unhandled_request();
 /// Null if there is none of that name.
 const Export* find_export(std::string_view name);
 

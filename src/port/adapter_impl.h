@@ -77,7 +77,7 @@ struct AdapterPort::Impl {
   DXGKRNL_INTERFACE callbacks{};
   DXGK_START_INFO start_info{};
   std::vector<std::byte> resource_list;
-  std::vector<std::byte> device_object;
+  PhysicalDevice device;
   std::u16string registry_path;
   std::byte* guard_page =
       nullptr;  // inaccessible: what a driver gets where it may not look (SUB-11)

@@ -44,7 +44,6 @@ AdapterPort::Impl::Impl(Driver& driver_in, nt::Kernel& kernel_in, bus::Machine& 
       findings(findings_in),
       ddi(driver.table),
       version(driver.version) {
-  device_object.resize(sizeof(DEVICE_OBJECT));
   const std::string key = nt::KernelConfig::kDeviceKey;
   registry_path.assign(key.begin(), key.end());
   void* page = mmap(nullptr, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -167,8 +166,7 @@ Status AdapterPort::add_device() {
   nt::describe_device(port.kernel, port.function.identity());
   void* context = nullptr;
   DdiCall call(port, kAddDevice);
-  const Status status = call(port.ddi.DxgkDdiAddDevice,
-                             reinterpret_cast<DEVICE_OBJECT*>(port.device_object.data()), &context);
+  const Status status = call(port.ddi.DxgkDdiAddDevice, &port.device.object, &context);
   if (!is_success(status)) return status;
   if (context == nullptr) return Status::kNotSupported;  // LIFE-05: not a device of this driver
   port.context = context;

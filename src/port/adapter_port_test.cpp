@@ -243,6 +243,11 @@ TEST(AdapterPort, DescribesTheDevice) {
       DXGK_DEVICE_INFO info;
       ASSERT_EQ(callbacks.DxgkCbGetDeviceInformation(callbacks.DeviceHandle, &info), 0);
       EXPECT_EQ(info.MiniportDeviceContext, world.miniport.adapter_context());
+      const DEVICE_OBJECT* device = info.PhysicalDeviceObject;
+      EXPECT_EQ(device->Type, 3);
+      ASSERT_NE(device->DriverObject, nullptr) << "the bus driver's";
+      EXPECT_EQ(device->DriverObject->DeviceObject, device);
+      EXPECT_EQ(std::ranges::count(device->DriverObject->MajorFunction, nullptr), 0);
       const CM_PARTIAL_RESOURCE_LIST& list =
           info.TranslatedResourceList->List[0].PartialResourceList;
       ASSERT_EQ(list.Count, 3u);

@@ -72,7 +72,7 @@ NTSTATUS NTAPI get_device_information(HANDLE device, PDXGK_DEVICE_INFO info) {
   if (info == nullptr) return done(Status::kInvalidParameter);
   *info = {};
   info->MiniportDeviceContext = adapter->context;
-  info->PhysicalDeviceObject = reinterpret_cast<PDEVICE_OBJECT>(adapter->device_object.data());
+  info->PhysicalDeviceObject = &adapter->device.object;
   info->DeviceRegistryPath.Length =
       static_cast<USHORT>(adapter->registry_path.size() * sizeof(char16_t));
   info->DeviceRegistryPath.MaximumLength =

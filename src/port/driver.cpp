@@ -250,7 +250,11 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
     return Error(Status::kInvalidParameter);
   }
 
-  impl.driver_object.resize(sizeof(DRIVER_OBJECT));
+  using Entry = NTSTATUS(NTAPI*)(DRIVER_OBJECT*, UNICODE_STRING*);
+  impl.object.emplace(
+      u"\\Driver\\" + std::u16string(impl.name.begin(), std::ranges::find(impl.name, '.')),
+      impl.image ? impl.image->base() : nullptr, impl.image ? impl.image->size() : 0,
+      reinterpret_cast<Entry>(entry));
   impl.registry_path.assign(
       nt::KernelConfig::kDriverKey,
       nt::KernelConfig::kDriverKey + std::strlen(nt::KernelConfig::kDriverKey));
@@ -267,9 +271,7 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
   bool abandoned = false;
   {
     nt::CallFrame frame(kernel, "DriverEntry", nt::kPassiveLevel);
-    using Entry = NTSTATUS(NTAPI*)(DRIVER_OBJECT*, UNICODE_STRING*);
-    abandoned = !frame.call(reinterpret_cast<Entry>(entry), &returned,
-                            reinterpret_cast<DRIVER_OBJECT*>(impl.driver_object.data()), &path);
+    abandoned = !frame.call(reinterpret_cast<Entry>(entry), &returned, &impl.object->object, &path);
     if (!abandoned && frame.irql() != nt::kPassiveLevel) {
       kernel.violation("IRQL-01", "DriverEntry",
                        fmt::format("It returned at {}.", nt::irql_name(frame.irql())),

@@ -9,6 +9,7 @@
 #include "loader/image.h"
 #include "port/adapter_port.h"
 #include "port/driver.h"
+#include "port/io_objects.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::port {
@@ -46,7 +47,7 @@ struct Driver::Impl {
   uint32_t initialize_calls = 0;
   Status initialize_status = Status::kUnsuccessful;
   // What DriverEntry got; drivers keep pointers into them until they are unloaded.
-  std::vector<std::byte> driver_object;
+  std::optional<DriverObject> object;
   std::u16string registry_path;
 
   runtime::Mutex adapters_lock;

@@ -59,6 +59,30 @@ TEST(Driver, ReadsNothingBehindTheDeclaredVersion) {
   });
 }
 
+/// What real drivers read or patch in their driver object and in the bus's device object is there.
+TEST(Driver, FindsTheObjectsOfTheIoManager) {
+  DXGKIT_COVERS("NT-23");
+  in_os([] {
+    PortWorld world;
+    world.miniport.hooks.driver_entry = [&](DRIVER_OBJECT* object, UNICODE_STRING* path) {
+      EXPECT_EQ(object->Type, 4);
+      EXPECT_EQ(object->Size, sizeof(DRIVER_OBJECT));
+      EXPECT_EQ(std::ranges::count(object->MajorFunction, nullptr), 0);
+      EXPECT_EQ(object->DriverExtension->DriverObject, object);
+      const std::u16string_view name(object->DriverName.Buffer, object->DriverName.Length / 2);
+      EXPECT_TRUE(name.starts_with(u"\\Driver\\")) << "object name";
+      EXPECT_EQ(name.substr(8),
+                std::u16string_view(object->DriverExtension->ServiceKeyName.Buffer,
+                                    object->DriverExtension->ServiceKeyName.Length / 2));
+      const DRIVER_INITIALIZATION_DATA table = world.miniport.make_table();
+      return ScriptedMiniport::dxgk_initialize(object, path, &table);
+    };
+    ASSERT_EQ(world.load(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->add_device(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+  });
+}
+
 /// The table may lie on DriverEntry's stack: it is overwritten before AddDevice, which still
 /// reaches the driver.
 TEST(Driver, CopiesTheTable) {
