@@ -105,6 +105,7 @@ struct Adapter {
 // What handles of processes, devices and contexts point at. Allocations: OpenAllocation.
 struct Process {
   HANDLE handle;  // the kernel's
+  bool system;    // the paging process
 };
 struct Device {
   Adapter* adapter;
@@ -112,7 +113,8 @@ struct Device {
 };
 struct Context {
   UINT node;
-  bool system;     // the kernel's own
+  bool system;     // the kernel's own, also in the name of another process
+  bool of_paging;  // of the paging process
   HANDLE process;  // the kernel's handle
   RootTable root;
 };

@@ -257,6 +257,7 @@ NTSTATUS NTAPI DdiCreateProcess(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEPROCESS ar
   auto* process = make<Process>();
   if (process == nullptr) return STATUS_NO_MEMORY;
   process->handle = args->hDxgkProcess;
+  process->system = args->Flags.SystemProcess != 0;
   args->hKmdProcess = process;
   return STATUS_SUCCESS;
 }
@@ -286,7 +287,7 @@ void NTAPI DdiSetRootPageTable(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SETROOT
   // address is not of these tables. The context is idle, so there is nothing to wait for.
   if (root.address != 0) (void)flush_by_registers(adapter, {{}, root.address & ~kPageMask, 0, 0});
   context->root = root;
-  if (context->system) adapter->node[context->node].paging_root = root;
+  if (context->of_paging) adapter->node[context->node].paging_root = root;
 }
 
 NTSTATUS NTAPI DdiSubmitCommandVirtual(IN_CONST_HANDLE handle,

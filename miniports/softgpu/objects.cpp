@@ -128,7 +128,12 @@ NTSTATUS NTAPI DdiCreateContext(IN_CONST_HANDLE handle, INOUT_PDXGKARG_CREATECON
   context->node = args->NodeOrdinal;
   context->system = system;
   const auto* device = static_cast<const Device*>(handle);
-  if (device != nullptr && device->process != nullptr) context->process = device->process->handle;
+  if (device != nullptr && device->process != nullptr) {
+    context->process = device->process->handle;
+    context->of_paging = system && device->process->system;
+  } else {
+    context->of_paging = system;
+  }
   args->hContext = context;
 
   DXGK_CONTEXTINFO& info = args->ContextInfo;

@@ -12,7 +12,6 @@ namespace dxgkit::gpuva {
 namespace {
 
 constexpr uint64_t kReserveGrain = uint64_t{64} << 10;  // VA-32
-constexpr uint64_t kAlways = ~uint64_t{0};
 constexpr uint64_t kEndMost = uint64_t{1} << 63;
 
 bool is_unique(uint64_t driver_protection) {
@@ -325,26 +324,6 @@ void AddressSpace::State::remember(MapOperation* operation) {
   DXGKIT_CHECK(fresh);  // numbers do not come twice
   if (is_unique(operation->mapping.driver_protection)) ++pending_unique;
 }
-
-void AddressSpace::abandon(const MapOperation& operation, PageSpans* changed) {
-  State& state = *state_;
-  state.forget(operation);
-  if (!operation.claimed) return;
-  const size_t first_change = changed != nullptr ? changed->size() : 0;
-  PageSpans own;
-  state.owned.for_each_in(operation.mapping.span, [&](PageSpan part, const OwnedRange& range) {
-    if (range.kind != RangeKind::kFree && range.born == operation.sequence) own.push_back(part);
-  });
-  for (const PageSpan& part : own) {
-    state.owned.release(part);
-    state.mapped.unmap(part, changed);
-  }
-  if (changed != nullptr) normalise(changed, first_change);
-  // Operations of later calls, of which we do not know all, may concern what is free again.
-  if (!own.empty()) state.last_freed = kAlways;
-}
-
-void AddressSpace::drop(const MapOperation& operation) { state_->forget(operation); }
 
 Status AddressSpace::State::release(uint64_t base, uint64_t size, bool system, uint64_t sequence,
                                     PageSpans* changed) {

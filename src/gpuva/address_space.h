@@ -108,18 +108,11 @@ class AddressSpace {
   Result<MapOperation> reserve(const ReserveRequest& request, uint64_t sequence);
 
   /// Checks a Map call and takes addresses for it (VA-11 to VA-24, VA-26). The operation has to be
-  /// queued; it is either applied or abandoned.
+  /// queued, and is applied while its allocation lives.
   /// kInvalidParameter: what the rules say, and minimum > maximum, and allocations of 2^42 pages
   /// or more; kNoMemory: no free range between the bounds. VA-24 is judged by what is mapped and
   /// by claimed operations that were not applied yet.
   Result<MapOperation> claim(const MapRequest& request, uint64_t sequence);
-
-  /// The operation will not be applied, as if its call had failed: addresses it claimed are free
-  /// again (as far as they still are its own).
-  void abandon(const MapOperation& operation, PageSpans* changed);
-  /// The operation will not be applied, though its call did not fail (its allocation was
-  /// destroyed meanwhile, its queue went away): the addresses stay owned.
-  void drop(const MapOperation& operation);
 
   /// Gives addresses back and takes the mappings there away at once (VA-41, VA-42).
   /// kInvalidParameter: misaligned, size 0, past the end, or a page is free or not the client's.
@@ -136,7 +129,7 @@ class AddressSpace {
   static bool needs_apply(const MapOperation& operation) {
     return !operation.claimed || !operation.mapping.leaves_nothing();
   }
-  /// Carries out a queued operation. The allocation is alive (else `drop`).
+  /// Carries out a queued operation. The allocation is alive.
   void apply(const MapOperation& operation, PageSpans* changed);
   /// Carries out a batch that `check_update` accepted at call `sequence`, in array order (VA-36).
   /// Allocations are alive: replace operations on others by unmaps.

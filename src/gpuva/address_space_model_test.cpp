@@ -65,9 +65,6 @@ class Pair {
       case 10:
         if (below(20) == 0) destroy();
         break;
-      case 11:
-        if (below(10) == 0) abandon();
-        break;
       default:
         execute();
     }
@@ -388,6 +385,9 @@ class Pair {
     if (queue_.empty()) return;
     // Queues are independent, so not always the oldest.
     const auto turn = queue_.begin() + static_cast<long>(below(std::min<size_t>(queue_.size(), 3)));
+    run(turn);
+  }
+  void run(auto turn) {
     const Queued queued = *turn;
     queue_.erase(turn);
     const std::vector<Page> before = pages_;
@@ -465,14 +465,19 @@ class Pair {
 
   void destroy() {
     AllocationId& id = allocations_[below(kAllocations)];
-    // Operations that wait for it never run.
+    // Operations that map it run before it goes, batches never.
+    for (auto at = queue_.begin(); at != queue_.end();) {
+      if (at->batch.empty() && at->operation.mapping.allocation == id) {
+        run(at);
+        at = queue_.begin();
+      } else {
+        ++at;
+      }
+    }
     std::erase_if(queue_, [&](const Queued& queued) {
-      const bool waits =
-          queued.operation.mapping.allocation == id ||
-          std::any_of(queued.batch.begin(), queued.batch.end(),
-                      [&](const UpdateOperation& operation) { return operation.allocation == id; });
-      if (waits && queued.batch.empty()) space_.drop(queued.operation);
-      return waits;
+      return std::any_of(
+          queued.batch.begin(), queued.batch.end(),
+          [&](const UpdateOperation& operation) { return operation.allocation == id; });
     });
     const std::vector<Page> before = pages_;
     PageSpans changed;
@@ -482,19 +487,6 @@ class Pair {
     }
     check_changed(before, changed);
     id.value += kAllocations << kIdSlotBits;
-  }
-
-  void abandon() {
-    if (queue_.empty() || !queue_.back().batch.empty()) return;
-    const Queued queued = queue_.back();
-    queue_.pop_back();
-    space_.abandon(queued.operation, nullptr);
-    if (!queued.operation.claimed) return;
-    const PageSpan span = queued.operation.mapping.span;
-    for (uint64_t page = span.first_page; page < span.end_page(); ++page) {
-      if (pages_[page].kind != RangeKind::kFree && pages_[page].born == queued.sequence)
-        drop(page, 1);
-    }
   }
 
   struct Queued {

@@ -528,11 +528,11 @@ TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
     expect_refused(plain, Status::kInvalidParameter, "none beside a unique one");
     plain.offset_pages = 6;
     EXPECT_EQ(claim(plain), Status::kSuccess) << "another part of the allocation";
-    space_.abandon(last_, nullptr);
+    withdraw();
     MapRequest same = valid();
     same.driver_protection = kUnique;
     EXPECT_EQ(claim(same), Status::kSuccess) << "the same one";
-    space_.abandon(last_, nullptr);
+    withdraw();
     MapRequest in_place = other;
     in_place.base = request.base;
     expect_refused(in_place, Status::kInvalidParameter, "in place, but not by way of NoAccess");

@@ -34,6 +34,13 @@ class AddressSpaceTest : public ::testing::Test {
     last_ = *result;
     return Status::kSuccess;
   }
+  /// What was claimed last takes effect and is freed.
+  void withdraw() {
+    space_.apply(last_, nullptr);
+    EXPECT_EQ(space_.free(last_.mapping.span.address(), last_.mapping.span.size_bytes(),
+                          ++sequence_, nullptr),
+              Status::kSuccess);
+  }
   void map(uint64_t first_page, uint64_t pages, AllocationId allocation, uint64_t offset,
            PageSpans* changed = nullptr) {
     space_.apply(

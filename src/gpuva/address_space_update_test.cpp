@@ -1,4 +1,4 @@
-// The rules of Update, and what becomes of calls that are abandoned.
+// The rules of Update.
 #include "gpuva/address_space_test.h"
 #include "tests/support/covers.h"
 
@@ -157,22 +157,6 @@ TEST_F(AddressSpaceTest, UpdatesApplyInOrderWithOverlaps) {
                  std::to_string(first) + " ";
   });
   EXPECT_EQ(stretches, "5+1=6 6+3=4 9+3=4 ");
-}
-
-TEST_F(AddressSpaceTest, AbandonedClaimsLeaveNothing) {
-  const std::string before = dump();
-  ASSERT_EQ(claim(valid()), Status::kSuccess);
-  const MapOperation first = last_;
-  MapRequest inside = valid();
-  inside.allocation = kB;
-  ASSERT_EQ(claim(inside), Status::kSuccess);
-  const MapOperation second = last_;
-  space_.abandon(first, nullptr);
-  EXPECT_EQ(dump(), before);
-  PageSpans changed;
-  space_.apply(second, &changed);  // its range is no more
-  EXPECT_TRUE(changed.empty());
-  EXPECT_EQ(dump(), before);
 }
 
 }  // namespace

@@ -130,7 +130,8 @@ TEST_F(VaFaultTest, EachReasonIsToldApart) {
 }
 
 // Tables that lost their content behind the kernel's back: everything it did is right, and that is
-// said, with the walk as it should have been.
+// said, with the walk as it should have been. For tables in memory that can be lost: those written
+// by the CPU are in system memory here.
 TEST_F(VaFaultTest, AnAddressThatTranslatesPointsAtTheHardware) {
   DXGKIT_COVERS("VA-28");
   running(GpuVaConfig::gpu_physical_four_level(), [](GpuVaStack& stack) {

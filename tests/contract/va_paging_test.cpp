@@ -197,6 +197,7 @@ TEST_F(VaPagingTest, WhatChangesIsFlushedBeforeItsOldPagesAreReused) {
 
 TEST_F(VaPagingTest, ARootIsGivenToEveryContextAndGrowsUnderIdleOnes) {
   DXGKIT_COVERS("VA-05", "VA-06");
+  // Of the fixture's two neither root grows: one has a root of one page, the other four levels.
   GpuVaConfig config = GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2);
   running(config, [](GpuVaStack& stack) {
     VaClient client(stack);
@@ -251,41 +252,44 @@ TEST_F(VaPagingTest, ProtectionBitsAreSetOnlyWhereTheyExist) {
       EXPECT_EQ(walk.executable, (bits & kExecute) != 0);
     }
   });
-  GpuVaConfig plain = GpuVaConfig::gpu_physical_four_level();
-  plain.read_only = plain.no_execute = plain.zero_in_pte = false;
-  running(plain, [](GpuVaStack& stack) {
-    VaClient client(stack);
-    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
-    client.list({a});
-    stack.drive();
-    auto args = client.map_args(a, 4);
-    args.Protection = protection(0);
-    EXPECT_TRUE(client.walk(client.make_mapping(args)).writable);
-    // Neither a bit for zeros, nor one that could protect a page of them.
-    args = client.map_args(0, 4);
-    args.Protection = protection(kZero);
-    const Digest before = digest(stack, {&client});
-    EXPECT_EQ(client.map(args), nt_status(Status::kNotSupported));
-    EXPECT_EQ(digest(stack, {&client}), before);
-  });
-  plain.read_only = true;
-  running(plain, [](GpuVaStack& stack) {
-    VaClient client(stack);
-    auto args = client.map_args(0, 4);
-    args.Protection = protection(kZero);
-    const uint64_t va = client.make_mapping(args);
-    const auto walk = client.walk(va);
-    ASSERT_TRUE(walk.valid);
-    EXPECT_FALSE(walk.writable);
-    EXPECT_EQ(stack.gpu.read(client.process_handle(), va + 3 * kPage), 0U);
-  });
+  for (const auto& [name, config] : kinds()) {
+    SCOPED_TRACE(name);
+    GpuVaConfig plain = config;
+    plain.read_only = plain.no_execute = plain.zero_in_pte = false;
+    running(plain, [](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+      client.list({a});
+      stack.drive();
+      auto args = client.map_args(a, 4);
+      args.Protection = protection(0);
+      EXPECT_TRUE(client.walk(client.make_mapping(args)).writable);
+      // Neither a bit for zeros, nor one that could protect a page of them.
+      args = client.map_args(0, 4);
+      args.Protection = protection(kZero);
+      const Digest before = digest(stack, {&client});
+      EXPECT_EQ(client.map(args), nt_status(Status::kNotSupported));
+      EXPECT_EQ(digest(stack, {&client}), before);
+    });
+    plain.read_only = true;
+    running(plain, [](GpuVaStack& stack) {
+      VaClient client(stack);
+      auto args = client.map_args(0, 4);
+      args.Protection = protection(kZero);
+      const uint64_t va = client.make_mapping(args);
+      const auto walk = client.walk(va);
+      ASSERT_TRUE(walk.valid);
+      EXPECT_FALSE(walk.writable);
+      EXPECT_EQ(stack.gpu.read(client.process_handle(), va + 3 * kPage), 0U);
+    });
+    if (HasFatalFailure()) return;
+  }
 }
 
 TEST_F(VaPagingTest, AllContextsAreAwayWhileTablesThatNeedItChange) {
   DXGKIT_COVERS("PAGE-38");
-  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
-  config.update_needs_idle = true;
-  running(config, [](GpuVaStack& stack) {
+  const auto needs_idle = [](GpuVaStack& stack) { stack.gpu.config.update_needs_idle = true; };
+  const auto body = [](GpuVaStack& stack) {
     VaClient client(stack);
     VaClient other(stack, "other");
     const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
@@ -307,7 +311,8 @@ TEST_F(VaPagingTest, AllContextsAreAwayWhileTablesThatNeedItChange) {
     ASSERT_EQ(client.submit(client.context, va, 24), 0);
     stack.drive();
     EXPECT_EQ(client.wait_for_idle(), 0);
-  });
+  };
+  running(body, needs_idle);
 }
 
 // Tables take video memory, and give it back.

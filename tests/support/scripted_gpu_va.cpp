@@ -67,7 +67,9 @@ struct ScriptedGpuVa::Entries {
     if (context->root.has_value()) engine.flush(context->root->address, 0, 0);
     engine.flush(root.address, 0, 0);
     context->root = root;
-    if (State::Process* const process = state.process(context->process)) process->root = root;
+    State::Process* const process = state.process(context->process);
+    // What the kernel runs in a process's name has another space (VA-34).
+    if (process != nullptr && context->system == process->system) process->root = root;
   }
   static SIZE_T NTAPI root_size(void* adapter, DXGKARG_GETROOTPAGETABLESIZE* args) {
     ScriptedGpuVa& me = self(adapter, "DxgkDdiGetRootPageTableSize");
@@ -180,7 +182,8 @@ void ScriptedGpuVa::take_over() {
     if (is_virtual) args->ContextInfo.DmaBufferPrivateDataSize = config.private_bytes;
     args->ContextInfo.Caps.NoPatchingRequired = is_virtual ? 1 : 0;
     runtime::MutexLock lock(lock_);
-    state_->contexts.push_back({args->hContext, state_->device_process[device], std::nullopt});
+    state_->contexts.push_back({args->hContext, state_->device_process[device], std::nullopt,
+                                args->Flags.SystemContext != 0});
     return status;
   };
   hooks.destroy_context = [this](void* context) {
@@ -408,7 +411,7 @@ bool ScriptedGpuVa::execute(uint32_t node, uint32_t fence) {
 
 void ScriptedGpuVa::adopt_context(void* context, void* device) {
   runtime::MutexLock lock(lock_);
-  state_->contexts.push_back({context, state_->device_process[device], std::nullopt});
+  state_->contexts.push_back({context, state_->device_process[device], std::nullopt, false});
 }
 
 void ScriptedGpuVa::forget_context(void* context) {

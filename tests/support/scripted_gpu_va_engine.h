@@ -108,6 +108,7 @@ struct ScriptedGpuVa::State {
     void* handle = nullptr;
     void* process = nullptr;
     std::optional<port::RootPageTable> root;
+    bool system = false;  // the kernel's own, also on behalf of a process
   };
   /// Memory of one segment, or the pages an aperture shows.
   struct Storage {

@@ -270,7 +270,7 @@ void PagingExecutor::submit_slice() {
   Packet& packet = owner_.new_packet();
   packet.kind = vidsch::PacketKind::kPaging;
   packet.buffer = &current_->dma;
-  packet.driver_context = config_.system_context;
+  packet.driver_context = slice_context_ != nullptr ? slice_context_ : config_.system_context;
   packet.flags.paging = true;
   packet.slice.start = slice_start_;
   packet.slice.end = current_->used;
@@ -317,7 +317,8 @@ bool PagingExecutor::build_head() {
     port::PagingOperation described = head.kind == Queued::Kind::kPlain ? head.plain : describe(op);
     const uint64_t whole_bytes = described.size_bytes;
     const uint64_t part_bytes = narrow(&described);
-    const Progress progress = build(described, traced_kind, op.allocation.value, part_bytes);
+    const Progress progress =
+        build(described, nullptr, traced_kind, op.allocation.value, part_bytes);
     if (progress == Progress::kStop) return false;
     if (progress == Progress::kAgain) continue;
     head_done_bytes_ += part_bytes;
@@ -338,7 +339,7 @@ bool PagingExecutor::build_work(PagingWork& work, uint64_t traced_kind,
     while (part_done_ < part_.operations.size()) {
       port::PagingOperation& operation = part_.operations[part_done_];
       const Progress progress =
-          build(operation, traced_kind, traced_allocation, operation.size_bytes);
+          build(operation, part_.context, traced_kind, traced_allocation, operation.size_bytes);
       if (progress == Progress::kStop) return false;
       if (progress == Progress::kDone) ++part_done_;
     }
@@ -357,12 +358,12 @@ void PagingExecutor::head_is_built() {
   queue_.pop_front();
 }
 
-PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
+PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation, void* context,
                                                uint64_t traced_kind, uint64_t traced_allocation,
                                                uint64_t traced_bytes) {
   if (head_must_be_idle_ && !in_flight_.empty()) return Progress::kStop;
   port::BuildPagingArgs args;
-  args.system_context = config_.system_context;
+  args.system_context = context != nullptr ? context : config_.system_context;
   args.multipass_offset = multipass_offset_;
   args.operation = &operation;
   operation.allocation_is_idle = head_must_be_idle_;
@@ -371,6 +372,10 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
                          operation.page_table.mode == port::PageTableUpdateMode::kCpuVirtual;
   bool whole_buffer = false;
   if (!immediate) {
+    if (context != slice_context_) {  // a submission has one
+      submit_slice();
+      slice_context_ = context;
+    }
     if (current_ != nullptr && config_.buffer_bytes - current_->used < kSmallestUsefulRemainder) {
       submit_slice();
       current_ = nullptr;

@@ -33,6 +33,7 @@ class PagingWork {
   struct Part {
     std::vector<port::PagingOperation> operations;  // what they point to lives until the next part
     std::shared_ptr<void> hold;                     // until the hardware has done them
+    void* context = nullptr;  // the driver's handle of where they run; null: the system context
   };
   enum class Next {
     kPart,
@@ -180,8 +181,9 @@ class PagingExecutor {
   bool build_head();
   bool build_work(PagingWork& work, uint64_t traced_kind, uint64_t traced_allocation);
   /// One operation of the driver into the current buffer.
-  Progress build(port::PagingOperation& operation, uint64_t traced_kind, uint64_t traced_allocation,
-                 uint64_t traced_bytes);
+  /// `context`: null for the system's.
+  Progress build(port::PagingOperation& operation, void* context, uint64_t traced_kind,
+                 uint64_t traced_allocation, uint64_t traced_bytes);
   void head_is_built();
   void drop_queue();
   port::PagingOperation describe(const vidmm::PagingOp& op);
@@ -197,6 +199,7 @@ class PagingExecutor {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Buffer* current_ = nullptr;  // being filled
   uint32_t slice_start_ = 0, slice_private_start_ = 0;
+  void* slice_context_ = nullptr;  // where it runs, if not in the system context
   std::vector<Built> slice_completes_;
   std::vector<std::shared_ptr<void>> slice_holds_;
   std::deque<Queued> queue_;

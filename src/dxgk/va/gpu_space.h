@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "gpuva/address_space.h"
@@ -12,7 +13,8 @@ namespace dxgkit::dxgk {
 
 class Context;
 
-/// A process's, shared by its devices (VA-07), or the paging process's. Lane: the adapter's.
+/// A process's, shared by its devices (VA-07), its second one, or the paging process's. Lane: the
+/// adapter's.
 struct GpuSpace {
   GpuSpace(const gpuva::Geometry& geometry, uint32_t process_in)
       : process(process_in),
@@ -28,6 +30,10 @@ struct GpuSpace {
   uint64_t version = 0;            // of `tables`
   uint32_t held = 0;               // pieces of work that keep its contexts from the engines
   bool of_paging = false;
+  // A process's second space (VA-34): no client's addresses, and in no trace.
+  bool kernel_only = false;
+  std::map<uint64_t, gpuva::Piece> fixed;  // what is shown there beside mappings, by first page
+  std::vector<void*> kernel_contexts;      // the driver's handles of contexts that have its root
   /// Pages whose entries are invalid for want of memory for tables, whatever is mapped there: the
   /// next plan makes up for them.
   gpuva::PageSpans owed;

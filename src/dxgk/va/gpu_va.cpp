@@ -39,6 +39,7 @@ void GpuVa::stop() {
     collect();
     free_tables();
     spaces_.clear();
+    seconds_.clear();
     resident_.clear();
     for (const auto& [id, page] : system_pages_)
       adapter_.allocations().destroy(adapter_.allocations().at(AllocationId{id}));
@@ -85,12 +86,14 @@ void GpuVa::process_ends(uint32_t process) {
       done = true;
       return;  // stop() frees what is left
     }
-    gpuva::Plan plan;
-    space->tables.destroy(&plan);
-    ++space->version;
     Work work;
-    if (!plan.steps.empty())
-      work.push_back(std::make_unique<PlanWork>(*this, space, std::move(plan)));
+    for (const std::shared_ptr<GpuSpace>& one : {space, space_of(process | kSecond)}) {
+      if (!one) continue;
+      gpuva::Plan plan;
+      one->tables.destroy(&plan);
+      ++one->version;
+      append(one, std::move(plan), &work);
+    }
     adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
     adapter_.pump();
   });
@@ -99,6 +102,8 @@ void GpuVa::process_ends(uint32_t process) {
     collect();
     if (!done) return;
     spaces_.erase(process);
+    spaces_.erase(process | kSecond);
+    seconds_.erase(process);
     trace::emit(trace::EventKind::kGpuVaSpaceEnded, process);
   });
 }
@@ -161,6 +166,11 @@ void GpuVa::detach(Context& context) {
     adapter_.scheduler().sync_objects().cancel_wait(*companion->second.waiting);
   for (PendingUpdate& update : companion->second.queue) release_pools(&update.pools);
   release_pools(&companion->second.running_pools);
+  if (companion->second.driver) {
+    if (const std::shared_ptr<GpuSpace> second = space_of(space->process | kSecond))
+      std::erase(second->kernel_contexts, companion->second.driver->handle);
+    left_companions_[context.id()] = std::move(companion->second.driver);
+  }
   companions_.erase(companion);
 }
 
@@ -203,9 +213,22 @@ void GpuVa::set_root(GpuSpace& space, const gpuva::Step& step) {
   space.shown_root = step.table;
   space.shown_entries = step.count;
   for (Context* context : space.contexts) set_root_of(space, *context);
+  for (void* context : space.kernel_contexts) set_kernel_root(space, context);
+}
+
+void GpuVa::set_kernel_root(const GpuSpace& space, void* context) {
+  const port::RootPageTable place{.address = memory_.at(space.shown_root).address,
+                                  .entry_count = static_cast<uint32_t>(space.shown_entries)};
+  // A driver that refuses loses the adapter; nothing else comes back.
+  static_cast<void>(adapter_.port().set_root_page_table(context, place));
 }
 
 bool GpuVa::hardware_idle() const { return adapter_.paging().hardware_idle(); }
+
+bool GpuVa::content_under_way(AllocationId allocation) const {
+  const vidmm::MemoryManager& memory = adapter_.memory();
+  return !memory.contains(allocation) || memory.pending_operations(allocation) != 0;
+}
 
 bool GpuVa::contexts_idle(const GpuSpace& space) {
   const bool idle = std::ranges::all_of(space.contexts, [&](Context* context) {
@@ -310,7 +333,13 @@ void GpuVa::forget(AllocationId allocation) {
 
 void GpuVa::forget(AllocationId allocation, const Process& process) {
   const std::shared_ptr<GpuSpace> space = space_of(process.number());
-  if (!space || space->addresses.mapping_count(allocation) == 0) return;
+  if (!space) return;
+  if (const std::shared_ptr<SecondSpace> second = second_space(process.number())) {
+    Work work;
+    second->forget(allocation, &work);
+    if (!work.empty()) adapter_.paging().enqueue_work(std::move(work), nullptr);
+  }
+  if (space->addresses.mapping_count(allocation) == 0) return;
   std::vector<gpuva::Mapping> mappings;
   space->addresses.mappings_of(allocation, &mappings);
   for (const gpuva::Mapping& mapping :
@@ -442,8 +471,16 @@ GpuVaOutcome GpuVa::reserve(Process& process, PagingQueue* queue,
           space->addresses.reserve(request, ++space->sequence);
       if (!reserved.has_value()) return reserved.error();
       Work work;
+      if (const Status status = ensure_second(*space, &work); !is_success(status)) {
+        DXGKIT_CHECK(is_success(space->addresses.free(reserved->mapping.span.address(),
+                                                      request.size, ++space->sequence, nullptr)));
+        return status;
+      }
       if (gpuva::AddressSpace::needs_apply(*reserved))
-        DXGKIT_RETURN_IF_FAILED(take_effect(space, *reserved, &work));
+        if (const Status status = take_effect(space, *reserved, &work); !is_success(status)) {
+          adapter_.paging().enqueue_work(std::move(work), nullptr);  // the second space stays
+          return status;
+        }
       outcome.address = reserved->mapping.span.address();
       trace::emit(trace::EventKind::kGpuVaReserved, space->process, outcome.address, request.size,
                   request.zero ? 1 : 0);

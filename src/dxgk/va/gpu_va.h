@@ -18,6 +18,7 @@
 #include "dxgk/va/gpu_space.h"
 #include "dxgk/va/gpu_va_work.h"
 #include "dxgk/va/page_table_memory.h"
+#include "dxgk/va/second_space.h"
 
 namespace dxgkit::dxgk {
 
@@ -57,6 +58,8 @@ struct UniqueRange {
 /// preceded by the invalidation of its entries, those that bring one are followed by their writing.
 class GpuVa {
  public:
+  using Work = std::vector<std::unique_ptr<PagingWork>>;
+
   GpuVa(Adapter& adapter, const gpuva::Geometry& geometry);
   ~GpuVa();
   GpuVa(const GpuVa&) = delete;
@@ -90,7 +93,8 @@ class GpuVa {
   /// VA-11..31. kNoMemory also without memory for page tables; kNotSupported: VA-22.
   GpuVaOutcome map(PagingQueue& queue, gpuva::MapRequest request,
                    const Ref<OpenedAllocation>& opened);
-  /// VA-32..34. `queue` may be null: nothing to write then.
+  /// VA-32..34. `queue` may be null: nothing to write then. The first one that succeeds makes the
+  /// process's second space, if the GPU writes page tables; kNoMemory also without tables for that.
   GpuVaOutcome reserve(Process& process, PagingQueue* queue, const gpuva::ReserveRequest& request);
   /// VA-41: nothing on the GPU reaches the addresses any more when it returns.
   Status free(Process& process, uint64_t base, uint64_t size);
@@ -160,6 +164,9 @@ class GpuVa {
   void* driver_allocation(AllocationId id) const;
   port::PageTableUpdateMode update_mode() const;
   bool hardware_idle() const;
+  /// Operations that bring or change the allocation's content have been queued and not been done by
+  /// the hardware; true also of what is no allocation.
+  bool content_under_way(AllocationId allocation) const;
   bool contexts_idle(const GpuSpace& space);
   void begin_hold(GpuSpace& space);
   void end_hold_later(std::shared_ptr<GpuSpace> space) { unheld_.push_back(std::move(space)); }
@@ -171,6 +178,21 @@ class GpuVa {
   /// happened.
   Status plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
               const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root = false);
+  /// Plans `changed` in a second space, with its root; appended to `work`. kNoMemory: nothing
+  /// happened.
+  Status plan_kernel_space(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                           Work* work);
+  /// The same for pages whose tables are there, when their turn has come.
+  Status point_kernel_space(const std::shared_ptr<GpuSpace>& space, gpuva::PageSpan changed,
+                            gpuva::Plan* plan);
+  /// Without memory for tables: entries concerned become invalid, which needs none; devices with
+  /// contexts there are in error, and the pages are owed.
+  void hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work);
+  /// Null: the process has none.
+  std::shared_ptr<SecondSpace> second_space(uint32_t process) const;
+  /// The companion that `detach` left: waits until nothing of it is under way, then the driver may
+  /// destroy it. Not on the lane. Null: there is none.
+  void* take_companion(Context& context);
   const gpuva::Geometry& geometry() const { return geometry_; }
   Adapter& adapter() { return adapter_; }
   PageTableMemory& memory() { return memory_; }
@@ -178,7 +200,6 @@ class GpuVa {
  private:
   friend class Exercise;
   class Pieces;
-  using Work = std::vector<std::unique_ptr<PagingWork>>;
   struct PendingUpdate {
     Ref<SyncObject> fence;
     uint64_t value = 0, sequence = 0;
@@ -193,6 +214,8 @@ class GpuVa {
     bool running = false;
     std::vector<vidmm::Use> running_pools;  // likewise, of the batch that runs
     bool rooted = false;
+    std::shared_ptr<CompanionContext> driver;  // null: not made
+    bool making = false, refused = false;      // by the driver: entries are written then
   };
 
   std::shared_ptr<GpuSpace> space_of(uint32_t process) const;
@@ -218,17 +241,17 @@ class GpuVa {
   /// One plan per space. None is made before all have their tables: making room for a table queues
   /// operations, which a plan that is made and not queued would come behind.
   void plan_together(std::span<Planned> all, Tables tables);
-  void append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work);
+  /// With `companion` what a second space shows is copied there.
+  void append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work,
+              const std::shared_ptr<CompanionContext>& companion = nullptr);
   /// The first root of a space.
   Status plan_root(const std::shared_ptr<GpuSpace>& space, Work* work);
   /// Plans `changed` in a process's space, and what is owed there, appended to `work`.
-  Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
-                Work* work);
-  /// The same where there is no way back. Without memory for tables all entries concerned become
-  /// invalid, which needs none; devices with contexts there are in error, and the pages are owed.
+  Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work,
+                const std::shared_ptr<CompanionContext>& companion = nullptr);
+  /// The same where there is no way back: see hide().
   void replan_or_hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                       Work* work);
-  void hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work);
   /// Every mapping of the allocation is planned again, for where it is now.
   void follow(AllocationId allocation, Tables tables, Work* work);
   void free_tables();
@@ -253,6 +276,9 @@ class GpuVa {
   static void note(GpuSpace& space, const std::optional<GpuSpace::Gone>& gone);
   std::string tell_tables(const GpuSpace& space, uint64_t page);
   void set_root_of(GpuSpace& space, Context& context);
+  void set_kernel_root(const GpuSpace& space, void* context);
+  /// The process has a second space, if it needs one (VA-34).
+  Status ensure_second(const GpuSpace& space, Work* work);
   /// Off the engines, or back: each is called in turn.
   void set_off(Context& context, bool off);
   void zero_source(gpuva::PteSource* source) const;
@@ -263,6 +289,11 @@ class GpuVa {
   Context& context_of(ContextId id) const;
   void hold_pools(const GpuSpace& space, PendingUpdate* update);
   void release_pools(std::vector<vidmm::Use>* pools);
+  /// Asks the driver for the context that batches of this one run in: once, `making` says so. Not
+  /// on the lane.
+  void make_companion(Context& context);
+  /// What a batch maps is seen in the second space.
+  void show_pools(uint32_t process, std::span<const GpuVaUpdate> updates);
   void advance(ContextId id);
   void run_update(ContextId id);
 
@@ -270,7 +301,11 @@ class GpuVa {
   const gpuva::Geometry geometry_;
   PageTableMemory memory_;
   std::unique_ptr<PagingSpace> paging_;
-  std::map<uint32_t, std::shared_ptr<GpuSpace>> spaces_;  // by process number
+  // By process number; second spaces too, with kSecond added to it.
+  static constexpr uint32_t kSecond = uint32_t{1} << 31;
+  std::map<uint32_t, std::shared_ptr<GpuSpace>> spaces_;
+  std::map<uint32_t, std::shared_ptr<SecondSpace>> seconds_;                // by process number
+  std::map<ContextId, std::shared_ptr<CompanionContext>> left_companions_;  // of detached contexts
   std::map<ContextId, Companion> companions_;
   /// Where allocations are as far as the executor's queue goes; those in no segment are absent.
   std::unordered_map<uint64_t, vidmm::Placement> resident_;  // looked up only

@@ -80,8 +80,26 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
   Pieces(const GpuVa& owner, const GpuSpace& space) : owner_(owner), space_(space) {}
 
   void pieces_in(gpuva::PageSpan window, std::vector<gpuva::Piece>* out) const override {
+    const size_t before = out->size();
     space_.addresses.for_each_in(window,
                                  [&](const gpuva::Mapping& mapping) { append(mapping, out); });
+    if (space_.fixed.empty()) return;
+    auto at = space_.fixed.upper_bound(window.first_page);
+    if (at != space_.fixed.begin()) --at;
+    for (; at != space_.fixed.end() && at->first < window.end_page(); ++at) {
+      const gpuva::PageSpan whole = at->second.span;
+      const uint64_t first = std::max(whole.first_page, window.first_page);
+      const uint64_t end = std::min(whole.end_page(), window.end_page());
+      if (first >= end) continue;
+      gpuva::Piece piece = at->second;
+      piece.source = piece.source.after(first - whole.first_page);
+      piece.span = {first, end - first};
+      out->push_back(piece);
+    }
+    std::sort(out->begin() + static_cast<std::ptrdiff_t>(before), out->end(),
+              [](const gpuva::Piece& a, const gpuva::Piece& b) {
+                return a.span.first_page < b.span.first_page;
+              });
   }
 
  private:
@@ -203,9 +221,36 @@ Status GpuVa::plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva
   return one.status;
 }
 
-void GpuVa::append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work) {
+void GpuVa::append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work,
+                   const std::shared_ptr<CompanionContext>& companion) {
   if (steps.steps.empty()) return;
-  work->push_back(std::make_unique<PlanWork>(*this, space, std::move(steps)));
+  std::unique_ptr<BatchCopies> copies;
+  const std::shared_ptr<SecondSpace> second = companion ? second_space(space->process) : nullptr;
+  if (second) {
+    copies = std::make_unique<BatchCopies>(BatchCopies{second, companion, {}});
+    for (size_t i = 0; i < steps.steps.size(); ++i) {
+      SecondSpace::Ranges ranges = second->ranges_of(steps.steps[i]);
+      if (!ranges.empty()) copies->steps.emplace(i, std::move(ranges));
+    }
+    if (copies->steps.empty()) copies.reset();
+  }
+  work->push_back(std::make_unique<PlanWork>(*this, space, std::move(steps), std::move(copies)));
+}
+
+Status GpuVa::plan_kernel_space(const std::shared_ptr<GpuSpace>& space,
+                                const gpuva::PageSpans& changed, Work* work) {
+  gpuva::PageSpans all = space->owed;
+  all.insert(all.end(), changed.begin(), changed.end());
+  gpuva::Plan steps;
+  DXGKIT_RETURN_IF_FAILED(plan(space, all, Pieces(*this, *space), &steps, /*with_root=*/true));
+  space->owed.clear();
+  append(space, std::move(steps), work);
+  return Status::kSuccess;
+}
+
+Status GpuVa::point_kernel_space(const std::shared_ptr<GpuSpace>& space, gpuva::PageSpan changed,
+                                 gpuva::Plan* steps) {
+  return plan(space, std::span(&changed, 1), Pieces(*this, *space), steps);
 }
 
 Status GpuVa::plan_root(const std::shared_ptr<GpuSpace>& space, Work* work) {
@@ -216,7 +261,7 @@ Status GpuVa::plan_root(const std::shared_ptr<GpuSpace>& space, Work* work) {
 }
 
 Status GpuVa::replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
-                     Work* work) {
+                     Work* work, const std::shared_ptr<CompanionContext>& companion) {
   const Pieces pieces(*this, *space);
   gpuva::Plan steps;
   if (!space->owed.empty()) {
@@ -224,13 +269,13 @@ Status GpuVa::replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSp
     all.insert(all.end(), changed.begin(), changed.end());
     if (is_success(plan(space, all, pieces, &steps))) {
       space->owed.clear();
-      append(space, std::move(steps), work);
+      append(space, std::move(steps), work, companion);
       return Status::kSuccess;
     }
   }
   if (changed.empty()) return Status::kSuccess;
   DXGKIT_RETURN_IF_FAILED(plan(space, changed, pieces, &steps));
-  append(space, std::move(steps), work);
+  append(space, std::move(steps), work, companion);
   return Status::kSuccess;
 }
 
@@ -323,6 +368,7 @@ Status GpuVa::rebuild() {
     return !memory.contains(id) || memory.placement(id) != entry.second || memory.parked(id);
   });
   ++moves_;
+  for (const auto& [number, second] : seconds_) second->reset_slots();
   std::vector<Planned> all;
   std::deque<Pieces> sources;
   std::deque<gpuva::Plan> plans;
@@ -333,9 +379,10 @@ Status GpuVa::rebuild() {
     space->addresses.for_each_in({0, geometry_.space_pages()}, [&](const gpuva::Mapping& mapping) {
       one.changed.push_back(mapping.span);
     });
+    for (const auto& [first, piece] : space->fixed) one.changed.push_back(piece.span);
     one.source = &sources.emplace_back(*this, *space);
     one.plan = &plans.emplace_back();
-    one.with_root = !space->contexts.empty();
+    one.with_root = !space->contexts.empty() || space->kernel_only;
   }
   plan_together(all, Tables::kMore);
   Work work;

@@ -24,7 +24,7 @@ inline void changed(const GpuSpace& space, const gpuva::PageSpans& changed) {
 }
 /// Entries are handed to the driver.
 inline void entries(const GpuSpace& space, const port::PageTableUpdate& update) {
-  if (trace::current() != nullptr) record_entries(space, update);
+  if (trace::current() != nullptr && !space.kernel_only) record_entries(space, update);
 }
 
 }  // namespace dxgkit::dxgk::gpu_va_trace

@@ -24,7 +24,8 @@ constexpr size_t kUpdatesMost = 128;
 Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool wait,
                      std::vector<GpuVaUpdate> updates) {
   Status status = Status::kSuccess;
-  const bool asked = adapter_.block_until_awake([&] {
+  bool wants_companion = false;
+  const auto attempt = [&] {
     if (context.device().lost()) {
       status = Status::kDeviceRemoved;
       return true;
@@ -48,6 +49,11 @@ Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool w
     }
     status = space->addresses.check_update(operations);
     if (!is_success(status)) return true;
+    if (!companion->second.driver && !companion->second.refused && second_space(space->process)) {
+      if (companion->second.making) return false;
+      wants_companion = companion->second.making = true;
+      return true;
+    }
     companion->second.queue.push_back({.fence = Ref<SyncObject>(&fence),
                                        .value = value,
                                        .sequence = ++space->sequence,
@@ -55,9 +61,15 @@ Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool w
                                        .updates = std::move(updates),
                                        .pools = {}});
     hold_pools(*space, &companion->second.queue.back());
+    show_pools(space->process, companion->second.queue.back().updates);
     advance(context.id());
     return true;
-  });
+  };
+  bool asked = adapter_.block_until_awake(attempt);
+  if (std::exchange(wants_companion, false)) {
+    make_companion(context);
+    asked = adapter_.block_until_awake(attempt);
+  }
   return asked ? status : Status::kDeviceRemoved;
 }
 
@@ -201,7 +213,7 @@ void GpuVa::run_update(ContextId id) {
   gpuva::PageSpans changed;
   space->addresses.apply_update(operations, update.sequence, &changed);
   Work work;
-  if (!is_success(replan(space, changed, &work))) {
+  if (!is_success(replan(space, changed, &work, companion.driver))) {
     // All of it or nothing. The fence is set all the same: who waits for it is not left hanging.
     put_back(*space, undo, update.sequence);
     device.set_error(DeviceState::kErrorOutOfMemory);
@@ -215,6 +227,7 @@ void GpuVa::run_update(ContextId id) {
         vidsch::SyncObjects& objects = adapter_.scheduler().sync_objects();
         const vidsch::SyncPoint point{.object = fence->id, .value = value + 1};
         if (objects.contains(fence->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
+        adapter_.progress();  // its context may be waiting to go
         const auto companion_now = companions_.find(id);
         if (companion_now == companions_.end()) return;
         companion_now->second.running = false;

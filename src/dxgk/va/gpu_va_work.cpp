@@ -18,8 +18,21 @@ constexpr uint64_t kEntriesMost = 4096;
 static_assert(sizeof(gpuva::Pte) == sizeof(port::PageTableEntry));
 
 StepWriter::StepWriter(GpuVa& owner, GpuSpace& space, gpuva::Plan plan,
-                       port::PageTableUpdateMode mode)
-    : owner_(owner), space_(space), plan_(std::move(plan)), mode_(mode) {}
+                       port::PageTableUpdateMode mode, const BatchCopies* copies)
+    : owner_(owner), space_(space), plan_(std::move(plan)), mode_(mode), copies_(copies) {}
+
+const SecondSpace::Ranges* StepWriter::at_copy() const {
+  if (over() || copies_ == nullptr) return nullptr;
+  const auto found = copies_->steps.find(step_);
+  return found == copies_->steps.end() ? nullptr : &found->second;
+}
+
+void StepWriter::tell_copy() {
+  if (trace::current() == nullptr) return;
+  const gpuva::Step& step = plan_.steps[step_];
+  std::vector<gpuva::Pte> entries(step.count);
+  static_cast<void>(describe(step, 0, step.count, &entries));
+}
 
 const gpuva::Step* StepWriter::at_root_change() const {
   if (over() || plan_.steps[step_].kind != gpuva::Step::Kind::kSetRoot) return nullptr;
@@ -33,7 +46,7 @@ bool StepWriter::next(std::vector<port::PagingOperation>* operations) {
   const size_t before = operations->size();
   while (!over() && entries < kEntriesMost) {
     const gpuva::Step& step = plan_.steps[step_];
-    if (step.kind == Kind::kSetRoot) break;
+    if (step.kind == Kind::kSetRoot || at_copy() != nullptr) break;
     if (step.kind == Kind::kFree) {
       ++step_;
       continue;
@@ -48,6 +61,7 @@ bool StepWriter::next(std::vector<port::PagingOperation>* operations) {
       flush.flush.start = step.span.address();
       flush.flush.end = step.span.end_address();
       operations->push_back(flush);
+      if (space_.kernel_only) continue;
       trace::emit(trace::EventKind::kTlbFlushed, space_.process, flush.flush.start,
                   flush.flush.end);
       continue;
@@ -112,13 +126,17 @@ port::PagingOperation StepWriter::describe(const gpuva::Step& step, uint64_t fir
   return operation;
 }
 
-PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan)
+PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan,
+                   std::unique_ptr<BatchCopies> copies)
     : owner_(owner),
       space_(std::move(space)),
-      writer_(owner, *space_, std::move(plan), owner.update_mode()),
+      copies_(std::move(copies)),
+      writer_(owner, *space_, std::move(plan), owner.update_mode(), copies_.get()),
       after_content_(owner.update_mode() == port::PageTableUpdateMode::kCpuVirtual &&
-                     std::ranges::any_of(writer_.plan().steps, [](const gpuva::Step& step) {
-                       return step.kind == gpuva::Step::Kind::kWriteEntries && step.source.valid();
+                     std::ranges::any_of(writer_.plan().steps, [&owner](const gpuva::Step& step) {
+                       return step.kind == gpuva::Step::Kind::kWriteEntries &&
+                              step.source.kind == gpuva::PteSource::Kind::kRun &&
+                              owner.content_under_way(step.allocation);
                      })) {}
 
 PlanWork::~PlanWork() {
@@ -131,16 +149,43 @@ void PlanWork::hold_contexts() {
   owner_.begin_hold(*space_);
 }
 
+/// The copy whose tables are shown, in its context.
+void PlanWork::copy(const SecondSpace::Ranges& ranges, Part* part) {
+  port::PagingOperation operation;
+  operation.kind = port::PagingOperation::Kind::kCopyPageTableEntries;
+  operation.copies = copy_;
+  for (const gpuva::PageTables::CopyRange& range : ranges)
+    operation.size_bytes += range.count * sizeof(gpuva::Pte);
+  part->operations.push_back(operation);
+  part->context = copies_->context->handle;
+  part->hold = copies_->context;
+  writer_.tell_copy();
+  writer_.skip();
+}
+
 PagingWork::Next PlanWork::next(Part* part) {
   if (writer_.plan().contexts_idle) {
     hold_contexts();
     if (!owner_.contexts_idle(*space_)) return Next::kLater;
   }
-  // The CPU writes at once: what entries show has to be there by then, or whoever had the memory
-  // before is seen through them (VA-29).
+  // The CPU writes at once: content that was still on its way when this was planned has to be there
+  // by then, or whoever had the memory before is seen through the entries (VA-29).
   if (after_content_ && !owner_.hardware_idle()) return Next::kLater;
   part->operations.clear();
+  part->context = nullptr;
   while (!writer_.next(&part->operations)) {
+    if (const SecondSpace::Ranges* ranges = writer_.at_copy()) {
+      if (!pointing_) {
+        gpuva::Plan plan;
+        copy_ = copies_->second->show_tables(*ranges, &plan);
+        pointing_ = std::make_unique<StepWriter>(owner_, *copies_->second->space(), std::move(plan),
+                                                 owner_.update_mode());
+      }
+      if (pointing_->next(&part->operations)) return Next::kPart;
+      pointing_.reset();
+      copy(*ranges, part);
+      return Next::kPart;
+    }
     if (const gpuva::Step* step = writer_.at_root_change()) {
       // The table has to be complete, and nobody may be using the old one.
       hold_contexts();

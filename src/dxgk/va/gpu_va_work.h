@@ -8,6 +8,7 @@
 
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/va/gpu_space.h"
+#include "dxgk/va/second_space.h"
 
 namespace dxgkit::dxgk {
 
@@ -16,14 +17,20 @@ class GpuVa;
 /// Turns the steps of a plan into driver operations. Lane.
 class StepWriter {
  public:
-  /// `mode`: how this plan's tables are written.
-  StepWriter(GpuVa& owner, GpuSpace& space, gpuva::Plan plan, port::PageTableUpdateMode mode);
+  /// `mode`: how this plan's tables are written. `copies`: steps that are not written; may be null,
+  /// and outlives this.
+  StepWriter(GpuVa& owner, GpuSpace& space, gpuva::Plan plan, port::PageTableUpdateMode mode,
+             const BatchCopies* copies = nullptr);
 
   /// Appends the next operations, with a bounded number of entries; they point into this object.
-  /// False: nothing more before what `at_root_change` tells, or the end.
+  /// False: nothing more before what `at_root_change` or `at_copy` tells, or the end.
   bool next(std::vector<port::PagingOperation>* operations);
   /// The next step gives contexts another root: the caller's to do, then skip it.
   const gpuva::Step* at_root_change() const;
+  /// The next step's entries are copied: the caller's to do, then skip it.
+  const SecondSpace::Ranges* at_copy() const;
+  /// Traces the entries of such a step as if they were written.
+  void tell_copy();
   void skip() { ++step_; }
   bool over() const { return step_ == plan_.steps.size(); }
   /// Where the space's root is for what comes next.
@@ -37,6 +44,7 @@ class StepWriter {
   GpuSpace& space_;
   const gpuva::Plan plan_;
   const port::PageTableUpdateMode mode_;
+  const BatchCopies* const copies_;
   size_t step_ = 0;
   uint64_t done_ = 0;  // entries of the step
   std::vector<std::vector<gpuva::Pte>> buffers_;
@@ -46,17 +54,24 @@ class StepWriter {
 /// the plan asks for it (VA-06, PAGE-38), and come back when the hardware has done it.
 class PlanWork final : public PagingWork {
  public:
-  PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan);
+  PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan,
+           std::unique_ptr<BatchCopies> copies = nullptr);
   ~PlanWork() override;
   Next next(Part* part) override;
 
  private:
   void hold_contexts();
+  void copy(const SecondSpace::Ranges& ranges, Part* part);
 
   GpuVa& owner_;
   const std::shared_ptr<GpuSpace> space_;
+  const std::unique_ptr<BatchCopies> copies_;  // null: none
+  // While slots are pointed at the tables of a copy, and the copy itself waits for that:
+  std::unique_ptr<StepWriter> pointing_;
+  std::vector<port::PageTableCopy> copy_;
   StepWriter writer_;
-  const bool after_content_;  // begins when the hardware has done all before it
+  const bool after_content_;  // begins when the hardware has done all before it: CPU-written
+                              // entries of content on its way
   bool holding_ = false;
   bool told_ = false;  // the last part, with what waits for the hardware
 };

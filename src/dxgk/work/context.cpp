@@ -648,6 +648,10 @@ void Context::close_driver_side() {
   gate_.close();
   gate_.wait_empty();
   if (!first) return;
+  if (virtual_) {
+    if (void* const companion = adapter.gpu_va()->take_companion(*this))
+      static_cast<void>(adapter.port().destroy_context(companion));
+  }
   destroy_in_driver();
   drop_memory();
 }

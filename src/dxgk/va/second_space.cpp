@@ -1,0 +1,286 @@
+#include "dxgk/va/second_space.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/process.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/context.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+/// Tables lie at multiples of this in the second space (PAGE-40), in pages.
+constexpr uint64_t kTableGrain = 16;
+
+}  // namespace
+
+SecondSpace::SecondSpace(GpuVa& owner, const GpuSpace& of)
+    : owner_(owner), space_(std::make_shared<GpuSpace>(of.tables.geometry(), of.process)) {
+  space_->kernel_only = true;
+  space_->driver_process = of.driver_process;
+}
+
+SecondSpace::~SecondSpace() = default;
+
+Status SecondSpace::build(Work* work) {
+  gpuva::PageSpans all;
+  const auto claim = [&](uint64_t base, uint64_t pages, uint64_t grain) -> uint64_t {
+    gpuva::MapRequest request;
+    request.base = base;
+    request.size_pages = pages;
+    request.protection.no_access = true;
+    request.system = true;
+    request.alignment_bytes = grain * kPageBytes;
+    const Result<gpuva::MapOperation> range = space_->addresses.claim(request, ++space_->sequence);
+    if (!range.has_value() || range->mapping.span.first_page % grain != 0) return 0;
+    all.push_back(range->mapping.span);
+    return range->mapping.span.first_page;
+  };
+  const PagingExecutor& executor = owner_.adapter().paging();
+  for (size_t i = 0; i < executor.buffer_count(); ++i) {
+    const DmaBuffer& buffer = executor.buffer(i);
+    const uint64_t first = claim(buffer.gpu_va, buffer.page_count, 1);
+    if (first == 0) return Status::kNoMemory;
+    gpuva::Piece& piece = space_->fixed[first];
+    piece.span = all.back();
+    piece.source.kind = gpuva::PteSource::Kind::kRun;
+    piece.source.first_page = buffer.pages.value;
+  }
+  table_pages_ =
+      align_up(uint64_t{owner_.geometry().levels[0].table_bytes}, kPageBytes) / kPageBytes;
+  slot_pages_ = align_up(table_pages_, kTableGrain);
+  first_slot_ = claim(0, kSlots * slot_pages_, kTableGrain);
+  if (first_slot_ == 0) return Status::kNoMemory;
+  // Pages not in use show something nobody minds: so their tables stay.
+  gpuva::Piece nothing;
+  nothing.source.kind = gpuva::PteSource::Kind::kSame;
+  nothing.source.first_page = owner_.adapter().dummy_page().value;
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    nothing.span = {slot_page(slot), table_pages_};
+    space_->fixed[nothing.span.first_page] = nothing;
+    nothing.span = {slot_page(slot) + table_pages_, slot_pages_ - table_pages_};
+    if (nothing.span.pages != 0) space_->fixed[nothing.span.first_page] = nothing;
+  }
+  slots_.assign(kSlots, gpuva::kNoTable);
+  return owner_.plan_kernel_space(space_, all, work);
+}
+
+SecondSpace::Way SecondSpace::way_of(AllocationId pool, gpuva::Protection protection,
+                                     uint64_t driver_protection) const {
+  // Entries without such bits are alike (VA-22).
+  return {.pool = pool,
+          .write = protection.write || !owner_.geometry().read_only,
+          .execute = protection.execute || !owner_.geometry().no_execute,
+          .driver_protection = driver_protection};
+}
+
+void SecondSpace::show_pool(AllocationId pool, uint64_t pages, gpuva::Protection protection,
+                            uint64_t driver_protection, Work* work) {
+  const Way way = way_of(pool, protection, driver_protection);
+  if (pools_.contains(way)) return;
+  gpuva::MapRequest request;
+  request.allocation = pool;
+  request.size_pages = request.allocation_pages = pages;
+  request.protection.write = way.write;
+  request.protection.execute = way.execute;
+  request.driver_protection = driver_protection;
+  request.system = true;
+  const Result<gpuva::MapOperation> claimed = space_->addresses.claim(request, ++space_->sequence);
+  if (!claimed.has_value()) return;
+  const gpuva::PageSpan span = claimed->mapping.span;
+  gpuva::PageSpans changed;
+  space_->addresses.apply(*claimed, &changed);
+  if (!is_success(owner_.plan_kernel_space(space_, changed, work))) {
+    DXGKIT_CHECK(is_success(space_->addresses.free_system(span.address(), span.size_bytes(),
+                                                          ++space_->sequence, nullptr)));
+    return;
+  }
+  pools_[way] = span;
+}
+
+bool SecondSpace::shows(AllocationId pool) const {
+  const auto first = pools_.lower_bound(Way{.pool = pool});
+  return first != pools_.end() && first->first.pool == pool;
+}
+
+void SecondSpace::forget(AllocationId pool, Work* work) {
+  gpuva::PageSpans changed;
+  for (auto at = pools_.lower_bound(Way{.pool = pool});
+       at != pools_.end() && at->first.pool == pool; at = pools_.erase(at)) {
+    DXGKIT_CHECK(is_success(space_->addresses.free_system(
+        at->second.address(), at->second.size_bytes(), ++space_->sequence, &changed)));
+  }
+  // Nobody else sees it; entries that stay for want of tables are owed.
+  if (!changed.empty() && !is_success(owner_.plan_kernel_space(space_, changed, work)))
+    owner_.hide(space_, changed, work);
+}
+
+SecondSpace::Ranges SecondSpace::ranges_of(const gpuva::Step& step) const {
+  using Kind = gpuva::Step::Kind;
+  Ranges ranges;
+  if (step.kind != Kind::kWriteEntries || step.level != 0 || step.repeat || step.large_page ||
+      step.of_64k_pages || step.source.kind != gpuva::PteSource::Kind::kRun ||
+      step.allocation == gpuva::kNoAllocation || !space_->owed.empty()) {
+    return ranges;
+  }
+  const gpuva::Protection protection{.write = !step.source.read_only,
+                                     .execute = !step.source.no_execute};
+  const auto pool = pools_.find(way_of(step.allocation, protection, step.driver_protection));
+  if (pool == pools_.end()) return ranges;
+  for (uint64_t done = 0; done < step.count;) {
+    const std::vector<gpuva::PageTables::WalkStep> walk =
+        space_->tables.walk(pool->second.first_page + step.offset_pages + done);
+    if (walk.empty() || walk.back().level != 0 || !walk.back().valid || walk.back().of_64k_pages)
+      return {};
+    const uint64_t index = walk.back().index;
+    const uint64_t count = std::min(step.count - done, owner_.geometry().leaf_pages() - index);
+    ranges.push_back({.from = walk.back().table,
+                      .to = step.table,
+                      .from_index = index,
+                      .to_index = step.start_index + done,
+                      .count = count});
+    done += count;
+  }
+  return ranges;
+}
+
+uint64_t SecondSpace::show(gpuva::TableId table, gpuva::Plan* plan) {
+  const auto shown = std::ranges::find(slots_, table);
+  if (shown != slots_.end()) return slot_page(static_cast<size_t>(shown - slots_.begin()));
+  const size_t slot = std::exchange(next_slot_, (next_slot_ + 1) % kSlots);
+  slots_[slot] = table;
+  const TableMemory& memory = owner_.table(table);
+  gpuva::Piece& piece = space_->fixed.at(slot_page(slot));
+  piece.source.kind = gpuva::PteSource::Kind::kRun;
+  piece.source.segment = memory.address.segment;
+  piece.source.first_page = memory.address.offset / kPageBytes;
+  // Its own tables are there, and stay as long as the slots.
+  DXGKIT_CHECK(is_success(owner_.point_kernel_space(space_, piece.span, plan)));
+  return piece.span.first_page;
+}
+
+std::vector<port::PageTableCopy> SecondSpace::show_tables(
+    std::span<const gpuva::PageTables::CopyRange> ranges, gpuva::Plan* plan) {
+  // No slot of this copy is taken for another table of it.
+  DXGKIT_CHECK(2 * ranges.size() <= kSlots / 2);
+  // Those that are shown already move out of the way of those that are not.
+  std::vector<gpuva::TableId> wanted;
+  for (const gpuva::PageTables::CopyRange& range : ranges) {
+    for (const gpuva::TableId table : {range.from, range.to}) {
+      if (std::ranges::find(wanted, table) == wanted.end()) wanted.push_back(table);
+    }
+  }
+  const auto in_the_way = [&] {
+    return std::ranges::find(wanted, slots_[next_slot_]) != wanted.end();
+  };
+  for (const gpuva::TableId table : wanted) {
+    if (std::ranges::find(slots_, table) != slots_.end()) continue;
+    while (in_the_way()) next_slot_ = (next_slot_ + 1) % kSlots;
+    show(table, plan);
+  }
+  std::vector<port::PageTableCopy> copies;
+  for (const gpuva::PageTables::CopyRange& range : ranges) {
+    copies.push_back({.source_table = show(range.from, plan) * kPageBytes,
+                      .destination_table = show(range.to, plan) * kPageBytes,
+                      .source_index = static_cast<uint32_t>(range.from_index),
+                      .destination_index = static_cast<uint32_t>(range.to_index),
+                      .count = static_cast<uint32_t>(range.count)});
+  }
+  return copies;
+}
+
+void SecondSpace::reset_slots() {
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (std::exchange(slots_[slot], gpuva::kNoTable) == gpuva::kNoTable) continue;
+    gpuva::PteSource& source = space_->fixed.at(slot_page(slot)).source;
+    source = {};
+    source.kind = gpuva::PteSource::Kind::kSame;
+    source.first_page = owner_.adapter().dummy_page().value;
+  }
+}
+
+// --- the kernel's side ---
+
+std::shared_ptr<SecondSpace> GpuVa::second_space(uint32_t process) const {
+  const auto found = seconds_.find(process);
+  return found == seconds_.end() ? nullptr : found->second;
+}
+
+Status GpuVa::ensure_second(const GpuSpace& space, Work* work) {
+  if (geometry_.update_mode == gpuva::UpdateMode::kCpuVirtual) return Status::kSuccess;
+  if (seconds_.contains(space.process)) return Status::kSuccess;
+  const auto second = std::make_shared<SecondSpace>(*this, space);
+  DXGKIT_RETURN_IF_FAILED(second->build(work));
+  seconds_[space.process] = second;
+  spaces_[space.process | kSecond] = second->space();
+  return Status::kSuccess;
+}
+
+void GpuVa::make_companion(Context& context) {
+  const Result<port::ContextInfo> made = adapter_.port().create_context(
+      context.device().driver_handle(), context.handle, NodeOrdinal{adapter_.caps().paging_node}, 1,
+      /*system=*/true, {}, /*virtual_addressing=*/true);
+  bool orphan = false;
+  adapter_.lane().run([&] {
+    adapter_.progress();
+    const auto found = companions_.find(context.id());
+    orphan = found == companions_.end();
+    if (orphan) return;
+    Companion& companion = found->second;
+    companion.making = false;
+    companion.refused = !made.has_value();
+    if (companion.refused) return;
+    companion.driver = std::make_shared<CompanionContext>(CompanionContext{made->handle});
+    const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number() | kSecond);
+    space->kernel_contexts.push_back(made->handle);
+    Work work;
+    work.push_back(std::make_unique<CallWork>([this, space, companion = companion.driver] {
+      // Before its first copy. Nobody runs on it yet; gone: nobody will.
+      const auto& all = space->kernel_contexts;
+      if (std::ranges::find(all, companion->handle) != all.end() &&
+          space->shown_root != gpuva::kNoTable) {
+        set_kernel_root(*space, companion->handle);
+      }
+      return true;
+    }));
+    adapter_.paging().enqueue_work(std::move(work), [this] { adapter_.progress(); });
+    adapter_.pump();
+  });
+  if (orphan && made.has_value()) static_cast<void>(adapter_.port().destroy_context(made->handle));
+}
+
+void* GpuVa::take_companion(Context& context) {
+  std::shared_ptr<CompanionContext> companion;
+  adapter_.lane().run([&] {
+    const auto found = left_companions_.find(context.id());
+    if (found == left_companions_.end()) return;
+    companion = std::move(found->second);
+    left_companions_.erase(found);
+  });
+  if (!companion) return nullptr;
+  static_cast<void>(adapter_.block_until([&] { return companion.use_count() == 1; }));
+  return companion->handle;
+}
+
+void GpuVa::show_pools(uint32_t process, std::span<const GpuVaUpdate> updates) {
+  using Kind = gpuva::UpdateOperation::Kind;
+  const std::shared_ptr<SecondSpace> second = second_space(process);
+  if (!second) return;
+  Work work;
+  for (const GpuVaUpdate& update : updates) {
+    const gpuva::UpdateOperation& operation = update.operation;
+    if (!update.opened || update.opened->closing) continue;
+    const bool protect = operation.kind == Kind::kMapProtect;
+    if (!protect && operation.kind != Kind::kMap) continue;
+    second->show_pool(operation.allocation, operation.whole_allocation_pages,
+                      protect ? operation.protection : gpuva::Protection{.write = true},
+                      protect ? operation.driver_protection : 0, &work);
+    // Making room for the next one's tables queues operations: none may come before these.
+    if (!work.empty()) adapter_.paging().enqueue_work(std::exchange(work, {}), nullptr);
+  }
+}
+
+}  // namespace dxgkit::dxgk
