@@ -1,6 +1,7 @@
 // The graphics kernel of one machine: its adapters and the processes that use them.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "dxgk/verifier_switches.h"
 #include "dxgk/work/timeout_report.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
@@ -52,6 +54,8 @@ struct AdapterOptions {
   port::FaultInjector* faults = nullptr;
   /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.
   uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
+  /// Rare paths, taken always (REND-28).
+  VerifierSwitches verifier = {};
 };
 
 /// Sums over an adapter's life, for summaries and tests.
@@ -65,6 +69,8 @@ struct AdapterStatistics {
   uint64_t page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0, evictions = 0, fills = 0,
            aperture_maps = 0;
   uint64_t splits = 0, multipass_renders = 0, multipass_paging = 0;
+  /// How often each switch of the verifier has changed the way, by VerifierSwitch.
+  std::array<uint64_t, kVerifierSwitches> verifier_strikes = {};
 };
 
 /// Where a power transition goes. D1 to D3 are device states while the machine runs on; the others

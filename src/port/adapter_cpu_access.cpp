@@ -79,19 +79,19 @@ Status AdapterPort::map_cpu_host_aperture(void* allocation, SegmentId segment,
   return call(port.ddi.DxgkDdiMapCpuHostAperture, port.context, &arguments);
 }
 
-void AdapterPort::unmap_cpu_host_aperture(SegmentId segment,
-                                          std::span<const uint32_t> aperture_pages) {
+Status AdapterPort::unmap_cpu_host_aperture(SegmentId segment,
+                                            std::span<const uint32_t> aperture_pages) {
   Impl& port = *impl_;
-  if (is_dead(port) || port.version < kVersionWddm20 ||
-      port.ddi.DxgkDdiUnmapCpuHostAperture == nullptr)
-    return;
+  if (is_dead(port)) return Status::kDeviceRemoved;
+  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiUnmapCpuHostAperture == nullptr)
+    return Status::kNotSupported;
   std::vector<UINT32> aperture(aperture_pages.begin(), aperture_pages.end());
   DXGKARG_UNMAPCPUHOSTAPERTURE arguments{};
   arguments.NumberOfPages = aperture.size();
   arguments.pCpuHostAperturePages = aperture.data();
   arguments.SegmentId = static_cast<WORD>(segment.value);
   DdiCall call(port, kUnmapCpuHostAperture, aperture.size());
-  static_cast<void>(call(port.ddi.DxgkDdiUnmapCpuHostAperture, port.context, &arguments));
+  return call(port.ddi.DxgkDdiUnmapCpuHostAperture, port.context, &arguments);
 }
 
 }  // namespace dxgkit::port

@@ -142,6 +142,31 @@ DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t version) {
   return result;
 }
 
+std::vector<FeatureCap> features_of_wddm12(const DriverCaps& caps, uint32_t version) {
+  if (version < kVersionWin8 || caps.raw.empty()) return {};
+  DXGK_DRIVERCAPS raw{};
+  std::memcpy(&raw, caps.raw.data(), std::min(caps.raw.size(), sizeof(raw)));
+  return {{.name = "PreemptionCaps",
+           .set = raw.PreemptionCaps.GraphicsPreemptionGranularity != 0 ||
+                  raw.PreemptionCaps.ComputePreemptionGranularity != 0,
+           .is_new = true},
+          {.name = "SupportPerEngineTDR", .set = raw.SupportPerEngineTDR != FALSE, .is_new = true},
+          {.name = "PresentationCaps.SupportKernelModeCommandBuffer",
+           .set = raw.PresentationCaps.SupportKernelModeCommandBuffer != 0},
+          {.name = "SupportNonVGA",
+           .set = raw.SupportNonVGA != FALSE,
+           .of_display = true,
+           .is_new = true},
+          {.name = "SupportSmoothRotation",
+           .set = raw.SupportSmoothRotation != FALSE,
+           .of_display = true,
+           .is_new = true},
+          {.name = "SupportDirectFlip",
+           .set = raw.SupportDirectFlip != FALSE,
+           .of_display = true,
+           .is_new = true}};
+}
+
 bool AdapterPort::has_entry(std::string_view name) const {
   for (const abi::TableEntry& entry : abi::kDriverInitializationData) {
     if (entry.name != name || entry.since > impl_->version) continue;

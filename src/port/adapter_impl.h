@@ -86,7 +86,8 @@ struct AdapterPort::Impl {
   // wrong caller is a race.
   std::atomic<bool> scheduler_inside{false};
   std::atomic<bool> exclusive_inside{false};
-  runtime::Turnstile level_zero;  // barred while level two is held
+  std::atomic<uint32_t> exclusive_thread{0};  // of a call of level two or three, + 1 (IRQL-11)
+  runtime::Turnstile level_zero;              // barred while level two is held
   // 1: somebody holds level two, for a mode change or for as long as the adapter sleeps.
   std::atomic<uint32_t> level_two_taken{0};
   std::function<bool()> is_lane;  // set before the adapter runs; null: nobody is
@@ -167,6 +168,11 @@ struct AdapterPort::Impl {
   /// INT-07, IRQL-12.
   void check_callback(const char* callback, nt::Irql highest, bool legal_in_isr);
 
+  // --- exclusion.cpp
+  /// IRQL-11.
+  Status exclude_access(ULONG attributes, DXGKDDI_PROTECTED_CALLBACK routine,
+                        void* routine_context);
+
   // --- adapter_power.cpp
   /// LIFE-22.
   void report_lost_accesses(const char* ddi_name);
@@ -204,7 +210,10 @@ class DdiCall {
  public:
   DdiCall(AdapterPort::Impl& impl, const DdiInfo& info, uint64_t argument = 0,
           uint16_t node = trace::kNoNode)
-      : impl_(impl), info_(info), frame_(impl.kernel, info.name, info.irql), node_(node) {
+      : impl_(prepared(impl, info)),
+        info_(info),
+        frame_(impl.kernel, info.name, info.irql),
+        node_(node) {
     frame_.owner = &impl;
     enter();
     if (trace::Recorder* recorder = trace::current(); recorder != nullptr) [[unlikely]] {
@@ -269,6 +278,14 @@ class DdiCall {
     }
     return status;
   }
+  /// Before this thread has a frame of this call.
+  static AdapterPort::Impl& prepared(AdapterPort::Impl& impl, const DdiInfo& info) {
+    if (info.ddi_class == DdiClass::kLevelTwo) [[unlikely]]
+      impl.host.before_exclusive_ddi(info.name, AdapterHost::SyncLevel::kTwo);
+    if (info.ddi_class == DdiClass::kExclusive) [[unlikely]]
+      impl.host.before_exclusive_ddi(info.name, AdapterHost::SyncLevel::kThree);
+    return impl;
+  }
   void enter();
   void leave();
 
@@ -298,11 +315,13 @@ inline void DdiCall::enter() {
       DXGKIT_CHECK(impl_.level_zero.barred());
       DXGKIT_CHECK(!impl_.scheduler_inside.load());
       DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
+      impl_.exclusive_thread.store(impl_.kernel.runtime().thread_number() + 1);
       break;
     case DdiClass::kExclusive:
       DXGKIT_CHECK(!impl_.exclusive_inside.exchange(true));
       DXGKIT_CHECK(impl_.level_zero.barred() || impl_.level_zero.empty());
       DXGKIT_CHECK(!impl_.scheduler_inside.load());
+      impl_.exclusive_thread.store(impl_.kernel.runtime().thread_number() + 1);
       break;
     case DdiClass::kLevelZeroBeside:
       break;
@@ -321,6 +340,7 @@ inline void DdiCall::leave() {
       break;
     case DdiClass::kLevelTwo:
     case DdiClass::kExclusive:
+      impl_.exclusive_thread.store(0);
       impl_.exclusive_inside.store(false);
       break;
     case DdiClass::kLevelZeroBeside:

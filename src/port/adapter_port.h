@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "bus/machine.h"
@@ -91,6 +92,23 @@ class AdapterHost {
     static_cast<void>(collateral);
     return Status::kNotSupported;
   }
+  /// Right before a DDI of synchronization level two or three is made: the host has seen to the
+  /// rest of what the level promises (IRQL-02, IRQL-03), and checks it here. The thread that makes
+  /// the call, with nothing of the port held. A CHECK: whatever is wrong is our bug.
+  enum class SyncLevel { kTwo, kThree };
+  virtual void before_exclusive_ddi(const char* ddi, SyncLevel level) {
+    static_cast<void>(ddi);
+    static_cast<void>(level);
+  }
+  /// DxgkCbExcludeAdapterAccess (IRQL-11): later, on a thread of the host's, `call` once. With
+  /// kSuccess: nobody uses the adapter and nobody is in the driver until it returns, and with
+  /// `evict` no content is in a memory segment. With another status: nothing of that holds.
+  /// PASSIVE_LEVEL, any thread: do not block. kDeviceRemoved: it is stopping, there is no call.
+  virtual Status exclude_access(bool evict, std::function<void(Status)> call) {
+    static_cast<void>(evict);
+    static_cast<void>(call);
+    return Status::kNotSupported;
+  }
   /// DxgkCbSetPowerComponentActive / Idle / CompleteFStateTransition of a component. At most
   /// DISPATCH_LEVEL, any thread, the last also inside set_component_f_state: post, do not block.
   enum class ComponentEvent { kActive, kIdle, kTransitionDone };
@@ -108,6 +126,15 @@ enum class PowerAction : uint32_t { kSleep = 2, kHibernate = 3, kShutdown = 4 };
 /// What displays need of the caps of a driver that declared `interface_version`.
 DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t interface_version);
 FlipCaps flip_caps_of(const DriverCaps& caps, uint32_t interface_version);
+/// A feature that WDDM 1.2 asks for, as the caps say it (LIFE-13).
+struct FeatureCap {
+  const char* name;  // of the member of DXGK_DRIVERCAPS
+  bool set = false;
+  bool of_display = false;  // asked of drivers with video present sources only
+  bool is_new = false;      // no earlier version has it
+};
+/// Empty where the declared interface has no room for them.
+std::vector<FeatureCap> features_of_wddm12(const DriverCaps& caps, uint32_t interface_version);
 
 /// DDI calls of one adapter, typed in our words. The port marshals structures by the version the
 /// driver declared, sets and checks IRQL, checks the synchronisation class (IRQL-04, IRQL-06),
@@ -228,7 +255,8 @@ class AdapterPort {
   Status map_cpu_host_aperture(void* allocation, SegmentId segment,
                                std::span<const uint32_t> aperture_pages,
                                std::span<const uint64_t> segment_pages);
-  void unmap_cpu_host_aperture(SegmentId segment, std::span<const uint32_t> aperture_pages);
+  /// kNotSupported without the entry.
+  Status unmap_cpu_host_aperture(SegmentId segment, std::span<const uint32_t> aperture_pages);
   Status escape(void* device, void* context, uint32_t flags, std::span<std::byte> data);
 
   // --- work

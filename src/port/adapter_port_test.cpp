@@ -226,8 +226,6 @@ TEST(AdapterPort, RefusesWhatItDoesNotSupport) {
               to_ntstatus(Status::kNotSupported));
     EXPECT_EQ(callbacks.DxgkCbEvalAcpiMethod(callbacks.DeviceHandle, 0, nullptr, 0, nullptr, 0),
               to_ntstatus(Status::kNotSupported));
-    EXPECT_EQ(callbacks.DxgkCbExcludeAdapterAccess(callbacks.DeviceHandle, 0, nullptr, nullptr),
-              to_ntstatus(Status::kNotSupported));
     world.stop();
   });
 }

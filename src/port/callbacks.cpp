@@ -162,6 +162,13 @@ NTSTATUS NTAPI synchronize_execution(HANDLE device, PKSYNCHRONIZE_ROUTINE routin
   return to_ntstatus(status);
 }
 
+NTSTATUS NTAPI exclude_adapter_access(HANDLE device, ULONG attributes,
+                                      DXGKDDI_PROTECTED_CALLBACK routine, PVOID context) {
+  DXGKIT_CALLBACK("DxgkCbExcludeAdapterAccess", device, nt::kPassiveLevel, false,
+                  done(Status::kInvalidParameter));
+  return done(adapter->exclude_access(attributes, routine, context));
+}
+
 NTSTATUS NTAPI is_device_present(HANDLE device, PPCI_DEVICE_PRESENCE_PARAMETERS parameters,
                                  PBOOLEAN present) {
   DXGKIT_CALLBACK("DxgkCbIsDevicePresent", device, nt::kPassiveLevel, false,
@@ -569,6 +576,8 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbSynchronizeExecution", synchronize_execution, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbUnmapMemory", unmap_memory, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbWriteDeviceSpace", write_device_space, kPartial, "configuration space"),
+    DXGKIT_ENTRY("DxgkCbExcludeAdapterAccess", exclude_adapter_access, kPartial,
+                 "no root port; clients' locked memory stays accessible"),
     DXGKIT_ENTRY("DxgkCbIsDevicePresent", is_device_present, kPartial,
                  "knows its own function only"),
     DXGKIT_ENTRY("DxgkCbGetHandleData", get_handle_data, kSupported, ""),

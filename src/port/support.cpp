@@ -51,7 +51,7 @@ constexpr Used kUsed[] = {
     {"DxgkDdiGetRootPageTableSize", Support::kSupported, ""},
     {"DxgkDdiGetScanLine", Support::kSupported, ""},
     {"DxgkDdiInterruptRoutine", Support::kPartial, "one line interrupt"},
-    {"DxgkDdiMapCpuHostAperture", Support::kPartial, "locks"},
+    {"DxgkDdiMapCpuHostAperture", Support::kPartial, "locks, and once at start"},
     {"DxgkDdiOpenAllocation", Support::kSupported, ""},
     {"DxgkDdiPatch", Support::kSupported, ""},
     {"DxgkDdiPreemptCommand", Support::kSupported, ""},
@@ -97,7 +97,7 @@ constexpr Used kUsed[] = {
     {"DxgkDdiSystemDisplayEnable", Support::kSupported, ""},
     {"DxgkDdiSystemDisplayWrite", Support::kSupported, ""},
     {"DxgkDdiUpdateActiveVidPnPresentPath", Support::kSupported, ""},
-    {"DxgkDdiUnmapCpuHostAperture", Support::kPartial, "locks"},
+    {"DxgkDdiUnmapCpuHostAperture", Support::kPartial, "locks, and once at start"},
     {"DxgkDdiUnload", Support::kSupported, ""},
 };
 

@@ -62,7 +62,9 @@ Status open_from_luid(Process& process, D3DKMT_OPENADAPTERFROMLUID& args) {
 Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
-  DXGKIT_ENTER(*adapter);
+  // IRQL-09: also while power changes, or sleeping; the driver answers without its hardware.
+  dxgk::GatePass gate_pass(adapter->gate(), dxgk::GatePass::Transitions::kBeside);
+  if (!gate_pass || !adapter->running()) return Status::kDeviceRemoved;
   if (args.Type != KMTQAITYPE_UMDRIVERPRIVATE) return Status::kNotSupported;
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(

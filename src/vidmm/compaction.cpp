@@ -35,6 +35,10 @@ bool MemoryManager::Impl::place_by_moving(Record& record, const Candidate& optio
   const uint64_t alignment = where.alignment_of(record.shape());
   if (where.ranges.free_bytes() < bytes || where.allocations > kMostRanges) return false;
   if (!range_within(where.committed, bytes, where.most_bytes())) return false;
+  if (switches.fail_compaction) {
+    ++statistics.compactions_failed;
+    return false;
+  }
 
   std::vector<Piece> pieces;
   Piece sums;

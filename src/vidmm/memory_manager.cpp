@@ -14,6 +14,8 @@ MemoryManager::MemoryManager(std::span<const SegmentDesc> segments)
     : impl_(std::make_unique<Impl>(segments)) {}
 MemoryManager::~MemoryManager() = default;
 
+void MemoryManager::set_switches(const Switches& switches) { impl_->switches = switches; }
+
 Status MemoryManager::Impl::check(const AllocationDesc& desc) const {
   if (desc.size_bytes == 0) return Status::kInvalidParameter;
   if (desc.alignment_bytes < kPageBytes) return Status::kInvalidParameter;

@@ -64,6 +64,16 @@ struct Statistics {
   uint64_t clean_drops = 0, aperture_maps = 0, fills = 0;
   uint64_t moves = 0;             // inside a segment, to join what was free (no evictions)
   uint64_t offers_discarded = 0;  // offered content given up under pressure
+  // What Switches have changed.
+  uint64_t offers_kept = 0, demotions_prevented = 0, compactions_failed = 0;
+};
+
+/// Ways to take, or not to take, whatever is better (REND-28).
+struct Switches {
+  bool keep_offers = false;      // offered content is written back as other content is
+  bool no_demotion = false;      // room is made in a preferred segment before another has it, and
+                                 // evicted content is not parked in an aperture
+  bool fail_compaction = false;  // nothing moves inside a segment
 };
 
 /// Lane: the adapter's. Knows no driver and moves no byte: it returns plans, the caller executes
@@ -79,6 +89,8 @@ class MemoryManager {
  public:
   explicit MemoryManager(std::span<const SegmentDesc> segments);
   ~MemoryManager();
+  /// Before the first allocation.
+  void set_switches(const Switches& switches);
 
   // --- allocations ---
   /// Registers an allocation under the caller's id (unused before, its slot too; CHECKed): in

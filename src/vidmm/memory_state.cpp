@@ -152,6 +152,10 @@ void MemoryManager::Impl::evict(Record& record) {
 
 void MemoryManager::Impl::park(Record& record) {
   if (record.offer != OfferPriority::kNone) return;  // its content is given up (ALLOC-47)
+  if (switches.no_demotion) {
+    if (record.traits->eviction != 0) ++statistics.demotions_prevented;
+    return;
+  }
   for (uint32_t id = 1; id <= 32; ++id) {
     if ((record.traits->eviction & segment_bit(SegmentId{id})) == 0) continue;
     Segment& where = segment(SegmentId{id});
@@ -222,7 +226,10 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
   const Segment& where = segment(old.segment);
   // SEG-39: what an aperture shows, and what is written back, has the plain size.
   PagingOp op = notice(PagingOp::Kind::kUnmapAperture, record, old);
-  if (where.is_memory() && record.dirty && record.offer != OfferPriority::kNone) {
+  const bool offered = record.offer != OfferPriority::kNone;
+  if (where.is_memory() && record.dirty && offered && switches.keep_offers)
+    ++statistics.offers_kept;
+  if (where.is_memory() && record.dirty && offered && !switches.keep_offers) {
     op.kind = PagingOp::Kind::kDiscard;  // its owner gave the content up (ALLOC-47)
     op.size_bytes = where.bytes_of(record.shape());
     record.dirty = false;
@@ -415,6 +422,24 @@ bool MemoryManager::Impl::place(const Item& item) {
     // Its content is on the system side here and stays there until the CPU unlocks it (ALLOC-43).
     std::erase_if(options, [](const Candidate& option) { return option.segment->is_memory(); });
   }
+  if (switches.no_demotion) {
+    for (size_t i = 0; i < options.size(); ++i) {
+      if (!place_in(record, std::span(options).subspan(i, 1))) continue;
+      // Another segment, or a hint before it, had no room at all; one behind it may have had some.
+      const bool had = std::ranges::any_of(std::span(options).subspan(i + 1), [&](const auto& one) {
+        return one.segment != options[i].segment &&
+               one.segment->find_free(record.shape(), one.from, one.low, one.high).has_value();
+      });
+      if (had && made_room) ++statistics.demotions_prevented;
+      return true;
+    }
+    return false;
+  }
+  return place_in(record, options);
+}
+
+bool MemoryManager::Impl::place_in(Record& record, std::span<const Candidate> options) {
+  made_room = false;
   for (const Candidate& option : options) {
     const auto offset =
         option.segment->find_free(record.shape(), option.from, option.low, option.high);
@@ -422,6 +447,7 @@ bool MemoryManager::Impl::place(const Item& item) {
     enter(record, *option.segment, *offset);
     return true;
   }
+  made_room = true;
   for (const Candidate& option : options) {
     if (!option.hint && place_by_moving(record, option)) return true;
   }

@@ -86,6 +86,8 @@ struct MemoryManager::Impl {
   bool stays(const Item& item) const;
   bool can_move(const Record& record) const;
   bool place(const Item& item);
+  /// Free room, then joined room, then evictions, each in all of them.
+  bool place_in(Record& record, std::span<const Candidate> options);
   /// compaction.cpp: what is free would do, if it were in one piece: those in the way of the
   /// cheapest place move to other holes of the segment, nobody leaves it. Moves at most as many
   /// bytes as the allocation has. False: state unchanged. Cost: O(ranges), of at most 4,096.
@@ -109,6 +111,8 @@ struct MemoryManager::Impl {
   std::vector<Touched> journal;
   uint64_t plan = 0;
   Statistics statistics;
+  Switches switches;
+  bool made_room = false;  // the last place_in moved or evicted others, or failed
 };
 
 }  // namespace dxgkit::vidmm

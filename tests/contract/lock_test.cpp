@@ -691,6 +691,8 @@ TEST_F(LockTest, AHostApertureShowsWhatTheCpuCannotSeeOtherwise) {
   DXGKIT_COVERS("ALLOC-41", "ALLOC-35");
   with_client(
       [](Stack& stack, Client& client) {
+        HostAperture::mapped.clear();  // the start has tried it (LIFE-15)
+        HostAperture::unmapped.clear();
         ContextBuffers context = client.make_context();
         // A page that is used first, so that offsets are not all 0.
         const D3DKMT_HANDLE before_it = client.make_allocation(4096, kVisible);

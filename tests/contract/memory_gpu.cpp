@@ -21,7 +21,20 @@ MemoryGpu::MemoryGpu(Stack& stack)
   };
 }
 
+MemoryGpu::~MemoryGpu() {
+  if (visible_ != nullptr)
+    EXPECT_TRUE(stack_.machine.unmap_io(visible_, stack_.miniport.config.segments[0].size));
+}
+
 std::byte* MemoryGpu::at(uint64_t address) {
+  const testing::ScriptedSegment& first = stack_.miniport.config.segments[0];
+  if (address - first.base_address < first.size) {
+    if (visible_ == nullptr) {
+      visible_ = static_cast<std::byte*>(
+          stack_.machine.map_io(stack_.miniport.function().bars()[1].base, first.size));
+    }
+    return visible_ + (address - first.base_address);
+  }
   if (address >= kHiddenBase && address < kHiddenBase + hidden_.size())
     return hidden_.data() + (address - kHiddenBase);
   if (const auto real = stack_.machine.translate(bus::PhysicalAddress{address});

@@ -129,9 +129,24 @@ void context_used_after_free(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiDestroyContext = destroy_and_remember;
 }
 
+// A routine that wants the adapter at once, where others have it.
+void NTAPI nothing_to_do(IN_CONST_PVOID, PVOID, NTSTATUS) {}
+NTSTATUS NTAPI create_excluding(IN_CONST_HANDLE context, INOUT_PDXGKARG_CREATEDEVICE args) {
+  static ULONG calls = 0;
+  if (is_call(&calls, 1) && dxgk != nullptr) {
+    (void)dxgk->DxgkCbExcludeAdapterAccess(dxgk->DeviceHandle, DXGK_EXCLUDE_CALL_SYNCHRONOUS,
+                                           nothing_to_do, nullptr);
+  }
+  return original.DxgkDdiCreateDevice(context, args);
+}
+void device_excludes_access(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCreateDevice = create_excluding;
+}
+
 }  // namespace
 
 const Mutant kObjectMutants[] = {
+    {"device_excludes_access", device_excludes_access, nullptr},
     {"allocation_without_handle", allocation_without_handle, nullptr},
     {"allocation_without_size", allocation_without_size, nullptr},
     {"allocation_alignment_three", allocation_alignment_three, nullptr},

@@ -68,6 +68,26 @@ void bad_ranges_beyond_count(DRIVER_INITIALIZATION_DATA* table) {
   });
 }
 
+// Its video memory is behind a host aperture that is not set up yet.
+NTSTATUS NTAPI map_too_early(IN_CONST_HANDLE, IN_CONST_PDXGKARG_MAPCPUHOSTAPERTURE) {
+  return STATUS_DEVICE_NOT_READY;
+}
+NTSTATUS NTAPI unmap_anything(IN_CONST_HANDLE, IN_CONST_PDXGKARG_UNMAPCPUHOSTAPERTURE) {
+  return STATUS_SUCCESS;
+}
+void host_aperture_not_ready(DRIVER_INITIALIZATION_DATA* table) {
+  with_query(table, [](Query* query, bool first_pass) {
+    if (first_pass) return;
+    at(query, 0)->Flags.CpuVisible = 0;
+    at(query, 0)->Flags.SupportsCpuHostAperture = 1;
+    at(query, 0)->CpuHostAperture.PhysicalAddress =
+        static_cast<UINT64>(at(query, 0)->CpuTranslatedAddress.QuadPart);
+    at(query, 0)->CpuHostAperture.SizeInPages = 16;
+  });
+  table->DxgkDdiMapCpuHostAperture = map_too_early;
+  table->DxgkDdiUnmapCpuHostAperture = unmap_anything;
+}
+
 }  // namespace
 
 const Mutant kStartMutants[] = {
@@ -76,6 +96,7 @@ const Mutant kStartMutants[] = {
     {"host_aperture_of_visible", host_aperture_of_visible, nullptr},
     {"host_aperture_only_cached", host_aperture_only_cached, nullptr},
     {"system_memory_reserved", system_memory_reserved, nullptr},
+    {"host_aperture_not_ready", host_aperture_not_ready, nullptr},
     {"bad_ranges_untold", bad_ranges_untold, nullptr},
     {"bad_ranges_beyond_count", bad_ranges_beyond_count, nullptr},
     {nullptr, nullptr, nullptr},

@@ -105,6 +105,12 @@ void caps_short_address(DRIVER_INITIALIZATION_DATA* table) {
   with_caps(table,
             [](DXGK_DRIVERCAPS* caps) { caps->HighestAcceptableAddress.QuadPart = 0xFFFFFF; });
 }
+void caps_claim_wddm12(DRIVER_INITIALIZATION_DATA* table) {
+  with_caps(table, [](DXGK_DRIVERCAPS* caps) { caps->WDDMVersion = DXGKDDI_WDDMv1_2; });
+}
+void caps_of_a_later_version(DRIVER_INITIALIZATION_DATA* table) {
+  with_caps(table, [](DXGK_DRIVERCAPS* caps) { caps->WDDMVersion = DXGKDDI_WDDMv1; });
+}
 void caps_engine_reset_unfilled(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiQueryEngineStatus = nullptr;
   table->DxgkDdiResetEngine = nullptr;
@@ -278,6 +284,8 @@ const Mutant kStartMutants[] = {
     {"caps_paging_node_unknown", caps_paging_node_unknown, nullptr},
     {"caps_preempt_without_engines", caps_preempt_without_engines, nullptr},
     {"caps_short_address", caps_short_address, nullptr},
+    {"caps_claim_wddm12", caps_claim_wddm12, nullptr},
+    {"caps_of_a_later_version", caps_of_a_later_version, nullptr},
     {"caps_engine_reset_unfilled", caps_engine_reset_unfilled, nullptr},
     {"caps_of_newer_kit", caps_of_newer_kit, nullptr},
     {"segments_first_pass_writes", segments_first_pass_writes, nullptr},

@@ -564,6 +564,21 @@ DRIVER_INITIALIZATION_DATA ScriptedMiniport::make_table() const {
     DXGKIT_SET(DxgkDdiDestroyProcess, destroy_process);
   }
 #undef DXGKIT_SET
+  if (config.version >= DXGKDDI_INTERFACE_VERSION_WIN8 &&
+      config.version < DXGKDDI_INTERFACE_VERSION_WDDM1_3) {
+    // Its caps promise them; an adapter reset follows.
+    table.DxgkDdiQueryDependentEngineGroup = [](void*,
+                                                DXGKARG_QUERYDEPENDENTENGINEGROUP* args) NTAPI {
+      args->DependentNodeOrdinalMask = ULONGLONG{1} << args->NodeOrdinal;
+      return STATUS_SUCCESS;
+    };
+    table.DxgkDdiQueryEngineStatus = [](void*, DXGKARG_QUERYENGINESTATUS* args) NTAPI {
+      args->EngineStatus.Value = 0;
+      return STATUS_SUCCESS;
+    };
+    table.DxgkDdiResetEngine = [](void*, DXGKARG_RESETENGINE*)
+                                   NTAPI { return STATUS_UNSUCCESSFUL; };
+  }
   if (config.table) config.table(table);
   return table;
 }
@@ -662,6 +677,10 @@ NTSTATUS ScriptedMiniport::default_query_adapter_info(const DXGKARG_QUERYADAPTER
             D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
         caps.SupportNonVGA = TRUE;
         caps.SupportSmoothRotation = TRUE;
+        if (caps.WDDMVersion == DXGKDDI_WDDMv1_2) {  // what that version asks for (LIFE-13)
+          caps.SupportPerEngineTDR = caps.SupportDirectFlip = TRUE;
+          caps.PresentationCaps.SupportKernelModeCommandBuffer = 1;
+        }
       } else {
         caps.WDDMVersion = DXGKDDI_WDDMv1;
       }

@@ -98,6 +98,15 @@ void add_run(CLI::App& app, RunOptions& options) {
          "picture each, and the kernel recovers")
       ->expected(1)
       ->type_name("ENGINE:PACKET");
+  run->add_option(
+         "--verifier",
+         reader(dxgkit::tool::parse_switches,
+                [&options](const dxgkit::tool::SwitchChoice& on) { options.verifier = on; }),
+         "rare paths taken always: AlwaysRepatch, FailProbeAndLock, AlwaysDiscardOffer, "
+         "NeverDiscardOffer, ForceComplexLock, NeverPrepatch, TakeSplitPoint, "
+         "FailAcquireSwizzlingRange, NoDemotion, FailDefragPass; all; or a number")
+      ->expected(1)
+      ->type_name("FLAGS");
   run->add_option("--power-plan", options.power_plan,
                   "'at PACKETS STEP; ...' or the path of a file with it: standby, hibernate, "
                   "hybrid, d1, d2, d3, remove");

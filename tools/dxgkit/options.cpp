@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "base/arithmetic.h"
+#include "dxgk/verifier_switches.h"
 #include "tools/dxgkit/picture.h"
 
 namespace dxgkit::tool {
@@ -159,6 +160,42 @@ std::expected<HangChoice, std::string> parse_hang(std::string_view text) {
   }
   return HangChoice{static_cast<uint32_t>(engine - kEngines.begin()), static_cast<uint32_t>(packet),
                     std::string(text)};
+}
+
+std::expected<SwitchChoice, std::string> parse_switches(std::string_view text) {
+  using dxgk::kVerifierSwitchNames;
+  dxgk::VerifierSwitches on;
+  std::string known = "all";
+  for (const auto& named : kVerifierSwitchNames) known += fmt::format(", {}", named.name);
+  const auto unknown = [&](const std::string& what) {
+    return std::unexpected(fmt::format("{}; known are {}", what, known));
+  };
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  const std::string_view digits = hexadecimal ? text.substr(2) : text;
+  uint32_t value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, hexadecimal ? 16 : 10);
+  if (!digits.empty() && error == std::errc() && end == digits.data() + digits.size()) {
+    for (const auto& named : kVerifierSwitchNames) {
+      if ((value >> named.bit & 1U) != 0) on.set(named.which);
+      value &= ~(1U << named.bit);
+    }
+    if (value != 0) return unknown(fmt::format("'{}' has bits that are not implemented", text));
+    return SwitchChoice{on.on, std::string(text)};
+  }
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view name = text.substr(at, comma - at);
+    bool found = false;
+    for (const auto& named : kVerifierSwitchNames) {
+      if (name != "all" && name != named.name) continue;
+      on.set(named.which);
+      found = true;
+    }
+    if (!found) return unknown(fmt::format("'{}' is not a switch of the verifier", name));
+    at = comma + 1;
+  }
+  return SwitchChoice{on.on, std::string(text)};
 }
 
 std::string model_name(MemoryModel model) {

@@ -60,6 +60,12 @@ struct HangChoice {
   std::string text;  // as given
 };
 
+/// Switches of the kernel's own verifier (dxgk/verifier_switches.h), as numbers there.
+struct SwitchChoice {
+  uint32_t on = 0;   // bit n: number n
+  std::string text;  // as given
+};
+
 struct VerifyOptions {
   std::string driver;
   DeviceChoice device;
@@ -104,6 +110,7 @@ struct RunOptions {
   std::optional<std::string> registry;
   std::optional<std::string> power_plan;  // the plan, or the path of a file with it
   std::optional<HangChoice> hang;
+  std::optional<SwitchChoice> verifier;
   std::optional<std::string> scanout;  // PNG of what the screen shows
   bool special_pool = false, trace_imports = false;
   bool json = false;
@@ -117,6 +124,10 @@ std::expected<Mode, std::string> parse_mode(std::string_view text);
 std::expected<MemoryModel, std::string> parse_model(std::string_view text);
 /// "3d:N" or "copy:N", N from 1.
 std::expected<HangChoice, std::string> parse_hang(std::string_view text);
+/// Names of switches with commas between them, "all", or the value of
+/// D3DKMT_ADAPTER_VERIFIER_VIDMM_FLAGS as a number (0x for hexadecimal). The error names what is
+/// unknown, or known there and not here.
+std::expected<SwitchChoice, std::string> parse_switches(std::string_view text);
 /// What parse_model reads.
 std::string model_name(MemoryModel model);
 /// "softgpu[,standby=SIZE|all][,hibernate=SIZE|all]" (video memory that survives; none of it if

@@ -117,5 +117,17 @@ TEST(Options, Hangs) {
     EXPECT_FALSE(parse_hang(bad).has_value()) << bad;
 }
 
+TEST(Options, Switches) {
+  EXPECT_EQ(parse_switches("AlwaysRepatch")->on, 1U);
+  EXPECT_EQ(parse_switches("TakeSplitPoint,NeverPrepatch")->on, 1U << 6 | 1U << 5);
+  EXPECT_EQ(parse_switches("all")->on, (1U << 10) - 1);
+  EXPECT_EQ(parse_switches("0")->on, 0U);
+  EXPECT_EQ(parse_switches("0x101")->on, 1U << 6 | 1U << 0) << "bits of the flags, not ours";
+  EXPECT_EQ(parse_switches("257")->on, 1U << 6 | 1U << 0);
+  for (const char* bad : {"", "AlwaysRepatch,", "alwaysrepatch", "AlwaysRepatch NeverPrepatch", "2",
+                          "0x", "0x80000000", "4294967296", "FailVaRotation"})
+    EXPECT_FALSE(parse_switches(bad).has_value()) << bad;
+}
+
 }  // namespace
 }  // namespace dxgkit::tool

@@ -196,6 +196,7 @@ int run_command(const RunOptions& options) {
     config.kernel.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
         nt::RegistryValue::dword(static_cast<uint32_t>(model));
   }
+  config.verifier = options.verifier;
   if (options.power_plan.has_value()) {
     if (options.device.kind != DeviceChoice::Kind::kSoftGpu)
       return bad_input("--power-plan: only for the softgpu device, whose job can be checked");

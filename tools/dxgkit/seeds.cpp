@@ -42,6 +42,7 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   if (options.device.text != "softgpu") command += " --device " + options.device.text;
   if (options.registry.has_value()) command += " --registry " + quoted(*options.registry);
   if (options.special_pool) command += " --special-pool";
+  if (options.verifier.has_value()) command += " --verifier " + options.verifier->text;
   if (options.input.has_value()) {
     command += " --input " + quoted(*options.input);
   } else {

@@ -69,7 +69,10 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   outcome.interface_version = (*driver)->interface_version();
 
   dxgk::System system(runtime, machine, kernel, findings);
-  const Result<dxgk::Luid> adapter = system.start_adapter(**driver, (*world)->function());
+  dxgk::AdapterOptions adapter_options;
+  if (config.verifier.has_value()) adapter_options.verifier.on = config.verifier->on;
+  const Result<dxgk::Luid> adapter =
+      system.start_adapter(**driver, (*world)->function(), adapter_options);
   if (!adapter.has_value()) {
     outcome.kind = Kind::kStartFailed;
     outcome.message = fmt::format("the adapter did not start: {}", describe(adapter.error()));

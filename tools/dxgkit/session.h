@@ -27,7 +27,8 @@ struct SessionConfig {
   bool record = false;  // collect a trace
   DeviceChoice device = {};
   nt::KernelConfig kernel = {};
-  PowerPlan power = {};                 // softgpu only
+  PowerPlan power = {};  // softgpu only
+  std::optional<SwitchChoice> verifier = {};
   std::optional<HangChoice> hang = {};  // softgpu only; each client then draws the whole picture
 };
 

@@ -66,6 +66,16 @@ std::vector<Section> sections(const Summary& summary) {
   }
   time.rows.emplace_back("all", time_text(summary.outcome.job.total_ns));
   std::vector<Section> all{job, gpu, memory, time};
+  if (summary.config.verifier.has_value()) {
+    Section verifier{"Verifier", {}};
+    for (const auto& named : dxgk::kVerifierSwitchNames) {
+      if ((summary.config.verifier->on >> static_cast<uint32_t>(named.which) & 1U) == 0) continue;
+      verifier.rows.emplace_back(
+          named.name,
+          fmt::format("struck {} times", s.verifier_strikes[static_cast<size_t>(named.which)]));
+    }
+    all.push_back(std::move(verifier));
+  }
   for (const dxgk::TimeoutReport& report : summary.outcome.timeouts)
     all.push_back({fmt::format("Timeout, event 0x{:X}", report.code), hang_rows(report)});
   if (!summary.config.power.empty()) {
@@ -164,6 +174,14 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   json["splits"] = s.splits;
   json["multipass_renders"] = s.multipass_renders;
   json["multipass_paging"] = s.multipass_paging;
+  if (summary.config.verifier.has_value()) {
+    nlohmann::ordered_json strikes = nlohmann::ordered_json::object();
+    for (const auto& named : dxgk::kVerifierSwitchNames) {
+      if ((summary.config.verifier->on >> static_cast<uint32_t>(named.which) & 1U) != 0)
+        strikes[std::string(named.name)] = s.verifier_strikes[static_cast<size_t>(named.which)];
+    }
+    json["verifier"] = strikes;
+  }
   nlohmann::ordered_json stages;
   for (size_t stage = 0; stage < kStages; ++stage)
     stages[kStageNames[stage]] = summary.outcome.job.stage_ns[stage];

@@ -135,6 +135,12 @@ AdapterStatistics Adapter::statistics() {
     sums.evictions = memory.evictions;
     sums.fills = memory.fills;
     sums.aperture_maps = memory.aperture_maps;
+    const auto strikes = [&](VerifierSwitch which) -> uint64_t& {
+      return sums.verifier_strikes[static_cast<size_t>(which)];
+    };
+    strikes(VerifierSwitch::kNeverDiscardOffer) = memory.offers_kept;
+    strikes(VerifierSwitch::kNoDemotion) = memory.demotions_prevented;
+    strikes(VerifierSwitch::kFailDefragPass) = memory.compactions_failed;
   });
   return sums;
 }

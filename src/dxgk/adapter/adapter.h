@@ -85,6 +85,13 @@ class Adapter : public Object,
   nt::Kernel& kernel() { return kernel_; }
   bus::PciFunction& function() { return function_; }
   const AdapterOptions& options() const { return options_; }
+  /// Lane. REND-28: true, and counted, if the switch is on.
+  bool strikes(VerifierSwitch which) {
+    if (!options_.verifier.has(which)) [[likely]]
+      return false;
+    ++counters_.verifier_strikes[static_cast<size_t>(which)];
+    return true;
+  }
   /// False after a fatal failure: the driver may not be called any more, or not for this adapter.
   bool running_or_starting() const { return !fatal_.load(std::memory_order_acquire); }
   bool driver_is_dead() const { return kernel_.driver_is_dead(); }
@@ -201,6 +208,11 @@ class Adapter : public Object,
   Status check_caps();
   /// Entries that caps promise (CAPS-04).
   Status check_caps_entries();
+  // start_rules.cpp
+  /// LIFE-13.
+  Status check_version_features();
+  /// LIFE-15: one page is shown and hidden again.
+  Status check_host_apertures(const char** step);
   /// CAPS-03, a warning.
   void check_software_key();
   Status check_display_only_caps();
@@ -244,6 +256,13 @@ class Adapter : public Object,
   Result<uint64_t> reserve_gpu_va(const port::GpuVaReservation& range) override;
   Status on_hw_context_invalid(void* context, bool collateral) override;
   void on_component(uint32_t component, ComponentEvent event) override;
+  // levels.cpp
+  void before_exclusive_ddi(const char* ddi, SyncLevel level) override;
+  void check_idle(const char* ddi, SyncLevel level);  // lane
+  Status exclude_access(bool evict, std::function<void(Status)> call) override;
+  void serve_exclusions();
+  /// No more of them; those that wait are told so. Not on the lane.
+  void end_exclusions();
   void drain_reports();
   void handle_report(const port::InterruptReport& report);
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
@@ -272,6 +291,10 @@ class Adapter : public Object,
   void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
   void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
   bool split(Packet& packet, AllocationId unplaceable);
+  /// REND-28: at the first point there is.
+  bool split_anyway(Packet& packet);
+  /// Before the patch location `cut`, or those that share its SplitOffset.
+  bool split_before(Packet& packet, uint32_t cut);
   /// A slot bound before patch location `cut` that what follows neither binds nor unbinds: fatal
   /// (REND-26).
   bool leaks_binding(const Packet& packet, uint32_t cut);
@@ -343,6 +366,7 @@ class Adapter : public Object,
 
   port::AdapterPort::StartInfo start_info_;
   bool device_started_ = false;
+  bool was_running_ = false;  // its start has succeeded
   std::unique_ptr<Display> display_;
   const std::unique_ptr<Power> power_;
   const std::unique_ptr<Timeout> timeout_;
@@ -374,6 +398,7 @@ class Adapter : public Object,
   std::vector<std::unique_ptr<bus::UserMemory>> user_graveyard_;
   std::vector<AllocationId> pending_offers_;
   void advance_offers();
+  void take_offer(Allocation& allocation);
   std::vector<bool> swizzling_ranges_;                    // by id: taken
   std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken
   /// What a node said it had preempted last, to recognise work that ran on all the same.
@@ -412,6 +437,16 @@ class Adapter : public Object,
   std::vector<port::InterruptReport> reports_ DXGKIT_GUARDED_BY(reports_mutex_);
   bool drain_posted_ DXGKIT_GUARDED_BY(reports_mutex_) = false;
   std::vector<port::InterruptReport> draining_;  // lane
+  /// DxgkCbExcludeAdapterAccess, in the order of the calls.
+  struct Exclusion {
+    bool evict = false;
+    std::function<void(Status)> call;
+  };
+  runtime::Mutex exclusions_mutex_;  // innermost
+  std::vector<Exclusion> exclusions_ DXGKIT_GUARDED_BY(exclusions_mutex_);
+  std::unique_ptr<runtime::Thread> exclusion_thread_ DXGKIT_GUARDED_BY(exclusions_mutex_);
+  bool exclusions_ended_ DXGKIT_GUARDED_BY(exclusions_mutex_) = false;
+  std::atomic<uint32_t> exclusion_bell_{0};  // requests and the end; the thread waits on it
   std::unique_ptr<runtime::Timer> timer_;
   std::vector<std::byte> broadcast_before_;
   std::unique_ptr<runtime::Timer> quantum_timer_;

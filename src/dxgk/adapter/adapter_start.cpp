@@ -90,10 +90,12 @@ Status Adapter::start() {
   const Status status = display_only() ? start_display_only(&step) : start_full(&step);
   if (is_success(status) && !fatal_.load()) {
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 1);
+    was_running_ = true;
     return Status::kSuccess;
   }
   if (!is_success(status)) explain_failed_start(step, status);
   gate_.close();
+  end_exclusions();
   gate_.wait_empty();
   if (display_) display_->stop();
   if (!paging_buffers_.empty()) unmap_paging_buffers();
@@ -213,6 +215,7 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
   std::vector<vidmm::SegmentDesc> segments;
   DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
+  DXGKIT_RETURN_IF_FAILED(check_host_apertures(step));
   *step = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
   DXGKIT_RETURN_IF_FAILED(check_gpu_va_model());
   // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
@@ -236,6 +239,10 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(describe_display(step));
   lane_.run([&] {
     memory_ = std::make_unique<vidmm::MemoryManager>(segments);
+    const VerifierSwitches& verifier = options_.verifier;
+    memory_->set_switches({.keep_offers = verifier.has(VerifierSwitch::kNeverDiscardOffer),
+                           .no_demotion = verifier.has(VerifierSwitch::kNoDemotion),
+                           .fail_compaction = verifier.has(VerifierSwitch::kFailDefragPass)});
     scheduler_ =
         std::make_unique<vidsch::Scheduler>(static_cast<vidsch::EnginePort&>(*this), nodes);
     scheduler_->set_clock([this] { return runtime_.now(); });
@@ -353,6 +360,7 @@ Status Adapter::check_caps() {
                         "Ask DxgkCbIsFeatureEnabled2 for DXGK_FEATURE_NATIVE_FENCE, and set the "
                         "bit only if it is enabled.");
   }
+  DXGKIT_RETURN_IF_FAILED(check_version_features());
   DXGKIT_RETURN_IF_FAILED(check_caps_entries());
   check_software_key();
   return check_addressing();
@@ -572,6 +580,7 @@ void Adapter::stop() {
   // nobody but us is left.
   if (!gate_.close()) return;
   power_->before_stop();
+  end_exclusions();
   lane_.run([&] { lose_devices(DeviceState::kStopped); });
   gate_.wait_empty();
   if (residency_) {

@@ -27,6 +27,14 @@ class Gate {
     }
     return false;
   }
+  /// As enter, and not kept waiting by who holds the gate: for calls that disturb no transition.
+  bool enter_beside() {
+    uint32_t seen = word_.load(std::memory_order_acquire);
+    while ((seen & kClosed) == 0) {
+      if (word_.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
   /// Nobody enters until as many release(); those inside stay. At most seven at a time.
   void hold() { word_.fetch_add(kHolder, std::memory_order_acq_rel); }
   void release() {
@@ -61,7 +69,10 @@ class Gate {
 /// Holds a gate open for a scope, if it could be entered.
 class GatePass {
  public:
-  explicit GatePass(Gate& gate) : gate_(gate), inside_(gate.enter()) {}
+  enum class Transitions { kWait, kBeside };
+  explicit GatePass(Gate& gate, Transitions transitions = Transitions::kWait)
+      : gate_(gate),
+        inside_(transitions == Transitions::kWait ? gate.enter() : gate.enter_beside()) {}
   ~GatePass() {
     if (inside_) gate_.leave();
   }

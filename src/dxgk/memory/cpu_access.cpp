@@ -41,7 +41,8 @@ void Adapter::end_cpu_access(OpenedAllocation& opened) {
     drop_swizzling_range(cpu->swizzling_range);
   }
   if (!cpu->host_pages.empty()) {
-    port_->unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages);
+    // Of a driver that keeps them mapped other pages are used: nothing is lost but those.
+    static_cast<void>(port_->unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages));
     drop_host_pages(cpu->host_segment, cpu->host_pages);
     cpu->host_pages.clear();
   }

@@ -218,6 +218,11 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
     const vidmm::SegmentDesc& segment = memory.segments()[place.segment.value - 1];
     const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
     if (allocation.cached) return Status::kRetry;  // ALLOC-42
+    const bool may_leave = !how.do_not_evict && reaches_aperture(allocation) &&
+                           !allocation.primary && memory.lock_count(allocation.id) == 0 &&
+                           !memory.description(allocation.id).pinned;
+    if (may_leave && !how.acquire_aperture && adapter_.strikes(VerifierSwitch::kForceComplexLock))
+      return Status::kRetry;
     if (info.host_aperture_pages != 0) {
       const uint64_t count = bytes / kPageBytes;
       const std::vector<uint32_t> pages = adapter_.take_host_pages(place.segment, count);
@@ -240,6 +245,8 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
       return Status::kRetry;
     } else if (how.acquire_aperture) {
       // SEG-21: the driver sets its aperture up before the CPU sees anything.
+      if (may_leave && adapter_.strikes(VerifierSwitch::kFailAcquireSwizzlingRange))
+        return Status::kRetry;
       const std::optional<uint32_t> free = adapter_.take_swizzling_range();
       if (!free.has_value()) return Status::kRetry;
       port::AdapterPort::SwizzlingRange range{

@@ -135,6 +135,15 @@ Status Device::back(const AllocationRequest& request, const port::AllocationInfo
   DXGKIT_ASSIGN_OR_RETURN_STATUS(
       backing->user_memory,
       bus::UserMemory::capture(adapter_.machine(), request.user_memory, bytes));
+  if (adapter_.options().verifier.has(VerifierSwitch::kFailProbeAndLock)) {
+    // As if the pages could not be had the first time: all of them are let go of, and taken again.
+    adapter_.lane().run(
+        [&] { static_cast<void>(adapter_.strikes(VerifierSwitch::kFailProbeAndLock)); });
+    backing->user_memory.reset();
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(
+        backing->user_memory,
+        bus::UserMemory::capture(adapter_.machine(), request.user_memory, bytes));
+  }
   const std::span<const bus::PageFrame> pages = backing->user_memory->pages();
   backing->pages.assign(pages.begin(), pages.end());
   return Status::kSuccess;

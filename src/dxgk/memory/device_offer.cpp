@@ -113,15 +113,22 @@ Status Device::reclaim(std::span<const Handle> handles, bool are_resources,
 }
 
 void Adapter::offer_when_idle(Allocation& allocation) {
-  if (idle(allocation)) {
-    set_aside(allocation);
-    memory_->offer(allocation.id, allocation.offer);
-    allocation.offer_pending = false;
-    return;
-  }
+  if (idle(allocation)) return take_offer(allocation);
   if (allocation.offer_pending) return;
   allocation.offer_pending = true;
   pending_offers_.push_back(allocation.id);
+}
+
+void Adapter::take_offer(Allocation& allocation) {
+  allocation.offer_pending = false;
+  set_aside(allocation);
+  memory_->offer(allocation.id, allocation.offer);
+  if (!options_.verifier.has(VerifierSwitch::kAlwaysDiscardOffer) || failed_) return;
+  const Result<std::vector<vidmm::PagingOp>> gone = memory_->evict(allocation.id);
+  if (!gone.has_value() || gone->empty()) return;
+  static_cast<void>(strikes(VerifierSwitch::kAlwaysDiscardOffer));
+  paging_->enqueue(*gone, nullptr);
+  lane_.post([this] { pump(); });  // we may be in the middle of something of the scheduler's
 }
 
 void Adapter::advance_offers() {
@@ -130,9 +137,7 @@ void Adapter::advance_offers() {
     Allocation& allocation = allocations_.at(id);
     if (allocation.forgotten || !allocation.offer_pending) return true;
     if (!idle(allocation)) return false;
-    allocation.offer_pending = false;
-    set_aside(allocation);
-    memory_->offer(id, allocation.offer);
+    take_offer(allocation);
     return true;
   });
 }

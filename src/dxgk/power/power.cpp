@@ -75,6 +75,7 @@ uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
 }
 
 uint64_t Power::kept(SegmentId segment, PowerTarget target) const {
+  if (evicting_) return 0;
   return kept_bytes(adapter_.segment_infos().segments[segment.value - 1], target,
                     adapter_.caps().disable_self_refresh_vram_in_s3);
 }
@@ -270,6 +271,7 @@ bool Power::enter_low_power(PowerTarget target) {
     if (adapter_.failed_) return true;
     if (!adapter_.scheduler().drained() || !settled()) return false;
     phase_ = Phase::kAsleep;
+    level_target_ = target;
     adapter_.paging().pause();
     if (adapter_.runtime_power_) adapter_.runtime_power_->device_off();
     const port::PowerState state = device_state(target);
@@ -367,6 +369,7 @@ bool Power::release() {
     off = phase_ == Phase::kRising && lost_ && !adapter_.failed_;
     if (off) return;
     phase_ = Phase::kAwake;
+    level_target_ = PowerTarget::kD0;
     lost_ = false;
     if (adapter_.failed_) return;
     note_state(1);
@@ -380,6 +383,60 @@ bool Power::release() {
   });
   if (!off) adapter_.gate().release();
   return !off;
+}
+
+void Power::exclude(bool evict, const std::function<void(Status)>& call) {
+  const runtime::MutexLock lock(mutex_);
+  if (stopping_ || !adapter_.running()) return call(Status::kDeviceRemoved);
+  // Asleep nobody uses it, but there is no hardware either.
+  if (target_ != PowerTarget::kD0) return call(Status::kUnsuccessful);
+  port::AdapterPort& port = adapter_.port();
+  if (adapter_.display_only()) {
+    adapter_.gate().hold();
+    port.enter_level_two();
+    call(Status::kSuccess);
+    port.leave_level_two();
+    adapter_.gate().release();
+    return;
+  }
+  hold();
+  // A power failure waits for the end of it.
+  adapter_.lane().run([&] { phase_ = Phase::kExcluding; });
+  Display* const display = evict ? adapter_.display() : nullptr;
+  if (display != nullptr) display->suspend();
+  static_cast<void>(adapter_.block_until([&] {
+    adapter_.pump();
+    return adapter_.scheduler().drained() && settled();
+  }));
+  if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
+    adapter_.lane().run([&] { queues->all_leave(); });
+    static_cast<void>(adapter_.block_until([&] { return queues->all_off(); }));
+  }
+  Status status = adapter_.running_or_starting() ? Status::kSuccess : Status::kDeviceRemoved;
+  if (evict && is_success(status)) {
+    adapter_.lane().run([&] { evicting_ = true; });
+    PowerOutcome outcome;
+    status = purge(PowerTarget::kD3, &outcome);
+  }
+  bool told = false;
+  if (is_success(status)) {
+    port.enter_level_two();
+    level_three_ = true;
+    static_cast<void>(adapter_.block_until([&] {
+      if (adapter_.failed_) return true;
+      if (!adapter_.scheduler().drained() || !settled()) return false;
+      told = true;
+      call(Status::kSuccess);
+      return true;
+    }));
+    port.leave_level_two();
+    level_three_ = false;
+    if (!told) status = Status::kDeviceRemoved;
+  }
+  adapter_.lane().run([&] { evicting_ = false; });
+  if (!told) call(status);
+  if (evict && adapter_.running_or_starting()) restore();
+  static_cast<void>(release());
 }
 
 void Power::lose(PowerTarget during) {

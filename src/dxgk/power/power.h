@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/ids.h"
@@ -44,6 +45,14 @@ class Power {
 
   Result<PowerOutcome> set(PowerTarget target);
   Status fail(PowerTarget during);
+  /// `call` with everybody kept from the adapter: gate held, hardware idle, nobody in the driver,
+  /// and with `evict` nothing in a memory segment (IRQL-11). With another status than kSuccess:
+  /// that could not be had. Blocks; any thread but the lane; `call` runs on the lane, or on the
+  /// caller's thread for a display-only adapter.
+  void exclude(bool evict, const std::function<void(Status)>& call);
+  /// Lane. Whether the segment must hold nothing in this state: the state the adapter goes to or
+  /// is in keeps nothing of it.
+  bool empties(SegmentId segment) const { return kept(segment, level_target_) == 0; }
   /// The adapter is about to stop: wakes it if it sleeps and can wake; no transition follows.
   void before_stop();
   /// Lane. False from the hold to the release: whoever wants memory waits.
@@ -58,7 +67,7 @@ class Power {
   bool off() const { return asleep() || lost_; }
 
  private:
-  enum class Phase { kAwake, kFalling, kAsleep, kRising };
+  enum class Phase { kAwake, kFalling, kAsleep, kRising, kExcluding };
   /// An allocation that left a memory segment although a CPU has it locked: it comes back before
   /// anything runs, and the address that Lock2 gave out shows it all the time (ALLOC-40).
   struct Moved {
@@ -93,7 +102,9 @@ class Power {
   bool stopping_ DXGKIT_GUARDED_BY(mutex_) = false;
   // Lane:
   Phase phase_ = Phase::kAwake;
-  bool lost_ = false;  // power failed in this transition
+  PowerTarget level_target_ = PowerTarget::kD0;  // of the last way down, until it is over
+  bool evicting_ = false;                        // an exclusion empties all segments
+  bool lost_ = false;                            // power failed in this transition
   uint64_t lost_allocations_ = 0;
   std::vector<Moved> moved_;
 };

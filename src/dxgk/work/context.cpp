@@ -424,6 +424,10 @@ Status Context::begin_pass(DmaBuffer** out) {
       // same.
       const vidmm::Placement place = adapter.memory().placement(opened.allocation->id);
       entry.device_handle = opened.device_specific;
+      if (place.segment != kSystemMemory && adapter.strikes(VerifierSwitch::kNeverPrepatch)) {
+        entry.set(captured_[i].write, kSystemMemory, 0);
+        continue;
+      }
       entry.set(captured_[i].write, place.segment, place.gpu_address);
     }
   });

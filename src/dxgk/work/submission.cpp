@@ -60,6 +60,8 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
     if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
     list_under_way = list == Prepare::kWaiting;
   }
+  if (options_.verifier.has(VerifierSwitch::kTakeSplitPoint) && split_anyway(packet))
+    static_cast<void>(strikes(VerifierSwitch::kTakeSplitPoint));
   for (;;) {
     context_allocations_->list(packet);
     if (!list_under_way && memory_->pin_resident(packet.uses)) {
@@ -109,7 +111,24 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
       break;
     }
   }
-  if (cut == patch_end) return false;
+  return cut != patch_end && split_before(packet, cut);
+}
+
+bool Adapter::split_anyway(Packet& packet) {
+  if (packet.kind != vidsch::PacketKind::kRender || packet.buffer == nullptr || packet.flip != 0)
+    return false;
+  const DmaBuffer& buffer = *packet.buffer;
+  if (buffer.broadcast_bytes != 0) return false;
+  for (uint32_t i = packet.patch_start; i < packet.patch_start + packet.patch_length; ++i) {
+    if (buffer.patches[i].split_offset <= packet.slice.start) continue;
+    if (split_before(packet, i)) return true;
+  }
+  return false;
+}
+
+bool Adapter::split_before(Packet& packet, uint32_t cut) {
+  const DmaBuffer& buffer = *packet.buffer;
+  const uint32_t patch_end = packet.patch_start + packet.patch_length;
   const uint32_t offset = buffer.patches[cut].split_offset;
   // Locations that share the split offset belong to the same step.
   while (cut > packet.patch_start && buffer.patches[cut - 1].split_offset == offset) --cut;
@@ -275,7 +294,9 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
     const bool part = buffer.broadcast_bytes != 0 &&
                       (packet.slice.start != 0 || packet.slice.end != buffer.broadcast_bytes);
     if (part) broadcast_before_.assign(buffer.view.cpu, buffer.view.cpu + buffer.broadcast_bytes);
-    const Status status = port_->patch(patch_args(packet, fence));
+    Status status = port_->patch(patch_args(packet, fence));
+    if (is_success(status) && strikes(VerifierSwitch::kAlwaysRepatch))
+      status = port_->patch(patch_args(packet, fence));
     if (part) check_broadcast_part(packet);
     trace::emit(trace::EventKind::kPacketPatched, id.value,
                 packet.context == nullptr ? 0 : packet.context->id().value, packet.patch_length, 0,
