@@ -291,7 +291,7 @@ struct Protected {
   NTSTATUS status = 1;
   nt::Irql irql = 15;
   const void* device = nullptr;
-  static void NTAPI routine(const void* device, void* context, NTSTATUS status) {
+  static void NTAPI routine(void* device, void* context, NTSTATUS status) {
     auto& me = *static_cast<Protected*>(context);
     ++me.calls;
     me.status = status;

@@ -166,6 +166,11 @@ class Story {
     const D3DKMT_HANDLE handle = client_.make_allocation(description);
     void* address = nullptr;
     EXPECT_EQ(client_.lock(handle, &address), 0);
+    if (address == nullptr) {
+      for (const verifier::Finding& finding : stack_.findings.all())
+        ADD_FAILURE() << verifier::to_text(finding);
+      return handle;
+    }
     fill(static_cast<std::byte*>(address), description.size, seed);
     EXPECT_EQ(client_.unlock(handle), 0);
     use(handle);
@@ -184,7 +189,8 @@ class Story {
     }
   }
   void drop(std::initializer_list<D3DKMT_HANDLE> handles) {
-    for (const D3DKMT_HANDLE handle : handles) EXPECT_EQ(client_.destroy_allocation(handle, 2), 0);
+    for (const D3DKMT_HANDLE handle : handles)
+      stack_.blocking([&] { EXPECT_EQ(client_.destroy_allocation(handle, 2), 0); });
     stack_.drive();
   }
   void lock_and_change(D3DKMT_HANDLE handle, UINT flags, uint64_t seed) {
