@@ -22,8 +22,8 @@ MemoryGpu::MemoryGpu(Stack& stack)
 }
 
 MemoryGpu::~MemoryGpu() {
-  if (visible_ != nullptr)
-    EXPECT_TRUE(stack_.machine.unmap_io(visible_, stack_.miniport.config.segments[0].size));
+  if (visible_ == nullptr) return;
+  EXPECT_TRUE(stack_.machine.unmap_io(visible_, stack_.miniport.config.segments[0].size));
 }
 
 std::byte* MemoryGpu::at(uint64_t address) {

@@ -89,7 +89,9 @@ TEST(VerifierSwitches, ThePictureIsTheSameUnderEachOfThem) {
     EXPECT_TRUE(drawn.picture == golden);
     for (size_t i = 0; i < kVerifierSwitches; ++i) {
       all[i] += drawn.strikes[i];
-      if ((row.on >> i & 1U) == 0) EXPECT_EQ(drawn.strikes[i], 0U) << "switch " << i << " is off";
+      if ((row.on >> i & 1U) == 0) {
+        EXPECT_EQ(drawn.strikes[i], 0U) << "switch " << i << " is off";
+      }
     }
   }
   // The job neither offers nor pins a client's memory; the rest is in the test below.
