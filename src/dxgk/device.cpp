@@ -73,7 +73,10 @@ void Device::set_error(DeviceState state) {
   }
   if (residency) adapter_.residency().device_lost(*this);
   // kStopped of a healthy adapter is the device's own end.
-  if (state != DeviceState::kStopped || adapter_.failed()) release_fences_of_lost(*this);
+  if (state != DeviceState::kStopped || adapter_.failed()) {
+    release_fences_of_lost(*this);
+    if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->device_lost(*this);
+  }
   adapter_.progress();
 }
 

@@ -170,6 +170,7 @@ Status AdapterPort::restart_from_timeout() {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
   if (port.ddi.DxgkDdiRestartFromTimeout == nullptr) return Status::kNotSupported;
+  port.engines_in_reset.store(0, std::memory_order_relaxed);  // they have been, with the rest
   DdiCall call(port, kRestartFromTimeout);
   return call(port.ddi.DxgkDdiRestartFromTimeout, port.context);
 }

@@ -276,6 +276,7 @@ TEST_F(TdrAdapterTest, LockedAddressesStayValid) {
     ASSERT_EQ(client.create_allocation(visible, &allocation), 0);
     ASSERT_EQ(client.render(context, work_on({allocation})), 0);
     stack.drive();
+    const uint64_t where = stack.miniport.calls().patches.back().allocations.at(0).physical_address;
     void* address = nullptr;
     ASSERT_EQ(client.lock(allocation, &address), 0);
     std::memset(address, 0x21, visible.size);
@@ -284,6 +285,57 @@ TEST_F(TdrAdapterTest, LockedAddressesStayValid) {
     EXPECT_NE(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     std::memset(address, 0x42, visible.size);  // faults if the address is gone
     EXPECT_EQ(static_cast<unsigned char*>(address)[visible.size - 1], 0x42);
+    stack.drive();
+
+    // The video memory it was in is somebody else's now: not a byte of it is at that address.
+    Client next(stack, "next");
+    ContextBuffers fresh = next.make_context();
+    D3DKMT_HANDLE other = 0;
+    ASSERT_EQ(next.create_allocation(visible, &other), 0);
+    ASSERT_EQ(next.render(fresh, work_on({other})), 0);
+    stack.drive();
+    EXPECT_EQ(stack.miniport.calls().patches.back().allocations.at(0).physical_address, where)
+        << "the same place";
+    void* theirs = nullptr;
+    ASSERT_EQ(next.lock(other, &theirs), 0);
+    std::memset(theirs, 0x77, visible.size);
+    std::memset(address, 0x11, visible.size);
+    for (uint64_t i = 0; i < visible.size; ++i)
+      ASSERT_EQ(static_cast<unsigned char*>(theirs)[i], 0x77) << "byte " << i;
+    for (uint64_t i = 0; i < visible.size; ++i)
+      ASSERT_EQ(static_cast<unsigned char*>(address)[i], 0x11) << "byte " << i;
+    EXPECT_EQ(next.unlock(other), 0);
+    // The lost device's lock and allocation end as usual.
+    EXPECT_EQ(client.destroy_allocation(allocation), 0);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    stack.drive();
+  });
+}
+
+// An engine reset moves nothing: what the lost device has locked is still its own, content and all.
+TEST_F(TdrAdapterTest, LocksOutliveAnEngineReset) {
+  DXGKIT_COVERS("TDR-28", "TDR-18");
+  engines([](Stack& stack, EngineResets&) {
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ScriptedAllocation visible;
+    visible.flags = 1;
+    visible.supported_read = visible.supported_write = 1;
+    D3DKMT_HANDLE allocation = 0;
+    ASSERT_EQ(client.create_allocation(visible, &allocation), 0);
+    ASSERT_EQ(client.render(context, work_on({allocation})), 0);
+    stack.drive();
+    void* address = nullptr;
+    ASSERT_EQ(client.lock(allocation, &address), 0);
+    std::memset(address, 0x21, visible.size);
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    wait_out(stack);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    for (uint64_t i = 0; i < visible.size; ++i)
+      ASSERT_EQ(static_cast<unsigned char*>(address)[i], 0x21) << "byte " << i;
+    std::memset(address, 0x42, visible.size);
+    EXPECT_EQ(static_cast<unsigned char*>(address)[visible.size - 1], 0x42);
+    EXPECT_EQ(client.destroy_allocation(allocation), 0);
     stack.drive();
   });
 }

@@ -1,4 +1,5 @@
 // Vertical sync: what reports mean, when they are wanted, what goes wrong with them.
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/flip_fixture.h"
 
 namespace dxgkit::contract {
@@ -123,20 +124,98 @@ TEST_F(FlipTest, AVerticalSyncThatStaysOutIsATimeout) {
   DXGKIT_COVERS("TDR-31", "DISP-13");
   flipping(
       [](Stack& stack, FlipDriver& driver, FlipClient& client) {
-        stack.expect_leaks = true;
         ASSERT_EQ(client.flip(client.primaries[1]), 0);
         Stack::Background next(stack, [&] {
           EXPECT_EQ(client.flip(client.primaries[2]), nt_status(Status::kDeviceRemoved));
         });
-        stack.system->impl();
         runtime::Runtime::current().sleep_for(1'900 * runtime::kMillisecond);
         stack.settle();
         EXPECT_THAT(stack.rules(), IsEmpty());
+        driver.display.clear_calls();
         runtime::Runtime::current().sleep_for(300 * runtime::kMillisecond);
         next.finish();
         EXPECT_EQ(stack.only_finding().rule, "TDR-31");
-        EXPECT_EQ(stack.only_finding().bugcheck_code, 0x116U);
-        static_cast<void>(driver);
+        EXPECT_EQ(stack.only_finding().severity, verifier::Severity::kViolation);
+        EXPECT_EQ(stack.statistics().adapter_resets, 1U);
+        EXPECT_TRUE(stack.adapter().running());
+
+        // The mode is set again, with a primary of the kernel's own, and shown.
+        for (int i = 0; i < 2000 && driver.display.calls().visibilities.empty(); ++i) stack.drive();
+        const DisplayCalls again = driver.display.calls();
+        ASSERT_EQ(again.commits.size(), 1U);
+        EXPECT_EQ(again.shown.at(0).width, kWidth);
+        ASSERT_EQ(again.addresses.size(), 1U);
+        EXPECT_EQ(again.addresses[0].Flags.ModeChange, 1U);
+        EXPECT_EQ(again.addresses[0].hAllocation, again.commits[0].hPrimaryAllocation);
+        ASSERT_EQ(again.visibilities.size(), 1U);
+        EXPECT_EQ(again.visibilities[0].Visible, TRUE);
+        EXPECT_EQ(client.flip(client.primaries[2]), nt_status(Status::kDeviceRemoved));
+
+        // And who comes next shows pictures there.
+        client.end();
+        FlipClient after(stack, driver);
+        ASSERT_EQ(after.flip(after.primaries[1]), 0);
+        for (int i = 0; i < 2000 && !driver.controlled.back(); ++i) stack.settle();
+        EXPECT_TRUE(driver.controlled.back()) << "wanted, and told to the driver anew";
+        driver.vsync();
+        ASSERT_EQ(after.flip(after.primaries[2]), 0);
+        stack.settle();
+        driver.vsync();
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{"TDR-31"});
+      },
+      [](FlipDriver& driver) { driver.controls = driver.saves_power = true; });
+}
+
+TEST_F(FlipTest, OneThatStaysOutForGoodIsFatalInTheEnd) {
+  DXGKIT_COVERS("TDR-31", "TDR-05");
+  flipping(
+      [](Stack& stack, FlipDriver&, FlipClient& client) {
+        stack.expect_leaks = true;
+        D3DKMT_WAITFORVERTICALBLANKEVENT wait{};
+        wait.hAdapter = client.adapter;
+        Stack::Background waiting(stack, [&] {
+          EXPECT_EQ(client.call([&] { return D3DKMTWaitForVerticalBlankEvent(&wait); }),
+                    nt_status(Status::kDeviceRemoved));
+        });
+        for (int i = 0; i < 200; ++i) {
+          runtime::Runtime::current().sleep_for(100 * runtime::kMillisecond);
+          stack.drive();
+        }
+        waiting.finish();
+        EXPECT_EQ(stack.statistics().adapter_resets, 5U);
+        EXPECT_EQ(stack.rules(), (std::vector<std::string>{"TDR-31", "TDR-05"}));
+      },
+      [](FlipDriver& driver) { driver.controls = driver.saves_power = true; });
+}
+
+// The display worker wants the driver to itself, with idle hardware: what hangs there is not its
+// fault, and the reset comes all the same.
+TEST_F(FlipTest, AHangUnderAChangeOfTheDisplayIsRecovered) {
+  DXGKIT_COVERS("TDR-21", "TDR-26");
+  flipping(
+      [](Stack& stack, FlipDriver& driver, FlipClient& client) {
+        Client other(stack, "other");
+        ContextBuffers context = other.make_context();
+        ASSERT_EQ(other.render(context, work_on({})), 0);
+        stack.settle();
+        D3DKMT_WAITFORVERTICALBLANKEVENT wait{};
+        wait.hAdapter = client.adapter;
+        Stack::Background waiting(stack, [&] {
+          EXPECT_EQ(client.call([&] { return D3DKMTWaitForVerticalBlankEvent(&wait); }), 0);
+        });
+        EXPECT_FALSE(waiting.finished());
+        EXPECT_THAT(driver.controlled, IsEmpty()) << "a packet is on hardware";
+        stack.miniport.hooks.reset_from_timeout = [&]() -> NTSTATUS {
+          stack.miniport.forget_outstanding();
+          return 0;
+        };
+        runtime::Runtime::current().sleep_for(4'100 * runtime::kMillisecond);
+        for (int i = 0; i < 500 && driver.controlled.empty(); ++i) stack.drive();
+        EXPECT_EQ(stack.statistics().adapter_resets, 1U);
+        EXPECT_THAT(driver.controlled, ElementsAre(true));
+        driver.vsync();
+        waiting.finish();
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{"TDR-01"});
       },
       [](FlipDriver& driver) { driver.controls = driver.saves_power = true; });
 }

@@ -58,7 +58,8 @@ bool Adapter::run_with_idle_hardware(const std::function<void()>& work) {
   lane_.run([&] { ++holds_; });
   bool ran = false;
   static_cast<void>(block_until([&] {
-    if (scheduler_->anything_on_hardware()) return false;
+    // What is on hardware may be what hangs.
+    if (scheduler_->anything_on_hardware()) return timeout_->resetting_adapter();
     if (!failed_) {
       work();
       ran = true;

@@ -127,6 +127,10 @@ class Adapter : public Object,
   std::vector<Device*>& devices() { return devices_; }
   AdapterStatistics& counters() { return counters_; }
   ContextId new_context_id() { return ContextId{++last_context_id_}; }
+  /// The driver's handle of the paging context; null without contexts.
+  void* system_context() const { return system_context_; }
+  /// Lane. Of those in an aperture segment (SEG-47).
+  bool is_paging_buffer(AllocationId id) const;
   SyncObjectId new_sync_object_id() { return SyncObjectId{++last_sync_id_}; }
   /// Creates a context's packet and counts it as a user of its buffer.
   void queue_packet(Packet& packet);
@@ -179,7 +183,7 @@ class Adapter : public Object,
   /// it then finds the driver side gone.
   void while_stable(const std::function<void()>& work);
   /// Runs `work` on the lane with nothing on hardware, and nothing going there meanwhile (level
-  /// two, IRQL-03). False, not run: the adapter failed first.
+  /// two, IRQL-03). False, not run: the adapter failed first, or is to be reset.
   bool run_with_idle_hardware(const std::function<void()>& work);
   /// DxgkDdiCreateProcess before the first device of a process, DestroyProcess after its last
   /// (LIFE-16).
@@ -268,9 +272,6 @@ class Adapter : public Object,
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome);
   void report_without_nodes(const port::InterruptReport& report);
   void handle_fault(const port::InterruptReport& report);
-  /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
-  /// adapter needs it (TDR-30).
-  void engine_is_lost(NodeOrdinal node, const char* ddi, Status status);
   void handle_vsync(const port::InterruptReport& report);
   void stop_after_failure();
   /// After Patch of a part of a buffer that several contexts run, against `broadcast_before_`.
@@ -286,8 +287,10 @@ class Adapter : public Object,
                 bool resubmission) override;
   Submit submit_virtual(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
                         bool resubmission);
-  void note_submission(const Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
-                       uint64_t bytes);
+  /// SUB-24: zero-length, from the current context to none.
+  Submit submit_context_switch(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
+                               bool resubmission);
+  void note_submission(Packet& packet, NodeOrdinal node, SubmissionFenceId fence, uint64_t bytes);
   void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
   void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
   bool split(Packet& packet, AllocationId unplaceable);
@@ -407,6 +410,7 @@ class Adapter : public Object,
     SubmissionFenceId request, after;  // fences between the two came back unfinished
   };
   std::vector<Preempted> preempted_;                       // by node
+  std::vector<uint64_t> submitted_;                        // by node: packets, resubmitted ones too
   DeviceState fault_state_ = DeviceState::kErrorDmaFault;  // of the report being handled
   const port::InterruptReport* page_fault_ = nullptr;      // likewise
   /// Says why a page fault came about, as far as the kernel knows (VA-28).

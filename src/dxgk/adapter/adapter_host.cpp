@@ -359,25 +359,6 @@ Status Adapter::on_hw_context_invalid(void* context, bool collateral) {
   return hw_queues_ ? hw_queues_->invalidate(context) : Status::kNotSupported;
 }
 
-void Adapter::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) {
-  fail(verifier::Finding{
-      .rule = "TDR-30",
-      .severity = verifier::Severity::kBugCheck,
-      .ddi = ddi,
-      .actual = is_success(status)
-                    ? fmt::format("Work of hardware queues of node {} does not end, and resetting "
-                                  "the engine names nobody and frees nobody.",
-                                  node.value)
-                    : fmt::format("It returned 0x{:08X} for node {}.",
-                                  static_cast<uint32_t>(to_ntstatus(status)), node.value),
-      .expected = "An engine is reset, and resumed, with STATUS_SUCCESS.",
-      .fix = "Bring the engine back to a state in which it takes work; what was on it may be given "
-             "up with DxgkCbInvalidateHwContext.",
-      .bugcheck_code = 0x116,
-      .bugcheck_parameter = 0,
-      .windows = "The whole adapter is reset."});
-}
-
 void* Adapter::acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,
                                    void** reference) {
   *reference = nullptr;

@@ -507,6 +507,10 @@ Status Adapter::map_paging_buffers() {
   return is_success(status) && !mapped ? Status::kDeviceConfigurationError : status;
 }
 
+bool Adapter::is_paging_buffer(AllocationId id) const {
+  return std::ranges::find(paging_buffers_, id) != paging_buffers_.end();
+}
+
 void Adapter::unmap_paging_buffers() {
   lane_.run([&] {
     for (size_t i = 0; i < paging_buffers_.size(); ++i) {

@@ -170,13 +170,18 @@ void Display::worker() {
   for (;;) {
     const uint32_t seen = events_.load();
     std::vector<HotPlug> taken;
-    bool ending = false;
+    bool ending = false, was_reset = false;
     {
       const runtime::MutexLock lock(events_mutex_);
       taken.swap(hot_plugs_);
       ending = ending_;
+      was_reset = std::exchange(was_reset_, false);
     }
     if (ending) return;
+    if (was_reset) {
+      const runtime::MutexLock lock(mutex_);
+      show_after_reset();
+    }
     while (flips_ && flips_->work()) {
     }
     for (const HotPlug& event : taken) {
@@ -257,6 +262,29 @@ void Display::on_progress(const port::InterruptReport& report) {
         .fix = "Report progress only when DxgkDdiPresentDisplayOnly returned STATUS_PENDING, and "
                "name its VidPnSourceId."});
   }
+}
+
+void Display::hardware_was_reset() {
+  if (flips_) flips_->hardware_was_reset();
+}
+
+void Display::set_again() {
+  {
+    const runtime::MutexLock lock(events_mutex_);
+    was_reset_ = true;
+  }
+  wake_worker();
+}
+
+void Display::show_after_reset() {
+  if (stopped_ || !adapter_.running()) return;
+  if (power_ != port::PowerState::kD0) return;  // it is shown when power is back
+  for (auto& [id, source] : sources_) source.visible = false;
+  const char* step = "";
+  if (!active_.paths.empty()) static_cast<void>(recommit(&step));  // a failure has been told
+  adapter_.lane().run([&] {
+    if (flips_ && !adapter_.failed()) flips_->start();
+  });
 }
 
 void Display::on_adapter_failed() {

@@ -107,6 +107,13 @@ class Display {
   void wake_worker();
   bool has_target(uint32_t target) const;
   void on_adapter_failed();
+  /// Lane. The adapter is being reset: it shows nothing, and nobody's flips will come.
+  void hardware_was_reset();
+  /// It runs again: the display worker commits the same VidPN once more, with new primaries of the
+  /// kernel's own, and makes it visible. Any thread.
+  void set_again();
+  /// The kernel's own, which owns those primaries and survives resets.
+  static bool is_kernels(const Process& process);
 
   // --- for clients; see Displays for what they answer
   DisplayConfiguration configuration();
@@ -181,6 +188,7 @@ class Display {
   // display.cpp
   void worker();
   void handle_hot_plug(const HotPlug& event) DXGKIT_REQUIRES(mutex_);
+  void show_after_reset() DXGKIT_REQUIRES(mutex_);
   Status refuse(Status status, const char* rule, const char* ddi, std::string actual,
                 std::string expected, std::string fix);
   /// DISP-06: MaxQueuedFlipOnVSync is one that hardware can have.
@@ -275,6 +283,7 @@ class Display {
   runtime::Mutex events_mutex_;
   std::vector<HotPlug> hot_plugs_ DXGKIT_GUARDED_BY(events_mutex_);
   bool ending_ DXGKIT_GUARDED_BY(events_mutex_) = false;
+  bool was_reset_ DXGKIT_GUARDED_BY(events_mutex_) = false;
   std::map<uint32_t, PresentState> presents_ DXGKIT_GUARDED_BY(events_mutex_);
   std::map<uint32_t, bool> progress_failed_ DXGKIT_GUARDED_BY(events_mutex_);
   bool adapter_failed_ DXGKIT_GUARDED_BY(events_mutex_) = false;

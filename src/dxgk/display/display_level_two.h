@@ -2,22 +2,29 @@
 #pragma once
 
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
 
 /// Runs `call` at level two and returns its status; kDeviceRemoved if the adapter failed first.
 /// Off the lane. A display-only adapter has no lane work to keep out; of a full one the hardware is
-/// idle and the call is made on the lane.
+/// idle and the call is made on the lane. If the adapter has to be reset meanwhile, that goes
+/// first.
 template <typename Call>
 Status level_two(Adapter& adapter, const Call& call) {
   Status status = Status::kDeviceRemoved;
-  adapter.port().enter_level_two();
-  if (adapter.display_only()) {
-    status = call();
-  } else {
-    adapter.run_with_idle_hardware([&] { status = call(); });
+  for (bool over = false; !over;) {
+    adapter.port().enter_level_two();
+    if (adapter.display_only()) {
+      status = call();
+      over = true;
+    } else {
+      over = adapter.run_with_idle_hardware([&] { status = call(); });
+    }
+    adapter.port().leave_level_two();
+    if (over) break;
+    over = !adapter.block_until([&] { return !adapter.timeout().resetting_adapter(); });
   }
-  adapter.port().leave_level_two();
   return status;
 }
 

@@ -15,6 +15,10 @@ constexpr uint32_t kDisplayProcessNumber = 0xFFFF'FFFE;
 
 }  // namespace
 
+bool Display::is_kernels(const Process& process) {
+  return process.number() == kDisplayProcessNumber;
+}
+
 void* Display::primary_of(const Source& source) const {
   const Primary& primary = source.next.opened ? source.next : source.current;
   return primary.opened ? primary.opened->driver_allocation : nullptr;

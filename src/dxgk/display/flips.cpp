@@ -12,6 +12,7 @@
 #include "dxgk/display/display_level_two.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -32,6 +33,7 @@ struct Flips::Record {
   uint64_t address = 0;
   std::vector<void*> contexts;  // driver's handles
   uint32_t unreached = 0;
+  bool synced = false;  // programmed for the next vertical sync
 };
 
 struct Flips::Source : vidsch::FlipPort {
@@ -155,6 +157,16 @@ void Flips::drop_all() {
   work_.clear();
   watch_.reset();
   adapter_.progress();
+}
+
+void Flips::hardware_was_reset() {
+  if (dropped_) return;
+  for (const auto& source : sources_) {
+    hide(source->id);
+  }
+  work_.clear();
+  vsync_on_ = vsync_wanted_ = false;
+  idle_syncs_ = 0;
 }
 
 const Ref<OpenedAllocation>& Flips::on_screen(uint32_t source) const {
@@ -336,8 +348,15 @@ void Flips::reached(uint32_t source_id, uint64_t id, bool completed) {
   need_vsync();
 }
 
-void Flips::program(Source& source, const vidsch::FlipRequest& flip, bool at_once) {
-  const Record& record = *source.record(flip.id);
+void Flips::flip_others(Source& source) {
+  if (!mmio_ || !immediate_mmio_ || source.targets.size() < 2) return;
+  if (source.finished.empty()) return;
+  const Record* const record = source.record(source.finished.back());
+  if (record == nullptr || !record->synced || record->address != source.queue.shown()) return;
+  static_cast<void>(adapter_.port().flip(arguments(source, *record, /*at_once=*/true)));
+}
+
+port::SourceAddressArgs Flips::arguments(const Source& source, const Record& record, bool at_once) {
   port::SourceAddressArgs args;
   args.source = source.id;
   args.segment = record.segment.value;
@@ -346,6 +365,13 @@ void Flips::program(Source& source, const vidsch::FlipRequest& flip, bool at_onc
   args.kind = at_once ? port::SourceAddressArgs::Kind::kFlipImmediate
                       : port::SourceAddressArgs::Kind::kFlipOnNextVsync;
   args.contexts = record.contexts;
+  return args;
+}
+
+void Flips::program(Source& source, const vidsch::FlipRequest& flip, bool at_once) {
+  Record& record = *source.record(flip.id);
+  record.synced = !at_once;
+  const port::SourceAddressArgs args = arguments(source, record, at_once);
   if (mmio_) {  // DISP-01
     static_cast<void>(adapter_.port().flip(args));
     return;
@@ -489,6 +515,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
         "The address is that of the primary shown, or of a flip that was programmed.",
         "Report PrimaryAddress of the last DxgkDdiSetVidPnSourceAddress that has taken effect.", 0);
   }
+  if (what == vidsch::FlipQueue::Vsync::kFlipped) flip_others(*leads);
   finish_done(*leads);
   if (wanted()) {
     idle_syncs_ = 0;
@@ -523,6 +550,7 @@ void Flips::want(bool on) {
 
 void Flips::start() {
   if (!saves_power_) want(true);
+  need_vsync();
 }
 
 void Flips::need_vsync() {
@@ -540,26 +568,29 @@ void Flips::on_watch() {
   if (dropped_ || adapter_.failed() || !wanted()) return;
   const runtime::TimeNs now = adapter_.runtime().now();
   const runtime::TimeNs limit = adapter_.options().tdr_delay_ns;
+  if (!vsync_on_) sign_of_life_ = now;  // it waits its turn to be told
   if (now - sign_of_life_ < limit) {
     watching_ = true;
     watch_->arm(sign_of_life_ + limit);
     return;
   }
   // TDR-31. The one place where a vertical sync that stays out is found.
-  adapter_.fail(verifier::Finding{
+  const std::string actual =
+      fmt::format("No vertical sync was reported for {} ms, with flips or waiters to serve.",
+                  (now - sign_of_life_) / runtime::kMillisecond);
+  sign_of_life_ = now;
+  adapter_.findings().report(verifier::Finding{
       .rule = "TDR-31",
-      .severity = verifier::Severity::kBugCheck,
+      .severity = verifier::Severity::kViolation,
       .ddi = "DxgkDdiControlInterrupt",
-      .actual = fmt::format("No vertical sync was reported for {} ms, with flips or waiters to "
-                            "serve.",
-                            (now - sign_of_life_) / runtime::kMillisecond),
+      .actual = actual,
       .expected = fmt::format("Once enabled, every vertical sync is reported (DISP-13); one that "
                               "stays out for {} ms is a timeout.",
                               limit / runtime::kMillisecond),
       .fix = "Report DXGK_INTERRUPT_CRTC_VSYNC from the ISR after DxgkDdiControlInterrupt has "
              "enabled it, and acknowledge the interrupt in the device.",
-      .bugcheck_code = 0x116,
-      .bugcheck_parameter = 0});
+      .windows = "The adapter is reset, and the mode is set again."});
+  adapter_.timeout().require_adapter_reset(NodeOrdinal{0}, actual);
 }
 
 void Flips::add_waiter(uint32_t source) {

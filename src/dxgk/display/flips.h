@@ -72,6 +72,9 @@ class Flips {
   void drop_all();
   /// Of a client's that is on the screen, else null.
   const Ref<OpenedAllocation>& on_screen(uint32_t source) const;
+  /// Nothing is shown, nothing pends, vertical sync is off, as after power-on; Display shows again
+  /// what is to be shown.
+  void hardware_was_reset();
   /// Around a sleep: the client's primary on the screen may leave its place, and has one again.
   void unpin(uint32_t source);
   void repin(uint32_t source, SegmentId segment, uint64_t address);
@@ -114,7 +117,8 @@ class Flips {
   /// Somebody waits for vertical syncs: reports are wanted until there are none.
   void add_waiter(uint32_t source);
   void remove_waiter(uint32_t source);
-  /// The adapter runs: drivers that do not save power at vertical sync report from now on.
+  /// The adapter runs, or runs again: who waits for vertical syncs, or does not save power at them,
+  /// has them reported from now on.
   void start();
   /// What is due at level two: interrupts on or off, flips by register at PASSIVE_LEVEL. Off the
   /// lane. False: nothing was.
@@ -127,6 +131,11 @@ class Flips {
   Source* find(uint32_t source);
   const Source* find(uint32_t source) const;
   void program(Source& source, const vidsch::FlipRequest& flip, bool at_once);
+  /// DISP-09. In a clone the leading output has taken a flip at its vertical sync: the others take
+  /// the same address at once, where the driver's registers can (FlipImmediateMmIo).
+  void flip_others(Source& source);
+  static port::SourceAddressArgs arguments(const Source& source, const Record& record,
+                                           bool at_once);
   void finish_done(Source& source);
   void let_go(Ref<OpenedAllocation>& surface);
   void need_vsync();

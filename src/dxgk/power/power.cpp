@@ -273,6 +273,7 @@ bool Power::enter_low_power(PowerTarget target) {
     phase_ = Phase::kAsleep;
     level_target_ = target;
     adapter_.paging().pause();
+    adapter_.context_allocations().hardware_was_reset();
     if (adapter_.runtime_power_) adapter_.runtime_power_->device_off();
     const port::PowerState state = device_state(target);
     if (adapter_.display() != nullptr) {
@@ -453,6 +454,7 @@ void Power::lose(PowerTarget during) {
   const std::vector<std::function<void()>> waited = adapter_.paging().abandon();
   if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->power_failed();
   adapter_.scheduler().abandon_hardware();
+  adapter_.context_allocations().hardware_was_reset();
   if (adapter_.residency_) adapter_.residency_->let_all_go();
   const std::vector<AllocationId> lost =
       adapter_.memory().lose_power([&](SegmentId segment) { return kept(segment, during); });

@@ -656,6 +656,9 @@ void Context::close_driver_side() {
     if (void* const companion = adapter.gpu_va()->take_companion(*this))
       static_cast<void>(adapter.port().destroy_context(companion));
   }
+  // A switch away from it names it (SUB-24).
+  static_cast<void>(adapter.block_until(
+      [&] { return !adapter.has_memory() || adapter.context_allocations().let_end(*this); }));
   destroy_in_driver();
   drop_memory();
 }

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
 #include "dxgk/driver_handles.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/power/power.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/va/gpu_va_work.h"
 #include "dxgk/work/context.h"
 #include "trace/trace.h"
 
@@ -98,7 +101,10 @@ bool ContextAllocations::destroy_all(const std::vector<vidmm::Use>& uses) {
 
 void ContextAllocations::owner_gone(Context& context) {
   for (Hold& hold : holds_) {
-    if (hold.context == &context) static_cast<void>(release(hold));
+    if (hold.context != &context) continue;
+    static_cast<void>(release(hold));
+    hold.context = nullptr;
+    hold.current = false;
   }
   static_cast<void>(destroy_all(context.own_memory));
 }
@@ -127,24 +133,22 @@ void ContextAllocations::list(Packet& packet) const {
 }
 
 void ContextAllocations::entered(NodeOrdinal node, const Packet& packet) {
-  if (holds_.size() <= node.value) {
-    if (packet.own_uses == 0) return;
-    holds_.resize(node.value + 1);
-  }
+  if (holds_.size() <= node.value) holds_.resize(node.value + 1);
   Hold& hold = holds_[node.value];
+  hold.current = !packet.flags.context_switch;
+  hold.paging = packet.flags.paging;
   const std::span<const vidmm::Use> wanted = std::span(packet.uses).first(packet.own_uses);
   if (hold.context == packet.context &&
       std::ranges::equal(hold.uses, wanted, {}, &vidmm::Use::allocation, &vidmm::Use::allocation)) {
     return;
   }
-  adapter_.memory().pin(wanted);
+  if (!wanted.empty()) adapter_.memory().pin(wanted);
   static_cast<void>(release(hold));
   hold.context = packet.context;
   hold.uses.assign(wanted.begin(), wanted.end());
 }
 
 bool ContextAllocations::release(Hold& hold) {
-  hold.context = nullptr;
   if (hold.uses.empty()) return false;
   if (!adapter_.failed()) adapter_.memory().release(hold.uses);
   hold.uses.clear();
@@ -164,6 +168,95 @@ bool ContextAllocations::let_go_idle() {
     any = release(holds_[node]) || any;
   }
   return any;
+}
+
+// --- switches to no context ---
+
+bool ContextAllocations::Concerned::is(Context* current, bool current_is_paging) const {
+  if (paging || current == nullptr) return paging && current_is_paging;
+  return context != nullptr ? current == context : &current->device() == device;
+}
+
+void ContextAllocations::before(const vidmm::PagingOp& op,
+                                std::vector<std::unique_ptr<PagingWork>>* work) {
+  using Kind = vidmm::PagingOp::Kind;
+  const bool leaves =
+      op.kind == Kind::kTransferOut || op.kind == Kind::kDiscard || op.kind == Kind::kUnmapAperture;
+  if (!leaves || adapter_.interface_version() < kInterfaceWin8) return;
+  Concerned concerned;
+  if (const auto found = entries_.find(op.allocation); found != entries_.end()) {
+    concerned.context = found->second.context;
+    concerned.device = found->second.device;
+  } else if (adapter_.is_paging_buffer(op.allocation)) {
+    concerned.paging = true;
+  } else {
+    return;
+  }
+  work->push_back(std::make_unique<CallWork>([this, concerned] { return switch_away(concerned); }));
+}
+
+bool ContextAllocations::switch_away(const Concerned& concerned) {
+  bool away = true;
+  for (uint32_t node = 0; node < holds_.size(); ++node) {
+    const auto concerns = [&] {
+      const Hold& hold = holds_[node];
+      return hold.switching.value != 0 ? concerned.is(hold.from, hold.from == nullptr)
+                                       : hold.current && concerned.is(hold.context, hold.paging);
+    };
+    if (!concerns()) continue;
+    if (holds_[node].switching.value == 0) begin_switch(NodeOrdinal{node});
+    away = away && !concerns();  // it may have been refused
+  }
+  return away;
+}
+
+void ContextAllocations::begin_switch(NodeOrdinal node) {
+  Hold& hold = holds_[node.value];
+  Packet& packet = adapter_.packets().create();
+  packet.kind = vidsch::PacketKind::kPaging;  // ahead of rendering that the node has queued
+  packet.flags.context_switch = true;
+  packet.flags.paging = hold.paging;
+  packet.switched_node = node;
+  packet.driver_context =
+      hold.context == nullptr ? adapter_.system_context() : hold.context->driver_handle();
+  packet.switches_virtual =
+      hold.context == nullptr ? adapter_.gpu_va() != nullptr : hold.context->virtual_addressing();
+  hold.switching = packet.id;
+  hold.from = hold.context;
+  adapter_.queue_packet(packet);
+}
+
+void ContextAllocations::switched(const Packet& packet) {
+  Hold& hold = holds_[packet.switched_node.value];
+  hold.switching = PacketId{};
+  hold.from = nullptr;
+  if (!adapter_.failed()) adapter_.paging().look_again();
+}
+
+ContextId ContextAllocations::null_context(NodeOrdinal node) {
+  Hold& hold = holds_[node.value];
+  if (hold.null_context.value == 0) {
+    hold.null_context = adapter_.new_context_id();
+    vidsch::ContextDesc desc;
+    desc.node = node;
+    desc.is_system = true;
+    DXGKIT_CHECK(is_success(adapter_.scheduler().create_context(hold.null_context, desc)));
+  }
+  return hold.null_context;
+}
+
+bool ContextAllocations::let_end(const Context& context) {
+  for (const Hold& hold : holds_) {
+    if (hold.switching.value != 0 && hold.from == &context) return false;
+  }
+  for (Hold& hold : holds_) {
+    if (hold.context == &context) hold.current = false;
+  }
+  return true;
+}
+
+void ContextAllocations::hardware_was_reset() {
+  for (Hold& hold : holds_) hold.current = false;
 }
 
 void ContextAllocations::content_lost(AllocationId id) {

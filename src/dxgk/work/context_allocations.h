@@ -26,8 +26,10 @@ class Device;
 /// prepare to retirement. When it enters the hardware queue its node holds them besides, until
 /// another context's command (paging included) enters there: the GPU saves a context's state as it
 /// switches away (RES-29). A hold ends early only when memory is refused for want of it and nothing
-/// is on the node (our choice: an idle node would keep everybody waiting for ever); whoever moves
-/// the allocation then tells the driver by the transfer.
+/// is on the node (our choice: an idle node would keep everybody waiting for ever). The context is
+/// still the node's current one then, and the GPU may save into its allocations: before such an
+/// allocation moves the node is switched to no context, by a zero-length submission (SUB-24). The
+/// same goes for paging buffers of an aperture, which belong to the kernel's paging context.
 class ContextAllocations {
  public:
   explicit ContextAllocations(Adapter& adapter) : adapter_(adapter) {}
@@ -55,6 +57,21 @@ class ContextAllocations {
   void list(Packet& packet) const;
   /// The packet enters the hardware queue of `node`.
   void entered(NodeOrdinal node, const Packet& packet);
+
+  // --- switches to no context (SUB-24) ---
+  /// Before content of a context that is current somewhere moves: work that switches those nodes
+  /// away and is over when they have, appended to `work`. Drivers below WDDM 1.2: none.
+  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
+  /// A packet with flags.context_switch left the scheduler.
+  void switched(const Packet& packet);
+  /// The scheduler's context that such packets of the node are queued on.
+  ContextId null_context(NodeOrdinal node);
+  /// The driver's context is about to go: true when no switch under way names it, and then none
+  /// will.
+  bool let_end(const Context& context);
+  /// No context is current anywhere any more.
+  void hardware_was_reset();
+
   /// Ends all holds, or those of nodes with nothing on hardware. True: there was one.
   bool let_go();
   bool let_go_idle();
@@ -73,9 +90,25 @@ class ContextAllocations {
   };
   /// What a node holds for the context whose command entered last.
   struct Hold {
-    const Context* context = nullptr;
+    Context* context = nullptr;  // null: the kernel's paging, or nobody
     std::vector<vidmm::Use> uses;
+    bool paging = false;   // the kernel's paging entered last
+    bool current = false;  // its state is on the GPU still
+    // The switch under way, and away from whom.
+    PacketId switching;
+    Context* from = nullptr;
+    ContextId null_context;
   };
+  /// Whose content moves: `context`, all contexts of `device`, or the kernel's paging.
+  struct Concerned {
+    const Context* context = nullptr;
+    const Device* device = nullptr;
+    bool paging = false;
+    bool is(Context* current, bool current_is_paging) const;
+  };
+  /// True: no node is current with any of them, nor on its way from one.
+  bool switch_away(const Concerned& concerned);
+  void begin_switch(NodeOrdinal node);
   static std::vector<vidmm::Use>& uses_of(const Entry& entry);
   bool release(Hold& hold);
   bool destroy_all(const std::vector<vidmm::Use>& uses);

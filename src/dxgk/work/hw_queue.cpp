@@ -443,6 +443,7 @@ void HwQueues::packet_left(const Packet& packet) {
   if (left == 0) return;
   queue.progress_ns_ = adapter_.runtime().now();
   fruitless_[queue.node().value] = 0;
+  release_fence(queue);
 }
 
 void HwQueues::retire_finished(HwQueue& queue) {

@@ -197,6 +197,12 @@ class HwQueues {
   void root_was_set(Context& queue, const port::RootPageTable& root) const;
   /// Nothing the driver was asked for will be answered.
   void power_failed();
+  /// The same after a reset of the whole adapter, whose engines need no reset of their own any
+  /// more. Every packet has left, every device is lost.
+  void adapter_was_reset();
+  /// Progress fences of a device that is lost jump to their maximum, each once nothing of its queue
+  /// is on hardware: who waits for one wakes up, and nobody takes running work for finished.
+  void device_lost(Device& device);
 
   // --- timeouts ---
   /// Work came to an idle queue, or a context was asked to leave: silence is noticed from now on.
@@ -215,6 +221,10 @@ class HwQueues {
   void give_place_back(NodeOrdinal place);
   HwQueue* queue_at(NodeOrdinal place) const;
   void retire_finished(HwQueue& queue);
+  /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
+  /// adapter is reset, and nothing is submitted before that (TDR-30).
+  void engine_is_lost(NodeOrdinal node, const char* ddi, Status status);
+  void release_fence(HwQueue& queue);
   Status configure(HwContext& context);
   bool blocked(const HwQueue& queue) const;
   void refresh_holds(HwContext& context);
@@ -235,6 +245,7 @@ class HwQueues {
   std::vector<HwContext*> hit_;       // named while an engine is being reset
   std::vector<uint32_t> fruitless_;   // by node: resets since work left the engine
   bool collecting_ = false;           // the driver is inside DxgkDdiResetHwEngine
+  bool adapter_reset_due_ = false;
   /// Contexts taken off for a move, by allocation, in order of operations.
   std::map<uint64_t, std::deque<std::vector<Ref<HwContext>>>> moves_;
   std::vector<Ref<HwContext>> away_;              // of all_leave

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
@@ -9,6 +10,7 @@
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/hw_queue.h"
+#include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -25,7 +27,7 @@ constexpr uint32_t kResetsMost = 5;
 // --- off the engine, and back ---
 
 bool HwQueues::blocked(const HwQueue& queue) const {
-  return queue.context_->held_ != 0 || resetting(queue.node());
+  return adapter_reset_due_ || queue.context_->held_ != 0 || resetting(queue.node());
 }
 
 void HwQueues::refresh_holds(HwContext& context) {
@@ -198,6 +200,50 @@ void HwQueues::power_failed() {
   }
 }
 
+void HwQueues::adapter_was_reset() {
+  power_failed();
+  resetting_ = 0;
+  adapter_reset_due_ = false;
+  hit_.clear();
+  std::ranges::fill(fruitless_, 0U);
+  for (HwContext* const context : contexts_) refresh_holds(*context);
+}
+
+void HwQueues::device_lost(Device& device) {
+  for (HwContext* const context : device.hw_contexts) {
+    for (HwQueue* const queue : context->queues_) release_fence(*queue);
+  }
+}
+
+void HwQueues::release_fence(HwQueue& queue) {
+  if (!queue.device().lost() || !queue.in_flight_.empty() || !queue.fence_) return;
+  const vidsch::SyncPoint point{queue.fence_->id, std::numeric_limits<uint64_t>::max(), false};
+  static_cast<void>(adapter_.scheduler().sync_objects().signal(std::span(&point, 1)));
+}
+
+void HwQueues::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) {
+  const std::string actual =
+      is_success(status)
+          ? fmt::format(
+                "Work of hardware queues of node {} does not end, and resetting the engine "
+                "names nobody and frees nobody.",
+                node.value)
+          : fmt::format("It returned 0x{:08X} for node {}.",
+                        static_cast<uint32_t>(to_ntstatus(status)), node.value);
+  adapter_.findings().report(verifier::Finding{
+      .rule = "TDR-30",
+      .severity = verifier::Severity::kViolation,
+      .ddi = ddi,
+      .actual = actual,
+      .expected = "An engine is reset, and resumed, with STATUS_SUCCESS.",
+      .fix = "Bring the engine back to a state in which it takes work; what was on it may be given "
+             "up with DxgkCbInvalidateHwContext.",
+      .windows = "The whole adapter is reset."});
+  adapter_reset_due_ = true;
+  for (HwContext* const context : contexts_) refresh_holds(*context);
+  adapter_.timeout().require_adapter_reset(node, std::string(ddi) + ": " + actual);
+}
+
 // --- silence ---
 
 void HwQueues::watch() {
@@ -215,7 +261,7 @@ void HwQueues::watch() {
 
 void HwQueues::on_timer() {
   armed_ = false;
-  if (adapter_.failed()) return;
+  if (adapter_.failed() || adapter_reset_due_) return;
   const int64_t now = adapter_.runtime().now();
   const int64_t delay = adapter_.options().tdr_delay_ns;
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
@@ -238,11 +284,11 @@ void HwQueues::on_timer() {
     }
     if (!late && (!busy || now - progress < delay)) continue;
     if (++fruitless_[i] > kResetsMost) {
-      adapter_.engine_is_lost(node, "DxgkDdiResetHwEngine", Status::kSuccess);
+      engine_is_lost(node, "DxgkDdiResetHwEngine", Status::kSuccess);
     } else if (!reset_engine(node)) {
-      adapter_.engine_is_lost(node, "DxgkDdiSubmitCommandToHwQueue", Status::kSuccess);
+      engine_is_lost(node, "DxgkDdiSubmitCommandToHwQueue", Status::kSuccess);
     }
-    if (adapter_.failed()) return;
+    if (adapter_.failed() || adapter_reset_due_) return;
   }
   adapter_.pump();
   watch();
@@ -257,7 +303,7 @@ bool HwQueues::reset_engine(NodeOrdinal node) {
   const Status status = scheduler_.reset_engine(node);
   collecting_ = false;
   if (!is_success(status)) {
-    adapter_.engine_is_lost(node, "DxgkDdiResetHwEngine", status);
+    engine_is_lost(node, "DxgkDdiResetHwEngine", status);
     return true;
   }
   for (HwContext* const context : std::exchange(hit_, {})) lose(*context);
@@ -266,13 +312,13 @@ bool HwQueues::reset_engine(NodeOrdinal node) {
 }
 
 void HwQueues::resume_engine(NodeOrdinal node) {
-  if (adapter_.failed()) return;
+  if (adapter_.failed() || adapter_reset_due_) return;
   const Status status = scheduler_.resume_engine(node);
-  resetting_ &= ~(uint64_t{1} << node.value);
   if (!is_success(status)) {
-    adapter_.engine_is_lost(node, "DxgkDdiResumeHwEngine", status);
+    engine_is_lost(node, "DxgkDdiResumeHwEngine", status);
     return;
   }
+  resetting_ &= ~(uint64_t{1} << node.value);
   const int64_t now = adapter_.runtime().now();
   for (HwContext* const context : contexts_) {
     if (context->node() != node) continue;

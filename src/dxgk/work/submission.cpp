@@ -26,7 +26,9 @@ void Adapter::queue_packet(Packet& packet) {
   if (packet.buffer != nullptr && packet.kind != vidsch::PacketKind::kPaging)
     ++packet.buffer->users;
   count_engine_work(packet, true);
-  const ContextId context = packet.context == nullptr ? paging_context_ : packet.context->id();
+  ContextId context = packet.context == nullptr ? paging_context_ : packet.context->id();
+  if (packet.flags.context_switch)
+    context = context_allocations_->null_context(packet.switched_node);
   vidsch::PacketDesc desc;
   desc.id = packet.id;
   desc.kind = packet.kind;
@@ -226,8 +228,10 @@ port::PatchArgs Adapter::patch_args(const Packet& packet, SubmissionFenceId fenc
   return args;
 }
 
-void Adapter::note_submission(const Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
+void Adapter::note_submission(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
                               uint64_t bytes) {
+  if (submitted_.size() <= node.value) submitted_.resize(node.value + 1);
+  packet.number = ++submitted_[node.value];
   ++counters_.packets_submitted;
   counters_.dma_bytes += bytes;
   trace::emit(trace::EventKind::kPacketSubmitted, packet.id.value,
@@ -275,10 +279,40 @@ Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, Submis
   return Submit::kRefused;
 }
 
+Adapter::Submit Adapter::submit_context_switch(Packet& packet, NodeOrdinal node,
+                                               SubmissionFenceId fence, bool resubmission) {
+  // Nothing to patch, and no buffer: flags, fence and node say it all.
+  port::PacketFlags flags = packet.flags;
+  flags.resubmission = resubmission && interface_version() >= kInterfaceWddm20;
+  note_submission(packet, node, fence, 0);
+  Status status = Status::kSuccess;
+  if (packet.switches_virtual) {
+    port::SubmitVirtualArgs args;
+    args.context = packet.driver_context;
+    args.fence = fence;
+    args.node = node;
+    args.flags = flags;
+    status = port_->submit_virtual(args);
+    if (status == Status::kInvalidParameter) {
+      blame(packet);
+      return Submit::kRefused;
+    }
+  } else {
+    port::SubmitArgs args;
+    args.context = packet.driver_context;
+    args.fence = fence;
+    args.node = node;
+    args.flags = flags;
+    status = port_->submit(args);
+  }
+  return status == Status::kSuccess ? Submit::kTaken : Submit::kStopping;
+}
+
 Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence,
                                 bool resubmission) {
   Packet& packet = packets_.at(id);
   counters_.packets_resubmitted += resubmission ? 1 : 0;
+  if (packet.flags.context_switch) return submit_context_switch(packet, node, fence, resubmission);
   if (packet.context != nullptr && packet.context->of_hw_queue())
     return hw_queues_->submit(packet, fence);
   if (gpu_va_ != nullptr && (packet.context == nullptr || packet.context->virtual_addressing()))
@@ -383,7 +417,9 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   }
   if (packet.counts_as_present) --packet.context->device().queued_presents;
   const std::pair<uint32_t, uint64_t> flip{packet.vidpn_source, packet.flip};
-  if (packet.kind == vidsch::PacketKind::kPaging) {
+  if (packet.flags.context_switch) {
+    context_allocations_->switched(packet);
+  } else if (packet.kind == vidsch::PacketKind::kPaging) {
     paging_->packet_retired(packet, completed);
   } else {
     if (outcome == vidsch::PacketOutcome::kCancelled && !reached_hardware) cancel_packet(packet);
@@ -400,6 +436,7 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
 }
 
 NodeOrdinal Adapter::node_of(const Packet& packet) const {
+  if (packet.flags.context_switch) return packet.switched_node;
   return packet.context == nullptr ? NodeOrdinal{caps_.paging_node} : packet.context->node();
 }
 
@@ -525,6 +562,7 @@ bool Adapter::perform(const vidmm::PagingOp& op) {
 
 void Adapter::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) {
   if (hw_queues_) hw_queues_->before(op, work);
+  context_allocations_->before(op, work);
   if (gpu_va_) gpu_va_->before(op, work);
 }
 

@@ -497,7 +497,6 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
   adapter_.port().flush_dpcs();
   EngineOutcome outcome = EngineOutcome::kOver;
   bool tell = false;
-  std::string said;
   static_cast<void>(on_lane_unless_failed([&] {
     adapter_.drain_reports();
     if (adapter_.failed_) return;
@@ -518,18 +517,17 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
     if (adapter_.failed_) return;
     if (!reset.has_value()) {
       if (reset.error() == Status::kDeviceRemoved) return;  // the driver died inside
-      said = "DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).";
+      note("DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).");
       outcome = EngineOutcome::kPromote;
       return;
     }
-    said = fmt::format(
-        "DxgkDdiResetEngine of node {}: LastAbortedFenceId {}; {} was the last completed, {} the "
-        "last submitted.",
-        node.value, *reset, before.last_completed.value, before.last_submitted.value);
+    note(fmt::format(
+        "DxgkDdiResetEngine of node {}: LastAbortedFenceId {}; fence {} was the last completed, "
+        "{} the last submitted.",
+        node.value, *reset, before.last_completed.value, before.last_submitted.value));
     outcome = judge(node, before, SubmissionFenceId{*reset});
   }));
   adapter_.port().unmask_engines(bit, tell);
-  if (!said.empty()) step(std::move(said));
   return outcome;
 }
 
@@ -576,9 +574,9 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
   if (guilty != nullptr) {
     guilty->set_error(DeviceState::kHung);  // TDR-15 too: although its packet had finished
     note(
-        fmt::format("The device of {} is lost (hung); {} packets before its own are complete, {} "
-                    "behind it are submitted again.",
-                    guilty->process().name(), found.finished, found.innocent));
+        fmt::format("Fence {} was of {}, whose device is lost (hung); {} packets before it are "
+                    "complete, {} behind it are submitted again.",
+                    last_aborted.value, guilty->process().name(), found.finished, found.innocent));
     note_engine_timeout(*guilty);
   } else {
     note(fmt::format("Nobody is to blame; {} packets are submitted again.", found.innocent));

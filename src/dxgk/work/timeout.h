@@ -63,6 +63,9 @@ class Timeout {
   /// It hung the GPU too often (TDR-06).
   bool is_blocked(uint32_t process) const { return blocked_.contains(process); }
   const std::vector<TimeoutReport>& reports() const { return reports_; }
+  /// The adapter is about to be reset, or being reset: who waits for idle hardware with the driver
+  /// to itself lets go, and comes back when it is over.
+  bool resetting_adapter() const { return resetting_adapter_; }
   uint64_t engine_resets() const { return engine_resets_; }
   uint64_t adapter_resets() const { return adapter_resets_; }
 
@@ -137,6 +140,7 @@ class Timeout {
   std::vector<Node> nodes_;
   bool armed_ = false;
   bool recovering_ = false;
+  bool resetting_adapter_ = false;
   std::deque<Request> requests_;
   std::vector<TimeoutReport> reports_;
   std::optional<TimeoutReport> report_;  // of the recovery under way

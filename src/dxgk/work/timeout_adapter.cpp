@@ -6,11 +6,13 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/display/display.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
 #include "trace/trace.h"
 
@@ -48,11 +50,13 @@ void Timeout::begin_report(const Request& request) {
   report.cause = request.cause;
   report.asked_ns = request.required ? runtime_.now() : nodes_[request.node.value].asked_ns;
   report.detected_ns = runtime_.now();
+  if (!request.required && adapter_.scheduler().node_status(request.node).preemption_pending)
+    report.preemption = nodes_[request.node.value].preemption.value;
   const auto packets = adapter_.scheduler().packets_on(request.node);
   if (!packets.empty()) {
-    report.packet = packets.front().first.value;
-    report.fence = packets.front().second.value;
     const Packet& packet = adapter_.packets().at(packets.front().first);
+    report.packet = packet.number;
+    report.fence = packets.front().second.value;
     if (packet.context != nullptr) report.process = packet.context->device().process().name();
   }
   for (Device* device : adapter_.devices()) {
@@ -157,6 +161,8 @@ void Timeout::recover_adapter(const Request& request) {
         report_->code = 0x117;
         // From here on nothing is prepared or submitted.
         adapter_.scheduler().begin_adapter_reset();
+        resetting_adapter_ = true;
+        adapter_.progress();
       }) ||
       past) {
     end_report(false);
@@ -188,6 +194,8 @@ void Timeout::recover_adapter(const Request& request) {
   if (done) come_back();
   adapter_.lane().run([&] {
     if (adapter_.scheduler_) adapter_.scheduler().end_adapter_reset();
+    resetting_adapter_ = false;
+    adapter_.progress();
   });
   adapter_.gate().release();
   end_report(done);
@@ -253,13 +261,17 @@ void Timeout::clean_up(Device* guilty) {
   vidsch::Scheduler& scheduler = adapter_.scheduler();
   size_t devices = 0;
   for (Device* device : std::vector<Device*>(adapter_.devices())) {
+    if (Display::is_kernels(device->process())) continue;  // as the system device (TDR-32)
     if (!device->lost()) ++devices;
     device->set_error(device == guilty ? DeviceState::kHung : DeviceState::kReset);
   }
   const std::vector<std::function<void()>> waited = adapter_.paging().abandon();
   scheduler.adapter_was_reset(runtime_.now());
+  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->adapter_was_reset();
+  if (adapter_.display() != nullptr) adapter_.display()->hardware_was_reset();
   if (adapter_.residency_) adapter_.residency_->let_all_go();
   static_cast<void>(adapter_.context_allocations().let_go());
+  adapter_.context_allocations().hardware_was_reset();
   vidmm::LostContent lost;
   if (adapter_.gpu_va() != nullptr) {
     // Operations of this model go through tables that are gone, too: the driver is told by the
@@ -292,6 +304,7 @@ void Timeout::come_back() {
   adapter_.lane().run([&] {
     if (adapter_.failed_) return;
     adapter_.scheduler().end_adapter_reset();
+    resetting_adapter_ = false;
     adapter_.paging().resume();
     adapter_.pump();
   });
@@ -302,6 +315,7 @@ void Timeout::come_back() {
     if (adapter_.residency_) adapter_.residency_->advance();
     adapter_.progress();
   });
+  if (adapter_.display() != nullptr) adapter_.display()->set_again();
 }
 
 }  // namespace dxgkit::dxgk

@@ -37,10 +37,11 @@ struct TimeoutDevice {
 struct TimeoutReport {
   uint32_t code = 0;  // 0x141 engine reset, 0x117 adapter reset, 0x142 process blocked, 0x193 other
   uint32_t node = 0;  // meaningless for 0x142
-  uint32_t fence = 0;   // of the oldest packet on the node's hardware; 0: none
-  uint64_t packet = 0;  // how many packets the node had begun with it, from 1; 0: none
-  std::string process;  // whose packet it was; "" for paging or none
-  std::string cause;    // a full sentence
+  uint32_t fence = 0;       // of the oldest packet on the node's hardware; 0: none
+  uint64_t packet = 0;      // how many packets the node had been given with it, from 1; 0: none
+  uint32_t preemption = 0;  // the PreemptionFenceId that was not answered; 0: nothing was asked
+  std::string process;      // whose packet it was; "" for paging or none
+  std::string cause;        // a full sentence
   int64_t asked_ns = 0, detected_ns = 0, ended_ns = 0;  // preemption asked, timed out, recovered
   bool recovered = false;
   std::vector<TimeoutStep> steps;

@@ -1,0 +1,191 @@
+// Clone: one source on two outputs, as the driver's functional VidPN proposes.
+#include "tests/contract/flip_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr uint32_t kSecond = 2;
+
+struct Interfaces {
+  D3DKMDT_HVIDPN vidpn = nullptr;
+  const DXGK_VIDPN_INTERFACE* functions = nullptr;
+};
+
+void pin_source(const Interfaces& on) {
+  D3DKMDT_HVIDPNSOURCEMODESET set = nullptr;
+  const DXGK_VIDPNSOURCEMODESET_INTERFACE* modes = nullptr;
+  ASSERT_EQ(on.functions->pfnCreateNewSourceModeSet(on.vidpn, 0, &set, &modes), 0);
+  D3DKMDT_VIDPN_SOURCE_MODE* mode = nullptr;
+  ASSERT_EQ(modes->pfnCreateNewModeInfo(set, &mode), 0);
+  mode->Type = D3DKMDT_RMT_GRAPHICS;
+  D3DKMDT_GRAPHICS_RENDERING_FORMAT& format = mode->Format.Graphics;
+  format.PrimSurfSize.cx = format.VisibleRegionSize.cx = kWidth;
+  format.PrimSurfSize.cy = format.VisibleRegionSize.cy = kHeight;
+  format.Stride = kWidth * 4;
+  format.PixelFormat = D3DDDIFMT_A8R8G8B8;
+  format.ColorBasis = D3DKMDT_CB_SCRGB;
+  format.PixelValueAccessMode = D3DKMDT_PVAM_DIRECT;
+  const auto id = mode->Id;
+  ASSERT_EQ(modes->pfnAddMode(set, mode), 0);
+  ASSERT_EQ(modes->pfnPinMode(set, id), 0);
+  ASSERT_EQ(on.functions->pfnAssignSourceModeSet(on.vidpn, 0, set), 0);
+}
+
+void pin_target(const Interfaces& on, UINT target) {
+  D3DKMDT_HVIDPNTARGETMODESET set = nullptr;
+  const DXGK_VIDPNTARGETMODESET_INTERFACE* modes = nullptr;
+  ASSERT_EQ(on.functions->pfnCreateNewTargetModeSet(on.vidpn, target, &set, &modes), 0);
+  D3DKMDT_VIDPN_TARGET_MODE* mode = nullptr;
+  ASSERT_EQ(modes->pfnCreateNewModeInfo(set, &mode), 0);
+  D3DKMDT_VIDEO_SIGNAL_INFO& signal = mode->VideoSignalInfo;
+  signal.VideoStandard = D3DKMDT_VSS_OTHER;
+  signal.TotalSize.cx = signal.ActiveSize.cx = kWidth;
+  signal.TotalSize.cy = signal.ActiveSize.cy = kHeight;
+  signal.VSyncFreq.Numerator = 60;
+  signal.HSyncFreq.Numerator = 60 * kHeight;
+  signal.VSyncFreq.Denominator = signal.HSyncFreq.Denominator = 1;
+  signal.PixelRate = 60 * kWidth * kHeight;
+  signal.ScanLineOrdering = D3DDDI_VSSLO_PROGRESSIVE;
+  mode->Preference = D3DKMDT_MP_PREFERRED;
+  const auto id = mode->Id;
+  ASSERT_EQ(modes->pfnAddMode(set, mode), 0);
+  ASSERT_EQ(modes->pfnPinMode(set, id), 0);
+  ASSERT_EQ(on.functions->pfnAssignTargetModeSet(on.vidpn, target, set), 0);
+}
+
+class CloneTest : public FlipTest {
+ protected:
+  static inline ScriptedMiniport* driver_side = nullptr;
+
+  static NTSTATUS NTAPI recommend(const HANDLE,
+                                  const DXGKARG_RECOMMENDFUNCTIONALVIDPN* const args) {
+    Interfaces on{args->hRecommendedFunctionalVidPn, nullptr};
+    EXPECT_EQ(driver_side->callbacks().DxgkCbQueryVidPnInterface(
+                  on.vidpn, DXGK_VIDPN_INTERFACE_VERSION_V1, &on.functions),
+              0);
+    D3DKMDT_HVIDPNTOPOLOGY topology = nullptr;
+    const DXGK_VIDPNTOPOLOGY_INTERFACE* paths = nullptr;
+    EXPECT_EQ(on.functions->pfnGetTopology(on.vidpn, &topology, &paths), 0);
+    for (const UINT target : {kTarget, kSecond}) {
+      D3DKMDT_VIDPN_PRESENT_PATH* path = nullptr;
+      EXPECT_EQ(paths->pfnCreateNewPathInfo(topology, &path), 0);
+      path->VidPnSourceId = 0;
+      path->VidPnTargetId = target;
+      path->ImportanceOrdinal = target == kTarget ? D3DKMDT_VPPI_PRIMARY : D3DKMDT_VPPI_SECONDARY;
+      path->ContentTransformation.Scaling = D3DKMDT_VPPS_IDENTITY;
+      path->ContentTransformation.ScalingSupport.Identity = 1;
+      path->ContentTransformation.Rotation = D3DKMDT_VPPR_IDENTITY;
+      path->ContentTransformation.RotationSupport.Identity = 1;
+      path->ContentTransformation.RotationSupport.Offset0 = 1;
+      path->VidPnTargetColorBasis = D3DKMDT_CB_SRGB;
+      path->Content = D3DKMDT_VPPC_GRAPHICS;
+      path->CopyProtection.CopyProtectionType = D3DKMDT_VPPMT_NOPROTECTION;
+      path->GammaRamp.Type = D3DDDI_GAMMARAMP_DEFAULT;
+      EXPECT_EQ(paths->pfnAddPath(topology, path), 0);
+    }
+    pin_source(on);
+    pin_target(on, kTarget);
+    pin_target(on, kSecond);
+    return STATUS_SUCCESS;
+  }
+  static NTSTATUS NTAPI supported(const HANDLE, DXGKARG_ISSUPPORTEDVIDPN* args) {
+    args->IsVidPnSupported = TRUE;
+    return STATUS_SUCCESS;
+  }
+
+  /// As flipping(), on two outputs.
+  static void cloned(const std::function<void(Stack&, FlipDriver&, FlipClient&)>& body,
+                     const std::function<void(FlipDriver&)>& prepare = nullptr) {
+    bare([&](Stack& stack) {
+      driver_side = &stack.miniport;
+      FlipDriver driver(stack);
+      stack.miniport.config.children = 2;
+      driver.display.config.children = {{.uid = kTarget}, {.uid = kSecond}};
+      driver.display.answers["DxgkDdiCommitVidPn"] = STATUS_SUCCESS;
+      driver.more_table = [](DRIVER_INITIALIZATION_DATA& table) {
+        table.DxgkDdiRecommendFunctionalVidPn = recommend;
+        table.DxgkDdiIsSupportedVidPn = supported;
+      };
+      if (prepare) prepare(driver);
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      {
+        FlipClient client(stack, driver);
+        body(stack, driver, client);
+      }
+      driver_side = nullptr;
+    });
+  }
+};
+
+TEST_F(CloneTest, TheFirstOutputIsInTimeAndTheOthersFollowAtOnce) {
+  DXGKIT_COVERS("DISP-09");
+  cloned(
+      [](Stack& stack, FlipDriver& driver, FlipClient& client) {
+        const uint64_t before = driver.last_address();
+        const size_t calls = driver.addresses().size();
+        ASSERT_EQ(client.flip(client.primaries[1]), 0);
+        stack.settle();
+        ASSERT_EQ(driver.addresses().size(), calls + 1);
+        EXPECT_EQ(driver.addresses().back().Flags.FlipOnNextVSync, 1U);
+        EXPECT_EQ(driver.addresses().back().Flags.FlipImmediate, 0U);
+        const uint64_t next = driver.last_address();
+        EXPECT_NE(next, before);
+        Stack::Background more(stack, [&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });
+
+        // The other output says that it shows the new surface already: nobody follows it.
+        driver.vsync(next, kSecond);
+        EXPECT_EQ(driver.addresses().size(), calls + 1);
+        EXPECT_FALSE(more.finished()) << "the old primary is on the first output still";
+        driver.vsync(before, kTarget);
+        EXPECT_EQ(driver.addresses().size(), calls + 1);
+
+        driver.vsync(next, kTarget);
+        EXPECT_TRUE(more.finished());
+        const std::vector<DXGKARG_SETVIDPNSOURCEADDRESS> all = driver.addresses();
+        ASSERT_GE(all.size(), calls + 2);
+        const DXGKARG_SETVIDPNSOURCEADDRESS& others = all[calls + 1];
+        EXPECT_EQ(others.Flags.FlipImmediate, 1U);
+        EXPECT_EQ(others.Flags.FlipOnNextVSync, 0U);
+        EXPECT_EQ(static_cast<uint64_t>(others.PrimaryAddress.QuadPart), next);
+        EXPECT_EQ(others.VidPnSourceId, 0U);
+        EXPECT_EQ(others.ContextCount, 1U);
+        EXPECT_THAT(std::vector(driver.irqls.end() - 1, driver.irqls.end()),
+                    ::testing::Each(::testing::Gt(nt::kDispatchLevel)));
+        stack.settle();
+        driver.vsync();
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](FlipDriver& driver) { driver.immediate_mmio = true; });
+}
+
+TEST_F(CloneTest, WithoutImmediateRegistersTheDriverSeesToTheOthers) {
+  DXGKIT_COVERS("DISP-09");
+  cloned([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    const size_t calls = driver.addresses().size();
+    driver.vsync();
+    EXPECT_EQ(driver.addresses().size(), calls);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(CloneTest, AFlipAtOnceIsOneForAllOutputs) {
+  DXGKIT_COVERS("DISP-09");
+  cloned(
+      [](Stack& stack, FlipDriver& driver, FlipClient& client) {
+        const size_t calls = driver.addresses().size();
+        ASSERT_EQ(client.flip(client.primaries[1], 0), 0);
+        stack.settle();
+        ASSERT_EQ(driver.addresses().size(), calls + 1);
+        EXPECT_EQ(driver.addresses().back().Flags.FlipImmediate, 1U);
+        driver.vsync();
+        EXPECT_EQ(driver.addresses().size(), calls + 1);
+      },
+      [](FlipDriver& driver) { driver.immediate_mmio = true; });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
