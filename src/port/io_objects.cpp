@@ -32,7 +32,7 @@ DriverObject::DriverObject(std::u16string name, void* base, size_t bytes, PDRIVE
   extension_.DriverObject = &object;
   extension_.ServiceKeyName = text_of(service_);
   std::ranges::fill(object.MajorFunction,
-                    reinterpret_cast<PDRIVER_DISPATCH>(nt::unhandled_request()));
+                    reinterpret_cast<PDRIVER_DISPATCH>(const_cast<void*>(nt::unhandled_request())));
 }
 
 PhysicalDevice::PhysicalDevice() : bus_(u"\\Driver\\pci", nullptr, 0, nullptr) {
