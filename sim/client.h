@@ -106,6 +106,7 @@ class Client {
     Allocation* destination = nullptr;
     uint64_t source_offset = 0, offset = 0, size = 0;
     uint32_t pattern = 0;
+    bool stubborn = false;  // kDelay: does not give way
   };
 
   /// The process is ending, or the world failed: unwinds `run`.
@@ -145,6 +146,14 @@ class Client {
   void check_fence(Context& context);
   Context* find_context(uint64_t id);
   void forget_device();
+
+  // --- client_hang.cpp: timeouts
+  /// Of the states a recovery leaves devices in: this one had to come.
+  bool reset_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const;
+  /// Before a failure is told: what it saw may be what a lost device leaves.
+  void throw_if_lost();
+  /// A packet that ends in time, about the moment of the reset, or never.
+  void submit_long();
 
   // --- client_memory.cpp: residency, offers, the older lock
   bool create_paging_queue();
@@ -274,13 +283,15 @@ class Client {
 
   std::map<uint64_t, Window> windows_;  // by address
   std::map<uint64_t, Page> pages_;      // of windows, by page number
-  std::set<uint64_t> fence_pages_;      // where fences show themselves to engines, or did
-  std::set<uint64_t> fading_;           // pages whose allocation was destroyed
-  std::set<uint64_t> touched_;          // windows, by the submission being built
-  uint64_t va_fence_ = 0;               // of the paging queue, for all calls so far
+  // Where fences show themselves to engines, or did, and what shared resources left.
+  std::set<uint64_t> fence_pages_;
+  std::set<uint64_t> fading_;   // pages whose allocation was destroyed
+  std::set<uint64_t> touched_;  // windows, by the submission being built
+  uint64_t va_fence_ = 0;       // of the paging queue, for all calls so far
   D3DKMT_HANDLE update_fence_ = 0;
   uint64_t update_value_ = 0;
   bool was_wild_ = false;  // its device may have faulted
+  bool may_hang_ = false;  // it submitted what may take longer than TdrDelay
 
   // Between the two fibers.
   struct WaiterTask {

@@ -17,18 +17,19 @@ constexpr uint64_t kHeaderBytes = sizeof(SgpuUmdBufferHeader);
 }  // namespace
 
 void Client::fail(std::string_view what) {
+  throw_if_lost();
   world_.fail(fmt::format("client {} after {} calls: {}", options_.number, calls_, what));
   throw Ended{};
 }
 
 void Client::lost(const char* name) {
-  if (world_.faults.driver_failed()) throw AdapterLost{};
+  if (world_.adapter_lost()) throw AdapterLost{};
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device_;
   state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
   const NTSTATUS status =
       call("D3DKMTGetDeviceState", [&] { return D3DKMTGetDeviceState(&state); });
-  if (world_.faults.driver_failed()) throw AdapterLost{};
+  if (world_.adapter_lost()) throw AdapterLost{};
   if (!is_success(from_ntstatus(status)))
     fail(fmt::format("{} lost the device, and its state is {}", name, text_of(status)));
   ++world_.counters.property_checks;
@@ -47,6 +48,12 @@ void Client::lost(const char* name) {
       if (!world_.plan.faults.has(FaultKind::kRenderLosesDevice))
         fail(fmt::format("{} finds that the device faulted, and no fault was planned", name));
       break;
+    case D3DKMT_DEVICEEXECUTION_HUNG:
+    case D3DKMT_DEVICEEXECUTION_RESET:
+      if (!reset_is_explained(state.ExecutionState))
+        fail(fmt::format("{} finds the device {}, and it did nothing that hangs", name,
+                         state.ExecutionState == D3DKMT_DEVICEEXECUTION_HUNG ? "hung" : "reset"));
+      break;
     default:
       fail(fmt::format("{} answers STATUS_DEVICE_REMOVED; the device's state is {}", name,
                        static_cast<int>(state.ExecutionState)));
@@ -59,7 +66,7 @@ bool Client::accepted(const char* name, NTSTATUS status) {
   if (is_success(answer)) return true;
   if (answer == Status::kDeviceRemoved) lost(name);
   ++world_.counters.refused_calls;
-  if (world_.faults.driver_failed()) throw AdapterLost{};
+  if (world_.adapter_lost()) throw AdapterLost{};
   if (world_.faults.excuses() != excuses_before_) return false;
   if (world_.plan.tight_memory && answer == Status::kNoMemory) return false;
   fail(fmt::format("{} answers {}, and nothing was made to fail", name, text_of(status)));
@@ -83,13 +90,14 @@ bool Client::create_device() {
   const NTSTATUS status = call("D3DKMTCreateDevice", [&] { return D3DKMTCreateDevice(&create); });
   // There is no device yet whose state could say why.
   if (from_ntstatus(status) == Status::kDeviceRemoved) {
-    if (world_.faults.driver_failed()) throw AdapterLost{};
+    if (world_.adapter_lost() || world_.is_blocked(*this)) throw AdapterLost{};
     fail("D3DKMTCreateDevice answers STATUS_DEVICE_REMOVED, and the adapter runs");
   }
   if (!accepted("D3DKMTCreateDevice", status)) return false;
   device_ = create.hDevice;
   may_exhaust_memory_ = false;
   was_wild_ = false;
+  may_hang_ = false;
   if (world_.plan.explicit_residency && !create_paging_queue()) {
     destroy_device();
     return false;
@@ -409,7 +417,7 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
         SgpuUmdDelay delay{};
         delay.header = {.opcode = SGPU_UMD_OP_DELAY, .size_bytes = sizeof(delay)};
         delay.duration_ns = command.size;
-        delay.flags = SGPU_UMD_DELAY_PREEMPTIBLE;
+        delay.flags = command.stubborn ? 0 : SGPU_UMD_DELAY_PREEMPTIBLE;
         append(delay);
         break;
       }

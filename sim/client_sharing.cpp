@@ -49,13 +49,15 @@ void Client::op_share() {
   settle(allocation, true);
   // It is shown again, to be read.
   if (!hide(allocation) || !written) return;
-  world_.shared.push_back({options_.number, create.hGlobalShare, placement, allocation.content});
+  world_.shared.push_back({options_.number, create.hGlobalShare, placement, allocation.content,
+                           world_.adapter_resets()});
 }
 
 void Client::op_open_shared() {
   if (world_.shared.empty() || allocations_.size() >= 24) return;
   const Shared& chosen = world_.shared[random_.below(world_.shared.size())];
-  const Content content = chosen.content;
+  Content content = chosen.content;
+  const uint64_t resets = chosen.adapter_resets;
   const uint32_t placement = chosen.placement;
   const D3DKMT_HANDLE global = chosen.global;
   if (bytes_live() + content.size() > world_.plan.client_bytes) return;
@@ -84,6 +86,7 @@ void Client::op_open_shared() {
   opened->handle = opened->first_handle = info.hAllocation;
   opened->resource = open.hResource;
   opened->placement = placement;
+  if (resets != world_.adapter_resets()) content.open(0, content.size());
   opened->content = content;
   opened->read_only = true;
   allocations_.push_back(std::move(opened));

@@ -159,7 +159,7 @@ bool Client::submit_virtual(Context& context, std::span<const Command> commands,
         SgpuUmdDelay delay{};
         delay.header = {.opcode = SGPU_UMD_OP_DELAY, .size_bytes = sizeof(delay)};
         delay.duration_ns = command.size;
-        delay.flags = SGPU_UMD_DELAY_PREEMPTIBLE;
+        delay.flags = command.stubborn ? 0 : SGPU_UMD_DELAY_PREEMPTIBLE;
         append(delay);
         break;
       }
@@ -242,7 +242,8 @@ void Client::submit_wildly(Context& context) {
 void Client::forget_pages(const Allocation& allocation) {
   std::erase_if(pages_, [&](const auto& one) {
     if (one.second.allocation != &allocation) return false;
-    fading_.insert(one.first);
+    // Shared: the process may have it open once more, and what is mapped stays then.
+    (allocation.read_only ? fence_pages_ : fading_).insert(one.first);
     return true;
   });
 }

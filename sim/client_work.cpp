@@ -170,6 +170,7 @@ void Client::work_as_hog() {
       world_.faults.count(half ? FaultKind::kVramFragmented : FaultKind::kVramFull);
       world_.runtime.sleep_for(static_cast<int64_t>(random_.between(10'000, 500'000)));
       if (dying_ || world_.failed()) throw Ended{};
+      throw_if_lost();  // with what it locked
       for (const auto& allocation : allocations_) {
         if (allocation->locked == nullptr) continue;
         ++world_.counters.content_checks;
@@ -213,6 +214,7 @@ bool Client::verify(Allocation& allocation) {
   settle(allocation, false);
   const bool held = allocation.locked != nullptr;
   if (!lock(allocation)) return false;
+  if (held) throw_if_lost();
   ++world_.counters.content_checks;
   world_.counters.bytes_checked += allocation.size();
   if (const auto wrong = allocation.content.compare(0, {allocation.locked, allocation.size()}))
@@ -334,6 +336,7 @@ Client::Command Client::random_command() {
 
 void Client::op_submit() {
   if (allocations_.empty()) return op_create();
+  if (world_.faults.take_long_packet()) return submit_long();
   Context* const context = any_context();
   std::vector<Command> commands(random_.magnitude(1, kCommandsMost));
   for (Command& command : commands) command = random_command();
@@ -397,6 +400,7 @@ void Client::op_lock_and_keep() {
 }
 
 void Client::op_unlock() {
+  throw_if_lost();
   // What is locked stays where the CPU sees it, whatever the GPU has done to it since.
   for (size_t i = 0; i < allocations_.size(); ++i) {
     Allocation& allocation = *allocations_[i];

@@ -18,11 +18,12 @@ struct Counters {
            aperture_maps = 0, bytes_moved = 0, multipass_paging = 0, multipass_renders = 0,
            splits = 0, offers_discarded = 0, renamings = 0;
   uint64_t openings = 0, maps = 0, updates = 0, window_uses = 0, walks = 0, pages_walked = 0;
+  uint64_t engine_timeouts = 0, preempted_packets = 0;
   uint64_t worst_drain_ns = 0;
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
   std::array<uint64_t, kOperationsMost> operations{};
 
-  static const std::array<uint64_t Counters::*, 28> kSums;
+  static const std::array<uint64_t Counters::*, 30> kSums;
 
   void add(const Counters& other) {
     const auto sum = [](auto& to, const auto& from) {
@@ -36,7 +37,7 @@ struct Counters {
   }
 };
 
-inline constexpr std::array<uint64_t Counters::*, 28> Counters::kSums = {
+inline constexpr std::array<uint64_t Counters::*, 30> Counters::kSums = {
     &Counters::seeds,
     &Counters::simulated_ns,
     &Counters::clients,
@@ -64,6 +65,8 @@ inline constexpr std::array<uint64_t Counters::*, 28> Counters::kSums = {
     &Counters::updates,
     &Counters::window_uses,
     &Counters::walks,
-    &Counters::pages_walked};
+    &Counters::pages_walked,
+    &Counters::engine_timeouts,
+    &Counters::preempted_packets};
 
 }  // namespace dxgkit::sim

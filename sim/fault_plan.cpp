@@ -1,6 +1,9 @@
 #include "sim/fault_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 
 #include "base/arithmetic.h"
 
@@ -28,25 +31,33 @@ struct Drawn {
   Range rate;
 };
 constexpr std::array<Drawn, kFaultKinds> kDrawn = {{
-    {15, {1, 1}},               // VRAM full
-    {15, {1, 1}},               // VRAM fragmented
-    {20, {1, 1}},               // budget cut
-    {25, {1'000, 100'000}},     // no pages
-    {50, {50'000, 1'000'000}},  // paging room: up to every pass
-    {25, {10'000, 300'000}},    // paging refused
-    {30, {10'000, 500'000}},    // allocation busy
-    {30, {50'000, 1'000'000}},  // render room
-    {30, {1'000, 100'000}},     // render fails
-    {15, {1'000, 20'000}},      // device lost
-    {30, {1'000, 100'000}},     // create fails
-    {12, {1, 1}},               // start fails
-    {6, {1, 1}},                // driver fails
-    {15, {1'000, 100'000}},     // lost interrupt
-    {20, {1'000, 500'000}},     // duplicate interrupt
-    {20, {1'000, 300'000}},     // late interrupt
-    {40, {1, 1}},               // stand-by
-    {40, {1, 1}},               // client death
-    {40, {1, 1}},               // hostile client
+    {15, {1, 1}},                  // VRAM full
+    {15, {1, 1}},                  // VRAM fragmented
+    {20, {1, 1}},                  // budget cut
+    {25, {1'000, 100'000}},        // no pages
+    {50, {50'000, 1'000'000}},     // paging room: up to every pass
+    {25, {10'000, 300'000}},       // paging refused
+    {30, {10'000, 500'000}},       // allocation busy
+    {30, {50'000, 1'000'000}},     // render room
+    {30, {1'000, 100'000}},        // render fails
+    {15, {1'000, 20'000}},         // device lost
+    {30, {1'000, 100'000}},        // create fails
+    {12, {1, 1}},                  // start fails
+    {6, {1, 1}},                   // driver fails
+    {15, {1'000, 100'000}},        // lost interrupt
+    {20, {1'000, 500'000}},        // duplicate interrupt
+    {20, {1'000, 300'000}},        // late interrupt
+    {40, {1, 1}},                  // stand-by
+    {40, {1, 1}},                  // client death
+    {40, {1, 1}},                  // hostile client
+    {15, {1, 1}},                  // engine hang
+    {20, {50'000, 500'000}},       // long packet
+    {20, {1'000, 200'000}},        // late DPC
+    {20, {1'000'000, 1'000'000}},  // engine reset fails
+    {6, {1'000'000, 1'000'000}},   // reset fails
+    {10, {1, 1}},                  // few resets
+    {3, {1, 1}},                   // future fence
+    {4, {1, 1}},                   // removal
 }};
 
 }  // namespace
@@ -56,15 +67,93 @@ FaultPlan FaultPlan::draw(Random& random) {
   for (size_t i = 0; i < kFaultKinds; ++i) {
     const Drawn& drawn = kDrawn[i];
     const auto rate = static_cast<uint32_t>(random.magnitude(drawn.rate.low, drawn.rate.high));
+    plan.drawn[i] = rate;
     if (random.percent(drawn.percent)) plan.rate[i] = rate;
+  }
+  // Resets that fail need a reason to be.
+  for (const FaultKind kind :
+       {FaultKind::kResetEngineFails, FaultKind::kResetFails, FaultKind::kFewResets}) {
+    const auto hang = static_cast<size_t>(FaultKind::kLongPacket);
+    if (plan.has(kind)) plan.rate[hang] = plan.drawn[hang];
   }
   plan.start_fails_at = static_cast<uint32_t>(random.below(14));
   plan.driver_fails_at = static_cast<uint32_t>(random.magnitude(1, 300));
+  plan.hangs_at = static_cast<uint32_t>(random.magnitude(1, 200));
+  plan.hangs_on = static_cast<uint32_t>(random.below(SGPU_NODE_COUNT));
+  plan.long_packets = static_cast<uint32_t>(random.between(1, 4));
+  plan.future_fence = static_cast<uint32_t>(random.magnitude(1, 200));
+  plan.removed_at_us = static_cast<uint32_t>(random.magnitude(10, 50'000));
   return plan;
 }
 
-Faults::Faults(const FaultPlan& plan, const Sizes& sizes, uint64_t seed, Canary canary)
-    : plan_(plan), sizes_(sizes), random_(seed), canary_(canary) {}
+std::optional<std::string> FaultPlan::change(std::string_view text) {
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    std::string_view item = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    if (item == "none") {
+      rate = {};
+      continue;
+    }
+    if (item == "all") {
+      rate = drawn;
+      continue;
+    }
+    const bool without = item.starts_with('-');
+    if (without) item.remove_prefix(1);
+    const size_t equals = item.find('=');
+    const std::string_view name = item.substr(0, equals);
+    const auto same = [&](std::string_view kind) {
+      return std::ranges::equal(kind, name,
+                                [](char a, char b) { return a == b || (a == ' ' && b == '-'); });
+    };
+    const auto found = std::ranges::find_if(kFaultNames, same);
+    if (found == kFaultNames.end()) {
+      std::string message = fmt::format("there is no kind of fault '{}'; there are:", name);
+      for (const std::string_view kind : kFaultNames) message += fmt::format(" '{}'", kind);
+      return message;
+    }
+    const auto kind = static_cast<size_t>(found - kFaultNames.begin());
+    uint32_t value = without ? 0 : drawn[kind];
+    if (equals != std::string_view::npos) {
+      const std::string_view digits = item.substr(equals + 1);
+      const char* const end = digits.data() + digits.size();
+      const auto [at, error] = std::from_chars(digits.data(), end, value);
+      if (without || error != std::errc{} || at != end || value > 1'000'000)
+        return fmt::format("'{}' is no rate per million", digits);
+    }
+    rate[kind] = value;
+  }
+  return std::nullopt;
+}
+
+std::string FaultPlan::text() const {
+  std::string text = "none";
+  for (size_t i = 0; i < kFaultKinds; ++i) {
+    if (rate[i] == 0) continue;
+    std::string name(kFaultNames[i]);
+    std::ranges::replace(name, ' ', '-');
+    text += fmt::format(",{}={}", name, rate[i]);
+  }
+  return text;
+}
+
+Faults::Faults(runtime::Runtime& runtime, const FaultPlan& plan, const Sizes& sizes, uint64_t seed,
+               Canary canary)
+    : runtime_(runtime), plan_(plan), sizes_(sizes), random_(seed), canary_(canary) {}
+
+void Faults::stopped_by(FaultKind kind) {
+  if (driver_failed_) return;
+  driver_failed_ = true;
+  count(kind);
+}
+
+bool Faults::take_long_packet() {
+  if (phase_ != Phase::kWorking || long_packets_ >= plan_.long_packets) return false;
+  if (!strike(FaultKind::kLongPacket)) return false;
+  ++long_packets_;
+  return true;
+}
 
 bool Faults::strike(FaultKind kind) {
   if (phase_ != Phase::kWorking) return false;
@@ -105,6 +194,13 @@ softgpu::FaultPlan Faults::device_plan() const {
         plan_.rate[static_cast<size_t>(FaultKind::kDuplicateInterrupt)];
     node.late_interrupt_per_million = plan_.rate[static_cast<size_t>(FaultKind::kLateInterrupt)];
     node.late_by_ns = 20 * runtime::kMicrosecond;
+    if (plan_.has(FaultKind::kFutureFence))
+      node.corrupt_fences[plan_.future_fence] = plan_.future_fence + 100'000;
+  }
+  if (plan_.has(FaultKind::kEngineHang)) {
+    softgpu::NodeFaults& node = out.nodes[plan_.hangs_on];
+    node.hang_at_entry = plan_.hangs_at;
+    node.hangs_max = 1;
   }
   return out;
 }
@@ -133,6 +229,19 @@ std::optional<Status> Faults::before_ddi(std::string_view ddi) {
   if (ddi == "DxgkDdiPatch" || ddi == "DxgkDdiSubmitCommand") {
     if (driver_fails()) return Status::kUnsuccessful;
     return std::nullopt;
+  }
+  if (ddi == "DxgkDdiDpcRoutine") {
+    if (strike(FaultKind::kLateDpc)) {
+      runtime_.consume(
+          static_cast<runtime::DurationNs>(random_.magnitude(1'000, 2 * runtime::kMillisecond)));
+    }
+    return std::nullopt;
+  }
+  if (ddi == "DxgkDdiResetEngine" && strike(FaultKind::kResetEngineFails))
+    return Status::kUnsuccessful;
+  if (ddi == "DxgkDdiResetFromTimeout" && !standing_by_ && strike(FaultKind::kResetFails)) {
+    driver_failed_ = true;
+    return Status::kUnsuccessful;
   }
   constexpr std::array<std::string_view, 4> kCreates = {
       "DxgkDdiCreateDevice", "DxgkDdiCreateContext", "DxgkDdiCreateAllocation",

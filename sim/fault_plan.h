@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "devices/softgpu/faults.h"
@@ -36,14 +37,24 @@ enum class FaultKind : uint8_t {
   kStandBy,             // everything is evicted, video memory overwritten, power or reset cycled
   kClientDeath,         // a process ends in the middle of a thunk, or while it waits in one
   kHostileClient,       // wrong handles, wrong numbers, nonsense in command buffers
+  kEngineHang,          // an engine stops dead at some packet, paging included
+  kLongPacket,          // a packet that does not give way, and ends late, about the reset, or never
+  kLateDpc,             // a DPC runs late, others are merged into it
+  kResetEngineFails,    // the driver cannot reset one engine: the adapter is reset
+  kResetFails,          // nor that: the adapter is stopped
+  kFewResets,           // the limits of resets are low, and are reached
+  kFutureFence,         // a completion names a fence nobody submitted: the adapter is stopped
+  kRemoval,             // the device leaves the bus
   kCount
 };
 inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
 inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
-    "VRAM full",      "VRAM fragmented", "budget cut",   "no pages",       "paging room",
-    "paging refused", "allocation busy", "render room",  "render fails",   "device lost",
-    "create fails",   "start fails",     "driver fails", "lost interrupt", "double interrupt",
-    "late interrupt", "stand-by",        "client death", "hostile client"};
+    "VRAM full",      "VRAM fragmented", "budget cut",         "no pages",       "paging room",
+    "paging refused", "allocation busy", "render room",        "render fails",   "device lost",
+    "create fails",   "start fails",     "driver fails",       "lost interrupt", "double interrupt",
+    "late interrupt", "stand-by",        "client death",       "hostile client", "engine hang",
+    "long packet",    "late DPC",        "engine reset fails", "reset fails",    "few resets",
+    "future fence",   "removal"};
 
 /// A bug on purpose, to prove that the checks see one.
 enum class Canary : uint8_t {
@@ -58,11 +69,25 @@ inline constexpr std::array<std::string_view, 4> kCanaryNames = {"none", "model_
 /// Rates per million opportunities; 0: not in this world.
 struct FaultPlan {
   std::array<uint32_t, kFaultKinds> rate{};
-  uint32_t start_fails_at = 0;   // n-th entry or request for pages during the start
-  uint32_t driver_fails_at = 0;  // n-th call of an entry that may not fail
+  std::array<uint32_t, kFaultKinds> drawn{};  // what it would be if the world had the kind
+  uint32_t start_fails_at = 0;                // n-th entry or request for pages during the start
+  uint32_t driver_fails_at = 0;               // n-th call of an entry that may not fail
+  uint32_t hangs_at = 0;                      // n-th entry of an engine
+  uint32_t hangs_on = 0;                      // its node
+  uint32_t long_packets = 0;                  // of all clients together, at most
+  uint32_t future_fence = 0;                  // the fence that is reported as another
+  uint32_t removed_at_us = 0;                 // after the clients began
 
   static FaultPlan draw(Random& random);
+  /// Changes it as somebody wrote: a list, separated by commas, of `none`, `all`, KIND (at the rate
+  /// that was drawn), KIND=RATE and -KIND; kinds as in kFaultNames, `-` for a blank if you like.
+  /// Taken from left to right. What is wrong with the text, or nothing.
+  std::optional<std::string> change(std::string_view text);
+  /// What `change` makes this plan of another one's: "none,late-DPC=4000".
+  std::string text() const;
   bool has(FaultKind kind) const { return rate[static_cast<size_t>(kind)] != 0; }
+  /// Something may take longer than TdrDelay.
+  bool has_hangs() const { return has(FaultKind::kEngineHang) || has(FaultKind::kLongPacket); }
 };
 
 /// Strikes. One thread at a time: simulation only.
@@ -73,7 +98,8 @@ class Faults final : public port::FaultInjector {
     uint32_t paging_buffer_bytes = 0;
     uint64_t aperture_bytes = 0;
   };
-  Faults(const FaultPlan& plan, const Sizes& sizes, uint64_t seed, Canary canary);
+  Faults(runtime::Runtime& runtime, const FaultPlan& plan, const Sizes& sizes, uint64_t seed,
+         Canary canary);
 
   enum class Phase { kQuiet, kStarting, kWorking, kHealed };
   void enter(Phase phase) { phase_ = phase; }
@@ -87,8 +113,14 @@ class Faults final : public port::FaultInjector {
   const std::array<uint64_t, kFaultKinds>& struck() const { return struck_; }
   /// Rises whenever a call may fail because of one: a failure without a rise is a bug.
   uint64_t excuses() const { return excuses_; }
-  /// kDriverFails has struck.
+  /// A fault that stops the adapter has struck.
   bool driver_failed() const { return driver_failed_; }
+  /// It did elsewhere, by this kind.
+  void stopped_by(FaultKind kind);
+  /// Of the packets of kLongPacket one more may be made.
+  bool take_long_packet();
+  /// The adapter is reset for other reasons than a timeout: let that be.
+  void stand_by(bool now) { standing_by_ = now; }
   /// kStartFails has struck.
   bool start_failed() const { return start_failed_; }
   const FaultPlan& plan() const { return plan_; }
@@ -108,6 +140,7 @@ class Faults final : public port::FaultInjector {
   bool start_fails();
   bool driver_fails();
 
+  runtime::Runtime& runtime_;
   const FaultPlan plan_;
   const Sizes sizes_;
   Random random_;
@@ -116,9 +149,9 @@ class Faults final : public port::FaultInjector {
   std::array<uint64_t, kFaultKinds> struck_{};
   uint64_t excuses_ = 0;
   uint32_t start_calls_ = 0, fatal_calls_ = 0, transfers_ = 0;
-  uint32_t full_paging_buffer_ = 0;
+  uint32_t full_paging_buffer_ = 0, long_packets_ = 0;
   bool refused_paging_ = false;
-  bool driver_failed_ = false, start_failed_ = false;
+  bool driver_failed_ = false, start_failed_ = false, standing_by_ = false;
 };
 
 }  // namespace dxgkit::sim

@@ -1,80 +1,48 @@
 #include "sim/seeds.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <new>
+#include <type_traits>
 
 #include "base/check.h"
 #include "runtime/runtime.h"
 #include "sim/client.h"
+#include "sim/process_pool.h"
 #include "sim/world.h"
 
 namespace dxgkit::sim {
 namespace {
 
-constexpr size_t kWorkersMost = 16;
-constexpr size_t kFailuresMost = 64;
-constexpr size_t kTextMost = 4096;
-
-/// Shared with the workers. Each writes its own slot; lock-free atomics work across processes.
-struct Board {
-  std::atomic<uint64_t> taken{0};
-  std::atomic<uint32_t> failures{0};
-  std::atomic<uint64_t> working_on[kWorkersMost]{};
-  Counters counters[kWorkersMost]{};
-  struct Failure {
-    std::atomic<bool> whole{false};
-    uint64_t seed = 0;
-    char text[kTextMost] = {};
-  };
-  Failure failure[kFailuresMost];
+/// What a worker answers: this, and the failure behind it.
+struct Answer {
+  uint64_t trace_hash = 0;
+  Counters counters;
 };
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(std::is_trivially_copyable_v<Answer> && sizeof(Answer) < kAnswerBytesMost / 2);
 
-std::string replay_command(const RunSeeds& options, uint64_t seed) {
-  std::string command = fmt::format("DXGKIT_SIM_SEEDS={}..{} ", seed, seed);
-  if (options.canary != Canary::kNone)
-    command +=
-        fmt::format("DXGKIT_SIM_CANARY={} ", kCanaryNames[static_cast<size_t>(options.canary)]);
-  return command + options.program;
+std::string with_plan(const SeedOptions& options, std::string_view failure) {
+  return fmt::format("{}\n  the world: {}", failure, WorldPlan::draw(options).describe());
 }
 
-void note_failure(Board& board, uint64_t seed, std::string what) {
-  const uint32_t index = board.failures.fetch_add(1);
-  if (index >= kFailuresMost) return;
-  what += "\n  the world: " + WorldPlan::draw(seed).describe();
-  Board::Failure& failure = board.failure[index];
-  failure.seed = seed;
-  const size_t bytes = std::min(what.size(), kTextMost - 1);
-  std::memcpy(failure.text, what.data(), bytes);
-  failure.whole.store(true);
-}
-
-void run_one(const RunSeeds& options, Board& board, size_t worker, uint64_t seed) {
-  SeedOptions one{.seed = seed, .canary = options.canary};
-  const bool twice = options.replay_every != 0 && seed % options.replay_every == 0;
-  one.trace = twice;
-  one.trace_path = options.trace_path;
+std::string run_one(const RunSeeds& options, const SeedOptions& one) {
+  const bool twice = options.replay_every != 0 && one.seed % options.replay_every == 0;
   SeedOutcome outcome = run_seed(one);
   if (twice && outcome.passed()) {
-    const SeedOutcome again = run_seed(one);
+    SeedOptions second = one;
+    if (!one.trace_path.empty()) second.trace_path += ".again";
+    const SeedOutcome again = run_seed(second);
     ++outcome.counters.replays;
     if (again.trace_hash != outcome.trace_hash)
       outcome.failure = fmt::format("two runs differ: their traces hash to {:016x} and {:016x}",
                                     outcome.trace_hash, again.trace_hash);  // P16
   }
-  board.counters[worker].add(outcome.counters);
-  if (!outcome.passed()) note_failure(board, seed, outcome.failure);
+  const Answer answer{outcome.trace_hash, outcome.counters};
+  std::string text(reinterpret_cast<const char*>(&answer), sizeof(answer));
+  return outcome.passed() ? text : text + with_plan(one, outcome.failure);
 }
 
 }  // namespace
@@ -95,69 +63,70 @@ std::optional<SeedRange> parse_seeds(std::string_view text) {
   return SeedRange{*first, *last};
 }
 
+uint64_t count_of(const RunSeeds& options) {
+  const uint64_t all = options.seeds.count();
+  return all <= options.shard ? 0 : (all - options.shard - 1) / options.shards + 1;
+}
+
 SeedsReport run_seeds(const RunSeeds& options) {
   const std::unique_ptr<runtime::Runtime> clock = runtime::make_os_runtime();
   const runtime::TimeNs began = clock->now();
-  void* const shared =
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  DXGKIT_CHECK(shared != MAP_FAILED);
-  Board& board = *new (shared) Board;
-  const uint64_t count = options.seeds.count();
-  const auto work = [&](size_t worker) {
-    while (board.failures.load() < options.failures_most) {
-      const uint64_t index = board.taken.fetch_add(1);
-      if (index >= count) return;
-      const uint64_t seed = options.seeds.first + index;
-      board.working_on[worker].store(seed);
-      run_one(options, board, worker, seed);
-    }
-  };
-  std::fflush(nullptr);  // else children would print what is buffered again
-  std::map<pid_t, size_t> workers;
-  const auto start_worker = [&](size_t worker) {
-    const pid_t child = fork();
-    DXGKIT_CHECK(child >= 0);
-    if (child == 0) {
-      work(worker);
-      std::fflush(nullptr);
-      _exit(0);
-    }
-    workers[child] = worker;
-  };
-  const size_t wanted = std::clamp<size_t>(options.workers, 1, kWorkersMost);
-  for (size_t i = 0; i < std::min<uint64_t>(wanted, count); ++i) start_worker(i);
-  while (!workers.empty()) {
-    int status = 0;
-    const pid_t child = wait(&status);
-    const auto found = workers.find(child);
-    if (found == workers.end()) continue;
-    const size_t worker = found->second;
-    workers.erase(found);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    note_failure(board, board.working_on[worker].load(),
-                 WIFSIGNALED(status)
-                     ? fmt::format("the process ended by signal {}", WTERMSIG(status))
-                     : fmt::format("the process ended with code {}", WEXITSTATUS(status)));
-    if (board.taken.load() < count && board.failures.load() < options.failures_most)
-      start_worker(worker);
-  }
   SeedsReport report;
-  for (const Counters& counters : board.counters) report.counters.add(counters);
-  for (const Board::Failure& failure : board.failure) {
-    if (!failure.whole.load()) continue;
-    report.failures.push_back({failure.seed, failure.text, replay_command(options, failure.seed)});
-  }
+  const auto options_of = [&](uint64_t index) {
+    SeedOptions one;
+    one.seed = options.seeds.first + index * options.shards + options.shard;
+    one.canary = options.canary;
+    one.changes = options.changes;
+    one.driver = options.driver;
+    one.face = options.face;
+    one.trace = true;
+    one.trace_path = options.trace_path;
+    return one;
+  };
+  const auto ended = [&](const SeedResult& result) {
+    ++report.ended;
+    report.counters.add(result.counters);
+    if (!result.failure.empty())
+      report.failures.push_back({result.seed, result.failure, options.replay(result.seed)});
+    if (options.on_seed) options.on_seed(result);
+    return report.failures.size() < options.failures_most;
+  };
+  PoolJob job;
+  job.count = count_of(options);
+  job.workers = options.workers;
+  job.work = [&](uint64_t index) { return run_one(options, options_of(index)); };
+  job.done = [&](uint64_t index, std::string_view text) {
+    Answer answer;
+    DXGKIT_CHECK(text.size() >= sizeof(answer));
+    std::memcpy(&answer, text.data(), sizeof(answer));
+    return ended({.seed = options_of(index).seed,
+                  .trace_hash = answer.trace_hash,
+                  .counters = answer.counters,
+                  .failure = std::string(text.substr(sizeof(answer)))});
+  };
+  job.died = [&](uint64_t index, std::string_view how) {
+    const SeedOptions one = options_of(index);
+    SeedResult result{
+        .seed = one.seed, .died = true, .counters = {}, .failure = with_plan(one, how)};
+    result.counters.seeds = 1;
+    return ended(result);
+  };
+  job.tick = [&] {
+    report.seconds = static_cast<double>(clock->now() - began) / 1e9;
+    if (options.on_tick) options.on_tick(report);
+  };
+  DXGKIT_CHECK(run_pool(job));
   std::ranges::sort(report.failures, {}, &SeedFailure::seed);
-  munmap(shared, sizeof(Board));
   report.seconds = static_cast<double>(clock->now() - began) / 1e9;
   return report;
 }
 
-std::string summary(const RunSeeds& options, const SeedsReport& report) {
+std::string summary(const SeedsReport& report, std::string_view seeds) {
   const Counters& n = report.counters;
   std::string text = fmt::format(
-      "simulation: seeds {}..{}: {} passed, {} failed, {} ran twice with the same trace\n"
-      "  {:.1f} s ({:.1f} seeds/s), {:.1f} s simulated, {} clients, {} thunks ({} refused)\n"
+      "simulation: seeds {}: {} passed, {} failed, {} ran twice with the same trace\n"
+      "  {:.1f} s ({:.1f} seeds/s), {:.1f} s simulated ({:.2f} times real), {} clients, {} thunks "
+      "({} refused)\n"
       "  {} content checks of {} MiB, {} other checks; everything drained {:.1f} ms after the "
       "faults at the latest\n"
       "  {} packets, {} of paging; {} evictions, {} page-ins, {} page-outs, {} fills, {} aperture "
@@ -165,18 +134,22 @@ std::string summary(const RunSeeds& options, const SeedsReport& report) {
       "  several passes: {} paging, {} render; {} splits; {} "
       "offers discarded, {} renamings\n"
       "  addresses: {} maps, {} updates, {} submissions through windows, {} walks of {} pages; {} "
-      "shared resources opened\n  faults:",
-      options.seeds.first, options.seeds.last, n.seeds - report.failures.size(),
-      report.failures.size(), n.replays, report.seconds,
-      static_cast<double>(n.seeds) / std::max(report.seconds, 1e-9),
-      static_cast<double>(n.simulated_ns) / 1e9, n.clients, n.thunk_calls, n.refused_calls,
-      n.content_checks, n.bytes_checked >> 20, n.property_checks,
+      "shared resources opened\n  {} timeouts recovered from, {} packets preempted\n  faults:",
+      seeds, n.seeds - std::min<uint64_t>(n.seeds, report.failures.size()), report.failures.size(),
+      n.replays, report.seconds, static_cast<double>(n.seeds) / std::max(report.seconds, 1e-9),
+      static_cast<double>(n.simulated_ns) / 1e9,
+      static_cast<double>(n.simulated_ns) / 1e9 / std::max(report.seconds, 1e-9), n.clients,
+      n.thunk_calls, n.refused_calls, n.content_checks, n.bytes_checked >> 20, n.property_checks,
       static_cast<double>(n.worst_drain_ns) / 1e6, n.packets, n.paging_packets, n.evictions,
       n.page_ins, n.page_outs, n.fills, n.aperture_maps, n.bytes_moved >> 20, n.multipass_paging,
       n.multipass_renders, n.splits, n.offers_discarded, n.renamings, n.maps, n.updates,
-      n.window_uses, n.walks, n.pages_walked, n.openings);
+      n.window_uses, n.walks, n.pages_walked, n.openings, n.engine_timeouts, n.preempted_packets);
   for (size_t i = 0; i < kFaultKinds; ++i)
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", kFaultNames[i], n.struck[i]);
+  const auto missing = std::ranges::count(n.struck, uint64_t{0});
+  text += missing == 0
+              ? fmt::format("\n  every one of {} kinds of faults struck", kFaultKinds)
+              : fmt::format("\n  {} of {} kinds of faults never struck", missing, kFaultKinds);
   text += "\n  operations:";
   const std::vector<std::string_view> names = operation_names();
   for (size_t i = 0; i < names.size(); ++i)

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 
 #include "sim/content.h"
@@ -17,7 +18,15 @@ namespace {
 constexpr SeedRange kUsual{1, 1000};
 constexpr uint32_t kReplayEvery = 25;
 
-std::string program() { return std::string(DXGKIT_SIM_PROGRAM) + " --gtest_filter=Simulation.*"; }
+std::function<std::string(uint64_t)> replay(Canary canary) {
+  return [canary](uint64_t seed) {
+    std::string command = "DXGKIT_SIM_SEEDS=" + std::to_string(seed) + " ";
+    if (canary != Canary::kNone)
+      command +=
+          "DXGKIT_SIM_CANARY=" + std::string(kCanaryNames[static_cast<size_t>(canary)]) + " ";
+    return command + DXGKIT_SIM_PROGRAM + " --gtest_filter=Simulation.*";
+  };
+}
 
 uint32_t workers() {
   const char* const text = std::getenv("DXGKIT_SIM_WORKERS");
@@ -30,7 +39,6 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
   options.seeds = kUsual;
   options.workers = workers();
   options.replay_every = kReplayEvery;
-  options.program = program();
   if (const char* const path = std::getenv("DXGKIT_SIM_TRACE"); path != nullptr)
     options.trace_path = path;
   if (const char* const text = std::getenv("DXGKIT_SIM_SEEDS"); text != nullptr) {
@@ -43,8 +51,10 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
       if (kCanaryNames[i] == text) options.canary = static_cast<Canary>(i);
     }
   }
+  options.replay = replay(options.canary);
   const SeedsReport report = run_seeds(options);
-  const std::string numbers = summary(options, report);
+  const std::string numbers = summary(
+      report, std::to_string(options.seeds.first) + ".." + std::to_string(options.seeds.last));
   std::fputs(numbers.c_str(), stdout);
   if (const char* const path = std::getenv("DXGKIT_SIM_SUMMARY"); path != nullptr) {
     if (std::FILE* const file = std::fopen(path, "w"); file != nullptr) {
@@ -77,7 +87,7 @@ TEST_P(CanaryTest, DiesAndSaysWhere) {
   options.seeds = {1, 40};
   options.canary = GetParam();
   options.workers = workers();
-  options.program = program();
+  options.replay = replay(GetParam());
   options.failures_most = 1;
   const SeedsReport report = run_seeds(options);
   ASSERT_FALSE(report.failures.empty());

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "base/arithmetic.h"
@@ -17,6 +18,7 @@
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "sim/client.h"
+#include "sim/packet_life.h"
 #include "thunks/client.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
@@ -30,6 +32,8 @@ constexpr int64_t kDrainMost = 10 * runtime::kSecond;
 constexpr int64_t kPatience = 2 * runtime::kSecond;
 /// A hang that timers keep alive ends here.
 constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
+/// Timers, late DPCs and whoever else has to run first.
+constexpr int64_t kDetectionSlack = 100 * runtime::kMillisecond;
 /// For paging and DMA buffers, rings, and what the driver takes for itself.
 constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
 
@@ -62,12 +66,13 @@ nt::KernelConfig kernel_config(const WorldPlan& plan) {
 class Life {
  public:
   Life(runtime::Runtime& runtime, const SeedOptions& options, const WorldPlan& plan,
-       SeedOutcome& outcome)
+       const trace::Recorder& recorder, SeedOutcome& outcome)
       : runtime_(runtime),
         options_(options),
         plan_(plan),
+        recorder_(recorder),
         outcome_(outcome),
-        faults_(plan.faults,
+        faults_(runtime, plan.faults,
                 {.paging_buffer_bytes = plan.paging_buffer_bytes,
                  .aperture_bytes = plan.aperture_bytes},
                 options.seed ^ 0xFA017u, options.canary),
@@ -76,6 +81,8 @@ class Life {
         kernel_(runtime, machine_, findings_, kernel_config(plan)) {}
 
   void run();
+  /// After it: what the trace tells of packets and resets.
+  void check_packets();
   void count_faults() {
     outcome_.counters.struck = faults_.struck();
     for (size_t i = 0; i < kFaultKinds; ++i)
@@ -91,6 +98,8 @@ class Life {
   void check_findings(const char* when);
   /// What nobody has accounted for yet; page faults that were asked for are left out.
   std::vector<verifier::Finding> unexplained() const;
+  /// P8: whom the reset hit, and that it was due.
+  void check_timeout(const dxgk::TimeoutReport& report, std::span<const CutShort> cut_short);
   bool start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter);
   void live(dxgk::System& system, dxgk::Luid adapter);
   void collect(const dxgk::AdapterStatistics& statistics);
@@ -103,7 +112,10 @@ class Life {
   runtime::Runtime& runtime_;
   const SeedOptions& options_;
   const WorldPlan& plan_;
+  const trace::Recorder& recorder_;
   SeedOutcome& outcome_;
+  size_t first_event_ = 0;  // of the adapter that runs
+  std::vector<dxgk::TimeoutReport> timeouts_;
   Faults faults_;
   verifier::Findings findings_;
   size_t findings_explained_ = 0;
@@ -129,14 +141,25 @@ void Life::check_findings(const char* when) {
 
 std::vector<verifier::Finding> Life::unexplained() const {
   std::vector<verifier::Finding> fresh;
-  uint64_t wild = wild_;
+  const auto struck = [&](FaultKind kind) { return faults_.struck()[static_cast<size_t>(kind)]; };
+  std::map<std::string_view, uint64_t> explained = {
+      {"VA-28", wild_},
+      {"TDR-20", struck(FaultKind::kResetEngineFails)},
+      {"LIFE-21", struck(FaultKind::kRemoval)},
+      // A warning each; what came of them check_packets looks at.
+      {"TDR-01", plan_.faults.has_hangs() ? UINT64_MAX : 0}};
   for (size_t i = findings_explained_; const verifier::Finding& finding : findings_.all()) {
     if (i != 0) {
       --i;
-    } else if (finding.rule == "VA-28" && wild != 0) {
-      --wild;
-    } else {
+      continue;
+    }
+    const auto found = explained.find(finding.rule);
+    if (found == explained.end() || found->second == 0 ||
+        finding.severity == verifier::Severity::kBugCheck ||
+        (finding.rule == "TDR-01" && finding.severity != verifier::Severity::kWarning)) {
       fresh.push_back(finding);
+    } else {
+      --found->second;
     }
   }
   return fresh;
@@ -149,7 +172,13 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
       plan_.reference_checks ? dxgk::CheckLevel::kReference : dxgk::CheckLevel::kOff;
   options.tdr_delay_ns = plan_.tdr_delay_ns;
   options.faults = &faults_;
+  if (plan_.faults.has(FaultKind::kFewResets)) {
+    options.timeouts.emplace();
+    options.timeouts->delay_ns = plan_.tdr_delay_ns;
+    options.timeouts->limit_count = 1;
+  }
   for (int tries = 0; tries < 2; ++tries) {
+    first_event_ = tries == 0 ? 0 : recorder_.events().size();
     faults_.enter(tries == 0 ? Faults::Phase::kStarting : Faults::Phase::kQuiet);
     const Result<dxgk::Luid> started = system.start_adapter(driver, gpu_.function(), options);
     faults_.enter(Faults::Phase::kQuiet);
@@ -242,7 +271,7 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
     runtime_.sleep_for(10 * runtime::kMillisecond);
     if (rests()) status = exercise->evict_all();
   }
-  if (!is_success(status) || !rests()) return;
+  if (!is_success(status) || !rests() || faults_.driver_failed()) return;
   const bool sleeps = plan_.has_addresses();  // whose tables the way up makes again
   if (sleeps && !world.system.set_power(world.adapter, dxgk::PowerTarget::kStandby).has_value())
     return;
@@ -257,7 +286,7 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
   } else {
     status = options_.seed % 2 == 0 ? exercise->power_cycle() : exercise->reset();
   }
-  if (faults_.driver_failed() || status == Status::kGraphicsAllocationBusy) return;
+  if (world.adapter_lost() || status == Status::kGraphicsAllocationBusy) return;
   if (!is_success(status))
     return world.fail(fmt::format("the adapter did not come back: {:#010x}",
                                   static_cast<uint32_t>(to_ntstatus(status))));
@@ -265,7 +294,7 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
 }
 
 void Life::live(dxgk::System& system, dxgk::Luid adapter) {
-  World world(options_, plan_, runtime_, machine_, gpu_, system, adapter, faults_,
+  World world(options_, plan_, runtime_, machine_, gpu_, system, adapter, faults_, findings_,
               outcome_.counters);
   const uint64_t free_running = machine_.free_page_count();
   Random random(options_.seed ^ 0xC11E47u);
@@ -296,9 +325,22 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       waiters.push_back(
           runtime_.spawn(name + " waits", [one = client.get()] { one->run_waiter(); }));
     }
+    if (plan_.faults.has(FaultKind::kRemoval)) {
+      runtime_.sleep_for(int64_t{plan_.faults.removed_at_us} * runtime::kMicrosecond);
+      if (!world.adapter_lost()) {
+        faults_.stopped_by(FaultKind::kRemoval);
+        gpu_.pull_out();
+        if (system.remove_adapter(adapter) != Status::kSuccess)
+          world.fail("a running adapter cannot be removed");
+      }
+    }
     const bool quiet = world.wait_for_work(plan_.client_count, kPatience);
-    if (quiet && !hog && !world.failed() && plan_.faults.has(FaultKind::kStandBy))
+    if (quiet && !hog && !world.failed() && !world.adapter_lost() &&
+        plan_.faults.has(FaultKind::kStandBy)) {
+      faults_.stand_by(true);
       stand_by(world, clients);
+      faults_.stand_by(false);
+    }
     faults_.enter(Faults::Phase::kHealed);
     gpu_.set_faults({});
     world.announce_healed();
@@ -324,18 +366,27 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
   faults_.count(FaultKind::kLostInterrupt, gpu_.count(softgpu::InterruptFate::kLost));
   faults_.count(FaultKind::kDuplicateInterrupt, gpu_.count(softgpu::InterruptFate::kDuplicate));
   faults_.count(FaultKind::kLateInterrupt, gpu_.count(softgpu::InterruptFate::kLate));
+  faults_.count(FaultKind::kEngineHang, gpu_.hangs());
   const Result<dxgk::AdapterStatistics> statistics = system.statistics(adapter);
   if (statistics.has_value()) collect(*statistics);
-  if (faults_.driver_failed()) {
+  if (auto timeouts = system.timeouts(adapter); timeouts.has_value()) timeouts_ = *timeouts;
+  outcome_.counters.engine_timeouts += timeouts_.size();
+  for (const dxgk::TimeoutReport& report : timeouts_) {
+    if (report.code == 0x142) faults_.count(FaultKind::kFewResets);
+  }
+  if (world.adapter_lost()) {
     // The one bug check that was asked for; beside it, what else that entry's failure says.
     const std::vector<verifier::Finding> fresh = unexplained();
     const auto bug_check = [](const verifier::Finding& finding) {
       return finding.severity == verifier::Severity::kBugCheck;
     };
-    const bool one = std::ranges::count_if(fresh, bug_check) == 1 &&
-                     std::ranges::all_of(fresh, [&](const verifier::Finding& finding) {
-                       return finding.ddi == std::ranges::find_if(fresh, bug_check)->ddi;
-                     });
+    const bool removed = faults_.struck()[static_cast<size_t>(FaultKind::kRemoval)] != 0;
+    const bool one = removed
+                         ? fresh.empty()
+                         : std::ranges::count_if(fresh, bug_check) == 1 &&
+                               std::ranges::all_of(fresh, [&](const verifier::Finding& finding) {
+                                 return finding.ddi == std::ranges::find_if(fresh, bug_check)->ddi;
+                               });
     if (!one) {
       fail(fmt::format("a driver entry failed, and {} findings came of it: {}", fresh.size(),
                        fresh.empty() ? "" : verifier::to_text(fresh.back())));
@@ -353,6 +404,55 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
         fmt::format("the device wrote {} times through aperture pages that were unmapped", writes));
 }
 
+void Life::check_packets() {
+  const std::vector<trace::Event> events = recorder_.events();
+  if (first_event_ > events.size() || recorder_.dropped() != 0) return;
+  const std::span<const trace::Event> life(events.begin() + static_cast<ptrdiff_t>(first_event_),
+                                           events.end());
+  // Without progress, then without an answer to the preemption, for TdrDelay each; once more if
+  // something finished after it was asked for (TDR-10).
+  const int64_t patience = 3 * plan_.tdr_delay_ns + kDetectionSlack;
+  const PacketLives lives = follow_packets(life, recorder_.names(), patience);
+  outcome_.counters.property_checks += lives.checks;
+  outcome_.counters.preempted_packets += lives.preempted;
+  if (!lives.failure.empty()) fail(lives.failure);
+  for (const dxgk::TimeoutReport& report : timeouts_) check_timeout(report, lives.cut_short);
+}
+
+void Life::check_timeout(const dxgk::TimeoutReport& report, std::span<const CutShort> cut_short) {
+  const auto struck = [&](FaultKind kind) { return faults_.struck()[static_cast<size_t>(kind)]; };
+  ++outcome_.counters.property_checks;
+  const std::string what = fmt::format("timeout {:#x} of node {} at {} ns", report.code,
+                                       report.node, report.detected_ns);
+  if (!plan_.faults.has_hangs()) return fail(what + ": nothing takes that long");
+  if (report.code == 0x142) return;
+  // P8: with one more TdrDelay if the engine got on meanwhile.
+  if (report.asked_ns != 0 &&
+      report.detected_ns - report.asked_ns > 2 * plan_.tdr_delay_ns + kDetectionSlack)
+    return fail(fmt::format("{}: preemption was asked for {} ms before", what,
+                            (report.detected_ns - report.asked_ns) / runtime::kMillisecond));
+  const CutShort* cut = nullptr;
+  for (const CutShort& one : cut_short) {
+    if (cut == nullptr && one.node == report.node && one.ended_ns >= report.detected_ns &&
+        (one.ended_ns <= report.ended_ns || report.ended_ns == 0))
+      cut = &one;
+  }
+  if (report.code == 0x117) {
+    const bool paging = cut != nullptr && cut->paging;
+    if (!paging && struck(FaultKind::kResetEngineFails) == 0)
+      fail(what + ": the adapter was reset, and the engine could have been");
+    return;
+  }
+  if (report.code != 0x141 || !report.recovered) return;
+  for (const dxgk::TimeoutDevice& device : report.devices) {
+    if (!device.hurt || (cut != nullptr && cut->process == device.process)) continue;
+    // Others are lost meanwhile for reasons of their own.
+    if (device.state != "hung" && device.state != "reset") continue;
+    fail(fmt::format("{}: the device of {} was lost, and the engine was at a packet of {}", what,
+                     device.process, cut == nullptr ? "nobody" : cut->process));
+  }
+}
+
 void Life::run() {
   if (machine_.add_function(gpu_.function()) != Status::kSuccess)
     return fail("the device does not fit into the machine");
@@ -360,12 +460,14 @@ void Life::run() {
   const uint64_t free_at_first = machine_.free_page_count();
   {
     std::string message;
-    Result<std::unique_ptr<port::Driver>> driver = port::Driver::load(
-        kernel_, findings_,
-        {.name = "softgpu",
-         .path = plan_.explicit_residency ? DXGKIT_SIM_DRIVER2 : DXGKIT_SIM_DRIVER,
-         .entry = nullptr},
-        &message);
+    Result<std::unique_ptr<port::Driver>> driver =
+        port::Driver::load(kernel_, findings_,
+                           {.name = "softgpu",
+                            .path = !options_.driver.empty()   ? options_.driver
+                                    : plan_.explicit_residency ? DXGKIT_SIM_DRIVER2
+                                                               : DXGKIT_SIM_DRIVER,
+                            .entry = nullptr},
+                           &message);
     if (!driver.has_value()) return fail("the driver does not load: " + message);
     dxgk::System system(runtime_, machine_, kernel_, findings_);
     dxgk::Luid adapter;
@@ -382,7 +484,21 @@ void Life::run() {
 
 }  // namespace
 
-WorldPlan WorldPlan::draw(uint64_t seed) {
+std::string Changes::as_options() const {
+  std::string text;
+  const auto number = [&](const char* option, const std::optional<uint32_t>& value) {
+    if (value.has_value()) text += fmt::format(" --{} {}", option, *value);
+  };
+  number("clients", clients);
+  number("operations", operations);
+  number("operations-healed", operations_healed);
+  if (!faults.empty()) text += fmt::format(" --faults '{}'", faults);
+  return text;
+}
+
+namespace {
+
+WorldPlan draw_world(uint64_t seed, DriverFace face) {
   Random random(seed);
   WorldPlan plan;
   plan.vram_bytes = pages(random.magnitude(uint64_t{64} << 10, uint64_t{2} << 20));
@@ -406,9 +522,15 @@ WorldPlan WorldPlan::draw(uint64_t seed) {
   plan.tdr_delay_ns = static_cast<int64_t>(random.between(20, 200)) * runtime::kMillisecond;
   plan.faults = FaultPlan::draw(random);
   plan.explicit_residency = random.percent(35);
-  if (!random.percent(45)) return plan;
+  if (face != DriverFace::kEither) plan.explicit_residency = face == DriverFace::kSecond;
+  if (!random.percent(45) || face == DriverFace::kFirst) return plan;
   plan.memory_model = static_cast<uint32_t>(random.between(1, 3));
   plan.explicit_residency = true;
+  // An adapter reset makes page tables anew, and without pages for them paging is over.
+  if (plan.faults.has_hangs()) {
+    plan.faults.rate[static_cast<size_t>(FaultKind::kPages)] = 0;
+    plan.tight_memory = false;
+  }
   // Page tables are in it too, and buffers of commands in the aperture. A quarter of what clients
   // use, or less.
   plan.vram_bytes = pages(random.magnitude(uint64_t{512} << 10, uint64_t{2} << 20));
@@ -419,6 +541,18 @@ WorldPlan WorldPlan::draw(uint64_t seed) {
   plan.system_bytes = plan.client_bytes * plan.client_count + plan.vram_bytes * 4 + kReserveBytes;
   if (plan.tight_memory)
     plan.system_bytes = (uint64_t{4} << 20) + random.below(plan.client_bytes * 2);
+  return plan;
+}
+
+}  // namespace
+
+WorldPlan WorldPlan::draw(const SeedOptions& options) {
+  WorldPlan plan = draw_world(options.seed, options.face);
+  const Changes& changes = options.changes;
+  plan.client_count = changes.clients.value_or(plan.client_count);
+  plan.operations = changes.operations.value_or(plan.operations);
+  plan.operations_healed = changes.operations_healed.value_or(plan.operations_healed);
+  DXGKIT_CHECK(!plan.faults.change(changes.faults).has_value());
   return plan;
 }
 
@@ -454,7 +588,8 @@ std::string WorldPlan::describe() const {
 
 World::World(const SeedOptions& options_in, const WorldPlan& plan_in, runtime::Runtime& runtime_in,
              bus::Machine& machine_in, softgpu::SoftGpu& gpu_in, dxgk::System& system_in,
-             dxgk::Luid adapter_in, Faults& faults_in, Counters& counters_in)
+             dxgk::Luid adapter_in, Faults& faults_in, const verifier::Findings& findings_in,
+             Counters& counters_in)
     : runtime(runtime_in),
       machine(machine_in),
       gpu(gpu_in),
@@ -462,8 +597,46 @@ World::World(const SeedOptions& options_in, const WorldPlan& plan_in, runtime::R
       adapter(adapter_in),
       plan(plan_in),
       faults(faults_in),
+      findings(findings_in),
       counters(counters_in),
       options(options_in) {}
+
+bool World::adapter_lost() const {
+  if (faults.driver_failed()) return true;
+  struct Explained {
+    FaultKind kind;
+    std::string_view rule;
+  };
+  // What a fence nobody submitted is told by depends on who looks first.
+  constexpr std::array<Explained, 5> kExplained = {{{FaultKind::kFewResets, "TDR-05"},
+                                                    {FaultKind::kFutureFence, "INT-11"},
+                                                    {FaultKind::kFutureFence, "INT-14"},
+                                                    {FaultKind::kFutureFence, "PREEMPT-09"},
+                                                    {FaultKind::kFutureFence, "TDR-14"}}};
+  for (const Explained& one : kExplained) {
+    if (!plan.faults.has(one.kind) || findings.count(one.rule) == 0) continue;
+    for (const verifier::Finding& finding : findings.all()) {
+      if (finding.rule != one.rule || finding.severity != verifier::Severity::kBugCheck) continue;
+      faults.stopped_by(one.kind);
+      return true;
+    }
+  }
+  return false;
+}
+
+uint64_t World::adapter_resets() const {
+  const Result<dxgk::AdapterStatistics> statistics = system.statistics(adapter);
+  return statistics.has_value() ? statistics->adapter_resets : 0;
+}
+
+bool World::is_blocked(const Client& client) const {
+  const Result<std::vector<dxgk::TimeoutReport>> reports = system.timeouts(adapter);
+  if (!reports.has_value()) return false;
+  const std::string name = fmt::format("client {}", client.options().number);
+  return std::ranges::any_of(*reports, [&](const dxgk::TimeoutReport& report) {
+    return report.code == 0x142 && report.process == name;
+  });
+}
 
 void World::bump() {
   changes_.fetch_add(1);
@@ -531,23 +704,27 @@ void World::stop_reaping() {
 
 SeedOutcome run_seed(const SeedOptions& options) {
   SeedOutcome outcome;
-  const WorldPlan plan = WorldPlan::draw(options.seed);
+  const WorldPlan plan = WorldPlan::draw(options);
   outcome.counters.seeds = 1;
   runtime::SimOptions sim;
   sim.seed = options.seed;
   sim.time_limit = kTimeLimit;
   const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime(sim);
-  std::optional<trace::Recorder> recorder;
-  if (options.trace || !options.trace_path.empty()) {
-    recorder.emplace(
-        trace::Recorder::Clock{.now_ns = [&runtime] { return runtime->now(); },
-                               .thread = [&runtime] { return runtime->thread_number(); }});
-  }
+  uint64_t events = 0;
+  const trace::Recorder* stopped = nullptr;
+  trace::Recorder recorder(
+      trace::Recorder::Clock{.now_ns =
+                                 [&] {  // asked once for each
+                                   if (++events == options.stop_at_event && stopped != nullptr)
+                                     options.at_stop(*stopped);
+                                   return runtime->now();
+                                 },
+                             .thread = [&runtime] { return runtime->thread_number(); }});
   const auto write_trace = [&] {
-    const trace::Recording recording{.events = recorder->events(),
-                                     .names = recorder->names(),
+    const trace::Recording recording{.events = recorder.events(),
+                                     .names = recorder.names(),
                                      .threads = runtime->thread_names(),
-                                     .dropped = recorder->dropped()};
+                                     .dropped = recorder.dropped()};
     std::ofstream(options.trace_path, std::ios::binary)
         << (options.trace_path.ends_with(".pftrace") ? trace::to_perfetto(recording)
                                                      : trace::to_text(recording));
@@ -557,16 +734,18 @@ SeedOutcome run_seed(const SeedOptions& options) {
     set_last_words([] { last_words(); });
   }
   runtime->run_main([&] {
-    trace::set_current(recorder.has_value() ? &*recorder : nullptr);
+    trace::set_current(&recorder);
+    stopped = &recorder;
     {
-      Life life(*runtime, options, plan, outcome);
+      Life life(*runtime, options, plan, recorder, outcome);
       life.run();
+      life.check_packets();
       life.count_faults();
       outcome.counters.simulated_ns = static_cast<uint64_t>(runtime->now());
     }
     trace::set_current(nullptr);
   });
-  if (recorder.has_value()) outcome.trace_hash = hash_of(*recorder);
+  if (options.trace) outcome.trace_hash = hash_of(recorder);
   if (!options.trace_path.empty()) {
     set_last_words(nullptr);
     write_trace();

@@ -4,7 +4,9 @@
 #include <d3dkmthk.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +18,16 @@
 #include "sim/content.h"
 #include "sim/counters.h"
 #include "sim/fault_plan.h"
+#include "trace/trace.h"
+#include "verifier/findings.h"
 
 namespace dxgkit::sim {
 
 class Client;
 
-/// Sizes and habits of a world. All drawn from the seed.
+struct SeedOptions;
+
+/// Sizes and habits of a world. All drawn from the seed, but for what SeedOptions say.
 struct WorldPlan {
   uint64_t vram_bytes = 0, aperture_bytes = 0, system_bytes = 0;
   uint32_t paging_buffer_bytes = 0;
@@ -42,14 +48,33 @@ struct WorldPlan {
   uint64_t room_of(uint64_t bytes) const;
   uint64_t room() const;
 
-  static WorldPlan draw(uint64_t seed);
+  static WorldPlan draw(const SeedOptions& options);
   /// One line for a failure report.
   std::string describe() const;
+};
+
+/// Which of the two drivers for softgpu there is.
+enum class DriverFace { kEither, kFirst, kSecond };
+
+/// What is not as the seed draws it.
+struct Changes {
+  std::optional<uint32_t> clients = {}, operations = {}, operations_healed = {};
+  std::string faults = {};  // FaultPlan::change
+  bool operator==(const Changes&) const = default;
+  /// As options of the tool: " --clients 1 --faults none". Empty: nothing.
+  std::string as_options() const;
 };
 
 struct SeedOptions {
   uint64_t seed = 0;
   Canary canary = Canary::kNone;
+  Changes changes = {};
+  /// Path of a driver for softgpu in place of the built-in ones, of the face named here.
+  std::string driver = {};
+  DriverFace face = DriverFace::kEither;
+  /// Called when so many events have happened, with the trace so far. 0: never.
+  uint64_t stop_at_event = 0;
+  std::function<void(const trace::Recorder&)> at_stop = {};
   bool trace = false;  // SeedOutcome::trace_hash
   /// Where the trace goes: text, or Perfetto's format if it ends in .pftrace. Empty: nowhere.
   std::string trace_path = {};
@@ -70,6 +95,7 @@ struct Shared {
   D3DKMT_HANDLE global = 0;
   uint32_t placement = 0;
   Content content{0};
+  uint64_t adapter_resets = 0;  // when it was written: each one may have lost it
 };
 
 /// What clients see of their world. Fibers of one simulation only.
@@ -77,7 +103,7 @@ class World {
  public:
   World(const SeedOptions& options, const WorldPlan& plan, runtime::Runtime& runtime,
         bus::Machine& machine, softgpu::SoftGpu& gpu, dxgk::System& system, dxgk::Luid adapter,
-        Faults& faults, Counters& counters);
+        Faults& faults, const verifier::Findings& findings, Counters& counters);
 
   runtime::Runtime& runtime;
   bus::Machine& machine;
@@ -86,6 +112,7 @@ class World {
   const dxgk::Luid adapter;
   const WorldPlan& plan;
   Faults& faults;
+  const verifier::Findings& findings;
   Counters& counters;
   const SeedOptions& options;
   std::vector<Shared> shared;
@@ -95,6 +122,13 @@ class World {
   void fail(std::string what);
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
+
+  /// A fault has stopped the adapter, or taken it away.
+  bool adapter_lost() const;
+  /// How often the whole adapter was reset after a timeout.
+  uint64_t adapter_resets() const;
+  /// It hung the GPU too often and is kept from it (TDR-06).
+  bool is_blocked(const Client& client) const;
 
   /// Lets `client` die: its process is ended by another thread, from now on.
   void kill(Client& client);

@@ -24,6 +24,7 @@ bool FaultInjector::hangs(uint32_t node, uint32_t fence) {
       faults.hang_always || faults.hang_at_fence == fence || faults.hang_at_entry == entries_[node];
   if (!chosen && !by_chance(faults.hang_per_million)) return false;
   --faults.hangs_max;
+  hangs_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
@@ -54,7 +55,9 @@ uint32_t FaultInjector::reported_fence(uint32_t node, uint32_t fence) {
   const runtime::MutexLock lock(mutex_);
   const auto& corrupt = plan_.nodes[node].corrupt_fences;
   const auto found = corrupt.find(fence);
-  return found == corrupt.end() ? fence : found->second;
+  if (found == corrupt.end()) return fence;
+  corrupted_.fetch_add(1, std::memory_order_relaxed);
+  return found->second;
 }
 
 uint32_t FaultInjector::slow_factor(uint32_t node) {

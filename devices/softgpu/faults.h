@@ -67,6 +67,9 @@ class FaultInjector {
   uint64_t count(InterruptFate fate) const {
     return fates_[static_cast<size_t>(fate)].load(std::memory_order_relaxed);
   }
+  /// Entries at which an engine stopped dead, and completions reported as another fence.
+  uint64_t hangs() const { return hangs_.load(std::memory_order_relaxed); }
+  uint64_t corrupted() const { return corrupted_.load(std::memory_order_relaxed); }
 
  private:
   InterruptFate draw_fate(const NodeFaults& faults, uint32_t fence);
@@ -76,6 +79,7 @@ class FaultInjector {
   // Read without the lock on every entry; a plan set meanwhile takes effect from the next look.
   std::atomic<bool> active_{false};
   std::array<std::atomic<uint64_t>, 4> fates_{};
+  std::atomic<uint64_t> hangs_{0}, corrupted_{0};
   runtime::Mutex mutex_;
   FaultPlan plan_ DXGKIT_GUARDED_BY(mutex_);
   std::array<uint32_t, SGPU_NODE_COUNT> entries_ DXGKIT_GUARDED_BY(mutex_) = {};

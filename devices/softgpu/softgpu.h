@@ -67,6 +67,9 @@ class SoftGpu {
   uint32_t interrupt_storms() const;
   /// How many completion interrupts a fault plan has changed that way.
   uint64_t count(InterruptFate fate) const;
+  /// See FaultInjector::hangs, corrupted.
+  uint64_t hangs() const;
+  uint64_t corrupted_fences() const;
 
  private:
   struct Impl;

@@ -18,7 +18,8 @@ class FaultInjector {
   virtual ~FaultInjector() = default;
   /// Before the entry `ddi` ("DxgkDdiRender") is called; for DxgkDdiBuildPagingBuffer before_paging
   /// comes instead. A status: the driver is not called, its outputs stay as they were, and this is
-  /// its answer.
+  /// its answer. Before DxgkDdiDpcRoutine, too, whose call may take its time then; the answer is
+  /// not looked at.
   virtual std::optional<Status> before_ddi(std::string_view ddi) = 0;
   /// Before DxgkDdiBuildPagingBuffer with `buffer_bytes` of room. As before_ddi. Not for updates
   /// without a paging buffer, which may not fail (PAGE-03).

@@ -334,6 +334,9 @@ void AdapterPort::Impl::run_driver_dpc() {
   }
   for (;;) {
     if (!is_dead(*this) && ddi.DxgkDdiDpcRoutine != nullptr) {
+      // It may come late; there is nothing it could answer.
+      if (faults != nullptr) [[unlikely]]
+        static_cast<void>(faults->before_ddi(kDpcName));
       nt::CallFrame frame(kernel, kDpcName, nt::kDispatchLevel);
       frame.owner = this;
       trace::Recorder* const recorder = trace::current();

@@ -104,10 +104,7 @@ void PagingExecutor::enqueue_work(std::vector<std::unique_ptr<PagingWork>> work,
   pump();
 }
 
-void PagingExecutor::pause() {
-  DXGKIT_CHECK(in_flight_.empty());
-  paused_ = true;
-}
+void PagingExecutor::pause() { paused_ = true; }
 
 void PagingExecutor::resume() {
   paused_ = false;

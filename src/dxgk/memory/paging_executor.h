@@ -127,7 +127,7 @@ class PagingExecutor {
   /// A paging packet of ours left the scheduler.
   void packet_retired(Packet& packet, bool completed);
   /// What is enqueued from now on waits, with its callbacks, for resume(): the hardware is off.
-  /// Only while nothing is in flight.
+  /// What is in flight retires as ever.
   void pause();
   void resume();
   /// The hardware lost its power: drops everything queued and, as it retires, in flight. Returns

@@ -357,7 +357,9 @@ void GpuVa::forget(AllocationId allocation, const Process& process) {
 
 void GpuVa::enqueue(PagingQueue* queue, Work work, uint64_t* fence) {
   *fence = 0;
-  if (work.empty()) return;
+  // Without anything to write the entries are as they are to be, but perhaps only once what is
+  // queued has run: of an allocation that leaves, the hardware still has the old ones.
+  if (work.empty() && (queue == nullptr || adapter_.paging().idle())) return;
   if (queue == nullptr) {
     adapter_.paging().enqueue_work(std::move(work), nullptr);
     adapter_.pump();

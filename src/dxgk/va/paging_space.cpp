@@ -384,6 +384,11 @@ Status PagingSpace::rebuild() {
     for (Window& window : slot.windows) window.used_pages = kWindowPages;
   }
   for (LargeSlot& slot : large_slots_) slot.window.used_pages = slot.pages;
+  // What windows showed was of moves that are over: the lists of frames may be gone with their
+  // allocations.
+  for (auto& [first, piece] : pieces_) {
+    if (piece.source.kind == gpuva::PteSource::Kind::kFrames) piece.source = dummy();
+  }
   free_table_pages_.clear();
   for (uint64_t page = kTableAreaPages; page-- > 0 && table_area_ != 0;)
     free_table_pages_.push_back(table_area_ + page);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
@@ -265,13 +266,18 @@ void Timeout::clean_up(Device* guilty) {
     if (!device->lost()) ++devices;
     device->set_error(device == guilty ? DeviceState::kHung : DeviceState::kReset);
   }
-  const std::vector<std::function<void()>> waited = adapter_.paging().abandon();
+  std::vector<std::function<void()>> waited = adapter_.paging().abandon();
+  // Packets that end let go of memory, and who waits for it plans anew: with what is about to be
+  // lost. None of that may reach a buffer.
+  adapter_.paging().pause();
   scheduler.adapter_was_reset(runtime_.now());
   if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->adapter_was_reset();
   if (adapter_.display() != nullptr) adapter_.display()->hardware_was_reset();
   if (adapter_.residency_) adapter_.residency_->let_all_go();
   static_cast<void>(adapter_.context_allocations().let_go());
   adapter_.context_allocations().hardware_was_reset();
+  std::vector<std::function<void()>> planned = adapter_.paging().abandon();
+  std::ranges::move(planned, std::back_inserter(waited));
   vidmm::LostContent lost;
   if (adapter_.gpu_va() != nullptr) {
     // Operations of this model go through tables that are gone, too: the driver is told by the
@@ -280,7 +286,6 @@ void Timeout::clean_up(Device* guilty) {
   } else {
     lost = adapter_.memory().lose_in_reset();
   }
-  if (adapter_.gpu_va() != nullptr) adapter_.paging().pause();
   for (const std::function<void()>& done : waited) done();
   for (Device* device : adapter_.devices()) {
     for (OpenedAllocation* opened : device->openings) {
