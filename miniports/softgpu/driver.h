@@ -223,8 +223,9 @@ NTSTATUS build_virtual(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Paging
 /// True: the operation needs no buffer, and is done or has failed with *status.
 bool build_without_buffer(Adapter* adapter, const DXGKARG_BUILDPAGINGBUFFER& args,
                           NTSTATUS* status);
-/// Device level, after a fault with SGPU_FAULT_PAGE.
-DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault_report(const Node& node, UINT fence, HANDLE process);
+/// Device level, after any fault; `of_page`: SGPU_FAULT_PAGE.
+DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault_report(const Node& node, UINT fence, HANDLE process,
+                                                  bool of_page);
 
 DXGKDDI_CREATEPROCESS DdiCreateProcess;
 DXGKDDI_DESTROYPROCESS DdiDestroyProcess;

@@ -22,8 +22,9 @@ constexpr UINT kEntriesPerLargePage = SGPU_LARGE_PAGE_BYTES / SGPU_PAGE_BYTES;
 
 UINT level_count() { return has_two_levels() ? 2 : 4; }
 
-/// A DXGK_FAULT_ERROR_CODE, bit for bit: not specific to this device, a page fault.
-constexpr DXGK_FAULT_ERROR_CODE kPageFaultCode = {};
+/// DXGK_FAULT_ERROR_CODEs, bit for bit: not specific to this device, and DXGK_GENERAL_ERROR_CODE.
+constexpr UINT kPageFaultCode = 0U << 1;
+constexpr UINT kInvalidInstructionCode = 1U << 1;
 
 template <typename Command>
 bool append(PagingBuffer* buffer, SgpuU32 opcode, Command command) {
@@ -388,7 +389,8 @@ bool build_without_buffer(Adapter* adapter, const DXGKARG_BUILDPAGINGBUFFER& arg
   return false;
 }
 
-DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault_report(const Node& node, UINT fence, HANDLE process) {
+DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault_report(const Node& node, UINT fence, HANDLE process,
+                                                  bool of_page) {
   const ULONG detail = read_node(node, SGPU_NODE_FAULT_DETAIL);
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
   RtlZeroMemory(&data, sizeof(data));
@@ -403,7 +405,10 @@ DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault_report(const Node& node, UINT fence, 
       read64(*node.adapter, SGPU_NODE_REG(node.ordinal, SGPU_NODE_FAULT_ADDRESS));
   fault.NodeOrdinal = node.ordinal;
   fault.PageTableLevel = SGPU_DETAIL_LEVEL(detail);
-  fault.FaultErrorCode = kPageFaultCode;
+  // The engine did not like a command, or its own ring: no address is to blame.
+  const UINT code = of_page ? kPageFaultCode : kInvalidInstructionCode;
+  static_assert(sizeof(fault.FaultErrorCode) == sizeof(code), "bit for bit");
+  RtlCopyMemory(&fault.FaultErrorCode, &code, sizeof(code));
   fault.FaultedProcessHandle = process;
   return data;
 }

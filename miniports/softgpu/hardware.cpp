@@ -121,19 +121,18 @@ void report_fault(Node* node) {
   // here, look after it from a timer.
   node->recovering = true;
 #if SOFTGPU_HAS_GPU_VA
-  if (reason == SGPU_FAULT_PAGE) {
-    const DXGKARGCB_NOTIFY_INTERRUPT_DATA fault = page_fault_report(*node, fence, process);
-    write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);  // which clears what was just read
-    notify(*node, fault);
-    return;
-  }
-#endif
+  // From 2.0 on DMA_FAULTED is the system's: whatever it was, it is said with a code.
+  const DXGKARGCB_NOTIFY_INTERRUPT_DATA data =
+      page_fault_report(*node, fence, process, reason == SGPU_FAULT_PAGE);
+  write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);  // which clears what was just read
+#else
   (void)process;
   write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data = report_of(DXGK_INTERRUPT_DMA_FAULTED);
   data.DmaFaulted.FaultedFenceId = fence;
   data.DmaFaulted.Status = STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
   data.DmaFaulted.NodeOrdinal = node->ordinal;
+#endif
   notify(*node, data);
 }
 
@@ -360,12 +359,14 @@ NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PREE
 
 NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE context,
                                     INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
-  const Node* node = find_node(context, args);
+  Node* const node = find_node(context, args);
   if (node == nullptr) return STATUS_INVALID_PARAMETER;
   // The kernel misses a fence. If its interrupt got lost, report it now, the way it would have
   // come; the answer then tells nothing that was not reported. So all causes, not the pending ones.
-  const NTSTATUS status = at_device_level(
-      node->adapter, [&] { service(node->adapter, read32(*node->adapter, SGPU_REG_INT_STATUS)); });
+  const NTSTATUS status = at_device_level(node->adapter, [&] {
+    report_completed(node);  // a fence that was refused has no cause
+    service(node->adapter, read32(*node->adapter, SGPU_REG_INT_STATUS));
+  });
   if (!NT_SUCCESS(status)) return status;
   args->CurrentFence = node->state.completed_fence;
   return STATUS_SUCCESS;

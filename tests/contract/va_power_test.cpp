@@ -1,5 +1,6 @@
 // Page tables across sleep: what the memory forgets is made again before anything is paged.
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/exercise.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -63,6 +64,129 @@ TEST_F(VaPowerTest, MappingsAndContentComeBack) {
     EXPECT_EQ(client.free_va(va, 600 * kPage), 0);
     EXPECT_FALSE(client.walk(va).valid);
     EXPECT_NE(client.make_mapping(a, 10), 0U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+/// A client whose pages each say who they are, mapped and used; and another one.
+struct Marked {
+  explicit Marked(GpuVaStack& stack) : client(stack), other(stack, "other") {
+    a = client.make_allocation(kPages * kPage, kMemorySet);
+    theirs = other.make_allocation(kPage, kMemorySet);
+    client.list({a});
+    other.list({theirs});
+    stack.drive();
+    va = client.make_mapping(a, kPages);
+    at_theirs = other.make_mapping(theirs, 1);
+    for (uint64_t page = 0; page < kPages; page += 50)
+      EXPECT_TRUE(stack.gpu.write(client.process_handle(), va + page * kPage, page + 1));
+    EXPECT_TRUE(stack.gpu.write(other.process_handle(), at_theirs,
+                                dxgkit::testing::gpu_commands({GpuCommand::read(at_theirs)})));
+  }
+  /// Used again, which takes lists back; everything is where it was.
+  void check(GpuVaStack& stack) {
+    ASSERT_EQ(client.submit(client.context, va + (kPages - 1) * kPage, 0), 0);
+    ASSERT_EQ(other.submit(other.context, at_theirs, 24), 0);
+    stack.drive();
+    ASSERT_TRUE(client.walk(va).valid) << client.walk(va).why;
+    for (uint64_t page = 0; page < kPages; page += 50)
+      EXPECT_EQ(stack.gpu.read(client.process_handle(), va + page * kPage), page + 1);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+  }
+  static constexpr uint64_t kPages = 600;
+  VaClient client, other;
+  D3DKMT_HANDLE a = 0, theirs = 0;
+  uint64_t va = 0, at_theirs = 0;
+};
+
+/// What the exerciser of drivers does, on a driver that forgets all its memory each time.
+TEST_F(VaPowerTest, ExercisedPowerAndResetMakeTablesAgain) {
+  DXGKIT_COVERS("PAGE-02", "VA-06", "VA-29");
+  running([](GpuVaStack& stack) {
+    Marked marked(stack);
+    int slept = 0;
+    stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+      if (state == PowerDeviceD3) {
+        ++slept;
+        stack.gpu.lose_power();
+      }
+      return STATUS_SUCCESS;
+    };
+    int resets = 0;
+    const auto reset = stack.miniport.hooks.reset_from_timeout;
+    stack.miniport.hooks.reset_from_timeout = [&] {
+      ++resets;
+      stack.gpu.lose_power();
+      return reset();
+    };
+    for (const bool power : {true, false, true, false}) {
+      SCOPED_TRACE(power ? "power" : "reset");
+      stack.blocking([&] {
+        dxgk::Exercise by_hand = std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
+        EXPECT_EQ(power ? by_hand.power_cycle() : by_hand.reset(), Status::kSuccess);
+      });
+      stack.drive();
+      marked.check(stack);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_EQ(slept, 2);
+    EXPECT_EQ(resets, 2);
+    stack.miniport.hooks.set_power_state = nullptr;
+    stack.miniport.hooks.reset_from_timeout = reset;
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+/// Content that was not evicted before is gone, as after a timeout; the adapter goes on.
+TEST_F(VaPowerTest, AnExercisedResetThatLosesContentLeavesNothingBehind) {
+  DXGKIT_COVERS("PAGE-02");
+  running([](GpuVaStack& stack) {
+    Marked marked(stack);
+    const auto reset = stack.miniport.hooks.reset_from_timeout;
+    stack.miniport.hooks.reset_from_timeout = [&] {
+      stack.gpu.lose_power();
+      return reset();
+    };
+    stack.blocking([&] {
+      dxgk::Exercise by_hand = std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
+      EXPECT_EQ(by_hand.reset_losing_content(), Status::kSuccess);
+    });
+    stack.drive();
+    ASSERT_EQ(marked.client.submit(marked.client.context, marked.va, 0), 0);
+    stack.drive();
+    EXPECT_EQ(stack.gpu.read(marked.client.process_handle(), marked.va), 0U);
+    stack.miniport.hooks.reset_from_timeout = reset;
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+/// Content of the kernel's own takes the same way as everybody's, without a driver's object.
+TEST_F(VaPowerTest, TheKernelsOwnContentGoesThroughSegments) {
+  DXGKIT_COVERS("PAGE-16", "PAGE-31");
+  running([](GpuVaStack& stack) {
+    std::vector<std::byte> content(3 * kPage);
+    for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<std::byte>(i * 7 + 3);
+    Result<std::vector<std::byte>> moved = Error(Status::kUnsuccessful);
+    Result<std::vector<std::byte>> filled = Error(Status::kUnsuccessful);
+    Result<std::vector<std::byte>> nowhere = Error(Status::kUnsuccessful);
+    stack.blocking([&] {
+      dxgk::Exercise by_hand = std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
+      SegmentId memory;
+      for (uint32_t i = 0; i < by_hand.segments().size(); ++i) {
+        if ((by_hand.segments()[i].flags & 1U) == 0) memory = SegmentId{i + 1};
+      }
+      moved = by_hand.through_segment(memory, content, 0);
+      filled = by_hand.through_segment(memory, {}, 2 * kPage);
+      nowhere = by_hand.through_segment(SegmentId{99}, content, 0);
+    });
+    ASSERT_TRUE(moved.has_value());
+    EXPECT_EQ(*moved, content);
+    ASSERT_TRUE(filled.has_value());
+    EXPECT_EQ(*filled, std::vector<std::byte>(2 * kPage));
+    EXPECT_EQ(nowhere.error(), Status::kInvalidParameter);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

@@ -1,5 +1,6 @@
 // What goes wrong with GPU virtual addresses. An image of its own: softgpu with the 2.0 interface,
-// in the model of four levels.
+// in the model that the registry value MemoryModel names.
+#include "miniports/softgpu/driver.h"
 #include "tests/mutants/mutants.h"
 
 namespace mutants {
@@ -120,6 +121,214 @@ void va_reserves_late(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiCreateDevice = create_device_reserving;
 }
 
+NTSTATUS NTAPI create_process_reserving_oddly(IN_CONST_HANDLE context,
+                                              INOUT_PDXGKARG_CREATEPROCESS args) {
+  DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE range = {};
+  range.hDxgkProcess = args->hDxgkProcess;
+  range.SizeInBytes = UINT64{2} << 20;
+  range.Alignment = 3 * PAGE_SIZE;
+  (void)dxgk->DxgkCbReserveGpuVirtualAddressRange(dxgk->DeviceHandle, &range);
+  return original.DxgkDdiCreateProcess(context, args);
+}
+void va_reserves_with_odd_alignment(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCreateProcess = create_process_reserving_oddly;
+}
+
+// Those named two_levels_ are for that model, and break when the adapter has been started.
+
+bool for_clients;
+NTSTATUS NTAPI create_process_told_apart(IN_CONST_HANDLE context,
+                                         INOUT_PDXGKARG_CREATEPROCESS args) {
+  for_clients = args->Flags.SystemProcess == 0;
+  return original.DxgkDdiCreateProcess(context, args);
+}
+
+SIZE_T NTAPI root_of_bytes(IN_CONST_HANDLE context, INOUT_PDXGKARG_GETROOTPAGETABLESIZE args) {
+  const SIZE_T bytes = original.DxgkDdiGetRootPageTableSize(context, args);
+  return for_clients ? SIZE_T{args->NumberOfPte} * sizeof(UINT64) : bytes;  // less than a page
+}
+void two_levels_root_is_no_page(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCreateProcess = create_process_told_apart;
+  table->DxgkDdiGetRootPageTableSize = root_of_bytes;
+}
+
+// --- paging operations ---
+
+/// A spoilt answer to some operations; true: `status` is it.
+using SpoilPaging = bool (*)(DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status);
+SpoilPaging spoil_paging;
+NTSTATUS NTAPI build_spoilt(IN_CONST_HANDLE context, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  NTSTATUS status = STATUS_SUCCESS;
+  if (spoil_paging(args, &status)) return status;
+  return original.DxgkDdiBuildPagingBuffer(context, args);
+}
+void with_paging(DRIVER_INITIALIZATION_DATA* table, SpoilPaging spoil) {
+  spoil_paging = spoil;
+  table->DxgkDdiBuildPagingBuffer = build_spoilt;
+}
+/// Without a paging buffer, and not of the start; done then.
+bool processor_did(const DXGKARG_BUILDPAGINGBUFFER* args) {
+  if (!for_clients || args->Operation != DXGK_OPERATION_UPDATE_PAGE_TABLE) return false;
+  if (args->pDmaBuffer != nullptr) return false;
+  softgpu::write_entries(args->UpdatePageTable);
+  return true;
+}
+
+void two_levels_update_put_off(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCreateProcess = create_process_told_apart;
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status) {
+    *status = STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    return processor_did(args);
+  });
+}
+void two_levels_update_moves_null(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCreateProcess = create_process_told_apart;
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (!processor_did(args)) return false;
+    args->pDmaBuffer = static_cast<UCHAR*>(args->pDmaBuffer) + 64;
+    return true;
+  });
+}
+void transfer_advances_past_end(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation != DXGK_OPERATION_VIRTUAL_TRANSFER) return false;
+    args->pDmaBuffer = static_cast<UCHAR*>(args->pDmaBuffer) + args->DmaSize + 8;
+    return true;
+  });
+}
+void fill_stands_still(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation != DXGK_OPERATION_VIRTUAL_FILL) return false;
+    auto* const bytes = static_cast<volatile UCHAR*>(args->pDmaBuffer);
+    for (UINT i = 0; i < 32; ++i) bytes[i] = 0x77;
+    return true;
+  });
+}
+void update_private_past_end(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation != DXGK_OPERATION_UPDATE_PAGE_TABLE || args->pDmaBuffer == nullptr)
+      return false;
+    args->pDmaBufferPrivateData =
+        static_cast<UCHAR*>(args->pDmaBufferPrivateData) + args->DmaBufferPrivateDataSize + 8;
+    return true;
+  });
+}
+void transfer_odd_status(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status) {
+    *status = STATUS_NOT_SUPPORTED;
+    return args->Operation == DXGK_OPERATION_VIRTUAL_TRANSFER;
+  });
+}
+void flush_without_progress(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status) {
+    *status = STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    return args->Operation == DXGK_OPERATION_FLUSH_TLB;
+  });
+}
+void update_is_busy(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status) {
+    *status = STATUS_GRAPHICS_ALLOCATION_BUSY;
+    return args->Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE && args->pDmaBuffer != nullptr;
+  });
+}
+
+// --- paging operations that look right and do something else: what only content shows ---
+
+void transfer_moves_nothing(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    return args->Operation == DXGK_OPERATION_VIRTUAL_TRANSFER;
+  });
+}
+void transfer_forgets_last_page(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation == DXGK_OPERATION_VIRTUAL_TRANSFER && args->MultipassOffset == 0 &&
+        args->TransferVirtual.TransferSizeInBytes > PAGE_SIZE)
+      args->TransferVirtual.TransferSizeInBytes -= PAGE_SIZE;
+    return false;
+  });
+}
+void fill_writes_half(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation == DXGK_OPERATION_VIRTUAL_FILL) args->FillVirtual.FillSizeInBytes /= 2;
+    return false;
+  });
+}
+void flush_does_nothing(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    return args->Operation == DXGK_OPERATION_FLUSH_TLB;
+  });
+}
+/// Entries that clients' work goes through: the paging process's have other tables.
+void update_keeps_old_entries(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    const auto& update = args->UpdatePageTable;
+    return args->Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE && args->pDmaBuffer != nullptr &&
+           update.pPageTableEntries[0].Valid == 0 && update.Flags.InitialUpdate == 0;
+  });
+}
+
+// --- roots and submissions ---
+
+NTSTATUS NTAPI submit_without_room(IN_CONST_HANDLE context,
+                                   IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  if (args->Flags.Paging == 0) return STATUS_NO_MEMORY;
+  return original.DxgkDdiSubmitCommandVirtual(context, args);
+}
+void submit_has_no_room(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_without_room;
+}
+NTSTATUS NTAPI submit_no_paging(IN_CONST_HANDLE context,
+                                IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  if (args->Flags.Paging != 0) return STATUS_INVALID_PARAMETER;
+  return original.DxgkDdiSubmitCommandVirtual(context, args);
+}
+void submit_refuses_paging(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_no_paging;
+}
+
+NTSTATUS NTAPI create_context_without_private(IN_CONST_HANDLE device,
+                                              INOUT_PDXGKARG_CREATECONTEXT args) {
+  const NTSTATUS status = original.DxgkDdiCreateContext(device, args);
+  if (NT_SUCCESS(status) && args->Flags.SystemContext == 0)
+    args->ContextInfo.DmaBufferPrivateDataSize = 0;
+  return status;
+}
+NTSTATUS NTAPI submit_looking(IN_CONST_HANDLE context,
+                              IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  if (args->Flags.Paging == 0)
+    (void)*static_cast<const volatile UCHAR*>(args->pDmaBufferPrivateData);
+  return original.DxgkDdiSubmitCommandVirtual(context, args);
+}
+void submit_reads_absent_private_data(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCreateContext = create_context_without_private;
+  table->DxgkDdiSubmitCommandVirtual = submit_looking;
+}
+
+NTSTATUS NTAPI submit_null_and_forget(IN_CONST_HANDLE context,
+                                      IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  if (args->Flags.NullRendering != 0) return STATUS_SUCCESS;  // nothing to do, nothing to report
+  return original.DxgkDdiSubmitCommandVirtual(context, args);
+}
+void submit_forgets_null_rendering(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_null_and_forget;
+}
+
+/// One root for all: that of the first client.
+const void* first_user;
+DXGKARG_SETROOTPAGETABLE first_root;
+void NTAPI set_first_root(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_SETROOTPAGETABLE args) {
+  auto* const user = static_cast<const softgpu::Context*>(args->hContext);
+  if (user->system) return original.DxgkDdiSetRootPageTable(context, args);
+  if (first_user == nullptr) first_user = user;
+  if (first_user == user) first_root = *args;
+  DXGKARG_SETROOTPAGETABLE told = first_root;
+  told.hContext = args->hContext;
+  original.DxgkDdiSetRootPageTable(context, &told);
+}
+void root_of_somebody_else(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetRootPageTable = set_first_root;
+}
+
 }  // namespace
 
 #define MUTANT(name) \
@@ -136,6 +345,26 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(va_without_root_entry),
     MUTANT(va_reserves_part_of_a_table),
     MUTANT(va_reserves_late),
+    MUTANT(va_reserves_with_odd_alignment),
+    MUTANT(two_levels_root_is_no_page),
+    MUTANT(two_levels_update_put_off),
+    MUTANT(two_levels_update_moves_null),
+    MUTANT(transfer_advances_past_end),
+    MUTANT(fill_stands_still),
+    MUTANT(update_private_past_end),
+    MUTANT(transfer_odd_status),
+    MUTANT(flush_without_progress),
+    MUTANT(update_is_busy),
+    MUTANT(transfer_moves_nothing),
+    MUTANT(transfer_forgets_last_page),
+    MUTANT(fill_writes_half),
+    MUTANT(flush_does_nothing),
+    MUTANT(update_keeps_old_entries),
+    MUTANT(submit_has_no_room),
+    MUTANT(submit_refuses_paging),
+    MUTANT(submit_reads_absent_private_data),
+    MUTANT(submit_forgets_null_rendering),
+    MUTANT(root_of_somebody_else),
     {nullptr, nullptr, nullptr},
 };
 #undef MUTANT

@@ -221,7 +221,9 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
           nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
     }
 #ifdef MUTANTS_OF_GPU_VA
-    config.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] = nt::RegistryValue::dword(2);
+    const bool two_levels = name != nullptr && std::string_view(name).starts_with("two_levels_");
+    config.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
+        nt::RegistryValue::dword(two_levels ? 1 : 2);
 #endif
     // An INF whose software section names no user-mode driver.
     if (name != nullptr && std::string_view(name) == "software_key_without_driver")
@@ -378,7 +380,7 @@ INSTANTIATE_TEST_SUITE_P(All, MutantTest,
                                             ::testing::Values(true, false)),
                          name_of);
 #ifdef MUTANTS_OF_GPU_VA
-const Work kSaneWork[] = {Work::kNone};  // the client above patches
+const Work kSaneWork[] = {Work::kNone, Work::kFrames};
 #else
 const Work kSaneWork[] = {Work::kNone, Work::kFrames, Work::kPreempt, Work::kKill, Work::kHang};
 #endif

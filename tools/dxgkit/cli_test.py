@@ -177,6 +177,31 @@ class Run(Cli):
         self.assertEqual(read("a.html"), read("b.html"))
         self.assertNotEqual(read("a.pftrace"), read("c.pftrace"))
 
+    def test_a_quarter_of_the_memory_in_every_model_and_mode(self):
+        pictures = set()
+        for model in ("patch", "gpuva", "gpuva:1", "gpuva:2", "gpuva:3"):
+            for mode in ("os", "sim"):
+                with self.subTest(model=model, mode=mode):
+                    done = self.run_tool("run", "--model", model, "--mode", mode, "--size", "500x400", "--output", "out.png", "--json")
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    summary = json.loads(done.stdout)
+                    self.assertEqual(summary["result"], "identical to CPU reference")
+                    # A quarter, in whole pages: of 64 KiB in the third model.
+                    page = 65536 if model == "gpuva:3" else 4096
+                    self.assertLess(summary["vram_bytes"], summary["working_set_bytes"] // 4 + page)
+                    for count in ("evictions", "page_ins", "page_outs"):
+                        self.assertGreater(summary[count], 0, count)
+                    self.assertEqual(summary["patch_locations"] == 0, model != "patch")
+                    pictures.add((self.folder / "out.png").read_bytes())
+        self.assertEqual(len(pictures), 1)
+
+    def test_memory_that_is_not_a_quarter_is_said(self):
+        for arguments, said in ((("--size", "64x64"), True), (("--size", "500x400", "--vram", "64M"), True), (("--size", "500x400"), False)):
+            done = self.run_tool("run", "--mode", "sim", *arguments)
+            self.assert_identical(done)
+            self.assertRegex(done.stdout, r"(?m)^ *working set +")
+            self.assertEqual("of the working set" in done.stdout, said, done.stdout)
+
     MODELS = ("gpuva:1", "gpuva:2", "gpuva:3")
 
     def test_gpu_virtual_addresses_give_the_same_picture(self):
@@ -487,12 +512,43 @@ class Verify(Cli):
                                     driver=MUTANT)
         return steps, {step: [finding["rule"] for finding in told["findings"]] for step, told in steps.items() if told["findings"]}
 
+    DISPLAY_STEPS = {"modes", "presents", "pointer", "blank"}
+    ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "null-rendering", "page-faults", "hostile-submit"}
+
+    def choose_model(self, number):
+        (self.folder / "model.json").write_text(json.dumps({"service": {"MemoryModel": number}}))
+        return "--registry", "model.json"
+
+    def test_drivers_with_gpu_virtual_addresses_are_clean(self):
+        for model, mode in ((1, "sim"), (2, "sim"), (3, "sim"), (2, "os")):
+            with self.subTest(model=model, mode=mode):
+                report, steps = self.report("--mode", mode, *self.choose_model(model), driver="softgpu_wddm2", code=0)
+                for step in report["steps"]:
+                    expected = "skipped" if step["name"] in self.DISPLAY_STEPS | {"hostile-render"} else "ok"
+                    self.assertEqual((step["outcome"], step["findings"]), (expected, []), (step["name"], step["text"]))
+                self.assertGreater(steps["pressure"]["ddis"]["DxgkDdiBuildPagingBuffer"], 100)
+                self.assertGreaterEqual(steps["preempt-busy"]["ddis"]["DxgkDdiPreemptCommand"], 1)
+                self.assertEqual(steps["power"]["ddis"]["DxgkDdiSetPowerState"], 4)
+                for step in ("power", "reset"):  # tables are made again, and roots are set
+                    self.assertGreater(steps[step]["ddis"]["DxgkDdiSetRootPageTable"], 1, step)
+
+    def test_gpu_virtual_addresses_without_a_client(self):
+        for model in (1, 2, 3):
+            with self.subTest(model=model):
+                report, steps = self.report("--mode", "sim", *self.choose_model(model), driver="softgpu_wddm2", client=False, code=0)
+                for step in ("addresses", "own-content", "hostile-submit", "reset", "power", "restart"):
+                    self.assertEqual(steps[step]["outcome"], "ok", (step, steps[step]["text"]))
+                called = set().union(*(step["ddis"] for step in report["steps"]))
+                needed = {"DxgkDdiCreateProcess", "DxgkDdiDestroyProcess", "DxgkDdiCreateContext", "DxgkDdiBuildPagingBuffer", "DxgkDdiSetRootPageTable",
+                          "DxgkDdiSubmitCommandVirtual", "DxgkDdiPreemptCommand", "DxgkDdiResetFromTimeout", "DxgkDdiSetPowerState"}
+                self.assertLessEqual(needed | ({"DxgkDdiGetRootPageTableSize"} if model == 1 else set()), called)
+
     def test_the_example_driver_is_clean(self):
         for driver in ("softgpu", os.path.join(MUTANTS, "softgpu.sys")):
             for mode in ("os", "sim"):
                 report, steps = self.report("--mode", mode, driver=driver, code=0)
                 for step in report["steps"]:
-                    expected = "skipped" if step["name"] in ("modes", "presents", "pointer", "blank") else "ok"
+                    expected = "skipped" if step["name"] in self.DISPLAY_STEPS | self.ADDRESS_STEPS else "ok"
                     self.assertEqual((step["outcome"], step["findings"]), (expected, []), (driver, mode, step["name"]))
                 self.assertGreater(steps["pressure"]["ddis"]["DxgkDdiBuildPagingBuffer"], 100)
                 self.assertGreaterEqual(steps["preempt-busy"]["ddis"]["DxgkDdiPreemptCommand"], 1)

@@ -39,13 +39,16 @@ typedef struct DxgkitClientAdapter {
   uint32_t interface_version; /* DXGKDDI_INTERFACE_VERSION the driver declared */
   uint32_t node_count;
   uint32_t umd_private_bytes;
-  const void* umd_private; /* what the driver answered to KMTQAITYPE_UMDRIVERPRIVATE */
+  const void* umd_private;        /* what the driver answered to KMTQAITYPE_UMDRIVERPRIVATE */
+  uint32_t gpu_virtual_addresses; /* 1: contexts have them, and record_virtual is called */
+  uint32_t reserved;              /* 0 */
 } DxgkitClientAdapter;
 
 /* How an allocation of a job is used: pack_allocation turns it into private driver data. */
 #define DXGKIT_CLIENT_CPU_WRITES 0x1u /* the CPU fills it before the job */
 #define DXGKIT_CLIENT_CPU_READS 0x2u  /* the CPU checks it after the job */
 #define DXGKIT_CLIENT_GPU_WRITES 0x4u /* named as written in the allocation list */
+#define DXGKIT_CLIENT_COMMANDS 0x8u   /* holds commands that the GPU fetches; the CPU writes it */
 typedef struct DxgkitClientAllocation {
   uint64_t size_bytes;    /* > 0 */
   uint32_t width, height; /* pixels of four bytes, or 0 and 0 for plain bytes */
@@ -91,6 +94,14 @@ typedef struct DxgkitClientJob {
   DxgkitClientPatch* patches;
   uint32_t patch_count_max;
   uint32_t patch_count; /* out; 0 if the driver's Render makes the patch list */
+
+  /* With GPU virtual addresses; else NULL and 0. There is no list of uses and no patch list then:
+   * all allocations of the job are resident, and mapped while it runs. */
+  const uint64_t* addresses; /* of each allocation: where it is mapped, writable */
+  uint64_t commands_address; /* where `commands` is mapped, executable */
+  void* private_data;        /* what goes with the submission, pPrivateDriverData */
+  uint32_t private_bytes_max;
+  uint32_t private_bytes; /* out */
 } DxgkitClientJob;
 
 /* Every function is there unless it says optional. */
@@ -129,6 +140,11 @@ typedef struct DxgkitClient {
   /* Says whether allocation `index` holds what the job must have made; only for CPU_READS. */
   const char* (*check)(void* client, const DxgkitClientJob* job, uint32_t index, const void* view,
                        uint64_t view_bytes);
+
+  /* As record, for a driver with GPU virtual addresses: what it needs is in the job's `addresses`.
+   * Optional: such a driver's work is not exercised without it. pack_allocation is asked for an
+   * allocation with DXGKIT_CLIENT_COMMANDS then, too. size_bytes may end before it. */
+  const char* (*record_virtual)(void* client, DxgkitClientJob* job);
 } DxgkitClient;
 
 /* What the shared object exports. `version`: the host's DXGKIT_CLIENT_VERSION. Not NULL. */

@@ -71,6 +71,9 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   dxgk::System system(runtime, machine, kernel, findings);
   dxgk::AdapterOptions adapter_options;
   if (config.verifier.has_value()) adapter_options.verifier.on = config.verifier->on;
+  // An engine that hangs on purpose is waited for as long as Windows would.
+  if (config.mode == Mode::kOs && !config.hang.has_value())
+    adapter_options.tdr_delay_ns = kBusyMachineTdrDelayNs;
   const Result<dxgk::Luid> adapter =
       system.start_adapter(**driver, (*world)->function(), adapter_options);
   if (!adapter.has_value()) {

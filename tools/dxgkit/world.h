@@ -23,6 +23,10 @@ class FrameBuffer;
 
 namespace dxgkit::tool {
 
+/// TdrDelay with real threads, where the registry does not say: engines that are threads get no
+/// processor for a while on a machine that does much else, which is no mistake of the driver's.
+inline constexpr int64_t kBusyMachineTdrDelayNs = 10'000'000'000;
+
 struct WorldConfig {
   DeviceChoice device;
   uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the device's

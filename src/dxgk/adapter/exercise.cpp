@@ -8,6 +8,7 @@
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/power/power.h"
 #include "dxgk/process.h"
 #include "dxgk/system_impl.h"
 #include "dxgk/va/gpu_va.h"
@@ -136,6 +137,11 @@ Result<uint32_t> Exercise::query_fences() {
   return answered;
 }
 
+uint64_t Exercise::gpu_va_pages() const {
+  GpuVa* const gpu_va = adapter_->gpu_va();
+  return gpu_va == nullptr ? 0 : gpu_va->geometry().space_pages();
+}
+
 Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {
   GpuVa* const gpu_va = adapter_->gpu_va();
   if (gpu_va == nullptr) return Error(Status::kNotSupported);
@@ -217,7 +223,9 @@ bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte v
   return written;
 }
 
-Status Exercise::evict_all() {
+Status Exercise::evict_all() { return empty_segments(Tables::kStay); }
+
+Status Exercise::empty_segments(Tables tables) {
   Adapter& adapter = *adapter_;
   if (!adapter.has_memory()) return Status::kNotSupported;
   Status status = Status::kSuccess;
@@ -228,14 +236,18 @@ Status Exercise::evict_all() {
     }
     static_cast<void>(adapter.context_allocations().let_go());
     if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.gpu_va()->let_go());
+    if (tables == Tables::kLeave) adapter.residency().let_all_go();
     adapter.paging().set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
       // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers. Page
       // tables are pinned and stay: nobody could make them again on the way.
       const bool all_leave =
           segment.kind == vidmm::SegmentKind::kMemory && adapter.gpu_va() == nullptr;
-      Result<std::vector<vidmm::PagingOp>> operations = adapter.memory().evict_segment(
-          segment.id, all_leave ? vidmm::Pinned::kLeave : vidmm::Pinned::kStay);
+      Result<std::vector<vidmm::PagingOp>> operations =
+          tables == Tables::kLeave
+              ? adapter.memory().purge(segment.id, 0)
+              : adapter.memory().evict_segment(
+                    segment.id, all_leave ? vidmm::Pinned::kLeave : vidmm::Pinned::kStay);
       if (!operations.has_value()) {
         status = operations.error();
         continue;
@@ -257,7 +269,7 @@ Status Exercise::without_content(Status (*work)(Adapter& adapter)) {
   if (!adapter.has_memory()) return Status::kNotSupported;
   const bool mapped = !adapter.paging_buffers_.empty();
   if (mapped) adapter.unmap_paging_buffers();
-  Status status = evict_all();
+  Status status = empty_segments(adapter.gpu_va() != nullptr ? Tables::kLeave : Tables::kStay);
   if (is_success(status) && running()) status = work(adapter);
   if (mapped && running()) {
     const Status again = adapter.map_paging_buffers();
@@ -267,6 +279,13 @@ Status Exercise::without_content(Status (*work)(Adapter& adapter)) {
 }
 
 Status Exercise::power_cycle() {
+  if (running() && adapter_->gpu_va() != nullptr) {
+    // Tables have to be made again before anything is paged: the whole way down and up.
+    for (const PowerTarget target : {PowerTarget::kD3, PowerTarget::kD0}) {
+      if (const auto done = adapter_->power().set(target); !done.has_value()) return done.error();
+    }
+    return running() ? Status::kSuccess : Status::kDeviceRemoved;
+  }
   return without_content([](Adapter& adapter) {
     DXGKIT_RETURN_IF_FAILED(adapter.port().set_power_state(std::nullopt, port::PowerState::kD3));
     return adapter.port().set_power_state(std::nullopt, port::PowerState::kD0);

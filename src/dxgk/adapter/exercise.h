@@ -55,6 +55,8 @@ class Exercise {
     uint64_t offset_bytes = 0;
     uint32_t entries = 0;
   };
+  /// Pages of 4 KiB an address space has; 0: the adapter has no such addresses.
+  uint64_t gpu_va_pages() const;
   /// kNotSupported: there are no such addresses; kInvalidParameter: no context of it has a root.
   Result<GpuVaRoot> gpu_va_root(Process& process);
 
@@ -79,12 +81,21 @@ class Exercise {
                                             uint64_t size_bytes);
   /// The driver reads or writes a few bytes there, whatever they are (PAGE-25). As above.
   Status touch(SegmentId segment, uint64_t offset_bytes, bool write);
+  /// An allocation of the kernel's own, of no driver object, goes to the segment and comes back,
+  /// with the pages it left spoilt meanwhile: `content` (whole pages) is transferred there and
+  /// back; empty: `size_bytes` are filled and come back. Both may evict others. What came back.
+  /// kInvalidParameter: no memory segment, not whole pages, more than it holds; kNoMemory.
+  Result<std::vector<std::byte>> through_segment(SegmentId segment,
+                                                 std::span<const std::byte> content,
+                                                 uint64_t size_bytes);
 
   // --- exclusive ---
-  /// Evicts, goes to D3 and comes back (PWR-01).
+  /// Evicts, goes to D3 and comes back (PWR-01). With GPU virtual addresses as the system would:
+  /// segments keep what they say they keep, and all page tables are made again (PAGE-02).
   Status power_cycle();
   /// An idle adapter is reset as after a timeout: ResetFromTimeout, clean-up, RestartFromTimeout.
-  /// Content was evicted before, so none is lost. A failure of either is a bug check (TDR-23).
+  /// Content was evicted before, so none is lost, and page tables are made again. A failure of
+  /// either is a bug check (TDR-23).
   Status reset();
   /// The same, and nothing was evicted before: what only memory segments held is lost, and the
   /// driver is told of each allocation with a transfer of no bytes (PAGE-22); mappings of aperture
@@ -98,9 +109,14 @@ class Exercise {
  private:
   explicit Exercise(Ref<Adapter> adapter);
   Result<AllocationId> find(Process& process, Handle allocation);
+  /// Page tables that leave have to be made again before anything is paged.
+  enum class Tables { kStay, kLeave };
+  Status empty_segments(Tables tables);
   /// `work` with nothing of anybody in segments, paging buffers included.
   Status without_content(Status (*work)(Adapter& adapter));
   static Status reset_device(Adapter& adapter, bool losing_content);
+  /// Between the two DDIs of a reset: page tables may be anywhere but whole.
+  static void make_tables_again(Adapter& adapter, bool losing_content);
   Status check_free_place(SegmentId segment, uint64_t offset_bytes, uint64_t size_bytes,
                           vidmm::Placement* place);
   Status copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages, bool in);

@@ -6,6 +6,8 @@
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/exercise.h"
+#include "dxgk/memory/residency.h"
+#include "dxgk/power/power.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
 
@@ -116,6 +118,104 @@ Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
   return adapter.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
+Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
+                                                         std::span<const std::byte> content,
+                                                         uint64_t size_bytes) {
+  Adapter& adapter = *adapter_;
+  if (!running()) return Error(Status::kDeviceRemoved);
+  if (!adapter.has_memory()) return Error(Status::kNotSupported);
+  if (!content.empty()) size_bytes = content.size();
+  if (size_bytes == 0 || size_bytes % kPageBytes != 0) return Error(Status::kInvalidParameter);
+  bus::Machine& machine = adapter.machine();
+  DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
+                          machine.allocate_pages(size_bytes / kPageBytes));
+  const auto page_at = [&](size_t i) {
+    return machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes);
+  };
+  Allocation* allocation = nullptr;
+  AllocationId own;
+  vidmm::Use use;
+  Status status = Status::kSuccess;
+  bool done = false;
+  const auto give_back = [&] {
+    adapter.allocations().destroy(*allocation);
+    adapter.release_pages(pages);
+  };
+  adapter.lane().run([&] {
+    status = Status::kInvalidParameter;
+    vidmm::MemoryManager& memory = adapter.memory();
+    const bool there = !adapter.failed_ && id != kSystemMemory &&
+                       id.value <= memory.segments().size() &&
+                       memory.segments()[id.value - 1].kind == vidmm::SegmentKind::kMemory;
+    if (!there) return adapter.release_pages(pages);
+    allocation = &adapter.allocations().create();
+    own = allocation->id;
+    use = {own, true};
+    allocation->size_bytes = size_bytes;
+    allocation->pages = FrameList(pages);
+    vidmm::AllocationDesc desc;
+    desc.size_bytes = size_bytes;
+    desc.alignment_bytes = kPageBytes;
+    desc.supported_read = desc.supported_write = vidmm::segment_bit(id);
+    status = memory.create(own, desc);
+    if (!is_success(status)) return give_back();
+    for (size_t i = 0; i < pages.size() && !content.empty(); ++i)
+      std::memcpy(page_at(i), content.data() + i * kPageBytes, kPageBytes);
+    if (!content.empty()) memory.mark_cpu_written(own);
+    const auto plan = adapter.residency().make_resident(std::span(&use, 1));
+    if (!plan.has_value()) {
+      status = plan.error().status;
+      DXGKIT_CHECK(memory.destroy(own).has_value());
+      return give_back();
+    }
+    adapter.paging().enqueue(plan->operations, [&done] { done = true; });
+    adapter.pump();
+  });
+  if (!is_success(status)) return Error(status);
+  const auto wait = [&] {
+    if (adapter.block_until([&] { return done; })) return true;
+    adapter.lane().run([&] {
+      if (adapter.failed_) adapter.free_internal(*allocation);
+    });
+    return false;
+  };
+  if (!wait()) return Error(Status::kDeviceRemoved);
+  done = false;
+  adapter.lane().run([&] {
+    if (adapter.failed_) return;
+    for (size_t i = 0; i < pages.size(); ++i) std::memset(page_at(i), 0xDB, kPageBytes);
+    adapter.memory().release(std::span(&use, 1));
+    const auto operations = adapter.memory().evict(own);
+    DXGKIT_CHECK(operations.has_value());  // nobody else knows it
+    adapter.paging().enqueue(*operations, [&done] { done = true; });
+    adapter.pump();
+  });
+  if (!wait()) return Error(Status::kDeviceRemoved);
+  std::vector<std::byte> back(size_bytes);
+  for (size_t i = 0; i < pages.size(); ++i)
+    std::memcpy(back.data() + i * kPageBytes, page_at(i), kPageBytes);
+  adapter.lane().run([&] {
+    adapter.free_internal(*allocation);
+    adapter.pump();
+  });
+  return back;
+}
+
+void Exercise::make_tables_again(Adapter& adapter, bool losing_content) {
+  adapter.lane().run([&] {
+    if (adapter.failed_) return;
+    if (losing_content) {
+      // As after a timeout: the driver is told by the tables it gets.
+      if (adapter.residency_) adapter.residency_->let_all_go();
+      static_cast<void>(adapter.context_allocations().let_go());
+      static_cast<void>(adapter.memory().lose_power([](SegmentId) { return uint64_t{0}; }));
+    }
+    adapter.paging().pause();  // what is built runs after the restart
+    if (!is_success(adapter.gpu_va()->rebuild()))
+      adapter.lose_devices(DeviceState::kErrorOutOfMemory);
+  });
+}
+
 Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
   const auto refuse = [&](const char* ddi, Status status) {
     if (status == Status::kDeviceRemoved) return status;
@@ -136,11 +236,13 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
   };
   if (const Status status = adapter.port().reset_from_timeout(); status != Status::kSuccess)
     return refuse("DxgkDdiResetFromTimeout", status);
-  if (losing_content) {
+  const bool tables = adapter.gpu_va() != nullptr;
+  if (tables) {
+    make_tables_again(adapter, losing_content);
+  } else if (losing_content) {
     adapter.lane().run([&] {
       if (adapter.failed_) return;
       static_cast<void>(adapter.context_allocations().let_go());
-      if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.gpu_va()->let_go());
       ++adapter.holds_;  // the driver hears of it now; what it builds for it runs after the restart
       const vidmm::LostContent lost = adapter.memory().lose_memory_segments();
       adapter.paging().enqueue(lost.operations, nullptr);
@@ -153,13 +255,22 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
     });
   }
   const Status restarted = adapter.port().restart_from_timeout();
-  if (losing_content) {
+  if (tables || losing_content) {
     adapter.lane().run([&] {
       if (adapter.failed_) return;
-      --adapter.holds_;
+      if (tables) {
+        adapter.paging().resume();
+      } else {
+        --adapter.holds_;
+      }
       adapter.pump();
     });
     static_cast<void>(adapter.block_until([&] { return adapter.paging().idle(); }));
+    adapter.lane().run([&] {
+      if (adapter.failed_) return;
+      if (tables) adapter.residency().advance();
+      adapter.progress();
+    });
   }
   if (restarted != Status::kSuccess) return refuse("DxgkDdiRestartFromTimeout", restarted);
   return adapter.running() ? Status::kSuccess : Status::kDeviceRemoved;

@@ -401,8 +401,9 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
   if (halted_) return Progress::kStop;  // the driver broke a fatal rule inside the call
   trace::emit(trace::EventKind::kPagingOperation, traced_kind, traced_allocation, traced_bytes,
               result.bytes_written);
-  if (immediate)  // the port lets no other status through
-    return result.status == Status::kSuccess ? Progress::kDone : Progress::kStop;
+  // What a driver did wrong has been said (PAGE-03), and nothing can be done about it: who waits
+  // for what is behind it does not wait for ever.
+  if (immediate) return result.status == Status::kDeviceRemoved ? Progress::kStop : Progress::kDone;
   current_->used += result.bytes_written;
   current_->private_used += result.private_bytes_written;
   if (result.status == Status::kGraphicsInsufficientDmaBuffer) {

@@ -479,6 +479,8 @@ void Adapter::unexpected_completion(uint32_t component) {
 void Adapter::explain_page_fault(const Packet& packet) {
   if (page_fault_ == nullptr || gpu_va_ == nullptr) return;
   const port::InterruptReport& report = *page_fault_;
+  // A general code, and not that of page faults: no address is to blame.
+  if ((report.error_code & 1U) == 0 && report.error_code != 0) return;
   const bool write = (report.flags & port::InterruptReport::kFaultWrite) != 0;
   const bool paging = packet.kind == vidsch::PacketKind::kPaging;
   if (!paging && !packet.context->virtual_addressing()) return;

@@ -152,6 +152,15 @@ NTSTATUS NTAPI present_probed(IN_CONST_HANDLE context,
 void present_probes_kernel(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiPresentDisplayOnly = present_probed;
 }
+NTSTATUS NTAPI present_all_but_one(IN_CONST_HANDLE context,
+                                   IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
+  DXGKARG_PRESENT_DISPLAYONLY fewer = *present;
+  if (fewer.NumDirtyRects > 1) --fewer.NumDirtyRects;
+  return original.DxgkDdiPresentDisplayOnly(context, &fewer);
+}
+void present_forgets_rectangle(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiPresentDisplayOnly = present_all_but_one;
+}
 struct Mutant {
   const char* name;
   void (*install)(KMDDOD_INITIALIZATION_DATA* table);
@@ -169,6 +178,7 @@ const Mutant kMutants[] = {
     {"commit_refuses_own_modes", commit_refuses_own_modes},
     {"present_never_ends", present_never_ends},
     {"present_probes_kernel", present_probes_kernel},
+    {"present_forgets_rectangle", present_forgets_rectangle},
 };
 
 bool same(const char* left, const char* right) {

@@ -67,7 +67,7 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
     .version = DXGKIT_CLIENT_VERSION,
 #endif
 #if defined(HOSTILE_SIZE)
-    .size_bytes = sizeof(DxgkitClient) - 8,
+    .size_bytes = offsetof(DxgkitClient, record_virtual) - 8,
 #else
     .size_bytes = sizeof(DxgkitClient),
 #endif

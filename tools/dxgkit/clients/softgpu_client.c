@@ -3,7 +3,8 @@
  *
  * A job: the CPU fills an upload buffer, the GPU copies it to video memory, fills the second half
  * of that, copies it to a read-back buffer, and puts a checksum behind it; the CPU checks all of
- * it.
+ * it. The commands are the same in both memory models: references to allocations where the driver
+ * patches, addresses where it does not.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ static const char* pack_allocation(void* client, const DxgkitClientAllocation* w
                                    uint32_t capacity, uint32_t* bytes) {
   (void)client;
   SgpuUmdAllocation request = {.magic = SGPU_UMD_ALLOCATION_MAGIC, .version = SGPU_UMD_VERSION};
-  const uint32_t cpu = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_CPU_WRITES;
+  const uint32_t cpu = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_COMMANDS;
   request.placement = (wanted->usage & cpu) != 0 ? SGPU_UMD_PLACE_STAGING : SGPU_UMD_PLACE_VRAM;
   request.kind = SGPU_UMD_KIND_BUFFER;
   request.size_bytes = wanted->size_bytes;
@@ -120,48 +121,71 @@ static int add(DxgkitClientJob* job, const void* command, uint32_t bytes) {
   return 1;
 }
 
+/* `at` bytes into an allocation, as a command of the adapter's model names them. */
+static SgpuUmdReference place(const DxgkitClientJob* job, uint32_t allocation, uint64_t at) {
+  if (job->addresses != NULL) return sgpu_umd_at(job->addresses[allocation] + at);
+  const SgpuUmdReference reference = {allocation, (uint32_t)at};
+  return reference;
+}
+
+/* 0: there is no room. */
+static int add_commands(DxgkitClientJob* job) {
+  const uint64_t size = data_bytes(job->seed);
+  const uint64_t half = filled_from(job->seed);
+  int room = 1;
+  if (job->busy_ns != 0) {
+    const SgpuUmdDelay delay = {.header = {SGPU_UMD_OP_DELAY, sizeof(delay)},
+                                .duration_ns = job->busy_ns,
+                                .flags = SGPU_UMD_DELAY_PREEMPTIBLE};
+    room = add(job, &delay, sizeof(delay));
+  }
+  const SgpuUmdCopy up = {.header = {SGPU_UMD_OP_COPY, sizeof(up)},
+                          .source = place(job, kUpload, 0),
+                          .destination = place(job, kVideo, 0),
+                          .size_bytes = size};
+  const SgpuUmdFill second_half = {.header = {SGPU_UMD_OP_FILL, sizeof(second_half)},
+                                   .destination = place(job, kVideo, half),
+                                   .size_bytes = size - half,
+                                   .pattern = fill_pattern(job->seed)};
+  const SgpuUmdCopy down = {.header = {SGPU_UMD_OP_COPY, sizeof(down)},
+                            .source = place(job, kVideo, 0),
+                            .destination = place(job, kReadBack, 0),
+                            .size_bytes = size};
+  const SgpuUmdChecksum sum = {.header = {SGPU_UMD_OP_CHECKSUM, sizeof(sum)},
+                               .source = place(job, kVideo, 0),
+                               .result = place(job, kReadBack, size),
+                               .pitch = (uint32_t)size,
+                               .width_bytes = (uint32_t)size,
+                               .height = 1,
+                               .kind = SGPU_UMD_CHECKSUM_FNV1A64};
+  return room && add(job, &up, sizeof(up)) && add(job, &second_half, sizeof(second_half)) &&
+         add(job, &down, sizeof(down)) && add(job, &sum, sizeof(sum));
+}
+
 static const char* record(void* client, DxgkitClientJob* job) {
   (void)client;
-  const uint64_t size = data_bytes(job->seed);
   if (job->use_count_max < kAllocations) return "the allocation list is too short";
   for (uint32_t i = 0; i < kAllocations; ++i) {
     job->uses[i].allocation = i;
     job->uses[i].write = i != kUpload;
   }
   job->use_count = kAllocations;
-
   SgpuUmdBufferHeader header = {.magic = SGPU_UMD_BUFFER_MAGIC, .version = SGPU_UMD_VERSION};
-  int room = add(job, &header, sizeof(header));
-  if (job->busy_ns != 0) {
-    const SgpuUmdDelay delay = {.header = {SGPU_UMD_OP_DELAY, sizeof(delay)},
-                                .duration_ns = job->busy_ns,
-                                .flags = SGPU_UMD_DELAY_PREEMPTIBLE};
-    room = room && add(job, &delay, sizeof(delay));
-  }
-  const SgpuUmdCopy up = {.header = {SGPU_UMD_OP_COPY, sizeof(up)},
-                          .source = {kUpload, 0},
-                          .destination = {kVideo, 0},
-                          .size_bytes = size};
-  const SgpuUmdFill second_half = {.header = {SGPU_UMD_OP_FILL, sizeof(second_half)},
-                                   .destination = {kVideo, (uint32_t)filled_from(job->seed)},
-                                   .size_bytes = size - filled_from(job->seed),
-                                   .pattern = fill_pattern(job->seed)};
-  const SgpuUmdCopy down = {.header = {SGPU_UMD_OP_COPY, sizeof(down)},
-                            .source = {kVideo, 0},
-                            .destination = {kReadBack, 0},
-                            .size_bytes = size};
-  const SgpuUmdChecksum sum = {.header = {SGPU_UMD_OP_CHECKSUM, sizeof(sum)},
-                               .source = {kVideo, 0},
-                               .result = {kReadBack, (uint32_t)size},
-                               .pitch = (uint32_t)size,
-                               .width_bytes = (uint32_t)size,
-                               .height = 1,
-                               .kind = SGPU_UMD_CHECKSUM_FNV1A64};
-  room = room && add(job, &up, sizeof(up)) && add(job, &second_half, sizeof(second_half)) &&
-         add(job, &down, sizeof(down)) && add(job, &sum, sizeof(sum));
-  if (!room) return "the command buffer is too short";
+  if (!add(job, &header, sizeof(header)) || !add_commands(job))
+    return "the command buffer is too short";
   header.size_bytes = job->command_bytes;
   memcpy(job->commands, &header, sizeof(header));
+  return NULL;
+}
+
+static const char* record_virtual(void* client, DxgkitClientJob* job) {
+  (void)client;
+  const SgpuUmdSubmission submission = {.magic = SGPU_UMD_SUBMISSION_MAGIC,
+                                        .version = SGPU_UMD_VERSION};
+  if (!add_commands(job)) return "the command buffer is too short";
+  if (job->private_bytes_max < sizeof(submission)) return "too little room for private data";
+  memcpy(job->private_data, &submission, sizeof(submission));
+  job->private_bytes = sizeof(submission);
   return NULL;
 }
 
@@ -197,7 +221,8 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .plan = plan,
                                        .fill = fill,
                                        .record = record,
-                                       .check = check};
+                                       .check = check,
+                                       .record_virtual = record_virtual};
   (void)version;
   return &kClient;
 }

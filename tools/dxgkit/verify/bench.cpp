@@ -91,7 +91,9 @@ Outcome Bench::load() {
 }
 
 Outcome Bench::start() {
-  const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function());
+  dxgk::AdapterOptions options;
+  if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;
+  const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function(), options);
   if (!luid.has_value())
     return Outcome::failed(fmt::format("the adapter did not start: {}", status_text(luid.error())));
   luid_ = *luid;
@@ -164,6 +166,10 @@ Answer<void> Bench::open_client() {
     if (const auto packed = (*code)->pack_context(node); !packed)
       return std::unexpected(packed.error());
   }
+  if (gpu_addresses() && !plugin_->knows_addresses()) {
+    return std::unexpected(fmt::format(
+        "client {} has no record_virtual: it knows no GPU virtual addresses", plugin_->name()));
+  }
   client_refused_ = false;
   return {};
 }
@@ -188,6 +194,7 @@ Answer<Plugin::Instance*> Bench::client_code() {
   adapter.node_count = node_count();
   adapter.umd_private_bytes = static_cast<uint32_t>(umd_private.size());
   adapter.umd_private = umd_private.empty() ? nullptr : umd_private.data();
+  adapter.gpu_virtual_addresses = gpu_addresses() ? 1 : 0;
   if (!plugin_->matches(identity.vendor_id, identity.device_id)) {
     return std::unexpected(fmt::format("client {} does not know adapters {:04x}:{:04x}",
                                        plugin_->name(), identity.vendor_id, identity.device_id));

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dxgk/adapter/exercise.h"
@@ -61,6 +63,11 @@ class Bench {
   /// for the steps that are left. False if it does not come up again.
   bool start_over();
 
+  /// What follows provokes page faults, which the kernel tells as warnings (VA-28): they are not
+  /// the driver's. Until the step ends.
+  void expect_page_faults() { page_faults_expected_ = true; }
+  bool take_page_faults_expected() { return std::exchange(page_faults_expected_, false); }
+
   /// The driver has come back from something: the parent's patience begins anew. Any thread.
   void came_back() {
     if (heartbeat_ != nullptr) heartbeat_->beat();
@@ -70,13 +77,18 @@ class Bench {
   verifier::Findings& findings() { return findings_; }
   dxgk::System& system() { return *system_; }
   dxgk::Luid luid() const { return *luid_; }
-  dxgk::Exercise& exercise() { return *exercise_; }
+  dxgk::Exercise& exercise() {
+    came_back();
+    return *exercise_;
+  }
   /// The driver is not one at all: nothing to verify.
   bool not_a_driver() const { return not_a_driver_; }
   bool loaded() const { return driver_ != nullptr; }
   bool running() const { return exercise_.has_value() && exercise_->running(); }
   bool display_only() const { return driver_ != nullptr && driver_->display_only(); }
   uint32_t node_count() const;
+  /// Contexts have GPU virtual addresses; there is no D3DKMTRender then.
+  bool gpu_addresses() const { return exercise_.has_value() && exercise_->gpu_va_pages() != 0; }
 
   /// A number of the run's seed, the same in every run of it.
   uint64_t random();
@@ -116,7 +128,7 @@ class Bench {
   verifier::Findings& findings_;
   Heartbeat* heartbeat_;  // null: nobody waits
   uint64_t random_state_;
-  bool not_a_driver_ = false, client_refused_ = false;
+  bool not_a_driver_ = false, client_refused_ = false, page_faults_expected_ = false;
   std::vector<std::string> filled_entries_;
   uint32_t interface_version_ = 0;
   std::unique_ptr<World> world_;
@@ -136,8 +148,16 @@ struct ClientContext {
   uint32_t list_size = 0;
   D3DDDI_PATCHLOCATIONLIST* patches = nullptr;
   uint32_t patches_size = 0;
-  /// From WDDM 2.0 on, what a submission names has to be listed; the queue goes with the device.
-  D3DKMT_HANDLE device = 0, paging_queue = 0;
+  D3DKMT_HANDLE device = 0;
+};
+
+/// What a mapping is wanted like; pages are of 4 KiB.
+struct MapWish {
+  D3DKMT_HANDLE allocation = 0;  // 0: nothing, Protection.Zero
+  uint64_t offset_pages = 0, pages = 0;
+  uint64_t base = 0;     // bytes; 0: anywhere
+  uint64_t minimum = 0;  // bytes; for base 0
+  bool execute = false;  // else written
 };
 
 struct ClientAllocation {
@@ -177,6 +197,27 @@ class Client {
   NTSTATUS try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
                       uint32_t patch_count);
   Answer<void> wait_idle(D3DKMT_HANDLE device);
+
+  // --- GPU virtual addresses, on one paging queue per device that goes with it ---
+  /// Where it is mapped. The GPU may go there once wait_paging() is through.
+  Answer<uint64_t> map(D3DKMT_HANDLE device, const MapWish& wish);
+  Answer<uint64_t> reserve(D3DKMT_HANDLE device, uint64_t size_bytes);
+  Answer<void> free_addresses(uint64_t base, uint64_t size_bytes);
+  /// Lists them and waits until they are there and everything asked for so far is mapped.
+  Answer<void> make_resident(D3DKMT_HANDLE device, std::span<const D3DKMT_HANDLE> allocations);
+  Answer<void> evict(D3DKMT_HANDLE device, std::span<const D3DKMT_HANDLE> allocations);
+  Answer<void> wait_paging(D3DKMT_HANDLE device);
+  NTSTATUS try_submit(D3DKMT_HANDLE context, uint64_t commands, uint32_t command_bytes,
+                      std::span<std::byte> private_data, bool null_rendering = false);
+  Answer<D3DKMT_HANDLE> create_fence(D3DKMT_HANDLE device);
+  Answer<void> wait_fence(D3DKMT_HANDLE device, D3DKMT_HANDLE fence, uint64_t value);
+  /// All of them take effect together, then the fence has `value` + 1.
+  Answer<void> update(D3DKMT_HANDLE device, D3DKMT_HANDLE context, D3DKMT_HANDLE fence,
+                      uint64_t value,
+                      std::span<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION> operations);
+  /// The device was lost to a page fault.
+  bool page_faulted(D3DKMT_HANDLE device);
+
   Answer<void> query_umd_private(std::span<std::byte> data);
   /// The device has not been lost.
   bool active(D3DKMT_HANDLE device);
@@ -184,30 +225,73 @@ class Client {
   dxgk::Process& process() { return process_; }
 
  private:
+  struct PagingQueue {
+    D3DKMT_HANDLE handle = 0, fence = 0;
+    uint64_t value = 0;  // the last that was given out
+  };
+  Answer<PagingQueue*> paging_queue(D3DKMT_HANDLE device);
+
   Bench& bench_;
   dxgk::Process& process_;
   D3DKMT_HANDLE adapter_ = 0;
+  std::map<D3DKMT_HANDLE, PagingQueue> paging_queues_;  // by device
 };
+
+/// A result that is wrong is a driver's violation, whichever DDI it was.
+void report_result(Bench& bench, const std::string& actual);
+/// Why the device of right work is not there any more.
+std::string lost_text(Client& client, D3DKMT_HANDLE device);
 
 /// A job of the plug-in: its allocations on one device, filled; runs on a context; checked.
 class Job {
  public:
-  /// Plans and creates what the job needs, and fills it.
+  /// Plans and creates what the job needs, maps it where addresses are virtual, and fills it.
   static Answer<std::unique_ptr<Job>> create(Bench& bench, Client& client, D3DKMT_HANDLE device,
                                              uint64_t seed, uint32_t node);
   Answer<void> fill();
   /// Records and submits; does not wait.
   Answer<void> submit(ClientContext& context, uint64_t busy_ns = 0);
+  /// With GPU virtual addresses: everything but execution (SUB-22).
+  Answer<void> submit_null(const ClientContext& context) {
+    return submit_virtual(context, 0, /*null_rendering=*/true);
+  }
+  /// What the GPU writes and the CPU reads is as spoil() left it.
+  Answer<bool> spoilt();
   /// Records only: what is in the context's buffers then.
+  /// Not for GPU virtual addresses.
   Answer<DxgkitClientJob> record(ClientContext& context, uint64_t busy_ns = 0);
   /// After the work is done: what the plug-in says of the bytes.
   Answer<void> check();
   Answer<void> destroy();
   std::span<const ClientAllocation> allocations() const { return allocations_; }
 
+  // --- with GPU virtual addresses ---
+  std::span<const uint64_t> addresses() const { return addresses_; }
+  uint64_t commands_address() const { return commands_address_; }
+  /// Frees the addresses of its allocations; its commands stay mapped.
+  Answer<void> unmap();
+  /// Maps its allocations at these addresses, which nobody has, or anywhere if there are none; each
+  /// in several pieces one after the other, in an order of the run's seed.
+  Answer<void> map_at(Bench& bench, std::span<const uint64_t> addresses);
+  /// Others were mapped over them: nothing is left to free.
+  void forget_addresses() { addresses_.clear(); }
+  /// Records with these addresses, wherever they lead.
+  void assume_addresses(std::span<const uint64_t> addresses) {
+    addresses_.assign(addresses.begin(), addresses.end());
+  }
+  /// Submits commands with one of a few things wrong. What the call answered; the job's allocations
+  /// stay resident.
+  Answer<NTSTATUS> submit_spoilt(Bench& bench, const ClientContext& context, size_t how);
+  /// Other bytes than any job leaves, in what the GPU writes and the CPU reads.
+  Answer<void> spoil();
+
  private:
   Job(Client& client, D3DKMT_HANDLE device) : client_(client), device_(device) {}
   DxgkitClientJob description() const;
+  Answer<void> create_commands();
+  /// The caller submits the commands' address.
+  Answer<DxgkitClientJob> record_virtual(uint64_t busy_ns);
+  Answer<void> submit_virtual(const ClientContext& context, uint64_t busy_ns, bool null_rendering);
 
   Client& client_;
   D3DKMT_HANDLE device_;
@@ -217,6 +301,10 @@ class Job {
   std::vector<DxgkitClientAllocation> wanted_;
   std::vector<ClientAllocation> allocations_;
   std::vector<DxgkitClientHandle> handles_;
+  ClientAllocation commands_;
+  uint64_t commands_address_ = 0;    // 0: addresses are not virtual
+  std::vector<uint64_t> addresses_;  // by allocation; empty while unmapped
+  std::vector<std::byte> private_data_;
 };
 
 }  // namespace dxgkit::tool::verify

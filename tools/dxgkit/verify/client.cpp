@@ -1,4 +1,4 @@
-// Client processes and plug-in jobs of the exerciser.
+// Client processes of the exerciser.
 #include "thunks/client.h"
 
 #include <fmt/format.h>
@@ -44,6 +44,7 @@ Answer<D3DKMT_HANDLE> Client::create_device() {
 
 Answer<void> Client::destroy_device(D3DKMT_HANDLE device) {
   bench_.came_back();
+  paging_queues_.erase(device);
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_DESTROYDEVICE destroy{.hDevice = device};
   return check_answer("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&destroy));
@@ -54,6 +55,20 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   std::vector<std::byte> data(private_data.begin(), private_data.end());
+  ClientContext context;
+  context.device = device;
+  if (bench_.gpu_addresses()) {
+    D3DKMT_CREATECONTEXTVIRTUAL create{};
+    create.hDevice = device;
+    create.NodeOrdinal = node;
+    create.pPrivateDriverData = data.empty() ? nullptr : data.data();
+    create.PrivateDriverDataSize = static_cast<UINT>(data.size());
+    create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
+    DXGKIT_VERIFY_TRY(
+        check_answer("D3DKMTCreateContextVirtual", D3DKMTCreateContextVirtual(&create)));
+    context.handle = create.hContext;
+    return context;
+  }
   D3DKMT_CREATECONTEXT create{};
   create.hDevice = device;
   create.NodeOrdinal = node;
@@ -62,7 +77,6 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
   create.PrivateDriverDataSize = static_cast<UINT>(data.size());
   create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
   DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateContext", D3DKMTCreateContext(&create)));
-  ClientContext context;
   context.handle = create.hContext;
   context.commands = static_cast<std::byte*>(create.pCommandBuffer);
   context.command_bytes = create.CommandBufferSize;
@@ -70,13 +84,6 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
   context.list_size = create.AllocationListSize;
   context.patches = create.pPatchLocationList;
   context.patches_size = create.PatchLocationListSize;
-  context.device = device;
-  if (!bench_.explicit_residency()) return context;
-  D3DKMT_CREATEPAGINGQUEUE queue{};
-  queue.hDevice = device;
-  queue.Priority = D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL;
-  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&queue)));
-  context.paging_queue = queue.hPagingQueue;
   return context;
 }
 
@@ -183,16 +190,21 @@ NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint
   render.AllocationCount = list_count;
   render.PatchLocationCount = patch_count;
   std::vector<D3DKMT_HANDLE> named;
-  for (uint32_t i = 0; context.paging_queue != 0 && i < list_count && i < context.list_size; ++i) {
+  for (uint32_t i = 0; bench_.explicit_residency() && i < list_count && i < context.list_size;
+       ++i) {
     if (context.list[i].hAllocation != 0) named.push_back(context.list[i].hAllocation);
   }
-  D3DDDI_MAKERESIDENT resident{};
-  resident.hPagingQueue = context.paging_queue;
-  resident.NumAllocations = static_cast<UINT>(named.size());
-  resident.AllocationList = named.data();
-  resident.Flags.CantTrimFurther = 1;
-  // Nobody waits for the fence: the device does not run before its list is there.
-  const bool listed = !named.empty() && is_success(from_ntstatus(D3DKMTMakeResident(&resident)));
+  bool listed = false;
+  if (!named.empty()) {
+    const Answer<PagingQueue*> queue = paging_queue(context.device);
+    D3DDDI_MAKERESIDENT resident{};
+    resident.hPagingQueue = queue.has_value() ? (*queue)->handle : 0;
+    resident.NumAllocations = static_cast<UINT>(named.size());
+    resident.AllocationList = named.data();
+    resident.Flags.CantTrimFurther = 1;
+    // Nobody waits for the fence: the device does not run before its list is there.
+    listed = is_success(from_ntstatus(D3DKMTMakeResident(&resident)));
+  }
   const NTSTATUS status = D3DKMTRender(&render);
   if (listed) {
     D3DKMT_EVICT evict{};
@@ -241,108 +253,14 @@ bool Client::active(D3DKMT_HANDLE device) {
          state.ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE;
 }
 
-Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,
-                                         uint64_t seed, uint32_t node) {
-  std::unique_ptr<Job> job(new Job(client, device));
-  job->seed_ = seed;
-  job->node_ = node;
-  const Answer<Plugin::Instance*> code = bench.client_code();
-  if (!code.has_value()) return std::unexpected(code.error());
-  job->code_ = *code;
-  Answer<std::vector<DxgkitClientAllocation>> wanted = job->code_->plan(seed, node);
-  if (!wanted.has_value()) return std::unexpected(wanted.error());
-  job->wanted_ = std::move(*wanted);
-  for (const DxgkitClientAllocation& one : job->wanted_) {
-    Answer<std::vector<std::byte>> data = job->code_->pack_allocation(one);
-    if (!data.has_value()) return std::unexpected(data.error());
-    job->allocations_.push_back({0, one.size_bytes, std::move(*data)});
-  }
-  const Answer<D3DKMT_HANDLE> made =
-      client.create_allocations(device, job->allocations_, /*as_resource=*/false);
-  if (!made.has_value()) return std::unexpected(made.error());
-  for (size_t i = 0; i < job->wanted_.size(); ++i) {
-    const ClientAllocation& one = job->allocations_[i];
-    job->handles_.push_back({job->wanted_[i], one.private_data.data(),
-                             static_cast<uint32_t>(one.private_data.size()), 0});
-  }
-  DXGKIT_VERIFY_TRY(job->fill());
-  return job;
-}
-
-DxgkitClientJob Job::description() const {
-  DxgkitClientJob job{};
-  job.seed = seed_;
-  job.node = node_;
-  job.allocation_count = static_cast<uint32_t>(handles_.size());
-  job.allocations = handles_.data();
-  return job;
-}
-
-Answer<void> Job::fill() {
-  const DxgkitClientJob job = description();
-  for (uint32_t i = 0; i < allocations_.size(); ++i) {
-    if ((wanted_[i].usage & DXGKIT_CLIENT_CPU_WRITES) == 0) continue;
-    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
-    if (!view.has_value()) return std::unexpected(view.error());
-    const Answer<void> filled = code_->fill(job, i, {*view, wanted_[i].size_bytes});
-    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
-    DXGKIT_VERIFY_TRY(filled);
-  }
-  return {};
-}
-
-Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
-  std::vector<DxgkitClientUse> uses(context.list_size);
-  std::vector<DxgkitClientPatch> patches(context.patches_size);
-  DxgkitClientJob job = description();
-  job.busy_ns = busy_ns;
-  job.commands = context.commands;
-  job.command_bytes_max = context.command_bytes;
-  job.uses = uses.data();
-  job.use_count_max = context.list_size;
-  job.patches = patches.data();
-  job.patch_count_max = context.patches_size;
-  DXGKIT_VERIFY_TRY(code_->record(job));
-  for (uint32_t i = 0; i < job.use_count; ++i) {
-    context.list[i] = {};
-    context.list[i].hAllocation = allocations_[uses[i].allocation].handle;
-    context.list[i].WriteOperation = uses[i].write != 0;
-  }
-  static_assert(sizeof(DxgkitClientPatch) == sizeof(D3DDDI_PATCHLOCATIONLIST));
-  if (job.patch_count != 0)
-    std::memcpy(context.patches, patches.data(), job.patch_count * sizeof(patches[0]));
-  job.uses = nullptr;
-  job.patches = nullptr;
-  return job;
-}
-
-Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns) {
-  const Answer<DxgkitClientJob> job = record(context, busy_ns);
-  if (!job.has_value()) return std::unexpected(job.error());
-  return check_answer("D3DKMTRender", client_.try_render(context, job->command_bytes,
-                                                         job->use_count, job->patch_count));
-}
-
-Answer<void> Job::check() {
-  const DxgkitClientJob job = description();
-  for (uint32_t i = 0; i < allocations_.size(); ++i) {
-    if ((wanted_[i].usage & DXGKIT_CLIENT_CPU_READS) == 0) continue;
-    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
-    if (!view.has_value()) return std::unexpected(view.error());
-    const Answer<void> right = code_->check(job, i, {*view, wanted_[i].size_bytes});
-    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
-    if (!right.has_value()) {
-      return std::unexpected(
-          fmt::format("job {} on node {}: allocation {}: {}", seed_, node_, i, right.error()));
-    }
-  }
-  return {};
-}
-
-Answer<void> Job::destroy() {
-  std::vector<D3DKMT_HANDLE> handles;
-  for (const ClientAllocation& one : allocations_) handles.push_back(one.handle);
-  return client_.destroy_allocations(device_, handles);
+bool Client::page_faulted(D3DKMT_HANDLE device) {
+  bench_.came_back();
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_GETDEVICESTATE state{};
+  state.hDevice = device;
+  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
+  return is_success(from_ntstatus(D3DKMTGetDeviceState(&state))) &&
+         state.ExecutionState == D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT;
 }
 
 }  // namespace dxgkit::tool::verify

@@ -34,8 +34,15 @@ Answer<void> across(Bench& bench, const std::function<Status()>& between) {
   Answer<ClientContext> context = client.create_context(*device, 0, *data);
   if (!context) return std::unexpected(context.error());
   DXGKIT_VERIFY_TRY((*job)->submit(*context));
-  DXGKIT_VERIFY_TRY(client.wait_idle(*device));
-  DXGKIT_VERIFY_TRY((*job)->check());
+  const Answer<void> idle = client.wait_idle(*device);
+  if (!idle && client.active(*device)) return idle;
+  std::string wrong = idle ? std::string() : lost_text(client, *device);
+  if (const Answer<void> right = idle ? (*job)->check() : Answer<void>(); !right)
+    wrong = right.error();
+  if (!wrong.empty()) {
+    report_result(bench, wrong);
+    return std::unexpected(wrong);
+  }
   return client.destroy_device(*device);
 }
 
@@ -113,7 +120,8 @@ std::span<const Step> end_steps() { return kSteps; }
 std::vector<Step> all_steps() {
   std::vector<Step> all;
   for (const std::span<const Step> group :
-       {begin_steps(), object_steps(), memory_steps(), work_steps(), display_steps(), end_steps()})
+       {begin_steps(), object_steps(), memory_steps(), work_steps(), address_steps(),
+        display_steps(), end_steps()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <filesystem>
 
 namespace dxgkit::tool::verify {
@@ -59,7 +60,9 @@ std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::stri
     return wrong(fmt::format("it speaks version {} of the interface, this tool version {}",
                              f->version, DXGKIT_CLIENT_VERSION));
   }
-  if (f->size_bytes < sizeof(DxgkitClient)) {
+  // What is optional at the end may be absent from an older header.
+  constexpr size_t kLeastBytes = offsetof(DxgkitClient, record_virtual);
+  if (f->size_bytes < kLeastBytes) {
     return wrong(
         fmt::format("size_bytes is {}, DxgkitClient has {}", f->size_bytes, sizeof(DxgkitClient)));
   }
@@ -80,6 +83,10 @@ std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::stri
   }
   plugin->name_ = f->name;
   return plugin;
+}
+
+bool Plugin::knows_addresses() const {
+  return functions_->size_bytes >= sizeof(DxgkitClient) && functions_->record_virtual != nullptr;
 }
 
 bool Plugin::matches(uint16_t vendor_id, uint16_t device_id) const {
@@ -144,12 +151,15 @@ Answer<void> Plugin::Instance::fill(const DxgkitClientJob& job, uint32_t index,
 }
 
 Answer<void> Plugin::Instance::record(DxgkitClientJob& job) const {
-  job.command_bytes = job.use_count = job.patch_count = 0;
-  const char* error = plugin_.functions().record(client_, &job);
-  if (error != nullptr) return refused(plugin_, "record", error);
+  job.command_bytes = job.use_count = job.patch_count = job.private_bytes = 0;
+  const bool addresses = job.addresses != nullptr;
+  const char* const name = addresses ? "record_virtual" : "record";
+  const char* error = addresses ? plugin_.functions().record_virtual(client_, &job)
+                                : plugin_.functions().record(client_, &job);
+  if (error != nullptr) return refused(plugin_, name, error);
   if (job.command_bytes > job.command_bytes_max || job.use_count > job.use_count_max ||
-      job.patch_count > job.patch_count_max) {
-    return refused(plugin_, "record", "it says it wrote more than the buffers hold");
+      job.patch_count > job.patch_count_max || job.private_bytes > job.private_bytes_max) {
+    return refused(plugin_, name, "it says it wrote more than the buffers hold");
   }
   for (uint32_t i = 0; i < job.use_count; ++i) {
     if (job.uses[i].allocation >= job.allocation_count)

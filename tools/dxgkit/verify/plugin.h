@@ -23,6 +23,8 @@ class Plugin {
   const DxgkitClient& functions() const { return *functions_; }
   const std::string& name() const { return name_; }
   bool matches(uint16_t vendor_id, uint16_t device_id) const;
+  /// It has a record_virtual.
+  bool knows_addresses() const;
 
   template <typename T>
   using Answer = std::expected<T, std::string>;
@@ -38,7 +40,8 @@ class Plugin {
     Answer<std::vector<std::byte>> pack_allocation(const DxgkitClientAllocation& wanted) const;
     Answer<std::vector<DxgkitClientAllocation>> plan(uint64_t seed, uint32_t node) const;
     Answer<void> fill(const DxgkitClientJob& job, uint32_t index, std::span<std::byte> view) const;
-    /// The counts in `job` are checked against its limits.
+    /// The counts in `job` are checked against its limits. With `addresses` set it is
+    /// record_virtual: see knows_addresses().
     Answer<void> record(DxgkitClientJob& job) const;
     Answer<void> check(const DxgkitClientJob& job, uint32_t index,
                        std::span<const std::byte> view) const;

@@ -25,11 +25,14 @@ struct Step {
   const char* title;  // what it does
   enum class Needs {
     kNothing,
-    kDriver,   // DriverEntry succeeded
-    kAdapter,  // the adapter runs
-    kRender,   // and is not display-only: it has memory and engines
-    kClient,   // kRender, and a client plug-in was given
-    kDisplay,  // kAdapter, and it has video present sources
+    kDriver,         // DriverEntry succeeded
+    kAdapter,        // the adapter runs
+    kRender,         // and is not display-only: it has memory and engines
+    kClient,         // kRender, and a client plug-in was given
+    kBuffers,        // kRender, and contexts have command buffers of the kernel's
+    kVirtual,        // kRender, and GPU virtual addresses
+    kVirtualClient,  // both
+    kDisplay,        // kAdapter, and it has video present sources
   } needs;
   Outcome (*run)(Bench& bench);
 };
@@ -39,6 +42,7 @@ std::span<const Step> begin_steps();
 std::span<const Step> object_steps();
 std::span<const Step> memory_steps();
 std::span<const Step> work_steps();
+std::span<const Step> address_steps();
 std::span<const Step> display_steps();
 std::span<const Step> end_steps();
 std::vector<Step> all_steps();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <set>
 
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/commands.h"
@@ -80,6 +81,7 @@ class Verification {
   Heartbeat* heartbeat_;
   std::FILE* out_;
   verifier::Findings findings_;
+  std::set<size_t> dismissed_;  // by number: what steps provoked
   VerifyReport report_;
 };
 
@@ -89,11 +91,16 @@ std::optional<std::string> Verification::why_not(Bench& bench, const Step& step)
   if (!bench.loaded()) return "the driver is not loaded";
   if (step.needs == Needs::kDriver) return std::nullopt;
   if (!bench.running()) return "the adapter is not running";
-  if ((step.needs == Needs::kRender || step.needs == Needs::kClient) && bench.display_only())
+  const bool addresses = step.needs == Needs::kVirtual || step.needs == Needs::kVirtualClient;
+  const bool client = step.needs == Needs::kClient || step.needs == Needs::kVirtualClient;
+  const bool render = step.needs == Needs::kRender || step.needs == Needs::kBuffers;
+  if ((addresses || client || render) && bench.display_only())
     return "a display-only adapter has neither memory nor engines";
-  if (step.needs == Needs::kClient && bench.client_refused())
-    return "the client plug-in cannot be used";
-  if (step.needs == Needs::kClient && bench.plugin() == nullptr) {
+  if (addresses && !bench.gpu_addresses()) return "it has no GPU virtual addresses";
+  if (step.needs == Needs::kBuffers && bench.gpu_addresses())
+    return "contexts with GPU virtual addresses have no command buffers; see hostile-submit";
+  if (client && bench.client_refused()) return "the client plug-in cannot be used";
+  if (client && bench.plugin() == nullptr) {
     return "it takes --client: only the driver's user mode knows its private data";
   }
   if (step.needs == Needs::kDisplay && bench.exercise().video_present_sources() == 0)
@@ -114,8 +121,15 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   } else {
     result.outcome = step.run(bench);
   }
-  std::vector<verifier::Finding> all = findings_.all();
-  result.findings.assign(all.begin() + static_cast<ptrdiff_t>(findings_before), all.end());
+  const bool provoked = bench.take_page_faults_expected();
+  const std::vector<verifier::Finding> all = findings_.all();
+  for (size_t i = findings_before; i < all.size(); ++i) {
+    if (provoked && all[i].rule == "VA-28") {
+      dismissed_.insert(i);
+    } else {
+      result.findings.push_back(all[i]);
+    }
+  }
   if (result.outcome.kind != Outcome::Kind::kSkipped) {
     const std::vector<std::string> names = recorder.names();
     for (const trace::Event& event : recorder.events()) {
@@ -182,7 +196,10 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
     trace::set_current(nullptr);
   });
   if (!is_driver) return std::nullopt;
-  report_.findings = findings_.all();
+  const std::vector<verifier::Finding> all = findings_.all();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!dismissed_.contains(i)) report_.findings.push_back(all[i]);
+  }
   if (options_.trace.has_value()) {
     const trace::Recording recording{.events = recorder.events(),
                                      .names = recorder.names(),

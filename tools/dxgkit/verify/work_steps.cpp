@@ -45,26 +45,19 @@ struct Worker {
     }
     return client.create_context(device, node, data);
   }
+  /// Waits for its work. False: that lost the device, which `wrong` says then.
+  Answer<bool> idle(std::string* wrong) {
+    const Answer<void> done = client.wait_idle(device);
+    if (done) return true;
+    if (client.active(device)) return std::unexpected(done.error());
+    if (wrong->empty()) *wrong = lost_text(client, device);
+    return false;
+  }
   Bench& bench;
   Client client;
   D3DKMT_HANDLE device = 0;
   std::vector<ClientContext> contexts;  // by node
 };
-
-/// A result that is wrong is a driver's violation, whichever DDI it was.
-void report_result(Bench& bench, const std::string& actual) {
-  bench.findings().report(
-      {.rule = "REND-29",
-       .severity = verifier::Severity::kViolation,
-       .ddi = "DxgkDdiRender",
-       .actual = actual + ".",
-       .expected = "The client plug-in finds the bytes its job must have made.",
-       .fix =
-           "If the same job alone is right, compare the addresses DxgkDdiPatch writes with where "
-           "the allocations are; else compare the translated commands with the client's.",
-       .why = "The plug-in checked the content of the allocations after the job was complete.",
-       .windows = "Wrong pictures."});
-}
 
 Outcome render(Bench& bench) {
   size_t jobs = 0;
@@ -78,7 +71,9 @@ Outcome render(Bench& bench) {
             Job::create(bench, worker.client, worker.device, bench.random(), node);
         if (!job) return std::unexpected(job.error());
         DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
-        DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+        const Answer<bool> kept = worker.idle(&wrong);
+        if (!kept) return std::unexpected(kept.error());
+        if (!*kept) return {};
         if (const Answer<void> right = (*job)->check(); !right && wrong.empty())
           wrong = right.error();
         DXGKIT_VERIFY_TRY((*job)->destroy());
@@ -115,7 +110,9 @@ Outcome render_together(Bench& bench) {
       jobs.push_back(std::move(*job));
     }
     if (thread + 1 == kThreads) return {};  // exits with work in flight
-    DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+    const Answer<bool> kept = worker.idle(&wrong[thread]);
+    if (!kept) return std::unexpected(kept.error());
+    if (!*kept) return {};
     for (const std::unique_ptr<Job>& job : jobs) {
       if (const Answer<void> right = job->check(); !right && wrong[thread].empty())
         wrong[thread] = right.error();
@@ -260,10 +257,14 @@ Outcome preempt_busy(Bench& bench) {
           Job::create(bench, high.client, high.device, bench.random(), node);
       if (!urgent) return std::unexpected(urgent.error());
       DXGKIT_VERIFY_TRY((*urgent)->submit(high.contexts[node]));
-      DXGKIT_VERIFY_TRY(high.client.wait_idle(high.device));
+      Answer<bool> kept = high.idle(&wrong);
+      if (!kept) return std::unexpected(kept.error());
+      if (!*kept) return {};
       if (const Answer<void> right = (*urgent)->check(); !right && wrong.empty())
         wrong = right.error();
-      DXGKIT_VERIFY_TRY(low.client.wait_idle(low.device));
+      kept = low.idle(&wrong);
+      if (!kept) return std::unexpected(kept.error());
+      if (!*kept) return {};
       for (const std::unique_ptr<Job>& job : jobs) {
         if (const Answer<void> right = job->check(); !right && wrong.empty()) wrong = right.error();
       }
@@ -282,7 +283,7 @@ constexpr Step kSteps[] = {
     {"render", "one job after the other, results checked", Step::Needs::kClient, render},
     {"render-together", "many jobs of several processes in flight", Step::Needs::kClient,
      render_together},
-    {"hostile-render", "command buffers of no meaning", Step::Needs::kRender, hostile},
+    {"hostile-render", "command buffers of no meaning", Step::Needs::kBuffers, hostile},
     {"preempt-idle", "idle nodes are asked for preemption", Step::Needs::kRender, preempt_idle},
     {"preempt-busy", "urgent work overtakes long work", Step::Needs::kClient, preempt_busy},
 };

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Drivers with one fault each, through `dxgkit verify`: verify_test.py DXGKIT_EXECUTABLE FOLDER_OF_MINIPORTS RESULTS [unittest arguments]
+
+For rules that only content shows: the driver does all that is asked of it, and something else than was asked. RESULTS is a file for `make rules`.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL, MINIPORTS, RESULTS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+CLIENT = os.path.join(os.path.dirname(TOOL), "clients", "softgpu_client.so")
+PROVED = {}  # test: rules
+
+
+class Verify(unittest.TestCase):
+    def verify(self, driver, *arguments, registry=None):
+        """Exit code, steps by name, rules by step."""
+        with tempfile.TemporaryDirectory() as folder:
+            if registry is not None:
+                (pathlib.Path(folder) / "registry.json").write_text(json.dumps({"service": registry}))
+                arguments += ("--registry", "registry.json")
+            done = subprocess.run([TOOL, "verify", os.path.join(MINIPORTS, driver), "--json", "-", *arguments], cwd=folder, capture_output=True, text=True)
+        self.assertIn(done.returncode, (0, 1, 3), done.stdout + done.stderr)
+        report = json.loads(done.stdout)
+        steps = {step["name"]: step for step in report["steps"]}
+        found = {name: [finding["rule"] for finding in step["findings"] if finding["severity"] != "warning"] for name, step in steps.items()}
+        return done.returncode, steps, {name: rules for name, rules in found.items() if rules}
+
+    def proves(self, rule):
+        PROVED.setdefault(self._testMethodName, set()).add(rule)
+
+
+class GpuVa(Verify):
+    """softgpu with GPU virtual addresses."""
+
+    # fault, model, steps that are run, the one that finds it, its rule
+    FAULTS = (
+        ("transfer_moves_nothing", 2, ("own-content",), "own-content", "PAGE-50"),
+        ("transfer_moves_nothing", 1, ("own-content",), "own-content", "PAGE-50"),
+        ("transfer_forgets_last_page", 2, ("paging",), "paging", "PAGE-50"),
+        ("fill_writes_half", 2, ("own-content",), "own-content", "PAGE-51"),
+        ("fill_writes_half", 1, ("fills",), "fills", "PAGE-51"),
+        ("flush_does_nothing", 2, ("mappings",), "mappings", "VA-47"),
+        ("update_keeps_old_entries", 2, ("page-faults",), "page-faults", "VA-47"),
+        ("update_keeps_old_entries", 3, ("page-faults",), "page-faults", "VA-47"),
+        ("root_of_somebody_else", 2, ("same-addresses",), "same-addresses", "SUB-30"),
+        ("root_of_somebody_else", 1, ("same-addresses",), "same-addresses", "SUB-30"),
+        ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),
+    )
+
+    def test_faults_that_only_content_shows(self):
+        for fault, model, only, step, rule in self.FAULTS:
+            with self.subTest(fault=fault, model=model):
+                chosen = [argument for name in only for argument in ("--step", name)]
+                code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", *chosen,
+                                                 registry={"Mutant": fault, "MemoryModel": model})
+                self.assertEqual((code, rules), (1, {step: ["TDR-01"] * (rule == "SUB-22") + [rule]}), steps[step]["text"])
+                self.assertEqual(steps[step]["outcome"], "failed")
+                self.proves(rule)
+
+    # A bug check ends the machine, and the verification goes on with a new one.
+    FATAL = (
+        ("transfer_advances_past_end", "own-content", "PAGE-05"),
+        ("transfer_odd_status", "own-content", "PAGE-07"),
+        ("update_is_busy", "addresses", "PAGE-13"),
+        ("submit_has_no_room", "hostile-submit", "SUB-28"),
+    )
+
+    def test_bug_checks(self):
+        for fault, step, rule in self.FATAL:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify("va_mutants.so", "--mode", "sim", "--step", step, registry={"Mutant": fault, "MemoryModel": 2})
+                self.assertEqual((code, set(sum(rules.values(), []))), (3, {rule}), steps)
+                self.assertIn(step, rules)
+                self.proves(rule)
+
+    def test_a_whole_driver_behind_the_mutants(self):
+        for model in (1, 2, 3):
+            code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", *("--step", "own-content", "--step", "mappings",
+                                             "--step", "same-addresses", "--step", "null-rendering", "--step", "page-faults"), registry={"MemoryModel": model})
+            self.assertEqual((code, rules), (0, {}), steps)
+            self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
+
+
+class Display(Verify):
+    def test_a_screen_that_shows_something_else(self):
+        for form in (".so", ".sys"):
+            for fault in (None, "present_forgets_rectangle"):
+                registry = {} if fault is None else {"Mutant": fault}
+                code, steps, rules = self.verify("display_mutants" + form, "--device", "framebuffer", "--mode", "sim", "--step", "presents", registry=registry)
+                if fault is None:
+                    self.assertEqual((code, rules), (0, {}), steps)
+                    continue
+                self.assertEqual((code, rules), (1, {"presents": ["DOD-10"]}), steps["presents"]["text"])
+                self.assertIn("pixels differ", steps["presents"]["findings"][0]["actual"])
+                self.proves("DOD-10")
+
+
+class Results(unittest.TextTestResult):
+    """What passed, as GoogleTest says it."""
+
+    def stopTestRun(self):
+        super().stopTestRun()
+        bad = {test._testMethodName for test, _ in self.failures + self.errors if hasattr(test, "_testMethodName")}
+        bad |= {test.test_case._testMethodName for test, _ in self.failures + self.errors if hasattr(test, "test_case")}
+        cases = "".join(
+            f'<testcase name="{name}" status="run" result="completed" classname="verify_mutants"><properties><property name="rules" '
+            f'value="{" ".join(sorted(rules))}"/></properties>{"<failure/>" if name in bad else ""}</testcase>' for name, rules in sorted(PROVED.items()))
+        pathlib.Path(RESULTS).write_text(f'<testsuites><testsuite name="verify_mutants">{cases}</testsuite></testsuites>\n')
+
+
+if __name__ == "__main__":
+    unittest.main(testRunner=unittest.TextTestRunner(resultclass=Results))

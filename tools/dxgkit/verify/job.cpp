@@ -1,0 +1,308 @@
+// Jobs of the exerciser: what a client plug-in plans, records and checks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/arithmetic.h"
+#include "tools/dxgkit/verify/bench.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr uint64_t kCommandBytes = 64 * 1024;
+constexpr uint32_t kPrivateBytesMax = 4096;
+constexpr std::byte kSpoilt{0xDB};
+constexpr uint64_t kPiecesMax = 3;  // a mapping is made in so many
+
+uint64_t pages_of(const ClientAllocation& allocation) {
+  return align_up(allocation.size_bytes, kPageBytes) / kPageBytes;
+}
+
+}  // namespace
+
+void report_result(Bench& bench, const std::string& actual) {
+  const bool addresses = bench.gpu_addresses();
+  bench.findings().report(
+      {.rule = addresses ? "VA-47" : "REND-29",
+       .severity = verifier::Severity::kViolation,
+       .ddi = addresses ? "DxgkDdiBuildPagingBuffer" : "DxgkDdiRender",
+       .actual = "A job of the client plug-in came out wrong: " + actual + ".",
+       .expected = "The client plug-in finds the bytes its job must have made.",
+       .fix = addresses
+                  ? "Compare the entries DXGK_OPERATION_UPDATE_PAGE_TABLE asks for with those in "
+                    "memory, each level, then the root the engine has, then what FlushTlb flushes; "
+                    "VA-28 tells of a fault what was mapped there."
+                  : "If the same job alone is right, compare the addresses DxgkDdiPatch writes "
+                    "with where the allocations are; else compare the translated commands with the "
+                    "client's.",
+       .why = "The plug-in checked the content of the allocations after the job was complete.",
+       .windows = addresses ? "Wrong pictures, or lost devices." : "Wrong pictures."});
+}
+
+std::string lost_text(Client& client, D3DKMT_HANDLE device) {
+  return client.page_faulted(device) ? "the device was lost to a page fault, though all its "
+                                       "addresses were mapped and its memory resident"
+                                     : "the device was lost to work that is right";
+}
+
+Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,
+                                         uint64_t seed, uint32_t node) {
+  std::unique_ptr<Job> job(new Job(client, device));
+  job->seed_ = seed;
+  job->node_ = node;
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code.has_value()) return std::unexpected(code.error());
+  job->code_ = *code;
+  Answer<std::vector<DxgkitClientAllocation>> wanted = job->code_->plan(seed, node);
+  if (!wanted.has_value()) return std::unexpected(wanted.error());
+  job->wanted_ = std::move(*wanted);
+  for (const DxgkitClientAllocation& one : job->wanted_) {
+    Answer<std::vector<std::byte>> data = job->code_->pack_allocation(one);
+    if (!data.has_value()) return std::unexpected(data.error());
+    job->allocations_.push_back({0, one.size_bytes, std::move(*data)});
+  }
+  const Answer<D3DKMT_HANDLE> made =
+      client.create_allocations(device, job->allocations_, /*as_resource=*/false);
+  if (!made.has_value()) return std::unexpected(made.error());
+  if (bench.gpu_addresses()) {
+    DXGKIT_VERIFY_TRY(job->create_commands());
+    DXGKIT_VERIFY_TRY(job->map_at(bench, {}));
+  }
+  for (size_t i = 0; i < job->wanted_.size(); ++i) {
+    const ClientAllocation& one = job->allocations_[i];
+    job->handles_.push_back({job->wanted_[i], one.private_data.data(),
+                             static_cast<uint32_t>(one.private_data.size()), 0});
+  }
+  DXGKIT_VERIFY_TRY(job->fill());
+  return job;
+}
+
+Answer<void> Job::create_commands() {
+  DxgkitClientAllocation wanted{};
+  wanted.size_bytes = kCommandBytes;
+  wanted.usage = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_COMMANDS;
+  Answer<std::vector<std::byte>> data = code_->pack_allocation(wanted);
+  if (!data.has_value()) return std::unexpected(data.error());
+  commands_ = {0, wanted.size_bytes, std::move(*data)};
+  const Answer<D3DKMT_HANDLE> made =
+      client_.create_allocations(device_, {&commands_, 1}, /*as_resource=*/false);
+  if (!made.has_value()) return std::unexpected(made.error());
+  MapWish wish;
+  wish.allocation = commands_.handle;
+  wish.pages = pages_of(commands_);
+  wish.execute = true;
+  const Answer<uint64_t> address = client_.map(device_, wish);
+  if (!address.has_value()) return std::unexpected(address.error());
+  commands_address_ = *address;
+  private_data_.resize(kPrivateBytesMax);
+  return {};
+}
+
+Answer<void> Job::map_at(Bench& bench, std::span<const uint64_t> addresses) {
+  addresses_.clear();
+  for (size_t i = 0; i < allocations_.size(); ++i) {
+    MapWish whole;
+    whole.allocation = allocations_[i].handle;
+    whole.pages = pages_of(allocations_[i]);
+    uint64_t base = addresses.empty() ? 0 : addresses[i];
+    const uint64_t pieces = base == 0 ? 1 : std::min(kPiecesMax, whole.pages);
+    for (const size_t piece : bench.shuffled(pieces)) {
+      MapWish wish = whole;
+      wish.offset_pages = whole.pages * piece / pieces;
+      wish.pages = whole.pages * (piece + 1) / pieces - wish.offset_pages;
+      wish.base = base == 0 ? 0 : base + wish.offset_pages * kPageBytes;
+      const Answer<uint64_t> address = client_.map(device_, wish);
+      if (!address.has_value()) return std::unexpected(address.error());
+      if (base == 0) base = *address;
+    }
+    addresses_.push_back(base);
+  }
+  return {};
+}
+
+Answer<void> Job::unmap() {
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    DXGKIT_VERIFY_TRY(
+        client_.free_addresses(addresses_[i], pages_of(allocations_[i]) * kPageBytes));
+  }
+  addresses_.clear();
+  return {};
+}
+
+Answer<void> Job::spoil() {
+  for (uint32_t i = 0; i < allocations_.size(); ++i) {
+    const uint32_t both = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
+    if ((wanted_[i].usage & both) != both) continue;
+    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
+    if (!view.has_value()) return std::unexpected(view.error());
+    std::memset(*view, static_cast<int>(kSpoilt), wanted_[i].size_bytes);
+    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
+  }
+  return {};
+}
+
+Answer<bool> Job::spoilt() {
+  for (uint32_t i = 0; i < allocations_.size(); ++i) {
+    const uint32_t both = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
+    if ((wanted_[i].usage & both) != both) continue;
+    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
+    if (!view.has_value()) return std::unexpected(view.error());
+    const bool same = std::all_of(*view, *view + wanted_[i].size_bytes,
+                                  [](std::byte byte) { return byte == kSpoilt; });
+    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
+    if (!same) return false;
+  }
+  return true;
+}
+
+DxgkitClientJob Job::description() const {
+  DxgkitClientJob job{};
+  job.seed = seed_;
+  job.node = node_;
+  job.allocation_count = static_cast<uint32_t>(handles_.size());
+  job.allocations = handles_.data();
+  return job;
+}
+
+Answer<void> Job::fill() {
+  const DxgkitClientJob job = description();
+  for (uint32_t i = 0; i < allocations_.size(); ++i) {
+    if ((wanted_[i].usage & DXGKIT_CLIENT_CPU_WRITES) == 0) continue;
+    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
+    if (!view.has_value()) return std::unexpected(view.error());
+    const Answer<void> filled = code_->fill(job, i, {*view, wanted_[i].size_bytes});
+    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
+    DXGKIT_VERIFY_TRY(filled);
+  }
+  return {};
+}
+
+Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
+  std::vector<DxgkitClientUse> uses(context.list_size);
+  std::vector<DxgkitClientPatch> patches(context.patches_size);
+  DxgkitClientJob job = description();
+  job.busy_ns = busy_ns;
+  job.commands = context.commands;
+  job.command_bytes_max = context.command_bytes;
+  job.uses = uses.data();
+  job.use_count_max = context.list_size;
+  job.patches = patches.data();
+  job.patch_count_max = context.patches_size;
+  DXGKIT_VERIFY_TRY(code_->record(job));
+  for (uint32_t i = 0; i < job.use_count; ++i) {
+    context.list[i] = {};
+    context.list[i].hAllocation = allocations_[uses[i].allocation].handle;
+    context.list[i].WriteOperation = uses[i].write != 0;
+  }
+  static_assert(sizeof(DxgkitClientPatch) == sizeof(D3DDDI_PATCHLOCATIONLIST));
+  if (job.patch_count != 0)
+    std::memcpy(context.patches, patches.data(), job.patch_count * sizeof(patches[0]));
+  job.uses = nullptr;
+  job.patches = nullptr;
+  return job;
+}
+
+Answer<DxgkitClientJob> Job::record_virtual(uint64_t busy_ns) {
+  const Answer<std::byte*> view = client_.lock(device_, commands_.handle);
+  if (!view.has_value()) return std::unexpected(view.error());
+  DxgkitClientJob job = description();
+  job.busy_ns = busy_ns;
+  job.commands = *view;
+  job.command_bytes_max = static_cast<uint32_t>(commands_.size_bytes);
+  job.addresses = addresses_.data();
+  job.commands_address = commands_address_;
+  job.private_data = private_data_.data();
+  job.private_bytes_max = static_cast<uint32_t>(private_data_.size());
+  const Answer<void> recorded = code_->record(job);
+  DXGKIT_VERIFY_TRY(client_.unlock(device_, commands_.handle));
+  if (!recorded.has_value()) return std::unexpected(recorded.error());
+  job.commands = nullptr;
+  return job;
+}
+
+Answer<void> Job::submit_virtual(const ClientContext& context, uint64_t busy_ns,
+                                 bool null_rendering) {
+  const Answer<DxgkitClientJob> job = record_virtual(busy_ns);
+  if (!job.has_value()) return std::unexpected(job.error());
+  std::vector<D3DKMT_HANDLE> named{commands_.handle};
+  for (const ClientAllocation& one : allocations_) named.push_back(one.handle);
+  DXGKIT_VERIFY_TRY(client_.make_resident(device_, named));
+  const NTSTATUS status =
+      client_.try_submit(context.handle, commands_address_, job->command_bytes,
+                         std::span(private_data_).first(job->private_bytes), null_rendering);
+  DXGKIT_VERIFY_TRY(client_.evict(device_, named));  // it stays for what is queued
+  return check_answer("D3DKMTSubmitCommand", status);
+}
+
+Answer<NTSTATUS> Job::submit_spoilt(Bench& bench, const ClientContext& context, size_t how) {
+  const Answer<DxgkitClientJob> job = record_virtual(0);
+  if (!job.has_value()) return std::unexpected(job.error());
+  uint32_t bytes = job->command_bytes;
+  uint64_t address = commands_address_;
+  std::span<std::byte> private_data = std::span(private_data_).first(job->private_bytes);
+  const Answer<std::byte*> view = client_.lock(device_, commands_.handle);
+  if (!view.has_value()) return std::unexpected(view.error());
+  std::byte* const commands = *view;
+  switch (how % 5) {
+    case 0:  // cut short
+      bytes = static_cast<uint32_t>(bench.random() % (bytes + 1)) & ~7U;
+      break;
+    case 1:  // a few bytes changed
+      for (int change = 0; change < 3 && bytes != 0; ++change)
+        commands[bench.random() % bytes] = static_cast<std::byte>(bench.random());
+      break;
+    case 2:  // all of it
+      for (uint32_t at = 0; at < bytes; ++at) commands[at] = static_cast<std::byte>(bench.random());
+      break;
+    case 3:  // from the middle on
+      address += bench.random() % (bytes + 1) & ~uint64_t{3};
+      break;
+    default:
+      if (private_data.empty()) private_data = std::span(private_data_).first(16);
+      for (std::byte& byte : private_data) byte = static_cast<std::byte>(bench.random());
+      break;
+  }
+  DXGKIT_VERIFY_TRY(client_.unlock(device_, commands_.handle));
+  std::vector<D3DKMT_HANDLE> named{commands_.handle};
+  for (const ClientAllocation& one : allocations_) named.push_back(one.handle);
+  DXGKIT_VERIFY_TRY(client_.make_resident(device_, named));
+  return client_.try_submit(context.handle, address, bytes, private_data);
+}
+
+Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns) {
+  if (commands_address_ != 0) return submit_virtual(context, busy_ns, false);
+  const Answer<DxgkitClientJob> job = record(context, busy_ns);
+  if (!job.has_value()) return std::unexpected(job.error());
+  return check_answer("D3DKMTRender", client_.try_render(context, job->command_bytes,
+                                                         job->use_count, job->patch_count));
+}
+
+Answer<void> Job::check() {
+  const DxgkitClientJob job = description();
+  for (uint32_t i = 0; i < allocations_.size(); ++i) {
+    if ((wanted_[i].usage & DXGKIT_CLIENT_CPU_READS) == 0) continue;
+    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
+    if (!view.has_value()) return std::unexpected(view.error());
+    const Answer<void> right = code_->check(job, i, {*view, wanted_[i].size_bytes});
+    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
+    if (!right.has_value()) {
+      return std::unexpected(
+          fmt::format("job {} on node {}: allocation {}: {}", seed_, node_, i, right.error()));
+    }
+  }
+  return {};
+}
+
+Answer<void> Job::destroy() {
+  DXGKIT_VERIFY_TRY(unmap());
+  std::vector<D3DKMT_HANDLE> handles;
+  for (const ClientAllocation& one : allocations_) handles.push_back(one.handle);
+  if (commands_address_ != 0) {
+    DXGKIT_VERIFY_TRY(client_.free_addresses(commands_address_, commands_.size_bytes));
+    handles.push_back(commands_.handle);
+  }
+  return client_.destroy_allocations(device_, handles);
+}
+
+}  // namespace dxgkit::tool::verify
