@@ -113,9 +113,13 @@ NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
   // DxgkDdiStopDevice returns.
   adapter->dxgk = *dxgk;
   adapter->aperture_high_water = 0;
+  adapter->vsync_cause = 0;
   *source_count = *child_count = 0;  // render only: no display entry point will be called
   const NTSTATUS status = start(adapter);
   if (!NT_SUCCESS(status)) stop(adapter);
+#if SOFTGPU_HAS_SCREEN
+  if (NT_SUCCESS(status)) *source_count = *child_count = screen_count(*adapter);
+#endif
   return status;
 }
 
@@ -180,6 +184,9 @@ NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
   caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY;
   caps->SupportPerEngineTDR = g_engine_recovery != 0;
   caps->SupportSurpriseRemovalInHibernation = TRUE;
+#if SOFTGPU_HAS_SCREEN
+  screen_caps(caps);
+#endif
   return STATUS_SUCCESS;
 }
 
@@ -413,6 +420,10 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
     data.DxgkDdiQueryEngineStatus = nullptr;
     data.DxgkDdiResetEngine = nullptr;
   }
+#if SOFTGPU_HAS_SCREEN
+  if (const NTSTATUS status = read_screen_size(registry_path); !NT_SUCCESS(status)) return status;
+  add_screen_entries(&data);
+#endif
 #if SOFTGPU_HAS_GPU_VA
   if (const NTSTATUS status = read_memory_model(registry_path, &g_memory_model);
       !NT_SUCCESS(status)) {

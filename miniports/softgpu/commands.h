@@ -24,6 +24,9 @@ inline constexpr UINT64 kUnpatched = 0;
 struct OpenAllocation {
   UINT64 size_bytes;   // what a command may touch; the kernel may have rounded the memory up
   const void* memory;  // the same for every handle of one allocation; only compared
+#if SOFTGPU_HAS_SCREEN
+  UINT width, height, pitch_bytes;  // of a surface
+#endif
 };
 
 /// Copies from user memory that may vanish or change at any time; STATUS_INVALID_USER_BUFFER if it

@@ -4,6 +4,7 @@
 #include <ntddk.h>
 
 #include "miniports/softgpu/commands.h"
+#include "miniports/softgpu/display.h"
 #include "miniports/softgpu/gpuva.h"
 #include "miniports/softgpu/paging.h"
 
@@ -95,6 +96,7 @@ struct Adapter {
   UINT64 aperture_base, aperture_bytes;
   volatile bool gone;  // it left the bus: no register is touched any more
   bool interrupts_on;
+  ULONG vsync_cause;         // SGPU_INT_VSYNC while the kernel wants vertical syncs; else 0
   bool dpc_wanted;           // the kernel was told something since the last DPC was queued
   UINT aperture_high_water;  // one past the highest page ever mapped: what a reset has to clear
   KTIMER recovery_timer;

@@ -146,6 +146,10 @@ void service(Adapter* adapter, ULONG causes) {
     if ((causes & SGPU_INT_FAULT(node.ordinal)) != 0) report_fault(&node);
     if ((causes & SGPU_INT_PREEMPTED(node.ordinal)) != 0) answer_preemption(&node);
   }
+#if SOFTGPU_HAS_SCREEN
+  // Behind what the engines have done: a flip may wait for it.
+  if ((causes & SGPU_INT_VSYNC) != 0) report_vsync(adapter);
+#endif
   queue_wanted_dpc(adapter);
 }
 
@@ -275,7 +279,7 @@ void start_engine(Node* node, UINT fence) {
 }
 
 void enable_interrupts(Adapter* adapter, bool enable) {
-  write32(*adapter, SGPU_REG_INT_ENABLE, enable ? SGPU_INT_ALL : 0);
+  write32(*adapter, SGPU_REG_INT_ENABLE, enable ? SGPU_INT_ALL | adapter->vsync_cause : 0);
   // News of a past life is of no use to anybody.
   if (!enable) write32(*adapter, SGPU_REG_INT_ACK, SGPU_INT_ALL);
   adapter->interrupts_on = enable;
@@ -295,6 +299,9 @@ void prepare_recovery(Adapter* adapter) {
 
 NTSTATUS halt(Adapter* adapter) {
   enable_interrupts(adapter, false);
+#if SOFTGPU_HAS_SCREEN
+  screen_off(*adapter);
+#endif
   for (Node& node : adapter->node) node.recovering = false;  // the DPC does not arm the timer again
   KeCancelTimer(&adapter->recovery_timer);
   KeFlushQueuedDpcs();

@@ -68,7 +68,13 @@ NTSTATUS create_one(DXGK_ALLOCATIONINFO* info) {
   if (const NTSTATUS status = check_request(&request); !NT_SUCCESS(status)) return status;
   auto* allocation = make<OpenAllocation>();
   if (allocation == nullptr) return STATUS_NO_MEMORY;
-  *allocation = {request.size_bytes, allocation};
+  allocation->size_bytes = request.size_bytes;
+  allocation->memory = allocation;
+#if SOFTGPU_HAS_SCREEN
+  allocation->width = request.width;
+  allocation->height = request.height;
+  allocation->pitch_bytes = request.pitch_bytes;
+#endif
   RtlCopyMemory(info->pPrivateDriverData, &request, sizeof(request));
 
   // Where pages are larger, allocations begin with one.

@@ -299,6 +299,15 @@ ClientResult<void> ClientContext::wait(D3DKMT_HANDLE fence, uint64_t value) {
                D3DKMTWaitForSynchronizationObjectFromGpu(&wait));
 }
 
+ClientResult<void> ClientContext::flip(const ClientAllocation& primary, uint32_t interval) {
+  D3DKMT_PRESENT present{};
+  present.hContext = handle_;
+  present.hSource = primary.handle;
+  present.Flags.Flip = 1;
+  present.FlipInterval = static_cast<D3DDDI_FLIPINTERVAL_TYPE>(interval);
+  return check("D3DKMTPresent", D3DKMTPresent(&present));
+}
+
 ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
   ClientDevice device;
   D3DKMT_OPENADAPTERFROMLUID open{};
@@ -401,14 +410,15 @@ ClientResult<void> ClientDevice::map(ClientAllocation& allocation, bool commands
   return {};
 }
 
-ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wanted,
-                                                    bool commands) {
+ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wanted, bool commands,
+                                                    bool primary) {
   SgpuUmdAllocation description = wanted;
   description.magic = SGPU_UMD_ALLOCATION_MAGIC;
   description.version = SGPU_UMD_VERSION;
   D3DDDI_ALLOCATIONINFO2 info{};
   info.pPrivateDriverData = &description;
   info.PrivateDriverDataSize = sizeof(description);
+  info.Flags.Primary = primary ? 1 : 0;
   D3DKMT_CREATEALLOCATION create{};
   create.hDevice = device_;
   create.NumAllocations = 1;
@@ -433,6 +443,33 @@ ClientResult<ClientAllocation> ClientDevice::create_surface(uint32_t width, uint
   wanted.width = width;
   wanted.height = height;
   return create(wanted);
+}
+
+ClientResult<ClientAllocation> ClientDevice::create_primary(uint32_t width, uint32_t height) {
+  SgpuUmdAllocation wanted{};
+  wanted.kind = SGPU_UMD_KIND_SURFACE;
+  wanted.placement = SGPU_UMD_PLACE_VRAM;
+  wanted.width = width;
+  wanted.height = height;
+  return create(wanted, false, /*primary=*/true);
+}
+
+ClientResult<void> ClientDevice::own_screen() {
+  const D3DKMT_VIDPNSOURCEOWNER_TYPE type = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+  const D3DDDI_VIDEO_PRESENT_SOURCE_ID source = 0;
+  D3DKMT_SETVIDPNSOURCEOWNER own{};
+  own.hDevice = device_;
+  own.pType = &type;
+  own.pVidPnSourceId = &source;
+  own.VidPnSourceCount = 1;
+  return check("D3DKMTSetVidPnSourceOwner", D3DKMTSetVidPnSourceOwner(&own));
+}
+
+ClientResult<void> ClientDevice::set_display_mode(const ClientAllocation& primary) {
+  D3DKMT_SETDISPLAYMODE set{};
+  set.hDevice = device_;
+  set.hPrimaryAllocation = primary.handle;
+  return check("D3DKMTSetDisplayMode", D3DKMTSetDisplayMode(&set));
 }
 
 ClientResult<ClientAllocation> ClientDevice::create_buffer(uint64_t size_bytes,

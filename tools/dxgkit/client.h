@@ -90,6 +90,9 @@ class ClientContext {
   /// The context signals or waits after everything submitted so far.
   ClientResult<void> signal(D3DKMT_HANDLE fence, uint64_t value);
   ClientResult<void> wait(D3DKMT_HANDLE fence, uint64_t value);
+  /// D3DKMTPresent of a primary of source 0, behind everything submitted so far; what is submitted
+  /// after it waits for the vertical sync that takes it.
+  ClientResult<void> flip(const ClientAllocation& primary, uint32_t interval);
 
  private:
   bool has_addresses() const { return commands_.bytes != nullptr; }
@@ -133,6 +136,11 @@ class ClientDevice {
                                                 uint32_t placement);
   ClientResult<ClientAllocation> create_buffer(uint64_t size_bytes, uint32_t placement);
   ClientResult<D3DKMT_HANDLE> create_fence();
+  // --- source 0, on an adapter that has it
+  ClientResult<ClientAllocation> create_primary(uint32_t width, uint32_t height);
+  /// Exclusively; given up with the device.
+  ClientResult<void> own_screen();
+  ClientResult<void> set_display_mode(const ClientAllocation& primary);
   ClientResult<std::byte*> lock(const ClientAllocation& allocation);
   ClientResult<void> unlock(const ClientAllocation& allocation);
   /// Blocks until `fence` has reached `value`.
@@ -141,7 +149,8 @@ class ClientDevice {
   ClientResult<void> close();
 
  private:
-  ClientResult<ClientAllocation> create(const SgpuUmdAllocation& wanted, bool commands = false);
+  ClientResult<ClientAllocation> create(const SgpuUmdAllocation& wanted, bool commands = false,
+                                        bool primary = false);
   ClientResult<ClientContext> create_context_virtual(uint32_t node);
   /// Sets `address` and `mapped_fence`.
   ClientResult<void> map(ClientAllocation& allocation, bool commands);

@@ -1,0 +1,164 @@
+// The softgpu miniport with a screen, with one fault each in how it treats vertical syncs; the
+// registry chooses, as in ../mutants.h. The rest of the driver is compiled with DxgkInitialize
+// renamed to screen_mutant_initialize.
+#undef DxgkInitialize
+#include <dispmprt.h>
+#include <ntddk.h>
+
+extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
+
+namespace {
+
+DRIVER_INITIALIZATION_DATA original;
+DXGKCB_NOTIFY_INTERRUPT kernels_notify;
+/// Changes, adds to or swallows (false) what is reported.
+bool (*change_report)(const HANDLE kernel, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data);
+
+VOID NTAPI notify(IN_CONST_HANDLE kernel, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA changed = *data;
+  if (change_report(kernel, &changed)) kernels_notify(kernel, &changed);
+}
+
+NTSTATUS NTAPI start_changed(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                             IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG sources, OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *dxgk;
+  kernels_notify = changed.DxgkCbNotifyInterrupt;
+  changed.DxgkCbNotifyInterrupt = notify;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+
+/// `change` meets the first vertical sync, and only that one.
+bool changed_one;
+void (*change_vsync)(DXGKARGCB_NOTIFY_INTERRUPT_DATA* data);
+void change_first_vsync(DRIVER_INITIALIZATION_DATA* table,
+                        void (*change)(DXGKARGCB_NOTIFY_INTERRUPT_DATA*)) {
+  changed_one = false;
+  change_vsync = change;
+  change_report = [](const HANDLE, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    if (data->InterruptType != DXGK_INTERRUPT_CRTC_VSYNC || changed_one) return true;
+    changed_one = true;
+    change_vsync(data);
+    return true;
+  };
+  table->DxgkDdiStartDevice = start_changed;
+}
+
+void vsync_without_address(DRIVER_INITIALIZATION_DATA* table) {
+  change_first_vsync(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->CrtcVsync.PhysicalAddress.QuadPart = 0;
+  });
+}
+void vsync_of_no_output(DRIVER_INITIALIZATION_DATA* table) {
+  change_first_vsync(
+      table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) { data->CrtcVsync.VidPnTargetId = 77; });
+}
+void vsync_of_old_address(DRIVER_INITIALIZATION_DATA* table) {
+  change_first_vsync(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->CrtcVsync.PhysicalAddress.QuadPart += 0x1000;
+  });
+}
+DXGK_MULTIPLANE_OVERLAY_VSYNC_INFO plane;
+void vsync_of_no_plane(DRIVER_INITIALIZATION_DATA* table) {
+  change_first_vsync(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    plane = {};
+    plane.LayerIndex = 3;
+    plane.PhysicalAddress = data->CrtcVsync.PhysicalAddress;
+    RtlZeroMemory(data, sizeof(*data));
+    data->InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY;
+    data->CrtcVsyncWithMultiPlaneOverlay.VidPnTargetId = 1;
+    data->CrtcVsyncWithMultiPlaneOverlay.MultiPlaneOverlayVsyncInfoCount = 1;
+    data->CrtcVsyncWithMultiPlaneOverlay.pMultiPlaneOverlayVsyncInfo = &plane;
+  });
+}
+
+/// In one run of the ISR the vertical sync goes before the fence.
+DXGKARGCB_NOTIFY_INTERRUPT_DATA last_vsync;
+void vsync_before_fence(DRIVER_INITIALIZATION_DATA* table) {
+  changed_one = false;
+  last_vsync = {};
+  change_report = [](const HANDLE kernel, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    if (data->InterruptType == DXGK_INTERRUPT_CRTC_VSYNC) last_vsync = *data;
+    const bool known = last_vsync.InterruptType == DXGK_INTERRUPT_CRTC_VSYNC;
+    if (data->InterruptType != DXGK_INTERRUPT_DMA_COMPLETED || !known || changed_one) return true;
+    changed_one = true;
+    kernels_notify(kernel, &last_vsync);
+    return true;
+  };
+  table->DxgkDdiStartDevice = start_changed;
+}
+
+// --- switching it on ---
+
+NTSTATUS NTAPI control_nothing(IN_CONST_HANDLE, IN_CONST_DXGK_INTERRUPT_TYPE, IN_BOOLEAN) {
+  return STATUS_SUCCESS;
+}
+void vsync_stays_off(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiControlInterrupt = control_nothing;
+}
+NTSTATUS NTAPI control_and_refuse(IN_CONST_HANDLE context, IN_CONST_DXGK_INTERRUPT_TYPE type,
+                                  IN_BOOLEAN enable) {
+  (void)original.DxgkDdiControlInterrupt(context, type, enable);
+  return STATUS_NOT_IMPLEMENTED;
+}
+void vsync_control_not_implemented(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiControlInterrupt = control_and_refuse;
+}
+
+// --- caps and primaries ---
+
+NTSTATUS NTAPI query_too_deep(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = original.DxgkDdiQueryAdapterInfo(context, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_DRIVERCAPS)
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->MaxQueuedFlipOnVSync = 100;
+  return status;
+}
+void flips_too_deep(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryAdapterInfo = query_too_deep;
+}
+NTSTATUS NTAPI describe_other(IN_CONST_HANDLE context, INOUT_PDXGKARG_DESCRIBEALLOCATION args) {
+  const NTSTATUS status = original.DxgkDdiDescribeAllocation(context, args);
+  args->Height += 1;
+  return status;
+}
+void primary_of_other_size(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiDescribeAllocation = describe_other;
+}
+
+struct Mutant {
+  const char* name;
+  void (*install)(DRIVER_INITIALIZATION_DATA* table);
+};
+const Mutant kMutants[] = {
+    {"vsync_without_address", vsync_without_address},
+    {"vsync_of_no_output", vsync_of_no_output},
+    {"vsync_of_old_address", vsync_of_old_address},
+    {"vsync_of_no_plane", vsync_of_no_plane},
+    {"vsync_before_fence", vsync_before_fence},
+    {"vsync_stays_off", vsync_stays_off},
+    {"vsync_control_not_implemented", vsync_control_not_implemented},
+    {"flips_too_deep", flips_too_deep},
+    {"primary_of_other_size", primary_of_other_size},
+};
+
+bool same(const char* left, const char* right) {
+  while (*left != 0 && *left == *right) ++left, ++right;
+  return *left == *right;
+}
+
+}  // namespace
+
+extern "C" NTSTATUS NTAPI screen_mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRING path,
+                                                   PDRIVER_INITIALIZATION_DATA table) {
+  char name[64];
+  (void)read_mutant_name(path, name, sizeof(name));
+  original = *table;
+  if (name[0] != 0) {
+    const Mutant* found = nullptr;
+    for (const Mutant& mutant : kMutants) {
+      if (same(mutant.name, name)) found = &mutant;
+    }
+    if (found == nullptr) return STATUS_OBJECT_NAME_NOT_FOUND;  // the test misspelt it
+    found->install(table);
+  }
+  return DxgkInitialize(driver, path, table);
+}
