@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Uses the built tool as a person would: cli_test.py DXGKIT_EXECUTABLE FOLDER_OF_MUTANTS [unittest arguments]"""
+"""Uses the built tool as a person would: cli_test.py DXGKIT_EXECUTABLE FOLDER_OF_MUTANTS RESULTS [--verify | --all-but-verify] [unittest arguments]"""
 import json
 import os
 import pathlib
@@ -15,6 +15,8 @@ import zlib
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL, MUTANTS, RESULTS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))  # RESULTS: a file for `make rules`
 MUTANT = os.path.join(MUTANTS, "mutant.so")
+# The two halves take about as long, and may run side by side.
+HALF = sys.argv.pop(1) if sys.argv[1:2] in (["--verify"], ["--all-but-verify"]) else None
 
 
 def png(width, height):
@@ -704,6 +706,13 @@ class Tables(Cli):
         self.assertRegex(done.stdout, r"total +\d{3,}")
         self.assertEqual(len(re.findall(r"(?m)^PATCH-\d\d ", self.run_tool("rules", "patch").stdout)), 33)
         self.assertIn("start of the whole DMA buffer", self.run_tool("explain", "patch-08").stdout)
+
+
+def load_tests(loader, tests, pattern):
+    if HALF is None:
+        return tests
+    classes = [case for case in Cli.__subclasses__() if (case is Verify) == (HALF == "--verify")]
+    return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in classes)
 
 
 if __name__ == "__main__":
