@@ -19,7 +19,8 @@ struct alignas(64) FaultFrame {
   bool on_own_stack = false;  // the driver was on a driver stack; this is on the host stack
   uint64_t trap = 0, error = 0, address = 0;
   const FaultRange* guard = nullptr;
-  uint64_t unused[16] = {};
+  uint64_t is_paged = 0;  // the address may be paged out, and is at this level (paged.h)
+  uint64_t unused[15] = {};
 
   std::byte* area() { return reinterpret_cast<std::byte*>(this + 1); }
   /// XRSTOR takes the x87 and SSE parts of the area, whether they were in their initial state or

@@ -19,6 +19,7 @@
 #include "nt/emulate.h"
 #include "nt/fault_frame.h"
 #include "nt/kernel_impl.h"
+#include "nt/paged.h"
 #include "nt/pool.h"
 #include "nt/seh.h"
 
@@ -119,6 +120,14 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   const auto instruction = static_cast<uint64_t>(registers[REG_RIP]);
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   CallFrame* frame = CallFrame::current_or_null();
+  PagedMemory* const paged =
+      signal == SIGSEGV && static_cast<uint64_t>(registers[REG_TRAPNO]) == kTrapPage
+          ? PagedMemory::find(address, static_cast<uint64_t>(registers[REG_ERR]))
+          : nullptr;
+  // Code of ours may touch it at any level: it holds locks, and is not to blame.
+  if (paged != nullptr && (frame == nullptr || frame->irql() < kDispatchLevel ||
+                           !is_driver_code(frame->kernel().impl(), instruction)))
+    return paged->page_in();
   if (frame == nullptr) return pass_on(signal, info, context);
   Kernel::Impl& state = frame->kernel().impl();
   const bool is_memory = signal == SIGSEGV || signal == SIGBUS;
@@ -129,12 +138,13 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
       frame->driver_stack_bytes() > 0 &&
       stack - guard_low < kStackGuardBytes + frame->driver_stack_bytes();
   // A driver that jumps to where no code is.
-  const bool is_wild = signal == SIGSEGV && address == instruction && is_on_driver_stack &&
+  const bool is_wild = paged == nullptr && signal == SIGSEGV && address == instruction &&
+                       is_on_driver_stack &&
                        (static_cast<uint64_t>(registers[REG_ERR]) & kPageFetch) != 0;
   const bool is_driver = is_wild || is_driver_code(state, instruction);
   const bool is_pool = is_memory && frame->kernel().is_special_pool(info->si_addr);
   if (guard == nullptr && !is_driver && !is_pool) return pass_on(signal, info, context);
-  if (guard == nullptr && !is_pool && !is_wild && signal == SIGSEGV &&
+  if (guard == nullptr && !is_pool && !is_wild && paged == nullptr && signal == SIGSEGV &&
       emulate_quickly(*frame, registers, address))
     return;
 
@@ -184,6 +194,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   fault->guard = guard;
   fault->is_pool = is_pool;
   fault->is_wild = is_wild;
+  fault->is_paged = paged != nullptr ? 1 : 0;
   fault->overflow = overflow;
   fault->on_own_stack = on_own_stack;
   registers[REG_RSP] = static_cast<greg_t>(at);
@@ -210,6 +221,37 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   finding.bugcheck_code = misuse->bugcheck_code;
   finding.bugcheck_parameter = static_cast<uint32_t>(fault.address);
   misuse.reset();
+  frame.kernel().bug_check(std::move(finding));
+}
+
+[[noreturn]] void report_paged(CallFrame& frame, const FaultFrame& fault) {
+  const char* const level = irql_name(frame.irql());
+  const char* const access = (fault.error & kPageFetch) != 0   ? "execute"
+                             : (fault.error & kPageWrite) != 0 ? "write"
+                                                               : "read";
+  std::string what = paged_block_text(frame.kernel(), fault.address);
+  const bool in_pool = !what.empty();
+  if (!in_pool) what = "a pageable section of the image";
+  verifier::Finding finding;
+  finding.rule = "IRQL-13";
+  finding.ddi = frame.name();
+  finding.place = describe_place(frame.kernel().impl(), fault.context);
+  finding.actual = fmt::format("{} touched {:#x} ({}) at {} ({}): {}.", frame.name(), fault.address,
+                               access, level, frame.irql(), what);
+  finding.expected =
+      "At DISPATCH_LEVEL and above a driver uses memory that is never paged out only.";
+  finding.fix =
+      in_pool ? "Allocate it from non-paged pool, or copy what is needed before the level is "
+                "raised."
+              : "Take the function or the data out of the PAGE section, or hold the section with "
+                "MmLockPagableCodeSection while it is used there.";
+  finding.why =
+      "Pageable memory is taken away here whenever a thread reaches DISPATCH_LEVEL, as Driver "
+      "Verifier does with forced IRQL checking.";
+  finding.windows = "It stops when the page happens to be out: now and then, under load.";
+  finding.bugcheck_code = 0xD1;
+  finding.bugcheck_parameter = static_cast<uint32_t>(fault.address);
+  std::string().swap(what);  // what does not return frees nothing
   frame.kernel().bug_check(std::move(finding));
 }
 
@@ -347,6 +389,7 @@ thread_local SignalStack t_signal_stack;
 /// The rest of a fault, in ordinary code. Returns to go on at fault->context.
 extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   CallFrame& frame = CallFrame::current();
+  if (fault->is_paged != 0) report_paged(frame, *fault);
   if (fault->is_pool) report_pool(frame, *fault);
   if (fault->guard != nullptr) report_guard(frame, *fault);
   if (fault->overflow) report_overflow(frame, *fault);
@@ -497,12 +540,51 @@ void free_emergency_stacks(Kernel::Impl& state) {
   }
 }
 
+namespace {
+
+/// Sections of a PE image in memory whose names begin with PAGE. An image without PE headers (the
+/// ELF form) has none. The loader has checked the headers.
+void watch_pageable_sections(Kernel& kernel, const DriverImage& image) {
+  const auto read = [&](uint64_t at, auto* value) {
+    if (at > image.size || image.size - at < sizeof(*value)) return false;
+    std::memcpy(value, image.base + at, sizeof(*value));
+    return true;
+  };
+  uint16_t magic = 0, sections = 0, optional_bytes = 0;
+  uint32_t header = 0;
+  if (!read(0, &magic) || magic != 0x5A4D || !read(60, &header)) return;
+  if (!read(uint64_t{header} + 6, &sections) || !read(uint64_t{header} + 20, &optional_bytes))
+    return;
+  constexpr uint32_t kExecute = 0x20000000, kWrite = 0x80000000;
+  for (uint64_t i = 0; i < sections; ++i) {
+    const uint64_t at = uint64_t{header} + 24 + optional_bytes + i * 40;
+    char name[8];
+    uint32_t bytes = 0, address = 0, flags = 0;
+    if (!read(at, &name) || !read(at + 8, &bytes) || !read(at + 12, &address) ||
+        !read(at + 36, &flags))
+      return;
+    if (std::memcmp(name, "PAGE", 4) != 0) continue;
+    if (bytes == 0 || address % 4096 != 0 || address > image.size || image.size - address < bytes)
+      continue;
+    add_pageable_section(kernel, image.base + address, bytes,
+                         PROT_READ | ((flags & kWrite) != 0 ? PROT_WRITE : 0) |
+                             ((flags & kExecute) != 0 ? PROT_EXEC : 0));
+  }
+}
+
+}  // namespace
+
 void Kernel::add_image(DriverImage image) {
+  watch_pageable_sections(*this, image);
   impl_->images.push_back(std::move(image));
   images_changed();
 }
 
 void Kernel::remove_image(const std::byte* base) {
+  for (const DriverImage& image : impl_->images) {
+    PagedMemory* const paged = image.base == base ? paged_memory(*this) : nullptr;
+    if (paged != nullptr) paged->remove_sections(image.base, image.size);
+  }
   std::erase_if(impl_->images, [&](const DriverImage& image) { return image.base == base; });
   images_changed();
 }

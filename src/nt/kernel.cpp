@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "nt/executive.h"
 #include "nt/kernel_impl.h"
+#include "nt/paged.h"
 #include "nt/seh.h"
 #include "trace/trace.h"
 
@@ -62,6 +63,7 @@ CallFrame& CallFrame::current() {
 Irql CallFrame::raise(Irql irql) {
   const Irql old = current_irql;
   current_irql = std::max(current_irql, irql);
+  if (old < kDispatchLevel) at_level(kernel_, irql);
   return old;
 }
 
@@ -121,6 +123,7 @@ bool CallFrame::remove_dpc(Kdpc& dpc) {
 void CallFrame::run_dpcs() {
   CallFrame* const root = root_;
   CallFrame frame(kernel_, "DPC", kDispatchLevel);
+  at_level(kernel_, kDispatchLevel);
   while (Kdpc* dpc = root->dpc_head_) {
     root->dpc_head_ = dpc->next;
     if (root->dpc_head_ == nullptr) root->dpc_tail_ = nullptr;
@@ -162,6 +165,7 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
   impl_->executive = make_executive(config_);
   if (config_.special_pool) impl_->arena = make_special_arena();
   if (config_.catch_faults) install_fault_handler();
+  make_paged_memory(*this);
 }
 
 Kernel::~Kernel() {
@@ -170,6 +174,7 @@ Kernel::~Kernel() {
   free_leaked_memory(*this);
   for (const auto& [address, size] : impl_->trap_pages) munmap(address, size);
   free_emergency_stacks(*impl_);
+  end_paged_memory(*this);
 }
 
 void Kernel::quiesce() {

@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "nt/executive.h"
+#include "nt/paged.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -207,10 +208,21 @@ DXGKIT_NT_ABI void* mm_allocate_contiguous_node(uint64_t bytes, int64_t low, int
       "MmAllocateContiguousMemorySpecifyCache")(bytes, low, high, boundary, 1);
 }
 
-// --- nothing is paged; nobody answers on the ports
+// --- what may be paged out; nobody answers on the ports
 // -------------------------------------------------------------------------
 
-DXGKIT_NT_ABI void* lock_section(void* address) { return address; }
+/// All pageable sections of the driver at once.
+void hold_sections(bool held) {
+  PagedMemory* const paged = paged_memory(CallFrame::current().kernel());
+  if (paged != nullptr) paged->hold_sections(held);
+}
+DXGKIT_NT_ABI void* lock_section(void* address) {
+  hold_sections(true);
+  return address;
+}
+DXGKIT_NT_ABI void lock_section_by_handle(void*) { hold_sections(true); }
+DXGKIT_NT_ABI void unlock_section(void*) { hold_sections(false); }
+DXGKIT_NT_ABI void* page_driver(void* address) { return address; }
 DXGKIT_NT_ABI void nothing(void*) {}
 DXGKIT_NT_ABI void flush_io_buffers(Mdl*, uint8_t, uint8_t) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -261,18 +273,21 @@ std::span<const Export> page_exports() {
       DXGKIT_EXPORT("MmGetVirtualForPhysical", mm_get_virtual_for_physical, kPartial,
                     "system memory only"),
       DXGKIT_EXPORT("MmIsThisAnNtAsSystem", zero, kSupported, ""),
-      DXGKIT_EXPORT("MmLockPagableDataSection", lock_section, kPartial, "nothing is paged"),
-      DXGKIT_EXPORT("MmLockPagableSectionByHandle", nothing, kPartial, "nothing is paged"),
+      DXGKIT_EXPORT("MmLockPagableDataSection", lock_section, kPartial,
+                    "holds all pageable sections"),
+      DXGKIT_EXPORT("MmLockPagableSectionByHandle", lock_section_by_handle, kPartial,
+                    "holds all pageable sections"),
       DXGKIT_EXPORT("MmMapLockedPagesWithReservedMapping", refuse_pointer, kRefused,
                     "no reserved mappings"),
       DXGKIT_EXPORT("MmMapViewInSystemSpace", refuse_status, kRefused, "no sections"),
-      DXGKIT_EXPORT("MmPageEntireDriver", lock_section, kPartial, "nothing is paged"),
+      DXGKIT_EXPORT("MmPageEntireDriver", page_driver, kPartial, "sections named PAGE only"),
       DXGKIT_EXPORT("MmProtectMdlSystemAddress", refuse_status, kRefused,
                     "mappings keep their protection"),
       DXGKIT_EXPORT("MmQuerySystemSize", large_system, kPartial, "always large"),
-      DXGKIT_EXPORT("MmResetDriverPaging", nothing, kPartial, "nothing is paged"),
+      DXGKIT_EXPORT("MmResetDriverPaging", nothing, kPartial, "sections stay as named"),
       DXGKIT_EXPORT("MmSecureVirtualMemory", refuse_pointer, kRefused, "no user memory"),
-      DXGKIT_EXPORT("MmUnlockPagableImageSection", nothing, kPartial, "nothing is paged"),
+      DXGKIT_EXPORT("MmUnlockPagableImageSection", unlock_section, kPartial,
+                    "lets all pageable sections go"),
       DXGKIT_EXPORT("MmUnmapViewInSystemSpace", refuse_status, kRefused, "no sections"),
       DXGKIT_EXPORT("READ_PORT_UCHAR", read_port, kPartial, "nobody answers: all ones"),
       DXGKIT_EXPORT("READ_PORT_ULONG", read_port, kPartial, "nobody answers: all ones"),

@@ -11,6 +11,7 @@
 #include "base/arithmetic.h"
 #include "base/check.h"
 #include "nt/kernel_impl.h"
+#include "nt/paged.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -80,6 +81,19 @@ std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
                                        : first + rounded - align_up(block.bytes, kAlignment);
     }
   }
+  if (PagedMemory* const paged = kind == PoolKind::kPaged ? paged_memory(kernel) : nullptr;
+      paged != nullptr) {
+    // From a page on, Windows gives whole pages; below, canaries lie before it too.
+    const uint64_t before = block.bytes >= kPageBytes ? 0 : kCanaryBytes;
+    const uint64_t pages = pages_of(before + block.bytes + kCanaryBytes);
+    runtime::MutexLock lock(state.memory_lock);
+    if (std::byte* const first = paged->take(pages); first != nullptr) {
+      block.home = PoolBlock::Home::kPaged;
+      block.base = first;
+      block.base_bytes = pages * kPageBytes;
+      return first + before;
+    }
+  }
   const bool whole_pages = block.bytes >= kPageBytes;
   const uint64_t before = whole_pages ? 0 : kCanaryBytes;
   block.base_bytes = whole_pages ? rounded + kPageBytes
@@ -130,7 +144,7 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
 }
 
 /// Gives the memory of a block back; what is special becomes inaccessible only. memory_lock held if
-/// it is special.
+/// it is special or paged.
 void release_memory(Kernel& kernel, const PoolBlock& block) {
   switch (block.home) {
     case PoolBlock::Home::kHeap:
@@ -146,6 +160,9 @@ void release_memory(Kernel& kernel, const PoolBlock& block) {
       break;
     case PoolBlock::Home::kSpecial:
       kernel.impl().arena->close(block.base, block.base_bytes / kPageBytes);
+      break;
+    case PoolBlock::Home::kPaged:
+      paged_memory(kernel)->give_back(block.base, block.base_bytes / kPageBytes);
       break;
   }
 }
@@ -245,7 +262,9 @@ std::string release_block(CallFrame& frame, const char* function, std::byte* mem
   Kernel& kernel = frame.kernel();
   Kernel::Impl& state = kernel.impl();
   const std::optional<std::string> damage = overwritten(memory, block);
-  if (block.home == PoolBlock::Home::kHeap) std::memset(memory, kFreedPattern, block.bytes);
+  const bool is_paged = block.home == PoolBlock::Home::kPaged;
+  if (block.home == PoolBlock::Home::kHeap || is_paged)
+    std::memset(memory, kFreedPattern, block.bytes);
   bool freed_here = false;
   {
     runtime::MutexLock lock(state.memory_lock);
@@ -259,6 +278,7 @@ std::string release_block(CallFrame& frame, const char* function, std::byte* mem
         release_memory(kernel, block);
         state.freed_pages += pages_of(block.base_bytes);
       }
+      if (is_paged) release_memory(kernel, block);
       state.freed.push_back({memory, block, origin_of(frame)});
       while (state.freed.size() > kFreedKept || state.freed_pages > kFreedPagesKept) {
         const FreedBlock& oldest = state.freed.front();
@@ -271,7 +291,8 @@ std::string release_block(CallFrame& frame, const char* function, std::byte* mem
       }
     }
   }
-  if (freed_here && block.home != PoolBlock::Home::kSpecial) release_memory(kernel, block);
+  if (freed_here && block.home != PoolBlock::Home::kSpecial && !is_paged)
+    release_memory(kernel, block);
   if (tag != 0 && block.tag != tag) {
     kernel.violation("NT-09", function,
                      fmt::format("It was given tag '{}' ({:#010x}) for {}.", tag_text(tag), tag,
@@ -487,6 +508,18 @@ std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFra
                    fmt::format("{} touched {:#x}, where pool was that was freed long ago.",
                                frame.name(), address),
                    "A block is not touched after it was freed.", "Find who keeps the pointer."};
+}
+
+std::string paged_block_text(const Kernel& kernel, uint64_t address) {
+  const Kernel::Impl& state = kernel.impl();
+  const auto* const at = reinterpret_cast<const std::byte*>(address);
+  runtime::MutexLock lock(state.memory_lock);
+  auto next = state.pool.upper_bound(at);
+  if (next == state.pool.begin()) return {};
+  --next;
+  const PoolBlock& block = next->second;
+  if (block.home != PoolBlock::Home::kPaged || at >= block.base + block.base_bytes) return {};
+  return block_text(kernel, static_cast<const std::byte*>(next->first), block);
 }
 
 size_t report_pool_overruns(Kernel& kernel, const char* when) {

@@ -36,6 +36,7 @@ struct PoolBlock {
     kSystem,      // contiguous system pages: it has a physical address
     kExecutable,  // mmap
     kSpecial,     // pages of the arena
+    kPaged,       // pages that go at DISPATCH_LEVEL (paged.h)
   } home = Home::kHeap;
   bool paged = false;
   std::byte* base = nullptr;  // what was allocated; from here to the block, and
@@ -82,6 +83,9 @@ struct PoolFault {
 };
 std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFrame& frame,
                                              uint64_t address);
+/// The block of paged pool that holds `address`, for a finding; empty: none. Not in a signal
+/// handler.
+std::string paged_block_text(const Kernel& kernel, uint64_t address);
 /// NT-10 for every live block whose surroundings were overwritten; returns their number.
 size_t report_pool_overruns(Kernel& kernel, const char* when);
 std::unique_ptr<SpecialArena> make_special_arena();

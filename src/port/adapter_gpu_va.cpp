@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nt/paged.h"
 #include "port/adapter_impl.h"
 
 namespace dxgkit::port {
@@ -272,6 +273,7 @@ Status AdapterPort::submit_virtual(const SubmitVirtualArgs& args) {
   arguments.DmaBufferUmdPrivateDataSize = args.user_private_bytes;
   fill_submission(port, args, &arguments);
 
+  nt::at_level(port.kernel, nt::kDispatchLevel);  // IRQL-13
   DdiCall call(port, kSubmitCommandVirtual, args.fence.value,
                static_cast<uint16_t>(args.node.value));
   const Status status = call(port.ddi.DxgkDdiSubmitCommandVirtual, port.context,

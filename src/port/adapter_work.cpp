@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "nt/paged.h"
 #include "port/adapter_impl.h"
 #include "port/write_guard.h"
 
@@ -330,6 +331,7 @@ Status AdapterPort::submit(const SubmitArgs& args) {
   arguments.DmaBufferPrivateDataSubmissionEndOffset = args.slice.private_end;
   fill_submission(port, args, &arguments);
 
+  nt::at_level(port.kernel, nt::kDispatchLevel);  // IRQL-13
   DdiCall call(port, kSubmitCommand, args.fence.value, static_cast<uint16_t>(args.node.value));
   const Status status = call(port.ddi.DxgkDdiSubmitCommand, port.context, &arguments);
   if (status != Status::kSuccess) [[unlikely]] {
@@ -351,6 +353,7 @@ Status AdapterPort::preempt(NodeOrdinal node, SubmissionFenceId fence, bool idle
   DXGKARG_PREEMPTCOMMAND arguments{};
   arguments.PreemptionFenceId = fence.value;
   arguments.NodeOrdinal = node.value;
+  if (!port.low_irql_preempt) nt::at_level(port.kernel, nt::kDispatchLevel);  // IRQL-13
   DdiCall call(port, port.low_irql_preempt ? kPreemptCommandLow : kPreemptCommand, fence.value,
                static_cast<uint16_t>(node.value));
   port.preempt_thread.store(port.kernel.runtime().thread_number() + 1, std::memory_order_relaxed);

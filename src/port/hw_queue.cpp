@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "nt/paged.h"
 #include "port/adapter_impl.h"
 
 namespace dxgkit::port {
@@ -102,6 +103,7 @@ Status HwQueuePort::submit(const HwQueueSubmission& submission) {
   arguments.Flags.Present = submission.present ? 1 : 0;
   arguments.HwQueueProgressFenceGpuVa = submission.progress_fence_va;
   arguments.HwQueueProgressFenceCpuVa = submission.progress_fence_cpu;
+  nt::at_level(port.kernel, nt::kDispatchLevel);  // IRQL-13
   DdiCall call(port, kSubmitToHwQueue, submission.progress_fence);
   return call(port.ddi.DxgkDdiSubmitCommandToHwQueue, port.context,
               static_cast<const DXGKARG_SUBMITCOMMANDTOHWQUEUE*>(&arguments));

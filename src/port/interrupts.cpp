@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nt/paged.h"
 #include "port/adapter_impl.h"
 
 namespace dxgkit::port {
@@ -167,6 +168,7 @@ bool AdapterPort::Impl::service_interrupt() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   }
   bool claimed = false;
   nt::CallFrame frame(kernel, kIsrName, nt::kDeviceLevel);
+  nt::at_level(kernel, nt::kDispatchLevel);
   frame.owner = this;
   interrupt_lock.lock();
   interrupt_owner.store(this_thread(*this), std::memory_order_relaxed);
@@ -338,6 +340,7 @@ void AdapterPort::Impl::run_driver_dpc() {
       if (faults != nullptr) [[unlikely]]
         static_cast<void>(faults->before_ddi(kDpcName));
       nt::CallFrame frame(kernel, kDpcName, nt::kDispatchLevel);
+      nt::at_level(kernel, nt::kDispatchLevel);
       frame.owner = this;
       trace::Recorder* const recorder = trace::current();
       if (recorder != nullptr)
@@ -374,6 +377,7 @@ Status AdapterPort::Impl::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routi
   bool abandoned = false;
   {
     nt::CallFrame frame(kernel, kSynchronizedName, nt::kDeviceLevel);
+    nt::at_level(kernel, nt::kDispatchLevel);
     frame.owner = this;
     const bool nested = interrupt_owner.load(std::memory_order_relaxed) == this_thread(*this);
     if (!nested) {
@@ -398,6 +402,7 @@ Status AdapterPort::Impl::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routi
 void AdapterPort::Impl::at_device_level(const char* what, const std::function<void()>& work)
     DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   nt::CallFrame frame(kernel, what, nt::kDeviceLevel);
+  nt::at_level(kernel, nt::kDispatchLevel);
   frame.owner = this;
   interrupt_lock.lock();
   interrupt_owner.store(this_thread(*this), std::memory_order_relaxed);

@@ -48,6 +48,24 @@ void render_without_progress(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiRender = render_never_enough;
 }
 
+// --- submission at DISPATCH_LEVEL ---
+
+PVOID paged_notes;
+NTSTATUS NTAPI submit_from_notes(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  static_cast<volatile ULONG*>(paged_notes)[5] = args->SubmissionFenceId;
+  return original.DxgkDdiSubmitCommand(context, args);
+}
+NTSTATUS NTAPI start_with_notes(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                                IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
+                                OUT_PULONG children) {
+  paged_notes = ExAllocatePoolWithTag(PagedPool, 200, 0x65746F4E);  // "Note"
+  return original.DxgkDdiStartDevice(context, info, table, sources, children);
+}
+void submit_touches_paged_pool(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_with_notes;
+  table->DxgkDdiSubmitCommand = submit_from_notes;
+}
+
 // --- patch ---
 
 NTSTATUS NTAPI patch_failing(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH) {
@@ -365,6 +383,7 @@ void cancel_fails(DRIVER_INITIALIZATION_DATA* table) {
 }  // namespace
 
 const Mutant kWorkMutants[] = {
+    {"submit_touches_paged_pool", submit_touches_paged_pool, nullptr},
     {"render_odd_status", render_odd_status, nullptr},
     {"render_advances_past_end", render_advances_past_end, nullptr},
     {"render_writes_behind", render_writes_behind, nullptr},

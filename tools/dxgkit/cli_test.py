@@ -570,6 +570,18 @@ class Verify(Cli):
         self.assertEqual(read("a"), read("b"))
         self.assertNotEqual(read("a"), read("c"))
 
+    def test_the_verifiers_switches_change_no_picture(self):
+        for arguments in (("--verifier", "all"), ("--verifier", "TakeSplitPoint,NeverPrepatch", "--mode", "sim")):
+            done = self.run_tool("run", "--size", "300x200", "--json", *arguments)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            summary = json.loads(done.stdout)
+            self.assertEqual(summary["result"], "identical to CPU reference")
+            self.assertGreater(summary["verifier"]["TakeSplitPoint"], 0)
+            self.assertEqual(len(summary["verifier"]), 10 if "all" in arguments else 2)
+        done = self.run_tool("run", "--verifier", "FailVaRotation")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("FailDefragPass", done.stderr)
+
     def test_a_whole_driver_behind_the_mutants(self):
         self.mutant("none", code=0)
 
@@ -582,6 +594,7 @@ class Verify(Cli):
                 ("transfers_nothing", 1, "paging", "PAGE-50"),
                 ("fills_half", 1, "fills", "PAGE-51"),
                 ("patch_fails", 3, "paging", "PATCH-31"),
+                ("fills_otherwise", 1, "render", "REND-29"),
                 ("preempt_silent", 3, "preempt-idle", "PREEMPT-06"),
                 ("reset_fails", 3, "reset", "TDR-23"),
                 ("power_fails", 1, "power", "PWR-02"),

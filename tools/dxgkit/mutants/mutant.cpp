@@ -5,6 +5,8 @@
 #include <dispmprt.h>
 #include <ntddk.h>
 
+#include "miniports/softgpu/softgpu_umd.h"
+
 namespace {
 
 DRIVER_INITIALIZATION_DATA whole;  // the entries as the driver set them
@@ -46,6 +48,18 @@ NTSTATUS NTAPI trust_user_mode(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER ar
   static_cast<volatile UCHAR*>(args->pDmaBuffer)[offset] = 0;
   return whole.DxgkDdiRender(context, args);
 }
+NTSTATUS NTAPI fill_otherwise(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // Another pattern than the client's: the commands run to completion and do something else.
+  auto* const bytes = static_cast<UCHAR*>(const_cast<PVOID>(args->pCommand));
+  for (ULONG at = sizeof(SgpuUmdBufferHeader);
+       args->MultipassOffset == 0 && at + sizeof(SgpuUmdFill) <= args->CommandLength;) {
+    auto* const fill = reinterpret_cast<SgpuUmdFill*>(bytes + at);
+    if (fill->header.opcode == SGPU_UMD_OP_FILL) fill->pattern ^= 1;
+    if (fill->header.size_bytes < sizeof(SgpuUmdCommand)) break;
+    at += fill->header.size_bytes;
+  }
+  return whole.DxgkDdiRender(context, args);
+}
 NTSTATUS NTAPI ignore_preemption(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PREEMPTCOMMAND) {
   return STATUS_SUCCESS;
 }
@@ -82,6 +96,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("patch_fails")) data->DxgkDdiPatch = fail_patch;
   if (chosen("render_trusts")) data->DxgkDdiRender = trust_user_mode;
   if (chosen("render_spins")) data->DxgkDdiRender = spin_in_render;
+  if (chosen("fills_otherwise")) data->DxgkDdiRender = fill_otherwise;
   if (chosen("preempt_silent")) data->DxgkDdiPreemptCommand = ignore_preemption;
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;
