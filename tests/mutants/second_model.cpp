@@ -83,6 +83,8 @@ void host_aperture_not_ready(DRIVER_INITIALIZATION_DATA* table) {
     at(query, 0)->CpuHostAperture.PhysicalAddress =
         static_cast<UINT64>(at(query, 0)->CpuTranslatedAddress.QuadPart);
     at(query, 0)->CpuHostAperture.SizeInPages = 16;
+    at(query, 0)->Size *= 2;  // more than its BAR shows: that is what apertures are for
+    at(query, 0)->CommitLimit *= 2;
   });
   table->DxgkDdiMapCpuHostAperture = map_too_early;
   table->DxgkDdiUnmapCpuHostAperture = unmap_anything;

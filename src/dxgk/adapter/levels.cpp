@@ -24,8 +24,9 @@ void Adapter::check_idle(const char* ddi, SyncLevel level) {
   // in the middle of start and stop there is no work but paging.
   if (level == SyncLevel::kTwo) return;
   if (std::string_view(ddi) == "DxgkDdiRestartFromTimeout" || !memory_) return;
-  DXGKIT_CHECK(paging_ == nullptr || paging_->idle() || power_->off());
   const bool leaves = was_running_ && !device_started_;  // StopDevice, RemoveDevice
+  // Around a change of power what is left to page waits, and is not under way.
+  if (leaves) DXGKIT_CHECK(paging_ == nullptr || paging_->idle());
   for (const vidmm::SegmentDesc& segment : memory_->segments()) {
     if (segment.kind != vidmm::SegmentKind::kMemory) continue;
     // What the driver has declared to survive stays, on the way down and up (PWR-08).
