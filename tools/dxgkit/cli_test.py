@@ -30,6 +30,37 @@ def png(width, height):
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
+def read_png(path):
+    """Width, height and the RGBA bytes of an 8-bit picture."""
+    data, at, packed = path.read_bytes(), 8, b""
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", body[:10])
+        elif kind == b"IDAT":
+            packed += body
+        at += length + 12
+    size = {2: 3, 6: 4}[colour]
+    assert depth == 8
+    raw, row, out, above = zlib.decompress(packed), width * size, bytearray(), bytes(width * size)
+    for y in range(height):
+        kind, line = raw[y * (row + 1)], bytearray(raw[y * (row + 1) + 1:(y + 1) * (row + 1)])
+        for x in range(row):
+            a, b, c = line[x - size] if x >= size else 0, above[x], above[x - size] if x >= size else 0
+            p = a + b - c
+            nearest = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+            line[x] = (line[x] + (0, a, b, (a + b) // 2, nearest)[kind]) & 255
+        above = bytes(line)
+        out += above if size == 4 else b"".join(above[x:x + 3] + b"\xff" for x in range(0, row, 3))
+    return width, height, bytes(out)
+
+
+def colours(pixels):
+    """Without alpha, which no screen shows."""
+    return b"".join(pixels[at:at + 3] for at in range(0, len(pixels), 4))
+
+
 class Cli(unittest.TestCase):
     def setUp(self):
         self.holder = tempfile.TemporaryDirectory()
@@ -286,7 +317,22 @@ class Run(Cli):
                     self.assertIn("identical to CPU reference", result["result"])
                     self.assertEqual([device["hurt"] for device in event["devices"]].count(True), 1, event)
                 self.assertLessEqual(event["detected_ns"] - event["asked_ns"], 2_100_000_000 if "sim" in mode else 60_000_000_000)
-                self.assertIn("DxgkDdiResetEngine", (self.folder / "report.html").read_text())
+                page = (self.folder / "report.html").read_text()
+                self.assertIn("DxgkDdiResetEngine", page)
+                if event["event"] == "0x141":
+                    self.assertEqual(event["packet"], 20, "as the command line named it")
+                    texts = [step["text"] for step in event["steps"]]
+                    steps = ["reported nothing|did not answer", "DxgkDdiQueryEngineStatus", "DxgkDdiQueryDependentEngineGroup", "DxgkDdiCollectDbgInfo",
+                             f"DxgkDdiResetEngine of node .: LastAbortedFenceId {event['fence']};", f"Fence {event['fence']} was of client .*lost"]
+                    self.assertEqual(len(texts), len(steps), texts)
+                    for text, step in zip(texts, steps):
+                        self.assertRegex(text, step)
+                        self.assertIn(text, page)
+                    times = [event["asked_ns"], event["detected_ns"]] + [step["at_ns"] for step in event["steps"]] + [event["ended_ns"]]
+                    self.assertEqual(times, sorted(times))
+                    self.assertGreater(event["preemption"], 0)
+                    told = self.run_tool(*[one for one in run if one != "--json"]).stdout
+                    self.assertRegex(told, r"(?s)SubmissionFenceId \d+.*PreemptionFenceId \d+: no answer.*QueryEngineStatus.*ResetEngine.*is lost.*Recovered")
                 if "sim" in mode:
                     self.assertEqual(self.run_tool(*run).stdout, done.stdout)
         # Without per-engine recovery everybody is hurt, and the adapter goes on.
@@ -394,10 +440,36 @@ class RunWithoutAClient(Cli):
                 self.assertEqual(struct.unpack(">II", header[16:24]), (1024, 768))
 
     def test_no_screen_to_write(self):
-        done = self.run_tool("run", "--size", "64x64", "--scanout", "screen.png")
+        # The same sources built without a screen.
+        done = self.run_tool("run", "--size", "64x64", "--scanout", "screen.png", "--driver", "softgpu_wddm2")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("--scanout", done.stderr)
         self.assertEqual(self.files(), ["good.png"])
+
+    def test_the_job_is_shown_by_flips(self):
+        (self.folder / "frames").mkdir()
+        for mode in (("--mode", "sim", "--seed", "5"), ("--mode", "os")):
+            run = ("run", "--size", "256x192", *mode, "--output", "result.png", "--scanout")
+            done = self.run_tool(*run, "screen.png")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("identical to CPU reference; the screen shows it", done.stdout)
+            width, height, result = read_png(self.folder / "result.png")
+            self.assertEqual((width, height), (128, 96))
+            shown = read_png(self.folder / "screen.png")
+            self.assertEqual(shown[:2], (width, height))
+            self.assertEqual(colours(shown[2]), colours(result))
+            # The kernel's own picture, the client's first, then one more quarter of the rows each.
+            done = self.run_tool(*run, "frames")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            frames = [read_png(path)[2] for path in sorted((self.folder / "frames").iterdir())]
+            self.assertEqual(colours(frames[-1]), colours(result))
+            row = width * 4
+            for part in (1, 2, 3):
+                frame, end = frames[part - 5], height * part // 4 * row
+                self.assertEqual(colours(frame[:end]), colours(result[:end]), part)
+                self.assertFalse(any(colours(frame[end:])), part)
+        refused = self.run_tool("run", "--size", "64x64", "--model", "gpuva", "--scanout", "screen2.png")
+        self.assertEqual((refused.returncode, refused.stderr.count("\n")), (2, 1), refused.stderr)
 
     def test_devices_and_registries(self):
         for arguments in (("--device", "toaster"), ("--registry", "missing.toml"), ("--scanout", "no/such/file")):

@@ -12,11 +12,17 @@ std::expected<std::string, std::string> find_driver(const std::string& driver) {
   std::error_code error;
   std::string path = driver;
   if (is_built_in(driver)) {
-    const bool wddm2 = driver == kBuiltInDriverWddm2;
     const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
-    const std::filesystem::path beside =
-        executable.parent_path() / (wddm2 ? DXGKIT_SOFTGPU_WDDM2_FILE : DXGKIT_SOFTGPU_FILE);
-    const char* built = wddm2 ? DXGKIT_SOFTGPU_WDDM2_PATH : DXGKIT_SOFTGPU_PATH;
+    const char* file = DXGKIT_SOFTGPU_FILE;
+    const char* built = DXGKIT_SOFTGPU_PATH;
+    if (driver == kBuiltInDriverWddm2) {
+      file = DXGKIT_SOFTGPU_WDDM2_FILE;
+      built = DXGKIT_SOFTGPU_WDDM2_PATH;
+    } else if (driver == kBuiltInDriverScreen) {
+      file = DXGKIT_SOFTGPU_SCREEN_FILE;
+      built = DXGKIT_SOFTGPU_SCREEN_PATH;
+    }
+    const std::filesystem::path beside = executable.parent_path() / file;
     path = !error && std::filesystem::exists(beside, error) ? beside.string() : built;
   }
   if (!std::filesystem::exists(path, error)) {

@@ -58,11 +58,17 @@ std::vector<std::pair<std::string, std::string>> hang_rows(const dxgk::TimeoutRe
   if (report.code == 0x142) return {{at(report.detected_ns), report.cause}};
   rows.emplace_back("engine", engine(report.node));
   if (report.packet != 0) {
-    rows.emplace_back("packet",
-                      fmt::format("{}, fence {}, {}", report.packet, report.fence,
-                                  report.process.empty() ? "paging" : "of " + report.process));
+    rows.emplace_back(
+        "packet",
+        fmt::format("number {} of the engine, SubmissionFenceId {}, {}", report.packet,
+                    report.fence, report.process.empty() ? "paging" : "of " + report.process));
   }
-  if (report.asked_ns != 0) rows.emplace_back(at(report.asked_ns), "Preemption was asked for.");
+  if (report.preemption != 0) {
+    rows.emplace_back(
+        at(report.asked_ns),
+        fmt::format("DxgkDdiPreemptCommand with PreemptionFenceId {}: no answer came.",
+                    report.preemption));
+  }
   for (const dxgk::TimeoutStep& step : report.steps) rows.emplace_back(at(step.at_ns), step.text);
   rows.emplace_back(at(report.ended_ns), report.recovered ? "Recovered." : "Not recovered.");
   for (const dxgk::TimeoutDevice& device : report.devices) {
@@ -89,6 +95,7 @@ nlohmann::ordered_json hang_json(const std::vector<dxgk::TimeoutReport>& reports
                    {"engine", engine(report.node)},
                    {"packet", report.packet},
                    {"fence", report.fence},
+                   {"preemption", report.preemption},
                    {"process", report.process},
                    {"cause", report.cause},
                    {"asked_ns", report.asked_ns},

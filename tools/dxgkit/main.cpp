@@ -110,7 +110,9 @@ void add_run(CLI::App& app, RunOptions& options) {
   run->add_option("--power-plan", options.power_plan,
                   "'at PACKETS STEP; ...' or the path of a file with it: standby, hibernate, "
                   "hybrid, d1, d2, d3, remove");
-  run->add_option("--scanout", options.scanout, "write what the screen shows (PNG)");
+  run->add_option("--scanout", options.scanout,
+                  "write what the screen shows (PNG), or all it showed into a folder; softgpu's "
+                  "clients then flip to their result");
   run->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");

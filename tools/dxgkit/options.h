@@ -40,6 +40,7 @@ struct DeviceChoice {
   std::vector<RamBar> bars = {};          // kPci, by slot
   // kSoftGpu: video memory that survives, from offset 0; more than there is: all of it.
   uint64_t standby_keeps_bytes = 0, hibernate_keeps_bytes = 0;
+  uint32_t refresh_hz = 0;       // kSoftGpu: of its screen; 0: it has none
   std::string text = "softgpu";  // as given
 };
 
@@ -111,7 +112,7 @@ struct RunOptions {
   std::optional<std::string> power_plan;  // the plan, or the path of a file with it
   std::optional<HangChoice> hang;
   std::optional<SwitchChoice> verifier;
-  std::optional<std::string> scanout;  // PNG of what the screen shows
+  std::optional<std::string> scanout;  // PNG of what the screen shows; or a folder, of all it did
   bool special_pool = false, trace_imports = false;
   bool json = false;
 };

@@ -12,6 +12,7 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/hang.h"
 #include "tools/dxgkit/report.h"
+#include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
 #include "tools/dxgkit/summary.h"
@@ -41,10 +42,16 @@ uint64_t default_vram_bytes(const Plan& plan, MemoryModel model) {
                   model == MemoryModel::kLargePages ? kLargePageBytes : kPageBytes);
 }
 
+bool shows_softgpu(const RunOptions& options) {
+  return options.scanout.has_value() && options.device.kind == DeviceChoice::Kind::kSoftGpu;
+}
+
 /// What --driver and --model name together: the built-in driver speaks 2.0 for GPU virtual
 /// addresses.
 std::string driver_of(const RunOptions& options) {
   const bool gpu_va = options.model.value_or(MemoryModel::kPatch) != MemoryModel::kPatch;
+  if (!gpu_va && shows_softgpu(options) && options.driver == kBuiltInDriver)
+    return kBuiltInDriverScreen;
   return gpu_va && options.driver == kBuiltInDriver ? kBuiltInDriverWddm2 : options.driver;
 }
 
@@ -124,7 +131,9 @@ std::expected<void, std::string> check_outputs(const RunOptions& options) {
   for (const std::optional<std::string>& path :
        {options.trace, options.report, options.output, options.scanout}) {
     if (!path.has_value()) continue;
-    if (auto writable = check_writable(*path); !writable) return writable;
+    const bool folder = path == options.scanout && std::filesystem::is_directory(*path);
+    if (auto writable = check_writable(folder ? *path + "/frame" : *path); !writable)
+      return writable;
   }
   return {};
 }
@@ -136,10 +145,20 @@ int write_outputs(const RunOptions& options, const Summary& summary) {
     written.push_back(write_png(*options.output, outcome.job.picture));
   }
   if (options.scanout.has_value()) {
-    if (outcome.screen.has_value()) {
+    const bool folder = std::filesystem::is_directory(*options.scanout);
+    for (size_t i = 0; folder && i < outcome.frames.size(); ++i) {
+      written.push_back(
+          write_png(fmt::format("{}/frame-{:04}.png", *options.scanout, i + 1), outcome.frames[i]));
+    }
+    if (!outcome.screen.has_value()) {
+      const std::string& why = outcome.show_error;
+      written.push_back(
+          std::unexpected(why.empty() ? "--scanout: the adapter shows nothing that could be read"
+                                      : fmt::format("--scanout: {}", why)));
+    } else if (!folder) {
       written.push_back(write_png(*options.scanout, *outcome.screen));
-    } else {
-      written.push_back(std::unexpected("--scanout: the adapter shows nothing that could be read"));
+    } else if (outcome.frames.empty()) {
+      written.push_back(write_png(*options.scanout + "/frame-0001.png", *outcome.screen));
     }
   }
   if (options.trace.has_value())
@@ -211,6 +230,17 @@ int run_command(const RunOptions& options) {
     if (options.power_plan.has_value() || options.seeds.has_value())
       return bad_input("--hang: not with --power-plan or --seeds");
     config.hang = options.hang;
+  }
+  if (shows_softgpu(options)) {
+    if (model != MemoryModel::kPatch)
+      return bad_input("--scanout: softgpu has a screen in the patch model only");
+    const uint32_t width = (plan.width + 1) / 2, height = (plan.height + 1) / 2;
+    config.show = true;
+    config.device.refresh_hz = kScreenRefreshHz;
+    config.kernel.registry[nt::KernelConfig::kDriverKey]["ScreenSize"] =
+        nt::RegistryValue::dword(width | height << 16);
+    config.vram_bytes +=
+        align_up(uint64_t{width + 64} * height * kPixelBytes, kPageBytes) * kScreenPrimaries;
   }
   config.record = options.trace.has_value() || options.report.has_value();
   if (options.vram_bytes.has_value()) {
@@ -284,6 +314,11 @@ int run_command(const RunOptions& options) {
       // There was no run: nothing to sum up, but the trace shows how far the start came.
       return std::max(write_outputs(options, summary), kExitFailed);
     }
+  }
+  if (expected.has_value() && outcome.screen.has_value()) {
+    const bool right = same_colours(*outcome.screen, outcome.job.picture);
+    summary.result += right ? "; the screen shows it" : "; the screen shows SOMETHING ELSE";
+    if (!right) code = kExitFailed;
   }
   const int written = write_outputs(options, summary);
   if (options.json) {

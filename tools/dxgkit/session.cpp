@@ -11,6 +11,7 @@
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
+#include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/world.h"
 
 namespace dxgkit::tool {
@@ -34,8 +35,10 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   WorldConfig world_config;
   world_config.device = config.device;
   const uint64_t pictures = config.hang.has_value() ? kProcesses : 1;
+  const uint64_t show_bytes =
+      config.show ? uint64_t{plan.width} * plan.height * kPixelBytes * (kScreenPrimaries + 1) : 0;
   world_config.memory_bytes =
-      align_up(pictures * job_system_bytes(plan) + kHostReserveBytes, kPageBytes);
+      align_up(pictures * job_system_bytes(plan) + show_bytes + kHostReserveBytes, kPageBytes);
   world_config.vram_bytes = config.vram_bytes;
   world_config.kernel = config.kernel;
   std::expected<std::unique_ptr<World>, std::string> world =
@@ -113,6 +116,12 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     outcome.no_client = run_without_client(runtime, system, *adapter);
     outcome.screen = outcome.no_client.screen;
     outcome.message = outcome.no_client.error;
+  }
+  if (config.show && traits.speaks && outcome.job.error.empty()) {
+    ScreenShow show = show_on_screen(system, *adapter, *(*world)->softgpu(), outcome.job.picture);
+    outcome.screen = std::move(show.last);
+    outcome.frames = std::move(show.frames);
+    outcome.show_error = std::move(show.error);
   }
   if (const Result<dxgk::AdapterStatistics> statistics = system.statistics(*adapter);
       statistics.has_value()) {

@@ -30,6 +30,7 @@ struct SessionConfig {
   PowerPlan power = {};  // softgpu only
   std::optional<SwitchChoice> verifier = {};
   std::optional<HangChoice> hang = {};  // softgpu only; each client then draws the whole picture
+  bool show = false;  // softgpu only: a client shows the result on the device's screen
 };
 
 struct SessionOutcome {
@@ -50,6 +51,8 @@ struct SessionOutcome {
   bool removed = false;                       // by the plan: clients were told, and that is right
   NoClientOutcome no_client;                  // kNoClient
   std::optional<Picture> screen;  // what the first source showed before the stop, if anything
+  std::vector<Picture> frames;    // softgpu's screen: every picture it took, oldest first
+  std::string show_error;         // what of the show was refused
   dxgk::AdapterStatistics statistics;
   uint32_t interface_version = 0;
   std::vector<verifier::Finding> findings;

@@ -24,6 +24,7 @@ World::World(runtime::Runtime& runtime, const WorldConfig& config) : machine_(co
     device.vram_bytes = config.vram_bytes;
     device.standby_keeps_bytes = config.device.standby_keeps_bytes;
     device.hibernate_keeps_bytes = config.device.hibernate_keeps_bytes;
+    device.refresh_hz = config.device.refresh_hz;
     softgpu_ = std::make_unique<softgpu::SoftGpu>(runtime, machine_, device);
     return;
   }
