@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/sim/arguments.h"
 
 namespace {
 
@@ -254,6 +255,9 @@ int main(int argc, char** argv) {
   VaOptions va_options;
   add_va(app, va_options);
 
+  dxgkit::tool::SimArguments simulation;
+  dxgkit::tool::add_simulation(app, simulation);
+
   bool support_json = false;
   CLI::App* support = app.add_subcommand(
       "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
@@ -273,6 +277,7 @@ int main(int argc, char** argv) {
     return dxgkit::tool::kExitBadInput;
   }
 
+  if (const auto code = dxgkit::tool::run_simulation(app, simulation)) return *code;
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);

@@ -1,33 +1,17 @@
 #include "tools/dxgkit/seeds.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
-#include <cstring>
-#include <map>
 #include <memory>
-#include <new>
 
+#include "sim/process_pool.h"
 #include "tools/dxgkit/summary.h"
 
 namespace dxgkit::tool {
 namespace {
-
-constexpr size_t kWorkersMax = 64;
-
-/// Shared with the child processes. Lock-free atomics work across processes; nothing else is in
-/// here.
-struct Board {
-  std::atomic<uint64_t> taken{0};  // seeds handed out so far
-  std::atomic<uint64_t> passed{0}, failed{0};
-  std::atomic<uint64_t> working_on[kWorkersMax]{};  // by worker; read after its death
-};
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 std::string quoted(const std::string& text) {
   std::string out = "'";
@@ -84,74 +68,28 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
   const runtime::TimeNs began = clock->now();
   const Picture expected = reference_result(source);
 
-  void* shared =
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) {
-    fmt::print(stderr, "dxgkit: no memory shared with child processes: {}\n", std::strerror(errno));
-    return kExitFailed;
-  }
-  Board& board = *new (shared) Board;
-
-  // Children share nothing but the board and stderr: one write per line keeps lines whole.
-  const auto report = [&](uint64_t seed, const std::string& why) {
-    const std::string line = fmt::format("seed {} failed: {}\n  replay: {}\n", seed, why,
-                                         replay_command(options, plan, seed));
-    static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
+  uint64_t passed = 0, failed = 0;
+  const auto report = [&](uint64_t index, std::string_view why) {
+    const uint64_t seed = range.first + index;
+    ++failed;
+    fmt::print(stderr, "seed {} failed: {}\n  replay: {}\n", seed, why,
+               replay_command(options, plan, seed));
+    return true;
   };
-  const auto work = [&](size_t worker) {
-    while (true) {
-      const uint64_t index = board.taken.fetch_add(1);
-      if (index >= count) return;
-      const uint64_t seed = range.first + index;
-      board.working_on[worker].store(seed);
-      const std::string why = run_seed(config, seed, plan, source, expected);
-      if (why.empty()) {
-        board.passed.fetch_add(1);
-      } else {
-        report(seed, why);
-        board.failed.fetch_add(1);
-      }
-    }
+  sim::PoolJob job;
+  job.count = count;
+  job.workers = static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  job.work = [&](uint64_t index) {
+    return run_seed(config, range.first + index, plan, source, expected);
   };
-
-  std::fflush(nullptr);  // else children would print what is buffered again
-  std::map<pid_t, size_t> workers;
-  bool forked = true;
-  const auto start_worker = [&](size_t worker) {
-    const pid_t child = fork();
-    if (child == 0) {
-      work(worker);
-      _exit(0);
-    }
-    if (child < 0) {
-      forked = false;
-      return;
-    }
-    workers[child] = worker;
+  job.done = [&](uint64_t index, std::string_view why) {
+    if (!why.empty()) return report(index, why);
+    ++passed;
+    return true;
   };
-  const auto cpus = static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  for (size_t i = 0; i < std::min({cpus, kWorkersMax, static_cast<size_t>(count)}); ++i)
-    start_worker(i);
-  while (!workers.empty()) {
-    int status = 0;
-    const pid_t child = wait(&status);
-    const auto found = workers.find(child);
-    if (found == workers.end()) continue;
-    const size_t worker = found->second;
-    workers.erase(found);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    report(board.working_on[worker].load(),
-           WIFSIGNALED(status)
-               ? fmt::format("the process ended by signal {}", WTERMSIG(status))
-               : fmt::format("the process ended with code {}", WEXITSTATUS(status)));
-    board.failed.fetch_add(1);
-    if (board.taken.load() < count) start_worker(worker);
-  }
-  const uint64_t passed = board.passed.load();
-  const uint64_t failed = board.failed.load();
-  munmap(shared, sizeof(Board));
-  if (!forked)
-    fmt::print(stderr, "dxgkit: a child process could not be started: {}\n", std::strerror(errno));
+  job.died = report;
+  const bool forked = sim::run_pool(job);
+  if (!forked) fmt::print(stderr, "dxgkit: a child process could not be started\n");
   fmt::print("seeds {}..{}: {} passed, {} failed ({:.1f} s)\n", range.first, range.last, passed,
              failed, static_cast<double>(clock->now() - began) / 1e9);
   return passed == count ? kExitDone : kExitFailed;

@@ -1,0 +1,194 @@
+// dxgkit sim, dxgkit merge.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "tools/dxgkit/options.h"
+#include "tools/dxgkit/sim/driver_face.h"
+#include "tools/dxgkit/sim/results.h"
+#include "tools/dxgkit/sim/sim_options.h"
+
+namespace dxgkit::tool {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string time_text(double seconds) {
+  const auto whole = static_cast<uint64_t>(seconds);
+  if (whole < 100) return fmt::format("{} s", whole);
+  return whole < 6000 ? fmt::format("{} min", whole / 60)
+                      : fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
+}
+
+/// One line that is written over and over.
+class Progress {
+ public:
+  Progress(uint64_t count, bool shown) : count_(count), shown_(shown) {}
+  void show(const sim::SeedsReport& report) {
+    if (!shown_ || report.seconds < next_) return;
+    next_ = report.seconds + 0.5;
+    const double rate = static_cast<double>(report.ended) / std::max(report.seconds, 1e-3);
+    constexpr size_t kBar = 24;
+    const size_t full = count_ == 0 ? kBar : kBar * report.ended / count_;
+    std::string line(full, '#');
+    line.resize(kBar, '.');
+    line = fmt::format("[{}] {} of {} seeds, {} failed, {:.0f}/s", line, report.ended, count_,
+                       report.failures.size(), rate);
+    if (report.ended != 0 && report.ended < count_)
+      line +=
+          fmt::format(", {} left", time_text(static_cast<double>(count_ - report.ended) / rate));
+    wipe();
+    fmt::print(stderr, "{}", line);
+    std::fflush(stderr);
+    wide_ = line.size();
+  }
+  void wipe() {
+    if (wide_ == 0) return;
+    fmt::print(stderr, "\r{}\r", std::string(wide_, ' '));
+    wide_ = 0;
+  }
+
+ private:
+  const uint64_t count_;
+  const bool shown_;
+  double next_ = 0;
+  size_t wide_ = 0;
+};
+
+void print_failure(const sim::SeedFailure& failure) {
+  fmt::print("seed {}: {}\n  replay: {}\n", failure.seed, failure.what, failure.replay);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+std::string Worlds::as_options() const {
+  std::string text;
+  if (!driver.empty() && driver != "softgpu") text += " " + quoted(driver);
+  text += changes.as_options();
+  if (canary != sim::Canary::kNone)
+    text += fmt::format(" --canary {}", sim::kCanaryNames[static_cast<size_t>(canary)]);
+  return text;
+}
+
+int sim_command(const SimOptions& options) {
+  const auto driver = driver_of(options.worlds.driver);
+  if (!driver.has_value()) {
+    fmt::print(stderr, "dxgkit: {}\n", driver.error());
+    return kExitBadInput;
+  }
+  const std::string worlds = options.worlds.as_options();
+  std::optional<Results> results;
+  if (options.db.has_value()) {
+    auto opened = Results::open(*options.db, worlds);
+    if (!opened.has_value()) {
+      fmt::print(stderr, "dxgkit: {}\n", opened.error());
+      return kExitBadInput;
+    }
+    results.emplace(std::move(*opened));
+  }
+  sim::RunSeeds run;
+  run.seeds = options.seeds;
+  run.shard = options.shard;
+  run.shards = options.shards;
+  run.changes = options.worlds.changes;
+  run.canary = options.worlds.canary;
+  run.driver = driver->path;
+  run.face = driver->face;
+  run.workers = options.jobs != 0
+                    ? options.jobs
+                    : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  run.replay_every = options.twice_every;
+  run.failures_most = options.failures_most;
+  run.replay = [&](uint64_t seed) { return fmt::format("dxgkit replay {}{}", seed, worlds); };
+  Progress progress(sim::count_of(run), !options.quiet && isatty(STDERR_FILENO) != 0);
+  std::optional<std::string> trouble;
+  run.on_seed = [&](const sim::SeedResult& result) {
+    if (results.has_value() && !trouble.has_value()) trouble = results->put(result);
+    if (result.failure.empty()) return;
+    progress.wipe();
+    print_failure({result.seed, result.failure, run.replay(result.seed)});
+  };
+  double flushed = 0;
+  run.on_tick = [&](const sim::SeedsReport& report) {
+    progress.show(report);
+    if (!results.has_value() || trouble.has_value() || report.seconds < flushed + 1) return;
+    flushed = report.seconds;
+    trouble = results->flush();
+  };
+  const sim::SeedsReport report = sim::run_seeds(run);
+  progress.wipe();
+  if (results.has_value() && !trouble.has_value()) trouble = results->flush();
+  std::string seeds = fmt::format("{}..{}", options.seeds.first, options.seeds.last);
+  if (options.shards != 1) seeds += fmt::format(" ({}/{})", options.shard + 1, options.shards);
+  fmt::print("{}", sim::summary(report, seeds));
+  if (trouble.has_value())
+    fmt::print(stderr, "dxgkit: {}: results were not kept: {}\n", *options.db, *trouble);
+  const bool all = report.failures.empty() && report.ended == sim::count_of(run);
+  return all && !trouble.has_value() ? kExitDone : kExitFailed;
+}
+
+int merge_command(const std::string& out, const std::vector<std::string>& in) {
+  sim::SeedsReport report;
+  std::optional<Results> into;
+  std::map<uint64_t, uint64_t> hashes;  // by seed
+  uint64_t first = UINT64_MAX, last = 0, differ = 0;
+  for (const std::string& path : in) {
+    auto from = Results::open(path);
+    if (from.has_value() && !into.has_value()) {
+      auto made = Results::open(out, from->worlds());
+      if (!made.has_value()) {
+        fmt::print(stderr, "dxgkit: {}\n", made.error());
+        return kExitBadInput;
+      }
+      into.emplace(std::move(*made));
+    }
+    if (from.has_value() && from->worlds() != into->worlds())
+      from = std::unexpected(fmt::format("{}: its worlds are '{}', and those of {} '{}'", path,
+                                         from->worlds(), out, into->worlds()));
+    if (!from.has_value()) {
+      fmt::print(stderr, "dxgkit: {}\n", from.error());
+      return kExitBadInput;
+    }
+    std::optional<std::string> trouble;
+    const auto broken = from->each([&](const sim::SeedResult& result) {
+      const auto [seen, fresh] = hashes.try_emplace(result.seed, result.trace_hash);
+      if (!fresh && seen->second != result.trace_hash) {
+        ++differ;
+        fmt::print("seed {}: its trace hashes to {:016x} in {}, and to {:016x} in another file\n",
+                   result.seed, result.trace_hash, path, seen->second);
+      }
+      if (!trouble.has_value()) trouble = into->put(result);
+    });
+    if (broken.has_value()) trouble = broken;
+    if (!trouble.has_value()) trouble = into->flush();
+    if (trouble.has_value()) {
+      fmt::print(stderr, "dxgkit: {}: {}\n", path, *trouble);
+      return kExitBadInput;
+    }
+  }
+  if (!into.has_value()) return kExitBadInput;
+  static_cast<void>(into->each([&](const sim::SeedResult& result) {
+    first = std::min(first, result.seed);
+    last = std::max(last, result.seed);
+    ++report.ended;
+    report.counters.add(result.counters);
+    if (!result.failure.empty())
+      report.failures.push_back({result.seed, result.failure,
+                                 fmt::format("dxgkit replay {}{}", result.seed, into->worlds())});
+  }));
+  for (const sim::SeedFailure& failure : report.failures) print_failure(failure);
+  fmt::print("{}",
+             sim::summary(report, fmt::format("{}..{}", report.ended == 0 ? 0 : first, last)));
+  return report.failures.empty() && differ == 0 ? kExitDone : kExitFailed;
+}
+
+}  // namespace dxgkit::tool

@@ -1,0 +1,59 @@
+// What the commands around simulation ask for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/seeds.h"
+
+namespace dxgkit::tool {
+
+/// Which worlds: the driver, and what is not as seeds draw it.
+struct Worlds {
+  std::string driver;  // empty or "softgpu": the built-in ones
+  sim::Changes changes;
+  sim::Canary canary = sim::Canary::kNone;
+
+  /// As options of the tool, behind the command: " drv.sys --faults none".
+  std::string as_options() const;
+};
+
+struct SimOptions {
+  Worlds worlds;
+  sim::SeedRange seeds{1, 1000};
+  uint32_t shard = 0, shards = 1;  // --shard I/N, I from 1
+  uint32_t jobs = 0;               // 0: as many as there are processors
+  uint32_t twice_every = 100;
+  uint32_t failures_most = 10;
+  std::optional<std::string> db;
+  bool quiet = false;  // no progress
+};
+
+struct ReplayOptions {
+  Worlds worlds;
+  uint64_t seed = 0;
+  std::optional<std::string> trace;  // to FILE.pftrace: for Perfetto; else text
+  std::optional<std::string> until;  // a number, or text of the line
+  std::optional<std::string> db;     // the hash must be the one kept there
+  bool gdb = false, stop_here = false;
+};
+
+struct ShrinkOptions {
+  Worlds worlds;
+  uint64_t seed = 0;
+};
+
+/// Many seeds; prints failures and the summary. kExitFailed if one failed.
+int sim_command(const SimOptions& options);
+/// One seed again, byte for byte.
+int replay_command(const ReplayOptions& options);
+/// Fewest faults, clients and operations with which the seed still fails.
+int shrink_command(const ShrinkOptions& options);
+/// Where two traces as text part. kExitFailed if they do.
+int diff_command(const std::string& a, const std::string& b);
+/// Puts results of several runs of the same worlds together.
+int merge_command(const std::string& out, const std::vector<std::string>& in);
+
+}  // namespace dxgkit::tool

@@ -1,0 +1,18 @@
+// Where two traces part. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dxgkit::tool {
+
+struct Divergence {
+  size_t line = 0;   // from 1: the first that differs
+  std::string text;  // the lines before it, then both sides, marked as in a diff
+};
+/// Line by line; any text. Nothing: they are the same.
+std::optional<Divergence> diverge(std::string_view a, std::string_view b);
+
+}  // namespace dxgkit::tool
