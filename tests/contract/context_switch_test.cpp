@@ -1,7 +1,10 @@
 // SUB-24: the GPU is switched to no context before memory of its current context moves.
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/exercise.h"
+#include "dxgk/work/context_allocations.h"
 #include "tests/contract/memory_fixture.h"
 #include "tests/contract/tdr_fixture.h"
+#include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -222,6 +225,66 @@ TEST_F(ContextSwitch, OneThatHangsCostsTheAdapterAResetAndNothingIsCurrentAfterw
         EXPECT_EQ(switches(stack).size(), 1U);
       },
       [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = 256 * kKibibyte; });
+}
+
+// With GPU virtual addresses the same comes through the other submission DDI, at no address.
+using VirtualContextSwitch = GpuVaTest;
+TEST_F(VirtualContextSwitch, ComesThroughTheVirtualSubmission) {
+  DXGKIT_COVERS("SUB-24");
+  running(GpuVaConfig::gpu_physical_four_level(), [](GpuVaStack& stack) {
+    VaClient client(stack);
+    AllocationId saved;
+    stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) -> NTSTATUS {
+      DXGKARGCB_CREATECONTEXTALLOCATION args{};
+      args.hAdapter = stack.miniport.callbacks().DeviceHandle;
+      args.hDevice = reinterpret_cast<HANDLE>(uint64_t{client.device});
+      args.hDriverAllocation = reinterpret_cast<HANDLE>(uint64_t{0xC0DE});
+      args.ContextAllocationFlags.SharedAcrossContexts = 1;
+      args.Size = 16 * kPage;
+      args.SupportedSegmentSet = kMemorySet;
+      const NTSTATUS status = stack.miniport.callbacks().DxgkCbCreateContextAllocation(&args);
+      saved = AllocationId{reinterpret_cast<uint64_t>(args.hAllocation)};
+      return status;
+    };
+    D3DKMT_ESCAPE escape{};
+    escape.hAdapter = client.adapter;
+    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    ASSERT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+    std::vector<DXGKARG_SUBMITCOMMANDVIRTUAL> switches;
+    stack.gpu.on_submit = [&](const DXGKARG_SUBMITCOMMANDVIRTUAL* args) {
+      if (args->Flags.ContextSwitch != 0) switches.push_back(*args);
+      return stack.gpu.default_submit_virtual(args);
+    };
+    const D3DKMT_HANDLE memory = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({memory});
+    stack.drive();
+    const uint64_t va = client.make_mapping(memory, 4);
+    ASSERT_EQ(client.submit(client.context, va, sizeof(dxgkit::testing::GpuCommand)), 0);
+    stack.drive();
+    EXPECT_TRUE(switches.empty());
+    stack.adapter().lane().run([&] {
+      dxgk::Adapter& adapter = stack.adapter();
+      EXPECT_TRUE(adapter.context_allocations().let_go()) << "held by the node that ran last";
+      const auto leave = adapter.memory().evict(saved);
+      ASSERT_TRUE(leave.has_value());
+      adapter.paging().enqueue(*leave, nullptr);
+      adapter.pump();
+    });
+    ASSERT_EQ(switches.size(), 1U) << "at once, and the move waits for it";
+    stack.drive();
+    EXPECT_EQ(switches.size(), 1U);
+    stack.adapter().lane().run(
+        [&] { EXPECT_EQ(stack.adapter().memory().placement(saved).segment, kSystemMemory); });
+    EXPECT_EQ(switches[0].Flags.Value, 1U << 6);
+    EXPECT_EQ(switches[0].NodeOrdinal, 0U);
+    EXPECT_NE(switches[0].hContext, nullptr);
+    EXPECT_EQ(switches[0].DmaBufferVirtualAddress, 0U);
+    EXPECT_EQ(switches[0].DmaBufferSize, 0U);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.gpu.on_submit = nullptr;
+    stack.miniport.hooks.escape = nullptr;
+  });
 }
 
 }  // namespace
