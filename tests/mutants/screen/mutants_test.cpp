@@ -8,6 +8,7 @@
 
 #include "bus/machine.h"
 #include "devices/softgpu/softgpu.h"
+#include "devices/softgpu/softgpu_hw.h"
 #include "dxgk/system.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
@@ -45,8 +46,9 @@ struct Outcome {
   std::vector<Finding> findings;
 };
 
-/// One life of the driver: load, start, show, stop, unload.
-Outcome run(const char* path, const char* name, bool sim) {
+/// One life of the driver: load, start, show, stop, unload. With `hang` the engine stops dead under
+/// the first show, which ends with that, and there is a second one.
+Outcome run(const char* path, const char* name, bool sim, bool hang = false) {
   Outcome outcome;
   const auto runtime = sim ? runtime::make_sim_runtime(3) : runtime::make_os_runtime(3);
   runtime->run_main([&] {
@@ -64,6 +66,7 @@ Outcome run(const char* path, const char* name, bool sim) {
       const std::string ascii = name;
       key["Mutant"] = nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
     }
+    if (hang) key["PerEngineTdr"] = nt::RegistryValue::dword(0);
     nt::Kernel kernel(*runtime, machine, findings, config);
     {
       Result<std::unique_ptr<port::Driver>> driver = port::Driver::load(
@@ -76,6 +79,13 @@ Outcome run(const char* path, const char* name, bool sim) {
         outcome.started = adapter.has_value();
         if (adapter.has_value()) {
           const tool::Picture picture = tool::draw_picture(kWidth, kHeight, 7);
+          if (hang) {
+            softgpu::FaultPlan faults;
+            faults.nodes[SGPU_NODE_COPY].hang_at_entry = 2;
+            faults.nodes[SGPU_NODE_COPY].hangs_max = 1;
+            gpu.set_faults(faults);
+            EXPECT_NE(tool::show_on_screen(system, *adapter, gpu, picture).error, "");
+          }
           const tool::ScreenShow show = tool::show_on_screen(system, *adapter, gpu, picture);
           outcome.error = show.error;
           outcome.frames = show.frames.size();
@@ -147,6 +157,18 @@ TEST_P(SaneScreen, GivesNone) {
   EXPECT_TRUE(outcome.right);
   EXPECT_GE(outcome.frames, tool::kScreenFrames + 1);
   EXPECT_TRUE(outcome.findings.empty()) << text_of(outcome.findings);
+}
+
+// After a reset of the adapter the mode is set again, and who comes next shows a picture there.
+TEST_P(SaneScreen, ShowsAgainAfterAReset) {
+  DXGKIT_COVERS("TDR-24", "TDR-26");
+  const auto& [path, sim] = GetParam();
+  const Outcome outcome = run(path, nullptr, sim, /*hang=*/true);
+  EXPECT_EQ(outcome.resets, 1U);
+  EXPECT_EQ(outcome.error, "");
+  EXPECT_TRUE(outcome.right);
+  ASSERT_EQ(outcome.findings.size(), 1U) << text_of(outcome.findings);
+  EXPECT_EQ(outcome.findings[0].rule, "TDR-01");
 }
 
 INSTANTIATE_TEST_SUITE_P(
