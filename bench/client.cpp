@@ -73,8 +73,13 @@ bool World::create_context(uint32_t node, Context* context) {
   create.hDevice = device_;
   create.NodeOrdinal = node;
   if (!check("D3DKMTCreateContext", D3DKMTCreateContext(&create))) return false;
-  *context = {create.hContext, static_cast<std::byte*>(create.pCommandBuffer),
-              create.CommandBufferSize, create.pAllocationList, create.AllocationListSize};
+  *context = {create.hContext,
+              static_cast<std::byte*>(create.pCommandBuffer),
+              create.CommandBufferSize,
+              create.pAllocationList,
+              create.AllocationListSize,
+              create.pPatchLocationList,
+              create.PatchLocationListSize};
   return true;
 }
 
@@ -105,15 +110,18 @@ bool World::destroy_allocation(D3DKMT_HANDLE allocation) {
   return check("D3DKMTDestroyAllocation2", D3DKMTDestroyAllocation2(&destroy));
 }
 
-bool World::render(Context& context, uint32_t command_bytes, uint32_t allocations) {
+bool World::render(Context& context, uint32_t command_bytes, uint32_t allocations,
+                   uint32_t patches) {
   D3DKMT_RENDER render{};
   render.hContext = context.handle;
   render.CommandLength = command_bytes;
   render.AllocationCount = allocations;
+  render.PatchLocationCount = patches;
   const NTSTATUS status = D3DKMTRender(&render);
   if (render.pNewCommandBuffer != nullptr) {
     context.commands = static_cast<std::byte*>(render.pNewCommandBuffer);
     context.allocations = render.pNewAllocationList;
+    context.patches = render.pNewPatchLocationList;
   }
   return check("D3DKMTRender", status);
 }

@@ -42,6 +42,8 @@ class World {
     uint32_t command_bytes = 0;
     D3DDDI_ALLOCATIONLIST* allocations = nullptr;
     uint32_t allocation_count = 0;
+    D3DDDI_PATCHLOCATIONLIST* patches = nullptr;
+    uint32_t patch_count = 0;
   };
   bool create_context(uint32_t node, Context* context);
   D3DKMT_HANDLE create_fence();
@@ -51,7 +53,7 @@ class World {
   /// One of the present client.
   bool destroy_allocation(D3DKMT_HANDLE allocation);
 
-  bool render(Context& context, uint32_t command_bytes, uint32_t allocations);
+  bool render(Context& context, uint32_t command_bytes, uint32_t allocations, uint32_t patches = 0);
   bool signal(const Context& context, D3DKMT_HANDLE fence, uint64_t value);
   bool wait(D3DKMT_HANDLE fence, uint64_t value);
 

@@ -31,7 +31,7 @@ class NullGpu {
   uint32_t completed() const { return completed_.load(std::memory_order_acquire); }
 
   /// DriverEntry of its miniport, for port::DriverSource. In-process code behind the same Win64
-  /// door as any driver. Render and Patch are softgpu's (its user commands, its patch loop). One
+  /// door as any driver. Render takes what the client wrote as it is, Patch is softgpu's loop. One
   /// GPU at a time: the miniport finds it where the constructor left it.
   static void* driver_entry();
 

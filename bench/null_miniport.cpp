@@ -71,6 +71,10 @@ NTSTATUS NTAPI QueryAdapterInfo(IN_CONST_HANDLE, IN_CONST_PDXGKARG_QUERYADAPTERI
       caps->HighestAcceptableAddress.QuadPart = -1;
       caps->MaxAllocationListSlotId = softgpu::kSlots;
       caps->SchedulingCaps.MultiEngineAware = 1;
+      caps->PreemptionCaps.GraphicsPreemptionGranularity =
+          D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
+      caps->PreemptionCaps.ComputePreemptionGranularity =
+          D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
       caps->GpuEngineTopology.NbAsymetricProcessingNodes = 1;
       caps->WDDMVersion = DXGKDDI_WDDMv1_3;
       return STATUS_SUCCESS;
@@ -153,30 +157,19 @@ NTSTATUS NTAPI CloseAllocation(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CLOSEALLOCATIO
   return STATUS_SUCCESS;
 }
 
-NTSTATUS read_user(void* to, const void* from, SIZE_T bytes) {
-  std::memcpy(to, from, bytes);
-  return STATUS_SUCCESS;
-}
-
+/// Nothing is translated: the client's buffer and its patch locations are taken as they are. The
+/// kernel checks the locations, and Patch once more. (Memory of a benchmark does not vanish.)
 NTSTATUS NTAPI Render(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER args) {
-  softgpu::TranslateJob job;
-  job.read = read_user;
-  job.command = args->pCommand;
-  job.command_length = args->CommandLength;
-  job.node = 0;
-  job.allocations = args->pAllocationList;
-  job.allocation_count = args->AllocationListSize;
-  job.dma = static_cast<UCHAR*>(args->pDmaBuffer);
-  job.dma_size = args->DmaSize;
-  job.patches = args->pPatchLocationListOut;
-  job.patch_capacity = args->PatchLocationListOutSize;
-  job.multipass_offset = args->MultipassOffset;
-  const NTSTATUS status = softgpu::translate(&job);
-  if (!NT_SUCCESS(status)) return status;
-  args->MultipassOffset = job.multipass_offset;
-  args->pDmaBuffer = job.dma + job.dma_used;
-  args->pPatchLocationListOut = job.patches + job.patch_count;
-  return status;
+  if (args->CommandLength > args->DmaSize ||
+      args->PatchLocationListInSize > args->PatchLocationListOutSize) {
+    return STATUS_NO_MEMORY;
+  }
+  std::memcpy(args->pDmaBuffer, args->pCommand, args->CommandLength);
+  std::memcpy(args->pPatchLocationListOut, args->pPatchLocationListIn,
+              args->PatchLocationListInSize * sizeof(*args->pPatchLocationListIn));
+  args->pDmaBuffer = static_cast<UCHAR*>(args->pDmaBuffer) + args->CommandLength;
+  args->pPatchLocationListOut += args->PatchLocationListInSize;
+  return STATUS_SUCCESS;
 }
 NTSTATUS NTAPI Patch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH args) {
   if (args->Flags.Paging != 0) return STATUS_SUCCESS;

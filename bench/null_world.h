@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "bench/client.h"
 #include "bench/null_gpu.h"
-#include "miniports/softgpu/commands.h"
 
 namespace dxgkit::bench {
 
@@ -31,14 +30,8 @@ struct RoundTrips : NullWorld {
   }
   void one() {
     // Written anew for each submission, as a client would.
-    struct Commands {
-      SgpuUmdBufferHeader header;
-      SgpuUmdDelay delay;
-    };
-    Commands commands = {};
-    commands.header = {SGPU_UMD_BUFFER_MAGIC, SGPU_UMD_VERSION, sizeof(commands), 0};
-    commands.delay.header = {SGPU_UMD_OP_DELAY, sizeof(commands.delay)};
-    std::memcpy(context.commands, &commands, sizeof(commands));
+    const uint64_t commands[] = {1, 2, 3, value};
+    std::memcpy(context.commands, commands, sizeof(commands));
     DXGKIT_CHECK(world.render(context, sizeof(commands), 0));
     DXGKIT_CHECK(world.signal(context, fence, ++value));
     DXGKIT_CHECK(world.wait(fence, value));

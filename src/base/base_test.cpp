@@ -1,17 +1,38 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
 #include "base/ids.h"
+#include "base/short_vector.h"
 #include "base/status.h"
 
 namespace dxgkit {
 namespace {
 
 // A guarded copy moves what is there and answers false, not a crash, where nothing is.
+TEST(ShortVector, HoldsFewWithoutTheHeapAndManyWithIt) {
+  ShortVector<uint64_t, 4> list;
+  EXPECT_TRUE(list.empty());
+  for (uint64_t i = 0; i < 20; ++i) {
+    list.push_back(i * i);
+    const std::span<const uint64_t> all = list;
+    ASSERT_EQ(all.size(), i + 1);
+    for (uint64_t k = 0; k <= i; ++k) ASSERT_EQ(all[k], k * k) << i;
+  }
+  ShortVector<uint64_t, 4> sized;
+  sized.resize(3);
+  EXPECT_EQ(sized.data()[2], 0U);
+  sized.data()[2] = 7;
+  sized.resize(9);
+  EXPECT_EQ(sized.data()[2], 7U);
+  EXPECT_EQ(sized.data()[8], 0U);
+}
+
 TEST(GuardedCopy, ReportsUnreadableAndUnwritableMemory) {
   constexpr size_t kBytes = 8192;
   auto* pages = static_cast<char*>(
@@ -25,6 +46,19 @@ TEST(GuardedCopy, ReportsUnreadableAndUnwritableMemory) {
   EXPECT_FALSE(guarded_copy(out.data(), pages + 1, 4096));
   EXPECT_FALSE(guarded_copy(pages + 4000, out.data(), 200));
   EXPECT_FALSE(guarded_copy(out.data(), nullptr, 1));
+  for (size_t bytes = 0; bytes <= 4096; bytes += bytes < 100 ? 1 : 61) {
+    for (size_t i = 0; i < bytes; ++i) pages[4096 - bytes + i] = static_cast<char>(i * 7 + bytes);
+    std::ranges::fill(out, '?');
+    ASSERT_TRUE(guarded_copy(out.data(), pages + 4096 - bytes, bytes)) << bytes;
+    ASSERT_EQ(std::memcmp(out.data(), pages + 4096 - bytes, bytes), 0) << bytes;
+    if (bytes < out.size()) {
+      ASSERT_EQ(out[bytes], '?') << bytes;
+    }
+    if (bytes == 0) continue;
+    // One byte too many at either side of the copy, which is in the page that is not there.
+    ASSERT_FALSE(guarded_copy(out.data(), pages + 4097 - bytes, bytes)) << bytes;
+    ASSERT_FALSE(guarded_copy(pages + 4097 - bytes, out.data(), bytes)) << bytes;
+  }
   EXPECT_FALSE(guarded_copy(out.data(), reinterpret_cast<const void*>(UINTPTR_MAX - 10), 100));
   EXPECT_TRUE(guarded_copy(out.data(), nullptr, 0));
   munmap(pages, kBytes);

@@ -32,8 +32,10 @@ class HandleTable {
   /// (THUNK-04).
   template <typename T>
   Result<Ref<T>> find(Handle handle) {
-    DXGKIT_ASSIGN_OR_RETURN(Ref<Object> object, find_object(handle, T::kType, false));
-    return Ref<T>(static_cast<T*>(object.get()));
+    runtime::MutexLock lock(mutex_);
+    const Slot* slot = locate_object(handle, T::kType, false);
+    if (slot == nullptr) return Error(Status::kInvalidParameter);
+    return Ref<T>(static_cast<T*>(slot->object.get()));
   }
   /// As find for many at once: found(i) is told the object of handle_of(i), in order, until one is
   /// refused or `found` answers false. kInvalidParameter: some handle is; handles of 0 are skipped.

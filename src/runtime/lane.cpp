@@ -11,6 +11,10 @@
 // from the head; at a waiting thread it hands the lane over, so a stream of newcomers cannot starve
 // anybody. A holder that has done its own work runs at most kDrainBudget items of others before it
 // leaves the rest to the worker.
+//
+// The state of an adapter is some dozens of cache lines, and it costs more to fetch them to another
+// processor than to do the work of an interrupt. So while threads keep coming to the lane, the
+// worker gives way for a moment: the next one takes the interrupt work along.
 #include "runtime/lane.h"
 
 #include <utility>
@@ -27,6 +31,9 @@ constexpr uint32_t kQueued = 2;
 constexpr uint32_t kPending = 3;
 
 constexpr int kDrainBudget = 64;
+/// Looks of the worker at pending work before it takes it from threads that keep coming: about 2
+/// us.
+constexpr int kGiveWayLooks = 64;
 constexpr int kNoBudget = INT32_MAX;
 
 struct Item {
@@ -183,6 +190,17 @@ struct Lane::Impl {
     }
   }
 
+  /// True: somebody else has taken the pending work.
+  bool give_way() {
+    const uint32_t visited = visits.load(std::memory_order_relaxed);
+    if (std::exchange(visits_seen, visited) == visited || runtime.is_simulated()) return false;
+    for (int i = 0; i < kGiveWayLooks; ++i) {
+      if (state.load(std::memory_order_relaxed) != kPending) return true;
+      runtime.yield();
+    }
+    return false;
+  }
+
   void serve() {
     mutex.lock();
     for (;;) {
@@ -199,9 +217,39 @@ struct Lane::Impl {
         WaitReason reason(runtime, worker_reason.c_str());
         runtime.wait(worker_signal, seen);
       }
+      static_cast<void>(give_way());
       mutex.lock();
     }
     mutex.unlock();
+  }
+
+  /// Work from interrupt context is pending and nothing else is queued: runs it. True: the caller
+  /// holds the lane (state kHeld). False: it holds nothing and has to queue.
+  bool take_along() {
+    if (state.load(std::memory_order_relaxed) != kPending) return false;
+    mutex.lock();
+    if (!take_pending()) {
+      mutex.unlock();
+      return false;
+    }
+    // Nobody can wait in run() yet, as whoever came would have become the holder.
+    for (int budget = kDrainBudget; head != nullptr && !head->is_thread && budget > 0; --budget) {
+      Item* const item = pop();
+      mutex.unlock();
+      {
+        Entered entered(*this);
+        item->work();
+        item->work = nullptr;
+      }
+      mutex.lock();
+      recycle(item);
+    }
+    const bool alone = head == nullptr;
+    if (alone) state.store(kHeld, std::memory_order_relaxed);
+    mutex.unlock();
+    if (alone) return true;
+    drain(nullptr, kDrainBudget);  // they came first: the turn goes to them
+    return false;
   }
 
   /// Work is queued that nobody holds: the caller becomes the holder (state kQueued).
@@ -217,6 +265,8 @@ struct Lane::Impl {
   const std::string turn_reason = "its turn on lane " + name;
   const std::string worker_reason = "work from interrupt context on lane " + name;
   std::atomic<uint32_t> state{kFree};
+  std::atomic<uint32_t> visits{0};  // by run(); written by the holder only
+  uint32_t visits_seen = 0;         // the worker's
   Mutex mutex;
   Item* head DXGKIT_GUARDED_BY(mutex) = nullptr;
   Item* tail DXGKIT_GUARDED_BY(mutex) = nullptr;
@@ -255,7 +305,7 @@ void Lane::run(FunctionRef work) {
     return;
   }
   Impl& impl = *impl_;
-  if (!impl.try_acquire()) {
+  if (!impl.try_acquire() && !impl.take_along()) {
     Item self;
     self.is_thread = true;
     impl.mutex.lock();
@@ -267,6 +317,7 @@ void Lane::run(FunctionRef work) {
       while (self.turn.load(std::memory_order_acquire) == 0) runtime_.wait(self.turn, 0);
     }
   }
+  impl.visits.store(impl.visits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   {
     Impl::Entered entered(impl);
     work();

@@ -81,10 +81,10 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   return scope.finish(status);
 }
 
-/// A client's array, copied once. kInvalidParameter: too long; kAccessViolation: not readable
-/// (THUNK-01).
-template <typename T>
-Status capture_array(const T* client, size_t count, size_t most, std::vector<T>* out) {
+/// A client's array, copied once into an empty list. kInvalidParameter: too long; kAccessViolation:
+/// not readable (THUNK-01).
+template <typename T, typename List>
+Status capture_array(const T* client, size_t count, size_t most, List* out) {
   if (count > most) return Status::kInvalidParameter;
   out->resize(count);
   if (count == 0) return Status::kSuccess;

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "base/short_vector.h"
 #include "dxgk/sync/periodic_fences.h"
 #include "thunks/call.h"
 #include "thunks/sync_support.h"
@@ -158,8 +159,8 @@ enum class Right { kSignal, kWait };
 
 /// What one call names.
 struct Points {
-  std::vector<SyncPoint> points;
-  std::vector<SyncPoint> early;  // of handles that signal at the top of the pipeline (SYNC-12)
+  ShortVector<SyncPoint, 4> points;
+  ShortVector<SyncPoint, 4> early;  // of handles that signal at the top of the pipeline (SYNC-12)
 };
 
 /// Every object must be on the adapter of `device`, and its handle must have the right (SYNC-11).
@@ -180,8 +181,8 @@ Status resolve_points(Process& process, Device& device, Right right,
 Status capture_points(Process& process, Device& device, Right right, const D3DKMT_HANDLE* handles,
                       const UINT64* values, UINT count, bool allow_rewind, Points* out) {
   if (count == 0) return Status::kInvalidParameter;
-  std::vector<D3DKMT_HANDLE> captured_handles;
-  std::vector<UINT64> captured_values;
+  ShortVector<D3DKMT_HANDLE, 4> captured_handles;
+  ShortVector<UINT64, 4> captured_values;
   DXGKIT_RETURN_IF_FAILED(capture_array(handles, count, kMaxListElements, &captured_handles));
   DXGKIT_RETURN_IF_FAILED(capture_array(values, count, kMaxListElements, &captured_values));
   return resolve_points(process, device, right, captured_handles, captured_values, allow_rewind,
@@ -202,7 +203,7 @@ Status find_contexts(Process& process, std::span<const D3DKMT_HANDLE> handles,
 }
 
 /// Signals `points` in all contexts, in stream order.
-Status queue_signals(const std::vector<Ref<Context>>& contexts, const Points& points,
+Status queue_signals(std::span<const Ref<Context>> contexts, const Points& points,
                      bool at_submission) {
   if (!points.early.empty()) {
     DXGKIT_RETURN_IF_FAILED(Context::queue_signal(contexts, points.early, {.at_submission = true}));
@@ -234,7 +235,8 @@ Status signal_from_cpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJEC
   DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, Right::kSignal, args.ObjectHandleArray,
                                          args.FenceValueArray, args.ObjectCount,
                                          (flags & kAllowFenceRewind) != 0, &points));
-  points.points.insert(points.points.end(), points.early.begin(), points.early.end());
+  for (const SyncPoint& point : std::span<const SyncPoint>(points.early))
+    points.points.push_back(point);
   return device->signal_from_cpu(points.points);
 }
 
@@ -253,16 +255,16 @@ Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
 }
 
 Status signal_from_gpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU& args) {
-  std::vector<Ref<Context>> contexts;
-  DXGKIT_RETURN_IF_FAILED(find_contexts(process, std::span(&args.hContext, 1), &contexts));
-  Device& device = contexts.front()->device();
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
+                                 process.handles().find<Context>(args.hContext));
+  Device& device = context->device();
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   Points points;
   DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
                                          args.MonitoredFenceValueArray, args.ObjectCount, false,
                                          &points));
-  return queue_signals(contexts, points, /*at_submission=*/false);
+  return queue_signals(std::span(&context, 1), points, /*at_submission=*/false);
 }
 
 Status signal_from_gpu2(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2& args) {

@@ -19,6 +19,10 @@ constexpr uint32_t kRankedShareLarge = 4;
 constexpr uint32_t kProbesLarge = 1;
 // Entries of a ranking are read from memory so long before they are asked for.
 constexpr size_t kFetchAhead = 4;
+// Submissions that are one moment while everything fits.
+constexpr uint64_t kSameTime = 8;
+// Submissions for which lists stay in order after somebody asked.
+constexpr uint64_t kEagerFor = 4096;
 // Empty classes kept per group.
 constexpr size_t kClassesKept = 64;
 // So far set_priority looks for a place from each end.
@@ -133,6 +137,7 @@ void EvictionPolicy::set_priority(Index index, uint64_t priority) {
   node.priority = priority;
   if (!was_in_group) return;
   homes_[index] = class_of(group, priority);
+  put_in_order(homes_[index]);
   Index before = home_of(index).youngest;
   Index after = home_of(index).oldest;
   for (uint32_t step = 0; step < kStepsMost && before != kNone; ++step) {
@@ -165,6 +170,22 @@ void EvictionPolicy::unlink(Index index) {
   (links.previous == kNone ? members.oldest : links_[links.previous].following) = links.following;
   (links.following == kNone ? members.youngest : links_[links.following].previous) = links.previous;
   --members.count;
+}
+
+/// The list of a class by last use, after uses that only set stamps.
+void EvictionPolicy::put_in_order(uint32_t number) {
+  Class& members = classes_[number];
+  if (!std::exchange(members.unordered, false)) return;
+  // Whoever asks will ask again: from here on each use pays for itself.
+  eager_until_ = now_ + kEagerFor;
+  std::vector<Index> order;
+  order.reserve(members.count);
+  for (Index index = members.oldest; index != kNone; index = links_[index].following)
+    order.push_back(index);
+  std::ranges::sort(order, {}, [this](Index index) { return nodes_[index].stamp; });
+  members.oldest = members.youngest = kNone;
+  members.count = 0;
+  for (const Index index : order) link_youngest(index);
 }
 
 void EvictionPolicy::enter(Index index, uint32_t group) {
@@ -203,7 +224,10 @@ void EvictionPolicy::restore(std::span<Left> list) {
     DXGKIT_CHECK(!is_in_group(left.index));
     const uint32_t home = class_of(left.group, node.priority);
     homes_[left.index] = home;
-    if (std::exchange(into, home) != home) after = classes_[home].oldest;
+    if (std::exchange(into, home) != home) {
+      put_in_order(home);
+      after = classes_[home].oldest;
+    }
     while (after != kNone && nodes_[after].stamp < node.stamp) after = links_[after].following;
     link_after(left.index, after == kNone ? classes_[home].youngest : links_[after].previous);
   }
@@ -219,18 +243,24 @@ void EvictionPolicy::begin_submission() {
 void EvictionPolicy::use(Index index, bool counted) {
   Node& node = nodes_[index];
   node.stamp = ++clock_;
-  if (is_in_group(index) && home_of(index).youngest != index) {
-    unlink(index);
-    link_youngest(index);
+  // While everything fits nobody asks who is to leave: the stamp is enough.
+  const bool learn = used_bytes_ > capacity_bytes_;
+  if (const uint32_t home = homes_[index]; home != 0) {
+    Class& members = classes_[home];
+    if (!learn && now_ >= eager_until_) {
+      members.unordered = true;
+    } else if (members.youngest != index) {
+      unlink(index);
+      link_youngest(index);
+    }
   }
   if (counted && !node.counted) {
     node.counted = true;
     used_bytes_ += node.bytes;
     if (in_sample(index)) sample(index);
   }
-  if (outlooks_[index].last == now_ && history_at_[index] != 0) return;
-  // While everything fits nobody asks who is to leave: what was used when is enough.
-  const bool learn = used_bytes_ > capacity_bytes_;
+  const uint64_t same_time = learn ? 1 : kSameTime;
+  if (history_at_[index] != 0 && now_ - outlooks_[index].last < same_time) return;
   model_.use(history_of(index), outlooks_[index], now_, learn);
   if (learn) {
     // Somebody else, so that what is never used again is learned too.
@@ -264,6 +294,7 @@ void EvictionPolicy::begin_class() {
   while (choice_class_ != choice_->end() && classes_[choice_class_->second].count == 0)
     ++choice_class_;
   if (choice_class_ == choice_->end()) return;
+  put_in_order(choice_class_->second);
   Class& members = classes_[choice_class_->second];
   choice_named_ = false;
   if (expert_ == Expert::kRecency) {

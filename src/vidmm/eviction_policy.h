@@ -49,7 +49,8 @@ class EvictionPolicy {
   void begin_submission();
   /// The current submission names it. It becomes the most recently used of its group.
   /// @param counted  it competes for the capacity (not so in an aperture).
-  /// O(1) amortised, allocates nothing. Cheapest while everything fits.
+  /// O(1) amortised, allocates nothing. Cheapest while everything fits: then only the order of uses
+  /// is kept, as stamps that whoever asks first sorts, and when to within a few submissions.
   void use(Index index, bool counted = true);
 
   /// It is in this group now, as the most recently used. O(1).
@@ -96,6 +97,7 @@ class EvictionPolicy {
     uint64_t priority = 0;
     Index oldest = kNone, youngest = kNone;  // a list by last use
     uint32_t count = 0;
+    bool unordered = false;  // the list is not by last use: put_in_order()
     Ranking ranking;         // by the model
     uint64_t ranked_at = 0;  // who was used later than this is not where the ranking has it
     bool partial = false;    // made in the middle of a choice: whom that had named is missing
@@ -125,6 +127,7 @@ class EvictionPolicy {
   void link_youngest(Index index);
   void link_after(Index index, Index before);
   void unlink(Index index);
+  void put_in_order(uint32_t number);
   float value(Index index);
 
   void begin_class();
@@ -162,10 +165,11 @@ class EvictionPolicy {
   std::vector<uint32_t> free_classes_;
   uint32_t classes_made_ = 1;
   ReuseModel model_;
-  uint64_t now_ = 0;         // submissions
-  uint64_t clock_ = 0;       // of stamps
-  uint64_t used_bytes_ = 0;  // of all that were ever used and counted
-  Index hand_ = 0;           // who is looked at next for still being unused
+  uint64_t now_ = 0;          // submissions
+  uint64_t eager_until_ = 0;  // lists are kept in order with each use: somebody asked lately
+  uint64_t clock_ = 0;        // of stamps
+  uint64_t used_bytes_ = 0;   // of all that were ever used and counted
+  Index hand_ = 0;            // who is looked at next for still being unused
   Expert expert_ = Expert::kRecency;
 
   // A choice.

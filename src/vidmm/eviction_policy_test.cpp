@@ -55,6 +55,39 @@ TEST(EvictionPolicy, KnowingNothingElseTheLeastRecentlyUsedLeavesFirst) {
   EXPECT_THAT(order(policy), ElementsAre(a, b));
 }
 
+TEST(EvictionPolicy, WhoAsksAfterManyUsesFindsThemInOrder) {
+  constexpr Index kCount = 200;
+  EvictionPolicy policy(1'000'000, 1);
+  std::vector<Index> expected;  // by last use
+  const auto use = [&](Index index) {
+    submit(policy, {index});
+    std::erase(expected, index);
+    expected.push_back(index);
+  };
+  for (Index index = 0; index < kCount; ++index) add(policy, index, 10, kNormal);
+  std::minstd_rand chance(3);
+  for (Index index = 0; index < kCount; ++index) use(index);
+  // Between two questions: many uses, few, and so many that nobody reckons with another one.
+  for (const uint32_t uses : {5'000U, 3U, 300U, 6'000U, 1U, 10'000U}) {
+    for (uint32_t i = 0; i < uses; ++i) use(static_cast<Index>(chance() % kCount));
+    ASSERT_EQ(order(policy), expected) << "after " << uses;
+  }
+  for (uint32_t i = 0; i < 6'000; ++i) use(static_cast<Index>(chance() % kCount));
+  policy.set_priority(expected.front(), kNormal + 1);
+  std::rotate(expected.begin(), expected.begin() + 1, expected.end());
+  EXPECT_EQ(order(policy), expected);
+  const Index moved = expected.back();
+  for (uint32_t i = 0; i < 6'000; ++i) {
+    const auto index = static_cast<Index>(chance() % kCount);
+    if (index != moved) use(index);
+  }
+  std::erase(expected, moved);
+  expected.push_back(moved);
+  policy.set_priority(moved, kNormal);  // the last use decides where it comes in: before all others
+  std::rotate(expected.begin(), expected.end() - 1, expected.end());
+  EXPECT_EQ(order(policy), expected);
+}
+
 TEST(EvictionPolicy, LowerPriorityLeavesFirstWhateverTheExpertSays) {
   EvictionPolicy policy(1000, 1);
   const Index high = add(policy, 0, 10, 0xA0000000);

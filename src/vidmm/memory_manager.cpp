@@ -143,18 +143,21 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
 }
 
 bool MemoryManager::pin_resident(std::span<const Use> uses) {
+  std::vector<Record*>& records = impl_->pinning;
+  records.clear();
   for (const Use& use : uses) {
-    const Record& record = impl_->get(use.allocation);
+    Record& record = impl_->get(use.allocation);
+    records.push_back(&record);
     const SegmentSet allowed =
         use.write ? record.traits->supported_write : record.traits->supported_read;
     if (record.parked || !record.resident() || record.pending != 0) return false;
     if ((allowed & segment_bit(record.segment())) == 0) return false;
   }
   impl_->policy.begin_submission();
-  for (const Use& use : uses) {
-    Record& record = impl_->get(use.allocation);
+  for (size_t i = 0; i < uses.size(); ++i) {
+    Record& record = *records[i];
     ++record.pins;
-    if (use.write) {
+    if (uses[i].write) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
@@ -420,6 +423,7 @@ std::vector<PagingOp> MemoryManager::refresh(AllocationId id) {
 }
 
 bool MemoryManager::contains(AllocationId id) const { return impl_->records.find(id) != nullptr; }
+uint64_t MemoryManager::plans() const { return impl_->plan; }
 Placement MemoryManager::placement(AllocationId id) const {
   return impl_->place_of(impl_->get(id));
 }

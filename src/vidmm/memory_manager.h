@@ -202,6 +202,8 @@ class MemoryManager {
   // --- questions ---
   bool contains(AllocationId id) const;
   Placement placement(AllocationId id) const;
+  /// A number that changes whenever a placement may have: equal numbers, equal places.
+  uint64_t plans() const;
   AllocationDesc description(AllocationId id) const;
   /// It was evicted, into an aperture of its eviction set (ALLOC-09): no use has asked for it
   /// since.

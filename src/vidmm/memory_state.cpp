@@ -51,57 +51,11 @@ MemoryManager::Impl::Impl(std::span<const SegmentDesc> descs_in)
   }
 }
 
-Record& MemoryManager::Impl::get(AllocationId id) {
-  Record* const record = records.find(id);
-  DXGKIT_CHECK(record != nullptr);
-  return *record;
-}
-
-Segment& MemoryManager::Impl::segment(SegmentId id) const {
-  DXGKIT_CHECK(id.value < by_id.size() && by_id[id.value] != nullptr);
-  return *by_id[id.value];
-}
-
-Placement MemoryManager::Impl::place_of(const Record& record) const {
-  if (!record.resident()) return {};
-  const Segment& where = segment(record.segment());
-  return where.at(where.ranges.offset(record.range));
-}
-
-/// True if the content is (or will be, once the plans ran) in a memory segment rather than in
-/// backing pages.
-bool MemoryManager::Impl::on_memory_side(const Record& record) const {
-  return record.resident() && segment(record.segment()).is_memory();
-}
-
 // --- victims ---
 
 /// Nothing holds the allocation where it is.
 bool MemoryManager::Impl::may_leave(const Record& record) const {
   return segment(record.segment()).may_leave(record);
-}
-
-/// Between plans the policy knows it as a member of its segment. Pins are not asked for: they come
-/// and go with each packet, and a choice passes over them.
-bool MemoryManager::Impl::competes(const Record& record) const {
-  if (!record.resident() || record.traits->pinned) return false;
-  return record.locks == 0 || !on_memory_side(record);
-}
-
-void MemoryManager::Impl::update_victim(Record& record) {
-  const bool wanted = competes(record);
-  if (wanted == policy.is_in_group(victim(record))) return;
-  if (wanted) {
-    policy.enter(victim(record), segment(record.segment()).group);
-  } else {
-    policy.leave(victim(record));
-  }
-}
-
-/// The allocation is used now.
-void MemoryManager::Impl::touch(Record& record) {
-  update_victim(record);
-  policy.use(victim(record), on_memory_side(record));
 }
 
 /// How the policy orders it: the offer first, then the priority.

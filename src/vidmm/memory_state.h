@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "vidmm/memory_manager.h"
 #include "vidmm/packing.h"
 #include "vidmm/record_table.h"
@@ -109,10 +110,59 @@ struct MemoryManager::Impl {
   EvictionPolicy policy;
   std::vector<EvictionPolicy::Left> returned;  // scratch of restore_victims
   std::vector<Touched> journal;
+  std::vector<Record*> pinning;  // scratch of pin_resident
   uint64_t plan = 0;
   Statistics statistics;
   Switches switches;
   bool made_room = false;  // the last place_in moved or evicted others, or failed
 };
+
+// What each packet does for each allocation it uses: inline.
+
+inline Record& MemoryManager::Impl::get(AllocationId id) {
+  Record* const record = records.find(id);
+  DXGKIT_CHECK(record != nullptr);
+  return *record;
+}
+
+inline Segment& MemoryManager::Impl::segment(SegmentId id) const {
+  DXGKIT_CHECK(id.value < by_id.size() && by_id[id.value] != nullptr);
+  return *by_id[id.value];
+}
+
+inline Placement MemoryManager::Impl::place_of(const Record& record) const {
+  if (!record.resident()) return {};
+  const Segment& where = segment(record.segment());
+  return where.at(where.ranges.offset(record.range));
+}
+
+/// True if the content is (or will be, once the plans ran) in a memory segment rather than in
+/// backing pages.
+inline bool MemoryManager::Impl::on_memory_side(const Record& record) const {
+  return record.resident() && segment(record.segment()).is_memory();
+}
+
+/// Between plans the policy knows it as a member of its segment. Pins are not asked for: they come
+/// and go with each packet, and a choice passes over them.
+inline bool MemoryManager::Impl::competes(const Record& record) const {
+  if (!record.resident() || record.traits->pinned) return false;
+  return record.locks == 0 || !on_memory_side(record);
+}
+
+inline void MemoryManager::Impl::update_victim(Record& record) {
+  const bool wanted = competes(record);
+  if (wanted == policy.is_in_group(victim(record))) return;
+  if (wanted) {
+    policy.enter(victim(record), segment(record.segment()).group);
+  } else {
+    policy.leave(victim(record));
+  }
+}
+
+/// The allocation is used now.
+inline void MemoryManager::Impl::touch(Record& record) {
+  update_victim(record);
+  policy.use(victim(record), on_memory_side(record));
+}
 
 }  // namespace dxgkit::vidmm

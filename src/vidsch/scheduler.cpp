@@ -276,6 +276,14 @@ void Scheduler::pump(int64_t now_ns) {
   impl_->run();
 }
 
+void Scheduler::pump() { impl_->run(); }
+
+bool Scheduler::minds_time() const {
+  return std::ranges::any_of(impl_->nodes_, [](const NodeState& node) {
+    return node.desc.preemptible && !node.ring.empty();
+  });
+}
+
 std::optional<int64_t> Scheduler::quantum_deadline() const {
   std::optional<int64_t> earliest;
   for (const NodeState& node : impl_->nodes_) {

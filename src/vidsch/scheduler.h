@@ -249,6 +249,10 @@ class Scheduler {
   /// move the clock: work they start counts as started at the next call with one, unless a clock is
   /// set; so pump(now) before reading `progress_ns`.
   void pump(int64_t now_ns);
+  /// Whether the time makes a difference to pump(): something on hardware has a quantum.
+  bool minds_time() const;
+  /// pump() where it does not, or where a clock is set and no quantum has to be looked at now.
+  void pump();
   /// When `pump` is due at the latest, because a quantum on a preemptible node is then used up
   /// while an equal waits; nullopt: no such time. Cost: linear in nodes.
   std::optional<int64_t> quantum_deadline() const;

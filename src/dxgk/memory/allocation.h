@@ -69,6 +69,7 @@ struct Allocation {
   bool offer_pending = false;
   vidmm::OfferPriority offer = vidmm::OfferPriority::kNone;
   uint32_t maximum_renaming = 0;  // instances at most, the first included (ALLOC-39); 0: no limit
+  uint32_t listed_at = 0;         // lane: where a packet's list of uses may have it
   SharedResource* shared = nullptr;              // of which it is a member; lives as long
   std::unique_ptr<bus::UserMemory> user_memory;  // owns the pages, when the client gave them
   FrameList pages;     // backing store: content while outside memory segments

@@ -215,41 +215,34 @@ void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t 
   // they are.
   // Where devices list what they need, only the DMA buffer's own place is the packet's business.
   if (device_->adapter().explicit_residency()) patch_length = 0;
-  seen_.assign(buffer.allocation_count, false);
+  seen_.assign(buffer.allocation_count, 0);
   for (uint32_t i = patch_start; i < patch_start + patch_length; ++i) {
     const uint32_t index = buffer.patches[i].allocation_index;
-    if (seen_[index]) continue;
-    seen_[index] = true;
-    const OpenedAllocation* opened = buffer.references[index].get();
+    if (seen_[index] != 0) continue;
+    seen_[index] = 1;
+    const OpenedAllocation* opened = buffer.references[index];
     if (opened == nullptr) continue;
     const bool write = buffer.allocations[index].write();
-    const auto same = std::find_if(uses.begin(), uses.end(), [&](const vidmm::Use& use) {
-      return use.allocation == opened->allocation->id;
-    });
-    if (same == uses.end()) {
-      uses.push_back({opened->allocation->id, write});
-    } else {
-      same->write = same->write || write;
+    Allocation& allocation = *opened->allocation;
+    // A guess, so that nobody has to search: two entries may name one allocation.
+    const uint32_t place = allocation.listed_at;
+    if (place < uses.size() && uses[place].allocation == allocation.id) {
+      uses[place].write = uses[place].write || write;
+      continue;
     }
+    allocation.listed_at = static_cast<uint32_t>(uses.size());
+    uses.push_back({allocation.id, write});
   }
   if (buffer.memory.value != 0) uses.push_back({buffer.memory, false});
 }
 
-Status Context::capture_allocations(const RenderRequest& request,
-                                    std::vector<CapturedAllocation>* captured) {
-  // The client can write its list while we look: read it once (THUNK-02).
-  client_list_.resize(request.allocation_count);
-  if (request.allocation_count != 0 &&
-      !guarded_copy(client_list_.data(), buffers_.allocations,
-                    request.allocation_count * sizeof(ClientAllocation))) {
-    return Status::kAccessViolation;
-  }
-  captured->clear();
-  captured->resize(request.allocation_count);
+Status Context::find_allocations() {
+  captured_.clear();
+  captured_.resize(client_list_.size());
   Status refusal = Status::kSuccess;
   const auto acceptable = [&](size_t i) {
     if ((client_list_[i].flags >> 5) != 0) refusal = Status::kInvalidParameter;  // THUNK-03
-    (*captured)[i].write = (client_list_[i].flags & 1U) != 0;
+    captured_[i].write = (client_list_[i].flags & 1U) != 0;
     return is_success(refusal);
   };
   size_t next = 0;  // the first entry that was not looked at
@@ -262,9 +255,11 @@ Status Context::capture_allocations(const RenderRequest& request,
         }
         if (opened->device.get() != device_.get()) refusal = Status::kInvalidParameter;  // REND-05
         // An NT handle without write access was opened (THUNK-24).
-        if (is_success(refusal) && (*captured)[i].write && opened->read_only)
+        if (is_success(refusal) && captured_[i].write && opened->read_only)
           refusal = Status::kAccessDenied;
-        if (is_success(refusal)) (*captured)[i].opened = Ref<OpenedAllocation>(opened);
+        // Between two holds of the lane the handle may go, and the object with it: teardown begins
+        // on the lane.
+        captured_[i].opened = opened;
         return is_success(refusal);
       });
   // NULL entries, which unbind slots (REND-23), and the one whose handle is none.
@@ -287,14 +282,20 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
   if (request.allocation_count > buffers_.allocation_count) return Status::kInvalidParameter;
   if (request.patch_count > buffers_.patch_count) return Status::kInvalidParameter;
   DXGKIT_RETURN_IF_FAILED(check_broadcast(request));
-  DXGKIT_RETURN_IF_FAILED(capture_allocations(request, &captured_));
+  // The client can write its list while we look: read it once (THUNK-02).
+  client_list_.resize(request.allocation_count);
+  if (request.allocation_count != 0 &&
+      !guarded_copy(client_list_.data(), buffers_.allocations,
+                    request.allocation_count * sizeof(ClientAllocation))) {
+    return Status::kAccessViolation;
+  }
 
   uint32_t multipass_offset = 0;
   uint32_t without_progress = 0;
   Status outcome = Status::kSuccess;
   for (;;) {
     DmaBuffer* buffer = nullptr;
-    DXGKIT_RETURN_IF_FAILED(begin_pass(&buffer));
+    DXGKIT_RETURN_IF_FAILED(begin_pass(Listed::kByClient, &buffer));
     port::RenderArgs args;
     args.context = info_.handle;
     args.render_km = request.render_km;
@@ -369,39 +370,38 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
   return Status::kSuccess;
 }
 
-Status Context::begin_pass(DmaBuffer** out) {
+Status Context::check_captured() {
+  const bool explicit_residency = device_->adapter().explicit_residency();
+  for (const CapturedAllocation& captured : captured_) {
+    if (captured.opened == nullptr) continue;
+    const Allocation* const allocation = captured.opened->allocation;
+    if (captured.opened->closing) return Status::kInvalidHandle;  // another thread destroyed it
+    if (allocation->stale) return Status::kGraphicsAllocationInvalid;  // DISP-17
+    // Offered content may be gone at any moment: it is reclaimed before it is used.
+    if (allocation->offer != vidmm::OfferPriority::kNone) return Status::kInvalidParameter;
+  }
+  if (!explicit_residency) return Status::kSuccess;
+  for (const CapturedAllocation& captured : captured_) {
+    if (captured.opened == nullptr || captured.opened->listing.count != 0) continue;
+    if (captured.on_screen) continue;                    // pinned
+    device_->set_error(DeviceState::kErrorOutOfMemory);  // RES-25
+    return Status::kDeviceRemoved;
+  }
+  return Status::kSuccess;
+}
+
+Status Context::begin_pass(Listed listed, DmaBuffer** out) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   DmaBuffer* buffer = nullptr;
-  adapter.lane().run([&] {
+  adapter.lane().run([&]() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
     if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    for (const CapturedAllocation& captured : captured_) {
-      if (captured.opened && captured.opened->closing) {  // another thread destroyed it since
-        status = Status::kInvalidHandle;
-        return;
-      }
-      if (captured.opened && captured.opened->allocation->stale) {  // DISP-17
-        status = Status::kGraphicsAllocationInvalid;
-        return;
-      }
-      // Offered content may be gone at any moment: it is reclaimed before it is used.
-      if (captured.opened && captured.opened->allocation->offer != vidmm::OfferPriority::kNone) {
-        status = Status::kInvalidParameter;
-        return;
-      }
-    }
-    if (adapter.explicit_residency()) {
-      for (const CapturedAllocation& captured : captured_) {
-        if (!captured.opened || captured.opened->listing.count != 0) continue;
-        if (captured.on_screen) continue;                    // pinned
-        device_->set_error(DeviceState::kErrorOutOfMemory);  // RES-25
-        status = Status::kDeviceRemoved;
-        return;
-      }
-    }
+    if (listed == Listed::kByClient) status = find_allocations();
+    if (is_success(status)) status = check_captured();
+    if (!is_success(status)) return;
     Result<DmaBuffer*> acquired = pool_->acquire();
     if (!acquired.has_value()) {
       status = acquired.error();
@@ -413,19 +413,23 @@ Status Context::begin_pass(DmaBuffer** out) {
     if (buffer->allocations.size() < captured_.size()) buffer->allocations.resize(captured_.size());
     const size_t patch_capacity = std::max<size_t>(info_.patch_list_size, buffers_.patch_count);
     if (buffer->patches.size() < patch_capacity) buffer->patches.resize(patch_capacity);
+    buffer->references.resize(captured_.size());
+    const vidmm::MemoryManager& memory = adapter.memory();
+    buffer->places_as_of = memory.plans();
     for (size_t i = 0; i < captured_.size(); ++i) {
       port::AllocationListEntry& entry = buffer->allocations[i];
       entry = {};
-      buffer->references.push_back(captured_[i].opened);
-      if (!buffer->references.back()) continue;
-      OpenedAllocation& opened = *buffer->references.back();
-      ++opened.uses;
+      OpenedAllocation* const opened = captured_[i].opened;
+      buffer->references[i] = opened;
+      if (opened == nullptr) continue;
+      ++opened->uses;
       // REND-06: the last known place; the driver may write it right away, Patch will come all the
       // same.
-      const vidmm::Placement place = adapter.memory().placement(opened.allocation->id);
-      entry.device_handle = opened.device_specific;
+      const vidmm::Placement place = memory.placement(opened->allocation->id);
+      entry.device_handle = opened->device_specific;
       if (place.segment != kSystemMemory && adapter.strikes(VerifierSwitch::kNeverPrepatch)) {
         entry.set(captured_[i].write, kSystemMemory, 0);
+        buffer->places_as_of = 0;  // no plan has that number: filled in at submission
         continue;
       }
       entry.set(captured_[i].write, place.segment, place.gpu_address);
@@ -529,7 +533,26 @@ void Context::check_references(const DmaBuffer& buffer, const port::RenderResult
 
 Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
                               const char* ddi) {
+  const uint32_t slots = device_->adapter().caps().max_allocation_list_slot_id;
+  const uint32_t slot_limit = slots == 0 ? 1U << 24 : slots;
+  // All of them first, without a branch: there are thousands, and hardly ever a bad one. What may
+  // not be below zero is collected, and its sign tells.
+  const int64_t last_allocation = int64_t{buffer.allocation_count} - 1;
+  const int64_t last_byte = int64_t{result.dma_bytes} - 1;
+  const int64_t last_slot = int64_t{slot_limit} - 1;
+  int64_t signs = 0;
   uint32_t last_split = 0;
+  const port::PatchLocation* const end = buffer.patches.data() + result.patch_count;
+  for (const port::PatchLocation* patch = buffer.patches.data(); patch != end; ++patch) {
+    signs |= last_allocation - patch->allocation_index;
+    signs |= last_byte - patch->patch_offset;
+    signs |= int64_t{patch->split_offset} - last_split;
+    signs |= int64_t{patch->patch_offset} - patch->split_offset;
+    signs |= last_slot - (patch->slot_id & 0xFFFFFFU);
+    last_split = patch->split_offset;
+  }
+  if (signs >= 0) return Status::kSuccess;
+  last_split = 0;
   for (uint32_t i = 0; i < result.patch_count; ++i) {
     const port::PatchLocation& patch = buffer.patches[i];
     const char* rule = nullptr;
@@ -546,13 +569,10 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SplitOffset {} after {}, PatchOffset {}.", i,
                            patch.split_offset, last_split, patch.patch_offset);
-    } else if (device_->adapter().caps().max_allocation_list_slot_id != 0 &&
-               (patch.slot_id & 0xFFFFFFU) >=
-                   device_->adapter().caps().max_allocation_list_slot_id) {
+    } else if ((patch.slot_id & 0xFFFFFFU) >= slot_limit) {
       rule = "REND-22";
       actual = fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is {}.", i,
-                           patch.slot_id & 0xFFFFFFU,
-                           device_->adapter().caps().max_allocation_list_slot_id);
+                           patch.slot_id & 0xFFFFFFU, slots);
     }
     last_split = patch.split_offset;
     if (rule == nullptr) continue;

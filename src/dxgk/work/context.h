@@ -175,7 +175,7 @@ class Context : public Object {
   friend class Device;
   friend class HwQueue;
   struct CapturedAllocation {
-    Ref<OpenedAllocation> opened;  // null: a NULL entry
+    OpenedAllocation* opened = nullptr;  // null: a NULL entry
     bool write = false;
     bool on_screen = false;  // of a present: the kernel sees to its place
   };
@@ -187,16 +187,20 @@ class Context : public Object {
       DXGKIT_REQUIRES(render_mutex_);
   /// Lane. The packet's DMA buffer does the flip.
   void begin_flip(Packet& packet, const FlipSubmission& flip);
-  static std::vector<Ref<OpenedAllocation>> written_in(const DmaBuffer& buffer);
+  std::vector<Ref<OpenedAllocation>> written_in(const DmaBuffer& buffer) const;
   /// Lane. What the packet about to be queued has to wait for (SUB-37).
   void wait_for_flips(std::span<const Ref<OpenedAllocation>> written);
   Status allocate_client_buffers(uint32_t command_bytes, uint32_t allocations,
                                  uint32_t patches) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   Status check_info();
-  Status capture_allocations(const RenderRequest& request,
-                             std::vector<CapturedAllocation>* captured)
-      DXGKIT_REQUIRES(render_mutex_);
-  Status begin_pass(DmaBuffer** out) DXGKIT_REQUIRES(render_mutex_);
+  /// Who says what the pass may use: the client's list, whose handles are looked up anew for each
+  /// pass, or `captured_`, which somebody keeps alive.
+  enum class Listed { kByClient, kByKernel };
+  /// Lane: `captured_` from `client_list_`, alive while the lane is held. kInvalidParameter
+  /// (REND-05, THUNK-03), kInvalidHandle (REND-04), kAccessDenied (THUNK-24).
+  Status find_allocations() DXGKIT_REQUIRES(render_mutex_);
+  Status check_captured();  // lane
+  Status begin_pass(Listed listed, DmaBuffer** out) DXGKIT_REQUIRES(render_mutex_);
   Status end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request,
                   uint32_t* queued) DXGKIT_REQUIRES(render_mutex_);
   /// The driver wants a second buffer although it guaranteed to need one: fatal (REND-10).
@@ -235,7 +239,7 @@ class Context : public Object {
   ClientBuffers buffers_;
   std::vector<ClientAllocation> client_list_;  // scratch of render
   std::vector<CapturedAllocation> captured_;   // scratch of render
-  std::vector<bool> seen_;                     // scratch of list_uses; lane
+  std::vector<uint8_t> seen_;                  // scratch of list_uses; lane
   int32_t priority_ = 0;                       // lane
   bool ahead_in_process_ = false;              // lane
   bool closed_ = false;                        // lane: the driver side is gone

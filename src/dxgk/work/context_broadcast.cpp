@@ -41,8 +41,9 @@ Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderR
   std::copy_n(from.patches.begin(), from.patch_count, buffer->patches.begin());
   buffer->patch_count = from.patch_count;
   buffer->references = from.references;
-  for (const Ref<OpenedAllocation>& reference : buffer->references) {
-    if (reference) ++reference->uses;
+  buffer->places_as_of = from.places_as_of;
+  for (OpenedAllocation* const reference : buffer->references) {
+    if (reference != nullptr) ++reference->uses;
   }
   return buffer;
 }

@@ -127,9 +127,9 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
 
 Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmission* flip) {
   Adapter& adapter = device_->adapter();
-  captured_.assign(3, CapturedAllocation{});  // REND-17
-  captured_[1].opened = request.source;
-  captured_[2].opened = request.destination;
+  captured_.assign(3, CapturedAllocation{});   // REND-17
+  captured_[1].opened = request.source.get();  // kept alive by the request
+  captured_[2].opened = request.destination.get();
   captured_[2].write = true;
   captured_[2].on_screen = true;
   captured_[1].on_screen = flip != nullptr;
@@ -141,7 +141,7 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
   Status outcome = Status::kSuccess;
   for (;;) {
     DmaBuffer* buffer = nullptr;
-    outcome = begin_pass(&buffer);
+    outcome = begin_pass(Listed::kByKernel, &buffer);
     if (!is_success(outcome)) break;
     port::PresentArgs args;
     args.context = info_.handle;
@@ -208,12 +208,14 @@ void Context::begin_flip(Packet& packet, const FlipSubmission& flip) {
   packet.flip = flips.queue(flip, true);
 }
 
-std::vector<Ref<OpenedAllocation>> Context::written_in(const DmaBuffer& buffer) {
+std::vector<Ref<OpenedAllocation>> Context::written_in(const DmaBuffer& buffer) const {
   std::vector<Ref<OpenedAllocation>> written;
+  Display* const display = device_->adapter().display();
+  if (display == nullptr || display->flips() == nullptr) return written;
   for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
-    const Ref<OpenedAllocation>& reference = buffer.references[i];
-    if (reference && buffer.allocations[i].write() && reference->allocation->primary)
-      written.push_back(reference);
+    OpenedAllocation* const reference = buffer.references[i];
+    if (reference != nullptr && buffer.allocations[i].write() && reference->allocation->primary)
+      written.emplace_back(reference);
   }
   return written;
 }

@@ -71,8 +71,8 @@ Result<DmaBuffer*> DmaBufferPool::acquire() {
 }
 
 void DmaBufferPool::recycle(DmaBuffer& buffer) {
-  for (Ref<OpenedAllocation>& reference : buffer.references) {
-    if (!reference) continue;
+  for (OpenedAllocation* const reference : buffer.references) {
+    if (reference == nullptr) continue;
     DXGKIT_CHECK(reference->uses > 0);
     --reference->uses;
   }

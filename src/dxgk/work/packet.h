@@ -34,13 +34,15 @@ struct DmaBuffer {
   std::vector<std::byte> private_storage;
   std::vector<port::AllocationListEntry>
       allocations;  // as the driver got it at Render; places refilled at Patch
-  std::vector<Ref<OpenedAllocation>>
-      references;  // by list index; null where the client's entry was NULL
+  /// By list index; null where the client's entry was NULL. Each counts in OpenedAllocation::uses,
+  /// which keeps it alive: no thread but the lane's pays for a packet's references.
+  std::vector<OpenedAllocation*> references;
   std::vector<port::PatchLocation> patches;
   uint32_t allocation_count = 0, patch_count = 0;
   AllocationId memory;  // in an aperture segment: its allocation in vidmm; value 0 when contiguous
                         // system memory
   uint32_t users = 0;
+  uint64_t places_as_of = 0;     // MemoryManager::plans() when places were put in `allocations`
   uint32_t broadcast_bytes = 0;  // commands in it, if they went to several contexts (PREEMPT-17)
   DmaBufferPool* pool = nullptr;
 };

@@ -48,9 +48,13 @@ void Adapter::queue_paging(Packet& packet) {
 
 void Adapter::pump() {
   if (failed_ || !scheduler_ || holds_ != 0) return;
-  scheduler_->pump(runtime_.now());
+  if (scheduler_->minds_time()) {
+    scheduler_->pump(runtime_.now());
+  } else {
+    scheduler_->pump();  // looking at the clock would cost more than all the rest
+  }
   timeout_->watch();
-  watch_for_quantum();
+  if (scheduler_->minds_time()) watch_for_quantum();
 }
 
 vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
@@ -107,8 +111,8 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
   const uint32_t patch_end = packet.patch_start + packet.patch_length;
   uint32_t cut = patch_end;
   for (uint32_t i = packet.patch_start; i < patch_end; ++i) {
-    const Ref<OpenedAllocation>& reference = buffer.references[buffer.patches[i].allocation_index];
-    if (reference && reference->allocation->id == unplaceable) {
+    const OpenedAllocation* reference = buffer.references[buffer.patches[i].allocation_index];
+    if (reference != nullptr && reference->allocation->id == unplaceable) {
       cut = i;
       break;
     }
@@ -170,7 +174,7 @@ bool Adapter::leaks_binding(const Packet& packet, uint32_t cut) {
   // What each slot holds where the part ends; a NULL entry holds nothing (REND-23).
   std::map<uint32_t, uint32_t> bound;
   for (const port::PatchLocation& patch : before) {
-    if (buffer.references[patch.allocation_index]) {
+    if (buffer.references[patch.allocation_index] != nullptr) {
       bound[patch.slot_id & kSlot] = patch.allocation_index;
     } else {
       bound.erase(patch.slot_id & kSlot);
@@ -198,8 +202,13 @@ bool Adapter::leaks_binding(const Packet& packet, uint32_t cut) {
 
 void Adapter::fill_allocation_list(const Packet& packet) {
   DmaBuffer& buffer = *packet.buffer;
+  // Nothing has moved since: the places are right, unless the driver wrote over them, which the
+  // checks want to see through.
+  const bool fresh = buffer.places_as_of == memory_->plans();
+  if (fresh && !explicit_residency_ && options_.check_level == CheckLevel::kOff) return;
+  buffer.places_as_of = memory_->plans();
   for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
-    const OpenedAllocation* opened = buffer.references[i].get();
+    const OpenedAllocation* opened = buffer.references[i];
     if (opened == nullptr) continue;  // a NULL entry unbinds; it has no place (REND-23)
     const vidmm::Placement place = memory_->placement(opened->allocation->id);
     if (explicit_residency_ && buffer.allocations[i].write())
