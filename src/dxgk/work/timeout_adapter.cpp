@@ -297,6 +297,7 @@ void Timeout::clean_up(Device* guilty) {
   note(fmt::format("{} devices are lost, {} allocations with them.", devices,
                    lost.allocations.size()));
   if (adapter_.gpu_va() == nullptr) {
+    adapter_.paging().resume();  // the driver hears of what is lost before the restart (TDR-24)
     adapter_.paging().enqueue(lost.operations, nullptr);
     return;
   }
