@@ -80,7 +80,7 @@ constexpr KindInfo kSchema[] = {
     {kTlbFlushed, "tlb_flushed", {kProcess, kAddress, {"end"}, {}}},
     {kGpuVaFault, "gpu_va_fault", {kFence, kAddress, kFlags, kLevel}},
     {kGpuVaSpaceEnded, "gpu_va_space_ended", {kProcess, {}, {}, {}}},
-    {kPageTablesLost, "page_tables_lost", {{}, {}, {}, {}}},
+    {kPageTablesLost, "page_tables_lost", {kProcess, {}, {}, {}}},
 };
 static_assert(std::ranges::is_sorted(kSchema, {}, &KindInfo::kind));
 

@@ -82,7 +82,7 @@ enum class EventKind : uint16_t {
   kTlbFlushed = 110,        // b first address, c end
   kGpuVaFault = 111,        // a fence, b address, c flags, d level where translation ended; node
   kGpuVaSpaceEnded = 112,
-  kPageTablesLost = 113,  // those of all processes; they are written again
+  kPageTablesLost = 113,  // those of a process, 0: of all; they are written again
 };
 
 struct Event {

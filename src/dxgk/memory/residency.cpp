@@ -17,6 +17,23 @@ namespace {
 /// Refusals after which a request for room holds back everybody else's work.
 constexpr uint32_t kPatience = 8;
 
+/// Page tables of idle processes go last, as all of them have to be written again: those in the
+/// segments where room is wanted.
+bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) {
+  GpuVa* const gpu_va = adapter.gpu_va();
+  if (gpu_va == nullptr) return false;
+  const gpuva::Geometry& geometry = gpu_va->geometry();
+  vidmm::SegmentSet tables = 0;
+  for (uint32_t level = 0; level < geometry.level_count; ++level)
+    tables |= vidmm::segment_bit(geometry.levels[level].segment);
+  return (tables & wanted) != 0 && gpu_va->let_tables_go();
+}
+
+vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) {
+  const vidmm::AllocationDesc desc = adapter.memory().description(id);
+  return desc.supported_read | desc.supported_write;
+}
+
 }  // namespace
 
 Residency::Residency(Adapter& adapter) : adapter_(adapter), trim_(adapter.runtime()) {
@@ -215,6 +232,11 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
     // What it has may be in its own way.
     let_go(mine);
     held = mine.set.hold();
+  }
+  if (failed_for_room()) {
+    vidmm::SegmentSet wanted = 0;
+    for (size_t i = 0; i < mine.set.size(); ++i) wanted |= segments_of(adapter_, mine.set.at(i));
+    if (let_tables_go(adapter_, wanted)) held = mine.set.hold();
   }
   if (!held.has_value()) return held;
   ProcessMemory& process = memory_of(device.process());
@@ -467,6 +489,11 @@ std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_res
   for (const Demote whom : {Demote::kOverBudget, Demote::kAll}) {
     const bool busy = !plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy;
     if (busy && demote(whom, nullptr)) plan = adapter_.memory().make_resident(uses);
+  }
+  if (!plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy) {
+    vidmm::SegmentSet wanted = 0;
+    for (const vidmm::Use& use : uses) wanted |= segments_of(adapter_, use.allocation);
+    if (let_tables_go(adapter_, wanted)) plan = adapter_.memory().make_resident(uses);
   }
   return plan;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "gpuva/address_space.h"
@@ -29,6 +30,13 @@ struct GpuSpace {
   uint64_t sequence = 0;           // of calls that change addresses
   uint64_t version = 0;            // of `tables`
   uint32_t held = 0;               // pieces of work that keep its contexts from the engines
+  uint32_t planning = 0;           // plans being made: its tables stay
+  // The tables gave way to others: there are none, plans come to nothing, and whoever runs next has
+  // all of them written again first.
+  bool evicted = false;
+  uint64_t restoring = 0;  // times they were planned again and are not written yet
+  /// Shared by whatever may still write its tables.
+  std::shared_ptr<int> busy = std::make_shared<int>();
   bool of_paging = false;
   // A process's second space (VA-34): no client's addresses, and in no trace.
   bool kernel_only = false;

@@ -135,7 +135,10 @@ std::shared_ptr<GpuSpace> GpuVa::space_of(uint32_t process) const {
 Status GpuVa::attach(Context& context) {
   const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
   Work work;
-  if (space->tables.root() == gpuva::kNoTable) {
+  const bool restored = space->evicted;
+  if (restored) {
+    DXGKIT_RETURN_IF_FAILED(restore_tables(space, &work));
+  } else if (space->tables.root() == gpuva::kNoTable) {
     DXGKIT_RETURN_IF_FAILED(plan_root(space, &work));
   } else {
     static_cast<void>(replan(space, {}, &work));  // what is owed
@@ -144,14 +147,17 @@ Status GpuVa::attach(Context& context) {
   if (space->held != 0) set_off(context, true);
   const ContextId id = context.id();
   companions_[id];
-  work.push_back(std::make_unique<CallWork>([this, space, id] {
+  work.push_back(std::make_unique<CallWork>([this, space, id, busy = space->busy] {
     const auto found = std::ranges::find(space->contexts, id, &Context::id);
     if (found == space->contexts.end()) return true;
     if (!hardware_idle()) return false;
     set_root_of(*space, **found);
     return true;
   }));
-  adapter_.paging().enqueue_work(std::move(work), [this] { adapter_.progress(); });
+  adapter_.paging().enqueue_work(std::move(work), [this, space, restored] {
+    if (restored) --space->restoring;
+    adapter_.progress();
+  });
   adapter_.pump();
   return Status::kSuccess;
 }

@@ -129,6 +129,16 @@ class GpuVa {
   /// The same for one allocation, which is about to be destroyed.
   void let_go(AllocationId allocation);
 
+  /// Page tables of processes that have no work anywhere leave their memory segment, one process's
+  /// after another, those of `wanted` bytes at least if that many can. Entries follow from the
+  /// address space, so nothing is saved. False: there were none. Not those of hardware queues,
+  /// whose work nobody announces, nor of drivers that want entries invalidated first (PAGE-39).
+  bool let_tables_go();
+  enum class TablesThere { kYes, kSoon, kNoMemory };
+  /// Work of the context is about to run: evicted tables are planned again. kSoon: what is enqueued
+  /// from now on in the paging executor comes behind their writing.
+  TablesThere bring_tables(Context& context);
+
   // --- faults; on the lane ---
   struct Fault {
     std::string reason;  // a few words: "memory that was freed"
@@ -255,6 +265,10 @@ class GpuVa {
   /// Every mapping of the allocation is planned again, for where it is now.
   void follow(AllocationId allocation, Tables tables, Work* work);
   void free_tables();
+  bool may_evict(const GpuSpace& space) const;
+  void evict_tables(GpuSpace& space);
+  /// kNoMemory: they stay away.
+  Status restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work);
   Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need);
   /// Hands work to the executor with a fence of the queue around it.
   void enqueue(PagingQueue* queue, Work work, uint64_t* fence);

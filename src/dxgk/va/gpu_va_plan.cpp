@@ -66,6 +66,27 @@ class AllBut final : public gpuva::PieceSource {
   const gpuva::PageSpans& hidden_;
 };
 
+/// What others say, with pages of the kernel's in place of what is not resident: so that all tables
+/// are there that will be needed.
+class AllThere final : public gpuva::PieceSource {
+ public:
+  AllThere(const gpuva::PieceSource& others, uint64_t dummy_page)
+      : others_(others), dummy_page_(dummy_page) {}
+  void pieces_in(gpuva::PageSpan window, std::vector<gpuva::Piece>* out) const override {
+    const size_t before = out->size();
+    others_.pieces_in(window, out);
+    for (gpuva::Piece& piece : std::span(*out).subspan(before)) {
+      if (piece.source.valid()) continue;
+      piece.source.kind = gpuva::PteSource::Kind::kSame;
+      piece.source.first_page = dummy_page_;
+    }
+  }
+
+ private:
+  const gpuva::PieceSource& others_;
+  const uint64_t dummy_page_;
+};
+
 gpuva::PageSpans spans_of(std::span<const gpuva::Mapping> mappings) {
   gpuva::PageSpans spans;
   for (const gpuva::Mapping& mapping : mappings) spans.push_back(mapping.span);
@@ -176,6 +197,7 @@ void GpuVa::plan_together(std::span<Planned> all, Tables tables) {
     if (granted.has_value()) one.used.push_back({need, *granted});
     return granted.has_value();
   };
+  for (const Planned& one : all) ++one.space->planning;
   for (;;) {
     const uint64_t moves = moves_;
     for (Planned& one : all) {
@@ -197,6 +219,7 @@ void GpuVa::plan_together(std::span<Planned> all, Tables tables) {
     for (Planned& one : all) spare_all(one);
   }
   for (Planned& one : all) {
+    --one.space->planning;
     if (!is_success(one.status)) continue;
     std::vector<gpuva::TableGrant> grants;
     for (const Spare& spare : one.used) grants.push_back(spare.grant);
@@ -211,6 +234,7 @@ void GpuVa::plan_together(std::span<Planned> all, Tables tables) {
 
 Status GpuVa::plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
                    const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root) {
+  if (space->evicted) return Status::kSuccess;  // written when they come back
   Planned one;
   one.space = space;
   one.changed.assign(changed.begin(), changed.end());
@@ -257,6 +281,27 @@ Status GpuVa::plan_root(const std::shared_ptr<GpuSpace>& space, Work* work) {
   gpuva::Plan steps;
   DXGKIT_RETURN_IF_FAILED(plan(space, {}, Pieces(*this, *space), &steps, /*with_root=*/true));
   append(space, std::move(steps), work);
+  return Status::kSuccess;
+}
+
+Status GpuVa::restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work) {
+  gpuva::PageSpans all;
+  space->addresses.for_each_in({0, geometry_.space_pages()},
+                               [&](const gpuva::Mapping& mapping) { all.push_back(mapping.span); });
+  // Room for every table now, or content that comes back takes it. Nobody runs until the second
+  // plan has said what is true.
+  const Pieces pieces(*this, *space);
+  gpuva::Plan steps;
+  space->evicted = false;
+  const Status status = plan(space, all, AllThere(pieces, adapter_.dummy_page().value), &steps,
+                             /*with_root=*/true);
+  space->evicted = !is_success(status);
+  if (space->evicted) return status;
+  ++space->restoring;
+  append(space, std::move(steps), work);
+  gpuva::Plan truth;
+  DXGKIT_CHECK(is_success(plan(space, all, pieces, &truth)));
+  append(space, std::move(truth), work);
   return Status::kSuccess;
 }
 
@@ -307,7 +352,7 @@ void GpuVa::follow(AllocationId id, Tables tables, Work* work) {
   std::deque<Pieces> sources;
   std::deque<gpuva::Plan> plans;
   for (const auto& [number, space] : spaces_) {
-    if (space->addresses.mapping_count(id) == 0) continue;
+    if (space->evicted || space->addresses.mapping_count(id) == 0) continue;
     std::vector<gpuva::Mapping> mappings;
     space->addresses.mappings_of(id, &mappings);
     Planned& one = all.emplace_back();
@@ -374,6 +419,7 @@ Status GpuVa::rebuild() {
   std::deque<gpuva::Plan> plans;
   for (const auto& [number, space] : spaces_) {
     space->owed.clear();
+    space->evicted = false;
     Planned& one = all.emplace_back();
     one.space = space;
     space->addresses.for_each_in({0, geometry_.space_pages()}, [&](const gpuva::Mapping& mapping) {

@@ -130,6 +130,7 @@ PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan pl
                    std::unique_ptr<BatchCopies> copies)
     : owner_(owner),
       space_(std::move(space)),
+      busy_(space_->busy),
       copies_(std::move(copies)),
       writer_(owner, *space_, std::move(plan), owner.update_mode(), copies_.get()),
       after_content_(owner.update_mode() == port::PageTableUpdateMode::kCpuVirtual &&
@@ -158,7 +159,8 @@ void PlanWork::copy(const SecondSpace::Ranges& ranges, Part* part) {
     operation.size_bytes += range.count * sizeof(gpuva::Pte);
   part->operations.push_back(operation);
   part->context = copies_->context->handle;
-  part->hold = copies_->context;
+  part->hold = std::make_shared<std::pair<std::shared_ptr<CompanionContext>, std::shared_ptr<int>>>(
+      copies_->context, busy_);
   writer_.tell_copy();
   writer_.skip();
 }
@@ -181,7 +183,10 @@ PagingWork::Next PlanWork::next(Part* part) {
         pointing_ = std::make_unique<StepWriter>(owner_, *copies_->second->space(), std::move(plan),
                                                  owner_.update_mode());
       }
-      if (pointing_->next(&part->operations)) return Next::kPart;
+      if (pointing_->next(&part->operations)) {
+        part->hold = busy_;
+        return Next::kPart;
+      }
       pointing_.reset();
       copy(*ranges, part);
       return Next::kPart;
@@ -202,13 +207,14 @@ PagingWork::Next PlanWork::next(Part* part) {
     }
     if (freed.empty() && !holding_) return Next::kOver;
     const bool held = std::exchange(holding_, false);
-    part->hold = std::shared_ptr<void>(
-        nullptr, [&owner = owner_, space = space_, freed = std::move(freed), held](void*) {
-          owner.free_later(freed);
-          if (held) owner.end_hold_later(space);
-        });
+    part->hold = std::shared_ptr<void>(nullptr, [&owner = owner_, space = space_, busy = busy_,
+                                                 freed = std::move(freed), held](void*) {
+      owner.free_later(freed);
+      if (held) owner.end_hold_later(space);
+    });
     return Next::kPart;
   }
+  part->hold = busy_;
   return Next::kPart;
 }
 

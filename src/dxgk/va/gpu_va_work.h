@@ -65,6 +65,7 @@ class PlanWork final : public PagingWork {
 
   GpuVa& owner_;
   const std::shared_ptr<GpuSpace> space_;
+  const std::shared_ptr<int> busy_;            // GpuSpace::busy
   const std::unique_ptr<BatchCopies> copies_;  // null: none
   // While slots are pointed at the tables of a copy, and the copy itself waits for that:
   std::unique_ptr<StepWriter> pointing_;

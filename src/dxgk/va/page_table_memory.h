@@ -1,4 +1,4 @@
-// Memory of page tables: system pages, or room of a memory segment that never moves.
+// Memory of page tables: system pages, or room of a memory segment. It never moves; it goes.
 #pragma once
 
 #include <cstdint>

@@ -61,6 +61,19 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
   Packet& packet = packets_.at(id);
   const bool listed = explicit_residency_ && packet.context != nullptr;
   bool list_under_way = false;
+  bool tables_under_way = false;
+  if (gpu_va_ != nullptr && packet.context != nullptr && packet.context->virtual_addressing()) {
+    switch (gpu_va_->bring_tables(*packet.context)) {
+      case GpuVa::TablesThere::kYes:
+        break;
+      case GpuVa::TablesThere::kSoon:
+        tables_under_way = true;
+        break;
+      case GpuVa::TablesThere::kNoMemory:
+        packet.context->device().set_error(DeviceState::kErrorOutOfMemory);
+        return Prepare::kFailed;
+    }
+  }
   if (listed) {
     const Prepare list = residency_->acquire(packet);
     if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
@@ -70,7 +83,7 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
     static_cast<void>(strikes(VerifierSwitch::kTakeSplitPoint));
   for (;;) {
     context_allocations_->list(packet);
-    if (!list_under_way && memory_->pin_resident(packet.uses)) {
+    if (!list_under_way && !tables_under_way && memory_->pin_resident(packet.uses)) {
       packet.pinned = true;
       return Prepare::kReady;
     }
@@ -85,7 +98,7 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
       return Prepare::kFailed;
     }
     packet.pinned = true;
-    bool must_wait = list_under_way || !plan->operations.empty();
+    bool must_wait = list_under_way || tables_under_way || !plan->operations.empty();
     for (const vidmm::Use& use : packet.uses)
       must_wait = must_wait || memory_->pending_operations(use.allocation) != 0;
     if (!must_wait) return Prepare::kReady;

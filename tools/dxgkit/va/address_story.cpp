@@ -285,7 +285,7 @@ Walk AddressStory::walk_at(uint64_t process, uint64_t address, int64_t at_ns) co
       step.flags = event.d & UINT32_MAX;
       step.page = event.c + entry * (event.d >> 32);
       step.since_ns = event.time_ns;
-    } else if (kind == EventKind::kPageTablesLost ||
+    } else if ((kind == EventKind::kPageTablesLost && (event.a == 0 || event.a == process)) ||
                (kind == EventKind::kGpuVaSpaceEnded && event.a == process)) {
       for (WalkStep& step : levels) step.written = false;
     }
@@ -441,7 +441,11 @@ std::vector<Happening> AddressStory::history_of(uint64_t process, uint64_t addre
         add(event, "ended", "the process's address space is gone");
         break;
       case EventKind::kPageTablesLost:
-        add(event, "lost", "the tables of all processes; they are written again", false);
+        if (event.a != 0 && event.a != process) break;
+        add(event, "lost",
+            event.a == 0 ? "the tables of all processes; they are written again"
+                         : "the process's tables gave way to others; they are written again",
+            false);
         break;
       default:
         break;

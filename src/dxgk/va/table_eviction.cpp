@@ -1,0 +1,87 @@
+// Page tables that give way to what others need, and come back before anybody runs on them.
+#include <algorithm>
+#include <utility>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/process.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/va/paging_space.h"
+#include "dxgk/work/context.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+/// Nobody walks its tables, writes them, or is about to.
+bool GpuVa::may_evict(const GpuSpace& space) const {
+  if (space.evicted || space.of_paging || space.kernel_only) return false;
+  if (space.planning != 0 || space.held != 0 || space.busy.use_count() != 1) return false;
+  if (space.tables.root() == gpuva::kNoTable) return false;
+  return std::ranges::all_of(space.contexts, [&](Context* context) {
+    return !context->of_hw_queue() && adapter_.scheduler().packets_of(context->id()) == 0;
+  });
+}
+
+bool GpuVa::let_tables_go() {
+  if (geometry_.explicit_invalidation || adapter_.failed()) return false;
+  const auto in_segment = [&](uint32_t level) {
+    return geometry_.levels[level].segment != kSystemMemory;
+  };
+  bool any_level = false;
+  for (uint32_t level = 0; level < geometry_.level_count; ++level)
+    any_level = any_level || in_segment(level);
+  if (!any_level) return false;  // they are in nobody's way
+  bool any = false;
+  for (const auto& [number, space] : spaces_) {
+    if (!may_evict(*space)) continue;
+    evict_tables(*space);
+    any = true;
+  }
+  return any;
+}
+
+void GpuVa::evict_tables(GpuSpace& space) {
+  // Translations of the old root go before anything that is queued from now on, so before what
+  // takes its place; a root there is set when the hardware has done that.
+  if (space.shown_root != gpuva::kNoTable) {
+    port::PagingOperation flush;
+    flush.kind = port::PagingOperation::Kind::kFlushTlb;
+    flush.flush.root = memory_.at(space.shown_root).address;
+    flush.flush.process = space.driver_process;
+    adapter_.paging().enqueue_plain(flush, nullptr);
+    trace::emit(trace::EventKind::kTlbFlushed, space.process, 0, 0);
+  }
+  trace::emit(trace::EventKind::kPageTablesLost, space.process);
+  gpuva::Plan plan;
+  space.tables.destroy(&plan);
+  ++space.version;
+  space.evicted = true;
+  space.shown_root = gpuva::kNoTable;
+  space.shown_entries = 0;
+  space.owed.clear();
+  for (const gpuva::Step& step : plan.steps) {
+    if (step.kind != gpuva::Step::Kind::kFree) continue;
+    if (paging_) paging_->hide(memory_.at(step.table));
+    memory_.free(step.table);
+  }
+}
+
+GpuVa::TablesThere GpuVa::bring_tables(Context& context) {
+  const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
+  if (!space) return TablesThere::kYes;  // its process is going
+  if (space->evicted) {
+    Work work;
+    if (!is_success(restore_tables(space, &work))) return TablesThere::kNoMemory;
+    // Not from here: setting the root suspends contexts, and the scheduler is asking.
+    const auto go = std::make_shared<bool>(false);
+    work.insert(work.begin(), std::make_unique<CallWork>([go] { return *go; }));
+    adapter_.paging().enqueue_work(std::move(work), [space] { --space->restoring; });
+    adapter_.lane().post([&adapter = adapter_, go] {
+      *go = true;
+      if (adapter.gpu_va() != nullptr) adapter.paging().look_again();
+    });
+  }
+  return space->restoring != 0 ? TablesThere::kSoon : TablesThere::kYes;
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,285 @@
+// Page tables under memory pressure: those of processes without work give way, and are there again,
+// saying the same, before anybody runs on them. And what the CPU writes waits for no more than its
+// own content.
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/process.h"
+#include "dxgk/va/gpu_va.h"
+#include "tests/contract/va_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using port::PageTableUpdateMode;
+
+constexpr uint64_t kLeaf = 2 * kMebibyte;  // what a leaf table covers
+constexpr uint64_t kLeaves = 24;
+constexpr uint64_t kSegmentPages = 512;
+
+class VaTableEvictionTest : public GpuVaTest {
+ protected:
+  /// Tables and content in one segment, with little memory.
+  static void everywhere(const Body& body, const Body& prepare = nullptr) {
+    GpuVaConfig by_address = GpuVaConfig::gpu_physical_four_level(1);
+    by_address.update_mode = PageTableUpdateMode::kGpuVirtual;
+    const std::vector<std::pair<const char*, GpuVaConfig>> all = {
+        {"four levels, GPU physical", GpuVaConfig::gpu_physical_four_level(1)},
+        {"four levels, GPU virtual", by_address},
+        {"two levels, GPU physical", GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 1)},
+    };
+    for (const auto& [name, config] : all) {
+      SCOPED_TRACE(name);
+      running(config, body, [&](GpuVaStack& stack) {
+        stack.miniport.config.segments[0].size = kSegmentPages * kPage;
+        if (prepare) prepare(stack);
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
+};
+
+/// A client whose few pages are mapped in many places, with content that can be told apart.
+struct Sparse {
+  explicit Sparse(GpuVaStack& stack_in, const char* name = "sparse")
+      : stack(stack_in), client(stack_in, name) {
+    data = client.make_allocation(8 * kPage, kMemorySet);
+    client.list({data});
+    stack.drive();
+    for (uint64_t i = 0; i < kLeaves; ++i) client.make_mapping(data, 8, at(i));
+    for (uint64_t page = 1; page < 8; ++page)
+      EXPECT_TRUE(stack.gpu.write(client.process_handle(), at(0) + page * kPage, page * 7));
+    // Page 0: work that reads the others, each through all of its tables.
+    std::vector<std::byte> commands;
+    for (uint64_t i = 0; i < kReads; ++i) {
+      const auto one = dxgkit::testing::gpu_commands({GpuCommand::read(read_at(i))});
+      commands.insert(commands.end(), one.begin(), one.end());
+    }
+    EXPECT_TRUE(stack.gpu.write(client.process_handle(), at(0), commands));
+    run_and_check(client.context);  // work may have written what is listed: it is kept
+  }
+  static constexpr uint64_t kReads = kLeaves * 5;
+  static uint64_t read_at(uint64_t i) { return at(i % kLeaves) + (1 + i % 7) * kPage; }
+  /// The engine finds through its tables what was written there.
+  void run_and_check(D3DKMT_HANDLE context) {
+    stack.gpu.clear_calls();
+    ASSERT_EQ(client.submit(context, at(2), kReads * 24), 0);
+    stack.drive();
+    const auto reads = stack.gpu.reads();
+    ASSERT_EQ(reads.size(), kReads) << (stack.rules().empty() ? "" : stack.only_finding().actual);
+    for (uint64_t i = 0; i < kReads; ++i) {
+      EXPECT_EQ(reads[i].va, read_at(i));
+      EXPECT_EQ(reads[i].value, (1 + i % 7) * 7);
+    }
+  }
+  static uint64_t at(uint64_t i) { return (16 + i) * kLeaf; }
+  bool evicted() const {
+    bool gone = false;
+    stack.adapter().lane().run([&] {
+      size_t tables = 0;
+      stack.adapter().gpu_va()->memory().for_each(
+          [&](gpuva::TableId, const dxgk::TableMemory& table) {
+            tables += table.room.value != 0 ? 1 : 0;
+          });
+      gone = tables < kLeaves;
+    });
+    return gone;
+  }
+  /// Work of one read; what it finds comes through its tables.
+  void run(uint64_t va) {
+    ASSERT_TRUE(stack.gpu.root_of(client.process_handle()).has_value());
+    ASSERT_EQ(client.submit(client.context, va, 0), 0);
+    stack.drive();
+  }
+  void check(uint64_t i) const {
+    for (uint64_t page = 1; page < 8; ++page) {
+      const auto walk = client.walk(at(i) + page * kPage);
+      ASSERT_TRUE(walk.valid) << i << ": " << walk.why;
+      ASSERT_EQ(stack.gpu.read(client.process_handle(), at(i) + page * kPage), page * 7) << i;
+    }
+  }
+  GpuVaStack& stack;
+  VaClient client;
+  D3DKMT_HANDLE data = 0;
+};
+
+/// Roots that were given to contexts since: tables came back.
+int new_roots(GpuVaStack& stack) { return stack.gpu.calls().roots.empty() ? 0 : 1; }
+
+/// More than is left beside the tables of a Sparse client, and less than there is.
+uint64_t nearly_all() { return (kSegmentPages - kLeaves / 2) * kPage; }
+
+TEST_F(VaTableEvictionTest, TablesOfAnIdleProcessGiveWayAndComeBack) {
+  DXGKIT_COVERS("VA-29", "PAGE-33", "VA-06");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack);
+    ListingClient other(stack, "other");
+    const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
+    EXPECT_FALSE(one.evicted());
+    other.list({large});
+    stack.drive();
+    EXPECT_TRUE(other.in_memory(large));
+    EXPECT_TRUE(one.evicted());
+    // Nobody is told; what changes meanwhile changes at once, as there is nothing to write.
+    VaClient& client = one.client;
+    EXPECT_EQ(client.free_va(one.at(3), 8 * kPage), 0);
+    auto args = client.map_args(one.data, 4, one.at(kLeaves));
+    args.OffsetInPages = 2;
+    EXPECT_EQ(client.map(args), 0);
+    EXPECT_EQ(args.PagingFenceValue, 0U);
+    EXPECT_TRUE(one.evicted());
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    // The other one lets go as it is idle; work brings everything back first.
+    stack.gpu.clear_calls();
+    one.run(one.at(0));
+    EXPECT_FALSE(stack.gpu.calls().roots.empty());
+    for (uint64_t i = 0; i < kLeaves; ++i) {
+      if (i != 3) one.check(i);
+    }
+    EXPECT_FALSE(client.walk(one.at(3)).valid);
+    for (uint64_t page = 0; page < 4; ++page) {
+      EXPECT_EQ(client.walk(one.at(kLeaves) + page * kPage).place,
+                client.walk(one.at(0) + (page + 2) * kPage).place);
+    }
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// Two processes that cannot have their tables and content at the same time take turns, and each
+// finds what it left.
+TEST_F(VaTableEvictionTest, ProcessesTakeTurns) {
+  DXGKIT_COVERS("VA-29", "PAGE-33");
+  everywhere(
+      [](GpuVaStack& stack) {
+        Sparse one(stack, "one");
+        Sparse two(stack, "two");
+        for (Sparse* each : {&one, &two}) {
+          // Pages, as tables that have come back are where there was room, and do not move.
+          std::vector<D3DKMT_HANDLE> pages;
+          for (int i = 0; i < 128; ++i)
+            pages.push_back(each->client.make_allocation(kPage, kMemorySet));
+          each->client.list(pages);
+          stack.drive();
+        }
+        int lost = 0;
+        for (int round = 0; round < 3; ++round) {
+          for (Sparse* turn : {&one, &two}) {
+            turn->run_and_check(turn->client.context);
+            lost += new_roots(stack);
+          }
+        }
+        // A context made meanwhile gets the root of tables that are complete.
+        const D3DKMT_HANDLE context = one.client.make_context_virtual();
+        one.run_and_check(context);
+        EXPECT_GE(lost, 5) << "each turn costs the other one's";
+        EXPECT_TRUE(stack.gpu.faults().empty());
+        EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        EXPECT_EQ(two.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](GpuVaStack& stack) {
+        // Content and tables of one are 163 pages, with the other one's tables 190.
+        stack.miniport.config.segments[0].size = 180 * kPage;
+      });
+}
+
+// Work that is queued or on the hardware keeps the tables it walks.
+TEST_F(VaTableEvictionTest, TablesInUseStay) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack);
+    ASSERT_TRUE(stack.gpu.write(
+        one.client.process_handle(), one.at(0),
+        dxgkit::testing::gpu_commands({GpuCommand::write(one.at(kLeaves - 1) + 9, 5)})));
+    ASSERT_EQ(one.client.submit(one.client.context, one.at(0), 24), 0);
+    stack.settle();
+    ListingClient other(stack, "other");
+    const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
+    EXPECT_GE(other.make_resident({large}), 0);
+    stack.settle();
+    EXPECT_FALSE(one.evicted());
+    EXPECT_FALSE(other.in_memory(large));
+    stack.drive();
+    EXPECT_TRUE(other.in_memory(large));
+    EXPECT_TRUE(one.evicted());
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// A process ends, power goes, and entries want to be invalidated first: nothing is left over.
+TEST_F(VaTableEvictionTest, WhileTheyAreAway) {
+  DXGKIT_COVERS("PAGE-02", "PAGE-39");
+  everywhere([](GpuVaStack& stack) {
+    ListingClient other(stack, "other");
+    const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
+    {
+      Sparse one(stack);
+      other.list({large});
+      stack.drive();
+      EXPECT_TRUE(one.evicted());
+    }
+    stack.drive();
+    EXPECT_TRUE(stack.gpu.processes().size() == 1);
+    ASSERT_EQ(other.evict({large}), 0);
+    stack.drive();
+    Sparse one(stack);
+    other.list({large});
+    stack.drive();
+    EXPECT_TRUE(one.evicted());
+    ASSERT_EQ(other.evict({large}), 0);
+    stack.drive();
+    stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+      if (state == PowerDeviceD3) stack.gpu.lose_power();
+      return STATUS_SUCCESS;
+    };
+    for (const dxgk::PowerTarget target : {dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kD0})
+      stack.blocking([&] { EXPECT_TRUE(stack.system->set_power(stack.luid, target).has_value()); });
+    stack.miniport.hooks.set_power_state = nullptr;
+    stack.drive();
+    one.run(one.at(0));
+    one.check(5);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+  everywhere(
+      [](GpuVaStack& stack) {
+        Sparse one(stack);
+        ListingClient other(stack, "other");
+        const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
+        EXPECT_GE(other.make_resident({large}), 0);
+        stack.drive();
+        EXPECT_FALSE(one.evicted());
+        one.check(kLeaves - 1);
+      },
+      [](GpuVaStack& stack) { stack.gpu.config.explicit_invalidation = true; });
+}
+
+// Tables that the CPU writes: an entry waits for content on its way to the page it shows, and for
+// nothing else that is being paged.
+TEST_F(VaTableEvictionTest, EntriesOfTheCpuWaitForTheirOwnContentOnly) {
+  DXGKIT_COVERS("VA-29");
+  running(GpuVaConfig::cpu_virtual_two_level(), [](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE here = client.make_allocation(4 * kPage, kMemorySet);
+    const D3DKMT_HANDLE coming = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({here});
+    stack.drive();
+    client.make_mapping(here, 4);  // the root has grown, and the table is there
+    EXPECT_EQ(client.make_resident({coming}), kPendingStatus);
+    stack.settle();
+    auto first = client.map_args(here, 4);
+    auto second = client.map_args(coming, 4);
+    EXPECT_GE(client.map(first), 0);
+    EXPECT_GE(client.map(second), 0);
+    stack.settle();
+    EXPECT_TRUE(client.walk(first.VirtualAddress).valid) << "its content is there";
+    EXPECT_FALSE(client.walk(second.VirtualAddress).valid) << "somebody else's is";
+    stack.drive();
+    EXPECT_TRUE(client.walk(second.VirtualAddress).valid);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
