@@ -129,8 +129,7 @@ class GpuVa {
   /// The same for one allocation, which is about to be destroyed.
   void let_go(AllocationId allocation);
 
-  /// Page tables of processes that have no work anywhere leave their memory segment, one process's
-  /// after another, those of `wanted` bytes at least if that many can. Entries follow from the
+  /// Page tables of all processes that have no work anywhere are freed. Entries follow from the
   /// address space, so nothing is saved. False: there were none. Not those of hardware queues,
   /// whose work nobody announces, nor of drivers that want entries invalidated first (PAGE-39).
   bool let_tables_go();
