@@ -17,6 +17,8 @@ using trace::EventKind;
 enum class HardwareEnd : uint64_t { kFinished = 0, kFaulted = 1, kPreempted = 2, kReset = 3 };
 /// Field c of kPacketQueued.
 enum class Kind : uint64_t { kRender = 0, kPaging = 1, kWait = 2, kSignal = 3 };
+/// Field b of kFinding: verifier::Severity::kBugCheck.
+constexpr uint64_t kBugCheck = 3;
 /// Field b of kAdapterState.
 constexpr uint64_t kAdapterStopped = 0, kAdapterFailed = 2, kAdapterRemoved = 4;
 
@@ -209,6 +211,9 @@ void Follower::look(const trace::Event& event) {
     case EventKind::kAdapterState:
       if (event.b == kAdapterFailed || event.b == kAdapterRemoved || event.b == kAdapterStopped)
         device_counts_ = false;
+      break;
+    case EventKind::kFinding:  // a bug check is told first, then what it stops ends
+      if (event.b == kBugCheck) device_counts_ = false;
       break;
     case EventKind::kObjectName:
       if (event.c == static_cast<uint64_t>(trace::ObjectClass::kContext) && event.b < names_.size())
