@@ -61,8 +61,9 @@ class GpuVa : public Driver, public ::testing::WithParamInterface<MemoryModel> {
   }
 
   // --- processes, devices, contexts
-  HANDLE create_process(UINT64 handle) {
+  HANDLE create_process(UINT64 handle, bool system = false) {
     DXGKARG_CREATEPROCESS args = {};
+    args.Flags.SystemProcess = system ? 1 : 0;
     args.hDxgkProcess = reinterpret_cast<HANDLE>(handle);
     EXPECT_EQ(table().DxgkDdiCreateProcess(world.adapter, &args), STATUS_SUCCESS);
     return args.hKmdProcess;
@@ -87,7 +88,7 @@ class GpuVa : public Driver, public ::testing::WithParamInterface<MemoryModel> {
   };
   Client create_client(UINT64 handle, UINT node = 0, bool system = false) {
     Client client;
-    client.process = create_process(handle);
+    client.process = create_process(handle, system);
     client.device = create_device(client.process);
     DXGKARG_CREATECONTEXT args;
     EXPECT_EQ(try_context(client.device, system, true, node, &args), STATUS_SUCCESS);

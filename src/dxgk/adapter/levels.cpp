@@ -19,11 +19,12 @@ void Adapter::check_idle(const char* ddi, SyncLevel level) {
   if (!scheduler_ || failed_ || fatal_.load()) return;
   // It is called because the hardware is not idle, and memory is emptied behind it (TDR-24).
   if (std::string_view(ddi) == "DxgkDdiResetFromTimeout") return;
+  // What the driver built when it was told of lost content (TDR-24) is queued for it already.
+  if (std::string_view(ddi) == "DxgkDdiRestartFromTimeout") return;
   DXGKIT_CHECK(!scheduler_->anything_on_hardware());
   // Nothing on its way there either: who wants to submit finds holds_ or set_held in its way, and
   // in the middle of start and stop there is no work but paging.
-  if (level == SyncLevel::kTwo) return;
-  if (std::string_view(ddi) == "DxgkDdiRestartFromTimeout" || !memory_) return;
+  if (level == SyncLevel::kTwo || !memory_) return;
   const bool leaves = was_running_ && !device_started_;  // StopDevice, RemoveDevice
   // Around a change of power what is left to page waits, and is not under way.
   if (leaves) DXGKIT_CHECK(paging_ == nullptr || paging_->idle());
