@@ -81,13 +81,17 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
                                               context->info_.patch_list_size);
   }
   if (is_success(status)) {
-    adapter.lane().run([&] {
+    const bool asked = adapter.block_until_awake([&] {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
-        return;
+        return true;
       }
       status = context->enter(context->node_);
-      if (!is_success(status)) return;
+      // Its page tables wait for the memory of what runs.
+      if (status == Status::kNoMemory && context->virtual_ &&
+          adapter.scheduler().anything_on_hardware())
+        return false;
+      if (!is_success(status)) return true;
       if (!context->virtual_) {
         context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
       }
@@ -97,7 +101,9 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
                          fmt::format("{}, context {} on node {}", device.process().name(),
                                      context->id_.value, context->node_.value));
       }
+      return true;
     });
+    if (!asked) status = Status::kDeviceRemoved;
   }
   // What it submits needs the root; the adapter fails if that never comes.
   if (is_success(status) && context->virtual_) {
