@@ -373,10 +373,10 @@ NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE context,
   const NTSTATUS status = at_device_level(node->adapter, [&] {
     report_completed(node);  // a fence that was refused has no cause
     service(node->adapter, read32(*node->adapter, SGPU_REG_INT_STATUS));
+    // Here, before the next interrupt reports more.
+    args->CurrentFence = node->state.completed_fence;
   });
-  if (!NT_SUCCESS(status)) return status;
-  args->CurrentFence = node->state.completed_fence;
-  return STATUS_SUCCESS;
+  return status;
 }
 
 // --- timeouts ---
