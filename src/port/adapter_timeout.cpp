@@ -183,15 +183,19 @@ void AdapterPort::mask_engines(uint64_t nodes) {
 void AdapterPort::unmask_engines(uint64_t nodes, bool tell) {
   Impl& port = *impl_;
   std::vector<InterruptReport> kept;
-  port.at_device_level("interrupt mask", [&] {
-    port.masked_nodes &= ~nodes;
-    const auto ours = std::stable_partition(
-        port.masked_reports.begin(), port.masked_reports.end(),
-        [&](const InterruptReport& report) { return (nodes >> report.node & 1) == 0; });
-    kept.assign(ours, port.masked_reports.end());
-    port.masked_reports.erase(ours, port.masked_reports.end());
-  });
-  if (tell && !kept.empty()) port.host.on_interrupts(kept);
+  // What comes while the kept ones are told is kept as well: they are told in their order.
+  do {
+    kept.clear();
+    port.at_device_level("interrupt mask", [&] {
+      const auto ours = std::stable_partition(
+          port.masked_reports.begin(), port.masked_reports.end(),
+          [&](const InterruptReport& report) { return (nodes >> report.node & 1) == 0; });
+      if (tell) kept.assign(ours, port.masked_reports.end());
+      port.masked_reports.erase(ours, port.masked_reports.end());
+      if (kept.empty()) port.masked_nodes &= ~nodes;
+    });
+    if (!kept.empty()) port.host.on_interrupts(kept);
+  } while (!kept.empty());
 }
 
 void AdapterPort::flush_dpcs() { impl_->kernel.flush_dpcs(); }

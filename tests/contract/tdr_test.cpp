@@ -179,6 +179,30 @@ TEST_F(TdrTest, TheGuiltyDeviceIsLostAndOthersSeeADelayOnly) {
   });
 }
 
+// The engine is as fast as an engine can be: what is submitted again ends inside the DDI.
+TEST_F(TdrTest, WhatEndsAsSoonAsItIsSubmittedAgainIsHeard) {
+  DXGKIT_COVERS("TDR-16", "INT-21");
+  engines([](Stack& stack, EngineResets&) {
+    Client guilty(stack, "guilty"), innocent(stack, "innocent");
+    ContextBuffers hung = guilty.make_context(), fine = innocent.make_context();
+    ASSERT_EQ(submit(guilty, hung), 0);
+    ASSERT_EQ(submit(innocent, fine), 0);
+    stack.settle();
+    stack.miniport.hooks.submit = [&](const DXGKARG_SUBMITCOMMAND* args) {
+      stack.miniport.complete(0, args->SubmissionFenceId);
+      return 0;
+    };
+    wait_out(stack);
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    EXPECT_EQ(innocent.wait_for_idle(), 0);
+    EXPECT_EQ(innocent.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.statistics().packets_completed, 1U);
+    wait_out(stack);
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
+    EXPECT_EQ(stack.statistics().engine_resets, 1U);
+  });
+}
+
 TEST_F(TdrTest, ADriverThatAnswersLateIsLeftAlone) {
   DXGKIT_COVERS("TDR-09");
   engines([](Stack& stack, EngineResets& resets) {

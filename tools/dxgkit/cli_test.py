@@ -308,9 +308,7 @@ class Run(Cli):
                 run = ("run", "--size", "256x256", "--vram", "64M", *mode, "--hang", f"{engine}:20", "--json", "--report", "report.html")
                 done = self.run_tool(*run)
                 result = json.loads(done.stdout)
-                # Open: with real threads the look after a reset may find fences that were reported and not yet taken in, and calls it INT-22.
-                known = "os" in mode and {one["rule"] for one in result["findings"]} == {"TDR-01", "INT-22"}
-                self.assertEqual(done.returncode, 1 if known else 0, done.stdout + done.stderr)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 event = result["timeouts"][0]
                 self.assertTrue(event["recovered"], event)
                 self.assertEqual(event["engine"], engine)

@@ -496,7 +496,6 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
   adapter_.port().mask_engines(bit);
   adapter_.port().flush_dpcs();
   EngineOutcome outcome = EngineOutcome::kOver;
-  bool tell = false;
   static_cast<void>(on_lane_unless_failed([&] {
     adapter_.drain_reports();
     if (adapter_.failed_) return;
@@ -504,9 +503,9 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
     const bool owes = before.preemption_pending || before.hardware_queue_length != 0;
     const bool answered = nodes_[node.value].preemption.value != 0 && !before.preemption_pending;
     if (!required && (!owes || (answered && hung))) {
+      adapter_.port().unmask_engines(bit, /*tell=*/true);
       adapter_.scheduler().end_reset(node);
       outcome = EngineOutcome::kNotNeeded;
-      tell = true;
       return;
     }
     if (!hung) {  // TDR-11: before each reset
@@ -525,9 +524,12 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
         "DxgkDdiResetEngine of node {}: LastAbortedFenceId {}; fence {} was the last completed, "
         "{} the last submitted.",
         node.value, *reset, before.last_completed.value, before.last_submitted.value));
+    // INT-21: what was kept back is of packets the reset ended. The engine goes on before this
+    // step is over, and what it reports then counts.
+    adapter_.port().unmask_engines(bit, /*tell=*/false);
     outcome = judge(node, before, SubmissionFenceId{*reset});
   }));
-  adapter_.port().unmask_engines(bit, tell);
+  adapter_.port().unmask_engines(bit, /*tell=*/false);  // where that was left early
   return outcome;
 }
 
