@@ -243,7 +243,8 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
     adapter.lane().run([&] {
       if (adapter.failed_) return;
       static_cast<void>(adapter.context_allocations().let_go());
-      ++adapter.holds_;  // the driver hears of it now; what it builds for it runs after the restart
+      // The driver hears of it now; what it builds for it runs after the restart.
+      adapter.scheduler().begin_adapter_reset();
       const vidmm::LostContent lost = adapter.memory().lose_memory_segments();
       adapter.paging().enqueue(lost.operations, nullptr);
       for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
@@ -261,7 +262,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
       if (tables) {
         adapter.paging().resume();
       } else {
-        --adapter.holds_;
+        adapter.scheduler().end_adapter_reset();
       }
       adapter.pump();
     });

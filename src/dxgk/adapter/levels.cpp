@@ -19,8 +19,6 @@ void Adapter::check_idle(const char* ddi, SyncLevel level) {
   if (!scheduler_ || failed_ || fatal_.load()) return;
   // It is called because the hardware is not idle, and memory is emptied behind it (TDR-24).
   if (std::string_view(ddi) == "DxgkDdiResetFromTimeout") return;
-  // What the driver built when it was told of lost content (TDR-24) is queued for it already.
-  if (std::string_view(ddi) == "DxgkDdiRestartFromTimeout") return;
   DXGKIT_CHECK(!scheduler_->anything_on_hardware());
   // Nothing on its way there either: who wants to submit finds holds_ or set_held in its way, and
   // in the middle of start and stop there is no work but paging.
