@@ -461,7 +461,9 @@ Outcome faults(Bench& bench) {
       DXGKIT_VERIFY_TRY((*job)->spoil());
       DXGKIT_VERIFY_TRY((*job)->unmap());
       (*job)->assume_addresses(place);
-      DXGKIT_VERIFY_TRY((*job)->submit(guilty.context));
+      // The engine may be faster than the calls that come behind the submission.
+      const Answer<void> sent = (*job)->submit(guilty.context);
+      if (!sent && guilty.client.active(guilty.device)) return sent;
       static_cast<void>(guilty.client.wait_idle(guilty.device));
       ++jobs;
       if (guilty.client.active(guilty.device)) {
