@@ -565,5 +565,45 @@ TEST_F(ResTest, WhatTheClientDestroysLeavesTheListWithItsWork) {
   });
 }
 
+TEST_F(ResTest, RoomThatCostsNoHardwareIsTakenAtOnce) {
+  DXGKIT_COVERS("RES-03", "RES-13");
+  running(
+      [](Stack& stack) {
+        // Nothing for an engine to do when content goes: the operation ends while it is built.
+        stack.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+          return args->Operation == DXGK_OPERATION_DISCARD_CONTENT
+                     ? nt_status(Status::kSuccess)
+                     : stack.miniport.default_build_paging(args);
+        };
+        ListingClient client(stack);
+        const D3DKMT_HANDLE a = client.make_allocation({.size = 12 * kUnit,
+                                                        .supported_read = kMemorySet,
+                                                        .supported_write = kMemorySet,
+                                                        .flags = 1});
+        const D3DKMT_HANDLE b = client.make(12);
+        ContextBuffers context = client.make_context();
+        ASSERT_EQ(client.make_resident({a}), nt_status(Status::kPending));
+        stack.drive();
+        ASSERT_EQ(client.render(context, work_on({a})), 0);
+        // It stays where the CPU sees it, until the work before is done and it is destroyed.
+        void* seen = nullptr;
+        ASSERT_EQ(client.lock(a, &seen), 0);
+        ASSERT_EQ(client.render(context, work_on({a})), 0);
+        ASSERT_EQ(client.destroy_allocation(a), 0);
+        ASSERT_EQ(client.make_resident({b}, cant_trim()), nt_status(Status::kPending));
+        EXPECT_EQ(client.queue.value(), 1U);
+        stack.drive();
+        EXPECT_EQ(client.queue.value(), 2U) << "nobody else comes to look after it";
+        EXPECT_TRUE(client.in_memory(b));
+        stack.miniport.hooks = {};
+      },
+      [](ScriptedMiniport& miniport) {
+        explicit_residency(miniport);
+        dxgkit::testing::ScriptedSegment& memory = miniport.config.segments[0];
+        memory.flags.CpuVisible = 1;
+        memory.cpu_translated_address = dxgkit::testing::ScriptedSegment::kBarAddress;
+      });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

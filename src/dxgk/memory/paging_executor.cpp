@@ -293,8 +293,14 @@ void PagingExecutor::submit_slice() {
 void PagingExecutor::pump() {
   if (pumping_ || halted_ || paused_) return;
   pumping_ = true;
-  while (!queue_.empty() && !halted_ && build_head()) head_is_built();
-  if (!halted_) submit_slice();
+  for (bool more = true; more;) {
+    while (!queue_.empty() && !halted_ && build_head()) head_is_built();
+    // What needs no hardware completes here, and who hears of it may queue more: nobody else comes
+    // for that.
+    const uint64_t queued = operations_queued_;
+    if (!halted_) submit_slice();
+    more = !halted_ && !paused_ && operations_queued_ != queued;
+  }
   pumping_ = false;
   if (!halted_) run_barriers();
 }
