@@ -1,18 +1,15 @@
 // Any bytes as an EDID: a reason, or timings that make sense; what is written from it reads back.
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "fuzz/demand.h"
 #include "vidpn/edid.h"
 
 namespace {
-void demand(bool holds) {
-  if (!holds) std::abort();
-}
-
 /// What any reader may count on.
 void read(std::span<const std::byte> bytes) {
   using namespace dxgkit;
+  using fuzz::demand;
   std::string why;
   const auto edid = vidpn::parse_edid(bytes, &why);
   const auto monitor = vidpn::monitor_from_edid(bytes);

@@ -1,17 +1,11 @@
 // Any text as a reference trace: an error that names the line, or a trace whose numbers add up and
 // that reads back as it is.
-#include <cstdlib>
-
+#include "fuzz/demand.h"
 #include "tools/dxgkit/evict/trace.h"
-
-namespace {
-void demand(bool holds) {
-  if (!holds) std::abort();
-}
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace evict = dxgkit::tool::evict;
+  using dxgkit::fuzz::demand;
   const auto trace = evict::parse_trace({reinterpret_cast<const char*>(data), size});
   if (!trace.has_value()) {
     demand(trace.error().starts_with("line "));

@@ -1,21 +1,17 @@
 // Any bytes as a PE driver: parsed, mapped, bound and read back as an unwinder would.
-#include <cstdlib>
 #include <cstring>
 
 #include "base/arithmetic.h"
+#include "fuzz/demand.h"
 #include "loader/pe_image.h"
 
 namespace {
 
+using dxgkit::fuzz::demand;
 using dxgkit::loader::ImportAnswer;
 using dxgkit::loader::ImportRequest;
 using dxgkit::loader::PeImage;
 using dxgkit::loader::RuntimeFunction;
-
-/// A promise of the loader that does not hold ends the run; libFuzzer keeps the input.
-void demand(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// Reads the image with no other check than that every byte lies in it.
 class Reader {

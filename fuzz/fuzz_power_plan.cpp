@@ -1,16 +1,10 @@
 // Any text as a power plan: an error that names line and column, or steps in rising order.
-#include <cstdlib>
-
+#include "fuzz/demand.h"
 #include "tools/dxgkit/power_plan.h"
-
-namespace {
-void demand(bool holds) {
-  if (!holds) std::abort();
-}
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dxgkit;
+  using fuzz::demand;
   const auto plan = tool::parse_power_plan({reinterpret_cast<const char*>(data), size});
   if (!plan.has_value()) {
     demand(plan.error().starts_with("line ") && plan.error().contains("column "));

@@ -1,17 +1,11 @@
 // Any bytes as a text trace: an error that names the line, or a recording that every writer takes
 // and that reads back as it is.
-#include <cstdlib>
-
+#include "fuzz/demand.h"
 #include "trace/trace.h"
-
-namespace {
-void demand(bool holds) {
-  if (!holds) std::abort();
-}
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dxgkit;
+  using fuzz::demand;
   const auto recording = trace::from_text({reinterpret_cast<const char*>(data), size});
   if (!recording.has_value()) {
     demand(recording.error().starts_with("line "));
