@@ -9,6 +9,8 @@
 #include "dxgkit/abi_versions.h"
 #include "nt/kernel_impl.h"
 #include "port/adapter_impl.h"
+#include "port/callback_trace.h"
+#include "port/features.h"
 #include "port/support.h"
 #include "vidpn/vidpn.h"
 
@@ -17,47 +19,6 @@ namespace {
 
 using Impl = AdapterPort::Impl;
 constexpr nt::Irql kAnyIrql = nt::kHighLevel;
-
-/// Enter and exit events of one callback.
-class CallbackTrace {
- public:
-  explicit CallbackTrace(const char* name) : name_(name), recorder_(trace::current()) {
-    if (recorder_ == nullptr) [[likely]]
-      return;
-    const nt::CallFrame* frame = nt::CallFrame::current_or_null();
-    recorder_->record(trace::EventKind::kCallbackEnter, recorder_->name_id(name),
-                      frame == nullptr ? 0 : frame->irql());
-  }
-  ~CallbackTrace() {
-    if (recorder_ != nullptr)
-      recorder_->record(trace::EventKind::kCallbackExit, recorder_->name_id(name_), value_);
-  }
-  CallbackTrace(const CallbackTrace&) = delete;
-  CallbackTrace& operator=(const CallbackTrace&) = delete;
-  template <typename T>
-  T operator()(T value) {
-    if constexpr (std::is_pointer_v<T>) {
-      value_ = value != nullptr ? 1 : 0;  // an address would differ from run to run
-    } else {
-      value_ = static_cast<std::make_unsigned_t<T>>(value);
-    }
-    return value;
-  }
-  NTSTATUS operator()(Status status) { return (*this)(to_ntstatus(status)); }
-
- private:
-  const char* name_;
-  trace::Recorder* recorder_;
-  uint64_t value_ = 0;
-};
-
-// Every callback begins alike: trace, find the adapter, check level and place. `refusal` is the
-// answer to a wrong handle.
-#define DXGKIT_CALLBACK(name, handle, highest, legal_in_isr, refusal) \
-  CallbackTrace done(name);                                           \
-  Impl* const adapter = Impl::of_handle(name, handle);                \
-  if (adapter == nullptr) return refusal;                             \
-  adapter->check_callback(name, highest, legal_in_isr)
 
 NTSTATUS NTAPI eval_acpi_method(HANDLE device, ULONG, PACPI_EVAL_INPUT_BUFFER_COMPLEX, ULONG,
                                 PACPI_EVAL_OUTPUT_BUFFER, ULONG) {
@@ -116,12 +77,6 @@ NTSTATUS NTAPI unmap_memory(HANDLE device, PVOID pointer) {
 BOOLEAN NTAPI queue_dpc(HANDLE device) {
   DXGKIT_CALLBACK("DxgkCbQueueDpc", device, kAnyIrql, true, done(static_cast<BOOLEAN>(FALSE)));
   return done(static_cast<BOOLEAN>(adapter->queue_dpc() ? TRUE : FALSE));
-}
-
-NTSTATUS NTAPI query_services(HANDLE device, DXGK_SERVICES, PINTERFACE) {
-  DXGKIT_CALLBACK("DxgkCbQueryServices", device, nt::kPassiveLevel, false,
-                  done(Status::kInvalidParameter));
-  return done(Status::kNotSupported);
 }
 
 NTSTATUS NTAPI read_device_space(HANDLE device, ULONG type, PVOID buffer, ULONG offset,
@@ -571,7 +526,9 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbGetDeviceInformation", get_device_information, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbMapMemory", map_memory, kPartial, "the adapter's memory BARs, kernel mode"),
     DXGKIT_ENTRY("DxgkCbQueueDpc", queue_dpc, kSupported, ""),
-    DXGKIT_ENTRY("DxgkCbQueryServices", query_services, kRefused, "no services"),
+    DXGKIT_ENTRY("DxgkCbQueryServices", query_services, kPartial, "features, from WDDM 3.2 on"),
+    DXGKIT_ENTRY("DxgkCbIsFeatureEnabled", is_feature_enabled, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbQueryFeatureSupport", query_feature_support, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbReadDeviceSpace", read_device_space, kPartial, "configuration space"),
     DXGKIT_ENTRY("DxgkCbSynchronizeExecution", synchronize_execution, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbUnmapMemory", unmap_memory, kSupported, ""),

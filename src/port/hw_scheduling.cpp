@@ -30,9 +30,11 @@ uint16_t trace_node(NodeOrdinal node) { return static_cast<uint16_t>(node.value)
 HwSchedulingPort::HwSchedulingPort(const AdapterPort& adapter)
     : impl_(*static_cast<AdapterPort::Impl*>(const_cast<void*>(adapter.device_handle()))) {}
 
-bool HwSchedulingPort::supported() const {
-  const DRIVER_INITIALIZATION_DATA& ddi = impl_.ddi;
-  return impl_.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_4 &&
+bool HwSchedulingPort::supported() const { return has_hw_scheduling(impl_); }
+
+bool has_hw_scheduling(const AdapterPort::Impl& adapter) {
+  const DRIVER_INITIALIZATION_DATA& ddi = adapter.ddi;
+  return adapter.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_4 &&
          ddi.DxgkDdiSetupPriorityBands != nullptr &&
          ddi.DxgkDdiSetContextSchedulingProperties != nullptr &&
          ddi.DxgkDdiSuspendContext != nullptr && ddi.DxgkDdiResumeContext != nullptr &&

@@ -54,4 +54,7 @@ class HwSchedulingPort {
   AdapterPort::Impl& impl_;
 };
 
+/// As HwSchedulingPort::supported(), for callbacks.
+bool has_hw_scheduling(const AdapterPort::Impl& adapter);
+
 }  // namespace dxgkit::port

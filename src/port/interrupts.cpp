@@ -17,6 +17,8 @@ constexpr const char* kSynchronizedName = "synchronised routine";
 /// (INT-08, our choice).
 constexpr uint32_t kStormBound = 1000;
 constexpr uint32_t kRefusalBound = 100;
+/// Native fences one report may name (our choice).
+constexpr uint32_t kSignaledFencesMost = 4096;
 
 bool is_crtc(DXGK_INTERRUPT_TYPE type) {
   switch (type) {
@@ -138,6 +140,19 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t 
       report.fence64 = data.SuspendContextCompleted.ContextSuspendFence;
       report.handle = data.SuspendContextCompleted.hContext;
       break;
+    case DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED: {
+      const auto& signaled = data.NativeFenceSignaled;
+      report.type = InterruptReport::Type::kNativeFenceSignaled;
+      report.node = signaled.NodeOrdinal;
+      report.engine = signaled.EngineOrdinal;
+      report.legacy_fences_too = data.Flags.EvaluateLegacyMonitoredFences != 0;
+      if (signaled.pSignaledNativeFenceArray == nullptr) break;
+      // A list nobody can mean is read as far as it may be true.
+      const uint32_t count = std::min(signaled.SignaledNativeFenceCount, kSignaledFencesMost);
+      report.handles.assign(signaled.pSignaledNativeFenceArray,
+                            signaled.pSignaledNativeFenceArray + count);
+      break;
+    }
     default:
       break;
   }
@@ -149,7 +164,7 @@ bool names_engine(InterruptReport::Type type) {
   using Type = InterruptReport::Type;
   return type == Type::kDmaCompleted || type == Type::kDmaPreempted || type == Type::kDmaFaulted ||
          type == Type::kDmaPageFaulted || type == Type::kMonitoredFenceSignaled ||
-         type == Type::kHwQueuePageFaulted;
+         type == Type::kHwQueuePageFaulted || type == Type::kNativeFenceSignaled;
 }
 
 uint32_t this_thread(const AdapterPort::Impl& impl) {

@@ -59,7 +59,8 @@ TEST(Support, CoversBothTables) {
     return std::ranges::find(table, name, &SupportEntry::name)->support;
   };
   EXPECT_EQ(find(callback_support(), "DxgkCbNotifyDpc"), Support::kSupported);
-  EXPECT_EQ(find(callback_support(), "DxgkCbQueryServices"), Support::kRefused);
+  EXPECT_EQ(find(callback_support(), "DxgkCbQueryServices"), Support::kPartial);
+  EXPECT_EQ(find(callback_support(), "DxgkCbEvalAcpiMethod"), Support::kRefused);
   EXPECT_EQ(find(callback_support(), "DxgkCbCreateContextAllocation"), Support::kPartial);
   EXPECT_EQ(find(ddi_support(), "DxgkDdiPatch"), Support::kSupported);
   EXPECT_EQ(find(ddi_support(), "DxgkDdiSetPalette"), Support::kRefused);

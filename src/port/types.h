@@ -367,6 +367,7 @@ struct InterruptReport {
     kMonitoredFenceSignaled,  // engines have written fences (INT-24)
     kHwQueuePageFaulted,      // as kDmaPageFaulted; `fence64`, `handle`
     kSuspendCompleted,        // of a hardware context: `fence64`, `handle`
+    kNativeFenceSignaled,     // `handles`, `legacy_fences_too`
     kOther
   };
   Type type = Type::kOther;
@@ -395,8 +396,11 @@ struct InterruptReport {
   /// kHwQueuePageFaulted: the driver's hardware queue; kSuspendCompleted: its hardware context.
   /// The driver's word: compare it, do not follow it.
   void* handle = nullptr;
-  bool in_engine_reset = false;  // reported between the reset of its engine and the resumption
-  bool inside_preempt = false;   // reported before DxgkDdiPreemptCommand returned, by its thread
+  /// kNativeFenceSignaled: the driver's global handles; empty: any of them. Its word, as above.
+  std::vector<void*> handles;
+  bool legacy_fences_too = false;  // EvaluateLegacyMonitoredFences
+  bool in_engine_reset = false;    // reported between the reset of its engine and the resumption
+  bool inside_preempt = false;     // reported before DxgkDdiPreemptCommand returned, by its thread
 };
 
 /// What DxgkDdiGetNodeMetadata says of hardware queues; all false below WDDM 2.2.

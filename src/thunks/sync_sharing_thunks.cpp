@@ -62,7 +62,37 @@ Status open_nt2(Process& process, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2& args) {
   return Status::kSuccess;
 }
 
+Status open_native(Process& process, D3DKMT_OPENNATIVEFENCEFROMNTHANDLE& args) {
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  if (device->adapter().native_fences() == nullptr) return Status::kNotSupported;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSync> shared, named_by(process, args.hNtHandle));
+  if (&shared->adapter() != &device->adapter() || !shared->native) return Status::kInvalidParameter;
+  const UINT flags = args.Flags.Value & ~(sync_flags::kShared | sync_flags::kNtSecuritySharing);
+  DXGKIT_RETURN_IF_FAILED(check_native_flags(flags, args.EngineAffinity));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
+                                 device->open_sync_object(shared, sync_use_of(flags)));
+  args.hSyncObject = object->handle;
+  args.NativeFenceMapping = native_mapping(*object);
+  return Status::kSuccess;
+}
+
 }  // namespace
+
+D3DDDI_NATIVEFENCEMAPPING native_mapping(const SyncObject& object) {
+  D3DDDI_NATIVEFENCEMAPPING mapping = {};
+  mapping.CurrentValueCpuVa = object.client_view->address();
+  mapping.CurrentValueGpuVa = object.gpu_address;
+  mapping.MonitoredValueGpuVa = object.monitored_gpu_address;
+  return mapping;
+}
+
+Status check_native_flags(UINT flags, UINT engine_affinity) {
+  DXGKIT_RETURN_IF_FAILED(check_sync_flags(flags, /*monitored=*/true));
+  // What engines cannot reach is no native fence.
+  if ((flags & sync_flags::kNoGpuAccess) != 0) return Status::kInvalidParameter;
+  return engine_affinity > 1 ? Status::kInvalidParameter : Status::kSuccess;  // no links here
+}
+
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
@@ -81,6 +111,10 @@ NTSTATUS APIENTRY D3DKMTOpenSyncObjectFromNtHandle(D3DKMT_OPENSYNCOBJECTFROMNTHA
 NTSTATUS APIENTRY D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2* args) {
   return call("D3DKMTOpenSyncObjectFromNtHandle2", args, WriteBack::kOnSuccess,
               dxgkit::thunks::open_nt2);
+}
+NTSTATUS APIENTRY D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE* args) {
+  return call("D3DKMTOpenNativeFenceFromNtHandle", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::open_native);
 }
 
 }  // extern "C"

@@ -28,6 +28,11 @@ inline constexpr UINT kDefined = (1U << 11) - 1;
 Status check_sync_flags(UINT flags, bool monitored);
 dxgk::SyncUse sync_use_of(UINT flags);
 
+/// Flags and affinity of a native fence, as above.
+Status check_native_flags(UINT flags, UINT engine_affinity);
+/// Where its values are, for the one that opened it.
+D3DDDI_NATIVEFENCEMAPPING native_mapping(const dxgk::SyncObject& object);
+
 /// An event handle of a client is a file descriptor here (eventfd).
 inline int event_descriptor(HANDLE event) {
   return static_cast<int>(reinterpret_cast<intptr_t>(event));

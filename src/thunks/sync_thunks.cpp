@@ -127,6 +127,30 @@ Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args)
   return Status::kSuccess;
 }
 
+Status create_native(Process& process, D3DKMT_CREATENATIVEFENCE& args) {
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  if (device->adapter().native_fences() == nullptr) return Status::kNotSupported;
+  if (args.Flags.Value != 0) return Status::kInvalidParameter;
+  if (args.Info.Type != D3DDDI_NATIVEFENCE_TYPE_DEFAULT &&
+      args.Info.Type != D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU)
+    return Status::kInvalidParameter;
+  const UINT flags = args.Info.Flags.Value;
+  DXGKIT_RETURN_IF_FAILED(check_native_flags(flags, args.Info.EngineAffinity));
+  dxgk::SyncRequest request;
+  request.kind = SyncKind::kMonitoredFence;
+  request.initial = args.Info.InitialFenceValue;
+  request.shared = (flags & sync_flags::kShared) != 0;
+  request.nt_security = (flags & sync_flags::kNtSecuritySharing) != 0;
+  request.native = true;
+  request.intra_gpu = args.Info.Type == D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU;
+  request.private_data = std::as_writable_bytes(std::span(args.PrivateDriverData));
+  request.use = sync_use_of(flags);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object, device->create_sync_object(request));
+  args.hSyncObject = object->handle;
+  args.Info.NativeFenceMapping = native_mapping(*object);
+  return Status::kSuccess;
+}
+
 Status create_sync1(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT& args) {
   // The first form knows mutex and semaphore only.
   D3DKMT_CREATESYNCHRONIZATIONOBJECT2 second = {};
@@ -377,6 +401,10 @@ extern "C" {
 NTSTATUS APIENTRY D3DKMTCreateSynchronizationObject(D3DKMT_CREATESYNCHRONIZATIONOBJECT* args) {
   return call("D3DKMTCreateSynchronizationObject", args, WriteBack::kOnSuccess,
               dxgkit::thunks::create_sync1);
+}
+NTSTATUS APIENTRY D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE* args) {
+  return call("D3DKMTCreateNativeFence", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::create_native);
 }
 NTSTATUS APIENTRY D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2* args) {
   return call("D3DKMTCreateSynchronizationObject2", args, WriteBack::kOnSuccess,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -13,6 +14,9 @@ namespace {
 
 struct Object;
 struct Wait;
+
+/// Least value of an object nobody waits for.
+constexpr uint64_t kNobody = std::numeric_limits<uint64_t>::max();
 
 /// One point of one wait, on the list of the object it waits for.
 struct Waiter {
@@ -29,7 +33,8 @@ struct Object {
   SyncDesc desc;
   uint64_t value = 0;  // where there is no storage: fence value, semaphore count, mutex 1 = owned,
                        // notification count
-  ContextId owner;     // mutex: the context that waited for it; 0: none known
+  uint64_t awaited = kNobody;  // what `watched` was last told
+  ContextId owner;             // mutex: the context that waited for it; 0: none known
   WaiterList waiters;
   ListLink<Object> waited_link;
   size_t slot = 0;  // in `owned`
@@ -92,6 +97,11 @@ struct SyncObjects::Impl {
       return;
     }
     std::atomic<uint64_t>& storage = *object.desc.storage;
+    if (object.desc.store) {
+      if (point.allow_rewind || point.value > storage.load(std::memory_order_acquire))
+        object.desc.store(point.value);
+      return;
+    }
     if (point.allow_rewind) {
       storage.store(point.value, std::memory_order_release);
       return;
@@ -191,7 +201,50 @@ struct SyncObjects::Impl {
     Object& object = *point.object;
     object.waiters.erase(&point);
     if (object.waiters.empty()) waited.erase(&object);
+    if (object.desc.watched) unsettled.push_back(object.id);
     point.object = nullptr;
+  }
+
+  /// Objects hear of a wait that is about to be enlisted. True: one did, and what it stands at has
+  /// to be read again.
+  static bool announce(const Wait& wait) {
+    bool told = false;
+    for (const Waiter& point : wait.points) {
+      if (point.object == nullptr || point.latched || !point.object->desc.watched) continue;
+      if (point.value >= point.object->awaited) continue;
+      point.object->awaited = point.value;
+      point.object->desc.watched(point.value);
+      told = true;
+    }
+    return told;
+  }
+
+  /// The wait is satisfied after all, and never was enlisted.
+  void withdraw(const Wait& wait) {
+    for (const Waiter& point : wait.points) {
+      if (point.object != nullptr && point.object->desc.watched)
+        unsettled.push_back(point.object->id);
+    }
+    settle(/*read_again=*/false);
+  }
+
+  /// Objects that lost waiters hear what the others wait for. Where nobody can be woken now,
+  /// nothing is read again: what is above the new mark was above the old one too, and is told of.
+  void settle(bool read_again) {
+    while (!unsettled.empty()) {
+      Object* const object = get(unsettled.back());
+      unsettled.pop_back();
+      if (object == nullptr) continue;
+      uint64_t least = kNobody;
+      for (const Waiter* point = object->waiters.front(); point != nullptr;
+           point = WaiterList::next(point)) {
+        if (!point->latched) least = std::min(least, point->value);
+      }
+      if (least == object->awaited) continue;
+      object->awaited = least;
+      object->desc.watched(least);
+      if (read_again) evaluate(*object);
+    }
   }
 
   void forget(Wait* wait) {
@@ -236,6 +289,7 @@ struct SyncObjects::Impl {
       }
       point = next;
     }
+    if (object.desc.watched) unsettled.push_back(object.id);
   }
 
   /// Runs callbacks one after the other, never one inside another. A callback may call anything
@@ -243,7 +297,7 @@ struct SyncObjects::Impl {
   void dispatch() {
     if (dispatching) return;
     dispatching = true;
-    while (!fired.empty()) {
+    for (settle(true); !fired.empty(); settle(true)) {
       Fired event = std::move(fired.front());
       fired.pop_front();
       if (event.done) {
@@ -276,7 +330,8 @@ struct SyncObjects::Impl {
       waited;  // objects with waiters, in order of their first waiter
   IntrusiveList<Wait, &Wait::link> waits;
   IdTable<Wait> cpu_waits;
-  IdTable<Wait> gpu_waits;  // by context: a context waits at its head only
+  IdTable<Wait> gpu_waits;              // by context: a context waits at its head only
+  std::vector<SyncObjectId> unsettled;  // watched objects whose waiters left
   std::deque<Fired> fired;
   CpuWaitId next_wait = 1;
   bool dispatching = false;
@@ -425,7 +480,9 @@ CpuWaitId SyncObjects::wait_cpu(std::span<const SyncPoint> points, WaitMode mode
       return id;
     }
   }
-  if (Impl::try_satisfy(*wait)) {
+  const bool satisfied = Impl::try_satisfy(*wait);
+  if (satisfied || (Impl::announce(*wait) && Impl::try_satisfy(*wait))) {
+    if (!satisfied) impl_->withdraw(*wait);
     for (const SyncPoint& point : points) {
       trace::emit(trace::EventKind::kSyncSatisfied, point.object.value, point.value);
     }
@@ -442,6 +499,7 @@ bool SyncObjects::cancel_wait(CpuWaitId wait) {
   Wait* found = impl_->cpu_waits.find(wait);
   if (found == nullptr) return false;
   impl_->forget(found);
+  impl_->settle(/*read_again=*/false);
   return true;
 }
 
@@ -452,7 +510,9 @@ bool SyncObjects::wait_gpu(ContextId context, std::span<const SyncPoint> points)
   for (const SyncPoint& point : points) {
     trace::emit(trace::EventKind::kSyncWait, point.object.value, point.value, context.value);
   }
-  if (Impl::try_satisfy(*wait)) {
+  const bool satisfied = Impl::try_satisfy(*wait);
+  if (satisfied || (Impl::announce(*wait) && Impl::try_satisfy(*wait))) {
+    if (!satisfied) impl_->withdraw(*wait);
     for (const SyncPoint& point : points) {
       trace::emit(trace::EventKind::kSyncSatisfied, point.object.value, point.value, context.value);
     }
@@ -463,7 +523,10 @@ bool SyncObjects::wait_gpu(ContextId context, std::span<const SyncPoint> points)
 }
 
 void SyncObjects::cancel_gpu_wait(ContextId context) {
-  if (Wait* found = impl_->gpu_waits.find(context.value)) impl_->forget(found);
+  if (Wait* found = impl_->gpu_waits.find(context.value)) {
+    impl_->forget(found);
+    impl_->settle(/*read_again=*/false);
+  }
 }
 
 void SyncObjects::abandon(ContextId context) {
@@ -492,6 +555,13 @@ void SyncObjects::reread() {
     if (object->published()) ids.push_back(object->id);
   }
   for (const SyncObjectId id : ids) {
+    if (Object* object = impl_->get(id)) impl_->evaluate(*object);
+  }
+  impl_->dispatch();
+}
+
+void SyncObjects::reread(std::span<const SyncObjectId> objects) {
+  for (const SyncObjectId id : objects) {
     if (Object* object = impl_->get(id)) impl_->evaluate(*object);
   }
   impl_->dispatch();

@@ -25,6 +25,13 @@ struct SyncDesc {
   /// kMonitoredFence, instead of `storage`: the low half only, as hardware without 64-bit atomics
   /// writes it. What is read there is within 2^31 of the value before (SYNC-17).
   std::atomic<uint32_t>* storage32 = nullptr;
+  /// kMonitoredFence: told the least value that a waiter here waits for, whenever that changes;
+  /// UINT64_MAX: nobody waits. The value is read once more after each call, so that a signal that
+  /// went by the answer of before is not lost. Must not call back in here.
+  std::function<void(uint64_t least)> watched = {};
+  /// kMonitoredFence with `storage`: stores there, in place of this class, a value that is higher
+  /// (or a rewind that is allowed). Must not call back in here.
+  std::function<void(uint64_t value)> store = {};
   /// kCpuNotification: called when a signal reaches it.
   std::function<void()> notify = {};
 };
@@ -96,6 +103,8 @@ class SyncObjects {
   /// A storage word was written by the GPU or CPU directly: re-reads every object with waiters
   /// (SYNC-19).
   void reread();
+  /// The same for the objects that are named, waited for or not; unknown ones are left out.
+  void reread(std::span<const SyncObjectId> objects);
   /// Every wait under way, in the order they came.
   std::vector<WaitInfo> waits() const;
   bool validate() const;

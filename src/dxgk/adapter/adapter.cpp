@@ -6,6 +6,7 @@
 #include "dxgk/display/display.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
+#include "dxgk/sync/native_fences.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/hw_queue.h"

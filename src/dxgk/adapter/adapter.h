@@ -36,6 +36,7 @@ class ContextAllocations;
 class Display;
 class GpuVa;
 class HwQueues;
+class NativeFences;
 class Power;
 class Residency;
 class Timeout;
@@ -119,6 +120,8 @@ class Adapter : public Object,
   GpuVa* gpu_va() { return gpu_va_.get(); }
   /// Null: no hardware queues.
   HwQueues* hw_queues() { return hw_queues_.get(); }
+  /// Null: the driver has no native fences.
+  NativeFences* native_fences() { return native_fences_.get(); }
   /// Lists and budgets; only with has_memory().
   Residency& residency() { return *residency_; }
   ContextAllocations& context_allocations() { return *context_allocations_; }
@@ -196,8 +199,9 @@ class Adapter : public Object,
   friend class Exercise;  // drives by hand what scheduling and memory pressure do
   friend class GpuVa;
   friend class HwQueues;
-  friend class Power;    // holds everything, empties segments, sleeps
-  friend class Timeout;  // resets engines and all of it
+  friend class NativeFences;  // fails it
+  friend class Power;         // holds everything, empties segments, sleeps
+  friend class Timeout;       // resets engines and all of it
   // adapter_start.cpp
   /// Everything between AddDevice and a running adapter. `*step`: the DDI that is at work.
   Status start_full(const char** step);
@@ -387,6 +391,7 @@ class Adapter : public Object,
   std::unique_ptr<ContextAllocations> context_allocations_;  // with memory_
   std::unique_ptr<GpuVa> gpu_va_;
   std::unique_ptr<HwQueues> hw_queues_;
+  std::unique_ptr<NativeFences> native_fences_;
   bool explicit_residency_ = false;  // set at start
   IdTable<Packet, PacketId> packets_;
   IdTable<Allocation, AllocationId> allocations_;

@@ -7,6 +7,7 @@
 #include "dxgk/display/display.h"
 #include "dxgk/driver_handles.h"
 #include "dxgk/power/power.h"
+#include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/periodic_fences.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
@@ -79,6 +80,9 @@ void Adapter::handle_report(const port::InterruptReport& report) {
     case Type::kMonitoredFenceSignaled:
       scheduler_->sync_objects().reread();  // INT-24; more than the engine's processes' is harmless
       if (hw_queues_) hw_queues_->look_at_fences(node);
+      break;
+    case Type::kNativeFenceSignaled:
+      if (native_fences_) native_fences_->signaled(report);
       break;
     case Type::kHwQueuePageFaulted:
       if (hw_queues_) hw_queues_->page_faulted(report);

@@ -11,6 +11,7 @@
 #include "dxgk/display/display.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
+#include "dxgk/sync/native_fences.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_rules.h"
 #include "dxgk/work/context.h"
@@ -218,6 +219,9 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(check_host_apertures(step));
   *step = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
   DXGKIT_RETURN_IF_FAILED(check_gpu_va_model());
+  Status native = Status::kSuccess;
+  native_fences_ = NativeFences::make(*this, &native);
+  DXGKIT_RETURN_IF_FAILED(native);
   // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
   explicit_residency_ =
       interface_version() >= kInterfaceWddm20 && caps_.wddm_version >= kWddmVersion20;
@@ -351,14 +355,6 @@ Status Adapter::check_caps() {
                         .fix = "Set FlipOnVSyncMmIo and program the address there.",
                         .windows = "Windows may refuse the driver."});
     }
-  }
-  if (caps_.native_gpu_fence) {
-    return refuse_start("SYNC-31", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                        "SchedulingCaps.NativeGpuFence is set; the feature NATIVE_FENCE is not "
-                        "enabled by this kernel.",
-                        "A driver reports native fences only where the kernel has enabled them.",
-                        "Ask DxgkCbIsFeatureEnabled2 for DXGK_FEATURE_NATIVE_FENCE, and set the "
-                        "bit only if it is enabled.");
   }
   DXGKIT_RETURN_IF_FAILED(check_version_features());
   DXGKIT_RETURN_IF_FAILED(check_caps_entries());

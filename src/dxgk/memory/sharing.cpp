@@ -11,6 +11,7 @@
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
 
@@ -96,7 +97,11 @@ void System::Impl::drop_holds(const NtHandles::Named& named) {
     Adapter& adapter = named.resource->adapter();
     adapter.lane().run([&] { adapter.drop_hold(*named.resource); });
   }
-  if (named.sync) named.sync->adapter().lane().run([&] { named.sync->drop_hold(); });
+  if (named.sync) {
+    Adapter& adapter = named.sync->adapter();
+    adapter.lane().run([&] { named.sync->drop_hold(); });
+    if (named.sync->native) adapter.native_fences()->end(*named.sync);
+  }
   if (named.mutex) named.mutex->drop_hold();
 }
 

@@ -10,6 +10,7 @@
 #include "dxgk/device.h"
 #include "dxgk/process.h"
 #include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/native_fences.h"
 #include "dxgk/system_impl.h"
 #include "dxgk/va/gpu_va.h"
 
@@ -18,7 +19,7 @@ namespace dxgkit::dxgk {
 SharedSync::SharedSync(Adapter& adapter) : Object(kType), adapter_(&adapter) {}
 
 SharedSync::~SharedSync() {
-  if (has_page) adapter_->machine().free_contiguous(page, 1);
+  if (has_page) adapter_->machine().free_contiguous(page, native ? 2 : 1);
   if (event_fd_ >= 0) ::close(event_fd_);
 }
 
@@ -32,17 +33,32 @@ Result<Ref<SharedSync>> SharedSync::create(Adapter& adapter, const SyncRequest& 
   shared->target = request.target;
   shared->lead_ns = request.lead_ns;
   shared->no_gpu_access = request.use.no_gpu_access;
+  shared->native = request.native;
   desc->initial = request.initial;
   desc->maximum = request.maximum;
   if (request.kind == vidsch::SyncKind::kMonitoredFence) {
     bus::Machine& machine = adapter.machine();
-    DXGKIT_ASSIGN_OR_RETURN(shared->page, machine.allocate_contiguous(1));
+    const uint64_t pages = request.native ? 2 : 1;
+    DXGKIT_ASSIGN_OR_RETURN(shared->page, machine.allocate_contiguous(pages));
     shared->has_page = true;
-    std::byte* const memory =
-        machine.system_pointer(bus::PhysicalAddress{shared->page.value * kPageBytes}, kPageBytes);
+    std::byte* const memory = machine.system_pointer(
+        bus::PhysicalAddress{shared->page.value * kPageBytes}, pages * kPageBytes);
+    if (request.native) {
+      shared->monitored_page = bus::PageFrame{shared->page.value + 1};
+      new (memory + kPageBytes) std::atomic<uint64_t>(std::numeric_limits<uint64_t>::max());
+      NativeFences& natives = *adapter.native_fences();
+      desc->watched = [&natives, fence = shared.get()](uint64_t least) {
+        natives.watch(*fence, least);
+      };
+      desc->store = [&natives, fence = shared.get()](uint64_t value) {
+        natives.store(*fence, value);
+      };
+      DXGKIT_RETURN_ERROR_IF_FAILED(
+          natives.create(*shared, request.intra_gpu, request.private_data));
+    }
     // Paging fences are the kernel's: the hardware never writes them.
-    shared->narrow =
-        adapter.caps().no_64bit_atomics && !request.use.no_gpu_access && !request.of_paging_queue;
+    shared->narrow = adapter.caps().no_64bit_atomics && !request.use.no_gpu_access &&
+                     !request.of_paging_queue && !request.native;
     if (shared->narrow) {
       desc->storage32 = new (memory) std::atomic<uint32_t>(static_cast<uint32_t>(request.initial));
     } else {
@@ -110,6 +126,7 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, Device* device,
       status = adapter.scheduler().sync_objects().create(shared->id, std::move(*first));
       if (!is_success(status)) return;
       shared->gone = false;
+      if (shared->native) adapter.native_fences()->made(*shared);
     }
     if (shared->gone) {
       status = Status::kInvalidParameter;
@@ -127,16 +144,28 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, Device* device,
 }
 
 void SyncObject::close() {
+  const auto unmap = [this](uint32_t space) {
+    for (uint64_t* address : {&gpu_address, &monitored_gpu_address}) {
+      if (*address == 0) continue;  // the page stays until no engine reaches it
+      adapter().gpu_va()->unmap_system_page(space, *address, [kept = shared] {});
+      *address = 0;
+    }
+  };
+  uint32_t space = 0;
+  bool native = false;
   adapter().lane().run([&] {
     if (process == nullptr) return;
-    if (gpu_address != 0) {  // the page stays until no engine reaches it
-      adapter().gpu_va()->unmap_system_page(process->number(), gpu_address, [kept = shared] {});
-    }
+    space = process->number();
+    native = shared->native;
+    if (!native) unmap(space);
     process = nullptr;
     std::erase(shared->openings, this);
     if (device) std::erase(device->sync_objects, this);
     shared->end_if_unused();
   });
+  if (!native) return;
+  adapter().native_fences()->close(*this);  // first: the driver knows the addresses
+  adapter().lane().run([&] { unmap(space); });
 }
 
 Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
@@ -150,6 +179,7 @@ Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
   Result<Ref<SyncObject>> object = SyncObject::open(process_, this, shared, request.use, &desc);
   if (!object.has_value()) {
     if (shared->global != 0) shares.erase(shared->global);
+    if (shared->native) adapter_.native_fences()->end(*shared);
     return object;
   }
   (*object)->of_paging_queue = request.of_paging_queue;
@@ -181,9 +211,16 @@ Status Device::complete(const Ref<SyncObject>& object) {
         adapter_.gpu_va()->map_system_page(process_.number(), object->shared->page, nullptr);
     if (address.has_value()) object->gpu_address = *address;
     if (!address.has_value()) status = address.error();
+    if (!object->shared->native || !is_success(status)) return true;
+    const Result<uint64_t> monitored = adapter_.gpu_va()->map_system_page(
+        process_.number(), object->shared->monitored_page, nullptr);
+    if (monitored.has_value()) object->monitored_gpu_address = *monitored;
+    if (!monitored.has_value()) status = monitored.error();
     return true;
   };
   if (addressed && !adapter_.block_until_awake(map)) status = Status::kDeviceRemoved;
+  if (is_success(status) && object->shared->native)
+    status = adapter_.native_fences()->open(*object);
   if (is_success(status)) {
     process_.handles().publish(object->handle);
     return status;

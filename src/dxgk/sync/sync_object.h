@@ -42,6 +42,10 @@ struct SyncRequest {
   bool periodic = false;
   uint32_t target = 0;
   int64_t lead_ns = 0;  // how much earlier than the vertical sync
+  /// A monitored fence that engines wait for by themselves (SYNC-30). `private_data`: in/out,
+  /// port::kNativeFencePrivateBytes.
+  bool native = false, intra_gpu = false;
+  std::span<std::byte> private_data = {};
   SyncUse use = {};
 };
 
@@ -71,6 +75,10 @@ class SharedSync : public Object {
   bus::PageFrame page;
   bool has_page = false;
   std::atomic<uint64_t>* storage = nullptr;  // null: 32 bits, or no fence
+  // Native: the monitored value's page, and the driver's handle, once it has one.
+  bool native = false;
+  bus::PageFrame monitored_page;
+  void* driver_handle = nullptr;
   // Periodic:
   uint32_t target = 0;
   int64_t lead_ns = 0;
@@ -79,6 +87,8 @@ class SharedSync : public Object {
   std::vector<SyncObject*> openings;      // in order
   uint32_t holds = 0;                     // descriptors, and openings under way
   bool gone = true;                       // not there yet, or not any more: cannot be opened
+  bool in_driver = false;                 // native: created there and not destroyed
+  uint32_t driver_openings = 0;           // native: open there, or being opened
   std::unique_ptr<runtime::Timer> timer;  // periodic with a lead: for the next vertical sync
   int64_t last_vsync_ns = -1;             // -1: none yet
   bool ahead = false;                     // the next vertical sync has been signalled already
@@ -125,6 +135,9 @@ class SyncObject : public Object {
   SyncUse use;
   std::unique_ptr<bus::CpuView> client_view;  // monitored fence: read-only (SYNC-15)
   uint64_t gpu_address = 0;                   // 0: none
+  uint64_t monitored_gpu_address = 0;         // of a native fence
+  void* driver_handle = nullptr;              // of a native fence, once it is open there
+  bool in_driver = false;                     // it is; lane
   bool of_paging_queue = false;               // goes with its queue, never alone (PAGE-47)
 };
 

@@ -1,0 +1,62 @@
+// Native fences: monitored fences that engines wait for by themselves, and that interrupt only when
+// somebody here waits for the value.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "base/ids.h"
+#include "port/native_fence.h"
+#include "port/types.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class SharedSync;
+class SyncObject;
+
+/// Those of one adapter. The current value is an ordinary fence's page; the monitored value has a
+/// page of its own, which only the driver writes once the fence is made. Whoever the kernel has to
+/// wake counts as waiting on the CPU, so also contexts whose packets it holds back (our choice).
+class NativeFences {
+ public:
+  /// Null: the driver does not report native fences. SYNC-31 refuses those that cannot be: the
+  /// finding is reported and *status says so. Not on the lane, during start.
+  static std::unique_ptr<NativeFences> make(Adapter& adapter, Status* status);
+
+  // --- not on the lane ---
+  /// The driver's global handle, into `fence`. Its own failure otherwise; nothing stays then.
+  Status create(SharedSync& fence, bool intra_gpu, std::span<std::byte> private_data);
+  /// The driver's local handle, into `opening`, whose addresses are known. kDeviceRemoved: closed
+  /// meanwhile; or its own failure.
+  Status open(SyncObject& opening);
+  /// The driver's side of an opening, and of the fence once it is gone and nobody's opening is
+  /// there: local handles go before the global one. Idempotent.
+  void close(SyncObject& opening);
+  void end(SharedSync& fence);
+
+  // --- lane ---
+  void made(SharedSync& fence);
+  /// SYNC-30: the driver stores the least value waited for less one, or the maximum. Its failure is
+  /// fatal.
+  void watch(SharedSync& fence, uint64_t least);
+  /// SYNC-33: the driver stores a value signalled here. What it leaves out is stored for it.
+  void store(SharedSync& fence, uint64_t value);
+  /// NATIVE_FENCE_SIGNALED: those named, or all, are read again. SYNC-34: names nobody knows are
+  /// fatal.
+  void signaled(const port::InterruptReport& report);
+
+ private:
+  NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps);
+
+  Adapter& adapter_;
+  port::NativeFencePort port_;
+  const port::NativeFenceCaps caps_;
+  // Lane:
+  std::map<uint64_t, SharedSync*> fences_;  // made and not gone, by id
+  uint32_t serial_ = 0;                     // handles the driver sees
+};
+
+}  // namespace dxgkit::dxgk
