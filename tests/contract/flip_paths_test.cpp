@@ -50,6 +50,31 @@ TEST_F(FlipTest, ADriversOwnFlipIsAPacketThatSaysSo) {
   }
 }
 
+// The worker is woken for more than monitors: for the mode set again after a reset, among others.
+TEST_F(FlipTest, WaitingForAMonitorEndsHoweverOftenTheWorkerWasWoken) {
+  DXGKIT_COVERS("DOD-06");
+  flipping([](Stack& stack, FlipDriver&, FlipClient&) {
+    for (int i = 0; i < 3; ++i) stack.adapter().display()->set_again();
+    stack.settle();
+    const auto plug = [&](bool connected) {
+      const DXGKRNL_INTERFACE& kernel = stack.miniport.callbacks();
+      DXGK_CHILD_STATUS status{};
+      status.Type = StatusConnection;
+      status.ChildUid = kTarget;
+      status.HotPlug.Connected = connected ? TRUE : FALSE;
+      const nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
+      return kernel.DxgkCbIndicateChildStatus(kernel.DeviceHandle, &status);
+    };
+    EXPECT_EQ(plug(false), STATUS_SUCCESS);
+    EXPECT_EQ(plug(true), STATUS_SUCCESS);
+    dxgk::Displays displays(*stack.system);
+    Stack::Background wait(
+        stack, [&] { EXPECT_EQ(displays.wait_for_hot_plug(stack.luid), Status::kSuccess); });
+    wait.finish();
+    EXPECT_TRUE(wait.finished());
+  });
+}
+
 TEST_F(FlipTest, TheEndOfAProcessEndsItsFlips) {
   DXGKIT_COVERS("DISP-11", "DISP-18");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {

@@ -22,7 +22,9 @@ class NativeStack : public GpuVaStack {
   ~NativeStack() {
     blocking([&] { system.reset(); });
     driver.reset();
-    if (!expect_leaks) EXPECT_EQ(native->live(), 0U) << "fences nobody closed or destroyed";
+    if (!expect_leaks) {
+      EXPECT_EQ(native->live(), 0U) << "fences nobody closed or destroyed";
+    }
     native.reset();
   }
   std::optional<ScriptedNativeFences> native;
@@ -119,7 +121,9 @@ TEST_F(NativeFenceTest, ASignalThatWentByTheOldMonitoredValueIsNotLost) {
     const NativeFence fence = make_fence(client);
     // The engine writes after the kernel has looked, and compares before it is told anything.
     gpu.on_monitored = [&](dxgkit::testing::ScriptedNativeFence&, uint64_t value) {
-      if (value != kNobody) EXPECT_FALSE(gpu.signal(*gpu.openings[0], 7));
+      if (value != kNobody) {
+        EXPECT_FALSE(gpu.signal(*gpu.openings[0], 7));
+      }
       return NTSTATUS{0};
     };
     EXPECT_EQ(client.wait_cpu(fence.handle, 7), 0);
@@ -128,7 +132,9 @@ TEST_F(NativeFenceTest, ASignalThatWentByTheOldMonitoredValueIsNotLost) {
     // The same for a context whose packets wait.
     gpu.monitored.clear();
     gpu.on_monitored = [&](dxgkit::testing::ScriptedNativeFence&, uint64_t value) {
-      if (value != kNobody) EXPECT_FALSE(gpu.signal(*gpu.openings[0], 9));
+      if (value != kNobody) {
+        EXPECT_FALSE(gpu.signal(*gpu.openings[0], 9));
+      }
       return NTSTATUS{0};
     };
     ContextBuffers context;

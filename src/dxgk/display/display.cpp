@@ -161,6 +161,7 @@ void Display::on_child_status(uint32_t child, bool connected) {
     const runtime::MutexLock lock(events_mutex_);
     if (ending_) return;
     hot_plugs_.push_back({child, connected});
+    ++announced_;
   }
   events_.fetch_add(1);
   adapter_.runtime().wake_all(events_);
@@ -177,7 +178,11 @@ void Display::worker() {
       ending = ending_;
       was_reset = std::exchange(was_reset_, false);
     }
-    if (ending) return;
+    if (ending) {  // nobody waits for what will not be served
+      served_.fetch_add(static_cast<uint32_t>(taken.size()));
+      adapter_.runtime().wake_all(served_);
+      return;
+    }
     if (was_reset) {
       const runtime::MutexLock lock(mutex_);
       show_after_reset();
@@ -198,8 +203,13 @@ void Display::worker() {
 }
 
 void Display::wait_for_hot_plug() {
-  const uint32_t wanted = events_.load();  // one event each, until stop()
-  for (uint32_t seen = served_.load(); seen < wanted; seen = served_.load())
+  uint32_t wanted = 0;
+  {
+    const runtime::MutexLock lock(events_mutex_);
+    wanted = announced_;
+  }
+  for (uint32_t seen = served_.load(); static_cast<int32_t>(wanted - seen) > 0;
+       seen = served_.load())
     adapter_.runtime().wait(served_, seen);
 }
 

@@ -157,6 +157,8 @@ class Display {
   std::span<const port::ChildInfo> children() const { return children_; }
   Status show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height);
   vidpn::Network active_network();
+  /// Until every hot plug announced so far is served, or the display has been stopped. Not on the
+  /// lane.
   void wait_for_hot_plug();
 
  private:
@@ -288,8 +290,9 @@ class Display {
   std::map<uint32_t, bool> progress_failed_ DXGKIT_GUARDED_BY(events_mutex_);
   bool adapter_failed_ DXGKIT_GUARDED_BY(events_mutex_) = false;
   runtime::Event progressed_;
-  std::atomic<uint32_t> events_{0};  // counts; the worker waits on it
-  std::atomic<uint32_t> served_{0};  // counts; wait_for_hot_plug waits on it
+  std::atomic<uint32_t> events_{0};                          // counts; the worker waits on it
+  uint32_t announced_ DXGKIT_GUARDED_BY(events_mutex_) = 0;  // hot plugs so far
+  std::atomic<uint32_t> served_{0};  // counts hot plugs; wait_for_hot_plug waits on it
   std::unique_ptr<runtime::Thread> worker_;
 };
 
