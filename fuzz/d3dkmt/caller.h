@@ -1,0 +1,105 @@
+// A hostile client: D3DKMT calls whose arguments are nearly right.
+//
+//   Market market;                              // what all clients know of each other
+//   Caller caller(market, {.luid_low = luid.low});
+//   const Planned planned = caller.plan(choices);
+//   ... on a thread bound to the process (thunks::ClientScope): planned.status =
+//   caller.make(planned)
+//
+// Handles come from what earlier calls returned (of the right kind as a rule, else of another kind,
+// of another process, given back, or none), counts and sizes agree as a rule. Lists, private data
+// and memory are in an arena that ends at a page nobody can read, so that a length too long is a
+// fault the kernel has to stand.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz/d3dkmt/calls.h"
+#include "tests/support/choices.h"
+
+namespace dxgkit::fuzz {
+
+/// What clients have told each other: all that any of them knows. Threads: one.
+struct Market {
+  std::array<std::vector<uint32_t>, kPoolCount> handles;
+  std::vector<int64_t> nt_handles;  // file descriptors, ours to close
+  ~Market();
+  Market() = default;
+  Market(const Market&) = delete;
+  Market& operator=(const Market&) = delete;
+};
+
+struct CallerOptions {
+  uint32_t luid_low = 0, luid_high = 0;
+  /// Private data the driver takes for an allocation; mostly sent as it is.
+  std::vector<std::byte> allocation_data = {};
+  /// Called for each call about to be made and each that came back, as one line. May be empty.
+  std::function<void(const std::string&)> log = {};
+  std::string name = {};
+};
+
+/// A call with its arguments, which live until the caller does.
+struct Planned {
+  const Call* call = nullptr;
+  std::vector<std::byte> arguments, before;
+  std::string text() const;
+};
+
+class Caller {
+ public:
+  Caller(Market& market, CallerOptions options);
+  ~Caller();
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  /// The calls of a client that means well and wants to work: adapter, device, context, paging
+  /// queue, allocations, a fence. Each is planned when those before it have been made.
+  static constexpr uint32_t kOpening = 8;
+  Planned plan_opening(uint32_t step);
+  /// Any call.
+  Planned plan(testing::Choices& choices);
+  /// Makes it; the calling thread is bound to the process. May block. Call `learn` afterwards, on
+  /// the thread that plans.
+  static NTSTATUS make(Planned& planned) { return planned.call->run(planned.arguments.data()); }
+  /// Takes what the call has returned.
+  void learn(const Planned& planned, NTSTATUS status);
+
+  uint64_t made = 0, succeeded = 0;
+
+ private:
+  struct Buffers {  // of a context: where Render looks
+    uint32_t context = 0;
+    std::byte* command = nullptr;
+    uint32_t command_bytes = 0;
+    std::byte* allocations = nullptr;
+    std::byte* patches = nullptr;
+  };
+
+  std::byte* room(size_t bytes, bool pages);
+  void fill(const Record& record, std::byte* out, uint32_t depth, testing::Choices& choices);
+  uint64_t value(const Field& field, uint32_t count, uint32_t depth, testing::Choices& choices);
+  uint32_t handle(Pool pool, testing::Choices& choices);
+  void prepare_render(Planned& planned, testing::Choices& choices);
+  void note(Pool pool, uint32_t handle);
+
+  Market& market_;
+  const CallerOptions options_;
+  std::array<std::vector<uint32_t>, kPoolCount> mine_;
+  std::vector<uint64_t> addresses_, opaque_;
+  std::vector<Buffers> buffers_;
+  std::byte* arena_ = nullptr;
+  size_t used_ = 0;
+  int event_ = -1;
+};
+
+/// "D3DKMTEvict(hDevice=0x40, ...)"; also for names. Null: there is no such call.
+const Call* find_call(std::string_view name);
+
+}  // namespace dxgkit::fuzz

@@ -1,0 +1,31 @@
+// Hostile processes on one adapter: any D3DKMT calls in any order, all decided by one source.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tests/support/choices.h"
+
+namespace dxgkit::fuzz {
+
+struct WorldOptions {
+  /// Each call and its answer, as one line. May be empty.
+  std::function<void(const std::string&)> log = {};
+  /// Calls at most; it ends when a fuzzer's input does, too.
+  uint32_t calls_most = 400;
+};
+
+struct WorldCounts {
+  uint64_t calls = 0, succeeded = 0, blocked = 0, processes = 0;
+};
+
+/// Runs one world to its end: start of an adapter of the scripted driver (patching or with GPU
+/// virtual addresses and hardware queues), processes that call, their ends, the stop. Checked, as
+/// failures of the running test: a refused call leaves the handles as they were; the memory manager
+/// stays consistent; a process can always end, and whoever waited in it comes back; nothing is left
+/// behind (handles, pages, objects of the driver); and no client makes the kernel stop the adapter.
+/// Call it outside any runtime.
+WorldCounts run_world(testing::Choices choices, const WorldOptions& options = {});
+
+}  // namespace dxgkit::fuzz
