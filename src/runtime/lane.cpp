@@ -115,6 +115,19 @@ struct Lane::Impl {
   }
   void recycle(Item* item) DXGKIT_REQUIRES(mutex) { item->next = std::exchange(spare, item); }
 
+  /// Runs the posted item at the head; the lock is released meanwhile.
+  void run_head() DXGKIT_REQUIRES(mutex) {
+    Item* const item = pop();
+    mutex.unlock();
+    {
+      Entered entered(*this);
+      item->work();
+      item->work = nullptr;
+    }
+    mutex.lock();
+    recycle(item);
+  }
+
   /// Something is queued: makes the caller the holder (true), or leaves it to the one there is.
   bool claim() DXGKIT_REQUIRES(mutex) {
     for (;;) {
@@ -178,15 +191,7 @@ struct Lane::Impl {
         owner_runtime.wake_one(*signal);
         return false;
       }
-      Item* const item = pop();
-      mutex.unlock();
-      {
-        Entered entered(*this);
-        item->work();
-        item->work = nullptr;
-      }
-      mutex.lock();
-      recycle(item);
+      run_head();
     }
   }
 
@@ -233,17 +238,8 @@ struct Lane::Impl {
       return false;
     }
     // Nobody can wait in run() yet, as whoever came would have become the holder.
-    for (int budget = kDrainBudget; head != nullptr && !head->is_thread && budget > 0; --budget) {
-      Item* const item = pop();
-      mutex.unlock();
-      {
-        Entered entered(*this);
-        item->work();
-        item->work = nullptr;
-      }
-      mutex.lock();
-      recycle(item);
-    }
+    for (int budget = kDrainBudget; head != nullptr && !head->is_thread && budget > 0; --budget)
+      run_head();
     const bool alone = head == nullptr;
     if (alone) state.store(kHeld, std::memory_order_relaxed);
     mutex.unlock();

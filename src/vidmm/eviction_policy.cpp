@@ -244,7 +244,7 @@ void EvictionPolicy::use(Index index, bool counted) {
   Node& node = nodes_[index];
   node.stamp = ++clock_;
   // While everything fits nobody asks who is to leave: the stamp is enough.
-  const bool learn = used_bytes_ > capacity_bytes_;
+  const bool learn = learning();
   if (const uint32_t home = homes_[index]; home != 0) {
     Class& members = classes_[home];
     if (!learn && now_ >= eager_until_) {

@@ -45,6 +45,8 @@ class EvictionPolicy {
   /// oldest and youngest few hundred). O(log priorities).
   void set_priority(Index index, uint64_t priority);
 
+  /// More was used than there is room for: each use counts, not only the last.
+  bool learning() const { return used_bytes_ > capacity_bytes_; }
   /// Time goes on by one submission. O(1) amortised.
   void begin_submission();
   /// The current submission names it. It becomes the most recently used of its group.

@@ -144,24 +144,28 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
 
 bool MemoryManager::pin_resident(std::span<const Use> uses) {
   std::vector<Record*>& records = impl_->pinning;
-  records.clear();
+  records.resize(std::max(records.size(), uses.size()));
+  Record** const first = records.data();
+  Record** next = first;
   for (const Use& use : uses) {
     Record& record = impl_->get(use.allocation);
-    records.push_back(&record);
+    *next++ = &record;
     const SegmentSet allowed =
         use.write ? record.traits->supported_write : record.traits->supported_read;
     if (record.parked || !record.resident() || record.pending != 0) return false;
     if ((allowed & segment_bit(record.segment())) == 0) return false;
   }
   impl_->policy.begin_submission();
+  const bool learning = impl_->policy.learning();
   for (size_t i = 0; i < uses.size(); ++i) {
-    Record& record = *records[i];
-    ++record.pins;
+    Record& record = *first[i];
     if (uses[i].write) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
-    impl_->touch(record);
+    // Nobody can want its place as long as it is pinned.
+    record.used_again = record.pins != 0 && !learning;
+    if (record.pins++ == 0 || learning) impl_->touch(record);
   }
   return true;
 }
@@ -180,7 +184,10 @@ void MemoryManager::release(std::span<const Use> uses) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
-    if (record.pins == 0) record.lost = false;
+    if (record.pins != 0) continue;
+    record.lost = false;
+    if (record.used_again) impl_->touch(record);
+    record.used_again = false;
   }
 }
 

@@ -47,6 +47,7 @@ MemoryManager::Impl::Impl(std::span<const SegmentDesc> descs_in)
     segments.push_back(std::make_unique<Segment>(desc, static_cast<uint32_t>(segments.size())));
     by_id[desc.id.value] = segments.back().get();
     known_segments |= segment_bit(desc.id);
+    if (desc.kind == SegmentKind::kMemory) memory_segments |= segment_bit(desc.id);
     views.push_back(segments.back().get());
   }
 }

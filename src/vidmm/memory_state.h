@@ -104,7 +104,7 @@ struct MemoryManager::Impl {
   std::vector<std::unique_ptr<Segment>> segments;  // in the caller's order
   std::vector<Segment*> by_id;                     // null: no such segment
   std::vector<const Segment*> views;               // `segments`, for pack()
-  SegmentSet known_segments = 0;
+  SegmentSet known_segments = 0, memory_segments = 0;
   TraitsTable traits;
   RecordTable records;
   EvictionPolicy policy;
@@ -139,7 +139,7 @@ inline Placement MemoryManager::Impl::place_of(const Record& record) const {
 /// True if the content is (or will be, once the plans ran) in a memory segment rather than in
 /// backing pages.
 inline bool MemoryManager::Impl::on_memory_side(const Record& record) const {
-  return record.resident() && segment(record.segment()).is_memory();
+  return record.resident() && (memory_segments & segment_bit(record.segment())) != 0;
 }
 
 /// Between plans the policy knows it as a member of its segment. Pins are not asked for: they come

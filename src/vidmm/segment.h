@@ -37,7 +37,8 @@ struct Record {
   bool discarded : 1 = false;  // while it was offered
   bool parked : 1 =
       false;  // evicted into an aperture (ALLOC-09): its next use looks for a better place
-  bool journaled : 1 = false;  // the journal has its old place
+  bool journaled : 1 = false;   // the journal has its old place
+  bool used_again : 1 = false;  // while it was pinned: the policy hears of it with the last release
 
   SegmentId segment() const { return SegmentId{segment_number}; }
   bool resident() const { return segment_number != 0; }

@@ -373,5 +373,32 @@ TEST_F(OfferTest, TheAnswerMustArrive) {
   });
 }
 
+// Clients list the same again and again: that may save looking, but nothing of what is seen.
+TEST_F(OfferTest, AListLikeTheLastOneIsRefusedAndTranslatedLikeANewOne) {
+  DXGKIT_COVERS("REND-04", "REND-06");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE a = client.make_allocation(kUnit, kHidden);
+    ContextBuffers context = client.make_context();
+    const Work work = work_on({a});
+    const auto render = [&] {
+      const NTSTATUS status = client.render(context, work);
+      stack.drive();
+      return status;
+    };
+    const auto listed = [&] { return stack.miniport.calls().renders.back().allocations.at(0); };
+    ASSERT_EQ(render(), 0);
+    EXPECT_EQ(listed().segment(), 0U) << "never paged in";
+    ASSERT_EQ(render(), 0);
+    EXPECT_EQ(listed().segment(), 2U) << "where the first one brought it";
+    ASSERT_EQ(offer(client, a), 0);
+    EXPECT_EQ(render(), kInvalid);
+    ASSERT_EQ(reclaim(client, a), 0);
+    ASSERT_EQ(render(), 0);
+    ASSERT_EQ(client.destroy_allocation(a), 0);
+    EXPECT_EQ(render(), nt_status(Status::kInvalidHandle));
+    EXPECT_EQ(stack.miniport.count("DxgkDdiRender"), 3U);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

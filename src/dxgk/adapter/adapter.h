@@ -104,6 +104,10 @@ class Adapter : public Object,
   /// WDDM 2.0 on: devices say what is resident (MakeResident, Evict). Below, each packet's
   /// allocation list does (RES-24).
   bool explicit_residency() const { return explicit_residency_; }
+  /// Counts, from 1, what may turn an allocation list that was in order into one that is refused:
+  /// an allocation closes, is offered, or its mode is gone. Lane.
+  uint64_t listing_changes() const { return listing_changes_; }
+  void listing_changed() { ++listing_changes_; }
 
   // --- for the objects on it; lane
   // ------------------------------------------------------------------------------------
@@ -393,6 +397,7 @@ class Adapter : public Object,
   std::unique_ptr<HwQueues> hw_queues_;
   std::unique_ptr<NativeFences> native_fences_;
   bool explicit_residency_ = false;  // set at start
+  uint64_t listing_changes_ = 1;
   IdTable<Packet, PacketId> packets_;
   IdTable<Allocation, AllocationId> allocations_;
   std::vector<Device*> devices_;

@@ -187,6 +187,7 @@ void Display::drop_primary(Primary& primary) {
   // DISP-17: who has it open still finds it, and that it is of no use.
   adapter_.lane().run([&] {
     if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
+    adapter_.listing_changed();
   });
   static_cast<void>(device_->destroy_allocations(primary.resource, {}, true));
   primary = Primary{};

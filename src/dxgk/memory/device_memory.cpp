@@ -223,7 +223,6 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
       if (opened->device.get() != this) return Status::kInvalidParameter;
       // A shared resource goes as a whole: what others have open stays complete.
       if (opened->resource && opened->resource->shared) return Status::kInvalidParameter;
-      if (opened->is_instance()) return Status::kInvalidParameter;  // goes with the first
       if (!targets.empty() && targets.front()->resource.get() != opened->resource.get())
         return Status::kInvalidParameter;
       if (std::any_of(targets.begin(), targets.end(),
@@ -234,6 +233,12 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
     }
   }
   Status status = Status::kSuccess;
+  adapter_.lane().run([&] {  // a lock on another thread may be about to make one
+    for (const Ref<OpenedAllocation>& opened : targets) {
+      if (opened->is_instance()) status = Status::kInvalidParameter;  // goes with the first
+    }
+  });
+  if (!is_success(status)) return status;
   if (Display* display = adapter_.display(); display != nullptr)
     display->before_destroy(*this, resource, targets);
   std::vector<Handle> gone;

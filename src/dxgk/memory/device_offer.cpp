@@ -72,6 +72,7 @@ Status Device::offer(std::span<const Handle> handles, bool are_resources,
         }
       }
     }
+    adapter_.listing_changed();
     for (const auto& list : targets) {
       for (const Ref<OpenedAllocation>& opened : list) {
         opened->allocation->offer = priority;

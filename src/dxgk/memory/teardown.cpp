@@ -22,6 +22,7 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
     const std::span<const Ref<OpenedAllocation>> instances = teardown->openings[i]->instances();
     teardown->openings.insert(teardown->openings.end(), instances.begin(), instances.end());
   }
+  ++listing_changes_;
   for (const Ref<OpenedAllocation>& opened : teardown->openings) {
     opened->closing = true;
     residency_->forget(*opened);

@@ -222,10 +222,12 @@ void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t 
   // Where devices list what they need, only the DMA buffer's own place is the packet's business.
   if (device_->adapter().explicit_residency()) patch_length = 0;
   seen_.assign(buffer.allocation_count, 0);
-  for (uint32_t i = patch_start; i < patch_start + patch_length; ++i) {
+  uint32_t unseen = buffer.allocation_count;
+  for (uint32_t i = patch_start; unseen != 0 && i < patch_start + patch_length; ++i) {
     const uint32_t index = buffer.patches[i].allocation_index;
     if (seen_[index] != 0) continue;
     seen_[index] = 1;
+    --unseen;
     const OpenedAllocation* opened = buffer.references[index];
     if (opened == nullptr) continue;
     const bool write = buffer.allocations[index].write();
@@ -240,6 +242,22 @@ void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t 
     uses.push_back({allocation.id, write});
   }
   if (buffer.memory.value != 0) uses.push_back({buffer.memory, false});
+}
+
+Status Context::capture_list() {
+  Adapter& adapter = device_->adapter();
+  const size_t bytes = client_list_.size() * sizeof(ClientAllocation);
+  const bool known =
+      captured_as_of_ == adapter.listing_changes() &&
+      captured_list_.size() == client_list_.size() &&
+      (bytes == 0 || std::memcmp(captured_list_.data(), client_list_.data(), bytes) == 0);
+  if (known && !adapter.explicit_residency()) return Status::kSuccess;
+  captured_as_of_ = entries_as_of_ = 0;
+  DXGKIT_RETURN_IF_FAILED(find_allocations());
+  DXGKIT_RETURN_IF_FAILED(check_captured());
+  captured_list_ = client_list_;
+  captured_as_of_ = adapter.listing_changes();
+  return Status::kSuccess;
 }
 
 Status Context::find_allocations() {
@@ -357,7 +375,6 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
     outcome = end_pass(*buffer, result, request, queued);
     if (!more || outcome != Status::kSuccess) break;
   }
-  captured_.clear();
   if (outcome != Status::kSuccess) return outcome;
   // THUNK-15: resizing is a wish; what cannot be had leaves the buffers as they are.
   const auto wish = [](uint32_t asked, uint32_t least, uint32_t now, uint32_t most) {
@@ -396,6 +413,26 @@ Status Context::check_captured() {
   return Status::kSuccess;
 }
 
+void Context::list_places() {
+  Adapter& adapter = device_->adapter();
+  const vidmm::MemoryManager& memory = adapter.memory();
+  entries_.assign(captured_.size(), port::AllocationListEntry{});
+  entries_as_of_ = memory.plans();
+  for (size_t i = 0; i < captured_.size(); ++i) {
+    const OpenedAllocation* const opened = captured_[i].opened;
+    if (opened == nullptr) continue;
+    // The last known place; the driver may write it right away, Patch will come all the same.
+    const vidmm::Placement place = memory.placement(opened->allocation->id);
+    entries_[i].device_handle = opened->device_specific;
+    if (place.segment != kSystemMemory && adapter.strikes(VerifierSwitch::kNeverPrepatch)) {
+      entries_[i].set(captured_[i].write, kSystemMemory, 0);
+      entries_as_of_ = 0;  // no plan has that number: filled in at submission
+      continue;
+    }
+    entries_[i].set(captured_[i].write, place.segment, place.gpu_address);
+  }
+}
+
 Status Context::begin_pass(Listed listed, DmaBuffer** out) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
@@ -405,8 +442,7 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
       status = Status::kDeviceRemoved;
       return;
     }
-    if (listed == Listed::kByClient) status = find_allocations();
-    if (is_success(status)) status = check_captured();
+    status = listed == Listed::kByClient ? capture_list() : check_captured();
     if (!is_success(status)) return;
     Result<DmaBuffer*> acquired = pool_->acquire();
     if (!acquired.has_value()) {
@@ -419,26 +455,14 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
     if (buffer->allocations.size() < captured_.size()) buffer->allocations.resize(captured_.size());
     const size_t patch_capacity = std::max<size_t>(info_.patch_list_size, buffers_.patch_count);
     if (buffer->patches.size() < patch_capacity) buffer->patches.resize(patch_capacity);
+    if (entries_as_of_ == 0 || entries_as_of_ != adapter.memory().plans()) list_places();
+    std::ranges::copy(entries_, buffer->allocations.begin());
+    buffer->places_as_of = entries_as_of_;
     buffer->references.resize(captured_.size());
-    const vidmm::MemoryManager& memory = adapter.memory();
-    buffer->places_as_of = memory.plans();
     for (size_t i = 0; i < captured_.size(); ++i) {
-      port::AllocationListEntry& entry = buffer->allocations[i];
-      entry = {};
       OpenedAllocation* const opened = captured_[i].opened;
       buffer->references[i] = opened;
-      if (opened == nullptr) continue;
-      ++opened->uses;
-      // REND-06: the last known place; the driver may write it right away, Patch will come all the
-      // same.
-      const vidmm::Placement place = memory.placement(opened->allocation->id);
-      entry.device_handle = opened->device_specific;
-      if (place.segment != kSystemMemory && adapter.strikes(VerifierSwitch::kNeverPrepatch)) {
-        entry.set(captured_[i].write, kSystemMemory, 0);
-        buffer->places_as_of = 0;  // no plan has that number: filled in at submission
-        continue;
-      }
-      entry.set(captured_[i].write, place.segment, place.gpu_address);
+      if (opened != nullptr) ++opened->uses;
     }
   });
   *out = buffer;

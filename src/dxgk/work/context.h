@@ -196,10 +196,15 @@ class Context : public Object {
   /// Who says what the pass may use: the client's list, whose handles are looked up anew for each
   /// pass, or `captured_`, which somebody keeps alive.
   enum class Listed { kByClient, kByKernel };
-  /// Lane: `captured_` from `client_list_`, alive while the lane is held. kInvalidParameter
-  /// (REND-05, THUNK-03), kInvalidHandle (REND-04), kAccessDenied (THUNK-24).
+  /// Lane: `captured_` from `client_list_`, alive while the lane is held. Most lists are like the
+  /// one before, and nothing has happened to what that named: then nothing is looked up.
+  /// kInvalidParameter (REND-05, THUNK-03), kInvalidHandle (REND-04), kAccessDenied (THUNK-24), or
+  /// as check_captured().
+  Status capture_list() DXGKIT_REQUIRES(render_mutex_);
   Status find_allocations() DXGKIT_REQUIRES(render_mutex_);
   Status check_captured();  // lane
+  /// Lane: `entries_` from `captured_`, with the places of now (REND-06).
+  void list_places() DXGKIT_REQUIRES(render_mutex_);
   Status begin_pass(Listed listed, DmaBuffer** out) DXGKIT_REQUIRES(render_mutex_);
   Status end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request,
                   uint32_t* queued) DXGKIT_REQUIRES(render_mutex_);
@@ -238,12 +243,19 @@ class Context : public Object {
   std::unique_ptr<port::PatchLocation[]> patch_storage_;
   ClientBuffers buffers_;
   std::vector<ClientAllocation> client_list_;  // scratch of render
-  std::vector<CapturedAllocation> captured_;   // scratch of render
-  std::vector<uint8_t> seen_;                  // scratch of list_uses; lane
-  int32_t priority_ = 0;                       // lane
-  bool ahead_in_process_ = false;              // lane
-  bool closed_ = false;                        // lane: the driver side is gone
-  bool memory_closed_ = false;                 // lane: no context allocations any more
+  // What the list of the last pass named. Alive and valid while Adapter::listing_changes() is what
+  // it was then; 0: not to be used again.
+  std::vector<CapturedAllocation> captured_;
+  std::vector<ClientAllocation> captured_list_;
+  uint64_t captured_as_of_ = 0;
+  // As a driver gets it, with the places as of that plan of the memory manager; 0: of none.
+  std::vector<port::AllocationListEntry> entries_;
+  uint64_t entries_as_of_ = 0;
+  std::vector<uint8_t> seen_;      // scratch of list_uses; lane
+  int32_t priority_ = 0;           // lane
+  bool ahead_in_process_ = false;  // lane
+  bool closed_ = false;            // lane: the driver side is gone
+  bool memory_closed_ = false;     // lane: no context allocations any more
 };
 
 }  // namespace dxgkit::dxgk

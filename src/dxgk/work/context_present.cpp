@@ -127,6 +127,7 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
 
 Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmission* flip) {
   Adapter& adapter = device_->adapter();
+  captured_as_of_ = entries_as_of_ = 0;
   captured_.assign(3, CapturedAllocation{});   // REND-17
   captured_[1].opened = request.source.get();  // kept alive by the request
   captured_[2].opened = request.destination.get();
