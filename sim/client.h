@@ -223,6 +223,8 @@ class Client {
   Context* any_context();
   uint64_t bytes_live() const;
   Command random_command();
+  /// One packet that fills something of everything there is.
+  void submit_to_all(Context& context);
   void hostile_call();  // client_calls.cpp
 
   // Rows of the table of operations.

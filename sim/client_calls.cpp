@@ -55,8 +55,8 @@ void Client::lost(const char* name) {
                          state.ExecutionState == D3DKMT_DEVICEEXECUTION_HUNG ? "hung" : "reset"));
       break;
     default:
-      fail(fmt::format("{} answers STATUS_DEVICE_REMOVED; the device's state is {}", name,
-                       static_cast<int>(state.ExecutionState)));
+      fail(fmt::format("{} answers STATUS_DEVICE_REMOVED; the device's state is {}{}", name,
+                       static_cast<int>(state.ExecutionState), world_.why_stopped()));
   }
   throw DeviceLost{};
 }

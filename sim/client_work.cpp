@@ -338,6 +338,8 @@ void Client::op_submit() {
   if (allocations_.empty()) return op_create();
   if (world_.faults.take_long_packet()) return submit_long();
   Context* const context = any_context();
+  // More at once, perhaps, than there is room for, where the kernel may run it in parts (REND-21).
+  if (!world_.plan.explicit_residency && random_.percent(8)) return submit_to_all(*context);
   std::vector<Command> commands(random_.magnitude(1, kCommandsMost));
   for (Command& command : commands) command = random_command();
   if (world_.plan.explicit_residency) {
@@ -360,6 +362,18 @@ void Client::op_submit() {
     commands.resize(fit);
   }
   static_cast<void>(submit(*context, commands));
+}
+
+void Client::submit_to_all(Context& context) {
+  std::vector<Command> commands;
+  for (const auto& allocation : allocations_) {
+    if (allocation->offered || allocation->read_only || allocation->size() < 4) continue;
+    Command& fill = commands.emplace_back();
+    fill.destination = allocation.get();
+    fill.size = random_.magnitude(1, allocation->size() / 4) * 4;
+    fill.pattern = static_cast<uint32_t>(random_.next());
+  }
+  if (!commands.empty()) static_cast<void>(submit(context, commands));
 }
 
 void Client::op_cpu_write() {

@@ -72,6 +72,7 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
   EXPECT_GT(report.counters.evictions, 0U);
   EXPECT_GT(report.counters.multipass_paging, 0U);
   EXPECT_GT(report.counters.multipass_renders, 0U);
+  EXPECT_GT(report.counters.splits, 0U);
   EXPECT_GT(report.counters.replays, 0U);
   EXPECT_GT(report.counters.openings, 0U);
   EXPECT_GT(report.counters.updates, 0U);

@@ -526,11 +526,6 @@ WorldPlan draw_world(uint64_t seed, DriverFace face) {
   if (!random.percent(45) || face == DriverFace::kFirst) return plan;
   plan.memory_model = static_cast<uint32_t>(random.between(1, 3));
   plan.explicit_residency = true;
-  // An adapter reset makes page tables anew, and without pages for them paging is over.
-  if (plan.faults.has_hangs()) {
-    plan.faults.rate[static_cast<size_t>(FaultKind::kPages)] = 0;
-    plan.tight_memory = false;
-  }
   // Page tables are in it too, and buffers of commands in the aperture. A quarter of what clients
   // use, or less.
   plan.vram_bytes = pages(random.magnitude(uint64_t{512} << 10, uint64_t{2} << 20));
@@ -622,6 +617,13 @@ bool World::adapter_lost() const {
     }
   }
   return false;
+}
+
+std::string World::why_stopped() const {
+  const std::vector<verifier::Finding> all = findings.all();
+  const auto fatal =
+      std::ranges::find(all, verifier::Severity::kBugCheck, &verifier::Finding::severity);
+  return fatal == all.end() ? "" : "\n" + verifier::to_text(*fatal);
 }
 
 uint64_t World::adapter_resets() const {

@@ -125,6 +125,8 @@ class World {
 
   /// A fault has stopped the adapter, or taken it away.
   bool adapter_lost() const;
+  /// The finding that stopped the adapter, for a failure's text; empty: it runs.
+  std::string why_stopped() const;
   /// How often the whole adapter was reset after a timeout.
   uint64_t adapter_resets() const;
   /// It hung the GPU too often and is kept from it (TDR-06).

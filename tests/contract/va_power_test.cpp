@@ -68,6 +68,35 @@ TEST_F(VaPowerTest, MappingsAndContentComeBack) {
   });
 }
 
+/// Tables in system memory keep it over sleep and resets: others may have taken the rest meanwhile.
+TEST_F(VaPowerTest, TablesComeBackThoughNoMemoryIsFree) {
+  DXGKIT_COVERS("PAGE-02", "VA-06");
+  for (const GpuVaConfig& config :
+       {GpuVaConfig::cpu_virtual_two_level(), GpuVaConfig::gpu_physical_four_level(0)}) {
+    SCOPED_TRACE(config.levels.size());
+    running(config, [](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE a = client.make_allocation(600 * kPage, kMemorySet);
+      client.list({a});
+      stack.drive();
+      const uint64_t va = client.make_mapping(a, 600);
+      ASSERT_TRUE(stack.gpu.write(client.process_handle(), va + 599 * kPage, 42));
+      int refused = 0;
+      stack.machine.set_page_fault([&](uint64_t) { return ++refused > 0; });
+      sleep_and_wake(stack);
+      stack.machine.set_page_fault(nullptr);
+      if (HasFatalFailure()) return;
+      ASSERT_EQ(client.submit(client.context, va, 0), 0);
+      stack.drive();
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      EXPECT_EQ(stack.gpu.read(client.process_handle(), va + 599 * kPage), 42U);
+      EXPECT_TRUE(stack.gpu.faults().empty());
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
 /// A client whose pages each say who they are, mapped and used; and another one.
 struct Marked {
   explicit Marked(GpuVaStack& stack) : client(stack), other(stack, "other") {

@@ -122,6 +122,9 @@ class PagingExecutor {
   void set_context(void* system_context) {
     if (!config_.virtual_addresses) config_.system_context = system_context;
   }
+  /// How many operations were enqueued, and how many of them, in order, are complete.
+  uint64_t enqueued() const { return operations_queued_; }
+  uint64_t completed() const { return operations_done_; }
   bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
 
   /// A paging packet of ours left the scheduler.

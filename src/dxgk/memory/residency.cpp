@@ -243,6 +243,10 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   for (size_t i = held->first; i < mine.set.size(); ++i) {
     const AllocationId id = mine.set.at(i);
     recharge(process, id, group_of(adapter_.memory().placement(id).segment));
+    // Somebody else's plan moved it while the list was let go: its content may be there before the
+    // entries that lead to it (RES-03).
+    if (adapter_.gpu_va() != nullptr && adapter_.gpu_va()->entries_under_way(id))
+      held->must_wait = true;
   }
   return held;
 }

@@ -334,6 +334,7 @@ std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
 
 void GpuVa::forget(AllocationId allocation) {
   if (resident_.erase(allocation.value) != 0) ++moves_;
+  written_with_.erase(allocation.value);
   left_.erase(allocation.value);
 }
 

@@ -159,6 +159,8 @@ class GpuVa {
   /// The process has no opening of the allocation left: nothing of it is mapped to it any more
   /// (ALLOC-30).
   void forget(AllocationId allocation, const Process& process);
+  /// The allocation has moved, and its entries are not all written yet.
+  bool entries_under_way(AllocationId allocation) const;
   /// What was put off until the paging executor is not in the middle of something; work that waits
   /// for contexts to leave the engines goes on when they have.
   void collect();
@@ -263,6 +265,7 @@ class GpuVa {
                       Work* work);
   /// Every mapping of the allocation is planned again, for where it is now.
   void follow(AllocationId allocation, Tables tables, Work* work);
+  Status build_again();
   void free_tables();
   bool may_evict(const GpuSpace& space) const;
   void evict_tables(GpuSpace& space);
@@ -337,6 +340,8 @@ class GpuVa {
   bool contexts_in_the_way_ = false;  // the head of the executor's queue waits for them
   bus::PageFrame zero_page_;          // without a Zero bit in entries (VA-22)
   bool has_zero_page_ = false;
+  /// PagingExecutor::completed() once the entries of what moved are written; looked up only.
+  std::unordered_map<uint64_t, uint64_t> written_with_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -397,14 +397,28 @@ void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
       resident_.erase(known);
     }
     follow(id, Tables::kMore, work);
+    written_with_[id.value] = adapter_.paging().enqueued() + work->size();
   }
+}
+
+bool GpuVa::entries_under_way(AllocationId allocation) const {
+  const auto found = written_with_.find(allocation.value);
+  return found != written_with_.end() && adapter_.paging().completed() < found->second;
 }
 
 // --- everything at once ---
 
 Status GpuVa::rebuild() {
   collect();
+  memory_.begin_reuse();
   free_tables();
+  const Status status = build_again();
+  memory_.end_reuse();
+  return status;
+}
+
+Status GpuVa::build_again() {
+  // Paging's own first: without them nothing of anybody moves any more.
   DXGKIT_RETURN_IF_FAILED(paging_->rebuild());
   // What was under way when power went has not happened.
   vidmm::MemoryManager& memory = adapter_.memory();
@@ -433,10 +447,21 @@ Status GpuVa::rebuild() {
   plan_together(all, Tables::kMore);
   Work work;
   for (Planned& one : all) {
-    DXGKIT_RETURN_IF_FAILED(one.status);
-    append(one.space, std::move(*one.plan), &work);
+    if (is_success(one.status)) {
+      append(one.space, std::move(*one.plan), &work);
+    } else if (geometry_.explicit_invalidation) {
+      return one.status;
+    } else {
+      one.space->evicted = true;  // tried again before anybody runs there
+    }
   }
-  adapter_.paging().enqueue_work(std::move(work), nullptr);
+  // Nobody runs before they are written.
+  std::vector<std::shared_ptr<GpuSpace>> again;
+  for (const Planned& one : all) again.push_back(one.space);
+  for (const std::shared_ptr<GpuSpace>& space : again) ++space->restoring;
+  adapter_.paging().enqueue_work(std::move(work), [again] {
+    for (const std::shared_ptr<GpuSpace>& space : again) --space->restoring;
+  });
   return Status::kSuccess;
 }
 

@@ -1,5 +1,7 @@
 #include "dxgk/va/page_table_memory.h"
 
+#include <algorithm>
+
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/memory/residency.h"
 
@@ -13,7 +15,7 @@ Result<gpuva::TableId> PageTableMemory::allocate(SegmentId segment, uint64_t byt
   table.bytes = align_up(bytes, kPageBytes);
   if (segment != kSystemMemory) {
     DXGKIT_RETURN_ERROR_IF_FAILED(place(&table, segment, alignment_bytes, cpu_writes));
-  } else {
+  } else if (!take_spare(alignment_bytes, &table)) {
     DXGKIT_ASSIGN_OR_RETURN(
         const bus::PageFrame pages,
         adapter_.machine().allocate_contiguous(table.bytes / kPageBytes, alignment_bytes));
@@ -79,14 +81,42 @@ void PageTableMemory::free(gpuva::TableId id) {
   tables_.erase(id);
   if (table.mapped) DXGKIT_CHECK(adapter_.machine().unmap_io(table.cpu, table.bytes));
   if (table.room.value == 0) {
-    std::vector<bus::PageFrame> pages;
-    for (uint64_t page = 0; page < table.bytes / kPageBytes; ++page)
-      pages.push_back(bus::PageFrame{table.address.offset / kPageBytes + page});
-    adapter_.release_pages(pages);
+    if (reusing_) {
+      table.paging_va = 0;
+      spares_.push_back(table);
+    } else {
+      release(table);
+    }
     return;
   }
   rooms_.erase(table.room);
   adapter_.free_internal(adapter_.allocations().at(table.room));
+}
+
+void PageTableMemory::begin_reuse() { reusing_ = true; }
+
+void PageTableMemory::end_reuse() {
+  reusing_ = false;
+  for (const TableMemory& spare : spares_) release(spare);
+  spares_.clear();
+}
+
+bool PageTableMemory::take_spare(uint64_t alignment_bytes, TableMemory* table) {
+  const auto spare = std::ranges::find_if(spares_, [&](const TableMemory& one) {
+    return one.bytes == table->bytes &&
+           one.address.offset % std::max(alignment_bytes, kPageBytes) == 0;
+  });
+  if (spare == spares_.end()) return false;
+  *table = *spare;
+  spares_.erase(spare);
+  return true;
+}
+
+void PageTableMemory::release(const TableMemory& table) {
+  std::vector<bus::PageFrame> pages;
+  for (uint64_t page = 0; page < table.bytes / kPageBytes; ++page)
+    pages.push_back(bus::PageFrame{table.address.offset / kPageBytes + page});
+  adapter_.release_pages(pages);
 }
 
 TableMemory& PageTableMemory::at(gpuva::TableId id) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "base/status.h"
 #include "bus/machine.h"
@@ -39,6 +40,11 @@ class PageTableMemory {
                                   bool cpu_writes);
   /// Nothing on the GPU refers to it, nor will.
   void free(gpuva::TableId table);
+  /// From here on system pages of tables that are freed wait for those that are allocated: what is
+  /// built again needs no memory that others could have taken meanwhile.
+  void begin_reuse();
+  /// What nobody took is free.
+  void end_reuse();
   TableMemory& at(gpuva::TableId table);
   bool contains(gpuva::TableId table) const { return tables_.contains(table); }
   /// The allocation is some table's room: no content of it is worth a copy.
@@ -50,11 +56,15 @@ class PageTableMemory {
   }
 
  private:
+  bool take_spare(uint64_t alignment_bytes, TableMemory* table);
+  void release(const TableMemory& table);
   Status place(TableMemory* table, SegmentId segment, uint64_t alignment_bytes, bool cpu_writes);
 
   Adapter& adapter_;
   std::map<gpuva::TableId, TableMemory> tables_;
   std::set<AllocationId> rooms_;
+  std::vector<TableMemory> spares_;  // in system memory; while reusing_
+  bool reusing_ = false;
   uint64_t last_id_ = 0;
 };
 
