@@ -15,6 +15,28 @@ namespace dxgkit {
 namespace {
 
 // A guarded copy moves what is there and answers false, not a crash, where nothing is.
+TEST(Arithmetic, RoundingGoesToTheNextMultipleAndStaysThere) {
+  for (const uint64_t alignment : {uint64_t{1}, uint64_t{2}, uint64_t{64}, kPageBytes}) {
+    for (uint64_t value = 0; value <= 3 * alignment; ++value) {
+      const uint64_t down = value / alignment * alignment;
+      const uint64_t up = (value + alignment - 1) / alignment * alignment;
+      uint64_t checked = ~uint64_t{0};
+      ASSERT_EQ(align_down(value, alignment), down) << value << " to " << alignment;
+      ASSERT_EQ(align_up(value, alignment), up) << value << " to " << alignment;
+      ASSERT_TRUE(checked_align_up(value, alignment, &checked));
+      ASSERT_EQ(checked, up) << value << " to " << alignment;
+    }
+  }
+  // The largest multiple there is, and what would be rounded up past it.
+  constexpr uint64_t kLargest = ~uint64_t{0} - (kPageBytes - 1);
+  uint64_t aligned = 0;
+  EXPECT_TRUE(checked_align_up(kLargest, kPageBytes, &aligned));
+  EXPECT_EQ(aligned, kLargest);
+  EXPECT_FALSE(checked_align_up(kLargest + 1, kPageBytes, &aligned));
+  EXPECT_FALSE(checked_align_up(~uint64_t{0}, kPageBytes, &aligned));
+  EXPECT_TRUE(checked_align_up(~uint64_t{0}, 1, &aligned));
+}
+
 TEST(ShortVector, HoldsFewWithoutTheHeapAndManyWithIt) {
   ShortVector<uint64_t, 4> list;
   EXPECT_TRUE(list.empty());

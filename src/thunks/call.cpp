@@ -21,15 +21,6 @@ NTSTATUS CallScope::finish(Status status) {
   return to_ntstatus(status);
 }
 
-bool writable(void* client, size_t bytes) {
-  std::vector<std::byte> same(bytes);
-  return guarded_copy(same.data(), client, bytes) && guarded_copy(client, same.data(), bytes);
-}
-
-Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* out) {
-  return capture_array(static_cast<const std::byte*>(client), bytes, kMaxPrivateBytes, out);
-}
-
 ClientScope::ClientScope(dxgk::System& system, dxgk::Process& process)
     : process_(process.shared_from_this()), previous_(nullptr) {
   DXGKIT_CHECK(&process.system() == &system);

@@ -4,15 +4,14 @@
 #include <d3dkmthk.h>
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "base/guarded_copy.h"
 #include "base/status.h"
 #include "dxgk/process.h"
 #include "dxgk/system_impl.h"
+#include "thunks/capture.h"
 #include "trace/trace.h"
 
 namespace dxgkit::thunks {
@@ -80,28 +79,6 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   }
   return scope.finish(status);
 }
-
-/// A client's array, copied once into an empty list. kInvalidParameter: too long; kAccessViolation:
-/// not readable (THUNK-01).
-template <typename T, typename List>
-Status capture_array(const T* client, size_t count, size_t most, List* out) {
-  if (count > most) return Status::kInvalidParameter;
-  out->resize(count);
-  if (count == 0) return Status::kSuccess;
-  if (client == nullptr) return Status::kInvalidParameter;
-  return guarded_copy(out->data(), client, count * sizeof(T)) ? Status::kSuccess
-                                                              : Status::kAccessViolation;
-}
-
-/// True if the caller can be given `bytes` bytes there: nothing changes.
-bool writable(void* client, size_t bytes);
-
-/// Private driver data: bytes in, maybe bytes out.
-Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* out);
-
-/// Most bytes of one private data block, and most elements of one list, a thunk accepts.
-inline constexpr size_t kMaxPrivateBytes = size_t{1} << 20;
-inline constexpr size_t kMaxListElements = size_t{1} << 16;
 
 /// The adapter of `object`'s device, entered for the scope of a call; kDeviceRemoved when it is
 /// stopped or failed (THUNK-07).

@@ -1,0 +1,35 @@
+// Lists and blocks of bytes a client points to: copied once, with bounds, before anything looks at
+// them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/guarded_copy.h"
+#include "base/status.h"
+
+namespace dxgkit::thunks {
+
+/// A client's array, copied once into an empty list. kInvalidParameter: too long; kAccessViolation:
+/// not readable (THUNK-01).
+template <typename T, typename List>
+Status capture_array(const T* client, size_t count, size_t most, List* out) {
+  if (count > most) return Status::kInvalidParameter;
+  out->resize(count);
+  if (count == 0) return Status::kSuccess;
+  if (client == nullptr) return Status::kInvalidParameter;
+  return guarded_copy(out->data(), client, count * sizeof(T)) ? Status::kSuccess
+                                                              : Status::kAccessViolation;
+}
+
+/// True if the caller can be given `bytes` bytes there: nothing changes.
+bool writable(void* client, size_t bytes);
+
+/// Private driver data: bytes in, maybe bytes out.
+Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* out);
+
+/// Most bytes of one private data block, and most elements of one list, a thunk accepts.
+inline constexpr size_t kMaxPrivateBytes = size_t{1} << 20;
+inline constexpr size_t kMaxListElements = size_t{1} << 16;
+
+}  // namespace dxgkit::thunks
