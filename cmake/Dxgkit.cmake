@@ -8,6 +8,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 option(DXGKIT_WERROR "Warnings are errors" ON)
+option(DXGKIT_PLANTED_BUGS "Bugs that DXGKIT_PLANT in the environment chooses; for scripts/planted_bugs.py only" OFF)
 set(DXGKIT_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefined or thread")
 
 add_library(dxgkit_options INTERFACE)
@@ -34,6 +35,15 @@ function(dxgkit_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(dxgkit_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(dxgkit_${name} PUBLIC dxgkit_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  if(DXGKIT_PLANTED_BUGS)
+    # Only files that have bugs are compiled anew for them.
+    foreach(source ${ARG_SOURCES})
+      file(STRINGS ${source} planted REGEX "DXGKIT_PLANTED\\(" LIMIT_COUNT 1)
+      if(planted)
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS DXGKIT_PLANTED_BUGS)
+      endif()
+    endforeach()
+  endif()
 endfunction()
 
 # Where test binaries leave their results for `make rules`.

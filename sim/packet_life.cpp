@@ -57,6 +57,10 @@ class Follower {
   }
   void submitted(const trace::Event& event);
   void ended(const trace::Event& event);
+  void at_the_device(const trace::Event& event) {
+    const bool starts = event.kind == static_cast<uint16_t>(EventKind::kHardwareStart);
+    return starts ? hardware_start(event) : hardware_end(event);
+  }
   void hardware_start(const trace::Event& event);
   void hardware_end(const trace::Event& event);
   void look_at_patience(const Node::Running& running, uint16_t node);
@@ -203,10 +207,8 @@ void Follower::look(const trace::Event& event) {
       ended(event);
       break;
     case EventKind::kHardwareStart:
-      hardware_start(event);
-      break;
     case EventKind::kHardwareEnd:
-      hardware_end(event);
+      at_the_device(event);
       break;
     case EventKind::kAdapterState:
       if (event.b == kAdapterFailed || event.b == kAdapterRemoved || event.b == kAdapterStopped)

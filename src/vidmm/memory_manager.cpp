@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/planted.h"
 #include "trace/trace.h"
 #include "vidmm/memory_state.h"
 
@@ -93,7 +94,7 @@ void MemoryManager::offer(AllocationId id, OfferPriority priority) {
 bool MemoryManager::reclaim(AllocationId id) {
   Record& record = impl_->get(id);
   impl_->set_offer(record, OfferPriority::kNone);
-  const bool discarded = record.discarded;
+  const bool discarded = record.discarded && !DXGKIT_PLANTED(reclaim_hides_loss);
   record.discarded = false;
   return discarded;
 }
@@ -131,7 +132,7 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
   for (const Use& use : uses) {
     Record& record = impl_->get(use.allocation);
     ++record.pins;
-    if (use.write) {
+    if (use.write && !DXGKIT_PLANTED(gpu_writes_forgotten)) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
@@ -152,14 +153,15 @@ bool MemoryManager::pin_resident(std::span<const Use> uses) {
     *next++ = &record;
     const SegmentSet allowed =
         use.write ? record.traits->supported_write : record.traits->supported_read;
-    if (record.parked || !record.resident() || record.pending != 0) return false;
+    if (record.parked || !record.resident()) return false;
+    if (record.pending != 0 && !DXGKIT_PLANTED(pinned_before_paging)) return false;
     if ((allowed & segment_bit(record.segment())) == 0) return false;
   }
   impl_->policy.begin_submission();
   const bool learning = impl_->policy.learning();
   for (size_t i = 0; i < uses.size(); ++i) {
     Record& record = *first[i];
-    if (uses[i].write) {
+    if (uses[i].write && !DXGKIT_PLANTED(gpu_writes_forgotten)) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
@@ -180,7 +182,8 @@ void MemoryManager::release(std::span<const Use> uses) {
     Record& record = impl_->get(use.allocation);
     DXGKIT_CHECK(record.pins > 0);
     --record.pins;
-    if (use.write && !record.lost) {
+    if (DXGKIT_PLANTED(pin_is_leaked) && record.pins == 0 && ++record.pins != 0) continue;
+    if (use.write && !record.lost && !DXGKIT_PLANTED(gpu_writes_forgotten)) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
@@ -266,6 +269,7 @@ std::vector<AllocationId> MemoryManager::lose_power(
         lost.push_back(record.id);
       }
     }
+    if (DXGKIT_PLANTED(reset_keeps_places)) return;
     record.dirty = false;
     record.pending = record.pending_out = 0;
     if (!resident) return;
@@ -321,7 +325,7 @@ LostContent MemoryManager::lose_memory_segments() {
     const bool there = impl_->on_memory_side(record);
     // Content on its way out when the reset came was lost with the operation that carried it.
     if (!there && record.pending_out == 0) return;
-    if (record.dirty || record.pending_out > 0) {
+    if ((record.dirty || record.pending_out > 0) && !DXGKIT_PLANTED(reset_keeps_content)) {
       record.has_content = false;
       record.discarded = record.offer != OfferPriority::kNone;
     }
@@ -378,7 +382,7 @@ void MemoryManager::lock(AllocationId id) {
   Record& record = impl_->get(id);
   ++record.locks;
   impl_->update_victim(record);
-  if (!impl_->on_memory_side(record)) return;
+  if (!impl_->on_memory_side(record) || DXGKIT_PLANTED(cpu_writes_forgotten)) return;
   record.has_content = true;  // the CPU may write through its window, and nothing tells us
   record.dirty = true;
 }
@@ -392,12 +396,14 @@ bool MemoryManager::unlock(AllocationId id) {
 
 void MemoryManager::mark_cpu_written(AllocationId id) {
   Record& record = impl_->get(id);
+  if (DXGKIT_PLANTED(cpu_writes_forgotten)) return;
   record.has_content = true;
   if (impl_->on_memory_side(record)) record.dirty = true;
 }
 
 void MemoryManager::assume_written(AllocationId id) {
   Record& record = impl_->get(id);
+  if (DXGKIT_PLANTED(listed_writes_forgotten)) return;
   record.has_content = true;
   record.dirty = impl_->on_memory_side(record);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "trace/trace.h"
 #include "vidsch/scheduler_state.h"
 
@@ -250,7 +251,7 @@ void Scheduler::packet_ready(PacketId id) {
   Packet* packet = impl_->packet_table_.find(id.value);
   if (packet == nullptr) return;
   if (packet->state == PacketState::kPreparing) {
-    packet->early_ready = true;
+    packet->early_ready = !DXGKIT_PLANTED(early_ready_lost);
     return;
   }
   if (packet->state != PacketState::kWaiting) return;
@@ -301,12 +302,18 @@ FenceReport Scheduler::completed(NodeOrdinal ordinal, SubmissionFenceId fence, i
   const size_t found = position(*node, fence);
   if (found == node->ring.size()) {
     const bool repeat = fence.value != 0 && fence == node->last_completed;
+    if (repeat && DXGKIT_PLANTED(repeated_fence_retires_next) && !node->ring.empty()) {
+      impl_->enter(now_ns);
+      impl_->complete_up_to(*node, 1);
+      impl_->run();
+    }
     // The driver may say so of one it refused, and need not (SUB-29).
     if (repeat && node->last_completed_refused) return FenceReport::kAccepted;
     return repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence;
   }
   impl_->enter(now_ns);
-  impl_->complete_up_to(*node, found + 1);
+  const bool one_more = DXGKIT_PLANTED(completion_retires_next) && found + 1 < node->ring.size();
+  impl_->complete_up_to(*node, found + (one_more ? 2 : 1));
   impl_->run();
   return FenceReport::kAccepted;
 }
@@ -324,9 +331,10 @@ FenceReport Scheduler::preempted(NodeOrdinal ordinal, SubmissionFenceId preempti
     if (done > node->ring.size()) return FenceReport::kUnknownFence;
   }
   impl_->enter(now_ns);
+  if (DXGKIT_PLANTED(preempted_counts_as_done)) done = node->ring.size();
   impl_->complete_up_to(*node, done);
   impl_->requeue(*node);
-  node->preemption_pending = false;
+  node->preemption_pending = DXGKIT_PLANTED(preemption_never_ends);
   impl_->touch(static_cast<size_t>(node - impl_->nodes_.data()));
   impl_->run();
   return FenceReport::kAccepted;
@@ -346,7 +354,7 @@ FenceReport Scheduler::faulted(NodeOrdinal ordinal, SubmissionFenceId fence, int
   Context* context = guilty->context;
   if (packet != nullptr) *packet = guilty->id;
   impl_->complete_up_to(*node, found + 1);
-  guilty->outcome = PacketOutcome::kFaulted;
+  if (!DXGKIT_PLANTED(faults_count_as_done)) guilty->outcome = PacketOutcome::kFaulted;
   if (!context->failed && !context->faulted) {
     impl_->change_selection(*context, [&] { context->faulted = true; });
   }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "trace/trace.h"
 
 namespace dxgkit::vidsch {
@@ -103,7 +104,7 @@ void Scheduler::Impl::leave(Packet* packet) {
   if (packet->pinned) --pinned_;
   if (packet->kind == PacketKind::kPaging) --paging_;
   if (outcome == PacketOutcome::kFaulted && reached_hardware) context.signals_held = true;
-  busy_retry_ = busy_retry_ || !busy_.empty();
+  if (!DXGKIT_PLANTED(refused_packets_not_retried)) busy_retry_ = busy_retry_ || !busy_.empty();
   switch (outcome) {
     case PacketOutcome::kCompleted:
       note(trace::EventKind::kPacketCompleted, *packet, packet->fence.value);
@@ -265,7 +266,7 @@ void Scheduler::Impl::process(Context& context) {
     if (head->kind == PacketKind::kWait && head->state == PacketState::kQueued) {
       head->state = PacketState::kBlocked;
       context.blocked = head;
-      if (sync_.wait_gpu(context.id, head->points)) {
+      if (DXGKIT_PLANTED(gpu_waits_ignored) || sync_.wait_gpu(context.id, head->points)) {
         head->state = PacketState::kPassed;
         context.blocked = nullptr;
       } else if (context.draining) {
@@ -276,7 +277,8 @@ void Scheduler::Impl::process(Context& context) {
         wait_blocked(*head);
       }
     }
-    if (head->kind == PacketKind::kSignal && head->at_submission) {
+    if (head->kind == PacketKind::kSignal &&
+        (head->at_submission || DXGKIT_PLANTED(signals_run_ahead))) {
       if (context.cursor == head) context.cursor = PacketList::next(head);
       context.queue.erase(head);
       head->outcome = PacketOutcome::kCompleted;
@@ -304,6 +306,7 @@ void Scheduler::Impl::on_woken(ContextId id) {
   if (blocked == nullptr) return;
   blocked->state = PacketState::kPassed;
   if (blocked->credited) inheritance_gone(*blocked);
+  if (DXGKIT_PLANTED(gpu_wake_up_lost)) return;
   mark_dirty(*context);
   run();
 }
@@ -459,7 +462,8 @@ bool Scheduler::Impl::submit_one(size_t index) {
   if (node.preemption_pending || node.held) return false;
   Packet* packet = nullptr;
   bool boosted = false;
-  const bool room = node.ring.size() < node.desc.hardware_queue_depth;
+  const bool room = node.ring.size() < node.desc.hardware_queue_depth +
+                                           (DXGKIT_PLANTED(hardware_queue_too_deep) ? 1U : 0U);
   if (!node.resubmit.empty()) {
     // Old fences go before any other (PREEMPT-13), so nothing overtakes them even while the head is
     // not theirs yet.
@@ -488,7 +492,8 @@ bool Scheduler::Impl::submit_one(size_t index) {
   packet->state = PacketState::kHardware;
   packet->boosted = boosted;
   const bool resubmission = std::exchange(packet->reached_hardware, true);
-  if (!resubmission || packet->kind != PacketKind::kPaging) packet->fence = take_fence(node);
+  if (!resubmission || (packet->kind != PacketKind::kPaging && !DXGKIT_PLANTED(old_fence_again)))
+    packet->fence = take_fence(node);
   node.last_submitted = packet->fence;
   if (node.ring.empty()) stamp(node);
   node.ring.push_back(packet);
@@ -551,21 +556,21 @@ void Scheduler::Impl::requeue(NodeState& node) {
   node.preempting_quantum = false;
   for (Packet* packet : node.ring) {
     note(trace::EventKind::kPacketPreempted, *packet, packet->fence.value);
-    const bool dead = packet->context->failed;
+    const bool dead = packet->context->failed || DXGKIT_PLANTED(preempted_is_lost);
     if (packet->kind == PacketKind::kPaging && !dead) node.resubmit.push_back(packet);
     if (dead) retire_later(packet, PacketOutcome::kFaulted);
   }
   for (size_t i = node.ring.size(); i-- > 0;) {
     Packet* packet = node.ring[i];
     Context& context = *packet->context;
-    if (context.failed) continue;
+    if (context.failed || DXGKIT_PLANTED(preempted_is_lost)) continue;
     // The signals and waits behind it go back too, so that stream order is kept.
     Packet* last = nullptr;
     do {
       last = context.flight.back();
       context.flight.erase(last);
       context.queue.push_front(last);
-    } while (last != packet);
+    } while (last != packet && !DXGKIT_PLANTED(signals_stay_when_preempted));
     packet->state = PacketState::kReady;
     packet->boosted = false;
     packet->refused = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -142,7 +143,7 @@ void PagingExecutor::drop_queue() {
 
 PagingExecutor::Buffer* PagingExecutor::open_buffer() {
   for (const auto& buffer : buffers_) {
-    if (buffer->packets == 0) {
+    if (buffer->packets == 0 || DXGKIT_PLANTED(paging_buffer_reused_early)) {
       buffer->used = 0;
       buffer->private_used = 0;
       return buffer.get();
@@ -204,6 +205,10 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op) {
       break;
     case vidmm::PagingOp::Kind::kMapAperture:
       out.kind = port::PagingOperation::Kind::kMapAperture;
+      if (DXGKIT_PLANTED(aperture_map_one_page_short) && out.page_count > 1) {
+        out.size_bytes -= kPageBytes;
+        --out.page_count;
+      }
       out.device = target.device;
       out.pages = target.pages;
       out.cache_coherent = target.cached;
@@ -240,7 +245,8 @@ uint64_t PagingExecutor::narrow(port::PagingOperation* operation) const {
   }
   operation->transfer_offset = static_cast<uint32_t>(first - window);
   operation->mdl_offset_pages = static_cast<uint32_t>((first - window) / kPageBytes);
-  operation->size_bytes = bytes;
+  operation->size_bytes =
+      DXGKIT_PLANTED(transfer_one_page_short) && bytes > kPageBytes ? bytes - kPageBytes : bytes;
   operation->transfer_start = first == 0;
   operation->transfer_end = first + bytes == whole;
   return bytes;
@@ -281,6 +287,7 @@ void PagingExecutor::submit_slice() {
     packet.slice.private_end = current_->private_used;
   }
   ++current_->packets;
+  if (DXGKIT_PLANTED(paging_done_when_submitted)) complete(std::exchange(slice_completes_, {}));
   in_flight_.push_back({packet.id, current_, std::move(slice_completes_), std::move(slice_holds_),
                         port_.paging_mdls_issued()});
   slice_completes_.clear();
@@ -299,7 +306,7 @@ void PagingExecutor::pump() {
     // for that.
     const uint64_t queued = operations_queued_;
     if (!halted_) submit_slice();
-    more = !halted_ && !paused_ && operations_queued_ != queued;
+    more = !DXGKIT_PLANTED(pump_looks_once) && !halted_ && !paused_ && operations_queued_ != queued;
   }
   pumping_ = false;
   if (!halted_) run_barriers();
@@ -469,7 +476,8 @@ void PagingExecutor::complete(std::vector<Built> operations) {
 }
 
 void PagingExecutor::run_barriers() {
-  while (!barriers_.empty() && barriers_.front().after <= operations_done_) {
+  const uint64_t ahead = DXGKIT_PLANTED(barriers_one_early) ? 1 : 0;
+  while (!barriers_.empty() && barriers_.front().after <= operations_done_ + ahead) {
     const std::function<void()> done = std::move(barriers_.front().done);
     barriers_.pop_front();
     done();
@@ -497,6 +505,8 @@ void PagingExecutor::packet_retired(Packet& packet, bool completed) {
     current_ = nullptr;
   }
   if (!completed || halted_) return;
+  if (DXGKIT_PLANTED(paging_retires_twice) && !flight.completes.empty())
+    flight.completes.push_back(flight.completes.back());
   flight.holds.clear();  // work that is asked again below may need what they held
   complete(flight.completes);
   run_barriers();

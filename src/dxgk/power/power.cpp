@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/segment_rules.h"
 #include "dxgk/device.h"
@@ -303,7 +304,8 @@ Status Power::wake() {
         static_cast<void>(adapter_.port().set_power_state(child.uid, port::PowerState::kD0));
     }
     if (adapter_.runtime_power_) adapter_.runtime_power_->end_device_transition();
-    if (adapter_.gpu_va() != nullptr && !is_success(adapter_.gpu_va()->rebuild())) {
+    const bool rebuilds = adapter_.gpu_va() != nullptr && !DXGKIT_PLANTED(wake_keeps_old_tables);
+    if (rebuilds && !is_success(adapter_.gpu_va()->rebuild())) {
       adapter_.lose_devices(DeviceState::kErrorOutOfMemory);  // their entries cannot be made again
     }
     adapter_.paging().resume();

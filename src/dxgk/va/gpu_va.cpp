@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/memory/paging_queue.h"
@@ -150,7 +151,7 @@ Status GpuVa::attach(Context& context) {
   work.push_back(std::make_unique<CallWork>([this, space, id, busy = space->busy] {
     const auto found = std::ranges::find(space->contexts, id, &Context::id);
     if (found == space->contexts.end()) return true;
-    if (!hardware_idle()) return false;
+    if (!hardware_idle() && !DXGKIT_PLANTED(root_set_before_tables)) return false;
     set_root_of(*space, **found);
     return true;
   }));
@@ -257,6 +258,7 @@ void GpuVa::collect() {
   while (!freed_.empty() || !unheld_.empty()) {
     for (const gpuva::TableId table : std::exchange(freed_, {})) {
       if (!memory_.contains(table)) continue;  // of before power went
+      if (DXGKIT_PLANTED(page_tables_leak)) continue;
       if (paging_) paging_->hide(memory_.at(table));
       memory_.free(table);
     }
@@ -512,13 +514,14 @@ Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
     gpuva::PageSpans changed;
     const auto gone =
         going(*space, {base / kPageBytes, size / kPageBytes}, "by D3DKMTFreeGpuVirtualAddress");
+    if (DXGKIT_PLANTED(free_takes_one_page_less) && size > kPageBytes) size -= kPageBytes;
     status = space->addresses.free(base, size, ++space->sequence, &changed);
     if (!is_success(status)) return true;
     note(*space, gone);
     trace::emit(trace::EventKind::kGpuVaFreed, space->process, base, size);
     gpu_va_trace::changed(*space, changed);
     Work work;
-    replan_or_hide(space, changed, &work);
+    if (!DXGKIT_PLANTED(freed_entries_stay)) replan_or_hide(space, changed, &work);
     adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
     adapter_.pump();
     return true;
