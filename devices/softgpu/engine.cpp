@@ -63,6 +63,13 @@ uint32_t Engine::status() const {
   return status;
 }
 
+bool Engine::may_access_memory() const {
+  if (busy_.load(std::memory_order_acquire)) return true;
+  if (faulted_.load(std::memory_order_acquire) || !enabled_.load(std::memory_order_acquire))
+    return false;
+  return head_.load(std::memory_order_acquire) != tail_.load(std::memory_order_acquire);
+}
+
 uint64_t Engine::read(uint32_t offset) {
   switch (offset) {
     case SGPU_NODE_RING_BASE: {

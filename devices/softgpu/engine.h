@@ -56,6 +56,8 @@ class Engine {
   uint64_t read(uint32_t offset);
   void write(uint32_t offset, uint64_t value);
   void semaphore_doorbell();
+  /// It works, or has work it will take by itself.
+  bool may_access_memory() const;
 
  private:
   /// How a buffer, or one command of it, came to its end.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bus/activity.h"
 #include "devices/softgpu/address_space.h"
 #include "devices/softgpu/interrupts.h"
 #include "devices/softgpu/softgpu_hw.h"
@@ -51,7 +52,7 @@ bool is_scanout(uint64_t offset) {
 
 }  // namespace
 
-struct SoftGpu::Impl final : bus::MmioHandler {
+struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   Impl(runtime::Runtime& runtime_in, bus::Machine& machine_in, const SoftGpuConfig& config)
       : runtime(runtime_in),
         machine(machine_in),
@@ -104,6 +105,12 @@ struct SoftGpu::Impl final : bus::MmioHandler {
     list[SGPU_BAR_VRAM].size = memory.vram_window().size;
     list[SGPU_BAR_VRAM].memory = memory.vram_window();
     return list;
+  }
+
+  bool may_access_memory() const override {
+    if (!engines_ready.load(std::memory_order_acquire)) return false;
+    return std::ranges::any_of(engines,
+                               [](const auto& engine) { return engine->may_access_memory(); });
   }
 
   void semaphore_changed() {

@@ -20,6 +20,7 @@
 #include "port/driver.h"
 #include "runtime/cpu_watch.h"
 #include "runtime/runtime.h"
+#include "tests/mutants/told.h"
 #include "tests/support/covers.h"
 #include "thunks/client.h"
 #include "tools/dxgkit/client.h"
@@ -215,10 +216,10 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
       ASSERT_EQ(machine.add_agp_aperture(gpu.function(), kAgpBytes), Status::kSuccess);
     }
     nt::KernelConfig config;
-    if (name != nullptr) {
-      const std::string ascii = name;
-      config.registry[nt::KernelConfig::kDriverKey]["Mutant"] =
-          nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
+    mutants::choose(config, name);
+    if (name != nullptr && std::string_view(name).ends_with("_forgets_engines")) {
+      // Without recovery of single engines, which would stop the one that hangs.
+      config.registry[nt::KernelConfig::kDriverKey]["PerEngineTdr"] = nt::RegistryValue::dword(0);
     }
 #ifdef MUTANTS_OF_GPU_VA
     const bool two_levels = name != nullptr && std::string_view(name).starts_with("two_levels_");
@@ -292,12 +293,6 @@ const std::vector<Mutant>& all_of_second_model() {
 }
 #endif
 
-std::string text_of(const std::vector<Finding>& findings) {
-  std::string text;
-  for (const Finding& finding : findings) text += verifier::to_text(finding);
-  return text;
-}
-
 void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
 
 class MutantTest : public ::testing::TestWithParam<std::tuple<Mutant, const char*, bool>> {};
@@ -310,19 +305,11 @@ TEST_P(MutantTest, GivesItsOneFinding) {
   const bool hangs = std::string_view(mutant.rule) == "NT-20";
   const Outcome outcome = run(path, mutant.name, mutant.work, mutant.special_pool, sim,
                               hangs ? 300 * runtime::kMillisecond : kPatience);
-  ASSERT_EQ(outcome.findings.size(), 1U) << text_of(outcome.findings) << outcome.message << "\n"
-                                         << outcome.client_error;
+  ASSERT_EQ(outcome.findings.size(), 1U)
+      << mutants::text_of(outcome.findings) << outcome.message << "\n"
+      << outcome.client_error;
   const Finding& finding = outcome.findings[0];
-  const std::string text = verifier::to_text(finding);
-  EXPECT_EQ(finding.rule, mutant.rule) << text;
-  EXPECT_EQ(static_cast<int>(finding.severity), static_cast<int>(mutant.severity)) << text;
-  EXPECT_NE(finding.ddi.find(mutant.ddi), std::string::npos) << text;
-  EXPECT_FALSE(finding.actual.empty() || finding.expected.empty() || finding.fix.empty()) << text;
-  for (const char* fact : mutant.facts)
-    EXPECT_NE(text.find(fact), std::string::npos) << "missing: " << fact << "\n" << text;
-  if (mutant.bugcheck != 0) {
-    EXPECT_EQ(finding.bugcheck_code, mutant.bugcheck) << text;
-  }
+  mutants::expect_told(finding, mutant);
   // What Windows would not start does not start here; what it would stop on, stops.
   if (finding.severity == Severity::kStartFail) {
     EXPECT_FALSE(outcome.started);
@@ -335,7 +322,7 @@ TEST_P(SaneDriver, GivesNone) {
   const auto& [work, path, sim] = GetParam();
   const Outcome outcome = run(path, nullptr, work, false, sim);
   EXPECT_TRUE(outcome.started) << outcome.message;
-  EXPECT_TRUE(outcome.findings.empty()) << text_of(outcome.findings);
+  EXPECT_TRUE(outcome.findings.empty()) << mutants::text_of(outcome.findings);
   EXPECT_EQ(outcome.client_error.empty(), work != Work::kHang) << outcome.client_error;
   EXPECT_EQ(outcome.picture_right, work == Work::kFrames || work == Work::kPreempt);
 }
@@ -365,14 +352,7 @@ std::vector<const char*> images_of_second_model() {
 }
 #endif
 
-std::string form_of(const char* path) {
-  return std::string(path).ends_with(".sys") ? "sys" : "elf";
-}
-
-std::string name_of(const ::testing::TestParamInfo<MutantTest::ParamType>& instance) {
-  return std::string(std::get<0>(instance.param).name) + "_" +
-         form_of(std::get<1>(instance.param)) + (std::get<2>(instance.param) ? "_sim" : "_os");
-}
+const auto name_of = mutants::name_of<::testing::TestParamInfo<MutantTest::ParamType>>;
 
 INSTANTIATE_TEST_SUITE_P(All, MutantTest,
                          ::testing::Combine(::testing::ValuesIn(all()),

@@ -88,6 +88,16 @@ NTSTATUS NTAPI never(IN_CONST_HANDLE) { return STATUS_UNSUCCESSFUL; }
 void reset_from_timeout_fails(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiResetFromTimeout = never;
 }
+// What runs is stopped when it is to start again.
+NTSTATUS NTAPI reset_later(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
+NTSTATUS NTAPI reset_and_restart(IN_CONST_HANDLE context) {
+  const NTSTATUS status = original.DxgkDdiResetFromTimeout(context);
+  return NT_SUCCESS(status) ? original.DxgkDdiRestartFromTimeout(context) : status;
+}
+void reset_from_timeout_forgets_engines(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiResetFromTimeout = reset_later;
+  table->DxgkDdiRestartFromTimeout = reset_and_restart;
+}
 void restart_from_timeout_fails(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiRestartFromTimeout = never;
 }
@@ -102,6 +112,7 @@ const Mutant kTimeoutMutants[] = {
     {"engine_status_fails", engine_status_fails, nullptr},
     {"debug_info_overruns", debug_info_overruns, nullptr},
     {"reset_from_timeout_fails", reset_from_timeout_fails, nullptr},
+    {"reset_from_timeout_forgets_engines", reset_from_timeout_forgets_engines, nullptr},
     {"restart_from_timeout_fails", restart_from_timeout_fails, nullptr},
     {nullptr, nullptr, nullptr},
 };

@@ -121,6 +121,7 @@ class Timeout {
   uint64_t preempt_others(uint64_t mask, NodeOrdinal node);
   void recover_adapter(const Request& request);
   bool past_limit(const Request& request);
+  void report_working_hardware();
   bool reset_hardware(NodeOrdinal node);
   void clean_up(Device* guilty);
   void come_back();

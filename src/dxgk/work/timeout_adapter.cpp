@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/planted.h"
+#include "bus/activity.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
@@ -220,6 +221,21 @@ void Timeout::refuse_reset(const char* ddi, Status status) {
                  .bugcheck_parameter = static_cast<uint32_t>(to_ntstatus(status))});
 }
 
+void Timeout::report_working_hardware() {
+  note("DxgkDdiResetFromTimeout: the hardware is still at work.");
+  adapter_.findings().report(verifier::Finding{
+      .rule = "TDR-22",
+      .severity = verifier::Severity::kViolation,
+      .ddi = "DxgkDdiResetFromTimeout",
+      .actual = "It returned, and an engine of the device still works, or has work it will take.",
+      .expected = "When it returns the GPU neither reads nor writes memory any more.",
+      .fix =
+          "Stop every engine, wait until the hardware says that it has stopped, and disable what "
+          "could start by itself, before you return.",
+      .why = "The kernel now gives memory away that the packets of before named.",
+      .windows = "Nothing at first; later somebody else's memory has changed."});
+}
+
 bool Timeout::reset_hardware(NodeOrdinal node) {
   port::AdapterPort& port = adapter_.port();
   port.mask_engines(~uint64_t{0});
@@ -246,7 +262,11 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
       refuse_reset("DxgkDdiResetFromTimeout", status);
       return;
     }
-    note("DxgkDdiResetFromTimeout: the hardware is quiet.");
+    if (bus::may_access_memory(adapter_.function())) {
+      report_working_hardware();
+    } else {
+      note("DxgkDdiResetFromTimeout: the hardware is quiet.");
+    }
     clean_up(guilty);
     if (adapter_.failed_) return;
     if (const Status status = port.restart_from_timeout(); status != Status::kSuccess) {

@@ -13,6 +13,7 @@
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
+#include "tests/mutants/told.h"
 #include "tests/support/covers.h"
 #include "verifier/findings.h"
 
@@ -54,11 +55,7 @@ Outcome run(const char* path, const char* name, bool sim) {
     ASSERT_TRUE(screen.has_value());
     ASSERT_EQ(machine.add_function((*screen)->function()), Status::kSuccess);
     nt::KernelConfig config;
-    if (name != nullptr) {
-      const std::string ascii = name;
-      config.registry[nt::KernelConfig::kDriverKey]["Mutant"] =
-          nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
-    }
+    mutants::choose(config, name);
     nt::Kernel kernel(*runtime, machine, findings, config);
     {
       Result<std::unique_ptr<port::Driver>> driver = port::Driver::load(
@@ -83,12 +80,6 @@ Outcome run(const char* path, const char* name, bool sim) {
     outcome.findings = findings.all();
   });
   return outcome;
-}
-
-std::string text_of(const std::vector<Finding>& findings) {
-  std::string text;
-  for (const Finding& finding : findings) text += verifier::to_text(finding);
-  return text;
 }
 
 const std::vector<Mutant>& all() {
@@ -118,19 +109,10 @@ TEST_P(DisplayMutant, GivesItsOneFinding) {
   DXGKIT_COVERS(mutant.rule);
   const Outcome outcome = run(path, mutant.name, sim);
   ASSERT_EQ(outcome.findings.size(), mutant.findings)
-      << text_of(outcome.findings) << outcome.message;
+      << mutants::text_of(outcome.findings) << outcome.message;
   for (const Finding& each : outcome.findings) EXPECT_EQ(each.rule, mutant.rule);
   const Finding& finding = outcome.findings[0];
-  const std::string text = verifier::to_text(finding);
-  EXPECT_EQ(finding.rule, mutant.rule) << text;
-  EXPECT_EQ(static_cast<int>(finding.severity), static_cast<int>(mutant.severity)) << text;
-  EXPECT_NE(finding.ddi.find(mutant.ddi), std::string::npos) << text;
-  EXPECT_FALSE(finding.actual.empty() || finding.expected.empty() || finding.fix.empty()) << text;
-  for (const char* fact : mutant.facts)
-    EXPECT_NE(text.find(fact), std::string::npos) << "missing: " << fact << "\n" << text;
-  if (mutant.bugcheck != 0) {
-    EXPECT_EQ(finding.bugcheck_code, mutant.bugcheck) << text;
-  }
+  mutants::expect_told(finding, mutant);
 }
 
 // A sane driver gives none, so a finding above is the mutant's own.
@@ -140,18 +122,14 @@ TEST_P(SaneDisplay, GivesNone) {
   const Outcome outcome = run(path, nullptr, sim);
   EXPECT_TRUE(outcome.started) << outcome.message;
   EXPECT_TRUE(outcome.right);
-  EXPECT_TRUE(outcome.findings.empty()) << text_of(outcome.findings);
+  EXPECT_TRUE(outcome.findings.empty()) << mutants::text_of(outcome.findings);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, DisplayMutant,
-    ::testing::Combine(::testing::ValuesIn(all()), ::testing::Values(MUTANTS_ELF, MUTANTS_SYS),
-                       ::testing::Values(true, false)),
-    [](const auto& instance) {
-      return std::string(std::get<0>(instance.param).name) +
-             (std::string(std::get<1>(instance.param)).ends_with(".sys") ? "_sys" : "_elf") +
-             (std::get<2>(instance.param) ? "_sim" : "_os");
-    });
+INSTANTIATE_TEST_SUITE_P(All, DisplayMutant,
+                         ::testing::Combine(::testing::ValuesIn(all()),
+                                            ::testing::Values(MUTANTS_ELF, MUTANTS_SYS),
+                                            ::testing::Values(true, false)),
+                         mutants::name_of<::testing::TestParamInfo<DisplayMutant::ParamType>>);
 INSTANTIATE_TEST_SUITE_P(All, SaneDisplay,
                          ::testing::Combine(::testing::Values(MUTANTS_ELF, MUTANTS_SYS),
                                             ::testing::Values(true, false)));

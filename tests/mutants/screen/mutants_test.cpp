@@ -13,6 +13,7 @@
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
+#include "tests/mutants/told.h"
 #include "tests/support/covers.h"
 #include "tools/dxgkit/screen.h"
 #include "verifier/findings.h"
@@ -62,10 +63,7 @@ Outcome run(const char* path, const char* name, bool sim, bool hang = false) {
     nt::KernelConfig config;
     auto& key = config.registry[nt::KernelConfig::kDriverKey];
     key["ScreenSize"] = nt::RegistryValue::dword(kWidth | kHeight << 16);
-    if (name != nullptr) {
-      const std::string ascii = name;
-      key["Mutant"] = nt::RegistryValue::string(std::u16string(ascii.begin(), ascii.end()));
-    }
+    mutants::choose(config, name);
     if (hang) key["PerEngineTdr"] = nt::RegistryValue::dword(0);
     nt::Kernel kernel(*runtime, machine, findings, config);
     {
@@ -101,12 +99,6 @@ Outcome run(const char* path, const char* name, bool sim, bool hang = false) {
   return outcome;
 }
 
-std::string text_of(const std::vector<Finding>& findings) {
-  std::string text;
-  for (const Finding& finding : findings) text += verifier::to_text(finding);
-  return text;
-}
-
 const std::vector<Mutant>& all() {
   // clang-format off
   static const std::vector<Mutant> table = {
@@ -131,17 +123,11 @@ TEST_P(ScreenMutant, GivesItsOneFinding) {
   DXGKIT_COVERS(mutant.rule);
   if (std::string(mutant.rule) == "TDR-31") DXGKIT_COVERS("DISP-13");
   const Outcome outcome = run(path, mutant.name, sim);
-  ASSERT_EQ(outcome.findings.size(), 1U) << text_of(outcome.findings) << outcome.message;
+  ASSERT_EQ(outcome.findings.size(), 1U) << mutants::text_of(outcome.findings) << outcome.message;
   const Finding& finding = outcome.findings[0];
-  const std::string text = verifier::to_text(finding);
-  EXPECT_EQ(finding.rule, mutant.rule) << text;
-  EXPECT_EQ(static_cast<int>(finding.severity), static_cast<int>(mutant.severity)) << text;
-  EXPECT_NE(finding.ddi.find(mutant.ddi), std::string::npos) << text;
-  EXPECT_FALSE(finding.actual.empty() || finding.expected.empty() || finding.fix.empty()) << text;
-  for (const char* fact : mutant.facts)
-    EXPECT_NE(text.find(fact), std::string::npos) << "missing: " << fact << "\n" << text;
-  EXPECT_EQ(finding.bugcheck_code, mutant.bugcheck) << text;
-  EXPECT_EQ(finding.bugcheck_parameter, mutant.parameter) << text;
+  mutants::expect_told(finding, mutant);
+  EXPECT_EQ(finding.bugcheck_code, mutant.bugcheck);
+  EXPECT_EQ(finding.bugcheck_parameter, mutant.parameter);
   EXPECT_EQ(outcome.right, mutant.shows) << outcome.error;
   EXPECT_EQ(outcome.resets, mutant.resets);
 }
@@ -156,7 +142,7 @@ TEST_P(SaneScreen, GivesNone) {
   EXPECT_EQ(outcome.error, "");
   EXPECT_TRUE(outcome.right);
   EXPECT_GE(outcome.frames, tool::kScreenFrames + 1);
-  EXPECT_TRUE(outcome.findings.empty()) << text_of(outcome.findings);
+  EXPECT_TRUE(outcome.findings.empty()) << mutants::text_of(outcome.findings);
 }
 
 // After a reset of the adapter the mode is set again, and who comes next shows a picture there.
@@ -167,19 +153,15 @@ TEST_P(SaneScreen, ShowsAgainAfterAReset) {
   EXPECT_EQ(outcome.resets, 1U);
   EXPECT_EQ(outcome.error, "");
   EXPECT_TRUE(outcome.right);
-  ASSERT_EQ(outcome.findings.size(), 1U) << text_of(outcome.findings);
+  ASSERT_EQ(outcome.findings.size(), 1U) << mutants::text_of(outcome.findings);
   EXPECT_EQ(outcome.findings[0].rule, "TDR-01");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ScreenMutant,
-    ::testing::Combine(::testing::ValuesIn(all()), ::testing::Values(MUTANTS_ELF, MUTANTS_SYS),
-                       ::testing::Values(true, false)),
-    [](const auto& instance) {
-      return std::string(std::get<0>(instance.param).name) +
-             (std::string(std::get<1>(instance.param)).ends_with(".sys") ? "_sys" : "_elf") +
-             (std::get<2>(instance.param) ? "_sim" : "_os");
-    });
+INSTANTIATE_TEST_SUITE_P(All, ScreenMutant,
+                         ::testing::Combine(::testing::ValuesIn(all()),
+                                            ::testing::Values(MUTANTS_ELF, MUTANTS_SYS),
+                                            ::testing::Values(true, false)),
+                         mutants::name_of<::testing::TestParamInfo<ScreenMutant::ParamType>>);
 INSTANTIATE_TEST_SUITE_P(All, SaneScreen,
                          ::testing::Combine(::testing::Values(MUTANTS_ELF, MUTANTS_SYS),
                                             ::testing::Values(true, false)));
