@@ -1,26 +1,25 @@
 // A display-only driver for a linear frame buffer: shows what it is handed, in the mode it found.
 #include <ntddk.h>
 
-#include "miniports/framebuffer/modes.h"
+#include "miniports/modes/output.h"
 
 namespace framebuffer {
 namespace {
 
 constexpr ULONG kPoolTag = 0x42465844;  // "DXFB"
 constexpr UINT kPixelBytes = 4;
-constexpr ULONG kChild = 1;  // the one connector
 
 struct Adapter {
   DXGKRNL_INTERFACE dxgk;
   DXGK_DISPLAY_INFORMATION post;  // what firmware, or the driver before, set: the only mode
   UCHAR* screen;                  // mapped while started
-  Size size;
-  Shown shown;  // by the last commit
+  modes::Size size;
+  modes::Shown shown;  // by the last commit
   bool visible;
   bool powered;
 
-  ModeTable table() const {
-    ModeTable result = {};
+  modes::ModeTable table() const {
+    modes::ModeTable result = {};
     result.dxgk = &dxgk;
     result.sizes = &size;
     result.size_count = 1;
@@ -108,28 +107,9 @@ NTSTATUS NTAPI DdiStopAndRelease(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID,
   // The next driver finds the mode, and a black screen rather than our last picture.
   blacken(*adapter);
   *left = adapter->post;
-  left->TargetId = kChild;
+  left->TargetId = modes::kOutput;
   stop(adapter);
   return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiQueryChildRelations(IN_CONST_PVOID, PDXGK_CHILD_DESCRIPTOR relations, ULONG) {
-  relations[0].ChildDeviceType = TypeVideoOutput;
-  relations[0].ChildCapabilities.HpdAwareness = HpdAwarenessAlwaysConnected;
-  relations[0].ChildCapabilities.Type.VideoOutput.InterfaceTechnology = D3DKMDT_VOT_OTHER;
-  relations[0].ChildCapabilities.Type.VideoOutput.MonitorOrientationAwareness = D3DKMDT_MOA_NONE;
-  relations[0].ChildUid = kChild;
-  return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiQueryChildStatus(IN_CONST_PVOID, INOUT_PDXGK_CHILD_STATUS status, IN_BOOLEAN) {
-  if (status->Type != StatusConnection) return STATUS_NOT_SUPPORTED;
-  status->HotPlug.Connected = TRUE;
-  return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiQueryDeviceDescriptor(IN_CONST_PVOID, IN_ULONG, INOUT_PDXGK_DEVICE_DESCRIPTOR) {
-  return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED;  // no wire to read an EDID over
 }
 
 NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -154,11 +134,6 @@ NTSTATUS NTAPI DdiIsSupportedVidPn(IN_CONST_HANDLE context, INOUT_PDXGKARG_ISSUP
   return is_supported(adapter_of(context)->table(), args);
 }
 
-NTSTATUS NTAPI DdiRecommendFunctionalVidPn(IN_CONST_HANDLE,
-                                           IN_CONST_PDXGKARG_RECOMMENDFUNCTIONALVIDPN_CONST) {
-  return STATUS_GRAPHICS_NO_RECOMMENDED_FUNCTIONAL_VIDPN;  // the kernel knows better
-}
-
 NTSTATUS NTAPI DdiEnumVidPnCofuncModality(IN_CONST_HANDLE context,
                                           IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
   return enumerate(adapter_of(context)->table(), args);
@@ -171,19 +146,10 @@ NTSTATUS NTAPI DdiRecommendMonitorModes(IN_CONST_HANDLE context,
 
 NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
   Adapter* adapter = adapter_of(context);
-  Shown shown = {};
+  modes::Shown shown = {};
   const NTSTATUS status = read_commit(adapter->table(), args, &shown);
   if (!NT_SUCCESS(status)) return status;
   adapter->shown = shown;
-  return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiUpdateActivePath(IN_CONST_HANDLE,
-                                   IN_CONST_PDXGKARG_UPDATEACTIVEVIDPNPRESENTPATH_CONST args) {
-  const D3DKMDT_VIDPN_PRESENT_PATH_TRANSFORMATION& wanted =
-      args->VidPnPresentPathInfo.ContentTransformation;
-  if (wanted.Scaling != D3DKMDT_VPPS_IDENTITY || wanted.Rotation != D3DKMDT_VPPR_IDENTITY)
-    return STATUS_GRAPHICS_VIDPN_MODALITY_NOT_SUPPORTED;
   return STATUS_SUCCESS;
 }
 
@@ -192,12 +158,6 @@ NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,
   Adapter* adapter = adapter_of(context);
   adapter->visible = args->Visible != FALSE;
   if (!adapter->visible) blacken(*adapter);
-  return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiQueryVidPnHWCapability(IN_CONST_HANDLE,
-                                         INOUT_PDXGKARG_QUERYVIDPNHWCAPABILITY args) {
-  args->VidPnHWCaps = {};  // everything is done in software
   return STATUS_SUCCESS;
 }
 
@@ -249,20 +209,20 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   table.DxgkDdiStartDevice = DdiStartDevice;
   table.DxgkDdiStopDevice = DdiStopDevice;
   table.DxgkDdiRemoveDevice = DdiRemoveDevice;
-  table.DxgkDdiQueryChildRelations = DdiQueryChildRelations;
-  table.DxgkDdiQueryChildStatus = DdiQueryChildStatus;
-  table.DxgkDdiQueryDeviceDescriptor = DdiQueryDeviceDescriptor;
+  table.DxgkDdiQueryChildRelations = modes::query_child_relations;
+  table.DxgkDdiQueryChildStatus = modes::query_child_status;
+  table.DxgkDdiQueryDeviceDescriptor = modes::query_device_descriptor;
   table.DxgkDdiSetPowerState = DdiSetPowerState;
   table.DxgkDdiUnload = DdiUnload;
   table.DxgkDdiQueryAdapterInfo = DdiQueryAdapterInfo;
   table.DxgkDdiIsSupportedVidPn = DdiIsSupportedVidPn;
-  table.DxgkDdiRecommendFunctionalVidPn = DdiRecommendFunctionalVidPn;
+  table.DxgkDdiRecommendFunctionalVidPn = modes::recommend_functional_vidpn;
   table.DxgkDdiEnumVidPnCofuncModality = DdiEnumVidPnCofuncModality;
   table.DxgkDdiSetVidPnSourceVisibility = DdiSetVisibility;
   table.DxgkDdiCommitVidPn = DdiCommitVidPn;
-  table.DxgkDdiUpdateActiveVidPnPresentPath = DdiUpdateActivePath;
+  table.DxgkDdiUpdateActiveVidPnPresentPath = modes::update_active_path;
   table.DxgkDdiRecommendMonitorModes = DdiRecommendMonitorModes;
-  table.DxgkDdiQueryVidPnHWCapability = DdiQueryVidPnHWCapability;
+  table.DxgkDdiQueryVidPnHWCapability = modes::query_vidpn_hw_capability;
   table.DxgkDdiPresentDisplayOnly = DdiPresentDisplayOnly;
   table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership = DdiStopAndRelease;
   table.DxgkDdiSystemDisplayEnable = DdiSystemDisplayEnable;

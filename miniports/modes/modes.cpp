@@ -1,6 +1,6 @@
-#include "miniports/framebuffer/modes.h"
+#include "miniports/modes/modes.h"
 
-namespace framebuffer {
+namespace modes {
 namespace {
 
 constexpr UINT kPixelBytes = 4;
@@ -284,4 +284,4 @@ NTSTATUS recommend_monitor_mode(const ModeTable& table, const DXGKARG_RECOMMENDM
   return status == STATUS_GRAPHICS_MODE_ALREADY_IN_MODESET ? STATUS_SUCCESS : status;
 }
 
-}  // namespace framebuffer
+}  // namespace modes

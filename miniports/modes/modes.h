@@ -1,9 +1,9 @@
-// What a display-only driver says about modes: the VidPN side, with no state and no device.
+// What a display driver says about modes: the VidPN side, with no state and no device.
 #pragma once
 
 #include <dispmprt.h>
 
-namespace framebuffer {
+namespace modes {
 
 /// Every source shows every one of these sizes, four bytes per pixel, on one target.
 struct Size {
@@ -38,4 +38,4 @@ NTSTATUS read_commit(const ModeTable& table, const DXGKARG_COMMITVIDPN* args, Sh
 NTSTATUS recommend_monitor_mode(const ModeTable& table, const DXGKARG_RECOMMENDMONITORMODES* args,
                                 const Size& size);
 
-}  // namespace framebuffer
+}  // namespace modes

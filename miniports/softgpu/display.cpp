@@ -1,22 +1,21 @@
 // Modes, primaries, flips and vertical syncs of the display variant (SOFTGPU_HAS_SCREEN).
 #include "miniports/softgpu/driver.h"
 //
-#include "miniports/framebuffer/modes.h"
+#include "miniports/modes/output.h"
 
 namespace softgpu {
 namespace {
 
-constexpr ULONG kChild = 1;
 constexpr D3DDDIFORMAT kFormat = D3DDDIFMT_A8R8G8B8;  // what the display reads: blue first
 
-framebuffer::Size g_size;  // the one mode; width 0: no screen
+modes::Size g_size;  // the one mode; width 0: no screen
 
 Adapter* adapter_of(const void* context) {
   return static_cast<Adapter*>(const_cast<void*>(context));
 }
 
-framebuffer::ModeTable table(const Adapter& adapter) {
-  framebuffer::ModeTable result = {};
+modes::ModeTable table(const Adapter& adapter) {
+  modes::ModeTable result = {};
   result.dxgk = &adapter.dxgk;
   result.sizes = &g_size;
   result.size_count = 1;
@@ -25,64 +24,24 @@ framebuffer::ModeTable table(const Adapter& adapter) {
   return result;
 }
 
-NTSTATUS NTAPI DdiQueryChildRelations(IN_CONST_PVOID, PDXGK_CHILD_DESCRIPTOR relations, ULONG) {
-  relations[0].ChildDeviceType = TypeVideoOutput;
-  relations[0].ChildCapabilities.HpdAwareness = HpdAwarenessAlwaysConnected;
-  relations[0].ChildCapabilities.Type.VideoOutput.InterfaceTechnology = D3DKMDT_VOT_OTHER;
-  relations[0].ChildCapabilities.Type.VideoOutput.MonitorOrientationAwareness = D3DKMDT_MOA_NONE;
-  relations[0].ChildUid = kChild;
-  return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiQueryChildStatus(IN_CONST_PVOID, INOUT_PDXGK_CHILD_STATUS status, IN_BOOLEAN) {
-  if (status->Type != StatusConnection) return STATUS_NOT_SUPPORTED;
-  status->HotPlug.Connected = TRUE;
-  return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiQueryDeviceDescriptor(IN_CONST_PVOID, IN_ULONG, INOUT_PDXGK_DEVICE_DESCRIPTOR) {
-  return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED;
-}
-
 NTSTATUS NTAPI DdiIsSupportedVidPn(IN_CONST_HANDLE context, INOUT_PDXGKARG_ISSUPPORTEDVIDPN args) {
-  return framebuffer::is_supported(table(*adapter_of(context)), args);
-}
-
-NTSTATUS NTAPI DdiRecommendFunctionalVidPn(IN_CONST_HANDLE,
-                                           IN_CONST_PDXGKARG_RECOMMENDFUNCTIONALVIDPN_CONST) {
-  return STATUS_GRAPHICS_NO_RECOMMENDED_FUNCTIONAL_VIDPN;
+  return modes::is_supported(table(*adapter_of(context)), args);
 }
 
 NTSTATUS NTAPI DdiEnumVidPnCofuncModality(IN_CONST_HANDLE context,
                                           IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
-  return framebuffer::enumerate(table(*adapter_of(context)), args);
+  return modes::enumerate(table(*adapter_of(context)), args);
 }
 
 NTSTATUS NTAPI DdiRecommendMonitorModes(IN_CONST_HANDLE context,
                                         IN_CONST_PDXGKARG_RECOMMENDMONITORMODES_CONST args) {
-  return framebuffer::recommend_monitor_mode(table(*adapter_of(context)), args, g_size);
+  return modes::recommend_monitor_mode(table(*adapter_of(context)), args, g_size);
 }
 
 NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
   // There is one mode: what is shown of it, address and visibility say.
-  framebuffer::Shown shown = {};
-  return framebuffer::read_commit(table(*adapter_of(context)), args, &shown);
-}
-
-NTSTATUS NTAPI DdiUpdateActivePath(IN_CONST_HANDLE,
-                                   IN_CONST_PDXGKARG_UPDATEACTIVEVIDPNPRESENTPATH_CONST args) {
-  const D3DKMDT_VIDPN_PRESENT_PATH_TRANSFORMATION& wanted =
-      args->VidPnPresentPathInfo.ContentTransformation;
-  if (wanted.Scaling != D3DKMDT_VPPS_IDENTITY || wanted.Rotation != D3DKMDT_VPPR_IDENTITY) {
-    return STATUS_GRAPHICS_VIDPN_MODALITY_NOT_SUPPORTED;
-  }
-  return STATUS_SUCCESS;
-}
-
-NTSTATUS NTAPI DdiQueryVidPnHWCapability(IN_CONST_HANDLE,
-                                         INOUT_PDXGKARG_QUERYVIDPNHWCAPABILITY args) {
-  args->VidPnHWCaps = {};
-  return STATUS_SUCCESS;
+  modes::Shown shown = {};
+  return modes::read_commit(table(*adapter_of(context)), args, &shown);
 }
 
 NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,
@@ -176,16 +135,16 @@ NTSTATUS read_screen_size(PUNICODE_STRING registry_path) {
 
 void add_screen_entries(DRIVER_INITIALIZATION_DATA* data) {
   if (g_size.width == 0) return;
-  data->DxgkDdiQueryChildRelations = DdiQueryChildRelations;
-  data->DxgkDdiQueryChildStatus = DdiQueryChildStatus;
-  data->DxgkDdiQueryDeviceDescriptor = DdiQueryDeviceDescriptor;
+  data->DxgkDdiQueryChildRelations = modes::query_child_relations;
+  data->DxgkDdiQueryChildStatus = modes::query_child_status;
+  data->DxgkDdiQueryDeviceDescriptor = modes::query_device_descriptor;
   data->DxgkDdiIsSupportedVidPn = DdiIsSupportedVidPn;
-  data->DxgkDdiRecommendFunctionalVidPn = DdiRecommendFunctionalVidPn;
+  data->DxgkDdiRecommendFunctionalVidPn = modes::recommend_functional_vidpn;
   data->DxgkDdiEnumVidPnCofuncModality = DdiEnumVidPnCofuncModality;
   data->DxgkDdiRecommendMonitorModes = DdiRecommendMonitorModes;
   data->DxgkDdiCommitVidPn = DdiCommitVidPn;
-  data->DxgkDdiUpdateActiveVidPnPresentPath = DdiUpdateActivePath;
-  data->DxgkDdiQueryVidPnHWCapability = DdiQueryVidPnHWCapability;
+  data->DxgkDdiUpdateActiveVidPnPresentPath = modes::update_active_path;
+  data->DxgkDdiQueryVidPnHWCapability = modes::query_vidpn_hw_capability;
   data->DxgkDdiSetVidPnSourceVisibility = DdiSetVisibility;
   data->DxgkDdiSetVidPnSourceAddress = DdiSetSourceAddress;
   data->DxgkDdiGetStandardAllocationDriverData = DdiGetStandardAllocation;
@@ -213,7 +172,7 @@ void report_vsync(Adapter* adapter) {
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
   RtlZeroMemory(&data, sizeof(data));
   data.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC;
-  data.CrtcVsync.VidPnTargetId = kChild;
+  data.CrtcVsync.VidPnTargetId = modes::kOutput;
   data.CrtcVsync.PhysicalAddress.QuadPart = static_cast<LONGLONG>(shown);
   adapter->dxgk.DxgkCbNotifyInterrupt(adapter->dxgk.DeviceHandle, &data);
   adapter->dpc_wanted = true;

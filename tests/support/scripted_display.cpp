@@ -253,7 +253,7 @@ struct ScriptedDisplay::Entries {
 
   static NTSTATUS NTAPI is_supported(const HANDLE context, DXGKARG_ISSUPPORTEDVIDPN* args) {
     DXGKIT_ENTRY_OF(context, "DxgkDdiIsSupportedVidPn");
-    return ::framebuffer::is_supported(me.table(), args);
+    return ::modes::is_supported(me.table(), args);
   }
   static NTSTATUS NTAPI recommend_functional(const HANDLE context,
                                              const DXGKARG_RECOMMENDFUNCTIONALVIDPN* const) {
@@ -268,7 +268,7 @@ struct ScriptedDisplay::Entries {
       one.calls_.enumerations.push_back(*args);
     }
     DXGKIT_ENTRY_OF(context, "DxgkDdiEnumVidPnCofuncModality");
-    return ::framebuffer::enumerate(me.table(), args);
+    return ::modes::enumerate(me.table(), args);
   }
   static NTSTATUS NTAPI set_visibility(const HANDLE context,
                                        const DXGKARG_SETVIDPNSOURCEVISIBILITY* args) {
@@ -287,8 +287,8 @@ struct ScriptedDisplay::Entries {
       one.calls_.commits.push_back(*args);
     }
     DXGKIT_ENTRY_OF(context, "DxgkDdiCommitVidPn");
-    ::framebuffer::Shown shown{};
-    const NTSTATUS status = ::framebuffer::read_commit(me.table(), args, &shown);
+    ::modes::Shown shown{};
+    const NTSTATUS status = ::modes::read_commit(me.table(), args, &shown);
     const runtime::MutexLock lock(me.lock_);
     me.calls_.shown.push_back(shown);
     return status;
@@ -306,7 +306,7 @@ struct ScriptedDisplay::Entries {
   static NTSTATUS NTAPI recommend_monitor_modes(const HANDLE context,
                                                 const DXGKARG_RECOMMENDMONITORMODES* const args) {
     DXGKIT_ENTRY_OF(context, "DxgkDdiRecommendMonitorModes");
-    return ::framebuffer::recommend_monitor_mode(me.table(), args, me.config.sizes.front());
+    return ::modes::recommend_monitor_mode(me.table(), args, me.config.sizes.front());
   }
   static NTSTATUS NTAPI query_hw_capability(const HANDLE context,
                                             DXGKARG_QUERYVIDPNHWCAPABILITY* args) {
@@ -443,8 +443,8 @@ bool ScriptedDisplay::answered(const char* ddi, NTSTATUS* status) {
   return true;
 }
 
-::framebuffer::ModeTable ScriptedDisplay::table() const {
-  ::framebuffer::ModeTable table{};
+::modes::ModeTable ScriptedDisplay::table() const {
+  ::modes::ModeTable table{};
   table.dxgk = lent_dxgk_ != nullptr ? lent_dxgk_ : &dxgk_;
   table.sizes = config.sizes.data();
   table.size_count = static_cast<UINT>(config.sizes.size());

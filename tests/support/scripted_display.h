@@ -23,7 +23,7 @@
 
 #include "bus/machine.h"
 #include "devices/framebuffer/framebuffer.h"
-#include "miniports/framebuffer/modes.h"
+#include "miniports/modes/modes.h"
 #include "port/driver.h"
 #include "runtime/sync.h"
 
@@ -42,7 +42,7 @@ struct ScriptedDisplayConfig {
   uint32_t sources = 1;
   uint32_t reported_children = UINT32_MAX;  // NumberOfChildren; default: as many as there are
   std::vector<ScriptedChild> children = {ScriptedChild{}};
-  std::vector<::framebuffer::Size> sizes = {{64, 48}, {32, 32}};
+  std::vector<::modes::Size> sizes = {{64, 48}, {32, 32}};
   uint32_t refresh_hz = 0;
   bool asynchronous = false;
   std::function<void(DXGK_DRIVERCAPS&)> caps;
@@ -59,7 +59,7 @@ struct DisplayCalls {
   std::vector<std::string> order;  // DDI names of all calls but ISR and DPC
   std::vector<DisplayPresentCall> presents;
   std::vector<DXGKARG_COMMITVIDPN> commits;
-  std::vector<::framebuffer::Shown> shown;  // what each commit meant
+  std::vector<::modes::Shown> shown;  // what each commit meant
   std::vector<DXGKARG_ENUMVIDPNCOFUNCMODALITY> enumerations;
   std::vector<DXGKARG_SETVIDPNSOURCEVISIBILITY> visibilities;
   std::vector<DXGKARG_SETVIDPNSOURCEADDRESS> addresses;
@@ -113,7 +113,7 @@ class ScriptedDisplay {
 
  private:
   friend struct Entries;
-  ::framebuffer::ModeTable table() const;
+  ::modes::ModeTable table() const;
   /// Notes the call; true with *status if the test answers it.
   bool answered(const char* ddi, NTSTATUS* status);
   void copy(const DisplayPresentCall& present);

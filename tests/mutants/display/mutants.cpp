@@ -4,7 +4,7 @@
 #undef DxgkInitializeDisplayOnlyDriver
 #include <ntddk.h>
 
-#include "miniports/framebuffer/modes.h"
+#include "miniports/modes/modes.h"
 
 extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
 
@@ -12,7 +12,7 @@ namespace {
 
 KMDDOD_INITIALIZATION_DATA original;
 DXGKRNL_INTERFACE dxgk;
-framebuffer::Size size;  // of the screen, as the start found it
+modes::Size size;  // of the screen, as the start found it
 
 NTSTATUS NTAPI remember_start(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
                               IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
@@ -69,8 +69,8 @@ void child_too_many(KMDDOD_INITIALIZATION_DATA* table) {
 
 // --- modes ---
 
-framebuffer::ModeTable mode_table() {
-  framebuffer::ModeTable result = {};
+modes::ModeTable mode_table() {
+  modes::ModeTable result = {};
   result.dxgk = &dxgk;
   result.sizes = &size;
   result.size_count = 1;
@@ -88,9 +88,9 @@ NTSTATUS NTAPI remember_size(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
 }
 NTSTATUS NTAPI enumerate_without_offsets(IN_CONST_HANDLE,
                                          IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
-  framebuffer::ModeTable table = mode_table();
+  modes::ModeTable table = mode_table();
   table.rotation_offsets = false;
-  return framebuffer::enumerate(table, args);
+  return modes::enumerate(table, args);
 }
 void rotation_without_offset(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = remember_size;
@@ -98,9 +98,9 @@ void rotation_without_offset(KMDDOD_INITIALIZATION_DATA* table) {
 }
 NTSTATUS NTAPI enumerate_at_60_hz(IN_CONST_HANDLE,
                                   IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
-  framebuffer::ModeTable table = mode_table();
+  modes::ModeTable table = mode_table();
   table.refresh_hz = 60;  // of a screen whose timing nobody here controls
-  return framebuffer::enumerate(table, args);
+  return modes::enumerate(table, args);
 }
 void frequency_without_control(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = remember_size;
