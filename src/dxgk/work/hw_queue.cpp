@@ -11,6 +11,7 @@
 #include "dxgk/memory/residency.h"
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/work/priority.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -125,10 +126,7 @@ port::SchedulingProperties HwContext::properties() const {
 }
 
 Status HwContext::set_priority(int32_t priority) {
-  if (priority < -vidsch::kPriorityMost) return Status::kInvalidParameter;
-  if (priority > vidsch::kPriorityMost) return Status::kInvalidParameter;
-  if (priority > 0 && !device_->process().base_priority_privilege())
-    return Status::kPrivilegeNotHeld;
+  DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   adapter.lane().run([&] {

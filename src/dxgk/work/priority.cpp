@@ -1,4 +1,6 @@
 // Priorities of contexts and processes, as clients set them.
+#include "dxgk/work/priority.h"
+
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/process.h"
@@ -8,12 +10,15 @@
 
 namespace dxgkit::dxgk {
 
-Status Context::set_priority(int32_t priority) {
+Status check_priority(const Process& process, int32_t priority) {
   if (priority < -vidsch::kPriorityMost) return Status::kInvalidParameter;
   if (priority > vidsch::kPriorityMost) return Status::kInvalidParameter;
-  if (priority > 0 && !device_->process().base_priority_privilege()) {
-    return Status::kPrivilegeNotHeld;
-  }
+  return priority > 0 && !process.base_priority_privilege() ? Status::kPrivilegeNotHeld
+                                                            : Status::kSuccess;
+}
+
+Status Context::set_priority(int32_t priority) {
+  DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   adapter.lane().run([&] {
