@@ -49,6 +49,7 @@ ClientContext::ClientContext(D3DKMT_HANDLE context, const ClientResidency& resid
 
 void ClientContext::reset() {
   used_.clear();
+  written_primaries_.clear();
   added_.clear();
   if (has_addresses()) {
     overflow_ = false;
@@ -64,6 +65,8 @@ uint32_t ClientContext::use(const ClientAllocation& allocation, Access access) {
   if (has_addresses()) {
     while (index < used_.size() && used_[index].handle != allocation.handle) ++index;
     if (index == used_.size()) used_.push_back(allocation);
+    if (access == Access::kWrite && allocation.primary)
+      written_primaries_.push_back(allocation.handle);
     return index;
   }
   while (index < used_entries_ && list_[index].hAllocation != allocation.handle) ++index;
@@ -241,6 +244,10 @@ ClientResult<void> ClientContext::submit_command() {
   submit.CommandLength = static_cast<UINT>(added_.size());
   submit.BroadcastContextCount = 1;
   submit.BroadcastContext[0] = handle_;
+  if (written_primaries_.size() > std::size(submit.WrittenPrimaries))
+    return std::unexpected(ClientError{"A submission writes more primaries than can be named."});
+  submit.NumPrimaries = static_cast<UINT>(written_primaries_.size());
+  std::ranges::copy(written_primaries_, submit.WrittenPrimaries);
   if (auto done = check("D3DKMTSubmitCommand", D3DKMTSubmitCommand(&submit)); !done) return done;
   if (auto done = signal(commands_.progress, ++submissions_); !done) return done;
   return evict(named);
@@ -428,7 +435,8 @@ ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wan
   allocations_.push_back(info.hAllocation);
   ClientAllocation allocation{.handle = info.hAllocation,
                               .size_bytes = description.size_bytes,
-                              .pitch_bytes = description.pitch_bytes};
+                              .pitch_bytes = description.pitch_bytes,
+                              .primary = primary};
   if (has_addresses_) {
     if (auto done = map(allocation, commands); !done) return std::unexpected(done.error());
   }

@@ -27,6 +27,7 @@ struct ClientAllocation {
   D3DKMT_HANDLE handle = 0;
   uint64_t size_bytes = 0;
   uint32_t pitch_bytes = 0;
+  bool primary = false;  // may be on the screen
   // With GPU virtual addresses: where it is mapped, and the value of the paging queue's fence from
   // which on the GPU may go there.
   uint64_t address = 0, mapped_fence = 0;
@@ -115,10 +116,11 @@ class ClientContext {
   uint32_t buffer_bytes_ = 0;
   D3DDDI_ALLOCATIONLIST* list_ = nullptr;
   uint32_t list_size_ = 0;
-  std::vector<ClientAllocation> used_;  // of this submission, with addresses
-  std::vector<std::byte> added_;        // commands, with addresses
-  uint64_t submissions_ = 0;            // with addresses
-  uint64_t waited_ = 0;                 // the latest value of the paging fence it waits for
+  std::vector<ClientAllocation> used_;            // of this submission, with addresses
+  std::vector<D3DKMT_HANDLE> written_primaries_;  // the same: the GPU waits until they are off
+  std::vector<std::byte> added_;                  // commands, with addresses
+  uint64_t submissions_ = 0;                      // with addresses
+  uint64_t waited_ = 0;  // the latest value of the paging fence it waits for
   uint32_t used_bytes_ = 0;
   uint32_t used_entries_ = 0;
   bool overflow_ = false;  // more was added than the buffers hold: submit() refuses

@@ -21,6 +21,9 @@ std::expected<std::string, std::string> find_driver(const std::string& driver) {
     } else if (driver == kBuiltInDriverScreen) {
       file = DXGKIT_SOFTGPU_SCREEN_FILE;
       built = DXGKIT_SOFTGPU_SCREEN_PATH;
+    } else if (driver == kBuiltInDriverScreenWddm2) {
+      file = DXGKIT_SOFTGPU_SCREEN_WDDM2_FILE;
+      built = DXGKIT_SOFTGPU_SCREEN_WDDM2_PATH;
     }
     const std::filesystem::path beside = executable.parent_path() / file;
     path = !error && std::filesystem::exists(beside, error) ? beside.string() : built;

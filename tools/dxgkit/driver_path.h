@@ -9,11 +9,12 @@ namespace dxgkit::tool {
 /// The drivers that come with the project, by name: WDDM 1.3, and the same sources for 2.0.
 inline constexpr const char* kBuiltInDriver = "softgpu";
 inline constexpr const char* kBuiltInDriverWddm2 = "softgpu_wddm2";
-/// WDDM 1.3 with a screen, where the registry gives it a size.
+/// Each with a screen, where the registry gives it a size.
 inline constexpr const char* kBuiltInDriverScreen = "softgpu_screen";
+inline constexpr const char* kBuiltInDriverScreenWddm2 = "softgpu_screen_wddm2";
 inline bool is_built_in(const std::string& driver) {
   return driver == kBuiltInDriver || driver == kBuiltInDriverWddm2 ||
-         driver == kBuiltInDriverScreen;
+         driver == kBuiltInDriverScreen || driver == kBuiltInDriverScreenWddm2;
 }
 
 /// The file behind --driver: a built-in driver's image (beside the executable, else where the

@@ -50,8 +50,8 @@ bool shows_softgpu(const RunOptions& options) {
 /// addresses.
 std::string driver_of(const RunOptions& options) {
   const bool gpu_va = options.model.value_or(MemoryModel::kPatch) != MemoryModel::kPatch;
-  if (!gpu_va && shows_softgpu(options) && options.driver == kBuiltInDriver)
-    return kBuiltInDriverScreen;
+  if (shows_softgpu(options) && options.driver == kBuiltInDriver)
+    return gpu_va ? kBuiltInDriverScreenWddm2 : kBuiltInDriverScreen;
   return gpu_va && options.driver == kBuiltInDriver ? kBuiltInDriverWddm2 : options.driver;
 }
 
@@ -232,15 +232,15 @@ int run_command(const RunOptions& options) {
     config.hang = options.hang;
   }
   if (shows_softgpu(options)) {
-    if (model != MemoryModel::kPatch)
-      return bad_input("--scanout: softgpu has a screen in the patch model only");
     const uint32_t width = (plan.width + 1) / 2, height = (plan.height + 1) / 2;
     config.show = true;
     config.device.refresh_hz = kScreenRefreshHz;
     config.kernel.registry[nt::KernelConfig::kDriverKey]["ScreenSize"] =
         nt::RegistryValue::dword(width | height << 16);
     config.vram_bytes +=
-        align_up(uint64_t{width + 64} * height * kPixelBytes, kPageBytes) * kScreenPrimaries;
+        align_up(uint64_t{width + 64} * height * kPixelBytes,
+                 model == MemoryModel::kLargePages ? kLargePageBytes : kPageBytes) *
+        kScreenPrimaries;
   }
   config.record = options.trace.has_value() || options.report.has_value();
   if (options.vram_bytes.has_value()) {
