@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan tsan clang format format-check lint rules clean bootstrap
+.PHONY: run test bench asan tsan clang format format-check lint rules fuzz coverage mutate clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -48,6 +48,20 @@ lint: bootstrap
 # What the last `make test` proved of the rulebook.
 rules:
 	@scripts/rules build/dev/test-results
+
+# Minutes each, not part of `make test`: RUNS of every target (fuzz/README.md), branches the core's tests take, conditions nobody tests.
+RUNS ?= 1000000
+fuzz: bootstrap
+	@mkdir -p build
+	@$(call build,dev)
+	@$(call build,fuzz) --target fuzz_d3dkmt
+	@fuzz/run --runs $(RUNS) build/dev build/fuzz
+
+coverage: bootstrap
+	@scripts/coverage --jobs $(JOBS)
+
+mutate: bootstrap
+	@scripts/mutate --jobs $(JOBS)
 
 clean:
 	rm -rf build result.png report.html trace.pftrace

@@ -52,6 +52,22 @@ TEST_F(HandleTableTest, AHandleFindsItsObjectUnderItsTypeOnly) {
   });
 }
 
+TEST_F(HandleTableTest, SlotsThatWereNeverUsedAreRefused) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    EXPECT_FALSE(table.find<DeviceProbe>(1U << 30).has_value());  // an empty table
+    // Of any size: the one behind the last has no room of its own, or some that is not in use.
+    for (int i = 0; i < 20; ++i) {
+      const Handle last = add(table);
+      EXPECT_FALSE(table.find<DeviceProbe>(last + (1U << 6)).has_value());
+      EXPECT_FALSE(table.take<DeviceProbe>(last + (1U << 6)).has_value());
+      EXPECT_FALSE(table.find<DeviceProbe>(last + (2U << 6)).has_value());
+    }
+    EXPECT_EQ(table.size(), 20U);
+  });
+}
+
 TEST_F(HandleTableTest, EveryOtherBitPatternNearAHandleIsRefused) {
   DXGKIT_COVERS("THUNK-04");
   inside([&] {
