@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 #include "tests/support/covers.h"
 
@@ -65,6 +66,33 @@ TEST_F(HandleTableTest, SlotsThatWereNeverUsedAreRefused) {
       EXPECT_FALSE(table.find<DeviceProbe>(last + (2U << 6)).has_value());
     }
     EXPECT_EQ(table.size(), 20U);
+  });
+}
+
+TEST_F(HandleTableTest, ManyAreFoundInOrderUntilOneIsRefused) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    const Handle first = add(table), second = add(table);
+    std::vector<Handle> asked = {first, 0, second, 0};
+    std::vector<size_t> seen;
+    const auto ask = [&](size_t most) {
+      seen.clear();
+      return table.find_each<DeviceProbe>(
+          asked.size(), [&](size_t i) { return asked[i]; },
+          [&](size_t i, DeviceProbe* object) {
+            EXPECT_NE(object, nullptr);
+            seen.push_back(i);
+            return seen.size() < most;
+          });
+    };
+    EXPECT_EQ(ask(9), Status::kSuccess);
+    EXPECT_EQ(seen, (std::vector<size_t>{0, 2}));  // nobody is asked for 0
+    EXPECT_EQ(ask(1), Status::kSuccess);
+    EXPECT_EQ(seen, (std::vector<size_t>{0}));  // enough
+    asked[1] = second + (1U << 6);
+    EXPECT_EQ(ask(9), Status::kInvalidParameter);
+    EXPECT_EQ(seen, (std::vector<size_t>{0}));
   });
 }
 

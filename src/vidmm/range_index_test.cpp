@@ -77,6 +77,38 @@ TEST(RangeIndex, AgreesWithAnArrayOfPages) {
   }
 }
 
+// Segments of more than 16 TiB have keys of their own kind; nothing else is different.
+TEST(RangeIndex, SegmentsBeyond16TiB) {
+  constexpr uint64_t kBytes = (uint64_t{1} << 44) + 8 * kPageBytes;
+  RangeIndex index(kBytes);
+  EXPECT_EQ(index.free_bytes(), kBytes);
+  EXPECT_EQ(index.largest_free(), kBytes);
+  const RangeIndex::Index most = index.place(0, uint64_t{1} << 44, 1);
+  EXPECT_EQ(index.free_bytes(), 8 * kPageBytes);
+  EXPECT_EQ(index.find(2 * kPageBytes, kPageBytes, SearchFrom::kBottom, 0, kBytes),
+            uint64_t{1} << 44);
+  EXPECT_EQ(index.find(2 * kPageBytes, kPageBytes, SearchFrom::kTop, 0, kBytes),
+            kBytes - 2 * kPageBytes);
+  EXPECT_FALSE(index.find(9 * kPageBytes, kPageBytes, SearchFrom::kTop, 0, kBytes).has_value());
+  const RangeIndex::Index last = index.place(kBytes - kPageBytes, kPageBytes, 2);
+  EXPECT_EQ(index.owner(index.at(kBytes - 1)), 2U);
+  EXPECT_EQ(index.owner(index.next(most)), 0U);
+  EXPECT_EQ(index.previous(last), index.next(most));
+  EXPECT_EQ(index.previous(index.first()), RangeIndex::kNone);
+  EXPECT_EQ(index.size(index.next(most)), 7 * kPageBytes);
+  EXPECT_GT(index.bytes(), 0U);
+  const RangeIndex::Run run = index.mark(last);
+  EXPECT_EQ(run.first, index.next(most));
+  EXPECT_TRUE(index.marked(last));
+  EXPECT_FALSE(index.marked(most));
+  EXPECT_TRUE(index.validate());
+  index.release(most);
+  EXPECT_FALSE(index.marked(last));
+  index.release(last);
+  EXPECT_EQ(index.largest_free(), kBytes);
+  EXPECT_TRUE(index.validate());
+}
+
 // Marking grows runs over free and marked neighbours and stops at the others.
 TEST(RangeIndex, MarkedRunsJoin) {
   RangeIndex index(10 * kPageBytes);

@@ -82,5 +82,34 @@ TEST_F(ResidencySetTest, WhatOthersBroughtBackIsWrittenBackOnceHeldAgain) {
   EXPECT_EQ(evict(), Kind::kTransferOut);
 }
 
+TEST_F(ResidencySetTest, WhatLeavesTheListIsFreeToGo) {
+  constexpr AllocationId kSecond{2}, kThird{3};
+  AllocationDesc desc;
+  desc.size_bytes = desc.alignment_bytes = kPageBytes;
+  desc.supported_read = desc.supported_write = segment_bit(kVram);
+  ASSERT_EQ(memory_.create(kSecond, desc), Status::kSuccess);
+  ASSERT_EQ(memory_.create(kThird, desc), Status::kSuccess);
+  EXPECT_TRUE(set_.add(kSecond));
+  EXPECT_FALSE(set_.add(kListed));  // a second reason
+  hold();
+  EXPECT_TRUE(set_.add(kThird));
+  EXPECT_FALSE(set_.held());
+  EXPECT_TRUE(set_.holds_any());
+  EXPECT_FALSE(set_.remove(kListed));
+  EXPECT_TRUE(set_.contains(kListed));
+  // Pinned by the list: not to be had. Off the list: evicted.
+  EXPECT_FALSE(memory_.evict(kListed).has_value());
+  EXPECT_TRUE(set_.remove(kListed));
+  EXPECT_FALSE(set_.contains(kListed));
+  EXPECT_EQ(evict(), Kind::kTransferOut);
+  EXPECT_TRUE(set_.remove(kThird));  // was never held
+  EXPECT_EQ(set_.size(), 1U);
+  EXPECT_EQ(set_.at(0), kSecond);
+  EXPECT_TRUE(set_.held());
+  EXPECT_TRUE(set_.remove(kSecond));
+  EXPECT_EQ(set_.size(), 0U);
+  EXPECT_FALSE(set_.holds_any());
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm
