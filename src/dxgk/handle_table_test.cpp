@@ -96,6 +96,22 @@ TEST_F(HandleTableTest, ManyAreFoundInOrderUntilOneIsRefused) {
   });
 }
 
+TEST_F(HandleTableTest, ATakenHandleStaysRefusedWhenItsSlotIsUsedAgain) {
+  DXGKIT_COVERS("THUNK-04");
+  inside([&] {
+    HandleTable table;
+    constexpr uint32_t kSlotBits = 0xFFFFC0;
+    const Handle stale = add(table);
+    EXPECT_TRUE(table.take<DeviceProbe>(stale).has_value());
+    EXPECT_NE(add(table) & kSlotBits, stale & kSlotBits);  // slots are left: it rests
+    bool again = false;
+    for (int i = 0; i < 2000 && !again; ++i)
+      again = (add(table) & kSlotBits) == (stale & kSlotBits);
+    EXPECT_TRUE(again);
+    EXPECT_FALSE(table.find<DeviceProbe>(stale).has_value());
+  });
+}
+
 TEST_F(HandleTableTest, EveryOtherBitPatternNearAHandleIsRefused) {
   DXGKIT_COVERS("THUNK-04");
   inside([&] {

@@ -63,6 +63,10 @@ TEST(Capture, AnEmptyListIsNotLookedAt) {
   EXPECT_EQ(capture_array<uint32_t>(nullptr, 0, 4, &out), Status::kSuccess);
   EXPECT_TRUE(out.empty());
   EXPECT_EQ(capture_array(reinterpret_cast<const uint32_t*>(0x10), 0, 4, &out), Status::kSuccess);
+  std::vector<std::byte> bytes = {std::byte{7}};
+  EXPECT_EQ(capture_bytes(nullptr, 0, &bytes), Status::kSuccess);
+  EXPECT_TRUE(bytes.empty());
+  EXPECT_EQ(capture_bytes(nullptr, 1, &bytes), Status::kInvalidParameter);
 }
 
 TEST(Capture, PrivateDataIsBounded) {
