@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan tsan clang format format-check lint rules fuzz coverage mutate clean bootstrap
+.PHONY: run test bench asan tsan clang format format-check lint rules model fuzz coverage mutate clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -51,6 +51,14 @@ rules:
 
 # Minutes each, not part of `make test`: RUNS of every target (fuzz/README.md), branches the core's tests take, conditions nobody tests.
 RUNS ?= 1000000
+# GPU virtual addresses beside a page-by-page model, long form; the seed is printed.
+OPS ?= 10000000
+SEED ?= $(shell date +%s)
+model: bootstrap
+	@mkdir -p build
+	@$(call build,release) --target dxgkit_gpuva_test
+	DXGKIT_GPUVA_OPS=$(OPS) DXGKIT_GPUVA_SEED=$(SEED) build/release/src/gpuva/dxgkit_gpuva_test --gtest_filter='AddressSpaceModel.*'
+
 fuzz: bootstrap
 	@mkdir -p build
 	@$(call build,dev)
