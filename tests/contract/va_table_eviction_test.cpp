@@ -208,6 +208,37 @@ TEST_F(VaTableEvictionTest, TablesInUseStay) {
   });
 }
 
+// While another's work has the memory its tables need, work waits; nobody loses a device.
+TEST_F(VaTableEvictionTest, WorkWaitsForMemoryForItsTables) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack, "one");
+    VaClient other(stack, "other");
+    const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
+    other.list({code});
+    stack.drive();
+    const uint64_t va = other.make_mapping(code, 1);
+    ASSERT_TRUE(stack.gpu.write(other.process_handle(), va,
+                                dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
+    other.list({other.make_allocation(nearly_all(), kMemorySet)});
+    stack.drive();
+    ASSERT_TRUE(one.evicted());
+    stack.gpu.clear_calls();
+    ASSERT_EQ(other.submit(other.context, va, 24), 0);
+    stack.settle();
+    ASSERT_EQ(one.client.submit(one.client.context, one.at(2), Sparse::kReads * 24), 0);
+    stack.settle();
+    EXPECT_TRUE(one.evicted()) << "the other one's work is on the hardware, with all it lists";
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    stack.drive();
+    EXPECT_EQ(stack.gpu.reads().size(), 1 + Sparse::kReads);
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // A process ends, power goes, and entries want to be invalidated first: nothing is left over.
 TEST_F(VaTableEvictionTest, WhileTheyAreAway) {
   DXGKIT_COVERS("PAGE-02", "PAGE-39");

@@ -87,6 +87,7 @@ void Adapter::while_stable(const std::function<void()>& work) {
 void Adapter::progress() {
   if (gpu_va_) gpu_va_->collect();
   if (residency_ && residency_->anybody_waits()) residency_->advance();
+  if (residency_) residency_->look_when_quiet();
   if (!teardowns_.empty() && !DXGKIT_PLANTED(teardowns_forgotten)) advance_teardowns();
   if (!pending_offers_.empty()) advance_offers();
   if (context_allocations_ && !context_allocations_->settled()) context_allocations_->advance();

@@ -357,6 +357,7 @@ Status Device::unlock_all(std::span<const Handle> allocations) {
       }
     }
     for (const Ref<OpenedAllocation>& opened : targets) end_lock(*opened);
+    adapter_.residency().room_changed();
     adapter_.residency().advance();
     adapter_.scheduler().retry_busy();
     adapter_.pump();

@@ -82,6 +82,7 @@ void Residency::device_destroyed(Device& device) {
 }
 
 void Residency::forget(OpenedAllocation& opened) {
+  ++changes_;
   if (opened.listing.count == 0) return;
   opened.listing.count = 0;
   leave(opened, /*lazily=*/true);
@@ -220,8 +221,33 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::list(Device& device,
   return held;
 }
 
+bool Residency::tables_are_away(Device& device) const {
+  return adapter_.gpu_va() != nullptr && adapter_.gpu_va()->tables_are_away(device);
+}
+
+void Residency::look_when_quiet() {
+  if (!looks_later_ || !adapter_.paging().idle()) return;
+  looks_later_ = false;
+  adapter_.lane().post([&adapter = adapter_] {  // the paging executor is in the middle of something
+    if (adapter.failed() || !adapter.has_memory()) return;
+    adapter.scheduler().retry_busy();
+    adapter.pump();
+  });
+}
+
 std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device) {
   DeviceResidency& mine = of(device);
+  // The list counts only beside the tables that lead to it. Whether both fit is clear when nothing
+  // runs or pages, and does not change by itself then.
+  if (tables_are_away(device)) {
+    looks_later_ = !adapter_.paging().idle();  // packets that retire have everybody look again
+    if (looks_later_ || adapter_.scheduler().anything_on_hardware() ||
+        (mine.too_many_as_of == changes_ && mine.set.size() >= mine.too_many)) {
+      return std::unexpected(Status::kGraphicsAllocationBusy);
+    }
+    // Those of idle processes go first: what the list pushes out is written into them.
+    static_cast<void>(adapter_.gpu_va()->let_tables_go());
+  }
   auto held = mine.set.hold();
   const auto failed_for_room = [&] {
     return !held.has_value() && held.error() == Status::kGraphicsAllocationBusy;
@@ -238,6 +264,21 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
     vidmm::SegmentSet wanted = 0;
     for (size_t i = 0; i < mine.set.size(); ++i) wanted |= segments_of(adapter_, mine.set.at(i));
     if (let_tables_go(adapter_, wanted)) held = mine.set.hold();
+  }
+  if (held.has_value() && tables_are_away(device)) {
+    // They take what is left.
+    adapter_.paging().enqueue(held->operations, nullptr);
+    held->operations.clear();
+    held->must_wait = true;
+    ++mine.in_flight;  // the list does not give way to them
+    const bool there = adapter_.gpu_va()->bring_tables(device) != GpuVa::TablesThere::kNoMemory;
+    --mine.in_flight;
+    if (!there) {
+      let_go(mine);
+      mine.too_many_as_of = changes_;
+      mine.too_many = mine.set.size();
+      held = std::unexpected(Status::kGraphicsAllocationBusy);
+    }
   }
   if (!held.has_value()) return held;
   ProcessMemory& process = memory_of(device.process());
@@ -276,6 +317,7 @@ Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> o
       adapter_.memory().assume_clean(opened->allocation->id);
     if (--opened->listing.count == 0) leave(*opened, flags.only_if_necessary);
   }
+  ++changes_;
   *bytes_to_trim = trim_of(memory_of(device.process()));
   tell_over_budget();
   advance();
@@ -377,6 +419,7 @@ vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
     if (!own && request->refusals >= kPatience && !request->hopeless && mine.in_flight == 0)
       return Prepare::kBusy;
   }
+  if (mine.set.held() && mine.in_flight == 0 && tables_are_away(device)) let_go(mine);
   if (!mine.set.held()) {
     const auto held = hold(device);
     if (!held.has_value()) return Prepare::kBusy;
@@ -392,6 +435,7 @@ vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
 
 void Residency::give_back(Packet& packet) {
   if (!packet.holds_device) return;
+  ++changes_;
   packet.holds_device = false;
   DeviceResidency& mine = of(packet.context->device());
   DXGKIT_CHECK(mine.in_flight > 0);
@@ -401,6 +445,7 @@ void Residency::give_back(Packet& packet) {
 }
 
 void Residency::packet_retired(Device& device, Packet& packet) {
+  ++changes_;
   give_back(packet);
   if (!packet.counts_in_epoch) return;
   DeviceResidency& mine = of(device);

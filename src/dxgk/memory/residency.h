@@ -55,6 +55,9 @@ struct DeviceResidency {
   uint64_t last_use = 0;      // order among devices: the least recently used gives way first
   uint64_t noted_use = 0;     // the last that its allocations\' own order knows of
   uint64_t last_request = 0;  // number of the last MakeResident that had to wait for room
+  // A list of so many did not fit beside its page tables with nothing else going on, as of then.
+  size_t too_many = SIZE_MAX;
+  uint64_t too_many_as_of = 0;
 
   /// Work queued between two evictions. What an eviction takes off the list leaves when no packet
   /// of its epoch or an earlier one is left (RES-16).
@@ -134,9 +137,13 @@ class Residency {
   void give_back(Packet& packet);
   /// A packet that packet_queued has seen left the scheduler.
   void packet_retired(Device& device, Packet& packet);
+  /// The same for what the CPU held: advance() may find room now.
+  void room_changed() { ++changes_; }
   /// Something was freed or unpinned: requests that wait for room are tried again.
   void advance();
   bool anybody_waits() const { return !blocked_.empty(); }
+  /// Paging may be over: packets that wait for that are asked again. O(1).
+  void look_when_quiet();
 
   // --- for others who need memory ---
   /// MemoryManager::make_resident, with idle lists giving way.
@@ -195,6 +202,7 @@ class Residency {
   bool still_wanted(const Device& device, const Wanted& one) const;
   /// An earlier request of the device waits that must not be overtaken: it might never fit then.
   bool must_queue(const Request& request);
+  bool tables_are_away(Device& device) const;
   /// Holds the set, with others giving way if need be.
   std::expected<vidmm::ResidencySet::Held, Status> hold(Device& device);
   /// Executes what holding planned; `then` (may be empty) runs when it is done.
@@ -239,6 +247,8 @@ class Residency {
   std::array<uint64_t, kSegmentGroups> used_{};    // sum of all usages
   std::vector<SegmentGroup> groups_;               // by segment id - 1
   uint64_t clock_ = 0;
+  bool looks_later_ = false;  // when nothing pages
+  uint64_t changes_ = 1;      // counts what may leave more room than there was
   uint64_t last_request_ = 0;
   uint64_t in_flight_ = 0;  // packets that hold a list, of all devices
   bool advancing_ = false;

@@ -129,14 +129,17 @@ class GpuVa {
   /// The same for one allocation, which is about to be destroyed.
   void let_go(AllocationId allocation);
 
-  /// Page tables of all processes that have no work anywhere are freed. Entries follow from the
-  /// address space, so nothing is saved. False: there were none. Not those of hardware queues,
+  /// Page tables of all processes that have no work anywhere are freed; if there are none and
+  /// nothing runs or pages, those of processes none of whose work is prepared. Entries follow from
+  /// the address space, so nothing is saved. False: there were none. Not those of hardware queues,
   /// whose work nobody announces, nor of drivers that want entries invalidated first (PAGE-39).
   bool let_tables_go();
+  /// Those of the device's process were.
+  bool tables_are_away(Device& device) const;
   enum class TablesThere { kYes, kSoon, kNoMemory };
-  /// Work of the context is about to run: evicted tables are planned again. kSoon: what is enqueued
+  /// Work of the device is about to run: evicted tables are planned again. kSoon: what is enqueued
   /// from now on in the paging executor comes behind their writing.
-  TablesThere bring_tables(Context& context);
+  TablesThere bring_tables(Device& device);
 
   // --- faults; on the lane ---
   struct Fault {
@@ -267,7 +270,8 @@ class GpuVa {
   void follow(AllocationId allocation, Tables tables, Work* work);
   Status build_again();
   void free_tables();
-  bool may_evict(const GpuSpace& space) const;
+  enum class Whose { kIdle, kQueued };
+  bool may_evict(const GpuSpace& space, Whose whose) const;
   void evict_tables(GpuSpace& space);
   /// kNoMemory: they stay away.
   Status restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work);

@@ -13,14 +13,17 @@
 
 namespace dxgkit::dxgk {
 
-/// Nobody walks its tables, writes them, or is about to.
-bool GpuVa::may_evict(const GpuSpace& space) const {
+/// Nobody walks its tables, writes them, or is about to. Work that is queued and not prepared yet
+/// has them brought when it is.
+bool GpuVa::may_evict(const GpuSpace& space, Whose whose) const {
   if (space.evicted || space.of_paging || space.kernel_only) return false;
   if (DXGKIT_PLANTED(tables_leave_under_work)) return space.tables.root() != gpuva::kNoTable;
   if (space.planning != 0 || space.held != 0 || space.busy.use_count() != 1) return false;
   if (space.tables.root() == gpuva::kNoTable) return false;
   return std::ranges::all_of(space.contexts, [&](Context* context) {
-    return !context->of_hw_queue() && adapter_.scheduler().packets_of(context->id()) == 0;
+    if (context->of_hw_queue()) return false;
+    return whose == Whose::kIdle ? adapter_.scheduler().packets_of(context->id()) == 0
+                                 : !adapter_.scheduler().holds_memory(context->id());
   });
 }
 
@@ -33,13 +36,20 @@ bool GpuVa::let_tables_go() {
   for (uint32_t level = 0; level < geometry_.level_count; ++level)
     any_level = any_level || in_segment(level);
   if (!any_level) return false;  // they are in nobody's way
-  bool any = false;
-  for (const auto& [number, space] : spaces_) {
-    if (!may_evict(*space)) continue;
-    evict_tables(*space);
-    any = true;
-  }
-  return any;
+  const auto evict_those = [&](Whose whose) {
+    bool any = false;
+    for (const auto& [number, space] : spaces_) {
+      if (!may_evict(*space, whose)) continue;
+      evict_tables(*space);
+      any = true;
+    }
+    return any;
+  };
+  if (evict_those(Whose::kIdle)) return true;
+  // What runs or pages gives memory back by itself. Those who only wait must not keep each other,
+  // or themselves, from running.
+  if (adapter_.scheduler().anything_on_hardware() || !adapter_.paging().idle()) return false;
+  return evict_those(Whose::kQueued);
 }
 
 void GpuVa::evict_tables(GpuSpace& space) {
@@ -68,8 +78,13 @@ void GpuVa::evict_tables(GpuSpace& space) {
   }
 }
 
-GpuVa::TablesThere GpuVa::bring_tables(Context& context) {
-  const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number());
+bool GpuVa::tables_are_away(Device& device) const {
+  const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
+  return space && space->evicted;
+}
+
+GpuVa::TablesThere GpuVa::bring_tables(Device& device) {
+  const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
   if (!space) return TablesThere::kYes;  // its process is going
   if (space->evicted) {
     Work work;

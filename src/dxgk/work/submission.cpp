@@ -63,22 +63,25 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
   const bool listed = explicit_residency_ && packet.context != nullptr;
   bool list_under_way = false;
   bool tables_under_way = false;
+  if (listed) {
+    const Prepare list = residency_->acquire(packet);
+    if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
+    list_under_way = list == Prepare::kWaiting;
+  }
   if (gpu_va_ != nullptr && packet.context != nullptr && packet.context->virtual_addressing()) {
-    switch (gpu_va_->bring_tables(*packet.context)) {
+    switch (gpu_va_->bring_tables(packet.context->device())) {
       case GpuVa::TablesThere::kYes:
         break;
       case GpuVa::TablesThere::kSoon:
         tables_under_way = true;
         break;
       case GpuVa::TablesThere::kNoMemory:
+        if (listed) residency_->give_back(packet);
+        // What runs or pages gives memory back as it retires, and this is asked again then.
+        if (scheduler_->anything_on_hardware() || !paging_->idle()) return Prepare::kBusy;
         packet.context->device().set_error(DeviceState::kErrorOutOfMemory);
         return Prepare::kFailed;
     }
-  }
-  if (listed) {
-    const Prepare list = residency_->acquire(packet);
-    if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
-    list_under_way = list == Prepare::kWaiting;
   }
   if (options_.verifier.has(VerifierSwitch::kTakeSplitPoint) && split_anyway(packet))
     static_cast<void>(strikes(VerifierSwitch::kTakeSplitPoint));
