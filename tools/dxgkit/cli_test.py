@@ -378,6 +378,8 @@ class Run(Cli):
 class Addresses(Cli):
     """dxgkit va: what a run's GPU virtual addresses showed."""
 
+    TIMES = [f"{at}us" for at in range(300, 1500, 100)]
+
     def record(self, model):
         self.assert_identical(
             self.run_tool("run", "--model", model, "--size", "256x256", "--mode", "sim", "--trace", "t.txt"))
@@ -393,24 +395,31 @@ class Addresses(Cli):
             listed = self.va()
             clients = [one for one in listed["processes"] if one["process"] != 0]
             self.assertEqual([one["name"] for one in clients], ["client 1", "client 2"])
-            ranges = self.va("--process", "client 1", "--at", "700us")["ranges"]
-            self.assertGreater(len(ranges), 4)
-            reached = 0
-            for one in ranges[:3]:
-                walked = self.va("--process", str(clients[0]["process"]), "--at", "700us", "--address", one["address"])
-                self.assertEqual(walked["range"], one)
-                self.assertIn("mapped", [each["what"] for each in walked["history"]])
-                if walked["translates"] and "difference" not in walked:
-                    reached += 1
-            self.assertGreater(reached, 0, model)
+            reached = most = 0
+            for at in self.TIMES:  # at some of them the tables have given way to others
+                ranges = self.va("--process", "client 1", "--at", at)["ranges"]
+                most = max(most, len(ranges))
+                for one in ranges[:3]:
+                    walked = self.va("--process", str(clients[0]["process"]), "--at", at, "--address", one["address"])
+                    self.assertEqual(walked["range"], one)
+                    self.assertIn("mapped", [each["what"] for each in walked["history"]])
+                    if walked["translates"] and "difference" not in walked:
+                        reached += 1
+            self.assertGreater(most, 4, model)
+            self.assertGreater(reached, 3, model)
             self.assertEqual(self.va("--process", "client 1")["ranges"], [])  # all freed in the end
 
     def test_says_in_words_what_happened(self):
         self.record("gpuva")
-        done = self.run_tool("va", "t.txt", "--process", "client 1", "--at", "1ms", "--address", "0x200000")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        for words in ("level 3 index 0", "leads to segment", "mapped", "in D3DKMTMapGpuVirtualAddress", "freed"):
-            self.assertIn(words, done.stdout)
+        told = []
+        for at in self.TIMES:
+            done = self.run_tool("va", "t.txt", "--process", "client 1", "--at", at, "--address", "0x200000")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            told.append(done.stdout)
+        walked = [one for one in told if "leads to segment" in one]
+        self.assertTrue(walked, told)
+        for words in ("level 3 index 0", "mapped", "in D3DKMTMapGpuVirtualAddress", "freed"):
+            self.assertIn(words, walked[0])
 
     def test_refuses_what_is_no_trace_and_what_it_does_not_show(self):
         self.assert_identical(self.run_tool("run", "--size", "64x64", "--trace", "patch.txt"))
