@@ -19,7 +19,7 @@ bool GpuVa::may_evict(const GpuSpace& space, Whose whose) const {
   if (space.evicted || space.of_paging || space.kernel_only) return false;
   if (DXGKIT_PLANTED(tables_leave_under_work)) return space.tables.root() != gpuva::kNoTable;
   if (space.planning != 0 || space.held != 0 || space.busy.use_count() != 1) return false;
-  if (space.tables.root() == gpuva::kNoTable) return false;
+  if (space.tables.root() == gpuva::kNoTable || space.restoring != 0) return false;
   return std::ranges::all_of(space.contexts, [&](Context* context) {
     if (context->of_hw_queue()) return false;
     return whose == Whose::kIdle ? adapter_.scheduler().packets_of(context->id()) == 0
