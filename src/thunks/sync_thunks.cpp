@@ -95,7 +95,8 @@ Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args)
     case D3DDDI_CPU_NOTIFICATION:
       request.kind = SyncKind::kCpuNotification;
       request.event_fd = event_descriptor(args.Info.CPUNotification.Event);
-      if (args.Info.CPUNotification.Event == nullptr) return Status::kInvalidHandle;
+      if (args.Info.CPUNotification.Event == nullptr || request.event_fd < 0)
+        return Status::kInvalidHandle;
       break;
     case D3DDDI_MONITORED_FENCE:
       request.kind = SyncKind::kMonitoredFence;
@@ -275,6 +276,7 @@ Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
                                          args.FenceValueArray, args.ObjectCount, false, &points));
   const auto mode = (flags & 1U) != 0 ? vidsch::WaitMode::kAny : vidsch::WaitMode::kAll;
   const int event = args.hAsyncEvent == nullptr ? -1 : event_descriptor(args.hAsyncEvent);
+  if (args.hAsyncEvent != nullptr && event < 0) return Status::kInvalidHandle;
   return device->wait_from_cpu(points.points, mode, event);
 }
 

@@ -1,5 +1,7 @@
 // Monitored fences: rights of handles, the top of the pipeline, lost devices, 32 bits of storage.
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <limits>
 
@@ -164,6 +166,51 @@ TEST_F(SyncMonitoredTest, ACpuEventIsSetWhenAllContextsHaveComeToIt) {
     stack.drive();
     EXPECT_EQ(read(event, &count, sizeof count), static_cast<ssize_t>(sizeof count));
     close(event);
+  });
+}
+
+TEST_F(SyncMonitoredTest, WhatIsNoEventIsNotWrittenTo) {
+  DXGKIT_COVERS("THUNK-02");
+  with_client([](Stack& stack, Client& client) {
+    const ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+    const Digest before = digest(stack, {&client});
+    const int closed = dup(ends[1]);
+    close(closed);
+    // A pipe, nothing, a number that is a pipe in its lower half only.
+    const intptr_t handles[] = {ends[1], closed, intptr_t{1} << 32 | ends[1], -1};
+    for (const intptr_t handle : handles) {
+      SCOPED_TRACE(handle);
+      D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 signal{};
+      signal.hContext = context.handle;
+      signal.Flags.EnqueueCpuEvent = 1;
+      signal.CpuEventHandle = reinterpret_cast<HANDLE>(handle);
+      EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&signal); }),
+                kBadHandle);
+      const UINT64 reached = 0;
+      D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+      wait.hDevice = client.device;
+      wait.ObjectCount = 1;
+      wait.ObjectHandleArray = &fence;
+      wait.FenceValueArray = &reached;
+      wait.hAsyncEvent = reinterpret_cast<HANDLE>(handle);
+      EXPECT_EQ(client.call([&] { return D3DKMTWaitForSynchronizationObjectFromCpu(&wait); }),
+                kBadHandle);
+      D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
+      create.hDevice = client.device;
+      create.Info.Type = D3DDDI_CPU_NOTIFICATION;
+      create.Info.CPUNotification.Event = reinterpret_cast<HANDLE>(handle);
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&create); }),
+                kBadHandle);
+    }
+    stack.drive();
+    uint64_t word = 0;
+    EXPECT_LT(read(ends[0], &word, sizeof word), 0) << "written";
+    EXPECT_EQ(digest(stack, {&client}), before);
+    close(ends[0]);
+    close(ends[1]);
   });
 }
 
