@@ -6,6 +6,6 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   dxgkit::vidmm::World world{dxgkit::fuzz::choices_from(data, size)};
   while (!world.exhausted()) world.step();
-  world.drain();
+  world.drain(4);
   return 0;
 }

@@ -16,10 +16,8 @@
 
 namespace dxgkit::gpuva {
 
-inline constexpr uint64_t kFirst = 16;    // pages withheld
-inline constexpr uint64_t kPages = 1024;  // of the whole space
+inline constexpr uint64_t kFirst = 16;  // pages withheld
 inline constexpr uint64_t kAllocations = 6;
-inline constexpr uint64_t kAllocationPages = 96;
 inline constexpr uint64_t kUnique = kUniqueDriverProtection | 5;
 
 /// What the model knows of one page.
@@ -35,9 +33,15 @@ struct ModelPage {
   uint64_t driver_protection = 0;
 };
 
+/// In pages. Small ones are for fuzzers: a world costs what its pages cost.
+struct AddressSpaceSize {
+  uint64_t space = 1024, allocation = 96;
+};
+
 class AddressSpaceWorld {
  public:
-  explicit AddressSpaceWorld(testing::Choices choices) : random_(choices) {
+  explicit AddressSpaceWorld(testing::Choices choices, AddressSpaceSize size = {})
+      : random_(choices), size_(size) {
     for (uint64_t page = 0; page < kFirst; ++page) pages_[page].kind = RangeKind::kDriver;
     for (uint64_t i = 0; i < kAllocations; ++i)
       allocations_.push_back(AllocationId{(i + 1) << kIdSlotBits | i});
@@ -73,20 +77,20 @@ class AddressSpaceWorld {
   /// Compares everything.
   void compare() const {
     ASSERT_TRUE(space_.validate());
-    for (uint64_t page = 0; page < kPages; ++page) {
+    for (uint64_t page = 0; page < size_.space; ++page) {
       const OwnedRange owned = space_.owned_at(page * kPageBytes);
       ASSERT_EQ(owned.kind, pages_[page].kind) << "page " << page;
       if (owned.kind == RangeKind::kFree) continue;
       ASSERT_EQ(owned.born, pages_[page].born) << "page " << page;
       ASSERT_EQ(owned.span.first_page, first_of_range(page));
     }
-    for (uint64_t page = 0; page < kPages; ++page) ASSERT_NO_FATAL_FAILURE(compare_page(page));
-    std::vector<ModelPage> seen(kPages);
-    space_.for_each_in({0, kPages}, [&](const Mapping& mapping) {
+    for (uint64_t page = 0; page < size_.space; ++page) ASSERT_NO_FATAL_FAILURE(compare_page(page));
+    std::vector<ModelPage> seen(size_.space);
+    space_.for_each_in({0, size_.space}, [&](const Mapping& mapping) {
       for (uint64_t k = 0; k < mapping.span.pages; ++k)
         seen[mapping.span.first_page + k].mapped = true;
     });
-    for (uint64_t page = 0; page < kPages; ++page)
+    for (uint64_t page = 0; page < size_.space; ++page)
       ASSERT_EQ(seen[page].mapped, pages_[page].mapped) << "page " << page;
     for (const AllocationId id : allocations_) {
       std::vector<Mapping> mappings;
@@ -104,9 +108,11 @@ class AddressSpaceWorld {
 
  private:
   uint64_t below(uint64_t limit) { return random_() % limit; }
-  uint64_t some_page() { return below(kPages); }
+  uint64_t some_page() { return below(size_.space); }
   /// Short as a rule.
-  uint64_t some_size() { return 1 + (below(4) == 0 ? below(200) : below(12)); }
+  uint64_t some_size() {
+    return 1 + (below(4) == 0 ? below(std::min<uint64_t>(200, size_.space - kFirst)) : below(12));
+  }
 
   void compare_page(uint64_t number) const {
     const ModelPage& page = pages_[number];
@@ -132,13 +138,13 @@ class AddressSpaceWorld {
     return page.kind == RangeKind::kReserved || page.kind == RangeKind::kMapped;
   }
   bool all_free(uint64_t first, uint64_t count) const {
-    return first + count <= kPages &&
+    return first + count <= size_.space &&
            std::all_of(pages_.begin() + static_cast<long>(first),
                        pages_.begin() + static_cast<long>(first + count),
                        [](const ModelPage& page) { return page.kind == RangeKind::kFree; });
   }
   bool in_one_range(uint64_t first, uint64_t count) const {
-    return first + count <= kPages && std::all_of(pages_.begin() + static_cast<long>(first),
+    return first + count <= size_.space && std::all_of(pages_.begin() + static_cast<long>(first),
                                                   pages_.begin() + static_cast<long>(first + count),
                                                   [&](const ModelPage& page) {
                                                     return is_client(page) &&
@@ -157,12 +163,12 @@ class AddressSpaceWorld {
   /// What is freed in the middle of a range leaves two.
   void drop(uint64_t first, uint64_t count) {
     const uint64_t end = first + count;
-    if (end < kPages && pages_[end].kind != RangeKind::kFree && is_client(pages_[end - 1]) &&
+    if (end < size_.space && pages_[end].kind != RangeKind::kFree && is_client(pages_[end - 1]) &&
         pages_[end].range == pages_[end - 1].range) {
       const uint64_t old = pages_[end].range;
       ++ranges_;
       for (uint64_t page = end;
-           page < kPages && pages_[page].range == old && pages_[page].kind != RangeKind::kFree;
+           page < size_.space && pages_[page].range == old && pages_[page].kind != RangeKind::kFree;
            ++page) {
         pages_[page].range = ranges_;
       }
@@ -172,8 +178,8 @@ class AddressSpaceWorld {
 
   void reserve() {
     ReserveRequest request;
-    request.size = (1 + below(8)) * 16 * kPageBytes;
-    if (below(2) == 0) request.base = below(kPages / 16) * 16 * kPageBytes;
+    request.size = (1 + below(std::min<uint64_t>(8, size_.space / 16 - 1))) * 16 * kPageBytes;
+    if (below(2) == 0) request.base = below(size_.space / 16) * 16 * kPageBytes;
     request.zero = below(2) == 0;
     ++sequence_;
     const auto result = space_.reserve(request, sequence_);
@@ -186,8 +192,8 @@ class AddressSpaceWorld {
       }
     } else {
       first = kFirst;
-      while (first + count <= kPages && !all_free(first, count)) first += 16;
-      if (first + count > kPages) {
+      while (first + count <= size_.space && !all_free(first, count)) first += 16;
+      if (first + count > size_.space) {
         ASSERT_EQ(result.error(), Status::kNoMemory);
         return;
       }
@@ -208,8 +214,8 @@ class AddressSpaceWorld {
       request.protection.no_access = true;
     } else {
       request.allocation = allocations_[below(kAllocations)];
-      request.allocation_pages = kAllocationPages;
-      request.offset_pages = below(kAllocationPages);
+      request.allocation_pages = size_.allocation;
+      request.offset_pages = below(size_.allocation);
       request.protection.write = below(2) == 0;
       request.protection.execute = below(2) == 0;
       if (below(8) == 0) request.driver_protection = below(3);
@@ -234,7 +240,7 @@ class AddressSpaceWorld {
   Result<uint64_t> expected_claim(const MapRequest& request) const {
     const uint64_t count = request.size_pages;
     const bool bare = request.allocation == kNoAllocation;
-    if (!bare && request.offset_pages + count > kAllocationPages)
+    if (!bare && request.offset_pages + count > size_.allocation)
       return Error(Status::kInvalidParameter);
     if (!bare &&
         conflicts(request.allocation, request.offset_pages, count, request.driver_protection)) {
@@ -250,7 +256,7 @@ class AddressSpaceWorld {
     const uint64_t minimum = std::max(request.minimum / kPageBytes, kFirst);
     uint64_t maximum = request.maximum / kPageBytes;
     if (maximum != 0 && request.minimum > request.maximum) return Error(Status::kInvalidParameter);
-    if (maximum == 0) maximum = kPages;
+    if (maximum == 0) maximum = size_.space;
     for (uint64_t first = minimum; first + count <= maximum; ++first) {
       if (all_free(first, count)) return first;
     }
@@ -296,9 +302,9 @@ class AddressSpaceWorld {
     PageSpans changed;
     const Status status = space_.free(first * kPageBytes, count * kPageBytes, sequence_, &changed);
     const bool owned =
-        first + count <= kPages &&
+        first + count <= size_.space &&
         std::all_of(pages_.begin() + static_cast<long>(first),
-                    pages_.begin() + static_cast<long>(std::min(first + count, kPages)),
+                    pages_.begin() + static_cast<long>(std::min(first + count, size_.space)),
                     [&](const ModelPage& page) { return is_client(page); });
     if (!owned) {
       ASSERT_EQ(status, Status::kInvalidParameter);
@@ -324,8 +330,8 @@ class AddressSpaceWorld {
 
   void update() {
     std::vector<UpdateOperation> batch(1 + below(4));
-    const uint64_t to = below(kPages);
-    const uint64_t from = below(kPages);
+    const uint64_t to = below(size_.space);
+    const uint64_t from = below(size_.space);
     for (UpdateOperation& operation : batch) {
       operation.size_bytes = (1 + below(16)) * kPageBytes;
       operation.base_address = (to + below(20)) * kPageBytes;
@@ -336,8 +342,8 @@ class AddressSpaceWorld {
       if (operation.kind == UpdateOperation::Kind::kMap ||
           operation.kind == UpdateOperation::Kind::kMapProtect) {
         operation.allocation = allocations_[below(kAllocations)];
-        operation.whole_allocation_pages = kAllocationPages;
-        operation.allocation_offset_bytes = below(kAllocationPages) * kPageBytes;
+        operation.whole_allocation_pages = size_.allocation;
+        operation.allocation_offset_bytes = below(size_.allocation) * kPageBytes;
         if (below(2) == 0) operation.allocation_size_bytes = (1 + below(4)) * kPageBytes;
         operation.protection = {.write = below(2) == 0, .execute = below(2) == 0};
         if (below(4) == 0) operation.driver_protection = 1 + below(2);
@@ -378,7 +384,7 @@ class AddressSpaceWorld {
                                 : operation.allocation_size_bytes / kPageBytes;
       if (size > count || count % size != 0) return false;
       const uint64_t offset = operation.allocation_offset_bytes / kPageBytes;
-      if (offset + size > kAllocationPages) return false;
+      if (offset + size > size_.allocation) return false;
       const bool plain = operation.kind == UpdateOperation::Kind::kMap;
       if (conflicts(operation.allocation, offset, size, plain ? 0 : operation.driver_protection))
         return false;
@@ -446,14 +452,14 @@ class AddressSpaceWorld {
   /// Spans are in order and apart, have every page that changed, and none that never was mapped.
   void check_changed(const std::vector<ModelPage>& before, const PageSpans& changed) const {
     uint64_t next = 0;
-    std::vector<bool> told(kPages);
+    std::vector<bool> told(size_.space);
     for (const PageSpan& span : changed) {
       ASSERT_GT(span.pages, 0);
       ASSERT_GE(span.first_page, next);
       next = span.end_page() + 1;
       for (uint64_t page = span.first_page; page < span.end_page(); ++page) told[page] = true;
     }
-    for (uint64_t number = 0; number < kPages; ++number) {
+    for (uint64_t number = 0; number < size_.space; ++number) {
       const ModelPage& was = before[number];
       const ModelPage& is = pages_[number];
       const bool same =
@@ -500,8 +506,9 @@ class AddressSpaceWorld {
     uint64_t sequence = 0;
   };
   testing::Choices random_;
-  AddressSpace space_{{.end = kPages * kPageBytes, .first = kFirst * kPageBytes}};
-  std::vector<ModelPage> pages_ = std::vector<ModelPage>(kPages);
+  const AddressSpaceSize size_;
+  AddressSpace space_{{.end = size_.space * kPageBytes, .first = kFirst * kPageBytes}};
+  std::vector<ModelPage> pages_ = std::vector<ModelPage>(size_.space);
   std::vector<AllocationId> allocations_;
   std::deque<Queued> queue_;
   uint64_t sequence_ = 0;

@@ -15,11 +15,14 @@
 
 namespace dxgkit::gpuva {
 
-inline constexpr uint64_t kSpacePages = 4096;
+/// Of the whole space. Small ones are for fuzzers: every step looks at every page.
+enum class SpaceSize : uint32_t { kSmall = 256, kLarge = 4096 };
 
 /// What is mapped, page by page.
 class TaggedPages : public PieceSource {
  public:
+  TaggedPages() = default;
+  explicit TaggedPages(uint64_t count) : pages(count), frames(count) {}
   struct Page {
     uint64_t tag = 0;  // 0: nothing is mapped; pages of one mapping have the same
     PteSource::Kind kind = PteSource::Kind::kInvalid;
@@ -60,17 +63,20 @@ class TaggedPages : public PieceSource {
     if (page.kind == PteSource::Kind::kFrames) pte.page = frames[number];
     return TableMemory::Translation{pte, page.driver_protection};
   }
-  std::vector<Page> pages = std::vector<Page>(kSpacePages);
-  std::vector<uint64_t> frames = std::vector<uint64_t>(kSpacePages);
+  std::vector<Page> pages;
+  std::vector<uint64_t> frames;
 };
 
-inline Geometry some_geometry(testing::Choices& random) {
-  static const std::vector<std::vector<uint32_t>> kShapes = {
+inline Geometry some_geometry(testing::Choices& random, SpaceSize size) {
+  static const std::vector<std::vector<uint32_t>> kLarge = {
       {6, 6}, {5, 7}, {4, 3, 5}, {5, 2, 3, 2}, {6, 2, 2, 2}, {4, 1, 2, 2, 1, 2}};
-  const std::vector<uint32_t>& bits = kShapes[random() % kShapes.size()];
+  static const std::vector<std::vector<uint32_t>> kSmall = {
+      {4, 4}, {5, 3}, {4, 2, 2}, {5, 1, 2}, {4, 1, 1, 2}, {4, 1, 1, 1, 1}};
+  const auto& shapes = size == SpaceSize::kSmall ? kSmall : kLarge;
+  const std::vector<uint32_t>& bits = shapes[random() % shapes.size()];
   Geometry geometry;
   geometry.level_count = static_cast<uint32_t>(bits.size());
-  geometry.va_bits = 24;
+  geometry.va_bits = size == SpaceSize::kSmall ? 20 : 24;
   for (size_t i = 0; i < bits.size(); ++i)
     geometry.levels[i] = {.index_bits = bits[i], .table_bytes = 4096, .alignment_bytes = 4096};
   if (geometry.root_grows()) geometry.levels[1].index_bits = static_cast<uint32_t>(random() % 3);
@@ -88,11 +94,13 @@ inline Geometry some_geometry(testing::Choices& random) {
 
 class PageTablesWorld {
  public:
-  explicit PageTablesWorld(testing::Choices choices)
+  explicit PageTablesWorld(testing::Choices choices, SpaceSize size = SpaceSize::kLarge)
       : random_(choices),
-        geometry_(some_geometry(random_)),
+        space_pages_(static_cast<uint64_t>(size)),
+        geometry_(some_geometry(random_, size)),
         memory_(geometry_),
-        tables_(geometry_) {}
+        tables_(geometry_),
+        pages_(space_pages_) {}
 
   void step() {
     before_ = pages_.pages;
@@ -131,11 +139,11 @@ class PageTablesWorld {
 
   void change(std::vector<PageSpan>* changed) {
     const uint64_t leaf = geometry_.leaf_pages();
-    PageSpan span{below(kSpacePages), 1 + below(20)};
-    if (below(3) == 0) span = {below(kSpacePages / 16) * 16, (1 + below(12)) * 16};
-    if (below(4) == 0) span = {below(kSpacePages / leaf) * leaf, (1 + below(3)) * leaf};
-    if (below(60) == 0) span = {0, kSpacePages};
-    span.pages = std::min(span.pages, kSpacePages - span.first_page);
+    PageSpan span{below(space_pages_), 1 + below(20)};
+    if (below(3) == 0) span = {below(space_pages_ / 16) * 16, (1 + below(12)) * 16};
+    if (below(4) == 0) span = {below(space_pages_ / leaf) * leaf, (1 + below(3)) * leaf};
+    if (below(60) == 0) span = {0, space_pages_};
+    span.pages = std::min(span.pages, space_pages_ - span.first_page);
     changed->push_back(span);
     switch (below(6)) {
       case 0:
@@ -146,7 +154,7 @@ class PageTablesWorld {
         const uint64_t tag = pages_.pages[span.first_page].tag;
         if (tag == 0) return;
         const TaggedPages::Page page = some_page(tag);
-        for (uint64_t number = 0; number < kSpacePages; ++number) {
+        for (uint64_t number = 0; number < space_pages_; ++number) {
           if (pages_.pages[number].tag != tag) continue;
           const TaggedPages::Page old = pages_.pages[number];
           pages_.pages[number] = page;
@@ -192,13 +200,13 @@ class PageTablesWorld {
     ASSERT_TRUE(tables_.validate());
     ASSERT_EQ(memory_.size(), tables_.table_count());
     ASSERT_EQ(memory_.root(), tables_.root());
-    for (uint64_t page = 0; page < kSpacePages; ++page)
+    for (uint64_t page = 0; page < space_pages_; ++page)
       ASSERT_TRUE(same(memory_.walk(page), pages_.expected(page))) << "page " << page;
     // What devices remember is still so (PAGE-37).
     for (const auto& [page, kept] : memory_.tlb)
       ASSERT_EQ(kept, memory_.walk(page)) << "stale translation of page " << page;
     for (uint64_t i = 0; i < 40; ++i) {
-      const uint64_t page = below(kSpacePages);
+      const uint64_t page = below(space_pages_);
       const auto found = memory_.walk(page);
       if (found.has_value() || !geometry_.invalid_entries_not_cached) memory_.tlb[page] = found;
     }
@@ -214,7 +222,7 @@ class PageTablesWorld {
     old.pages.swap(before_);
     old.frames.swap(before_frames_);
     for (uint64_t i = 0; i < 16; ++i) {
-      const uint64_t page = below(kSpacePages);
+      const uint64_t page = below(space_pages_);
       const auto found = memory_.walk(page);
       if (!found.has_value()) continue;
       EXPECT_TRUE(found == old.expected(page) || found == pages_.expected(page)) << "page " << page;
@@ -224,6 +232,7 @@ class PageTablesWorld {
   }
 
   testing::Choices random_;
+  const uint64_t space_pages_;
   Geometry geometry_;
   TableMemory memory_;
   PageTables tables_;

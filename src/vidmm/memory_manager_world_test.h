@@ -95,14 +95,14 @@ class World {
   size_t refusals() const { return refusals_; }
   size_t parked() const { return parked_; }
 
-  /// All pins and locks gone: whatever was refused as busy must now be placed.
-  void drain() {
+  /// All pins and locks gone: whatever was refused as busy must now be placed, so many times over.
+  void drain(int rounds = 40) {
     while (!in_flight_.empty()) retire();
     for (auto& [id, allocation] : allocations_) {
       for (; allocation.locks > 0; --allocation.locks)
         ASSERT_TRUE(memory_->unlock(AllocationId{id}));
     }
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < rounds; ++i) {
       const std::vector<Use> uses = some_uses();
       if (uses.empty()) continue;
       const auto plan = memory_->make_resident(uses);
