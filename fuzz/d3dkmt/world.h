@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "sim/hostile/processes.h"
 #include "tests/support/choices.h"
 
 namespace dxgkit::fuzz {
@@ -16,9 +17,7 @@ struct WorldOptions {
   uint32_t calls_most = 400;
 };
 
-struct WorldCounts {
-  uint64_t calls = 0, succeeded = 0, blocked = 0, processes = 0;
-};
+using WorldCounts = hostile::Counts;
 
 /// Runs one world to its end: start of an adapter of the scripted driver (patching or with GPU
 /// virtual addresses and hardware queues), processes that call, their ends, the stop. Checked, as

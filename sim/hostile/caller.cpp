@@ -1,4 +1,4 @@
-#include "fuzz/d3dkmt/caller.h"
+#include "sim/hostile/caller.h"
 
 #include <d3dkmthk.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/guarded_copy.h"
 
-namespace dxgkit::fuzz {
+namespace dxgkit::hostile {
 namespace {
 
 constexpr size_t kArenaBytes = size_t{1} << 20;
@@ -34,6 +34,18 @@ uint64_t get(const std::byte* in, size_t bytes) {
 }
 
 void no_callback(void*) {}
+
+/// What clients do most of the time. Else drivers would see little work among so many calls.
+constexpr std::string_view kWork[] = {"D3DKMTRender",
+                                      "D3DKMTRender",
+                                      "D3DKMTSubmitCommand",
+                                      "D3DKMTCreateAllocation2",
+                                      "D3DKMTMakeResident",
+                                      "D3DKMTLock2",
+                                      "D3DKMTMapGpuVirtualAddress",
+                                      "D3DKMTUnlock2",
+                                      "D3DKMTEvict",
+                                      "D3DKMTDestroyAllocation2"};
 
 template <typename Arguments>
 Planned planned_as(const char* name, const Arguments& arguments) {
@@ -95,7 +107,7 @@ std::byte* Caller::room(size_t bytes, bool pages) {
   return at;
 }
 
-uint32_t Caller::handle(Pool pool, testing::Choices& choices) {
+uint32_t Caller::handle(Pool pool, const Choices& choices) {
   const uint64_t choice = choices();
   const uint64_t rest = choice / 32;
   const auto& known = mine_[index_of(pool)];
@@ -118,8 +130,7 @@ uint32_t Caller::handle(Pool pool, testing::Choices& choices) {
   }
 }
 
-uint64_t Caller::value(const Field& field, uint32_t count, uint32_t depth,
-                       testing::Choices& choices) {
+uint64_t Caller::value(const Field& field, uint32_t count, uint32_t depth, const Choices& choices) {
   static constexpr uint64_t kOdd[] = {
       0,          1,          2,          0xFFF,       0x1000,
       0x1001,     0xFFFF,     0x10000,    0x10001,     0x100000,
@@ -210,7 +221,7 @@ uint64_t Caller::value(const Field& field, uint32_t count, uint32_t depth,
   }
 }
 
-void Caller::fill(const Record& record, std::byte* out, uint32_t depth, testing::Choices& choices) {
+void Caller::fill(const Record& record, std::byte* out, uint32_t depth, const Choices& choices) {
   std::memset(out, 0, record.size);
   static constexpr uint32_t kCounts[] = {1, 1, 1, 1, 2, 2, 3, 0};
   const uint32_t count = kCounts[choices() % std::size(kCounts)];
@@ -224,9 +235,12 @@ void Caller::fill(const Record& record, std::byte* out, uint32_t depth, testing:
   }
 }
 
-Planned Caller::plan(testing::Choices& choices) {
+Planned Caller::plan(const Choices& choices) {
   Planned planned;
-  planned.call = &calls()[choices() % calls().size()];
+  const uint64_t choice = choices();
+  planned.call = choice % 4 == 0 ? find_call(kWork[choice / 4 % std::size(kWork)])
+                                 : &calls()[choice / 4 % calls().size()];
+  DXGKIT_CHECK(planned.call != nullptr);
   const Record& record = records()[static_cast<size_t>(planned.call->record)];
   planned.arguments.resize(record.size);
   fill(record, planned.arguments.data(), 0, choices);
@@ -239,7 +253,7 @@ Planned Caller::plan(testing::Choices& choices) {
   return planned;
 }
 
-void Caller::prepare_render(Planned& planned, testing::Choices& choices) {
+void Caller::prepare_render(Planned& planned, const Choices& choices) {
   if (buffers_.empty()) return;
   const Buffers& buffers = buffers_[choices() % buffers_.size()];
   D3DKMT_RENDER render{};
@@ -249,10 +263,19 @@ void Caller::prepare_render(Planned& planned, testing::Choices& choices) {
   render.CommandLength = static_cast<UINT>(16 * (1 + choices() % 16));
   render.AllocationCount = static_cast<UINT>(choices() % 4);
   render.PatchLocationCount = static_cast<UINT>(choices() % 4);
-  std::memcpy(planned.arguments.data(), &render, sizeof render);
   std::array<std::byte, 320> command;
   for (std::byte& one : command) one = static_cast<std::byte>(0x11);
-  put(command.data() + 16, choices(), 8);
+  if (const auto& known = options_.commands; !known.empty()) {
+    const size_t bytes = std::min(known.size(), command.size());
+    std::copy_n(known.begin(), bytes, command.begin());
+    render.CommandLength = static_cast<UINT>(bytes);
+    if (choices() % 4 != 0) render.CommandOffset = 0;
+    if (const uint64_t spoil = choices(); spoil % 4 == 0)
+      put(command.data() + spoil / 4 % bytes / 4 * 4, choices(), 4);
+  } else {
+    put(command.data() + 16, choices(), 8);
+  }
+  std::memcpy(planned.arguments.data(), &render, sizeof render);
   static_cast<void>(guarded_copy(buffers.command, command.data(),
                                  std::min<size_t>(command.size(), buffers.command_bytes)));
   std::array<D3DDDI_ALLOCATIONLIST, 3> listed{};
@@ -369,8 +392,11 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
         if (!guarded_copy(&found, at, inner.size)) continue;
         if (inner.kind == Kind::kHandle && found >> 30 != 0)
           note(inner.pool, static_cast<uint32_t>(found));
+        // Ours to close: what the call made, never what we made up.
         if (inner.kind == Kind::kNtHandle && i == 0 && found > 2 &&
-            std::string_view(planned.call->name) == "D3DKMTShareObjects") {
+            std::string_view(field.name) == "phSharedNtHandle" &&
+            std::ranges::find(market_.nt_handles, static_cast<int64_t>(found)) ==
+                market_.nt_handles.end()) {
           market_.nt_handles.push_back(static_cast<int64_t>(found));
         }
       }
@@ -406,4 +432,4 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
   }
 }
 
-}  // namespace dxgkit::fuzz
+}  // namespace dxgkit::hostile

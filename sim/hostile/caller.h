@@ -21,10 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/d3dkmt/calls.h"
-#include "tests/support/choices.h"
+#include "sim/hostile/calls.h"
 
-namespace dxgkit::fuzz {
+namespace dxgkit::hostile {
+
+/// Where decisions come from: any numbers. The same ones make the same calls.
+using Choices = std::function<uint64_t()>;
 
 /// What clients have told each other: all that any of them knows. Threads: one.
 struct Market {
@@ -40,6 +42,9 @@ struct CallerOptions {
   uint32_t luid_low = 0, luid_high = 0;
   /// Private data the driver takes for an allocation; mostly sent as it is.
   std::vector<std::byte> allocation_data = {};
+  /// A command buffer the driver takes, for an allocation list whose first entry it writes; mostly
+  /// sent with a few bytes changed. Empty: bytes of no meaning.
+  std::vector<std::byte> commands = {};
   /// Called for each call about to be made and each that came back, as one line. May be empty.
   std::function<void(const std::string&)> log = {};
   std::string name = {};
@@ -64,7 +69,7 @@ class Caller {
   static constexpr uint32_t kOpening = 8;
   Planned plan_opening(uint32_t step);
   /// Any call.
-  Planned plan(testing::Choices& choices);
+  Planned plan(const Choices& choices);
   /// Makes it; the calling thread is bound to the process. May block. Call `learn` afterwards, on
   /// the thread that plans.
   static NTSTATUS make(Planned& planned) { return planned.call->run(planned.arguments.data()); }
@@ -83,10 +88,10 @@ class Caller {
   };
 
   std::byte* room(size_t bytes, bool pages);
-  void fill(const Record& record, std::byte* out, uint32_t depth, testing::Choices& choices);
-  uint64_t value(const Field& field, uint32_t count, uint32_t depth, testing::Choices& choices);
-  uint32_t handle(Pool pool, testing::Choices& choices);
-  void prepare_render(Planned& planned, testing::Choices& choices);
+  void fill(const Record& record, std::byte* out, uint32_t depth, const Choices& choices);
+  uint64_t value(const Field& field, uint32_t count, uint32_t depth, const Choices& choices);
+  uint32_t handle(Pool pool, const Choices& choices);
+  void prepare_render(Planned& planned, const Choices& choices);
   void note(Pool pool, uint32_t handle);
 
   Market& market_;
@@ -102,4 +107,4 @@ class Caller {
 /// "D3DKMTEvict(hDevice=0x40, ...)"; also for names. Null: there is no such call.
 const Call* find_call(std::string_view name);
 
-}  // namespace dxgkit::fuzz
+}  // namespace dxgkit::hostile

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace dxgkit::fuzz {
+namespace dxgkit::hostile {
 
 /// What kind of value a member takes, by its type and name.
 enum class Kind : uint8_t {
@@ -71,4 +71,4 @@ struct Call {
 std::span<const Record> records();
 std::span<const Call> calls();
 
-}  // namespace dxgkit::fuzz
+}  // namespace dxgkit::hostile

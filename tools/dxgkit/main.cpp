@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/sim/arguments.h"
 
 namespace {
@@ -239,6 +240,9 @@ int main(int argc, char** argv) {
   VerifyOptions verify_options;
   add_verify(app, verify_options);
 
+  dxgkit::tool::FuzzOptions fuzz_options;
+  dxgkit::tool::add_fuzz(app, fuzz_options);
+
   std::string doctor_driver;
   bool doctor_json = false;
   CLI::App* doctor =
@@ -280,6 +284,7 @@ int main(int argc, char** argv) {
   if (const auto code = dxgkit::tool::run_simulation(app, simulation)) return *code;
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
+  if (app.got_subcommand("fuzz")) return dxgkit::tool::fuzz_command(fuzz_options);
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_json);

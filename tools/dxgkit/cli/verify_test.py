@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Uses the built tool as a person would: verify. Arguments: support.py."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from support import HERE, MUTANT, MUTANTS, TOOL, Cli
+
+
+class Verify(Cli):
+    CLIENTS = os.path.join(os.path.dirname(TOOL), "clients")
+    SOFTGPU_CLIENT = os.path.join(CLIENTS, "softgpu_client.so")
+
+    def verify(self, *arguments, driver="softgpu", client=True):
+        clients = ("--client", self.SOFTGPU_CLIENT) if client else ()
+        return self.run_tool("verify", driver, *clients, *arguments)
+
+    def report(self, *arguments, code, **named):
+        done = self.verify("--json", "-", *arguments, **named)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["exit_code"], code)
+        return report, {step["name"]: step for step in report["steps"]}
+
+    def mutant(self, name, *arguments, code, mode="sim"):
+        """The steps of a run of the driver with one fault, and its rules by step."""
+        report, steps = self.report(*self.choose_fault(name), "--mode", mode, *arguments, code=code,
+                                    driver=MUTANT)
+        return steps, {step: [finding["rule"] for finding in told["findings"]] for step, told in steps.items() if told["findings"]}
+
+    DISPLAY_STEPS = {"modes", "presents", "pointer", "blank"}
+    ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "null-rendering", "page-faults", "hostile-submit"}
+
+    def choose_model(self, number):
+        (self.folder / "model.json").write_text(json.dumps({"service": {"MemoryModel": number}}))
+        return "--registry", "model.json"
+
+    def test_drivers_with_gpu_virtual_addresses_are_clean(self):
+        for model, mode in ((1, "sim"), (2, "sim"), (3, "sim"), (2, "os")):
+            with self.subTest(model=model, mode=mode):
+                report, steps = self.report("--mode", mode, *self.choose_model(model), driver="softgpu_wddm2", code=0)
+                for step in report["steps"]:
+                    expected = "skipped" if step["name"] in self.DISPLAY_STEPS | {"hostile-render"} else "ok"
+                    self.assertEqual((step["outcome"], step["findings"]), (expected, []), (step["name"], step["text"]))
+                self.assertGreater(steps["pressure"]["ddis"]["DxgkDdiBuildPagingBuffer"], 100)
+                self.assertGreaterEqual(steps["preempt-busy"]["ddis"]["DxgkDdiPreemptCommand"], 1)
+                self.assertEqual(steps["power"]["ddis"]["DxgkDdiSetPowerState"], 4)
+                for step in ("power", "reset"):  # tables are made again, and roots are set
+                    self.assertGreater(steps[step]["ddis"]["DxgkDdiSetRootPageTable"], 1, step)
+
+    def test_gpu_virtual_addresses_without_a_client(self):
+        for model in (1, 2, 3):
+            with self.subTest(model=model):
+                report, steps = self.report("--mode", "sim", *self.choose_model(model), driver="softgpu_wddm2", client=False, code=0)
+                for step in ("addresses", "own-content", "hostile-submit", "reset", "power", "restart"):
+                    self.assertEqual(steps[step]["outcome"], "ok", (step, steps[step]["text"]))
+                called = set().union(*(step["ddis"] for step in report["steps"]))
+                needed = {"DxgkDdiCreateProcess", "DxgkDdiDestroyProcess", "DxgkDdiCreateContext", "DxgkDdiBuildPagingBuffer", "DxgkDdiSetRootPageTable",
+                          "DxgkDdiSubmitCommandVirtual", "DxgkDdiPreemptCommand", "DxgkDdiResetFromTimeout", "DxgkDdiSetPowerState"}
+                self.assertLessEqual(needed | ({"DxgkDdiGetRootPageTableSize"} if model == 1 else set()), called)
+
+    def test_the_example_driver_is_clean(self):
+        for driver in ("softgpu", os.path.join(MUTANTS, "softgpu.sys")):
+            for mode in ("os", "sim"):
+                report, steps = self.report("--mode", mode, driver=driver, code=0)
+                for step in report["steps"]:
+                    expected = "skipped" if step["name"] in self.DISPLAY_STEPS | self.ADDRESS_STEPS else "ok"
+                    self.assertEqual((step["outcome"], step["findings"]), (expected, []), (driver, mode, step["name"]))
+                self.assertGreater(steps["pressure"]["ddis"]["DxgkDdiBuildPagingBuffer"], 100)
+                self.assertGreaterEqual(steps["preempt-busy"]["ddis"]["DxgkDdiPreemptCommand"], 1)
+                self.assertEqual(steps["power"]["ddis"]["DxgkDdiSetPowerState"], 4)
+
+    def test_without_a_client_less_is_done_and_said(self):
+        done = self.verify(client=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^render +skipped +it takes --client")
+        self.assertRegex(done.stdout, r"(?m)^hostile-render +ok ")
+        self.assertRegex(done.stdout, r"(?m)^not called here.*DxgkDdiBuildPagingBuffer")
+
+    def test_one_seed_is_one_run(self):
+        for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+            self.assertEqual(self.verify("--mode", "sim", "--seed", seed, "--trace", name).returncode, 0)
+        read = lambda name: (self.folder / name).read_bytes()  # noqa: E731
+        self.assertEqual(read("a"), read("b"))
+        self.assertNotEqual(read("a"), read("c"))
+
+    def test_the_verifiers_switches_change_no_picture(self):
+        for arguments in (("--verifier", "all"), ("--verifier", "TakeSplitPoint,NeverPrepatch", "--mode", "sim")):
+            done = self.run_tool("run", "--size", "300x200", "--json", *arguments)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            summary = json.loads(done.stdout)
+            self.assertEqual(summary["result"], "identical to CPU reference")
+            self.assertGreater(summary["verifier"]["TakeSplitPoint"], 0)
+            self.assertEqual(len(summary["verifier"]), 10 if "all" in arguments else 2)
+        done = self.run_tool("run", "--verifier", "FailVaRotation")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("FailDefragPass", done.stderr)
+
+    def test_a_whole_driver_behind_the_mutants(self):
+        self.mutant("none", code=0)
+
+    def test_faults_are_found_where_they_are(self):
+        proved = set()
+        # fault, exit code, step, rule; the tool goes on after the findings that Windows would survive
+        for fault, code, step, rule in (
+                ("start_fails", 1, "start", "LIFE-11"),
+                ("caps_change", 1, "queries", "LIFE-17"),
+                ("transfers_nothing", 1, "paging", "PAGE-50"),
+                ("fills_half", 1, "fills", "PAGE-51"),
+                ("patch_fails", 3, "paging", "PATCH-31"),
+                ("fills_otherwise", 1, "render", "REND-29"),
+                ("preempt_silent", 3, "preempt-idle", "PREEMPT-06"),
+                ("reset_fails", 3, "reset", "TDR-23"),
+                ("power_fails", 1, "power", "PWR-02"),
+                ("pool_leaks", 1, "unload", "LIFE-20"),
+                ("devices_leak", 1, "unload", "LIFE-20"),
+                ("entry_missing", 1, "load", "LIFE-03"),
+                ("entry_faults", 3, "load", "NT-01")):
+            with self.subTest(fault=fault):
+                # A driver that never answers is asked once: the steps after it would wait for it.
+                only = ("--step", step) if fault == "preempt_silent" else ()
+                steps, rules = self.mutant(fault, *only, code=code)
+                self.assertIn(rule, rules.get(step, []), rules)
+                self.assertEqual(next(iter(rules)), step, "something else was found first")
+                proved.add(rule)
+        self.proved(proved)
+
+    def test_user_mode_that_brings_the_driver_down(self):
+        steps, rules = self.mutant("render_trusts", "--step", "hostile-render", code=3)
+        self.assertTrue(rules["hostile-render"])
+        self.assertEqual(steps["hostile-render"]["outcome"], "failed")
+
+    def test_a_bug_check_does_not_end_the_verification(self):
+        steps, rules = self.mutant("reset_fails", code=3)
+        self.assertEqual(rules, {"reset": ["TDR-23"]})
+        for step in ("power", "restart", "stop", "unload"):
+            self.assertEqual(steps[step]["outcome"], "ok", steps[step]["text"])
+
+    def test_a_driver_that_does_not_come_back(self):
+        for mode in ("os", "sim"):
+            steps, rules = self.mutant("render_spins", "--step", "hostile-render", "--ddi-timeout", "1", code=4, mode=mode)
+            self.assertIn("NT-20", sum(rules.values(), []))
+
+    def test_one_step(self):
+        report, steps = self.report("--step", "devices", code=0)
+        self.assertEqual(list(steps), ["load", "start", "devices", "stop", "unload"])
+        listed = self.run_tool("verify", "--list-steps")
+        self.assertEqual(listed.returncode, 0)
+        self.assertRegex(listed.stdout, r"(?m)^devices +\w")
+
+    def test_formats(self):
+        checker = HERE.parents[1] / "src/verifier/check_formats.py"
+        done = self.verify(*self.choose_fault("patch_fails"), "--sarif", "out.sarif", "--junit", "out.xml", "--json", "out.json",
+                           driver=os.path.join(MUTANTS, "mutant.sys"))
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("PATCH-31", done.stdout)
+        for kind, name in (("sarif", "out.sarif"), ("junit", "out.xml")):
+            checked = subprocess.run([sys.executable, str(checker), kind, str(self.folder / name)], capture_output=True, text=True)
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        results = json.loads((self.folder / "out.sarif").read_text())["runs"][0]["results"]
+        self.assertIn("PATCH-31", [result["ruleId"] for result in results])
+        self.assertEqual(json.loads((self.folder / "out.json").read_text())["exit_code"], 3)
+
+    def test_display_drivers(self):
+        for driver in RunWithoutAClient.FRAMEBUFFER:
+            for mode in ("os", "sim"):
+                report, steps = self.report("--device", "framebuffer", "--mode", mode, driver=driver, client=False, code=0)
+                for step in ("modes", "presents", "blank", "restart", "stop", "unload"):
+                    self.assertEqual(steps[step]["outcome"], "ok", (driver, mode, step, steps[step]["text"]))
+                self.assertEqual(steps["devices"]["outcome"], "skipped")
+                self.assertEqual(steps["presents"]["ddis"]["DxgkDdiPresentDisplayOnly"], 8)
+
+    def test_clients_that_are_wrong(self):
+        for fault, text in (("version", "version 2"), ("size", "size_bytes"), ("null", "NULL"), ("function", "record"), ("symbol", "dxgkit_client")):
+            name = os.path.join(self.CLIENTS, f"hostile_{fault}_client.so")
+            done = self.run_tool("verify", "softgpu", "--client", name)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), fault)
+            self.assertIn(name, done.stderr)
+            self.assertIn(text, done.stderr)
+        for fault in ("open", "plan"):
+            report, steps = self.report("--client", os.path.join(self.CLIENTS, f"hostile_{fault}_client.so"), client=False, code=1)
+            self.assertEqual([name for name, step in steps.items() if step["outcome"] == "failed"], ["client"])
+
+    def test_devices(self):
+        # Nothing of softgpu is there: the driver refuses to start, and its own words are the finding.
+        for device in ("none", "pci:1234:5678,bar0=16M,bar2=64K"):
+            report, steps = self.report("--device", device, client=False, code=1)
+            self.assertEqual(steps["start"]["outcome"], "failed")
+            self.assertEqual(steps["devices"]["outcome"], "skipped")
+
+    def test_bad_input(self):
+        (self.folder / "text.sys").write_text("not a driver")
+        (self.folder / "bad.toml").write_text("= = =")
+        (self.folder / "cut.sys").write_bytes(b"MZ" + b"\0" * 30)
+        (self.folder / "cut.so").write_bytes(b"\x7fELF\2\1\1" + b"\0" * 30)
+        for arguments in (("verify",), ("verify", "missing.sys"), ("verify", "text.sys"), ("verify", "."),
+                          ("verify", "cut.sys"), ("verify", "cut.so"), ("verify", "/bin/true"),
+                          ("verify", "softgpu", "--device", "toaster"), ("verify", "softgpu", "--device", "pci:zz:1"),
+                          ("verify", "softgpu", "--device", "pci:1:2,bar9=4K"), ("verify", "softgpu", "--device", "pci:1:2,bar0=5K"),
+                          ("verify", "softgpu", "--device", "pci:1:2,bar0=4K,bar1=4K"),
+                          ("verify", "softgpu", "--registry", "missing.toml"), ("verify", "softgpu", "--registry", "bad.toml"),
+                          ("verify", "softgpu", "--client", "missing.so"), ("verify", "softgpu", "--client", "text.sys"),
+                          ("verify", "softgpu", "--mode", "fast"), ("verify", "softgpu", "--seed", "x"),
+                          ("verify", "softgpu", "--step", "dance"), ("verify", "softgpu", "--ddi-timeout", "0"),
+                          ("verify", "softgpu", "--json", "no/such/file"), ("verify", "softgpu", "--sarif", "no/such/file"),
+                          ("verify", "softgpu", "--junit", "no/such/file"), ("verify", "softgpu", "--trace", "no/such/file"),
+                          ("verify", "softgpu", "--json", "-", "--sarif", "-")):
+            with self.subTest(arguments=arguments):
+                before = self.files()
+                done = self.run_tool(*arguments)
+                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stdout + done.stderr)
+                self.assertTrue(done.stderr.startswith("dxgkit: "), done.stderr)
+                self.assertEqual(self.files(), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,432 @@
+// dxgkit fuzz.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "sim/process_pool.h"
+#include "tools/dxgkit/driver_path.h"
+#include "tools/dxgkit/files.h"
+#include "tools/dxgkit/fuzz/fuzz_options.h"
+#include "tools/dxgkit/fuzz/last_words.h"
+#include "tools/dxgkit/verify/report.h"
+#include "tools/dxgkit/world.h"
+#include "verifier/formats.h"
+
+namespace dxgkit::tool {
+namespace {
+
+using fuzz::FuzzOutcome;
+using fuzz::FuzzPlan;
+using fuzz::FuzzSetting;
+using fuzz::LastWords;
+using fuzz::Problem;
+
+/// Makes a reproducer smaller no longer than this.
+constexpr runtime::DurationNs kMinimiseLongest = 60 * runtime::kSecond;
+constexpr size_t kCallsShown = 400;
+
+int bad_input(const std::string& text) {
+  fmt::print(stderr, "dxgkit: {}\n", text);
+  return kExitBadInput;
+}
+
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+/// All seeds in which the same went wrong.
+struct Group {
+  Problem problem;
+  uint64_t first_seed = 0, seeds = 0;
+  FuzzPlan least;
+  uint32_t tries = 0;
+  std::string file;
+};
+
+/// "PATCH-08 in DxgkDdiPatch at x" as the name of a file.
+std::string slug(const std::string& key) {
+  std::string out;
+  for (const char c : key) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain) {
+      out += c;
+    } else if (!out.empty() && out.back() != '-') {
+      out += '-';
+    }
+  }
+  out.resize(std::min<size_t>(out.size(), 60));
+  while (out.ends_with('-')) out.pop_back();
+  return out.empty() ? "problem" : out;
+}
+
+class Fuzzer {
+ public:
+  Fuzzer(const FuzzOptions& options, FuzzSetting setting)
+      : options_(options), setting_(std::move(setting)), clock_(runtime::make_os_runtime(0)) {}
+
+  int run();
+  int replay(const FuzzPlan& plan);
+  /// Nothing, or why there is nothing to fuzz.
+  std::optional<std::string> probe();
+
+ private:
+  /// In a child process. Outcomes of processes that ended have one problem.
+  FuzzOutcome run_apart(const FuzzPlan& plan, const std::string& log_path = {});
+  void seeds();
+  void take(uint64_t seed, const FuzzOutcome& outcome);
+  void make_small(Group& group);
+  bool write_reproducer(Group& group);
+  int finish();
+  std::string options_text() const;
+  uint64_t first_seed() const { return options_.seconds.has_value() ? 1 : options_.seeds.first; }
+
+  const FuzzOptions& options_;
+  const FuzzSetting setting_;
+  const std::unique_ptr<runtime::Runtime> clock_;
+  LastWords words_;
+  std::map<std::string, Group> groups_;
+  uint64_t ended_ = 0, bad_ = 0;
+  hostile::Counts counts_;
+};
+
+std::string Fuzzer::options_text() const {
+  std::string text = shell_quoted(options_.driver);
+  if (options_.device.text != "softgpu") text += " --device " + options_.device.text;
+  if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
+  if (options_.client.has_value()) text += " --client " + shell_quoted(*options_.client);
+  if (options_.special_pool) text += " --special-pool";
+  return text;
+}
+
+FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path) {
+  static uint64_t number = uint64_t{1} << 63;  // apart from those of seeds
+  const uint64_t note = number++;
+  FuzzOutcome outcome;
+  sim::PoolJob job;
+  job.count = 1;
+  job.work = [&](uint64_t) {
+    std::FILE* const log = log_path.empty() ? nullptr : std::fopen(log_path.c_str(), "w");
+    words_.listen(note, options_.timeout_s);
+    const auto said = [log](const std::string& line) {
+      fmt::print(log, "{}\n", line);
+      std::fflush(log);  // the next call may be the last
+    };
+    const FuzzOutcome out = fuzz::run_plan(
+        setting_, plan,
+        log == nullptr ? std::function<void(const std::string&)>() : std::function(said));
+    return fuzz::pack(out, sim::kAnswerBytesMost);
+  };
+  job.done = [&](uint64_t, std::string_view answer) {
+    outcome = fuzz::unpack(answer);
+    return true;
+  };
+  job.died = [&](uint64_t, std::string_view how) {
+    outcome.problems.push_back(words_.of(note, how));
+    return true;
+  };
+  if (!sim::run_pool(job)) outcome.unusable = "a child process could not be started";
+  return outcome;
+}
+
+std::optional<std::string> Fuzzer::probe() {
+  FuzzPlan nothing;
+  const FuzzOutcome outcome = run_apart(nothing);
+  if (outcome.unusable.empty()) return std::nullopt;
+  for (const Problem& problem : outcome.problems)
+    fmt::print(stderr, "{}", verifier::to_text(problem.finding));
+  return fmt::format("{}: {}", options_.driver, outcome.unusable);
+}
+
+void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
+  ++ended_;
+  bad_ += outcome.problems.empty() ? 0 : 1;
+  counts_.calls += outcome.counts.calls;
+  counts_.succeeded += outcome.counts.succeeded;
+  counts_.blocked += outcome.counts.blocked;
+  counts_.processes += outcome.counts.processes;
+  std::map<std::string, bool> seen;
+  for (const Problem& problem : outcome.problems) {
+    if (!std::exchange(seen[problem.key], true)) {
+      Group& group = groups_[problem.key];
+      if (group.seeds++ == 0) {
+        fmt::print("seed {}: {}\n", seed, problem.key);
+        std::fflush(stdout);
+      }
+      // The lowest, whatever order workers end in.
+      if (group.seeds == 1 || seed < group.first_seed) {
+        group.first_seed = seed;
+        group.problem = problem;
+      }
+    }
+  }
+}
+
+void Fuzzer::seeds() {
+  const runtime::TimeNs deadline = options_.seconds.has_value()
+                                       ? clock_->now() + *options_.seconds * runtime::kSecond
+                                       : INT64_MAX;
+  const auto in_time = [&] { return clock_->now() < deadline; };
+  sim::PoolJob job;
+  job.count =
+      options_.seconds.has_value() ? kSeedsMax : options_.seeds.last - options_.seeds.first + 1;
+  job.workers = options_.jobs != 0
+                    ? options_.jobs
+                    : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  job.work = [&](uint64_t index) {
+    words_.listen(index, options_.timeout_s);
+    const FuzzPlan plan = FuzzPlan::draw(first_seed() + index, options_.steps);
+    return fuzz::pack(fuzz::run_plan(setting_, plan, {}), sim::kAnswerBytesMost);
+  };
+  job.done = [&](uint64_t index, std::string_view answer) {
+    take(first_seed() + index, fuzz::unpack(answer));
+    return in_time();
+  };
+  job.died = [&](uint64_t index, std::string_view how) {
+    FuzzOutcome outcome;
+    outcome.problems.push_back(words_.of(index, how));
+    take(first_seed() + index, outcome);
+    return in_time();
+  };
+  if (!sim::run_pool(job)) fmt::print(stderr, "dxgkit: a child process could not be started\n");
+}
+
+void Fuzzer::make_small(Group& group) {
+  const runtime::TimeNs deadline = clock_->now() + kMinimiseLongest;
+  const auto still = [&](const FuzzPlan& plan) {
+    if (clock_->now() > deadline) return false;
+    const FuzzOutcome outcome = run_apart(plan);
+    return std::ranges::any_of(
+        outcome.problems, [&](const Problem& problem) { return problem.key == group.problem.key; });
+  };
+  const FuzzPlan whole = FuzzPlan::draw(group.first_seed, options_.steps);
+  group.least = whole;
+  if (!still(whole)) return;  // it does not come again alone: the whole seed is what there is
+  const fuzz::Minimised least = fuzz::minimise(whole, still, options_.tries);
+  group.least = least.plan;
+  group.tries = least.tries + 1;
+}
+
+bool Fuzzer::write_reproducer(Group& group) {
+  std::error_code error;
+  std::filesystem::create_directories(options_.out, error);
+  const std::string stem = options_.out + "/" + slug(group.problem.key);
+  group.file = stem + ".fuzz";
+  for (int more = 2; std::filesystem::exists(group.file, error); ++more) {
+    const bool mine = std::ranges::any_of(groups_, [&](const auto& entry) {
+      return &entry.second != &group && entry.second.file == group.file;
+    });
+    if (!mine) break;  // of an earlier run: replaced
+    group.file = fmt::format("{}-{}.fuzz", stem, more);
+  }
+  const std::string log_path = group.file + ".calls";
+  run_apart(group.least, log_path);
+  std::string text = fmt::format("# {}\n# dxgkit fuzz {} --replay {}\n", group.problem.key,
+                                 options_text(), shell_quoted(group.file));
+  text += fuzz::to_text(group.least);
+  const std::string finding = verifier::to_text(group.problem.finding);
+  const std::string calls = read_file(log_path).value_or("");
+  std::filesystem::remove(log_path, error);
+  size_t lines = 0;
+  for (const std::string* part : {&finding, &calls}) {
+    text +=
+        part == &calls ? "#\n# The calls, before they are made and as they came back:\n" : "#\n";
+    for (size_t at = 0; at < part->size() && lines < kCallsShown; ++lines) {
+      const size_t end = std::min(part->find('\n', at), part->size());
+      text += "# " + part->substr(at, end - at) + "\n";
+      at = end + 1;
+    }
+  }
+  const auto written = write_file(group.file, text);
+  if (!written) fmt::print(stderr, "dxgkit: {}\n", written.error());
+  return written.has_value();
+}
+
+/// Writes one of the outputs: to stdout for "-".
+bool write_output(const std::optional<std::string>& path, const std::string& text) {
+  if (!path.has_value()) return true;
+  if (*path == "-") {
+    fmt::print("{}", text);
+    return true;
+  }
+  const auto written = write_file(*path, text);
+  if (!written) fmt::print(stderr, "dxgkit: {}\n", written.error());
+  return written.has_value();
+}
+
+int worst(const std::map<std::string, Group>& groups) {
+  int code = groups.empty() ? kExitDone : kExitFailed;
+  for (const auto& [key, group] : groups) {
+    if (key.starts_with("hang")) return verify::kExitHang;
+    if (group.problem.finding.severity == verifier::Severity::kBugCheck)
+      code = verify::kExitBugCheck;
+  }
+  return code;
+}
+
+int Fuzzer::finish() {
+  fmt::print("{} seeds, {} of them not clean; {} calls of {} processes, {} succeeded, {} blocked\n",
+             ended_, bad_, counts_.calls, counts_.processes, counts_.succeeded, counts_.blocked);
+  std::vector<verifier::Finding> findings;
+  std::vector<verifier::JunitCase> cases;
+  verifier::ReportedRun run{
+      .driver = options_.driver, .command = "dxgkit fuzz " + options_text(), .notes = {}};
+  for (const auto& [key, group] : groups_) {
+    fmt::print("{}: {} seeds, the first {}; {} steps in {}\n", key, group.seeds, group.first_seed,
+               group.least.steps.size(), group.file);
+    findings.push_back(group.problem.finding);
+    cases.push_back(
+        {.name = key,
+         .outcome = verifier::JunitCase::Outcome::kFailed,
+         .message = group.problem.finding.actual,
+         .text = verifier::to_text(group.problem.finding) + "reproducer: " + group.file});
+  }
+  cases.push_back({.name = "seeds",
+                   .outcome = ended_ == 0 ? verifier::JunitCase::Outcome::kSkipped
+                                          : verifier::JunitCase::Outcome::kPassed,
+                   .message = fmt::format("{} seeds", ended_),
+                   .text = {}});
+  fmt::print("{}\n", groups_.empty() ? "clean" : fmt::format("{} problems", groups_.size()));
+  bool written = write_output(options_.sarif, verifier::to_sarif(findings, run));
+  written =
+      write_output(options_.junit, verifier::to_junit("dxgkit fuzz " + options_.driver, cases)) &&
+      written;
+  return written ? worst(groups_) : std::max(kExitFailed, worst(groups_));
+}
+
+int Fuzzer::run() {
+  seeds();
+  bool written = true;
+  for (auto& [key, group] : groups_) {
+    make_small(group);
+    written = write_reproducer(group) && written;
+  }
+  const int code = finish();
+  return written ? code : std::max(code, kExitFailed);
+}
+
+int Fuzzer::replay(const FuzzPlan& plan) {
+  FuzzOutcome outcome;
+  if (options_.in_process) {
+    outcome = fuzz::run_plan(setting_, plan, [](const std::string& line) {
+      fmt::print("{}\n", line);
+      std::fflush(stdout);
+    });
+  } else {
+    outcome = run_apart(plan, "/dev/stdout");
+  }
+  for (const Problem& problem : outcome.problems) {
+    fmt::print("{}\n{}", problem.key, verifier::to_text(problem.finding));
+    Group& group = groups_[problem.key];
+    group.problem = problem;
+  }
+  fmt::print("{}\n", groups_.empty() ? "clean" : fmt::format("{} problems", groups_.size()));
+  return worst(groups_);
+}
+
+}  // namespace
+
+void add_fuzz(CLI::App& app, FuzzOptions& options) {
+  CLI::App* fuzz = app.add_subcommand(
+      "fuzz", "hostile processes and a failing device around a driver, seed by seed");
+  fuzz->footer(
+      "Each seed is one to three processes that make any D3DKMT call in any order, in simulation. "
+      "Exit codes: 0 clean, 1 findings, 2 bad input, 3 Windows would have stopped, 4 a hang.");
+  fuzz->add_option("DRIVER", options.driver, "softgpu, or the path of a driver (.sys or .so)")
+      ->required();
+  const auto parsed = [](auto parse, auto store) {
+    return CLI::callback_t([=](const CLI::results_t& texts) {
+      auto value = parse(texts.back());
+      if (!value.has_value()) throw CLI::ValidationError(value.error());
+      store(*value);
+      return true;
+    });
+  };
+  fuzz->add_option(
+          "--device",
+          parsed(parse_device, [&options](const DeviceChoice& device) { options.device = device; }),
+          "what the driver finds: softgpu, framebuffer, none, or "
+          "pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu, the only one that fails)")
+      ->expected(1)
+      ->type_name("DEVICE");
+  fuzz->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
+  fuzz->add_option("--client", options.client,
+                   "plug-in that knows the driver's private data (dxgkit/client.h)");
+  fuzz->add_flag("--special-pool", options.special_pool,
+                 "put every pool block at the end of a page: overruns fault where they happen");
+  CLI::Option* seeds =
+      fuzz->add_option("--seeds",
+                       parsed(parse_seeds, [&options](SeedRange range) { options.seeds = range; }),
+                       "FIRST..LAST (1..200)")
+          ->expected(1)
+          ->type_name("A..B");
+  fuzz->add_option("--seconds", options.seconds, "seeds from 1 on, for so long")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->excludes(seeds);
+  fuzz->add_option("--jobs", options.jobs, "processes at once (as many as there are processors)")
+      ->check(CLI::Range(1U, 64U));
+  fuzz->add_option("--steps", options.steps, "of each seed")
+      ->check(CLI::Range(0U, fuzz::kStepsMost))
+      ->capture_default_str();
+  fuzz->add_option("--timeout", options.timeout_s, "seconds of a seed after which it hangs")
+      ->check(CLI::Range(1U, 3600U))
+      ->capture_default_str();
+  fuzz->add_option("--tries", options.tries, "runs that make a reproducer smaller, at most")
+      ->check(CLI::Range(0U, 100'000U))
+      ->capture_default_str();
+  fuzz->add_option("--out", options.out, "folder of the reproducers")->capture_default_str();
+  fuzz->add_option("--replay", options.replay, "run a reproducer, and show its calls")
+      ->type_name("FILE");
+  fuzz->add_flag("--in-process", options.in_process,
+                 "with --replay: run the driver in this process, for a debugger");
+  fuzz->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");
+  fuzz->add_option("--junit", options.junit, "write what was found as JUnit XML (- for stdout)");
+}
+
+int fuzz_command(const FuzzOptions& options) {
+  const auto driver_path = find_driver(options.driver);
+  if (!driver_path.has_value()) return bad_input(driver_path.error());
+  for (const auto& path : {options.sarif, options.junit}) {
+    if (!path.has_value() || *path == "-") continue;
+    if (const auto writable = check_writable(*path); !writable) return bad_input(writable.error());
+  }
+  if (options.sarif == "-" && options.junit == "-")
+    return bad_input("only one of --sarif and --junit can go to stdout");
+  FuzzSetting setting;
+  setting.driver_path = *driver_path;
+  setting.device = options.device;
+  auto kernel = read_kernel_config(options.registry, options.special_pool, false);
+  if (!kernel.has_value()) return bad_input(kernel.error());
+  setting.kernel = std::move(*kernel);
+  std::unique_ptr<verify::Plugin> plugin;
+  if (options.client.has_value()) {
+    auto loaded = verify::Plugin::load(*options.client);
+    if (!loaded.has_value()) return bad_input(loaded.error());
+    plugin = std::move(*loaded);
+    setting.plugin = plugin.get();
+  }
+  FuzzPlan plan;
+  if (options.replay.has_value()) {
+    const auto text = read_file(*options.replay);
+    if (!text.has_value()) return bad_input(text.error());
+    auto parsed = fuzz::parse_fuzz_plan(*text);
+    if (!parsed.has_value())
+      return bad_input(fmt::format("{}: {}", *options.replay, parsed.error()));
+    plan = std::move(*parsed);
+  }
+  Fuzzer fuzzer(options, std::move(setting));
+  if (const auto why = fuzzer.probe()) return bad_input(*why);
+  return options.replay.has_value() ? fuzzer.replay(plan) : fuzzer.run();
+}
+
+}  // namespace dxgkit::tool

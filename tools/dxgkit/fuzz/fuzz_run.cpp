@@ -1,0 +1,197 @@
+#include "tools/dxgkit/fuzz/fuzz_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <string_view>
+
+#include "devices/softgpu/softgpu.h"
+#include "miniports/softgpu/softgpu_umd.h"
+#include "port/driver.h"
+#include "sim/random.h"
+#include "tools/dxgkit/no_client.h"
+#include "tools/dxgkit/world.h"
+
+namespace dxgkit::tool::fuzz {
+namespace {
+
+constexpr uint64_t kMemoryBytes = uint64_t{128} << 20;
+constexpr uint64_t kVramBytes = uint64_t{4} << 20;  // little: allocations push each other out
+constexpr uint64_t kAllocationBytes = 0x40000;
+constexpr runtime::TimeNs kTimeLimit = 3600 * runtime::kSecond;
+constexpr size_t kFramesInKey = 2;
+/// Rules that a client breaks by private data that belies the rest of its call: no driver sees
+/// both.
+constexpr std::string_view kClientsFault[] = {"ALLOC-20"};
+
+template <typename T>
+std::vector<std::byte> bytes_of(const T& value) {
+  std::vector<std::byte> bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+/// "softgpu.sys+0x1a2c SgpuPatch+0x14": "SgpuPatch", which another build has, too.
+std::string function_of(const std::string& frame) {
+  const size_t blank = frame.find(' ');
+  if (blank == std::string::npos) return frame;
+  const std::string symbol = frame.substr(blank + 1);
+  return symbol.substr(0, symbol.find('+'));
+}
+
+Problem problem_of(const verifier::Finding& finding) {
+  Problem problem{.key = finding.rule, .finding = finding};
+  if (!finding.ddi.empty()) problem.key += " in " + finding.ddi;
+  size_t frames = 0;
+  for (const std::string& frame : finding.place.stack) {
+    if (frame.ends_with("(found on the stack)") || frames == kFramesInKey) break;
+    problem.key += (frames++ == 0 ? " at " : " < ") + function_of(frame);
+  }
+  return problem;
+}
+
+/// A promise of the kernel that hostile processes saw broken: no driver should manage that.
+Problem broken_promise(const std::string& what, const std::string& where) {
+  Problem problem;
+  problem.key = "kernel: " + what;
+  const std::string call = where.substr(0, where.find('('));
+  if (!call.empty()) problem.key += " in " + call;
+  problem.finding = {
+      .rule = "THUNK-01",
+      .severity = verifier::Severity::kViolation,
+      .ddi = call,
+      .actual = fmt::format("Hostile processes: {}{}{}.", what, where.empty() ? "" : ", ", where),
+      .expected =
+          "Whatever processes ask for, what is refused changes nothing, and all that waits "
+          "comes back.",
+      .fix =
+          "If the driver answers every DDI as it should meanwhile, it is a mistake of this "
+          "tool's kernel.",
+      .confidence = verifier::Confidence::kInferred};
+  return problem;
+}
+
+/// What the driver takes from its clients.
+void learn_language(const FuzzSetting& setting, dxgk::System& system, dxgk::Luid luid,
+                    hostile::Ground* ground) {
+  if (softgpu_traits(system, luid).speaks) {
+    SgpuUmdAllocation wanted{};
+    wanted.magic = SGPU_UMD_ALLOCATION_MAGIC;
+    wanted.version = SGPU_UMD_VERSION;
+    wanted.kind = SGPU_UMD_KIND_BUFFER;
+    wanted.size_bytes = kAllocationBytes;
+    ground->allocation_data = bytes_of(wanted);
+    struct {
+      SgpuUmdBufferHeader header;
+      SgpuUmdFill fill;
+    } commands{};
+    commands.header = {SGPU_UMD_BUFFER_MAGIC, SGPU_UMD_VERSION, sizeof commands, 0};
+    commands.fill.header = {SGPU_UMD_OP_FILL, sizeof commands.fill};
+    commands.fill.size_bytes = kPageBytes;
+    commands.fill.pattern = 0x5A5A5A5A;
+    ground->commands = bytes_of(commands);
+    return;
+  }
+  if (setting.plugin == nullptr) return;
+  DxgkitClientAdapter adapter{};
+  const auto instance = setting.plugin->open(adapter);
+  if (!instance.has_value()) return;
+  DxgkitClientAllocation wanted{};
+  wanted.size_bytes = kAllocationBytes;
+  wanted.usage = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_GPU_WRITES;
+  if (auto packed = (*instance)->pack_allocation(wanted); packed.has_value())
+    ground->allocation_data = std::move(*packed);
+}
+
+softgpu::FaultPlan device_plan(const DeviceFaults& faults) {
+  softgpu::FaultPlan plan;
+  for (size_t node = 0; node < plan.nodes.size() && node < faults.hang_at.size(); ++node) {
+    plan.nodes[node].lose_interrupt_per_million = faults.lost_interrupts;
+    plan.nodes[node].duplicate_interrupt_per_million = faults.double_interrupts;
+    plan.nodes[node].late_interrupt_per_million = faults.late_interrupts;
+    if (faults.hang_at[node] != 0) {
+      plan.nodes[node].hang_at_entry = faults.hang_at[node];
+      plan.nodes[node].hangs_max = 1;
+    }
+  }
+  return plan;
+}
+
+/// Everything that happens inside the runtime.
+void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const FuzzPlan& plan,
+                const std::function<void(const std::string&)>& log, verifier::Findings& findings,
+                FuzzOutcome& outcome) {
+  const auto broken = [&](const std::string& what, const std::string& where) {
+    outcome.problems.push_back(broken_promise(what, where));
+  };
+  WorldConfig config;
+  config.device = setting.device;
+  config.memory_bytes = kMemoryBytes;
+  config.vram_bytes = kVramBytes;
+  config.kernel = setting.kernel;
+  auto world = World::create(runtime, findings, config);
+  if (!world.has_value()) {
+    outcome.unusable = world.error();
+    return;
+  }
+  port::DriverSource source;
+  source.name = setting.driver_path.substr(setting.driver_path.rfind('/') + 1);
+  source.path = setting.driver_path;
+  std::string message;
+  const auto driver = port::Driver::load((*world)->kernel(), findings, source, &message);
+  if (!driver.has_value()) {
+    outcome.unusable = message.empty() ? "DriverEntry failed" : message;
+    return;
+  }
+  {
+    dxgk::System system(runtime, (*world)->machine(), (*world)->kernel(), findings);
+    const Result<dxgk::Luid> luid = system.start_adapter(**driver, (*world)->function());
+    if (!luid.has_value()) {
+      outcome.unusable = "the adapter does not start";
+      return;
+    }
+    if (softgpu::SoftGpu* const gpu = (*world)->softgpu())
+      gpu->set_faults(device_plan(plan.faults));
+    hostile::Ground ground{.system = system, .luid = *luid};
+    learn_language(setting, system, *luid, &ground);
+    ground.stopped = [&] { return !system.statistics(*luid).has_value(); };
+    ground.broken = broken;
+    ground.log = log;
+    const auto choices_of = [&](uint64_t step) {
+      auto random = std::make_shared<sim::Random>(plan.seed * 0x9E3779B97F4A7C15U ^
+                                                  step * 0xD1B54A32D192ED03U);
+      return hostile::Choices([random] { return random->next(); });
+    };
+    hostile::Processes processes(ground, choices_of(UINT64_MAX));
+    for (const uint32_t step : plan.steps) {
+      if (ground.stopped()) break;
+      processes.step(choices_of(step));
+    }
+    processes.end();
+    outcome.counts = processes.counts();
+    if (softgpu::SoftGpu* const gpu = (*world)->softgpu()) gpu->set_faults({});
+    static_cast<void>(system.stop_adapter(*luid));
+  }
+}
+
+}  // namespace
+
+FuzzOutcome run_plan(const FuzzSetting& setting, const FuzzPlan& plan,
+                     const std::function<void(const std::string&)>& log) {
+  FuzzOutcome outcome;
+  verifier::Findings findings;
+  const auto runtime = runtime::make_sim_runtime(
+      {.seed = plan.seed, .time_limit = kTimeLimit, .stack_bytes = size_t{512} << 10});
+  runtime->run_main([&] { run_inside(*runtime, setting, plan, log, findings, outcome); });
+  for (const verifier::Finding& finding : findings.all()) {
+    const bool clients = std::ranges::find(kClientsFault, finding.rule) != std::end(kClientsFault);
+    if (finding.severity == verifier::Severity::kWarning || clients) continue;
+    outcome.problems.push_back(problem_of(finding));
+  }
+  return outcome;
+}
+
+}  // namespace dxgkit::tool::fuzz
