@@ -44,8 +44,12 @@ void retire(Node* node, UINT fence) {
   }
 }
 
+/// What left the bus answers with ones, also between the cause and what it is about.
+bool is_gone(const Adapter& adapter) { return read32(adapter, SGPU_REG_ID) != SGPU_ID_VALUE; }
+
 void report_completed(Node* node) {
   const UINT completed = read_node(*node, SGPU_NODE_COMPLETED_FENCE);
+  if (completed == ~UINT{0} && is_gone(*node->adapter)) return;
   // One report covers every fence up to it. A cause whose fence went out with an earlier report is
   // no news, and repeating one is an error.
   if (!newer(completed, node->state.completed_fence)) return;
@@ -105,7 +109,7 @@ void answer_preemption(Node* node) {
 
 void report_fault(Node* node) {
   const UINT reason = read_node(*node, SGPU_NODE_FAULT_REASON);
-  if (reason == SGPU_FAULT_NONE || node->recovering) return;
+  if (reason == SGPU_FAULT_NONE || reason == ~UINT{0} || node->recovering) return;
   report_completed(node);
   UINT fence = read_node(*node, SGPU_NODE_FAULT_FENCE);
   // A fault of the ring itself belongs to whoever would have been next.
