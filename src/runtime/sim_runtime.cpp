@@ -14,6 +14,7 @@
 #include "runtime/deadlock_note.h"
 #include "runtime/internal.h"
 #include "runtime/sim_stack.h"
+#include "runtime/sim_time.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -332,6 +333,12 @@ class SimRuntime final : public Runtime {
 
   uint64_t random() override { return chance_.next(); }
 
+  uint64_t time_steps() const { return time_steps_; }
+  void jump(DurationNs by) {
+    DXGKIT_CHECK(running_ && by > 0);
+    DXGKIT_CHECK(!__builtin_add_overflow(now_, by, &now_));
+  }
+
   void run_main(std::function<void()> body) noexcept override {
     DXGKIT_CHECK(!running_);
     Runtime* const previous = std::exchange(t_runtime, this);
@@ -437,6 +444,7 @@ class SimRuntime final : public Runtime {
     const TimeNs due = sleeping_.first()->due;
     if (due > options_.time_limit) report_hang("time limit of the simulation passed");
     now_ = std::max(now_, due);
+    ++time_steps_;
     idle_yields_ = 0;
     while (!sleeping_.empty() && sleeping_.first()->due <= now_) {
       make_runnable(sleeping_.first(), /*timed_out=*/true);
@@ -586,6 +594,7 @@ class SimRuntime final : public Runtime {
   uint32_t distance_ = 0;     // scheduling points until the next switch
   uint64_t idle_yields_ = 0;  // yields since anything else happened
   TimeNs now_ = 0;
+  uint64_t time_steps_ = 0;
   bool running_ = false;
   Fiber* main_ = nullptr;
   Fiber* current_ = nullptr;
@@ -599,7 +608,15 @@ class SimRuntime final : public Runtime {
   TimerQueue timers_;
 };
 
+SimRuntime& simulated(Runtime& runtime) {
+  DXGKIT_CHECK(runtime.is_simulated());
+  return static_cast<SimRuntime&>(runtime);
+}
+
 }  // namespace
+
+uint64_t sim_time_steps(Runtime& runtime) { return simulated(runtime).time_steps(); }
+void sim_jump(Runtime& runtime, DurationNs by) { simulated(runtime).jump(by); }
 
 std::unique_ptr<Runtime> make_sim_runtime(uint64_t seed) {
   return make_sim_runtime(SimOptions{.seed = seed});

@@ -7,6 +7,7 @@
 
 #include "runtime/lane.h"
 #include "runtime/runtime.h"
+#include "runtime/sim_time.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::runtime {
@@ -177,6 +178,40 @@ TEST(SimRuntime, ManyThreadsComeAndGo) {
       for (auto& thread : threads) thread->join();
     }
     EXPECT_EQ(ran, 1000);
+  });
+}
+
+TEST(SimRuntime, CountsHowOftenTimeMovedOn) {
+  const std::unique_ptr<Runtime> runtime = make_sim_runtime(SimOptions{.seed = 3});
+  runtime->run_main([&] {
+    const uint64_t before = sim_time_steps(*runtime);
+    runtime->sleep_for(3600 * kSecond);
+    EXPECT_EQ(sim_time_steps(*runtime) - before, 1U) << "however long";
+    runtime->yield();
+    EXPECT_EQ(sim_time_steps(*runtime) - before, 1U);
+    for (int i = 0; i < 5; ++i) runtime->sleep_for(1);
+    EXPECT_EQ(sim_time_steps(*runtime) - before, 6U);
+  });
+}
+
+TEST(SimRuntime, JumpsOverWhatWasDueWithoutRunningIt) {
+  const std::unique_ptr<Runtime> runtime = make_sim_runtime(SimOptions{.seed = 3});
+  runtime->run_main([&] {
+    std::vector<TimeNs> seen;
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (const DurationNs due : {kSecond, 2 * kSecond, 20 * kSecond}) {
+      threads.push_back(runtime->spawn("sleeper", [&, due] {
+        runtime->sleep_until(due);
+        seen.push_back(runtime->now());
+      }));
+    }
+    runtime->sleep_for(kMillisecond);
+    sim_jump(*runtime, 10 * kSecond);
+    EXPECT_TRUE(seen.empty());
+    const TimeNs late = 10 * kSecond + kMillisecond;
+    EXPECT_EQ(runtime->now(), late);
+    for (const auto& thread : threads) thread->join();
+    EXPECT_EQ(seen, (std::vector<TimeNs>{late, late, 20 * kSecond}));
   });
 }
 
