@@ -1,7 +1,8 @@
+#include "bus/cpu_view.h"
+
 #include <sys/mman.h>
 
 #include "base/check.h"
-#include "bus/machine.h"
 
 namespace dxgkit::bus {
 
@@ -53,6 +54,13 @@ Status CpuView::retarget(std::span<const MemoryWindow> windows) {
 
 Status CpuView::protect_read_only() {
   return mprotect(address_, size_, PROT_READ) == 0 ? Status::kSuccess : Status::kUnsuccessful;
+}
+
+void show_nothing(CpuView& view) {
+  // The same addresses, in one mapping: there is nothing it could lack.
+  DXGKIT_CHECK(mmap(view.address(), view.size(), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                    0) == view.address());
 }
 
 bool CpuView::map(std::span<const MemoryWindow> windows) {

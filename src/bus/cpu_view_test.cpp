@@ -1,10 +1,10 @@
+#include "bus/cpu_view.h"
+
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
-
-#include "bus/machine.h"
 
 namespace dxgkit::bus {
 namespace {
@@ -101,6 +101,22 @@ TEST(CpuView, ShowsTheOldContentWhenTheSystemRefusesHalfway) {
   EXPECT_EQ(view->retarget(std::vector{page(machine, other), MemoryWindow{1 << 20, 0, kPageBytes}}),
             Status::kNoMemory);
   EXPECT_EQ(static_cast<const char*>(view->address())[0], 'k');
+}
+
+// A client keeps its address when the memory behind it goes, and reaches nobody's through it.
+TEST(CpuView, ShowsNothingOnceWhatItShowedIsGone) {
+  Machine machine(1 << 20);
+  const PageFrame first = machine.allocate_contiguous(2).value();
+  put(machine, first, 'k');
+  const auto view = CpuView::create(2 * kPageBytes).value();
+  ASSERT_EQ(view->retarget(std::vector{page(machine, first, 2)}), Status::kSuccess);
+  show_nothing(*view);
+  auto* const bytes = static_cast<volatile char*>(view->address());
+  for (const uint64_t at : {uint64_t{0}, kPageBytes, 2 * kPageBytes - 1}) EXPECT_EQ(bytes[at], 0);
+  bytes[0] = 'x';
+  EXPECT_EQ(bytes[0], 'x');
+  EXPECT_EQ(*machine.system_pointer(PhysicalAddress{first.value * kPageBytes}, kPageBytes),
+            std::byte{'k'});
 }
 
 TEST(CpuView, RefusesSizesThatAreNoPages) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/planted.h"
+#include "bus/cpu_view.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/memory/residency.h"
@@ -161,7 +162,13 @@ void Adapter::finish_closing(Teardown& teardown) {
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     opened->allocation = nullptr;
     if (CpuAccess* const cpu = opened->cpu_if_any()) {
-      cpu->view.reset();
+      // Of an adapter that is gone clients have addresses still, until they let go of their
+      // handles.
+      if (failed_ && cpu->view && !DXGKIT_PLANTED(locks_end_with_adapter)) {
+        bus::show_nothing(*cpu->view);
+      } else {
+        cpu->view.reset();
+      }
       cpu->instances.clear();
     }
     if (opened->resource) std::erase(opened->resource->members, opened.get());
@@ -169,6 +176,11 @@ void Adapter::finish_closing(Teardown& teardown) {
   }
   if (teardown.resource) teardown.device->resources.erase(teardown.resource.get());
   if (teardown.device != nullptr) --teardown.device->teardowns;
+  // Others were refused for want of the room this had, and nothing else may tell them.
+  if (!failed_ && has_memory() && !DXGKIT_PLANTED(freed_room_told_to_nobody)) {
+    residency_->room_changed();
+    scheduler_->retry_busy();
+  }
   progress();
 }
 
