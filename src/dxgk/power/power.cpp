@@ -305,8 +305,13 @@ Status Power::wake() {
     }
     if (adapter_.runtime_power_) adapter_.runtime_power_->end_device_transition();
     const bool rebuilds = adapter_.gpu_va() != nullptr && !DXGKIT_PLANTED(wake_keeps_old_tables);
-    if (rebuilds && !is_success(adapter_.gpu_va()->rebuild())) {
-      adapter_.lose_devices(DeviceState::kErrorOutOfMemory);  // their entries cannot be made again
+    if (rebuilds) {
+      // What those who were told of lost power have planned is about tables that go now.
+      const std::vector<std::function<void()>> late = adapter_.paging().abandon();
+      if (!is_success(adapter_.gpu_va()->rebuild()))
+        adapter_.lose_devices(
+            DeviceState::kErrorOutOfMemory);  // their entries cannot be made again
+      for (const std::function<void()>& done : late) done();
     }
     adapter_.paging().resume();
   });
@@ -447,6 +452,8 @@ void Power::lose(PowerTarget during) {
   adapter_.drain_reports();  // what was reported in time has happened
   if (adapter_.failed_) return;
   lost_ = true;
+  // What is told below queues more of it, and nothing of that may reach the hardware any more.
+  if (!DXGKIT_PLANTED(paging_goes_on_without_power)) adapter_.paging().pause();
   for (Device* device : adapter_.devices()) {
     const bool caught = std::ranges::any_of(device->contexts, [&](Context* context) {
       return adapter_.scheduler().holds_memory(context->id());
