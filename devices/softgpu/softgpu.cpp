@@ -122,7 +122,7 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   // ----------------------------------------------------------------------------------------------------
 
   void lose_power(bus::FunctionPower state) {
-    if (state == bus::FunctionPower::kOn) return;
+    if (state == bus::FunctionPower::kOn) return dark.store(false, std::memory_order_release);
     interrupts.lose_power();
     for (auto& engine : engines) engine->lose_power();
     interrupts.lose_power();  // what an engine said with its last breath
@@ -156,6 +156,7 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   }
 
   void mmio_write(uint64_t offset, uint32_t size_bytes, uint64_t value) override {
+    if (dark.load(std::memory_order_acquire)) return;
     if (size_bytes == 8) {
       if (offset % 8 != 0) return;
       if (is_wide(offset)) return write(offset, value);
@@ -312,6 +313,7 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   FaultInjector faults;
   const uint64_t standby_keeps, hibernate_keeps;
   bus::PciFunction function;
+  std::atomic<bool> dark{false};
   Interrupts interrupts;
   EngineContext context;
   std::unique_ptr<Scanout> scanout;  // null: no screen
@@ -346,6 +348,10 @@ uint64_t SoftGpu::count(InterruptFate fate) const { return impl_->faults.count(f
 uint64_t SoftGpu::hangs() const { return impl_->faults.hangs(); }
 uint64_t SoftGpu::corrupted_fences() const { return impl_->faults.corrupted(); }
 void SoftGpu::lose_power(bus::FunctionPower state) { impl_->lose_power(state); }
+void SoftGpu::fail_power(bus::FunctionPower state) {
+  impl_->dark.store(true, std::memory_order_release);
+  impl_->lose_power(state);
+}
 void SoftGpu::pull_out() { impl_->pull_out(); }
 
 Walk SoftGpu::walk(const VirtualSpace& space, uint64_t address) const {
@@ -370,5 +376,15 @@ Fault SoftGpu::peek(const VirtualSpace& space, uint64_t address, std::span<std::
 }
 
 uint32_t SoftGpu::interrupt_storms() const { return impl_->interrupts.storms(); }
+
+void SoftGpu::storm(uint32_t causes, uint32_t times) {
+  for (uint32_t i = 0; i < times; ++i) {
+    if (causes != 0) {
+      impl_->interrupts.set(causes);
+    } else {
+      static_cast<void>(impl_->function.interrupt_line().raise());
+    }
+  }
+}
 
 }  // namespace dxgkit::softgpu

@@ -51,6 +51,9 @@ class SoftGpu {
   /// Power goes and is back: as the manual says for that state. What the function's on_power
   /// handler does. Waits until the engines are at rest. Any thread but an engine's.
   void lose_power(bus::FunctionPower state);
+  /// Power goes without a word: the same, and what is written to registers is lost until it is back
+  /// (the function's kOn).
+  void fail_power(bus::FunctionPower state);
   /// Surprise removal: no DMA, no interrupt, no answer from now on. Any thread but an engine's.
   void pull_out();
   /// What the screen shows now; empty without one, or when nothing is shown.
@@ -67,6 +70,9 @@ class SoftGpu {
   uint32_t interrupt_storms() const;
   /// How many completion interrupts a fault plan has changed that way.
   uint64_t count(InterruptFate fate) const;
+  /// An interrupt storm: as if these causes had come up so many times in a row; 0: the line alone
+  /// is driven, as by another device on it. On the calling thread, never an engine's.
+  void storm(uint32_t causes, uint32_t times);
   /// See FaultInjector::hangs, corrupted.
   uint64_t hangs() const;
   uint64_t corrupted_fences() const;

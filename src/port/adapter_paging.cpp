@@ -255,6 +255,12 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
       result.status = Status::kUnsuccessful;
       return result;
     }
+    if (port.faults != nullptr && status == Status::kSuccess && args.buffer_bytes != 0)
+        [[unlikely]] {
+      if (const uint32_t behind_end = port.faults->overrun(kBuildPagingBuffer.name);
+          behind_end != 0)
+        arguments.pDmaBuffer = args.buffer + args.buffer_bytes + behind_end;
+    }
   }
   result.multipass_offset = arguments.MultipassOffset;
   const auto refuse = [&](const char* rule, uint32_t parameter, std::string actual,

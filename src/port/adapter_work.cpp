@@ -170,6 +170,10 @@ RenderResult AdapterPort::render(const RenderArgs& args) {
       result.status = status;
       return result;
     }
+    if (port.faults != nullptr && status == Status::kSuccess) [[unlikely]] {
+      if (const uint32_t behind_end = port.faults->overrun(info.name); behind_end != 0)
+        arguments.pDmaBuffer = args.buffer.cpu + args.buffer.size_bytes + behind_end;
+    }
   }
   const auto wrote_behind = [&](const WriteGuard::Damage& damage, const char* place,
                                 const char* size_name, uint32_t size) {

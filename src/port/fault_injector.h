@@ -27,6 +27,9 @@ class FaultInjector {
                                               uint32_t buffer_bytes) = 0;
   /// How many of the `bytes` left of a buffer the driver is told of (DmaSize); 1 to `bytes`.
   virtual uint32_t room(std::string_view ddi, uint32_t bytes) = 0;
+  /// How many bytes behind the end of the DMA buffer the driver says it has written; 0: the
+  /// driver's own answer.
+  virtual uint32_t overrun(std::string_view) { return 0; }
   /// What the driver said of its segments; may be made smaller.
   virtual void shape(SegmentsInfo* segments) = 0;
 };
