@@ -38,6 +38,10 @@ function(dxgkit_library name)
   if(DXGKIT_PLANTED_BUGS)
     # Only files that have bugs are compiled anew for them.
     foreach(source ${ARG_SOURCES})
+      get_filename_component(path ${source} ABSOLUTE)
+      if(NOT EXISTS ${path})  # generated
+        continue()
+      endif()
       file(STRINGS ${source} planted REGEX "DXGKIT_PLANTED\\(" LIMIT_COUNT 1)
       if(planted)
         set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS DXGKIT_PLANTED_BUGS)

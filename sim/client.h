@@ -54,6 +54,8 @@ class Client {
     wake_waiter();
   }
   bool dying() const { return dying_; }
+  /// Its process has ended.
+  void ended() { give_up_turn(); }
   /// All it submitted is done. While it rests; not while its process ends.
   bool idle() const;
   /// The process was ended; see World::reap.
@@ -77,9 +79,10 @@ class Client {
     std::vector<Moment> read;  // since then
     std::byte* locked = nullptr;
     bool offered = false;
-    bool resident = false;   // on the device's list (WDDM 2.0)
-    bool read_only = false;  // others have it open
-    uint64_t address = 0;    // where all of it is mapped; 0: nowhere yet
+    bool resident = false;                // on the device's list (WDDM 2.0)
+    bool read_only = false;               // others have it open
+    std::shared_ptr<Common> common = {};  // others write it, too: by turns
+    uint64_t address = 0;                 // where all of it is mapped; 0: nowhere yet
     uint64_t size() const { return content.size(); }
   };
   struct Context {
@@ -210,8 +213,22 @@ class Client {
   void submit_wildly(Context& context);
   void hostile_address_call();
 
+  // --- client_sharing.cpp
+  Allocation* make_shared(uint64_t bytes, uint32_t placement, D3DKMT_HANDLE* global);
+  Allocation* open_shared(const Shared& shared);
+  /// Now and then, what all of them write.
+  void work_with_others();
+  /// Nothing if somebody else is at it.
+  void take_turn(Allocation& allocation, bool write);
+  /// Ends its turn at what it did not finish: nobody knows what is there now.
+  void give_up_turn();
+
   // --- client_work.cpp: what it does
   void work(uint32_t count);
+  /// Between operations, while faults strike: pauses, jumps of the clock.
+  void let_time_pass();
+  /// The adapter is gone, and its locks are not: what they show may be anything, but is there.
+  void touch_locked();
   void work_as_hog();
   void step();
   /// Reads all of it and compares: through a lock, or through staging where there is none. False:
@@ -273,7 +290,10 @@ class Client {
   dxgk::Process* process_;
   bool dying_ = false;
   uint64_t calls_ = 0;
-  uint64_t excuses_before_ = 0;      // Faults::excuses when the last call began
+  uint64_t excuses_before_ = 0;  // Faults::excuses when the last call began
+  Random extra_;                 // for what the table of operations does not have
+  uint32_t pauses_taken_ = 0;
+  std::shared_ptr<Common> turn_;     // at whose content it is
   bool may_exhaust_memory_ = false;  // it used more at once than video memory holds
 
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;

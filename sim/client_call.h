@@ -26,6 +26,7 @@ NTSTATUS Client::call(const char* name, const Body& body) {
   if (calls_ == options_.dies_at) world_.kill(*this);
   excuses_before_ = world_.faults.excuses();
   const NTSTATUS status = body();
+  world_.wait_while_frozen();
   if (dying_ || world_.failed()) throw Ended{};
   if (from_ntstatus(status) == thunks::kProcessIsTerminating)
     fail(fmt::format("{} says that the process ends, and nobody ended it", name));

@@ -8,14 +8,15 @@ namespace dxgkit::sim {
 bool Client::reset_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
   // Whose packet an engine stood at by itself the trace tells, in the end.
   if (state == D3DKMT_DEVICEEXECUTION_HUNG && (may_hang_ || world_.gpu.hangs() != 0)) return true;
-  return state == D3DKMT_DEVICEEXECUTION_RESET && world_.plan.faults.has_hangs() &&
-         world_.adapter_resets() != 0;
+  if (state != D3DKMT_DEVICEEXECUTION_RESET) return false;
+  return world_.power_failures != 0 ||
+         (world_.plan.faults.has_hangs() && world_.adapter_resets() != 0);
 }
 
 void Client::throw_if_lost() {
   if (dying_ || world_.failed()) throw Ended{};
   if (world_.adapter_lost()) throw AdapterLost{};
-  if (device_ == 0 || !world_.plan.faults.has_hangs()) return;
+  if (device_ == 0 || (!world_.plan.faults.has_hangs() && world_.power_failures == 0)) return;
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device_;
   state.StateType = D3DKMT_DEVICESTATE_EXECUTION;

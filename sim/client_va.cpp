@@ -508,7 +508,8 @@ void Client::check_page(const softgpu::VirtualSpace& space, uint64_t address,
   if (zero || ((walk.leaf & SGPU_PTE_READ_ONLY) == 0) != expected->writable)
     fail(fmt::format("{:#x} is mapped {}, and its entry is {:#x}", address,
                      expected->writable ? "to be written" : "read-only", walk.leaf));
-  if (allocation.offered || !has_happened(allocation.written)) return;
+  if (allocation.offered || allocation.common != nullptr || !has_happened(allocation.written))
+    return;
   const uint64_t offset = expected->page * kPageBytes;
   if (offset >= allocation.size()) return;
   std::vector<std::byte> bytes(std::min(kPageBytes, allocation.size() - offset));

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "base/arithmetic.h"
+#include "devices/softgpu/softgpu_hw.h"
 #include "dxgk/process.h"
+#include "runtime/sim_time.h"
 #include "sim/client.h"
 #include "thunks/client.h"
 
@@ -71,7 +73,8 @@ Client::Client(World& world, const Options& options)
     : world_(world),
       options_(options),
       random_(options.seed),
-      process_(&world.system.create_process(fmt::format("client {}", options.number))) {}
+      process_(&world.system.create_process(fmt::format("client {}", options.number))),
+      extra_(options.seed ^ 0x1D7Eu) {}
 
 Client::~Client() = default;
 
@@ -110,7 +113,10 @@ void Client::run() {
                          process_->handles().size()));  // P11
     }
   } catch (const Ended&) {
+    // Others may wait for what it has locked, and must see that the world failed.
+    if (!dying_) world_.end(*this);
   } catch (const AdapterLost&) {
+    touch_locked();
   }
   if (!arrived) world_.client_ended();
   waiter_ends_ = true;
@@ -123,12 +129,14 @@ void Client::work(uint32_t count) {
   for (const Operation& operation : table) total += operation.weight;
   for (uint32_t done = 0; done < count; ++done) {
     try {
+      let_time_pass();
       if (device_ == 0 && !create_device()) {
         world_.runtime.sleep_for(runtime::kMicrosecond);
         continue;
       }
       if (contexts_.empty() && !create_context(static_cast<uint32_t>(random_.below(kNodes))))
         continue;
+      work_with_others();
       uint64_t drawn = random_.below(total);
       size_t index = 0;
       while (drawn >= table[index].weight) drawn -= table[index++].weight;
@@ -136,7 +144,41 @@ void Client::work(uint32_t count) {
       (this->*table[index].run)();
     } catch (const DeviceLost&) {
       destroy_device();
+      give_up_turn();
     }
+  }
+}
+
+void Client::let_time_pass() {
+  world_.wait_while_frozen();
+  if (world_.faults.phase() != Faults::Phase::kWorking) return;
+  if (world_.faults.strike(FaultKind::kStorm)) {
+    const uint32_t causes = extra_.percent(50) ? 0 : SGPU_INT_COMPLETE(extra_.below(kNodes));
+    world_.gpu.storm(causes, static_cast<uint32_t>(extra_.magnitude(1, 2'000)));
+  }
+  if (const int64_t by = world_.faults.time_jump(); by != 0) {
+    world_.jumps.push_back({world_.runtime.now(), by});
+    runtime::sim_jump(world_.runtime, by);
+  }
+  // Locks that the adapter does not outlive.
+  if (world_.plan.faults.has(FaultKind::kRemoval) && device_ != 0 && extra_.percent(20))
+    op_lock_and_keep();
+  if (pauses_taken_ >= world_.plan.pauses || !extra_.chance(world_.plan.pause_chance)) return;
+  ++pauses_taken_;
+  if (extra_.percent(70)) unlock_all();
+  world_.pause(static_cast<int64_t>(
+      extra_.magnitude(runtime::kSecond, static_cast<uint64_t>(world_.plan.pause_most_ns))));
+  world_.wait_while_frozen();
+  if (dying_ || world_.failed()) throw Ended{};
+}
+
+void Client::touch_locked() {
+  for (const auto& allocation : allocations_) {
+    if (dying_ || allocation->locked == nullptr || allocation->size() == 0) continue;
+    volatile std::byte* const bytes = allocation->locked;
+    for (uint64_t at = 0; at < allocation->size(); at += kPageBytes) bytes[at] = bytes[at];
+    bytes[allocation->size() - 1] = std::byte{1};
+    world_.faults.count(FaultKind::kLockAfterRemoval);
   }
 }
 
@@ -149,6 +191,8 @@ void Client::work_as_hog() {
   while (!world_.faults.healed()) {
     try {
       world_.runtime.sleep_for(static_cast<int64_t>(random_.between(1'000, 200'000)));
+      world_.rest_with_others();
+      world_.wait_while_frozen();
       if (dying_ || world_.failed()) throw Ended{};
       if (device_ == 0 && !create_device()) continue;
       if (contexts_.empty() && !create_context(SGPU_UMD_NODE_COPY)) continue;
@@ -169,6 +213,7 @@ void Client::work_as_hog() {
       }
       world_.faults.count(half ? FaultKind::kVramFragmented : FaultKind::kVramFull);
       world_.runtime.sleep_for(static_cast<int64_t>(random_.between(10'000, 500'000)));
+      world_.wait_while_frozen();
       if (dying_ || world_.failed()) throw Ended{};
       throw_if_lost();  // with what it locked
       for (const auto& allocation : allocations_) {
@@ -189,7 +234,7 @@ Client::Allocation* Client::any_allocation() {
   // What is offered may not be used before it is reclaimed.
   for (int tries = 0; tries < 4 && !allocations_.empty(); ++tries) {
     Allocation* const allocation = allocations_[random_.below(allocations_.size())].get();
-    if (!allocation->offered) return allocation;
+    if (!allocation->offered && allocation->common == nullptr) return allocation;
   }
   return nullptr;
 }
@@ -263,6 +308,10 @@ void Client::verify_all() {
   unlock_all();
   for (size_t i = 0; i < allocations_.size(); ++i) {
     if (allocations_[i]->offered && !reclaim(*allocations_[i])) continue;
+    if (allocations_[i]->common != nullptr) {
+      take_turn(*allocations_[i], false);
+      continue;
+    }
     // What is created while looking comes last and goes again.
     if (!verify(*allocations_[i]) && world_.faults.healed() && !world_.plan.tight_memory)
       fail("content cannot be read after the faults healed");
@@ -368,6 +417,7 @@ void Client::submit_to_all(Context& context) {
   std::vector<Command> commands;
   for (const auto& allocation : allocations_) {
     if (allocation->offered || allocation->read_only || allocation->size() < 4) continue;
+    if (allocation->common != nullptr) continue;
     Command& fill = commands.emplace_back();
     fill.destination = allocation.get();
     fill.size = random_.magnitude(1, allocation->size() / 4) * 4;
@@ -456,6 +506,7 @@ void Client::op_new_device() {
 
 void Client::op_sleep() {
   world_.runtime.sleep_for(static_cast<int64_t>(random_.magnitude(1, 300'000)));
+  world_.wait_while_frozen();
   if (dying_ || world_.failed()) throw Ended{};
 }
 

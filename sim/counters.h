@@ -19,11 +19,12 @@ struct Counters {
            splits = 0, offers_discarded = 0, renamings = 0;
   uint64_t openings = 0, maps = 0, updates = 0, window_uses = 0, walks = 0, pages_walked = 0;
   uint64_t engine_timeouts = 0, preempted_packets = 0;
+  uint64_t events = 0, pauses = 0, idle_ns = 0, idle_steps = 0, common_uses = 0;
   uint64_t worst_drain_ns = 0;
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
   std::array<uint64_t, kOperationsMost> operations{};
 
-  static const std::array<uint64_t Counters::*, 30> kSums;
+  static const std::array<uint64_t Counters::*, 35> kSums;
 
   void add(const Counters& other) {
     const auto sum = [](auto& to, const auto& from) {
@@ -37,7 +38,7 @@ struct Counters {
   }
 };
 
-inline constexpr std::array<uint64_t Counters::*, 30> Counters::kSums = {
+inline constexpr std::array<uint64_t Counters::*, 35> Counters::kSums = {
     &Counters::seeds,
     &Counters::simulated_ns,
     &Counters::clients,
@@ -67,6 +68,11 @@ inline constexpr std::array<uint64_t Counters::*, 30> Counters::kSums = {
     &Counters::walks,
     &Counters::pages_walked,
     &Counters::engine_timeouts,
-    &Counters::preempted_packets};
+    &Counters::preempted_packets,
+    &Counters::events,
+    &Counters::pauses,
+    &Counters::idle_ns,
+    &Counters::idle_steps,
+    &Counters::common_uses};
 
 }  // namespace dxgkit::sim

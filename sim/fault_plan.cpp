@@ -58,17 +58,29 @@ constexpr std::array<Drawn, kFaultKinds> kDrawn = {{
     {10, {1, 1}},                  // few resets
     {3, {1, 1}},                   // future fence
     {4, {1, 1}},                   // removal
+    {12, {1'000, 50'000}},         // time jump
+    {10, {1, 1}},                  // power failure
+    {10, {1, 1}},                  // sleep at work
+    {12, {1'000, 50'000}},         // interrupt storm
+    {6, {1'000, 50'000}},          // starved DPC
+    {3, {1, 1}},                   // buffer overrun
+    {3, {1, 1}},                   // no progress
+    {10, {1, 1}},                  // registry
+    {100, {1, 1}},                 // lock after removal
 }};
 
 }  // namespace
 
 FaultPlan FaultPlan::draw(Random& random) {
   FaultPlan plan;
+  Random copy = random;
+  Random later(copy.next() ^ 0x1A7E4u);
   for (size_t i = 0; i < kFaultKinds; ++i) {
     const Drawn& drawn = kDrawn[i];
-    const auto rate = static_cast<uint32_t>(random.magnitude(drawn.rate.low, drawn.rate.high));
+    Random& from = static_cast<FaultKind>(i) < kFirstLaterKind ? random : later;
+    const auto rate = static_cast<uint32_t>(from.magnitude(drawn.rate.low, drawn.rate.high));
     plan.drawn[i] = rate;
-    if (random.percent(drawn.percent)) plan.rate[i] = rate;
+    if (from.percent(drawn.percent)) plan.rate[i] = rate;
   }
   // Resets that fail need a reason to be.
   for (const FaultKind kind :
@@ -83,6 +95,14 @@ FaultPlan FaultPlan::draw(Random& random) {
   plan.long_packets = static_cast<uint32_t>(random.between(1, 4));
   plan.future_fence = static_cast<uint32_t>(random.magnitude(1, 200));
   plan.removed_at_us = static_cast<uint32_t>(random.magnitude(10, 50'000));
+  plan.limit_count = static_cast<uint32_t>(later.between(1, 3));
+  plan.limit_time_ns = static_cast<int64_t>(
+      later.magnitude(static_cast<uint64_t>(runtime::kSecond), 60 * runtime::kSecond));
+  plan.overruns_at = static_cast<uint32_t>(later.magnitude(1, 300));
+  plan.stuck_at = static_cast<uint32_t>(later.magnitude(1, 300));
+  plan.time_jumps = static_cast<uint32_t>(later.between(1, 4));
+  plan.power_events = static_cast<uint32_t>(later.between(1, 4));
+  plan.platform_seed = later.next();
   return plan;
 }
 
@@ -140,7 +160,12 @@ std::string FaultPlan::text() const {
 
 Faults::Faults(runtime::Runtime& runtime, const FaultPlan& plan, const Sizes& sizes, uint64_t seed,
                Canary canary)
-    : runtime_(runtime), plan_(plan), sizes_(sizes), random_(seed), canary_(canary) {}
+    : runtime_(runtime),
+      plan_(plan),
+      sizes_(sizes),
+      random_(seed),
+      later_(seed ^ 0x1A7E4u),
+      canary_(canary) {}
 
 void Faults::stopped_by(FaultKind kind) {
   if (driver_failed_) return;
@@ -157,7 +182,26 @@ bool Faults::take_long_packet() {
 
 bool Faults::strike(FaultKind kind) {
   if (phase_ != Phase::kWorking) return false;
-  if (!random_.chance(plan_.rate[static_cast<size_t>(kind)])) return false;
+  if (!numbers_of(kind).chance(plan_.rate[static_cast<size_t>(kind)])) return false;
+  count(kind);
+  return true;
+}
+
+int64_t Faults::time_jump() {
+  // Between two of them the machine runs for a while, or the device stands still forever.
+  const int64_t now = runtime_.now();
+  if (time_jumps_ != 0 && now - last_jump_ns_ < 4 * sizes_.tdr_delay_ns) return 0;
+  if (time_jumps_ >= plan_.time_jumps || !strike(FaultKind::kTimeJump)) return 0;
+  ++time_jumps_;
+  const auto by = static_cast<int64_t>(later_.magnitude(runtime::kMillisecond, kJumpMost));
+  last_jump_ns_ = now + by;
+  return by;
+}
+
+bool Faults::stops_at(FaultKind kind, uint32_t* opportunities, uint32_t at) {
+  if (phase_ != Phase::kWorking || !plan_.has(kind)) return false;
+  if (driver_failed_ || ++*opportunities != at) return false;
+  driver_failed_ = true;
   count(kind);
   return true;
 }
@@ -231,6 +275,8 @@ std::optional<Status> Faults::before_ddi(std::string_view ddi) {
     return std::nullopt;
   }
   if (ddi == "DxgkDdiDpcRoutine") {
+    if (strike(FaultKind::kStarvedDpc))
+      runtime_.consume(sizes_.tdr_delay_ns * static_cast<int64_t>(later_.between(10, 45)) / 100);
     if (strike(FaultKind::kLateDpc)) {
       runtime_.consume(
           static_cast<runtime::DurationNs>(random_.magnitude(1'000, 2 * runtime::kMillisecond)));
@@ -266,6 +312,9 @@ std::optional<Status> Faults::before_paging(const port::PagingOperation& operati
   if (driver_fails()) return Status::kUnsuccessful;
   // Twice in a row on a fresh buffer would be a driver that makes no progress.
   const bool has_buffer = buffer_bytes != 0;  // else the CPU writes page tables
+  if (has_buffer && !stuck_)
+    stuck_ = stops_at(FaultKind::kNoProgress, &paging_calls_, plan_.stuck_at);
+  if (has_buffer && stuck_) return Status::kGraphicsInsufficientDmaBuffer;
   if (has_buffer && !refused_paging_ && strike(FaultKind::kPagingRefused)) {
     refused_paging_ = true;
     return Status::kGraphicsInsufficientDmaBuffer;
@@ -285,6 +334,11 @@ uint32_t Faults::room(std::string_view ddi, uint32_t bytes) {
   const bool fresh = !paging || bytes == full_paging_buffer_;
   const uint32_t least = fresh ? std::min(kLeastRoom, bytes) : 1;
   return static_cast<uint32_t>(random_.magnitude(least, bytes));
+}
+
+uint32_t Faults::overrun(std::string_view) {
+  if (!stops_at(FaultKind::kOverrun, &buffers_filled_, plan_.overruns_at)) return 0;
+  return static_cast<uint32_t>(later_.magnitude(1, 1 << 20));
 }
 
 void Faults::shape(port::SegmentsInfo* segments) {

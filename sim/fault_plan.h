@@ -11,6 +11,7 @@
 
 #include "devices/softgpu/faults.h"
 #include "port/fault_injector.h"
+#include "runtime/runtime.h"
 #include "sim/random.h"
 
 namespace dxgkit::sim {
@@ -45,16 +46,34 @@ enum class FaultKind : uint8_t {
   kFewResets,           // the limits of resets are low, and are reached
   kFutureFence,         // a completion names a fence nobody submitted: the adapter is stopped
   kRemoval,             // the device leaves the bus
+  kTimeJump,            // the clock jumps ahead, as behind a machine that was stopped
+  kPowerFailure,        // power goes away at work, or in the middle of a way down or up
+  kSleepAtWork,         // the adapter goes to sleep under its clients and comes back
+  kStorm,               // interrupts without a cause, or for a fence that was told before
+  kStarvedDpc,          // a DPC is kept waiting for nearly half of TdrDelay
+  kOverrun,             // the driver says it wrote behind the end of a buffer: adapter stopped
+  kNoProgress,          // it wants another paging buffer again and again: adapter stopped
+  kRegistry,            // values in the registry are of the wrong type or size
+  kLockAfterRemoval,    // a client touches what it locked after the adapter has stopped
   kCount
 };
 inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
 inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
-    "VRAM full",      "VRAM fragmented", "budget cut",         "no pages",       "paging room",
-    "paging refused", "allocation busy", "render room",        "render fails",   "device lost",
-    "create fails",   "start fails",     "driver fails",       "lost interrupt", "double interrupt",
-    "late interrupt", "stand-by",        "client death",       "hostile client", "engine hang",
-    "long packet",    "late DPC",        "engine reset fails", "reset fails",    "few resets",
-    "future fence",   "removal"};
+    "VRAM full",       "VRAM fragmented",    "budget cut",
+    "no pages",        "paging room",        "paging refused",
+    "allocation busy", "render room",        "render fails",
+    "device lost",     "create fails",       "start fails",
+    "driver fails",    "lost interrupt",     "double interrupt",
+    "late interrupt",  "stand-by",           "client death",
+    "hostile client",  "engine hang",        "long packet",
+    "late DPC",        "engine reset fails", "reset fails",
+    "few resets",      "future fence",       "removal",
+    "time jump",       "power failure",      "sleep at work",
+    "interrupt storm", "starved DPC",        "buffer overrun",
+    "no progress",     "registry",           "lock after removal"};
+/// Kinds from here on are drawn from numbers of their own, so that they change nothing about those
+/// before them.
+inline constexpr FaultKind kFirstLaterKind = FaultKind::kTimeJump;
 
 /// A bug on purpose, to prove that the checks see one.
 enum class Canary : uint8_t {
@@ -65,6 +84,9 @@ enum class Canary : uint8_t {
 };
 inline constexpr std::array<std::string_view, 4> kCanaryNames = {"none", "model_lie",
                                                                  "drop_transfer", "leak"};
+
+/// The longest jump of the clock: a night.
+inline constexpr int64_t kJumpMost = int64_t{10} * 3600 * runtime::kSecond;
 
 /// Rates per million opportunities; 0: not in this world.
 struct FaultPlan {
@@ -77,6 +99,13 @@ struct FaultPlan {
   uint32_t long_packets = 0;                  // of all clients together, at most
   uint32_t future_fence = 0;                  // the fence that is reported as another
   uint32_t removed_at_us = 0;                 // after the clients began
+  uint32_t limit_count = 1;                   // of resets (kFewResets), and within which time
+  int64_t limit_time_ns = 0;
+  uint32_t overruns_at = 0;    // n-th buffer the driver fills
+  uint32_t stuck_at = 0;       // n-th paging operation
+  uint32_t time_jumps = 0;     // at most
+  uint32_t power_events = 0;   // of kPowerFailure and kSleepAtWork together, at most
+  uint64_t platform_seed = 0;  // when they happen, and how long they last
 
   static FaultPlan draw(Random& random);
   /// Changes it as somebody wrote: a list, separated by commas, of `none`, `all`, KIND (at the rate
@@ -97,6 +126,7 @@ class Faults final : public port::FaultInjector {
   struct Sizes {
     uint32_t paging_buffer_bytes = 0;
     uint64_t aperture_bytes = 0;
+    int64_t tdr_delay_ns = 0;
   };
   Faults(runtime::Runtime& runtime, const FaultPlan& plan, const Sizes& sizes, uint64_t seed,
          Canary canary);
@@ -117,6 +147,8 @@ class Faults final : public port::FaultInjector {
   bool driver_failed() const { return driver_failed_; }
   /// It did elsewhere, by this kind.
   void stopped_by(FaultKind kind);
+  /// How far the clock jumps now; 0: it does not.
+  int64_t time_jump();
   /// Of the packets of kLongPacket one more may be made.
   bool take_long_packet();
   /// The adapter is reset for other reasons than a timeout: let that be.
@@ -134,23 +166,29 @@ class Faults final : public port::FaultInjector {
   std::optional<Status> before_paging(const port::PagingOperation& operation,
                                       uint32_t buffer_bytes) override;
   uint32_t room(std::string_view ddi, uint32_t bytes) override;
+  uint32_t overrun(std::string_view ddi) override;
   void shape(port::SegmentsInfo* segments) override;
 
  private:
+  Random& numbers_of(FaultKind kind) { return kind < kFirstLaterKind ? random_ : later_; }
+  /// A kind that stops the adapter: once, at its n-th opportunity.
+  bool stops_at(FaultKind kind, uint32_t* opportunities, uint32_t at);
   bool start_fails();
   bool driver_fails();
 
   runtime::Runtime& runtime_;
   const FaultPlan plan_;
   const Sizes sizes_;
-  Random random_;
+  Random random_, later_;
   const Canary canary_;
   Phase phase_ = Phase::kQuiet;
   std::array<uint64_t, kFaultKinds> struck_{};
   uint64_t excuses_ = 0;
   uint32_t start_calls_ = 0, fatal_calls_ = 0, transfers_ = 0;
-  uint32_t full_paging_buffer_ = 0, long_packets_ = 0;
-  bool refused_paging_ = false;
+  uint32_t full_paging_buffer_ = 0, long_packets_ = 0, time_jumps_ = 0;
+  uint32_t buffers_filled_ = 0, paging_calls_ = 0;
+  int64_t last_jump_ns_ = 0;
+  bool refused_paging_ = false, stuck_ = false;
   bool driver_failed_ = false, start_failed_ = false, standing_by_ = false;
 };
 

@@ -42,8 +42,8 @@ struct Node {
 
 class Follower {
  public:
-  Follower(std::span<const std::string> names, int64_t patience_ns)
-      : names_(names), patience_ns_(patience_ns) {}
+  Follower(std::span<const std::string> names, int64_t patience_ns, std::span<const TimeJump> jumps)
+      : names_(names), patience_ns_(patience_ns), jumps_(jumps) {}
 
   void look(const trace::Event& event);
   PacketLives finish(int64_t end_ns);
@@ -69,6 +69,7 @@ class Follower {
 
   const std::span<const std::string> names_;
   const int64_t patience_ns_;
+  const std::span<const TimeJump> jumps_;
   PacketLives lives_;
   int64_t now_ = 0;
   bool device_counts_ = true;
@@ -153,7 +154,7 @@ void Follower::hardware_start(const trace::Event& event) {
 }
 
 void Follower::look_at_patience(const Node::Running& running, uint16_t node) {
-  const int64_t lasted = now_ - running.began_ns;
+  const int64_t lasted = now_ - running.began_ns - jumped_between(jumps_, running.began_ns, now_);
   if (device_counts_ && lasted > patience_ns_)
     wrong("node {} stood at fence {} for {} ms", node, running.fence, lasted / 1'000'000);
 }
@@ -239,9 +240,16 @@ PacketLives Follower::finish(int64_t end_ns) {
 
 }  // namespace
 
+int64_t jumped_between(std::span<const TimeJump> jumps, int64_t from_ns, int64_t to_ns) {
+  int64_t sum = 0;
+  for (const TimeJump& jump : jumps)
+    if (jump.at_ns >= from_ns && jump.at_ns <= to_ns) sum += jump.by_ns;
+  return sum;
+}
+
 PacketLives follow_packets(std::span<const trace::Event> events, std::span<const std::string> names,
-                           int64_t patience_ns) {
-  Follower follower(names, patience_ns);
+                           int64_t patience_ns, std::span<const TimeJump> jumps) {
+  Follower follower(names, patience_ns, jumps);
   for (const trace::Event& event : events) follower.look(event);
   return follower.finish(events.empty() ? 0 : events.back().time_ns);
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +14,11 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <new>
 
 #include "base/check.h"
+#include "runtime/runtime.h"
 
 namespace dxgkit::sim {
 namespace {
@@ -64,11 +67,22 @@ class Pool {
   [[noreturn]] void be_worker(uint32_t worker);
   void read_answers();
   void bury(pid_t child, int status);
+  /// Kills workers that have been at one number for too long.
+  void look_at_the_clock();
+
+  /// What a worker is at, as seen from here.
+  struct Watch {
+    uint64_t index = kNothing;
+    runtime::TimeNs since = 0;
+    bool killed = false;
+  };
 
   const PoolJob& job_;
   Board* board_ = nullptr;
   int pipe_[2] = {-1, -1};
+  const std::unique_ptr<runtime::Runtime> clock_ = runtime::make_os_runtime();
   std::map<pid_t, uint32_t> workers_;
+  std::map<pid_t, Watch> watches_;
   std::string unread_;
   std::map<uint32_t, uint64_t> answered_;  // by worker: the last number
   bool forked_ = true;
@@ -126,6 +140,8 @@ void Pool::bury(pid_t child, int status) {
   if (found == workers_.end()) return;
   const uint32_t worker = found->second;
   workers_.erase(found);
+  const bool killed = watches_[child].killed;
+  watches_.erase(child);
   read_answers();  // what it said before
   const uint64_t index = board_->working_on[worker].load();
   const auto last = answered_.find(worker);
@@ -134,11 +150,26 @@ void Pool::bury(pid_t child, int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !in_the_middle) return;
   if (in_the_middle) {
     const std::string how =
-        WIFSIGNALED(status) ? fmt::format("the process ended by signal {}", WTERMSIG(status))
-                            : fmt::format("the process ended with code {}", WEXITSTATUS(status));
+        killed ? fmt::format("it did not end within {} s of real time", job_.seconds_most)
+        : WIFSIGNALED(status) ? fmt::format("the process ended by signal {}", WTERMSIG(status))
+                              : fmt::format("the process ended with code {}", WEXITSTATUS(status));
     if (!job_.died(index, how)) board_->stop.store(true);
   }
   if (board_->taken.load() < job_.count && !board_->stop.load()) start(worker);
+}
+
+void Pool::look_at_the_clock() {
+  if (job_.seconds_most == 0) return;
+  const runtime::TimeNs now = clock_->now();
+  for (const auto& [child, worker] : workers_) {
+    Watch& watch = watches_[child];
+    const uint64_t index = board_->working_on[worker].load();
+    if (watch.index != index) watch = {.index = index, .since = now};
+    if (index == kNothing || watch.killed) continue;
+    if (now - watch.since < int64_t{job_.seconds_most} * runtime::kSecond) continue;
+    watch.killed = true;
+    kill(child, SIGKILL);
+  }
 }
 
 bool Pool::run() {
@@ -151,6 +182,7 @@ bool Pool::run() {
     read_answers();
     int status = 0;
     for (pid_t child = 0; (child = waitpid(-1, &status, WNOHANG)) > 0;) bury(child, status);
+    look_at_the_clock();
     if (job_.tick) job_.tick();
   }
   read_answers();

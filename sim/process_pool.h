@@ -25,6 +25,8 @@ struct PoolJob {
   std::function<bool(uint64_t index, std::string_view how)> died;
   /// Now and then, some five times a second.
   std::function<void()> tick = {};
+  /// Seconds that one number may take; then its worker is killed, and `died` says so. 0: forever.
+  uint32_t seconds_most = 0;
 };
 /// Forks: call it outside any runtime, with no other thread about. False: a worker could not be
 /// started, and some numbers were not done.

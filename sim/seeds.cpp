@@ -94,6 +94,7 @@ SeedsReport run_seeds(const RunSeeds& options) {
   PoolJob job;
   job.count = count_of(options);
   job.workers = options.workers;
+  job.seconds_most = options.seconds_most;
   job.work = [&](uint64_t index) { return run_one(options, options_of(index)); };
   job.done = [&](uint64_t index, std::string_view text) {
     Answer answer;
@@ -125,8 +126,9 @@ std::string summary(const SeedsReport& report, std::string_view seeds) {
   const Counters& n = report.counters;
   std::string text = fmt::format(
       "simulation: seeds {}: {} passed, {} failed, {} ran twice with the same trace\n"
-      "  {:.1f} s ({:.1f} seeds/s), {:.1f} s simulated ({:.2f} times real), {} clients, {} thunks "
-      "({} refused)\n"
+      "  {:.1f} s ({:.1f} seeds/s), {:.0f} s simulated ({:.0f} times real), of them {:.0f} s idle "
+      "with {} timers due; {} pauses, {} events\n"
+      "  {} clients, {} thunks ({} refused)\n"
       "  {} content checks of {} MiB, {} other checks; everything drained {:.1f} ms after the "
       "faults at the latest\n"
       "  {} packets, {} of paging; {} evictions, {} page-ins, {} page-outs, {} fills, {} aperture "
@@ -134,22 +136,27 @@ std::string summary(const SeedsReport& report, std::string_view seeds) {
       "  several passes: {} paging, {} render; {} splits; {} "
       "offers discarded, {} renamings\n"
       "  addresses: {} maps, {} updates, {} submissions through windows, {} walks of {} pages; {} "
-      "shared resources opened\n  {} timeouts recovered from, {} packets preempted\n  faults:",
+      "shared resources opened, {} turns at common ones\n  {} timeouts recovered from, {} packets "
+      "preempted\n  faults:",
       seeds, n.seeds - std::min<uint64_t>(n.seeds, report.failures.size()), report.failures.size(),
       n.replays, report.seconds, static_cast<double>(n.seeds) / std::max(report.seconds, 1e-9),
       static_cast<double>(n.simulated_ns) / 1e9,
-      static_cast<double>(n.simulated_ns) / 1e9 / std::max(report.seconds, 1e-9), n.clients,
+      static_cast<double>(n.simulated_ns) / 1e9 / std::max(report.seconds, 1e-9),
+      static_cast<double>(n.idle_ns) / 1e9, n.idle_steps, n.pauses, n.events, n.clients,
       n.thunk_calls, n.refused_calls, n.content_checks, n.bytes_checked >> 20, n.property_checks,
       static_cast<double>(n.worst_drain_ns) / 1e6, n.packets, n.paging_packets, n.evictions,
       n.page_ins, n.page_outs, n.fills, n.aperture_maps, n.bytes_moved >> 20, n.multipass_paging,
       n.multipass_renders, n.splits, n.offers_discarded, n.renamings, n.maps, n.updates,
-      n.window_uses, n.walks, n.pages_walked, n.openings, n.engine_timeouts, n.preempted_packets);
+      n.window_uses, n.walks, n.pages_walked, n.openings, n.common_uses, n.engine_timeouts,
+      n.preempted_packets);
   for (size_t i = 0; i < kFaultKinds; ++i)
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", kFaultNames[i], n.struck[i]);
   const auto missing = std::ranges::count(n.struck, uint64_t{0});
   text += missing == 0
               ? fmt::format("\n  every one of {} kinds of faults struck", kFaultKinds)
-              : fmt::format("\n  {} of {} kinds of faults never struck", missing, kFaultKinds);
+              : fmt::format("\n  {} of {} kinds of faults never struck:", missing, kFaultKinds);
+  for (size_t i = 0; missing != 0 && i < kFaultKinds; ++i)
+    if (n.struck[i] == 0) text += fmt::format(" '{}'", kFaultNames[i]);
   text += "\n  operations:";
   const std::vector<std::string_view> names = operation_names();
   for (size_t i = 0; i < names.size(); ++i)

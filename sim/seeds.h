@@ -62,6 +62,8 @@ struct RunSeeds {
   std::string trace_path = {};
   /// After so many failures no further seed is begun.
   uint32_t failures_most = 10;
+  /// Real time one seed may take; one that takes longer fails, and its worker is killed. 0: any.
+  uint32_t seconds_most = 300;
 };
 /// Forks its workers: call it outside any runtime, with no other thread about.
 SeedsReport run_seeds(const RunSeeds& options);

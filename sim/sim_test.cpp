@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sim/content.h"
+#include "sim/process_pool.h"
 #include "sim/seeds.h"
 #include "sim/world.h"
 #include "tests/support/covers.h"
@@ -77,6 +78,8 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
   EXPECT_GT(report.counters.replays, 0U);
   EXPECT_GT(report.counters.openings, 0U);
   EXPECT_GT(report.counters.updates, 0U);
+  EXPECT_GT(report.counters.common_uses, 0U);
+  EXPECT_GT(report.counters.idle_ns, report.counters.simulated_ns / 4);
   EXPECT_GT(report.counters.window_uses, 0U);
   EXPECT_GT(report.counters.pages_walked, 0U);
 }
@@ -106,6 +109,32 @@ INSTANTIATE_TEST_SUITE_P(All, CanaryTest,
                          [](const auto& instance) {
                            return std::string(kCanaryNames[static_cast<size_t>(instance.param)]);
                          });
+
+/// A world that loops forever is one that fails, and its worker does not outlive it.
+TEST(Pool, KillsAWorkerThatDoesNotEnd) {
+  std::vector<std::string> answers(4), deaths(4);
+  PoolJob job;
+  job.count = 4;
+  job.workers = 2;
+  job.seconds_most = 1;
+  job.work = [](uint64_t index) {
+    for (volatile bool forever = index == 1; forever;) {
+    }
+    return "done " + std::to_string(index);
+  };
+  job.done = [&](uint64_t index, std::string_view answer) {
+    answers[index] = answer;
+    return true;
+  };
+  job.died = [&](uint64_t index, std::string_view how) {
+    deaths[index] = how;
+    return true;
+  };
+  ASSERT_TRUE(run_pool(job));
+  EXPECT_EQ(answers, (std::vector<std::string>{"done 0", "", "done 2", "done 3"}));
+  EXPECT_EQ(deaths,
+            (std::vector<std::string>{"", "it did not end within 1 s of real time", "", ""}));
+}
 
 TEST(Seeds, AreWrittenAsANumberOrARange) {
   EXPECT_EQ(parse_seeds("7")->last, 7U);

@@ -30,16 +30,15 @@ namespace {
 constexpr int64_t kDrainMost = 10 * runtime::kSecond;
 /// Clients that wait for what the faults hold back wait no longer than this for them to heal.
 constexpr int64_t kPatience = 2 * runtime::kSecond;
-/// A hang that timers keep alive ends here.
+/// A hang that timers keep alive ends here, idle time apart.
 constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
 /// Timers, late DPCs and whoever else has to run first.
 constexpr int64_t kDetectionSlack = 100 * runtime::kMillisecond;
-/// For paging and DMA buffers, rings, and what the driver takes for itself.
-constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
+
+constexpr const char* kGraphicsKey =
+    "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
 
 std::function<void()> last_words;  // of the seed that runs
-
-uint64_t pages(uint64_t bytes) { return align_up(bytes, kPageBytes); }
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
   return (hash ^ value) * 0x100000001B3u + (hash >> 47);
@@ -57,6 +56,17 @@ uint64_t hash_of(const trace::Recorder& recorder) {
 
 nt::KernelConfig kernel_config(const WorldPlan& plan) {
   nt::KernelConfig config;
+  if (plan.faults.has(FaultKind::kRegistry)) {
+    // None of these is what it should be: each counts as missing (TDR-01).
+    auto& values = config.registry[kGraphicsKey];
+    constexpr uint32_t kNone = 0, kString = 1, kBinary = 3, kDword = 4;
+    values["TdrLevel"] = {kString, {std::byte{'0'}, {}, {}, {}}};
+    values["TdrDelay"] = {kDword, {std::byte{1}}};
+    values["TdrDdiDelay"] = {kNone, {}};
+    values["TdrLimitCount"] = {kBinary, std::vector<std::byte>(4)};
+    values["TdrLimitTime"] = {kDword, {}};
+    values["TdrDebugMode"] = {kString, std::vector<std::byte>(1 << 16, std::byte{'x'})};
+  }
   config.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
       nt::RegistryValue::dword(plan.memory_model);
   return config;
@@ -74,7 +84,8 @@ class Life {
         outcome_(outcome),
         faults_(runtime, plan.faults,
                 {.paging_buffer_bytes = plan.paging_buffer_bytes,
-                 .aperture_bytes = plan.aperture_bytes},
+                 .aperture_bytes = plan.aperture_bytes,
+                 .tdr_delay_ns = plan.tdr_delay_ns},
                 options.seed ^ 0xFA017u, options.canary),
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
@@ -85,6 +96,8 @@ class Life {
   void check_packets();
   void count_faults() {
     outcome_.counters.struck = faults_.struck();
+    outcome_.counters.struck[static_cast<size_t>(FaultKind::kRegistry)] +=
+        plan_.faults.has(FaultKind::kRegistry) ? 1 : 0;
     for (size_t i = 0; i < kFaultKinds; ++i)
       outcome_.counters.worlds_with[i] = plan_.faults.rate[i] != 0 ? 1 : 0;
   }
@@ -98,6 +111,11 @@ class Life {
   void check_findings(const char* when);
   /// What nobody has accounted for yet; page faults that were asked for are left out.
   std::vector<verifier::Finding> unexplained() const;
+  /// What happens to the machine while the clients work: sleep, and power that goes away.
+  void run_platform(World& world);
+  void lose_or_sleep(World& world, Random& random);
+  /// TDR-05, TDR-06: limits are reached by as many resets within the time, and by no fewer.
+  void check_limits();
   /// P8: whom the reset hit, and that it was due.
   void check_timeout(const dxgk::TimeoutReport& report, std::span<const CutShort> cut_short);
   bool start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter);
@@ -116,6 +134,8 @@ class Life {
   SeedOutcome& outcome_;
   size_t first_event_ = 0;  // of the adapter that runs
   std::vector<dxgk::TimeoutReport> timeouts_;
+  std::vector<TimeJump> jumps_;
+  bool platform_ends_ = false;
   Faults faults_;
   verifier::Findings findings_;
   size_t findings_explained_ = 0;
@@ -145,6 +165,7 @@ std::vector<verifier::Finding> Life::unexplained() const {
   std::map<std::string_view, uint64_t> explained = {
       {"VA-28", wild_},
       {"TDR-20", struck(FaultKind::kResetEngineFails)},
+      {"INT-08", struck(FaultKind::kStorm)},  // a line that nobody claims 100 times in a row
       {"LIFE-21", struck(FaultKind::kRemoval)},
       // A warning each; what came of them check_packets looks at.
       {"TDR-01", plan_.faults.has_hangs() ? UINT64_MAX : 0}};
@@ -172,10 +193,12 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
       plan_.reference_checks ? dxgk::CheckLevel::kReference : dxgk::CheckLevel::kOff;
   options.tdr_delay_ns = plan_.tdr_delay_ns;
   options.faults = &faults_;
+  options.periodic_trim_ns = plan_.periodic_trim_ns;
   if (plan_.faults.has(FaultKind::kFewResets)) {
     options.timeouts.emplace();
     options.timeouts->delay_ns = plan_.tdr_delay_ns;
-    options.timeouts->limit_count = 1;
+    options.timeouts->limit_count = plan_.faults.limit_count;
+    options.timeouts->limit_time_ns = plan_.faults.limit_time_ns;
   }
   for (int tries = 0; tries < 2; ++tries) {
     first_event_ = tries == 0 ? 0 : recorder_.events().size();
@@ -272,7 +295,8 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
     if (rests()) status = exercise->evict_all();
   }
   if (!is_success(status) || !rests() || faults_.driver_failed()) return;
-  const bool sleeps = plan_.has_addresses();  // whose tables the way up makes again
+  // With GPU virtual addresses always: the way up makes their tables again.
+  const bool sleeps = plan_.has_addresses() || plan_.system_sleeps;
   if (sleeps && !world.system.set_power(world.adapter, dxgk::PowerTarget::kStandby).has_value())
     return;
   const bus::Bar& vram = gpu_.function().bars()[SGPU_BAR_VRAM];
@@ -281,6 +305,7 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
   std::memset(memory, 0xDD, plan_.vram_bytes);
   static_cast<void>(machine_.unmap_io(memory, plan_.vram_bytes));
   if (sleeps) {
+    world.sleep_idle(plan_.sleep_ns);
     const auto up = world.system.set_power(world.adapter, dxgk::PowerTarget::kD0);
     status = up.has_value() ? Status::kSuccess : up.error();
   } else {
@@ -297,7 +322,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
   World world(options_, plan_, runtime_, machine_, gpu_, system, adapter, faults_, findings_,
               outcome_.counters);
   const uint64_t free_running = machine_.free_page_count();
-  Random random(options_.seed ^ 0xC11E47u);
+  Random random(options_.seed ^ 0xC11E47u), later(options_.seed ^ 0xD1E5u);
   std::vector<std::unique_ptr<Client>> clients;
   const bool hog =
       plan_.faults.has(FaultKind::kVramFull) || plan_.faults.has(FaultKind::kVramFragmented);
@@ -309,11 +334,15 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     const uint64_t death = random.magnitude(1, uint64_t{plan_.operations} * 4);
     if (plan_.faults.has(FaultKind::kClientDeath) && random.percent(60) && !options.hog)
       options.dies_at = death;
+    // And who keeps video memory locked: all of it comes free at once.
+    if (options.hog && plan_.faults.has(FaultKind::kClientDeath) && later.percent(60))
+      options.dies_at = later.magnitude(10, 400);
     options.tidy = random.percent(50);
     options.hostile = plan_.faults.has(FaultKind::kHostileClient) && random.percent(60);
     clients.push_back(std::make_unique<Client>(world, options));
   }
   outcome_.counters.clients += clients.size();
+  world.expect(clients.size());
   faults_.enter(Faults::Phase::kWorking);
   gpu_.set_faults(faults_.device_plan());
   {
@@ -325,6 +354,8 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       waiters.push_back(
           runtime_.spawn(name + " waits", [one = client.get()] { one->run_waiter(); }));
     }
+    platform_ends_ = false;
+    const auto platform = runtime_.spawn("platform", [&] { run_platform(world); });
     if (plan_.faults.has(FaultKind::kRemoval)) {
       runtime_.sleep_for(int64_t{plan_.faults.removed_at_us} * runtime::kMicrosecond);
       if (!world.adapter_lost()) {
@@ -335,6 +366,8 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       }
     }
     const bool quiet = world.wait_for_work(plan_.client_count, kPatience);
+    platform_ends_ = true;
+    platform->join();
     if (quiet && !hog && !world.failed() && !world.adapter_lost() &&
         plan_.faults.has(FaultKind::kStandBy)) {
       faults_.stand_by(true);
@@ -352,6 +385,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       if (client->process_gone) continue;
       client->mark_dying();
       system.end_process(client->process());
+      client->ended();
     }
     for (const auto& waiter : waiters) waiter->join();
     const int64_t drained = runtime_.now() - healed;
@@ -362,6 +396,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
                              drained / runtime::kMillisecond));
   }
   wild_ = world.wild_submissions;
+  jumps_ = world.jumps;
   if (world.failed()) fail(world.failure());
   faults_.count(FaultKind::kLostInterrupt, gpu_.count(softgpu::InterruptFate::kLost));
   faults_.count(FaultKind::kDuplicateInterrupt, gpu_.count(softgpu::InterruptFate::kDuplicate));
@@ -412,11 +447,12 @@ void Life::check_packets() {
   // Without progress, then without an answer to the preemption, for TdrDelay each; once more if
   // something finished after it was asked for (TDR-10).
   const int64_t patience = 3 * plan_.tdr_delay_ns + kDetectionSlack;
-  const PacketLives lives = follow_packets(life, recorder_.names(), patience);
+  const PacketLives lives = follow_packets(life, recorder_.names(), patience, jumps_);
   outcome_.counters.property_checks += lives.checks;
   outcome_.counters.preempted_packets += lives.preempted;
   if (!lives.failure.empty()) fail(lives.failure);
   for (const dxgk::TimeoutReport& report : timeouts_) check_timeout(report, lives.cut_short);
+  check_limits();
 }
 
 void Life::check_timeout(const dxgk::TimeoutReport& report, std::span<const CutShort> cut_short) {
@@ -427,8 +463,9 @@ void Life::check_timeout(const dxgk::TimeoutReport& report, std::span<const CutS
   if (!plan_.faults.has_hangs()) return fail(what + ": nothing takes that long");
   if (report.code == 0x142) return;
   // P8: with one more TdrDelay if the engine got on meanwhile.
-  if (report.asked_ns != 0 &&
-      report.detected_ns - report.asked_ns > 2 * plan_.tdr_delay_ns + kDetectionSlack)
+  if (report.asked_ns != 0 && report.detected_ns - report.asked_ns -
+                                      jumped_between(jumps_, report.asked_ns, report.detected_ns) >
+                                  2 * plan_.tdr_delay_ns + kDetectionSlack)
     return fail(fmt::format("{}: preemption was asked for {} ms before", what,
                             (report.detected_ns - report.asked_ns) / runtime::kMillisecond));
   const CutShort* cut = nullptr;
@@ -450,6 +487,122 @@ void Life::check_timeout(const dxgk::TimeoutReport& report, std::span<const CutS
     if (device.state != "hung" && device.state != "reset") continue;
     fail(fmt::format("{}: the device of {} was lost, and the engine was at a packet of {}", what,
                      device.process, cut == nullptr ? "nobody" : cut->process));
+  }
+}
+
+void Life::check_limits() {
+  const int64_t window = plan_.faults.has(FaultKind::kFewResets)
+                             ? plan_.faults.limit_time_ns
+                             : dxgk::TimeoutPolicy{}.limit_time_ns;
+  const uint32_t most = plan_.faults.has(FaultKind::kFewResets) ? plan_.faults.limit_count
+                                                                : dxgk::TimeoutPolicy{}.limit_count;
+  for (const dxgk::TimeoutReport& blocked : timeouts_) {
+    if (blocked.code != 0x142) continue;
+    ++outcome_.counters.property_checks;
+    const auto hangs = std::ranges::count_if(timeouts_, [&](const dxgk::TimeoutReport& report) {
+      return report.code == 0x141 && report.process == blocked.process &&
+             report.detected_ns <= blocked.detected_ns &&
+             blocked.detected_ns - report.ended_ns < window;
+    });
+    // The one under way may not have been written down yet.
+    if (hangs + 1 + 1 < static_cast<ptrdiff_t>(most))
+      fail(fmt::format("{} was kept from the GPU at {} ns after {} timeouts within {} ms",
+                       blocked.process, blocked.detected_ns, hangs,
+                       window / runtime::kMillisecond));
+  }
+  const bool stopped = std::ranges::any_of(findings_.all(), [](const verifier::Finding& finding) {
+    return finding.rule == "TDR-05" && finding.severity == verifier::Severity::kBugCheck;
+  });
+  if (!stopped) return;
+  ++outcome_.counters.property_checks;
+  const auto reset = [](const dxgk::TimeoutReport& report) { return report.code == 0x117; };
+  const auto last = std::ranges::find_if(timeouts_.rbegin(), timeouts_.rend(), reset);
+  if (last == timeouts_.rend()) return;
+  const auto resets = std::ranges::count_if(timeouts_, [&](const dxgk::TimeoutReport& report) {
+    return reset(report) && last->detected_ns - report.detected_ns < window;
+  });
+  if (resets < static_cast<ptrdiff_t>(most))
+    fail(fmt::format("the adapter was stopped after {} resets within {} ms", resets,
+                     window / runtime::kMillisecond));
+}
+
+void Life::run_platform(World& world) {
+  if (!plan_.faults.has(FaultKind::kPowerFailure) && !plan_.faults.has(FaultKind::kSleepAtWork))
+    return;
+  Random random(plan_.faults.platform_seed);
+  for (uint32_t i = 0; i < plan_.faults.power_events; ++i) {
+    runtime_.sleep_for(static_cast<int64_t>(random.magnitude(1'000, 50'000'000)));
+    if (platform_ends_ || world.failed() || world.adapter_lost()) return;
+    world.freeze(true);
+    lose_or_sleep(world, random);
+    world.freeze(false);
+  }
+}
+
+void Life::lose_or_sleep(World& world, Random& random) {
+  const bool fails = plan_.faults.has(FaultKind::kPowerFailure) &&
+                     (!plan_.faults.has(FaultKind::kSleepAtWork) || random.percent(50));
+  constexpr std::array kTargets = {dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kHybridSleep,
+                                   dxgk::PowerTarget::kHibernate};
+  const dxgk::PowerTarget target = kTargets[random.below(kTargets.size())];
+  bool asleep = false;
+  const auto fail_power = [&] {
+    ++world.power_failures;  // before anybody sees what came of it
+    gpu_.fail_power(target == dxgk::PowerTarget::kStandby ? bus::FunctionPower::kStandby
+                                                          : bus::FunctionPower::kHibernate);
+    const Status status = world.system.power_failed(world.adapter, target);
+    if (is_success(status)) {
+      asleep = true;
+      faults_.count(FaultKind::kPowerFailure);
+    } else {
+      --world.power_failures;
+    }
+  };
+  // With a way down or up under way, somewhere in its middle; or out of the blue.
+  const auto beside = [&](const auto& transition) {
+    std::unique_ptr<runtime::Thread> saboteur;
+    if (fails && random.percent(60)) {
+      const auto delay = static_cast<int64_t>(random.magnitude(1, 2'000'000));
+      saboteur = runtime_.spawn("power", [&, delay] {
+        runtime_.sleep_for(delay);
+        fail_power();
+      });
+    }
+    const Status status = transition();
+    if (saboteur != nullptr) saboteur->join();
+    return status;
+  };
+  if (fails && random.percent(40)) {
+    fail_power();
+  } else {
+    const Status status = beside([&] {
+      const auto down = world.system.set_power(world.adapter, target);
+      if (down.has_value()) asleep = true;
+      return down.has_value() ? Status::kSuccess : down.error();
+    });
+    if (is_success(status) && !fails) faults_.count(FaultKind::kSleepAtWork);
+  }
+  if (world.adapter_lost() || !asleep) return;
+  const bus::Bar& vram = gpu_.function().bars()[SGPU_BAR_VRAM];
+  void* const memory = machine_.map_io(vram.base, plan_.vram_bytes);
+  if (memory == nullptr) return world.fail("video memory cannot be mapped");
+  std::memset(memory, 0xDD, plan_.vram_bytes);
+  static_cast<void>(machine_.unmap_io(memory, plan_.vram_bytes));
+  world.sleep_idle(static_cast<int64_t>(
+      random.magnitude(runtime::kMillisecond, static_cast<uint64_t>(plan_.sleep_ns))));
+  for (int tries = 0;; ++tries) {
+    asleep = false;
+    const Status status = beside([&] {
+      const auto up = world.system.set_power(world.adapter, dxgk::PowerTarget::kD0);
+      return up.has_value() ? Status::kSuccess : up.error();
+    });
+    if (world.adapter_lost()) return;
+    // Power failed on the way up, or right behind it.
+    if ((status == Status::kRetry || asleep) && tries < 20) continue;
+    if (!is_success(status))
+      world.fail(fmt::format("the adapter did not come back from sleep: {:#010x}",
+                             static_cast<uint32_t>(to_ntstatus(status))));
+    return;
   }
 }
 
@@ -483,103 +636,6 @@ void Life::run() {
 }
 
 }  // namespace
-
-std::string Changes::as_options() const {
-  std::string text;
-  const auto number = [&](const char* option, const std::optional<uint32_t>& value) {
-    if (value.has_value()) text += fmt::format(" --{} {}", option, *value);
-  };
-  number("clients", clients);
-  number("operations", operations);
-  number("operations-healed", operations_healed);
-  if (!faults.empty()) text += fmt::format(" --faults '{}'", faults);
-  return text;
-}
-
-namespace {
-
-WorldPlan draw_world(uint64_t seed, DriverFace face) {
-  Random random(seed);
-  WorldPlan plan;
-  plan.vram_bytes = pages(random.magnitude(uint64_t{64} << 10, uint64_t{2} << 20));
-  plan.aperture_bytes = pages(random.magnitude(uint64_t{64} << 10, uint64_t{4} << 20));
-  plan.paging_buffer_bytes = static_cast<uint32_t>(random.magnitude(256, 64 << 10)) & ~7U;
-  plan.client_count = static_cast<uint32_t>(random.between(1, 4));
-  plan.operations = static_cast<uint32_t>(random.magnitude(10, 120));
-  plan.operations_healed = static_cast<uint32_t>(random.between(5, 20));
-  const uint64_t smaller = std::min(plan.vram_bytes, plan.aperture_bytes);
-  // Two of them fit together, or (rarely) not.
-  const bool big = random.percent(8);
-  plan.allocation_bytes_max = big ? smaller : std::max(smaller * 45 / 100, kPageBytes);
-  // All clients together use from a corner of video memory to three times as much.
-  const uint64_t together = plan.vram_bytes * random.between(1, 12) / 4;
-  plan.client_bytes = std::max(together / plan.client_count, plan.allocation_bytes_max * 2);
-  plan.tight_memory = random.percent(8);
-  plan.system_bytes = plan.client_bytes * plan.client_count + plan.vram_bytes * 2 + kReserveBytes;
-  if (plan.tight_memory)
-    plan.system_bytes = (uint64_t{3} << 20) + random.below(plan.client_bytes * 2);
-  plan.reference_checks = random.percent(50);
-  plan.tdr_delay_ns = static_cast<int64_t>(random.between(20, 200)) * runtime::kMillisecond;
-  plan.faults = FaultPlan::draw(random);
-  plan.explicit_residency = random.percent(35);
-  if (face != DriverFace::kEither) plan.explicit_residency = face == DriverFace::kSecond;
-  if (!random.percent(45) || face == DriverFace::kFirst) return plan;
-  plan.memory_model = static_cast<uint32_t>(random.between(1, 3));
-  plan.explicit_residency = true;
-  // Page tables are in it too, and buffers of commands in the aperture. A quarter of what clients
-  // use, or less.
-  plan.vram_bytes = pages(random.magnitude(uint64_t{512} << 10, uint64_t{2} << 20));
-  plan.aperture_bytes = std::max(plan.aperture_bytes, uint64_t{512} << 10);
-  plan.allocation_bytes_max = std::max(plan.room() * 40 / 100, kPageBytes);
-  const uint64_t wanted = plan.vram_bytes * random.between(2, 16) / 4;
-  plan.client_bytes = std::max(wanted / plan.client_count, plan.allocation_bytes_max * 2);
-  plan.system_bytes = plan.client_bytes * plan.client_count + plan.vram_bytes * 4 + kReserveBytes;
-  if (plan.tight_memory)
-    plan.system_bytes = (uint64_t{4} << 20) + random.below(plan.client_bytes * 2);
-  return plan;
-}
-
-}  // namespace
-
-WorldPlan WorldPlan::draw(const SeedOptions& options) {
-  WorldPlan plan = draw_world(options.seed, options.face);
-  const Changes& changes = options.changes;
-  plan.client_count = changes.clients.value_or(plan.client_count);
-  plan.operations = changes.operations.value_or(plan.operations);
-  plan.operations_healed = changes.operations_healed.value_or(plan.operations_healed);
-  DXGKIT_CHECK(!plan.faults.change(changes.faults).has_value());
-  return plan;
-}
-
-uint64_t WorldPlan::room_of(uint64_t bytes) const {
-  return align_up(bytes, memory_model == 3 ? 16 * kPageBytes : kPageBytes);
-}
-
-uint64_t WorldPlan::room() const {
-  // Tables of every process, and a page of commands for every context.
-  const uint64_t tables = memory_model == 2 ? (client_count + 1) * 8 * kPageBytes : 0;
-  const uint64_t commands = has_addresses() ? (client_count + 1) * 4 * kPageBytes : 0;
-  return std::min(vram_bytes - tables, aperture_bytes - commands);
-}
-
-std::string WorldPlan::describe() const {
-  std::string text = fmt::format(
-      "VRAM {} KiB, aperture {} KiB, paging buffer {} bytes, {} clients with {} + {} operations on "
-      "{} KiB each in allocations up to {} KiB{}{}; faults:",
-      vram_bytes >> 10, aperture_bytes >> 10, paging_buffer_bytes, client_count, operations,
-      operations_healed, client_bytes >> 10, allocation_bytes_max >> 10,
-      tight_memory ? ", tight system memory" : "",
-      !explicit_residency ? ""
-      : !has_addresses()  ? ", WDDM 2.0"
-                          : fmt::format(", GPU virtual addresses ({})", memory_model));
-  bool any = false;
-  for (size_t i = 0; i < kFaultKinds; ++i) {
-    if (faults.rate[i] == 0) continue;
-    text += fmt::format("{} {} ({})", any ? "," : "", kFaultNames[i], faults.rate[i]);
-    any = true;
-  }
-  return any ? text : text + " none";
-}
 
 World::World(const SeedOptions& options_in, const WorldPlan& plan_in, runtime::Runtime& runtime_in,
              bus::Machine& machine_in, softgpu::SoftGpu& gpu_in, dxgk::System& system_in,
@@ -640,77 +696,13 @@ bool World::is_blocked(const Client& client) const {
   });
 }
 
-void World::bump() {
-  changes_.fetch_add(1);
-  runtime.wake_all(changes_);
-}
-
-void World::fail(std::string what) {
-  if (failure_.empty()) failure_ = std::move(what);
-  bump();
-}
-
-void World::kill(Client& client) {
-  faults.count(FaultKind::kClientDeath);
-  to_kill_.push_back(&client);
-  bump();
-}
-
-void World::wait_until_healed() {
-  ++arrived_;
-  bump();
-  const runtime::WaitReason reason(runtime, "the faults to heal");
-  for (uint32_t seen = changes_.load(); !faults.healed() && !failed(); seen = changes_.load())
-    runtime.wait(changes_, seen);
-}
-
-void World::client_ended() {
-  ++arrived_;
-  bump();
-}
-
-bool World::wait_for_work(size_t clients, int64_t patience_ns) {
-  const int64_t deadline = runtime.now() + patience_ns;
-  const runtime::WaitReason reason(runtime, "the clients to have worked");
-  for (uint32_t seen = changes_.load(); arrived_ < clients && !failed(); seen = changes_.load()) {
-    if (runtime.wait(changes_, seen, deadline) == runtime::WaitResult::kTimedOut) return false;
-  }
-  return true;
-}
-
-void World::announce_healed() { bump(); }
-
-void World::reap() {
-  const runtime::WaitReason reason(runtime, "a client to die (reaper)");
-  for (;;) {
-    const uint32_t seen = changes_.load();
-    if (!to_kill_.empty()) {
-      Client& client = *to_kill_.back();
-      to_kill_.pop_back();
-      killing_ = true;
-      client.mark_dying();
-      client.process_gone = true;
-      system.end_process(client.process());
-      killing_ = false;
-      continue;
-    }
-    if (stop_reaping_) return;
-    runtime.wait(changes_, seen);
-  }
-}
-
-void World::stop_reaping() {
-  stop_reaping_ = true;
-  bump();
-}
-
 SeedOutcome run_seed(const SeedOptions& options) {
   SeedOutcome outcome;
   const WorldPlan plan = WorldPlan::draw(options);
   outcome.counters.seeds = 1;
   runtime::SimOptions sim;
   sim.seed = options.seed;
-  sim.time_limit = kTimeLimit;
+  sim.time_limit = kTimeLimit + plan.idle_most_ns();
   const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime(sim);
   uint64_t events = 0;
   const trace::Recorder* stopped = nullptr;
@@ -744,6 +736,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
       life.check_packets();
       life.count_faults();
       outcome.counters.simulated_ns = static_cast<uint64_t>(runtime->now());
+      outcome.counters.events = events;
     }
     trace::set_current(nullptr);
   });

@@ -18,6 +18,7 @@
 #include "sim/content.h"
 #include "sim/counters.h"
 #include "sim/fault_plan.h"
+#include "sim/packet_life.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
 
@@ -41,12 +42,21 @@ struct WorldPlan {
   bool tight_memory = false;        // system pages run out by themselves
   bool reference_checks = true;
   int64_t tdr_delay_ns = 0;
+  uint32_t pauses = 0;           // of each client while faults strike, at most
+  int64_t pause_most_ns = 0;     // seconds to hours; nothing happens meanwhile
+  uint32_t pause_chance = 0;     // before each operation, per million
+  int64_t sleep_ns = 0;          // how long stand-by lasts
+  bool system_sleeps = false;    // stand-by is the system's, also without GPU virtual addresses
+  int64_t periodic_trim_ns = 0;  // AdapterOptions
+  uint32_t commons = 0;          // operations on what several write, per hundred others
   FaultPlan faults;
 
   bool has_addresses() const { return memory_model != 0; }
   /// What an allocation takes in memory, and what of it one submission may use.
   uint64_t room_of(uint64_t bytes) const;
   uint64_t room() const;
+  /// What pauses, sleep and jumps of the clock may add up to.
+  int64_t idle_most_ns() const;
 
   static WorldPlan draw(const SeedOptions& options);
   /// One line for a failure report.
@@ -89,13 +99,21 @@ struct SeedOutcome {
 /// invariant of the kernel's own (CHECK) or a deadlock ends the process: see seeds.h.
 SeedOutcome run_seed(const SeedOptions& options);
 
-/// A resource that everybody may open. Nobody writes it any more.
+/// What is in a resource that several processes write, by turns.
+struct Common {
+  Content content{0};
+  bool taken = false;   // somebody is at it
+  uint64_t losses = 0;  // World::losses() when it was written: each one may have lost it
+};
+
+/// A resource that everybody may open. Without `common` nobody writes it any more.
 struct Shared {
   uint32_t owner = 0;  // number of the client that made it, which may have ended
   D3DKMT_HANDLE global = 0;
   uint32_t placement = 0;
   Content content{0};
-  uint64_t adapter_resets = 0;  // when it was written: each one may have lost it
+  uint64_t losses = 0;  // World::losses() when it was written: each one may have lost it
+  std::shared_ptr<Common> common = {};
 };
 
 /// What clients see of their world. Fibers of one simulation only.
@@ -115,8 +133,10 @@ class World {
   const verifier::Findings& findings;
   Counters& counters;
   const SeedOptions& options;
-  std::vector<Shared> shared;
+  std::vector<Shared> shared, commons;
   uint64_t wild_submissions = 0;  // that may fault on the device
+  uint64_t power_failures = 0;
+  std::vector<TimeJump> jumps;
 
   /// The first failure counts; everybody ends at the next opportunity then.
   void fail(std::string what);
@@ -129,17 +149,37 @@ class World {
   std::string why_stopped() const;
   /// How often the whole adapter was reset after a timeout.
   uint64_t adapter_resets() const;
+  /// How often what only video memory held may have been lost.
+  uint64_t losses() const { return adapter_resets() + power_failures; }
   /// It hung the GPU too often and is kept from it (TDR-06).
   bool is_blocked(const Client& client) const;
 
+  /// Ends its process, as kill() does; the client is at its end.
+  void end(Client& client);
   /// Lets `client` die: its process is ended by another thread, from now on.
   void kill(Client& client);
   /// The client has done what it does while faults strike. Returns when they have healed.
   void wait_until_healed();
 
+  /// Nothing for so long, or until the faults heal. Once everybody rests and what was queued has
+  /// had its time, the kernel must rest, too: a timer that runs on fails the world.
+  void pause(int64_t duration_ns);
+  bool somebody_pauses() const { return pausing_ != 0; }
+  /// For whoever works on and on: returns when nobody pauses.
+  void rest_with_others();
+  /// Thunks end, and their clients stand still before they touch memory again: Windows freezes
+  /// processes while the machine goes to sleep.
+  void freeze(bool now);
+  void wait_while_frozen();
+  /// What clients are told ends now: nobody reaches the adapter meanwhile. Looks at the clock as
+  /// pause() does.
+  void sleep_idle(int64_t duration_ns);
+
   // --- for the one who runs the world
+  /// How many clients there are; before they begin.
+  void expect(size_t clients) { clients_ = clients; }
   /// Waits until `clients` have called wait_until_healed, died or ended, or the patience is over.
-  /// False: it was over.
+  /// False: it was over. Pauses do not count.
   bool wait_for_work(size_t clients, int64_t patience_ns);
   /// No process is being ended, or waits for it.
   bool nobody_dies() const { return to_kill_.empty() && !killing_; }
@@ -151,7 +191,24 @@ class World {
 
  private:
   void bump();
+  /// Until then, or until the faults heal.
+  void wait_until(int64_t due_ns);
+  bool everybody_rests() const {
+    return pausing_ + arrived_ + hogs_resting_ >= clients_ && nobody_dies();
+  }
+  void begin_idle();
+  void end_idle();
+  void check_idle(int64_t duration_ns, uint64_t steps);
 
+  size_t clients_ = 0;
+  size_t pausing_ = 0, hogs_resting_ = 0;
+  int64_t last_pause_end_ns_ = 0;
+  struct Idle {
+    int64_t since_ns = 0;
+    uint64_t steps = 0;
+  };
+  std::optional<Idle> idle_;
+  bool frozen_ = false;
   std::string failure_;
   std::vector<Client*> to_kill_;
   size_t arrived_ = 0;
