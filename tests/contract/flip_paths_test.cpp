@@ -75,6 +75,26 @@ TEST_F(FlipTest, WaitingForAMonitorEndsHoweverOftenTheWorkerWasWoken) {
   });
 }
 
+// After a reset the kernel shows its own screen first: a mode that a client sets meanwhile comes
+// behind that, and stays.
+TEST_F(FlipTest, AModeSetWhileTheAdapterComesBackIsKept) {
+  DXGKIT_COVERS("TDR-26", "DISP-14");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    stack.adapter().lane().run([&] { stack.adapter().display()->hardware_was_reset(); });
+    NTSTATUS status = -1;
+    {
+      Stack::Background mode(stack, [&] { status = client.set_display_mode(client.primaries[0]); });
+      EXPECT_FALSE(mode.finished()) << "the kernel has not shown anything yet";
+      stack.adapter().display()->set_again();
+      EXPECT_TRUE(mode.finished());
+    }
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    driver.vsync();
+  });
+}
+
 TEST_F(FlipTest, TheEndOfAProcessEndsItsFlips) {
   DXGKIT_COVERS("DISP-11", "DISP-18");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {

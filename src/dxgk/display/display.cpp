@@ -184,8 +184,16 @@ void Display::worker() {
       return;
     }
     if (was_reset) {
-      const runtime::MutexLock lock(mutex_);
-      show_after_reset();
+      uint64_t resets = 0;
+      adapter_.lane().run([&] { resets = resets_; });
+      {
+        const runtime::MutexLock lock(mutex_);
+        show_after_reset();
+      }
+      adapter_.lane().run([&] {
+        resets_shown_ = resets;
+        adapter_.progress();
+      });
     }
     while (flips_ && flips_->work()) {
     }
@@ -275,7 +283,13 @@ void Display::on_progress(const port::InterruptReport& report) {
 }
 
 void Display::hardware_was_reset() {
+  ++resets_;
   if (flips_) flips_->hardware_was_reset();
+}
+
+void Display::wait_for_reset() {
+  static_cast<void>(
+      adapter_.block_until([&] { return resets_shown_ == resets_ || adapter_.gate().closed(); }));
 }
 
 void Display::set_again() {

@@ -112,6 +112,9 @@ class Display {
   /// It runs again: the display worker commits the same VidPN once more, with new primaries of the
   /// kernel's own, and makes it visible. Any thread.
   void set_again();
+  /// What the kernel shows after a reset is there: a client's mode that is set before would be
+  /// lost. Not on the lane, without mutex_.
+  void wait_for_reset();
   /// The kernel's own, which owns those primaries and survives resets.
   static bool is_kernels(const Process& process);
 
@@ -286,6 +289,7 @@ class Display {
   std::vector<HotPlug> hot_plugs_ DXGKIT_GUARDED_BY(events_mutex_);
   bool ending_ DXGKIT_GUARDED_BY(events_mutex_) = false;
   bool was_reset_ DXGKIT_GUARDED_BY(events_mutex_) = false;
+  uint64_t resets_ = 0, resets_shown_ = 0;  // lane; of the adapter: begun, and shown again after
   std::map<uint32_t, PresentState> presents_ DXGKIT_GUARDED_BY(events_mutex_);
   std::map<uint32_t, bool> progress_failed_ DXGKIT_GUARDED_BY(events_mutex_);
   bool adapter_failed_ DXGKIT_GUARDED_BY(events_mutex_) = false;

@@ -104,6 +104,7 @@ bool Display::is_exclusive(uint32_t source) {
 
 Status Display::set_display_mode(Device& device, const Ref<OpenedAllocation>& primary) {
   if (flips_ == nullptr) return Status::kNotSupported;
+  wait_for_reset();
   const runtime::MutexLock lock(mutex_);
   if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
   if (power_ != port::PowerState::kD0) return Status::kInvalidParameter;
