@@ -535,6 +535,40 @@ TEST_F(TdrTest, AnIdleEngineOwesAnAnswerToo) {
   });
 }
 
+// The last packet ends just before the request is overdue: from then on the engine has TdrDelay to
+// answer.
+TEST_F(TdrTest, AnEngineThatHasJustBecomeIdleHasItsTimeToAnswer) {
+  DXGKIT_COVERS("PREEMPT-06", "TDR-01");
+  for (const bool answers : {true, false}) {
+    engines([&](Stack& stack, EngineResets& resets) {
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(submit(client, context), 0);
+      pass(kDelay + 50 * runtime::kMillisecond);
+      rest(stack);
+      ASSERT_EQ(stack.miniport.count(kPreempt), 1U);
+      pass(kDelay - 100 * runtime::kMillisecond);
+      ASSERT_TRUE(stack.miniport.complete_next(0));
+      pass(kDelay - 100 * runtime::kMillisecond);
+      rest(stack);
+      EXPECT_EQ(stack.rules(), Strings{});
+      EXPECT_THAT(resets.reset_nodes, IsEmpty());
+      if (answers) {
+        const auto request = stack.miniport.calls().preempts.back();
+        stack.miniport.preempted(0, request.PreemptionFenceId, stack.miniport.last_completed(0));
+      }
+      pass(250 * runtime::kMillisecond);
+      rest(stack);
+      EXPECT_EQ(stack.rules(), answers ? Strings{} : Strings{"PREEMPT-06"});
+      EXPECT_EQ(resets.reset_nodes.size(), answers ? 0U : 1U);
+      stack.drive();
+      EXPECT_EQ(client.wait_for_idle(), 0);
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
 DXGKARGCB_NOTIFY_INTERRUPT_DATA page_fault(uint32_t fence, uint32_t flags) {
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
   std::memset(&data, 0, sizeof data);

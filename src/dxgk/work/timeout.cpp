@@ -90,9 +90,13 @@ std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
   const vidsch::NodeStatus status = adapter_.scheduler().node_status(node);
   if (status.resetting) return std::nullopt;
   const Node& mine = nodes_[node.value];
-  // TDR-01: from the request, if there is one. An empty queue owes an answer, too (PREEMPT-06).
-  if (status.preemption_pending)
-    return std::max(mine.asked_ns + policy_.delay_ns, mine.granted_until);
+  // TDR-01: from the request, if there is one. An empty queue owes an answer, too (PREEMPT-06), but
+  // may have become empty this moment.
+  if (status.preemption_pending) {
+    const bool idle = status.hardware_queue_length == 0;
+    const int64_t since = idle ? std::max(mine.asked_ns, status.progress_ns) : mine.asked_ns;
+    return std::max(since + policy_.delay_ns, mine.granted_until);
+  }
   if (status.hardware_queue_length == 0) return std::nullopt;
   return std::max(status.progress_ns + policy_.delay_ns, mine.granted_until);
 }
