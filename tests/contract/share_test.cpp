@@ -117,6 +117,28 @@ NTSTATUS query(Client& client, D3DKMT_HANDLE global, D3DKMT_QUERYRESOURCEINFO* a
   return client.call([&] { return D3DKMTQueryResourceInfo(args); });
 }
 
+// Where packets bring in what they use: opened twice by a process, it is in memory once.
+TEST_F(ShareTest, WhatAProcessOpensTwiceCountsOnceAsItsUsage) {
+  DXGKIT_COVERS("RES-20", "THUNK-22");
+  running([](Stack& stack) {
+    Client maker(stack, "maker"), user(stack, "user");
+    const Made made = create(maker, kGlobal, 2, 0, 1);
+    ASSERT_EQ(made.status, 0);
+    Opening again(maker), elsewhere(user);
+    ASSERT_EQ(again.by_global(made.global), 0);
+    ASSERT_EQ(elsewhere.by_global(made.global), 0);
+    ContextBuffers context = maker.make_context();
+    ASSERT_EQ(maker.render(context, work_on({again.allocation(0), again.allocation(1)})), 0);
+    stack.drive();
+    for (Client* client : {&maker, &user}) {
+      D3DKMT_QUERYVIDEOMEMORYINFO args{};
+      args.hAdapter = client->adapter;
+      ASSERT_EQ(client->call([&] { return D3DKMTQueryVideoMemoryInfo(&args); }), 0);
+      EXPECT_EQ(args.CurrentUsage, 2 * 8192U);
+    }
+  });
+}
+
 TEST_F(ShareTest, AnotherProcessSeesTheSameMemoryAndKeepsItWhenTheCreatorIsGone) {
   DXGKIT_COVERS("ALLOC-04", "ALLOC-25", "ALLOC-26", "THUNK-08", "THUNK-22");
   running([](Stack& stack) {

@@ -254,14 +254,16 @@ VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGrou
   info.budget = budget_of(memory, group);
   info.usage = memory.groups[g].usage;
   if (!adapter_.explicit_residency()) {
-    // What packets brought in: nobody lists anything.
+    // What packets brought in: nobody lists anything. Opened twice, it is there once.
+    std::set<AllocationId> counted;
     for (Device* device : adapter_.devices()) {
       if (&device->process() != &process) continue;
       for (const OpenedAllocation* opened : device->openings) {
         if (opened->allocation == nullptr || opened->allocation->forgotten) continue;
-        const SegmentId segment = adapter_.memory().placement(opened->allocation->id).segment;
-        if (segment != kSystemMemory && group_of(segment) == group)
-          info.usage += bytes_of(opened->allocation->id);
+        const AllocationId id = opened->allocation->id;
+        const SegmentId segment = adapter_.memory().placement(id).segment;
+        if (segment == kSystemMemory || group_of(segment) != group) continue;
+        if (counted.insert(id).second) info.usage += bytes_of(id);
       }
     }
   }
