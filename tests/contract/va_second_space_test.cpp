@@ -6,6 +6,7 @@
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/work/timeout.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -65,6 +66,15 @@ struct Batches {
   D3DKMT_HANDLE pool = 0, fence = 0;
   uint64_t value = 0, mapped = 0;
 };
+
+/// Page tables that are there, of all processes.
+size_t rooms_of(GpuVaStack& stack) {
+  size_t count = 0;
+  stack.adapter().lane().run([&] {
+    stack.adapter().gpu_va()->memory().for_each([&](gpuva::TableId, const auto&) { ++count; });
+  });
+  return count;
+}
 
 size_t new_tables(const GpuVaCalls& calls) {
   size_t count = 0;
@@ -312,6 +322,79 @@ TEST_F(VaSecondSpaceTest, ItGoesWithTheProcess) {
     EXPECT_TRUE(stack.gpu.faults().empty());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+// The context is destroyed while its first batch, and the call that gives the kernel's context its
+// root, are still behind other paging: the batch runs in a context with a root all the same.
+TEST_F(VaSecondSpaceTest, ABatchOutlivesItsContextWithARoot) {
+  DXGKIT_COVERS("VA-34", "VA-38");
+  everywhere([](GpuVaStack& stack) {
+    Batches batches(stack);
+    VaClient& client = batches.client;
+    const uint64_t base = client.make_reservation(4 * k64);
+    const D3DKMT_HANDLE second = client.make_context_virtual();
+    const size_t contexts = stack.gpu.contexts().size();
+    const size_t created = stack.miniport.calls().create_contexts.size();
+    stack.gpu.clear_calls();
+    // Until no paging buffer is free.
+    for (int i = 0; i < 2000 && stack.adapter().paging().enqueued() < 4000; ++i) {
+      D3DDDI_MAPGPUVIRTUALADDRESS args = client.map_args(batches.pool, 1);
+      ASSERT_EQ(client.map(args), kPendingStatus);
+    }
+    ASSERT_EQ(client.update(second, batches.fence, ++batches.value,
+                            {map_op(batches.pool, base, 4 * kPage, 2 * kPage)}, true),
+              0);
+    ASSERT_EQ(stack.miniport.calls().create_contexts.size(), created + 1);
+    ASSERT_TRUE(stack.gpu.calls().roots.empty()) << "the paging is not far enough behind";
+    EXPECT_EQ(client.destroy_context(second), 0);
+    stack.drive();
+    EXPECT_FALSE(stack.gpu.calls().roots.empty());
+    EXPECT_FALSE(stack.gpu.calls().copies.empty());
+    EXPECT_TRUE(client.walk(base + 3 * kPage).valid);
+    EXPECT_EQ(stack.gpu.contexts().size(), contexts - 1);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// The adapter is reset while a process is ending, at any step: tables that are on their way out are
+// not made again behind it.
+TEST_F(VaSecondSpaceTest, AProcessThatEndsAsTheAdapterIsResetLeavesNoTables) {
+  DXGKIT_COVERS("VA-34", "PAGE-02");
+  bool over = false;
+  for (int step = 0; !over && step < 100; ++step) {
+    SCOPED_TRACE(step);
+    running(GpuVaConfig::gpu_physical_four_level(), [&](GpuVaStack& stack) {
+      VaClient bystander(stack, "bystander");
+      stack.drive();
+      const size_t rooms = rooms_of(stack);
+      Batches batches(stack);
+      VaClient& client = batches.client;
+      const uint64_t base = client.make_reservation(k64);
+      batches.update({map_op(batches.pool, base, kPage)});
+      {
+        Stack::Background end(stack, [&] {
+          D3DKMT_DESTROYDEVICE args{.hDevice = client.device};
+          EXPECT_EQ(client.call([&] { return D3DKMTDestroyDevice(&args); }), 0);
+        });
+        for (int i = 0; i < step; ++i) {
+          static_cast<void>(end.finished());
+          static_cast<void>(stack.miniport.complete_next(stack.miniport.config.paging_node));
+        }
+        over = end.finished();
+        stack.adapter().lane().run([&] {
+          stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
+        });
+        static_cast<void>(end.finished());
+      }
+      stack.drive();
+      EXPECT_EQ(stack.statistics().adapter_resets, 1U);
+      EXPECT_EQ(rooms_of(stack), rooms);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_TRUE(over) << "the process's end took more steps than were looked at";
 }
 
 // Without memory for it the reservation has not happened; the next one makes it.

@@ -38,6 +38,7 @@ struct GpuSpace {
   /// Shared by whatever may still write its tables.
   std::shared_ptr<int> busy = std::make_shared<int>();
   bool of_paging = false;
+  bool ended = false;  // with its process: the tables are on their way out, and not made again
   // A process's second space (VA-34): no client's addresses, and in no trace.
   bool kernel_only = false;
   std::map<uint64_t, gpuva::Piece> fixed;  // what is shown there beside mappings, by first page

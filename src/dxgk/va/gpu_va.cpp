@@ -92,6 +92,7 @@ void GpuVa::process_ends(uint32_t process) {
       if (!one) continue;
       gpuva::Plan plan;
       one->tables.destroy(&plan);
+      one->ended = true;
       ++one->version;
       append(one, std::move(plan), &work);
     }
@@ -106,6 +107,7 @@ void GpuVa::process_ends(uint32_t process) {
     spaces_.erase(process | kSecond);
     seconds_.erase(process);
     trace::emit(trace::EventKind::kGpuVaSpaceEnded, process);
+    adapter_.progress();  // who waits for room may have it now
   });
 }
 
@@ -173,11 +175,9 @@ void GpuVa::detach(Context& context) {
     adapter_.scheduler().sync_objects().cancel_wait(*companion->second.waiting);
   for (PendingUpdate& update : companion->second.queue) release_pools(&update.pools);
   release_pools(&companion->second.running_pools);
-  if (companion->second.driver) {
-    if (const std::shared_ptr<GpuSpace> second = space_of(space->process | kSecond))
-      std::erase(second->kernel_contexts, companion->second.driver->handle);
+  // Batches that are queued still run in it: it keeps its root.
+  if (companion->second.driver)
     left_companions_[context.id()] = std::move(companion->second.driver);
-  }
   companions_.erase(companion);
 }
 

@@ -435,6 +435,7 @@ Status GpuVa::build_again() {
   std::deque<Pieces> sources;
   std::deque<gpuva::Plan> plans;
   for (const auto& [number, space] : spaces_) {
+    if (space->ended) continue;
     space->owed.clear();
     space->evicted = false;
     Planned& one = all.emplace_back();

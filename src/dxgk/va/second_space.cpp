@@ -238,7 +238,7 @@ void GpuVa::make_companion(Context& context) {
     space->kernel_contexts.push_back(made->handle);
     Work work;
     work.push_back(std::make_unique<CallWork>([this, space, companion = companion.driver] {
-      // Before its first copy. Nobody runs on it yet; gone: nobody will.
+      // Before its first copy. Gone: nobody runs on it any more.
       const auto& all = space->kernel_contexts;
       if (std::ranges::find(all, companion->handle) != all.end() &&
           space->shown_root != gpuva::kNoTable) {
@@ -262,6 +262,11 @@ void* GpuVa::take_companion(Context& context) {
   });
   if (!companion) return nullptr;
   static_cast<void>(adapter_.block_until([&] { return companion.use_count() == 1; }));
+  adapter_.lane().run([&] {
+    const uint32_t process = context.device().process().number();
+    if (const std::shared_ptr<GpuSpace> second = space_of(process | kSecond))
+      std::erase(second->kernel_contexts, companion->handle);
+  });
   return companion->handle;
 }
 
