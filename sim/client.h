@@ -165,6 +165,8 @@ class Client {
   void wait_for_paging(uint64_t value);
   bool evict(std::span<Allocation* const> allocations);
   /// Gives up what is on the list and not in `but`.
+  /// Page tables lie in video memory and do not move: much, or something large, may not fit beside.
+  bool may_not_fit() const;
   bool trim(std::span<Allocation* const> but);
   /// The context, or the CPU, waits until paging has come that far.
   void after_paging(Context& context, uint64_t value);
@@ -300,6 +302,7 @@ class Client {
   D3DKMT_HANDLE paging_queue_ = 0, paging_fence_ = 0;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
+  std::vector<const Allocation*> asked_;  // what was last to be made resident; compared only
   std::vector<D3DKMT_HANDLE> stale_;
   uint64_t last_context_ = 0;
 

@@ -36,8 +36,9 @@ void Client::lost(const char* name) {
   switch (state.ExecutionState) {
     case D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY:
       // Page tables need memory like everything else.
-      if (!may_exhaust_memory_ && !(has_addresses() && (world_.plan.tight_memory ||
-                                                        world_.plan.faults.has(FaultKind::kPages))))
+      if (!may_exhaust_memory_ && !may_not_fit() &&
+          !(has_addresses() &&
+            (world_.plan.tight_memory || world_.plan.faults.has(FaultKind::kPages))))
         fail(fmt::format("{} finds the device out of memory, and all it did fits", name));
       break;
     case D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT:
@@ -69,6 +70,7 @@ bool Client::accepted(const char* name, NTSTATUS status) {
   if (world_.adapter_lost()) throw AdapterLost{};
   if (world_.faults.excuses() != excuses_before_) return false;
   if (world_.plan.tight_memory && answer == Status::kNoMemory) return false;
+  if (answer == Status::kNoMemory && may_not_fit()) return false;
   // Page tables in video memory, which one client fills and another's long packet holds.
   const FaultPlan& faults = world_.plan.faults;
   const bool full = faults.has(FaultKind::kVramFull) || faults.has(FaultKind::kVramFragmented);

@@ -24,6 +24,7 @@ bool Client::make_resident(Context& context, std::span<Allocation* const> used) 
     if (!allocation->resident) list.push_back(allocation->handle);
   }
   if (list.empty()) return true;
+  asked_.assign(used.begin(), used.end());
   D3DDDI_MAKERESIDENT resident{};
   resident.hPagingQueue = paging_queue_;
   resident.NumAllocations = static_cast<UINT>(list.size());
@@ -83,6 +84,19 @@ bool Client::evict(std::span<Allocation* const> allocations) {
   if (!accepted("D3DKMTEvict", status)) return false;
   for (Allocation* const allocation : allocations) allocation->resident = false;
   return true;
+}
+
+bool Client::may_not_fit() const {
+  if (world_.plan.memory_model != 2) return false;
+  uint64_t sum = 0;
+  uint64_t largest = 0;
+  for (const auto& allocation : allocations_) {
+    const bool asked = std::ranges::find(asked_, allocation.get()) != asked_.end();
+    if (!allocation->resident && !asked) continue;
+    sum += allocation->size();
+    largest = std::max(largest, allocation->size());
+  }
+  return sum > world_.plan.vram_bytes / 2 || largest > world_.plan.vram_bytes / 4;
 }
 
 bool Client::trim(std::span<Allocation* const> but) {

@@ -172,9 +172,10 @@ bool MemoryManager::pin_resident(std::span<const Use> uses) {
   return true;
 }
 
-bool MemoryManager::fits_alone(std::span<const Use> uses) const {
+bool MemoryManager::fits_alone(std::span<const Use> uses,
+                               std::span<const AllocationDesc> besides) const {
   impl_->begin_plan();
-  return impl_->pack_alone(impl_->merge(uses)).has_value();
+  return impl_->pack_alone(impl_->merge(uses), besides).has_value();
 }
 
 void MemoryManager::release(std::span<const Use> uses) {

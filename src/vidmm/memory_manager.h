@@ -137,8 +137,9 @@ class MemoryManager {
   /// make_resident for the usual case, without making a plan: everything is where it may stay and
   /// nothing is under way. False, nothing changed: ask make_resident. Each allocation once.
   bool pin_resident(std::span<const Use> uses);
-  /// Whether the list would fit with nobody else there, as make_resident decides it.
-  bool fits_alone(std::span<const Use> uses) const;
+  /// Whether the list would fit with nobody else there, as make_resident decides it; `besides`:
+  /// what does not exist yet and would have to fit with it.
+  bool fits_alone(std::span<const Use> uses, std::span<const AllocationDesc> besides = {}) const;
   /// The packet is done with the allocations of its plan: drops one pin each and, for writes, marks
   /// content dirty (which make_resident already assumed).
   void release(std::span<const Use> uses);

@@ -440,9 +440,16 @@ PackItem MemoryManager::Impl::pack_item(const Item& item) const {
   return packed;
 }
 
-std::optional<Packing> MemoryManager::Impl::pack_alone(std::span<const Item> items) const {
+std::optional<Packing> MemoryManager::Impl::pack_alone(
+    std::span<const Item> items, std::span<const AllocationDesc> besides) const {
   std::vector<PackItem> packed;
   for (const Item& item : items) packed.push_back(pack_item(item));
+  for (const AllocationDesc& desc : besides) {
+    PackItem& item = packed.emplace_back(PackItem{.desc = desc, .segments = {}, .fixed = {}});
+    for (uint32_t i = 0; i < views.size(); ++i) {
+      if ((desc.supported_write & segment_bit(views[i]->desc.id)) != 0) item.segments.push_back(i);
+    }
+  }
   return pack(views, packed);
 }
 

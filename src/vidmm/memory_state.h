@@ -97,7 +97,8 @@ struct MemoryManager::Impl {
   size_t place_in_order(std::span<const Item> items);
   bool move_away(std::vector<Touched>& movers, Record& record, Segment& where, uint64_t offset);
   PackItem pack_item(const Item& item) const;
-  std::optional<Packing> pack_alone(std::span<const Item> items) const;
+  std::optional<Packing> pack_alone(std::span<const Item> items,
+                                    std::span<const AllocationDesc> besides = {}) const;
   bool repack(std::span<const Item> items, const Packing& packing);
 
   std::vector<SegmentDesc> descs;

@@ -239,6 +239,75 @@ TEST_F(VaTableEvictionTest, WorkWaitsForMemoryForItsTables) {
   });
 }
 
+// A list counts with the tables that lead to it, and with those that stay, as a second space's do:
+// what does not fit beside them is refused, and fits when they have gone.
+TEST_F(VaTableEvictionTest, WhatDoesNotFitBesideTablesIsRefused) {
+  DXGKIT_COVERS("RES-05", "VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack, "one");
+    auto third = std::make_unique<VaClient>(stack, "third");
+    static_cast<void>(third->make_reservation(64 * kPage));  // and so a second space
+    std::vector<D3DKMT_HANDLE> pages;
+    NTSTATUS status = 0;
+    while (status >= 0) {
+      ASSERT_LT(pages.size(), kSegmentPages - kLeaves) << "tables were not counted";
+      pages.push_back(one.client.make_allocation(kPage, kMemorySet));
+      stack.drive();
+      const uint64_t usage = one.client.memory().CurrentUsage;
+      const uint64_t fence = one.client.queue.value();
+      status = one.client.make_resident({pages.back()});
+      if (status < 0) {  // others may have made room in vain; nothing else has happened
+        EXPECT_EQ(one.client.memory().CurrentUsage, usage);
+        EXPECT_EQ(one.client.queue.value(), fence);
+        EXPECT_FALSE(one.client.in_memory(pages.back()));
+      }
+      stack.drive();
+    }
+    EXPECT_EQ(status, nt_status(Status::kNoMemory));
+    // What was accepted is there, and works.
+    one.run_and_check(one.client.context);
+    for (size_t i = 0; i + 1 < pages.size(); ++i) EXPECT_TRUE(one.client.in_memory(pages[i]));
+    third.reset();
+    stack.drive();
+    EXPECT_GE(one.client.make_resident({pages.back()}), 0);
+    stack.drive();
+    EXPECT_TRUE(one.client.in_memory(pages.back()));
+    one.run_and_check(one.client.context);
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// The list was accepted and then outgrown by tables: its device is in error with its next work, and
+// nobody waits for ever.
+TEST_F(VaTableEvictionTest, AListThatTablesOutgrowPutsItsDeviceInError) {
+  DXGKIT_COVERS("RES-03", "VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack, "one");
+    Client bystander(stack, "bystander");
+    NTSTATUS status = 0;
+    for (size_t i = 0; status >= 0 && i < kSegmentPages; ++i) {
+      status = one.client.make_resident({one.client.make_allocation(kPage, kMemorySet)});
+      stack.drive();
+    }
+    ASSERT_EQ(status, nt_status(Status::kNoMemory));
+    for (uint64_t i = 0; i < 4; ++i) {
+      D3DDDI_MAPGPUVIRTUALADDRESS args = one.client.map_args(one.data, 1, one.at(2 * kLeaves + i));
+      EXPECT_GE(one.client.map(args), 0);
+      stack.drive();
+    }
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    ASSERT_EQ(one.client.submit(one.client.context, one.at(2), Sparse::kReads * 24), 0);
+    stack.drive();
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+    EXPECT_EQ(bystander.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    // The process goes on with another device.
+    EXPECT_EQ(one.client.destroy_device(one.client.device), 0);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // A process ends, power goes, and entries want to be invalidated first: nothing is left over.
 TEST_F(VaTableEvictionTest, WhileTheyAreAway) {
   DXGKIT_COVERS("PAGE-02", "PAGE-39");
@@ -278,7 +347,7 @@ TEST_F(VaTableEvictionTest, WhileTheyAreAway) {
         Sparse one(stack);
         ListingClient other(stack, "other");
         const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
-        EXPECT_GE(other.make_resident({large}), 0);
+        EXPECT_EQ(other.make_resident({large}), nt_status(Status::kNoMemory)) << "they stay";
         stack.drive();
         EXPECT_FALSE(one.evicted());
         one.check(kLeaves - 1);

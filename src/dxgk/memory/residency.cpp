@@ -171,14 +171,17 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   return Status::kPending;
 }
 
-bool Residency::fits_alone(const Device& device) const {
+bool Residency::fits_alone(Device& device) const {
   // What is counted: evicted ones that older work keeps will have left, offered ones leave for it.
   std::vector<vidmm::Use> uses;
   for (const OpenedAllocation* opened : device.openings) {
     const bool offered = opened->allocation->offer != vidmm::OfferPriority::kNone;
     if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
   }
-  return adapter_.memory().fits_alone(uses);
+  if (adapter_.gpu_va() == nullptr) return adapter_.memory().fits_alone(uses);
+  const GpuVa::TableRoom tables = adapter_.gpu_va()->table_room(device);
+  uses.insert(uses.end(), tables.staying.begin(), tables.staying.end());
+  return adapter_.memory().fits_alone(uses, tables.own);
 }
 
 bool Residency::still_wanted(const Device& device, const Wanted& one) const {
@@ -237,12 +240,16 @@ void Residency::look_when_quiet() {
 
 std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device) {
   DeviceResidency& mine = of(device);
+  const bool still = adapter_.paging().idle() && !adapter_.scheduler().anything_on_hardware();
+  if (mine.too_many_as_of == changes_ && mine.set.size() >= mine.too_many) {
+    give_up_later(device);
+    return std::unexpected(Status::kGraphicsAllocationBusy);
+  }
   // The list counts only beside the tables that lead to it. Whether both fit is clear when nothing
   // runs or pages, and does not change by itself then.
   if (tables_are_away(device)) {
-    looks_later_ = !adapter_.paging().idle();  // packets that retire have everybody look again
-    if (looks_later_ || adapter_.scheduler().anything_on_hardware() ||
-        (mine.too_many_as_of == changes_ && mine.set.size() >= mine.too_many)) {
+    if (!still) {
+      looks_later_ |= !adapter_.paging().idle();  // packets that retire have everybody look again
       return std::unexpected(Status::kGraphicsAllocationBusy);
     }
     // Those of idle processes go first: what the list pushes out is written into them.
@@ -275,10 +282,15 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
     --mine.in_flight;
     if (!there) {
       let_go(mine);
-      mine.too_many_as_of = changes_;
-      mine.too_many = mine.set.size();
+      looks_later_ |= !adapter_.paging().idle();
       held = std::unexpected(Status::kGraphicsAllocationBusy);
     }
+  }
+  // Page tables stay where they are, and may have grown since the list was accepted.
+  if (adapter_.gpu_va() != nullptr && failed_for_room() && still && in_flight_ == 0) {
+    mine.too_many_as_of = changes_;
+    mine.too_many = mine.set.size();
+    give_up_later(device);
   }
   if (!held.has_value()) return held;
   ProcessMemory& process = memory_of(device.process());
@@ -292,6 +304,35 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
       held->must_wait = true;
   }
   return held;
+}
+
+/// When nothing runs or pages, nobody's list is in use and nothing is locked or displayed, then
+/// nothing that happens by itself makes room any more.
+void Residency::give_up_later(Device& device) {
+  adapter_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)] {
+    if (!adapter.failed() && adapter.has_memory()) adapter.residency().give_up(*owner);
+  });
+}
+
+void Residency::give_up(Device& device) {
+  if (device.lost() || device.residency == nullptr || !adapter_.power().awake()) return;
+  const DeviceResidency& mine = of(device);
+  if (mine.too_many_as_of != changes_ || in_flight_ != 0) return;
+  const bool waits = std::ranges::any_of(
+      blocked_, [&](const auto& request) { return &request->queue->device() == &device; });
+  if (!waits && mine.set.size() < mine.too_many) return;  // it was refused
+  if (adapter_.scheduler().anything_on_hardware()) return;
+  if (!adapter_.paging().idle()) {
+    looks_later_ = true;
+    return;
+  }
+  for (Device* other : adapter_.devices()) {
+    for (const OpenedAllocation* opened : other->openings) {
+      if (opened->locks != 0) return;  // the unlock has everybody look again
+    }
+  }
+  if (adapter_.display() != nullptr && fits_alone(device)) return;  // a primary may be in the way
+  device.set_error(DeviceState::kErrorOutOfMemory);
 }
 
 void Residency::page(Device& device, const vidmm::ResidencySet::Held& held,

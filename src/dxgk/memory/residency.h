@@ -73,10 +73,12 @@ struct DeviceResidency {
 /// Lane: the adapter's, except where a call says otherwise.
 ///
 /// A MakeResident is done as soon as its device's whole list has places: at once, after paging, or,
-/// while memory is held by work in flight, when that has retired. Whoever needs room takes it from
-/// lists without work in flight: first those of processes over their budget, then all, in the order
-/// they were last used; which of their allocations leave is the memory manager's choice (RES-22).
-/// Scheduling a packet of a device whose list is held costs O(1).
+/// while memory is held by work in flight, when that has retired. A list that does not fit beside
+/// page tables that have grown since, with nobody else left to give way, puts its device in error.
+/// Whoever needs room takes it from lists without work in flight: first those of processes over
+/// their budget, then all, in the order they were last used; which of their allocations leave is
+/// the memory manager's choice (RES-22). Scheduling a packet of a device whose list is held costs
+/// O(1).
 class Residency {
  public:
   explicit Residency(Adapter& adapter);
@@ -194,8 +196,9 @@ class Residency {
 
   static DeviceResidency& of(Device& device);
   Status check(Device& device, std::span<const Ref<OpenedAllocation>> openings) const;
-  /// Whether what the device counts fits into the segments. Cost: O(its allocations).
-  bool fits_alone(const Device& device) const;
+  /// Whether what the device counts fits into the segments, beside its page tables and those that
+  /// stay. Cost: O(its allocations and mappings).
+  bool fits_alone(Device& device) const;
   /// Lists what is still wanted and holds the set; off the list again if that fails.
   std::expected<vidmm::ResidencySet::Held, Status> list(Device& device,
                                                         std::span<const Wanted> wanted);
@@ -203,6 +206,9 @@ class Residency {
   /// An earlier request of the device waits that must not be overtaken: it might never fit then.
   bool must_queue(const Request& request);
   bool tables_are_away(Device& device) const;
+  /// The device's list does not fit beside its tables: it is in error if that stays so.
+  void give_up_later(Device& device);
+  void give_up(Device& device);
   /// Holds the set, with others giving way if need be.
   std::expected<vidmm::ResidencySet::Held, Status> hold(Device& device);
   /// Executes what holding planned; `then` (may be empty) runs when it is done.

@@ -24,7 +24,7 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
     const std::span<const Ref<OpenedAllocation>> instances = teardown->openings[i]->instances();
     teardown->openings.insert(teardown->openings.end(), instances.begin(), instances.end());
   }
-  ++listing_changes_;
+  listing_changed();
   for (const Ref<OpenedAllocation>& opened : teardown->openings) {
     opened->closing = true;
     residency_->forget(*opened);
@@ -130,6 +130,7 @@ void Adapter::begin_closing(Teardown& teardown) {
     allocation->forgotten = true;
     operations.insert(operations.end(), freed->begin(), freed->end());
   }
+  if (residency_) residency_->room_changed();
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
   if (!device_specific.empty())
     static_cast<void>(port_->close_allocations(teardown.device->driver_handle(), device_specific));
@@ -195,6 +196,7 @@ void Adapter::free_internal(Allocation& allocation) {
   Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(id);
   DXGKIT_CHECK(freed.has_value());  // nothing uses it, and what it was mapped for has run
   allocation.forgotten = true;
+  residency_->room_changed();
   paging_->enqueue(*freed, [this, id] {
     Allocation& gone = allocations_.at(id);
     if (!gone.borrows_pages) release_pages(gone.pages.frames());

@@ -136,6 +136,13 @@ class GpuVa {
   bool let_tables_go();
   /// Those of the device's process were.
   bool tables_are_away(Device& device) const;
+  /// What a list of the device has to fit beside: the rooms of tables that stay, and the tables its
+  /// process has, or would have, if they were made anew. Cost: O(mappings).
+  struct TableRoom {
+    std::vector<vidmm::Use> staying;
+    std::vector<vidmm::AllocationDesc> own;
+  };
+  TableRoom table_room(Device& device);
   enum class TablesThere { kYes, kSoon, kNoMemory };
   /// Work of the device is about to run: evicted tables are planned again. kSoon: what is enqueued
   /// from now on in the paging executor comes behind their writing.
@@ -272,6 +279,10 @@ class GpuVa {
   void free_tables();
   enum class Whose { kIdle, kQueued };
   bool may_evict(const GpuSpace& space, Whose whose) const;
+  /// Its tables are of the kind that may give way.
+  bool ever_evicts(const GpuSpace& space) const;
+  /// The tables that show all that is mapped, from none on.
+  std::vector<gpuva::TableNeed> needs_of_all(const GpuSpace& space) const;
   void evict_tables(GpuSpace& space);
   /// kNoMemory: they stay away.
   Status restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work);

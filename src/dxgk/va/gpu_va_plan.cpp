@@ -286,6 +286,15 @@ Status GpuVa::plan_root(const std::shared_ptr<GpuSpace>& space, Work* work) {
   return Status::kSuccess;
 }
 
+std::vector<gpuva::TableNeed> GpuVa::needs_of_all(const GpuSpace& space) const {
+  gpuva::PageSpans all;
+  space.addresses.for_each_in({0, geometry_.space_pages()},
+                              [&](const gpuva::Mapping& mapping) { all.push_back(mapping.span); });
+  const Pieces pieces(*this, space);
+  const gpuva::PageTables none(geometry_);
+  return none.draft(all, AllThere(pieces, adapter_.dummy_page().value), /*with_root=*/true).needs();
+}
+
 Status GpuVa::restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work) {
   gpuva::PageSpans all;
   space->addresses.for_each_in({0, geometry_.space_pages()},

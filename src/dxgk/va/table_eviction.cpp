@@ -83,6 +83,40 @@ bool GpuVa::tables_are_away(Device& device) const {
   return space && space->evicted;
 }
 
+bool GpuVa::ever_evicts(const GpuSpace& space) const {
+  if (space.of_paging || space.kernel_only || geometry_.explicit_invalidation) return false;
+  return std::ranges::none_of(space.contexts, [](Context* one) { return one->of_hw_queue(); });
+}
+
+GpuVa::TableRoom GpuVa::table_room(Device& device) {
+  TableRoom room;
+  const std::shared_ptr<GpuSpace> own = space_of(device.process().number());
+  memory_.for_each([&](gpuva::TableId id, const TableMemory& table) {
+    if (table.room.value == 0) return;
+    for (const auto& [number, space] : spaces_) {
+      if (ever_evicts(*space) && space->tables.find(id).has_value()) return;
+    }
+    room.staying.push_back({table.room, false});
+  });
+  if (!own || !ever_evicts(*own)) return room;
+  for (const gpuva::TableNeed& need : needs_of_all(*own)) {
+    const SegmentId segment = geometry_.levels[need.level].segment;
+    if (segment == kSystemMemory) continue;
+    vidmm::AllocationDesc desc;
+    desc.size_bytes = align_up(uint64_t{need.bytes}, kPageBytes);
+    if (need.bytes == 0) {  // a root that grows
+      const Result<uint64_t> bytes =
+          adapter_.port().get_root_page_table_size(static_cast<uint32_t>(need.entries));
+      if (!bytes.has_value()) continue;
+      desc.size_bytes = align_up(*bytes, kPageBytes);
+    }
+    desc.alignment_bytes = std::max<uint64_t>(need.alignment_bytes, kPageBytes);
+    desc.supported_read = desc.supported_write = vidmm::segment_bit(segment);
+    room.own.push_back(desc);
+  }
+  return room;
+}
+
 GpuVa::TablesThere GpuVa::bring_tables(Device& device) {
   const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
   if (!space) return TablesThere::kYes;  // its process is going
