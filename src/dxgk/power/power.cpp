@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
@@ -460,11 +461,13 @@ void Power::lose(PowerTarget during) {
     });
     if (caught) device->set_error(DeviceState::kReset);
   }
-  const std::vector<std::function<void()>> waited = adapter_.paging().abandon();
+  std::vector<std::function<void()>> waited = adapter_.paging().abandon();
   if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->power_failed();
   adapter_.scheduler().abandon_hardware();
   adapter_.context_allocations().hardware_was_reset();
   if (adapter_.residency_) adapter_.residency_->let_all_go();
+  // Packets that ended let go of memory, and that planned more with what is lost now.
+  std::ranges::move(adapter_.paging().abandon(), std::back_inserter(waited));
   const std::vector<AllocationId> lost =
       adapter_.memory().lose_power([&](SegmentId segment) { return kept(segment, during); });
   lost_allocations_ += lost.size();
