@@ -134,6 +134,7 @@ class Life {
   SeedOutcome& outcome_;
   size_t first_event_ = 0;  // of the adapter that runs
   std::vector<dxgk::TimeoutReport> timeouts_;
+  int64_t failed_ns_ = INT64_MAX;  // when the kernel gave the adapter up
   std::vector<TimeJump> jumps_;
   bool platform_ends_ = false;
   Faults faults_;
@@ -447,6 +448,10 @@ void Life::check_packets() {
   // Without progress, then without an answer to the preemption, for TdrDelay each; once more if
   // something finished after it was asked for (TDR-10).
   const int64_t patience = 3 * plan_.tdr_delay_ns + kDetectionSlack;
+  for (const trace::Event& event : life) {
+    if (event.kind == static_cast<uint16_t>(trace::EventKind::kAdapterState) && event.b == 2)
+      failed_ns_ = std::min(failed_ns_, event.time_ns);
+  }
   const PacketLives lives = follow_packets(life, recorder_.names(), patience, jumps_);
   outcome_.counters.property_checks += lives.checks;
   outcome_.counters.preempted_packets += lives.preempted;
@@ -481,6 +486,7 @@ void Life::check_timeout(const dxgk::TimeoutReport& report, std::span<const CutS
     return;
   }
   if (report.code != 0x141 || !report.recovered) return;
+  if (failed_ns_ <= std::max(report.detected_ns, report.ended_ns)) return;  // that took all devices
   for (const dxgk::TimeoutDevice& device : report.devices) {
     if (!device.hurt || (cut != nullptr && cut->process == device.process)) continue;
     // Others are lost meanwhile for reasons of their own.
