@@ -375,6 +375,7 @@ void Client::settle(const Allocation& allocation, bool for_writing) {
 }
 
 bool Client::submit(Context& context, std::span<const Command> commands) {
+  if (dying_ || world_.failed()) throw Ended{};  // its buffers may be gone
   const bool has_list = !has_addresses();
   // What other contexts do with the same memory comes first.
   std::map<uint64_t, uint64_t> before;  // context -> fence value

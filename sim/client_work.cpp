@@ -160,6 +160,7 @@ void Client::let_time_pass() {
     world_.jumps.push_back({world_.runtime.now(), by});
     runtime::sim_jump(world_.runtime, by);
   }
+  if (dying_ || world_.failed()) throw Ended{};  // others ran in all of these
   // Locks that the adapter does not outlive.
   if (world_.plan.faults.has(FaultKind::kRemoval) && device_ != 0 && extra_.percent(20))
     op_lock_and_keep();

@@ -1,6 +1,7 @@
 // What the tests of power transitions share: segments with preservation bits, tagged content.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
@@ -91,5 +92,35 @@ class Tagged {
   AllocationId id_;
   uint64_t pages_ = 0, tag_ = 0;
 };
+
+inline dxgk::PowerOutcome go(Stack& stack, dxgk::PowerTarget target,
+                             Status expected = Status::kSuccess) {
+  dxgk::PowerOutcome outcome;
+  stack.blocking([&] {
+    const Result<dxgk::PowerOutcome> done = stack.system->set_power(stack.luid, target);
+    EXPECT_EQ(done.has_value() ? Status::kSuccess : done.error(), expected);
+    if (done.has_value()) outcome = *done;
+  });
+  return outcome;
+}
+
+struct Told {
+  ULONG uid = 0;
+  DEVICE_POWER_STATE state = PowerDeviceUnspecified;
+  POWER_ACTION action = PowerActionNone;
+  bool operator==(const Told&) const = default;
+};
+inline constexpr ULONG kAdapterUid = 0xFFFFFFFF;
+
+/// What each SetPowerState call was told.
+inline std::shared_ptr<std::vector<Told>> listen(Stack& stack) {
+  auto told = std::make_shared<std::vector<Told>>();
+  stack.miniport.hooks.set_power_state = [told](ULONG uid, DEVICE_POWER_STATE state,
+                                                POWER_ACTION action) {
+    told->push_back({uid, state, action});
+    return nt_status(Status::kSuccess);
+  };
+  return told;
+}
 
 }  // namespace dxgkit::contract
