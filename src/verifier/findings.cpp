@@ -94,8 +94,9 @@ std::string quoted(std::string_view text) { return json_string(text); }
 struct Findings::Impl {
   mutable runtime::Mutex lock;
   std::vector<Finding> stored;
-  std::map<std::tuple<std::string, std::string, std::string>, size_t>
-      repeats;  // (rule, ddi, actual without its numbers) -> times seen
+  /// (rule, ddi, actual without its numbers, severity) -> times seen. What stops the adapter is
+  /// told although the same was a warning before.
+  std::map<std::tuple<std::string, std::string, std::string, Severity>, size_t> repeats;
   std::map<std::string, size_t, std::less<>> by_rule;
   size_t total = 0;
   std::function<void(const Finding&)> listener;
@@ -110,7 +111,9 @@ void Findings::report(Finding finding) {
     runtime::MutexLock lock(impl_->lock);
     ++impl_->total;
     ++impl_->by_rule[finding.rule];
-    if (++impl_->repeats[{finding.rule, finding.ddi, without_numbers(finding.actual)}] > 1) return;
+    if (++impl_->repeats[{finding.rule, finding.ddi, without_numbers(finding.actual),
+                          finding.severity}] > 1)
+      return;
     impl_->stored.push_back(finding);
     listener = impl_->listener;
   }

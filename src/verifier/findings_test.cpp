@@ -42,6 +42,22 @@ TEST(Findings, CountRepeats) {
   });
 }
 
+/// A bug check stops the adapter: it is told, also if what it says was a lesser thing before.
+TEST(Findings, TellABugCheckAlthoughItsWordsWereAViolation) {
+  in_runtime([] {
+    Findings findings;
+    Finding finding = sample();
+    finding.severity = Severity::kViolation;
+    findings.report(finding);
+    finding.severity = Severity::kBugCheck;
+    findings.report(finding);
+    findings.report(finding);
+    ASSERT_EQ(findings.all().size(), 2u);
+    EXPECT_EQ(findings.all().back().severity, Severity::kBugCheck);
+    EXPECT_EQ(findings.total(), 3u);
+  });
+}
+
 /// The text says what, where, why and what Windows would do; the JSON holds the same, escaped.
 TEST(Findings, ExplainThemselves) {
   const std::string text = to_text(sample());
