@@ -35,7 +35,7 @@ def planted():
 def run(program, bug, seeds, workers, patience):
     """(seed that failed or None, what it said, how it ended)"""
     env = dict(os.environ, DXGKIT_SIM_SEEDS=f"1..{seeds}", DXGKIT_SIM_STOP="1",
-               DXGKIT_SIM_WORKERS=str(workers))
+               DXGKIT_SIM_WORKERS=str(workers), DXGKIT_SIM_SECONDS="60")
     env.pop("DXGKIT_PLANT", None)
     if bug is not None:
         env["DXGKIT_PLANT"] = bug

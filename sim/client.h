@@ -215,6 +215,18 @@ class Client {
   void submit_wildly(Context& context);
   void hostile_address_call();
 
+  // --- client_sync.cpp
+  bool create_fence(D3DKMT_HANDLE* fence);
+  /// Lets the other thread wait. False: it waits for something else.
+  bool wait_beside(D3DKMT_HANDLE fence, uint64_t value);
+  /// It has to be back soon: `why` says so.
+  void must_come_back(D3DKMT_HANDLE fence, const char* why);
+  void signal_from_cpu();
+  void abandon_waiter();
+  /// Two contexts copy what has just been evicted.
+  void read_twice();
+  void work_with_signals();
+
   // --- client_sharing.cpp
   Allocation* make_shared(uint64_t bytes, uint32_t placement, D3DKMT_HANDLE* global);
   Allocation* open_shared(const Shared& shared);
@@ -324,6 +336,7 @@ class Client {
     uint64_t value = 0;
   };
   std::optional<WaiterTask> waiter_task_;
+  D3DKMT_HANDLE waits_at_ = 0;  // the other thread, now
   bool waiter_ends_ = false;
   std::atomic<uint32_t> waiter_changes_{0};
   void wake_waiter();

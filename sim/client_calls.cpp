@@ -517,7 +517,8 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
 // call() is a template of this file; what the hostile client does needs it too.
 void Client::hostile_call() {
   const size_t handles_before = process_->handles().size();
-  const auto some_stale = [&]() -> D3DKMT_HANDLE {
+  const auto some_stale = [&](D3DKMT_HANDLE like = 0) -> D3DKMT_HANDLE {
+    if (like != 0 && extra_.percent(30)) return like | (1U << extra_.below(4));  // but for one bit
     const uint64_t kind = random_.below(4);
     if (kind == 0) return 0;
     if (kind == 1 && !stale_.empty()) return stale_[random_.below(stale_.size())];
@@ -537,7 +538,9 @@ void Client::hostile_call() {
   if (has_addresses() && random_.percent(50)) return hostile_address_call();
   switch (random_.below(has_addresses() ? 6 : 8)) {
     case 0: {
-      const D3DKMT_DESTROYCONTEXT destroy{.hContext = some_stale()};
+      Context* const context = any_context();
+      const D3DKMT_DESTROYCONTEXT destroy{.hContext =
+                                              some_stale(context == nullptr ? 0 : context->handle)};
       refused("D3DKMTDestroyContext",
               call("D3DKMTDestroyContext", [&] { return D3DKMTDestroyContext(&destroy); }));
       break;
@@ -545,12 +548,13 @@ void Client::hostile_call() {
     case 1: {
       D3DKMT_LOCK2 lock{};
       lock.hDevice = random_.percent(50) ? device_ : some_stale();
-      lock.hAllocation = some_stale();
+      lock.hAllocation = some_stale(allocations_.empty() ? 0 : allocations_.back()->handle);
       refused("D3DKMTLock2", call("D3DKMTLock2", [&] { return D3DKMTLock2(&lock); }));
       break;
     }
     case 2: {
-      const D3DKMT_HANDLE handle = some_stale();
+      const D3DKMT_HANDLE handle =
+          some_stale(allocations_.empty() ? 0 : allocations_.front()->first_handle);
       D3DKMT_DESTROYALLOCATION2 destroy{};
       destroy.hDevice = device_;
       destroy.phAllocationList = &handle;
@@ -668,12 +672,14 @@ void Client::run_waiter() {
     }
     const WaiterTask task = *waiter_task_;
     waiter_task_.reset();
+    waits_at_ = task.fence;
     D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
     wait.hDevice = task.device;
     wait.ObjectCount = 1;
     wait.ObjectHandleArray = &task.fence;
     wait.FenceValueArray = &task.value;
     const Status status = from_ntstatus(D3DKMTWaitForSynchronizationObjectFromCpu(&wait));
+    waits_at_ = 0;
     ++world_.counters.property_checks;  // P13: it came back, with a value, an error or abandoned
     const bool told = is_success(status) || status == Status::kInvalidHandle ||
                       status == Status::kInvalidParameter || status == Status::kDeviceRemoved ||

@@ -137,6 +137,7 @@ void Client::work(uint32_t count) {
       if (contexts_.empty() && !create_context(static_cast<uint32_t>(random_.below(kNodes))))
         continue;
       work_with_others();
+      work_with_signals();
       uint64_t drawn = random_.below(total);
       size_t index = 0;
       while (drawn >= table[index].weight) drawn -= table[index++].weight;
@@ -323,7 +324,9 @@ void Client::verify_all() {
 
 void Client::op_create() {
   if (allocations_.size() >= kAllocationsMost) return op_destroy();
-  const uint64_t bytes = random_.magnitude(1, world_.plan.allocation_bytes_max);
+  const uint64_t most = world_.plan.allocation_bytes_max;
+  const uint64_t bytes =
+      world_.plan.crowded ? random_.between(most / 2, most) : random_.magnitude(1, most);
   if (bytes_live() + bytes > world_.plan.client_bytes) return op_destroy();
   constexpr std::array kPlacements = {SGPU_UMD_PLACE_VRAM, SGPU_UMD_PLACE_VRAM,
                                       SGPU_UMD_PLACE_STAGING, SGPU_UMD_PLACE_ANY};
@@ -389,7 +392,8 @@ void Client::op_submit() {
   if (world_.faults.take_long_packet()) return submit_long();
   Context* const context = any_context();
   // More at once, perhaps, than there is room for, where the kernel may run it in parts (REND-21).
-  if (!world_.plan.explicit_residency && random_.percent(8)) return submit_to_all(*context);
+  if (!world_.plan.explicit_residency && random_.percent(world_.plan.crowded ? 25 : 8))
+    return submit_to_all(*context);
   std::vector<Command> commands(random_.magnitude(1, kCommandsMost));
   for (Command& command : commands) command = random_command();
   if (world_.plan.explicit_residency) {

@@ -67,6 +67,7 @@ constexpr std::array<Drawn, kFaultKinds> kDrawn = {{
     {3, {1, 1}},                   // no progress
     {10, {1, 1}},                  // registry
     {100, {1, 1}},                 // lock after removal
+    {12, {1'000, 200'000}},        // repeated fence
 }};
 
 }  // namespace

@@ -55,6 +55,7 @@ enum class FaultKind : uint8_t {
   kNoProgress,          // it wants another paging buffer again and again: adapter stopped
   kRegistry,            // values in the registry are of the wrong type or size
   kLockAfterRemoval,    // a client touches what it locked after the adapter has stopped
+  kRepeatedFence,       // the driver reports a completion twice
   kCount
 };
 inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
@@ -70,7 +71,8 @@ inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
     "few resets",      "future fence",       "removal",
     "time jump",       "power failure",      "sleep at work",
     "interrupt storm", "starved DPC",        "buffer overrun",
-    "no progress",     "registry",           "lock after removal"};
+    "no progress",     "registry",           "lock after removal",
+    "repeated fence"};
 /// Kinds from here on are drawn from numbers of their own, so that they change nothing about those
 /// before them.
 inline constexpr FaultKind kFirstLaterKind = FaultKind::kTimeJump;
@@ -167,6 +169,7 @@ class Faults final : public port::FaultInjector {
                                       uint32_t buffer_bytes) override;
   uint32_t room(std::string_view ddi, uint32_t bytes) override;
   uint32_t overrun(std::string_view ddi) override;
+  bool repeats_report() override { return strike(FaultKind::kRepeatedFence); }
   void shape(port::SegmentsInfo* segments) override;
 
  private:

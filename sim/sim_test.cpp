@@ -53,6 +53,8 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
     }
   }
   if (std::getenv("DXGKIT_SIM_STOP") != nullptr) options.failures_most = 1;
+  if (const char* const text = std::getenv("DXGKIT_SIM_SECONDS"); text != nullptr)
+    options.seconds_most = static_cast<uint32_t>(std::atoi(text));
   options.replay = replay(options.canary);
   const SeedsReport report = run_seeds(options);
   const std::string numbers = summary(

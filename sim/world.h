@@ -48,6 +48,8 @@ struct WorldPlan {
   int64_t sleep_ns = 0;          // how long stand-by lasts
   bool system_sleeps = false;    // stand-by is the system's, also without GPU virtual addresses
   int64_t periodic_trim_ns = 0;  // AdapterOptions
+  uint32_t signals = 0;          // operations of client_sync.cpp, per hundred others
+  bool crowded = false;          // clients use more than all memory at once, often
   uint32_t commons = 0;          // operations on what several write, per hundred others
   FaultPlan faults;
 

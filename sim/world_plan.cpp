@@ -88,7 +88,18 @@ void draw_rest(uint64_t seed, WorldPlan* plan) {
   }
   plan->sleep_ns = static_cast<int64_t>(random.magnitude(kSecond, 10 * 3600 * kSecond));
   plan->system_sleeps = random.percent(50);
+  if (random.percent(10) && !plan->explicit_residency) {
+    // One submission names more than there is room for: it runs in parts (REND-21).
+    const uint64_t smaller = std::min(plan->vram_bytes, plan->aperture_bytes);
+    plan->allocation_bytes_max = std::max(smaller / 4, kPageBytes);
+    plan->client_bytes = 2 * (plan->vram_bytes + plan->aperture_bytes);
+    plan->tight_memory = false;
+    plan->system_bytes =
+        plan->client_bytes * plan->client_count + plan->vram_bytes * 2 + kReserveBytes;
+    plan->crowded = true;
+  }
   if (random.percent(30)) plan->commons = static_cast<uint32_t>(random.between(3, 20));
+  if (random.percent(40)) plan->signals = static_cast<uint32_t>(random.between(3, 15));
   if (random.percent(20))
     plan->periodic_trim_ns = static_cast<int64_t>(random.magnitude(kSecond / 1000, 60 * kSecond));
 }

@@ -30,6 +30,8 @@ class FaultInjector {
   /// How many bytes behind the end of the DMA buffer the driver says it has written; 0: the
   /// driver's own answer.
   virtual uint32_t overrun(std::string_view) { return 0; }
+  /// Whether a completion that was just reported comes a second time. In interrupt context.
+  virtual bool repeats_report() { return false; }
   /// What the driver said of its segments; may be made smaller.
   virtual void shape(SegmentsInfo* segments) = 0;
 };

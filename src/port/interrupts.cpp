@@ -315,6 +315,9 @@ void AdapterPort::Impl::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& 
   }
   runtime::MutexLock lock(reports_lock);
   reports.push_back(report);
+  if (faults != nullptr && report.type == InterruptReport::Type::kDmaCompleted) [[unlikely]] {
+    if (faults->repeats_report()) reports.push_back(report);
+  }
 }
 
 void AdapterPort::Impl::notify_dpc() {

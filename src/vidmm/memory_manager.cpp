@@ -326,7 +326,7 @@ LostContent MemoryManager::lose_memory_segments() {
     const bool there = impl_->on_memory_side(record);
     // Content on its way out when the reset came was lost with the operation that carried it.
     if (!there && record.pending_out == 0) return;
-    if ((record.dirty || record.pending_out > 0) && !DXGKIT_PLANTED(reset_keeps_content)) {
+    if (record.dirty || record.pending_out > 0) {
       record.has_content = false;
       record.discarded = record.offer != OfferPriority::kNone;
     }

@@ -251,7 +251,7 @@ void Scheduler::packet_ready(PacketId id) {
   Packet* packet = impl_->packet_table_.find(id.value);
   if (packet == nullptr) return;
   if (packet->state == PacketState::kPreparing) {
-    packet->early_ready = !DXGKIT_PLANTED(early_ready_lost);
+    packet->early_ready = true;
     return;
   }
   if (packet->state != PacketState::kWaiting) return;

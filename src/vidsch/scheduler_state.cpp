@@ -462,8 +462,7 @@ bool Scheduler::Impl::submit_one(size_t index) {
   if (node.preemption_pending || node.held) return false;
   Packet* packet = nullptr;
   bool boosted = false;
-  const bool room = node.ring.size() < node.desc.hardware_queue_depth +
-                                           (DXGKIT_PLANTED(hardware_queue_too_deep) ? 1U : 0U);
+  const bool room = node.ring.size() < node.desc.hardware_queue_depth;
   if (!node.resubmit.empty()) {
     // Old fences go before any other (PREEMPT-13), so nothing overtakes them even while the head is
     // not theirs yet.

@@ -318,7 +318,7 @@ bool Timeout::is_stale(const port::InterruptReport& report) {
   const SubmissionFenceId fence{report.fence};
   const bool of_packet = fence_newer(fence, stale.after) && !fence_newer(fence, stale.upto);
   const bool of_request = report.type == Type::kDmaPreempted && fence == stale.preemption;
-  if ((!of_packet && !of_request) || DXGKIT_PLANTED(stale_fences_believed)) return false;
+  if (!of_packet && !of_request) return false;
   adapter_.findings().report(
       {.rule = stale.whole ? "TDR-22" : "TDR-13",
        .severity = verifier::Severity::kViolation,
