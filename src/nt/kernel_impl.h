@@ -135,6 +135,10 @@ struct Kernel::Impl {
   std::atomic<bool> dead{false};    // read without the lock on hot paths
   std::atomic<bool> ending{false};  // the kernel goes: driver threads that wait are abandoned
   std::function<void(const verifier::Finding&)> fatal_handler;
+  std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
+  bool allocation_fails(const char* routine) const {
+    return allocation_fault && allocation_fault(routine);
+  }
   InitializeHook initialize_hook;
   std::atomic<void*> default_owner{nullptr};
 

@@ -24,6 +24,7 @@ void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest
   require_irql(frame, function, kDispatchLevel);
   uint64_t rounded = 0;
   if (bytes == 0 || !checked_align_up(bytes, kPageBytes, &rounded)) return nullptr;
+  if (kernel.impl().allocation_fails(function)) return nullptr;
   uint64_t alignment = kPageBytes;
   // A block aligned to its boundary cannot cross it, if it is not larger.
   if (boundary > kPageBytes && is_power_of_two(boundary) && rounded <= boundary)
@@ -126,11 +127,15 @@ void* map_io(uint64_t physical, uint64_t bytes) {
 }
 
 DXGKIT_NT_ABI void* mm_map_io_space(int64_t physical, uint64_t bytes, uint32_t) {
-  require_irql(CallFrame::current(), "MmMapIoSpace", kDispatchLevel);
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "MmMapIoSpace", kDispatchLevel);
+  if (frame.kernel().impl().allocation_fails("MmMapIoSpace")) return nullptr;
   return map_io(static_cast<uint64_t>(physical), bytes);
 }
 DXGKIT_NT_ABI void* mm_map_io_space_ex(int64_t physical, uint64_t bytes, uint32_t) {
-  require_irql(CallFrame::current(), "MmMapIoSpaceEx", kDispatchLevel);
+  CallFrame& frame = CallFrame::current();
+  require_irql(frame, "MmMapIoSpaceEx", kDispatchLevel);
+  if (frame.kernel().impl().allocation_fails("MmMapIoSpaceEx")) return nullptr;
   return map_io(static_cast<uint64_t>(physical), bytes);
 }
 DXGKIT_NT_ABI void mm_unmap_io_space(void* pointer, uint64_t bytes) {
@@ -156,6 +161,7 @@ DXGKIT_NT_ABI uint64_t mm_size_of_mdl(void* address, uint64_t bytes) {
 DXGKIT_NT_ABI Mdl* io_allocate_mdl(void* address, uint32_t bytes, uint8_t, uint8_t, void*) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "IoAllocateMdl", kDispatchLevel);
+  if (frame.kernel().impl().allocation_fails("IoAllocateMdl")) return nullptr;
   const uint64_t size = mm_size_of_mdl(address, bytes);
   if (size > INT16_MAX) {
     // The Size member is 16 bits; Windows has the same bound (about 16 MiB of pages).

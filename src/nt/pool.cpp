@@ -113,7 +113,7 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
                      "Pool allocations have a size.", "Check the size that reaches this call.");
     bytes = 1;
   }
-  if (bytes > uint64_t{1} << 40) return nullptr;
+  if (bytes > uint64_t{1} << 40 || state.allocation_fails(function)) return nullptr;
   {
     runtime::MutexLock lock(state.memory_lock);
     if (bytes > kernel.config().pool_bytes_max ||
@@ -537,6 +537,10 @@ size_t report_pool_overruns(Kernel& kernel, const char* when) {
                      kOverrunFix);
   }
   return texts.size();
+}
+
+void set_allocation_fault(Kernel& kernel, std::function<bool(std::string_view routine)> fails) {
+  kernel.impl().allocation_fault = std::move(fails);
 }
 
 void free_leaked_pool(Kernel& kernel) {

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nt/kernel.h"
@@ -66,6 +68,11 @@ class SpecialArena {
   uint64_t start_ = 0, bytes_ = 0, used_ = 0;
   std::map<uint64_t, std::vector<std::byte*>> free_;  // by number of pages, last in first out
 };
+
+/// Asked when a driver asks for pool, contiguous memory, an MDL or a mapping, by the name of the
+/// routine; true: it gets null. For those who look at its error paths: set before the driver is
+/// loaded; any thread, must not block.
+void set_allocation_fault(Kernel& kernel, std::function<bool(std::string_view routine)> fails);
 
 /// What was freed lately; the blocks of special pool among it are inaccessible still.
 struct FreedBlock {

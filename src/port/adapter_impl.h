@@ -70,6 +70,11 @@ struct AdapterPort::Impl {
   bool added = false, started = false;
   bool reference_checks = true;
   FaultInjector* faults = nullptr;  // set before the adapter runs
+  std::optional<Status> callback_fails(const char* callback) const {
+    if (faults == nullptr) [[likely]]
+      return std::nullopt;
+    return faults->before_callback(callback);
+  }
   bool multi_engine_aware = false;
   bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)
   bool map_aperture2 = false;     // MapAperture2Supported (PAGE-30)

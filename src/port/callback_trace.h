@@ -42,12 +42,21 @@ class CallbackTrace {
   uint64_t value_ = 0;
 };
 
-// Every callback begins alike: trace, find the adapter, check level and place. `refusal` is the
-// answer to a wrong handle.
-#define DXGKIT_CALLBACK(name, handle, highest, legal_in_isr, refusal) \
-  CallbackTrace done(name);                                           \
-  Impl* const adapter = Impl::of_handle(name, handle);                \
-  if (adapter == nullptr) return refusal;                             \
-  adapter->check_callback(name, highest, legal_in_isr)
+/// What a callback that is made to fail answers.
+template <typename T>
+T answer_instead(T refusal, Status status) {
+  if constexpr (std::is_same_v<T, NTSTATUS>) return to_ntstatus(status);
+  return refusal;
+}
+
+// Every callback begins alike: trace, find the adapter, check level and place, ask who makes
+// callbacks fail. `refusal` is the answer to a wrong handle.
+#define DXGKIT_CALLBACK(name, handle, highest, legal_in_isr, refusal)      \
+  CallbackTrace done(name);                                                \
+  Impl* const adapter = Impl::of_handle(name, handle);                     \
+  if (adapter == nullptr) return refusal;                                  \
+  adapter->check_callback(name, highest, legal_in_isr);                    \
+  if (const std::optional<Status> made_to = adapter->callback_fails(name)) \
+  return done(answer_instead(refusal, *made_to))
 
 }  // namespace dxgkit::port

@@ -111,6 +111,8 @@ NTSTATUS NTAPI synchronize_execution(HANDLE device, PKSYNCHRONIZE_ROUTINE routin
     Impl* const adapter = Impl::of_handle("DxgkCbSynchronizeExecution", device);
     if (adapter == nullptr) return done(status);
     adapter->check_callback("DxgkCbSynchronizeExecution", nt::kDeviceLevel, false);
+    if (const auto made_to = adapter->callback_fails("DxgkCbSynchronizeExecution"))
+      return done(*made_to);
     status = adapter->synchronize(routine, context, message, result);
     static_cast<void>(done(status));
   }
@@ -425,6 +427,7 @@ NTSTATUS NTAPI create_context_allocation(INOUT_PDXGKARGCB_CREATECONTEXTALLOCATIO
   if (args == nullptr)
     return done(refuse_context_allocation(*adapter, kName, "The argument is NULL.",
                                           "A DXGKARGCB_CREATECONTEXTALLOCATION."));
+  if (const auto made_to = adapter->callback_fails(kName)) return done(*made_to);
   constexpr uint32_t kWddm20 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
   const bool gpu_addresses = adapter->version >= kWddm20;
   const UINT known = gpu_addresses ? 3 : 1;

@@ -34,6 +34,13 @@ class FaultInjector {
   virtual bool repeats_report() { return false; }
   /// What the driver said of its segments; may be made smaller.
   virtual void shape(SegmentsInfo* segments) = 0;
+  /// Before the callback `callback` ("DxgkCbMapMemory") does anything, where one may fail. A
+  /// status: the driver gets it as the answer (callbacks that answer no status: as for a wrong
+  /// handle).
+  virtual std::optional<Status> before_callback(std::string_view callback) {
+    static_cast<void>(callback);
+    return std::nullopt;
+  }
 };
 
 }  // namespace dxgkit::port

@@ -163,16 +163,32 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_option("--step", options.only, "only this step, with what it needs; may be repeated");
   CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
   verify->add_option("--json", options.json, "write the report as JSON (- for stdout)");
-  verify->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");
+  CLI::Option* sarif = verify->add_option("--sarif", options.sarif,
+                                          "write the findings as SARIF 2.1.0 (- for stdout)");
   verify->add_option("--junit", options.junit, "write the steps as JUnit XML (- for stdout)");
-  verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
+  CLI::Option* trace =
+      verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   verify
       ->add_option("--ddi-timeout", options.ddi_timeout_s,
                    "seconds without progress after which the driver counts as hung")
       ->check(CLI::Range(1U, 3600U))
       ->capture_default_str();
-  verify->add_flag("--in-process", options.in_process,
-                   "run the driver in this process, for a debugger");
+  CLI::Option* in_process = verify->add_flag("--in-process", options.in_process,
+                                             "run the driver in this process, for a debugger");
+  CLI::Option* mutate = verify->add_flag(
+      "--mutate", options.mutate,
+      "again and again in simulation with one thing wrong each time: a callback that fails, no "
+      "memory, a device without resources, lost interrupts; how the driver takes it");
+  mutate->excludes(in_process, trace, sarif);
+  verify
+      ->add_option("--mutate-calls", options.mutate_calls,
+                   "of each callback and routine, from the first on")
+      ->needs(mutate)
+      ->check(CLI::Range(1U, 10'000U))
+      ->capture_default_str();
+  verify->add_option("--jobs", options.jobs, "processes at once (as many as there are processors)")
+      ->needs(mutate)
+      ->check(CLI::Range(1U, 64U));
   verify->callback([driver, list] {
     if (driver->count() == 0 && list->count() == 0)
       throw CLI::ValidationError("verify: which driver? DRIVER is required");

@@ -78,6 +78,9 @@ struct VerifyOptions {
   uint32_t ddi_timeout_s = 20;
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
+  bool mutate = false;        // one thing fails at a time, from the outside
+  uint32_t mutate_calls = 4;  // of each callback and routine, from the first on
+  uint32_t jobs = 0;          // 0: as many as there are processors
 };
 
 struct EvictBenchOptions {

@@ -2,6 +2,7 @@
 """Uses the built tool as a person would: verify. Arguments: support.py."""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -206,13 +207,43 @@ class Verify(Cli):
                           ("verify", "softgpu", "--step", "dance"), ("verify", "softgpu", "--ddi-timeout", "0"),
                           ("verify", "softgpu", "--json", "no/such/file"), ("verify", "softgpu", "--sarif", "no/such/file"),
                           ("verify", "softgpu", "--junit", "no/such/file"), ("verify", "softgpu", "--trace", "no/such/file"),
-                          ("verify", "softgpu", "--json", "-", "--sarif", "-")):
+                          ("verify", "softgpu", "--json", "-", "--sarif", "-"),
+                          ("verify", "softgpu", "--mutate-calls", "2"), ("verify", "softgpu", "--mutate", "--in-process"),
+                          ("verify", "softgpu", "--mutate", "--trace", "t.txt"), ("verify", "text.sys", "--mutate"), ("verify", "cut.so", "--mutate")):
             with self.subTest(arguments=arguments):
                 before = self.files()
                 done = self.run_tool(*arguments)
                 self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stdout + done.stderr)
                 self.assertTrue(done.stderr.startswith("dxgkit: "), done.stderr)
                 self.assertEqual(self.files(), before)
+
+    def test_one_thing_wrong_at_a_time(self):
+        """--mutate: each thing a driver asks for fails once, and the driver takes it."""
+        for driver in ("softgpu", "softgpu_wddm2"):
+            done = self.verify("--mutate", "--junit", "junit.xml", "--json", "mutations.json", driver=driver, client=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout.splitlines()[-1], r"^clean: .*\d+ survived$")
+            for text in ("DxgkCbMapMemory, call 1: STATUS_INSUFFICIENT_RESOURCES", "DxgkCbGetDeviceInformation, call 1: STATUS_UNSUCCESSFUL",
+                         "call 1: no memory", "the device is only pci:5347:0001", "100 % of the interrupts are lost"):
+                self.assertIn(text, done.stdout)
+            rows = json.loads((self.folder / "mutations.json").read_text())
+            self.assertGreater(len(rows), 15)
+            # It is not that nothing fails: without its registers no driver starts.
+            refused = [row for row in rows if row["text"].startswith("start: the adapter did not start")]
+            self.assertGreater(len(refused), 5)
+            self.assertIn(f'tests="{len(rows)}"', (self.folder / "junit.xml").read_text())
+
+    def test_error_paths_that_are_wrong(self):
+        """Mutants whose error paths leak and crash; without anything wrong around them they are clean."""
+        for name, word in (("start_error_leaks", "leaked"), ("start_error_ignored", "crashed")):
+            fault = self.choose_fault(name)
+            self.assertEqual(self.verify(*fault, "--mode", "sim", driver=MUTANT, client=False).returncode, 0, name)
+            done = self.verify(*fault, "--mutate", driver=MUTANT, client=False)
+            self.assertEqual(done.returncode, {"leaked": 1, "crashed": 3}[word], done.stdout + done.stderr)
+            self.assertRegex(done.stdout, rf"(?m)^{word} +DxgkCb", name)
+            # Two runs of the same say the same, but for where images lie.
+            again = self.verify(*fault, "--mutate", "--jobs", "3", driver=MUTANT, client=False)
+            self.assertEqual(*(re.sub(r"0x7f[0-9a-f]+", "", text) for text in (done.stdout, again.stdout)))
 
 
 if __name__ == "__main__":

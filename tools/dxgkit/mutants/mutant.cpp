@@ -16,6 +16,27 @@ NTSTATUS NTAPI fail_start(const PVOID, PDXGK_START_INFO, PDXGKRNL_INTERFACE, PUL
   return STATUS_NO_SUCH_DEVICE;
 }
 
+// Error paths of the start that are wrong, which nobody sees while nothing fails.
+NTSTATUS NTAPI leak_when_start_fails(const PVOID adapter, PDXGK_START_INFO start,
+                                     PDXGKRNL_INTERFACE interface, PULONG sources,
+                                     PULONG children) {
+  PVOID const scratch = ExAllocatePoolWithTag(NonPagedPoolNx, 100, 'tatS');
+  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+  if (NT_SUCCESS(status) && scratch != nullptr) ExFreePoolWithTag(scratch, 'tatS');
+  return status;
+}
+NTSTATUS NTAPI believe_device_information(const PVOID adapter, PDXGK_START_INFO start,
+                                          PDXGKRNL_INTERFACE interface, PULONG sources,
+                                          PULONG children) {
+  DXGK_DEVICE_INFO info;
+  RtlZeroMemory(&info, sizeof(info));
+  interface->DxgkCbGetDeviceInformation(interface->DeviceHandle, &info);
+  // The list is there if the call succeeded.
+  volatile ULONG count = info.TranslatedResourceList->Count;
+  static_cast<void>(count);
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+
 // --- queries ---
 LONG query_count;
 NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -89,6 +110,8 @@ bool is(const WCHAR* name, ULONG characters, const char* text) {
 void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA data) {
   const auto chosen = [&](const char* text) { return is(name, characters, text); };
   if (chosen("start_fails")) data->DxgkDdiStartDevice = fail_start;
+  if (chosen("start_error_leaks")) data->DxgkDdiStartDevice = leak_when_start_fails;
+  if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;
   if (chosen("caps_change")) data->DxgkDdiQueryAdapterInfo = change_caps;
   if (chosen("devices_leak")) data->DxgkDdiDestroyDevice = keep_device;
   if (chosen("transfers_nothing")) data->DxgkDdiBuildPagingBuffer = transfer_nothing;

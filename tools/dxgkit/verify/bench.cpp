@@ -58,6 +58,7 @@ Outcome Bench::load() {
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());
   world_ = std::move(*world);
+  if (mutator_ != nullptr) mutator_->attach(*world_);
   port::DriverSource source;
   source.name = driver_path_.substr(driver_path_.rfind('/') + 1);
   source.path = driver_path_;
@@ -93,6 +94,7 @@ Outcome Bench::load() {
 Outcome Bench::start() {
   dxgk::AdapterOptions options;
   if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;
+  options.faults = mutator_;
   const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function(), options);
   if (!luid.has_value())
     return Outcome::failed(fmt::format("the adapter did not start: {}", status_text(luid.error())));

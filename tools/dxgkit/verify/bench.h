@@ -20,6 +20,7 @@
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/child.h"
+#include "tools/dxgkit/verify/mutator.h"
 #include "tools/dxgkit/verify/plugin.h"
 #include "tools/dxgkit/verify/step.h"
 #include "tools/dxgkit/world.h"
@@ -62,6 +63,9 @@ class Bench {
   /// After a bug check: everything goes, and a new machine with a new copy of the driver starts,
   /// for the steps that are left. False if it does not come up again.
   bool start_over();
+
+  /// Strikes in every machine that starts from here on; null: nobody.
+  void set_mutator(Mutator* mutator) { mutator_ = mutator; }
 
   /// What follows provokes page faults, which the kernel tells as warnings (VA-28): they are not
   /// the driver's. Until the step ends.
@@ -127,6 +131,7 @@ class Bench {
   const Plugin* plugin_;
   verifier::Findings& findings_;
   Heartbeat* heartbeat_;  // null: nobody waits
+  Mutator* mutator_ = nullptr;
   uint64_t random_state_;
   bool not_a_driver_ = false, client_refused_ = false, page_faults_expected_ = false;
   std::vector<std::string> filled_entries_;

@@ -1,0 +1,339 @@
+#include "tools/dxgkit/verify/mutate.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "devices/softgpu/softgpu_hw.h"
+#include "sim/process_pool.h"
+#include "tools/dxgkit/files.h"
+#include "tools/dxgkit/fuzz/last_words.h"
+#include "tools/dxgkit/verify/verification.h"
+#include "verifier/formats.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+/// Callbacks that may fail, and how: the statuses their documentation names; where it says "an
+/// error code", those that are usual there. Callbacks that give something back do not fail, nor do
+/// those that answer no status.
+struct MayFail {
+  std::string_view callback;
+  std::array<Status, 2> statuses;  // kSuccess: none
+};
+constexpr MayFail kMayFail[] = {
+    {"DxgkCbGetDeviceInformation", {Status::kUnsuccessful, Status::kInsufficientResources}},
+    {"DxgkCbMapMemory", {Status::kInsufficientResources, Status::kUnsuccessful}},
+    {"DxgkCbReadDeviceSpace", {Status::kUnsuccessful, Status::kDeviceRemoved}},
+    {"DxgkCbWriteDeviceSpace", {Status::kUnsuccessful, Status::kDeviceRemoved}},
+    {"DxgkCbEvalAcpiMethod", {Status::kUnsuccessful, Status::kInsufficientResources}},
+    {"DxgkCbSynchronizeExecution", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbAcquirePostDisplayOwnership", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbAcquirePostDisplayOwnership2", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbExcludeAdapterAccess", {Status::kUnsuccessful, Status::kInsufficientResources}},
+    {"DxgkCbIsDevicePresent", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbIndicateChildStatus", {Status::kUnsuccessful, Status::kInvalidParameter}},
+    {"DxgkCbQueryMonitorInterface", {Status::kNotSupported, Status::kSuccess}},
+    {"DxgkCbCreateContextAllocation", {Status::kNoMemory, Status::kInvalidParameter}},
+    {"DxgkCbReserveGpuVirtualAddressRange", {Status::kNoMemory, Status::kInvalidParameter}},
+    {"DxgkCbQueryServices", {Status::kNotSupported, Status::kSuccess}},
+    {"DxgkCbIsFeatureEnabled", {Status::kInvalidParameter, Status::kSuccess}},
+    {"DxgkCbQueryFeatureSupport", {Status::kInvalidParameter, Status::kSuccess}},
+};
+constexpr uint32_t kLostRates[] = {100'000, 1'000'000};  // per million
+/// What says that something was not given back.
+constexpr std::string_view kLeakRules[] = {"LIFE-20", "NT-12", "NT-13", "NT-14"};
+constexpr std::string_view kHangRule = "NT-20";
+
+/// What a run came to, as JSON: workers answer with text.
+struct Result {
+  std::string word;  // survived, leaked, crashed, hung, violated, not reached
+  std::string text;
+  std::string rule;
+};
+
+std::string key_of(const verifier::Finding& finding) { return finding.rule + " " + finding.ddi; }
+
+bool bad(const verifier::Finding& finding) {
+  return finding.severity == verifier::Severity::kViolation ||
+         finding.severity == verifier::Severity::kBugCheck;
+}
+
+std::string_view word_of(const verifier::Finding& finding) {
+  if (finding.rule == kHangRule) return "hung";
+  if (finding.severity == verifier::Severity::kBugCheck) return "crashed";
+  return std::ranges::find(kLeakRules, finding.rule) != std::end(kLeakRules) ? "leaked"
+                                                                             : "violated";
+}
+int gravity(std::string_view word) {
+  constexpr std::string_view kOrder[] = {"survived", "violated", "leaked", "crashed", "hung"};
+  return static_cast<int>(std::ranges::find(kOrder, word) - std::begin(kOrder));
+}
+
+class Mutations {
+ public:
+  Mutations(const VerifyOptions& options, const std::string& driver_path,
+            const nt::KernelConfig& kernel_config, const Plugin* plugin)
+      : options_(options),
+        driver_path_(driver_path),
+        kernel_config_(kernel_config),
+        plugin_(plugin) {
+    options_.mode = Mode::kSim;
+  }
+  int run();
+
+ private:
+  /// In a child process.
+  nlohmann::json live(const Mutation& mutation);
+  Result judge(const nlohmann::json& answer) const;
+  /// False: there is nothing to verify.
+  bool begin();
+  void plan(const nlohmann::json& baseline);
+  void say(size_t index);
+  bool write_outputs() const;
+
+  VerifyOptions options_;
+  const std::string& driver_path_;
+  const nt::KernelConfig& kernel_config_;
+  const Plugin* plugin_;
+  fuzz::LastWords words_;
+  std::set<std::string> known_;  // what the driver does wrong with nothing wrong around it
+  std::vector<Mutation> mutations_;
+  std::vector<Result> results_;
+};
+
+nlohmann::json Mutations::live(const Mutation& mutation) {
+  VerifyOptions options = options_;
+  if (mutation.kind == Mutation::Kind::kNoResources) {
+    const size_t blank = mutation.name.rfind(' ');
+    if (auto device = parse_device(mutation.name.substr(blank + 1)); device.has_value())
+      options.device = *device;
+  }
+  std::FILE* const nowhere = std::fopen("/dev/null", "w");
+  Board board;
+  Mutator mutator(mutation);
+  Verification verification(options, driver_path_, kernel_config_, plugin_, board, nullptr,
+                            nowhere);
+  verification.set_mutator(&mutator);
+  std::string message;
+  const std::optional<VerifyReport> report = verification.run(&message);
+  std::fclose(nowhere);
+  nlohmann::json answer;
+  if (!report.has_value()) {
+    answer["unusable"] = message;
+    return answer;
+  }
+  answer["struck"] = mutator.struck();
+  answer["callbacks"] = mutator.callbacks();
+  answer["allocations"] = mutator.allocations();
+  for (const StepResult& step : report->steps) {
+    if (step.outcome.kind == Outcome::Kind::kFailed && !answer.contains("failed"))
+      answer["failed"] = step.name + ": " + step.outcome.text;
+  }
+  answer["findings"] = nlohmann::json::array();
+  for (const verifier::Finding& finding : report->findings) {
+    if (!bad(finding) || known_.contains(key_of(finding))) continue;
+    if (answer["findings"].size() == 8) break;  // an answer has to fit into a pipe
+    answer["findings"].push_back({{"key", key_of(finding)},
+                                  {"word", word_of(finding)},
+                                  {"rule", finding.rule},
+                                  {"text", finding.actual.substr(0, 200)}});
+  }
+  return answer;
+}
+
+Result Mutations::judge(const nlohmann::json& answer) const {
+  Result result{.word = "survived", .text = answer.value("failed", ""), .rule = {}};
+  if (!answer.value("struck", false)) result.word = "not reached";
+  for (const auto& finding : answer.value("findings", nlohmann::json::array())) {
+    if (known_.contains(finding.value("key", ""))) continue;
+    const std::string word = finding.value("word", "");
+    if (result.word != "not reached" && gravity(word) <= gravity(result.word)) continue;
+    result = {word, finding.value("text", ""), finding.value("rule", "")};
+  }
+  return result;
+}
+
+bool Mutations::begin() {
+  nlohmann::json baseline;
+  sim::PoolJob job;
+  job.count = 1;
+  job.work = [&](uint64_t) {
+    words_.listen(UINT64_MAX - 1, options_.ddi_timeout_s);
+    return live({}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  job.done = [&](uint64_t, std::string_view text) {
+    baseline = nlohmann::json::parse(text, nullptr, false);
+    return true;
+  };
+  job.died = [&](uint64_t, std::string_view how) {
+    const fuzz::Problem problem = words_.of(UINT64_MAX - 1, how);
+    baseline["unusable"] = "with nothing wrong around it: " + problem.finding.actual;
+    return true;
+  };
+  static_cast<void>(sim::run_pool(job));
+  if (baseline.is_discarded() || !baseline.is_object() || baseline.contains("unusable")) {
+    fmt::print(stderr, "dxgkit: {}: {}\n", driver_path_,
+               baseline.is_object() ? baseline.value("unusable", "") : "it cannot be verified");
+    return false;
+  }
+  for (const auto& finding : baseline["findings"]) {
+    known_.insert(finding.value("key", ""));
+    fmt::print("with nothing wrong around it: {}: {}\n", finding.value("rule", ""),
+               finding.value("text", ""));
+  }
+  plan(baseline);
+  return true;
+}
+
+void Mutations::plan(const nlohmann::json& baseline) {
+  const auto callbacks = baseline.value("callbacks", std::map<std::string, uint32_t>());
+  for (const MayFail& row : kMayFail) {
+    const auto found = callbacks.find(std::string(row.callback));
+    if (found == callbacks.end()) continue;
+    for (uint32_t nth = 1; nth <= std::min(found->second, options_.mutate_calls); ++nth) {
+      for (const Status status : row.statuses) {
+        if (status == Status::kSuccess) continue;
+        mutations_.push_back({.kind = Mutation::Kind::kCallback,
+                              .name = found->first,
+                              .nth = nth,
+                              .status = status});
+      }
+    }
+  }
+  for (const auto& [routine, count] :
+       baseline.value("allocations", std::map<std::string, uint32_t>())) {
+    for (uint32_t nth = 1; nth <= std::min(count, options_.mutate_calls); ++nth)
+      mutations_.push_back({.kind = Mutation::Kind::kAllocation, .name = routine, .nth = nth});
+  }
+  using Kind = DeviceChoice::Kind;
+  const auto without = [&](const std::string& device) {
+    mutations_.push_back({.kind = Mutation::Kind::kNoResources,
+                          .name = "the device is only " + device,
+                          .status = Status::kSuccess});
+  };
+  const DeviceChoice& device = options_.device;
+  if (device.kind == Kind::kSoftGpu) {
+    without(fmt::format("pci:{:04x}:{:04x}", SGPU_PCI_VENDOR_ID, SGPU_PCI_DEVICE_ID));
+    for (const uint32_t rate : kLostRates)
+      mutations_.push_back({.kind = Mutation::Kind::kLostInterrupts, .name = {}, .nth = rate});
+  }
+  if (device.kind != Kind::kPci) return;
+  for (size_t gone = 0; gone < device.bars.size(); ++gone) {
+    std::string text = fmt::format("pci:{:04x}:{:04x}", device.vendor_id, device.device_id);
+    for (size_t i = 0; i < device.bars.size(); ++i) {
+      if (i != gone)
+        text += fmt::format(",bar{}={}", device.bars[i].slot, device.bars[i].size_bytes);
+    }
+    without(text);
+  }
+}
+
+void Mutations::say(size_t index) {
+  const Result& result = results_[index];
+  std::string line = fmt::format("{:<12}{}", result.word, mutations_[index].text());
+  if (!result.rule.empty()) {
+    line += fmt::format("\n{:<12}{}: {}", "", result.rule, result.text);
+  } else if (!result.text.empty()) {
+    line += fmt::format("\n{:<12}step {}", "", result.text);
+  }
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+bool Mutations::write_outputs() const {
+  std::vector<verifier::JunitCase> cases;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < results_.size(); ++i) {
+    using Case = verifier::JunitCase::Outcome;
+    const Result& result = results_[i];
+    const Case outcome = result.word == "survived"      ? Case::kPassed
+                         : result.word == "not reached" ? Case::kSkipped
+                                                        : Case::kFailed;
+    cases.push_back({.name = mutations_[i].text(),
+                     .outcome = outcome,
+                     .message = result.word + (result.rule.empty() ? "" : ": " + result.rule),
+                     .text = result.text});
+    list.push_back({{"mutation", mutations_[i].text()},
+                    {"outcome", result.word},
+                    {"rule", result.rule},
+                    {"text", result.text}});
+  }
+  bool written = true;
+  const auto write = [&](const std::optional<std::string>& path, const std::string& text) {
+    if (!path.has_value()) return;
+    if (*path == "-") return fmt::print("{}", text);
+    if (const auto done = write_file(*path, text); !done) {
+      fmt::print(stderr, "dxgkit: {}\n", done.error());
+      written = false;
+    }
+  };
+  write(options_.junit, verifier::to_junit("dxgkit verify --mutate " + options_.driver, cases));
+  write(options_.json, list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return written;
+}
+
+int Mutations::run() {
+  if (!begin()) return kExitBadInput;
+  results_.resize(mutations_.size());
+  std::vector<bool> there(mutations_.size());
+  size_t said = 0;
+  const auto ended = [&](uint64_t index, Result result) {
+    results_[index] = std::move(result);
+    there[index] = true;
+    for (; said < there.size() && there[said]; ++said) say(said);  // in order
+    return true;
+  };
+  sim::PoolJob job;
+  job.count = mutations_.size();
+  job.workers = options_.jobs != 0
+                    ? options_.jobs
+                    : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  job.work = [&](uint64_t index) {
+    words_.listen(index, options_.ddi_timeout_s);
+    return live(mutations_[index]).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  job.done = [&](uint64_t index, std::string_view text) {
+    const auto answer = nlohmann::json::parse(text, nullptr, false);
+    if (!answer.is_object()) return ended(index, {"crashed", "it has no result", {}});
+    return ended(index, judge(answer));
+  };
+  job.died = [&](uint64_t index, std::string_view how) {
+    const fuzz::Problem problem = words_.of(index, how);
+    return ended(index, {std::string(word_of(problem.finding)), problem.finding.actual,
+                         problem.finding.rule});
+  };
+  if (!sim::run_pool(job)) fmt::print(stderr, "dxgkit: a child process could not be started\n");
+  std::map<std::string, size_t> counts;
+  int worst = 0;
+  for (const Result& result : results_) {
+    ++counts[result.word];
+    if (result.word != "not reached") worst = std::max(worst, gravity(result.word));
+  }
+  std::string sums;
+  for (const auto& [word, count] : counts)
+    sums += fmt::format("{}{} {}", sums.empty() ? "" : ", ", count, word);
+  fmt::print("\n{}: {}\n", worst == 0 ? "clean" : "not clean", sums);
+  const bool written = write_outputs();
+  constexpr int kCodes[] = {kExitDone, kExitFailed, kExitFailed, kExitBugCheck, kExitHang};
+  const int code = worst < static_cast<int>(std::size(kCodes)) ? kCodes[worst] : kExitFailed;
+  return written ? code : std::max(code, kExitFailed);
+}
+
+}  // namespace
+
+int mutate(const VerifyOptions& options, const std::string& driver_path,
+           const nt::KernelConfig& kernel_config, const Plugin* plugin) {
+  return Mutations(options, driver_path, kernel_config, plugin).run();
+}
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,65 @@
+#include "tools/dxgkit/verify/mutator.h"
+
+#include <fmt/format.h>
+
+#include "devices/softgpu/softgpu.h"
+#include "nt/kernel.h"
+#include "nt/pool.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+/// Of a call's virtual time while it waits, and of its processor time while it computes.
+constexpr runtime::DurationNs kHangLimit = 10 * runtime::kSecond;
+
+}  // namespace
+
+std::string Mutation::text() const {
+  switch (kind) {
+    case Kind::kNothing:
+      return "nothing";
+    case Kind::kCallback:
+      return fmt::format("{}, call {}: {}", name, nth, status_name(status));
+    case Kind::kAllocation:
+      return fmt::format("{}, call {}: no memory", name, nth);
+    case Kind::kLostInterrupts:
+      return fmt::format("{} % of the interrupts are lost", nth / 10'000);
+    case Kind::kNoResources:
+      return name;
+  }
+  return {};
+}
+
+void Mutator::attach(World& world) {
+  nt::set_allocation_fault(world.kernel(),
+                           [this](std::string_view routine) { return allocation_fails(routine); });
+  world.kernel().set_hang_limit(kHangLimit);
+  struck_ = struck_ || mutation_.kind == Mutation::Kind::kNoResources;
+  if (mutation_.kind != Mutation::Kind::kLostInterrupts || world.softgpu() == nullptr) return;
+  softgpu::FaultPlan plan;
+  for (softgpu::NodeFaults& node : plan.nodes) node.lose_interrupt_per_million = mutation_.nth;
+  world.softgpu()->set_faults(plan);
+  struck_ = true;
+}
+
+bool Mutator::strikes(Mutation::Kind kind, std::string_view name,
+                      std::map<std::string, uint32_t, std::less<>>* calls) {
+  const uint32_t nth = ++calls->try_emplace(std::string(name)).first->second;
+  if (mutation_.kind != kind || mutation_.name != name || mutation_.nth != nth) return false;
+  return struck_ = true;
+}
+
+std::optional<Status> Mutator::before_callback(std::string_view callback) {
+  // It may fail because the interrupt is not connected yet, and only then: in the start.
+  const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
+  const bool in_start = frame != nullptr && std::string_view(frame->name()) == "DxgkDdiStartDevice";
+  if (callback == "DxgkCbSynchronizeExecution" && !in_start) return std::nullopt;
+  if (!strikes(Mutation::Kind::kCallback, callback, &callbacks_)) return std::nullopt;
+  return mutation_.status;
+}
+
+bool Mutator::allocation_fails(std::string_view routine) {
+  return strikes(Mutation::Kind::kAllocation, routine, &allocations_);
+}
+
+}  // namespace dxgkit::tool::verify

@@ -1,0 +1,62 @@
+// One thing that goes wrong around a driver, from the outside.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "port/fault_injector.h"
+#include "tools/dxgkit/world.h"
+
+namespace dxgkit::tool::verify {
+
+struct Mutation {
+  enum class Kind {
+    kNothing,
+    kCallback,        // the n-th call of a DxgkCb* answers `status`
+    kAllocation,      // the n-th call of a routine that gives memory answers null
+    kLostInterrupts,  // softgpu loses `nth` of a million completions
+    kNoResources,     // the device has not what it should: see `name`
+  };
+  Kind kind = Kind::kNothing;
+  std::string name;
+  uint32_t nth = 0;  // from 1
+  Status status = Status::kSuccess;
+  /// "DxgkCbMapMemory, call 2: STATUS_UNSUCCESSFUL".
+  std::string text() const;
+};
+
+/// Makes it go wrong, and counts what could. Simulation only: one thread at a time.
+class Mutator final : public port::FaultInjector {
+ public:
+  explicit Mutator(Mutation mutation) : mutation_(std::move(mutation)) {}
+
+  /// A machine that is about to start.
+  void attach(World& world);
+  bool struck() const { return struck_; }
+  /// Calls so far that may fail, by name.
+  const std::map<std::string, uint32_t, std::less<>>& callbacks() const { return callbacks_; }
+  const std::map<std::string, uint32_t, std::less<>>& allocations() const { return allocations_; }
+
+  std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+  std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
+    return std::nullopt;
+  }
+  uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  void shape(port::SegmentsInfo*) override {}
+  std::optional<Status> before_callback(std::string_view callback) override;
+
+ private:
+  bool allocation_fails(std::string_view routine);
+  bool strikes(Mutation::Kind kind, std::string_view name,
+               std::map<std::string, uint32_t, std::less<>>* calls);
+
+  const Mutation mutation_;
+  std::map<std::string, uint32_t, std::less<>> callbacks_, allocations_;
+  bool struck_ = false;
+};
+
+}  // namespace dxgkit::tool::verify

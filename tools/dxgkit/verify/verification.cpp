@@ -1,0 +1,158 @@
+#include "tools/dxgkit/verify/verification.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tools/dxgkit/files.h"
+#include "tools/dxgkit/report.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr size_t kEventsMax = size_t{1} << 22;
+
+}  // namespace
+
+std::string command_line(const VerifyOptions& options) {
+  std::string line = fmt::format("dxgkit verify {}", options.driver);
+  if (options.device.text != "softgpu") line += " --device " + options.device.text;
+  if (options.registry.has_value()) line += " --registry " + *options.registry;
+  if (options.special_pool) line += " --special-pool";
+  if (options.client.has_value()) line += " --client " + *options.client;
+  line +=
+      fmt::format(" --mode {} --seed {}", options.mode == Mode::kSim ? "sim" : "os", options.seed);
+  for (const std::string& step : options.only) line += " --step " + step;
+  return line;
+}
+
+std::optional<std::string> Verification::why_not(Bench& bench, const Step& step) const {
+  using Needs = Step::Needs;
+  if (step.needs == Needs::kNothing) return std::nullopt;
+  if (!bench.loaded()) return "the driver is not loaded";
+  if (step.needs == Needs::kDriver) return std::nullopt;
+  if (!bench.running()) return "the adapter is not running";
+  const bool addresses = step.needs == Needs::kVirtual || step.needs == Needs::kVirtualClient;
+  const bool client = step.needs == Needs::kClient || step.needs == Needs::kVirtualClient;
+  const bool render = step.needs == Needs::kRender || step.needs == Needs::kBuffers;
+  if ((addresses || client || render) && bench.display_only())
+    return "a display-only adapter has neither memory nor engines";
+  if (addresses && !bench.gpu_addresses()) return "it has no GPU virtual addresses";
+  if (step.needs == Needs::kBuffers && bench.gpu_addresses())
+    return "contexts with GPU virtual addresses have no command buffers; see hostile-submit";
+  if (client && bench.client_refused()) return "the client plug-in cannot be used";
+  if (client && bench.plugin() == nullptr) {
+    return "it takes --client: only the driver's user mode knows its private data";
+  }
+  if (step.needs == Needs::kDisplay && bench.exercise().video_present_sources() == 0)
+    return "the adapter has no outputs";
+  return std::nullopt;
+}
+
+void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& runtime,
+                            trace::Recorder& recorder) {
+  std::strncpy(board_.step, step.name, sizeof(board_.step) - 1);
+  if (heartbeat_ != nullptr) heartbeat_->beat();
+  StepResult result{
+      .name = step.name, .title = step.title, .outcome = {}, .calls = {}, .findings = {}};
+  const size_t findings_before = findings_.all().size();
+  const runtime::TimeNs began = runtime.now();
+  if (const std::optional<std::string> why = why_not(bench, step)) {
+    result.outcome = Outcome::skipped(*why);
+  } else {
+    result.outcome = step.run(bench);
+  }
+  const bool provoked = bench.take_page_faults_expected();
+  const std::vector<verifier::Finding> all = findings_.all();
+  for (size_t i = findings_before; i < all.size(); ++i) {
+    if (provoked && all[i].rule == "VA-28") {
+      dismissed_.insert(i);
+    } else {
+      result.findings.push_back(all[i]);
+    }
+  }
+  if (result.outcome.kind != Outcome::Kind::kSkipped) {
+    const std::vector<std::string> names = recorder.names();
+    for (const trace::Event& event : recorder.events()) {
+      if (event.time_ns < began ||
+          event.kind != static_cast<uint16_t>(trace::EventKind::kDdiEnter) ||
+          event.a >= names.size())
+        continue;
+      ++result.calls[names[event.a]];
+    }
+  }
+  if (bench.not_a_driver()) {  // bad input: one line on stderr, nothing here
+    report_.steps.push_back(std::move(result));
+    return;
+  }
+  fmt::print(out_, "{}", step_line(result));
+  for (const verifier::Finding& finding : result.findings)
+    fmt::print(out_, "{}", verifier::to_text(finding));
+  std::fflush(out_);
+  report_.steps.push_back(std::move(result));
+}
+
+std::optional<VerifyReport> Verification::run(std::string* message) {
+  report_.driver = options_.driver;
+  report_.command = command_line(options_);
+  const std::unique_ptr<runtime::Runtime> runtime = options_.mode == Mode::kSim
+                                                        ? runtime::make_sim_runtime(options_.seed)
+                                                        : runtime::make_os_runtime(options_.seed);
+  trace::Recorder recorder(
+      trace::Recorder::Clock{.now_ns = [&runtime] { return runtime->now(); },
+                             .thread = [&runtime] { return runtime->thread_number(); }},
+      kEventsMax);
+  bool is_driver = true;
+  runtime->run_main([&] {
+    trace::set_current(&recorder);
+    {
+      Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_, heartbeat_);
+      bench.set_mutator(mutator_);
+      for (const Step& step : all_steps()) {
+        const bool always = step.needs == Step::Needs::kNothing ||
+                            step.needs == Step::Needs::kDriver;  // the frame of every run
+        if (!always && !options_.only.empty() &&
+            std::ranges::find(options_.only, step.name) == options_.only.end())
+          continue;
+        const bool was_running = bench.running();
+        run_step(bench, step, *runtime, recorder);
+        // A bug check ends the machine, not the verification: the other steps have one of their
+        // own.
+        if (was_running && !bench.running() && step.needs != Step::Needs::kDriver &&
+            bench.start_over())
+          fmt::print(out_, "{:<20}{}\n", "", "the machine was started again");
+        if (bench.not_a_driver()) {
+          is_driver = false;
+          *message = report_.steps.back().outcome.text;
+          break;
+        }
+      }
+      report_.interface_version = bench.interface_version();
+      for (const std::string& entry : bench.filled_entries()) {
+        if (entry == "DxgkDdiUnload") continue;  // the last step; it belongs to no adapter's trace
+        const bool called = std::ranges::any_of(
+            report_.steps, [&](const StepResult& step) { return step.calls.contains(entry); });
+        if (!called) report_.never_called.push_back(entry);
+      }
+    }
+    trace::set_current(nullptr);
+  });
+  if (!is_driver) return std::nullopt;
+  const std::vector<verifier::Finding> all = findings_.all();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!dismissed_.contains(i)) report_.findings.push_back(all[i]);
+  }
+  if (options_.trace.has_value()) {
+    const trace::Recording recording{.events = recorder.events(),
+                                     .names = recorder.names(),
+                                     .threads = runtime->thread_names(),
+                                     .dropped = recorder.dropped()};
+    if (const auto written = write_file(*options_.trace, trace_file(*options_.trace, recording));
+        !written)
+      fmt::print(stderr, "dxgkit: {}\n", written.error());
+  }
+  return std::move(report_);
+}
+
+}  // namespace dxgkit::tool::verify

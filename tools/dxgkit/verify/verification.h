@@ -1,0 +1,64 @@
+// The steps of `dxgkit verify`, run one after the other on one driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "tools/dxgkit/child.h"
+#include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/mutator.h"
+#include "tools/dxgkit/verify/report.h"
+#include "trace/trace.h"
+
+namespace dxgkit::tool::verify {
+
+/// What parent and child share: which step is under way.
+struct Board {
+  char step[64] = {};
+};
+
+/// The command line that does it again.
+std::string command_line(const VerifyOptions& options);
+
+/// Runs the steps inside the runtime.
+class Verification {
+ public:
+  Verification(const VerifyOptions& options, const std::string& driver_path,
+               const nt::KernelConfig& kernel_config, const Plugin* plugin, Board& board,
+               Heartbeat* heartbeat, std::FILE* out)
+      : options_(options),
+        driver_path_(driver_path),
+        kernel_config_(kernel_config),
+        plugin_(plugin),
+        board_(board),
+        heartbeat_(heartbeat),
+        out_(out) {}
+
+  /// Strikes in every machine from here on.
+  void set_mutator(Mutator* mutator) { mutator_ = mutator; }
+  /// The report; nullopt: not a driver, and why is in `message`.
+  std::optional<VerifyReport> run(std::string* message);
+
+ private:
+  std::optional<std::string> why_not(Bench& bench, const Step& step) const;
+  void run_step(Bench& bench, const Step& step, runtime::Runtime& runtime,
+                trace::Recorder& recorder);
+
+  const VerifyOptions& options_;
+  const std::string& driver_path_;
+  const nt::KernelConfig& kernel_config_;
+  const Plugin* plugin_;
+  Board& board_;
+  Heartbeat* heartbeat_;
+  std::FILE* out_;
+  verifier::Findings findings_;
+  std::set<size_t> dismissed_;  // by number: what steps provoked
+  Mutator* mutator_ = nullptr;
+  VerifyReport report_;
+};
+
+}  // namespace dxgkit::tool::verify
