@@ -23,6 +23,8 @@ void Adapter::check_idle(const char* ddi, SyncLevel level) {
   // Nothing on its way there either: who wants to submit finds holds_ or set_held in its way, and
   // in the middle of start and stop there is no work but paging.
   if (level == SyncLevel::kTwo || !memory_) return;
+  // Page tables are there again by then, also in the middle of a change of power.
+  if (std::string_view(ddi) == "DxgkDdiRestartFromTimeout") return;
   const bool leaves = was_running_ && !device_started_;  // StopDevice, RemoveDevice
   // Around a change of power what is left to page waits, and is not under way.
   if (leaves) DXGKIT_CHECK(paging_ == nullptr || paging_->idle());

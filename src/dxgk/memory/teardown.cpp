@@ -99,7 +99,9 @@ void Adapter::begin_closing(Teardown& teardown) {
     if (!opened->is_instance()) device_specific.push_back(opened->device_specific);
     Allocation& allocation = *opened->allocation;
     if (opened->locks > 0) {
-      for (; opened->locks > 0; --opened->locks) DXGKIT_CHECK(memory_->unlock(allocation.id));
+      // On the way up from sleep what was locked moves, and is not locked for a while.
+      for (; opened->locks > 0; --opened->locks)
+        DXGKIT_CHECK(memory_->unlock(allocation.id) || failed_ || !power_->awake());
       end_cpu_access(*opened);
     }
     allocation.opened.erase(opened.get());

@@ -357,7 +357,12 @@ void Power::restore() {
   adapter_.lane().run([&] {
     if (adapter_.failed_) return;
     for (const Moved& moved : back) {
-      for (uint32_t i = 0; i < moved.locks; ++i) adapter_.memory().lock(moved.allocation);
+      if (!adapter_.allocations().contains(moved.allocation)) continue;  // its owner ended meanwhile
+      const Allocation& allocation = adapter_.allocations().at(moved.allocation);
+      if (allocation.forgotten) continue;
+      for (const OpenedAllocation* opened : allocation.opened) {
+        for (uint32_t i = 0; i < opened->locks; ++i) adapter_.memory().lock(moved.allocation);
+      }
       show(moved);
     }
     if (!lost_) moved_.clear();
