@@ -6,7 +6,7 @@
 
 Bugs are the names of DXGKIT_PLANTED(name) below src. Each runs seeds from 1 on until one fails; a bug that
 no seed finds is listed last, and the exit status is 1 then. Without a bug the same seeds have to pass:
-`--sound 200` looks at so many of them first.
+`--sound 200` looks at so many of them first. `--table FILE` leaves the list as sim/planted_bugs.md is.
 """
 import argparse
 import os
@@ -59,6 +59,18 @@ def run(program, bug, seeds, workers, patience):
     return int(failed.group(1)), said, True
 
 
+def table(rows):
+    lines = ["# Planted bugs and the seeds that find them", "",
+             "Written by `scripts/planted_bugs.py --table`. Each bug was planted by itself; seeds ran from 1 on until",
+             "one failed. What it says is the first thing that was wrong.", "",
+             "| bug | in | seed | what tells |", "|---|---|---:|---|"]
+    for bug, place, seed, said in rows:
+        said = re.sub(r"0x[0-9a-f]+", "0x..", said.replace("|", "/"))
+        lines.append(f"| {bug} | {place} | {seed if seed is not None else '-'} | {said} |")
+    found = sum(1 for row in rows if row[2] is not None)
+    return "\n".join(lines + ["", f"{found}/{len(rows)} planted bugs found", ""])
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("build")
@@ -67,6 +79,7 @@ def main():
     options.add_argument("--patience", type=int, default=600, help="seconds for one bug")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--sound", type=int, default=0, help="seeds that have to pass without a bug")
+    options.add_argument("--table", help="a file for the list")
     options.add_argument("--names", action="store_true", help="list the bugs and end")
     args = options.parse_args()
     places = planted()
@@ -83,7 +96,7 @@ def main():
         if seed is not None:
             print(f"seed {seed} fails without a bug: {said}")
             return 1
-    missed = []
+    missed, rows = [], []
     bugs = args.bugs or list(places)
     for bug in bugs:
         began = time.monotonic()
@@ -91,11 +104,15 @@ def main():
         seconds = time.monotonic() - began
         if seed is None:
             missed.append(bug)
+        rows.append((bug, places[bug], seed, said[:110]))
         found = "-" if seed is None else str(seed)
         print(f"{found:>6} seeds {seconds:6.1f} s  {bug:32} {places[bug]:40} {said[:120]}", flush=True)
-    print(f"{len(bugs) - len(missed)} of {len(bugs)} planted bugs found within {args.seeds} seeds")
     for bug in missed:
-        print(f"not found: {bug} ({places[bug]})")
+        print(f"not found within {args.seeds} seeds: {bug} ({places[bug]})")
+    if args.table:
+        with open(args.table, "w", encoding="utf-8") as file:
+            file.write(table(rows))
+    print(f"{len(bugs) - len(missed)}/{len(bugs)} planted bugs found")
     return 1 if missed else 0
 
 

@@ -154,7 +154,7 @@ bool MemoryManager::pin_resident(std::span<const Use> uses) {
     const SegmentSet allowed =
         use.write ? record.traits->supported_write : record.traits->supported_read;
     if (record.parked || !record.resident()) return false;
-    if (record.pending != 0 && !DXGKIT_PLANTED(pinned_before_paging)) return false;
+    if (record.pending != 0) return false;
     if ((allowed & segment_bit(record.segment())) == 0) return false;
   }
   impl_->policy.begin_submission();

@@ -306,7 +306,7 @@ void PagingExecutor::pump() {
     // for that.
     const uint64_t queued = operations_queued_;
     if (!halted_) submit_slice();
-    more = !DXGKIT_PLANTED(pump_looks_once) && !halted_ && !paused_ && operations_queued_ != queued;
+    more = !halted_ && !paused_ && operations_queued_ != queued;
   }
   pumping_ = false;
   if (!halted_) run_barriers();

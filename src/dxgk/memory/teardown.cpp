@@ -180,7 +180,7 @@ void Adapter::finish_closing(Teardown& teardown) {
   if (teardown.resource) teardown.device->resources.erase(teardown.resource.get());
   if (teardown.device != nullptr) --teardown.device->teardowns;
   // Others were refused for want of the room this had, and nothing else may tell them.
-  if (!failed_ && has_memory() && !DXGKIT_PLANTED(freed_room_told_to_nobody)) {
+  if (!failed_ && has_memory()) {
     residency_->room_changed();
     scheduler_->retry_busy();
   }

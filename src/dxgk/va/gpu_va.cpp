@@ -153,7 +153,7 @@ Status GpuVa::attach(Context& context) {
   work.push_back(std::make_unique<CallWork>([this, space, id, busy = space->busy] {
     const auto found = std::ranges::find(space->contexts, id, &Context::id);
     if (found == space->contexts.end()) return true;
-    if (!hardware_idle() && !DXGKIT_PLANTED(root_set_before_tables)) return false;
+    if (!hardware_idle()) return false;
     set_root_of(*space, **found);
     return true;
   }));

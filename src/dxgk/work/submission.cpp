@@ -174,9 +174,8 @@ bool Adapter::split_before(Packet& packet, uint32_t cut) {
   packet.patch_length = cut - packet.patch_start;
   packet.context->list_uses(buffer, packet.patch_start, packet.patch_length, &packet.uses);
   packet.own_uses = 0;
-  if (!DXGKIT_PLANTED(split_rest_names_nothing))
-    packet.context->list_uses(buffer, rest.patch_start, rest.patch_length, &rest.uses);
-  if (!DXGKIT_PLANTED(split_rest_not_counted)) ++packet.buffer->users;
+  packet.context->list_uses(buffer, rest.patch_start, rest.patch_length, &rest.uses);
+  ++packet.buffer->users;
   ++counters_.splits;
   count_engine_work(rest, true);
   scheduler_->insert_after(packet.id, rest.id);
