@@ -144,12 +144,12 @@ class AddressSpaceWorld {
                        [](const ModelPage& page) { return page.kind == RangeKind::kFree; });
   }
   bool in_one_range(uint64_t first, uint64_t count) const {
-    return first + count <= size_.space && std::all_of(pages_.begin() + static_cast<long>(first),
-                                                  pages_.begin() + static_cast<long>(first + count),
-                                                  [&](const ModelPage& page) {
-                                                    return is_client(page) &&
-                                                           page.range == pages_[first].range;
-                                                  });
+    return first + count <= size_.space &&
+           std::all_of(pages_.begin() + static_cast<long>(first),
+                       pages_.begin() + static_cast<long>(first + count),
+                       [&](const ModelPage& page) {
+                         return is_client(page) && page.range == pages_[first].range;
+                       });
   }
   void take(uint64_t first, uint64_t count, RangeKind kind) {
     ++ranges_;
