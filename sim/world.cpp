@@ -166,7 +166,10 @@ std::vector<verifier::Finding> Life::unexplained() const {
   std::map<std::string_view, uint64_t> explained = {
       {"VA-28", wild_},
       {"TDR-20", struck(FaultKind::kResetEngineFails)},
-      {"INT-11", struck(FaultKind::kRepeatedFence)},  // a violation; else the adapter stops
+      // A violation, where a bug check stops the adapter; after a reset in between it is stale.
+      {"INT-11", struck(FaultKind::kRepeatedFence)},
+      {"TDR-13", struck(FaultKind::kRepeatedFence)},
+      {"TDR-22", struck(FaultKind::kRepeatedFence)},
       {"INT-08", struck(FaultKind::kStorm)},  // a line that nobody claims 100 times in a row
       {"LIFE-21", struck(FaultKind::kRemoval)},
       // A warning each; what came of them check_packets looks at.
