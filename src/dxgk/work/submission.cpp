@@ -45,6 +45,7 @@ void Adapter::queue_packet(Packet& packet) {
 void Adapter::queue_paging(Packet& packet) {
   ++counters_.paging_packets;
   queue_packet(packet);
+  timeout_->watch();  // it may run already, and not everybody who pages pumps
 }
 
 void Adapter::pump() {
