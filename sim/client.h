@@ -315,6 +315,7 @@ class Client {
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::vector<const Allocation*> asked_;  // what was last to be made resident; compared only
+  uint64_t asked_bytes_ = 0;
   std::vector<D3DKMT_HANDLE> stale_;
   uint64_t last_context_ = 0;
 
