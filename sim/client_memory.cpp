@@ -26,7 +26,8 @@ bool Client::make_resident(Context& context, std::span<Allocation* const> used) 
   if (list.empty()) return true;
   asked_.assign(used.begin(), used.end());
   asked_bytes_ = 0;
-  for (const Allocation* const allocation : used) asked_bytes_ += allocation->size();
+  for (const Allocation* const allocation : used)
+    asked_bytes_ += align_up(allocation->size(), kPageBytes);
   D3DDDI_MAKERESIDENT resident{};
   resident.hPagingQueue = paging_queue_;
   resident.NumAllocations = static_cast<UINT>(list.size());
