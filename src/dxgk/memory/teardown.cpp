@@ -198,7 +198,6 @@ void Adapter::free_internal(Allocation& allocation) {
   Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(id);
   DXGKIT_CHECK(freed.has_value());  // nothing uses it, and what it was mapped for has run
   allocation.forgotten = true;
-  residency_->room_changed();
   paging_->enqueue(*freed, [this, id] {
     Allocation& gone = allocations_.at(id);
     if (!gone.borrows_pages) release_pages(gone.pages.frames());

@@ -7,6 +7,7 @@
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/memory/paging_queue.h"
+#include "dxgk/memory/residency.h"
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va_trace.h"
 #include "dxgk/va/paging_space.h"
@@ -255,6 +256,8 @@ void GpuVa::begin_hold(GpuSpace& space) {
 
 void GpuVa::collect() {
   if (std::exchange(collecting_, true)) return;
+  // Tables that went with what they showed: not those that only gave way, as they come back.
+  if (!freed_.empty() && !adapter_.failed()) adapter_.residency().room_changed();
   while (!freed_.empty() || !unheld_.empty()) {
     for (const gpuva::TableId table : std::exchange(freed_, {})) {
       if (!memory_.contains(table)) continue;  // of before power went

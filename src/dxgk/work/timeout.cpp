@@ -316,9 +316,6 @@ bool Timeout::is_stale(const port::InterruptReport& report) {
   const Stale& stale = nodes_[report.node].stale;
   if (!stale.any) return false;
   const SubmissionFenceId fence{report.fence};
-  // Paging is submitted again under its own fence: one that has completed since is not meant.
-  if (fence == adapter_.scheduler().node_status(NodeOrdinal{report.node}).last_completed)
-    return false;
   const bool of_packet = fence_newer(fence, stale.after) && !fence_newer(fence, stale.upto);
   const bool of_request = report.type == Type::kDmaPreempted && fence == stale.preemption;
   if (!of_packet && !of_request) return false;
