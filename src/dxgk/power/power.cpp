@@ -357,7 +357,8 @@ void Power::restore() {
   adapter_.lane().run([&] {
     if (adapter_.failed_) return;
     for (const Moved& moved : back) {
-      if (!adapter_.allocations().contains(moved.allocation)) continue;  // its owner ended meanwhile
+      if (!adapter_.allocations().contains(moved.allocation))
+        continue;  // its owner ended meanwhile
       const Allocation& allocation = adapter_.allocations().at(moved.allocation);
       if (allocation.forgotten) continue;
       for (const OpenedAllocation* opened : allocation.opened) {
