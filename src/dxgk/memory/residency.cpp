@@ -17,6 +17,8 @@ namespace {
 
 /// Refusals after which a request for room holds back everybody else's work.
 constexpr uint32_t kPatience = 8;
+/// Attempts to place a list, with nothing else going on, after which it does not fit.
+constexpr uint32_t kAttempts = 3;
 
 /// Page tables of idle processes go last, as all of them have to be written again: those in the
 /// segments where room is wanted.
@@ -241,7 +243,8 @@ void Residency::look_when_quiet() {
 std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device) {
   DeviceResidency& mine = of(device);
   const bool still = adapter_.paging().idle() && !adapter_.scheduler().anything_on_hardware();
-  if (mine.too_many_as_of == changes_ && mine.set.size() >= mine.too_many) {
+  if (mine.too_many_as_of == changes_ && mine.too_many_times >= kAttempts &&
+      mine.set.size() >= mine.too_many) {
     give_up_later(device);
     return std::unexpected(Status::kGraphicsAllocationBusy);
   }
@@ -288,6 +291,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   }
   // Page tables stay where they are, and may have grown since the list was accepted.
   if (adapter_.gpu_va() != nullptr && failed_for_room() && still && in_flight_ == 0) {
+    mine.too_many_times = mine.too_many_as_of == changes_ ? mine.too_many_times + 1 : 1;
     mine.too_many_as_of = changes_;
     mine.too_many = mine.set.size();
     give_up_later(device);
@@ -324,6 +328,12 @@ void Residency::give_up(Device& device) {
   if (adapter_.scheduler().anything_on_hardware()) return;
   if (!adapter_.paging().idle()) {
     looks_later_ = true;
+    return;
+  }
+  if (mine.too_many_times < kAttempts) {
+    advance();
+    adapter_.scheduler().retry_busy();
+    adapter_.pump();
     return;
   }
   for (Device* other : adapter_.devices()) {

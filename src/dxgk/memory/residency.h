@@ -58,6 +58,7 @@ struct DeviceResidency {
   // A list of so many did not fit beside its page tables with nothing else going on, as of then.
   size_t too_many = SIZE_MAX;
   uint64_t too_many_as_of = 0;
+  uint32_t too_many_times = 0;  // in a row; what one attempt pushes out is room for the next
 
   /// Work queued between two evictions. What an eviction takes off the list leaves when no packet
   /// of its epoch or an earlier one is left (RES-16).
