@@ -47,6 +47,12 @@ ReuseModel::ReuseModel() : tables_(kKinds) {
   made_.fill(2);
 }
 
+ReuseModel::Table& ReuseModel::table_of(uint32_t kind) {
+  std::unique_ptr<Table>& table = tables_[kind];
+  if (table == nullptr) table = std::make_unique<Table>();
+  return *table;
+}
+
 uint32_t ReuseModel::bucket(float age_in_scales) {
   if (age_in_scales < 2) return static_cast<uint32_t>(age_in_scales * 16);
   return std::min(kBuckets - 1, 32 + quarter_octaves(age_in_scales * 0.5F));
@@ -135,7 +141,7 @@ void ReuseModel::pass(UseHistory& history, Outlook& outlook, uint64_t now) {
   for (uint32_t b = history.seen_by_age; b < upto_age; ++b) reached_by_age_[b] += 1;
   if (upto_age > history.seen_by_age) history.seen_by_age = static_cast<uint8_t>(upto_age);
   if (upto <= history.seen) return;
-  Table& table = tables_[outlook.kind];
+  Table& table = table_of(outlook.kind);
   for (uint32_t b = history.seen; b < upto; ++b) table.reached[b] += 1;
   history.seen = static_cast<uint8_t>(upto);
   // A table also changes by what is not used.
@@ -149,7 +155,7 @@ void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool l
     const auto age = static_cast<float>(now - outlook.last);
     if (learn) {
       pass(history, outlook, now);
-      Table& table = tables_[outlook.kind];
+      Table& table = table_of(outlook.kind);
       const uint32_t at = bucket(age / outlook.scale);
       table.used[at] += 1;
       table.reached[at] += 1;
@@ -208,7 +214,7 @@ double ReuseModel::prior(uint32_t kind, uint32_t b) const {
 
 /// The value at each age: over all spans from there, the most uses per time.
 void ReuseModel::compute(uint32_t kind) {
-  Table& table = tables_[kind];
+  Table& table = *tables_[kind];
   const double weight = regular(kind) ? kPriorWeightRegular : kPriorWeight;
   std::array<float, kBuckets> share{};
   std::array<float, kBuckets> width{};
@@ -244,14 +250,14 @@ float ReuseModel::value(const Outlook& outlook, uint64_t now) const {
     return right_[outlook.trust] / (made_[outlook.trust] * (outlook.scale - age + 0.5F));
   }
   const float scaled = age / outlook.scale;
-  const Table& table = tables_[outlook.kind];
+  const Table* const table = tables_[outlook.kind].get();
   // Nothing counted yet: as if hits became rarer as the age grows.
-  if (!table.ready) return 1 / (outlook.scale + age);
+  if (table == nullptr || !table->ready) return 1 / (outlook.scale + age);
   const uint32_t b = bucket(scaled);
-  float value = table.value[b];
+  float value = table->value[b];
   if (b + 1 < kBuckets) {
     const float share = (scaled - edge(b)) / (edge(b + 1) - edge(b));
-    value += share * (table.value[b + 1] - value);
+    value += share * (table->value[b + 1] - value);
   } else {
     value *= edge(b) / scaled;
   }

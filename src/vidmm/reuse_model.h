@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace dxgkit::vidmm {
@@ -73,7 +74,10 @@ class ReuseModel {
   void compute(uint32_t kind);
   double prior(uint32_t kind, uint32_t bucket) const;
 
-  std::vector<Table> tables_;
+  Table& table_of(uint32_t kind);
+
+  // Made when something of the kind is first counted: most kinds never occur, all are 300 KB.
+  std::vector<std::unique_ptr<Table>> tables_;
   std::array<float, kAges> used_by_age_{};
   std::array<float, kAges> reached_by_age_{};
   uint32_t fresh_by_age_ = 0;
