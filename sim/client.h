@@ -126,6 +126,10 @@ class Client {
   /// world.
   bool accepted(const char* name, NTSTATUS status);
   void fail(std::string_view what);
+  /// After whatever lets others run.
+  void throw_if_ended() const;
+  /// Frozen with the rest of the machine, if need be.
+  void sleep_for(int64_t ns);
   [[noreturn]] void lost(const char* name);
   bool open_adapter();
   bool create_device();
@@ -164,9 +168,9 @@ class Client {
   bool make_resident(Context& context, std::span<Allocation* const> used);
   void wait_for_paging(uint64_t value);
   bool evict(std::span<Allocation* const> allocations);
-  /// Gives up what is on the list and not in `but`.
   /// Page tables lie in video memory and do not move: much, or something large, may not fit beside.
   bool may_not_fit() const;
+  /// Gives up what is on the list and not in `but`.
   bool trim(std::span<Allocation* const> but);
   /// The context, or the CPU, waits until paging has come that far.
   void after_paging(Context& context, uint64_t value);
@@ -216,7 +220,8 @@ class Client {
   void hostile_address_call();
 
   // --- client_sync.cpp
-  bool create_fence(D3DKMT_HANDLE* fence);
+  /// `memory`: where its value shows itself to the CPU, if wanted.
+  bool create_fence(D3DKMT_HANDLE* fence, const volatile uint64_t** memory = nullptr);
   /// Lets the other thread wait. False: it waits for something else.
   bool wait_beside(D3DKMT_HANDLE fence, uint64_t value);
   /// It has to be back soon: `why` says so.

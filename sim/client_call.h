@@ -16,18 +16,22 @@ inline std::string text_of(NTSTATUS status) {
   return name.empty() ? fmt::format("{:#010x}", static_cast<uint32_t>(status)) : std::string(name);
 }
 
+inline void Client::throw_if_ended() const {
+  if (dying_ || world_.failed()) throw Ended{};
+}
+
 /// Nothing else of the simulation runs between the end of a thunk and the next call, so what the
 /// client touches in between cannot go away under it.
 template <typename Body>
 NTSTATUS Client::call(const char* name, const Body& body) {
-  if (dying_ || world_.failed()) throw Ended{};
+  throw_if_ended();
   ++calls_;
   ++world_.counters.thunk_calls;
   if (calls_ == options_.dies_at) world_.kill(*this);
   excuses_before_ = world_.faults.excuses();
   const NTSTATUS status = body();
   world_.wait_while_frozen();
-  if (dying_ || world_.failed()) throw Ended{};
+  throw_if_ended();
   if (from_ntstatus(status) == thunks::kProcessIsTerminating)
     fail(fmt::format("{} says that the process ends, and nobody ended it", name));
   return status;

@@ -136,18 +136,15 @@ void Client::destroy_device() {
 }
 
 bool Client::create_context(uint32_t node) {
-  D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};
-  fence.hDevice = device_;
-  fence.Info.Type = D3DDDI_MONITORED_FENCE;
-  NTSTATUS status = call("D3DKMTCreateSynchronizationObject2",
-                         [&] { return D3DKMTCreateSynchronizationObject2(&fence); });
-  if (!accepted("D3DKMTCreateSynchronizationObject2", status)) return false;
+  D3DKMT_HANDLE fence = 0;
+  const volatile uint64_t* fence_memory = nullptr;
+  if (!create_fence(&fence, &fence_memory)) return false;
   D3DKMT_CREATECONTEXT create{};
   create.hDevice = device_;
   create.NodeOrdinal = node;
   create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
   const char* const name = has_addresses() ? "D3DKMTCreateContextVirtual" : "D3DKMTCreateContext";
-  status = call(name, [&] {
+  NTSTATUS status = call(name, [&] {
     if (!has_addresses()) return D3DKMTCreateContext(&create);
     D3DKMT_CREATECONTEXTVIRTUAL with_addresses{};
     with_addresses.hDevice = device_;
@@ -158,7 +155,7 @@ bool Client::create_context(uint32_t node) {
     return answer;
   });
   if (!accepted(name, status)) {
-    const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence.hSyncObject};
+    const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
     status = call("D3DKMTDestroySynchronizationObject",
                   [&] { return D3DKMTDestroySynchronizationObject(&destroy); });
     static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
@@ -167,10 +164,8 @@ bool Client::create_context(uint32_t node) {
   auto context = std::make_unique<Context>();
   context->id = ++last_context_;
   context->handle = create.hContext;
-  context->fence = fence.hSyncObject;
-  context->fence_memory =
-      static_cast<const uint64_t*>(fence.Info.MonitoredFence.FenceValueCPUVirtualAddress);
-  fence_pages_.insert(fence.Info.MonitoredFence.FenceValueGPUVirtualAddress / kPageBytes);
+  context->fence = fence;
+  context->fence_memory = fence_memory;
   context->node = node;
   context->command = static_cast<std::byte*>(create.pCommandBuffer);
   context->command_bytes = create.CommandBufferSize;
@@ -375,7 +370,7 @@ void Client::settle(const Allocation& allocation, bool for_writing) {
 }
 
 bool Client::submit(Context& context, std::span<const Command> commands) {
-  if (dying_ || world_.failed()) throw Ended{};  // its buffers may be gone
+  throw_if_ended();  // its buffers may be gone
   const bool has_list = !has_addresses();
   // What other contexts do with the same memory comes first.
   std::map<uint64_t, uint64_t> before;  // context -> fence value

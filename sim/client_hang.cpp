@@ -14,14 +14,14 @@ bool Client::reset_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
 }
 
 void Client::throw_if_lost() {
-  if (dying_ || world_.failed()) throw Ended{};
+  throw_if_ended();
   if (world_.adapter_lost()) throw AdapterLost{};
   if (device_ == 0 || (!world_.plan.faults.has_hangs() && world_.power_failures == 0)) return;
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device_;
   state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
   const NTSTATUS status = D3DKMTGetDeviceState(&state);
-  if (dying_ || world_.failed()) throw Ended{};
+  throw_if_ended();
   if (is_success(from_ntstatus(status)) && reset_is_explained(state.ExecutionState))
     throw DeviceLost{};
 }

@@ -11,7 +11,7 @@ constexpr int kLooks = 1'000'000;
 
 }  // namespace
 
-bool Client::create_fence(D3DKMT_HANDLE* fence) {
+bool Client::create_fence(D3DKMT_HANDLE* fence, const volatile uint64_t** memory) {
   D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
   create.hDevice = device_;
   create.Info.Type = D3DDDI_MONITORED_FENCE;
@@ -19,6 +19,8 @@ bool Client::create_fence(D3DKMT_HANDLE* fence) {
                                [&] { return D3DKMTCreateSynchronizationObject2(&create); });
   if (!accepted("D3DKMTCreateSynchronizationObject2", status)) return false;
   *fence = create.hSyncObject;
+  if (memory != nullptr)
+    *memory = static_cast<const uint64_t*>(create.Info.MonitoredFence.FenceValueCPUVirtualAddress);
   fence_pages_.insert(create.Info.MonitoredFence.FenceValueGPUVirtualAddress / kPageBytes);
   return true;
 }
@@ -34,14 +36,12 @@ void Client::must_come_back(D3DKMT_HANDLE fence, const char* why) {
   int looks = 0;
   ++world_.counters.property_checks;
   while (waits_at_ == fence || (waiter_task_.has_value() && waiter_task_->fence == fence)) {
-    if (dying_ || world_.failed()) throw Ended{};
     if (++looks > kLooks)
       fail(fmt::format("a thread waits for fence {:#x} {}", fence, why));  // P13
-    world_.runtime.sleep_for(10 * runtime::kMicrosecond);
-    world_.wait_while_frozen();
+    sleep_for(10 * runtime::kMicrosecond);
   }
   world_.wait_while_frozen();
-  if (dying_ || world_.failed()) throw Ended{};
+  throw_if_ended();
 }
 
 void Client::signal_from_cpu() {
@@ -65,9 +65,7 @@ void Client::signal_from_cpu() {
     const Command command = random_command();
     static_cast<void>(submit(*context, std::span(&command, 1)));
   }
-  world_.runtime.sleep_for(static_cast<int64_t>(extra_.magnitude(1, 100'000)));
-  world_.wait_while_frozen();
-  if (dying_ || world_.failed()) throw Ended{};
+  sleep_for(static_cast<int64_t>(extra_.magnitude(1, 100'000)));
   check_fence(*context);
   ++world_.counters.property_checks;
   if (waits && context->seen > before)
@@ -93,9 +91,7 @@ void Client::abandon_waiter() {
   D3DKMT_HANDLE fence = 0;
   if (!create_fence(&fence)) return;
   const bool beside = wait_beside(fence, 1);
-  world_.runtime.sleep_for(static_cast<int64_t>(extra_.magnitude(1, 100'000)));
-  world_.wait_while_frozen();
-  if (dying_ || world_.failed()) throw Ended{};
+  sleep_for(static_cast<int64_t>(extra_.magnitude(1, 100'000)));
   const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
   const NTSTATUS status = call("D3DKMTDestroySynchronizationObject",
                                [&] { return D3DKMTDestroySynchronizationObject(&destroy); });

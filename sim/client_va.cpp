@@ -370,14 +370,7 @@ void Client::op_update_addresses() {
   const auto window = any_window(true);
   if (window == windows_.end()) return;
   if (update_fence_ == 0) {
-    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
-    create.hDevice = device_;
-    create.Info.Type = D3DDDI_MONITORED_FENCE;
-    const NTSTATUS status = call("D3DKMTCreateSynchronizationObject2",
-                                 [&] { return D3DKMTCreateSynchronizationObject2(&create); });
-    if (!accepted("D3DKMTCreateSynchronizationObject2", status)) return;
-    update_fence_ = create.hSyncObject;
-    fence_pages_.insert(create.Info.MonitoredFence.FenceValueGPUVirtualAddress / kPageBytes);
+    if (!create_fence(&update_fence_)) return;
     update_value_ = 0;
   }
   settle(window->second);

@@ -95,7 +95,7 @@ void Client::run() {
       }
       arrived = true;
       world_.wait_until_healed();
-      if (dying_ || world_.failed()) throw Ended{};
+      throw_if_ended();
       work(world_.plan.operations_healed);
     }
     if (device_ != 0) {
@@ -150,6 +150,12 @@ void Client::work(uint32_t count) {
   }
 }
 
+void Client::sleep_for(int64_t ns) {
+  world_.runtime.sleep_for(ns);
+  world_.wait_while_frozen();
+  throw_if_ended();
+}
+
 void Client::let_time_pass() {
   world_.wait_while_frozen();
   if (world_.faults.phase() != Faults::Phase::kWorking) return;
@@ -161,7 +167,7 @@ void Client::let_time_pass() {
     world_.jumps.push_back({world_.runtime.now(), by});
     runtime::sim_jump(world_.runtime, by);
   }
-  if (dying_ || world_.failed()) throw Ended{};  // others ran in all of these
+  throw_if_ended();  // others ran in all of these
   // Locks that the adapter does not outlive.
   if (world_.plan.faults.has(FaultKind::kRemoval) && device_ != 0 && extra_.percent(20))
     op_lock_and_keep();
@@ -171,7 +177,7 @@ void Client::let_time_pass() {
   world_.pause(static_cast<int64_t>(
       extra_.magnitude(runtime::kSecond, static_cast<uint64_t>(world_.plan.pause_most_ns))));
   world_.wait_while_frozen();
-  if (dying_ || world_.failed()) throw Ended{};
+  throw_if_ended();
 }
 
 void Client::touch_locked() {
@@ -195,7 +201,7 @@ void Client::work_as_hog() {
       world_.runtime.sleep_for(static_cast<int64_t>(random_.between(1'000, 200'000)));
       world_.rest_with_others();
       world_.wait_while_frozen();
-      if (dying_ || world_.failed()) throw Ended{};
+      throw_if_ended();
       if (device_ == 0 && !create_device()) continue;
       if (contexts_.empty() && !create_context(SGPU_UMD_NODE_COPY)) continue;
       while (allocations_.size() < 14) {
@@ -214,9 +220,7 @@ void Client::work_as_hog() {
         for (size_t i = 0; i < allocations_.size(); i += 2) unlock(*allocations_[i]);
       }
       world_.faults.count(half ? FaultKind::kVramFragmented : FaultKind::kVramFull);
-      world_.runtime.sleep_for(static_cast<int64_t>(random_.between(10'000, 500'000)));
-      world_.wait_while_frozen();
-      if (dying_ || world_.failed()) throw Ended{};
+      sleep_for(static_cast<int64_t>(random_.between(10'000, 500'000)));
       throw_if_lost();  // with what it locked
       for (const auto& allocation : allocations_) {
         if (allocation->locked == nullptr) continue;
@@ -509,11 +513,7 @@ void Client::op_new_device() {
   destroy_device();
 }
 
-void Client::op_sleep() {
-  world_.runtime.sleep_for(static_cast<int64_t>(random_.magnitude(1, 300'000)));
-  world_.wait_while_frozen();
-  if (dying_ || world_.failed()) throw Ended{};
-}
+void Client::op_sleep() { sleep_for(static_cast<int64_t>(random_.magnitude(1, 300'000))); }
 
 void Client::op_waiter() {
   Context* const context = any_context();

@@ -16,22 +16,6 @@ constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
 
 uint64_t pages(uint64_t bytes) { return align_up(bytes, kPageBytes); }
 
-}  // namespace
-
-std::string Changes::as_options() const {
-  std::string text;
-  const auto number = [&](const char* option, const std::optional<uint32_t>& value) {
-    if (value.has_value()) text += fmt::format(" --{} {}", option, *value);
-  };
-  number("clients", clients);
-  number("operations", operations);
-  number("operations-healed", operations_healed);
-  if (!faults.empty()) text += fmt::format(" --faults '{}'", faults);
-  return text;
-}
-
-namespace {
-
 WorldPlan draw_world(uint64_t seed, DriverFace face) {
   Random random(seed);
   WorldPlan plan;
@@ -73,10 +57,6 @@ WorldPlan draw_world(uint64_t seed, DriverFace face) {
   return plan;
 }
 
-}  // namespace
-
-namespace {
-
 /// Drawn from numbers of its own: what came later changes nothing about what was there.
 void draw_rest(uint64_t seed, WorldPlan* plan) {
   Random random(seed ^ 0x1D7Eu);
@@ -105,6 +85,18 @@ void draw_rest(uint64_t seed, WorldPlan* plan) {
 }
 
 }  // namespace
+
+std::string Changes::as_options() const {
+  std::string text;
+  const auto number = [&](const char* option, const std::optional<uint32_t>& value) {
+    if (value.has_value()) text += fmt::format(" --{} {}", option, *value);
+  };
+  number("clients", clients);
+  number("operations", operations);
+  number("operations-healed", operations_healed);
+  if (!faults.empty()) text += fmt::format(" --faults '{}'", faults);
+  return text;
+}
 
 WorldPlan WorldPlan::draw(const SeedOptions& options) {
   WorldPlan plan = draw_world(options.seed, options.face);
