@@ -1,8 +1,7 @@
-#include "bus/cpu_view.h"
-
 #include <sys/mman.h>
 
 #include "base/check.h"
+#include "bus/machine.h"
 
 namespace dxgkit::bus {
 
@@ -56,11 +55,10 @@ Status CpuView::protect_read_only() {
   return mprotect(address_, size_, PROT_READ) == 0 ? Status::kSuccess : Status::kUnsuccessful;
 }
 
-void show_nothing(CpuView& view) {
+void CpuView::show_nothing() {
   // The same addresses, in one mapping: there is nothing it could lack.
-  DXGKIT_CHECK(mmap(view.address(), view.size(), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-                    0) == view.address());
+  DXGKIT_CHECK(mmap(address_, size_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == address_);
 }
 
 bool CpuView::map(std::span<const MemoryWindow> windows) {

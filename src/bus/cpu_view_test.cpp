@@ -1,10 +1,10 @@
-#include "bus/cpu_view.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
+
+#include "bus/machine.h"
 
 namespace dxgkit::bus {
 namespace {
@@ -110,7 +110,7 @@ TEST(CpuView, ShowsNothingOnceWhatItShowedIsGone) {
   put(machine, first, 'k');
   const auto view = CpuView::create(2 * kPageBytes).value();
   ASSERT_EQ(view->retarget(std::vector{page(machine, first, 2)}), Status::kSuccess);
-  show_nothing(*view);
+  view->show_nothing();
   auto* const bytes = static_cast<volatile char*>(view->address());
   for (const uint64_t at : {uint64_t{0}, kPageBytes, 2 * kPageBytes - 1}) EXPECT_EQ(bytes[at], 0);
   bytes[0] = 'x';

@@ -266,6 +266,9 @@ class CpuView {
   /// Writes through the view fault from now on, until the next retarget. kUnsuccessful: the system
   /// refused.
   Status protect_read_only();
+  /// What the view showed is gone, and somebody still has its address: from now on it shows zeros,
+  /// and what is written there goes nowhere. No retarget may follow. Any thread; no error.
+  void show_nothing();
 
  private:
   CpuView(const CpuView&) = delete;

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/planted.h"
-#include "bus/cpu_view.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/memory/residency.h"
@@ -132,7 +131,6 @@ void Adapter::begin_closing(Teardown& teardown) {
     allocation->forgotten = true;
     operations.insert(operations.end(), freed->begin(), freed->end());
   }
-  if (residency_) residency_->room_changed();
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
   if (!device_specific.empty())
     static_cast<void>(port_->close_allocations(teardown.device->driver_handle(), device_specific));
@@ -168,7 +166,7 @@ void Adapter::finish_closing(Teardown& teardown) {
       // Of an adapter that is gone clients have addresses still, until they let go of their
       // handles.
       if (failed_ && cpu->view && !DXGKIT_PLANTED(locks_end_with_adapter)) {
-        bus::show_nothing(*cpu->view);
+        cpu->view->show_nothing();
       } else {
         cpu->view.reset();
       }

@@ -306,14 +306,7 @@ Status Power::wake() {
     }
     if (adapter_.runtime_power_) adapter_.runtime_power_->end_device_transition();
     const bool rebuilds = adapter_.gpu_va() != nullptr && !DXGKIT_PLANTED(wake_keeps_old_tables);
-    if (rebuilds) {
-      // What those who were told of lost power have planned is about tables that go now.
-      const std::vector<std::function<void()>> late = adapter_.paging().abandon();
-      if (!is_success(adapter_.gpu_va()->rebuild()))
-        adapter_.lose_devices(
-            DeviceState::kErrorOutOfMemory);  // their entries cannot be made again
-      for (const std::function<void()>& done : late) done();
-    }
+    if (rebuilds) adapter_.gpu_va()->rebuild();
     adapter_.paging().resume();
   });
   adapter_.port().leave_level_two();

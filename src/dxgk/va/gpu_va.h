@@ -175,8 +175,9 @@ class GpuVa {
   /// for contexts to leave the engines goes on when they have.
   void collect();
   /// The hardware has lost its power, or may have: all tables are made again, and roots set. Before
-  /// anything is paged. kNoMemory: the adapter cannot go on.
-  Status rebuild();
+  /// anything is paged: what is queued is about tables that go, and is abandoned; who waited for it
+  /// goes on. Without memory for the tables all devices are lost (kErrorOutOfMemory).
+  void rebuild();
 
   // --- for page-table work ---
   const TableMemory& table(gpuva::TableId id) { return memory_.at(id); }

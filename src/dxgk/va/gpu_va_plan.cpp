@@ -88,6 +88,14 @@ class AllThere final : public gpuva::PieceSource {
   const uint64_t dummy_page_;
 };
 
+gpuva::PageSpans everything_mapped(const gpuva::AddressSpace& addresses,
+                                   const gpuva::Geometry& geometry) {
+  gpuva::PageSpans spans;
+  addresses.for_each_in({0, geometry.space_pages()},
+                        [&](const gpuva::Mapping& mapping) { spans.push_back(mapping.span); });
+  return spans;
+}
+
 gpuva::PageSpans spans_of(std::span<const gpuva::Mapping> mappings) {
   gpuva::PageSpans spans;
   for (const gpuva::Mapping& mapping : mappings) spans.push_back(mapping.span);
@@ -287,18 +295,14 @@ Status GpuVa::plan_root(const std::shared_ptr<GpuSpace>& space, Work* work) {
 }
 
 std::vector<gpuva::TableNeed> GpuVa::needs_of_all(const GpuSpace& space) const {
-  gpuva::PageSpans all;
-  space.addresses.for_each_in({0, geometry_.space_pages()},
-                              [&](const gpuva::Mapping& mapping) { all.push_back(mapping.span); });
+  const gpuva::PageSpans all = everything_mapped(space.addresses, geometry_);
   const Pieces pieces(*this, space);
   const gpuva::PageTables none(geometry_);
   return none.draft(all, AllThere(pieces, adapter_.dummy_page().value), /*with_root=*/true).needs();
 }
 
 Status GpuVa::restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work) {
-  gpuva::PageSpans all;
-  space->addresses.for_each_in({0, geometry_.space_pages()},
-                               [&](const gpuva::Mapping& mapping) { all.push_back(mapping.span); });
+  const gpuva::PageSpans all = everything_mapped(space->addresses, geometry_);
   // Room for every table now, or content that comes back takes it. Nobody runs until the second
   // plan has said what is true.
   const Pieces pieces(*this, *space);
@@ -420,13 +424,15 @@ bool GpuVa::entries_under_way(AllocationId allocation) const {
 
 // --- everything at once ---
 
-Status GpuVa::rebuild() {
+void GpuVa::rebuild() {
+  const std::vector<std::function<void()>> late = adapter_.paging().abandon();
   collect();
   if (!DXGKIT_PLANTED(tables_made_of_new_pages)) memory_.begin_reuse();
   free_tables();
   const Status status = build_again();
   memory_.end_reuse();
-  return status;
+  if (!is_success(status)) adapter_.lose_devices(DeviceState::kErrorOutOfMemory);
+  for (const std::function<void()>& done : late) done();
 }
 
 Status GpuVa::build_again() {
@@ -449,9 +455,7 @@ Status GpuVa::build_again() {
     space->evicted = false;
     Planned& one = all.emplace_back();
     one.space = space;
-    space->addresses.for_each_in({0, geometry_.space_pages()}, [&](const gpuva::Mapping& mapping) {
-      one.changed.push_back(mapping.span);
-    });
+    one.changed = everything_mapped(space->addresses, geometry_);
     for (const auto& [first, piece] : space->fixed) one.changed.push_back(piece.span);
     one.source = &sources.emplace_back(*this, *space);
     one.plan = &plans.emplace_back();

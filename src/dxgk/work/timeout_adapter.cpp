@@ -328,11 +328,7 @@ void Timeout::clean_up(Device* guilty) {
     adapter_.paging().enqueue(lost.operations, nullptr);
     return;
   }
-  // What those who waited have planned since is about tables that go now.
-  const std::vector<std::function<void()>> late = adapter_.paging().abandon();
-  if (!is_success(adapter_.gpu_va()->rebuild()))
-    adapter_.lose_devices(DeviceState::kErrorOutOfMemory);
-  for (const std::function<void()>& done : late) done();
+  adapter_.gpu_va()->rebuild();
 }
 
 /// With the driver running again.
