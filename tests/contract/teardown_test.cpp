@@ -65,6 +65,43 @@ TEST_F(TeardownTest, EndOfAProcessWithWorkQueuedLeavesNothing) {
   }
 }
 
+/// Only the lock keeps what was queued before from running, and nobody can unlock any more.
+TEST_F(TeardownTest, ALockEndsWithTheHandleAndNotWithTheWorkBefore) {
+  DXGKIT_COVERS("ALLOC-27", "ALLOC-34");
+  constexpr uint32_t kVisible = 1;
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        const auto make = [&](uint64_t size) {
+          return client.make_allocation(
+              {.size = size, .supported_read = kVisible, .supported_write = kVisible, .flags = 1});
+        };
+        const D3DKMT_HANDLE first = make(16 * kKibibyte), locked = make(16 * kKibibyte),
+                            large = make(40 * kKibibyte);
+        for (const D3DKMT_HANDLE handle : {first, locked}) {
+          ASSERT_EQ(client.render(context, work_on({handle})), 0);
+          stack.drive();
+        }
+        void* address = nullptr;
+        ASSERT_EQ(client.lock(locked, &address), 0);
+        ASSERT_EQ(client.destroy_allocation(first, 0), 0);
+        stack.drive();
+        const size_t submitted = stack.miniport.count("DxgkDdiSubmitCommand");
+        ASSERT_EQ(client.render(context, work_on({locked, large})), 0);
+        stack.drive();
+        ASSERT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), submitted)
+            << "the locked one is in the way, in the middle";
+        const size_t objects = stack.miniport.live_objects();
+        ASSERT_EQ(client.destroy_allocation(locked, 0), 0);
+        stack.drive();
+        EXPECT_GT(stack.miniport.count("DxgkDdiSubmitCommand"), submitted);
+        EXPECT_LT(stack.miniport.live_objects(), objects);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments[0].size = 64 * kKibibyte; });
+}
+
 /// A thread of the process is inside a thunk when the process ends: it comes back before the end
 /// does, and what it was making meanwhile goes too.
 TEST_F(TeardownTest, EndOfAProcessWaitsForItsThreads) {

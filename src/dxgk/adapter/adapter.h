@@ -336,6 +336,8 @@ class Adapter : public Object,
   /// At the end: descriptors hold nothing any more.
   void drop_shared_resources();
   bool teardown_ready(const Teardown& teardown);
+  /// The handle is gone, and with it what the CPU had: work queued before may need it unlocked.
+  void drop_locks(const Teardown& teardown);
   void begin_closing(Teardown& teardown);
   void finish_closing(Teardown& teardown);
 

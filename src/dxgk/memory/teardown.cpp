@@ -87,6 +87,23 @@ bool Adapter::teardown_ready(const Teardown& teardown) {
   return true;
 }
 
+void Adapter::drop_locks(const Teardown& teardown) {
+  bool any = false;
+  for (const Ref<OpenedAllocation>& opened : teardown.openings) {
+    if (opened->locks == 0) continue;
+    any = true;
+    // On the way up from sleep what was locked moves, and is not locked for a while.
+    for (; opened->locks > 0; --opened->locks)
+      DXGKIT_CHECK(memory_->unlock(opened->allocation->id) || failed_ || !power_->awake());
+    if (!failed_) opened->cpu().view.reset();  // else finish_closing keeps it readable
+    end_cpu_access(*opened);
+  }
+  if (!any || failed_) return;
+  residency_->room_changed();
+  residency_->advance();
+  scheduler_->retry_busy();
+}
+
 void Adapter::begin_closing(Teardown& teardown) {
   std::vector<vidmm::PagingOp> operations;
   std::vector<void*> device_specific;
@@ -97,12 +114,6 @@ void Adapter::begin_closing(Teardown& teardown) {
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     if (!opened->is_instance()) device_specific.push_back(opened->device_specific);
     Allocation& allocation = *opened->allocation;
-    if (opened->locks > 0) {
-      // On the way up from sleep what was locked moves, and is not locked for a while.
-      for (; opened->locks > 0; --opened->locks)
-        DXGKIT_CHECK(memory_->unlock(allocation.id) || failed_ || !power_->awake());
-      end_cpu_access(*opened);
-    }
     allocation.opened.erase(opened.get());
     if (gpu_va_ && !failed_) {
       bool open_elsewhere = false;  // in the same process
@@ -212,6 +223,7 @@ void Adapter::advance_teardowns() {
     for (size_t i = 0; i < teardowns_.size();
          ++i) {  // by index: closing may start further teardowns
       Teardown& teardown = *teardowns_[i];
+      if (teardown.phase == Teardown::Phase::kInUse) drop_locks(teardown);
       if (teardown.phase == Teardown::Phase::kInUse && teardown_ready(teardown)) {
         begin_closing(teardown);
         changed = true;
