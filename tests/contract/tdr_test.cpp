@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/sim_time.h"
 #include "tests/contract/tdr_fixture.h"
 
 namespace dxgkit::contract {
@@ -71,6 +72,38 @@ TEST_F(TdrTest, ALongPacketThatGivesWayIsNoTimeout) {
     EXPECT_EQ(stack.rules(), Strings{});
     EXPECT_THAT(resets.reset_nodes, IsEmpty());
   });
+}
+
+// The clock of a machine that was suspended is far ahead when it goes on; the engine's is not.
+TEST_F(TdrTest, AMachineThatStoodStillBlamesNoEngine) {
+  DXGKIT_COVERS("TDR-01");
+  for (const bool answers : {true, false}) {
+    SCOPED_TRACE(answers);
+    engines([&](Stack& stack, EngineResets& resets) {
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(submit(client, context), 0);
+      pass(kDelay + 50 * runtime::kMillisecond);
+      rest(stack);
+      const auto preempts = stack.miniport.calls().preempts;
+      ASSERT_EQ(preempts.size(), 1U);
+      runtime::sim_jump(runtime::Runtime::current(), 60 * runtime::kSecond);
+      rest(stack);
+      EXPECT_THAT(resets.reset_nodes, IsEmpty()) << "nobody could have answered meanwhile";
+      EXPECT_EQ(stack.rules(), Strings{});
+      if (answers) {
+        stack.miniport.preempted(0, preempts[0].PreemptionFenceId, 0);
+      } else {
+        pass(kDelay + 100 * runtime::kMillisecond);
+      }
+      rest(stack);
+      stack.drive();
+      EXPECT_EQ(resets.reset_nodes.size(), answers ? 0U : 1U) << "one more TdrDelay, and only one";
+      EXPECT_EQ(stack.rules(), answers ? Strings{} : Strings{"TDR-01"});
+      EXPECT_EQ(client.state(),
+                answers ? D3DKMT_DEVICEEXECUTION_ACTIVE : D3DKMT_DEVICEEXECUTION_HUNG);
+    });
+  }
 }
 
 // The first packet waits on the engine for something that never comes: to the kernel it is a packet

@@ -113,18 +113,31 @@ void Timeout::watch() {
   if (!first.has_value()) return;
   armed_ = true;
   // What is asked later is due later: the watch need not be armed anew before it rings.
-  adapter_.timer_->arm(std::max(*first, runtime_.now() + 1));
+  armed_for_ = std::max(*first, runtime_.now() + 1);
+  adapter_.timer_->arm(armed_for_);
 }
 
 void Timeout::on_timer() {
   armed_ = false;
   if (adapter_.failed_ || !adapter_.scheduler_ || recovering_ || adapter_.power_->off()) return;
   const int64_t now = runtime_.now();
+  // The watch rings far too late: this machine was stopped meanwhile, the engine's time with it.
+  const bool stood_still = now - armed_for_ > policy_.delay_ns / 2;
   for (uint32_t i = 0; i < nodes_.size() && !adapter_.failed_; ++i) {
     const std::optional<int64_t> due = deadline(NodeOrdinal{i});
-    if (due.has_value() && *due <= now) look_at(NodeOrdinal{i});
+    if (!due.has_value() || *due > now) continue;
+    if (!stood_still || !excuse(NodeOrdinal{i})) look_at(NodeOrdinal{i});
   }
   if (!adapter_.failed_) watch();
+}
+
+/// What it has not answered it gets another TdrDelay for, once. False: there is nothing to excuse.
+bool Timeout::excuse(NodeOrdinal node) {
+  Node& mine = nodes_[node.value];
+  if (mine.excused || !adapter_.scheduler().node_status(node).preemption_pending) return false;
+  mine.excused = true;
+  mine.granted_until = runtime_.now() + policy_.delay_ns;
+  return true;
 }
 
 void Timeout::look_at(NodeOrdinal node) {
@@ -170,6 +183,7 @@ void Timeout::preemption_asked(NodeOrdinal node, SubmissionFenceId fence) {
   mine.asked_ns = runtime_.now();
   mine.preemption = fence;
   mine.granted = false;
+  mine.excused = false;
   mine.granted_until = 0;
   watch();
 }

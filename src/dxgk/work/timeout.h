@@ -88,6 +88,7 @@ class Timeout {
     bool lost = false;      // it gave packets back that never ran, when the one below was the last
     SubmissionFenceId lost_after;
     bool granted = false;  // Responsive gave it a second TdrDelay (TDR-10)
+    bool excused = false;  // it got another one because the machine stood still
     int64_t granted_until = 0;
     SubmissionFenceId preemption;        // asked last
     std::vector<uint32_t> asked_fences;  // on hardware when it was asked
@@ -103,6 +104,7 @@ class Timeout {
 
   // Lane: detection.
   std::optional<int64_t> deadline(NodeOrdinal node);
+  bool excuse(NodeOrdinal node);
   void look_at(NodeOrdinal node);
   void timed_out(NodeOrdinal node);
   void report_silence(NodeOrdinal node, const vidsch::NodeStatus& status);
@@ -140,6 +142,7 @@ class Timeout {
   // Lane:
   std::vector<Node> nodes_;
   bool armed_ = false;
+  int64_t armed_for_ = 0;  // when it should ring
   bool recovering_ = false;
   bool resetting_adapter_ = false;
   std::deque<Request> requests_;
