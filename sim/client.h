@@ -155,8 +155,9 @@ class Client {
   void forget_device();
 
   // --- client_hang.cpp: timeouts
-  /// Of the states a recovery leaves devices in: this one had to come.
-  bool reset_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const;
+  /// Of the states a failure of the hardware, or recovery from it, leaves devices in: this one had
+  /// to come.
+  bool loss_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const;
   /// Before a failure is told: what it saw may be what a lost device leaves.
   void throw_if_lost();
   /// A packet that ends in time, about the moment of the reset, or never.

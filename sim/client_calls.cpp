@@ -42,16 +42,17 @@ void Client::lost(const char* name) {
         fail(fmt::format("{} finds the device out of memory, and all it did fits", name));
       break;
     case D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT:
-      if (!was_wild_)
+      if (!was_wild_ && !loss_is_explained(state.ExecutionState))
         fail(fmt::format("{} finds a page fault, and it submitted nothing wild", name));
       break;
     case D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT:
-      if (!world_.plan.faults.has(FaultKind::kRenderLosesDevice))
+      if (!world_.plan.faults.has(FaultKind::kRenderLosesDevice) &&
+          !loss_is_explained(state.ExecutionState))
         fail(fmt::format("{} finds that the device faulted, and no fault was planned", name));
       break;
     case D3DKMT_DEVICEEXECUTION_HUNG:
     case D3DKMT_DEVICEEXECUTION_RESET:
-      if (!reset_is_explained(state.ExecutionState))
+      if (!loss_is_explained(state.ExecutionState))
         fail(fmt::format("{} finds the device {}, and it did nothing that hangs", name,
                          state.ExecutionState == D3DKMT_DEVICEEXECUTION_HUNG ? "hung" : "reset"));
       break;

@@ -5,8 +5,11 @@
 
 namespace dxgkit::sim {
 
-bool Client::reset_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
+bool Client::loss_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
   // Whose packet an engine stood at by itself the trace tells, in the end.
+  if (state == D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT ||
+      state == D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT)
+    return world_.gpu.memory_errors() != 0;
   if (state == D3DKMT_DEVICEEXECUTION_HUNG && (may_hang_ || world_.gpu.hangs() != 0)) return true;
   if (state != D3DKMT_DEVICEEXECUTION_RESET) return false;
   return world_.power_failures != 0 ||
@@ -16,13 +19,15 @@ bool Client::reset_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
 void Client::throw_if_lost() {
   throw_if_ended();
   if (world_.adapter_lost()) throw AdapterLost{};
-  if (device_ == 0 || (!world_.plan.faults.has_hangs() && world_.power_failures == 0)) return;
+  if (device_ == 0 || (!world_.plan.faults.has_hangs() && world_.power_failures == 0 &&
+                       world_.gpu.memory_errors() == 0))
+    return;
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device_;
   state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
   const NTSTATUS status = D3DKMTGetDeviceState(&state);
   throw_if_ended();
-  if (is_success(from_ntstatus(status)) && reset_is_explained(state.ExecutionState))
+  if (is_success(from_ntstatus(status)) && loss_is_explained(state.ExecutionState))
     throw DeviceLost{};
 }
 

@@ -68,6 +68,7 @@ constexpr std::array<Drawn, kFaultKinds> kDrawn = {{
     {10, {1, 1}},                  // registry
     {100, {1, 1}},                 // lock after removal
     {12, {1'000, 200'000}},        // repeated fence
+    {10, {1, 1}},                  // memory error
 }};
 
 }  // namespace
@@ -76,9 +77,11 @@ FaultPlan FaultPlan::draw(Random& random) {
   FaultPlan plan;
   Random copy = random;
   Random later(copy.next() ^ 0x1A7E4u);
+  Random latest(copy.next() ^ 0xECCu);
   for (size_t i = 0; i < kFaultKinds; ++i) {
     const Drawn& drawn = kDrawn[i];
-    Random& from = static_cast<FaultKind>(i) < kFirstLaterKind ? random : later;
+    const auto kind = static_cast<FaultKind>(i);
+    Random& from = kind < kFirstLaterKind ? random : kind < kFirstLatestKind ? later : latest;
     const auto rate = static_cast<uint32_t>(from.magnitude(drawn.rate.low, drawn.rate.high));
     plan.drawn[i] = rate;
     if (from.percent(drawn.percent)) plan.rate[i] = rate;
@@ -104,6 +107,8 @@ FaultPlan FaultPlan::draw(Random& random) {
   plan.time_jumps = static_cast<uint32_t>(later.between(1, 4));
   plan.power_events = static_cast<uint32_t>(later.between(1, 4));
   plan.platform_seed = later.next();
+  plan.memory_error_at = static_cast<uint32_t>(latest.magnitude(1, 200));
+  plan.memory_error_on = static_cast<uint32_t>(latest.below(SGPU_NODE_COUNT));
   return plan;
 }
 
@@ -247,6 +252,8 @@ softgpu::FaultPlan Faults::device_plan() const {
     node.hang_at_entry = plan_.hangs_at;
     node.hangs_max = 1;
   }
+  if (plan_.has(FaultKind::kMemoryError))
+    out.nodes[plan_.memory_error_on].memory_error_at_entry = plan_.memory_error_at;
   return out;
 }
 

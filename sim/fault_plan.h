@@ -56,6 +56,7 @@ enum class FaultKind : uint8_t {
   kRegistry,            // values in the registry are of the wrong type or size
   kLockAfterRemoval,    // a client touches what it locked after the adapter has stopped
   kRepeatedFence,       // the driver reports a completion twice
+  kMemoryError,         // one packet, paging included, meets memory whose content is lost
   kCount
 };
 inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
@@ -72,10 +73,11 @@ inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
     "time jump",       "power failure",      "sleep at work",
     "interrupt storm", "starved DPC",        "buffer overrun",
     "no progress",     "registry",           "lock after removal",
-    "repeated fence"};
+    "repeated fence",  "memory error"};
 /// Kinds from here on are drawn from numbers of their own, so that they change nothing about those
 /// before them.
 inline constexpr FaultKind kFirstLaterKind = FaultKind::kTimeJump;
+inline constexpr FaultKind kFirstLatestKind = FaultKind::kMemoryError;
 
 /// A bug on purpose, to prove that the checks see one.
 enum class Canary : uint8_t {
@@ -103,11 +105,13 @@ struct FaultPlan {
   uint32_t removed_at_us = 0;                 // after the clients began
   uint32_t limit_count = 1;                   // of resets (kFewResets), and within which time
   int64_t limit_time_ns = 0;
-  uint32_t overruns_at = 0;    // n-th buffer the driver fills
-  uint32_t stuck_at = 0;       // n-th paging operation
-  uint32_t time_jumps = 0;     // at most
-  uint32_t power_events = 0;   // of kPowerFailure and kSleepAtWork together, at most
-  uint64_t platform_seed = 0;  // when they happen, and how long they last
+  uint32_t overruns_at = 0;      // n-th buffer the driver fills
+  uint32_t stuck_at = 0;         // n-th paging operation
+  uint32_t time_jumps = 0;       // at most
+  uint32_t memory_error_at = 0;  // n-th entry of an engine
+  uint32_t memory_error_on = 0;  // its node
+  uint32_t power_events = 0;     // of kPowerFailure and kSleepAtWork together, at most
+  uint64_t platform_seed = 0;    // when they happen, and how long they last
 
   static FaultPlan draw(Random& random);
   /// Changes it as somebody wrote: a list, separated by commas, of `none`, `all`, KIND (at the rate

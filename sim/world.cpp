@@ -164,7 +164,7 @@ std::vector<verifier::Finding> Life::unexplained() const {
   std::vector<verifier::Finding> fresh;
   const auto struck = [&](FaultKind kind) { return faults_.struck()[static_cast<size_t>(kind)]; };
   std::map<std::string_view, uint64_t> explained = {
-      {"VA-28", wild_},
+      {"VA-28", wild_ + gpu_.memory_errors()},
       {"TDR-20", struck(FaultKind::kResetEngineFails)},
       // A violation, where a bug check stops the adapter; after a reset in between it is stale.
       {"INT-11", struck(FaultKind::kRepeatedFence)},
@@ -407,6 +407,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
   faults_.count(FaultKind::kDuplicateInterrupt, gpu_.count(softgpu::InterruptFate::kDuplicate));
   faults_.count(FaultKind::kLateInterrupt, gpu_.count(softgpu::InterruptFate::kLate));
   faults_.count(FaultKind::kEngineHang, gpu_.hangs());
+  faults_.count(FaultKind::kMemoryError, gpu_.memory_errors());
   const Result<dxgk::AdapterStatistics> statistics = system.statistics(adapter);
   if (statistics.has_value()) collect(*statistics);
   if (auto timeouts = system.timeouts(adapter); timeouts.has_value()) timeouts_ = *timeouts;
@@ -435,7 +436,8 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     wild_ = 0;
     return;  // pages stay with an adapter that failed until it is stopped
   }
-  if (!world.failed()) ask_the_driver(system, adapter, world.wild_submissions);
+  if (!world.failed())
+    ask_the_driver(system, adapter, world.wild_submissions + gpu_.memory_errors());
   if (options_.canary == Canary::kLeak) static_cast<void>(machine_.allocate_contiguous(1));
   check_pages("after the last client", free_running);
   ++outcome_.counters.property_checks;
@@ -669,7 +671,8 @@ bool World::adapter_lost() const {
     std::string_view rule;
   };
   // What a fence nobody submitted is told by depends on who looks first.
-  constexpr std::array<Explained, 5> kExplained = {{{FaultKind::kFewResets, "TDR-05"},
+  constexpr std::array<Explained, 6> kExplained = {{{FaultKind::kFewResets, "TDR-05"},
+                                                    {FaultKind::kMemoryError, "PAGE-49"},
                                                     {FaultKind::kFutureFence, "INT-11"},
                                                     {FaultKind::kFutureFence, "INT-14"},
                                                     {FaultKind::kFutureFence, "PREEMPT-09"},

@@ -280,13 +280,17 @@ void Engine::execute(const SgpuRingEntry& entry) {
   }
   trace::emit(trace::EventKind::kHardwareStart, 0, 0, entry.fence, 0, static_cast<uint16_t>(node_));
   executing_ = true;
-  if (context_.faults.hangs(node_, entry.fence)) {
+  const EntryFate fate = context_.faults.entry_fate(node_, entry.fence);
+  if (fate == EntryFate::kHangs) {
     hang();
     return;
   }
   if (!spend(context_.timing.entry_ns)) return;  // the loop takes the reset
   Outcome outcome = Outcome::kDone;
-  if (entry.type == SGPU_RING_EXECUTE && (entry.flags & SGPU_EXECUTE_NULL) == 0) {
+  if (fate == EntryFate::kMemoryError) {
+    stopped_offset_ = entry.start_offset;
+    outcome = fault(SGPU_FAULT_MEMORY, SGPU_VRAM_BASE);
+  } else if (entry.type == SGPU_RING_EXECUTE && (entry.flags & SGPU_EXECUTE_NULL) == 0) {
     outcome = run_buffer(entry);
   }
   switch (outcome) {

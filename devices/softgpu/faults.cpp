@@ -14,18 +14,22 @@ bool FaultInjector::by_chance(uint32_t per_million) {
   return runtime_.random() % 1'000'000 < per_million;
 }
 
-bool FaultInjector::hangs(uint32_t node, uint32_t fence) {
-  if (!active_.load(std::memory_order_acquire)) return false;
+EntryFate FaultInjector::entry_fate(uint32_t node, uint32_t fence) {
+  if (!active_.load(std::memory_order_acquire)) return EntryFate::kNormal;
   const runtime::MutexLock lock(mutex_);
   NodeFaults& faults = plan_.nodes[node];
   ++entries_[node];
-  if (faults.hangs_max == 0) return false;
+  if (faults.memory_error_at_entry == entries_[node]) {
+    memory_errors_.fetch_add(1, std::memory_order_relaxed);
+    return EntryFate::kMemoryError;
+  }
+  if (faults.hangs_max == 0) return EntryFate::kNormal;
   const bool chosen =
       faults.hang_always || faults.hang_at_fence == fence || faults.hang_at_entry == entries_[node];
-  if (!chosen && !by_chance(faults.hang_per_million)) return false;
+  if (!chosen && !by_chance(faults.hang_per_million)) return EntryFate::kNormal;
   --faults.hangs_max;
   hangs_.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  return EntryFate::kHangs;
 }
 
 InterruptFate FaultInjector::interrupt_fate(uint32_t node, uint32_t fence,

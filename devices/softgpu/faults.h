@@ -22,6 +22,9 @@ struct NodeFaults {
   /// The same on every entry, and by chance.
   bool hang_always = false;
   uint32_t hang_per_million = 0;
+  /// Its n-th entry, counted the same way, stops with SGPU_FAULT_MEMORY before its first command:
+  /// an error in memory that could not be corrected.
+  std::optional<uint32_t> memory_error_at_entry;
   /// How many hangs in all before the plan is used up.
   uint32_t hangs_max = UINT32_MAX;
 
@@ -50,6 +53,7 @@ struct FaultPlan {
   uint64_t bad_vram_end = 0;
 };
 
+enum class EntryFate { kNormal, kHangs, kMemoryError };
 enum class InterruptFate { kNormal, kLost, kDuplicate, kLate };
 
 /// Applies a plan. Thread-safe; free of cost while there is no plan.
@@ -58,7 +62,8 @@ class FaultInjector {
   explicit FaultInjector(runtime::Runtime& runtime) : runtime_(runtime) {}
   void set(const FaultPlan& plan);
 
-  bool hangs(uint32_t node, uint32_t fence);
+  /// A node begins an entry: what becomes of it.
+  EntryFate entry_fate(uint32_t node, uint32_t fence);
   InterruptFate interrupt_fate(uint32_t node, uint32_t fence, runtime::DurationNs* late_by_ns);
   /// What the completion of `fence` is reported as.
   uint32_t reported_fence(uint32_t node, uint32_t fence);
@@ -67,8 +72,10 @@ class FaultInjector {
   uint64_t count(InterruptFate fate) const {
     return fates_[static_cast<size_t>(fate)].load(std::memory_order_relaxed);
   }
-  /// Entries at which an engine stopped dead, and completions reported as another fence.
+  /// Entries at which an engine stopped dead, or met an error in memory; completions reported as
+  /// another fence.
   uint64_t hangs() const { return hangs_.load(std::memory_order_relaxed); }
+  uint64_t memory_errors() const { return memory_errors_.load(std::memory_order_relaxed); }
   uint64_t corrupted() const { return corrupted_.load(std::memory_order_relaxed); }
 
  private:
@@ -79,7 +86,7 @@ class FaultInjector {
   // Read without the lock on every entry; a plan set meanwhile takes effect from the next look.
   std::atomic<bool> active_{false};
   std::array<std::atomic<uint64_t>, 4> fates_{};
-  std::atomic<uint64_t> hangs_{0}, corrupted_{0};
+  std::atomic<uint64_t> hangs_{0}, memory_errors_{0}, corrupted_{0};
   runtime::Mutex mutex_;
   FaultPlan plan_ DXGKIT_GUARDED_BY(mutex_);
   std::array<uint32_t, SGPU_NODE_COUNT> entries_ DXGKIT_GUARDED_BY(mutex_) = {};

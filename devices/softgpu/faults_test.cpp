@@ -62,6 +62,26 @@ TEST_P(SoftGpuFaults, HangStopsAtItsEntryCountedFromThePlan) {
   });
 }
 
+TEST_P(SoftGpuFaults, MemoryErrorStopsTheEntryBeforeItsFirstCommand) {
+  in_runtime([](runtime::Runtime& runtime) {
+    FaultPlan plan;
+    plan.nodes[0].memory_error_at_entry = 2;
+    Rig rig(runtime, {.vram_bytes = 8 << 20, .timing = {}, .faults = plan});
+    rig.start(0);
+    for (uint32_t fence = 1; fence <= 3; ++fence)
+      rig.execute(0, Commands().fence_write(kVram, fence), fence);
+    rig.wait([&] { return rig.saw({Served::kFault, 0, 2}); });
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_FAULT_REASON), SGPU_FAULT_MEMORY);
+    EXPECT_EQ(rig.word(kVram), 1u);
+    EXPECT_EQ(rig.gpu.memory_errors(), 1u);
+    rig.reset(0);
+    rig.start(0);
+    rig.execute(0, Commands().fence_write(kVram, 4), 4);
+    rig.wait([&] { return rig.saw({Served::kComplete, 0, 4}); });
+    EXPECT_EQ(rig.gpu.memory_errors(), 1u);
+  });
+}
+
 TEST_P(SoftGpuFaults, HangAlwaysTakesEveryEntryOfItsNode) {
   in_runtime([](runtime::Runtime& runtime) {
     FaultPlan plan;

@@ -346,6 +346,7 @@ void SoftGpu::on_flip(std::function<void(const ScreenPicture&)> flipped) {
 
 uint64_t SoftGpu::count(InterruptFate fate) const { return impl_->faults.count(fate); }
 uint64_t SoftGpu::hangs() const { return impl_->faults.hangs(); }
+uint64_t SoftGpu::memory_errors() const { return impl_->faults.memory_errors(); }
 uint64_t SoftGpu::corrupted_fences() const { return impl_->faults.corrupted(); }
 void SoftGpu::lose_power(bus::FunctionPower state) { impl_->lose_power(state); }
 void SoftGpu::fail_power(bus::FunctionPower state) {

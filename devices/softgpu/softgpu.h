@@ -73,8 +73,9 @@ class SoftGpu {
   /// An interrupt storm: as if these causes had come up so many times in a row; 0: the line alone
   /// is driven, as by another device on it. On the calling thread, never an engine's.
   void storm(uint32_t causes, uint32_t times);
-  /// See FaultInjector::hangs, corrupted.
+  /// See FaultInjector::hangs, memory_errors, corrupted.
   uint64_t hangs() const;
+  uint64_t memory_errors() const;
   uint64_t corrupted_fences() const;
 
  private:
