@@ -77,5 +77,33 @@ TEST_F(MemoryManagerNotices, TheDriverWritesTheFirstContentOfAContextResourceOnc
   }
 }
 
+// With the last report of a dead allocation nothing is left to change.
+TEST_F(MemoryManagerNotices, ReportsForTheDestroyedAreForTheTraceOnly) {
+  const AllocationId a = add(2);
+  run(use(a, true).operations);
+  const auto ops = memory_->destroy(a);
+  ASSERT_TRUE(ops.has_value());
+  run(*ops);
+  EXPECT_FALSE(memory_->contains(a));
+  EXPECT_TRUE(memory_->validate());
+}
+
+TEST_F(MemoryManagerNotices, EveryNoticeIsAwaited) {
+  DXGKIT_COVERS("PAGE-41", "PAGE-48");
+  AllocationDesc told = desc(2, bits({3}));
+  told.notify_residency = told.notify_eviction = true;
+  const AllocationId id = add(told);
+  const ResidencyPlan in = use(id);
+  EXPECT_EQ(memory_->pending_operations(id), 2U);
+  run(in.operations);
+  const auto out = memory_->evict(id);
+  ASSERT_TRUE(out.has_value());
+  EXPECT_THAT(kinds(*out),
+              ElementsAre(Kind::kNotifyNotResident, Kind::kNotifyEviction, Kind::kUnmapAperture));
+  EXPECT_EQ(memory_->pending_operations(id), 3U);
+  run(*out);
+  EXPECT_EQ(memory_->pending_operations(id), 0U);
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm

@@ -221,5 +221,192 @@ TEST_F(MemoryManagerPlaces, OverlaysLiveInTheLastFifthAndStayUntilEveryoneMustGo
   EXPECT_TRUE(memory_->validate());
 }
 
+TEST_F(MemoryManagerPlaces, WishesThatCannotBeAreIgnored) {
+  DXGKIT_COVERS("ALLOC-10", "ALLOC-11");
+  auto segments = usual_segments();
+  segments[0].bank_end_offsets = {4 * kPageBytes, 16 * kPageBytes};
+  start(segments);
+  AllocationDesc d = desc(4, bits({1, 2}));
+  d.preferred[0] = {kAperture, SearchFrom::kTop};  // not of its set
+  d.preferred[1] = {kVram, SearchFrom::kTop};
+  d.preferred[2] = {kVram, SearchFrom::kBottom};  // named before
+  d.banks[0] = {1, SearchFrom::kBottom};          // of the first preference, which is not taken
+  const AllocationId a = add(d);
+  resident(a);
+  EXPECT_EQ(memory_->placement(a).segment, kVram);
+  EXPECT_EQ(page_of(a), 12U);
+  d.preferred[0] = {kVram, SearchFrom::kTop};
+  d.banks[0] = {3, SearchFrom::kBottom};  // there are two
+  const AllocationId b = add(d);
+  resident(b);
+  EXPECT_EQ(page_of(b), 8U);
+  d.banks[0] = {2, SearchFrom::kBottom};
+  const AllocationId c = add(d);
+  resident(c);
+  EXPECT_EQ(page_of(c), 4U) << "where the second bank begins";
+}
+
+TEST_F(MemoryManagerPlaces, WhetherAListFitsAloneIsNotAboutThoseWhoAreThere) {
+  const AllocationId other = add(16);
+  resident(other);
+  const AllocationId a = add(8);
+  const AllocationId b = add(8);
+  const std::vector<Use> both{{a}, {b}};
+  EXPECT_TRUE(memory_->fits_alone(both));
+  EXPECT_FALSE(memory_->fits_alone(std::vector<Use>{{a}, {b}, {add(1)}}));
+  EXPECT_FALSE(memory_->fits_alone(both, std::vector{desc(1)}));
+  AllocationDesc elsewhere = desc(8);
+  elsewhere.supported_write = bits({2});
+  EXPECT_TRUE(memory_->fits_alone(both, std::vector{elsewhere})) << "it would be written there";
+  EXPECT_FALSE(memory_->fits_alone(both, std::vector{elsewhere, elsewhere}));
+  EXPECT_EQ(memory_->placement(a), Placement{});
+  EXPECT_TRUE(memory_->validate());
+}
+
+// What the driver pinned stays where it is in the other tenants' absence, too.
+TEST_F(MemoryManagerPlaces, ListsFitAroundWhatTheDriverPinned) {
+  const AllocationId low = add(6);
+  resident(low);
+  AllocationDesc d = desc(4);
+  d.pinned = true;
+  const AllocationId pinned = add(d);
+  use(pinned);
+  release(low);
+  ASSERT_EQ(page_of(pinned), 6U);
+  const AllocationId six = add(6);
+  const AllocationId seven = add(7);
+  EXPECT_TRUE(memory_->fits_alone(std::vector<Use>{{pinned}, {six}, {low}}));
+  EXPECT_FALSE(memory_->fits_alone(std::vector<Use>{{pinned}, {seven}}));
+  EXPECT_TRUE(memory_->fits_alone(std::vector<Use>{{seven}})) << "it is not named, so not there";
+  EXPECT_EQ(attempt({{pinned}, {seven}}).error().status, Status::kGraphicsNoVideoMemory);
+  EXPECT_EQ(attempt({{seven}}).error().status, Status::kGraphicsAllocationBusy);
+}
+
+TEST_F(MemoryManagerPlaces, TheUseToSplitBeforeIsTheFirstThatDoesNotFit) {
+  DXGKIT_COVERS("REND-21");
+  const AllocationId a = add(4);
+  const AllocationId b = add(8);
+  const AllocationId c = add(8);
+  const AllocationId d = add(1);
+  for (const std::vector<Use>& uses :
+       {std::vector<Use>{{a}, {a}, {b}, {c}, {d}, {d}}, std::vector<Use>{{a}, {b}, {b}, {c}}}) {
+    const auto refused = attempt(uses);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().status, Status::kGraphicsNoVideoMemory);
+    EXPECT_EQ(refused.error().first_failed_use, 3U);
+  }
+}
+
+// A packet holds it for reading where it may not be written.
+TEST_F(MemoryManagerPlaces, PinnedWhereItMayNotBeWrittenIsBusy) {
+  AllocationDesc d = desc(2, bits({1, 2}));
+  d.preferred[0].segment = kVram;
+  d.supported_write = bits({2});
+  const AllocationId a = add(d);
+  resident(a);
+  ASSERT_EQ(memory_->placement(a).segment, kVram);
+  const auto refused = attempt({{a, true}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().status, Status::kGraphicsAllocationBusy);
+  EXPECT_EQ(memory_->placement(a).segment, kVram);
+  release(a);
+  use(a, true);
+  EXPECT_EQ(memory_->placement(a).segment, kVram2);
+}
+
+// --- the last resort: all that may leave is put aside and the list is packed ---
+
+class MemoryManagerRepacks : public MemoryManagerTest {
+ protected:
+  /// `middle` where it is in the way of `big`: behind `below`.
+  void put_in_the_middle(AllocationId below, AllocationId middle) {
+    resident(below);
+    run(use(middle, true).operations);
+    release(below);
+  }
+};
+
+TEST_F(MemoryManagerRepacks, WhoseRoomIsNotNeededStays) {
+  const AllocationId low = add(6);
+  const AllocationId middle = add(4);
+  put_in_the_middle(low, middle);
+  AllocationDesc d = desc(2);
+  d.from_end_of_segment = true;
+  const AllocationId high = add(d);
+  use(high, true);
+  ASSERT_EQ(page_of(high), 14U);
+  const ResidencyPlan plan = resident({{middle}, {add(10)}});
+  EXPECT_EQ(page_of(middle), 0U);
+  EXPECT_EQ(page_of(high), 14U);
+  for (const PagingOp& op : plan.operations) EXPECT_NE(op.allocation, high);
+  EXPECT_EQ(memory_->placement(low), Placement{});
+  EXPECT_EQ(memory_->statistics().evictions, 1U) << "the low one; the middle one only moved";
+  EXPECT_EQ(memory_->statistics().moves, 1U);
+}
+
+TEST_F(MemoryManagerRepacks, WhoHasToGoIsParked) {
+  DXGKIT_COVERS("ALLOC-09");
+  AllocationDesc parkable = desc(6);
+  parkable.eviction = bits({3});
+  const AllocationId low = add(parkable);
+  const AllocationId middle = add(4);
+  put_in_the_middle(low, middle);
+  resident({{middle}, {add(12)}});
+  EXPECT_TRUE(memory_->parked(low));
+  EXPECT_EQ(memory_->placement(low).segment, kAperture);
+}
+
+TEST_F(MemoryManagerRepacks, WhatIsParkedElsewhereComesBack) {
+  AllocationDesc parkable = desc(2, bits({1, 3}));
+  parkable.preferred[0].segment = kVram;
+  parkable.eviction = bits({3});
+  const AllocationId parked = add(parkable);
+  run(use(parked, true).operations);
+  const AllocationId large = add(16);
+  run(use(large).operations);
+  ASSERT_TRUE(memory_->parked(parked));
+  run(*memory_->evict(large));
+  const AllocationId low = add(6);
+  const AllocationId middle = add(4);
+  put_in_the_middle(low, middle);
+  resident({{middle}, {parked, true}, {add(10)}});
+  EXPECT_EQ(memory_->placement(parked).segment, kVram);
+  EXPECT_FALSE(memory_->parked(parked));
+  EXPECT_EQ(memory_->usage(kAperture).allocations, 0U);
+  EXPECT_EQ(memory_->usage(kVram).free_bytes, 0U);
+}
+
+TEST_F(MemoryManagerRepacks, BadMemoryIsNotRoom) {
+  DXGKIT_COVERS("SEG-45");
+  std::vector<SegmentDesc> segments = usual_segments();
+  segments[0].invalid_ranges = {{5 * kPageBytes, kPageBytes}};
+  start(segments);
+  const AllocationId low = add(5);
+  const AllocationId high = add(2);
+  const AllocationId middle = add(4);
+  resident(low);
+  put_in_the_middle(high, middle);
+  release(low);
+  ASSERT_EQ(page_of(middle), 8U);
+  const AllocationId big = add(6);
+  resident({{middle}, {big}});
+  EXPECT_EQ(page_of(middle), 0U);
+  EXPECT_EQ(page_of(big), 6U);
+}
+
+// Enough is free or may leave, yet a pinned one stands in the middle of it.
+TEST_F(MemoryManagerRepacks, APinInTheMiddleIsInTheWay) {
+  const AllocationId low = add(6);
+  const AllocationId middle = add(4);
+  put_in_the_middle(low, middle);
+  resident(middle);
+  const auto refused = attempt({{add(10)}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().status, Status::kGraphicsAllocationBusy);
+  EXPECT_EQ(page_of(low), 0U) << "nothing changed";
+  EXPECT_EQ(page_of(middle), 6U);
+  EXPECT_TRUE(attempt({{add(6)}}).has_value());
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm

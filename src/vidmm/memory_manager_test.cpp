@@ -1,4 +1,5 @@
 // What exists, what it holds, and what is told of it.
+#include "trace/trace.h"
 #include "vidmm/memory_manager_fixture_test.h"
 
 namespace dxgkit::vidmm {
@@ -31,6 +32,12 @@ TEST_F(MemoryManagerTest, CreationRefusesWhatCouldNeverBePlaced) {
   refused(d);
   d = desc(1);
   d.size_bytes = ~uint64_t{0};
+  refused(d);
+  d = desc(1);
+  d.priority = 0;
+  refused(d);
+  d = desc(1);
+  d.supported_write = bits({1, 4});
   refused(d);
   EXPECT_EQ(memory_->create(id, desc(16)), Status::kSuccess);
   EXPECT_EQ(memory_->placement(id), Placement{});
@@ -194,6 +201,192 @@ TEST_F(MemoryManagerTest, GroupsSumTheSegmentsThatCount) {
   EXPECT_EQ(memory_->group_usage(SegmentGroup::kNonLocal),
             (GroupUsage{.size_bytes = 8 * kPageBytes, .committed_bytes = 5 * kPageBytes}))
       << "an aperture counts with its commit limit";
+}
+
+TEST_F(MemoryManagerTest, DestroyingCountsAsNoEviction) {
+  const AllocationId a = add(4);
+  run(use(a).operations);
+  const auto ops = memory_->destroy(a);
+  ASSERT_TRUE(ops.has_value());
+  EXPECT_THAT(kinds(*ops), ElementsAre(Kind::kDiscard));
+  EXPECT_EQ(memory_->statistics().clean_drops, 0U);
+  EXPECT_EQ(memory_->statistics().evictions, 0U);
+  EXPECT_EQ(memory_->usage(kVram).allocations, 0U);
+  EXPECT_EQ(memory_->usage(kVram).committed_bytes, 0U);
+  EXPECT_TRUE(memory_->validate());
+}
+
+// It stays where it is until a use finds that it may not.
+TEST_F(MemoryManagerTest, AnotherDescriptionCountsFromTheNextUseOn) {
+  const AllocationId a = add(2);
+  use(a, true);
+  AllocationDesc other = desc(2, bits({2}));
+  ASSERT_EQ(memory_->redescribe(a, other), Status::kSuccess);
+  EXPECT_EQ(memory_->placement(a).segment, kVram);
+  EXPECT_EQ(memory_->description(a).supported_read, bits({2}));
+  EXPECT_TRUE(memory_->validate());
+  EXPECT_THAT(kinds(use(a).operations), ElementsAre(Kind::kTransferOut, Kind::kTransferIn));
+  EXPECT_EQ(memory_->placement(a).segment, kVram2);
+  other.supported_read = bits({2, 4});
+  EXPECT_EQ(memory_->redescribe(a, other), Status::kInvalidParameter);
+  other = desc(2, 0);
+  EXPECT_EQ(memory_->redescribe(a, other), Status::kInvalidParameter) << "it could be nowhere";
+  EXPECT_EQ(memory_->description(a).supported_read, bits({2}));
+  EXPECT_EQ(memory_->placement(a).segment, kVram2);
+}
+
+TEST_F(MemoryManagerTest, LocksAreCountedAndTheLastUnlockIsAUse) {
+  const AllocationId a = add(8);
+  const AllocationId b = add(8);
+  use(a);
+  use(b);
+  memory_->lock(a);
+  memory_->lock(a);
+  EXPECT_EQ(memory_->lock_count(a), 2U);
+  EXPECT_TRUE(memory_->unlock(a));
+  EXPECT_EQ(memory_->evict(a).error(), Status::kGraphicsAllocationBusy) << "locked once more";
+  EXPECT_TRUE(memory_->validate());
+  EXPECT_TRUE(memory_->unlock(a));
+  EXPECT_TRUE(memory_->validate());
+  EXPECT_THAT(leavers(use(add(8))), ElementsAre(b));
+}
+
+TEST_F(MemoryManagerTest, AUseCanBeNoted) {
+  DXGKIT_COVERS("RES-22");
+  const AllocationId a = add(8);
+  const AllocationId b = add(8);
+  use(a);
+  use(b);
+  memory_->note_use(a);
+  EXPECT_THAT(leavers(use(add(8))), ElementsAre(b));
+}
+
+TEST_F(MemoryManagerTest, WhatTheCpuWroteInAMemorySegmentIsWrittenBack) {
+  const AllocationId a = add(2);
+  use(a);
+  memory_->mark_cpu_written(a);
+  EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kTransferOut));
+}
+
+TEST_F(MemoryManagerTest, WhatIsAssumedWrittenIsContentWhereverItIs) {
+  DXGKIT_COVERS("RES-15");
+  const AllocationId a = add(2);
+  memory_->assume_written(a);
+  EXPECT_THAT(kinds(use(a).operations), ElementsAre(Kind::kTransferIn));
+  memory_->assume_written(a);
+  EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kTransferOut));
+  memory_->assume_written(a);
+  EXPECT_TRUE(memory_->validate()) << "nothing is dirty outside memory segments";
+}
+
+TEST_F(MemoryManagerTest, WhatIsAssumedCleanIsDroppedUnlessTheCpuHasIt) {
+  DXGKIT_COVERS("RES-15");
+  const AllocationId a = add(2);
+  use(a, true);
+  memory_->lock(a);
+  memory_->assume_clean(a);
+  memory_->unlock(a);
+  EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kTransferOut));
+  use(a, true);
+  memory_->assume_clean(a);
+  EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kDiscard));
+  EXPECT_THAT(kinds(use(a).operations), ElementsAre(Kind::kTransferIn));
+}
+
+TEST_F(MemoryManagerTest, CopiesInPlaceAreAwaited) {
+  const AllocationId a = add(2);
+  run(use(a, true).operations);
+  const std::vector<PagingOp> out = memory_->write_back(a);
+  EXPECT_EQ(memory_->pending_operations(a), 1U);
+  EXPECT_EQ(memory_->destroy(a).error(), Status::kGraphicsAllocationBusy);
+  run(out);
+  const Statistics before = memory_->statistics();
+  const std::vector<PagingOp> in = memory_->refresh(a);
+  EXPECT_EQ(memory_->pending_operations(a), 1U);
+  EXPECT_EQ(memory_->statistics().page_ins, before.page_ins + 1);
+  EXPECT_EQ(memory_->statistics().bytes_in, before.bytes_in + 2 * kPageBytes);
+  run(in);
+  EXPECT_EQ(memory_->pending_operations(a), 0U);
+  const AllocationId mapped = add(2, bits({3}));
+  use(mapped, true);
+  EXPECT_THAT(memory_->write_back(mapped), IsEmpty()) << "its backing pages are what is written";
+  EXPECT_THAT(memory_->refresh(mapped), IsEmpty());
+}
+
+TEST_F(MemoryManagerTest, PinsOfPinnedOnesAreCounted) {
+  const AllocationId a = add(2);
+  const std::vector<Use> uses{{a, true}};
+  resident(a, true);
+  memory_->pin(uses);
+  EXPECT_EQ(memory_->pin_count(a), 2U);
+  memory_->release(uses);
+  EXPECT_EQ(memory_->evict(a).error(), Status::kGraphicsAllocationBusy);
+  memory_->release(uses);
+  EXPECT_TRUE(memory_->evict(a).has_value());
+}
+
+TEST_F(MemoryManagerTest, AnotherNumberOfPlansSaysThatPlacesMayHaveChanged) {
+  const AllocationId a = add(2);
+  uint64_t plans = memory_->plans();
+  const auto changed = [&] {
+    const uint64_t before = std::exchange(plans, memory_->plans());
+    return before != plans;
+  };
+  run(use(a).operations);
+  EXPECT_TRUE(changed());
+  ASSERT_TRUE(memory_->pin_resident(std::vector<Use>{{a}}));
+  EXPECT_FALSE(changed()) << "nothing can have moved";
+  release(a);
+  run(*memory_->evict(a));
+  EXPECT_TRUE(changed());
+  run(use(a).operations);
+  EXPECT_TRUE(changed());
+  ASSERT_TRUE(memory_->evict_segment(kVram).has_value());
+  EXPECT_TRUE(changed());
+  memory_->lose_memory_segments();
+  EXPECT_TRUE(changed());
+}
+
+TEST_F(MemoryManagerTest, SegmentsAreToldAsTheyWereGiven) {
+  const auto segments = memory_->segments();
+  ASSERT_EQ(segments.size(), 3U);
+  EXPECT_EQ(segments[1].id, kVram2);
+  EXPECT_EQ(segments[2].kind, SegmentKind::kAperture);
+  use(add(3, bits({2})));
+  const SegmentUsage usage = memory_->usage(kVram2);
+  EXPECT_EQ(usage.size_bytes, 8 * kPageBytes);
+  EXPECT_EQ(usage.committed_bytes, 3 * kPageBytes);
+  EXPECT_EQ(usage.free_bytes, 5 * kPageBytes);
+  EXPECT_EQ(usage.allocations, 1U);
+}
+
+// What is executed leaves a trace; what only tells the driver, or moves nothing, leaves none.
+TEST_F(MemoryManagerTest, ExecutedMovesAreTraced) {
+  trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+  AllocationDesc d = desc(2, bits({1, 3}));
+  d.preferred[0].segment = kVram;
+  d.notify_residency = true;
+  const AllocationId a = add(d);
+  trace::set_current(&recorder);
+  run(use(a, true).operations);  // a fill
+  run(*memory_->evict(a));
+  run(use(a).operations);
+  run(*memory_->evict(a));  // a discard
+  memory_->lock(a);         // into the aperture
+  run(use(a).operations);
+  run(*memory_->evict(a));
+  trace::set_current(nullptr);
+  std::vector<trace::EventKind> moves;
+  for (const trace::Event& event : recorder.events()) {
+    const auto kind = static_cast<trace::EventKind>(event.kind);
+    if (kind == trace::EventKind::kPlaced || kind == trace::EventKind::kEvicted) continue;
+    moves.push_back(kind);
+    EXPECT_EQ(event.a, a.value);
+    EXPECT_EQ(event.d, 2 * kPageBytes);
+  }
+  EXPECT_THAT(moves,
+              ElementsAre(trace::EventKind::kPageOut, trace::EventKind::kPageIn,
+                          trace::EventKind::kApertureMapped, trace::EventKind::kApertureUnmapped));
 }
 
 }  // namespace
