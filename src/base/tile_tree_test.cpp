@@ -112,6 +112,23 @@ TEST(TileTree, HoldsAtItsEdges) {
   }
 }
 
+// The next multiple of an alignment may be behind the last number there is.
+TEST(TileTree, AlignmentsDoNotWrap) {
+  constexpr uint64_t kEnd = ~uint64_t{0} - 1;
+  constexpr uint64_t kHalf = uint64_t{1} << 63;
+  const Wide tree(kEnd);
+  const auto find = [&](uint64_t size, Fit fit, uint64_t low) {
+    return tree.find(size, kHalf, fit, low, kEnd);
+  };
+  EXPECT_EQ(find(1, Fit::kLowest, kHalf), kHalf);
+  EXPECT_EQ(find(1, Fit::kLowest, kHalf + 1), std::nullopt);
+  EXPECT_EQ(find(1, Fit::kHighest, kHalf + 1), std::nullopt);
+  EXPECT_EQ(find(1, Fit::kHighest, 0), kHalf);
+  EXPECT_EQ(find(kHalf, Fit::kHighest, 0), 0U);
+  EXPECT_EQ(find(kHalf - 2, Fit::kLowest, 1), kHalf);
+  EXPECT_EQ(find(kHalf - 1, Fit::kLowest, 1), std::nullopt);
+}
+
 // A comb with single free units, then every order of filling the gaps and emptying again.
 TEST(TileTree, LivesThroughTheWorstFragmentation) {
   constexpr uint32_t kTeeth = 20'000;

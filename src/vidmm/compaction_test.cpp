@@ -212,5 +212,202 @@ TEST_F(Compaction, AlignmentCountsForWhoComesAndForWhoMoves) {
   EXPECT_EQ(page_of(e), 8U);
 }
 
+TEST_F(Compaction, WhereMovingFailsSomebodyLeaves) {
+  DXGKIT_COVERS("REND-28");
+  memory_->set_switches({.fail_compaction = true});
+  fragment(kVram);
+  const AllocationId wide = add(8);
+  use(wide);
+  EXPECT_EQ(memory_->statistics().moves, 0U);
+  EXPECT_EQ(memory_->statistics().compactions_failed, 1U);
+  EXPECT_EQ(memory_->statistics().evictions, 1U);
+}
+
+// Beyond 4,096 allocations looking costs more than evicting.
+TEST_F(Compaction, TooManyNeighboursAreNotLookedAt) {
+  for (const uint64_t count : {4096U, 4097U}) {
+    std::vector<SegmentDesc> segments(1);
+    segments[0] = {.id = kVram,
+                   .base_address = uint64_t{1} << 32,
+                   .size_bytes = 2 * count * kPage,
+                   .commit_limit_bytes = 2 * count * kPage,
+                   .bank_end_offsets = {}};
+    memory_ = std::make_unique<MemoryManager>(segments);
+    last_ = 0;
+    std::vector<Use> all;
+    for (uint64_t i = 0; i < 2 * count; ++i) all.push_back({add(1), false});
+    auto plan = memory_->make_resident(all);
+    ASSERT_TRUE(plan.has_value());
+    memory_->release(all);
+    for (const PagingOp& op : plan->operations) memory_->operation_done(op);
+    for (size_t i = 0; i < all.size(); i += 2) drop(all[i].allocation);
+    use(add(2));
+    EXPECT_EQ(memory_->statistics().moves, count == 4096 ? 1U : 0U);
+    EXPECT_EQ(memory_->statistics().evictions, count == 4096 ? 0U : 1U);
+  }
+}
+
+TEST_F(Compaction, UnmoveableOnesStay) {
+  DXGKIT_COVERS("RES-22");
+  AllocationDesc d{.size_bytes = 4 * kPage,
+                   .alignment_bytes = kPage,
+                   .supported_read = segment_bit(kVram),
+                   .supported_write = segment_bit(kVram)};
+  fragment(kVram);
+  d.unmoveable = true;
+  ASSERT_EQ(memory_->redescribe(a_, d), Status::kSuccess);
+  use(add(8));
+  EXPECT_EQ(page_of(a_), 0U);
+  EXPECT_EQ(page_of(c_), 12U);
+}
+
+TEST_F(Compaction, ACommitLimitIsNotMadeRoomByMoving) {
+  DXGKIT_COVERS("SEG-30");
+  std::vector<SegmentDesc> segments(1);
+  segments[0] = {.id = kAperture,
+                 .kind = SegmentKind::kAperture,
+                 .base_address = uint64_t{2} << 32,
+                 .size_bytes = 16 * kPage,
+                 .commit_limit_bytes = 15 * kPage,
+                 .bank_end_offsets = {}};
+  memory_ = std::make_unique<MemoryManager>(segments);
+  const AllocationId a = add(4, kAperture);
+  const AllocationId b = add(4, kAperture);
+  const AllocationId c = add(4, kAperture);
+  for (const AllocationId id : {a, b, c}) use(id);
+  drop(b);  // four free pages here and four at the end, of which seven may be used
+  use(add(8, kAperture));
+  EXPECT_EQ(memory_->statistics().moves, 0U);
+  EXPECT_EQ(memory_->statistics().evictions, 1U);
+}
+
+TEST_F(Compaction, OpeningsForOverlaysAreInTheLastFifthOnly) {
+  DXGKIT_COVERS("ALLOC-49");
+  std::vector<SegmentDesc> segments(1);
+  segments[0] = {.id = kVram,
+                 .base_address = uint64_t{1} << 32,
+                 .size_bytes = 20 * kPage,
+                 .commit_limit_bytes = 20 * kPage,
+                 .bank_end_offsets = {}};
+  memory_ = std::make_unique<MemoryManager>(segments);
+  const AllocationId low = add(4);
+  const AllocationId gap = add(2);
+  const AllocationId single = add(1);
+  const AllocationId other_gap = add(2);
+  const AllocationId most = add(8);
+  const AllocationId high = add(1);
+  for (const AllocationId id : {low, gap, single, other_gap, most, high}) use(id);
+  ASSERT_EQ(page_of(high), 17U);
+  drop(gap);
+  drop(other_gap);
+  AllocationDesc d{.size_bytes = 3 * kPage,
+                   .alignment_bytes = kPage,
+                   .supported_read = segment_bit(kVram),
+                   .supported_write = segment_bit(kVram)};
+  d.last_fifth = true;
+  const AllocationId overlay{++last_};
+  ASSERT_EQ(memory_->create(overlay, d), Status::kSuccess);
+  use(overlay);
+  EXPECT_EQ(page_of(overlay), 17U);
+  EXPECT_EQ(page_of(high), 4U) << "moved to a gap";
+  EXPECT_EQ(page_of(single), 6U) << "as cheap, but not in the way there";
+  EXPECT_EQ(memory_->statistics().evictions, 0U);
+}
+
+/// Layouts written as a sequence of sizes, each movable, free or pinned.
+class CompactionLayouts : public Compaction {
+ protected:
+  struct Part {
+    uint64_t pages;
+    char what;  // 'm'ovable, 'f'ree, 'p'inned
+  };
+  /// The movable ones, in order.
+  std::vector<AllocationId> lay_out(const std::vector<Part>& parts) {
+    std::vector<AllocationId> all;
+    std::vector<AllocationId> movable;
+    for (const Part& part : parts) {
+      all.push_back(add(part.pages));
+      use(all.back());
+      if (part.what == 'm') movable.push_back(all.back());
+      if (part.what != 'p') continue;
+      const Use pin{all.back(), false};
+      EXPECT_TRUE(memory_->pin_resident(std::span(&pin, 1)));
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].what == 'f') drop(all[i]);
+    }
+    return movable;
+  }
+};
+
+TEST_F(CompactionLayouts, TheCheapestWayIsTaken) {
+  const auto movable = lay_out({{3, 'm'}, {2, 'f'}, {1, 'm'}, {3, 'f'}, {7, 'p'}});
+  const AllocationId wide = add(5);
+  use(wide);
+  EXPECT_EQ(page_of(wide), 3U);
+  EXPECT_EQ(page_of(movable[0]), 0U) << "it would have had room behind the small one";
+  EXPECT_EQ(page_of(movable[1]), 8U);
+  EXPECT_EQ(memory_->statistics().moves, 1U);
+}
+
+TEST_F(CompactionLayouts, OfEquallyCheapWaysTheDirectionDecides) {
+  fragment(kVram);
+  AllocationDesc d{.size_bytes = 8 * kPage,
+                   .alignment_bytes = kPage,
+                   .supported_read = segment_bit(kVram),
+                   .supported_write = segment_bit(kVram)};
+  d.from_end_of_segment = true;
+  const AllocationId wide{++last_};
+  ASSERT_EQ(memory_->create(wide, d), Status::kSuccess);
+  use(wide);
+  EXPECT_EQ(page_of(wide), 8U);
+  EXPECT_EQ(page_of(a_), 0U);
+  EXPECT_EQ(page_of(c_), 4U);
+}
+
+TEST_F(CompactionLayouts, AsMuchMayMoveAsIsWanted) {
+  const auto movable =
+      lay_out({{2, 'm'}, {2, 'm'}, {1, 'p'}, {2, 'f'}, {1, 'p'}, {2, 'f'}, {6, 'p'}});
+  const AllocationId wide = add(4);
+  use(wide);
+  EXPECT_EQ(page_of(wide), 0U);
+  EXPECT_EQ(page_of(movable[0]), 5U);
+  EXPECT_EQ(page_of(movable[1]), 8U);
+  EXPECT_EQ(memory_->statistics().moves, 2U);
+  EXPECT_EQ(memory_->statistics().evictions, 0U);
+}
+
+// The larger one moves first, as it finds fewer holes.
+TEST_F(CompactionLayouts, TheLargerOnesChooseFirst) {
+  const auto movable =
+      lay_out({{1, 'm'}, {2, 'm'}, {1, 'f'}, {2, 'p'}, {2, 'f'}, {1, 'p'}, {1, 'f'}, {6, 'p'}});
+  const AllocationId wide = add(4);
+  use(wide);
+  EXPECT_EQ(page_of(wide), 0U);
+  EXPECT_EQ(page_of(movable[0]), 9U);
+  EXPECT_EQ(page_of(movable[1]), 6U);
+}
+
+TEST_F(CompactionLayouts, WhoHasMovedComesBackIfTheNextFindsNoHole) {
+  const auto movable = lay_out(
+      {{2, 'm'}, {2, 'm'}, {1, 'p'}, {2, 'f'}, {1, 'p'}, {1, 'f'}, {1, 'p'}, {1, 'f'}, {5, 'p'}});
+  const AllocationId wide = add(4);
+  EXPECT_EQ(use(wide).size(), 3U) << "two leave, one comes";
+  EXPECT_EQ(page_of(wide), 0U);
+  for (const AllocationId id : movable) EXPECT_EQ(memory_->placement(id), Placement{});
+  EXPECT_EQ(memory_->statistics().moves, 0U);
+  EXPECT_EQ(memory_->statistics().evictions, 2U);
+}
+
+TEST_F(CompactionLayouts, APinBehindWhoCouldMoveIsInTheWay) {
+  const auto movable = lay_out({{2, 'm'}, {2, 'p'}, {2, 'f'}, {2, 'p'}, {2, 'f'}, {6, 'p'}});
+  const Use one{add(4), true};
+  const auto refused = memory_->make_resident(std::span(&one, 1));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().status, Status::kGraphicsAllocationBusy);
+  EXPECT_EQ(page_of(movable[0]), 0U);
+  EXPECT_TRUE(memory_->validate());
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm

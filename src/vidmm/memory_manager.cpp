@@ -419,6 +419,7 @@ void MemoryManager::note_use(AllocationId id) { impl_->touch(impl_->get(id)); }
 std::vector<PagingOp> MemoryManager::write_back(AllocationId id) {
   Record& record = impl_->get(id);
   if (!impl_->on_memory_side(record) || !record.dirty) return {};
+  if (record.offer != OfferPriority::kNone && !impl_->switches.keep_offers) return {};
   const PagingOp op = impl_->leave_operation(record, impl_->place_of(record));
   impl_->expect(record, op);
   return {op};

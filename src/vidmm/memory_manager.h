@@ -187,7 +187,7 @@ class MemoryManager {
   void mark_cpu_written(AllocationId id);
   /// Copies between an allocation in a memory segment and its backing pages, in place (ALLOC-48):
   /// `write_back` makes the backing pages current if they are not, `refresh` the segment, which is
-  /// clean then. Empty where there is nothing to do.
+  /// clean then. Empty where there is nothing to do; offered content is not written back.
   std::vector<PagingOp> write_back(AllocationId id);
   std::vector<PagingOp> refresh(AllocationId id);
 

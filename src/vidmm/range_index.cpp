@@ -102,7 +102,7 @@ bool RangeIndex::validate() const {
 void RangeIndex::clear_marks() {
   ++epoch_;
   marks_live_ = 0;
-  if (marks_.size() > kMarksKept) marks_ = {};
+  if (marks_.size() > kMarksKept) marks_ = std::vector<Mark>();  // {} would keep the memory
 }
 
 /// The place of a range in the table: its own, or the unused one where it would go.

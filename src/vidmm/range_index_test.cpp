@@ -150,5 +150,88 @@ TEST(RangeIndex, HandlesAHundredThousandRanges) {
   EXPECT_TRUE(index.validate());
 }
 
+// Far more marks than are kept when they go, every second one first, so that none has a neighbour.
+TEST(RangeIndex, ThousandsOfMarksAreFoundAgainAndForgottenTogether) {
+  constexpr uint64_t kCount = 9000;
+  RangeIndex index(kCount * kPageBytes);
+  const size_t empty = index.bytes();
+  for (uint64_t i = 0; i < kCount; ++i) index.place(i * kPageBytes, kPageBytes, 1);
+  const size_t unmarked = index.bytes();
+  EXPECT_GT(unmarked, empty);
+  for (uint64_t i = 0; i < 4000; i += 2) index.mark(i);
+  const size_t with_a_few = index.bytes();
+  EXPECT_GT(with_a_few, unmarked);
+  index.clear_marks();
+  EXPECT_EQ(index.bytes(), with_a_few) << "the next choice needs them again";
+  for (uint64_t i = 0; i < kCount; i += 2) {
+    const RangeIndex::Run run = index.mark(i);
+    ASSERT_EQ(run.first, i);
+    ASSERT_EQ(run.last, i);
+  }
+  for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(index.marked(i), i % 2 == 0);
+  for (uint64_t i = 1; i < kCount; i += 2) {
+    const RangeIndex::Run run = index.mark(i);
+    ASSERT_EQ(run.first, 0U);
+    ASSERT_EQ(run.last, std::min(i + 1, kCount - 1));
+  }
+  EXPECT_GT(index.bytes(), with_a_few);
+  index.clear_marks();
+  EXPECT_EQ(index.bytes(), unmarked) << "so many are given back";
+  EXPECT_FALSE(index.marked(0));
+  const RangeIndex::Run run = index.mark(3);
+  EXPECT_EQ(run.first, 3U);
+  EXPECT_EQ(run.last, 3U);
+}
+
+TEST(RangeIndex, FindsNothingOutsideTheSegment) {
+  RangeIndex index(8 * kPageBytes);
+  const auto find = [&](uint64_t size, uint64_t low, uint64_t high) {
+    return index.find(size, kPageBytes, SearchFrom::kBottom, low, high);
+  };
+  EXPECT_EQ(find(8 * kPageBytes, 0, ~uint64_t{0}), 0U);
+  EXPECT_FALSE(find(8 * kPageBytes + 1, 0, ~uint64_t{0}).has_value());
+  EXPECT_FALSE(find(~uint64_t{0}, 0, ~uint64_t{0}).has_value());
+  // One page and 2^32 more.
+  EXPECT_FALSE(find((uint64_t{1} << 44) + kPageBytes, 0, ~uint64_t{0}).has_value());
+  EXPECT_FALSE(find(kPageBytes, uint64_t{1} << 44, ~uint64_t{0}).has_value());
+  EXPECT_EQ(find(kPageBytes, 7 * kPageBytes, 8 * kPageBytes), 7 * kPageBytes);
+  EXPECT_FALSE(find(kPageBytes, 8 * kPageBytes, ~uint64_t{0}).has_value());
+  EXPECT_FALSE(find(kPageBytes, ~uint64_t{0}, ~uint64_t{0}).has_value());
+  EXPECT_EQ(find(1, 1, 8 * kPageBytes), kPageBytes) << "whole pages";
+}
+
+TEST(RangeIndex, NeighboursEndAtTheEdges) {
+  RangeIndex index(8 * kPageBytes);
+  const RangeIndex::Index first = index.place(0, 3 * kPageBytes, 1);
+  const RangeIndex::Index last = index.place(3 * kPageBytes, 5 * kPageBytes, 2);
+  EXPECT_EQ(index.next(first), last);
+  EXPECT_EQ(index.next(last), RangeIndex::kNone);
+  EXPECT_EQ(index.previous(last), first);
+  EXPECT_EQ(index.previous(first), RangeIndex::kNone);
+  EXPECT_EQ(index.size(last), 5 * kPageBytes);
+  EXPECT_EQ(index.end(last), 8 * kPageBytes);
+  EXPECT_EQ(index.free_bytes(), 0U);
+  EXPECT_EQ(index.largest_free(), 0U);
+  EXPECT_EQ(index.at(3 * kPageBytes - 1), first);
+  EXPECT_EQ(index.at(3 * kPageBytes), last);
+}
+
+// The largest segment with small keys, and the smallest with large ones.
+TEST(RangeIndex, KeysAreWideEnoughFromTheFirstPageThatNeedsIt) {
+  for (const uint64_t pages : {uint64_t{0xFFFFFFFE}, uint64_t{0xFFFFFFFF}, uint64_t{0x100000000}}) {
+    RangeIndex index(pages * kPageBytes);
+    const auto last = index.find(kPageBytes, kPageBytes, SearchFrom::kTop, 0, pages * kPageBytes);
+    ASSERT_EQ(last, (pages - 1) * kPageBytes);
+    const RangeIndex::Index range = index.place(*last, kPageBytes, 5);
+    EXPECT_EQ(index.owner(index.at(pages * kPageBytes - 1)), 5U);
+    EXPECT_EQ(index.next(range), RangeIndex::kNone);
+    const RangeIndex::Run run = index.mark(range);
+    EXPECT_TRUE(index.marked(range));
+    EXPECT_EQ(run.first, 0U);
+    EXPECT_EQ(run.last, range);
+    EXPECT_TRUE(index.validate());
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm

@@ -111,5 +111,79 @@ TEST_F(ResidencySetTest, WhatLeavesTheListIsFreeToGo) {
   EXPECT_FALSE(set_.holds_any());
 }
 
+TEST_F(ResidencySetTest, WaitsForWhatIsNotThereYetWhoeverPlannedIt) {
+  auto held = set_.hold();
+  ASSERT_TRUE(held.has_value());
+  EXPECT_EQ(held->operations.size(), 1U);
+  EXPECT_TRUE(held->must_wait);
+  EXPECT_EQ(held->first, 0U);
+  finish(held->operations);
+  held = set_.hold();
+  ASSERT_TRUE(held.has_value());
+  EXPECT_FALSE(held->must_wait) << "it is held";
+  EXPECT_EQ(held->first, 1U);
+  EXPECT_EQ(memory_.pin_count(kListed), 1U);
+  set_.release(false);
+  held = set_.hold();
+  ASSERT_TRUE(held.has_value());
+  EXPECT_TRUE(held->operations.empty());
+  EXPECT_FALSE(held->must_wait) << "it is where it was, and nothing is under way";
+  set_.release(false);
+  evict();
+  const Use use{kListed, false};
+  const auto plan = memory_.make_resident(std::span(&use, 1));
+  ASSERT_TRUE(plan.has_value());
+  held = set_.hold();
+  ASSERT_TRUE(held.has_value());
+  EXPECT_TRUE(held->operations.empty());
+  EXPECT_TRUE(held->must_wait) << "somebody else's plan brings it in";
+  finish(plan->operations);
+  memory_.release(std::span(&use, 1));
+}
+
+TEST_F(ResidencySetTest, OnlyAUsedListIsTheMostRecentlyUsed) {
+  DXGKIT_COVERS("RES-22");
+  for (const bool used : {false, true}) {
+    MemoryManager memory{segments()};
+    ResidencySet set{memory};
+    constexpr AllocationId kOther{2}, kThird{3};
+    AllocationDesc desc;
+    desc.size_bytes = 8 * kPageBytes;
+    desc.alignment_bytes = kPageBytes;
+    desc.supported_read = desc.supported_write = segment_bit(kVram);
+    for (const AllocationId id : {kListed, kOther, kThird})
+      ASSERT_EQ(memory.create(id, desc), Status::kSuccess);
+    set.add(kListed);
+    ASSERT_TRUE(set.hold().has_value());
+    const Use other{kOther, false};
+    ASSERT_TRUE(memory.make_resident(std::span(&other, 1)).has_value());
+    memory.release(std::span(&other, 1));
+    set.release(used);
+    const Use third{kThird, false};
+    ASSERT_TRUE(memory.make_resident(std::span(&third, 1)).has_value());
+    EXPECT_EQ(memory.placement(used ? kOther : kListed), Placement{});
+    EXPECT_EQ(memory.placement(used ? kListed : kOther).segment, kVram);
+  }
+}
+
+TEST_F(ResidencySetTest, ARefusalHoldsNothing) {
+  constexpr AllocationId kLarge{2};
+  AllocationDesc desc;
+  desc.size_bytes = 16 * kPageBytes;
+  desc.alignment_bytes = kPageBytes;
+  desc.supported_read = desc.supported_write = segment_bit(kVram);
+  ASSERT_EQ(memory_.create(kLarge, desc), Status::kSuccess);
+  set_.add(kLarge);
+  const auto held = set_.hold();
+  ASSERT_FALSE(held.has_value());
+  EXPECT_EQ(held.error(), Status::kGraphicsNoVideoMemory);
+  EXPECT_FALSE(set_.held());
+  EXPECT_FALSE(set_.holds_any());
+  EXPECT_EQ(memory_.pin_count(kListed), 0U);
+  EXPECT_TRUE(set_.remove(kLarge));
+  hold();
+  EXPECT_TRUE(set_.held());
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm
