@@ -195,6 +195,9 @@ class World {
   void bump();
   /// Until then, or until the faults heal.
   void wait_until(int64_t due_ns);
+  /// Until what was queued has had its time since the last one came to rest: others may have worked
+  /// on since this one did, and the clock jumped. Until `due_ns` at most.
+  void settle(int64_t due_ns);
   bool everybody_rests() const {
     return pausing_ + arrived_ + hogs_resting_ >= clients_ && nobody_dies();
   }
@@ -216,6 +219,7 @@ class World {
   size_t arrived_ = 0;
   bool stop_reaping_ = false, killing_ = false;
   std::atomic<uint32_t> changes_{0};  // who waits for any of the above looks again
+  int64_t changed_ns_ = 0;            // when it changed last
 };
 
 }  // namespace dxgkit::sim

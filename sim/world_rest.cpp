@@ -19,6 +19,7 @@ constexpr uint64_t kStepsMost = 16;
 }  // namespace
 
 void World::bump() {
+  changed_ns_ = runtime.now();
   changes_.fetch_add(1);
   runtime.wake_all(changes_);
 }
@@ -80,6 +81,7 @@ void World::reap() {
       system.end_process(client.process());
       client.ended();
       killing_ = false;
+      bump();
       continue;
     }
     if (stop_reaping_) return;
@@ -99,13 +101,20 @@ void World::wait_until(int64_t due_ns) {
     runtime.wait(changes_, seen, due_ns);
 }
 
+void World::settle(int64_t due_ns) {
+  for (int64_t changed = -1; changed != changed_ns_;) {
+    changed = changed_ns_;
+    wait_until(std::min(due_ns, changed + kSettle));
+  }
+}
+
 void World::pause(int64_t duration_ns) {
   const runtime::WaitReason reason(runtime, "its pause to end");
   ++counters.pauses;
   ++pausing_;
   bump();
   const int64_t due = runtime.now() + duration_ns;
-  wait_until(std::min(due, runtime.now() + kSettle));
+  settle(due);
   if (runtime.now() < due && everybody_rests() && !frozen_) begin_idle();
   wait_until(due);
   end_idle();
@@ -118,6 +127,7 @@ void World::rest_with_others() {
   if (pausing_ == 0) return;
   const runtime::WaitReason reason(runtime, "the pauses of others");
   ++hogs_resting_;
+  bump();
   for (uint32_t seen = changes_.load(); pausing_ != 0 && !faults.healed() && !failed();
        seen = changes_.load())
     runtime.wait(changes_, seen);
