@@ -46,7 +46,7 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
   if (!info.has_value()) {
     process.handles().erase(*handle);
     adapter.lane().run([&] {
-      device->closed_ = true;
+      device->closing_ = device->closed_ = true;
       adapter.context_allocations().owner_gone(*device);
       if (!adapter.failed()) adapter.pump();
     });
@@ -230,8 +230,7 @@ void Device::close_driver_side() {
   bool first = false;
   std::vector<Ref<Context>> own_contexts;
   adapter_.lane().run([&] {
-    first = !closed_;
-    closed_ = true;
+    first = !std::exchange(closing_, true);
     if (!first) return;
     for (Context* context : contexts) own_contexts.emplace_back(context);
   });
@@ -243,6 +242,9 @@ void Device::close_driver_side() {
   });
   for (const Ref<HwContext>& context : own_hw_contexts) context->close_driver_side();
   adapter_.lane().run([&] {
+    // Not before: another thread that destroys an allocation would only drop the handle, and leave
+    // what is listed here without anybody who holds it.
+    closed_ = true;
     // Resources go whole, stand-alone allocations one by one: drivers are written for the groups
     // that clients make. Those being destroyed already are on their way.
     for (Resource* resource : resources.all()) {

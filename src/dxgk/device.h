@@ -208,7 +208,8 @@ class Device : public Object {
   // Written on the lane, read by thunks before they go there: release/acquire so that they see why.
   std::atomic<DeviceState> state_{DeviceState::kActive};
   std::vector<CpuWait*> cpu_waits_;  // lane
-  bool closed_ = false;              // lane: the driver side is gone
+  bool closing_ = false;             // lane: the driver side goes
+  bool closed_ = false;              // lane: its allocations have gone, or are on their way
 };
 
 }  // namespace dxgkit::dxgk
