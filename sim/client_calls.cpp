@@ -72,11 +72,10 @@ bool Client::accepted(const char* name, NTSTATUS status) {
   if (world_.faults.excuses() != excuses_before_) return false;
   if (world_.plan.tight_memory && answer == Status::kNoMemory) return false;
   if (answer == Status::kNoMemory && may_not_fit()) return false;
-  // Page tables in video memory, which one client fills and another's long packet holds.
+  // Page tables in video memory, which one client fills: what others have in flight holds the rest.
   const FaultPlan& faults = world_.plan.faults;
   const bool full = faults.has(FaultKind::kVramFull) || faults.has(FaultKind::kVramFragmented);
-  if (answer == Status::kNoMemory && world_.plan.memory_model == 2 && full && faults.has_hangs())
-    return false;
+  if (answer == Status::kNoMemory && world_.plan.memory_model == 2 && full) return false;
   fail(fmt::format("{} answers {}, and nothing was made to fail", name, text_of(status)));
   return false;
 }
