@@ -52,8 +52,8 @@ bool Adapter::idle(const Allocation& allocation) {
   // Not pins: what is shown, or was asked to stay, is pinned without anybody working on it.
   for (const OpenedAllocation* opened : allocation.opened) {
     if (opened->uses != 0) return false;
-    // Work at virtual addresses may reach all that is listed.
-    if (gpu_va_ && opened->listing.listed && Residency::has_work_with(*opened)) return false;
+    // Work at virtual addresses may reach all that is listed by the time it runs.
+    if (gpu_va_ && residency_->has_work_with(*opened)) return false;
   }
   return true;
 }

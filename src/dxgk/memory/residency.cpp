@@ -620,11 +620,21 @@ bool Residency::let_go(const Allocation& allocation) {
   return any;
 }
 
-bool Residency::has_work_with(const OpenedAllocation& opened) {
+bool Residency::has_work_with(const OpenedAllocation& opened) const {
   const DeviceResidency* const mine = opened.device->residency.get();
   if (mine == nullptr) return false;
-  const uint64_t last = opened.listing.leaving ? opened.listing.leaves_with : mine->current_epoch();
-  for (uint64_t i = 0; i < mine->epochs.size() && mine->first_epoch + i <= last; ++i) {
+  const Listing& listing = opened.listing;
+  uint64_t end = 0;  // work of epochs before it
+  if (listing.listed) end = (listing.leaving ? listing.leaves_with : mine->current_epoch()) + 1;
+  // What waits for room comes for what is queued behind it, evicted since or not.
+  for (const auto& request : blocked_) {
+    if (&request->queue->device() != opened.device.get()) continue;
+    for (const Wanted& one : request->wanted) {
+      if (one.opened.get() != &opened || !one.first) continue;
+      end = std::max(end, (one.evicted ? one.until : mine->current_epoch()) + 1);
+    }
+  }
+  for (uint64_t i = 0; i < mine->epochs.size() && mine->first_epoch + i < end; ++i) {
     if (mine->epochs[i].packets != 0) return true;
   }
   return false;

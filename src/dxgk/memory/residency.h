@@ -154,8 +154,9 @@ class Residency {
       std::span<const vidmm::Use> uses);
   /// Idle lists with this allocation on them let go, so that it may move. False: none did.
   bool let_go(const Allocation& allocation);
-  /// Packets were queued while the allocation was on its device's list, and are not retired.
-  static bool has_work_with(const OpenedAllocation& opened);
+  /// Packets were queued while the allocation was on its device's list, or was to come on it when
+  /// there is room, and are not retired.
+  bool has_work_with(const OpenedAllocation& opened) const;
   /// All idle lists let go.
   void let_all_go();
 
