@@ -89,6 +89,7 @@ void Client::op_share() {
   Allocation* const made = make_shared(bytes, placement, &global);
   if (made == nullptr) return;
   Allocation& allocation = *made;
+  const uint64_t losses = world_.losses();  // any from here on takes what is written now
   Command fill{
       .destination = &allocation, .size = bytes, .pattern = static_cast<uint32_t>(random_.next())};
   const bool written = submit(*any_context(), std::span(&fill, 1));
@@ -96,8 +97,7 @@ void Client::op_share() {
   settle(allocation, true);
   // It is shown again, to be read.
   if (!hide(allocation) || !written) return;
-  world_.shared.push_back(
-      {options_.number, global, placement, allocation.content, world_.losses()});
+  world_.shared.push_back({options_.number, global, placement, allocation.content, losses});
 }
 
 void Client::op_open_shared() {
