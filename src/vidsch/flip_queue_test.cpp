@@ -144,6 +144,40 @@ TEST(FlipQueue, AFlipToWhatIsShownWaitsForVerticalBlank) {
   EXPECT_THAT(screen.take(), ElementsAre("done 3"));
 }
 
+// What vertical sync reports must tell which flip it was: hardware never holds a surface twice.
+TEST(FlipQueue, ASurfaceThatIsInHardwareOrShownIsNotProgrammedAgain) {
+  DXGKIT_COVERS("DISP-07");
+  Screen screen(3);
+  screen.flip(1, kB);
+  screen.flip(2, kC);
+  screen.flip(3, kB);
+  EXPECT_THAT(screen.take(), ElementsAre("next 1", "next 2"));
+  screen.sync();
+  EXPECT_THAT(screen.take(), ElementsAre("done 1")) << "shown, and the same address still";
+  screen.sync();
+  EXPECT_THAT(screen.take(), ElementsAre("done 2", "next 3"));
+}
+
+// What came at once has replaced everything before it; a flip beside it would make a report mean
+// two things.
+TEST(FlipQueue, NothingIsProgrammedBesideWhatCameAtOnce) {
+  DXGKIT_COVERS("DISP-07");
+  Screen screen(3);
+  screen.flip(1, kB, 0);
+  screen.flip(2, kC, 1);
+  EXPECT_THAT(screen.take(), ElementsAre("now 1"));
+  screen.sync();
+  EXPECT_THAT(screen.take(), ElementsAre("done 1", "next 2"));
+  screen.sync();
+  screen.take();
+  screen.queue.announce({.id = 3, .surface = kD, .interval = 0, .by_driver = true});
+  screen.queue.reach(3);
+  screen.flip(4, kA, 0);
+  EXPECT_THAT(screen.take(), IsEmpty()) << "nor does it overtake what the driver programs";
+  EXPECT_EQ(screen.queue.vsync(kD), FlipQueue::Vsync::kFlipped);
+  EXPECT_THAT(screen.take(), ElementsAre("done 3", "now 4"));
+}
+
 TEST(FlipQueue, AnAddressNobodyAskedForChangesNothing) {
   Screen screen;
   screen.flip(1, kB);

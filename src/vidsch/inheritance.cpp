@@ -74,7 +74,7 @@ void Scheduler::Impl::set_level(Context& context) {
 
 /// Levels only rise here, so a circle of waits ends.
 void Scheduler::Impl::raise(Context& context, size_t level) {
-  if (context.failed || context.desc.is_system || context.level >= level) return;
+  if (context.failed || context.level >= level) return;
   context.raised = level;
   set_level(context);
 }
@@ -117,11 +117,15 @@ void Scheduler::Impl::inheritance_gone(Packet& packet) {
     return;
   }
   inheritance_.remove_signaller(packet.points, context);
-  if (context.raised == 0) return;
+  if (context.raised != 0) inherit_anew(context);
+}
+
+/// What the signals it has queued are worth to those who wait for them.
+void Scheduler::Impl::inherit_anew(Context& context) {
   size_t raised = 0;
   for (const PacketList* list : {&context.flight, &context.queue}) {
     for (const Packet* other = list->front(); other != nullptr; other = PacketList::next(other)) {
-      if (other->kind != PacketKind::kSignal || !other->credited) continue;
+      if (other->kind != PacketKind::kSignal) continue;
       for (const SyncPoint& point : other->points) {
         for (const Inheritance::Entry& entry : inheritance_.waiters(point.object)) {
           if (entry.context != &context && entry.value <= point.value) {

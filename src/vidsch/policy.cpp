@@ -253,11 +253,11 @@ Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
 /// When the packet at the head of the hardware has used its quantum and the grace, if somebody
 /// waits for that.
 std::optional<int64_t> Scheduler::Impl::quantum_end(const NodeState& node) const {
-  if (halted_ || !node.desc.preemptible || node.preemption_pending || node.held) return {};
+  if (!node.desc.preemptible || node.preemption_pending || node.held) return {};
   if (node.ring.empty() || node.progress_unstamped) return {};
   const Packet& head = *node.ring.front();
   const Context& context = *head.context;
-  if (context.desc.is_system || context.failed || head.refused) return {};
+  if (context.desc.is_system || context.failed) return {};
   const size_t level = context.level;
   const auto other_than_own = [&](const auto& list) {
     return !list.empty() && (list.front() != &context || list.size() > 1);

@@ -85,7 +85,7 @@ Status Scheduler::set_priority(ContextId id, int32_t priority) {
   if (priority < -kPriorityMost) return Status::kInvalidParameter;
   if (priority > kPriorityMost) return Status::kInvalidParameter;
   context->desc.priority = priority;
-  impl_->set_level(*context);
+  impl_->inherit_anew(*context);  // who waits for it may outrank it only now
   impl_->run();
   return Status::kSuccess;
 }
@@ -94,7 +94,7 @@ void Scheduler::set_priority_class(ContextId id, PriorityClass priority_class) {
   Context* context = impl_->find_context(id);
   DXGKIT_CHECK(context != nullptr);
   context->desc.priority_class = priority_class;
-  impl_->set_level(*context);
+  impl_->inherit_anew(*context);
   impl_->run();
 }
 
@@ -118,6 +118,10 @@ void Scheduler::set_suspended(ContextId id, bool suspended) {
   DXGKIT_CHECK(!context->desc.is_system);
   if (context->resuspend) {  // runs out what it holds; suspended again afterwards, or not
     context->resuspend = suspended;
+    return;
+  }
+  if (suspended && impl_->held_ && context->prepared != 0) {  // as if it had been before
+    context->resuspend = true;
     return;
   }
   if (context->suspended == suspended) return;
@@ -154,10 +158,9 @@ void Scheduler::hold_node(NodeOrdinal ordinal, bool held) {
 }
 
 bool Scheduler::drained() const {
+  // What is on hardware is one or the other.
   if (impl_->pinned_ != 0 || impl_->paging_ != 0) return false;
-  return std::ranges::all_of(impl_->nodes_, [](const NodeState& node) {
-    return node.ring.empty() && !node.preemption_pending;
-  });
+  return std::ranges::none_of(impl_->nodes_, &NodeState::preemption_pending);
 }
 
 bool Scheduler::holds_memory(ContextId id) const {
@@ -355,9 +358,7 @@ FenceReport Scheduler::faulted(NodeOrdinal ordinal, SubmissionFenceId fence, int
   if (packet != nullptr) *packet = guilty->id;
   impl_->complete_up_to(*node, found + 1);
   if (!DXGKIT_PLANTED(faults_count_as_done)) guilty->outcome = PacketOutcome::kFaulted;
-  if (!context->failed && !context->faulted) {
-    impl_->change_selection(*context, [&] { context->faulted = true; });
-  }
+  impl_->change_selection(*context, [&] { context->faulted = true; });
   impl_->run();
   return FenceReport::kAccepted;
 }

@@ -66,9 +66,7 @@ EngineReset Scheduler::engine_was_reset(NodeOrdinal ordinal, SubmissionFenceId l
     Context* context = aborted->context;
     impl_->complete_up_to(*node, reset.finished + 1);
     aborted->outcome = PacketOutcome::kFaulted;
-    if (!context->failed && !context->faulted) {
-      impl_->change_selection(*context, [&] { context->faulted = true; });
-    }
+    impl_->change_selection(*context, [&] { context->faulted = true; });
   }
   impl_->requeue(*node);
   node->preemption_pending = false;

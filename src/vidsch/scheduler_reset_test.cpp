@@ -181,5 +181,150 @@ TEST_F(SchedulerResetTest, AnAdapterResetEmptiesEveryNode) {
       << "the paging context survives, and ids go on";
 }
 
+// Asking first changes nothing: TDR-15's two answers, and ids that are neither.
+TEST_F(SchedulerResetTest, WhatAResetWouldFindIsToldBeforehand) {
+  DXGKIT_COVERS("TDR-14", "TDR-15");
+  EXPECT_EQ(scheduler_->find_aborted(kNode, SubmissionFenceId{0}).context.value, 0U)
+      << "nothing has run here";
+  queue(kInnocent, 1);
+  page(2);
+  queue(kGuilty, 3);
+  ASSERT_EQ(scheduler_->completed(kNode, SubmissionFenceId{1}, ++now_), FenceReport::kAccepted);
+  const EngineReset over = scheduler_->find_aborted(kNode, SubmissionFenceId{1});
+  EXPECT_TRUE(over.in_range);
+  EXPECT_FALSE(over.on_hardware);
+  EXPECT_EQ(over.context, kInnocent);
+  EXPECT_EQ(over.innocent, 2U);
+  const EngineReset paging = scheduler_->find_aborted(kNode, SubmissionFenceId{2});
+  EXPECT_TRUE(paging.in_range && paging.on_hardware);
+  EXPECT_EQ(paging.kind, PacketKind::kPaging) << "that needs an adapter reset";
+  EXPECT_EQ(paging.packet, PacketId{2});
+  EXPECT_EQ(paging.finished, 0U);
+  EXPECT_EQ(paging.innocent, 1U);
+  const EngineReset last = scheduler_->find_aborted(kNode, SubmissionFenceId{3});
+  EXPECT_EQ(last.context, kGuilty);
+  EXPECT_EQ(last.kind, PacketKind::kRender);
+  EXPECT_EQ(last.finished, 1U);
+  EXPECT_EQ(last.innocent, 0U);
+  EXPECT_FALSE(scheduler_->find_aborted(kNode, SubmissionFenceId{4}).in_range);
+  EXPECT_EQ(scheduler_->node_status(kNode).hardware_queue_length, 2U);
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(1));
+}
+
+TEST_F(SchedulerResetTest, WhoIsOnHardwareIsToldOldestFirst) {
+  EXPECT_THAT(scheduler_->contexts_on(kNode), IsEmpty());
+  EXPECT_THAT(scheduler_->packets_on(kNode), IsEmpty());
+  queue(kInnocent, 1);
+  queue(kGuilty, 2);
+  queue(kInnocent, 3);
+  queue(kElsewhere, 4);
+  EXPECT_THAT(scheduler_->contexts_on(kNode), ElementsAre(kInnocent, kGuilty)) << "each once";
+  EXPECT_THAT(scheduler_->packets_on(kNode),
+              ElementsAre(std::pair(PacketId{1}, SubmissionFenceId{1}),
+                          std::pair(PacketId{2}, SubmissionFenceId{2}),
+                          std::pair(PacketId{3}, SubmissionFenceId{3})));
+  EXPECT_THAT(scheduler_->contexts_on(kOther), ElementsAre(kElsewhere));
+  ASSERT_EQ(scheduler_->completed(kNode, SubmissionFenceId{2}, ++now_), FenceReport::kAccepted);
+  EXPECT_THAT(scheduler_->contexts_on(kNode), ElementsAre(kInnocent));
+}
+
+// Its device failed for another reason while the packet hung: the reset finds it all the same.
+TEST_F(SchedulerResetTest, AContextThatFailedAlreadyIsStillTheOneHit) {
+  DXGKIT_COVERS("TDR-18");
+  queue(kGuilty, 1);
+  queue(kInnocent, 2);
+  new_submissions();
+  scheduler_->fail_context(kGuilty);
+  const EngineReset result = reset(1);
+  EXPECT_EQ(result.context, kGuilty);
+  EXPECT_THAT(engine_.retirements,
+              ElementsAre(FakeEngine::Retired{1, PacketOutcome::kFaulted, true}));
+  EXPECT_THAT(new_submissions(), ElementsAre(FakeEngine::Submitted{2, 0, 3, true}));
+  EXPECT_TRUE(scheduler_->destroy_context(kGuilty));
+}
+
+// A fault was reported, and before its device is failed the engine hangs in that context's next.
+TEST_F(SchedulerResetTest, AFaultedContextMayBeHitAgain) {
+  DXGKIT_COVERS("TDR-18");
+  queue(kGuilty, 1);
+  queue(kGuilty, 2);
+  queue(kInnocent, 3);
+  ASSERT_EQ(scheduler_->faulted(kNode, SubmissionFenceId{1}, ++now_, nullptr),
+            FenceReport::kAccepted);
+  new_submissions();
+  EXPECT_EQ(reset(2).packet, PacketId{2});
+  EXPECT_THAT(engine_.retirements,
+              ElementsAre(FakeEngine::Retired{1, PacketOutcome::kFaulted, true},
+                          FakeEngine::Retired{2, PacketOutcome::kFaulted, true}));
+  EXPECT_THAT(new_submissions(), ElementsAre(FakeEngine::Submitted{3, 0, 4, true}));
+}
+
+// The adapter stopped while the engine was in reset: there is nothing left to recover.
+TEST_F(SchedulerResetTest, AfterAHaltAResetFindsNothing) {
+  queue(kGuilty, 1);
+  ASSERT_EQ(scheduler_->completed(kNode, SubmissionFenceId{1}, ++now_), FenceReport::kAccepted);
+  queue(kGuilty, 2);
+  scheduler_->begin_reset(kNode);
+  scheduler_->halt();
+  new_submissions();
+  engine_.retirements.clear();
+  const EngineReset result = reset(1);
+  EXPECT_FALSE(result.on_hardware);
+  EXPECT_EQ(result.innocent, 0U);
+  EXPECT_THAT(engine_.retirements, IsEmpty());
+  EXPECT_THAT(new_submissions(), IsEmpty());
+}
+
+TEST_F(SchedulerResetTest, ThePreemptionThatLedToTheResetIsOver) {
+  DXGKIT_COVERS("TDR-09");
+  queue(kGuilty, 1);
+  ASSERT_TRUE(scheduler_->request_preemption(kNode));
+  reset(1);
+  EXPECT_FALSE(scheduler_->node_status(kNode).preemption_pending);
+  EXPECT_FALSE(scheduler_->node_status(kNode).resetting);
+  EXPECT_EQ(scheduler_->preempted(kNode, SubmissionFenceId{2}, SubmissionFenceId{1}, ++now_),
+            FenceReport::kUnexpectedPreemption);
+  EXPECT_TRUE(scheduler_->request_preemption(kNode)) << "and another may be asked";
+  EXPECT_EQ(engine_.preemptions.size(), 2U);
+}
+
+TEST_F(SchedulerResetTest, AResetThatWasNotNeededLeavesThePreemptionPending) {
+  queue(kGuilty, 1);
+  ASSERT_TRUE(scheduler_->request_preemption(kNode));
+  scheduler_->begin_reset(kNode);
+  EXPECT_TRUE(scheduler_->node_status(kNode).resetting);
+  scheduler_->end_reset(kNode);
+  EXPECT_FALSE(scheduler_->node_status(kNode).resetting);
+  EXPECT_TRUE(scheduler_->node_status(kNode).preemption_pending);
+  EXPECT_EQ(scheduler_->preempted(kNode, SubmissionFenceId{2}, SubmissionFenceId{0}, ++now_),
+            FenceReport::kAccepted);
+}
+
+// What was refused memory before an adapter reset is asked again after it, when all is free.
+TEST_F(SchedulerResetTest, RefusedPacketsAreAskedAgainAfterAnAdapterReset) {
+  engine_.answers[1] = EnginePort::Prepare::kBusy;
+  queue(kInnocent, 1);
+  scheduler_->begin_adapter_reset();
+  EXPECT_TRUE(scheduler_->node_status(kOther).resetting) << "every node is";
+  EXPECT_FALSE(scheduler_->request_preemption(kOther));
+  scheduler_->adapter_was_reset(++now_);
+  engine_.answers.clear();
+  scheduler_->retry_busy();
+  queue(kElsewhere, 2);
+  EXPECT_THAT(engine_.prepared, ElementsAre(1)) << "nothing while it lasts";
+  scheduler_->end_adapter_reset();
+  EXPECT_THAT(engine_.prepared, ElementsAre(1, 1, 2));
+  EXPECT_EQ(engine_.submitted_packets(), (std::vector<uint64_t>{1, 2}));
+}
+
+TEST_F(SchedulerResetTest, AnAdapterResetItselfMakesRefusedPacketsAskAgain) {
+  engine_.answers[1] = EnginePort::Prepare::kBusy;
+  queue(kInnocent, 1);
+  scheduler_->begin_adapter_reset();
+  scheduler_->adapter_was_reset(++now_);
+  scheduler_->end_adapter_reset();
+  EXPECT_THAT(engine_.prepared, ElementsAre(1, 1));
+}
+
 }  // namespace
 }  // namespace dxgkit::vidsch

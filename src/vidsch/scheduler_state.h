@@ -202,6 +202,7 @@ struct Scheduler::Impl {
   void signal_queued(Packet& packet);
   void wait_blocked(Packet& packet);
   void inheritance_gone(Packet& packet);
+  void inherit_anew(Context& context);
   bool validate_sharing() const;
 
   bool outranks_hardware(const NodeState& node) const;

@@ -308,7 +308,7 @@ struct SyncObjects::Impl {
         event.done(event.status);
       } else if (event.notify) {
         event.notify();
-      } else if (woken) {
+      } else {
         woken(event.context);
       }
     }
