@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
