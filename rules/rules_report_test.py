@@ -43,6 +43,14 @@ class RulesReport(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("\nPATCH 0/33\n", out)
 
+    def test_a_rule_may_say_why_it_is_not_tested_and_then_must_not_be(self):
+        code, out, _ = run(case("A", "PATCH-01"))
+        self.assertEqual(code, 0)
+        self.assertIn("    DISP-20 is not tested: multi-plane overlays", out)
+        code, _, err = run(case("A", "DISP-20"))
+        self.assertEqual(code, 1)
+        self.assertIn("S.A tests DISP-20", err)
+
     def test_unknown_id_is_an_error(self):
         code, _, err = run(case("A", "PATCH-" + "99"))
         self.assertEqual(code, 1)

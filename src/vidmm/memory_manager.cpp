@@ -99,7 +99,6 @@ bool MemoryManager::reclaim(AllocationId id) {
   return discarded;
 }
 
-OfferPriority MemoryManager::offered(AllocationId id) const { return impl_->get(id).offer; }
 
 std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
     std::span<const Use> uses) {
@@ -415,27 +414,6 @@ void MemoryManager::assume_clean(AllocationId id) {
 }
 
 void MemoryManager::note_use(AllocationId id) { impl_->touch(impl_->get(id)); }
-
-std::vector<PagingOp> MemoryManager::write_back(AllocationId id) {
-  Record& record = impl_->get(id);
-  if (!impl_->on_memory_side(record) || !record.dirty) return {};
-  if (record.offer != OfferPriority::kNone && !impl_->switches.keep_offers) return {};
-  const PagingOp op = impl_->leave_operation(record, impl_->place_of(record));
-  impl_->expect(record, op);
-  return {op};
-}
-
-std::vector<PagingOp> MemoryManager::refresh(AllocationId id) {
-  Record& record = impl_->get(id);
-  if (!impl_->on_memory_side(record)) return {};
-  const PagingOp op = impl_->notice(PagingOp::Kind::kTransferIn, record, impl_->place_of(record));
-  impl_->expect(record, op);
-  record.has_content = true;
-  record.dirty = false;
-  ++impl_->statistics.page_ins;
-  impl_->statistics.bytes_in += op.size_bytes;
-  return {op};
-}
 
 bool MemoryManager::contains(AllocationId id) const { return impl_->records.find(id) != nullptr; }
 uint64_t MemoryManager::plans() const { return impl_->plan; }

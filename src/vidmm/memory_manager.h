@@ -115,7 +115,6 @@ class MemoryManager {
   void offer(AllocationId id, OfferPriority priority);
   /// Ends the offer, if any. True: the content was lost since. What comes next fills.
   bool reclaim(AllocationId id);
-  OfferPriority offered(AllocationId id) const;
 
   // --- residency ---
   /// Finds a place for every use (all or nothing), evicting unpinned others if needed: lowest
@@ -185,11 +184,6 @@ class MemoryManager {
   /// The CPU wrote to system-memory content: it is content from now on (first page-in transfers
   /// instead of filling).
   void mark_cpu_written(AllocationId id);
-  /// Copies between an allocation in a memory segment and its backing pages, in place (ALLOC-48):
-  /// `write_back` makes the backing pages current if they are not, `refresh` the segment, which is
-  /// clean then. Empty where there is nothing to do; offered content is not written back.
-  std::vector<PagingOp> write_back(AllocationId id);
-  std::vector<PagingOp> refresh(AllocationId id);
 
   // --- explicit residency: what packets do not say ---
   /// The GPU may have written it where it is: leaving a memory segment takes a write-back (RES-15).

@@ -58,9 +58,7 @@ TEST_F(MemoryManagerOffers, TheLatestOfferCountsUntilItIsReclaimed) {
   memory_->offer(a, OfferPriority::kLow);
   memory_->offer(b, OfferPriority::kNormal);
   memory_->offer(a, OfferPriority::kHigh);
-  EXPECT_EQ(memory_->offered(a), OfferPriority::kHigh);
   EXPECT_FALSE(memory_->reclaim(b)) << "it is still there";
-  EXPECT_EQ(memory_->offered(b), OfferPriority::kNone);
   EXPECT_THAT(leavers(use(add(8))), ElementsAre(a));
   EXPECT_THAT(kinds(*memory_->evict(b)), ElementsAre(Kind::kTransferOut)) << "kept again";
 }
@@ -89,15 +87,6 @@ TEST_F(MemoryManagerOffers, TheOfferedAreNotParked) {
   memory_->offer(a, OfferPriority::kNormal);
   EXPECT_THAT(kinds(use(add(16)).operations), ElementsAre(Kind::kDiscard, Kind::kFill));
   EXPECT_EQ(memory_->placement(a), Placement{});
-}
-
-TEST_F(MemoryManagerOffers, AnOfferIsNotDiscardedWhereItStays) {
-  const AllocationId a = add(2);
-  use(a, true);
-  memory_->offer(a, OfferPriority::kNormal);
-  EXPECT_THAT(memory_->write_back(a), IsEmpty()) << "nobody wants it saved";
-  EXPECT_FALSE(memory_->reclaim(a));
-  EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kTransferOut));
 }
 
 // --- switches ---

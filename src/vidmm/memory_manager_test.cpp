@@ -160,21 +160,6 @@ TEST_F(MemoryManagerTest, LockedContentStaysOnItsSideButMayBeMapped) {
   resident(b);
 }
 
-TEST_F(MemoryManagerTest, CopiesInPlaceMakeEitherSideCurrent) {
-  DXGKIT_COVERS("ALLOC-48");
-  const AllocationId id = add(2);
-  EXPECT_THAT(memory_->write_back(id), IsEmpty());
-  EXPECT_THAT(memory_->refresh(id), IsEmpty());
-  use(id, true);
-  EXPECT_THAT(kinds(memory_->write_back(id)), ElementsAre(Kind::kTransferOut));
-  EXPECT_THAT(memory_->write_back(id), IsEmpty()) << "clean now";
-  EXPECT_EQ(memory_->placement(id).segment, kVram);
-  EXPECT_TRUE(memory_->validate());
-  EXPECT_THAT(kinds(memory_->refresh(id)), ElementsAre(Kind::kTransferIn));
-  EXPECT_THAT(kinds(*memory_->evict(id)), ElementsAre(Kind::kDiscard))
-      << "no transfer for a clean one";
-}
-
 TEST_F(MemoryManagerTest, DuplicateUsesPinOncePerUse) {
   const AllocationId a = add(2);
   const ResidencyPlan plan = resident({{a}, {a, true}});
@@ -291,26 +276,6 @@ TEST_F(MemoryManagerTest, WhatIsAssumedCleanIsDroppedUnlessTheCpuHasIt) {
   memory_->assume_clean(a);
   EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kDiscard));
   EXPECT_THAT(kinds(use(a).operations), ElementsAre(Kind::kTransferIn));
-}
-
-TEST_F(MemoryManagerTest, CopiesInPlaceAreAwaited) {
-  const AllocationId a = add(2);
-  run(use(a, true).operations);
-  const std::vector<PagingOp> out = memory_->write_back(a);
-  EXPECT_EQ(memory_->pending_operations(a), 1U);
-  EXPECT_EQ(memory_->destroy(a).error(), Status::kGraphicsAllocationBusy);
-  run(out);
-  const Statistics before = memory_->statistics();
-  const std::vector<PagingOp> in = memory_->refresh(a);
-  EXPECT_EQ(memory_->pending_operations(a), 1U);
-  EXPECT_EQ(memory_->statistics().page_ins, before.page_ins + 1);
-  EXPECT_EQ(memory_->statistics().bytes_in, before.bytes_in + 2 * kPageBytes);
-  run(in);
-  EXPECT_EQ(memory_->pending_operations(a), 0U);
-  const AllocationId mapped = add(2, bits({3}));
-  use(mapped, true);
-  EXPECT_THAT(memory_->write_back(mapped), IsEmpty()) << "its backing pages are what is written";
-  EXPECT_THAT(memory_->refresh(mapped), IsEmpty());
 }
 
 TEST_F(MemoryManagerTest, PinsOfPinnedOnesAreCounted) {
