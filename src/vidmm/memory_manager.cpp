@@ -99,7 +99,6 @@ bool MemoryManager::reclaim(AllocationId id) {
   return discarded;
 }
 
-
 std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
     std::span<const Use> uses) {
   impl_->begin_plan();
