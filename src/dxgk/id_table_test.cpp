@@ -55,6 +55,7 @@ TEST(IdTable, ObjectsKeepTheirAddressWhileOthersComeAndGo) {
 
 TEST(IdTable, KnowsNothingOfIdsFromElsewhere) {
   Table table;
+  EXPECT_FALSE(table.contains(PacketId{})) << "of an empty table";
   static_cast<void>(table.create());
   EXPECT_FALSE(table.contains(PacketId{}));
   EXPECT_FALSE(table.contains(PacketId{UINT64_MAX}));
