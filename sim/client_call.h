@@ -16,10 +16,6 @@ inline std::string text_of(NTSTATUS status) {
   return name.empty() ? fmt::format("{:#010x}", static_cast<uint32_t>(status)) : std::string(name);
 }
 
-inline void Client::throw_if_ended() const {
-  if (dying_ || world_.failed()) throw Ended{};
-}
-
 /// Nothing else of the simulation runs between the end of a thunk and the next call, so what the
 /// client touches in between cannot go away under it.
 template <typename Body>

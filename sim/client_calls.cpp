@@ -22,6 +22,10 @@ void Client::fail(std::string_view what) {
   throw Ended{};
 }
 
+void Client::throw_if_ended() const {
+  if (dying_ || world_.failed()) throw Ended{};
+}
+
 void Client::lost(const char* name) {
   if (world_.adapter_lost()) throw AdapterLost{};
   D3DKMT_GETDEVICESTATE state{};
