@@ -65,6 +65,13 @@ class MemoryManagerTest : public ::testing::Test {
             .supported_read = set,
             .supported_write = set};
   }
+  /// Wants to be in video memory, and leaves it for the aperture while that has room.
+  static AllocationDesc parkable(uint64_t pages, SegmentSet set = bits({1})) {
+    AllocationDesc d = desc(pages, set);
+    d.preferred[0].segment = kVram;
+    d.eviction = bits({3});
+    return d;
+  }
   AllocationId add(const AllocationDesc& d) {
     const AllocationId id{next_id_++};
     EXPECT_EQ(memory_->create(id, d), Status::kSuccess);

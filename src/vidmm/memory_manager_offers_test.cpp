@@ -80,9 +80,7 @@ TEST_F(MemoryManagerOffers, WhatBackingPagesHoldIsNotLost) {
 
 TEST_F(MemoryManagerOffers, TheOfferedAreNotParked) {
   DXGKIT_COVERS("ALLOC-47");
-  AllocationDesc parkable = desc(6);
-  parkable.eviction = bits({3});
-  const AllocationId a = add(parkable);
+  const AllocationId a = add(parkable(6));
   use(a, true);
   memory_->offer(a, OfferPriority::kNormal);
   EXPECT_THAT(kinds(use(add(16)).operations), ElementsAre(Kind::kDiscard, Kind::kFill));
@@ -110,9 +108,7 @@ TEST_F(MemoryManagerOffers, KeptOffersAreWrittenBack) {
 TEST_F(MemoryManagerOffers, WithoutDemotionNobodyIsParked) {
   DXGKIT_COVERS("REND-28");
   memory_->set_switches({.no_demotion = true});
-  AllocationDesc parkable = desc(6);
-  parkable.eviction = bits({3});
-  const AllocationId a = add(parkable);
+  const AllocationId a = add(parkable(6));
   use(a, true);
   EXPECT_THAT(kinds(use(add(16)).operations), ElementsAre(Kind::kTransferOut, Kind::kFill));
   EXPECT_EQ(memory_->statistics().demotions_prevented, 1U);

@@ -346,9 +346,7 @@ TEST_F(MemoryManagerRepacks, WhoseRoomIsNotNeededStays) {
 
 TEST_F(MemoryManagerRepacks, WhoHasToGoIsParked) {
   DXGKIT_COVERS("ALLOC-09");
-  AllocationDesc parkable = desc(6);
-  parkable.eviction = bits({3});
-  const AllocationId low = add(parkable);
+  const AllocationId low = add(parkable(6));
   const AllocationId middle = add(4);
   put_in_the_middle(low, middle);
   resident({{middle}, {add(12)}});
@@ -357,10 +355,7 @@ TEST_F(MemoryManagerRepacks, WhoHasToGoIsParked) {
 }
 
 TEST_F(MemoryManagerRepacks, WhatIsParkedElsewhereComesBack) {
-  AllocationDesc parkable = desc(2, bits({1, 3}));
-  parkable.preferred[0].segment = kVram;
-  parkable.eviction = bits({3});
-  const AllocationId parked = add(parkable);
+  const AllocationId parked = add(parkable(2, bits({1, 3})));
   run(use(parked, true).operations);
   const AllocationId large = add(16);
   run(use(large).operations);

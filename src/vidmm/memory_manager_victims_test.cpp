@@ -120,10 +120,7 @@ TEST_F(MemoryManagerVictims, EmptyingASegmentTakesEverybodyOrNobody) {
 
 TEST_F(MemoryManagerVictims, AVictimWithAnEvictionSetIsParkedInItsAperture) {
   DXGKIT_COVERS("ALLOC-09");
-  AllocationDesc parkable = desc(6, bits({1, 3}));
-  parkable.preferred[0].segment = kVram;
-  parkable.eviction = bits({3});
-  const AllocationId victim = add(parkable);
+  const AllocationId victim = add(parkable(6, bits({1, 3})));
   use(victim, true);
   const AllocationId large = add(16);
   const ResidencyPlan plan = use(large, true);
@@ -144,10 +141,8 @@ TEST_F(MemoryManagerVictims, AVictimWithAnEvictionSetIsParkedInItsAperture) {
 
 TEST_F(MemoryManagerVictims, WithoutRoomInTheApertureAVictimGoesStraightToItsPages) {
   DXGKIT_COVERS("ALLOC-09");
-  AllocationDesc parkable = desc(6);
-  parkable.eviction = bits({3});
   use(add(4, bits({3})), true);  // the aperture may commit eight pages
-  const AllocationId victim = add(parkable);
+  const AllocationId victim = add(parkable(6));
   use(victim, true);
   EXPECT_THAT(kinds(use(add(16), true).operations), ElementsAre(Kind::kTransferOut, Kind::kFill));
   EXPECT_EQ(memory_->placement(victim), Placement{});
@@ -160,19 +155,14 @@ TEST_F(MemoryManagerVictims, APitchedApertureIsNeverUsedForEviction) {
   std::vector<SegmentDesc> segments = usual_segments();
   segments[2].pitch_alignment = true;
   start(segments);
-  AllocationDesc parkable = desc(6);
-  parkable.eviction = bits({3});
-  const AllocationId victim = add(parkable);
+  const AllocationId victim = add(parkable(6));
   use(victim, true);
   EXPECT_THAT(kinds(use(add(16), true).operations), ElementsAre(Kind::kTransferOut, Kind::kFill));
   EXPECT_EQ(memory_->placement(victim), Placement{});
 }
 
 TEST_F(MemoryManagerVictims, ARefusalLeavesParkedAllocationsParked) {
-  AllocationDesc parkable = desc(6, bits({1, 3}));
-  parkable.preferred[0].segment = kVram;
-  parkable.eviction = bits({3});
-  const AllocationId parked = add(parkable);
+  const AllocationId parked = add(parkable(6, bits({1, 3})));
   use(parked, true);
   const AllocationId large = add(16);
   resident(large, true);
@@ -217,11 +207,9 @@ TEST_F(MemoryManagerVictims, UsesOfPinnedOnesAreNotForgotten) {
 
 TEST_F(MemoryManagerVictims, TheParkedAreNotWhereTheyShouldBe) {
   DXGKIT_COVERS("ALLOC-09");
-  AllocationDesc parkable = desc(6, bits({1, 3}));
-  parkable.preferred[0].segment = kVram;
-  parkable.eviction = bits({3});
-  parkable.notify_residency = true;
-  const AllocationId a = add(parkable);
+  AllocationDesc told = parkable(6, bits({1, 3}));
+  told.notify_residency = true;
+  const AllocationId a = add(told);
   run(use(a, true).operations);
   EXPECT_TRUE(memory_->pin_resident(std::vector<Use>{{a}}));
   release(a);
@@ -240,10 +228,9 @@ TEST_F(MemoryManagerVictims, TheParkedAreNotWhereTheyShouldBe) {
 
 TEST_F(MemoryManagerVictims, DestroyingAParkedOneTellsNobodyTwice) {
   DXGKIT_COVERS("PAGE-41");
-  AllocationDesc parkable = desc(6);
-  parkable.eviction = bits({3});
-  parkable.notify_residency = true;
-  const AllocationId a = add(parkable);
+  AllocationDesc told = parkable(6);
+  told.notify_residency = true;
+  const AllocationId a = add(told);
   run(use(a, true).operations);
   run(use(add(16)).operations);
   ASSERT_TRUE(memory_->parked(a));
@@ -259,10 +246,10 @@ TEST_F(MemoryManagerVictims, TheFirstApertureOfTheEvictionSetWithRoomIsTaken) {
   segments[3].id = SegmentId{4};
   segments[3].base_address = 4 * kBase;
   start(segments);
-  AllocationDesc parkable = desc(6);
-  parkable.eviction = bits({3, 4});
-  const AllocationId a = add(parkable);
-  const AllocationId b = add(parkable);
+  AllocationDesc with_a_choice = desc(6);
+  with_a_choice.eviction = bits({3, 4});
+  const AllocationId a = add(with_a_choice);
+  const AllocationId b = add(with_a_choice);
   use(a, true);
   use(b, true);
   use(add(16));

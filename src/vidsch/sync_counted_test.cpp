@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/covers.h"
-#include "vidsch/sync_objects.h"
+#include "vidsch/sync_fixture_test.h"
 
 namespace dxgkit::vidsch {
 namespace {
@@ -13,32 +13,12 @@ using ::testing::IsEmpty;
 
 constexpr SyncObjectId kMutex{1}, kSemaphore{2}, kFence{3}, kGone{9};
 
-class SyncCountedTest : public ::testing::Test {
+class SyncCountedTest : public NamedWaits {
  protected:
   void make(SyncObjectId id, SyncKind kind, uint64_t initial = 0, uint64_t maximum = 0) {
     ASSERT_EQ(sync_.create(id, {.kind = kind, .initial = initial, .maximum = maximum}),
               Status::kSuccess);
   }
-  Status signal(std::vector<SyncPoint> points) {
-    const Status status = sync_.signal(points);
-    EXPECT_TRUE(sync_.validate());
-    return status;
-  }
-  void wait(int name, std::vector<SyncPoint> points, WaitMode mode = WaitMode::kAll) {
-    sync_.wait_cpu(points, mode, [this, name](Status status) {
-      (is_success(status) ? ended_ : failed_).push_back(name);
-    });
-    EXPECT_TRUE(sync_.validate());
-  }
-  bool gpu_wait(uint64_t context, std::vector<SyncPoint> points) {
-    const bool satisfied = sync_.wait_gpu(ContextId{context}, points);
-    EXPECT_TRUE(sync_.validate());
-    return satisfied;
-  }
-
-  std::vector<uint64_t> woken_;
-  std::vector<int> ended_, failed_;
-  SyncObjects sync_{[this](ContextId context) { woken_.push_back(context.value); }};
 };
 
 TEST_F(SyncCountedTest, AWaitForAnyTakesTheFirstItCanHaveAndNothingElse) {

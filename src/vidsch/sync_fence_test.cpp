@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tests/support/covers.h"
-#include "vidsch/sync_objects.h"
+#include "vidsch/sync_fixture_test.h"
 
 namespace dxgkit::vidsch {
 namespace {
@@ -18,7 +18,7 @@ constexpr SyncObjectId kX{1}, kY{2};
 constexpr uint64_t kNobody = UINT64_MAX;
 constexpr uint64_t kHalf = UINT32_MAX / 2;
 
-class SyncFenceTest : public ::testing::Test {
+class SyncFenceTest : public NamedWaits {
  protected:
   void make(SyncObjectId id, SyncDesc desc) {
     ASSERT_EQ(sync_.create(id, std::move(desc)), Status::kSuccess);
@@ -31,31 +31,12 @@ class SyncFenceTest : public ::testing::Test {
                 if (written_when_told_) storage_.store(*written_when_told_);
               }});
   }
-  Status signal(std::vector<SyncPoint> points) {
-    const Status status = sync_.signal(points);
-    EXPECT_TRUE(sync_.validate());
-    return status;
-  }
-  CpuWaitId wait(int name, std::vector<SyncPoint> points, WaitMode mode = WaitMode::kAll) {
-    const CpuWaitId id = sync_.wait_cpu(points, mode, [this, name](Status status) {
-      (is_success(status) ? ended_ : failed_).push_back(name);
-    });
-    EXPECT_TRUE(sync_.validate());
-    return id;
-  }
-  bool gpu_wait(uint64_t context, std::vector<SyncPoint> points) {
-    const bool satisfied = sync_.wait_gpu(ContextId{context}, points);
-    EXPECT_TRUE(sync_.validate());
-    return satisfied;
-  }
   std::vector<uint64_t> take_told() { return std::exchange(told_, {}); }
 
   std::atomic<uint64_t> storage_{0};
   std::atomic<uint32_t> low_{0};
   std::optional<uint64_t> written_when_told_;
-  std::vector<uint64_t> told_, woken_;
-  std::vector<int> ended_, failed_;
-  SyncObjects sync_{[this](ContextId context) { woken_.push_back(context.value); }};
+  std::vector<uint64_t> told_;
 };
 
 // --- half-width storage ---

@@ -7,6 +7,7 @@
 
 #include "tests/support/covers.h"
 #include "trace/trace.h"
+#include "vidsch/sync_fixture_test.h"
 
 namespace dxgkit::vidsch {
 namespace {
@@ -17,7 +18,7 @@ using ::testing::IsEmpty;
 constexpr SyncObjectId kX{1};
 constexpr SyncObjectId kY{2};
 
-class SyncObjectsTest : public ::testing::Test {
+class SyncObjectsTest : public SyncFixture {
  protected:
   void make(SyncObjectId id, SyncKind kind, uint64_t initial = 0, uint64_t maximum = 0,
             std::atomic<uint64_t>* storage = nullptr) {
@@ -25,27 +26,13 @@ class SyncObjectsTest : public ::testing::Test {
                   id, {.kind = kind, .initial = initial, .maximum = maximum, .storage = storage}),
               Status::kSuccess);
   }
-  Status signal(std::vector<SyncPoint> points) {
-    const Status status = sync_.signal(points);
-    EXPECT_TRUE(sync_.validate());
-    return status;
-  }
   /// Starts a CPU wait that notes its name and status in `ended_`.
   CpuWaitId wait(int name, std::vector<SyncPoint> points, WaitMode mode = WaitMode::kAll) {
-    const CpuWaitId id = sync_.wait_cpu(
-        points, mode, [this, name](Status status) { ended_.emplace_back(name, status); });
-    EXPECT_TRUE(sync_.validate());
-    return id;
-  }
-  bool gpu_wait(uint64_t context, std::vector<SyncPoint> points) {
-    const bool satisfied = sync_.wait_gpu(ContextId{context}, points);
-    EXPECT_TRUE(sync_.validate());
-    return satisfied;
+    return wait_cpu(std::move(points), mode,
+                    [this, name](Status status) { ended_.emplace_back(name, status); });
   }
 
-  std::vector<uint64_t> woken_;
   std::vector<std::pair<int, Status>> ended_;
-  SyncObjects sync_{[this](ContextId context) { woken_.push_back(context.value); }};
 };
 
 TEST_F(SyncObjectsTest, CreationRefusesImpossibleCounts) {
