@@ -287,8 +287,8 @@ void Engine::execute(const SgpuRingEntry& entry) {
   }
   if (!spend(context_.timing.entry_ns)) return;  // the loop takes the reset
   Outcome outcome = Outcome::kDone;
+  stopped_offset_ = entry.start_offset;
   if (fate == EntryFate::kMemoryError) {
-    stopped_offset_ = entry.start_offset;
     outcome = fault(SGPU_FAULT_MEMORY, SGPU_VRAM_BASE);
   } else if (entry.type == SGPU_RING_EXECUTE && (entry.flags & SGPU_EXECUTE_NULL) == 0) {
     outcome = run_buffer(entry);
@@ -319,7 +319,6 @@ void Engine::trace_end(uint32_t fence, TraceEnd how) {
 }
 
 Engine::Outcome Engine::run_buffer(const SgpuRingEntry& entry) {
-  stopped_offset_ = entry.start_offset;
   if (entry.length > SGPU_DMA_BYTES_MAX || entry.length % 8 != 0 || entry.start_offset % 8 != 0 ||
       entry.start_offset > entry.length) {
     return fault(SGPU_FAULT_BUFFER, entry.address);

@@ -22,11 +22,11 @@ struct NodeFaults {
   /// The same on every entry, and by chance.
   bool hang_always = false;
   uint32_t hang_per_million = 0;
-  /// Its n-th entry, counted the same way, stops with SGPU_FAULT_MEMORY before its first command:
-  /// an error in memory that could not be corrected.
-  std::optional<uint32_t> memory_error_at_entry;
   /// How many hangs in all before the plan is used up.
   uint32_t hangs_max = UINT32_MAX;
+  /// Its n-th entry, counted as for hang_at_entry, stops with SGPU_FAULT_MEMORY before its first
+  /// command: an error in memory that could not be corrected.
+  std::optional<uint32_t> memory_error_at_entry;
 
   /// The completion of this fence sets its cause but never drives the line; the same by chance.
   std::optional<uint32_t> lose_interrupt_at_fence;
