@@ -6,10 +6,10 @@
 namespace dxgkit::sim {
 
 bool Client::loss_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
-  // Whose packet an engine stood at by itself the trace tells, in the end.
   if (state == D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT ||
       state == D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT)
     return world_.gpu.memory_errors() != 0;
+  // Whose packet an engine stood at by itself the trace tells, in the end.
   if (state == D3DKMT_DEVICEEXECUTION_HUNG && (may_hang_ || world_.gpu.hangs() != 0)) return true;
   if (state != D3DKMT_DEVICEEXECUTION_RESET) return false;
   return world_.power_failures != 0 ||
