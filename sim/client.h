@@ -169,7 +169,8 @@ class Client {
   bool make_resident(Context& context, std::span<Allocation* const> used);
   void wait_for_paging(uint64_t value);
   bool evict(std::span<Allocation* const> allocations);
-  /// Page tables lie in video memory and do not move: much, or something large, may not fit beside.
+  /// It asked for more at once than a segment holds. Or, as page tables lie in video memory and do
+  /// not move: much, or something large, may not fit beside them.
   bool may_not_fit() const;
   /// Gives up what is on the list and not in `but`.
   bool trim(std::span<Allocation* const> but);
@@ -322,6 +323,7 @@ class Client {
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::vector<const Allocation*> asked_;  // what was last to be made resident; compared only
   uint64_t asked_bytes_ = 0;
+  uint64_t asked_staging_bytes_ = 0;  // of them, what only the aperture holds
   std::vector<D3DKMT_HANDLE> stale_;
   uint64_t last_context_ = 0;
 

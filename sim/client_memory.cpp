@@ -26,8 +26,12 @@ bool Client::make_resident(Context& context, std::span<Allocation* const> used) 
   if (list.empty()) return true;
   asked_.assign(used.begin(), used.end());
   asked_bytes_ = 0;
-  for (const Allocation* const allocation : used)
-    asked_bytes_ += align_up(allocation->size(), kPageBytes);
+  asked_staging_bytes_ = 0;
+  for (const Allocation* const allocation : used) {
+    const uint64_t bytes = align_up(allocation->size(), kPageBytes);
+    asked_bytes_ += bytes;
+    if (allocation->placement == SGPU_UMD_PLACE_STAGING) asked_staging_bytes_ += bytes;
+  }
   D3DDDI_MAKERESIDENT resident{};
   resident.hPagingQueue = paging_queue_;
   resident.NumAllocations = static_cast<UINT>(list.size());
@@ -91,6 +95,7 @@ bool Client::evict(std::span<Allocation* const> allocations) {
 
 bool Client::may_not_fit() const {
   if (asked_bytes_ > world_.plan.vram_bytes) return true;
+  if (asked_staging_bytes_ > world_.plan.aperture_bytes) return true;
   if (world_.plan.memory_model != 2) return false;
   uint64_t sum = 0;
   uint64_t largest = 0;
