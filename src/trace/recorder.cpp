@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <span>
 
 #include "base/check.h"
 #include "trace/trace.h"
@@ -181,9 +182,18 @@ uint32_t Recorder::name_id(std::string_view text) {
 }
 
 std::vector<Event> Recorder::events() const {
+  // What one thread recorded: pieces in its own order, none of them empty.
   struct Source {
-    std::vector<Event> events;
-    size_t next = 0;
+    std::vector<std::span<const Event>> pieces;
+    size_t piece = 0;
+    size_t next = 0;  // in it
+    const Event& head() const { return pieces[piece][next]; }
+    bool ended() const { return piece == pieces.size(); }
+    void advance() {
+      if (++next != pieces[piece].size()) return;
+      ++piece;
+      next = 0;
+    }
   };
   std::vector<Source> sources;
   size_t total = 0;
@@ -193,17 +203,23 @@ std::vector<Event> Recorder::events() const {
       Source source;
       for (const std::unique_ptr<Chunk>& chunk : buffer->chunks) {
         const size_t used = chunk->used.load(std::memory_order_acquire);
-        source.events.insert(source.events.end(), chunk->events, chunk->events + used);
+        if (used != 0) source.pieces.emplace_back(chunk->events, used);
+        total += used;
       }
-      total += source.events.size();
-      if (!source.events.empty()) sources.push_back(std::move(source));
+      if (!source.pieces.empty()) sources.push_back(std::move(source));
     }
   }
-  // Merge by the heads, so that each thread's own order survives equal times. Few threads: a linear
-  // look is enough for two, a heap for many.
+  std::vector<Event> merged;
+  merged.reserve(total);
+  if (sources.size() == 1) {  // a simulation
+    for (const std::span<const Event> piece : sources[0].pieces)
+      merged.insert(merged.end(), piece.begin(), piece.end());
+    return merged;
+  }
+  // Merge by the heads, so that each thread's own order survives equal times.
   const auto later = [&sources](size_t x, size_t y) {
-    const Event& a = sources[x].events[sources[x].next];
-    const Event& b = sources[y].events[sources[y].next];
+    const Event& a = sources[x].head();
+    const Event& b = sources[y].head();
     if (a.time_ns != b.time_ns) return a.time_ns > b.time_ns;
     if (a.thread != b.thread) return a.thread > b.thread;
     return x > y;
@@ -211,13 +227,12 @@ std::vector<Event> Recorder::events() const {
   std::vector<size_t> heap;
   for (size_t i = 0; i < sources.size(); ++i) heap.push_back(i);
   std::make_heap(heap.begin(), heap.end(), later);
-  std::vector<Event> merged;
-  merged.reserve(total);
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), later);
     Source& source = sources[heap.back()];
-    merged.push_back(source.events[source.next++]);
-    if (source.next == source.events.size()) {
+    merged.push_back(source.head());
+    source.advance();
+    if (source.ended()) {
       heap.pop_back();
     } else {
       std::push_heap(heap.begin(), heap.end(), later);
