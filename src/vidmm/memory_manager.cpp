@@ -106,8 +106,13 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
   const size_t failed = impl_->place_in_order(items);
   if (failed != items.size()) {
     impl_->rollback();
-    const auto packing = impl_->pack_alone(items);
-    if (!packing.has_value()) {
+    const auto packing = impl_->pack_beside_others(items);
+    if (!packing.has_value() || !impl_->repack(items, *packing)) {
+      impl_->rollback();
+      if (impl_->pack_alone(items).has_value()) {
+        return std::unexpected(ResidencyFailure{.status = Status::kGraphicsAllocationBusy,
+                                                .first_failed_use = items[failed].first_use});
+      }
       // The shortest list that does not fit even alone ends with the use to report.
       size_t fits = 0;
       size_t fails = items.size();
@@ -117,11 +122,6 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
       }
       return std::unexpected(ResidencyFailure{.status = Status::kGraphicsNoVideoMemory,
                                               .first_failed_use = items[fails - 1].first_use});
-    }
-    if (!impl_->repack(items, *packing)) {
-      impl_->rollback();
-      return std::unexpected(ResidencyFailure{.status = Status::kGraphicsAllocationBusy,
-                                              .first_failed_use = items[failed].first_use});
     }
   }
   ResidencyPlan plan;

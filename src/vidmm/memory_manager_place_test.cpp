@@ -403,5 +403,44 @@ TEST_F(MemoryManagerRepacks, APinInTheMiddleIsInTheWay) {
   EXPECT_TRUE(attempt({{add(6)}}).has_value());
 }
 
+// Alone both would fit the first segment; beside a third, who is pinned there, one goes elsewhere.
+TEST_F(MemoryManagerRepacks, WhatMayGoElsewhereMakesWayWhereOthersArePinned) {
+  resident(add(1));
+  const AllocationId anywhere = add(parkable(8, bits({1, 2})));
+  const AllocationId only_here = add(8);
+  resident({{anywhere}, {only_here}});
+  EXPECT_EQ(memory_->placement(anywhere).segment, kVram2);
+  EXPECT_EQ(memory_->placement(only_here).segment, kVram);
+}
+
+// So it does when one of the list itself is held where it is.
+TEST_F(MemoryManagerRepacks, WhatIsHeldStaysAndTheRestIsPackedAroundIt) {
+  const AllocationId low = add(15);
+  const AllocationId held = add(1);
+  put_in_the_middle(low, held);
+  resident(held);
+  run(*memory_->evict(low));
+  const AllocationId anywhere = add(parkable(8, bits({1, 2})));
+  const AllocationId only_here = add(8);
+  resident({{anywhere}, {held}, {only_here}});
+  EXPECT_EQ(page_of(held), 15U);
+  EXPECT_EQ(memory_->placement(anywhere).segment, kVram2);
+  EXPECT_EQ(memory_->placement(only_here).segment, kVram);
+}
+
+// What the CPU has locked stays on the system side.
+TEST_F(MemoryManagerRepacks, WhatIsLockedIsPackedIntoAnAperture) {
+  const AllocationId locked = add(parkable(2, bits({1, 3})));
+  memory_->lock(locked);
+  AllocationDesc d = desc(3, bits({1, 3}));
+  d.preferred[0].segment = kAperture;
+  const AllocationId first = add(d);
+  const AllocationId six = add(6, bits({3}));
+  resident({{first}, {locked}, {six}});
+  EXPECT_EQ(memory_->placement(first).segment, kVram);
+  EXPECT_EQ(memory_->placement(locked).segment, kAperture);
+  EXPECT_EQ(memory_->placement(six).segment, kAperture);
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm

@@ -453,33 +453,35 @@ std::optional<Packing> MemoryManager::Impl::pack_alone(
   return pack(views, packed);
 }
 
-/// Last resort: clears the segments concerned of everything that may leave, packs the items from
-/// the bottom, and lets everyone whose place was not needed stay. Succeeds whenever nothing is in
-/// the way that pins or locks hold.
-bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& packing) {
-  std::vector<uint64_t> wanted(segments.size());
-  std::vector<bool> concerned(segments.size());
-  for (const size_t i : packing.order) {
-    const Record& record = *items[i].record;
-    if (!can_move(record)) continue;  // pinned where it is: fine if that place will do, see below
-    const uint32_t where = packing.segments[i];
-    concerned[where] = true;
-    wanted[where] += segments[where]->bytes_of(record.shape());
+std::optional<Packing> MemoryManager::Impl::pack_beside_others(std::span<const Item> items) const {
+  std::vector<PackItem> packed;
+  for (const Item& item : items) {
+    PackItem& one = packed.emplace_back(pack_item(item));
+    if (!can_move(*item.record)) {
+      if (!stays(item)) return std::nullopt;
+      one.fixed = place_of(*item.record);
+    } else if (item.record->locks > 0) {
+      std::erase_if(one.segments, [&](uint32_t s) { return segments[s]->is_memory(); });
+    }
   }
-  for (size_t s = 0; s < segments.size(); ++s) {
-    if (!concerned[s]) continue;
-    // Cheap refusal: what may leave plus what is free is not enough.
-    const RangeIndex& ranges = segments[s]->ranges;
-    uint64_t room = ranges.free_bytes();
-    for (auto range = ranges.first(); range != RangeIndex::kNone && room < wanted[s];
-         range = ranges.next(range)) {
+  for (const std::unique_ptr<Segment>& where : segments) {
+    const RangeIndex& ranges = where->ranges;
+    for (auto range = ranges.first(); range != RangeIndex::kNone; range = ranges.next(range)) {
       const uint32_t owner = ranges.owner(range);
       if (owner == 0 || owner == Segment::kInvalid) continue;
-      if (!segments[s]->may_leave(records.of_owner(owner))) continue;
-      room += ranges.size(range);
+      const Record& record = records.of_owner(owner);
+      if (record.plan == plan || where->may_leave(record)) continue;
+      packed.push_back({.desc = record.shape(), .segments = {}, .fixed = place_of(record)});
     }
-    if (room < wanted[s]) return false;
   }
+  return pack(views, packed);
+}
+
+/// Last resort: clears the segments concerned of everything that may leave, packs the items from
+/// the bottom, and lets everyone whose place was not needed stay.
+bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& packing) {
+  std::vector<bool> concerned(segments.size());
+  for (const size_t i : packing.order) concerned[packing.segments[i]] = true;
   std::vector<Touched> cleared;
   for (size_t s = 0; s < segments.size(); ++s) {
     if (!concerned[s]) continue;
@@ -493,13 +495,8 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
   }
   for (const size_t i : packing.order) {
     Record& record = *items[i].record;
-    if (!can_move(record)) {
-      if (!stays(items[i])) return false;
-      continue;
-    }
     if (record.resident()) leave(record);  // from a segment not concerned
     Segment& where = *segments[packing.segments[i]];
-    if (record.locks > 0 && where.is_memory()) return false;
     const auto offset =
         where.find_free(record.shape(), SearchFrom::kBottom, 0, where.desc.size_bytes);
     if (!offset.has_value()) return false;

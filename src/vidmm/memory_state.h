@@ -99,6 +99,8 @@ struct MemoryManager::Impl {
   PackItem pack_item(const Item& item) const;
   std::optional<Packing> pack_alone(std::span<const Item> items,
                                     std::span<const AllocationDesc> besides = {}) const;
+  /// Around what may not leave, each item of those that cannot move where it is.
+  std::optional<Packing> pack_beside_others(std::span<const Item> items) const;
   bool repack(std::span<const Item> items, const Packing& packing);
 
   std::vector<SegmentDesc> descs;
