@@ -186,9 +186,14 @@ class Client {
   // --- client_va.cpp: GPU virtual addresses
   /// What one page of a window shows.
   struct Page {
-    Allocation* allocation = nullptr;  // null: zeros
+    Allocation* allocation = nullptr;  // null: zeros, or what `left` says
     uint64_t page = 0;
     bool writable = false;
+    enum class Left : uint8_t {
+      kNothing,
+      kFading,   // its allocation was destroyed: goes when paging gets there, and stays away
+      kPerhaps,  // a shared one was closed: stays if the process has it open once more
+    } left = Left::kNothing;
   };
   /// A range some call gave, beside those that show whole allocations. Pages nobody mapped fault.
   struct Window {
@@ -329,11 +334,9 @@ class Client {
 
   std::map<uint64_t, Window> windows_;  // by address
   std::map<uint64_t, Page> pages_;      // of windows, by page number
-  // Where fences show themselves to engines, or did, and what shared resources left.
-  std::set<uint64_t> fence_pages_;
-  std::set<uint64_t> fading_;   // pages whose allocation was destroyed
-  std::set<uint64_t> touched_;  // windows, by the submission being built
-  uint64_t va_fence_ = 0;       // of the paging queue, for all calls so far
+  std::set<uint64_t> fence_pages_;      // where fences show themselves to engines, or did
+  std::set<uint64_t> touched_;          // windows, by the submission being built
+  uint64_t va_fence_ = 0;               // of the paging queue, for all calls so far
   D3DKMT_HANDLE update_fence_ = 0;
   uint64_t update_value_ = 0;
   bool was_wild_ = false;  // its device may have faulted

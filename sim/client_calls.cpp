@@ -120,7 +120,6 @@ void Client::forget_device() {
   device_ = 0;
   windows_.clear();
   pages_.clear();
-  fading_.clear();
   va_fence_ = update_value_ = 0;
   update_fence_ = 0;
   contexts_.clear();

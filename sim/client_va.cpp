@@ -240,20 +240,16 @@ void Client::submit_wildly(Context& context) {
 // --- what windows show
 
 void Client::forget_pages(const Allocation& allocation) {
-  std::erase_if(pages_, [&](const auto& one) {
-    if (one.second.allocation != &allocation) return false;
-    // Shared: the process may have it open once more, and what is mapped stays then.
-    (allocation.read_only ? fence_pages_ : fading_).insert(one.first);
-    return true;
-  });
+  for (auto& [number, page] : pages_) {
+    if (page.allocation != &allocation) continue;
+    page = {.left = allocation.read_only ? Page::Left::kPerhaps : Page::Left::kFading};
+  }
 }
 
 void Client::note_pages(uint64_t base, uint64_t pages, Allocation* allocation, uint64_t first,
                         bool writable) {
-  for (uint64_t i = 0; i < pages; ++i) {
+  for (uint64_t i = 0; i < pages; ++i)
     pages_[base / kPageBytes + i] = {allocation, first + i, writable};
-    fading_.erase(base / kPageBytes + i);
-  }
 }
 
 bool Client::settle_addresses() {
@@ -358,10 +354,8 @@ void Client::op_free_addresses() {
   if (base + bytes != old_base + before.bytes)
     windows_[base + bytes] = {.bytes = old_base + before.bytes - base - bytes,
                               .reserved = before.reserved};
-  for (uint64_t page = base / kPageBytes; page < (base + bytes) / kPageBytes; ++page) {
+  for (uint64_t page = base / kPageBytes; page < (base + bytes) / kPageBytes; ++page)
     pages_.erase(page);
-    fading_.erase(page);
-  }
   if (random_.percent(50)) check_addresses();  // at once: nothing of it may be reached any more
 }
 
@@ -477,12 +471,13 @@ void Client::check_page(const softgpu::VirtualSpace& space, uint64_t address,
   ++world_.counters.pages_walked;
   const softgpu::Walk walk = world_.gpu.walk(space, address);
   if (expected == nullptr) {
-    // What went with its allocation goes when paging gets there, and never comes back.
-    if (walk.fault) fading_.erase(address / kPageBytes);
-    if (!walk.fault && !fading_.contains(address / kPageBytes) &&
-        !fence_pages_.contains(address / kPageBytes))
+    if (!walk.fault && !fence_pages_.contains(address / kPageBytes))
       fail(fmt::format("nothing is mapped at {:#x}, and the device's walk ends at {:#x}", address,
                        walk.leaf));
+    return;
+  }
+  if (expected->left != Page::Left::kNothing) {
+    if (walk.fault && expected->left == Page::Left::kFading) pages_.erase(address / kPageBytes);
     return;
   }
   const bool zero = (walk.leaf & SGPU_PTE_ZERO) != 0;

@@ -92,6 +92,66 @@ TEST_F(VaUpdateTest, CopiesMoveAsIfThroughABufferAndMapsRepeat) {
   });
 }
 
+// A process that closes one of two openings keeps what it mapped through it, copies included, until
+// it closes the other: GPU virtual addresses are the process's.
+TEST_F(VaUpdateTest, WhatAClosedOpeningMappedIsCopiedWhileAnotherIsOpen) {
+  DXGKIT_COVERS("ALLOC-30", "VA-07", "VA-36");
+  running([](GpuVaStack& stack) {
+    Tiles tiles(stack);
+    VaClient& client = tiles.client;
+    ScriptedAllocation data;
+    data.size = 2 * kPage;
+    data.supported_read = data.supported_write = kMemorySet;
+    D3DDDI_ALLOCATIONINFO2 made{};
+    made.pPrivateDriverData = &data;
+    made.PrivateDriverDataSize = sizeof data;
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &made;
+    create.Flags.CreateResource = create.Flags.CreateShared = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    client.list({made.hAllocation});
+    stack.drive();
+    ScriptedAllocation total;
+    D3DDDI_OPENALLOCATIONINFO2 again{};
+    D3DKMT_OPENRESOURCE open{};
+    open.hDevice = client.device;
+    open.hGlobalShare = create.hGlobalShare;
+    open.NumAllocations = 1;
+    open.pOpenAllocationInfo2 = &again;
+    open.pTotalPrivateDriverDataBuffer = &total;
+    open.TotalPrivateDriverDataBufferSize = sizeof total;
+    ASSERT_EQ(client.call([&] { return D3DKMTOpenResource2(&open); }), 0);
+    const auto close = [&](D3DKMT_HANDLE resource) {
+      D3DKMT_DESTROYALLOCATION2 args{};
+      args.hDevice = client.device;
+      args.hResource = resource;
+      stack.blocking(
+          [&] { EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&args); }), 0); });
+      stack.drive();
+    };
+
+    ASSERT_EQ(client.update(client.context, tiles.fence, 0,
+                            {map_op(again.hAllocation, tiles.base, kPage, kPage)}, true),
+              0);
+    stack.drive();
+    close(open.hResource);
+    ASSERT_EQ(client.update(client.context, tiles.fence, 1,
+                            {copy_op(tiles.base, tiles.base + k64, kPage)}, true),
+              0);
+    stack.drive();
+    ASSERT_TRUE(client.walk(tiles.base).valid);
+    ASSERT_TRUE(client.walk(tiles.base + k64).valid);
+    EXPECT_EQ(client.walk(tiles.base + k64).place.offset, client.walk(tiles.base).place.offset);
+
+    close(create.hResource);
+    EXPECT_FALSE(client.walk(tiles.base).valid);
+    EXPECT_FALSE(client.walk(tiles.base + k64).valid);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(VaUpdateTest, OneBadOperationRefusesTheBatch) {
   DXGKIT_COVERS("VA-35", "VA-37");
   running([](GpuVaStack& stack) {
