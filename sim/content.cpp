@@ -57,6 +57,17 @@ std::optional<std::string> Content::compare(uint64_t offset, std::span<const std
       std::memcpy(bytes_.data() + begin, actual.data() + (begin - offset), end - begin);
   }
   close(offset, actual.size());
+  return difference(offset, actual);
+}
+
+std::optional<std::string> Content::compare_in_passing(uint64_t offset,
+                                                       std::span<const std::byte> actual) const {
+  if (open_.empty()) return difference(offset, actual);
+  return Content(*this).compare(offset, actual);
+}
+
+std::optional<std::string> Content::difference(uint64_t offset,
+                                               std::span<const std::byte> actual) const {
   if (std::memcmp(bytes_.data() + offset, actual.data(), actual.size()) == 0) return std::nullopt;
   uint64_t first = 0, wrong = 0;
   for (uint64_t i = actual.size(); i-- > 0;) {

@@ -162,6 +162,15 @@ TEST(Content, FollowsFillsCopiesAndWrites) {
   EXPECT_TRUE(content.compare(0, bytes({8})).has_value());
 }
 
+TEST(Content, LooksAtOpenBytesInPassing) {
+  Content content(8);
+  content.open(2, 2);
+  EXPECT_FALSE(content.compare_in_passing(0, bytes({0, 0, 1, 2, 0, 0, 0, 0})).has_value());
+  EXPECT_TRUE(content.compare_in_passing(0, bytes({0, 0, 1, 2, 3, 0, 0, 0})).has_value());
+  EXPECT_FALSE(content.compare(0, bytes({0, 0, 5, 6, 0, 0, 0, 0})).has_value());
+  EXPECT_TRUE(content.compare_in_passing(2, bytes({4})).has_value());
+}
+
 TEST(Content, AcceptsOpenBytesOnceAndKeepsThem) {
   Content content(8);
   content.open(2, 4);
