@@ -1,4 +1,5 @@
-// Would a set of allocations fit into segments that hold nothing else? Private to the module.
+// Would a set of allocations fit into segments that hold nothing but what is fixed? Private to the
+// module.
 #pragma once
 
 #include <cstdint>
