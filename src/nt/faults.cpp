@@ -207,6 +207,11 @@ const char* access_name(uint64_t kind) {
   return kind == 1 ? "write" : kind == 8 ? "execute" : "read";
 }
 
+/// Where the code stood: in its image if it is in one, as addresses differ from run to run.
+std::string describe_instruction(const verifier::Place& place, uint64_t address) {
+  return place.stack.empty() ? fmt::format("instruction {:#x}", address) : place.stack[0];
+}
+
 /// A block of special pool, misused: nothing a handler of the driver could mend.
 void report_pool(CallFrame& frame, const FaultFrame& fault) {
   std::optional<PoolFault> misuse = describe_pool_fault(frame.kernel(), frame, fault.address);
@@ -261,8 +266,9 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   finding.rule = guard.rule;
   finding.ddi = frame.name();
   finding.place = describe_place(frame.kernel().impl(), fault.context);
-  finding.actual = fmt::format("{} touched {:#x}, at instruction {:#x} ({}).", frame.name(),
-                               fault.address, fault.context.rip, guard.what);
+  finding.actual =
+      fmt::format("{} touched {:#x}, at {} ({}).", frame.name(), fault.address,
+                  describe_instruction(finding.place, fault.context.rip), guard.what);
   finding.expected = guard.expected;
   finding.fix = guard.fix;
   finding.bugcheck_code = 0x50;
@@ -276,8 +282,8 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   finding.ddi = frame.name();
   finding.place = describe_place(frame.kernel().impl(), fault.context);
   finding.actual = fmt::format(
-      "{} ran out of stack at instruction {:#x}{}: rsp is {:#x}.", frame.name(), fault.context.rip,
-      finding.place.stack.empty() ? "" : " (" + finding.place.stack[0] + ")", fault.context.rsp);
+      "{} ran out of stack at {}: rsp is {:#x}.", frame.name(),
+      describe_instruction(finding.place, fault.context.rip), fault.context.rsp);
   finding.expected = "Driver code keeps within the kernel stack it is called on.";
   finding.fix =
       "Look for a recursion without end and for big local variables; put what is big into pool.";
@@ -448,10 +454,7 @@ void report(void* argument) {
   verifier::Finding finding;
   finding.ddi = frame.name();
   finding.place = describe_place(frame.kernel().impl(), context);
-  std::string where =
-      finding.place.stack.empty()
-          ? fmt::format("instruction {:#x}", record.address)
-          : fmt::format("instruction {:#x}, {}", record.address, finding.place.stack[0]);
+  std::string where = describe_instruction(finding.place, record.address);
   const char* const level = irql_name(frame.irql());
   finding.bugcheck_code = 0x7E;
   finding.bugcheck_parameter = record.code;
