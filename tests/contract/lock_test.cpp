@@ -398,6 +398,36 @@ TEST_F(LockTest, TheLengthOfARenamingListIsTheDriversOrUnlimited) {
   }
 }
 
+// Until it has been locked, the instance in use before is not retired.
+TEST_F(LockTest, AnInstanceIsUsedOnceItIsLockedNotWhileItIsWaitedFor) {
+  DXGKIT_COVERS("ALLOC-39", "ALLOC-36", "ALLOC-41");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE first = client.make_allocation(described(kHidden | kAperture));
+    use(stack, client, context, first);
+    const D3DKMT_HANDLE second = discard(client, first, 1);
+    ASSERT_NE(second, first);
+    use(stack, client, context, second);
+    stack.drive();  // both of them lie where the CPU cannot look
+    use(stack, client, context, second);
+    D3DKMT_LOCK args = lock_args(second, kDiscard);
+    NTSTATUS status = 1;
+    {
+      Stack::Background waiting(stack, [&] { status = lock_now(client, args); });
+      EXPECT_FALSE(waiting.finished()) << "the first leaves its segment, behind the packet";
+      use(stack, client, context, second);
+      D3DKMT_LOCK retired = lock_args(first);
+      EXPECT_EQ(lock_now(client, retired), kInvalid);
+      waiting.finish();
+    }
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(args.hAllocation, second) << "idle by the time the first has left";
+    EXPECT_EQ(unlock(client, {second}), 0);
+    D3DKMT_LOCK retired = lock_args(first);
+    EXPECT_EQ(lock_now(client, retired), kInvalid);
+  });
+}
+
 TEST_F(LockTest, ADeviceThatEndsTakesItsInstancesAlong) {
   DXGKIT_COVERS("ALLOC-39", "THUNK-08");
   with_client([](Stack& stack, Client& client) {

@@ -1,5 +1,7 @@
 #include "dxgk/memory/allocation.h"
 
+#include <algorithm>
+
 #include "dxgk/device.h"
 #include "dxgk/memory/sharing.h"
 
@@ -17,6 +19,12 @@ OpenedAllocation& OpenedAllocation::current_instance() {
   OpenedAllocation& first = first_instance();
   const CpuAccess* const list = first.cpu_.get();
   return list == nullptr || list->current == 0 ? first : *list->instances[list->current - 1];
+}
+
+void OpenedAllocation::make_current_instance() {
+  CpuAccess& list = first_instance().cpu();
+  const auto found = std::ranges::find(list.instances, this, &Ref<OpenedAllocation>::get);
+  list.current = found == list.instances.end() ? 0 : 1 + (found - list.instances.begin());
 }
 
 std::span<const Ref<OpenedAllocation>> OpenedAllocation::instances() const {

@@ -120,6 +120,8 @@ class OpenedAllocation : public Object {
   bool is_instance() const { return cpu_ != nullptr && cpu_->original != nullptr; }
   OpenedAllocation& first_instance() { return is_instance() ? *cpu_->original : *this; }
   OpenedAllocation& current_instance();
+  /// This is the one in use from now on; the one before it is retired (ALLOC-36). Lane.
+  void make_current_instance();
   std::span<const Ref<OpenedAllocation>> instances() const;
 
   Ref<Device> device;

@@ -54,12 +54,14 @@ TEST(OpenedAllocation, InstancesKnowTheFirstAndTheCurrentOne) {
   second->cpu().original = first.get();
   first->cpu().instances.push_back(second);
   EXPECT_EQ(&second->current_instance(), first.get());
-  first->cpu().current = 1;
+  second->make_current_instance();
   EXPECT_EQ(&first->current_instance(), second.get());
   EXPECT_EQ(&second->current_instance(), second.get());
   EXPECT_EQ(&second->first_instance(), first.get());
   EXPECT_TRUE(second->is_instance());
   EXPECT_FALSE(first->is_instance());
+  first->make_current_instance();
+  EXPECT_EQ(&second->current_instance(), first.get());
 }
 
 std::vector<bus::PageFrame> frames(uint64_t count) {

@@ -98,7 +98,10 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
     if (request.do_not_wait && !renames) return refuse(Status::kGraphicsAllocationBusy);
     return false;
   }
-  if (is_success(*status)) request.allocation = target->handle;
+  if (!is_success(*status)) return true;
+  // Not before it is locked: whoever waits for the instance still names the one in use.
+  if (renames) target->make_current_instance();
+  request.allocation = target->handle;
   return true;
 }
 
@@ -112,16 +115,13 @@ OpenedAllocation* Device::next_instance(OpenedAllocation& current) {
   };
   for (size_t step = 1; step < count; ++step) {
     const size_t index = (list.current + step) % count;
-    if (at(index)->locks != 0 || !adapter_.idle(*at(index)->allocation)) continue;
-    list.current = index;
-    return at(index);
+    if (at(index)->locks == 0 && adapter_.idle(*at(index)->allocation)) return at(index);
   }
   const uint32_t most = first.allocation->maximum_renaming;
   if (most != 0 && count >= most) return nullptr;
   Ref<OpenedAllocation> made = make_instance(first);
   if (!made) return nullptr;  // no memory for more: one of those there are becomes idle
   list.instances.push_back(made);
-  list.current = count;
   return made.get();
 }
 
