@@ -148,7 +148,7 @@ Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {
   Result<GpuVaRoot> root = Error(Status::kInvalidParameter);
   adapter_->lane().run([&] {
     const std::shared_ptr<GpuSpace> space = gpu_va->space_of(process.number());
-    if (!space || space->shown_root == gpuva::kNoTable) return;
+    if (!space || space->shown_root == gpuva::kNoTable || space->restoring != 0) return;
     const port::GpuPhysicalAddress& place = gpu_va->memory().at(space->shown_root).address;
     root = GpuVaRoot{place.segment, place.offset, static_cast<uint32_t>(space->shown_entries)};
   });

@@ -57,7 +57,8 @@ class Exercise {
   };
   /// Pages of 4 KiB an address space has; 0: the adapter has no such addresses.
   uint64_t gpu_va_pages() const;
-  /// kNotSupported: there are no such addresses; kInvalidParameter: no context of it has a root.
+  /// kNotSupported: there are no such addresses; kInvalidParameter: no context of it has a root, or
+  /// its tables are being written again, show pages of the kernel's until then, and nobody runs.
   Result<GpuVaRoot> gpu_va_root(Process& process);
 
   // --- residency ---
