@@ -266,9 +266,8 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   finding.rule = guard.rule;
   finding.ddi = frame.name();
   finding.place = describe_place(frame.kernel().impl(), fault.context);
-  finding.actual =
-      fmt::format("{} touched {:#x}, at {} ({}).", frame.name(), fault.address,
-                  describe_instruction(finding.place, fault.context.rip), guard.what);
+  finding.actual = fmt::format("{} touched {:#x}, at {} ({}).", frame.name(), fault.address,
+                               describe_instruction(finding.place, fault.context.rip), guard.what);
   finding.expected = guard.expected;
   finding.fix = guard.fix;
   finding.bugcheck_code = 0x50;
@@ -281,9 +280,9 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   finding.rule = "NT-03";
   finding.ddi = frame.name();
   finding.place = describe_place(frame.kernel().impl(), fault.context);
-  finding.actual = fmt::format(
-      "{} ran out of stack at {}: rsp is {:#x}.", frame.name(),
-      describe_instruction(finding.place, fault.context.rip), fault.context.rsp);
+  finding.actual =
+      fmt::format("{} ran out of stack at {}: rsp is {:#x}.", frame.name(),
+                  describe_instruction(finding.place, fault.context.rip), fault.context.rsp);
   finding.expected = "Driver code keeps within the kernel stack it is called on.";
   finding.fix =
       "Look for a recursion without end and for big local variables; put what is big into pool.";
