@@ -163,8 +163,7 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_option("--step", options.only, "only this step, with what it needs; may be repeated");
   CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
   verify->add_option("--json", options.json, "write the report as JSON (- for stdout)");
-  CLI::Option* sarif = verify->add_option("--sarif", options.sarif,
-                                          "write the findings as SARIF 2.1.0 (- for stdout)");
+  verify->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");
   verify->add_option("--junit", options.junit, "write the steps as JUnit XML (- for stdout)");
   CLI::Option* trace =
       verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
@@ -179,7 +178,7 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       "--mutate", options.mutate,
       "again and again in simulation with one thing wrong each time: a callback that fails, no "
       "memory, a device without resources, lost interrupts; how the driver takes it");
-  mutate->excludes(in_process, trace, sarif);
+  mutate->excludes(in_process, trace);
   verify
       ->add_option("--mutate-calls", options.mutate_calls,
                    "of each callback and routine, from the first on")

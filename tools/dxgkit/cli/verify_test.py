@@ -244,6 +244,18 @@ class Verify(Cli):
             # Two runs of the same say the same, wherever images lie.
             again = self.verify(*fault, "--mutate", "--jobs", "3", driver=MUTANT, client=False)
             self.assertEqual(done.stdout, again.stdout)
+            # Each finding with its place and the one thing that was wrong.
+            sarif = self.folder / f"{name}.sarif"
+            self.verify(*fault, "--mutate", "--sarif", str(sarif), driver=MUTANT, client=False)
+            checker = HERE.parents[1] / "src/verifier/check_formats.py"
+            checked = subprocess.run([sys.executable, str(checker), "sarif", str(sarif)], capture_output=True, text=True)
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+            results = json.loads(sarif.read_text())["runs"][0]["results"]
+            wrong = re.findall(rf"(?m)^{word} +(.+)$", done.stdout)
+            for result, what in zip(results, wrong, strict=True):
+                self.assertIn(f"It was after: {what}.", result["message"]["text"])
+            if word == "crashed":
+                self.assertIn("mutant.so", json.dumps(results[0]["locations"]))
 
 
 if __name__ == "__main__":

@@ -49,16 +49,17 @@ constexpr MayFail kMayFail[] = {
     {"DxgkCbIsFeatureEnabled", {Status::kInvalidParameter, Status::kSuccess}},
     {"DxgkCbQueryFeatureSupport", {Status::kInvalidParameter, Status::kSuccess}},
 };
+constexpr size_t kTextShown = 200;
 constexpr uint32_t kLostRates[] = {100'000, 1'000'000};  // per million
 /// What says that something was not given back.
 constexpr std::string_view kLeakRules[] = {"LIFE-20", "NT-12", "NT-13", "NT-14"};
 constexpr std::string_view kHangRule = "NT-20";
 
-/// What a run came to, as JSON: workers answer with text.
+/// What a run came to.
 struct Result {
   std::string word;  // survived, leaked, crashed, hung, violated, not reached
   std::string text;
-  std::string rule;
+  verifier::Finding finding = {};  // without a rule: none
 };
 
 std::string key_of(const verifier::Finding& finding) { return finding.rule + " " + finding.ddi; }
@@ -77,6 +78,44 @@ std::string_view word_of(const verifier::Finding& finding) {
 int gravity(std::string_view word) {
   constexpr std::string_view kOrder[] = {"survived", "violated", "leaked", "crashed", "hung"};
   return static_cast<int>(std::ranges::find(kOrder, word) - std::begin(kOrder));
+}
+
+/// Workers answer with text: what a finding's one line and its SARIF result are made of, the whole
+/// of which has to fit into a pipe.
+nlohmann::json to_answer(const verifier::Finding& finding) {
+  constexpr size_t kText = 1000, kFrames = 8;
+  const std::vector<std::string>& stack = finding.place.stack;
+  return {{"rule", finding.rule},
+          {"severity", static_cast<int>(finding.severity)},
+          {"ddi", finding.ddi},
+          {"actual", finding.actual.substr(0, kText)},
+          {"expected", finding.expected.substr(0, kText)},
+          {"fix", finding.fix.substr(0, kText)},
+          {"code", finding.bugcheck_code},
+          {"parameter", finding.bugcheck_parameter},
+          {"image", finding.place.image},
+          {"rva", finding.place.rva},
+          {"symbol", finding.place.symbol},
+          {"stack", std::vector<std::string>(stack.begin(),
+                                             stack.begin() + std::min(stack.size(), kFrames))}};
+}
+
+verifier::Finding from_answer(const nlohmann::json& answer) {
+  verifier::Finding finding;
+  finding.rule = answer.value("rule", "");
+  finding.severity = static_cast<verifier::Severity>(
+      answer.value("severity", static_cast<int>(verifier::Severity::kViolation)));
+  finding.ddi = answer.value("ddi", "");
+  finding.actual = answer.value("actual", "");
+  finding.expected = answer.value("expected", "");
+  finding.fix = answer.value("fix", "");
+  finding.bugcheck_code = answer.value("code", uint32_t{0});
+  finding.bugcheck_parameter = answer.value("parameter", uint32_t{0});
+  finding.place.image = answer.value("image", "");
+  finding.place.rva = answer.value("rva", uint64_t{0});
+  finding.place.symbol = answer.value("symbol", "");
+  finding.place.stack = answer.value("stack", std::vector<std::string>());
+  return finding;
 }
 
 class Mutations {
@@ -142,23 +181,21 @@ nlohmann::json Mutations::live(const Mutation& mutation) {
   answer["findings"] = nlohmann::json::array();
   for (const verifier::Finding& finding : report->findings) {
     if (!bad(finding) || known_.contains(key_of(finding))) continue;
-    if (answer["findings"].size() == 8) break;  // an answer has to fit into a pipe
-    answer["findings"].push_back({{"key", key_of(finding)},
-                                  {"word", word_of(finding)},
-                                  {"rule", finding.rule},
-                                  {"text", finding.actual.substr(0, 200)}});
+    if (answer["findings"].size() == 8) break;
+    answer["findings"].push_back(to_answer(finding));
   }
   return answer;
 }
 
 Result Mutations::judge(const nlohmann::json& answer) const {
-  Result result{.word = "survived", .text = answer.value("failed", ""), .rule = {}};
+  Result result{.word = "survived", .text = answer.value("failed", "")};
   if (!answer.value("struck", false)) result.word = "not reached";
-  for (const auto& finding : answer.value("findings", nlohmann::json::array())) {
-    if (known_.contains(finding.value("key", ""))) continue;
-    const std::string word = finding.value("word", "");
+  for (const auto& text : answer.value("findings", nlohmann::json::array())) {
+    const verifier::Finding finding = from_answer(text);
+    if (known_.contains(key_of(finding))) continue;
+    const std::string_view word = word_of(finding);
     if (result.word != "not reached" && gravity(word) <= gravity(result.word)) continue;
-    result = {word, finding.value("text", ""), finding.value("rule", "")};
+    result = {std::string(word), finding.actual.substr(0, kTextShown), finding};
   }
   return result;
 }
@@ -186,10 +223,11 @@ bool Mutations::begin() {
                baseline.is_object() ? baseline.value("unusable", "") : "it cannot be verified");
     return false;
   }
-  for (const auto& finding : baseline["findings"]) {
-    known_.insert(finding.value("key", ""));
-    fmt::print("with nothing wrong around it: {}: {}\n", finding.value("rule", ""),
-               finding.value("text", ""));
+  for (const auto& text : baseline["findings"]) {
+    const verifier::Finding finding = from_answer(text);
+    known_.insert(key_of(finding));
+    fmt::print("with nothing wrong around it: {}: {}\n", finding.rule,
+               finding.actual.substr(0, kTextShown));
   }
   plan(baseline);
   return true;
@@ -241,8 +279,8 @@ void Mutations::plan(const nlohmann::json& baseline) {
 void Mutations::say(size_t index) {
   const Result& result = results_[index];
   std::string line = fmt::format("{:<12}{}", result.word, mutations_[index].text());
-  if (!result.rule.empty()) {
-    line += fmt::format("\n{:<12}{}: {}", "", result.rule, result.text);
+  if (!result.finding.rule.empty()) {
+    line += fmt::format("\n{:<12}{}: {}", "", result.finding.rule, result.text);
   } else if (!result.text.empty()) {
     line += fmt::format("\n{:<12}step {}", "", result.text);
   }
@@ -252,6 +290,7 @@ void Mutations::say(size_t index) {
 
 bool Mutations::write_outputs() const {
   std::vector<verifier::JunitCase> cases;
+  std::vector<verifier::Finding> findings;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < results_.size(); ++i) {
     using Case = verifier::JunitCase::Outcome;
@@ -259,14 +298,18 @@ bool Mutations::write_outputs() const {
     const Case outcome = result.word == "survived"      ? Case::kPassed
                          : result.word == "not reached" ? Case::kSkipped
                                                         : Case::kFailed;
+    const std::string& rule = result.finding.rule;
     cases.push_back({.name = mutations_[i].text(),
                      .outcome = outcome,
-                     .message = result.word + (result.rule.empty() ? "" : ": " + result.rule),
+                     .message = result.word + (rule.empty() ? "" : ": " + rule),
                      .text = result.text});
     list.push_back({{"mutation", mutations_[i].text()},
                     {"outcome", result.word},
-                    {"rule", result.rule},
+                    {"rule", rule},
                     {"text", result.text}});
+    if (rule.empty()) continue;
+    findings.push_back(result.finding);
+    findings.back().actual += fmt::format(" It was after: {}.", mutations_[i].text());
   }
   bool written = true;
   const auto write = [&](const std::optional<std::string>& path, const std::string& text) {
@@ -277,6 +320,11 @@ bool Mutations::write_outputs() const {
       written = false;
     }
   };
+  const verifier::ReportedRun run{.driver = options_.driver,
+                                  .command = command_line(options_) + " --mutate",
+                                  .ended = true,
+                                  .notes = {}};
+  write(options_.sarif, verifier::to_sarif(findings, run));
   write(options_.junit, verifier::to_junit("dxgkit verify --mutate " + options_.driver, cases));
   write(options_.json, list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   return written;
@@ -304,13 +352,13 @@ int Mutations::run() {
   };
   job.done = [&](uint64_t index, std::string_view text) {
     const auto answer = nlohmann::json::parse(text, nullptr, false);
-    if (!answer.is_object()) return ended(index, {"crashed", "it has no result", {}});
+    if (!answer.is_object()) return ended(index, {"crashed", "it has no result"});
     return ended(index, judge(answer));
   };
   job.died = [&](uint64_t index, std::string_view how) {
     const fuzz::Problem problem = words_.of(index, how);
-    return ended(index, {std::string(word_of(problem.finding)), problem.finding.actual,
-                         problem.finding.rule});
+    return ended(index,
+                 {std::string(word_of(problem.finding)), problem.finding.actual, problem.finding});
   };
   if (!sim::run_pool(job)) fmt::print(stderr, "dxgkit: a child process could not be started\n");
   std::map<std::string, size_t> counts;
