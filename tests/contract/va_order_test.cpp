@@ -71,6 +71,61 @@ TEST_F(VaOrderTest, TwoQueuesNeverTurnDependentMapsRound) {
   });
 }
 
+// What waits for room is still to be used by work queued behind it: an offer meant for afterwards
+// throws nothing away before.
+TEST_F(VaOrderTest, AnOfferWaitsForWorkBehindAListThatWaitsForRoom) {
+  DXGKIT_COVERS("ALLOC-44", "RES-02");
+  running(
+      [](GpuVaStack& stack) {
+        VaClient client(stack), holder(stack, "holder");
+        const D3DKMT_HANDLE code = client.make_allocation(kPage, kApertureSet);
+        const D3DKMT_HANDLE data = client.make(2);
+        client.list({code, data});
+        stack.drive();
+        const uint64_t at_code = client.make_mapping(code, 1), from = at_code + kPage / 2;
+        const uint64_t va = client.make_mapping(data, 2 * kUnit / kPage);
+        ASSERT_TRUE(stack.gpu.write(client.process_handle(), va, 7));
+        ASSERT_TRUE(stack.gpu.write(client.process_handle(), at_code,
+                                    dxgkit::testing::gpu_commands({GpuCommand::copy(va, from)})));
+        ASSERT_EQ(client.evict({data}), 0);
+        stack.drive();
+
+        const D3DKMT_HANDLE wide = holder.make(kMemoryUnits - 1);
+        const D3DKMT_HANDLE theirs = holder.make_allocation(kPage, kApertureSet);
+        EXPECT_GE(holder.make_resident({wide, theirs}, cant_trim()), 0);
+        stack.drive();
+        ASSERT_TRUE(holder.in_memory(wide));
+        const uint64_t at_theirs = holder.make_mapping(theirs, 1);
+        ASSERT_EQ(holder.submit(holder.context, at_theirs, 24), 0);
+        stack.settle();  // on the hardware from here on
+
+        ASSERT_EQ(client.make_resident({data}, cant_trim()), kPendingStatus);
+        stack.settle();
+        ASSERT_FALSE(client.in_memory(data)) << "nothing leaves under work in flight";
+        const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+        ASSERT_EQ(client.wait_gpu({.handle = client.context}, fence, 1), 0);
+        ASSERT_EQ(client.submit(client.context, at_code, 24), 0);
+        D3DKMT_OFFERALLOCATIONS offer{};
+        offer.hDevice = client.device;
+        offer.HandleList = &data;
+        offer.NumAllocations = 1;
+        offer.Priority = D3DKMT_OFFER_PRIORITY_LOW;
+        ASSERT_EQ(client.call([&] { return D3DKMTOfferAllocations(&offer); }), 0);
+        stack.drive();
+        ASSERT_TRUE(client.in_memory(data));
+        // Others take its room once more before the work may run.
+        ASSERT_EQ(holder.submit(holder.context, at_theirs, 24), 0);
+        stack.drive();
+        ASSERT_TRUE(holder.in_memory(wide));
+        ASSERT_EQ(client.signal_cpu(fence, 1), 0);
+        stack.drive();
+        EXPECT_EQ(stack.gpu.read(client.process_handle(), from), 7U);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](GpuVaStack& stack) { stack.miniport.config.segments[0].size = kMemoryUnits * kUnit; });
+}
+
 // A hole is freed in the middle of what work on the hardware uses on both sides: neither the work
 // nor what it finds there is touched, and the hole is nobody's before the call returns.
 TEST_F(VaOrderTest, AFreeBesideRunningWorkLeavesItAlone) {
