@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan tsan clang format format-check lint rules model fuzz coverage mutate clean bootstrap
+.PHONY: run test bench asan tsan clang format format-check lint rules model fuzz afl coverage mutate clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -64,6 +64,15 @@ fuzz: bootstrap
 	@$(call build,dev)
 	@$(call build,fuzz) --target fuzz_d3dkmt
 	@fuzz/run --runs $(RUNS) build/dev build/fuzz
+
+# One target under AFL++ instead of libFuzzer.
+TARGET ?= pe
+SECONDS_EACH ?= 60
+afl:
+	@scripts/bootstrap afl++
+	@mkdir -p build
+	@$(call build,dev) --target dxgkit_afl_$(TARGET)
+	@fuzz/afl build/dev $(TARGET) $(SECONDS_EACH)
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)
