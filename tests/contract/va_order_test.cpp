@@ -71,6 +71,92 @@ TEST_F(VaOrderTest, TwoQueuesNeverTurnDependentMapsRound) {
   });
 }
 
+/// What its maker shares, and another process opens.
+struct Shared {
+  Shared(VaClient& maker, VaClient& user, uint64_t bytes) {
+    ScriptedAllocation described;
+    described.size = bytes;
+    described.supported_read = described.supported_write = kMemorySet;
+    D3DDDI_ALLOCATIONINFO2 info{};
+    info.pPrivateDriverData = &described;
+    info.PrivateDriverDataSize = sizeof described;
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = maker.device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    create.Flags.CreateResource = create.Flags.CreateShared = 1;
+    EXPECT_EQ(maker.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    made = info.hAllocation;
+    ScriptedAllocation total;
+    D3DDDI_OPENALLOCATIONINFO2 again{};
+    D3DKMT_OPENRESOURCE open{};
+    open.hDevice = user.device;
+    open.hGlobalShare = create.hGlobalShare;
+    open.NumAllocations = 1;
+    open.pOpenAllocationInfo2 = &again;
+    open.pTotalPrivateDriverDataBuffer = &total;
+    open.TotalPrivateDriverDataBufferSize = sizeof total;
+    EXPECT_EQ(user.call([&] { return D3DKMTOpenResource2(&open); }), 0);
+    opened = again.hAllocation;
+  }
+  D3DKMT_HANDLE made = 0, opened = 0;
+};
+
+// One process brings in what another lists too. Whenever the other one's work is queued, it finds
+// the entries that lead there: they are written behind the content.
+TEST_F(VaOrderTest, WhatAnotherProcessBringsInIsNotUsedBeforeItsEntries) {
+  DXGKIT_COVERS("RES-03", "VA-28");
+  bool more = true;
+  for (uint64_t steps = 0; more; ++steps) {
+    SCOPED_TRACE(steps);
+    running(
+        GpuVaConfig::gpu_physical_four_level(),
+        [&](GpuVaStack& stack) {
+          VaClient maker(stack, "maker"), user(stack, "user"), holder(stack, "holder");
+          const Shared data(maker, user, 2 * kUnit);
+          const D3DKMT_HANDLE codes[] = {maker.make_allocation(kPage, kApertureSet),
+                                         user.make_allocation(kPage, kApertureSet)};
+          maker.list({data.made, codes[0]});
+          user.list({data.opened, codes[1]});
+          stack.drive();
+          const uint64_t maker_code = maker.make_mapping(codes[0], 1);
+          const uint64_t user_code = user.make_mapping(codes[1], 1);
+          maker.make_mapping(data.made, 2 * kUnit / kPage);
+          const uint64_t va = user.make_mapping(data.opened, 2 * kUnit / kPage);
+          ASSERT_TRUE(stack.gpu.write(user.process_handle(), va, 7));
+          ASSERT_TRUE(stack.gpu.write(user.process_handle(), user_code,
+                                      dxgkit::testing::gpu_commands({GpuCommand::read(va)})));
+          const D3DKMT_HANDLE wide = holder.make(kMemoryUnits - 1);
+          EXPECT_GE(holder.make_resident({wide}, cant_trim()), 0);
+          stack.drive();
+          ASSERT_FALSE(maker.in_memory(data.made));
+
+          ASSERT_EQ(maker.submit(maker.context, maker_code, 24), 0);
+          stack.settle();
+          more = true;
+          for (uint64_t i = 0; i < steps && more; ++i) {
+            more = stack.miniport.complete_next(1);
+            stack.settle();
+          }
+          ASSERT_EQ(user.submit(user.context, user_code, 24), 0);
+          stack.settle();
+          // What may run runs before any more entries are written.
+          while (stack.miniport.complete_next(0) || stack.miniport.complete_next(1)) stack.settle();
+          stack.drive();
+          EXPECT_TRUE(stack.gpu.faults().empty()) << stack.gpu.faults()[0].va;
+          ASSERT_EQ(stack.gpu.reads().size(), 1U);
+          EXPECT_EQ(stack.gpu.reads()[0].value, 7U);
+          EXPECT_EQ(user.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [](GpuVaStack& stack) {
+          stack.miniport.config.segments[0].size = kMemoryUnits * kUnit;
+          stack.miniport.config.paging_buffer_bytes = 256;
+        });
+    if (HasFatalFailure()) return;
+  }
+}
+
 // What waits for room is still to be used by work queued behind it: an offer meant for afterwards
 // throws nothing away before.
 TEST_F(VaOrderTest, AnOfferWaitsForWorkBehindAListThatWaitsForRoom) {
