@@ -33,8 +33,9 @@ class Client {
   struct Options {
     uint32_t number = 0;
     uint64_t seed = 0;
-    uint64_t dies_at = 0;  // n-th thunk; 0: it ends by itself
-    bool tidy = true;      // destroys what it made before it ends
+    uint64_t dies_at = 0;      // n-th thunk; 0: it ends by itself
+    std::string_view dies_in;  // of these only; "": of all
+    bool tidy = true;          // destroys what it made before it ends
     bool hostile = false;
     bool hog = false;  // keeps video memory locked instead of working
   };
@@ -122,12 +123,15 @@ class Client {
   // --- client_calls.cpp: thunks
   template <typename Body>
   NTSTATUS call(const char* name, const Body& body);
+  /// Counts a call of `thunk`. True: the client dies in it.
+  bool dies_now(std::string_view thunk);
   /// True: success. False: refused because of a fault, nothing happened. Anything else ends the
   /// world.
   bool accepted(const char* name, NTSTATUS status);
   void fail(std::string_view what);
   /// After whatever lets others run.
   void throw_if_ended() const;
+  void throw_if_adapter_lost() const;
   /// Frozen with the rest of the machine, if need be.
   void sleep_for(int64_t ns);
   [[noreturn]] void lost(const char* name);
@@ -315,7 +319,7 @@ class Client {
   Random random_;
   dxgk::Process* process_;
   bool dying_ = false;
-  uint64_t calls_ = 0;
+  uint64_t calls_ = 0, calls_to_die_in_ = 0;
   uint64_t excuses_before_ = 0;  // Faults::excuses when the last call began
   Random extra_;                 // for what the table of operations does not have
   uint32_t pauses_taken_ = 0;

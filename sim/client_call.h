@@ -16,6 +16,11 @@ inline std::string text_of(NTSTATUS status) {
   return name.empty() ? fmt::format("{:#010x}", static_cast<uint32_t>(status)) : std::string(name);
 }
 
+inline bool Client::dies_now(std::string_view thunk) {
+  if (options_.dies_in.empty()) return calls_ == options_.dies_at;
+  return thunk == options_.dies_in && ++calls_to_die_in_ == options_.dies_at;
+}
+
 /// Nothing else of the simulation runs between the end of a thunk and the next call, so what the
 /// client touches in between cannot go away under it.
 template <typename Body>
@@ -23,7 +28,7 @@ NTSTATUS Client::call(const char* name, const Body& body) {
   throw_if_ended();
   ++calls_;
   ++world_.counters.thunk_calls;
-  if (calls_ == options_.dies_at) world_.kill(*this);
+  if (dies_now(name)) world_.kill(*this, name);
   excuses_before_ = world_.faults.excuses();
   const NTSTATUS status = body();
   world_.wait_while_frozen();

@@ -26,14 +26,20 @@ void Client::throw_if_ended() const {
   if (dying_ || world_.failed()) throw Ended{};
 }
 
+void Client::throw_if_adapter_lost() const {
+  const bool lost = world_.adapter_lost();  // asks the kernel: meanwhile it may have died
+  throw_if_ended();
+  if (lost) throw AdapterLost{};
+}
+
 void Client::lost(const char* name) {
-  if (world_.adapter_lost()) throw AdapterLost{};
+  throw_if_adapter_lost();
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device_;
   state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
   const NTSTATUS status =
       call("D3DKMTGetDeviceState", [&] { return D3DKMTGetDeviceState(&state); });
-  if (world_.adapter_lost()) throw AdapterLost{};
+  throw_if_adapter_lost();
   if (!is_success(from_ntstatus(status)))
     fail(fmt::format("{} lost the device, and its state is {}", name, text_of(status)));
   ++world_.counters.property_checks;
@@ -72,7 +78,7 @@ bool Client::accepted(const char* name, NTSTATUS status) {
   if (is_success(answer)) return true;
   if (answer == Status::kDeviceRemoved) lost(name);
   ++world_.counters.refused_calls;
-  if (world_.adapter_lost()) throw AdapterLost{};
+  throw_if_adapter_lost();
   if (world_.faults.excuses() != excuses_before_) return false;
   if (world_.plan.tight_memory && answer == Status::kNoMemory) return false;
   if (answer == Status::kNoMemory && may_not_fit()) return false;

@@ -17,8 +17,7 @@ bool Client::loss_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
 }
 
 void Client::throw_if_lost() {
-  throw_if_ended();
-  if (world_.adapter_lost()) throw AdapterLost{};
+  throw_if_adapter_lost();
   if (device_ == 0 || (!world_.plan.faults.has_hangs() && world_.power_failures == 0 &&
                        world_.gpu.memory_errors() == 0))
     return;

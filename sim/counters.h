@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "sim/fault_plan.h"
+#include "sim/thunk_names.h"
 
 namespace dxgkit::sim {
 
@@ -23,6 +24,7 @@ struct Counters {
   uint64_t worst_drain_ns = 0;
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
   std::array<uint64_t, kOperationsMost> operations{};
+  std::array<uint64_t, kThunkNames.size()> deaths{};  // of clients, by the thunk they were in
 
   static const std::array<uint64_t Counters::*, 35> kSums;
 
@@ -35,6 +37,7 @@ struct Counters {
     sum(struck, other.struck);
     sum(worlds_with, other.worlds_with);
     sum(operations, other.operations);
+    sum(deaths, other.deaths);
   }
 };
 

@@ -161,6 +161,9 @@ std::string summary(const SeedsReport& report, std::string_view seeds) {
   const std::vector<std::string_view> names = operation_names();
   for (size_t i = 0; i < names.size(); ++i)
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", names[i], n.operations[i]);
+  text += "\n  clients died in:";
+  for (size_t i = 0; i < kThunkNames.size(); ++i)
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", kThunkNames[i], n.deaths[i]);
   return text + "\n";
 }
 

@@ -323,11 +323,20 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
   faults_.count(FaultKind::kStandBy);
 }
 
+/// At some call, most of which are of a few thunks; or at one of the first calls of any thunk.
+void choose_death(uint64_t at_call, Random& random, Client::Options* options) {
+  options->dies_at = at_call;
+  if (random.percent(25)) return;
+  options->dies_in = kThunkNames[random.below(kThunkNames.size())];
+  options->dies_at = random.magnitude(1, 4);
+}
+
 void Life::live(dxgk::System& system, dxgk::Luid adapter) {
   World world(options_, plan_, runtime_, machine_, gpu_, system, adapter, faults_, findings_,
               outcome_.counters);
   const uint64_t free_running = machine_.free_page_count();
-  Random random(options_.seed ^ 0xC11E47u), later(options_.seed ^ 0xD1E5u);
+  Random random(options_.seed ^ 0xC11E47u), later(options_.seed ^ 0xD1E5u),
+      thunks(options_.seed ^ 0x7B0Bu);
   std::vector<std::unique_ptr<Client>> clients;
   const bool hog =
       plan_.faults.has(FaultKind::kVramFull) || plan_.faults.has(FaultKind::kVramFragmented);
@@ -338,7 +347,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     options.hog = i == plan_.client_count;
     const uint64_t death = random.magnitude(1, uint64_t{plan_.operations} * 4);
     if (plan_.faults.has(FaultKind::kClientDeath) && random.percent(60) && !options.hog)
-      options.dies_at = death;
+      choose_death(death, thunks, &options);
     // And who keeps video memory locked: all of it comes free at once.
     if (options.hog && plan_.faults.has(FaultKind::kClientDeath) && later.percent(60))
       options.dies_at = later.magnitude(10, 400);

@@ -158,8 +158,8 @@ class World {
 
   /// Ends its process, as kill() does; the client is at its end.
   void end(Client& client);
-  /// Lets `client` die: its process is ended by another thread, from now on.
-  void kill(Client& client);
+  /// Lets `client` die in `thunk`: its process is ended by another thread, from now on.
+  void kill(Client& client, std::string_view thunk);
   /// The client has done what it does while faults strike. Returns when they have healed.
   void wait_until_healed();
 

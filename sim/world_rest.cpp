@@ -5,6 +5,7 @@
 
 #include "runtime/sim_time.h"
 #include "sim/client.h"
+#include "sim/thunk_names.h"
 #include "sim/world.h"
 
 namespace dxgkit::sim {
@@ -29,8 +30,9 @@ void World::fail(std::string what) {
   bump();
 }
 
-void World::kill(Client& client) {
+void World::kill(Client& client, std::string_view thunk) {
   faults.count(FaultKind::kClientDeath);
+  ++counters.deaths[thunk_index(thunk)];
   end(client);
 }
 

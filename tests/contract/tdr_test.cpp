@@ -452,6 +452,39 @@ TEST_F(TdrTest, APacketHeardOfAfterTheResetIsAViolationAndNothingElse) {
   });
 }
 
+// What was paging is submitted again under its old fence: once that has come back, hearing of it
+// twice says nothing about the reset.
+TEST_F(TdrTest, ARepeatOfWhatWasSubmittedAgainUnderItsFenceIsARepeat) {
+  DXGKIT_COVERS("TDR-17", "INT-11");
+  engines(
+      [](Stack& stack, EngineResets&) {
+        Client guilty(stack), innocent(stack, "innocent");
+        ContextBuffers hung = guilty.make_context(), fine = innocent.make_context();
+        ASSERT_EQ(submit(guilty, hung), 0);
+        ASSERT_EQ(innocent.render(fine, work_on({innocent.make_allocation()})), 0);
+        stack.settle();
+        const std::vector<uint32_t> old = stack.miniport.outstanding(0);
+        ASSERT_EQ(old.size(), 2U);
+        ASSERT_TRUE(stack.miniport.calls().submits.back().args.Flags.Paging);
+        wait_out(stack);
+        ASSERT_THAT(stack.miniport.outstanding(0), ElementsAre(old[1]));
+        EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
+        stack.miniport.complete(0, old[1]);
+        stack.settle();
+        stack.miniport.raise(ScriptedMiniport::completed_data(0, old[1]));
+        stack.settle();
+        EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "INT-11"}));
+        // The one that hung never comes back: hearing of it does.
+        stack.miniport.raise(ScriptedMiniport::completed_data(0, old[0]));
+        stack.settle();
+        EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "INT-11", "TDR-13"}));
+        stack.drive();
+        EXPECT_EQ(innocent.wait_for_idle(), 0);
+        EXPECT_EQ(innocent.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      },
+      {}, [](ScriptedMiniport& miniport) { miniport.config.paging_node = 0; });
+}
+
 TEST_F(TdrTest, LevelsAndDebugModes) {
   DXGKIT_COVERS("TDR-02", "TDR-03", "TDR-07");
   struct Case {

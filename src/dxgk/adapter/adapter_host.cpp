@@ -241,7 +241,7 @@ void Adapter::reset_after_fault(const port::InterruptReport& report) {
 
 void Adapter::report_fence_violation(const port::InterruptReport& report,
                                      vidsch::FenceReport outcome) {
-  if (outcome != vidsch::FenceReport::kAccepted && timeout_->is_stale(report)) return;
+  if (outcome != vidsch::FenceReport::kAccepted && timeout_->is_stale(report, outcome)) return;
   const bool known_node = report.node < scheduler_->node_count();
   vidsch::NodeStatus status;
   if (known_node) status = scheduler_->node_status(NodeOrdinal{report.node});

@@ -324,7 +324,7 @@ void Timeout::request(Request request) {
   runtime_.wake_all(bell_);
 }
 
-bool Timeout::is_stale(const port::InterruptReport& report) {
+bool Timeout::is_stale(const port::InterruptReport& report, vidsch::FenceReport outcome) {
   using Type = port::InterruptReport::Type;
   if (report.node >= nodes_.size()) return false;
   const Stale& stale = nodes_[report.node].stale;
@@ -333,6 +333,8 @@ bool Timeout::is_stale(const port::InterruptReport& report) {
   const bool of_packet = fence_newer(fence, stale.after) && !fence_newer(fence, stale.upto);
   const bool of_request = report.type == Type::kDmaPreempted && fence == stale.preemption;
   if (!of_packet && !of_request) return false;
+  // Only paging keeps its fence when it is submitted again: this one has come back since (TDR-17).
+  if (outcome == vidsch::FenceReport::kRepeated && fence_newer(fence, stale.aborted)) return false;
   adapter_.findings().report(
       {.rule = stale.whole ? "TDR-22" : "TDR-13",
        .severity = verifier::Severity::kViolation,
@@ -584,7 +586,8 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
                 .whole = false,
                 .after = before.last_completed,
                 .upto = before.last_submitted,
-                .preemption = mine.preemption};
+                .preemption = mine.preemption,
+                .aborted = last_aborted};
   mine.by_watch = false;
   mine.granted = false;
   mine.granted_until = 0;

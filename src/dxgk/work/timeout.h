@@ -58,8 +58,8 @@ class Timeout {
   void require_engine_reset(NodeOrdinal node, std::string cause);
   void require_adapter_reset(NodeOrdinal node, std::string cause);
   /// A report of a packet from before a reset of its engine, after it: a finding, and nothing else
-  /// (TDR-13, TDR-22).
-  bool is_stale(const port::InterruptReport& report);
+  /// (TDR-13, TDR-22). `outcome`: what the scheduler said of it.
+  bool is_stale(const port::InterruptReport& report, vidsch::FenceReport outcome);
   /// It hung the GPU too often (TDR-06).
   bool is_blocked(uint32_t process) const { return blocked_.contains(process); }
   const std::vector<TimeoutReport>& reports() const { return reports_; }
@@ -81,6 +81,7 @@ class Timeout {
   struct Stale {
     bool any = false, whole = false;
     SubmissionFenceId after, upto, preemption;
+    SubmissionFenceId aborted;  // the last completed one once the reset was done
   };
   struct Node {
     int64_t asked_ns = 0;

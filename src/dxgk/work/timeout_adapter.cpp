@@ -256,7 +256,8 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
                     .whole = true,
                     .after = status.last_completed,
                     .upto = status.last_submitted,
-                    .preemption = SubmissionFenceId{}};
+                    .preemption = SubmissionFenceId{},
+                    .aborted = status.last_submitted};
     }
     if (const Status status = port.reset_from_timeout(); status != Status::kSuccess) {
       refuse_reset("DxgkDdiResetFromTimeout", status);

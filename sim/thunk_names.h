@@ -1,0 +1,59 @@
+// The thunks clients call: each is one a client may die in.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace dxgkit::sim {
+
+inline constexpr std::array<std::string_view, 37> kThunkNames = {
+    "D3DKMTChangeVideoMemoryReservation",
+    "D3DKMTCreateAllocation2",
+    "D3DKMTCreateContext",
+    "D3DKMTCreateContextVirtual",
+    "D3DKMTCreateDevice",
+    "D3DKMTCreatePagingQueue",
+    "D3DKMTCreateSynchronizationObject2",
+    "D3DKMTDestroyAllocation2",
+    "D3DKMTDestroyContext",
+    "D3DKMTDestroyDevice",
+    "D3DKMTDestroySynchronizationObject",
+    "D3DKMTEvict",
+    "D3DKMTFreeGpuVirtualAddress",
+    "D3DKMTGetDeviceState",
+    "D3DKMTLock",
+    "D3DKMTLock2",
+    "D3DKMTMakeResident",
+    "D3DKMTMapGpuVirtualAddress",
+    "D3DKMTOfferAllocations",
+    "D3DKMTOpenAdapterFromLuid",
+    "D3DKMTOpenResource2",
+    "D3DKMTQueryVideoMemoryInfo",
+    "D3DKMTReclaimAllocations",
+    "D3DKMTReclaimAllocations2",
+    "D3DKMTRender",
+    "D3DKMTReserveGpuVirtualAddress",
+    "D3DKMTSetAllocationPriority",
+    "D3DKMTSetContextSchedulingPriority",
+    "D3DKMTSignalSynchronizationObjectFromCpu",
+    "D3DKMTSignalSynchronizationObjectFromGpu",
+    "D3DKMTSubmitCommand",
+    "D3DKMTUnlock",
+    "D3DKMTUnlock2",
+    "D3DKMTUpdateGpuVirtualAddress",
+    "D3DKMTWaitForIdle",
+    "D3DKMTWaitForSynchronizationObjectFromCpu",
+    "D3DKMTWaitForSynchronizationObjectFromGpu"};
+
+/// A name that is not listed is a mistake of the simulation's.
+inline size_t thunk_index(std::string_view name) {
+  const auto found = std::ranges::find(kThunkNames, name);
+  DXGKIT_CHECK(found != kThunkNames.end());
+  return static_cast<size_t>(found - kThunkNames.begin());
+}
+
+}  // namespace dxgkit::sim
