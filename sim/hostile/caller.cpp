@@ -26,10 +26,15 @@ T pick(const std::vector<T>& from, uint64_t choice) {
   return from.empty() ? T{} : from[choice % from.size()];
 }
 
-void put(std::byte* out, uint64_t value, size_t bytes) { std::memcpy(out, &value, bytes); }
+/// Members may be longer than a number (LUIDs with more, GUIDs): the rest is zeros, and is not
+/// read.
+void put(std::byte* out, uint64_t value, size_t bytes) {
+  std::memset(out, 0, bytes);
+  std::memcpy(out, &value, std::min(bytes, sizeof value));
+}
 uint64_t get(const std::byte* in, size_t bytes) {
   uint64_t value = 0;
-  std::memcpy(&value, in, bytes);
+  std::memcpy(&value, in, std::min(bytes, sizeof value));
   return value;
 }
 

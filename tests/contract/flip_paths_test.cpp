@@ -31,7 +31,7 @@ TEST_F(FlipTest, ADriversOwnFlipIsAPacketThatSaysSo) {
           EXPECT_EQ(submit.FlipInterval, 3);
           stack.drive();
           EXPECT_EQ(driver.addresses().size(), before) << "the driver's commands set it";
-          const auto& patch = stack.miniport.calls().patches.back();
+          const auto patch = stack.miniport.calls().patches.back();
           const uint64_t address = patch.allocations[1].physical_address;
           EXPECT_NE(address, shown);
           Stack::Background next(stack, [&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });

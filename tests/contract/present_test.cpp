@@ -161,7 +161,7 @@ TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
     EXPECT_EQ(submit.Flags.Present, 1U);
     EXPECT_EQ(submit.Flags.Flip, 0U);
     EXPECT_EQ(submit.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
-    const auto& patch = stack.miniport.calls().patches.back();
+    const auto patch = stack.miniport.calls().patches.back();
     EXPECT_EQ(patch.allocations[2].segment(), 1U) << "the screen's";
     // A fill has no source.
     ASSERT_EQ(client.present(fill_of(client, &kAll, 1)), 0);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "dxgkit/abi_versions.h"
@@ -20,10 +21,12 @@ constexpr uint64_t kBarBytes = 64 << 20;
 constexpr uint32_t kObjectMagic = 0x5C81B7ED;
 
 /// What a handle of the driver points to.
+/// Stays until its miniport goes, so that a handle that is used again is known for sure.
 struct Object {
   uint32_t magic = kObjectMagic;
   ScriptedMiniport* owner = nullptr;
   uint32_t kernel_handle = 0;
+  void* made_before = nullptr;
 };
 
 // Which miniport a slot's DriverEntry belongs to. Written when a miniport is made or goes, read in
@@ -214,14 +217,16 @@ struct ScriptedMiniport::Thunks {
 
   static void* make_object(ScriptedMiniport& me, uint32_t kernel_handle) {
     ++me.live_objects_;
-    return new Object{kObjectMagic, &me, kernel_handle};
+    auto* const object = new Object{kObjectMagic, &me, kernel_handle, me.last_object_.load()};
+    while (!me.last_object_.compare_exchange_weak(object->made_before, object)) {
+    }
+    return object;
   }
   static void destroy_object(void* handle) {
     auto* object = static_cast<Object*>(handle);
     DXGKIT_CHECK(object != nullptr && object->magic == kObjectMagic);
     --object->owner->live_objects_;
     object->magic = 0;
-    delete object;
   }
   static uint32_t kernel_handle(const void* handle) {
     return static_cast<uint32_t>(reinterpret_cast<uint64_t>(handle));
@@ -487,6 +492,8 @@ ScriptedMiniport::~ScriptedMiniport() {
   function_.reset();
   close(memory_fd_);
   slots()[slot_].store(nullptr);
+  for (auto* object = static_cast<Object*>(last_object_.load()); object != nullptr;)
+    delete std::exchange(object, static_cast<Object*>(object->made_before));
 }
 
 void ScriptedMiniport::note(const char* ddi) {

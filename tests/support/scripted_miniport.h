@@ -321,6 +321,7 @@ class ScriptedMiniport {
   std::unique_ptr<bus::PciFunction> function_;
   DXGKRNL_INTERFACE callbacks_{};
   std::atomic<size_t> live_objects_{0};
+  std::atomic<void*> last_object_{nullptr};  // made; they are a list
   mutable runtime::Mutex lock_;
   ScriptedCalls calls_ DXGKIT_GUARDED_BY(lock_);
   std::vector<std::pair<std::string, size_t>> counts_ DXGKIT_GUARDED_BY(lock_);

@@ -111,7 +111,7 @@ class PagingSpace::MoveWork final : public PagingWork {
     slot->busy = true;
     part->hold = std::shared_ptr<void>(
         nullptr, [&owner = owner_, index = slot - owner_.slots_.begin()](void*) {
-          owner.slots_[static_cast<size_t>(index)].busy = false;
+          owner.give_back(owner.slots_[static_cast<size_t>(index)]);
         });
     done_ += bytes;
     return Next::kPart;
@@ -261,6 +261,18 @@ void PagingSpace::show_in(Window& window, std::span<const gpuva::Piece> parts, g
   const uint64_t used = std::exchange(window.used_pages, pages);
   if (used > pages) {
     DXGKIT_CHECK(is_success(point(window.first_page + pages, used - pages, dummy(), plan)));
+  }
+}
+
+/// The lists of frames that its windows showed may go with their allocations from now on. What the
+/// entries say stays until they are used again, and another page size writes all of a table again.
+void PagingSpace::give_back(Slot& slot) {
+  slot.busy = false;
+  for (const Window& window : slot.windows) {
+    const auto end = pieces_.lower_bound(window.first_page + kWindowPages);
+    for (auto at = pieces_.lower_bound(window.first_page); at != end; ++at) {
+      if (at->second.source.kind == gpuva::PteSource::Kind::kFrames) at->second.source = dummy();
+    }
   }
 }
 

@@ -88,6 +88,8 @@ class PagingSpace {
   /// Points a window at `parts`, which follow each other, and what is left of its last use at
   /// nothing. Its tables are there.
   void show_in(Window& window, std::span<const gpuva::Piece> parts, gpuva::Plan* plan);
+  /// The hardware has done what the slot was taken for.
+  void give_back(Slot& slot);
   Status write_now(gpuva::Plan plan);
   Status show_new_tables();
 
