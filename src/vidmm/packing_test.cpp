@@ -160,7 +160,7 @@ TEST_F(PackingTest, AFewAreSearchedForAWayThatNoOrderFinds) {
   add_segment(10);
   const std::vector<uint32_t> both{0, 1};
   std::vector<PackItem> items;
-  for (const uint64_t pages : {4, 4, 3, 3, 3, 3}) items.push_back(item(pages, both));
+  for (const uint64_t pages : {4U, 4U, 3U, 3U, 3U, 3U}) items.push_back(item(pages, both));
   const auto packing = packed(items);
   ASSERT_TRUE(packing.has_value());
   std::vector<uint64_t> filled(2);
@@ -177,7 +177,7 @@ TEST_F(PackingTest, MoreThanTwelveAreNotSearched) {
   add_segment(10);
   add_segment(7);
   std::vector<PackItem> items;
-  for (const uint64_t pages : {4, 4, 3, 3, 3, 3}) items.push_back(item(pages, {0, 1}));
+  for (const uint64_t pages : {4U, 4U, 3U, 3U, 3U, 3U}) items.push_back(item(pages, {0, 1}));
   for (int i = 0; i < 6; ++i) items.push_back(item(1, {2}));
   EXPECT_TRUE(fits(items));
   items.push_back(item(1, {2}));

@@ -24,7 +24,8 @@ OpenedAllocation& OpenedAllocation::current_instance() {
 void OpenedAllocation::make_current_instance() {
   CpuAccess& list = first_instance().cpu();
   const auto found = std::ranges::find(list.instances, this, &Ref<OpenedAllocation>::get);
-  list.current = found == list.instances.end() ? 0 : 1 + (found - list.instances.begin());
+  list.current =
+      found == list.instances.end() ? 0 : static_cast<size_t>(found - list.instances.begin()) + 1;
 }
 
 std::span<const Ref<OpenedAllocation>> OpenedAllocation::instances() const {

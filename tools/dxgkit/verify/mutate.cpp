@@ -96,8 +96,9 @@ nlohmann::json to_answer(const verifier::Finding& finding) {
           {"image", finding.place.image},
           {"rva", finding.place.rva},
           {"symbol", finding.place.symbol},
-          {"stack", std::vector<std::string>(stack.begin(),
-                                             stack.begin() + std::min(stack.size(), kFrames))}};
+          {"stack", std::vector<std::string>(
+                        stack.begin(),
+                        stack.begin() + static_cast<ptrdiff_t>(std::min(stack.size(), kFrames)))}};
 }
 
 verifier::Finding from_answer(const nlohmann::json& answer) {
