@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 #include "base/check.h"
@@ -43,6 +44,14 @@ std::string run_one(const RunSeeds& options, const SeedOptions& one) {
   const Answer answer{outcome.trace_hash, outcome.counters};
   std::string text(reinterpret_cast<const char*>(&answer), sizeof(answer));
   return outcome.passed() ? text : text + with_plan(one, outcome.failure);
+}
+
+/// " name number, name number": as many as there are names.
+std::string named(std::span<const std::string_view> names, std::span<const uint64_t> numbers) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", names[i], numbers[i]);
+  return text;
 }
 
 }  // namespace
@@ -149,21 +158,15 @@ std::string summary(const SeedsReport& report, std::string_view seeds) {
       n.multipass_renders, n.splits, n.offers_discarded, n.renamings, n.maps, n.updates,
       n.window_uses, n.walks, n.pages_walked, n.openings, n.common_uses, n.engine_timeouts,
       n.preempted_packets);
-  for (size_t i = 0; i < kFaultKinds; ++i)
-    text += fmt::format("{} {} {}", i == 0 ? "" : ",", kFaultNames[i], n.struck[i]);
+  text += named(kFaultNames, n.struck);
   const auto missing = std::ranges::count(n.struck, uint64_t{0});
   text += missing == 0
               ? fmt::format("\n  every one of {} kinds of faults struck", kFaultKinds)
               : fmt::format("\n  {} of {} kinds of faults never struck:", missing, kFaultKinds);
   for (size_t i = 0; missing != 0 && i < kFaultKinds; ++i)
     if (n.struck[i] == 0) text += fmt::format(" '{}'", kFaultNames[i]);
-  text += "\n  operations:";
-  const std::vector<std::string_view> names = operation_names();
-  for (size_t i = 0; i < names.size(); ++i)
-    text += fmt::format("{} {} {}", i == 0 ? "" : ",", names[i], n.operations[i]);
-  text += "\n  clients died in:";
-  for (size_t i = 0; i < kThunkNames.size(); ++i)
-    text += fmt::format("{} {} {}", i == 0 ? "" : ",", kThunkNames[i], n.deaths[i]);
+  text += "\n  operations:" + named(operation_names(), n.operations);
+  text += "\n  clients died in:" + named(kThunkNames, n.deaths);
   return text + "\n";
 }
 
