@@ -1,0 +1,292 @@
+// What a context is made of, and what a Render's offsets, lists and flags come to, with values that
+// no neighbour shares.
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/verifier_switches.h"
+#include "tests/contract/memory_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using ListsTest = ContractTest;
+using dxgk::VerifierSwitch;
+
+TEST_F(ListsTest, AContextIsMadeOnItsNode) {
+  DXGKIT_COVERS("SCHED-01");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context(2);
+        ASSERT_EQ(client.render(context, Work{}), 0);
+        stack.drive();
+        const ScriptedCalls calls = stack.miniport.calls();
+        EXPECT_EQ(calls.create_contexts.back().NodeOrdinal, 2U);
+        EXPECT_EQ(calls.create_contexts.back().EngineAffinity, 1U);
+        EXPECT_EQ(calls.submits.back().args.NodeOrdinal, 2U);
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.nodes = 3; });
+}
+
+// Where the device stands in for its contexts, its sizes and its segment set are theirs.
+TEST_F(ListsTest, WithoutContextsTheDeviceSaysWhatTheyAreMadeOf) {
+  DXGKIT_COVERS("SCHED-02", "PATCH-05", "PATCH-07", "REND-14");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        EXPECT_EQ(context.command_bytes, 12 * kKibibyte);
+        EXPECT_EQ(context.allocation_count, 40U);
+        EXPECT_EQ(context.patch_count, 72U);
+        ASSERT_EQ(client.render(context, Work{}), 0);
+        stack.drive();
+        const testing::RenderCall render = stack.miniport.calls().renders.at(0);
+        EXPECT_EQ(render.args.DmaSize, 12 * kKibibyte);
+        EXPECT_EQ(render.args.PatchLocationListOutSize, 72U);
+        EXPECT_EQ(render.args.DmaBufferPrivateDataSize, 48U);
+        const DXGKARG_SUBMITCOMMAND& submit = stack.miniport.calls().submits.back().args;
+        ASSERT_EQ(submit.Flags.Paging, 0U);
+        EXPECT_EQ(submit.DmaBufferSegmentId, 3U);
+        EXPECT_GE(static_cast<uint64_t>(submit.DmaBufferPhysicalAddress.QuadPart), kApertureBase);
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.multi_engine_aware = miniport.config.preemption_aware = false;
+        miniport.config.cancel_command_aware = false;
+        miniport.config.nodes = 1;
+        miniport.config.paging_node = 0;
+        miniport.config.dma_segment_set = kAperture;
+        miniport.config.dma_buffer_bytes = 12 * kKibibyte;
+        miniport.config.dma_private_bytes = 48;
+        miniport.config.allocation_list_size = 40;
+        miniport.config.patch_list_size = 72;
+      });
+}
+
+/// What no context can be made of.
+struct Size {
+  const char* sentence;
+  void (*change)(dxgkit::testing::ScriptedConfig&);
+};
+class ListsSize : public ContractTest, public ::testing::WithParamInterface<Size> {};
+TEST_P(ListsSize, MakesNoContext) {
+  DXGKIT_COVERS("REND-14");
+  running(
+      [](Stack& stack) {
+        Client client(stack);
+        const Digest before = digest(stack, {&client});
+        ContextBuffers context;
+        EXPECT_EQ(client.create_context(&context), nt_status(Status::kInvalidParameter));
+        EXPECT_EQ(context.handle, 0U);
+        EXPECT_EQ(stack.only_finding().rule, "REND-14");
+        Digest after = digest(stack, {&client});
+        after.findings = before.findings;
+        after.driver_calls = before.driver_calls;  // CreateContext and DestroyContext
+        EXPECT_EQ(after, before);
+      },
+      [](ScriptedMiniport& miniport) { GetParam().change(miniport.config); });
+}
+constexpr uint32_t kMostBytes = 4U << 20, kMostEntries = 1U << 16;
+const Size kSizes[] = {
+    {"NoDmaBuffer", [](auto& config) { config.dma_buffer_bytes = 0; }},
+    {"TooLargeADmaBuffer", [](auto& config) { config.dma_buffer_bytes = kMostBytes + 1; }},
+    {"TooMuchPrivateData", [](auto& config) { config.dma_private_bytes = kMostBytes + 1; }},
+    {"TooManyAllocations", [](auto& config) { config.allocation_list_size = kMostEntries + 1; }},
+    {"TooManyPatches", [](auto& config) { config.patch_list_size = kMostEntries + 1; }},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, ListsSize, ::testing::ValuesIn(kSizes),
+                         [](const auto& row) { return std::string(row.param.sentence); });
+
+TEST_F(ListsTest, TheCommandsStartAtTheirOffset) {
+  DXGKIT_COVERS("REND-03", "THUNK-16");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const std::byte* const start = context.command;
+    std::memset(context.command, 0x11, 96);
+    std::memset(context.command + 96, 0x22, 40);
+    D3DKMT_RENDER args{};
+    args.hContext = context.handle;
+    args.CommandOffset = 96;
+    args.CommandLength = 40;
+    ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+    stack.drive();
+    const testing::RenderCall call = stack.miniport.calls().renders.at(0);
+    EXPECT_EQ(call.args.pCommand, start + 96);
+    EXPECT_EQ(call.command, std::vector<std::byte>(40, std::byte{0x22}));
+  });
+}
+
+// Bit by bit: what is defined of an entry is taken, what is reserved is refused, in an entry that
+// names nothing, too.
+TEST_F(ListsTest, ReservedBitsOfAnyEntryAreRefused) {
+  DXGKIT_COVERS("THUNK-03", "REND-04");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE good = client.make_allocation();
+    for (const bool last_is_null : {false, true}) {
+      for (UINT bit = 0; bit < 32; ++bit) {
+        SCOPED_TRACE(::testing::Message() << "bit " << bit << ", null " << last_is_null);
+        context.allocations[0] = context.allocations[1] = {};
+        context.allocations[0].hAllocation = good;
+        context.allocations[1].hAllocation = last_is_null ? 0 : good;
+        context.allocations[1].Value = 1U << bit;
+        D3DKMT_RENDER args{};
+        args.hContext = context.handle;
+        args.CommandLength = 16;
+        args.AllocationCount = 2;
+        const Digest before = digest(stack, {&client});
+        const NTSTATUS status = client.call([&] { return D3DKMTRender(&args); });
+        EXPECT_EQ(status, bit < 5 ? 0 : nt_status(Status::kInvalidParameter));
+        if (bit >= 5) {
+          EXPECT_EQ(digest(stack, {&client}), before);
+        }
+        stack.drive();
+      }
+    }
+  });
+}
+
+// A pass that writes something is progress, whether or not MultipassOffset says so.
+TEST_F(ListsTest, AnyOutputOfAPassIsProgress) {
+  DXGKIT_COVERS("REND-09");
+  with_client([](Stack& stack, Client& client) {
+    uint32_t passes = 0;
+    stack.miniport.hooks.render = [&](void*, DXGKARG_RENDER* args) {
+      args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+      return ++passes == 5 ? NTSTATUS{0} : nt_status(Status::kGraphicsInsufficientDmaBuffer);
+    };
+    ContextBuffers context = client.make_context();
+    EXPECT_EQ(client.render(context, Work{}), 0);
+    stack.drive();
+    EXPECT_EQ(passes, 5U);
+    EXPECT_EQ(stack.statistics().packets_completed, 5U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.miniport.hooks.render = nullptr;
+  });
+}
+
+// A list like the one before is filled in with the places of now, not of then.
+TEST_F(ListsTest, TheSameListIsToldThePlacesOfNow) {
+  DXGKIT_COVERS("REND-06");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE a = client.make_allocation(64 * kKibibyte, kHidden);
+    const auto told = [&] {
+      EXPECT_EQ(client.render(context, work_on({a})), 0);
+      stack.drive();
+      return stack.miniport.calls().renders.back().allocations.at(0);
+    };
+    EXPECT_EQ(told().segment(), 0U);
+    const port::AllocationListEntry there = told();
+    EXPECT_EQ(there.segment(), 2U);
+    EXPECT_GE(there.physical_address, kHiddenBase);
+    stack.blocking([&] { EXPECT_EQ(exercise(stack).evict_all(), Status::kSuccess); });
+    const port::AllocationListEntry gone = told();
+    EXPECT_EQ(gone.segment(), 0U);
+    EXPECT_EQ(gone.physical_address, 0U);
+  });
+}
+
+// The switch hides places from the driver; what the client said of writing it does not hide.
+TEST_F(ListsTest, AHiddenPlaceIsStillWritten) {
+  DXGKIT_COVERS("REND-28", "REND-04");
+  bare([](Stack& stack) {
+    stack.options.verifier.set(VerifierSwitch::kNeverPrepatch);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    Work work = work_on({client.make_allocation(64 * kKibibyte, kHidden),
+                         client.make_allocation(64 * kKibibyte, kHidden)});
+    work.allocations[1].write = false;
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(client.render(context, work), 0);
+      stack.drive();
+    }
+    const std::vector<port::AllocationListEntry> told =
+        stack.miniport.calls().renders.back().allocations;
+    EXPECT_EQ(told[0].segment(), 0U);
+    EXPECT_EQ(told[1].segment(), 0U);
+    EXPECT_TRUE(told[0].write());
+    EXPECT_FALSE(told[1].write());
+    const testing::PatchCall patch = stack.miniport.calls().patches.back();
+    EXPECT_TRUE(patch.allocations[0].write());
+    EXPECT_FALSE(patch.allocations[1].write());
+    EXPECT_EQ(patch.allocations[1].segment(), 2U) << "in time for the packet";
+  });
+}
+
+// A client that was given longer lists has a driver that is given as many places for its own.
+TEST_F(ListsTest, TheDriversListGrowsWithTheClients) {
+  DXGKIT_COVERS("REND-14", "THUNK-15");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    D3DKMT_RENDER args{};
+    args.hContext = context.handle;
+    args.CommandLength = 16;
+    args.NewPatchLocationListSize = 200;
+    args.Flags.ResizePatchLocationList = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+    EXPECT_EQ(args.NewCommandBufferSize, 16 * kKibibyte) << "nobody asked";
+    EXPECT_EQ(args.NewAllocationListSize, 64U);
+    ASSERT_EQ(args.NewPatchLocationListSize, 200U);
+    D3DKMT_RENDER next{};
+    next.hContext = context.handle;
+    next.CommandLength = 16;
+    ASSERT_EQ(client.call([&] { return D3DKMTRender(&next); }), 0);
+    stack.drive();
+    const std::vector<testing::RenderCall> renders = stack.miniport.calls().renders;
+    EXPECT_EQ(renders[0].args.PatchLocationListOutSize, 128U);
+    EXPECT_EQ(renders[1].args.PatchLocationListOutSize, 200U);
+  });
+}
+
+// The first slot behind the last, and the last.
+TEST_F(ListsTest, SlotsEndBelowTheMaximum) {
+  DXGKIT_COVERS("REND-22");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    Work work = work_on({client.make_allocation()});
+    work.patches[0] = patch_at(0, 16, 0, 0, 255);
+    EXPECT_EQ(client.render(context, work), 0);
+    stack.drive();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    work.patches[0] = patch_at(0, 16, 0, 0, 256);
+    EXPECT_EQ(client.render(context, work), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(stack.only_finding().rule, "REND-22");
+    stack.drive();
+    EXPECT_EQ(stack.statistics().packets_completed - stack.statistics().paging_packets, 1U);
+  });
+}
+
+// Two entries may name one allocation, and one of them writes it: then its content goes back when
+// it leaves, whichever of the two is mentioned first.
+TEST_F(ListsTest, WrittenInOneEntryIsWritten) {
+  DXGKIT_COVERS("REND-04");
+  for (const bool first_writes : {false, true}) {
+    SCOPED_TRACE(first_writes);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers context = client.make_context();
+      const D3DKMT_HANDLE a = client.make_allocation(64 * kKibibyte, kHidden);
+      const auto leave = [&] {
+        stack.blocking([&] { EXPECT_EQ(exercise(stack).evict_all(), Status::kSuccess); });
+        return count(stack, DXGK_OPERATION_TRANSFER);
+      };
+      ASSERT_EQ(client.render(context, work_on({a})), 0);
+      stack.drive();
+      ASSERT_EQ(leave(), 1U);
+      Work reads = work_on({a});
+      reads.allocations[0].write = false;
+      ASSERT_EQ(client.render(context, reads), 0);
+      stack.drive();
+      ASSERT_EQ(leave(), 2U) << "in, and not out again: nobody wrote";
+      Work both = work_on({a, a});
+      both.allocations[first_writes ? 1 : 0].write = false;
+      ASSERT_EQ(client.render(context, both), 0);
+      stack.drive();
+      EXPECT_EQ(leave(), 4U) << "in and out";
+    });
+  }
+}
+
+}  // namespace
+}  // namespace dxgkit::contract

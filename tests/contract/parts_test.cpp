@@ -1,0 +1,279 @@
+// Where DMA buffers are cut, what each part needs, and what is asked of a driver when parts run.
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/verifier_switches.h"
+#include "tests/contract/memory_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using PartsTest = ContractTest;
+using dxgk::VerifierSwitch;
+
+constexpr uint64_t kBig = 640 * kKibibyte;  // two of them do not fit
+
+/// 1 MiB of hidden memory.
+void little_memory(ScriptedMiniport& miniport) { miniport.config.segments[1].size = kMebibyte; }
+
+std::vector<testing::PatchCall> patches_of(Stack& stack) {
+  std::vector<testing::PatchCall> calls = stack.miniport.calls().patches;
+  std::erase_if(calls, [](const auto& call) { return call.args.Flags.Paging != 0; });
+  return calls;
+}
+size_t rendering(Stack& stack) {
+  const auto submits = stack.miniport.calls().submits;
+  return static_cast<size_t>(
+      std::ranges::count_if(submits, [](const auto& call) { return call.args.Flags.Paging == 0; }));
+}
+
+// A buffer is cut where the step begins that first needs what has no room: not where that is needed
+// last, and not in the middle of the step.
+TEST_F(PartsTest, ACutIsWhereTheFirstStepBeginsThatDoesNotFit) {
+  DXGKIT_COVERS("REND-21", "PATCH-25", "PATCH-26");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        Work work;
+        work.command_bytes = 1024;
+        work.allocations = {{client.make_allocation(kBig, kHidden)},
+                            {client.make_allocation(64 * kKibibyte, kHidden)},
+                            {client.make_allocation(kBig, kHidden)}};
+        work.patches = {patch_at(0, 16, 0), patch_at(1, 528, 512), patch_at(2, 544, 512),
+                        patch_at(2, 784, 768)};
+        ASSERT_EQ(client.render(context, work), 0);
+        stack.drive();
+        const std::vector<testing::PatchCall> patches = patches_of(stack);
+        ASSERT_EQ(patches.size(), 2U);
+        const std::vector<UINT> wanted[] = {{0, 512, 0, 1}, {512, 1024, 1, 3}};
+        for (size_t i = 0; i < 2; ++i) {
+          const DXGKARG_PATCH& args = patches[i].args;
+          EXPECT_EQ(
+              (std::vector<UINT>{
+                  args.DmaBufferSubmissionStartOffset, args.DmaBufferSubmissionEndOffset,
+                  args.PatchLocationListSubmissionStart, args.PatchLocationListSubmissionLength}),
+              wanted[i])
+              << i;
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      little_memory);
+}
+
+// What a part needs beside the memory its context saves into is brought in for it.
+TEST_F(PartsTest, APartNeedsItsOwnMemoryAndTheContexts) {
+  DXGKIT_COVERS("RES-29", "REND-21");
+  with_client(
+      [](Stack& stack, Client& client) {
+        stack.miniport.hooks.create_context = [&](void* device, DXGKARG_CREATECONTEXT* args) {
+          if (args->Flags.SystemContext == 0) {
+            DXGKARGCB_CREATECONTEXTALLOCATION saved{};
+            saved.hAdapter = stack.miniport.callbacks().DeviceHandle;
+            saved.hDevice = reinterpret_cast<HANDLE>(uint64_t{client.device});
+            saved.hContext = args->hContext;
+            saved.hDriverAllocation = reinterpret_cast<HANDLE>(uint64_t{0xC0DE});
+            saved.Size = 64 * kKibibyte;
+            saved.SupportedSegmentSet = kHidden;
+            EXPECT_EQ(stack.miniport.callbacks().DxgkCbCreateContextAllocation(&saved), 0);
+          }
+          return stack.miniport.default_create_context(device, args);
+        };
+        ContextBuffers context = client.make_context();
+        Work work;
+        work.command_bytes = 1024;
+        work.allocations = {{client.make_allocation(kBig, kHidden)},
+                            {client.make_allocation(kBig, kHidden)}};
+        work.patches = {patch_at(0, 16, 0), patch_at(1, 528, 512)};
+        ASSERT_EQ(client.render(context, work), 0);
+        stack.drive();
+        const std::vector<testing::PatchCall> patches = patches_of(stack);
+        ASSERT_EQ(patches.size(), 2U);
+        for (size_t i = 0; i < 2; ++i) {
+          EXPECT_EQ(patches[i].allocations[i].segment(), 2U) << "what part " << i << " uses";
+          EXPECT_NE(patches[i].allocations[i].physical_address, 0U);
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        stack.miniport.hooks.create_context = nullptr;
+      },
+      little_memory);
+}
+
+/// What is no leak although the second part says nothing of slot 6.
+struct Silence {
+  const char* sentence;
+  std::function<void(Work&)> say;
+  bool no_dma_patching = false;
+};
+class PartsSilence : public ContractTest, public ::testing::WithParamInterface<Silence> {};
+TEST_P(PartsSilence, LeaksNothing) {
+  DXGKIT_COVERS("REND-26", "REND-23");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        Work work;
+        work.command_bytes = 1024;
+        work.allocations = {
+            {client.make_allocation(kBig, kHidden)}, {0}, {client.make_allocation(kBig, kHidden)}};
+        work.patches = {patch_at(0, 16, 0, 0, 5), patch_at(0, 32, 0, 0, 6)};
+        GetParam().say(work);
+        EXPECT_EQ(client.render(context, work), 0);
+        stack.drive();
+        EXPECT_EQ(stack.statistics().splits, 1U);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        EXPECT_EQ(rendering(stack), 2U);
+      },
+      [](ScriptedMiniport& miniport) {
+        little_memory(miniport);
+        if (!GetParam().no_dma_patching) return;
+        miniport.config.caps = [](DXGK_DRIVERCAPS& caps) { caps.SchedulingCaps.NoDmaPatching = 1; };
+      });
+}
+const Silence kSilences[] = {
+    {"UnboundBeforeTheCut",
+     [](Work& work) {
+       work.patches.push_back(patch_at(1, 48, 0, 0, 6));
+       work.patches.push_back(patch_at(2, 528, 512, 0, 5));
+     }},
+    {"WithNoDmaPatching", [](Work& work) { work.patches.push_back(patch_at(2, 528, 512, 0, 5)); },
+     true},
+    {"BitsBesideTheSlotSayNothing",
+     [](Work& work) {
+       work.patches[1].Value |= 0xA5000000U;
+       work.patches.push_back(patch_at(2, 528, 512, 0, 5));
+       work.patches.push_back(patch_at(1, 544, 512, 0, 6));
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, PartsSilence, ::testing::ValuesIn(kSilences),
+                         [](const auto& row) { return std::string(row.param.sentence); });
+
+// Rendering waits for paging that somebody else's packet started.
+TEST_F(PartsTest, WorkWaitsForMemoryThatComesInForAnother) {
+  DXGKIT_COVERS("SCHED-14");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers first = client.make_context(), second = client.make_context();
+    const D3DKMT_HANDLE both = client.make_allocation(64 * kKibibyte, kHidden);
+    ASSERT_EQ(client.render(first, work_on({both})), 0);
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(1).size(), 1U) << "the fill, on the paging node";
+    ASSERT_EQ(client.render(second, work_on({both})), 0);
+    stack.settle();
+    EXPECT_EQ(rendering(stack), 0U);
+    EXPECT_EQ(stack.miniport.outstanding(1).size(), 1U) << "and it comes in once";
+    ASSERT_TRUE(stack.miniport.complete_next(1));
+    stack.settle();
+    EXPECT_EQ(rendering(stack), 2U);
+    stack.drive();
+  });
+}
+
+/// A buffer of two steps with room for both, for `contexts` contexts.
+NTSTATUS two_steps(Client& client, std::vector<ContextBuffers> contexts) {
+  Work work;
+  ContextBuffers& first = contexts.front();
+  const D3DKMT_HANDLE a = client.make_allocation(64 * kKibibyte, kHidden);
+  const D3DKMT_HANDLE b = client.make_allocation(64 * kKibibyte, kHidden);
+  for (size_t i = 0; i < 2; ++i) {
+    first.allocations[i] = {};
+    first.allocations[i].hAllocation = i == 0 ? a : b;
+    first.allocations[i].Value = 1;
+    first.patches[i] = patch_at(static_cast<uint32_t>(i), static_cast<uint32_t>(256 * i + 16),
+                                static_cast<uint32_t>(256 * i));
+  }
+  D3DKMT_RENDER args{};
+  args.hContext = first.handle;
+  args.CommandLength = 512;
+  args.AllocationCount = args.PatchLocationCount = 2;
+  args.BroadcastContextCount = static_cast<UINT>(contexts.size() - 1);
+  for (size_t i = 1; i < contexts.size(); ++i) args.BroadcastContext[i - 1] = contexts[i].handle;
+  return client.call([&] { return D3DKMTRender(&args); });
+}
+
+// A switch that cuts everywhere leaves whole what several contexts run, whose parts would have to
+// be in step.
+TEST_F(PartsTest, ABroadcastIsCutOnlyWhereItMustBe) {
+  DXGKIT_COVERS("REND-28", "PREEMPT-17");
+  for (const bool broadcast : {false, true}) {
+    SCOPED_TRACE(broadcast);
+    bare([&](Stack& stack) {
+      stack.options.verifier.set(VerifierSwitch::kTakeSplitPoint);
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      Client client(stack);
+      std::vector<ContextBuffers> contexts = {client.make_context()};
+      if (broadcast) contexts.push_back(client.make_context(1));
+      ASSERT_EQ(two_steps(client, contexts), 0);
+      stack.drive();
+      EXPECT_EQ(stack.statistics().splits, broadcast ? 0U : 1U);
+      EXPECT_EQ(rendering(stack), 2U);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+  }
+}
+
+// Under the switch each submission is patched twice, the same both times.
+TEST_F(PartsTest, PatchingAgainIsPatchingTheSame) {
+  DXGKIT_COVERS("REND-28", "PATCH-32");
+  bare([](Stack& stack) {
+    stack.options.verifier.set(VerifierSwitch::kAlwaysRepatch);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    Client client(stack);
+    ASSERT_EQ(two_steps(client, {client.make_context()}), 0);
+    stack.drive();
+    const ScriptedCalls calls = stack.miniport.calls();
+    ASSERT_EQ(calls.patches.size(), 2 * calls.submits.size());
+    ASSERT_GE(calls.submits.size(), 2U) << "paging, and the packet";
+    for (size_t i = 0; i < calls.patches.size(); i += 2) {
+      const DXGKARG_PATCH &one = calls.patches[i].args, &again = calls.patches[i + 1].args;
+      EXPECT_EQ(one.SubmissionFenceId, again.SubmissionFenceId);
+      EXPECT_EQ(one.pDmaBuffer, again.pDmaBuffer);
+      EXPECT_EQ(one.PatchLocationListSubmissionLength, again.PatchLocationListSubmissionLength);
+    }
+  });
+}
+
+// Both ends of a broadcast buffer are looked at when a part is patched: the last part may not touch
+// what is before it, the first not what is behind it.
+TEST_F(PartsTest, EachPartOfABroadcastKeepsToItself) {
+  DXGKIT_COVERS("PREEMPT-17");
+  for (const bool last : {false, true}) {
+    SCOPED_TRACE(last);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          ContextBuffers first = client.make_context(), second = client.make_context();
+          const D3DKMT_HANDLE big[] = {client.make_allocation(kBig, kHidden),
+                                       client.make_allocation(kBig, kHidden)};
+          stack.miniport.hooks.patch = [&](const DXGKARG_PATCH* args) {
+            auto* const bytes = static_cast<uint8_t*>(args->pDmaBuffer);
+            const bool is_last = args->DmaBufferSubmissionStartOffset != 0;
+            if (args->Flags.Paging == 0 && is_last == last) ++bytes[last ? 8 : 504];
+            return stack.miniport.default_patch(args);
+          };
+          for (size_t i = 0; i < 2; ++i) {
+            first.allocations[i] = {};
+            first.allocations[i].hAllocation = big[i];
+            first.allocations[i].Value = 1;
+            first.patches[i] =
+                patch_at(static_cast<uint32_t>(i), static_cast<uint32_t>(256 * i + 16),
+                         static_cast<uint32_t>(256 * i));
+          }
+          D3DKMT_RENDER args{};
+          args.hContext = first.handle;
+          args.CommandLength = 512;
+          args.AllocationCount = args.PatchLocationCount = 2;
+          args.BroadcastContextCount = 1;
+          args.BroadcastContext[0] = second.handle;
+          ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+          stack.drive();
+          EXPECT_EQ(stack.statistics().splits, 2U) << "each of them in two parts";
+          EXPECT_EQ(std::ranges::count(stack.rules(), "PREEMPT-17"), 1) << "the repeat is counted";
+          stack.miniport.hooks.patch = nullptr;
+        },
+        little_memory);
+  }
+}
+
+}  // namespace
+}  // namespace dxgkit::contract

@@ -1,0 +1,78 @@
+// Events behind one context and behind several, and signals that one lost context stops.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "tests/contract/sync_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using SyncEventsTest = ContractTest;
+
+bool was_set(int event) {
+  uint64_t count = 0;
+  return read(event, &count, sizeof count) == static_cast<ssize_t>(sizeof count);
+}
+
+// One context is all contexts, too: its event is set when its work is done, or, asked for at
+// submission, when that is with the hardware.
+TEST_F(SyncEventsTest, AnEventBehindOneContextIsSet) {
+  DXGKIT_COVERS("SYNC-07", "SYNC-05");
+  for (const bool at_submission : {false, true}) {
+    SCOPED_TRACE(at_submission);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers context = client.make_context(1);
+      ASSERT_EQ(client.render(context, work_on({})), 0);
+      const int event = eventfd(0, EFD_NONBLOCK);
+      D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 args{};
+      args.hContext = context.handle;
+      args.Flags.EnqueueCpuEvent = 1;
+      args.Flags.SignalAtSubmission = at_submission ? 1 : 0;
+      args.CpuEventHandle = reinterpret_cast<HANDLE>(static_cast<intptr_t>(event));
+      ASSERT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); }), 0);
+      stack.settle();
+      ASSERT_EQ(stack.miniport.outstanding(1).size(), 1U);
+      EXPECT_EQ(was_set(event), at_submission);
+      stack.drive();
+      EXPECT_EQ(was_set(event), !at_submission) << "once";
+      EXPECT_FALSE(was_set(event));
+      close(event);
+    });
+  }
+}
+
+// A signal that several contexts have to come to is refused if one of them never will, and leaves
+// nothing behind in the others.
+TEST_F(SyncEventsTest, OneLostContextRefusesABroadcast) {
+  DXGKIT_COVERS("SYNC-06", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE second = client.make_device();
+    ContextBuffers alive = client.make_context(), lost;
+    ASSERT_EQ(client.create_context(&lost, 1, second), 0);
+    const MonitoredFence fence = create_fence(client, 0, 3);
+    ASSERT_EQ(client.render(lost, work_on({})), 0);
+    stack.settle();
+    stack.miniport.faulted(1, stack.miniport.outstanding(1).at(0),
+                           nt_status(Status::kUnsuccessful));
+    stack.settle();
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 args{};
+    args.hContext = alive.handle;
+    args.BroadcastContextCount = 1;
+    args.BroadcastContext[0] = lost.handle;
+    args.ObjectCount = 1;
+    args.ObjectHandleArray[0] = fence.handle;
+    args.Fence.FenceValue = 9;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); }), kRemoved);
+    stack.drive();
+    EXPECT_EQ(fence.value(), 3U);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    args.BroadcastContextCount = 0;
+    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); }), 0);
+    stack.drive();
+    EXPECT_EQ(fence.value(), 9U);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
