@@ -299,7 +299,7 @@ class Adapter : public Object,
   Submit submit_context_switch(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
                                bool resubmission);
   void note_submission(Packet& packet, NodeOrdinal node, SubmissionFenceId fence, uint64_t bytes);
-  void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
+  void retired(PacketId packet, vidsch::PacketOutcome outcome, vidsch::Reached reached) override;
   void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
   bool split(Packet& packet, AllocationId unplaceable);
   /// REND-28: at the first point there is.
@@ -312,7 +312,8 @@ class Adapter : public Object,
   void fill_allocation_list(const Packet& packet);
   port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence);
   port::SubmitVirtualArgs virtual_args(Packet& packet);
-  void cancel_packet(Packet& packet);
+  /// The driver is told that the packet will not run (again), if it is to be told of this one.
+  void cancel_packet(Packet& packet, vidsch::Reached reached);
   /// A packet faulted on hardware: its device is lost; paging is fatal for the adapter (PAGE-49).
   void blame(const Packet& packet);
 
