@@ -9,47 +9,6 @@ namespace {
 
 using HostApertureTest = ContractTest;
 
-struct HostAperture {
-  static inline std::vector<std::vector<uint64_t>> mapped, unmapped;
-  static void prepare(ScriptedMiniport& miniport) {
-    mapped.clear();
-    unmapped.clear();
-    miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
-    miniport.config.segments[0].flags.CpuVisible = 0;
-    miniport.config.segments[0].flags.SupportsCpuHostAperture = 1;
-    miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
-      table.DxgkDdiMapCpuHostAperture = map;
-      table.DxgkDdiUnmapCpuHostAperture = unmap;
-    };
-    miniport.hooks.query_adapter_info = [&miniport](const DXGKARG_QUERYADAPTERINFO* args) {
-      const NTSTATUS status = miniport.default_query_adapter_info(args);
-      if (args->Type != DXGKQAITYPE_QUERYSEGMENT4) return status;
-      auto* out = static_cast<DXGK_QUERYSEGMENTOUT4*>(args->pOutputData);
-      if (out->pSegmentDescriptor == nullptr) return status;
-      auto* first = reinterpret_cast<DXGK_SEGMENTDESCRIPTOR4*>(out->pSegmentDescriptor);
-      first->CpuHostAperture.PhysicalAddress = miniport.function().bars()[1].base.value;
-      first->CpuHostAperture.SizeInPages = 6;
-      return status;
-    };
-  }
-  static NTSTATUS NTAPI map(const HANDLE, const DXGKARG_MAPCPUHOSTAPERTURE* args) {
-    std::vector<uint64_t> record{args->SegmentId};
-    for (UINT64 i = 0; i < args->NumberOfPages; ++i) {
-      record.push_back(args->pCpuHostAperturePages[i]);
-      record.push_back(args->pMemorySegmentPages[i]);
-    }
-    mapped.push_back(record);
-    return STATUS_SUCCESS;
-  }
-  static NTSTATUS NTAPI unmap(const HANDLE, const DXGKARG_UNMAPCPUHOSTAPERTURE* args) {
-    std::vector<uint64_t> record{args->SegmentId};
-    for (UINT64 i = 0; i < args->NumberOfPages; ++i)
-      record.push_back(args->pCpuHostAperturePages[i]);
-    unmapped.push_back(record);
-    return STATUS_SUCCESS;
-  }
-};
-
 TEST_F(HostApertureTest, AHostApertureShowsWhatTheCpuCannotSeeOtherwise) {
   DXGKIT_COVERS("ALLOC-41", "ALLOC-35");
   with_client(

@@ -77,6 +77,7 @@ struct Swizzler {
     if (current->on_acquire) current->on_acquire();
     if (current->answer != 0) return current->answer;
     if (current->size != 0) args->RangeSize = current->size;
+    if (current->keeps_address) return STATUS_SUCCESS;
     args->CPUTranslatedAddress.QuadPart =
         static_cast<LONGLONG>(current->window() + args->RangeId * kMebibyte);
     return STATUS_SUCCESS;
@@ -101,9 +102,59 @@ struct Swizzler {
   Stack& stack;
   NTSTATUS answer = 0;
   SIZE_T size = 0;
+  bool keeps_address = false;  // it answers the address it was given
   std::function<void()> on_acquire, on_release;
   std::vector<DXGKARG_ACQUIRESWIZZLINGRANGE> acquired;
   std::vector<DXGKARG_RELEASESWIZZLINGRANGE> released;
+};
+
+/// A driver of the second model with a CPU host aperture; what it was told: segment, then pages.
+struct HostAperture {
+  static inline std::vector<std::vector<uint64_t>> mapped, unmapped;
+  static void prepare(ScriptedMiniport& miniport) {
+    miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+    miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) { lend_entries(table); };
+    of_segment(miniport, 0, 0);
+  }
+  static void lend_entries(DRIVER_INITIALIZATION_DATA& table) {
+    table.DxgkDdiMapCpuHostAperture = map;
+    table.DxgkDdiUnmapCpuHostAperture = unmap;
+  }
+  /// The segment's aperture, of six pages, begins at an offset of the BAR.
+  static void of_segment(ScriptedMiniport& miniport, size_t index, uint64_t bar_offset) {
+    mapped.clear();
+    unmapped.clear();
+    miniport.config.segments[index].flags.CpuVisible = 0;
+    miniport.config.segments[index].flags.SupportsCpuHostAperture = 1;
+    miniport.hooks.query_adapter_info = [&miniport, index,
+                                         bar_offset](const DXGKARG_QUERYADAPTERINFO* args) {
+      const NTSTATUS status = miniport.default_query_adapter_info(args);
+      if (args->Type != DXGKQAITYPE_QUERYSEGMENT4) return status;
+      auto* out = static_cast<DXGK_QUERYSEGMENTOUT4*>(args->pOutputData);
+      if (out->pSegmentDescriptor == nullptr) return status;
+      auto* one = reinterpret_cast<DXGK_SEGMENTDESCRIPTOR4*>(out->pSegmentDescriptor +
+                                                             index * out->SegmentDescriptorStride);
+      one->CpuHostAperture.PhysicalAddress = miniport.function().bars()[1].base.value + bar_offset;
+      one->CpuHostAperture.SizeInPages = 6;
+      return status;
+    };
+  }
+  static NTSTATUS NTAPI map(const HANDLE, const DXGKARG_MAPCPUHOSTAPERTURE* args) {
+    std::vector<uint64_t> record{args->SegmentId};
+    for (UINT64 i = 0; i < args->NumberOfPages; ++i) {
+      record.push_back(args->pCpuHostAperturePages[i]);
+      record.push_back(args->pMemorySegmentPages[i]);
+    }
+    mapped.push_back(record);
+    return STATUS_SUCCESS;
+  }
+  static NTSTATUS NTAPI unmap(const HANDLE, const DXGKARG_UNMAPCPUHOSTAPERTURE* args) {
+    std::vector<uint64_t> record{args->SegmentId};
+    for (UINT64 i = 0; i < args->NumberOfPages; ++i)
+      record.push_back(args->pCpuHostAperturePages[i]);
+    unmapped.push_back(record);
+    return STATUS_SUCCESS;
+  }
 };
 
 }  // namespace dxgkit::contract
