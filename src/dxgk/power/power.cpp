@@ -233,36 +233,19 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
     adapter_.paging().set_context(adapter_.system_context_);
     for (const Moved& moved : moved_) {
       for (uint32_t i = 0; i < moved.locks; ++i) adapter_.memory().lock(moved.allocation);
-      show(moved);
+      show(moved, CpuWindows::Hardware::kOff);
     }
   });
   return idle ? status : Status::kDeviceRemoved;
 }
 
 /// The addresses that Lock2 gave out show where the content is now.
-void Power::show(const Moved& moved) {
+void Power::show(const Moved& moved, CpuWindows::Hardware hardware) {
   const Allocation& allocation = adapter_.allocations().at(moved.allocation);
   const vidmm::Placement place = adapter_.memory().placement(moved.allocation);
-  std::vector<bus::MemoryWindow> windows;
-  if (place.segment == kSystemMemory) {
-    for (const bus::PageFrame page : allocation.pages) {
-      windows.push_back(
-          adapter_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
-    }
-    adapter_.memory().mark_cpu_written(moved.allocation);
-  } else {
-    const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
-    if (!segment.cpu_visible) return;  // a CPU host aperture is its business
-    windows.push_back(adapter_.machine().window_of(
-        bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes},
-        allocation.size_bytes));
-  }
-  for (OpenedAllocation* opened : allocation.opened) {
-    // Without address space for another mapping the old one stays: our resources, and nothing of
-    // it is a client's fault. It has as many pieces as before, or fewer.
-    const CpuAccess* const cpu = opened->cpu_if_any();
-    if (cpu != nullptr && cpu->view) static_cast<void>(cpu->view->retarget(windows));
-  }
+  if (place.segment == kSystemMemory) adapter_.memory().mark_cpu_written(moved.allocation);
+  for (OpenedAllocation* opened : allocation.opened)
+    adapter_.cpu_windows().follow(*opened, place, hardware);
 }
 
 bool Power::enter_low_power(PowerTarget target) {
@@ -357,7 +340,7 @@ void Power::restore() {
       for (const OpenedAllocation* opened : allocation.opened) {
         for (uint32_t i = 0; i < opened->locks; ++i) adapter_.memory().lock(moved.allocation);
       }
-      show(moved);
+      show(moved, lost_ ? CpuWindows::Hardware::kOff : CpuWindows::Hardware::kOn);
     }
     if (!lost_) moved_.clear();
   });
@@ -486,7 +469,7 @@ void Power::show_locked() {
   for (Device* device : adapter_.devices()) {
     for (OpenedAllocation* opened : device->openings) {
       if (opened->allocation != nullptr && opened->locks != 0)
-        show({opened->allocation->id, opened->locks, true});
+        show({opened->allocation->id, opened->locks, true}, CpuWindows::Hardware::kOff);
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
@@ -611,6 +612,7 @@ bool Adapter::perform(const vidmm::PagingOp& op) {
 }
 
 void Adapter::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) {
+  cpu_windows_->leaving(op);
   if (hw_queues_) hw_queues_->before(op, work);
   context_allocations_->before(op, work);
   if (gpu_va_) gpu_va_->before(op, work);
