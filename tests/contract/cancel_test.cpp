@@ -169,6 +169,9 @@ TEST_F(CancelPagingTest, WorkOfNoContextIsCancelledWithoutOne) {
         EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kD3), Status::kSuccess);
         down->finish();
         const auto cancels = odd::cancels(stack, true);
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, PowerTarget::kD0).has_value());
+        });
         ASSERT_EQ(cancels.size(), 1U);
         const testing::PagingCall built = stack.miniport.paging_call(4);
         EXPECT_EQ(cancels[0].args.hContext, nullptr);
@@ -176,9 +179,6 @@ TEST_F(CancelPagingTest, WorkOfNoContextIsCancelledWithoutOne) {
         EXPECT_EQ(cancels[0].args.DmaBufferSubmissionEndOffset, 2 * kOperationBytes);
         EXPECT_EQ(cancels[0].args.DmaBufferPrivateDataSubmissionEndOffset,
                   2 * odd::kPagingPrivateUsed);
-        stack.blocking([&] {
-          EXPECT_TRUE(stack.system->set_power(stack.luid, PowerTarget::kD0).has_value());
-        });
         EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_RESET);
         EXPECT_EQ(stack.rules(), Strings{});
       },
