@@ -532,6 +532,7 @@ TEST_F(SwizzlingTest, AResetTakesRangesBackBetweenItsTwoCalls) {
         look(client, handles[0], 4);
         void* data = nullptr;
         ASSERT_EQ(lock_with(client, handles[1], 8, kAcquireAperture, &data), 0);
+        std::memcpy(data, "in the range", 13);
         stack.miniport.clear_calls();
         driver.on_release = [&] {
           EXPECT_EQ(stack.miniport.calls().count("DxgkDdiResetFromTimeout"), 1U);
@@ -540,7 +541,8 @@ TEST_F(SwizzlingTest, AResetTakesRangesBackBetweenItsTwoCalls) {
         auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
         stack.blocking([&] { EXPECT_EQ(exercise->reset_losing_content(), Status::kSuccess); });
         EXPECT_THAT(ranges_of(driver.released), ElementsAre(0, 1));
-        static_cast<char*>(data)[kSize - 1] = 1;
+        std::memcpy(data, "in the pages", 13);
+        EXPECT_EQ(driver.text_at(driver.window() + kMebibyte), "in the range") << "not there";
         driver.on_release = nullptr;
       },
       Swizzler::prepare);
