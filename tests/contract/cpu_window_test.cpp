@@ -53,9 +53,9 @@ class CpuWindowTest : public ContractTest {
     });
   }
   static NTSTATUS create_primary(Client& client, uint32_t segments, D3DKMT_HANDLE* out,
-                                 uint32_t flags = kCpuVisible) {
+                                 uint32_t flags = kCpuVisible, uint32_t preferred = 3) {
     ScriptedAllocation data = described(segments, flags);
-    if ((segments & kAperture) != 0) data.preferred = 3;
+    if ((segments >> (preferred - 1) & 1) != 0) data.preferred = preferred;
     D3DDDI_ALLOCATIONINFO info{};
     info.pPrivateDriverData = &data;
     info.PrivateDriverDataSize = sizeof data;
@@ -86,6 +86,12 @@ class CpuWindowTest : public ContractTest {
     const auto entry = stack.miniport.calls().patches.back().allocations.at(0);
     EXPECT_EQ(entry.segment(), 3U);
     return entry.physical_address - kApertureBase;
+  }
+  static size_t unmaps(Stack& stack) {
+    size_t count = 0;
+    for (const auto& call : stack.miniport.calls().paging)
+      count += call.args.Operation == DXGK_OPERATION_UNMAP_APERTURE_SEGMENT ? 1 : 0;
+    return count;
   }
   static void page_out(Stack& stack, Client& client, D3DKMT_HANDLE handle) {
     auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
@@ -181,6 +187,7 @@ TEST_P(InPages, TheCpuSeesTheBackingPages) {
     ASSERT_EQ(look(client, handle, "in the pages"), 0);
     EXPECT_EQ(driver.acquired.size(), row.calls);
     EXPECT_EQ(driver.text_at(driver.bar() + kSegmentOffset + offset), "");
+    EXPECT_EQ(unmaps(stack), 0U) << "it stays where it is";
     if (row.rule == nullptr) {
       EXPECT_EQ(stack.rules(), std::vector<std::string>{});
     } else {
@@ -231,16 +238,10 @@ TEST_F(CpuWindowTest, ALockedPrimaryThatLeavesTheApertureIsSeenInItsPages) {
     auto* text = static_cast<char*>(args.pData);
     std::memcpy(text, "in the window", 14);
     size_t unmapped = 0;
-    const auto unmaps = [&] {
-      size_t count = 0;
-      for (const auto& call : stack.miniport.calls().paging)
-        count += call.args.Operation == DXGK_OPERATION_UNMAP_APERTURE_SEGMENT ? 1 : 0;
-      return count;
-    };
-    driver.on_release = [&] { unmapped = unmaps() + 1; };
+    driver.on_release = [&] { unmapped = unmaps(stack) + 1; };
     page_out(stack, client, primary);
     EXPECT_EQ(unmapped, 1U) << "released before the unmapping was built";
-    EXPECT_EQ(unmaps(), 1U);
+    EXPECT_EQ(unmaps(stack), 1U);
     EXPECT_EQ(driver.released.size(), 1U);
     EXPECT_STREQ(text, "") << "the pages; the device of this test moves nothing";
     std::memcpy(text, "in the pages", 13);
@@ -287,6 +288,41 @@ TEST_F(CpuWindowTest, APrimaryIsLockedWithWhatItWasMadeFor) {
         << "with an alternate address the segment's, at " << offset << ", is not read";
     EXPECT_EQ(unlock(client, {alternate}), 0);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// On the screen it cannot leave: no range, no lock, and nobody waits for one.
+TEST_F(CpuWindowTest, APrimaryOnTheScreenIsNotLockedWithoutARange) {
+  DXGKIT_COVERS("ALLOC-53");
+  bare([](Stack& stack) {
+    FlipDriver screen(stack);
+    Swizzler driver(stack);
+    screen.more_table = [](DRIVER_INITIALIZATION_DATA& table) { Swizzler::lend_entries(table); };
+    const auto caps = stack.miniport.config.caps;
+    stack.miniport.config.caps = [caps](DXGK_DRIVERCAPS& out) {
+      caps(out);
+      out.NumberOfSwizzlingRanges = 1;
+    };
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, screen, 0, false);
+      client.primaries.resize(2);
+      for (D3DKMT_HANDLE& primary : client.primaries) {
+        ASSERT_EQ(create_primary(client, kVisible | kAperture, &primary, kCpuVisible, 1), 0);
+        ASSERT_EQ(client.render(client.context, work_on({primary})), 0);
+        stack.drive();
+      }
+      client.show();
+      driver.answer = static_cast<NTSTATUS>(0xC01E0108);
+      const uint64_t out = stack.statistics().page_outs;
+      D3DKMT_LOCK args = lock_args(client.primaries[0], kAcquireAperture);
+      EXPECT_EQ(lock(client, args), kCantEvict);
+      EXPECT_EQ(stack.statistics().page_outs, out);
+      args = lock_args(client.primaries[1], kAcquireAperture);
+      EXPECT_EQ(lock(client, args), 0) << "the other one can leave";
+      EXPECT_EQ(stack.statistics().page_outs, out + 1);
+      EXPECT_EQ(unlock(client, {client.primaries[1]}), 0);
+    }
   });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dxgk/system.h"
 #include "tests/contract/lock_fixture.h"
 
 namespace dxgkit::contract {
@@ -54,6 +55,54 @@ TEST_F(HostApertureTest, AHostApertureShowsWhatTheCpuCannotSeeOtherwise) {
         EXPECT_EQ(HostAperture::unmapped.size(), 2U) << "destruction ends the lock";
       },
       HostAperture::prepare);
+}
+
+// Sleep and power failures: pages are unmapped before content leaves, and stay while it stays.
+TEST_F(HostApertureTest, PagesStayMappedAsLongAsContentStays) {
+  DXGKIT_COVERS("ALLOC-40", "ALLOC-41");
+  for (const bool preserved : {false, true}) {
+    SCOPED_TRACE(preserved);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible | kAperture));
+          ContextBuffers context = client.make_context();
+          client.list({handle});
+          ASSERT_EQ(client.render(context, work_on({handle})), 0);
+          stack.drive();
+          HostAperture::mapped.clear();
+          HostAperture::unmapped.clear();
+          void* address = nullptr;
+          ASSERT_EQ(client.lock(handle, &address), 0);
+          auto* text = static_cast<char*>(address);
+          std::memcpy(text, "in the window", 14);
+          stack.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+            EXPECT_EQ(HostAperture::unmapped.size(), preserved ? 0U : 1U) << "before it moves";
+            return stack.miniport.default_build_paging(args);
+          };
+          stack.blocking([&] {
+            EXPECT_TRUE(
+                stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+          });
+          EXPECT_STREQ(text, preserved ? "in the window" : "");
+          stack.blocking([&] {
+            EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+            EXPECT_EQ(stack.system->power_failed(stack.luid, dxgk::PowerTarget::kStandby),
+                      Status::kSuccess);
+            static_cast<void>(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0));
+          });
+          stack.miniport.hooks.build_paging = nullptr;
+          EXPECT_STREQ(text, preserved ? "in the window" : "");
+          EXPECT_EQ(HostAperture::mapped.size(), 1U);
+          EXPECT_EQ(HostAperture::unmapped.size(), preserved ? 0U : 1U);
+          EXPECT_EQ(client.unlock(handle), 0);
+          EXPECT_EQ(HostAperture::unmapped.size(), 1U);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [&](ScriptedMiniport& miniport) {
+          HostAperture::prepare(miniport);
+          miniport.config.segments[0].flags.PreservedDuringStandby = preserved ? 1 : 0;
+        });
+  }
 }
 
 }  // namespace

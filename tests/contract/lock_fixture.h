@@ -126,9 +126,10 @@ struct HostAperture {
     unmapped.clear();
     miniport.config.segments[index].flags.CpuVisible = 0;
     miniport.config.segments[index].flags.SupportsCpuHostAperture = 1;
-    miniport.hooks.query_adapter_info = [&miniport, index,
-                                         bar_offset](const DXGKARG_QUERYADAPTERINFO* args) {
-      const NTSTATUS status = miniport.default_query_adapter_info(args);
+    miniport.hooks.query_adapter_info = [&miniport, index, bar_offset,
+                                         asked = miniport.hooks.query_adapter_info](
+                                            const DXGKARG_QUERYADAPTERINFO* args) {
+      const NTSTATUS status = asked ? asked(args) : miniport.default_query_adapter_info(args);
       if (args->Type != DXGKQAITYPE_QUERYSEGMENT4) return status;
       auto* out = static_cast<DXGK_QUERYSEGMENTOUT4*>(args->pOutputData);
       if (out->pSegmentDescriptor == nullptr) return status;

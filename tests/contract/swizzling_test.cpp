@@ -275,6 +275,8 @@ TEST_F(SwizzlingTest, TheDriverChoosesTheSizeOfARangeOnlyWhenAsked) {
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
         ASSERT_EQ(lock_with(client, handle, 0), 0) << "another size: it is asked for again";
         EXPECT_EQ(driver.acquired.size(), 2U);
+        EXPECT_THAT(ranges_of(driver.released), ElementsAre(0)) << "the one of the other size";
+        EXPECT_EQ(driver.acquired[1].RangeId, 0U);
         EXPECT_EQ(stack.only_finding().rule, "ALLOC-50");
         EXPECT_EQ(unlock(client, {handle}), 0);
       },
@@ -424,6 +426,103 @@ TEST_F(SwizzlingTest, ALockThroughARangeSurvivesSleep) {
       Swizzler::prepare);
 }
 
+// On the way back the driver refuses: the address leads to the content as it lies in the segment.
+TEST_F(SwizzlingTest, ALockShowsTheSegmentWhenTheRangeDoesNotComeBack) {
+  DXGKIT_COVERS("ALLOC-40");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Swizzler driver(stack);
+        const D3DKMT_HANDLE handle = placed(stack, client, 1)[0];
+        void* data = nullptr;
+        ASSERT_EQ(lock_with(client, handle, 8, kAcquireAperture, &data), 0);
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+          driver.answer = kUnsupported;
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+        });
+        ASSERT_EQ(driver.acquired.size(), 2U);
+        std::memcpy(data, "as it lies", 11);
+        const auto place = static_cast<uint64_t>(driver.acquired[1].CPUTranslatedAddress.QuadPart);
+        EXPECT_EQ(driver.text_at(place), "as it lies");
+        EXPECT_EQ(unlock(client, {handle}), 0);
+      },
+      Swizzler::prepare);
+}
+
+// The driver has chosen another size: the address leads as far as there is content, or a range.
+TEST_F(SwizzlingTest, AnAddressOfAnotherSizeFollowsItsContent) {
+  DXGKIT_COVERS("ALLOC-50", "ALLOC-40");
+  for (const uint64_t pages : {1U, 7U}) {
+    SCOPED_TRACE(pages);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          Swizzler driver(stack);
+          driver.size = pages * kPageBytes;
+          const D3DKMT_HANDLE handle = placed(stack, client, 1)[0];
+          void* data = nullptr;
+          ASSERT_EQ(lock_with(client, handle, 8, kAcquireAperture | kUseAlternateVa, &data), 0);
+          auto* const last = static_cast<char*>(data) + (pages - 1) * kPageBytes;
+          std::memcpy(last, "in the range", 13);
+          stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state,
+                                                     POWER_ACTION) {
+            if (state == PowerDeviceD0) return nt_status(Status::kSuccess);
+            EXPECT_STREQ(last, "") << "of the backing pages, or nothing";
+            return nt_status(Status::kSuccess);
+          };
+          stack.blocking([&] {
+            EXPECT_TRUE(
+                stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+            EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+          });
+          stack.miniport.hooks.set_power_state = nullptr;
+          EXPECT_STREQ(last, "in the range") << "the range again";
+          EXPECT_EQ(unlock(client, {handle}), 0);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        Swizzler::prepare);
+  }
+}
+
+// Content in a segment that is preserved stays where it is, and so does what shows it (G-33).
+TEST_F(SwizzlingTest, ARangeOfAPreservedSegmentStaysInSleepAndWhenPowerFails) {
+  DXGKIT_COVERS("ALLOC-52", "ALLOC-40");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Swizzler driver(stack);
+        const D3DKMT_HANDLE handle = placed(stack, client, 1)[0];
+        void* data = nullptr;
+        ASSERT_EQ(lock_with(client, handle, 8, kAcquireAperture, &data), 0);
+        stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+          if (state == PowerDeviceD0) return nt_status(Status::kSuccess);
+          std::memcpy(data, "asleep", 7);
+          return nt_status(Status::kSuccess);
+        };
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+        });
+        EXPECT_EQ(driver.text_at(driver.window()), "asleep");
+        stack.blocking([&] {
+          EXPECT_EQ(stack.system->power_failed(stack.luid, dxgk::PowerTarget::kStandby),
+                    Status::kSuccess);
+        });
+        std::memcpy(data, "and again", 10);
+        EXPECT_EQ(driver.text_at(driver.window()), "and again");
+        stack.blocking([&] {
+          static_cast<void>(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0));
+        });
+        stack.miniport.hooks.set_power_state = nullptr;
+        EXPECT_EQ(driver.acquired.size(), 1U);
+        EXPECT_TRUE(driver.released.empty());
+        EXPECT_EQ(unlock(client, {handle}), 0);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        Swizzler::prepare(miniport);
+        miniport.config.segments[0].flags.PreservedDuringStandby = 1;
+      });
+}
+
 TEST_F(SwizzlingTest, AResetTakesRangesBackBetweenItsTwoCalls) {
   DXGKIT_COVERS("TDR-24", "TDR-28");
   with_client(
@@ -433,6 +532,7 @@ TEST_F(SwizzlingTest, AResetTakesRangesBackBetweenItsTwoCalls) {
         look(client, handles[0], 4);
         void* data = nullptr;
         ASSERT_EQ(lock_with(client, handles[1], 8, kAcquireAperture, &data), 0);
+        std::memcpy(data, "in the range", 13);
         stack.miniport.clear_calls();
         driver.on_release = [&] {
           EXPECT_EQ(stack.miniport.calls().count("DxgkDdiResetFromTimeout"), 1U);
@@ -441,7 +541,8 @@ TEST_F(SwizzlingTest, AResetTakesRangesBackBetweenItsTwoCalls) {
         auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
         stack.blocking([&] { EXPECT_EQ(exercise->reset_losing_content(), Status::kSuccess); });
         EXPECT_THAT(ranges_of(driver.released), ElementsAre(0, 1));
-        static_cast<char*>(data)[kSize - 1] = 1;
+        std::memcpy(data, "in the pages", 13);
+        EXPECT_EQ(driver.text_at(driver.window() + kMebibyte), "in the range") << "not there";
         driver.on_release = nullptr;
       },
       Swizzler::prepare);

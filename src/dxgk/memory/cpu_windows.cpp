@@ -208,8 +208,7 @@ void CpuWindows::leaving(const vidmm::PagingOp& op) {
     CpuAccess* const cpu = opened->cpu_if_any();
     if (cpu == nullptr) continue;
     // Behind an aperture the content stays where it is, in the backing pages.
-    if (op.kind == Kind::kUnmapAperture && cpu->told() && cpu->view != nullptr)
-      show(*opened, backing(allocation));
+    if (op.kind == Kind::kUnmapAperture && cpu->view != nullptr) show(*opened, backing(allocation));
     close(*opened);
   }
   ranges_.release_of(allocation.id);
@@ -223,25 +222,18 @@ void CpuWindows::hardware_was_reset() {
       if (opened->allocation != nullptr) close(*opened);
     }
   }
-  ranges_.release_all();
 }
 
-void CpuWindows::follow(OpenedAllocation& opened, const vidmm::Placement& place,
-                        Hardware hardware) {
+void CpuWindows::follow(OpenedAllocation& opened, const vidmm::Placement& place) {
   CpuAccess* const cpu = opened.cpu_if_any();
   if (cpu == nullptr || cpu->view == nullptr) return;
-  const Allocation& allocation = *opened.allocation;
-  if (place.segment == kSystemMemory) {
-    show(opened, backing(allocation));
-    return;
-  }
-  // What stayed is shown as it was.
-  if (cpu->told()) return;
-  Result<Windows> windows = Error(Status::kRetry);
-  if (hardware == Hardware::kOn) windows = open(opened, cpu->look, place);
-  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
-  if (!windows.has_value() && segment.kind == vidmm::SegmentKind::kMemory && segment.cpu_visible)
-    windows = plain(allocation, place);
+  if (place.segment != kSystemMemory && cpu->told()) return;  // it stayed, and is shown as it was
+  Result<Windows> windows = open(opened, cpu->look, place);
+  const vidmm::SegmentDesc* const segment =
+      place.segment == kSystemMemory ? nullptr
+                                     : &adapter_.memory().segments()[place.segment.value - 1];
+  // Nobody to ask for another way: better as it lies there than what it was.
+  if (!windows.has_value() && segment->cpu_visible) windows = plain(*opened.allocation, place);
   if (windows.has_value()) show(opened, std::move(*windows));
 }
 

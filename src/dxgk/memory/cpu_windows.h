@@ -47,11 +47,10 @@ class CpuWindows {
   void leaving(const vidmm::PagingOp& op);
   /// The allocation is about to be destroyed.
   void forget(const Allocation& allocation);
-  /// Everything goes back: what the hardware knew is gone (TDR-24).
+  /// What locks set up is taken down (TDR-24). Ranges of content that leaves go with leaving().
   void hardware_was_reset();
   /// An address that was given out shows where the content is now, without a lock in between.
-  enum class Hardware { kOff, kOn };
-  void follow(OpenedAllocation& opened, const vidmm::Placement& place, Hardware hardware);
+  void follow(OpenedAllocation& opened, const vidmm::Placement& place);
 
  private:
   Windows backing(const Allocation& allocation) const;

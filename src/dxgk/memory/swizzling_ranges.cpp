@@ -61,12 +61,6 @@ void SwizzlingRanges::release_of(AllocationId allocation) {
   }
 }
 
-void SwizzlingRanges::release_all() {
-  for (Range& range : ranges_) {
-    if (range.set_up) release(range);
-  }
-}
-
 void SwizzlingRanges::release(Range& range) {
   const auto id = static_cast<uint32_t>(&range - ranges_.data());
   port_.release_swizzling_range(range.request.driver_allocation, range.request.private_data, id);

@@ -43,7 +43,6 @@ class SwizzlingRanges {
   void end_use(uint32_t range);
   /// Before the content leaves its place: used ranges of the allocation go back to the driver, too.
   void release_of(AllocationId allocation);
-  void release_all();
 
  private:
   struct Range {

@@ -10,6 +10,7 @@
 #include "dxgk/adapter/segment_rules.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
@@ -233,19 +234,18 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
     adapter_.paging().set_context(adapter_.system_context_);
     for (const Moved& moved : moved_) {
       for (uint32_t i = 0; i < moved.locks; ++i) adapter_.memory().lock(moved.allocation);
-      show(moved, CpuWindows::Hardware::kOff);
+      show(moved);
     }
   });
   return idle ? status : Status::kDeviceRemoved;
 }
 
 /// The addresses that Lock2 gave out show where the content is now.
-void Power::show(const Moved& moved, CpuWindows::Hardware hardware) {
+void Power::show(const Moved& moved) {
   const Allocation& allocation = adapter_.allocations().at(moved.allocation);
   const vidmm::Placement place = adapter_.memory().placement(moved.allocation);
   if (place.segment == kSystemMemory) adapter_.memory().mark_cpu_written(moved.allocation);
-  for (OpenedAllocation* opened : allocation.opened)
-    adapter_.cpu_windows().follow(*opened, place, hardware);
+  for (OpenedAllocation* opened : allocation.opened) adapter_.cpu_windows().follow(*opened, place);
 }
 
 bool Power::enter_low_power(PowerTarget target) {
@@ -340,7 +340,7 @@ void Power::restore() {
       for (const OpenedAllocation* opened : allocation.opened) {
         for (uint32_t i = 0; i < opened->locks; ++i) adapter_.memory().lock(moved.allocation);
       }
-      show(moved, lost_ ? CpuWindows::Hardware::kOff : CpuWindows::Hardware::kOn);
+      show(moved);
     }
     if (!lost_) moved_.clear();
   });
@@ -469,7 +469,7 @@ void Power::show_locked() {
   for (Device* device : adapter_.devices()) {
     for (OpenedAllocation* opened : device->openings) {
       if (opened->allocation != nullptr && opened->locks != 0)
-        show({opened->allocation->id, opened->locks, true}, CpuWindows::Hardware::kOff);
+        show({opened->allocation->id, opened->locks, true});
     }
   }
 }

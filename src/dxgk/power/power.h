@@ -8,7 +8,6 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/object.h"
 #include "dxgk/system.h"
 #include "port/adapter_port.h"
@@ -91,8 +90,8 @@ class Power {
   bool release() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Nothing is being paged. Lane.
   bool settled() const;
-  void lose(PowerTarget during);                                 // lane
-  void show(const Moved& moved, CpuWindows::Hardware hardware);  // lane
+  void lose(PowerTarget during);  // lane
+  void show(const Moved& moved);  // lane
   uint64_t kept(SegmentId segment, PowerTarget target) const;
   void note_state(uint64_t state) const;
 
