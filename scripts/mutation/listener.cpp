@@ -1,4 +1,5 @@
-// DXGKIT_REACHED_BY_TEST=FILE gets a line a test: its name, its microseconds, the mutants that it reached.
+// DXGKIT_REACHED_BY_TEST=FILE gets a line a test: its name, its microseconds, the mutants that it
+// reached.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,9 +11,7 @@
 
 namespace {
 
-long long microseconds() {
-  return std::clock() * 1'000'000LL / CLOCKS_PER_SEC;
-}
+long long microseconds() { return std::clock() * 1'000'000LL / CLOCKS_PER_SEC; }
 
 class Listener final : public testing::EmptyTestEventListener {
  public:

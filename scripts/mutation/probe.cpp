@@ -1,11 +1,12 @@
-// DXGKIT_MUTANT=N runs mutant N. DXGKIT_REACHED=FOLDER leaves a file there with the mutants that this process reached.
+// DXGKIT_MUTANT=N runs mutant N. DXGKIT_REACHED=FOLDER leaves a file there with the mutants that
+// this process reached.
 #include "probe.h"
+
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-
-#include <unistd.h>
 
 namespace dxgkit_mutation {
 

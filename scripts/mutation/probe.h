@@ -1,4 +1,5 @@
-// What a mutated source asks: is this mutant the one that runs? Included into it by the compiler's command line.
+// What a mutated source asks: is this mutant the one that runs? Included into it by the compiler's
+// command line.
 #pragma once
 #include <type_traits>
 
