@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import schemata
 
@@ -16,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "mutate"
 OVERLAY = BUILD / "overlay"
 STARTUP_S = 2  # what a program may take besides its tests
+WHOLE = "-"
+TOOL = "tools/dxgkit/dxgkit"
 TIMES_SLOWER = 10  # a mutant may make tests so much slower before it counts as hung
 
 
@@ -103,17 +106,20 @@ def blame(output, written):
     return bad
 
 
-def test_programs():
-    """Name -> (path, environment, folder) of every gtest program that ctest runs."""
+def tests_of_ctest(with_commands):
+    """Name -> (command, environment, folder) of every gtest program that ctest runs, and of every command that runs the tool."""
     listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=BUILD, capture_output=True, text=True, check=True).stdout)
     found = {}
     for test in listed["tests"]:
         command = test.get("command")
-        if not command or not any(part.startswith("--gtest_output") for part in command):
+        if not command:
+            continue
+        program = any(part.startswith("--gtest_output") for part in command)
+        if not program and (not with_commands or str(BUILD / TOOL) not in command):
             continue
         properties = {one["name"]: one["value"] for one in test.get("properties", [])}
         environment = dict(part.split("=", 1) for part in properties.get("ENVIRONMENT", []))
-        found[test["name"]] = (command[0], environment, properties.get("WORKING_DIRECTORY", str(BUILD)))
+        found[test["name"]] = (command[:1] if program else command, environment, properties.get("WORKING_DIRECTORY", str(BUILD)))
     return found
 
 
@@ -135,7 +141,7 @@ def limited(command, seconds, environment, folder):
 
 
 class Reach:
-    """Which tests reach which mutants, and what each takes."""
+    """Which tests reach which mutants, and what each takes. A command is one test without a name."""
 
     def __init__(self):
         self.seconds = {}  # (program, test) -> processor time
@@ -144,10 +150,16 @@ class Reach:
 
     def ask(self, programs, jobs):
         def one(name):
-            path, own, folder = programs[name]
+            command, own, folder = programs[name]
+            if len(command) > 1:
+                with tempfile.TemporaryDirectory(prefix="reach") as files:
+                    begin = time.monotonic()
+                    code = limited(command, 3600, {**os.environ, **own, "DXGKIT_REACHED": files}, folder)
+                    mutants = {line for file in pathlib.Path(files).iterdir() for line in file.read_text().split()}
+                    return name, code, [" ".join([WHOLE, str(int(1e6 * (time.monotonic() - begin))), *mutants])]
             with tempfile.NamedTemporaryFile("r", prefix="reach") as file:
                 environment = {**os.environ, **own, "DXGKIT_REACHED_BY_TEST": file.name, "DXGKIT_SIM_SUMMARY": "/dev/null"}
-                code = limited([path], 3600, environment, folder)
+                code = limited(command, 3600, environment, folder)
                 return name, code, file.read().splitlines()
 
         with concurrent.futures.ThreadPoolExecutor(jobs) as workers:
@@ -176,11 +188,13 @@ def killer(mutant, tests, reach, programs, patience):
         chosen.setdefault(program, []).append(test)
     expected = {program: sum(reach.seconds[(program, test)] for test in some) for program, some in chosen.items()}
     for program in sorted(chosen, key=lambda one: expected[one] / len(chosen[one])):
-        path, own, folder = programs[program]
+        command, own, folder = programs[program]
         with tempfile.NamedTemporaryFile("w", prefix="filter") as flags:
+            if chosen[program] != [WHOLE]:
+                command = [*command, f"--gtest_flagfile={flags.name}"]
             flags.write("--gtest_filter=" + ":".join(chosen[program]) + "\n--gtest_fail_fast\n")
             flags.flush()
             environment = {**os.environ, **own, "DXGKIT_MUTANT": str(mutant), "DXGKIT_SIM_SUMMARY": "/dev/null"}
-            if limited([path, f"--gtest_flagfile={flags.name}"], STARTUP_S + TIMES_SLOWER * expected[program], environment, folder) != 0:
+            if limited(command, STARTUP_S + TIMES_SLOWER * expected[program], environment, folder) != 0:
                 return program, left_out
     return None, left_out
