@@ -180,5 +180,38 @@ TEST(PolicyEdgesTest, OnlyQuantaThatEndedCountAsLost) {
   }
 }
 
+// Who went away in debt has it paid by rounds of all who share, not by each turn of somebody.
+TEST(PolicyEdgesTest, ADebtIsPaidByRoundsNotByTurns) {
+  DXGKIT_COVERS("SCHED-10");
+  SharedEngine engine(one_node(false, 1));
+  engine.add(1, {.node = kNode}, 120 * kMs, 1);
+  engine.add(2, {.node = kNode}, kMs, 8);
+  engine.add(3, {.node = kNode}, kMs, 8);
+  engine.contexts.at(1).backlog = 0;
+  engine.run_until(240 * kMs);  // six turns of the others
+  ASSERT_EQ(count_of(engine, 1), 1U);
+  engine.queue(1);
+  engine.run_until(300 * kMs);
+  EXPECT_EQ(count_of(engine, 1), 1U) << "five quanta, of which two are paid";
+  engine.run_until(500 * kMs);
+  EXPECT_EQ(count_of(engine, 1), 2U);
+}
+
+// What is due from below gets its memory one packet at a time.
+TEST(PolicyEdgesTest, AShareHoldsMemoryForOnePacketAtATime) {
+  DXGKIT_COVERS("SCHED-15");
+  SharedEngine engine(one_node(false, 1));
+  size_t prepared = 0, most = 0;
+  engine.on_prepare = [&](uint64_t context) {
+    if (context == 2) most = std::max(most, ++prepared - count_of(engine, 2));
+    return EnginePort::Prepare::kReady;
+  };
+  engine.add(1, {.node = kNode, .priority = 5}, 40 * kMs, 4);
+  engine.add(2, {.node = kNode}, kMs, 8);
+  engine.run_until(400 * kMs);
+  EXPECT_GT(prepared, 8U);
+  EXPECT_EQ(most, 1U);
+}
+
 }  // namespace
 }  // namespace dxgkit::vidsch
