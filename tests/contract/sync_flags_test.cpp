@@ -214,5 +214,51 @@ TEST_F(SyncFlagsTest, AnEventOfTheSecondFormComesAtSubmission) {
   });
 }
 
+// A mutex is made owned or free. Owned, it holds up whoever wants it until it is signalled.
+TEST_F(SyncFlagsTest, AMutexIsMadeOwnedOrFree) {
+  DXGKIT_COVERS("SYNC-02");
+  for (const bool owned : {false, true}) {
+    SCOPED_TRACE(owned);
+    with_client([&](Stack& stack, Client& client) {
+      const D3DKMT_HANDLE mutex = client.make_sync(D3DDDI_SYNCHRONIZATION_MUTEX, owned ? 1 : 0);
+      ContextBuffers first = client.make_context(0), second = client.make_context(1);
+      ASSERT_EQ(client.wait_gpu(first, mutex, 0), 0);
+      ASSERT_EQ(client.render(first, work_on({})), 0);
+      stack.settle();
+      EXPECT_EQ(stack.miniport.outstanding(0).empty(), owned);
+      if (owned) {
+        ASSERT_EQ(client.signal_gpu(second, mutex, 0), 0);
+        stack.settle();
+        EXPECT_FALSE(stack.miniport.outstanding(0).empty());
+      }
+      ASSERT_EQ(client.wait_gpu(second, mutex, 0), 0);
+      ASSERT_EQ(client.render(second, work_on({})), 0);
+      stack.settle();
+      EXPECT_TRUE(stack.miniport.outstanding(1).empty()) << "the first one has it";
+      ASSERT_EQ(client.signal_gpu(first, mutex, 0), 0);
+      stack.drive();
+      EXPECT_EQ(stack.statistics().packets_completed, 2U);
+    });
+  }
+}
+
+// What is signalled at the top of the pipeline is waited for like any other.
+TEST_F(SyncFlagsTest, TheTopOfThePipelineIsWaitedFor) {
+  DXGKIT_COVERS("SYNC-12", "SYNC-20", "SYNC-21");
+  with_client([](Stack& stack, Client& client) {
+    const MonitoredFence top = create_fence(client, sync_flag::kTopOfPipeline, 3);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.wait_gpu(context, top.handle, 4), 0);
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    Stack::Background wait(stack, [&] { EXPECT_EQ(client.wait_cpu(top.handle, 4), 0); });
+    EXPECT_FALSE(wait.finished());
+    EXPECT_TRUE(stack.miniport.outstanding(0).empty());
+    ASSERT_EQ(client.signal_cpu(top.handle, 4), 0);
+    EXPECT_TRUE(wait.finished());
+    EXPECT_EQ(stack.miniport.outstanding(0).size(), 1U);
+    stack.drive();
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract
