@@ -11,8 +11,10 @@ namespace dxgkit::contract {
 /// Runs as long as it lives. Its miniport completes what it is given at once.
 class SecondAdapter {
  public:
-  explicit SecondAdapter(Stack& stack) : stack_(stack) {
+  explicit SecondAdapter(Stack& stack, void (*prepare)(ScriptedMiniport&) = nullptr)
+      : stack_(stack) {
     miniport.config.auto_complete = true;
+    if (prepare != nullptr) prepare(miniport);
     EXPECT_EQ(stack.machine.add_function(miniport.function()), Status::kSuccess);
     std::string message;
     auto loaded = port::Driver::load(stack.kernel, stack.findings, miniport.source(), &message);
