@@ -77,8 +77,11 @@ afl:
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)
 
-mutate: bootstrap
-	@scripts/mutate --jobs $(JOBS)
+# Small changes of the core that tests should notice, SAMPLE of them drawn by SEED: scripts/README.md.
+SAMPLE ?= 60
+mutate:
+	@scripts/bootstrap python3-clang-19
+	@scripts/mutate --jobs $(JOBS) --sample $(SAMPLE) $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))
 
 clean:
 	rm -rf build result.png report.html trace.pftrace

@@ -24,7 +24,7 @@ struct InstantEngine final : vidsch::EnginePort {
     last = fence;
     return Submit::kTaken;
   }
-  void retired(PacketId, vidsch::PacketOutcome, bool) override { ++done; }
+  void retired(PacketId, vidsch::PacketOutcome, vidsch::Reached) override { ++done; }
   void preempt(NodeOrdinal, SubmissionFenceId) override {}
   SubmissionFenceId last;
   uint64_t done = 0;

@@ -52,7 +52,7 @@ class Engine : public EnginePort {
     hardware_.push_back({packet.value, fence});
     return Submit::kTaken;
   }
-  void retired(PacketId, vidsch::PacketOutcome, bool) override {}
+  void retired(PacketId, vidsch::PacketOutcome, vidsch::Reached) override {}
   void preempt(NodeOrdinal, SubmissionFenceId) override {}
 
   std::unique_ptr<Scheduler> scheduler;

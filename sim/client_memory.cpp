@@ -41,6 +41,7 @@ bool Client::make_resident(Context& context, std::span<Allocation* const> used) 
   if (from_ntstatus(status) == Status::kNoMemory) {
     ++world_.counters.refused_calls;
     if (!trim(used)) return false;
+    resident.NumAllocations = static_cast<UINT>(list.size());
     resident.Flags.CantTrimFurther = 1;
     status = call("D3DKMTMakeResident", [&] { return D3DKMTMakeResident(&resident); });
   }

@@ -191,6 +191,7 @@ class Device : public Object {
   using Targets = std::vector<std::vector<Ref<OpenedAllocation>>>;  // one list per handle
   Status targets_of(std::span<const Handle> handles, bool are_resources, Targets* targets);
   bool lockable(const Allocation& allocation);
+  bool alternate_va_fits(const Allocation& allocation, bool asked);
   /// Its supported sets name a segment of the kind.
   bool reaches_aperture(const Allocation& allocation) {
     return reaches(allocation, vidmm::SegmentKind::kAperture);

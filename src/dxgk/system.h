@@ -38,6 +38,12 @@ struct Luid {
 /// How much of the driver's work is checked against a reference while it runs.
 enum class CheckLevel { kOff, kReference };
 
+/// Which packets DxgkDdiCancelCommand is called for; its pages say two things (gap G-09).
+enum class CancelReading {
+  kNeverSubmitted,  // those that never were in the hardware queue, as the function's page says
+  kAlsoGivenBack,   // those, too, that came back from it, as the structure's page may be read
+};
+
 struct AdapterOptions {
   CheckLevel check_level = CheckLevel::kReference;
   /// TdrDelay, where the registry does not say (TDR-01).
@@ -56,6 +62,7 @@ struct AdapterOptions {
   uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
   /// Rare paths, taken always (REND-28).
   VerifierSwitches verifier = {};
+  CancelReading cancel_reading = CancelReading::kNeverSubmitted;  // CANCEL-21
 };
 
 /// Sums over an adapter's life, for summaries and tests.

@@ -16,47 +16,30 @@ namespace {
 /// demanded although the table has them for both kinds: DescribeAllocation and
 /// GetStandardAllocationDriverData, which a compute-only driver has no use for, Present, and
 /// CollectDbgInfo, without which a timeout has less to tell.
-struct Mandatory {
-  std::string_view name;
-  uint32_t since;
+constexpr std::string_view kFullDriver[] = {
+    "DxgkDdiAddDevice",          "DxgkDdiStartDevice",     "DxgkDdiStopDevice",
+    "DxgkDdiRemoveDevice",       "DxgkDdiUnload",          "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",         "DxgkDdiSetPowerState",   "DxgkDdiQueryAdapterInfo",
+    "DxgkDdiCreateDevice",       "DxgkDdiDestroyDevice",   "DxgkDdiCreateAllocation",
+    "DxgkDdiDestroyAllocation",  "DxgkDdiOpenAllocation",  "DxgkDdiCloseAllocation",
+    "DxgkDdiBuildPagingBuffer",  "DxgkDdiPreemptCommand",  "DxgkDdiResetFromTimeout",
+    "DxgkDdiRestartFromTimeout", "DxgkDdiGetNodeMetadata",
 };
-constexpr Mandatory kFullDriver[] = {
-    {"DxgkDdiAddDevice", 0},
-    {"DxgkDdiStartDevice", 0},
-    {"DxgkDdiStopDevice", 0},
-    {"DxgkDdiRemoveDevice", 0},
-    {"DxgkDdiUnload", 0},
-    {"DxgkDdiInterruptRoutine", 0},
-    {"DxgkDdiDpcRoutine", 0},
-    {"DxgkDdiSetPowerState", 0},
-    {"DxgkDdiQueryAdapterInfo", 0},
-    {"DxgkDdiCreateDevice", 0},
-    {"DxgkDdiDestroyDevice", 0},
-    {"DxgkDdiCreateAllocation", 0},
-    {"DxgkDdiDestroyAllocation", 0},
-    {"DxgkDdiOpenAllocation", 0},
-    {"DxgkDdiCloseAllocation", 0},
-    {"DxgkDdiBuildPagingBuffer", 0},
-    {"DxgkDdiPreemptCommand", 0},
-    {"DxgkDdiResetFromTimeout", 0},
-    {"DxgkDdiRestartFromTimeout", 0},
-    {"DxgkDdiGetNodeMetadata", kVersionWddm13},
-};
-constexpr Mandatory kDisplayOnlyDriver[] = {
-    {"DxgkDdiAddDevice", 0},
-    {"DxgkDdiStartDevice", 0},
-    {"DxgkDdiStopDevice", 0},
-    {"DxgkDdiRemoveDevice", 0},
-    {"DxgkDdiUnload", 0},
-    {"DxgkDdiQueryChildRelations", 0},
-    {"DxgkDdiQueryChildStatus", 0},
-    {"DxgkDdiSetPowerState", 0},
-    {"DxgkDdiQueryAdapterInfo", 0},
-    {"DxgkDdiIsSupportedVidPn", 0},
-    {"DxgkDdiEnumVidPnCofuncModality", 0},
-    {"DxgkDdiPresentDisplayOnly", 0},
-    {"DxgkDdiCommitVidPn", 0},
-    {"DxgkDdiSetVidPnSourceVisibility", 0},
+constexpr std::string_view kDisplayOnlyDriver[] = {
+    "DxgkDdiAddDevice",
+    "DxgkDdiStartDevice",
+    "DxgkDdiStopDevice",
+    "DxgkDdiRemoveDevice",
+    "DxgkDdiUnload",
+    "DxgkDdiQueryChildRelations",
+    "DxgkDdiQueryChildStatus",
+    "DxgkDdiSetPowerState",
+    "DxgkDdiQueryAdapterInfo",
+    "DxgkDdiIsSupportedVidPn",
+    "DxgkDdiEnumVidPnCofuncModality",
+    "DxgkDdiPresentDisplayOnly",
+    "DxgkDdiCommitVidPn",
+    "DxgkDdiSetVidPnSourceVisibility",
 };
 
 const abi::TableEntry* find_entry(std::span<const abi::TableEntry> table, std::string_view name) {
@@ -91,20 +74,20 @@ std::vector<std::string_view> mandatory_entries(bool display_only, uint32_t vers
                                                 std::span<const std::byte> table) {
   const std::span<const abi::TableEntry> entries = entries_of(display_only);
   std::vector<std::string_view> names;
-  const auto demand = [&](std::string_view name, uint32_t since) {
+  const auto demand = [&](std::string_view name) {
     const abi::TableEntry* entry = find_entry(entries, name);
-    if (entry != nullptr && version >= std::max(since, entry->since)) names.push_back(name);
+    if (entry != nullptr && version >= entry->since) names.push_back(name);
   };
-  for (const Mandatory& entry : display_only ? std::span<const Mandatory>(kDisplayOnlyDriver)
-                                             : std::span<const Mandatory>(kFullDriver))
-    demand(entry.name, entry.since);
+  for (const std::string_view name : display_only
+                                         ? std::span<const std::string_view>(kDisplayOnlyDriver)
+                                         : std::span<const std::string_view>(kFullDriver))
+    demand(name);
   if (display_only) return names;
   // A driver patches, or has GPU virtual addresses, or both. Patching takes Render, Patch and
   // SubmitCommand together.
   const auto has = [&](std::string_view name) { return is_filled(entries, table, version, name); };
   if (!has("DxgkDdiSubmitCommandVirtual") || has("DxgkDdiPatch") || has("DxgkDdiRender")) {
-    for (const char* name : {"DxgkDdiRender", "DxgkDdiPatch", "DxgkDdiSubmitCommand"})
-      demand(name, 0);
+    for (const char* name : {"DxgkDdiRender", "DxgkDdiPatch", "DxgkDdiSubmitCommand"}) demand(name);
   }
   return names;
 }

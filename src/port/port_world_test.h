@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "port/adapter_port.h"
@@ -42,7 +43,11 @@ class RecordingHost : public AdapterHost {
     runtime::MutexLock lock(lock_);
     return seen_;
   }
+  void before_exclusive_ddi(const char* ddi, SyncLevel level) override {
+    exclusive.emplace_back(ddi, level);
+  }
   std::vector<nt::Irql> irqls;
+  std::vector<std::pair<std::string, SyncLevel>> exclusive;
   std::vector<verifier::Finding> fatal;
   int references = 0;
 

@@ -76,6 +76,7 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   if (is_success(status)) args.PagingFenceValue = outcome.fence;
   if (is_success(status) || status == Status::kNoMemory)  // RES-05, RES-17
     args.NumBytesToTrim = outcome.bytes_to_trim;
+  if (status == Status::kNoMemory) args.NumAllocations = 0;  // RES-07: all or none
   return status;
 }
 

@@ -46,8 +46,9 @@ class FakeEngine : public EnginePort {
     if (on_submit && !on_submit(packet.value)) return Submit::kStopping;
     return Submit::kTaken;
   }
-  void retired(PacketId packet, PacketOutcome outcome, bool reached_hardware) override {
-    retirements.push_back({packet.value, outcome, reached_hardware});
+  void retired(PacketId packet, PacketOutcome outcome, Reached how_far) override {
+    retirements.push_back({packet.value, outcome, how_far != Reached::kQueue});
+    reached.push_back(how_far);
     if (on_retired) on_retired(packet.value);
   }
   void preempt(NodeOrdinal node, SubmissionFenceId fence) override {
@@ -74,6 +75,7 @@ class FakeEngine : public EnginePort {
   std::vector<uint64_t> prepared;
   std::vector<Submitted> submitted;
   std::vector<Retired> retirements;
+  std::vector<Reached> reached;  // of `retirements`
   std::vector<std::pair<uint32_t, uint32_t>> preemptions;
 };
 

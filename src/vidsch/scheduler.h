@@ -27,9 +27,16 @@ enum class PacketKind {
 
 enum class PacketOutcome {
   kCompleted,
-  kCancelled,  // never reached hardware: device in error, context destroyed, adapter stopped
-               // (CANCEL-03)
+  kCancelled,  // not on hardware when the device went into error, the context was destroyed or the
+               // adapter stopped (CANCEL-03); paging that a reset took off the hardware
   kFaulted,    // was on hardware when the device went into error
+};
+
+/// How far a packet had come when it left.
+enum class Reached {
+  kQueue,      // never submitted
+  kHardware,   // was on hardware until it left: it ran, a reset took it away, or it was refused
+  kGivenBack,  // was on hardware, and came back unfinished by preemption or an engine's reset
 };
 
 /// What the scheduler asks of the world; dxgk implements it, tests fake it. All calls on the lane.
@@ -58,8 +65,8 @@ class EnginePort {
   virtual Submit submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
                         bool resubmission) = 0;
   /// A packet left, exactly once per packet, in retirement order. The port unpins, recycles,
-  /// reports. `reached_hardware` tells a cancelled packet from one that was submitted.
-  virtual void retired(PacketId packet, PacketOutcome outcome, bool reached_hardware) = 0;
+  /// reports.
+  virtual void retired(PacketId packet, PacketOutcome outcome, Reached reached) = 0;
   /// Asks the driver to preempt the node (DxgkDdiPreemptCommand) with an id of the node's fence
   /// sequence.
   virtual void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) = 0;

@@ -78,7 +78,7 @@ class SmallMemory : public EnginePort {
     big_ran = big_ran || id.value == kBig;
     return Submit::kTaken;
   }
-  void retired(PacketId id, PacketOutcome, bool) override { used -= id.value == kBig ? 8 : 1; }
+  void retired(PacketId id, PacketOutcome, Reached) override { used -= id.value == kBig ? 8 : 1; }
   void preempt(NodeOrdinal, SubmissionFenceId) override {}
   static constexpr uint64_t kBig = 1000000;
   uint32_t used = 0;

@@ -209,6 +209,8 @@ TEST_F(SchedulerPowerTest, WhatLostItsPowerIsGivenUpAndTheRestGoesOn) {
                                                Retired{2, PacketOutcome::kCancelled, true},
                                                Retired{3, PacketOutcome::kFaulted, true},
                                                Retired{4, PacketOutcome::kCancelled, false}));
+  EXPECT_THAT(engine_.reached, ElementsAre(Reached::kHardware, Reached::kHardware,
+                                           Reached::kHardware, Reached::kQueue));
   EXPECT_EQ(preempted(3, 0), FenceReport::kUnexpectedPreemption) << "that is over";
   EXPECT_EQ(complete(1), FenceReport::kUnknownFence);
   scheduler_->fail_context(kA);
@@ -228,6 +230,7 @@ TEST_F(SchedulerPowerTest, PreemptedPagingIsGivenUpWithThePower) {
   ASSERT_EQ(preempted(2, 0), FenceReport::kAccepted);
   scheduler_->abandon_hardware();
   EXPECT_THAT(engine_.retirements, ElementsAre(Retired{1, PacketOutcome::kCancelled, true}));
+  EXPECT_THAT(engine_.reached, ElementsAre(Reached::kGivenBack));
   scheduler_->hold_node(kNode, false);
   page(3);
   EXPECT_EQ(engine_.submitted.back(), (Submitted{3, 0, 3, false}));

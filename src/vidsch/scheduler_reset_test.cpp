@@ -103,6 +103,7 @@ TEST_F(SchedulerResetTest, TheGuiltyContextRunsNothingMore) {
   EXPECT_THAT(engine_.retirements,
               ElementsAre(FakeEngine::Retired{1, PacketOutcome::kFaulted, true},
                           FakeEngine::Retired{2, PacketOutcome::kCancelled, true}));
+  EXPECT_THAT(engine_.reached, ElementsAre(Reached::kHardware, Reached::kGivenBack));
   EXPECT_EQ(scheduler_->completed(kNode, SubmissionFenceId{4}, ++now_), FenceReport::kAccepted);
 }
 

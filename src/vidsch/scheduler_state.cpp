@@ -99,11 +99,12 @@ void Scheduler::Impl::retire_later(Packet* packet, PacketOutcome outcome, Packet
 void Scheduler::Impl::leave(Packet* packet) {
   const PacketId id = packet->id;
   const PacketOutcome outcome = packet->outcome;
-  const bool reached_hardware = packet->reached_hardware;
+  Reached reached = packet->given_back ? Reached::kGivenBack : Reached::kHardware;
+  if (!packet->reached_hardware) reached = Reached::kQueue;
   Context& context = *packet->context;
   if (packet->pinned) --pinned_;
   if (packet->kind == PacketKind::kPaging) --paging_;
-  if (outcome == PacketOutcome::kFaulted && reached_hardware) context.signals_held = true;
+  if (outcome == PacketOutcome::kFaulted && reached != Reached::kQueue) context.signals_held = true;
   if (!DXGKIT_PLANTED(refused_packets_not_retried)) busy_retry_ = busy_retry_ || !busy_.empty();
   switch (outcome) {
     case PacketOutcome::kCompleted:
@@ -126,7 +127,7 @@ void Scheduler::Impl::leave(Packet* packet) {
   } else {
     mark_dirty(context);
   }
-  port_.retired(id, outcome, reached_hardware);
+  port_.retired(id, outcome, reached);
 }
 
 void Scheduler::Impl::add_prepared(Context& context, int change) {
@@ -491,6 +492,7 @@ bool Scheduler::Impl::submit_one(size_t index) {
   packet->state = PacketState::kHardware;
   packet->boosted = boosted;
   const bool resubmission = std::exchange(packet->reached_hardware, true);
+  packet->given_back = false;
   if (!resubmission || (packet->kind != PacketKind::kPaging && !DXGKIT_PLANTED(old_fence_again)))
     packet->fence = take_fence(node);
   node.last_submitted = packet->fence;
@@ -556,6 +558,8 @@ void Scheduler::Impl::requeue(NodeState& node) {
   for (Packet* packet : node.ring) {
     note(trace::EventKind::kPacketPreempted, *packet, packet->fence.value);
     const bool dead = packet->context->failed || DXGKIT_PLANTED(preempted_is_lost);
+    // One that was refused has been there in name only (SUB-29).
+    packet->given_back = !packet->refused;
     if (packet->kind == PacketKind::kPaging && !dead) node.resubmit.push_back(packet);
     if (dead) retire_later(packet, PacketOutcome::kFaulted);
   }

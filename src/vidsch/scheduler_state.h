@@ -49,6 +49,7 @@ struct PacketRecord {
   bool early_ready = false;
   bool pinned = false;
   bool reached_hardware = false;
+  bool given_back = false;   // since it was on hardware last
   bool refused = false;      // by the driver: on hardware in name only (SUB-29)
   bool boosted = false;      // selected out of turn (SCHED-15): not a reason to preempt
   bool credited = false;     // kSignal, blocked kWait: known to `Inheritance`

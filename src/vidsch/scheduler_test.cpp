@@ -622,6 +622,36 @@ TEST_F(SchedulerTest, PreemptedPacketOfAFailedContextIsCancelledButReachedHardwa
   scheduler_->fail_context(kA);
   EXPECT_THAT(engine_.retirements,
               ElementsAre(FakeEngine::Retired{1, PacketOutcome::kCancelled, true}));
+  EXPECT_THAT(engine_.reached, ElementsAre(Reached::kGivenBack));
+}
+
+// The device is lost first, the hardware gives its packet back then; the driver never took another.
+TEST_F(SchedulerTest, WhatComesBackToAFailedContextWasGivenBackUnlessItWasRefused) {
+  start(2);
+  add(ContextId{1}, 7);
+  engine_.refused.insert(2);
+  queue(kA, 1);
+  queue(kA, 2);
+  queue(kA, 3);
+  ASSERT_TRUE(scheduler_->request_preemption(kNode));
+  scheduler_->fail_context(kA);
+  ASSERT_EQ(preempted(3, 0), FenceReport::kAccepted);
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(3, 1, 2));
+  EXPECT_THAT(engine_.reached,
+              ElementsAre(Reached::kQueue, Reached::kGivenBack, Reached::kHardware));
+}
+
+// On hardware again: what it came back from before says nothing.
+TEST_F(SchedulerTest, APacketThatRunsAfterAllWasOnHardware) {
+  start(1);
+  queue(kA, 1);
+  ASSERT_TRUE(scheduler_->request_preemption(kNode));
+  ASSERT_EQ(preempted(2, 0), FenceReport::kAccepted);
+  scheduler_->fail_context(kA);
+  ASSERT_EQ(complete(3), FenceReport::kAccepted);
+  EXPECT_THAT(engine_.retirements,
+              ElementsAre(FakeEngine::Retired{1, PacketOutcome::kFaulted, true}));
+  EXPECT_THAT(engine_.reached, ElementsAre(Reached::kHardware));
 }
 
 TEST_F(SchedulerTest, HaltRetiresEverythingOnceAndSubmitsNothing) {

@@ -115,11 +115,11 @@ class World : public EnginePort {
     return Submit::kTaken;
   }
 
-  void retired(PacketId id, PacketOutcome outcome, bool reached_hardware) override {
+  void retired(PacketId id, PacketOutcome outcome, Reached reached) override {
     ASSERT_TRUE(packets_.contains(id.value)) << "retired twice";
     const Packet packet = packets_.at(id.value);
     Context& context = contexts_.at(packet.context);
-    EXPECT_EQ(reached_hardware, packet.submitted);
+    EXPECT_EQ(reached != Reached::kQueue, packet.submitted);
     if (outcome == PacketOutcome::kCompleted) {
       EXPECT_EQ(context.order.front(), id.value) << "completed out of order in its context";
       EXPECT_TRUE(!packet.on_hardware || packet.reported);
@@ -133,6 +133,7 @@ class World : public EnginePort {
       EXPECT_TRUE(context.failed || packet.faulted || packet.dropped);
       if (outcome == PacketOutcome::kCancelled) {
         EXPECT_FALSE(packet.on_hardware);
+        EXPECT_TRUE(reached != Reached::kHardware || packet.dropped);
       }
     }
     if (packet.pinned) used_ -= packet.memory;

@@ -93,7 +93,7 @@ class SharedEngine : public EnginePort {
     order.push_back(context);
     return Submit::kTaken;
   }
-  void retired(PacketId packet, PacketOutcome, bool) override {
+  void retired(PacketId packet, PacketOutcome, Reached) override {
     const uint64_t id = packets_.at(packet.value).context;
     const bool work = packets_.at(packet.value).left_ns >= 0;
     packets_.erase(packet.value);

@@ -227,6 +227,36 @@ TEST_F(ContextSwitch, OneThatHangsCostsTheAdapterAResetAndNothingIsCurrentAfterw
       [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = 256 * kKibibyte; });
 }
 
+// One that never got to the engine has no DMA buffer to tell the driver of.
+TEST_F(ContextSwitch, OneThatDoesNotRunIsNotCancelled) {
+  DXGKIT_COVERS("CANCEL-23");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Saver saver(stack);
+        saver.kernel_device = reinterpret_cast<HANDLE>(uint64_t{client.device});
+        ContextBuffers saved = client.make_context(0);
+        saver.wanted = false;
+        ContextBuffers other = client.make_context(1);
+        const D3DKMT_HANDLE all = client.make_allocation(256 * kKibibyte, kHidden);
+        ASSERT_EQ(client.render(saved, Work{}), 0);
+        stack.drive();
+        dxgk::Adapter& adapter = stack.adapter();
+        adapter.lane().run([&] { adapter.scheduler().hold_node(NodeOrdinal{0}, true); });
+        ASSERT_EQ(client.render(other, work_on({all})), 0);
+        stack.settle();
+        ASSERT_TRUE(switches(stack).empty()) << "it waits for its node";
+        ASSERT_EQ(stack.statistics().packets_cancelled, 0U);
+        stack.machine.pull_out(stack.miniport.function());
+        stack.blocking(
+            [&] { EXPECT_EQ(stack.system->remove_adapter(stack.luid), Status::kSuccess); });
+        const ScriptedCalls calls = stack.miniport.calls();
+        ASSERT_EQ(calls.cancels.size(), 1U) << "what waited for the memory";
+        EXPECT_EQ(calls.cancels[0].args.hContext, saver.contexts.back());
+        stack.miniport.hooks = {};
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = 256 * kKibibyte; });
+}
+
 // With GPU virtual addresses the same comes through the other submission DDI, at no address.
 using VirtualContextSwitch = GpuVaTest;
 TEST_F(VirtualContextSwitch, ComesThroughTheVirtualSubmission) {

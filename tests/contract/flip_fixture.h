@@ -67,6 +67,7 @@ class FlipDriver {
        controls = false;
   uint32_t depth = 1;
   std::function<void(DRIVER_INITIALIZATION_DATA&)> more_table;
+  dxgk::AdapterOptions& options() { return stack_.options; }
 
   // --- what it does
   std::function<NTSTATUS(DXGKARG_PRESENT*)> on_present;

@@ -50,6 +50,93 @@ TEST_F(FlipTest, ADriversOwnFlipIsAPacketThatSaysSo) {
   }
 }
 
+/// A driver whose presents are DMA buffers of two parts, and a kernel that takes them apart.
+void in_two_parts(const std::function<void(Stack&, FlipDriver&, FlipClient&)>& body) {
+  const auto runtime = runtime::make_sim_runtime(1);
+  runtime->run_main([&] {
+    Stack stack;
+    FlipDriver driver(stack);
+    driver.mmio = false;
+    driver.intervals = true;
+    stack.options.verifier.set(dxgk::VerifierSwitch::kTakeSplitPoint);
+    driver.on_present = [](DXGKARG_PRESENT* args) {
+      const UINT listed = args->pAllocationList[1].hDeviceSpecificAllocation != nullptr ? 1 : 2;
+      *args->pPatchLocationListOut++ = patch_at(listed, 8);
+      *args->pPatchLocationListOut++ = patch_at(listed, 56, 48);
+      args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 80;
+      return STATUS_SUCCESS;
+    };
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    FlipClient client(stack, driver);
+    body(stack, driver, client);
+  });
+}
+
+TEST_F(FlipTest, OfAFlipInPartsTheLastOneFlips) {
+  DXGKIT_COVERS("SUB-15", "SUB-16", "SUB-21", "REND-21", "PATCH-29");
+  in_two_parts([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    ASSERT_EQ(client.render(client.context, work_on({})), 0);
+    ASSERT_EQ(client.flip(client.primaries[1], 3), 0);
+    stack.settle();
+    EXPECT_EQ(stack.statistics().splits, 1U);
+    ASSERT_EQ(driver.packets(), 2U) << "no room for the second part";
+    const uint64_t address = stack.miniport.calls().patches.back().allocations[1].physical_address;
+    Stack::Background next(stack, [&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });
+    driver.vsync(address);
+    EXPECT_FALSE(next.finished()) << "the part that flips has not been submitted";
+    stack.miniport.complete_next(0);
+    stack.settle();
+    EXPECT_FALSE(next.finished());
+    driver.vsync(address);
+    EXPECT_TRUE(next.finished());
+    const auto submits = stack.miniport.calls().submits;
+    const auto patches = stack.miniport.calls().patches;
+    ASSERT_GE(submits.size(), 3U);
+    ASSERT_GE(patches.size(), 3U);
+    EXPECT_EQ(patches[0].args.Flags.Value, 0U) << "rendered, not presented";
+    for (size_t i = 0; i < 2; ++i) {
+      SCOPED_TRACE(i);
+      const DXGKARG_SUBMITCOMMAND& submit = submits[i + 1].args;
+      EXPECT_EQ(submit.DmaBufferSubmissionStartOffset, i == 0 ? 0U : 48U);
+      EXPECT_EQ(submit.DmaBufferSubmissionEndOffset, i == 0 ? 48U : 80U);
+      EXPECT_EQ(submit.Flags.Present, 1U);
+      EXPECT_EQ(patches[i + 1].args.Flags.Present, 1U);
+      EXPECT_EQ(patches[i + 1].args.Flags.Value, 1U << 1) << "and nothing else";
+      EXPECT_EQ(submit.Flags.Flip, i);
+      EXPECT_EQ(submit.VidPnSourceId, i == 0 ? D3DDDI_ID_UNINITIALIZED : 0U);
+      EXPECT_EQ(submit.FlipInterval, i == 0 ? 0 : 3);
+    }
+    stack.drive();
+    driver.vsync(stack.miniport.calls().patches.back().allocations[1].physical_address);
+    // The screen shows a flip that nobody has submitted yet.
+    EXPECT_EQ(stack.rules(), (std::vector<std::string>{"PREEMPT-02", "DISP-22"}));
+  });
+}
+
+TEST_F(FlipTest, APresentInPartsCountsUntilTheLastOneIsDone) {
+  DXGKIT_COVERS("SCHED-16");
+  in_two_parts([](Stack& stack, FlipDriver&, FlipClient& client) {
+    ASSERT_EQ(client.limit(1, 1), 0);
+    const RECT whole{0, 0, kWidth, kHeight};
+    D3DKMT_PRESENT fill{};
+    fill.hContext = client.context.handle;
+    fill.Flags.ColorFill = 1;
+    fill.SubRectCnt = 1;
+    fill.pSrcSubRects = &whole;
+    ASSERT_EQ(client.present(fill), 0);
+    stack.settle();
+    ASSERT_EQ(stack.statistics().splits, 1U);
+    ASSERT_TRUE(stack.miniport.complete_next(0));
+    stack.settle();
+    Stack::Background next(stack, [&] { EXPECT_EQ(client.present(fill), 0); });
+    EXPECT_FALSE(next.finished()) << "its second part is on hardware";
+    ASSERT_TRUE(stack.miniport.complete_next(0));
+    stack.settle();
+    EXPECT_TRUE(next.finished());
+    stack.drive();
+  });
+}
+
 // The worker is woken for more than monitors: for the mode set again after a reset, among others.
 TEST_F(FlipTest, WaitingForAMonitorEndsHoweverOftenTheWorkerWasWoken) {
   DXGKIT_COVERS("DOD-06");

@@ -72,8 +72,8 @@ TEST_F(FlipTest, PresentsThatWereDroppedMakeRoomForOthers) {
   });
 }
 
-// What flips is one packet, whatever is to be cut.
-TEST_F(FlipTest, AFlipIsNotCut) {
+// What is cut flips once, with its last part.
+TEST_F(FlipTest, TheLastPartFlips) {
   DXGKIT_COVERS("REND-28", "SUB-15");
   bare([](Stack& stack) {
     FlipDriver driver(stack);
@@ -91,12 +91,17 @@ TEST_F(FlipTest, AFlipIsNotCut) {
       };
       ASSERT_EQ(client.flip(client.primaries[1]), 0);
       stack.settle();
-      ASSERT_EQ(driver.packets(), 1U);
-      const DXGKARG_SUBMITCOMMAND submit = stack.miniport.calls().submits.back().args;
-      EXPECT_EQ(submit.Flags.Flip, 1U);
-      EXPECT_EQ(submit.DmaBufferSubmissionEndOffset, 64U);
+      ASSERT_EQ(driver.packets(), 2U);
+      const auto& submits = stack.miniport.calls().submits;
+      const DXGKARG_SUBMITCOMMAND first = submits[submits.size() - 2].args;
+      EXPECT_EQ(first.Flags.Flip, 0U);
+      EXPECT_EQ(first.DmaBufferSubmissionEndOffset, 32U);
+      const DXGKARG_SUBMITCOMMAND last = submits.back().args;
+      EXPECT_EQ(last.Flags.Flip, 1U);
+      EXPECT_EQ(last.DmaBufferSubmissionStartOffset, 32U);
+      EXPECT_EQ(last.DmaBufferSubmissionEndOffset, 64U);
       stack.drive();
-      EXPECT_EQ(driver.packets(), 1U);
+      EXPECT_EQ(driver.packets(), 2U);
       driver.vsync(stack.miniport.calls().patches.back().allocations[1].physical_address);
       stack.drive();
       driver.on_present = nullptr;

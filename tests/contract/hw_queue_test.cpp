@@ -326,6 +326,30 @@ TEST_F(HwQueueTest, AFaultHitsTheDeviceWhoseWorkItWas) {
   });
 }
 
+// What the queue had no room for was in a software queue; the driver knows nothing of it.
+TEST_F(HwQueueTest, WhatNeverGotThereIsNotCancelled) {
+  DXGKIT_COVERS("CANCEL-23");
+  running(
+      [](HwStack& stack) {
+        HwClient client(stack);
+        ClientQueue queue = client.make_hw_queue();
+        stack.hw.paused = true;
+        for (int i = 0; i < 6; ++i) ASSERT_EQ(client.submit(queue), 0);
+        ASSERT_EQ(stack.hw.queues[0]->ring.size(), 2U);
+        const uint64_t before = stack.statistics().packets_cancelled;
+        stack.hw.queues[0]->ring.clear();
+        stack.hw.page_fault(*stack.hw.queues[0], 1);
+        stack.settle();
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT);
+        EXPECT_EQ(stack.statistics().packets_cancelled, before + 4);
+        EXPECT_EQ(stack.miniport.count("DxgkDdiCancelCommand"), 0U);
+        stack.hw.paused = false;
+        stack.drive();
+        EXPECT_EQ(stack.miniport.count("DxgkDdiCancelCommand"), 0U);
+      },
+      [](HwStack& stack) { stack.hw.max_in_flight = 2; });
+}
+
 TEST_F(HwQueueTest, AFaultOfNoWorkIsFatal) {
   DXGKIT_COVERS("INT-11");
   running([](HwStack& stack) {

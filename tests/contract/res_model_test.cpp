@@ -139,8 +139,10 @@ class Model {
     if (status != 0 && status != nt_status(Status::kPending)) {
       EXPECT_EQ(status, nt_status(Status::kNoMemory));
       EXPECT_GT(args.NumBytesToTrim, 0U);
+      EXPECT_EQ(args.NumAllocations, 0U);
       return;
     }
+    EXPECT_EQ(args.NumAllocations, list.size());
     if (status == nt_status(Status::kPending)) {
       EXPECT_GT(args.PagingFenceValue, who.last_fence[queue]);
       who.last_fence[queue] = args.PagingFenceValue;

@@ -115,6 +115,7 @@ TEST_F(ResTest, HostileArgumentsChangeNothing) {
       const D3DDDI_MAKERESIDENT args = client.make_resident({a, bad}, &status);
       EXPECT_EQ(status, invalid) << std::hex << bad;
       EXPECT_EQ(args.PagingFenceValue, 0x5C5C5C5CU) << "outputs stay";
+      EXPECT_EQ(args.NumAllocations, 2U);
       EXPECT_EQ(args.NumBytesToTrim, 0x5C5C5C5CU);
       uint64_t trim = 0;
       EXPECT_EQ(client.evict({a, bad}, 0, &trim), invalid) << std::hex << bad;
@@ -211,7 +212,7 @@ TEST_F(ResTest, NamingWhatIsNotListedRemovesTheDevice) {
 }
 
 TEST_F(ResTest, ItIsAllOrNothing) {
-  DXGKIT_COVERS("RES-05", "RES-17", "THUNK-05");
+  DXGKIT_COVERS("RES-05", "RES-07", "RES-17", "THUNK-05");
   listing([](Stack& stack, ListingClient& client) {
     const D3DKMT_HANDLE a = client.make(kMemoryUnits - 2), b = client.make(1), c = client.make(4);
     ASSERT_EQ(client.make_resident({a}), nt_status(Status::kPending));
@@ -223,7 +224,8 @@ TEST_F(ResTest, ItIsAllOrNothing) {
           client.make_resident({b, c}, &status, further ? cant_trim() : kNoFlags);
       EXPECT_EQ(status, nt_status(Status::kNoMemory));
       EXPECT_EQ(args.NumBytesToTrim, 3 * kUnit) << "the overshoot";
-      EXPECT_EQ(args.NumAllocations, 2U);
+      EXPECT_EQ(args.NumAllocations, 0U) << "none of them";
+      EXPECT_EQ(args.PagingFenceValue, 0x5C5C5C5CU);
     }
     EXPECT_EQ(digest(stack, {&client}), before);
     EXPECT_EQ(client.memory().CurrentUsage, (kMemoryUnits - 2) * kUnit);
@@ -234,13 +236,15 @@ TEST_F(ResTest, ItIsAllOrNothing) {
 }
 
 TEST_F(ResTest, WhatMustSucceedAndCannotPutsTheDeviceInError) {
-  DXGKIT_COVERS("RES-12");
+  DXGKIT_COVERS("RES-07", "RES-12");
   listing([](Stack& stack, ListingClient& client) {
     const D3DKMT_HANDLE a = client.make(kMemoryUnits), b = client.make(1);
     ASSERT_EQ(client.make_resident({a}, cant_trim(true)), nt_status(Status::kPending));
     stack.drive();
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
-    EXPECT_EQ(client.make_resident({b}, cant_trim(true)), nt_status(Status::kNoMemory));
+    NTSTATUS status = 0;
+    EXPECT_EQ(client.make_resident({b}, &status, cant_trim(true)).NumAllocations, 0U);
+    EXPECT_EQ(status, nt_status(Status::kNoMemory));
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
     EXPECT_EQ(client.make_resident({b}), nt_status(Status::kDeviceRemoved));
   });

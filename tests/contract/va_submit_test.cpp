@@ -284,6 +284,49 @@ TEST_F(VaSubmitTest, CancelledWorkIsTakenBackByItsVirtualAddress) {
   });
 }
 
+// Paging of such a driver, too: by the address its buffer has in the paging process.
+TEST_F(VaSubmitTest, CancelledPagingIsTakenBackByItsVirtualAddress) {
+  DXGKIT_COVERS("CANCEL-17", "CANCEL-20");
+  running([](GpuVaStack& stack) {
+    Submitter one(stack);
+    stack.drive();
+    stack.gpu.clear_calls();
+    for (int i = 0; i < 5; ++i) one.client.list({one.client.make_allocation(kPage, kMemorySet)});
+    stack.settle();
+    std::vector<DXGKARG_SUBMITCOMMANDVIRTUAL> submits;
+    for (const auto& call : stack.gpu.calls().submits) {
+      EXPECT_EQ(call.args.Flags.Paging, 1U);
+      submits.push_back(call.args);
+    }
+    ASSERT_EQ(submits.size(), 2U) << "and more in the software queue";
+    std::vector<DXGKARG_CANCELCOMMAND> cancelled;
+    stack.miniport.hooks.cancel = [&](const DXGKARG_CANCELCOMMAND* args) {
+      cancelled.push_back(*args);
+      return STATUS_SUCCESS;
+    };
+    stack.miniport.forget_outstanding();
+    stack.machine.pull_out(stack.miniport.function());
+    stack.blocking([&] { EXPECT_EQ(stack.system->remove_adapter(stack.luid), Status::kSuccess); });
+    ASSERT_GE(cancelled.size(), 2U);
+    uint64_t next = submits[1].DmaBufferVirtualAddress + submits[1].DmaBufferSize;
+    for (const DXGKARG_CANCELCOMMAND& args : cancelled) {
+      EXPECT_EQ(args.hContext, submits[1].hContext);
+      EXPECT_EQ(args.pDmaBuffer, nullptr);
+      EXPECT_EQ(args.DmaBufferVirtualAddress, next) << "behind the one before";
+      EXPECT_GT(args.DmaBufferSize, 0U);
+      EXPECT_EQ(args.DmaBufferSubmissionStartOffset, 0U);
+      EXPECT_EQ(args.DmaBufferSubmissionEndOffset, args.DmaBufferSize);
+      EXPECT_EQ(args.DmaBufferUmdPrivateDataSize, 0U);
+      EXPECT_EQ(args.pAllocationList, nullptr);
+      EXPECT_EQ(args.AllocationListSize, 0U);
+      EXPECT_EQ(args.pPatchLocationList, nullptr);
+      EXPECT_EQ(args.PatchLocationListSize, 0U);
+      next = args.DmaBufferVirtualAddress + args.DmaBufferSize;
+    }
+    stack.miniport.hooks.cancel = nullptr;
+  });
+}
+
 // Before the paging fence there is no translation: the software GPU says so, and waits for nobody.
 TEST_F(VaSubmitTest, UseBeforeTheFenceIsAFaultOfTheSubmittingContext) {
   DXGKIT_COVERS("VA-28", "THUNK-18");

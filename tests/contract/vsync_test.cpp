@@ -67,29 +67,167 @@ TEST_F(FlipTest, APlaneThatIsNotThereIsFatal) {
   });
 }
 
-TEST_F(FlipTest, VerticalSyncIsSwitchedOffWhenIdle) {
+/// What the driver has been told after everything that is due has happened.
+const std::vector<bool>& told(Stack& stack, const FlipDriver& driver) {
+  for (int i = 0; i < 300; ++i) stack.settle();
+  return driver.controlled;
+}
+
+// An idle period is a whole one, from one vertical sync to the next, in which nothing was to do.
+// The one that ends a flip is none, and each count is seen from both sides.
+TEST_F(FlipTest, VerticalSyncIsSwitchedOffAfterSoManyIdlePeriods) {
   DXGKIT_COVERS("DISP-12", "INT-23");
+  for (const uint32_t periods : {10U, 1U, 3U}) {
+    SCOPED_TRACE(periods);
+    flipping(
+        [&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+          EXPECT_THAT(driver.controlled, IsEmpty()) << "nobody has flipped yet";
+          ASSERT_EQ(client.flip(client.primaries[1]), 0);
+          EXPECT_THAT(told(stack, driver), ElementsAre(true));
+          driver.vsync();  // ends the flip
+          for (uint32_t i = 0; i + 1 < periods; ++i) driver.vsync();
+          EXPECT_THAT(told(stack, driver), ElementsAre(true)) << "one period short";
+          driver.vsync();
+          EXPECT_THAT(told(stack, driver), ElementsAre(true, false));
+          for (int i = 0; i < 30; ++i) driver.vsync();  // disabling is optional for the driver
+          EXPECT_THAT(told(stack, driver), ElementsAre(true, false)) << "told once";
+          ASSERT_EQ(client.flip(client.primaries[2]), 0);
+          EXPECT_THAT(told(stack, driver), ElementsAre(true, false, true));
+          driver.vsync();
+          EXPECT_THAT(driver.control_irqls, ::testing::Each(nt::kPassiveLevel));
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [&](FlipDriver& driver) {
+          driver.controls = driver.saves_power = true;
+          driver.options().vsync_idle_periods = periods;
+        });
+  }
+}
+
+// Each kind of activity starts the count anew: a flip in time, one at once, one that is in the
+// queue for several periods, a wait, a mode set.
+TEST_F(FlipTest, ActivityStartsTheCountOfIdlePeriodsAnew) {
+  DXGKIT_COVERS("DISP-12");
+  enum class Activity { kFlip, kFlipAtOnce, kNoChange, kSlowFlip, kWait, kModeSet };
+  for (const Activity activity : {Activity::kFlip, Activity::kFlipAtOnce, Activity::kNoChange,
+                                  Activity::kSlowFlip, Activity::kWait, Activity::kModeSet}) {
+    SCOPED_TRACE(static_cast<int>(activity));
+    flipping(
+        [&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+          ASSERT_EQ(client.flip(client.primaries[1]), 0);
+          EXPECT_THAT(told(stack, driver), ElementsAre(true));
+          driver.vsync();
+          for (int i = 0; i < 2; ++i) driver.vsync();  // two of three
+          if (activity == Activity::kWait) {
+            D3DKMT_WAITFORVERTICALBLANKEVENT wait{};
+            wait.hAdapter = client.adapter;
+            Stack::Background waiting(stack, [&] {
+              EXPECT_EQ(client.call([&] { return D3DKMTWaitForVerticalBlankEvent(&wait); }), 0);
+            });
+            EXPECT_FALSE(waiting.finished());
+            driver.vsync();
+            EXPECT_TRUE(waiting.finished());
+          } else if (activity == Activity::kModeSet) {
+            EXPECT_EQ(client.set_display_mode(client.primaries[0]), 0);
+            driver.vsync();                              // the rest of a period
+          } else if (activity == Activity::kNoChange) {  // over as soon as it is reached
+            ASSERT_EQ(client.flip(client.primaries[1], 0), 0);
+            stack.settle();
+            driver.vsync();
+          } else if (activity == Activity::kSlowFlip) {
+            // The same surface for four syncs more.
+            ASSERT_EQ(client.flip(client.primaries[1], 4), 0);
+            stack.settle();
+            for (int i = 0; i < 4; ++i) driver.vsync();
+          } else {
+            ASSERT_EQ(client.flip(client.primaries[2], activity == Activity::kFlip ? 1 : 0), 0);
+            EXPECT_THAT(told(stack, driver), ElementsAre(true));
+            driver.vsync();
+          }
+          for (int i = 0; i < 2; ++i) driver.vsync();
+          EXPECT_THAT(told(stack, driver), ElementsAre(true)) << "one period short";
+          // Nobody waits any more: a vertical sync that stays out is no timeout (TDR-31).
+          runtime::Runtime::current().sleep_for(5'000 * runtime::kMillisecond);
+          stack.settle();
+          driver.vsync();
+          EXPECT_THAT(told(stack, driver), ElementsAre(true, false));
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [&](FlipDriver& driver) {
+          driver.controls = driver.saves_power = driver.immediate_mmio = driver.intervals = true;
+          driver.options().vsync_idle_periods = 3;
+        });
+  }
+}
+
+TEST_F(FlipTest, WithATimeoutOfZeroItStaysOn) {
+  DXGKIT_COVERS("DISP-12");
   flipping(
       [](Stack& stack, FlipDriver& driver, FlipClient& client) {
-        EXPECT_THAT(driver.controlled, IsEmpty()) << "nobody has flipped yet";
-        const auto told = [&](size_t count) {
-          for (int i = 0; i < 2000 && driver.controlled.size() < count; ++i) stack.settle();
-          return driver.controlled;
-        };
         ASSERT_EQ(client.flip(client.primaries[1]), 0);
-        EXPECT_THAT(told(1), ElementsAre(true));
-        driver.vsync();
-        for (int i = 0; i < 9; ++i) driver.vsync();
-        EXPECT_THAT(told(1), ElementsAre(true));
-        driver.vsync();
-        EXPECT_THAT(told(2), ElementsAre(true, false));
-        ASSERT_EQ(client.flip(client.primaries[2]), 0);
-        EXPECT_THAT(told(3), ElementsAre(true, false, true));
-        driver.vsync();
-        EXPECT_THAT(driver.control_irqls, ::testing::Each(nt::kPassiveLevel));
-        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        for (int i = 0; i < 30; ++i) driver.vsync();
+        EXPECT_THAT(told(stack, driver), ElementsAre(true));
       },
-      [](FlipDriver& driver) { driver.controls = driver.saves_power = true; });
+      [](FlipDriver& driver) {
+        driver.controls = driver.saves_power = true;
+        driver.options().vsync_idle_periods = 0;
+      });
+}
+
+// Two sources: each that is shown has to be idle, and one's syncs are not the other's.
+TEST_F(FlipTest, EachSourceHasIdlePeriodsOfItsOwn) {
+  DXGKIT_COVERS("DISP-12");
+  constexpr uint32_t kOther = 3;
+  for (const bool connected : {true, false}) {
+    SCOPED_TRACE(connected);
+    bare([&](Stack& stack) {
+      FlipDriver driver(stack, 2);
+      driver.controls = driver.saves_power = true;
+      driver.display.config.sources = stack.miniport.config.children = 2;
+      driver.display.config.children = {{.uid = kTarget}, {.uid = kOther, .connected = connected}};
+      stack.options.vsync_idle_periods = 3;
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      FlipClient client(stack, driver);
+      uint64_t other = 0;
+      for (const auto& call : driver.addresses()) {
+        if (call.VidPnSourceId == 1) other = static_cast<uint64_t>(call.PrimaryAddress.QuadPart);
+      }
+      ASSERT_EQ(other != 0, connected);
+      ASSERT_EQ(client.flip(client.primaries[1]), 0);
+      const size_t before = told(stack, driver).size();
+      EXPECT_TRUE(driver.controlled.back());
+      driver.vsync();
+      const auto all = [&](int count) {
+        for (int i = 0; i < count && connected; ++i) driver.vsync(other, kOther);
+      };
+      all(1);  // the rest of its first period
+      all(7);
+      for (int i = 0; i < 2; ++i) driver.vsync();
+      EXPECT_EQ(told(stack, driver).size(), before) << "idle for two periods only";
+      if (connected) {
+        // Something to do on the other: both have to be idle.
+        D3DKMT_WAITFORVERTICALBLANKEVENT wait{};
+        wait.hAdapter = client.adapter;
+        wait.VidPnSourceId = 1;
+        Stack::Background waiting(stack, [&] {
+          EXPECT_EQ(client.call([&] { return D3DKMTWaitForVerticalBlankEvent(&wait); }), 0);
+        });
+        EXPECT_FALSE(waiting.finished());
+        for (int i = 0; i < 5; ++i) driver.vsync();
+        EXPECT_FALSE(waiting.finished()) << "another source's sync";
+        all(1);
+        EXPECT_TRUE(waiting.finished());
+        all(2);
+        EXPECT_EQ(told(stack, driver).size(), before);
+        all(1);
+      } else {
+        driver.vsync();
+      }
+      EXPECT_GT(told(stack, driver).size(), before);
+      EXPECT_FALSE(driver.controlled.back());
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+  }
 }
 
 TEST_F(FlipTest, WithoutTheCapItStaysOn) {

@@ -186,6 +186,7 @@ ClientResult<void> ClientContext::make_resident(const std::vector<D3DKMT_HANDLE>
   NTSTATUS status = D3DKMTMakeResident(&resident);
   if (from_ntstatus(status) == Status::kNoMemory) {
     // All that can be trimmed is given back already: this one submission needs it.
+    resident.NumAllocations = static_cast<UINT>(list.size());
     resident.Flags.CantTrimFurther = 1;
     status = D3DKMTMakeResident(&resident);
   }

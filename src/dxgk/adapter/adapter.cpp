@@ -5,6 +5,7 @@
 #include "base/planted.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/native_fences.h"

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +32,7 @@
 namespace dxgkit::dxgk {
 
 class ContextAllocations;
+class CpuWindows;
 class Display;
 class GpuVa;
 class HwQueues;
@@ -129,6 +129,8 @@ class Adapter : public Object,
   /// Lists and budgets; only with has_memory().
   Residency& residency() { return *residency_; }
   ContextAllocations& context_allocations() { return *context_allocations_; }
+  /// What the CPU sees of allocations; only with has_memory().
+  CpuWindows& cpu_windows() { return *cpu_windows_; }
   IdTable<Packet, PacketId>& packets() { return packets_; }
   IdTable<Allocation, AllocationId>& allocations() { return allocations_; }
   std::vector<Device*>& devices() { return devices_; }
@@ -161,14 +163,6 @@ class Adapter : public Object,
   bool idle(const Allocation& allocation);
   /// The offer takes effect as soon as the allocation is idle (ALLOC-44).
   void offer_when_idle(Allocation& allocation);
-  /// A swizzling range nobody has, until it is dropped.
-  std::optional<uint32_t> take_swizzling_range();
-  void drop_swizzling_range(uint32_t range) { swizzling_ranges_[range] = false; }
-  void drop_host_pages(SegmentId segment, std::span<const uint32_t> pages);
-  /// The last unlock: gives swizzling range or host aperture pages back. The view may go then.
-  void end_cpu_access(OpenedAllocation& opened);
-  /// Free pages of a segment's CPU host aperture, at most as many as asked for; all or none.
-  std::vector<uint32_t> take_host_pages(SegmentId segment, uint64_t count);
   std::vector<Ref<SharedResource>>& shared_resources() { return shared_resources_; }
   /// An allocation without a driver object (a DMA buffer): unmapped, then its pages go back. Unused
   /// when called.
@@ -299,7 +293,7 @@ class Adapter : public Object,
   Submit submit_context_switch(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
                                bool resubmission);
   void note_submission(Packet& packet, NodeOrdinal node, SubmissionFenceId fence, uint64_t bytes);
-  void retired(PacketId packet, vidsch::PacketOutcome outcome, bool reached_hardware) override;
+  void retired(PacketId packet, vidsch::PacketOutcome outcome, vidsch::Reached reached) override;
   void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
   bool split(Packet& packet, AllocationId unplaceable);
   /// REND-28: at the first point there is.
@@ -312,7 +306,8 @@ class Adapter : public Object,
   void fill_allocation_list(const Packet& packet);
   port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence);
   port::SubmitVirtualArgs virtual_args(Packet& packet);
-  void cancel_packet(Packet& packet);
+  /// The driver is told that the packet will not run (again), if it is to be told of this one.
+  void cancel_packet(Packet& packet, vidsch::Reached reached);
   /// A packet faulted on hardware: its device is lost; paging is fatal for the adapter (PAGE-49).
   void blame(const Packet& packet);
 
@@ -395,6 +390,7 @@ class Adapter : public Object,
   bool rest_posted_ = false;                     // look for idle components is on its way
   std::unique_ptr<Residency> residency_;
   std::unique_ptr<ContextAllocations> context_allocations_;  // with memory_
+  std::unique_ptr<CpuWindows> cpu_windows_;                  // likewise
   std::unique_ptr<GpuVa> gpu_va_;
   std::unique_ptr<HwQueues> hw_queues_;
   std::unique_ptr<NativeFences> native_fences_;
@@ -414,8 +410,6 @@ class Adapter : public Object,
   std::vector<AllocationId> pending_offers_;
   void advance_offers();
   void take_offer(Allocation& allocation);
-  std::vector<bool> swizzling_ranges_;                    // by id: taken
-  std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken
   /// What a node said it had preempted last, to recognise work that ran on all the same.
   struct Preempted {
     bool any = false;

@@ -9,6 +9,7 @@
 #include "dxgk/adapter/segment_rules.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/native_fences.h"
@@ -254,6 +255,7 @@ Status Adapter::start_full(const char** step) {
                                                machine_);
     residency_ = std::make_unique<Residency>(*this);
     context_allocations_ = std::make_unique<ContextAllocations>(*this);
+    cpu_windows_ = std::make_unique<CpuWindows>(*this);
     if (gpu_va_model_) gpu_va_ = std::make_unique<GpuVa>(*this, gpu_va_model_->geometry);
     for (const vidmm::SegmentDesc& segment : segments) {
       trace::emit(trace::EventKind::kSegment, luid_.low, segment.id.value, segment.base_address,

@@ -6,6 +6,7 @@
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/exercise.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
 #include "dxgk/va/gpu_va.h"
@@ -209,6 +210,8 @@ void Exercise::make_tables_again(Adapter& adapter, bool losing_content) {
       if (adapter.residency_) adapter.residency_->let_all_go();
       static_cast<void>(adapter.context_allocations().let_go());
       static_cast<void>(adapter.memory().lose_power([](SegmentId) { return uint64_t{0}; }));
+      adapter.cpu_windows().hardware_was_reset();
+      adapter.power().show_locked();
     }
     adapter.paging().pause();  // what is built runs after the restart
     adapter.gpu_va()->rebuild();
@@ -252,6 +255,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
         const auto unmaps = adapter.memory().evict_segment(segment.id);
         if (unmaps.has_value()) adapter.paging().enqueue(*unmaps, nullptr);
       }
+      adapter.power().show_locked();
     });
   }
   const Status restarted = adapter.port().restart_from_timeout();

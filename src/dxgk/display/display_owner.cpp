@@ -191,13 +191,9 @@ Status Display::wait_for_vblank(uint32_t source) {
     shown = !stopped_ && active_.has_source(source);
   }
   if (!shown) return Status::kInvalidParameter;
-  adapter_.lane().run([&] {
-    before = flips_->vsyncs(source);
-    flips_->add_waiter(source);
-  });
+  adapter_.lane().run([&] { before = flips_->add_waiter(source); });
   const bool came = adapter_.block_until(
       [&] { return flips_->vsyncs(source) != before || adapter_.gate().closed(); });
-  adapter_.lane().run([&] { flips_->remove_waiter(source); });
   return came && !adapter_.gate().closed() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 

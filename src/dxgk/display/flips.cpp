@@ -60,7 +60,9 @@ struct Flips::Source : vidsch::FlipPort {
   std::vector<uint32_t> targets;  // the first leads
   bool shown = false;
   uint64_t vsyncs = 0;
-  uint32_t waiters = 0;
+  uint32_t waiters = 0;     // for the vertical sync that comes next
+  uint32_t idle_syncs = 0;  // whole periods without activity, the latest (DISP-12)
+  bool active = false;      // something was to do in the period that is running
   Device* owner_device = nullptr;
   SourceOwnership ownership = SourceOwnership::kUnowned;
   bool clients_mode = false;
@@ -119,6 +121,7 @@ void Flips::show(uint32_t source_id, uint64_t address, std::span<const uint32_t>
   source->clients_mode = false;
   ++source->mode;
   source->queue.show(address);
+  source->active = true;
   finish_done(*source);
   Ref<OpenedAllocation> before = std::move(source->screen);
   source->screen = Ref<OpenedAllocation>();
@@ -166,7 +169,6 @@ void Flips::hardware_was_reset() {
   }
   work_.clear();
   vsync_on_ = vsync_wanted_ = false;
-  idle_syncs_ = 0;
 }
 
 const Ref<OpenedAllocation>& Flips::on_screen(uint32_t source) const {
@@ -343,6 +345,7 @@ void Flips::reached(uint32_t source_id, uint64_t id, bool completed) {
     return;
   }
   if (record->unreached == 0 || --record->unreached != 0) return;
+  source->active = true;
   source->queue.reach(id);
   finish_done(*source);
   need_vsync();
@@ -504,6 +507,11 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   if (leads == nullptr) return;
   sign_of_life_ = adapter_.runtime().now();
   ++leads->vsyncs;
+  // The period that ends here, not the one that begins: what it served was there until now.
+  const bool idle = !leads->active && !leads->queue.needs_vsync();
+  leads->idle_syncs = idle ? leads->idle_syncs + 1 : 0;
+  leads->active = false;
+  leads->waiters = 0;  // all of them are served
   const vidsch::FlipQueue::Vsync what = leads->queue.vsync(report.address);
   if (what == vidsch::FlipQueue::Vsync::kUnknown && leads->shown) {
     report_wrong_vsync(
@@ -517,12 +525,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   }
   if (what == vidsch::FlipQueue::Vsync::kFlipped) flip_others(*leads);
   finish_done(*leads);
-  if (wanted()) {
-    idle_syncs_ = 0;
-  } else if (saves_power_ && vsync_wanted_) {  // DISP-12
-    const uint32_t most = adapter_.options().vsync_idle_periods;
-    if (most != 0 && ++idle_syncs_ >= most) want(false);
-  }
+  if (saves_power_ && idle_long_enough()) want(false);
   adapter_.progress();
 }
 
@@ -532,15 +535,22 @@ uint64_t Flips::vsyncs(uint32_t source) const {
 }
 
 bool Flips::wanted() const {
-  return waiters_ != 0 || std::ranges::any_of(sources_, [](const auto& source) {
-           return source->queue.needs_vsync();
-         });
+  return std::ranges::any_of(sources_, [](const auto& source) {
+    return source->waiters != 0 || source->queue.needs_vsync();
+  });
+}
+
+bool Flips::idle_long_enough() const {
+  const uint32_t most = adapter_.options().vsync_idle_periods;
+  if (most == 0) return false;
+  return std::ranges::all_of(sources_, [&](const auto& source) {
+    return !source->shown || (!source->active && source->idle_syncs >= most);
+  });
 }
 
 void Flips::want(bool on) {
   if (vsync_wanted_ == on) return;
   vsync_wanted_ = on;
-  idle_syncs_ = 0;
   Work work;
   work.kind = Work::Kind::kVsync;
   work.enabled = on;
@@ -555,7 +565,6 @@ void Flips::start() {
 
 void Flips::need_vsync() {
   if (dropped_ || !wanted()) return;
-  idle_syncs_ = 0;
   want(true);
   if (watching_ || adapter_.options().tdr_delay_ns <= 0) return;
   watching_ = true;
@@ -593,15 +602,13 @@ void Flips::on_watch() {
   adapter_.timeout().require_adapter_reset(NodeOrdinal{0}, actual);
 }
 
-void Flips::add_waiter(uint32_t source) {
-  if (Source* found = find(source); found != nullptr) ++found->waiters;
-  ++waiters_;
+uint64_t Flips::add_waiter(uint32_t source_id) {
+  Source* source = find(source_id);
+  if (source == nullptr) return 0;
+  source->active = true;
+  ++source->waiters;
   need_vsync();
-}
-
-void Flips::remove_waiter(uint32_t source) {
-  if (Source* found = find(source); found != nullptr) --found->waiters;
-  --waiters_;
+  return source->vsyncs;
 }
 
 bool Flips::work() {

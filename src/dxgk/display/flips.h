@@ -114,9 +114,9 @@ class Flips {
   // --- vertical sync
   void on_vsync(const port::InterruptReport& report);
   uint64_t vsyncs(uint32_t source) const;
-  /// Somebody waits for vertical syncs: reports are wanted until there are none.
-  void add_waiter(uint32_t source);
-  void remove_waiter(uint32_t source);
+  /// Somebody waits for the next vertical sync of `source`: reports are wanted until it comes.
+  /// Returns vsyncs(source).
+  uint64_t add_waiter(uint32_t source);
   /// The adapter runs, or runs again: who waits for vertical syncs, or does not save power at them,
   /// has them reported from now on.
   void start();
@@ -139,6 +139,8 @@ class Flips {
   void finish_done(Source& source);
   void let_go(Ref<OpenedAllocation>& surface);
   void need_vsync();
+  /// Every source that is shown has had VsyncIdleTimeout whole periods without activity (DISP-12).
+  bool idle_long_enough() const;
   bool wanted() const;
   void want(bool on);
   void on_watch();
@@ -151,8 +153,6 @@ class Flips {
   uint32_t depth_ = 1, planes_ = 1;
   std::vector<std::unique_ptr<Source>> sources_;
   uint64_t last_id_ = 0;
-  uint32_t waiters_ = 0;
-  uint32_t idle_syncs_ = 0;
   bool vsync_on_ = false;      // as the driver was told last
   bool vsync_wanted_ = false;  // as it will be told
   bool dropped_ = false;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -88,6 +89,14 @@ struct Listing {
   bool leave_lazily = false;  // EvictOnlyIfNecessary (RES-14)
 };
 
+/// How a lock looks at content: remembered while it lasts, as content may come back elsewhere.
+struct CpuLook {
+  uint32_t private_data = 0;      // for the driver's swizzling range
+  bool acquire_aperture = false;  // through a swizzling range
+  bool alternate_va = false;      // UseAlternateVA: the driver chooses place and size
+  bool may_leave = false;         // another way is open: the content can move to where it is seen
+};
+
 /// What an opening has only once the CPU looks at it.
 struct CpuAccess {
   std::unique_ptr<bus::CpuView> view;  // while locked: the address Lock2 gave out (ALLOC-40)
@@ -96,12 +105,13 @@ struct CpuAccess {
   OpenedAllocation* original = nullptr;  // of an instance: the first
   std::vector<Ref<OpenedAllocation>> instances;
   size_t current = 0;
-  /// While locked through a swizzling range (SEG-21).
-  bool swizzled = false;
-  uint32_t swizzling_range = 0, swizzling_data = 0;
-  /// While locked through a CPU host aperture (ALLOC-41): its pages.
+  CpuLook look;                             // of the lock
+  std::optional<uint32_t> swizzling_range;  // while it is seen through one (SEG-21)
+  /// While it is seen through a CPU host aperture (ALLOC-41): its pages.
   SegmentId host_segment;
   std::vector<uint32_t> host_pages;
+  /// The driver has set something up for what the CPU sees.
+  bool told() const { return swizzling_range.has_value() || !host_pages.empty(); }
 };
 
 /// An allocation as one device sees it; what a client's allocation handle names.

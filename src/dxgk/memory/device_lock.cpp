@@ -1,12 +1,11 @@
 // CPU access to allocations: Lock2, and the old Lock with renaming.
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
+#include "dxgk/memory/allocation_rules.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/process.h"
 #include "trace/trace.h"
@@ -25,7 +24,8 @@ Result<void*> Device::lock(Handle allocation_handle) {
       status = opened->closing ? Status::kInvalidParameter : Status::kDeviceRemoved;
       return true;
     }
-    if (opened->allocation->offer != vidmm::OfferPriority::kNone) {  // ALLOC-36
+    const bool fits = alternate_va_fits(*opened->allocation, /*asked=*/false);
+    if (!fits || opened->allocation->offer != vidmm::OfferPriority::kNone) {  // ALLOC-36
       status = Status::kInvalidParameter;
       return true;
     }
@@ -54,6 +54,15 @@ Result<void*> Device::lock_legacy(LockRequest& request) {
   return address;
 }
 
+/// ALLOC-54: what a primary was made for is what it can be locked with.
+bool Device::alternate_va_fits(const Allocation& allocation, bool asked) {
+  // The bit means something else from WDDM 2.0 on.
+  const bool made_for_it = allocation.primary && adapter_.interface_version() < kInterfaceWddm20 &&
+                           (allocation.info_flags & kAllocationUseAlternateVa) != 0;
+  if (!asked) return !made_for_it;
+  return allocation.shared == nullptr && (!allocation.primary || made_for_it);
+}
+
 bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
                              void** address) {
   const Allocation& allocation = *opened.allocation;
@@ -68,6 +77,8 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
   if (!allocation.cpu_visible || others) return refuse(Status::kInvalidParameter);  // ALLOC-34
   if (allocation.offer != vidmm::OfferPriority::kNone) return refuse(Status::kInvalidParameter);
   if (&opened != &current) return refuse(Status::kInvalidParameter);  // retired (ALLOC-36)
+  if (!alternate_va_fits(allocation, request.alternate_va))
+    return refuse(Status::kInvalidParameter);
   const auto outside = [&](uint32_t page) { return page >= allocation.size_bytes / kPageBytes; };
   if (std::ranges::any_of(request.pages, outside)) return refuse(Status::kInvalidParameter);
   // Without synchronisation it must be where reading and writing at once does no harm.
@@ -84,8 +95,9 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
     if (adapter_.interface_version() >= kInterfaceWddm20) return refuse(Status::kInvalidParameter);
     if (opened.locks != 0 || !reaches_memory(allocation)) return refuse(Status::kInvalidParameter);
   }
-  if (opened.cpu_if_any() != nullptr && opened.cpu_if_any()->swizzled)
-    return refuse(Status::kInvalidParameter);  // THUNK-26
+  const CpuAccess* const cpu = opened.locks != 0 ? opened.cpu_if_any() : nullptr;
+  if (cpu != nullptr && (cpu->swizzling_range.has_value() || cpu->look.alternate_va))
+    return refuse(Status::kInvalidParameter);  // THUNK-26, ALLOC-54
   OpenedAllocation* target = &opened;
   if (renames) {
     target = next_instance(opened);
@@ -183,8 +195,14 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
       Result<std::vector<vidmm::PagingOp>> moved = memory.evict(allocation.id);
       if (!moved.has_value() && adapter_.residency().let_go(allocation))
         moved = memory.evict(allocation.id);
-      if (!moved.has_value())
+      if (!moved.has_value()) {
+        // On a screen, and nothing that retires lets go of it.
+        if (allocation.primary && adapter_.idle(allocation)) {
+          *status = Status::kGraphicsCantEvictPinnedAllocation;
+          return true;
+        }
         return false;  // in use by the GPU: asked again when something retired
+      }
       adapter_.paging().enqueue(*moved, nullptr);
       adapter_.pump();
       return memory.pending_operations(allocation.id) == 0 &&
@@ -204,91 +222,17 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
   Allocation& allocation = *opened.allocation;
   vidmm::MemoryManager& memory = adapter_.memory();
   CpuAccess& cpu = opened.cpu();
-  std::vector<bus::MemoryWindow> windows;
-  uint64_t bytes = allocation.size_bytes;
-  const bool in_memory_segment =
-      place.segment != kSystemMemory &&
-      memory.segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kMemory;
-  if (!in_memory_segment) {
-    for (const bus::PageFrame page : allocation.pages) {
-      windows.push_back(
-          adapter_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
-    }
-  } else {
-    const vidmm::SegmentDesc& segment = memory.segments()[place.segment.value - 1];
-    const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
-    if (allocation.cached) return Status::kRetry;  // ALLOC-42
-    const bool may_leave = !how.do_not_evict && reaches_aperture(allocation) &&
+  cpu.look = {.private_data = how.private_data,
+              .acquire_aperture = how.acquire_aperture,
+              .alternate_va = how.alternate_va,
+              .may_leave = !how.do_not_evict && reaches_aperture(allocation) &&
                            !allocation.primary && memory.lock_count(allocation.id) == 0 &&
-                           !memory.description(allocation.id).pinned;
-    if (may_leave && !how.acquire_aperture && adapter_.strikes(VerifierSwitch::kForceComplexLock))
-      return Status::kRetry;
-    if (info.host_aperture_pages != 0) {
-      const uint64_t count = bytes / kPageBytes;
-      const std::vector<uint32_t> pages = adapter_.take_host_pages(place.segment, count);
-      if (pages.empty()) return Status::kRetry;
-      std::vector<uint64_t> shown(count);
-      for (uint64_t i = 0; i < count; ++i) shown[i] = place.offset_bytes / kPageBytes + i;
-      const Status mapped = adapter_.port().map_cpu_host_aperture(opened.driver_allocation,
-                                                                  place.segment, pages, shown);
-      if (!is_success(mapped)) {
-        adapter_.drop_host_pages(place.segment, pages);
-        return Status::kRetry;
-      }
-      cpu.host_segment = place.segment;
-      cpu.host_pages = pages;
-      for (const uint32_t page : pages) {
-        windows.push_back(adapter_.machine().window_of(
-            bus::PhysicalAddress{info.cpu_translated_address + page * kPageBytes}, kPageBytes));
-      }
-    } else if (!segment.cpu_visible) {
-      return Status::kRetry;
-    } else if (how.acquire_aperture) {
-      // SEG-21: the driver sets its aperture up before the CPU sees anything.
-      if (may_leave && adapter_.strikes(VerifierSwitch::kFailAcquireSwizzlingRange))
-        return Status::kRetry;
-      const std::optional<uint32_t> free = adapter_.take_swizzling_range();
-      if (!free.has_value()) return Status::kRetry;
-      port::AdapterPort::SwizzlingRange range{
-          .allocation = opened.driver_allocation,
-          .private_data = how.private_data,
-          .range = *free,
-          .segment = place.segment,
-          .size_bytes = bytes,
-          .size_may_change = how.alternate_va,
-          .address = segment.cpu_translated_address + place.offset_bytes};
-      if (!is_success(adapter_.port().acquire_swizzling_range(&range))) {
-        adapter_.drop_swizzling_range(*free);
-        return Status::kRetry;
-      }
-      cpu.swizzled = true;
-      cpu.swizzling_range = *free;
-      cpu.swizzling_data = how.private_data;
-      if (!checked_align_up(range.size_bytes, kPageBytes, &bytes)) bytes = 0;
-      windows.push_back(
-          bytes == 0 ? bus::MemoryWindow{}
-                     : adapter_.machine().window_of(bus::PhysicalAddress{range.address}, bytes));
-    } else {
-      windows.push_back(adapter_.machine().window_of(
-          bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes}, bytes));
-    }
-    const bool mappable =
-        std::ranges::all_of(windows, [](const bus::MemoryWindow& one) { return one.fd >= 0; });
-    if (!mappable) {  // the driver's address is behind no BAR
-      adapter_.findings().report(verifier::Finding{
-          .rule = "SEG-19",
-          .severity = verifier::Severity::kViolation,
-          .ddi = how.acquire_aperture ? "DxgkDdiAcquireSwizzlingRange" : "DxgkDdiQueryAdapterInfo",
-          .actual = fmt::format("{} bytes of segment {} at offset 0x{:X} have a CPU address that "
-                                "is in no memory BAR.",
-                                bytes, place.segment.value, place.offset_bytes),
-          .expected = "The CPU address of a visible segment, aperture or range lies in a BAR.",
-          .fix = "Report the translated start of the BAR, as StartDevice was given it."});
-      adapter_.end_cpu_access(opened);
-      return Status::kRetry;
-    }
-  }
-  // A view of another size may be left from a swizzled lock.
+                           !memory.description(allocation.id).pinned};
+  const Result<CpuWindows::Windows> windows = adapter_.cpu_windows().open(opened, cpu.look, place);
+  if (!windows.has_value()) return windows.error();
+  uint64_t bytes = 0;
+  for (const bus::MemoryWindow& window : *windows) bytes += window.size;
+  // A view of another size may be left from a lock with UseAlternateVA.
   if (cpu.view != nullptr && cpu.view->size() != bytes) cpu.view.reset();
   Status status = Status::kSuccess;
   if (cpu.view == nullptr) {
@@ -299,11 +243,14 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
       status = view.error();
     }
   }
-  if (is_success(status)) status = cpu.view->retarget(windows);
+  if (is_success(status)) status = cpu.view->retarget(*windows);
   if (!is_success(status)) {
-    adapter_.end_cpu_access(opened);
+    adapter_.cpu_windows().close(opened);
     return status;
   }
+  const bool in_memory_segment =
+      place.segment != kSystemMemory &&
+      memory.segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kMemory;
   if (!in_memory_segment) memory.mark_cpu_written(allocation.id);
   return status;
 }
@@ -328,8 +275,8 @@ void Device::end_lock(OpenedAllocation& opened) {
   --opened.locks;
   DXGKIT_CHECK(adapter_.memory().unlock(opened.allocation->id));
   if (opened.locks == 0) {
-    opened.cpu().view.reset();  // before the driver takes the range down
-    adapter_.end_cpu_access(opened);
+    opened.cpu().view.reset();  // before the driver takes its window down
+    adapter_.cpu_windows().close(opened);
   }
   trace::emit(trace::EventKind::kUnlocked, opened.allocation->id.value);
 }

@@ -458,6 +458,14 @@ void Residency::packet_queued(Device& device, Packet& packet) {
   note_work(device.process());
 }
 
+void Residency::packet_split(const Packet& packet, Packet& rest) {
+  DeviceResidency& mine = of(packet.context->device());
+  rest.residency_epoch = packet.residency_epoch;
+  rest.residency_request = packet.residency_request;
+  rest.counts_in_epoch = true;
+  ++mine.epochs[packet.residency_epoch - mine.first_epoch].packets;
+}
+
 vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
   using Prepare = vidsch::EnginePort::Prepare;
   Device& device = packet.context->device();

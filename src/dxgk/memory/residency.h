@@ -133,6 +133,8 @@ class Residency {
   // --- scheduling ---
   /// A render packet is about to be queued.
   void packet_queued(Device& device, Packet& packet);
+  /// `rest` runs behind `packet`, and is as old: what leaves the list behind one waits for both.
+  void packet_split(const Packet& packet, Packet& rest);
   /// Everything its device lists is placed and held for the packet from here on. kReady; kWaiting:
   /// after what is queued for paging; kBusy: suspended, asked again after retirements (RES-03).
   vidsch::EnginePort::Prepare acquire(Packet& packet);

@@ -4,6 +4,7 @@
 #include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
 #include "dxgk/system_impl.h"
@@ -65,6 +66,16 @@ bool Adapter::quiet(const Allocation& allocation) {
   return memory_->pin_count(allocation.id) == 0 && memory_->pending_operations(allocation.id) == 0;
 }
 
+bool Adapter::idle(const Allocation& allocation) {
+  // Not pins: what is shown, or was asked to stay, is pinned without anybody working on it.
+  for (const OpenedAllocation* opened : allocation.opened) {
+    if (opened->uses != 0) return false;
+    // Work at virtual addresses may reach all that is listed by the time it runs.
+    if (gpu_va_ && residency_->has_work_with(*opened)) return false;
+  }
+  return true;
+}
+
 bool Adapter::ends(const Teardown& teardown, const Allocation& allocation) {
   if (allocation.shared == nullptr) return true;
   // Members of a shared resource are opened and closed together.
@@ -96,7 +107,7 @@ void Adapter::drop_locks(const Teardown& teardown) {
     for (; opened->locks > 0; --opened->locks)
       DXGKIT_CHECK(memory_->unlock(opened->allocation->id) || failed_ || !power_->awake());
     if (!failed_) opened->cpu().view.reset();  // else finish_closing keeps it readable
-    end_cpu_access(*opened);
+    cpu_windows_->close(*opened);
   }
   if (!any || failed_) return;
   residency_->room_changed();
@@ -137,6 +148,7 @@ void Adapter::begin_closing(Teardown& teardown) {
     trace::emit(trace::EventKind::kAllocationDestroyed, allocation->id.value, 0, 0,
                 allocation->size_bytes);
     if (gpu_va_) gpu_va_->forget(allocation->id);
+    cpu_windows_->forget(*allocation);
     Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation->id);
     DXGKIT_CHECK(freed.has_value());  // teardown_ready looked
     allocation->forgotten = true;

@@ -10,6 +10,7 @@
 #include "dxgk/adapter/segment_rules.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
@@ -243,26 +244,8 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
 void Power::show(const Moved& moved) {
   const Allocation& allocation = adapter_.allocations().at(moved.allocation);
   const vidmm::Placement place = adapter_.memory().placement(moved.allocation);
-  std::vector<bus::MemoryWindow> windows;
-  if (place.segment == kSystemMemory) {
-    for (const bus::PageFrame page : allocation.pages) {
-      windows.push_back(
-          adapter_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
-    }
-    adapter_.memory().mark_cpu_written(moved.allocation);
-  } else {
-    const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
-    if (!segment.cpu_visible) return;  // a CPU host aperture is its business
-    windows.push_back(adapter_.machine().window_of(
-        bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes},
-        allocation.size_bytes));
-  }
-  for (OpenedAllocation* opened : allocation.opened) {
-    // Without address space for another mapping the old one stays: our resources, and nothing of
-    // it is a client's fault. It has as many pieces as before, or fewer.
-    const CpuAccess* const cpu = opened->cpu_if_any();
-    if (cpu != nullptr && cpu->view) static_cast<void>(cpu->view->retarget(windows));
-  }
+  if (place.segment == kSystemMemory) adapter_.memory().mark_cpu_written(moved.allocation);
+  for (OpenedAllocation* opened : allocation.opened) adapter_.cpu_windows().follow(*opened, place);
 }
 
 bool Power::enter_low_power(PowerTarget target) {

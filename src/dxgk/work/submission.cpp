@@ -12,6 +12,7 @@
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
@@ -39,7 +40,7 @@ void Adapter::queue_packet(Packet& packet) {
   const Status status = scheduler_->queue(context, std::move(desc));
   if (is_success(status)) return;
   // The context failed meanwhile: the packet leaves as a cancelled one.
-  retired(packet.id, vidsch::PacketOutcome::kCancelled, false);
+  retired(packet.id, vidsch::PacketOutcome::kCancelled, vidsch::Reached::kQueue);
 }
 
 void Adapter::queue_paging(Packet& packet) {
@@ -139,8 +140,7 @@ bool Adapter::split(Packet& packet, AllocationId unplaceable) {
 }
 
 bool Adapter::split_anyway(Packet& packet) {
-  if (packet.kind != vidsch::PacketKind::kRender || packet.buffer == nullptr || packet.flip != 0)
-    return false;
+  if (packet.kind != vidsch::PacketKind::kRender || packet.buffer == nullptr) return false;
   const DmaBuffer& buffer = *packet.buffer;
   if (buffer.broadcast_bytes != 0) return false;
   for (uint32_t i = packet.patch_start; i < packet.patch_start + packet.patch_length; ++i) {
@@ -171,6 +171,14 @@ bool Adapter::split_before(Packet& packet, uint32_t cut) {
   if (DXGKIT_PLANTED(split_loses_rest)) rest.slice.end = offset;
   rest.patch_start = cut;
   rest.patch_length = patch_end - cut;
+  // What is said of the whole holds when its last part is done; the last part flips.
+  rest.counts_as_present = std::exchange(packet.counts_as_present, false);
+  rest.flip = std::exchange(packet.flip, 0);
+  rest.vidpn_source = std::exchange(packet.vidpn_source, 0);
+  rest.flip_interval = std::exchange(packet.flip_interval, 0);
+  packet.flags.flip = false;
+  packet.flags.flip_with_no_wait = false;
+  if (packet.counts_in_epoch) residency_->packet_split(packet, rest);
   packet.slice.end = offset;
   packet.patch_length = cut - packet.patch_start;
   packet.context->list_uses(buffer, packet.patch_start, packet.patch_length, &packet.uses);
@@ -421,19 +429,28 @@ void Adapter::check_broadcast_part(const Packet& packet) {
   }
 }
 
-void Adapter::cancel_packet(Packet& packet) {
-  if (packet.kind != vidsch::PacketKind::kRender || packet.context->of_hw_queue()) return;
+void Adapter::cancel_packet(Packet& packet, vidsch::Reached reached) {
   if (!caps_.cancel_command_aware) return;  // CANCEL-01
   if (!port_->has_cancel()) return;
-  const Status status = packet.context->virtual_addressing()
-                            ? port_->cancel(virtual_args(packet))
-                            : port_->cancel(patch_args(packet, SubmissionFenceId{}));
+  if (reached == vidsch::Reached::kHardware) return;  // CANCEL-22
+  const bool given_back_too = options_.cancel_reading == CancelReading::kAlsoGivenBack;
+  if (reached == vidsch::Reached::kGivenBack && !given_back_too) return;  // CANCEL-21
+  // CANCEL-23: there is no DMA buffer, or the scheduler's queue is not where it would have run.
+  const bool paging = packet.kind == vidsch::PacketKind::kPaging;
+  if (!paging && packet.kind != vidsch::PacketKind::kRender) return;
+  if (packet.flags.context_switch) return;
+  if (packet.context != nullptr && packet.context->of_hw_queue()) return;
+  // Of paging: CANCEL-20.
+  const bool by_address = paging ? gpu_va_ != nullptr : packet.context->virtual_addressing();
+  const Status status = by_address ? port_->cancel(virtual_args(packet))
+                                   : port_->cancel(patch_args(packet, SubmissionFenceId{}));
   static_cast<void>(status);  // a failure is fatal and was reported by the port (CANCEL-18)
 }
 
-void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_hardware) {
+void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Reached reached) {
   Packet& packet = packets_.at(id);
   const bool completed = outcome == vidsch::PacketOutcome::kCompleted;
+  const bool reached_hardware = reached != vidsch::Reached::kQueue;
   const bool work =
       packet.kind == vidsch::PacketKind::kRender || packet.kind == vidsch::PacketKind::kPaging;
   if (work) {
@@ -448,12 +465,12 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, bool reached_h
   }
   if (packet.counts_as_present) --packet.context->device().queued_presents;
   const std::pair<uint32_t, uint64_t> flip{packet.vidpn_source, packet.flip};
+  if (!completed) cancel_packet(packet, reached);  // before anything it is made of is used again
   if (packet.flags.context_switch) {
     context_allocations_->switched(packet);
   } else if (packet.kind == vidsch::PacketKind::kPaging) {
     paging_->packet_retired(packet, completed);
   } else {
-    if (outcome == vidsch::PacketOutcome::kCancelled && !reached_hardware) cancel_packet(packet);
     if (packet.context->of_hw_queue()) hw_queues_->packet_left(packet);
     if (packet.pinned && !DXGKIT_PLANTED(packets_keep_pins)) memory_->release(packet.uses);
     residency_->packet_retired(packet.context->device(), packet);
@@ -595,6 +612,7 @@ bool Adapter::perform(const vidmm::PagingOp& op) {
 }
 
 void Adapter::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work) {
+  cpu_windows_->leaving(op);
   if (hw_queues_) hw_queues_->before(op, work);
   context_allocations_->before(op, work);
   if (gpu_va_) gpu_va_->before(op, work);

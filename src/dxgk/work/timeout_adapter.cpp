@@ -10,6 +10,7 @@
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
 #include "dxgk/process.h"
@@ -315,11 +316,7 @@ void Timeout::clean_up(Device* guilty) {
   if (!DXGKIT_PLANTED(reset_forgets_paging_waiters)) {
     for (const std::function<void()>& done : waited) done();
   }
-  for (Device* device : adapter_.devices()) {
-    for (OpenedAllocation* opened : device->openings) {
-      if (opened->allocation != nullptr) adapter_.end_cpu_access(*opened);
-    }
-  }
+  adapter_.cpu_windows().hardware_was_reset();
   if (adapter_.segment_infos_.paging_buffer_segment != 0) adapter_.power_->drop_paging_buffers();
   adapter_.power_->show_locked();  // TDR-28
   note(fmt::format("{} devices are lost, {} allocations with them.", devices,

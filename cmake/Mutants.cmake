@@ -1,0 +1,50 @@
+# The core with mutants in it, for scripts/mutate: -DDXGKIT_MUTANTS=FOLDER, where changed copies of sources lie under their own names
+# (FOLDER/src/dxgk/...). Tests are compiled as ever; the core is linked in front of them, so that its copies of inline functions, which have
+# the mutants, are the ones that run.
+set(DXGKIT_MUTANTS "" CACHE PATH "Folder of sources with mutants; for scripts/mutate only")
+if(NOT DXGKIT_MUTANTS)
+  return()
+endif()
+
+set(DXGKIT_MUTATION ${CMAKE_CURRENT_LIST_DIR}/../scripts/mutation)
+set(DXGKIT_MUTATED dxgkit_gpuva dxgkit_vidmm dxgkit_vidsch dxgkit_vidpn dxgkit_port dxgkit_dxgk dxgkit_thunks)
+add_library(dxgkit_probe STATIC ${DXGKIT_MUTATION}/probe.cpp)
+add_library(dxgkit_probe_listener OBJECT ${DXGKIT_MUTATION}/listener.cpp)
+
+function(dxgkit_mutated_sources target)
+  if(NOT target IN_LIST DXGKIT_MUTATED)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  set(mutated)
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE name)
+    if(EXISTS ${DXGKIT_MUTANTS}/${name})
+      list(APPEND mutated ${DXGKIT_MUTANTS}/${name})
+    else()
+      list(APPEND mutated ${source})
+    endif()
+  endforeach()
+  set_property(TARGET ${target} PROPERTY SOURCES ${mutated})
+  target_include_directories(${target} BEFORE PRIVATE ${DXGKIT_MUTANTS}/src)
+  target_compile_options(${target} PRIVATE -include ${DXGKIT_MUTATION}/probe.h -w -fmax-errors=0)
+  target_link_libraries(${target} PUBLIC dxgkit_probe)
+endfunction()
+
+function(dxgkit_mutated_test target)
+  target_link_options(${target} PRIVATE LINKER:--allow-multiple-definition
+    LINKER:--whole-archive $<TARGET_FILE:dxgkit_mutated_core> LINKER:--no-whole-archive)
+  target_link_libraries(${target} PRIVATE dxgkit_probe_listener dxgkit_thunks)
+  add_dependencies(${target} dxgkit_mutated_core)
+endfunction()
+
+# Called when every target of the core is there.
+function(dxgkit_mutated_core)
+  set(objects)
+  foreach(target ${DXGKIT_MUTATED})
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+  add_library(dxgkit_mutated_core STATIC ${objects})
+  set_target_properties(dxgkit_mutated_core PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()

@@ -1,0 +1,200 @@
+"""Builds the core with mutants in it, asks tests which mutants they reach, and runs tests against one mutant."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import schemata
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build" / "mutate"
+OVERLAY = BUILD / "overlay"
+STARTUP_S = 2  # what a program may take besides its tests
+WHOLE = "-"
+TOOL = "tools/dxgkit/dxgkit"
+TIMES_SLOWER = 10  # a mutant may make tests so much slower before it counts as hung
+
+
+def commands():
+    return json.loads((BUILD / "compile_commands.json").read_text())
+
+
+def configure(overlay):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    flags = ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1", "-DCMAKE_CXX_COMPILER=g++", "-DCMAKE_C_COMPILER=gcc",
+             f"-DDXGKIT_MUTANTS={overlay}"]
+    if shutil.which("ccache"):
+        flags += ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", "-DCMAKE_C_COMPILER_LAUNCHER=ccache"]
+    subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD, *flags], check=True, stdout=subprocess.DEVNULL)
+
+
+def write_overlay(chosen):
+    """Writes the files that changed; returns name -> schemata.Written."""
+    by_file = {}
+    for one in chosen:
+        by_file.setdefault(one["file"], []).append(one)
+    written = {}
+    for name, some in by_file.items():
+        written[name] = schemata.write((ROOT / name).read_bytes(), some)
+        path = OVERLAY / name
+        if not path.exists() or path.read_bytes() != written[name].text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(written[name].text)
+    for path in list(OVERLAY.rglob("*")):
+        if path.is_file() and str(path.relative_to(OVERLAY)) not in by_file:
+            path.unlink()
+    return written
+
+
+def build(chosen, targets, jobs):
+    """Builds; mutants that do not compile are left out one by one. Returns those that are left."""
+    OVERLAY.mkdir(parents=True, exist_ok=True)
+    for _ in range(40):
+        written = write_overlay(chosen)
+        configure(OVERLAY)
+        done = subprocess.run(["cmake", "--build", BUILD, "--parallel", str(jobs), "--target", *targets, "--", "-k", "0"], capture_output=True, text=True)
+        if done.returncode == 0:
+            return chosen
+        bad = blame(done.stdout, written)
+        if not bad:
+            sys.exit("mutate: the tests do not build as they are\n" + "\n".join(done.stdout.splitlines()[-40:]))
+        print(f"mutate: {len(bad)} mutants do not compile", file=sys.stderr)
+        chosen = [one for one in chosen if one["id"] not in bad]
+    sys.exit("mutate: mutants that do not compile cannot be told apart")
+
+
+def blame(output, written):
+    bad = set()
+    lines = {}
+    for match in re.finditer(re.escape(str(OVERLAY)) + r"/(\S+?):(\d+):(\d+): (error|note|  )", output.replace("overlay/./", "overlay/")):
+        name = match.group(1)
+        if name not in written or match.group(4) != "error":
+            continue
+        if name not in lines:
+            starts = [0]
+            for at, byte in enumerate(written[name].text):
+                if byte == 10:
+                    starts.append(at + 1)
+            lines[name] = starts
+        number, column = int(match.group(2)), int(match.group(3))
+        text, starts = written[name].text, lines[name]
+        some = schemata.blamed(written[name], starts[number - 1] + column - 1)[:1]
+        if not some:  # beside a mutant: those of the line
+            begin, end = starts[number - 1], starts[number] if number < len(starts) else len(text)
+            some = [one for one, (low, high) in written[name].places.items() if low < end and high > begin]
+        bad.update(some)
+    if bad:
+        return bad
+    # Named by relative paths, or required from elsewhere.
+    for match in re.finditer(r"overlay/(src/\S+?):(\d+)", output):
+        name, number = match.group(1), int(match.group(2))
+        if name not in written:
+            continue
+        text = written[name].text
+        begin = 0
+        for _ in range(number - 1):
+            begin = text.index(b"\n", begin) + 1
+        end = text.find(b"\n", begin)
+        bad.update(one for one, (low, high) in written[name].places.items() if low < end and high > begin)
+    return bad
+
+
+def tests_of_ctest(with_commands):
+    """Name -> (command, environment, folder) of every gtest program that ctest runs, and of every command that runs the tool."""
+    listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=BUILD, capture_output=True, text=True, check=True).stdout)
+    found = {}
+    for test in listed["tests"]:
+        command = test.get("command")
+        if not command:
+            continue
+        program = any(part.startswith("--gtest_output") for part in command)
+        if not program and (not with_commands or str(BUILD / TOOL) not in command):
+            continue
+        properties = {one["name"]: one["value"] for one in test.get("properties", [])}
+        environment = dict(part.split("=", 1) for part in properties.get("ENVIRONMENT", []))
+        found[test["name"]] = (command[:1] if program else command, environment, properties.get("WORKING_DIRECTORY", str(BUILD)))
+    return found
+
+
+def limited(command, seconds, environment, folder):
+    """Exit code. `seconds` is processor time, so that a busy machine kills no mutant; ten times as much of the wall's for what only waits."""
+    command = ["/bin/sh", "-c", f'ulimit -c 0; ulimit -t {int(seconds) + 1}; ulimit -v {64 << 20}; exec "$@"', "sh", *command]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               start_new_session=True)
+    try:
+        return process.wait(timeout=30 + 10 * seconds)
+    except subprocess.TimeoutExpired:
+        return -1
+    finally:
+        try:
+            os.killpg(process.pid, 9)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+class Reach:
+    """Which tests reach which mutants, and what each takes. A command is one test without a name."""
+
+    def __init__(self):
+        self.seconds = {}  # (program, test) -> processor time
+        self.tests = {}  # mutant -> [(program, test)]
+        self.failing = []
+
+    def ask(self, programs, jobs):
+        def one(name):
+            command, own, folder = programs[name]
+            if len(command) > 1:
+                with tempfile.TemporaryDirectory(prefix="reach") as files:
+                    begin = time.monotonic()
+                    code = limited(command, 3600, {**os.environ, **own, "DXGKIT_REACHED": files}, folder)
+                    mutants = {line for file in pathlib.Path(files).iterdir() for line in file.read_text().split()}
+                    return name, code, [" ".join([WHOLE, str(int(1e6 * (time.monotonic() - begin))), *mutants])]
+            with tempfile.NamedTemporaryFile("r", prefix="reach") as file:
+                environment = {**os.environ, **own, "DXGKIT_REACHED_BY_TEST": file.name, "DXGKIT_SIM_SUMMARY": "/dev/null"}
+                code = limited(command, 3600, environment, folder)
+                return name, code, file.read().splitlines()
+
+        with concurrent.futures.ThreadPoolExecutor(jobs) as workers:
+            for name, code, lines in workers.map(one, programs):
+                if code != 0:
+                    self.failing.append(name)
+                for line in lines:
+                    test, time, *mutants = line.split()
+                    self.seconds[(name, test)] = int(time) / 1e6
+                    for mutant in mutants:
+                        self.tests.setdefault(int(mutant), []).append((name, test))
+
+
+def killer(mutant, tests, reach, programs, patience):
+    """The test that notices the mutant, or None; and the tests that were left out because they take longer than the patience.
+
+    Quick tests run first, those of one program together.
+    """
+    budget, chosen, left_out = patience, {}, []
+    for program, test in sorted(tests, key=lambda one: reach.seconds[one]):
+        if budget is not None and reach.seconds[(program, test)] > budget:
+            left_out.append(f"{program}:{test}")
+            continue
+        if budget is not None:
+            budget -= reach.seconds[(program, test)]
+        chosen.setdefault(program, []).append(test)
+    expected = {program: sum(reach.seconds[(program, test)] for test in some) for program, some in chosen.items()}
+    for program in sorted(chosen, key=lambda one: expected[one] / len(chosen[one])):
+        command, own, folder = programs[program]
+        with tempfile.NamedTemporaryFile("w", prefix="filter") as flags:
+            if chosen[program] != [WHOLE]:
+                command = [*command, f"--gtest_flagfile={flags.name}"]
+            flags.write("--gtest_filter=" + ":".join(chosen[program]) + "\n--gtest_fail_fast\n")
+            flags.flush()
+            environment = {**os.environ, **own, "DXGKIT_MUTANT": str(mutant), "DXGKIT_SIM_SUMMARY": "/dev/null"}
+            if limited(command, STARTUP_S + TIMES_SLOWER * expected[program], environment, folder) != 0:
+                return program, left_out
+    return None, left_out

@@ -1,0 +1,274 @@
+#include "dxgk/memory/cpu_windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/arithmetic.h"
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/interface_versions.h"
+#include "dxgk/device.h"
+
+namespace dxgkit::dxgk {
+namespace {
+
+constexpr const char* kAcquire = "DxgkDdiAcquireSwizzlingRange";
+constexpr const char* kRelease = "DxgkDdiReleaseSwizzlingRange";
+
+bool mappable(const bus::MemoryWindow& window) { return window.fd >= 0; }
+
+}  // namespace
+
+CpuWindows::CpuWindows(Adapter& adapter)
+    : adapter_(adapter), ranges_(adapter.port(), adapter.caps().number_of_swizzling_ranges) {}
+
+Result<CpuWindows::Windows> CpuWindows::open(OpenedAllocation& opened, const CpuLook& look,
+                                             const vidmm::Placement& place) {
+  close(opened);
+  if (place.segment == kSystemMemory) return backing(*opened.allocation);
+  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
+  return segment.kind == vidmm::SegmentKind::kAperture ? in_aperture(opened, look, place)
+                                                       : in_memory(opened, look, place);
+}
+
+CpuWindows::Windows CpuWindows::backing(const Allocation& allocation) const {
+  Windows windows;
+  for (const bus::PageFrame page : allocation.pages) {
+    windows.push_back(
+        adapter_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
+  }
+  return windows;
+}
+
+Result<CpuWindows::Windows> CpuWindows::in_aperture(OpenedAllocation& opened, const CpuLook& look,
+                                                    const vidmm::Placement& place) {
+  const Allocation& allocation = *opened.allocation;
+  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
+  const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
+  if (look.alternate_va && !segment.agp) return through_range(opened, look, place, 0);
+  if (!allocation.primary) return backing(allocation);
+  // SEG-20: for a primary without an alternate address the segment's own counts. What cannot be
+  // shown there shows in the backing pages: they are what the aperture leads to.
+  Result<Windows> shown = Error(Status::kRetry);
+  if (info.host_aperture_pages != 0) {
+    shown = through_host_aperture(opened, place);
+  } else if (segment.cpu_visible && adapter_.interface_version() < kInterfaceWddm20) {
+    shown = through_range(opened, look, place, info.cpu_translated_address + place.offset_bytes);
+  }
+  return shown.has_value() ? shown : backing(allocation);
+}
+
+Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, const CpuLook& look,
+                                                  const vidmm::Placement& place) {
+  const Allocation& allocation = *opened.allocation;
+  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
+  const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
+  if (allocation.cached) return Error(Status::kRetry);  // ALLOC-42
+  if (look.may_leave && !look.acquire_aperture &&
+      adapter_.strikes(VerifierSwitch::kForceComplexLock)) {
+    return Error(Status::kRetry);
+  }
+  if (info.host_aperture_pages != 0) return through_host_aperture(opened, place);
+  const bool visible = segment.cpu_visible;
+  if (!look.acquire_aperture)
+    return visible ? plain(allocation, place) : Result<Windows>(Error(Status::kRetry));
+  if (!visible && !look.alternate_va) return Error(Status::kRetry);
+  if (look.may_leave && adapter_.strikes(VerifierSwitch::kFailAcquireSwizzlingRange))
+    return Error(Status::kRetry);
+  // SEG-21: the driver sets its aperture up before the CPU sees anything.
+  return through_range(opened, look, place,
+                       visible ? segment.cpu_translated_address + place.offset_bytes : 0);
+}
+
+Result<CpuWindows::Windows> CpuWindows::plain(const Allocation& allocation,
+                                              const vidmm::Placement& place) const {
+  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
+  Windows windows{adapter_.machine().window_of(
+      bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes},
+      allocation.size_bytes)};
+  if (mappable(windows.front())) return windows;
+  report_unmappable(place, allocation.size_bytes, "DxgkDdiQueryAdapterInfo");
+  return Error(Status::kRetry);
+}
+
+Result<CpuWindows::Windows> CpuWindows::through_range(OpenedAllocation& opened, const CpuLook& look,
+                                                      const vidmm::Placement& place,
+                                                      uint64_t address) {
+  if (!has_ranges(place)) return Error(Status::kRetry);
+  const Allocation& allocation = *opened.allocation;
+  const Result<SwizzlingRanges::Shown> shown =
+      ranges_.acquire({.allocation = allocation.id,
+                       .driver_allocation = opened.driver_allocation,
+                       .private_data = look.private_data,
+                       .segment = place.segment,
+                       .size_bytes = allocation.size_bytes,
+                       .size_may_change = look.alternate_va,
+                       .address = address});
+  if (!shown.has_value()) return Error(Status::kRetry);
+  opened.cpu().swizzling_range = shown->range;
+  uint64_t bytes = 0;
+  bus::MemoryWindow window;
+  if (checked_align_up(shown->size_bytes, kPageBytes, &bytes) && bytes != 0)
+    window = adapter_.machine().window_of(bus::PhysicalAddress{shown->address}, bytes);
+  if (mappable(window)) return Windows{window};
+  report_unmappable(place, shown->size_bytes, kAcquire);
+  close(opened);
+  ranges_.release_of(allocation.id);  // another answer may be of more use
+  return Error(Status::kRetry);
+}
+
+Result<CpuWindows::Windows> CpuWindows::through_host_aperture(OpenedAllocation& opened,
+                                                              const vidmm::Placement& place) {
+  const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
+  const uint64_t count = opened.allocation->size_bytes / kPageBytes;
+  const std::vector<uint32_t> pages = take_host_pages(place.segment, count);
+  if (pages.empty()) return Error(Status::kRetry);
+  std::vector<uint64_t> shown(count);
+  for (uint64_t i = 0; i < count; ++i) shown[i] = place.offset_bytes / kPageBytes + i;
+  const Status mapped =
+      adapter_.port().map_cpu_host_aperture(opened.driver_allocation, place.segment, pages, shown);
+  if (!is_success(mapped)) {
+    drop_host_pages(place.segment, pages);
+    return Error(Status::kRetry);
+  }
+  opened.cpu().host_segment = place.segment;
+  opened.cpu().host_pages = pages;
+  Windows windows;
+  for (const uint32_t page : pages) {
+    windows.push_back(adapter_.machine().window_of(
+        bus::PhysicalAddress{info.cpu_translated_address + page * kPageBytes}, kPageBytes));
+  }
+  if (std::ranges::all_of(windows, mappable)) return windows;
+  report_unmappable(place, count * kPageBytes, "DxgkDdiQueryAdapterInfo");
+  close(opened);
+  return Error(Status::kRetry);
+}
+
+bool CpuWindows::has_ranges(const vidmm::Placement& place) {
+  const char* missing = !adapter_.port().has_entry(kAcquire)   ? kAcquire
+                        : !adapter_.port().has_entry(kRelease) ? kRelease
+                                                               : nullptr;
+  const uint32_t count = adapter_.caps().number_of_swizzling_ranges;
+  if (missing == nullptr && count != 0) return true;
+  const bool aperture =
+      adapter_.memory().segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kAperture;
+  adapter_.findings().report(verifier::Finding{
+      .rule = "SEG-50",
+      .severity = verifier::Severity::kViolation,
+      .ddi = missing != nullptr ? missing : "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+      .actual =
+          fmt::format("{} The CPU is to see {} segment {} at offset 0x{:X}.",
+                      missing != nullptr ? fmt::format("{} is NULL.", missing)
+                                         : "NumberOfSwizzlingRanges is 0.",
+                      aperture ? "aperture" : "memory", place.segment.value, place.offset_bytes),
+      .expected = "A driver whose allocations are seen through a swizzling range has ranges, and "
+                  "sets one up before the CPU looks.",
+      .fix = "Implement DxgkDdiAcquireSwizzlingRange and DxgkDdiReleaseSwizzlingRange and report "
+             "NumberOfSwizzlingRanges; or clear CpuVisible of the aperture segment, and lock "
+             "without AcquireAperture.",
+      .why = "Nobody else can point the window behind the BAR at the content."});
+  return false;
+}
+
+void CpuWindows::report_unmappable(const vidmm::Placement& place, uint64_t bytes,
+                                   const char* ddi) const {
+  adapter_.findings().report(verifier::Finding{
+      .rule = "SEG-19",
+      .severity = verifier::Severity::kViolation,
+      .ddi = ddi,
+      .actual = fmt::format("{} bytes of segment {} at offset 0x{:X} have a CPU address that "
+                            "is in no memory BAR.",
+                            bytes, place.segment.value, place.offset_bytes),
+      .expected = "The CPU address of a visible segment, aperture or range lies in a BAR.",
+      .fix = "Report the translated start of the BAR, as StartDevice was given it."});
+}
+
+void CpuWindows::close(OpenedAllocation& opened) {
+  CpuAccess* const cpu = opened.cpu_if_any();
+  if (cpu == nullptr) return;
+  if (cpu->swizzling_range.has_value()) {
+    ranges_.end_use(*cpu->swizzling_range);
+    cpu->swizzling_range.reset();
+  }
+  if (cpu->host_pages.empty()) return;
+  // Of a driver that keeps them mapped other pages are used: nothing is lost but those.
+  static_cast<void>(adapter_.port().unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages));
+  drop_host_pages(cpu->host_segment, cpu->host_pages);
+  cpu->host_pages.clear();
+}
+
+void CpuWindows::leaving(const vidmm::PagingOp& op) {
+  using Kind = vidmm::PagingOp::Kind;
+  if (op.kind != Kind::kTransferOut && op.kind != Kind::kDiscard &&
+      op.kind != Kind::kUnmapAperture && op.kind != Kind::kContentLost) {
+    return;
+  }
+  const Allocation& allocation = adapter_.allocations().at(op.allocation);
+  for (OpenedAllocation* opened : allocation.opened) {
+    CpuAccess* const cpu = opened->cpu_if_any();
+    if (cpu == nullptr) continue;
+    // Behind an aperture the content stays where it is, in the backing pages.
+    if (op.kind == Kind::kUnmapAperture && cpu->view != nullptr) show(*opened, backing(allocation));
+    close(*opened);
+  }
+  ranges_.release_of(allocation.id);
+}
+
+void CpuWindows::forget(const Allocation& allocation) { ranges_.release_of(allocation.id); }
+
+void CpuWindows::hardware_was_reset() {
+  for (Device* device : adapter_.devices()) {
+    for (OpenedAllocation* opened : device->openings) {
+      if (opened->allocation != nullptr) close(*opened);
+    }
+  }
+}
+
+void CpuWindows::follow(OpenedAllocation& opened, const vidmm::Placement& place) {
+  CpuAccess* const cpu = opened.cpu_if_any();
+  if (cpu == nullptr || cpu->view == nullptr) return;
+  if (place.segment != kSystemMemory && cpu->told()) return;  // it stayed, and is shown as it was
+  Result<Windows> windows = open(opened, cpu->look, place);
+  const vidmm::SegmentDesc* const segment =
+      place.segment == kSystemMemory ? nullptr
+                                     : &adapter_.memory().segments()[place.segment.value - 1];
+  // Nobody to ask for another way: better as it lies there than what it was.
+  if (!windows.has_value() && segment->cpu_visible) windows = plain(*opened.allocation, place);
+  if (windows.has_value()) show(opened, std::move(*windows));
+}
+
+void CpuWindows::show(OpenedAllocation& opened, Windows windows) {
+  bus::CpuView& view = *opened.cpu().view;
+  uint64_t left = view.size();
+  Windows fitting;
+  for (bus::MemoryWindow window : windows) {
+    window.size = std::min(window.size, left);
+    left -= window.size;
+    if (window.size != 0) fitting.push_back(window);
+  }
+  const bus::PhysicalAddress nothing{adapter_.dummy_page().value * kPageBytes};
+  for (; left != 0; left -= kPageBytes)
+    fitting.push_back(adapter_.machine().window_of(nothing, kPageBytes));
+  // Without address space for another mapping the old one stays: our resources, and nothing of it
+  // is a client's fault.
+  static_cast<void>(view.retarget(fitting));
+}
+
+std::vector<uint32_t> CpuWindows::take_host_pages(SegmentId segment, uint64_t count) {
+  std::vector<bool>& taken = host_apertures_[segment.value];
+  taken.resize(adapter_.segment_infos().segments[segment.value - 1].host_aperture_pages);
+  std::vector<uint32_t> pages;
+  for (uint32_t page = 0; page < taken.size() && pages.size() < count; ++page) {
+    if (!taken[page]) pages.push_back(page);
+  }
+  if (pages.size() < count) return {};
+  for (const uint32_t page : pages) taken[page] = true;
+  return pages;
+}
+
+void CpuWindows::drop_host_pages(SegmentId segment, std::span<const uint32_t> pages) {
+  std::vector<bool>& taken = host_apertures_[segment.value];
+  for (const uint32_t page : pages) taken[page] = false;
+}
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,80 @@
+// Through which windows the CPU sees an allocation, and what the driver sets up before it does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "bus/machine.h"
+#include "dxgk/memory/allocation.h"
+#include "dxgk/memory/swizzling_ranges.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+
+/// A lock shows one of:
+///
+///   | content is in                | the CPU sees                     | the driver is told by |
+///   |------------------------------|----------------------------------|------------------------------|
+///   | system memory                | the backing pages                | nothing | | an aperture
+///   segment          | the backing pages (SEG-20)       | nothing                      | | the
+///   same, a primary          | the segment's CPU address        | AcquireSwizzlingRange        |
+///   | the same, UseAlternateVA     | where the driver says (ALLOC-55) | AcquireSwizzlingRange | |
+///   a memory segment, CpuVisible | the segment's CPU address        | nothing | | the same,
+///   AcquireAperture    | where the driver says (SEG-21)   | AcquireSwizzlingRange        | | a
+///   segment with host aperture | pages of the aperture (ALLOC-41) | MapCpuHostAperture           |
+///
+/// The driver is told before the window is mapped. From WDDM 2.0 on there are no swizzling ranges.
+///
+/// Lane: the adapter's.
+class CpuWindows {
+ public:
+  using Windows = std::vector<bus::MemoryWindow>;
+  explicit CpuWindows(Adapter& adapter);
+
+  /// What shows `opened` at `place`; what it was shown through before is closed. kRetry: the CPU
+  /// cannot see it there.
+  Result<Windows> open(OpenedAllocation& opened, const CpuLook& look,
+                       const vidmm::Placement& place);
+  /// Nobody looks any more: host aperture pages go back, a swizzling range may serve another lock.
+  void close(OpenedAllocation& opened);
+  /// Before an operation is queued: the driver takes down what shows content at the place it
+  /// leaves.
+  void leaving(const vidmm::PagingOp& op);
+  /// The allocation is about to be destroyed.
+  void forget(const Allocation& allocation);
+  /// What locks set up is taken down (TDR-24). Ranges of content that leaves go with leaving().
+  void hardware_was_reset();
+  /// An address that was given out shows where the content is now, without a lock in between.
+  void follow(OpenedAllocation& opened, const vidmm::Placement& place);
+
+ private:
+  Windows backing(const Allocation& allocation) const;
+  Result<Windows> in_aperture(OpenedAllocation& opened, const CpuLook& look,
+                              const vidmm::Placement& place);
+  Result<Windows> in_memory(OpenedAllocation& opened, const CpuLook& look,
+                            const vidmm::Placement& place);
+  /// `address`: where the CPU sees it without a range; 0: nowhere.
+  Result<Windows> through_range(OpenedAllocation& opened, const CpuLook& look,
+                                const vidmm::Placement& place, uint64_t address);
+  Result<Windows> through_host_aperture(OpenedAllocation& opened, const vidmm::Placement& place);
+  Result<Windows> plain(const Allocation& allocation, const vidmm::Placement& place) const;
+  /// False, and said (SEG-50): the driver has no ranges.
+  bool has_ranges(const vidmm::Placement& place);
+  void report_unmappable(const vidmm::Placement& place, uint64_t bytes, const char* ddi) const;
+  /// As many pages as the view has: a driver may have chosen another size (ALLOC-50).
+  void show(OpenedAllocation& opened, Windows windows);
+  /// Free pages of a segment's CPU host aperture; all or none.
+  std::vector<uint32_t> take_host_pages(SegmentId segment, uint64_t count);
+  void drop_host_pages(SegmentId segment, std::span<const uint32_t> pages);
+
+  Adapter& adapter_;
+  SwizzlingRanges ranges_;
+  std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,222 @@
+// What the driver is told of the parts of one DMA buffer: patched, submitted, cancelled, flipped.
+#include "tests/contract/odd_fixture.h"
+#include "tests/contract/res_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using Strings = std::vector<std::string>;
+class SplitTest : public ContractTest {
+ protected:
+  /// A client of the odd driver.
+  static void split(const std::function<void(Stack&, Client&)>& body,
+                    const std::function<void(ScriptedMiniport&)>& prepare = nullptr) {
+    with_client(
+        [&](Stack& stack, Client& client) {
+          odd::use_private_data(stack);
+          body(stack, client);
+          stack.miniport.hooks = {};
+        },
+        [&](ScriptedMiniport& miniport) {
+          odd::driver(miniport);
+          if (prepare) prepare(miniport);
+        });
+  }
+};
+
+/// Where a part begins and ends, in bytes and in patch locations.
+struct Part {
+  uint32_t start, end, patch_start, patches;
+};
+constexpr Part kParts[] = {{0, odd::kSplit, 0, odd::kFirstPatches},
+                           {odd::kSplit, odd::kBytes, odd::kFirstPatches, odd::kRestPatches}};
+
+void expect_part(const DXGKARG_CANCELCOMMAND& args, const testing::RenderCall& render,
+                 const Part& part) {
+  EXPECT_EQ(args.hContext, render.context);
+  EXPECT_EQ(args.pDmaBuffer, render.args.pDmaBuffer);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(args.pDmaBuffer) % 4096, 0U);
+  EXPECT_EQ(args.DmaBufferSize, odd::kDmaBytes);
+  EXPECT_EQ(args.DmaBufferSubmissionStartOffset, part.start);
+  EXPECT_EQ(args.DmaBufferSubmissionEndOffset, part.end);
+  EXPECT_EQ(args.pDmaBufferPrivateData, render.args.pDmaBufferPrivateData);
+  EXPECT_EQ(args.DmaBufferPrivateDataSize, odd::kPrivateBytes);
+  EXPECT_EQ(args.DmaBufferPrivateDataSubmissionStartOffset, 0U);
+  EXPECT_EQ(args.DmaBufferPrivateDataSubmissionEndOffset, odd::kPrivateUsed);
+  EXPECT_EQ(args.pAllocationList, render.args.pAllocationList);
+  EXPECT_EQ(args.AllocationListSize, odd::kListed);
+  EXPECT_EQ(args.pPatchLocationList, render.args.pPatchLocationListOut);
+  EXPECT_EQ(args.PatchLocationListSize, odd::kPatches);
+  EXPECT_EQ(args.PatchLocationListSubmissionStart, part.patch_start);
+  EXPECT_EQ(args.PatchLocationListSubmissionLength, part.patches);
+  EXPECT_EQ(args.DmaBufferVirtualAddress, 0U);
+  EXPECT_EQ(args.DmaBufferUmdPrivateDataSize, 0U);
+}
+
+// The first part is on hardware and faults: the rest is taken back from where it would have begun.
+TEST_F(SplitTest, TheRestIsCancelledFromWhereItBegins) {
+  DXGKIT_COVERS("CANCEL-24", "CANCEL-06", "CANCEL-07", "CANCEL-08", "CANCEL-09", "CANCEL-10",
+                "CANCEL-11", "CANCEL-12", "CANCEL-13", "CANCEL-14", "CANCEL-15", "CANCEL-16");
+  split([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context(odd::kNode);
+    const odd::Parts parts(client);
+    ASSERT_EQ(client.render(context, parts.work()), 0);
+    odd::page(stack);
+    ASSERT_EQ(stack.miniport.outstanding(odd::kNode).size(), 1U);
+    ASSERT_EQ(stack.statistics().splits, 1U);
+    stack.miniport.faulted(odd::kNode, stack.miniport.outstanding(odd::kNode)[0],
+                           nt_status(Status::kUnsuccessful));
+    stack.settle();
+    const ScriptedCalls calls = stack.miniport.calls();
+    ASSERT_EQ(calls.cancels.size(), 1U);
+    expect_part(calls.cancels[0].args, calls.renders[0], kParts[1]);
+    EXPECT_EQ(calls.cancels[0].patches.at(odd::kFirstPatches).patch_offset, 672U);
+    // What was told at Patch of the first part is told of the second: the same lists and data.
+    EXPECT_EQ(calls.cancels[0].args.pPatchLocationList,
+              odd::patches(stack, false)[0].args.pPatchLocationList);
+    stack.drive();
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCancelCommand"), 1U);
+    EXPECT_EQ(stack.rules(), Strings{});
+  });
+}
+
+// Neither part was submitted when the device was lost: each is told, in order.
+TEST_F(SplitTest, EachPartThatWasNotSubmittedIsCancelledInOrder) {
+  DXGKIT_COVERS("CANCEL-24", "CANCEL-04", "CANCEL-09", "CANCEL-10", "CANCEL-16");
+  split([](Stack& stack, Client& client) {
+    ContextBuffers busy = client.make_context(odd::kNode),
+                   context = client.make_context(odd::kNode);
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(client.render(busy, work_on({})), 0);
+    const odd::Parts parts(client);
+    ASSERT_EQ(client.render(context, parts.work()), 0);
+    odd::page(stack);
+    ASSERT_EQ(stack.miniport.outstanding(odd::kNode).size(), 2U) << "no room for a part";
+    ASSERT_EQ(stack.statistics().splits, 1U);
+    stack.miniport.faulted(odd::kNode, stack.miniport.outstanding(odd::kNode)[0],
+                           nt_status(Status::kUnsuccessful));
+    stack.settle();
+    const ScriptedCalls calls = stack.miniport.calls();
+    ASSERT_EQ(calls.cancels.size(), 2U);
+    for (size_t i = 0; i < 2; ++i) {
+      SCOPED_TRACE(i);
+      expect_part(calls.cancels[i].args, calls.renders[2], kParts[i]);
+    }
+    stack.drive();
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCancelCommand"), 2U);
+  });
+}
+
+// Every member of both structures, of both parts. The buffer lies where the kernel put it.
+TEST_F(SplitTest, EveryMemberOfPatchAndSubmissionIsThePartsOwn) {
+  DXGKIT_COVERS("PATCH-03", "PATCH-08", "PATCH-09", "PATCH-10", "PATCH-11", "PATCH-12", "PATCH-14",
+                "PATCH-16", "PATCH-17", "PATCH-18", "PATCH-19", "PATCH-21", "PATCH-22", "PATCH-24",
+                "PATCH-25", "PATCH-26", "PATCH-28", "PATCH-30", "SUB-02", "SUB-06", "SUB-07",
+                "SUB-08", "SUB-09", "SUB-10", "SUB-12", "SUB-17", "SUB-18", "SUB-19", "REND-21");
+  for (const bool aperture : {false, true}) {
+    SCOPED_TRACE(aperture ? "in an aperture" : "in system memory");
+    split(
+        [&](Stack& stack, Client& client) {
+          ContextBuffers context = client.make_context(odd::kNode);
+          const odd::Parts parts(client);
+          ASSERT_EQ(client.render(context, parts.work()), 0);
+          stack.drive();
+          ASSERT_EQ(stack.statistics().splits, 1U);
+          const testing::RenderCall render = stack.miniport.calls().renders.at(0);
+          const auto patches = odd::patches(stack, false);
+          const auto submits = odd::submits(stack, false);
+          ASSERT_EQ(patches.size(), 2U);
+          ASSERT_EQ(submits.size(), 2U);
+          for (size_t i = 0; i < 2; ++i) {
+            SCOPED_TRACE(i);
+            const Part& part = kParts[i];
+            const DXGKARG_PATCH& patch = patches[i].args;
+            EXPECT_EQ(patch.hContext, render.context);
+            EXPECT_EQ(patch.DmaBufferSegmentId, aperture ? 3U : 0U);
+            EXPECT_EQ(patch.pDmaBuffer, render.args.pDmaBuffer);
+            EXPECT_EQ(patch.DmaBufferSize, odd::kDmaBytes);
+            EXPECT_EQ(patch.DmaBufferSubmissionStartOffset, part.start);
+            EXPECT_EQ(patch.DmaBufferSubmissionEndOffset, part.end);
+            EXPECT_EQ(patch.pDmaBufferPrivateData, render.args.pDmaBufferPrivateData);
+            EXPECT_EQ(patch.DmaBufferPrivateDataSize, odd::kPrivateBytes);
+            EXPECT_EQ(patch.DmaBufferPrivateDataSubmissionStartOffset, 0U);
+            EXPECT_EQ(patch.DmaBufferPrivateDataSubmissionEndOffset, odd::kPrivateUsed);
+            EXPECT_EQ(patches[i].private_data[odd::kPrivateUsed - 1], std::byte{0x77});
+            EXPECT_EQ(patch.pAllocationList, render.args.pAllocationList);
+            EXPECT_EQ(patch.AllocationListSize, odd::kListed);
+            EXPECT_EQ(patch.pPatchLocationList, render.args.pPatchLocationListOut);
+            EXPECT_EQ(patch.PatchLocationListSize, odd::kPatches);
+            EXPECT_EQ(patch.PatchLocationListSubmissionStart, part.patch_start);
+            EXPECT_EQ(patch.PatchLocationListSubmissionLength, part.patches);
+            EXPECT_EQ(patch.EngineOrdinal, 0U);
+            EXPECT_EQ(patch.Flags.Value, 0U);
+            const DXGKARG_SUBMITCOMMAND& submit = submits[i].args;
+            EXPECT_EQ(submit.hContext, render.context);
+            EXPECT_EQ(submit.DmaBufferSegmentId, patch.DmaBufferSegmentId);
+            EXPECT_EQ(submit.DmaBufferPhysicalAddress.QuadPart,
+                      patch.DmaBufferPhysicalAddress.QuadPart);
+            EXPECT_EQ(submit.DmaBufferSize, odd::kDmaBytes);
+            EXPECT_EQ(submit.DmaBufferSubmissionStartOffset, part.start);
+            EXPECT_EQ(submit.DmaBufferSubmissionEndOffset, part.end);
+            EXPECT_EQ(submit.pDmaBufferPrivateData, render.args.pDmaBufferPrivateData);
+            EXPECT_EQ(submit.DmaBufferPrivateDataSize, odd::kPrivateBytes);
+            EXPECT_EQ(submit.DmaBufferPrivateDataSubmissionStartOffset, 0U);
+            EXPECT_EQ(submit.DmaBufferPrivateDataSubmissionEndOffset, odd::kPrivateUsed);
+            EXPECT_EQ(submit.SubmissionFenceId, patch.SubmissionFenceId);
+            EXPECT_EQ(submit.SubmissionFenceId, i + 1);
+            EXPECT_EQ(submit.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
+            EXPECT_EQ(submit.FlipInterval, 0);
+            EXPECT_EQ(submit.Flags.Value, 0U);
+            EXPECT_EQ(submit.EngineOrdinal, 0U);
+            EXPECT_EQ(submit.DmaBufferVirtualAddress, 0U);
+            EXPECT_EQ(submit.NodeOrdinal, odd::kNode);
+          }
+          // Where the listed allocations are, of each part: only what it needs has to be there.
+          const auto& first = patches[0].allocations;
+          const auto& second = patches[1].allocations;
+          EXPECT_EQ(first[1].segment(), 2U);
+          EXPECT_EQ(second[3].segment(), 2U);
+          EXPECT_EQ(first[0].segment(), 1U);
+          EXPECT_EQ(first[0].physical_address, second[0].physical_address);
+          EXPECT_EQ(stack.rules(), Strings{});
+        },
+        [&](ScriptedMiniport& miniport) { miniport.config.dma_segment_set = aperture ? 4 : 0; });
+  }
+}
+
+// With a list of its own a device may let go of what it queued work for: it stays until the last
+// part is done.
+TEST_F(SplitTest, WhatLeavesTheResidencyListWaitsForTheLastPart) {
+  DXGKIT_COVERS("RES-16", "REND-21");
+  bare([](Stack& stack) {
+    explicit_residency(stack.miniport);
+    stack.options.verifier.set(dxgk::VerifierSwitch::kTakeSplitPoint);
+    stack.miniport.config.hw_queue_packet_cap = 1;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    ListingClient client(stack);
+    ContextBuffers context = client.make_context(0);
+    const D3DKMT_HANDLE one = client.make(3);
+    ASSERT_TRUE(is_success(from_ntstatus(client.make_resident({one}))));
+    stack.drive();
+    Work work;
+    work.command_bytes = odd::kBytes;
+    work.allocations = {{one}};
+    work.patches = {patch_at(0, 24), patch_at(0, 672, odd::kSplit)};
+    ASSERT_EQ(client.render(context, work), 0);
+    stack.settle();
+    ASSERT_EQ(stack.statistics().splits, 1U);
+    ASSERT_EQ(client.evict({one}), 0);
+    stack.settle();
+    ASSERT_TRUE(client.in_memory(one));
+    ASSERT_TRUE(stack.miniport.complete_next(0));
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U) << "the second part";
+    EXPECT_TRUE(stack.miniport.outstanding(stack.miniport.config.paging_node).empty())
+        << "its memory goes while it runs";
+    EXPECT_TRUE(client.in_memory(one));
+    stack.drive();
+    EXPECT_FALSE(client.in_memory(one));
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
