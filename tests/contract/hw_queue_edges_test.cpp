@@ -1,0 +1,95 @@
+// Hardware queues beyond the first: whose fault it is, which value, what a submission needs.
+#include "tests/contract/hw_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using HwQueueEdgesTest = HwTest;
+
+// Values are counted per queue, so two queues may have the same on hardware: the handle tells whose
+// fault it is, and the value which work it was.
+TEST_F(HwQueueEdgesTest, AFaultIsOfTheQueueAndTheValueItNames) {
+  DXGKIT_COVERS("INT-16", "INT-11");
+  running([](HwStack& stack) {
+    HwClient fine(stack, "fine"), guilty(stack, "guilty");
+    ClientQueue first = fine.make_hw_queue(), second = guilty.make_hw_queue();
+    stack.hw.paused = true;
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(fine.submit(first), 0);
+      ASSERT_EQ(guilty.submit(second), 0);
+    }
+    ASSERT_TRUE(stack.hw.run_next(*stack.hw.queues[1], /*interrupt=*/false));
+    stack.hw.queues[1]->ring.clear();
+    const auto before = stack.statistics();
+    stack.hw.page_fault(*stack.hw.queues[1], 2);
+    stack.settle();
+    EXPECT_EQ(stack.statistics().packets_completed - before.packets_completed, 1U);
+    EXPECT_EQ(stack.statistics().packets_faulted - before.packets_faulted, 1U);
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT);
+    EXPECT_EQ(fine.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    stack.hw.paused = false;
+    stack.drive();
+    EXPECT_EQ(*first.cpu, 2U);
+  });
+}
+
+TEST_F(HwQueueEdgesTest, AWrittenPrimaryIsResidentOrTheDevicePays) {
+  DXGKIT_COVERS("RES-26");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    const D3DKMT_HANDLE there = client.make_allocation(kPage, kMemorySet);
+    const D3DKMT_HANDLE away = client.make_allocation(kPage, kMemorySet);
+    client.list({there});
+    stack.drive();
+    const D3DKMT_HANDLE primaries[] = {there, away};
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE args = client.submit_args(queue);
+    args.NumPrimaries = 1;
+    args.WrittenPrimaries = primaries;
+    ASSERT_EQ(client.submit(args), 0);
+    stack.drive();
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    args = client.submit_args(queue);
+    args.NumPrimaries = 2;
+    args.WrittenPrimaries = primaries;
+    EXPECT_EQ(client.submit(args), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+    EXPECT_EQ(stack.hw.submissions.size(), 1U);
+  });
+}
+
+// What is looked at before it is queued comes with the fence value it will signal.
+TEST_F(HwQueueEdgesTest, TheDriverIsShownTheFenceValue) {
+  DXGKIT_COVERS("SUB-34");
+  std::vector<DXGKARG_VALIDATESUBMITCOMMAND> shown;
+  running(
+      [&](HwStack& stack) {
+        HwClient client(stack);
+        static_cast<void>(client.make_hw_queue());
+        ClientQueue queue = client.make_hw_queue();
+        std::vector<std::byte> data(24, std::byte{0x3C});
+        D3DKMT_SUBMITCOMMANDTOHWQUEUE args = client.submit_args(queue);
+        args.HwQueueProgressFenceId = queue.next = 0x1'0000'0007;
+        args.pPrivateDriverData = data.data();
+        args.PrivateDriverDataSize = 24;
+        ASSERT_EQ(client.submit(args), 0);
+        ASSERT_EQ(shown.size(), 1U);
+        EXPECT_EQ(shown[0].HwQueueProgressFenceId, 0x1'0000'0007U);
+        EXPECT_EQ(shown[0].Flags.HardwareQueueSubmission, 1U);
+        EXPECT_EQ(shown[0].ContextCount, 1U);
+        EXPECT_EQ(shown[0].Context[0], stack.hw.queues[1].get());
+        EXPECT_EQ(shown[0].Commands, client.va);
+        EXPECT_EQ(shown[0].PrivateDriverDataSize, 24U);
+        stack.drive();
+      },
+      [&](HwStack& stack) {
+        stack.gpu.on_validate = [&](DXGKARG_VALIDATESUBMITCOMMAND* args) -> NTSTATUS {
+          shown.push_back(*args);
+          return 0;
+        };
+        stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_6;
+      });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract

@@ -1,0 +1,111 @@
+// Two adapters side by side: each driver hears of its own, and what is of one is nothing to the
+// other.
+#include "tests/contract/two_adapters.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using TwoAdaptersTest = ContractTest;
+constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
+
+TEST_F(TwoAdaptersTest, EachDriverHearsOfItsOwnWork) {
+  DXGKIT_COVERS("LIFE-06");
+  with_client([](Stack& stack, Client& client) {
+    SecondAdapter second(stack);
+    const D3DKMT_HANDLE there = second.make_device(client);
+    ContextBuffers here = client.make_context(), over_there;
+    ASSERT_EQ(client.create_context(&over_there, 1, there), 0);
+    const size_t before = stack.miniport.count("DxgkDdiSubmitCommand");
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(client.render(over_there, work_on({})), 0);
+    stack.settle();
+    EXPECT_EQ(second.miniport.count("DxgkDdiSubmitCommand"), 3U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), before);
+    ASSERT_EQ(client.render(here, work_on({})), 0);
+    stack.drive();
+    EXPECT_EQ(second.miniport.count("DxgkDdiSubmitCommand"), 3U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), before + 1);
+    ASSERT_EQ(client.destroy_device(there), 0);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// Objects and contexts of one adapter are not signalled, waited for or broadcast to on the other.
+TEST_F(TwoAdaptersTest, SyncObjectsAreOfTheirAdapter) {
+  DXGKIT_COVERS("SYNC-32", "SYNC-06", "SUB-35");
+  with_client([](Stack& stack, Client& client) {
+    SecondAdapter second(stack);
+    const D3DKMT_HANDLE there = second.make_device(client);
+    ContextBuffers here = client.make_context(), over_there;
+    ASSERT_EQ(client.create_context(&over_there, 0, there), 0);
+    const auto create = [&](D3DKMT_HANDLE device) {
+      D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
+      args.hDevice = device;
+      args.Info.Type = D3DDDI_MONITORED_FENCE;
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&args); }), 0);
+      return args.hSyncObject;
+    };
+    const D3DKMT_HANDLE mine = create(client.device), theirs = create(there);
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.signal_cpu(theirs, 3), kInvalid);
+    EXPECT_EQ(client.wait_cpu(theirs, 0), kInvalid);
+    EXPECT_EQ(client.signal_gpu(here, theirs, 3), kInvalid);
+    EXPECT_EQ(client.wait_gpu(here, theirs, 0), kInvalid);
+    EXPECT_EQ(client.signal_gpu(over_there, mine, 3), kInvalid);
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 both{};
+    both.hContext = here.handle;
+    both.BroadcastContextCount = 1;
+    both.BroadcastContext[0] = over_there.handle;
+    both.ObjectCount = 1;
+    both.ObjectHandleArray[0] = mine;
+    both.Fence.FenceValue = 3;
+    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&both); }), kInvalid);
+    D3DKMT_RENDER render{};
+    render.hContext = here.handle;
+    render.CommandLength = 16;
+    render.BroadcastContextCount = 1;
+    render.BroadcastContext[0] = over_there.handle;
+    EXPECT_EQ(client.call([&] { return D3DKMTRender(&render); }), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(client.wait_cpu(mine, 0), 0);
+    ASSERT_EQ(client.destroy_device(there), 0);
+  });
+}
+
+// A driver cannot make memory for a device of another adapter.
+TEST_F(TwoAdaptersTest, ContextAllocationsAreOfDevicesOfTheAdapter) {
+  DXGKIT_COVERS("RES-31");
+  with_client([](Stack& stack, Client& client) {
+    SecondAdapter second(stack);
+    HANDLE kernel_device = nullptr;
+    second.miniport.hooks.create_device = [&](DXGKARG_CREATEDEVICE* args) {
+      kernel_device = args->hDevice;
+      return second.miniport.default_create_device(args);
+    };
+    const D3DKMT_HANDLE there = second.make_device(client);
+    ASSERT_NE(kernel_device, nullptr);
+    NTSTATUS status = 0;
+    stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      DXGKARGCB_CREATECONTEXTALLOCATION args{};
+      args.hAdapter = stack.miniport.callbacks().DeviceHandle;
+      args.hDevice = kernel_device;
+      args.hDriverAllocation = reinterpret_cast<HANDLE>(uint64_t{0xC0DE});
+      args.ContextAllocationFlags.SharedAcrossContexts = 1;
+      args.Size = 64 * kKibibyte;
+      args.SupportedSegmentSet = 2;
+      status = stack.miniport.callbacks().DxgkCbCreateContextAllocation(&args);
+      return NTSTATUS{0};
+    };
+    D3DKMT_ESCAPE escape{};
+    escape.hAdapter = client.adapter;
+    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    ASSERT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+    EXPECT_EQ(status, kInvalid);
+    EXPECT_EQ(stack.only_finding().rule, "RES-31");
+    stack.miniport.hooks.escape = nullptr;
+    second.miniport.hooks.create_device = nullptr;
+    ASSERT_EQ(client.destroy_device(there), 0);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
