@@ -169,6 +169,13 @@ struct AdapterPort::Impl {
   HANDLE handle() const { return const_cast<Impl*>(this); }
   /// The adapter a callback of the calling thread is for; null after a finding (LIFE-08).
   static Impl* of_handle(const char* callback, const void* handle);
+  /// The same, started or not.
+  static Impl* known_handle(const char* callback, const void* handle);
+  /// The same for a callback without a handle.
+  static Impl* of_caller(const char* callback);
+  /// The callbacks are the driver's from StartDevice until StopDevice returns (LIFE-08), as is the
+  /// interrupt.
+  bool has_interface() const { return interrupt_connected.load(std::memory_order_relaxed); }
   static Impl* of_frame();
   /// INT-07, IRQL-12.
   void check_callback(const char* callback, nt::Irql highest, bool legal_in_isr);

@@ -108,7 +108,8 @@ NTSTATUS NTAPI synchronize_execution(HANDLE device, PKSYNCHRONIZE_ROUTINE routin
   Status status = Status::kInvalidParameter;
   {
     CallbackTrace done("DxgkCbSynchronizeExecution");
-    Impl* const adapter = Impl::of_handle("DxgkCbSynchronizeExecution", device);
+    // Its page says what it answers while the interrupt is not connected (IRQL-10).
+    Impl* const adapter = Impl::known_handle("DxgkCbSynchronizeExecution", device);
     if (adapter == nullptr) return done(status);
     adapter->check_callback("DxgkCbSynchronizeExecution", nt::kDeviceLevel, false);
     if (const auto made_to = adapter->callback_fails("DxgkCbSynchronizeExecution"))
@@ -156,7 +157,7 @@ AdapterHost::HandleType type_of(DXGK_HANDLE_TYPE type) {
 
 void* NTAPI get_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments) {
   CallbackTrace done("DxgkCbGetHandleData");
-  Impl* const adapter = Impl::of_frame();
+  Impl* const adapter = Impl::of_caller("DxgkCbGetHandleData");
   if (adapter == nullptr || arguments == nullptr) return done(static_cast<void*>(nullptr));
   adapter->check_callback("DxgkCbGetHandleData", nt::kApcLevel, false);
   return done(adapter->host.get_handle_data(arguments->hObject, type_of(arguments->Type),
@@ -165,7 +166,7 @@ void* NTAPI get_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments) {
 
 D3DKMT_HANDLE NTAPI get_handle_parent(D3DKMT_HANDLE allocation) {
   CallbackTrace done("DxgkCbGetHandleParent");
-  Impl* const adapter = Impl::of_frame();
+  Impl* const adapter = Impl::of_caller("DxgkCbGetHandleParent");
   if (adapter == nullptr) return done(D3DKMT_HANDLE{0});
   adapter->check_callback("DxgkCbGetHandleParent", nt::kApcLevel, false);
   return done(static_cast<D3DKMT_HANDLE>(adapter->host.get_handle_parent(allocation)));
@@ -173,7 +174,7 @@ D3DKMT_HANDLE NTAPI get_handle_parent(D3DKMT_HANDLE allocation) {
 
 D3DKMT_HANDLE NTAPI enum_handle_children(const DXGKARGCB_ENUMHANDLECHILDREN* arguments) {
   CallbackTrace done("DxgkCbEnumHandleChildren");
-  Impl* const adapter = Impl::of_frame();
+  Impl* const adapter = Impl::of_caller("DxgkCbEnumHandleChildren");
   if (adapter == nullptr || arguments == nullptr) return done(D3DKMT_HANDLE{0});
   adapter->check_callback("DxgkCbEnumHandleChildren", nt::kApcLevel, false);
   return done(static_cast<D3DKMT_HANDLE>(
@@ -183,7 +184,7 @@ D3DKMT_HANDLE NTAPI enum_handle_children(const DXGKARGCB_ENUMHANDLECHILDREN* arg
 void* NTAPI acquire_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments,
                                 PDXGKARG_RELEASE_HANDLE release) {
   CallbackTrace done("DxgkCbAcquireHandleData");
-  Impl* const adapter = Impl::of_frame();
+  Impl* const adapter = Impl::of_caller("DxgkCbAcquireHandleData");
   if (adapter == nullptr || arguments == nullptr || release == nullptr)
     return done(static_cast<void*>(nullptr));
   adapter->check_callback("DxgkCbAcquireHandleData", nt::kApcLevel, false);
@@ -196,7 +197,7 @@ void* NTAPI acquire_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments,
 
 void NTAPI release_handle_data(DXGKARGCB_RELEASEHANDLEDATA arguments) {
   CallbackTrace done("DxgkCbReleaseHandleData");
-  Impl* const adapter = Impl::of_frame();
+  Impl* const adapter = Impl::of_caller("DxgkCbReleaseHandleData");
   if (adapter == nullptr) return;
   adapter->check_callback("DxgkCbReleaseHandleData", nt::kApcLevel, false);
   void* reference = nullptr;
@@ -237,7 +238,7 @@ NTSTATUS NTAPI query_vidpn_interface(const D3DKMDT_HVIDPN vidpn,
                                      const DXGK_VIDPN_INTERFACE_VERSION version,
                                      const DXGK_VIDPN_INTERFACE** table) {
   CallbackTrace done("DxgkCbQueryVidPnInterface");
-  Impl* const adapter = Impl::of_frame();
+  Impl* const adapter = Impl::of_caller("DxgkCbQueryVidPnInterface");
   if (adapter == nullptr) return done(Status::kInvalidParameter);
   adapter->check_callback("DxgkCbQueryVidPnInterface", nt::kPassiveLevel, false);
   const void* found = nullptr;
@@ -421,7 +422,7 @@ NTSTATUS refuse_context_allocation(Impl& adapter, const char* callback, std::str
 NTSTATUS NTAPI create_context_allocation(INOUT_PDXGKARGCB_CREATECONTEXTALLOCATION args) {
   constexpr const char* kName = "DxgkCbCreateContextAllocation";
   CallbackTrace done(kName);
-  Impl* adapter = args == nullptr ? Impl::of_frame() : Impl::of_handle(kName, args->hAdapter);
+  Impl* adapter = args == nullptr ? Impl::of_caller(kName) : Impl::of_handle(kName, args->hAdapter);
   if (adapter == nullptr) return done(Status::kInvalidParameter);
   adapter->check_callback(kName, nt::kPassiveLevel, false);
   if (args == nullptr)
@@ -697,22 +698,44 @@ AdapterPort::Impl* AdapterPort::Impl::of_frame() {
   return static_cast<Impl*>(innermost->kernel().default_owner());
 }
 
-AdapterPort::Impl* AdapterPort::Impl::of_handle(const char* callback, const void* handle) {
-  Impl* const expected = of_frame();
-  if (expected != nullptr && handle == expected) [[likely]]
-    return expected;
-  if (expected != nullptr) {
-    Driver::Impl& driver = expected->driver;
-    runtime::MutexLock lock(driver.adapters_lock);
-    if (std::ranges::find(driver.adapters, handle) != driver.adapters.end())
-      return static_cast<Impl*>(const_cast<void*>(handle));
-  }
+namespace {
+
+Impl* refuse_caller(const char* callback, std::string actual) {
   nt::CallFrame::current().kernel().violation(
-      "LIFE-08", callback, fmt::format("DeviceHandle is {}.", handle),
+      "LIFE-08", callback, std::move(actual),
       "It is the DeviceHandle of the DXGKRNL_INTERFACE given to DxgkDdiStartDevice, until "
       "DxgkDdiStopDevice returns.",
-      "Keep a copy of that structure and pass its DeviceHandle.");
+      "Keep a copy of that structure and pass its DeviceHandle, while the device is started.");
   return nullptr;
+}
+
+}  // namespace
+
+AdapterPort::Impl* AdapterPort::Impl::of_caller(const char* callback) {
+  Impl* const adapter = of_frame();
+  if (adapter == nullptr || adapter->has_interface()) [[likely]]
+    return adapter;
+  return refuse_caller(callback, "It was called while the device is not started.");
+}
+
+AdapterPort::Impl* AdapterPort::Impl::known_handle(const char* callback, const void* handle) {
+  Impl* found = of_frame();
+  if (found != nullptr && handle != found) [[unlikely]] {
+    Driver::Impl& driver = found->driver;
+    runtime::MutexLock lock(driver.adapters_lock);
+    const auto other = std::ranges::find(driver.adapters, handle);
+    found = other == driver.adapters.end() ? nullptr : static_cast<Impl*>(*other);
+  }
+  if (found == nullptr) return refuse_caller(callback, fmt::format("DeviceHandle is {}.", handle));
+  return found;
+}
+
+AdapterPort::Impl* AdapterPort::Impl::of_handle(const char* callback, const void* handle) {
+  Impl* const found = known_handle(callback, handle);
+  if (found == nullptr || found->has_interface()) [[likely]]
+    return found;
+  return refuse_caller(callback,
+                       fmt::format("DeviceHandle is {}, of a device that is not started.", handle));
 }
 
 void AdapterPort::Impl::check_callback(const char* callback, nt::Irql highest,

@@ -179,3 +179,8 @@ EXPORTED ULONG64 OtherThreads(ULONG64 out) {
   ((ULONG64*)(ULONG_PTR)out)[1] = thread_stack;
   return StackPointer(0);
 }
+
+/// Calls whatever the test points at.
+EXPORTED ULONG64 CallPointer(ULONG64 pointer) {
+  return ((ULONG64(*)(void))(ULONG_PTR)pointer)();
+}

@@ -1,0 +1,362 @@
+// Every DxgkCb callback that does something: the level it may be called at, whether the ISR may,
+// whose handle it takes, and how long it is the driver's.
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "dxgkit/abi_versions.h"
+#include "port/port_world_test.h"
+#include "port/support.h"
+
+namespace dxgkit::port {
+namespace {
+
+using Table = const DXGKRNL_INTERFACE&;
+
+enum class Names { kHandle, kNothing };           // how it says which adapter it is about
+enum class Answers { kStatus, kZero, kNothing };  // a refusal: a status, 0 or NULL, or void
+
+struct Row {
+  const char* name;
+  nt::Irql highest;
+  bool in_isr;
+  Names names;
+  Answers answers;
+  std::function<uint64_t(Table, void* handle)> call;
+};
+
+uint64_t number(NTSTATUS status) { return static_cast<uint32_t>(status); }
+uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+DXGKARGCB_GETHANDLEDATA handle_data() {
+  DXGKARGCB_GETHANDLEDATA args{};
+  args.hObject = 0x40;
+  args.Type = DXGK_HANDLE_ALLOCATION;
+  return args;
+}
+
+std::vector<Row> rows() {
+  constexpr nt::Irql kPassive = nt::kPassiveLevel, kApc = nt::kApcLevel,
+                     kDispatch = nt::kDispatchLevel, kDevice = nt::kDeviceLevel,
+                     kAny = nt::kHighLevel;
+  constexpr Names kHandle = Names::kHandle, kNone = Names::kNothing;
+  constexpr Answers kStatus = Answers::kStatus, kZero = Answers::kZero, kVoid = Answers::kNothing;
+  return {
+      {"DxgkCbEvalAcpiMethod", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         return number(t.DxgkCbEvalAcpiMethod(h, 0, nullptr, 0, nullptr, 0));
+       }},
+      {"DxgkCbGetDeviceInformation", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGK_DEVICE_INFO info;
+         return number(t.DxgkCbGetDeviceInformation(h, &info));
+       }},
+      {"DxgkCbIndicateChildStatus", kDispatch, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGK_CHILD_STATUS status{};
+         status.Type = StatusConnection;
+         return number(t.DxgkCbIndicateChildStatus(h, &status));
+       }},
+      {"DxgkCbMapMemory", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         PHYSICAL_ADDRESS address{};
+         PVOID mapped = nullptr;
+         return number(t.DxgkCbMapMemory(h, address, 4096, FALSE, FALSE, MmNonCached, &mapped));
+       }},
+      {"DxgkCbQueueDpc", kAny, true, kHandle, kZero,
+       [](Table t, void* h) { return uint64_t{t.DxgkCbQueueDpc(h)}; }},
+      {"DxgkCbQueryServices", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) { return number(t.DxgkCbQueryServices(h, DxgkServicesAgp, nullptr)); }},
+      {"DxgkCbReadDeviceSpace", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         uint32_t word = 0;
+         ULONG bytes = 0;
+         return number(t.DxgkCbReadDeviceSpace(h, DXGK_WHICHSPACE_CONFIG, &word, 0, 4, &bytes));
+       }},
+      {"DxgkCbSynchronizeExecution", kDevice, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         BOOLEAN result = FALSE;
+         return number(t.DxgkCbSynchronizeExecution(
+             h, [](PVOID) NTAPI { return static_cast<BOOLEAN>(TRUE); }, nullptr, 0, &result));
+       }},
+      {"DxgkCbUnmapMemory", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) { return number(t.DxgkCbUnmapMemory(h, nullptr)); }},
+      {"DxgkCbWriteDeviceSpace", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         return number(t.DxgkCbWriteDeviceSpace(h, DXGK_WHICHSPACE_CONFIG, nullptr, 0, 4, nullptr));
+       }},
+      {"DxgkCbIsDevicePresent", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) { return number(t.DxgkCbIsDevicePresent(h, nullptr, nullptr)); }},
+      {"DxgkCbGetHandleData", kApc, false, kNone, kZero,
+       [](Table t, void*) {
+         const DXGKARGCB_GETHANDLEDATA args = handle_data();
+         return number(t.DxgkCbGetHandleData(&args));
+       }},
+      {"DxgkCbGetHandleParent", kApc, false, kNone, kZero,
+       [](Table t, void*) { return uint64_t{t.DxgkCbGetHandleParent(0x40)}; }},
+      {"DxgkCbEnumHandleChildren", kApc, false, kNone, kZero,
+       [](Table t, void*) {
+         DXGKARGCB_ENUMHANDLECHILDREN args{};
+         args.hObject = 0x40;
+         return uint64_t{t.DxgkCbEnumHandleChildren(&args)};
+       }},
+      {"DxgkCbAcquireHandleData", kApc, false, kNone, kZero,
+       [](Table t, void*) {
+         const DXGKARGCB_GETHANDLEDATA args = handle_data();
+         DXGKARG_RELEASE_HANDLE release{};
+         return number(t.DxgkCbAcquireHandleData(&args, &release));
+       }},
+      {"DxgkCbReleaseHandleData", kApc, false, kNone, kVoid,
+       [](Table t, void*) {
+         t.DxgkCbReleaseHandleData(DXGKARGCB_RELEASEHANDLEDATA{});
+         return uint64_t{0};
+       }},
+      {"DxgkCbNotifyDpc", kDispatch, false, kHandle, kVoid,
+       [](Table t, void* h) {
+         t.DxgkCbNotifyDpc(h);
+         return uint64_t{0};
+       }},
+      {"DxgkCbQueryVidPnInterface", kPassive, false, kNone, kStatus,
+       [](Table t, void*) {
+         const DXGK_VIDPN_INTERFACE* table = nullptr;
+         return number(
+             t.DxgkCbQueryVidPnInterface(nullptr, DXGK_VIDPN_INTERFACE_VERSION_V1, &table));
+       }},
+      {"DxgkCbQueryMonitorInterface", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         return number(
+             t.DxgkCbQueryMonitorInterface(h, DXGK_MONITOR_INTERFACE_VERSION_V1, nullptr));
+       }},
+      {"DxgkCbExcludeAdapterAccess", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         return number(t.DxgkCbExcludeAdapterAccess(
+             h, 0, [](PVOID, PVOID, NTSTATUS) NTAPI {}, nullptr));
+       }},
+      {"DxgkCbCreateContextAllocation", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGKARGCB_CREATECONTEXTALLOCATION args{};
+         args.hAdapter = h;
+         return number(t.DxgkCbCreateContextAllocation(&args));
+       }},
+      {"DxgkCbDestroyContextAllocation", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) { return number(t.DxgkCbDestroyContextAllocation(h, nullptr)); }},
+      {"DxgkCbSetPowerComponentActive", kDispatch, false, kHandle, kVoid,
+       [](Table t, void* h) {
+         t.DxgkCbSetPowerComponentActive(h, 0);
+         return uint64_t{0};
+       }},
+      {"DxgkCbSetPowerComponentIdle", kDispatch, false, kHandle, kVoid,
+       [](Table t, void* h) {
+         t.DxgkCbSetPowerComponentIdle(h, 0);
+         return uint64_t{0};
+       }},
+      {"DxgkCbCompleteFStateTransition", kDispatch, false, kHandle, kVoid,
+       [](Table t, void* h) {
+         t.DxgkCbCompleteFStateTransition(h, 0);
+         return uint64_t{0};
+       }},
+      {"DxgkCbAcquirePostDisplayOwnership", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGK_DISPLAY_INFORMATION info{};
+         return number(t.DxgkCbAcquirePostDisplayOwnership(h, &info));
+       }},
+      {"DxgkCbAcquirePostDisplayOwnership2", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         return number(t.DxgkCbAcquirePostDisplayOwnership2(h, nullptr, nullptr));
+       }},
+      {"DxgkCbMapContextAllocation", kPassive, false, kHandle, kZero,
+       [](Table t, void* h) { return uint64_t{t.DxgkCbMapContextAllocation(h, nullptr)}; }},
+      {"DxgkCbUpdateContextAllocation", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) { return number(t.DxgkCbUpdateContextAllocation(h, nullptr)); }},
+      {"DxgkCbReserveGpuVirtualAddressRange", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) { return number(t.DxgkCbReserveGpuVirtualAddressRange(h, nullptr)); }},
+      {"DxgkCbInvalidateHwContext", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGKARGCB_INVALIDATEHWCONTEXT args{};
+         args.hAdapter = h;
+         return number(t.DxgkCbInvalidateHwContext(&args));
+       }},
+      {"DxgkCbIsFeatureEnabled", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGKARGCB_ISFEATUREENABLED args{};
+         args.DeviceHandle = h;
+         return number(t.DxgkCbIsFeatureEnabled(&args));
+       }},
+      {"DxgkCbQueryFeatureSupport", kPassive, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGKARGCB_QUERYFEATURESUPPORT args{};
+         args.DeviceHandle = h;
+         return number(t.DxgkCbQueryFeatureSupport(&args));
+       }},
+  };
+}
+
+struct World : PortWorld {
+  World() {
+    miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
+    start();
+    table = miniport.callbacks();
+  }
+  uint64_t call(const Row& row, nt::Irql irql, void* handle) {
+    uint64_t answer = 0;
+    nt::with_frame(kernel, irql, [&] { answer = row.call(table, handle); });
+    return answer;
+  }
+  DXGKRNL_INTERFACE table{};
+};
+
+void expect_refused(const Row& row, uint64_t answer) {
+  if (row.answers == Answers::kNothing) return;
+  EXPECT_EQ(answer, row.answers == Answers::kZero ? 0 : number(STATUS_INVALID_PARAMETER));
+}
+
+/// The finding of `rule`, which is the only one of it.
+verifier::Finding only(const World& world, const char* rule) {
+  verifier::Finding found;
+  for (const verifier::Finding& finding : world.findings.all()) {
+    if (finding.rule == rule) found = finding;
+  }
+  EXPECT_EQ(world.findings.count(rule), 1u) << world.findings_text();
+  return found;
+}
+
+TEST(CallbackTable, HasEveryCallbackThatDoesSomething) {
+  std::set<std::string> known, done;
+  for (const Row& row : rows()) known.insert(row.name);
+  for (const SupportEntry& entry : callback_support()) {
+    if (entry.support != Support::kRefused) done.insert(std::string(entry.name));
+  }
+  known.erase("DxgkCbEvalAcpiMethod");        // it refuses, after the same checks
+  known.erase("DxgkCbMapContextAllocation");  // as it
+  done.erase("DxgkCbNotifyInterrupt");        // INT-01, INT-02 say where it is called
+  done.erase("DxgkCbLogEtwEvent");            // of no adapter
+  EXPECT_EQ(known, done);
+}
+
+TEST(CallbackTable, EachIsTakenAtOrBelowItsLevel) {
+  DXGKIT_COVERS("IRQL-12");
+  in_both_modes([] {
+    for (const Row& row : rows()) {
+      for (const nt::Irql irql : {nt::kPassiveLevel, nt::kApcLevel, nt::kDispatchLevel,
+                                  nt::kDeviceLevel, nt::kHighLevel}) {
+        SCOPED_TRACE(std::string(row.name) + " at " + std::to_string(irql));
+        World world;
+        world.call(row, irql, world.table.DeviceHandle);
+        if (irql <= row.highest) {
+          EXPECT_EQ(world.findings.count("IRQL-12"), 0u) << world.findings_text();
+        } else {
+          const verifier::Finding finding = only(world, "IRQL-12");
+          EXPECT_EQ(finding.ddi, row.name);
+          EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+        }
+        world.stop();
+      }
+    }
+  });
+}
+
+TEST(CallbackTable, TheIsrCallsTwoOfThemOnly) {
+  DXGKIT_COVERS("INT-07");
+  in_both_modes([] {
+    for (const Row& row : rows()) {
+      SCOPED_TRACE(row.name);
+      World world;
+      world.miniport.hooks.interrupt = [&](ULONG) {
+        row.call(world.table, world.table.DeviceHandle);
+        world.miniport.hooks.interrupt = nullptr;
+        return world.miniport.default_interrupt(0);
+      };
+      DXGKARGCB_NOTIFY_INTERRUPT_DATA data{};
+      data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
+      static_cast<void>(world.miniport.raise(data));
+      if (row.in_isr) {
+        EXPECT_EQ(world.findings.count("INT-07"), 0u) << world.findings_text();
+      } else {
+        EXPECT_EQ(only(world, "INT-07").ddi, row.name);
+      }
+      world.stop();
+    }
+  });
+}
+
+TEST(CallbackTable, EachTakesTheHandleItWasGiven) {
+  DXGKIT_COVERS("LIFE-08");
+  in_both_modes([] {
+    for (const Row& row : rows()) {
+      SCOPED_TRACE(row.name);
+      World world;
+      world.call(row, nt::kPassiveLevel, world.table.DeviceHandle);
+      EXPECT_EQ(world.findings.count("LIFE-08"), 0u);
+      int wrong = 0;
+      const uint64_t answer = world.call(row, nt::kPassiveLevel, &wrong);
+      if (row.names == Names::kHandle) {
+        expect_refused(row, answer);
+        EXPECT_EQ(only(world, "LIFE-08").ddi, row.name);
+        EXPECT_EQ(only(world, "LIFE-08").severity, verifier::Severity::kViolation);
+      } else {
+        EXPECT_EQ(world.findings.count("LIFE-08"), 0u);
+      }
+      world.stop();
+    }
+  });
+}
+
+TEST(CallbackTable, EachIsTheDriversUntilStopDeviceReturns) {
+  DXGKIT_COVERS("LIFE-08");
+  in_both_modes([] {
+    for (const Row& row : rows()) {
+      SCOPED_TRACE(row.name);
+      World world;
+      world.miniport.hooks.stop_device = [&] {
+        row.call(world.table, world.table.DeviceHandle);
+        return STATUS_SUCCESS;
+      };
+      EXPECT_EQ(world.adapter->stop_device(), Status::kSuccess);
+      EXPECT_EQ(world.findings.count("LIFE-08"), 0u) << world.findings_text();
+      uint64_t answer = 0;
+      world.miniport.hooks.remove_device = [&] {
+        answer = row.call(world.table, world.table.DeviceHandle);
+        return STATUS_SUCCESS;
+      };
+      EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+      if (std::string_view(row.name) == "DxgkCbSynchronizeExecution") {  // IRQL-10
+        EXPECT_EQ(answer, number(STATUS_UNSUCCESSFUL));
+        EXPECT_EQ(world.findings.count("LIFE-08"), 0u);
+        continue;
+      }
+      expect_refused(row, answer);
+      EXPECT_EQ(only(world, "LIFE-08").ddi, row.name);
+    }
+  });
+}
+
+// A StartDevice that fails leaves the driver with nothing to call, and one that is entered gives it
+// everything.
+TEST(CallbackTable, AStartThatFailsEndsTheInterface) {
+  DXGKIT_COVERS("LIFE-08");
+  in_both_modes([] {
+    PortWorld world;
+    DXGKRNL_INTERFACE table{};
+    DXGK_DEVICE_INFO info;
+    world.miniport.hooks.start_device = [&](DXGK_START_INFO*, DXGKRNL_INTERFACE* callbacks, ULONG*,
+                                            ULONG*) {
+      table = *callbacks;
+      EXPECT_EQ(table.DxgkCbGetDeviceInformation(table.DeviceHandle, &info), STATUS_SUCCESS);
+      return STATUS_UNSUCCESSFUL;
+    };
+    world.miniport.hooks.remove_device = [&] {
+      EXPECT_EQ(table.DxgkCbGetDeviceInformation(table.DeviceHandle, &info),
+                STATUS_INVALID_PARAMETER);
+      return STATUS_SUCCESS;
+    };
+    ASSERT_EQ(world.load(), Status::kSuccess);
+    ASSERT_EQ(world.adapter->add_device(), Status::kSuccess);
+    EXPECT_FALSE(world.adapter->start_device().has_value());
+    EXPECT_EQ(world.findings.count("LIFE-08"), 0u);
+    EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("LIFE-08"), 1u);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::port
