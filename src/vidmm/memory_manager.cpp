@@ -299,6 +299,8 @@ void MemoryManager::operation_done(const PagingOp& op) {
       case Kind::kNotifyResident:
       case Kind::kNotifyNotResident:
       case Kind::kNotifyEviction:
+      case Kind::kWriteUp:
+      case Kind::kWriteBack:
         break;
     }
     return trace::EventKind::kNone;
@@ -312,7 +314,7 @@ void MemoryManager::operation_done(const PagingOp& op) {
   Record& record = *found;
   DXGKIT_CHECK(record.pending > 0);
   --record.pending;
-  if (op.kind != Kind::kTransferOut) return;
+  if (op.kind != Kind::kTransferOut && op.kind != Kind::kWriteBack) return;
   DXGKIT_CHECK(record.pending_out > 0);
   --record.pending_out;
 }
@@ -382,6 +384,7 @@ void MemoryManager::lock(AllocationId id) {
   ++record.locks;
   impl_->update_victim(record);
   if (!impl_->on_memory_side(record) || DXGKIT_PLANTED(cpu_writes_forgotten)) return;
+  if (record.traits->permanent_system_memory) return;
   record.has_content = true;  // the CPU may write through its window, and nothing tells us
   record.dirty = true;
 }
@@ -397,7 +400,31 @@ void MemoryManager::mark_cpu_written(AllocationId id) {
   Record& record = impl_->get(id);
   if (DXGKIT_PLANTED(cpu_writes_forgotten)) return;
   record.has_content = true;
-  if (impl_->on_memory_side(record)) record.dirty = true;
+  if (impl_->on_memory_side(record) && !record.traits->permanent_system_memory) record.dirty = true;
+}
+
+std::optional<PagingOp> MemoryManager::write_up(AllocationId id, const ByteRange& part) {
+  Record& record = impl_->get(id);
+  DXGKIT_CHECK(record.traits->permanent_system_memory);
+  DXGKIT_CHECK(range_within(part.offset_bytes, part.size_bytes, record.size_bytes));
+  DXGKIT_CHECK((part.offset_bytes | part.size_bytes) % kPageBytes == 0);
+  if (!impl_->on_memory_side(record)) return std::nullopt;
+  PagingOp op = impl_->notice(PagingOp::Kind::kWriteUp, record, impl_->place_of(record));
+  op.content_offset_bytes = part.offset_bytes;
+  op.size_bytes = part.size_bytes;
+  impl_->expect(record, op);
+  return op;
+}
+
+std::optional<PagingOp> MemoryManager::write_back(AllocationId id) {
+  Record& record = impl_->get(id);
+  DXGKIT_CHECK(record.traits->permanent_system_memory);
+  if (!record.dirty) return std::nullopt;
+  const PagingOp op = impl_->notice(PagingOp::Kind::kWriteBack, record, impl_->place_of(record));
+  // Work in flight that writes makes it dirty again as it ends.
+  record.dirty = false;
+  impl_->expect(record, op);
+  return op;
 }
 
 void MemoryManager::assume_written(AllocationId id) {

@@ -177,13 +177,22 @@ class MemoryManager {
 
   // --- CPU access ---
   /// Counts a CPU lock. The content stays on the side (system or memory segment) it is on until the
-  /// last unlock.
+  /// last unlock. A lock there counts as a write, but for what has a permanent copy in system
+  /// memory: that is what the CPU sees.
   void lock(AllocationId id);
   /// False if it was not locked. The last unlock counts as a use for the eviction order.
   bool unlock(AllocationId id);
   /// The CPU wrote to system-memory content: it is content from now on (first page-in transfers
   /// instead of filling).
   void mark_cpu_written(AllocationId id);
+
+  /// ALLOC-48, of an allocation with `permanent_system_memory`: the CPU has written a part of its
+  /// backing pages; the operation brings a copy in a memory segment up to date. None: no copy.
+  /// CHECKed: whole pages inside the allocation.
+  std::optional<PagingOp> write_up(AllocationId id, const ByteRange& part);
+  /// Before the CPU looks at its backing pages: the operation brings them up to date. None: they
+  /// are.
+  std::optional<PagingOp> write_back(AllocationId id);
 
   // --- explicit residency: what packets do not say ---
   /// The GPU may have written it where it is: leaving a memory segment takes a write-back (RES-15).

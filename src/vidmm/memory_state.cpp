@@ -168,7 +168,8 @@ void MemoryManager::Impl::rollback() {
 void MemoryManager::Impl::expect(Record& record, const PagingOp& op) {
   if (DXGKIT_PLANTED(transfers_not_awaited) && op.kind == PagingOp::Kind::kTransferIn) return;
   ++record.pending;
-  if (op.kind == PagingOp::Kind::kTransferOut) ++record.pending_out;
+  if (op.kind == PagingOp::Kind::kTransferOut || op.kind == PagingOp::Kind::kWriteBack)
+    ++record.pending_out;
 }
 
 PagingOp MemoryManager::Impl::notice(PagingOp::Kind kind, const Record& record,

@@ -27,10 +27,10 @@ class Traits {
         context_resource(desc.context_resource),
         notify_residency(desc.notify_residency),
         notify_eviction(desc.notify_eviction),
+        permanent_system_memory(desc.permanent_system_memory),
         from_end_of_segment_(desc.from_end_of_segment),
         cpu_visible_(desc.cpu_visible),
         cached_(desc.cached),
-        permanent_system_memory_(desc.permanent_system_memory),
         alignment_shift_(static_cast<uint8_t>(std::countr_zero(desc.alignment_bytes))) {
     for (size_t i = 0; i < preferred_.size(); ++i) {
       const SegmentPreference& preference = desc.preferred[i];
@@ -57,7 +57,7 @@ class Traits {
                         .from_end_of_segment = from_end_of_segment_,
                         .cpu_visible = cpu_visible_,
                         .cached = cached_,
-                        .permanent_system_memory = permanent_system_memory_,
+                        .permanent_system_memory = permanent_system_memory,
                         .pinned = pinned,
                         .unmoveable = unmoveable,
                         .last_fifth = last_fifth,
@@ -95,6 +95,7 @@ class Traits {
   bool context_resource : 1 = false;
   bool notify_residency : 1 = false;
   bool notify_eviction : 1 = false;
+  bool permanent_system_memory : 1 = false;
 
  private:
   static constexpr uint32_t kBankMost = 0x7FFFFFFF;
@@ -105,7 +106,6 @@ class Traits {
   bool from_end_of_segment_ : 1 = false;
   bool cpu_visible_ : 1 = false;
   bool cached_ : 1 = false;
-  bool permanent_system_memory_ : 1 = false;
   uint8_t alignment_shift_ = 12;
   std::array<uint8_t, 5> preferred_{};  // segment << 1 | from the top
   std::array<uint32_t, 4> banks_{};     // bank << 1 | from the top

@@ -107,6 +107,9 @@ struct PagingOp {
     kNotifyResident,     // it is at `place` once the operations before this one are done (PAGE-41)
     kNotifyNotResident,  // it is about to leave (PAGE-41)
     kNotifyEviction,     // its aperture mapping is about to go (PAGE-48)
+    // In place, of an allocation with a permanent copy in system memory (ALLOC-48):
+    kWriteUp,    // backing pages -> segment, a part of the content
+    kWriteBack,  // segment -> backing pages
   };
   Kind kind = Kind::kFill;
   AllocationId allocation;
@@ -114,6 +117,7 @@ struct PagingOp {
   uint64_t size_bytes = 0;
   Placement backing = {};  // kTransferOut: where an aperture shows the backing pages (ALLOC-09),
                            // else system memory
+  uint64_t content_offset_bytes = 0;  // kWriteUp: where the part begins in the allocation
 };
 
 }  // namespace dxgkit::vidmm

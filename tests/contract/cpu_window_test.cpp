@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint64_t kSegmentOffset = 16 * kMebibyte;  // of the aperture's CPU address in the BAR
-constexpr uint64_t kApertureBase = 0x4'0000'0000, kSize = 16 * kKibibyte;
+constexpr uint64_t kSize = 16 * kKibibyte;
 constexpr uint32_t kUseAlternateVaFlag = 1U << 10, kAccessedPhysically = 1U << 15;
 
 class CpuWindowTest : public ContractTest {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/contract/fixture.h"
+#include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {
 
-inline constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kAperture = 1U << 2;
+inline constexpr uint32_t kVisible = 1U << 0;
 inline constexpr UINT kReadOnly = 1U << 0, kWriteOnly = 1U << 1, kDonotWait = 1U << 2,
                       kIgnoreSync = 1U << 3, kLockEntire = 1U << 4, kDonotEvict = 1U << 5,
                       kAcquireAperture = 1U << 6, kDiscard = 1U << 7, kUseAlternateVa = 1U << 9;

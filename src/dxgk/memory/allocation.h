@@ -76,6 +76,10 @@ struct Allocation {
   FrameList pages;     // backing store: content while outside memory segments
   OpeningList opened;  // lane; for moving CPU views along with content
 
+  static constexpr uint32_t kPermanentSysMem = 1U << 1;  // of info_flags, in both models
+  /// The CPU sees the backing pages, wherever the content is (ALLOC-48).
+  bool keeps_system_copy() const { return (info_flags & kPermanentSysMem) != 0; }
+
   void recycle() { *this = Allocation{}; }
 };
 
@@ -110,6 +114,9 @@ struct CpuAccess {
   /// While it is seen through a CPU host aperture (ALLOC-41): its pages.
   SegmentId host_segment;
   std::vector<uint32_t> host_pages;
+  /// ALLOC-48: what of a permanent copy in system memory the CPU may have written, since it was
+  /// locked.
+  std::vector<vidmm::ByteRange> written;
   /// The driver has set something up for what the CPU sees.
   bool told() const { return swizzling_range.has_value() || !host_pages.empty(); }
 };

@@ -25,7 +25,8 @@ CpuWindows::CpuWindows(Adapter& adapter)
 Result<CpuWindows::Windows> CpuWindows::open(OpenedAllocation& opened, const CpuLook& look,
                                              const vidmm::Placement& place) {
   close(opened);
-  if (place.segment == kSystemMemory) return backing(*opened.allocation);
+  if (place.segment == kSystemMemory || opened.allocation->keeps_system_copy())
+    return backing(*opened.allocation);
   const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
   return segment.kind == vidmm::SegmentKind::kAperture ? in_aperture(opened, look, place)
                                                        : in_memory(opened, look, place);
@@ -181,6 +182,35 @@ void CpuWindows::report_unmappable(const vidmm::Placement& place, uint64_t bytes
                             bytes, place.segment.value, place.offset_bytes),
       .expected = "The CPU address of a visible segment, aperture or range lies in a BAR.",
       .fix = "Report the translated start of the BAR, as StartDevice was given it."});
+}
+
+void CpuWindows::note_written(OpenedAllocation& opened, std::span<const uint32_t> pages) {
+  std::vector<vidmm::ByteRange>& written = opened.cpu().written;
+  if (pages.empty()) written.push_back({0, opened.allocation->size_bytes});
+  for (const uint32_t page : pages) written.push_back({page * kPageBytes, kPageBytes});
+  std::ranges::sort(written, {}, &vidmm::ByteRange::offset_bytes);
+  std::vector<vidmm::ByteRange> merged;
+  for (const vidmm::ByteRange& range : written) {
+    if (merged.empty() ||
+        merged.back().offset_bytes + merged.back().size_bytes < range.offset_bytes) {
+      merged.push_back(range);
+      continue;
+    }
+    vidmm::ByteRange& last = merged.back();
+    const uint64_t end = range.offset_bytes + range.size_bytes;
+    last.size_bytes = std::max(last.offset_bytes + last.size_bytes, end) - last.offset_bytes;
+  }
+  written = std::move(merged);
+}
+
+void CpuWindows::write_up(OpenedAllocation& opened) {
+  std::vector<vidmm::PagingOp> operations;
+  for (const vidmm::ByteRange& part : opened.cpu().written) {
+    const std::optional<vidmm::PagingOp> op =
+        adapter_.memory().write_up(opened.allocation->id, part);
+    if (op.has_value()) operations.push_back(*op);
+  }
+  if (!operations.empty()) adapter_.paging().enqueue(operations, nullptr);
 }
 
 void CpuWindows::close(OpenedAllocation& opened) {

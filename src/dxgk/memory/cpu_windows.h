@@ -16,19 +16,20 @@ namespace dxgkit::dxgk {
 
 class Adapter;
 
-/// A lock shows one of:
+/// A lock shows one of these; of an allocation with a permanent copy in system memory always that
+/// copy (ALLOC-48). The driver is told before the window is mapped.
 ///
-///   | content is in                | the CPU sees                     | the driver is told by |
-///   |------------------------------|----------------------------------|------------------------------|
-///   | system memory                | the backing pages                | nothing | | an aperture
-///   segment          | the backing pages (SEG-20)       | nothing                      | | the
-///   same, a primary          | the segment's CPU address        | AcquireSwizzlingRange        |
-///   | the same, UseAlternateVA     | where the driver says (ALLOC-55) | AcquireSwizzlingRange | |
-///   a memory segment, CpuVisible | the segment's CPU address        | nothing | | the same,
-///   AcquireAperture    | where the driver says (SEG-21)   | AcquireSwizzlingRange        | | a
-///   segment with host aperture | pages of the aperture (ALLOC-41) | MapCpuHostAperture           |
+///   content in                    the CPU sees                      told by
+///   ----------------------------  --------------------------------  ---------------------
+///   system memory                 the backing pages
+///   an aperture segment           the backing pages (SEG-20)
+///   - a primary                   the segment's CPU address         AcquireSwizzlingRange
+///   - with UseAlternateVA         where the driver says (ALLOC-55)  AcquireSwizzlingRange
+///   a CpuVisible memory segment   the segment's CPU address
+///   - with AcquireAperture        where the driver says (SEG-21)    AcquireSwizzlingRange
+///   a segment with host aperture  pages of the aperture (ALLOC-41)  MapCpuHostAperture
 ///
-/// The driver is told before the window is mapped. From WDDM 2.0 on there are no swizzling ranges.
+/// From WDDM 2.0 on there are no swizzling ranges.
 ///
 /// Lane: the adapter's.
 class CpuWindows {
@@ -40,6 +41,10 @@ class CpuWindows {
   /// cannot see it there.
   Result<Windows> open(OpenedAllocation& opened, const CpuLook& look,
                        const vidmm::Placement& place);
+  /// ALLOC-48: the CPU may write these pages of a permanent copy; empty: all of them.
+  void note_written(OpenedAllocation& opened, std::span<const uint32_t> pages);
+  /// What it may have written since it was locked goes to where the content is.
+  void write_up(OpenedAllocation& opened);
   /// Nobody looks any more: host aperture pages go back, a swizzling range may serve another lock.
   void close(OpenedAllocation& opened);
   /// Before an operation is queued: the driver takes down what shows content at the place it

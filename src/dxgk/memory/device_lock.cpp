@@ -182,6 +182,14 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
       return true;
     }
     if (memory.pending_operations(allocation.id) != 0) return false;
+    if (allocation.keeps_system_copy()) {
+      // What the GPU wrote since it came in is not in the copy the CPU is to see (G-35).
+      if (const std::optional<vidmm::PagingOp> back = memory.write_back(allocation.id)) {
+        adapter_.paging().enqueue(std::span(&*back, 1), nullptr);
+        adapter_.pump();
+        if (memory.pending_operations(allocation.id) != 0) return false;
+      }
+    }
     const vidmm::Placement place = memory.placement(allocation.id);
     *status = show(opened, how, place);
     if (*status == Status::kRetry) {
@@ -212,6 +220,7 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
   }
   memory.lock(allocation.id);
   ++opened.locks;
+  if (allocation.keeps_system_copy()) adapter_.cpu_windows().note_written(opened, how.pages);
   *address = opened.cpu().view->address();
   trace::emit(trace::EventKind::kLocked, allocation.id.value);
   return true;
@@ -251,7 +260,7 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
   const bool in_memory_segment =
       place.segment != kSystemMemory &&
       memory.segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kMemory;
-  if (!in_memory_segment) memory.mark_cpu_written(allocation.id);
+  if (!in_memory_segment || allocation.keeps_system_copy()) memory.mark_cpu_written(allocation.id);
   return status;
 }
 
@@ -273,8 +282,10 @@ bool Device::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {
 
 void Device::end_lock(OpenedAllocation& opened) {
   --opened.locks;
+  if (opened.allocation->keeps_system_copy()) adapter_.cpu_windows().write_up(opened);
   DXGKIT_CHECK(adapter_.memory().unlock(opened.allocation->id));
   if (opened.locks == 0) {
+    opened.cpu().written.clear();
     opened.cpu().view.reset();  // before the driver takes its window down
     adapter_.cpu_windows().close(opened);
   }
@@ -309,6 +320,14 @@ Status Device::unlock_all(std::span<const Handle> allocations) {
     adapter_.scheduler().retry_busy();
     adapter_.pump();
   });
+  if (!is_success(status) || adapter_.gpu_va() == nullptr) return status;
+  // Nothing says what work at virtual addresses reads: it may come at once.
+  static_cast<void>(adapter_.block_until_awake([&] {
+    return lost() || std::ranges::all_of(targets, [&](const Ref<OpenedAllocation>& opened) {
+             return opened->closing || !opened->allocation->keeps_system_copy() ||
+                    adapter_.memory().pending_operations(opened->allocation->id) == 0;
+           });
+  }));
   return status;
 }
 

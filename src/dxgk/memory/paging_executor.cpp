@@ -169,11 +169,13 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op) {
       out.fill_pattern = 0;
       break;
     case vidmm::PagingOp::Kind::kTransferIn:
+    case vidmm::PagingOp::Kind::kWriteUp:
       out.kind = port::PagingOperation::Kind::kTransfer;
       out.source = pages_side;
       out.destination = segment_side;
       break;
     case vidmm::PagingOp::Kind::kTransferOut:
+    case vidmm::PagingOp::Kind::kWriteBack:
       out.kind = port::PagingOperation::Kind::kTransfer;
       out.source = segment_side;
       out.destination = pages_side;
@@ -221,12 +223,12 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op) {
   return out;
 }
 
-uint64_t PagingExecutor::narrow(port::PagingOperation* operation) const {
+uint64_t PagingExecutor::narrow(port::PagingOperation* operation, uint64_t start) const {
   using Kind = port::PagingOperation::Kind;
-  const uint64_t whole = operation->size_bytes;
-  const uint64_t first = head_done_bytes_;
+  const uint64_t end = start + operation->size_bytes;
+  const uint64_t first = start + head_done_bytes_;
   const uint64_t window = first / kWindowBytes * kWindowBytes;
-  const uint64_t window_bytes = std::min(kWindowBytes, whole - window);
+  const uint64_t window_bytes = std::min(kWindowBytes, end - window);
   const uint64_t window_pages = align_up(window_bytes, kPageBytes) / kPageBytes;
   if (operation->kind == Kind::kMapAperture) {
     operation->offset_pages += window / kPageBytes;
@@ -234,7 +236,8 @@ uint64_t PagingExecutor::narrow(port::PagingOperation* operation) const {
     operation->pages = operation->pages.subspan(window / kPageBytes, window_pages);
     return window_bytes;
   }
-  if (operation->kind != Kind::kTransfer || whole == 0) return whole;
+  if (operation->kind != Kind::kTransfer || operation->size_bytes == 0)
+    return operation->size_bytes;
   const uint64_t bytes = std::min(window + window_bytes - first, config_.transfer_chunk_bytes);
   for (port::TransferSide* side : {&operation->source, &operation->destination}) {
     if (side->segment != kSystemMemory) {
@@ -247,8 +250,8 @@ uint64_t PagingExecutor::narrow(port::PagingOperation* operation) const {
   operation->mdl_offset_pages = static_cast<uint32_t>((first - window) / kPageBytes);
   operation->size_bytes =
       DXGKIT_PLANTED(transfer_one_page_short) && bytes > kPageBytes ? bytes - kPageBytes : bytes;
-  operation->transfer_start = first == 0;
-  operation->transfer_end = first + bytes == whole;
+  operation->transfer_start = first == start;
+  operation->transfer_end = first + bytes == end;
   return bytes;
 }
 
@@ -326,7 +329,8 @@ bool PagingExecutor::build_head() {
   for (;;) {
     port::PagingOperation described = head.kind == Queued::Kind::kPlain ? head.plain : describe(op);
     const uint64_t whole_bytes = described.size_bytes;
-    const uint64_t part_bytes = narrow(&described);
+    const uint64_t start = head.kind == Queued::Kind::kPlain ? 0 : op.content_offset_bytes;
+    const uint64_t part_bytes = narrow(&described, start);
     const Progress progress =
         build(described, nullptr, traced_kind, op.allocation.value, part_bytes);
     if (progress == Progress::kStop) return false;

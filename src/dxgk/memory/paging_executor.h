@@ -191,7 +191,7 @@ class PagingExecutor {
   void drop_queue();
   port::PagingOperation describe(const vidmm::PagingOp& op);
   /// Narrows an operation to the part of it that starts at `head_done_bytes_`; the bytes it covers.
-  uint64_t narrow(port::PagingOperation* operation) const;
+  uint64_t narrow(port::PagingOperation* operation, uint64_t start) const;
   void complete(std::vector<Built> operations);
   void run_barriers();
 

@@ -103,6 +103,8 @@ void Adapter::drop_locks(const Teardown& teardown) {
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     if (opened->locks == 0) continue;
     any = true;
+    if (!failed_ && opened->allocation->keeps_system_copy() && !ends(teardown, *opened->allocation))
+      cpu_windows_->write_up(*opened);  // others go on with it
     // On the way up from sleep what was locked moves, and is not locked for a while.
     for (; opened->locks > 0; --opened->locks)
       DXGKIT_CHECK(memory_->unlock(opened->allocation->id) || failed_ || !power_->awake());

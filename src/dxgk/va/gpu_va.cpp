@@ -328,6 +328,8 @@ std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
     case Kind::kFill:
     case Kind::kTransferIn:
     case Kind::kTransferOut:
+    case Kind::kWriteUp:
+    case Kind::kWriteBack:
       return paging_->transfer(op, adapter_.paging_target(op.allocation));
     case Kind::kDiscard:  // physical operations are for drivers without this model (PAGE-16)
     case Kind::kContentLost:

@@ -51,14 +51,16 @@ class PagingSpace::MoveWork final : public PagingWork {
       : owner_(owner),
         op_(op),
         target_(target),
-        unique_(owner.owner_.unique_ranges(op.allocation)) {}
+        unique_(owner.owner_.unique_ranges(op.allocation)),
+        end_(op.content_offset_bytes + op.size_bytes),
+        done_(op.content_offset_bytes) {}
 
   Next next(Part* part) override {
-    if (done_ >= op_.size_bytes) return Next::kOver;
+    if (done_ >= end_) return Next::kOver;
     const auto slot = std::ranges::find(owner_.slots_, false, &Slot::busy);
     if (slot == owner_.slots_.end()) return Next::kLater;
     // PAGE-36: as far as one protection goes.
-    uint64_t end = op_.size_bytes;
+    uint64_t end = end_;
     uint64_t driver_protection = 0;
     for (const UniqueRange& range : unique_) {
       const uint64_t first = range.pages.first_page * kPageBytes;
@@ -101,7 +103,8 @@ class PagingSpace::MoveWork final : public PagingWork {
       operation.gpu_va = addresses[0];
     } else {
       using Direction = port::VirtualTransfer::Direction;
-      const bool in = op_.kind == vidmm::PagingOp::Kind::kTransferIn;
+      const bool in = op_.kind == vidmm::PagingOp::Kind::kTransferIn ||
+                      op_.kind == vidmm::PagingOp::Kind::kWriteUp;
       operation.kind = port::PagingOperation::Kind::kTransferVirtual;
       operation.transfer.source = addresses[in ? 1 : 0];
       operation.transfer.destination = addresses[in ? 0 : 1];
@@ -130,7 +133,8 @@ class PagingSpace::MoveWork final : public PagingWork {
   const vidmm::PagingOp op_;
   const PagingTarget target_;
   const std::vector<UniqueRange> unique_;
-  uint64_t done_ = 0;
+  const uint64_t end_;                                // in the allocation
+  uint64_t done_;                                     // so far
   std::vector<std::unique_ptr<StepWriter>> writers_;  // the operations point into them
 };
 
