@@ -21,23 +21,12 @@ namespace {
 
 /// The next part of a DMA buffer that has been begun, if it still has no memory and may get some.
 const Packet* part_to_come(const Context& context) {
-  const Packet* before = nullptr;
   for (const Packet* packet = context.queue.front(); packet != nullptr;
        packet = PacketList::next(packet)) {
-    if (packet->kind == PacketKind::kRender && !packet->pinned) {
-      const bool begun = packet->continues && (before == nullptr || before->pinned);
-      return begun && !packet->hopeless ? packet : nullptr;
-    }
-    before = packet;
+    if (packet->kind != PacketKind::kRender || packet->pinned) continue;
+    return packet->continues && !packet->hopeless ? packet : nullptr;
   }
   return nullptr;
-}
-
-/// A first part at the head, one behind it being to come.
-bool begins_parts(const Context& context) {
-  const Packet* head = context.queue.front();
-  if (head == nullptr || !head->more || head->continues) return false;
-  return part_to_come(context) != nullptr;
 }
 
 }  // namespace
@@ -55,8 +44,7 @@ Context* Scheduler::Impl::other_on_node(const NodeState& node, const Context* se
   return nullptr;
 }
 
-/// It takes no memory now, nor keeps others from it: another context of its node has begun a DMA
-/// buffer and still needs some.
+/// It takes no memory now: another context of its node has begun a DMA buffer and still needs some.
 bool Scheduler::Impl::leaves_memory_to_part(const Context& context) const {
   const NodeState& node = nodes_[context.node];
   if (!minds_parts(node) || part_to_come(context) != nullptr) return false;
@@ -73,16 +61,16 @@ bool Scheduler::Impl::is_between_parts(const Context& context) const {
   const Packet* head = context.queue.front();
   if (head == nullptr || !head->continues) return false;
   if (head->pinned) return true;
-  if (head->hopeless) return false;
   return other_on_node(nodes_[context.node], &context,
                        [](const Context& other) { return other.prepared != 0; }) == nullptr;
 }
 
-/// Its first part waits until those who hold memory on its node are with the hardware.
+/// Its first part, and what is before that, waits until those who hold memory on its node are with
+/// the hardware.
 bool Scheduler::Impl::lets_others_go(const Context& context) const {
-  if (!begins_parts(context)) return false;
+  if (part_to_come(context) == nullptr) return false;
   return other_on_node(nodes_[context.node], &context, [](const Context& other) {
-           return other.prepared != 0 && !begins_parts(other);
+           return other.prepared != 0 && part_to_come(other) == nullptr;
          }) != nullptr;
 }
 

@@ -166,7 +166,62 @@ TEST_F(PartsTest, ARefusedPacketWaitsForThePartsToo) {
   EXPECT_EQ(submitted(), (Packets{8, 3, 4, 1}));
 }
 
+// Between the buffer and what is queued before it there may be more than work.
+TEST_F(PartsTest, WhatIsQueuedBeforeTheFirstChangesNothing) {
+  DXGKIT_COVERS("REND-25");
+  begin(1);
+  make_fence();
+  queue(kOther, 9);
+  queue(kA, 10);
+  signal(kA, 11, 1);
+  in_parts(1, {2});
+  queue(kA, 1);
+  queue(kB, 4);
+  EXPECT_THAT(engine_.prepared, ElementsAre(9, 10, 1, 2));
+}
+
 // --- who cannot go on holds nobody up ---
+
+// Both began while the other could not: neither waits for the other.
+TEST_F(PartsTest, OfTwoThatBeganOneGoesFirst) {
+  DXGKIT_COVERS("REND-30");
+  begin(1);
+  queue(kOther, 9);
+  in_parts(1, {2});
+  queue(kA, 1);
+  scheduler_->set_suspended(kA, true);
+  in_parts(3, {4});
+  queue(kB, 3);
+  scheduler_->set_suspended(kA, false);
+  ASSERT_THAT(engine_.prepared, ElementsAre(9, 1, 2, 3, 4, 2));
+  ASSERT_EQ(complete(1), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{9, 1}));
+  room_for(2);
+  ASSERT_EQ(complete(2), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{9, 1, 2}));
+  ASSERT_EQ(complete(3), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{9, 1, 2, 3}));
+}
+
+// The packet that left the memory to the part is asked again when the part gives up.
+TEST_F(PartsTest, WhoWasRefusedBeforeIsAskedWhenThePartIsHopeless) {
+  DXGKIT_COVERS("REND-30");
+  begin(2);
+  queue(kElsewhere, 8);
+  engine_.answers[1] = Prepare::kBusy;
+  queue(kOther, 1);
+  add(ContextId{200}, 5);
+  in_parts(3, {4});
+  queue(ContextId{200}, 3);
+  room_for(1);
+  ASSERT_EQ(complete(1), FenceReport::kAccepted);
+  ASSERT_EQ(submitted(), (Packets{8, 3})) << "8 may make room yet";
+  ASSERT_EQ(complete(1, kSecond), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{8, 3, 1}));
+  room_for(4);
+  ASSERT_EQ(complete(2), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{8, 3, 1, 4}));
+}
 
 TEST_F(PartsTest, ASuspendedContextLetsOthersRun) {
   DXGKIT_COVERS("REND-30");

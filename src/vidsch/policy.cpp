@@ -212,11 +212,9 @@ bool Scheduler::Impl::earlier_turn_at_work(const Context& context) const {
 
 /// Whose packet is prepared next; null: nobody's for now.
 Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
+  if (Context* owner = owner_of_part_to_come(node); owner != nullptr)
+    return owner->prepare_link.listed ? owner : nullptr;  // or refused
   const size_t gate = gate_level();
-  if (Context* owner = owner_of_part_to_come(node); owner != nullptr) {
-    const bool asks = owner->prepare_link.listed && (owner->level >= gate || passes_gate(*owner));
-    return asks ? owner : nullptr;
-  }
   // A share that is due comes to nothing if those above keep all look-ahead.
   const size_t due = share_due(node, node.ready_levels | node.prepare_levels);
   if (due != kLevels && due >= gate && node.prepared_at[due] == 0 && !node.prepare[due].empty()) {

@@ -104,7 +104,7 @@ void Scheduler::Impl::leave(Packet* packet) {
   Context& context = *packet->context;
   if (packet->pinned) --pinned_;
   if (packet->kind == PacketKind::kPaging) --paging_;
-  if (packet->continues || packet->more) --parts_;
+  if (packet->continues) --parts_;
   if (outcome == PacketOutcome::kFaulted && reached != Reached::kQueue) context.signals_held = true;
   if (!DXGKIT_PLANTED(refused_packets_not_retried)) busy_retry_ = busy_retry_ || !busy_.empty();
   switch (outcome) {
@@ -322,7 +322,6 @@ size_t Scheduler::Impl::gate_level() const {
   size_t gate = 0;
   for (const Context* context = busy_.front(); context != nullptr;
        context = IntrusiveList<Context, &Context::busy_link>::next(context)) {
-    if (leaves_memory_to_part(*context)) continue;
     gate = std::max(gate, gate_of(*context));
   }
   return gate;
@@ -408,7 +407,7 @@ bool Scheduler::Impl::passes_gate(const Context& context) const {
   for (const Context* busy = busy_.front(); busy != nullptr;
        busy = IntrusiveList<Context, &Context::busy_link>::next(busy)) {
     const size_t gate = gate_of(*busy);
-    if (context.level >= gate || leaves_memory_to_part(*busy)) continue;
+    if (context.level >= gate) continue;
     const bool equal = gate == busy->level + 1 && busy->level == context.level;
     if (!equal || busy->node != context.node || busy->turn < context.turn) return false;
   }
@@ -724,24 +723,19 @@ bool Scheduler::Impl::validate() const {
   }
   size_t packets = 0;
   size_t parts = 0;
-  const auto count = [&](const Packet* packet) {
-    if (packet->continues || packet->more) ++parts;
-  };
   for (const auto& [id, context] : contexts_) {
     if (!validate_context(*context)) return false;
     packets += context->packets;
     for (const PacketList* list : {&context->flight, &context->queue}) {
       for (const Packet* packet = list->front(); packet != nullptr;
            packet = PacketList::next(packet)) {
-        count(packet);
-        const Packet* next = PacketList::next(packet);
-        if (packet->more && next != nullptr && !next->continues) return false;
+        parts += packet->continues ? 1 : 0;
       }
     }
   }
   for (const Packet* packet = retiring_.front(); packet != nullptr;
        packet = IntrusiveList<Packet, &Packet::retire_link>::next(packet)) {
-    if (!packet->link.listed) count(packet);
+    parts += packet->continues && !packet->link.listed ? 1 : 0;
   }
   if (parts != parts_) return false;
   if (packets != packet_table_.size() || stalled_ > pinned_) return false;

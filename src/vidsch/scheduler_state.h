@@ -47,7 +47,7 @@ struct PacketRecord {
   uint32_t refusals = 0;  // kBusy answers
   bool hopeless = false;  // refused although nothing was left to free memory: holds nobody back
   bool early_ready = false;
-  bool continues = false, more = false;  // a part of a DMA buffer: not the first, not the last
+  bool continues = false;  // a part of a DMA buffer, and not the first
   bool pinned = false;
   bool reached_hardware = false;
   bool given_back = false;   // since it was on hardware last
@@ -262,7 +262,7 @@ struct Scheduler::Impl {
   size_t pinned_ = 0;   // packets that hold memory
   size_t stalled_ = 0;  // those of them that sit in queues of contexts that are not selected
   size_t paging_ = 0;   // paging packets that have not retired
-  size_t parts_ = 0;    // packets that are parts of a DMA buffer
+  size_t parts_ = 0;    // packets that continue a DMA buffer
   bool busy_retry_ = false;
   bool retrying_ = false;
   uint64_t retry_after_ = 0;
