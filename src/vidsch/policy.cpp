@@ -212,6 +212,8 @@ bool Scheduler::Impl::earlier_turn_at_work(const Context& context) const {
 
 /// Whose packet is prepared next; null: nobody's for now.
 Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
+  if (Context* owner = owner_of_part_to_come(node); owner != nullptr)
+    return owner->prepare_link.listed ? owner : nullptr;  // or refused
   const size_t gate = gate_level();
   // A share that is due comes to nothing if those above keep all look-ahead.
   const size_t due = share_due(node, node.ready_levels | node.prepare_levels);

@@ -242,6 +242,8 @@ void Scheduler::insert_after(PacketId existing_id, PacketId id) {
   packet->context = existing->context;
   packet->kind = PacketKind::kRender;
   packet->order = existing->order;  // as old as the packet it was part of
+  ++impl_->parts_;
+  packet->continues = true;
   DXGKIT_CHECK(impl_->packet_table_.insert(id.value, packet));
   existing->context->queue.insert_after(existing, packet);
   ++existing->context->packets;

@@ -243,8 +243,9 @@ class Scheduler {
   /// once the pools have grown.
   Status queue(ContextId context, PacketDesc packet);
   /// From inside `prepare(existing)` only: appends a render packet directly behind `existing` in
-  /// its context, ahead of everything queued later. For a buffer that must run in parts (REND-21,
-  /// REND-25).
+  /// its context, ahead of everything queued later. For a buffer that must run in parts (REND-21):
+  /// on nodes that are not preemptible no other context runs between them, as long as the next part
+  /// can be brought in and the context is selected (REND-25).
   void insert_after(PacketId existing, PacketId packet);
   /// The paging a kWaiting prepare started is done. May come before that prepare returns. Ignored
   /// for packets gone meanwhile.

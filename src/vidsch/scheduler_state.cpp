@@ -104,6 +104,7 @@ void Scheduler::Impl::leave(Packet* packet) {
   Context& context = *packet->context;
   if (packet->pinned) --pinned_;
   if (packet->kind == PacketKind::kPaging) --paging_;
+  if (packet->continues) --parts_;
   if (outcome == PacketOutcome::kFaulted && reached != Reached::kQueue) context.signals_held = true;
   if (!DXGKIT_PLANTED(refused_packets_not_retried)) busy_retry_ = busy_retry_ || !busy_.empty();
   switch (outcome) {
@@ -343,6 +344,7 @@ void Scheduler::Impl::ask(Context& context) {
       ++pinned_;
       add_prepared(context, 1);
       work_ = ~uint64_t{0};  // a packet that held others back may have got through
+      if (packet.continues) busy_retry_ = busy_retry_ || !busy_.empty();
       if (ready) note(trace::EventKind::kPacketReady, packet);
       break;
     }
@@ -351,7 +353,10 @@ void Scheduler::Impl::ask(Context& context) {
       // While an equal has its turn, this one waits for the turn to end, not for luck.
       if (!earlier_turn_at_work(context)) ++packet.refusals;
       // Stays so until retry_busy: draining the hardware for it again and again would help nobody.
-      packet.hopeless = packet.hopeless || outstanding() == 0;
+      if (!packet.hopeless && outstanding() == 0) {
+        packet.hopeless = true;
+        if (packet.continues) busy_retry_ = true;
+      }
       break;
     case EnginePort::Prepare::kFailed:
       packet.state = PacketState::kQueued;
@@ -385,6 +390,7 @@ bool Scheduler::Impl::retry_one() {
        context = IntrusiveList<Context, &Context::busy_link>::next(context)) {
     const uint64_t order = context->cursor->order;
     if (order <= retry_after_ || context->level < retry_gate_) continue;
+    if (leaves_memory_to_part(*context)) continue;
     retry_after_ = order;
     ask(*context);
     if (context->busy_link.listed) retry_gate_ = std::max(retry_gate_, gate_of(*context));
@@ -476,12 +482,15 @@ bool Scheduler::Impl::submit_one(size_t index) {
       return start_preemption(node);
     }
     if (!room) return false;
-    const size_t level = pick_level(node, &boosted);
-    if (level == kLevels) return false;
-    Context& picked = pick_context(node, level);
-    node.served_at[picked.level] = ++node.served;
-    node.owner[picked.level] = &picked;
-    packet = picked.queue.front();
+    Context* picked = nullptr;
+    if (!pick_for_parts(node, &picked)) {
+      const size_t level = pick_level(node, &boosted);
+      if (level != kLevels) picked = &pick_context(node, level);
+    }
+    if (picked == nullptr) return false;
+    node.served_at[picked->level] = ++node.served;
+    node.owner[picked->level] = picked;
+    packet = picked->queue.front();
   }
   Context& context = *packet->context;
   unlist_ready(context);
@@ -713,10 +722,22 @@ bool Scheduler::Impl::validate() const {
     if (prepared_at != node.prepared_at) return false;
   }
   size_t packets = 0;
+  size_t parts = 0;
   for (const auto& [id, context] : contexts_) {
     if (!validate_context(*context)) return false;
     packets += context->packets;
+    for (const PacketList* list : {&context->flight, &context->queue}) {
+      for (const Packet* packet = list->front(); packet != nullptr;
+           packet = PacketList::next(packet)) {
+        parts += packet->continues ? 1 : 0;
+      }
+    }
   }
+  for (const Packet* packet = retiring_.front(); packet != nullptr;
+       packet = IntrusiveList<Packet, &Packet::retire_link>::next(packet)) {
+    parts += packet->continues && !packet->link.listed ? 1 : 0;
+  }
+  if (parts != parts_) return false;
   if (packets != packet_table_.size() || stalled_ > pinned_) return false;
   if (!validate_sharing()) return false;
   if (!running_ && (!dirty_.empty() || !retiring_.empty())) return false;

@@ -47,6 +47,7 @@ struct PacketRecord {
   uint32_t refusals = 0;  // kBusy answers
   bool hopeless = false;  // refused although nothing was left to free memory: holds nobody back
   bool early_ready = false;
+  bool continues = false;  // a part of a DMA buffer, and not the first
   bool pinned = false;
   bool reached_hardware = false;
   bool given_back = false;   // since it was on hardware last
@@ -195,6 +196,16 @@ struct Scheduler::Impl {
   void join_process(Context& context);
   void leave_process(Context& context);
 
+  // Parts of a DMA buffer: parts.cpp.
+  bool minds_parts(const NodeState& node) const;
+  template <typename Is>
+  Context* other_on_node(const NodeState& node, const Context* self, Is&& is) const;
+  bool leaves_memory_to_part(const Context& context) const;
+  Context* owner_of_part_to_come(const NodeState& node) const;
+  bool is_between_parts(const Context& context) const;
+  bool lets_others_go(const Context& context) const;
+  bool pick_for_parts(NodeState& node, Context** next);
+
   // Inheritance.
   size_t own_level(const Context& context) const;
   void set_level(Context& context);
@@ -251,6 +262,7 @@ struct Scheduler::Impl {
   size_t pinned_ = 0;   // packets that hold memory
   size_t stalled_ = 0;  // those of them that sit in queues of contexts that are not selected
   size_t paging_ = 0;   // paging packets that have not retired
+  size_t parts_ = 0;    // packets that continue a DMA buffer
   bool busy_retry_ = false;
   bool retrying_ = false;
   uint64_t retry_after_ = 0;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/support/choices.h"
@@ -28,7 +29,8 @@ class World : public EnginePort {
                        .hardware_queue_depth = 1 + below(4),
                        .preemptible = below(3) != 0,
                        .first_fence = SubmissionFenceId{0xFFFFFFFFU - below(60)}});
-      nodes_.push_back({.depth = nodes.back().hardware_queue_depth});
+      nodes_.push_back(
+          {.depth = nodes.back().hardware_queue_depth, .preemptible = nodes.back().preemptible});
     }
     scheduler_ = std::make_unique<Scheduler>(*this, nodes, policy);
     scheduler_->set_clock([this] { return now_; });
@@ -38,6 +40,7 @@ class World : public EnginePort {
               Status::kSuccess);
     contexts_[kSystem.value] = {.node = 0};
     for (int i = 0; i < 6; ++i) add_context();
+    calm_ = below(3) == 0;
   }
 
   // --- the port ---
@@ -56,6 +59,7 @@ class World : public EnginePort {
         EXPECT_GE(fence_value(), before.value) << "prepared behind a wait";
       }
     }
+    if (!packet.more && below(6) == 0) split(id);
     if (used_ + packet.memory > kMemory) return Prepare::kBusy;
     used_ += packet.memory;
     packet.pinned = true;
@@ -86,6 +90,12 @@ class World : public EnginePort {
     EXPECT_FALSE(at.resetting || adapter_resetting_) << "submitted to an engine in reset";
     EXPECT_TRUE(packet.kind == PacketKind::kPaging || (packet.pinned && !packet.waiting));
     EXPECT_EQ(resubmission, packet.submitted) << "SUB-25";
+    if (calm_ && !at.preemptible && packet.kind == PacketKind::kRender) {
+      for (const auto& [other, state] : contexts_) {
+        EXPECT_FALSE(other != packet.context && state.node == node.value && between_parts(state))
+            << "REND-25: " << id.value << " came between parts of context " << other;
+      }
+    }
     EXPECT_NE(fence.value, 0U) << "SUB-14";
     const bool keeps = resubmission && packet.kind == PacketKind::kPaging;
     if (keeps) {
@@ -190,6 +200,7 @@ class World : public EnginePort {
         if (below(6) == 0) fail(any_context());
         break;
       case 15:
+        if (calm_) break;
         suspend(any_context(), below(3) == 0);
         break;
       case 16:
@@ -223,7 +234,7 @@ class World : public EnginePort {
         pass_time();
         break;
       case 24:
-        if (below(3) == 0) reset_engine();
+        if (below(3) == 0 && !calm_) reset_engine();
         break;
       case 25:
         if (below(30) == 0) reset_adapter();
@@ -292,7 +303,8 @@ class World : public EnginePort {
     uint64_t readies = 0;  // kPaging: the packet it pages for
     bool pinned = false, waiting = false, submitted = false, on_hardware = false;
     bool reported = false, faulted = false;
-    bool dropped = false;  // paging that an adapter reset caught
+    bool continues = false, more = false;  // a part of a DMA buffer: not the first, not the last
+    bool dropped = false;                  // paging that an adapter reset caught
     SubmissionFenceId fence;
   };
   struct Context {
@@ -302,6 +314,7 @@ class World : public EnginePort {
   };
   struct Node {
     uint32_t depth = 1;
+    bool preemptible = false;
     std::vector<uint64_t> hardware{};
     std::deque<uint64_t> preempted_paging{};
     SubmissionFenceId issued{}, last_completed{}, last_submitted{};
@@ -345,6 +358,31 @@ class World : public EnginePort {
     ++queued_;
     EXPECT_EQ(scheduler_->queue(ContextId{context}, std::move(desc)), Status::kSuccess);
     return id;
+  }
+  /// The packet has to run in parts; the rest needs memory of its own.
+  void split(PacketId id) {
+    const uint64_t rest = next_packet_++;
+    Packet& packet = packets_.at(id.value);
+    Packet& behind = packets_[rest];
+    behind.context = packet.context;
+    behind.memory = 1 + below(kMemory);
+    behind.continues = true;
+    behind.more = std::exchange(packet.more, true);
+    std::vector<uint64_t>& order = contexts_.at(packet.context).order;
+    order.insert(std::ranges::find(order, id.value) + 1, rest);
+    ++queued_;
+    scheduler_->insert_after(id, PacketId{rest});
+  }
+  /// A part of it has been submitted, and the next one not.
+  bool between_parts(const Context& context) const {
+    if (context.failed) return false;
+    for (const uint64_t id : context.order) {
+      const Packet& packet = packets_.at(id);
+      if (packet.faulted) return false;  // its device is as good as lost
+      if (packet.on_hardware || packet.reported) continue;
+      return packet.continues;
+    }
+    return false;
   }
   void queue_something() {
     const uint64_t context = any_context();
@@ -541,6 +579,7 @@ class World : public EnginePort {
   std::vector<Node> nodes_;
   uint32_t used_ = 0;
   bool adapter_resetting_ = false;
+  bool calm_ = false;  // nobody is suspended, no engine reset
   uint64_t next_packet_ = 1, next_context_ = 2, signalled_ = 0;
   size_t queued_ = 0, retirements_ = 0, quanta_used_ = 0;
   int64_t now_ = 0;

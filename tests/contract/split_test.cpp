@@ -183,6 +183,48 @@ TEST_F(SplitTest, EveryMemberOfPatchAndSubmissionIsThePartsOwn) {
   }
 }
 
+// The node cannot be preempted: what another context wants of it, however urgent, waits for the
+// last part; paging is done between them.
+TEST_F(SplitTest, NoOtherContextRunsBetweenThePartsWithoutPreemption) {
+  DXGKIT_COVERS("REND-25");
+  split(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context(odd::kNode);
+        ContextBuffers equal = client.make_context(odd::kNode);
+        ContextBuffers urgent = client.make_context(odd::kNode);
+        D3DKMT_SETCONTEXTSCHEDULINGPRIORITY low{.hContext = context.handle, .Priority = -3};
+        ASSERT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&low); }), 0);
+        low.hContext = equal.handle;
+        ASSERT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&low); }), 0);
+        const odd::Parts parts(client);
+        ASSERT_EQ(client.render(context, parts.work()), 0);
+        for (int i = 0; i < 2; ++i) {
+          ASSERT_EQ(client.render(urgent, work_on({parts.shared})), 0);
+          ASSERT_EQ(client.render(equal, work_on({})), 0);
+        }
+        stack.drive();
+        ASSERT_EQ(stack.statistics().splits, 1U);
+        const ScriptedCalls calls = stack.miniport.calls();
+        std::string order;
+        for (const testing::SubmitCall& call : calls.submits) {
+          EXPECT_EQ(call.args.NodeOrdinal, odd::kNode);
+          const bool part = call.args.hContext == calls.renders[0].context;
+          order += call.args.Flags.Paging != 0 ? '.' : part ? 'P' : '-';
+        }
+        const size_t first = order.find('P'), second = order.rfind('P');
+        ASSERT_LT(first, second) << order;
+        const std::string between = order.substr(first + 1, second - first - 1);
+        EXPECT_NE(between.find('.'), std::string::npos) << order;
+        EXPECT_EQ(between.find('-'), std::string::npos) << order;
+        EXPECT_EQ(std::ranges::count(order, '-'), 4) << order;
+        EXPECT_EQ(stack.rules(), Strings{});
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.preemption_aware = false;
+        miniport.config.paging_node = odd::kNode;
+      });
+}
+
 // With a list of its own a device may let go of what it queued work for: it stays until the last
 // part is done.
 TEST_F(SplitTest, WhatLeavesTheResidencyListWaitsForTheLastPart) {
