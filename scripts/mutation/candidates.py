@@ -223,8 +223,8 @@ class Walk:
 def parsed(command):
     words = shlex.split(command["command"])
     words = words[1:] if words[0].endswith("ccache") else words
-    options = [w for w in words[1:] if w.startswith(("-I", "-D", "-std"))]
-    for flag in ("-isystem", "-include"):
+    options = [w for w in words[1:] if w.startswith(("-I", "-D", "-std")) and "/overlay" not in w]
+    for flag in ("-isystem",):
         options += [part for at, w in enumerate(words) if w == flag for part in words[at:at + 2]]
     unit = cindex.Index.create().parse(command["file"], ["-xc++", "-w", "-ferror-limit=0", *options])
     errors = [str(d) for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
