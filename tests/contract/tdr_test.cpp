@@ -106,6 +106,83 @@ TEST_F(TdrTest, AMachineThatStoodStillBlamesNoEngine) {
   }
 }
 
+// Half a TdrDelay late is a watch that rang late; more is a machine that stood still.
+TEST_F(TdrTest, AWatchThatRingsALittleLateExcusesNobody) {
+  DXGKIT_COVERS("TDR-01");
+  for (const bool stood_still : {false, true}) {
+    SCOPED_TRACE(stood_still);
+    engines([&](Stack& stack, EngineResets& resets) {
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(submit(client, context), 0);
+      const int64_t since = 50 * runtime::kMillisecond;
+      pass(kDelay + since);
+      rest(stack);
+      ASSERT_EQ(stack.miniport.count(kPreempt), 1U);
+      const int64_t margin = 30 * runtime::kMillisecond;
+      const int64_t late = kDelay / 2 + (stood_still ? margin : -margin);
+      runtime::sim_jump(runtime::Runtime::current(), kDelay - since + late);
+      rest(stack);
+      EXPECT_EQ(resets.reset_nodes.size(), stood_still ? 0U : 1U);
+      if (stood_still) {
+        const auto preempts = stack.miniport.calls().preempts;
+        stack.miniport.preempted(0, preempts[0].PreemptionFenceId, 0);
+        rest(stack);
+      }
+      stack.drive();
+      EXPECT_EQ(client.state(),
+                stood_still ? D3DKMT_DEVICEEXECUTION_ACTIVE : D3DKMT_DEVICEEXECUTION_HUNG);
+    });
+  }
+}
+
+// The guilty one is neither the first device nor the first context of its device.
+TEST_F(TdrTest, TheReportNamesWhoseFaultItWas) {
+  DXGKIT_COVERS("TDR-07", "TDR-18");
+  engines([](Stack& stack, EngineResets&) {
+    Client innocent(stack, "innocent"), guilty(stack, "guilty"), last(stack, "last");
+    ContextBuffers fine = innocent.make_context();
+    static_cast<void>(guilty.make_context());
+    ContextBuffers hung = guilty.make_context(), behind = last.make_context();
+    ASSERT_EQ(submit(innocent, fine), 0);
+    stack.drive();
+    const int64_t begin = runtime::Runtime::current().now();
+    ASSERT_EQ(submit(guilty, hung), 0);
+    ASSERT_EQ(submit(last, behind), 0);
+    stack.settle();
+    const std::vector<uint32_t> fences = stack.miniport.outstanding(0);
+    ASSERT_EQ(fences.size(), 2U);
+    wait_out(stack);
+    EXPECT_EQ(innocent.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    EXPECT_EQ(last.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    const auto preempts = stack.miniport.calls().preempts;
+    ASSERT_FALSE(preempts.empty());
+    const std::vector<dxgk::TimeoutReport> all = reports(stack);
+    ASSERT_EQ(all.size(), 1U);
+    const dxgk::TimeoutReport& report = all[0];
+    EXPECT_EQ(report.code, 0x141U);
+    EXPECT_EQ(report.node, 0U);
+    EXPECT_EQ(report.fence, fences[0]);
+    EXPECT_EQ(report.packet, 2U);
+    EXPECT_EQ(report.preemption, preempts[0].PreemptionFenceId);
+    EXPECT_EQ(report.process, "guilty");
+    EXPECT_FALSE(report.cause.empty());
+    ASSERT_FALSE(report.steps.empty());
+    EXPECT_EQ(report.steps[0].text, report.cause);
+    EXPECT_GE(report.asked_ns, begin);
+    EXPECT_GE(report.detected_ns, report.asked_ns + kDelay);
+    EXPECT_GE(report.ended_ns, report.detected_ns);
+    EXPECT_TRUE(report.recovered);
+    ASSERT_EQ(report.devices.size(), 3U);
+    for (const dxgk::TimeoutDevice& device : report.devices) {
+      EXPECT_EQ(device.hurt, device.process == "guilty") << device.process;
+      EXPECT_EQ(device.state, device.hurt ? "hung" : "active") << device.process;
+    }
+    stack.drive();
+  });
+}
+
 // The first packet waits on the engine for something that never comes: to the kernel it is a packet
 // that does not end, and only whether it gives way tells a driver that keeps the rule.
 TEST_F(TdrTest, AWaitOnTheEngineThatIsNotMetGivesWayOrTimesOut) {
