@@ -52,18 +52,15 @@ inline void use_private_data(Stack& stack) {
 inline constexpr uint32_t kBytes = 1536, kSplit = 640;
 inline constexpr uint32_t kListed = 5, kPatches = 7, kFirstPatches = 4, kRestPatches = 3;
 
-/// One DMA buffer in two parts, as `first` and `second` do not fit together; both use `shared`.
+/// One DMA buffer in two parts, as `first` and `second` do not fit together; both use `shared`. The
+/// second part has two steps, and what has no room is not the first of its step.
 inline Work split_work(D3DKMT_HANDLE first, D3DKMT_HANDLE shared, D3DKMT_HANDLE second) {
   Work work;
   work.command_bytes = kBytes;
-  work.allocations = {{shared}, {first}, {shared, false}, {second}, {shared}};
-  work.patches = {patch_at(1, 24, 0, 8),
-                  patch_at(0, 48),
-                  patch_at(1, 72),
-                  patch_at(4, 96),
-                  patch_at(3, 672, kSplit, 16),
-                  patch_at(0, 712, kSplit),
-                  patch_at(3, 736, kSplit)};
+  work.allocations = {{shared}, {first}, {0, false}, {second}, {shared, false}};
+  work.patches = {patch_at(1, 24, 0, 8),  patch_at(0, 48),          patch_at(1, 72),
+                  patch_at(4, 96),        patch_at(0, 712, kSplit), patch_at(3, 672, kSplit, 16),
+                  patch_at(3, 1104, 1024)};
   return work;
 }
 /// Its three allocations.

@@ -70,7 +70,7 @@ TEST_F(SplitTest, TheRestIsCancelledFromWhereItBegins) {
     const ScriptedCalls calls = stack.miniport.calls();
     ASSERT_EQ(calls.cancels.size(), 1U);
     expect_part(calls.cancels[0].args, calls.renders[0], kParts[1]);
-    EXPECT_EQ(calls.cancels[0].patches.at(odd::kFirstPatches).patch_offset, 672U);
+    EXPECT_EQ(calls.cancels[0].patches.at(odd::kFirstPatches).patch_offset, 712U);
     // What was told at Patch of the first part is told of the second: the same lists and data.
     EXPECT_EQ(calls.cancels[0].args.pPatchLocationList,
               odd::patches(stack, false)[0].args.pPatchLocationList);
@@ -176,6 +176,10 @@ TEST_F(SplitTest, EveryMemberOfPatchAndSubmissionIsThePartsOwn) {
           EXPECT_EQ(first[1].segment(), 2U);
           EXPECT_EQ(second[3].segment(), 2U);
           EXPECT_EQ(first[0].segment(), 1U);
+          EXPECT_EQ(second[2].segment(), 0U) << "a NULL entry";
+          EXPECT_EQ(second[4].segment(), 1U);
+          EXPECT_TRUE(second[3].write());
+          EXPECT_FALSE(second[4].write());
           EXPECT_EQ(first[0].physical_address, second[0].physical_address);
           EXPECT_EQ(stack.rules(), Strings{});
         },

@@ -286,11 +286,23 @@ TEST_F(VaSubmitTest, CancelledWorkIsTakenBackByItsVirtualAddress) {
 
 // Paging of such a driver, too: by the address its buffer has in the paging process.
 TEST_F(VaSubmitTest, CancelledPagingIsTakenBackByItsVirtualAddress) {
-  DXGKIT_COVERS("CANCEL-17", "CANCEL-20");
+  DXGKIT_COVERS("CANCEL-17", "CANCEL-20", "SUB-09", "SUB-10", "SUB-12");
   running([](GpuVaStack& stack) {
     Submitter one(stack);
     stack.drive();
     stack.gpu.clear_calls();
+    // Each operation has two private bytes.
+    const auto build = stack.miniport.hooks.build_paging;
+    size_t operations = 0;
+    stack.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+      const bool writes = args->pDmaBuffer != nullptr;
+      const NTSTATUS status = build(args);
+      if (writes && args->DmaBufferPrivateDataSize >= 2) {
+        args->pDmaBufferPrivateData = static_cast<std::byte*>(args->pDmaBufferPrivateData) + 2;
+        ++operations;
+      }
+      return status;
+    };
     for (int i = 0; i < 5; ++i) one.client.list({one.client.make_allocation(kPage, kMemorySet)});
     stack.settle();
     std::vector<DXGKARG_SUBMITCOMMANDVIRTUAL> submits;
@@ -299,6 +311,13 @@ TEST_F(VaSubmitTest, CancelledPagingIsTakenBackByItsVirtualAddress) {
       submits.push_back(call.args);
     }
     ASSERT_EQ(submits.size(), 2U) << "and more in the software queue";
+    stack.miniport.hooks.build_paging = build;
+    const auto* private_end = static_cast<const std::byte*>(submits[0].pDmaBufferPrivateData) +
+                              submits[0].DmaBufferPrivateDataSize;
+    EXPECT_EQ(submits[1].pDmaBufferPrivateData, private_end) << "a part of its own";
+    size_t private_bytes = submits[0].DmaBufferPrivateDataSize;
+    private_bytes += submits[1].DmaBufferPrivateDataSize;
+    private_end += submits[1].DmaBufferPrivateDataSize;
     std::vector<DXGKARG_CANCELCOMMAND> cancelled;
     stack.miniport.hooks.cancel = [&](const DXGKARG_CANCELCOMMAND* args) {
       cancelled.push_back(*args);
@@ -316,6 +335,11 @@ TEST_F(VaSubmitTest, CancelledPagingIsTakenBackByItsVirtualAddress) {
       EXPECT_GT(args.DmaBufferSize, 0U);
       EXPECT_EQ(args.DmaBufferSubmissionStartOffset, 0U);
       EXPECT_EQ(args.DmaBufferSubmissionEndOffset, args.DmaBufferSize);
+      EXPECT_EQ(args.pDmaBufferPrivateData, private_end);
+      EXPECT_EQ(args.DmaBufferPrivateDataSubmissionStartOffset, 0U);
+      EXPECT_EQ(args.DmaBufferPrivateDataSubmissionEndOffset, args.DmaBufferPrivateDataSize);
+      private_end += args.DmaBufferPrivateDataSize;
+      private_bytes += args.DmaBufferPrivateDataSize;
       EXPECT_EQ(args.DmaBufferUmdPrivateDataSize, 0U);
       EXPECT_EQ(args.pAllocationList, nullptr);
       EXPECT_EQ(args.AllocationListSize, 0U);
@@ -323,6 +347,7 @@ TEST_F(VaSubmitTest, CancelledPagingIsTakenBackByItsVirtualAddress) {
       EXPECT_EQ(args.PatchLocationListSize, 0U);
       next = args.DmaBufferVirtualAddress + args.DmaBufferSize;
     }
+    EXPECT_EQ(private_bytes, 2 * operations);
     stack.miniport.hooks.cancel = nullptr;
   });
 }
