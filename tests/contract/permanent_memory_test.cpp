@@ -132,6 +132,23 @@ TEST_F(PermanentMemoryTest, UnlockingWritesTheLockedRangeUpAndEvictingTransfersN
   });
 }
 
+// Its first content comes from the CPU while a filled copy is in the segment.
+TEST_F(PermanentMemoryTest, WhatIsWrittenFirstInPlaceIsContent) {
+  DXGKIT_COVERS("ALLOC-48");
+  with_client([](Stack& stack, Client& client) {
+    MemoryGpu gpu(stack);
+    Keeper keeper(stack, client);
+    keeper.use();
+    EXPECT_THAT(transfers(stack), IsEmpty()) << "filled";
+    keeper.write(keeper.lock_pages({2}), {2}, 20);
+    keeper.unlock_now();
+    stack.drive();
+    keeper.page_out();
+    const uint64_t place = keeper.use();
+    EXPECT_EQ(std::memcmp(gpu.at(place), keeper.mine.data(), kSize), 0);
+  });
+}
+
 TEST_F(PermanentMemoryTest, EachRunOfLockedPagesGoesUpByItself) {
   DXGKIT_COVERS("ALLOC-48");
   with_client([](Stack& stack, Client& client) {
