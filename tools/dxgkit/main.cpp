@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "dxgkit/version.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/sim/arguments.h"
@@ -150,7 +151,7 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_flag("--trace-imports", options.trace_imports,
                    "every call of an import is in the trace");
   verify->add_option("--client", options.client,
-                     "plug-in that knows the driver's private data (dxgkit/client.h)");
+                     "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");
   verify
       ->add_option("--mode",
                    reader(dxgkit::tool::parse_mode,
@@ -255,6 +256,11 @@ void add_va(CLI::App& app, VaOptions& options) {
 int main(int argc, char** argv) {
   CLI::App app("dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit");
   app.require_subcommand(1);
+  const dxgkit::Version own = dxgkit::version();
+  app.set_version_flag("--version",
+                       fmt::format("dxgkit {} ({}), DXGKDDI_INTERFACE_VERSION 0x{:X} to 0x{:X}",
+                                   own.text, own.commit, own.oldest_interface, own.newest_interface),
+                       "version, commit, and interface versions a driver may declare");
   RunOptions run_options;
   add_run(app, run_options);
   VerifyOptions verify_options;

@@ -370,7 +370,7 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
       ->type_name("DEVICE");
   fuzz->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   fuzz->add_option("--client", options.client,
-                   "plug-in that knows the driver's private data (dxgkit/client.h)");
+                   "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");
   fuzz->add_flag("--special-pool", options.special_pool,
                  "put every pool block at the end of a page: overruns fault where they happen");
   CLI::Option* seeds =
