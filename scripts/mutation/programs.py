@@ -19,6 +19,7 @@ OVERLAY = BUILD / "overlay"
 STARTUP_S = 2  # what a program may take besides its tests
 WHOLE = "-"
 TOOL = "tools/dxgkit/dxgkit"
+IDS = 1 << 16  # as many as probe.cpp has room for
 TIMES_SLOWER = 10  # a mutant may make tests so much slower before it counts as hung
 
 
