@@ -1,5 +1,5 @@
-// Runs the software GPU's driver in this process, and is its client: the GPU fills an allocation, and
-// a fence says when that is done.
+// Runs the software GPU's driver in this process, and is its client: the GPU fills an allocation,
+// and a fence says when that is done.
 #include <d3dkmthk.h>
 #include <dxgkit/softgpu_umd.h>
 #include <dxgkit/stack.h>
@@ -60,8 +60,9 @@ void use_the_gpu(dxgkit::AdapterId id) {
   wait.ObjectHandleArray = &fence.hSyncObject;
   wait.FenceValueArray = &value;
   must(D3DKMTWaitForSynchronizationObjectFromCpu(&wait), "wait for it");
-  std::printf("the packet's fence is signalled: 0x%llx\n", *static_cast<unsigned long long*>(
-      fence.Info.MonitoredFence.FenceValueCPUVirtualAddress));
+  std::printf(
+      "the packet's fence is signalled: 0x%llx\n",
+      *static_cast<unsigned long long*>(fence.Info.MonitoredFence.FenceValueCPUVirtualAddress));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ bool Driver::display_only() const { return impl_->driver->display_only(); }
 
 Expected<std::string> bundled_driver(std::string_view name) {
   std::vector<std::filesystem::path> folders = {DXGKIT_INSTALLED_DRIVERS, DXGKIT_BUILT_DRIVERS};
-  // Beside the library, wherever it was moved to: PREFIX/lib/libdxgkit.so, PREFIX/lib/dxgkit/drivers.
+  // Beside the library, wherever it was moved to: PREFIX/lib/libdxgkit.so,
+  // PREFIX/lib/dxgkit/drivers.
   if (Dl_info here; dladdr(reinterpret_cast<const void*>(&bundled_driver), &here) != 0)
     folders.insert(folders.begin(),
                    std::filesystem::path(here.dli_fname).parent_path() / "dxgkit" / "drivers");

@@ -64,9 +64,8 @@ Expected<void> furnish(Stack::Impl& stack, const Wanted& wanted) {
       lit = true;
     }
     if (const Status plugged = bus::plug_in(stack.machine, device); !is_success(plugged)) {
-      return std::unexpected(
-          invalid(fmt::format("{} does not fit into the machine: {}", wanted.devices[i].text,
-                              status_name(plugged))));
+      return std::unexpected(invalid(fmt::format("{} does not fit into the machine: {}",
+                                                 wanted.devices[i].text, status_name(plugged))));
     }
     const size_t before = stack.slots.size();
     for (bus::PciFunction* const function : device.functions()) {
@@ -77,8 +76,8 @@ Expected<void> furnish(Stack::Impl& stack, const Wanted& wanted) {
     if (stack.slots.size() == before)
       stack.slots.push_back({.device = i, .function = device.functions().front()});
   }
-  stack.kernel = std::make_unique<nt::Kernel>(stack.runtime, stack.machine, stack.findings,
-                                              wanted.kernel);
+  stack.kernel =
+      std::make_unique<nt::Kernel>(stack.runtime, stack.machine, stack.findings, wanted.kernel);
   return {};
 }
 
@@ -139,13 +138,12 @@ Expected<StackOutcome> Stack::run(const StackOptions& options,
 
   verifier::Findings findings;
   if (options.on_finding) {
-    findings.set_listener([&](const verifier::Finding& finding) {
-      options.on_finding(public_finding(finding));
-    });
+    findings.set_listener(
+        [&](const verifier::Finding& finding) { options.on_finding(public_finding(finding)); });
   }
-  const std::unique_ptr<runtime::Runtime> runtime =
-      options.mode == Mode::kSimulation ? runtime::make_sim_runtime(options.seed)
-                                        : runtime::make_os_runtime(options.seed);
+  const std::unique_ptr<runtime::Runtime> runtime = options.mode == Mode::kSimulation
+                                                        ? runtime::make_sim_runtime(options.seed)
+                                                        : runtime::make_os_runtime(options.seed);
   std::unique_ptr<trace::Recorder> recorder;
   if (options.record) {
     recorder = std::make_unique<trace::Recorder>(
@@ -196,16 +194,15 @@ Expected<Driver*> Stack::load(const std::string& path) {
   impl->stack = &impl_;
   impl->driver = std::move(*loaded);
   impl_.driver.reset(new Driver(std::move(impl)));
-  impl_.system = std::make_unique<dxgk::System>(impl_.runtime, impl_.machine, *impl_.kernel,
-                                                impl_.findings);
+  impl_.system =
+      std::make_unique<dxgk::System>(impl_.runtime, impl_.machine, *impl_.kernel, impl_.findings);
   return impl_.driver.get();
 }
 
 size_t Stack::slots() const { return impl_.slots.size(); }
 
 Expected<AdapterId> Stack::start(Driver& driver, size_t slot, const AdapterOptions& options) {
-  if (slot >= impl_.slots.size() || options.tdr_delay_ns <= 0 ||
-      driver.impl_->stack != &impl_)
+  if (slot >= impl_.slots.size() || options.tdr_delay_ns <= 0 || driver.impl_->stack != &impl_)
     return std::unexpected(failure(Status::kInvalidParameter, "no such slot, driver or delay"));
   Impl::Slot& place = impl_.slots[slot];
   if (place.adapter.has_value())
@@ -224,7 +221,8 @@ Expected<AdapterId> Stack::start(Driver& driver, size_t slot, const AdapterOptio
 
 Expected<void> Stack::stop(AdapterId adapter) {
   Impl::Slot* const slot = impl_.slot_of(adapter);
-  if (slot == nullptr) return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
+  if (slot == nullptr)
+    return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
   const Status status = impl_.system->stop_adapter(*slot->adapter);
   slot->adapter.reset();
   if (!is_success(status)) return std::unexpected(failure(status, "the adapter did not stop"));
@@ -233,7 +231,8 @@ Expected<void> Stack::stop(AdapterId adapter) {
 
 Expected<AdapterStatistics> Stack::statistics(AdapterId adapter) const {
   Impl::Slot* const slot = impl_.slot_of(adapter);
-  if (slot == nullptr) return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
+  if (slot == nullptr)
+    return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
   const Result<dxgk::AdapterStatistics> all = impl_.system->statistics(*slot->adapter);
   if (!all.has_value()) return std::unexpected(failure(all.error(), "no statistics"));
   return AdapterStatistics{.packets_submitted = all->packets_submitted,
@@ -256,7 +255,8 @@ Expected<void> Stack::set_power(AdapterId adapter, PowerState state) {
   static_assert(static_cast<int>(PowerState::kHibernate) ==
                 static_cast<int>(dxgk::PowerTarget::kHibernate));
   Impl::Slot* const slot = impl_.slot_of(adapter);
-  if (slot == nullptr) return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
+  if (slot == nullptr)
+    return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
   const auto done = impl_.system->set_power(*slot->adapter, static_cast<dxgk::PowerTarget>(state));
   if (!done.has_value()) return std::unexpected(failure(done.error(), "the power state stays"));
   return {};

@@ -99,19 +99,20 @@ TEST(PublicStack, TheSameSeedGivesTheSameTrace) {
 }
 
 TEST(PublicStack, TwoDevicesGiveTwoAdapters) {
-  const auto outcome = Stack::run(simulated({"softgpu,vram=16M", "softgpu,vram=32M"}), [](Stack& stack) {
-    ASSERT_EQ(stack.slots(), 2U);
-    Driver& driver = loaded(stack);
-    const auto first = stack.start(driver, 0), second = stack.start(driver, 1);
-    ASSERT_TRUE(first.has_value() && second.has_value());
-    EXPECT_NE(*first, *second);
-    const auto client = stack.make_client("client");
-    const ClientProcess::Attach attach(*client);
-    EXPECT_EQ(make_device(*first), 0);
-    EXPECT_EQ(make_device(*second), 0);
-    EXPECT_TRUE(stack.stop(*first).has_value());
-    EXPECT_EQ(make_device(*second), 0);
-  });
+  const auto outcome =
+      Stack::run(simulated({"softgpu,vram=16M", "softgpu,vram=32M"}), [](Stack& stack) {
+        ASSERT_EQ(stack.slots(), 2U);
+        Driver& driver = loaded(stack);
+        const auto first = stack.start(driver, 0), second = stack.start(driver, 1);
+        ASSERT_TRUE(first.has_value() && second.has_value());
+        EXPECT_NE(*first, *second);
+        const auto client = stack.make_client("client");
+        const ClientProcess::Attach attach(*client);
+        EXPECT_EQ(make_device(*first), 0);
+        EXPECT_EQ(make_device(*second), 0);
+        EXPECT_TRUE(stack.stop(*first).has_value());
+        EXPECT_EQ(make_device(*second), 0);
+      });
   ASSERT_TRUE(outcome.has_value());
   EXPECT_TRUE(outcome->findings.empty());
 }
@@ -154,7 +155,8 @@ TEST(PublicStack, WrongOptionsAreRefusedAndNothingRuns) {
     const auto outcome = Stack::run(one.options, [&](Stack&) { ran = true; });
     ASSERT_FALSE(outcome.has_value());
     EXPECT_EQ(outcome.error().status, kInvalid);
-    EXPECT_NE(outcome.error().message.find(one.message), std::string::npos) << outcome.error().message;
+    EXPECT_NE(outcome.error().message.find(one.message), std::string::npos)
+        << outcome.error().message;
     EXPECT_FALSE(ran);
   }
 }

@@ -257,10 +257,11 @@ int main(int argc, char** argv) {
   CLI::App app("dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit");
   app.require_subcommand(1);
   const dxgkit::Version own = dxgkit::version();
-  app.set_version_flag("--version",
-                       fmt::format("dxgkit {} ({}), DXGKDDI_INTERFACE_VERSION 0x{:X} to 0x{:X}",
-                                   own.text, own.commit, own.oldest_interface, own.newest_interface),
-                       "version, commit, and interface versions a driver may declare");
+  app.set_version_flag(
+      "--version",
+      fmt::format("dxgkit {} ({}), DXGKDDI_INTERFACE_VERSION 0x{:X} to 0x{:X}", own.text,
+                  own.commit, own.oldest_interface, own.newest_interface),
+      "version, commit, and interface versions a driver may declare");
   RunOptions run_options;
   add_run(app, run_options);
   VerifyOptions verify_options;
