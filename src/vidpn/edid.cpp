@@ -284,7 +284,7 @@ Result<Edid> parse_edid(std::span<const std::byte> input, std::string* why) {
     if (descriptor[3] == kTagName) edid.name = read_text(descriptor.subspan(5));
     if (descriptor[3] == kTagLimits) read_limits(descriptor, &edid);
     if (descriptor[3] != kTagStandards) continue;
-    for (size_t at = 5; at < 17; at += 2) {
+    for (size_t at = 5; at + 1 < kDescriptorBytes; at += 2) {
       EdidTiming timing;
       if (read_standard(descriptor[at], descriptor[at + 1], before_13, &timing))
         standard.push_back(timing);

@@ -91,13 +91,13 @@ TEST(Marshal, SourceModes) {
 TEST(Marshal, TargetModes) {
   const TargetMode mode = {.id = 1,
                            .signal = odd_signal(),
-                           .preference = 2,
+                           .preference = 1,
                            .wire_formats = 0xABCD'1230,
                            .minimum_vsync = {3, 4}};
   auto wanted = zeroed<D3DKMDT_VIDPN_TARGET_MODE>();
   wanted.Id = 1;
   wanted.VideoSignalInfo = odd_signal_info();
-  wanted.WireFormatAndPreference.Value = 0xABCD'1232;
+  wanted.WireFormatAndPreference.Value = 0xABCD'1231;
   wanted.MinimumVSyncFreq = {3, 4};
   auto abi = dirty<D3DKMDT_VIDPN_TARGET_MODE>();
   to_abi(mode, &abi);
@@ -108,14 +108,14 @@ TEST(Marshal, TargetModes) {
 TEST(Marshal, MonitorModes) {
   const MonitorMode mode = {.id = 1,
                             .signal = odd_signal(),
-                            .color_basis = 2,
+                            .color_basis = 9,
                             .color_ranges = {3, 4, 5, 6},
                             .origin = 7,
                             .preference = 8};
   auto wanted = zeroed<D3DKMDT_MONITOR_SOURCE_MODE>();
   wanted.Id = 1;
   wanted.VideoSignalInfo = odd_signal_info();
-  wanted.ColorBasis = static_cast<D3DKMDT_COLOR_BASIS>(2);
+  wanted.ColorBasis = static_cast<D3DKMDT_COLOR_BASIS>(9);
   wanted.ColorCoeffDynamicRanges = {3, 4, 5, 6};
   wanted.Origin = static_cast<D3DKMDT_MONITOR_CAPABILITIES_ORIGIN>(7);
   wanted.Preference = static_cast<D3DKMDT_MODE_PREFERENCE>(8);
@@ -132,15 +132,15 @@ TEST(Marshal, MembersOfLaterVersionsAreNotRead) {
     Rational minimum;
   };
   constexpr uint32_t kBits = 3 | 0x2A << 3 | 0xFFFFFE00;  // ordering 3, divider 42, reserved ones
-  constexpr uint32_t kWire = 0xABCD'1232;
+  constexpr uint32_t kWire = 0xABCD'1231;
   const Row rows[] = {
       {DXGKDDI_INTERFACE_VERSION_WDDM1_3 - 1, kBits, 0, kWire, 0, {}},
       {DXGKDDI_INTERFACE_VERSION_WDDM1_3, 3, 0x2A, kWire, 0, {}},
       {DXGKDDI_INTERFACE_VERSION_WDDM2_2 - 1, 3, 0x2A, kWire, 0, {}},
-      {DXGKDDI_INTERFACE_VERSION_WDDM2_2, 3, 0x2A, 2, kWire - 2, {}},
-      {DXGKDDI_INTERFACE_VERSION_WDDM2_9 - 1, 3, 0x2A, 2, kWire - 2, {}},
-      {DXGKDDI_INTERFACE_VERSION_WDDM2_9, 3, 0x2A, 2, kWire - 2, {3, 4}},
-      {DXGKDDI_INTERFACE_VERSION_WDDM3_0, 3, 0x2A, 2, kWire - 2, {3, 4}},
+      {DXGKDDI_INTERFACE_VERSION_WDDM2_2, 3, 0x2A, 1, kWire - 1, {}},
+      {DXGKDDI_INTERFACE_VERSION_WDDM2_9 - 1, 3, 0x2A, 1, kWire - 1, {}},
+      {DXGKDDI_INTERFACE_VERSION_WDDM2_9, 3, 0x2A, 1, kWire - 1, {3, 4}},
+      {DXGKDDI_INTERFACE_VERSION_WDDM3_0, 3, 0x2A, 1, kWire - 1, {3, 4}},
   };
   auto target = zeroed<D3DKMDT_VIDPN_TARGET_MODE>();
   std::memcpy(&target.VideoSignalInfo.ScanLineOrdering, &kBits, sizeof kBits);

@@ -256,7 +256,10 @@ TEST_F(TargetSets, HandlesAreToldApart) {
                                                                    kTargetB, &theirs, &functions)),
             Status::kSuccess);
   const auto value = reinterpret_cast<uint64_t>(set);
+  const SetHandle made = create();  // has the last serial there is
   const std::pair<SetHandle, const char*> rows[] = {
+      {reinterpret_cast<SetHandle>(reinterpret_cast<uint64_t>(made) + 1),
+       "The handle was never given out."},
       {nullptr, "The handle is NULL."},
       {reinterpret_cast<SetHandle>(&other), "The handle is a value that no interface function"},
       {reinterpret_cast<SetHandle>(value & ~(uint64_t{0xFF} << 48)), "no interface function"},
@@ -274,7 +277,6 @@ TEST_F(TargetSets, HandlesAreToldApart) {
        "The handle is a monitor frequency range set."},
       {reinterpret_cast<SetHandle>((value & ~(uint64_t{0xFF} << 48)) | uint64_t{7} << 48),
        "The handle is a monitor descriptor set."},
-      {reinterpret_cast<SetHandle>(value | 0xFFFFFF), "The handle was never given out."},
   };
   size_t total = 0;
   for (const auto& [handle, text] : rows) {
@@ -288,9 +290,26 @@ TEST_F(TargetSets, HandlesAreToldApart) {
               "The parameter takes a target mode set that is open in this DDI call.");
   }
   EXPECT_EQ(release(set), Status::kSuccess);
-  // The next serial is not given out yet; the one before is.
   EXPECT_EQ(as_status(functions_->pfnPinMode(set, 9)), kInvalidTargetModeSet);
   EXPECT_EQ(driver_.findings.all().back().rule, "VIDPN-06");
+}
+
+// How the last 512 handles ended is remembered; of older ones it is known that they were there.
+TEST_F(TargetSets, HandlesThatEndedAreRememberedForAWhile) {
+  DXGKIT_COVERS("VIDPN-06");
+  SetHandle first = nullptr;
+  for (int i = 0; i < 512; ++i) {
+    const SetHandle set = create();
+    if (i == 0) first = set;
+    EXPECT_EQ(release(set), Status::kSuccess);
+  }
+  EXPECT_EQ(release(first), kInvalidTargetModeSet);
+  expect_last(1, "VIDPN-06", Confidence::kDocumented,
+              "The handle is a target mode set that was released.");
+  EXPECT_EQ(release(create()), Status::kSuccess);
+  EXPECT_EQ(release(first), kInvalidTargetModeSet);
+  expect_last(2, "VIDPN-06", Confidence::kDocumented,
+              "The handle is a target mode set that was given back.");
 }
 
 TEST_F(TargetSets, SetsGoToTheirVidPnAndOwner) {
