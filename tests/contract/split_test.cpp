@@ -239,10 +239,15 @@ TEST_F(SplitTest, WhatLeavesTheResidencyListWaitsForTheLastPart) {
     stack.miniport.config.hw_queue_packet_cap = 1;
     ASSERT_EQ(stack.start(), Status::kSuccess);
     ListingClient client(stack);
-    ContextBuffers context = client.make_context(0);
-    const D3DKMT_HANDLE one = client.make(3);
-    ASSERT_TRUE(is_success(from_ntstatus(client.make_resident({one}))));
+    ContextBuffers context = client.make_context(0), other = client.make_context(1);
+    const D3DKMT_HANDLE one = client.make(3), older = client.make(1);
+    ASSERT_TRUE(is_success(from_ntstatus(client.make_resident({one, older}))));
     stack.drive();
+    // Older work runs for as long: what was evicted behind it does not wait for the parts.
+    ASSERT_EQ(client.render(other, work_on({older})), 0);
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(1).size(), 1U);
+    ASSERT_EQ(client.evict({older}), 0);
     Work work;
     work.command_bytes = odd::kBytes;
     work.allocations = {{one}};
@@ -253,6 +258,12 @@ TEST_F(SplitTest, WhatLeavesTheResidencyListWaitsForTheLastPart) {
     ASSERT_EQ(client.evict({one}), 0);
     stack.settle();
     ASSERT_TRUE(client.in_memory(one));
+    ASSERT_TRUE(client.in_memory(older));
+    ASSERT_TRUE(stack.miniport.complete_next(1));
+    stack.settle();
+    ASSERT_TRUE(stack.miniport.complete_next(1)) << "the older one leaves";
+    stack.settle();
+    EXPECT_FALSE(client.in_memory(older));
     ASSERT_TRUE(stack.miniport.complete_next(0));
     stack.settle();
     ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U) << "the second part";
