@@ -59,7 +59,7 @@ bool same_timing(const EdidTiming& left, const EdidTiming& right) {
 
 void add_timing(Edid* edid, const EdidTiming& timing) {
   if (timing.width == 0 || timing.height == 0) return;
-  if (timing.refresh_millihertz < 1000 || timing.refresh_millihertz > kRefreshMaxMillihertz) return;
+  if (timing.refresh_millihertz < 1000) return;
   if (std::ranges::any_of(edid->timings,
                           [&](const EdidTiming& other) { return same_timing(other, timing); }))
     return;
@@ -171,20 +171,22 @@ void put_detailed(const EdidTiming& timing, std::span<uint8_t> out) {
 
 bool fits_detailed(const EdidTiming& timing) {
   const uint32_t lines = timing.interlaced ? timing.height / 2 : timing.height;
+  const uint32_t total_lines =
+      timing.interlaced ? (timing.total_height - 1) / 2 : timing.total_height;
   return timing.pixel_clock_hz >= 10'000 && timing.pixel_clock_hz / 10'000 <= 0xFFFF &&
          timing.width >= 1 && timing.width <= 0xFFF && lines >= 1 && lines <= 0xFFF &&
          timing.total_width >= timing.width && timing.total_width - timing.width <= 0xFFF &&
-         timing.total_height > lines && timing.total_height - timing.height <= 0xFFF;
+         total_lines > lines && total_lines - lines <= 0xFFF;
 }
 
 /// False: no standard timing code says this.
-bool put_standard(const EdidTiming& timing, uint8_t* first, uint8_t* second) {
+bool put_standard(const EdidTiming& timing, bool before_13, uint8_t* first, uint8_t* second) {
   if (timing.width % 8 != 0 || timing.width < 256 || timing.width > 2288) return false;
   const uint32_t hertz = timing.refresh_millihertz / 1000;
   if (timing.refresh_millihertz % 1000 != 0 || hertz < 60 || hertz > 123 || timing.interlaced)
     return false;
   uint32_t aspect = 0;
-  if (timing.height == timing.width * 10 / 16) {
+  if (timing.height == (before_13 ? timing.width : timing.width * 10 / 16)) {
     aspect = 0;
   } else if (timing.height == timing.width * 3 / 4) {
     aspect = 1;
@@ -195,8 +197,10 @@ bool put_standard(const EdidTiming& timing, uint8_t* first, uint8_t* second) {
   } else {
     return false;
   }
+  const uint32_t code = aspect << 6 | (hertz - 60);
+  if (timing.width == 256 && code == 1) return false;  // 01 01 says that the entry is unused
   *first = static_cast<uint8_t>(timing.width / 8 - 31);
-  *second = static_cast<uint8_t>(aspect << 6 | (hertz - 60));
+  *second = static_cast<uint8_t>(code);
   return true;
 }
 
@@ -348,8 +352,9 @@ std::vector<std::byte> build_edid(const Edid& edid) {
         continue;
       }
     }
-    if (standards < kStandards && put_standard(timing, &block[kStandardAt + 2 * standards],
-                                               &block[kStandardAt + 2 * standards + 1]))
+    const size_t at = kStandardAt + 2 * standards;
+    if (standards < kStandards &&
+        put_standard(timing, edid.revision < 3, &block[at], &block[at + 1]))
       ++standards;
   }
   if (!edid.name.empty()) put_text(kTagName, edid.name, next_slot());
