@@ -240,9 +240,13 @@ TEST_F(PresentTest, SourceAddressesCarryTheirContexts) {
                                       .allocation = pointer(0x60),
                                       .kind = kind,
                                       .contexts = contexts};
-      EXPECT_EQ(kind == Kind::kModeChange ? world.adapter->set_source_address(args)
-                                          : world.adapter->flip(args),
-                Status::kSuccess);
+      if (kind == Kind::kModeChange) {
+        world.adapter->enter_level_two();
+        EXPECT_EQ(world.adapter->set_source_address(args), Status::kSuccess);
+        world.adapter->leave_level_two();
+      } else {
+        EXPECT_EQ(world.adapter->flip(args), Status::kSuccess);
+      }
       const DXGKARG_SETVIDPNSOURCEADDRESS& seen = told->addresses.back();
       EXPECT_EQ(seen.VidPnSourceId, 2U);
       EXPECT_EQ(seen.PrimarySegment, 3U);
@@ -275,7 +279,9 @@ TEST_F(PresentTest, VerticalSyncIsSwitchedThroughTheNewestEntry) {
             trace::Recorder recorder(
                 {.now_ns = [] { return int64_t{0}; }, .thread = [] { return 0U; }});
             trace::set_current(&recorder);
+            world.adapter->enter_level_two();
             EXPECT_EQ(world.adapter->control_vsync(5, enabled), Status::kSuccess);
+            world.adapter->leave_level_two();
             trace::set_current(nullptr);
             const DXGK_CRTC_VSYNC_STATE state =
                 enabled ? DXGK_VSYNC_ENABLE : DXGK_VSYNC_DISABLE_NO_PHASE;
@@ -417,17 +423,20 @@ TEST(ScreenCaps, OfFlipsAreEachTheirOwn) {
   EXPECT_EQ(flips(planes, DXGKDDI_INTERFACE_VERSION_WDDM1_3).max_overlay_planes, 4U);
   EXPECT_EQ(flips(planes, DXGKDDI_INTERFACE_VERSION_WDDM1_3 - 1).max_overlay_planes, 0U);
   const Change preemption = [](DXGK_DRIVERCAPS& raw) {
-    raw.PreemptionCaps.GraphicsPreemptionGranularity = D3DKMDT_GRAPHICS_PREEMPTION_NONE;
-    raw.PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_NONE;
+    raw.PreemptionCaps.GraphicsPreemptionGranularity =
+        D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
+    raw.PreemptionCaps.ComputePreemptionGranularity =
+        D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
   };
   EXPECT_TRUE(flips(preemption, 0x300E).reports_preemption);
   EXPECT_FALSE(flips(preemption, 0x300D).reports_preemption);
   EXPECT_FALSE(flips([](DXGK_DRIVERCAPS& raw) {
                  raw.PreemptionCaps.GraphicsPreemptionGranularity =
-                     D3DKMDT_GRAPHICS_PREEMPTION_NONE;
+                     D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
                }).reports_preemption);
   EXPECT_FALSE(flips([](DXGK_DRIVERCAPS& raw) {
-                 raw.PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_NONE;
+                 raw.PreemptionCaps.ComputePreemptionGranularity =
+                     D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
                }).reports_preemption);
 }
 
