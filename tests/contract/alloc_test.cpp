@@ -696,6 +696,18 @@ TEST_F(AllocTest, AReferenceOfTheDriverDelaysDestruction) {
           data = callbacks.DxgkCbAcquireHandleData(&args, &reference);
         });
         ASSERT_NE(data, nullptr);
+        // Nothing else can be held, whatever the handle is.
+        for (const D3DKMT_HANDLE object : {handle, client.device}) {
+          DXGKARG_RELEASE_HANDLE none{};
+          void* other = &none;
+          inside_the_driver([&] {
+            DXGKARGCB_GETHANDLEDATA args{};
+            args.hObject = object;
+            args.Type = DXGK_HANDLE_RESOURCE;
+            other = callbacks.DxgkCbAcquireHandleData(&args, &none);
+          });
+          EXPECT_EQ(other, nullptr);
+        }
         EXPECT_EQ(client.destroy_allocation(handle), 0);
         stack.drive();
         EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 0U);
