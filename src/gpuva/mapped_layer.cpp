@@ -86,7 +86,6 @@ uint32_t MappedLayer::intern(const Attribute& attribute) {
 }
 
 void MappedLayer::map(const Mapping& mapping, PageSpans* changed) {
-  if (mapping.span.pages == 0) return;
   if (mapping.leaves_nothing()) return unmap(mapping.span, changed);
   const bool has_allocation = mapping.allocation != kNoAllocation;
   Value value;
