@@ -228,6 +228,15 @@ TEST(AddressSpaceTree, MemoryOfWhatWentIsUsedAgain) {
     EXPECT_EQ(space.mapped_ranges(), 0U);
   }
   EXPECT_LT(space.bytes(), full + full / 20);
+  // All at once, so that nodes become empty.
+  for (int round = 0; round < 3; ++round) {
+    space.apply(
+        {.mapping = {.span = {0, 2 * kRanges}, .protection = {.no_access = true}}, .sequence = 1},
+        nullptr);
+    EXPECT_EQ(space.mapped_ranges(), 0U);
+    for (const uint64_t i : order) apply(2 * i, true);
+  }
+  EXPECT_LT(space.bytes(), full + full / 20);
   for (uint64_t k = 0; k < kRanges / 4 * 3; ++k) apply(2 * order[k], false);
   EXPECT_TRUE(space.validate());
   for (uint64_t i = 0; i < kRanges / 2; ++i) apply(4 * kRanges + 2 * i, true);

@@ -257,11 +257,11 @@ bool MappedLayer::validate() const {
 }
 
 void normalise_many(PageSpans* spans, size_t first) {
-  bool apart = true;
-  for (size_t i = first + 1; i < spans->size(); ++i)
-    apart = apart && (*spans)[i - 1].end_page() < (*spans)[i].first_page;
-  if (apart) return;
   const auto begin = spans->begin() + static_cast<std::ptrdiff_t>(first);
+  const auto touches = [](const PageSpan& a, const PageSpan& b) {
+    return a.end_page() >= b.first_page;
+  };
+  if (std::adjacent_find(begin, spans->end(), touches) == spans->end()) return;
   const auto earlier = [](const PageSpan& a, const PageSpan& b) {
     return a.first_page < b.first_page;
   };
