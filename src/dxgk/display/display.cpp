@@ -652,7 +652,7 @@ Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width
   if (width == 0 || height == 0 || width > UINT16_MAX || height > UINT16_MAX)
     return Status::kInvalidParameter;
   if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
-  uint32_t screen_width = 0, screen_height = 0, format = 0;
+  uint32_t screen_width{}, screen_height{}, format{};
   const Status status =
       adapter_.port().system_display_enable(post_target(), &screen_width, &screen_height, &format);
   if (!is_success(status)) return failed_call("DxgkDdiSystemDisplayEnable", status);
