@@ -163,6 +163,16 @@ TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
     EXPECT_EQ(submit.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
     const auto patch = stack.miniport.calls().patches.back();
     EXPECT_EQ(patch.allocations[2].segment(), 1U) << "the screen's";
+    // One key is taken, whichever it is.
+    for (const bool of_source : {true, false}) {
+      D3DKMT_PRESENT keyed = blt_of(client, texture, rects, 1);
+      (of_source ? keyed.Flags.SrcColorKey : keyed.Flags.DstColorKey) = 1;
+      ASSERT_EQ(client.present(keyed), 0);
+      stack.drive();
+      EXPECT_EQ(driver.presents.back().args.Flags.SrcColorKey, of_source ? 1U : 0U);
+      EXPECT_EQ(driver.presents.back().args.Flags.DstColorKey, of_source ? 0U : 1U);
+    }
+    driver.presents.resize(1);
     // A fill has no source.
     ASSERT_EQ(client.present(fill_of(client, &kAll, 1)), 0);
     stack.drive();
@@ -251,6 +261,19 @@ TEST_F(FlipTest, AnOwnedSourceIsRefused) {
     EXPECT_EQ(first.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, 1),
               STATUS_GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE);
     EXPECT_EQ(exclusive(), 0) << "nothing of that";
+    // Without sources there are no lists either.
+    D3DKMT_VIDPNSOURCEOWNER_TYPE type = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+    UINT source = 0;
+    for (const bool types : {true, false}) {
+      D3DKMT_SETVIDPNSOURCEOWNER args{};
+      args.hDevice = first.device;
+      args.pType = types ? &type : nullptr;
+      args.pVidPnSourceId = types ? nullptr : &source;
+      NTSTATUS status = 0;
+      stack.blocking(
+          [&] { status = first.call([&] { return D3DKMTSetVidPnSourceOwner(&args); }); });
+      EXPECT_EQ(status, kInvalid);
+    }
     EXPECT_EQ(first.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE), 0);
     EXPECT_EQ(exclusive(), STATUS_GRAPHICS_PRESENT_OCCLUDED);
     EXPECT_EQ(first.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE), 0) << "again";

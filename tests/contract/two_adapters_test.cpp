@@ -71,6 +71,31 @@ TEST_F(TwoAdaptersTest, SyncObjectsAreOfTheirAdapter) {
   });
 }
 
+// A submission is its first context's adapter's: whether that runs is what the caller hears first.
+TEST_F(TwoAdaptersTest, ASubmissionIsOfTheFirstContextsAdapter) {
+  DXGKIT_COVERS("SUB-35", "THUNK-07");
+  with_client([](Stack& stack, Client& client) {
+    SecondAdapter second(stack);
+    const D3DKMT_HANDLE there = second.make_device(client);
+    ContextBuffers here = client.make_context(), over_there;
+    ASSERT_EQ(client.create_context(&over_there, 0, there), 0);
+    second.miniport.hooks.submit = [](const DXGKARG_SUBMITCOMMAND*) { return STATUS_UNSUCCESSFUL; };
+    static_cast<void>(client.render(over_there, work_on({})));
+    stack.settle();
+    const auto submit = [&](const ContextBuffers& first, const ContextBuffers& last) {
+      D3DKMT_SUBMITCOMMAND args{};
+      args.BroadcastContextCount = 2;
+      args.BroadcastContext[0] = first.handle;
+      args.BroadcastContext[1] = last.handle;
+      return client.call([&] { return D3DKMTSubmitCommand(&args); });
+    };
+    EXPECT_EQ(submit(here, over_there), kInvalid);
+    EXPECT_EQ(submit(over_there, here), nt_status(Status::kDeviceRemoved)) << "it has failed";
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"SUB-27"});
+    second.miniport.hooks = {};
+  });
+}
+
 // A driver cannot make memory for a device of another adapter.
 TEST_F(TwoAdaptersTest, ContextAllocationsAreOfDevicesOfTheAdapter) {
   DXGKIT_COVERS("RES-31");
