@@ -225,7 +225,51 @@ TEST_F(FlipTest, ADriversFailureIsTheCallers) {
     driver.vsync();
     driver.on_present = [](DXGKARG_PRESENT*) { return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE; };
     EXPECT_EQ(client.flip(client.primaries[2]), STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
     EXPECT_EQ(client.flip(client.primaries[2]), nt_status(Status::kDeviceRemoved));
+  });
+}
+
+TEST_F(FlipTest, AGpuExceptionInAFillLosesTheDevice) {
+  DXGKIT_COVERS("REND-15");
+  flipping([](Stack&, FlipDriver& driver, FlipClient& client) {
+    driver.on_present = [](DXGKARG_PRESENT*) { return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE; };
+    EXPECT_EQ(client.present(fill_of(client, &kAll, 1)), STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+  });
+}
+
+// In a fill it is the driver that asks for more and more; it is told how often, and where it stood.
+TEST_F(FlipTest, AFillWithoutProgressIsStopped) {
+  DXGKIT_COVERS("REND-09", "REND-18");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    uint32_t passes = 0;
+    driver.on_present = [&](DXGKARG_PRESENT* args) {
+      if (++passes == 1) args->MultipassOffset = 5;
+      return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    };
+    EXPECT_EQ(client.present(fill_of(client, &kAll, 1)), kInvalid);
+    EXPECT_EQ(passes, 3U);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "REND-09");
+    EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    EXPECT_EQ(finding.ddi, "DxgkDdiPresent");
+    EXPECT_EQ(finding.actual,
+              "It asked for another DMA buffer 2 times without writing anything or moving "
+              "MultipassOffset (5).");
+    // Progress of either kind forgives the pass before.
+    passes = 0;
+    driver.on_present = [&](DXGKARG_PRESENT* args) -> NTSTATUS {
+      ++passes;
+      if (passes == 2) args->MultipassOffset += 3;
+      if (passes == 4) args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 16;
+      return passes == 6 ? FlipDriver::write_part(args, 32)
+                         : STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    };
+    EXPECT_EQ(client.present(fill_of(client, &kAll, 1)), 0);
+    EXPECT_EQ(passes, 6U);
+    driver.on_present = nullptr;
+    stack.drive();
   });
 }
 
@@ -240,6 +284,36 @@ TEST_F(FlipTest, PresentsOverTheLimitBlock) {
     third.finish();
     stack.drive();
   });
+}
+
+// A device that is lost has nothing to wait for: no vertical sync, and no present to end.
+TEST_F(FlipTest, WhoWaitsBehindALimitIsToldOfTheLoss) {
+  DXGKIT_COVERS("SCHED-16", "THUNK-27");
+  for (const bool flips : {false, true}) {
+    SCOPED_TRACE(flips);
+    flipping([&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+      ASSERT_EQ(client.limit(1, 1), 0);
+      const auto once = [&](size_t primary) {
+        return flips ? client.flip(client.primaries[primary])
+                     : client.present(fill_of(client, &kAll, 1));
+      };
+      ASSERT_EQ(once(1), 0);
+      stack.settle();
+      ASSERT_EQ(client.render(client.context, work_on({})), 0);
+      stack.settle();
+      NTSTATUS status = 1;
+      Stack::Background waiting(stack, [&] { status = once(2); });
+      EXPECT_FALSE(waiting.finished());
+      const std::vector<uint32_t> fences = stack.miniport.outstanding(0);
+      ASSERT_FALSE(fences.empty());
+      stack.miniport.faulted(0, fences.back(), nt_status(Status::kUnsuccessful));
+      stack.settle();
+      EXPECT_TRUE(waiting.finished());
+      EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      driver.vsync();
+    });
+  }
 }
 
 TEST_F(FlipTest, AnOwnedSourceIsRefused) {

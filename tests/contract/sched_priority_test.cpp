@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dxgk/device.h"
 #include "dxgk/process.h"
+#include "dxgk/work/context.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -183,6 +185,45 @@ TEST_F(SchedTest, UsedUpQuantumPreemptsWhenAnEqualWaits) {
   });
 }
 
+// Who still holds a context that was destroyed, or whose device is lost, changes nothing any more.
+TEST_F(SchedTest, ContextsThatAreGoneTakeNothing) {
+  DXGKIT_COVERS("SCHED-11", "THUNK-27");
+  for (const bool destroyed : {true, false}) {
+    SCOPED_TRACE(destroyed);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(set_priority(client, context, -2), 0);
+      const auto held = client.process->handles().find<dxgk::Context>(context.handle);
+      ASSERT_TRUE(held.has_value());
+      dxgk::Context& gone = **held;
+      if (destroyed) {
+        ASSERT_EQ(client.destroy_context(context.handle), 0);
+      } else {
+        ASSERT_EQ(client.render(context, work_on({})), 0);
+        stack.settle();
+        stack.miniport.faulted(0, stack.miniport.outstanding(0).at(0),
+                               nt_status(Status::kUnsuccessful));
+        stack.settle();
+      }
+      EXPECT_EQ(client.state(),
+                destroyed ? D3DKMT_DEVICEEXECUTION_ACTIVE : D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      const Digest before = digest(stack, {&client});
+      EXPECT_EQ(gone.set_priority(-4), Status::kDeviceRemoved);
+      EXPECT_EQ(gone.priority(), -2);
+      EXPECT_EQ(gone.set_ahead_in_process(true), Status::kDeviceRemoved);
+      EXPECT_FALSE(gone.ahead_in_process());
+      EXPECT_EQ(gone.queue_sync(vidsch::PacketKind::kSignal, {}), Status::kDeviceRemoved);
+      EXPECT_EQ(dxgk::Context::queue_signal(std::span(&*held, 1), {}, {}), Status::kDeviceRemoved);
+      dxgk::RenderRequest request;
+      request.command_length = 16;
+      uint32_t queued = 0;
+      EXPECT_EQ(gone.render(request, &queued),
+                destroyed ? Status::kInvalidParameter : Status::kDeviceRemoved);
+      EXPECT_EQ(digest(stack, {&client}), before);
+    });
+  }
+}
+
 // --- broadcast
 
 struct Broadcast {
@@ -240,6 +281,115 @@ TEST_F(BroadcastTest, EveryContextRunsWhatWasBuiltOnce) {
     EXPECT_EQ(client.destroy_allocation(allocation), 0) << "and nothing holds it";
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+// What the driver built for one context is in the buffers of all: commands, private data, the whole
+// of both lists.
+TEST_F(BroadcastTest, EveryBufferHasAllOfIt) {
+  DXGKIT_COVERS("SUB-35", "PATCH-17", "PATCH-19", "PATCH-24");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers first = client.make_context(0), second = client.make_context(1);
+    const D3DKMT_HANDLE one = client.make_allocation(64 * kKibibyte, 1U << 1),
+                        two = client.make_allocation(64 * kKibibyte, 1U << 1);
+    // So that all buffers have held something else before, and less of it.
+    for (ContextBuffers* each : {&first, &second}) {
+      ASSERT_EQ(client.render(*each, work_on({one})), 0);
+    }
+    stack.drive();
+    stack.miniport.clear_calls();
+    stack.miniport.hooks.render = [&](void* context, DXGKARG_RENDER* args) {
+      const NTSTATUS status = stack.miniport.default_render(context, args);
+      auto* const data = static_cast<std::byte*>(args->pDmaBufferPrivateData);
+      std::memset(data, 0x66, args->DmaBufferPrivateDataSize);
+      args->pDmaBufferPrivateData = data + 40;
+      return status;
+    };
+    std::memset(first.command, 0x3C, 96);
+    const D3DKMT_HANDLE listed[] = {two, 0, one, two};
+    for (size_t i = 0; i < 4; ++i) {
+      first.allocations[i] = {};
+      first.allocations[i].hAllocation = listed[i];
+      first.allocations[i].Value = i == 3 ? 1 : 0;
+    }
+    first.patches[0] = patch_at(2, 16, 0, 8);
+    first.patches[1] = patch_at(3, 48, 0, 24);
+    first.patches[2] = patch_at(0, 64, 0, 0);
+    D3DKMT_RENDER args{};
+    args.hContext = first.handle;
+    args.CommandLength = 96;
+    args.AllocationCount = 4;
+    args.PatchLocationCount = 3;
+    args.BroadcastContextCount = 1;
+    args.BroadcastContext[0] = second.handle;
+    ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+    stack.drive();
+    std::vector<testing::PatchCall> patches = stack.miniport.calls().patches;
+    std::erase_if(patches, [](const auto& call) { return call.args.Flags.Paging != 0; });
+    ASSERT_EQ(patches.size(), 2U);
+    EXPECT_NE(patches[0].args.pDmaBuffer, patches[1].args.pDmaBuffer);
+    EXPECT_NE(patches[0].args.pDmaBufferPrivateData, patches[1].args.pDmaBufferPrivateData);
+    for (const testing::PatchCall& call : patches) {
+      EXPECT_EQ(call.args.DmaBufferSubmissionStartOffset, 0U);
+      EXPECT_EQ(call.args.DmaBufferSubmissionEndOffset, 96U);
+      EXPECT_EQ(call.args.DmaBufferPrivateDataSubmissionEndOffset, 40U);
+      EXPECT_EQ(std::vector<std::byte>(call.dma.begin(), call.dma.begin() + 96),
+                std::vector<std::byte>(96, std::byte{0x3C}));
+      EXPECT_EQ(call.private_data, std::vector<std::byte>(256, std::byte{0x66}));
+      EXPECT_EQ(call.args.AllocationListSize, 4U);
+      EXPECT_EQ(call.args.PatchLocationListSize, 3U);
+      EXPECT_EQ(call.args.PatchLocationListSubmissionLength, 3U);
+      ASSERT_EQ(call.allocations.size(), 4U);
+      ASSERT_EQ(call.patches.size(), 3U);
+      for (size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(call.allocations[i].device_handle, patches[0].allocations[i].device_handle) << i;
+        EXPECT_EQ(call.allocations[i].device_handle == nullptr, i == 1) << i;
+        EXPECT_EQ(call.allocations[i].segment(), i == 1 ? 0U : 2U) << i;
+        EXPECT_EQ(call.allocations[i].physical_address, patches[0].allocations[i].physical_address);
+        EXPECT_EQ(call.allocations[i].write(), i == 3) << i;
+      }
+      EXPECT_NE(call.allocations[0].device_handle, call.allocations[2].device_handle);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(call.patches[i].patch_offset, first.patches[i].PatchOffset) << i;
+        EXPECT_EQ(call.patches[i].allocation_index, first.patches[i].AllocationIndex) << i;
+        EXPECT_EQ(call.patches[i].allocation_offset, first.patches[i].AllocationOffset) << i;
+      }
+    }
+    EXPECT_EQ(client.destroy_allocation(two, 2), 0) << "synchronous: nothing holds it";
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.miniport.hooks.render = nullptr;
+  });
+}
+
+// What was built for one fits the buffers of another that are at least as large.
+TEST_F(BroadcastTest, BuffersOfTheOthersAreLargeEnough) {
+  DXGKIT_COVERS("SUB-35");
+  struct Row {
+    UINT dma, private_data;
+    bool fits;
+  };
+  for (const Row& row : {Row{16384, 256, true}, Row{16384, 255, false}, Row{16383, 256, false},
+                         Row{20480, 320, true}}) {
+    SCOPED_TRACE(::testing::Message() << row.dma << ", " << row.private_data);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers first = client.make_context();
+      stack.miniport.hooks.create_context = [&](void* device, DXGKARG_CREATECONTEXT* args) {
+        const NTSTATUS status = stack.miniport.default_create_context(device, args);
+        args->ContextInfo.DmaBufferSize = row.dma;
+        args->ContextInfo.DmaBufferPrivateDataSize = row.private_data;
+        return status;
+      };
+      ContextBuffers second = client.make_context();
+      const Digest before = digest(stack, {&client});
+      EXPECT_EQ(broadcast(client, first, 0, {second.handle}).status,
+                row.fits ? 0 : nt_status(Status::kInvalidParameter));
+      if (!row.fits) {
+        EXPECT_EQ(digest(stack, {&client}), before);
+      }
+      stack.drive();
+      EXPECT_EQ(stack.statistics().packets_completed, row.fits ? 2U : 0U);
+      stack.miniport.hooks.create_context = nullptr;
+    });
+  }
 }
 
 TEST_F(BroadcastTest, ContextsThatCannotAreRefusedAndNothingRuns) {
