@@ -241,10 +241,6 @@ TEST(AdapterPort, DescribesTheDevice) {
       DXGK_DEVICE_INFO info;
       ASSERT_EQ(callbacks.DxgkCbGetDeviceInformation(callbacks.DeviceHandle, &info), 0);
       EXPECT_EQ(info.MiniportDeviceContext, world.miniport.adapter_context());
-      const UNICODE_STRING& path = info.DeviceRegistryPath;
-      EXPECT_GT(path.Length, 0);
-      EXPECT_EQ(path.MaximumLength, path.Length + sizeof(char16_t));
-      EXPECT_EQ(std::u16string_view(path.Buffer).size() * sizeof(char16_t), path.Length);
       const DEVICE_OBJECT* device = info.PhysicalDeviceObject;
       EXPECT_EQ(device->Type, 3);
       ASSERT_NE(device->DriverObject, nullptr) << "the bus driver's";

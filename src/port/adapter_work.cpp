@@ -260,7 +260,8 @@ Status AdapterPort::patch(const PatchArgs& args) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
   if (port.ddi.DxgkDdiPatch == nullptr) return Status::kNotSupported;
-  DXGKARG_PATCH arguments{};
+  DXGKARG_PATCH arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = args.context;  // same place as hDevice; the caller knows which one the
                                       // driver uses (PATCH-02, PATCH-03)
   arguments.DmaBufferSegmentId = args.buffer.segment.value;
@@ -319,7 +320,8 @@ Status AdapterPort::submit(const SubmitArgs& args) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
   if (port.ddi.DxgkDdiSubmitCommand == nullptr) return Status::kNotSupported;
-  DXGKARG_SUBMITCOMMAND arguments{};
+  DXGKARG_SUBMITCOMMAND arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = args.context;
   arguments.DmaBufferSegmentId = args.buffer.segment.value;
   arguments.DmaBufferPhysicalAddress.QuadPart = static_cast<LONGLONG>(args.buffer.physical_address);

@@ -144,15 +144,6 @@ const std::set<std::string_view> kDispensable = {
     "DxgkDdiReleaseSwizzlingRange",
 };
 
-/// The rule that a driver breaks which does not answer STATUS_SUCCESS there.
-const std::map<std::string_view, std::string> kRules = {};
-std::string rules_of(const World& world) {
-  std::string rules;
-  for (const verifier::Finding& finding : world.findings.all())
-    rules += (rules.empty() ? "" : " ") + finding.rule;
-  return rules;
-}
-
 bool may_fail(const Row& row) {
   return row.call && !kScripted.contains(row.entry) && !kOtherAnswers.contains(row.entry);
 }
@@ -172,8 +163,6 @@ TEST(DdiCalls, WhatTheDriverAnswersComesBack) {
         world.noted.answer = to_ntstatus(answer);
         world.up();
         make(world, row);
-        const auto rules = kRules.find(row.entry);
-        EXPECT_EQ(rules_of(world), rules == kRules.end() ? "" : rules->second);
         const auto other = others.find(row.entry);
         EXPECT_EQ(world.last, other == others.end() ? answer : other->second);
       }
@@ -245,50 +234,6 @@ TEST(DdiCalls, ADriverThatStoppedTheMachineIsNeverCalledAgain) {
       EXPECT_EQ(world.noted.calls.size(), 0U);
       const auto other = kDead.find(row.entry);
       EXPECT_EQ(world.last, other == kDead.end() ? Status::kDeviceRemoved : other->second);
-    }
-  });
-}
-
-// What may be paged out is out in every call above APC_LEVEL, and there below it.
-TEST(DdiCalls, PageableMemoryIsOutWhereACallIsRaised) {
-  DXGKIT_COVERS("IRQL-13");
-  runtime::make_sim_runtime(1)->run_main([] {
-    for (const Row& row : all_rows()) {
-      if (!row.call || row.entry == kPresentDisplayOnly) continue;
-      if (row.irql == nt::kHighLevel) continue;  // the machine has stopped
-      SCOPED_TRACE(row.entry);
-      World world(row.version);
-      prepare(world, row);
-      world.up();
-      const auto allocate = reinterpret_cast<void*(NTAPI*)(uint32_t, uint64_t, uint32_t)>(
-          const_cast<void*>(nt::find_export("ExAllocatePoolWithTag")->address));
-      nt::with_frame(world.kernel, nt::kPassiveLevel, [&] {
-        constexpr uint32_t kPagedPool = 1;
-        auto* const block = static_cast<char*>(allocate(kPagedPool, 100, 0x67615054));
-        *block = 1;  // it is in
-        world.noted.pageable = block;
-      });
-      world.noted.touches = row.entry;
-      make(world, row);
-      EXPECT_EQ(world.findings.count("IRQL-13"), row.irql >= nt::kDispatchLevel ? 1U : 0U);
-      EXPECT_EQ(world.kernel.driver_is_dead(), row.irql >= nt::kDispatchLevel);
-    }
-  });
-}
-
-// Debug information is asked for in the newest form the driver has; the older one is not needed.
-TEST(DdiCalls, TheNewFormDoesWithoutTheOldOne) {
-  runtime::make_sim_runtime(1)->run_main([] {
-    for (const uint32_t version :
-         {DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKDDI_INTERFACE_VERSION_WDDM2_0}) {
-      SCOPED_TRACE(version);
-      World world(version);
-      world.noted.without = "DxgkDdiCollectDbgInfo";
-      world.up();
-      static_cast<void>(port(world).collect_debug_info(1));
-      EXPECT_EQ(world.seen("DxgkDdiCollectDbgInfo2").size(),
-                version == DXGKDDI_INTERFACE_VERSION_WDDM3_2 ? 1U : 0U);
-      world.down();
     }
   });
 }

@@ -29,10 +29,8 @@ struct Record {
   std::array<void*, kEntries> scripted{};  // what goes on to the scripted miniport
   std::string leaves_raised;               // the entry that returns at another level
   std::string stops_the_machine;           // the entry that makes a bug check
-  std::string touches;                     // the entry that reads `pageable`
-  const volatile char* pageable = nullptr;
-  std::string without;  // the entry that the driver does not have
-  std::string fails;    // the entry that answers `answer`
+  std::string without;                     // the entry that the driver does not have
+  std::string fails;                       // the entry that answers `answer`
   NTSTATUS answer = to_ntstatus(Status::kInvalidParameter);
 };
 inline Record* record = nullptr;
@@ -63,7 +61,6 @@ uint64_t NTAPI entry_stub(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64
   const std::string_view name = abi::kDriverInitializationData[I].name;
   note(name);
   if (record->stops_the_machine == name) stop_the_machine();
-  if (record->touches == name) static_cast<void>(*record->pageable);
   using Entry = uint64_t(NTAPI*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                  uint64_t, uint64_t);
   uint64_t answer = 0;

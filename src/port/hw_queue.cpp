@@ -1,5 +1,7 @@
 #include "port/hw_queue.h"
 
+#include <cstring>
+
 #include "nt/paged.h"
 #include "port/adapter_impl.h"
 
@@ -89,7 +91,8 @@ Status HwQueuePort::destroy_hw_queue(void* queue) {
 Status HwQueuePort::submit(const HwQueueSubmission& submission) {
   AdapterPort::Impl& port = impl_;
   DXGKIT_RETURN_IF_FAILED(callable(port, port.ddi.DxgkDdiSubmitCommandToHwQueue));
-  DXGKARG_SUBMITCOMMANDTOHWQUEUE arguments{};
+  DXGKARG_SUBMITCOMMANDTOHWQUEUE arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hHwQueue = submission.queue;
   arguments.HwQueueProgressFenceId = submission.progress_fence;
   arguments.DmaBufferVirtualAddress = submission.buffer_va;

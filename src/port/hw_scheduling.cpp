@@ -1,6 +1,7 @@
 #include "port/hw_scheduling.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "port/adapter_impl.h"
 
@@ -42,7 +43,8 @@ bool has_hw_scheduling(const AdapterPort::Impl& adapter) {
 
 Status HwSchedulingPort::setup_priority_bands(const PriorityBands& bands) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_, impl_.ddi.DxgkDdiSetupPriorityBands));
-  DXGKARG_SETUPPRIORITYBANDS arguments{};
+  DXGKARG_SETUPPRIORITYBANDS arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   std::ranges::copy(bands.grace, arguments.gracePeriodForBand);
   std::ranges::copy(bands.process_quantum, arguments.processQuantumForBand);
   std::ranges::copy(bands.process_grace, arguments.processGracePeriodForBand);
@@ -55,7 +57,8 @@ Status HwSchedulingPort::setup_priority_bands(const PriorityBands& bands) {
 Status HwSchedulingPort::set_context_properties(void* context,
                                                 const SchedulingProperties& properties) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_, impl_.ddi.DxgkDdiSetContextSchedulingProperties));
-  DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES arguments{};
+  DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
   arguments.priorityBand = static_cast<DXGK_SCHEDULING_PRIORITY_BAND>(properties.band);
   arguments.realtimeBandPriorityLevel = properties.realtime_level;
@@ -70,7 +73,8 @@ Status HwSchedulingPort::set_context_properties(void* context,
 
 Status HwSchedulingPort::suspend(void* context, uint64_t fence) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_, impl_.ddi.DxgkDdiSuspendContext));
-  DXGKARG_SUSPENDCONTEXT arguments{};
+  DXGKARG_SUSPENDCONTEXT arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
   arguments.contextSuspendFence = fence;
   DdiCall call(impl_, kSuspendContext, fence);
@@ -80,7 +84,8 @@ Status HwSchedulingPort::suspend(void* context, uint64_t fence) {
 
 Status HwSchedulingPort::resume(void* context) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_, impl_.ddi.DxgkDdiResumeContext));
-  DXGKARG_RESUMECONTEXT arguments{};
+  DXGKARG_RESUMECONTEXT arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
   DdiCall call(impl_, kResumeContext);
   return call(impl_.ddi.DxgkDdiResumeContext, impl_.context,
@@ -89,7 +94,8 @@ Status HwSchedulingPort::resume(void* context) {
 
 Status HwSchedulingPort::reset_engine(NodeOrdinal node) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_, impl_.ddi.DxgkDdiResetHwEngine));
-  DXGKARG_RESETHWENGINE arguments{};
+  DXGKARG_RESETHWENGINE arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.NodeOrdinal = node.value;
   DdiCall call(impl_, kResetHwEngine, node.value, trace_node(node));
   const Status status = call(impl_.ddi.DxgkDdiResetHwEngine, impl_.context, &arguments);
@@ -101,7 +107,8 @@ Status HwSchedulingPort::resume_engine(NodeOrdinal node) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_, impl_.ddi.DxgkDdiResumeHwEngine));
   // What the call itself starts may report before it returns.
   impl_.engines_in_reset.fetch_and(~(uint64_t{1} << node.value));
-  DXGKARG_RESUMEHWENGINE arguments{};
+  DXGKARG_RESUMEHWENGINE arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.NodeOrdinal = node.value;
   DdiCall call(impl_, kResumeHwEngine, node.value, trace_node(node));
   return call(impl_.ddi.DxgkDdiResumeHwEngine, impl_.context, &arguments);

@@ -54,7 +54,8 @@ Result<NativeFenceCaps> NativeFencePort::query_caps() {
 Result<void*> NativeFencePort::create(uint32_t handle, bool intra_gpu,
                                       std::span<std::byte> private_data) {
   DXGKIT_RETURN_ERROR_IF_FAILED(callable(impl_));
-  DXGKARG_CREATENATIVEFENCE arguments{};
+  DXGKARG_CREATENATIVEFENCE arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hGlobalNativeFence = handle_of(handle);
   arguments.Type = intra_gpu ? D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU : D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
   static_assert(sizeof(arguments.pPrivateDriverData) == kNativeFencePrivateBytes);
@@ -69,7 +70,8 @@ Result<void*> NativeFencePort::create(uint32_t handle, bool intra_gpu,
 
 Status NativeFencePort::destroy(void* global) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_));
-  DXGKARG_DESTROYNATIVEFENCE arguments{};
+  DXGKARG_DESTROYNATIVEFENCE arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hGlobalNativeFence = global;
   DdiCall call(impl_, kDestroy);
   return call(impl_.ddi.DxgkDdiDestroyNativeFence, &arguments);
@@ -78,7 +80,8 @@ Status NativeFencePort::destroy(void* global) {
 Result<void*> NativeFencePort::open(void* global, uint32_t handle, void* device,
                                     uint64_t current_va, uint64_t monitored_va) {
   DXGKIT_RETURN_ERROR_IF_FAILED(callable(impl_));
-  DXGKARG_OPENNATIVEFENCE arguments{};
+  DXGKARG_OPENNATIVEFENCE arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hGlobalNativeFence = global;
   arguments.hLocalNativeFence = handle_of(handle);
   arguments.hDevice = device;
@@ -92,7 +95,8 @@ Result<void*> NativeFencePort::open(void* global, uint32_t handle, void* device,
 
 Status NativeFencePort::close(void* local) {
   DXGKIT_RETURN_IF_FAILED(callable(impl_));
-  DXGKARG_CLOSENATIVEFENCE arguments{};
+  DXGKARG_CLOSENATIVEFENCE arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.hLocalNativeFence = local;
   DdiCall call(impl_, kClose);
   return call(impl_.ddi.DxgkDdiCloseNativeFence, impl_.context, &arguments);
@@ -101,7 +105,8 @@ Status NativeFencePort::close(void* local) {
 Status NativeFencePort::update_monitored(void* global, uint64_t value,
                                          void* cpu) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   DXGKIT_RETURN_IF_FAILED(callable(impl_));
-  DXGKARG_UPDATEMONITOREDVALUES arguments{};
+  DXGKARG_UPDATEMONITOREDVALUES arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.NativeFenceArray = &global;
   arguments.UpdatedValueArray = &value;
   arguments.MonitoredValueKernelCpuVa = &cpu;
@@ -117,7 +122,8 @@ Status NativeFencePort::update_monitored(void* global, uint64_t value,
 Status NativeFencePort::update_current(void* global, uint64_t value,
                                        void* cpu) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   DXGKIT_RETURN_IF_FAILED(callable(impl_));
-  DXGKARG_UPDATECURRENTVALUESFROMCPU arguments{};
+  DXGKARG_UPDATECURRENTVALUESFROMCPU arguments;
+  std::memset(&arguments, 0, sizeof(arguments));
   arguments.NativeFenceArray = &global;
   arguments.UpdatedValueArray = &value;
   arguments.CurrentValueKernelCpuVa = &cpu;

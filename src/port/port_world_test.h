@@ -24,17 +24,14 @@ class RecordingHost : public AdapterHost {
     seen_.insert(seen_.end(), reports.begin(), reports.end());
     irqls.push_back(nt::CallFrame::current().irql());
   }
-  void* get_handle_data(uint32_t handle, HandleType type, bool device_specific) override {
-    data_asked.push_back({handle, type, device_specific});
+  void* get_handle_data(uint32_t handle, HandleType, bool device_specific) override {
     return reinterpret_cast<void*>(uint64_t{handle} * (device_specific ? 2 : 1));
   }
   uint32_t get_handle_parent(uint32_t allocation) override { return allocation + 1; }
   uint32_t enum_handle_children(uint32_t resource, uint32_t index) override {
     return resource + index;
   }
-  void* acquire_handle_data(uint32_t handle, HandleType type, bool device_specific,
-                            void** reference) override {
-    data_asked.push_back({handle, type, device_specific});
+  void* acquire_handle_data(uint32_t handle, HandleType, bool, void** reference) override {
     *reference = reinterpret_cast<void*>(uint64_t{handle});
     ++references;
     return reinterpret_cast<void*>(uint64_t{handle});
@@ -53,13 +50,6 @@ class RecordingHost : public AdapterHost {
   std::vector<std::pair<std::string, SyncLevel>> exclusive;
   std::vector<verifier::Finding> fatal;
   int references = 0;
-  struct DataAsked {
-    uint32_t handle;
-    HandleType type;
-    bool device_specific;
-    bool operator==(const DataAsked&) const = default;
-  };
-  std::vector<DataAsked> data_asked;
 
  private:
   runtime::Mutex lock_;

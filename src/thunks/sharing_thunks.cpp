@@ -167,6 +167,12 @@ Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   process.system().impl().reap_nt_handles();
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
+  if (!named.mutex && !named.sync) {
+    DXGKIT_RETURN_IF_FAILED(open(process, args, args.pOpenAllocationInfo2));
+    args.hKeyedMutex = 0;
+    args.hSyncObject = 0;
+    return Status::kSuccess;
+  }
   std::vector<std::byte> data;
   if (named.mutex && args.KeyedMutexPrivateRuntimeDataSize != 0) {
     if (args.KeyedMutexPrivateRuntimeDataSize > kMaxPrivateBytes) return Status::kInvalidParameter;

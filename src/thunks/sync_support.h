@@ -36,12 +36,12 @@ Status check_native_flags(UINT flags, UINT engine_affinity);
 /// Where its values are, for the one that opened it.
 D3DDDI_NATIVEFENCEMAPPING native_mapping(const dxgk::SyncObject& object);
 
-/// An event of a client is an eventfd here. -1: the handle is none, as 0 is; other descriptors are
+/// An event of a client is an eventfd here. -1: the handle is none; other descriptors are
 /// somebody's data, which no client makes the kernel write to.
 inline int event_descriptor(HANDLE event) {
   const auto number = reinterpret_cast<intptr_t>(event);
   struct stat kind {};
-  if (number <= 0 || number > INT_MAX || fstat(static_cast<int>(number), &kind) != 0) return -1;
+  if (number < 0 || number > INT_MAX || fstat(static_cast<int>(number), &kind) != 0) return -1;
   return (kind.st_mode & S_IFMT) == 0 ? static_cast<int>(number) : -1;  // an anonymous inode
 }
 

@@ -95,7 +95,8 @@ Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args)
     case D3DDDI_CPU_NOTIFICATION:
       request.kind = SyncKind::kCpuNotification;
       request.event_fd = event_descriptor(args.Info.CPUNotification.Event);
-      if (request.event_fd < 0) return Status::kInvalidHandle;
+      if (args.Info.CPUNotification.Event == nullptr || request.event_fd < 0)
+        return Status::kInvalidHandle;
       break;
     case D3DDDI_MONITORED_FENCE:
       request.kind = SyncKind::kMonitoredFence;
@@ -238,7 +239,7 @@ Status queue_signals(std::span<const Ref<Context>> contexts, const Points& point
 
 /// SYNC-07: sets the event when all contexts have come to it. No objects are named.
 Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
-  const int fd = dup(event_descriptor(event));
+  const int fd = event == nullptr ? -1 : dup(event_descriptor(event));
   if (fd < 0) return Status::kInvalidHandle;
   // Closed with the last that knows it, whether it was set or the contexts failed.
   const std::shared_ptr<int> kept(new int(fd), [](int* mine) {
