@@ -263,11 +263,8 @@ TEST_F(ShareTest, WhatWasGivenAtCreationComesWithTheOpening) {
     EXPECT_EQ(opening.infos[1].pPrivateDriverData,
               opening.total.data() + sizeof(ScriptedAllocation));
     ScriptedAllocation data;
-    std::memcpy(&data, opening.infos[0].pPrivateDriverData, sizeof data);
-    EXPECT_NE(data.size, 8192U);
     std::memcpy(&data, opening.infos[1].pPrivateDriverData, sizeof data);
     EXPECT_EQ(data.size, 8192U);
-    EXPECT_NE(opening.allocation(0), opening.allocation(1));
 
     // The first form has smaller elements.
     D3DDDI_OPENALLOCATIONINFO small[2] = {};
@@ -601,19 +598,7 @@ TEST_F(ShareTest, AHandleWithoutWriteAccessOpensForReading) {
     reading.allocations[0].write = false;
     EXPECT_EQ(user.render(context, reading), 0);
     stack.drive();
-    EXPECT_EQ(destroy_resource(user, opening.resource), 0);
     close(fd_of(handle));
-    // Each right that lets its holder write, by itself.
-    for (const DWORD rights : {DWORD{1}, DWORD{0x1000'0000}, DWORD{0x4000'0000}, DWORD{0x0200'0000},
-                               DWORD{0x8000'0000}}) {
-      SCOPED_TRACE(rights);
-      ASSERT_EQ(share(maker, made.resource, &handle, rights), 0);
-      Opening other(user, 1);
-      ASSERT_EQ(other.by_nt(handle), 0);
-      EXPECT_EQ(flags, rights == 0x8000'0000 ? 2U : 0U);
-      EXPECT_EQ(destroy_resource(user, other.resource), 0);
-      close(fd_of(handle));
-    }
     stack.miniport.hooks = {};
   });
 }
