@@ -336,12 +336,12 @@ TEST_F(FlipTest, AnOwnedSourceIsRefused) {
               STATUS_GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE);
     EXPECT_EQ(exclusive(), 0) << "nothing of that";
     // Without sources there are no lists either.
-    D3DKMT_VIDPNSOURCEOWNER_TYPE type = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+    D3DKMT_VIDPNSOURCEOWNER_TYPE wanted = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
     UINT source = 0;
     for (const bool types : {true, false}) {
       D3DKMT_SETVIDPNSOURCEOWNER args{};
       args.hDevice = first.device;
-      args.pType = types ? &type : nullptr;
+      args.pType = types ? &wanted : nullptr;
       args.pVidPnSourceId = types ? nullptr : &source;
       NTSTATUS status = 0;
       stack.blocking(
