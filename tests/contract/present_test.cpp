@@ -286,36 +286,6 @@ TEST_F(FlipTest, PresentsOverTheLimitBlock) {
   });
 }
 
-// A device that is lost has nothing to wait for: no vertical sync, and no present to end.
-TEST_F(FlipTest, WhoWaitsBehindALimitIsToldOfTheLoss) {
-  DXGKIT_COVERS("SCHED-16", "THUNK-27");
-  for (const bool flips : {false, true}) {
-    SCOPED_TRACE(flips);
-    flipping([&](Stack& stack, FlipDriver& driver, FlipClient& client) {
-      ASSERT_EQ(client.limit(1, 1), 0);
-      const auto once = [&](size_t primary) {
-        return flips ? client.flip(client.primaries[primary])
-                     : client.present(fill_of(client, &kAll, 1));
-      };
-      ASSERT_EQ(once(1), 0);
-      stack.settle();
-      ASSERT_EQ(client.render(client.context, work_on({})), 0);
-      stack.settle();
-      NTSTATUS status = 1;
-      Stack::Background waiting(stack, [&] { status = once(2); });
-      EXPECT_FALSE(waiting.finished());
-      const std::vector<uint32_t> fences = stack.miniport.outstanding(0);
-      ASSERT_FALSE(fences.empty());
-      stack.miniport.faulted(0, fences.back(), nt_status(Status::kUnsuccessful));
-      stack.settle();
-      EXPECT_TRUE(waiting.finished());
-      EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
-      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
-      driver.vsync();
-    });
-  }
-}
-
 TEST_F(FlipTest, AnOwnedSourceIsRefused) {
   DXGKIT_COVERS("DISP-18");
   bare([](Stack& stack) {
