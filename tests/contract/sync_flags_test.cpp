@@ -282,7 +282,9 @@ TEST_F(SyncFlagsTest, TheFirstFormMakesMutexesAndSemaphores) {
       ASSERT_EQ(client.render(third, work_on({})), 0);
       stack.settle();
       EXPECT_EQ(stack.miniport.outstanding(0).empty(), owned);
-      if (owned) EXPECT_EQ(client.signal_gpu(second, args.hSyncObject, 0), 0);
+      if (owned) {
+        EXPECT_EQ(client.signal_gpu(second, args.hSyncObject, 0), 0);
+      }
       stack.drive();
     }
     EXPECT_EQ(stack.statistics().packets_completed, 4U);
