@@ -21,7 +21,7 @@ constexpr DdiInfo kUnmapCpuHostAperture{"DxgkDdiUnmapCpuHostAperture", nt::kPass
 Status AdapterPort::acquire_swizzling_range(SwizzlingRange* range) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version >= kVersionWddm20 || port.ddi.DxgkDdiAcquireSwizzlingRange == nullptr)
+  if (port.version >= kInterfaceWddm20 || port.ddi.DxgkDdiAcquireSwizzlingRange == nullptr)
     return Status::kNotSupported;
   DXGKARG_ACQUIRESWIZZLINGRANGE arguments{};
   arguments.hAllocation = range->allocation;
@@ -65,7 +65,7 @@ Status AdapterPort::map_cpu_host_aperture(void* allocation, SegmentId segment,
                                           std::span<const uint64_t> segment_pages) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiMapCpuHostAperture == nullptr)
+  if (port.version < kInterfaceWddm20 || port.ddi.DxgkDdiMapCpuHostAperture == nullptr)
     return Status::kNotSupported;
   std::vector<UINT32> aperture(aperture_pages.begin(), aperture_pages.end());
   std::vector<UINT64> memory(segment_pages.begin(), segment_pages.end());
@@ -83,7 +83,7 @@ Status AdapterPort::unmap_cpu_host_aperture(SegmentId segment,
                                             std::span<const uint32_t> aperture_pages) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiUnmapCpuHostAperture == nullptr)
+  if (port.version < kInterfaceWddm20 || port.ddi.DxgkDdiUnmapCpuHostAperture == nullptr)
     return Status::kNotSupported;
   std::vector<UINT32> aperture(aperture_pages.begin(), aperture_pages.end());
   DXGKARG_UNMAPCPUHOSTAPERTURE arguments{};

@@ -133,17 +133,16 @@ DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t version) {
   result.max_pointer_width = raw.MaxPointerWidth;
   result.max_pointer_height = raw.MaxPointerHeight;
   result.pointer_flags = raw.PointerCaps.Value;
-  if (version >= kVersionWin8) {
+  if (version >= kInterfaceWin8) {
     result.support_non_vga = raw.SupportNonVGA != FALSE;
     result.support_smooth_rotation = raw.SupportSmoothRotation != FALSE;
   }
-  if (version >= DXGKDDI_INTERFACE_VERSION_WDDM2_6)
-    result.compute_only = raw.MiscCaps.ComputeOnly != 0;
+  if (version >= kInterfaceWddm26) result.compute_only = raw.MiscCaps.ComputeOnly != 0;
   return result;
 }
 
 std::vector<FeatureCap> features_of_wddm12(const DriverCaps& caps, uint32_t version) {
-  if (version < kVersionWin8 || caps.raw.empty()) return {};
+  if (version < kInterfaceWin8 || caps.raw.empty()) return {};
   DXGK_DRIVERCAPS raw{};
   std::memcpy(&raw, caps.raw.data(), std::min(caps.raw.size(), sizeof(raw)));
   return {{.name = "PreemptionCaps",

@@ -21,7 +21,6 @@ constexpr DdiInfo kValidateSubmitCommand{"DxgkDdiValidateSubmitCommand", nt::kPa
                                          DdiClass::kLevelZero};
 constexpr const char* kQueryName = "DxgkDdiQueryAdapterInfo";
 constexpr int kPoisonByte = 0xA5;
-constexpr uint32_t kVersionWddm21 = 0x6003, kVersionWddm26 = 0xB004, kVersionWddm31 = 0x10004;
 
 static_assert(sizeof(PageTableEntry) == sizeof(DXGK_PTE));
 static_assert(offsetof(PageTableEntry, page) == offsetof(DXGK_PTE, PageAddress));
@@ -73,13 +72,13 @@ GpuMmuCaps caps_of(const DXGK_GPUMMUCAPS& caps, uint32_t version) {
   result.update_needs_idle = caps.PageTableUpdateRequireAddressSpaceIdle != 0;
   result.large_page = caps.LargePageSupported != 0;
   result.dual_pte = caps.DualPteSupported != 0;
-  if (version >= kVersionWddm21) {
+  if (version >= kInterfaceWddm21) {
     result.unaligned_large_page = caps.AllowNonAlignedLargePageAddress != 0;
     result.system_64kb_pages = caps.SysMem64KBPageSupported != 0;
   }
-  if (version >= kVersionWddm26) result.invalid_not_cached = caps.InvalidTlbEntriesNotCached != 0;
-  if (version >= kVersionWddm29) result.system_large_page = caps.SysMemLargePageSupported != 0;
-  if (version >= kVersionWddm31) result.cached_page_tables = caps.CachedPageTables != 0;
+  if (version >= kInterfaceWddm26) result.invalid_not_cached = caps.InvalidTlbEntriesNotCached != 0;
+  if (version >= kInterfaceWddm29) result.system_large_page = caps.SysMemLargePageSupported != 0;
+  if (version >= kInterfaceWddm31) result.cached_page_tables = caps.CachedPageTables != 0;
   result.source_page_table_in_transfer = caps.LegacyBehaviors.SourcePageTableVaInTransfer != 0;
   result.update_mode =
       static_cast<PageTableUpdateMode>(static_cast<uint32_t>(caps.PageTableUpdateMode));
@@ -193,7 +192,7 @@ void fill_virtual_operation(DXGKARG_BUILDPAGINGBUFFER& arguments, const PagingOp
 
 Result<GpuMmuCaps> AdapterPort::query_gpu_mmu() {
   Impl& port = *impl_;
-  if (port.version < kVersionWddm20) return Error(Status::kNotSupported);
+  if (port.version < kInterfaceWddm20) return Error(Status::kNotSupported);
   DXGK_GPUMMUCAPS caps{};
   Status status = query_exactly(port, DXGKQAITYPE_GPUMMUCAPS, DXGK_QUERYGPUMMUCAPSIN{}, &caps);
   if (!is_success(status)) return Error(status);
@@ -221,7 +220,7 @@ Result<GpuMmuCaps> AdapterPort::query_gpu_mmu() {
 Status AdapterPort::set_root_page_table(void* context, const RootPageTable& root) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiSetRootPageTable == nullptr)
+  if (port.version < kInterfaceWddm20 || port.ddi.DxgkDdiSetRootPageTable == nullptr)
     return Status::kNotSupported;
   DXGKARG_SETROOTPAGETABLE arguments{};
   arguments.hContext = context;
@@ -235,7 +234,7 @@ Status AdapterPort::set_root_page_table(void* context, const RootPageTable& root
 Result<uint64_t> AdapterPort::get_root_page_table_size(uint32_t entry_count) {
   Impl& port = *impl_;
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiGetRootPageTableSize == nullptr)
+  if (port.version < kInterfaceWddm20 || port.ddi.DxgkDdiGetRootPageTableSize == nullptr)
     return Error(Status::kNotSupported);
   DXGKARG_GETROOTPAGETABLESIZE arguments{};
   arguments.NumberOfPte = entry_count;
@@ -261,7 +260,7 @@ Result<uint64_t> AdapterPort::get_root_page_table_size(uint32_t entry_count) {
 Status AdapterPort::submit_virtual(const SubmitVirtualArgs& args) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiSubmitCommandVirtual == nullptr)
+  if (port.version < kInterfaceWddm20 || port.ddi.DxgkDdiSubmitCommandVirtual == nullptr)
     return Status::kNotSupported;
   DXGKARG_SUBMITCOMMANDVIRTUAL arguments;
   std::memset(&arguments, 0, sizeof(arguments));
@@ -293,8 +292,7 @@ Status AdapterPort::submit_virtual(const SubmitVirtualArgs& args) {
 Status AdapterPort::validate_submit(const ValidateSubmitArgs& args) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  constexpr uint32_t kVersionWddm25 = 0xA00B;
-  if (port.version < kVersionWddm25 || port.ddi.DxgkDdiValidateSubmitCommand == nullptr)
+  if (port.version < kInterfaceWddm25 || port.ddi.DxgkDdiValidateSubmitCommand == nullptr)
     return Status::kNotSupported;
   DXGKIT_CHECK(args.contexts.size() <= ValidateSubmitArgs::kMaxContexts);
   DXGKARG_VALIDATESUBMITCOMMAND arguments;

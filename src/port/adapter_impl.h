@@ -372,11 +372,11 @@ void fill_submission(const AdapterPort::Impl& port, const Args& args, Arguments*
   arguments.Flags.NullRendering = args.flags.null_rendering ? 1 : 0;
   arguments.Flags.Flip = args.flags.flip ? 1 : 0;
   arguments.Flags.FlipWithNoWait = args.flags.flip_with_no_wait ? 1 : 0;
-  if (port.version >= kVersionWin8) {
+  if (port.version >= kInterfaceWin8) {
     arguments.Flags.ContextSwitch = args.flags.context_switch ? 1 : 0;
     arguments.NodeOrdinal = args.node.value;
   }
-  if (port.version >= kVersionWddm20)
+  if (port.version >= kInterfaceWddm20)
     arguments.Flags.Resubmission = args.flags.resubmission ? 1 : 0;  // SUB-25
   // Members without meaning in this submission hold a value no driver can mistake for one (SUB-15,
   // SUB-16).

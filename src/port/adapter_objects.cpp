@@ -38,7 +38,7 @@ uint32_t size_of(std::span<const std::byte> data) { return static_cast<uint32_t>
 Result<void*> AdapterPort::create_process(uint32_t process_handle, bool system) {
   Impl& port = *impl_;
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiCreateProcess == nullptr) return nullptr;
+  if (port.version < kInterfaceWddm20 || port.ddi.DxgkDdiCreateProcess == nullptr) return nullptr;
   DXGKARG_CREATEPROCESS arguments{};
   arguments.hDxgkProcess = handle_of(process_handle);
   arguments.Flags.SystemProcess = system ? 1 : 0;
@@ -62,7 +62,7 @@ Result<void*> AdapterPort::create_process(uint32_t process_handle, bool system) 
 Status AdapterPort::destroy_process(void* process) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiDestroyProcess == nullptr)
+  if (port.version < kInterfaceWddm20 || port.ddi.DxgkDdiDestroyProcess == nullptr)
     return Status::kSuccess;
   DdiCall call(port, kDestroyProcess);
   return call(port.ddi.DxgkDdiDestroyProcess, port.context, process);
@@ -94,7 +94,7 @@ Result<DeviceInfo> AdapterPort::create_device(uint32_t device_handle, bool syste
   DXGKARG_CREATEDEVICE arguments{};
   arguments.hDevice = handle_of(device_handle);
   arguments.Flags.SystemDevice = system ? 1 : 0;
-  if (port.version >= kVersionWddm20) arguments.hKmdProcess = process;
+  if (port.version >= kInterfaceWddm20) arguments.hKmdProcess = process;
   // Flags and pInfo share their place: what the driver left alone is not a pointer.
   const DXGK_DEVICEINFO* const untouched = arguments.pInfo;
   DdiCall call(port, kCreateDevice, device_handle);
@@ -133,7 +133,7 @@ Result<ContextInfo> AdapterPort::create_context(void* device, uint32_t context_h
   arguments.NodeOrdinal = node.value;
   arguments.EngineAffinity = engine_affinity;
   arguments.Flags.SystemContext = system ? 1 : 0;
-  if (port.version >= kVersionWddm20)
+  if (port.version >= kInterfaceWddm20)
     arguments.Flags.VirtualAddressing = virtual_addressing ? 1 : 0;
   arguments.pPrivateDriverData = data_of(private_data);
   arguments.PrivateDriverDataSize = size_of(private_data);
@@ -148,7 +148,7 @@ Result<ContextInfo> AdapterPort::create_context(void* device, uint32_t context_h
   info.dma_private_bytes = arguments.ContextInfo.DmaBufferPrivateDataSize;
   info.allocation_list_size = arguments.ContextInfo.AllocationListSize;
   info.patch_list_size = arguments.ContextInfo.PatchLocationListSize;
-  if (port.version >= kVersionWddm20) {
+  if (port.version >= kInterfaceWddm20) {
     info.no_patching = arguments.ContextInfo.Caps.NoPatchingRequired != 0;
     info.driver_manages_residency = arguments.ContextInfo.Caps.DriverManagesResidency != 0;
     info.use_io_mmu = arguments.ContextInfo.Caps.UseIoMmu != 0;
@@ -214,7 +214,7 @@ Status AdapterPort::create_allocations(std::span<AllocationInfo> infos,
     info.maximum_renaming = element.MaximumRenamingListLength;
     std::memcpy(&info.flags, &element.Flags, sizeof(info.flags));
     info.priority = element.AllocationPriority;
-    if (port.version >= kVersionWddm30)
+    if (port.version >= kInterfaceWddm30)
       std::memcpy(&info.flags2, &element.Flags2, sizeof(info.flags2));
     if (info.handle == nullptr) missing += fmt::format(" {}", i);
   }

@@ -135,7 +135,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
   arguments.DmaBufferPrivateDataSize = args.private_bytes;
   arguments.MultipassOffset = args.multipass_offset;
   arguments.hSystemContext = args.system_context;
-  if (port.version >= kVersionWddm20) {
+  if (port.version >= kInterfaceWddm20) {
     arguments.DmaBufferGpuVirtualAddress = args.buffer_va;
     arguments.DmaBufferWriteOffset = args.buffer_offset;
   }
@@ -194,7 +194,7 @@ BuildPagingResult AdapterPort::build_paging(const BuildPagingArgs& args) {
             static_cast<LONGLONG>(operation.segment_address);
       }
       arguments.InitContextResource.Destination.VirtualAddress = operation.virtual_address;
-      if (port.version >= kVersionWddm20)
+      if (port.version >= kInterfaceWddm20)
         arguments.InitContextResource.Destination.GpuVirtualAddress = operation.gpu_va;
       break;
     case PagingOperation::Kind::kReadPhysical:

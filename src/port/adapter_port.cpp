@@ -238,7 +238,7 @@ Status AdapterPort::remove_device() {
 
 Status AdapterPort::query_early_caps() {
   Impl& port = *impl_;
-  if (port.version < kVersionWddm29) return Status::kSuccess;
+  if (port.version < kInterfaceWddm29) return Status::kSuccess;
   const auto absent = [](Status status) {
     return status == Status::kNotSupported || status == Status::kNotImplemented ||
            status == Status::kInvalidParameter;
@@ -317,7 +317,7 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
   result.interrupt_message_number = caps.InterruptMessageNumber;
   result.number_of_swizzling_ranges = caps.NumberOfSwizzlingRanges;
   result.multi_engine_aware = caps.SchedulingCaps.MultiEngineAware != 0;
-  if (port.version >= kVersionWin8) {
+  if (port.version >= kInterfaceWin8) {
     result.preemption_aware = caps.SchedulingCaps.PreemptionAware != 0;
     result.no_dma_patching = caps.SchedulingCaps.NoDmaPatching != 0;
     result.cancel_command_aware = caps.SchedulingCaps.CancelCommandAware != 0;
@@ -326,30 +326,31 @@ Result<DriverCaps> AdapterPort::query_driver_caps() {
     result.support_surprise_removal_in_hibernation =
         caps.SupportSurpriseRemovalInHibernation != FALSE;
   }
-  if (port.version >= kVersionWddm20) {
+  if (port.version >= kInterfaceWddm20) {
     result.virtual_addressing_supported = caps.MemoryManagementCaps.VirtualAddressingSupported != 0;
     result.gpu_mmu_supported = caps.MemoryManagementCaps.GpuMmuSupported != 0;
     result.io_mmu_supported = caps.MemoryManagementCaps.IoMmuSupported != 0;
     result.non_cpu_visible_primary = caps.MemoryManagementCaps.NonCpuVisiblePrimary != 0;
     result.support_surprise_removal = caps.SupportSurpriseRemoval != FALSE;
   }
-  if (port.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_4) {
+  if (port.version >= kInterfaceWddm24) {
     result.disable_self_refresh_vram_in_s3 =
         caps.MemoryManagementCaps.DisableSelfRefreshVRAMInS3 != 0;
   }
-  if (port.version >= kVersionWddm29)
+  if (port.version >= kInterfaceWddm29)
     result.map_aperture2_supported = caps.MemoryManagementCaps.MapAperture2Supported != 0;
   port.map_aperture2 = result.map_aperture2_supported;
-  if (port.version >= 0x8001) result.hw_queue_packet_cap = caps.SchedulingCaps.HwQueuePacketCap;
-  if (port.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_1)
+  if (port.version >= kInterfaceWddm23)
+    result.hw_queue_packet_cap = caps.SchedulingCaps.HwQueuePacketCap;
+  if (port.version >= kInterfaceWddm31)
     result.native_gpu_fence = caps.SchedulingCaps.NativeGpuFence != 0;
   result.node_count = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
   result.paging_node = caps.MemoryManagementCaps.PagingNode;
   port.multi_engine_aware = result.multi_engine_aware;
   result.no_64bit_atomics =
-      port.version >= kVersionWddm20 && caps.SchedulingCaps.No64BitAtomics != 0;
+      port.version >= kInterfaceWddm20 && caps.SchedulingCaps.No64BitAtomics != 0;
   port.low_irql_preempt =
-      port.version >= kVersionWddm20 && caps.SchedulingCaps.LowIrqlPreemptCommand != 0;
+      port.version >= kInterfaceWddm20 && caps.SchedulingCaps.LowIrqlPreemptCommand != 0;
   port.interrupt_message = result.interrupt_message_number;
   return result;
 }
@@ -582,8 +583,8 @@ Result<SegmentsInfo> AdapterPort::query_segments() {
     return port.version < interface_version || (port.wddm_model != 0 && port.wddm_model < model);
   };
   Result<SegmentsInfo> answer = [&] {
-    if (!below(kVersionWddm20, DXGKDDI_WDDMv2)) return query_segments_by_stride(port);
-    if (!below(kVersionWin8, DXGKDDI_WDDMv1_2)) {
+    if (!below(kInterfaceWddm20, DXGKDDI_WDDMv2)) return query_segments_by_stride(port);
+    if (!below(kInterfaceWin8, DXGKDDI_WDDMv1_2)) {
       return query_segments_by_pointer<DXGK_QUERYSEGMENTOUT3, DXGK_SEGMENTDESCRIPTOR3>(
           port, DXGKQAITYPE_QUERYSEGMENT3);
     }
@@ -599,7 +600,7 @@ Result<SegmentsInfo> AdapterPort::query_segments() {
 Status AdapterPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version < kVersionWddm13 || port.ddi.DxgkDdiGetNodeMetadata == nullptr)
+  if (port.version < kInterfaceWddm13 || port.ddi.DxgkDdiGetNodeMetadata == nullptr)
     return Status::kNotSupported;
   DXGKARG_GETNODEMETADATA metadata{};
   DdiCall call(port, kGetNodeMetadata, node.value);
@@ -607,9 +608,9 @@ Status AdapterPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
       call(port.ddi.DxgkDdiGetNodeMetadata, port.context, static_cast<UINT>(node.value), &metadata);
   if (status != Status::kSuccess || out == nullptr) return status;
   *out = {};
-  if (port.version < DXGKDDI_INTERFACE_VERSION_WDDM2_2) return status;
+  if (port.version < kInterfaceWddm22) return status;
   out->context_scheduling = metadata.Flags.ContextSchedulingSupported != 0;
-  if (port.version < DXGKDDI_INTERFACE_VERSION_WDDM2_5) return status;
+  if (port.version < kInterfaceWddm25) return status;
   out->ring_buffer_fence_release = metadata.Flags.RingBufferFenceRelease != 0;
   out->max_in_flight_buffers = metadata.Flags.MaxInFlightHwQueueBuffers;
   return status;

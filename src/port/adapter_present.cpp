@@ -81,7 +81,7 @@ void fill(const PresentArgs& args, uint32_t version, Scratch* scratch, DXGKARG_P
     }
     out->pAllocationInfo = scratch->surfaces.data();
   }
-  if (version < kVersionWddm20) return;
+  if (version < kInterfaceWddm20) return;
   out->NumSrcAllocations = args.source_count;
   out->NumDstAllocations =
       args.surfaces.empty() ? 0 : static_cast<UINT>(args.surfaces.size()) - args.source_count;
@@ -119,11 +119,11 @@ FlipCaps flip_caps_of(const DriverCaps& caps, uint32_t version) {
   result.immediate_mmio = raw.FlipCaps.FlipImmediateMmIo != 0;
   result.max_queued_on_vsync = raw.MaxQueuedFlipOnVSync;
   result.vsync_power_save_aware = raw.SchedulingCaps.VSyncPowerSaveAware != 0;
-  if (version >= kVersionWin8) {
+  if (version >= kInterfaceWin8) {
     result.reports_preemption = raw.PreemptionCaps.GraphicsPreemptionGranularity != 0 &&
                                 raw.PreemptionCaps.ComputePreemptionGranularity != 0;
   }
-  if (version >= kVersionWddm13) result.max_overlay_planes = raw.MaxOverlayPlanes;
+  if (version >= kInterfaceWddm13) result.max_overlay_planes = raw.MaxOverlayPlanes;
   return result;
 }
 

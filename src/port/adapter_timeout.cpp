@@ -21,7 +21,6 @@ constexpr DdiInfo kResetFromTimeout{"DxgkDdiResetFromTimeout", nt::kPassiveLevel
 constexpr DdiInfo kRestartFromTimeout{"DxgkDdiRestartFromTimeout", nt::kPassiveLevel,
                                       DdiClass::kExclusive};
 
-constexpr uint32_t kVersionWddm32 = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
 constexpr size_t kDebugBytes = 64 * 1024;  // our choice
 /// Behind the buffer, to see a driver write there.
 constexpr size_t kDebugGuardBytes = 4096;
@@ -33,7 +32,7 @@ constexpr uint32_t kNoFence = 0;
 
 bool AdapterPort::has_engine_reset() const {
   const DRIVER_INITIALIZATION_DATA& ddi = impl_->ddi;
-  return impl_->version >= kVersionWin8 && ddi.DxgkDdiQueryDependentEngineGroup != nullptr &&
+  return impl_->version >= kInterfaceWin8 && ddi.DxgkDdiQueryDependentEngineGroup != nullptr &&
          ddi.DxgkDdiQueryEngineStatus != nullptr && ddi.DxgkDdiResetEngine != nullptr;
 }
 
@@ -117,7 +116,8 @@ Result<uint32_t> AdapterPort::reset_engine(NodeOrdinal node) {
 std::vector<std::byte> AdapterPort::collect_debug_info(uint32_t reason) {
   Impl& port = *impl_;
   if (is_dead(port)) return {};
-  const bool second = port.version >= kVersionWddm32 && port.ddi.DxgkDdiCollectDbgInfo2 != nullptr;
+  const bool second =
+      port.version >= kInterfaceWddm32 && port.ddi.DxgkDdiCollectDbgInfo2 != nullptr;
   if (!second && port.ddi.DxgkDdiCollectDbgInfo == nullptr) return {};
   std::vector<std::byte> buffer(kDebugBytes + kDebugGuardBytes);
   std::fill(buffer.begin() + kDebugBytes, buffer.end(), kDebugGuard);

@@ -431,8 +431,7 @@ NTSTATUS NTAPI create_context_allocation(INOUT_PDXGKARGCB_CREATECONTEXTALLOCATIO
     return done(refuse_context_allocation(*adapter, kName, "The argument is NULL.",
                                           "A DXGKARGCB_CREATECONTEXTALLOCATION."));
   if (const auto made_to = adapter->callback_fails(kName)) return done(*made_to);
-  constexpr uint32_t kWddm20 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
-  const bool gpu_addresses = adapter->version >= kWddm20;
+  const bool gpu_addresses = adapter->version >= kInterfaceWddm20;
   const UINT known = gpu_addresses ? 3 : 1;
   if ((args->ContextAllocationFlags.Value & ~known) != 0) {
     return done(refuse_context_allocation(

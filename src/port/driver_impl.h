@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/interface_versions.h"
 #include "loader/image.h"
 #include "port/adapter_port.h"
 #include "port/driver.h"
@@ -13,13 +14,6 @@
 #include "runtime/sync.h"
 
 namespace dxgkit::port {
-
-inline constexpr uint32_t kVersionWin7 = 0x2005;
-inline constexpr uint32_t kVersionWin8 = 0x300E;
-inline constexpr uint32_t kVersionWddm13 = 0x4002;
-inline constexpr uint32_t kVersionWddm20 = 0x5023;
-inline constexpr uint32_t kVersionWddm29 = 0xE003;
-inline constexpr uint32_t kVersionWddm30 = 0xF003;
 
 struct Driver::Impl {
   Impl(nt::Kernel& kernel_in, verifier::Findings& findings_in)

@@ -75,7 +75,7 @@ uint16_t enabled_feature(const Impl& adapter, DXGK_FEATURE_ID feature) {
 NTSTATUS NTAPI query_services(HANDLE device, DXGK_SERVICES services, PINTERFACE table) {
   DXGKIT_CALLBACK("DxgkCbQueryServices", device, nt::kPassiveLevel, false,
                   done(Status::kInvalidParameter));
-  if (services != DxgkServicesFeature || adapter->version < DXGKDDI_INTERFACE_VERSION_WDDM3_2)
+  if (services != DxgkServicesFeature || adapter->version < kInterfaceWddm32)
     return done(Status::kNotSupported);
   if (table == nullptr) return done(Status::kInvalidParameter);
   if (table->Size < sizeof(DXGK_FEATURE_INTERFACE) ||

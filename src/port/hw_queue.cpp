@@ -21,7 +21,7 @@ constexpr DdiInfo kSubmitToHwQueue{"DxgkDdiSubmitCommandToHwQueue", nt::kDispatc
 template <typename Entry>
 Status callable(const AdapterPort::Impl& port, Entry entry) {
   if (is_dead(port)) return Status::kDeviceRemoved;
-  const bool known = port.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_2;
+  const bool known = port.version >= kInterfaceWddm22;
   return known && entry != nullptr ? Status::kSuccess : Status::kNotSupported;
 }
 
@@ -34,10 +34,9 @@ HwQueuePort::HwQueuePort(const AdapterPort& adapter)
 
 bool HwQueuePort::supported() const {
   const DRIVER_INITIALIZATION_DATA& ddi = impl_.ddi;
-  return impl_.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_2 &&
-         ddi.DxgkDdiCreateHwContext != nullptr && ddi.DxgkDdiDestroyHwContext != nullptr &&
-         ddi.DxgkDdiCreateHwQueue != nullptr && ddi.DxgkDdiDestroyHwQueue != nullptr &&
-         ddi.DxgkDdiSubmitCommandToHwQueue != nullptr;
+  return impl_.version >= kInterfaceWddm22 && ddi.DxgkDdiCreateHwContext != nullptr &&
+         ddi.DxgkDdiDestroyHwContext != nullptr && ddi.DxgkDdiCreateHwQueue != nullptr &&
+         ddi.DxgkDdiDestroyHwQueue != nullptr && ddi.DxgkDdiSubmitCommandToHwQueue != nullptr;
 }
 
 Result<void*> HwQueuePort::create_hw_context(void* device, uint32_t handle, NodeOrdinal node,

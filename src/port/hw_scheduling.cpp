@@ -19,7 +19,7 @@ constexpr DdiInfo kResumeHwEngine{"DxgkDdiResumeHwEngine", nt::kPassiveLevel, Dd
 template <typename Entry>
 Status callable(const AdapterPort::Impl& port, Entry entry) {
   if (is_dead(port)) return Status::kDeviceRemoved;
-  const bool known = port.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_4;
+  const bool known = port.version >= kInterfaceWddm24;
   return known && entry != nullptr ? Status::kSuccess : Status::kNotSupported;
 }
 
@@ -34,8 +34,7 @@ bool HwSchedulingPort::supported() const { return has_hw_scheduling(impl_); }
 
 bool has_hw_scheduling(const AdapterPort::Impl& adapter) {
   const DRIVER_INITIALIZATION_DATA& ddi = adapter.ddi;
-  return adapter.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_4 &&
-         ddi.DxgkDdiSetupPriorityBands != nullptr &&
+  return adapter.version >= kInterfaceWddm24 && ddi.DxgkDdiSetupPriorityBands != nullptr &&
          ddi.DxgkDdiSetContextSchedulingProperties != nullptr &&
          ddi.DxgkDdiSuspendContext != nullptr && ddi.DxgkDdiResumeContext != nullptr &&
          ddi.DxgkDdiResetHwEngine != nullptr && ddi.DxgkDdiResumeHwEngine != nullptr;

@@ -115,7 +115,7 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t 
       static_assert(sizeof(report.error_code) == sizeof(data.DmaPageFaulted.FaultErrorCode));
       std::memcpy(&report.error_code, &data.DmaPageFaulted.FaultErrorCode,
                   sizeof(report.error_code));
-      if (version >= DXGKDDI_INTERFACE_VERSION_WDDM2_2 &&
+      if (version >= kInterfaceWddm22 &&
           (report.flags & InterruptReport::kFaultProcessValid) != 0) {
         report.process = data.DmaPageFaulted.FaultedProcessHandle;
       }

@@ -27,10 +27,9 @@ void* handle_of(uint32_t handle) { return reinterpret_cast<void*>(uint64_t{handl
 
 bool has_native_fences(const AdapterPort::Impl& adapter) {
   const DRIVER_INITIALIZATION_DATA& ddi = adapter.ddi;
-  return adapter.version >= DXGKDDI_INTERFACE_VERSION_WDDM3_2 &&
-         ddi.DxgkDdiCreateNativeFence != nullptr && ddi.DxgkDdiDestroyNativeFence != nullptr &&
-         ddi.DxgkDdiOpenNativeFence != nullptr && ddi.DxgkDdiCloseNativeFence != nullptr &&
-         ddi.DxgkDdiUpdateMonitoredValues != nullptr &&
+  return adapter.version >= kInterfaceWddm32 && ddi.DxgkDdiCreateNativeFence != nullptr &&
+         ddi.DxgkDdiDestroyNativeFence != nullptr && ddi.DxgkDdiOpenNativeFence != nullptr &&
+         ddi.DxgkDdiCloseNativeFence != nullptr && ddi.DxgkDdiUpdateMonitoredValues != nullptr &&
          ddi.DxgkDdiUpdateCurrentValuesFromCpu != nullptr;
 }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/adapter/segment_rules.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
@@ -24,9 +24,8 @@
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr uint32_t kMaxVidPnSources = 16;    // D3DKMDT_MAX_VIDPN_SOURCES
-constexpr uint32_t kMaxNodes = 64;           // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
-constexpr uint32_t kWddmVersion20 = 0x2000;  // DXGK_WDDMVERSION
+constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
+constexpr uint32_t kMaxNodes = 64;         // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
 constexpr uint32_t kMaxHardwareQueueDepth = 64;
 
 /// What release_pages kept: the device is stopped, nothing of it writes there any more.
@@ -225,7 +224,7 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(native);
   // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
   explicit_residency_ =
-      interface_version() >= kInterfaceWddm20 && caps_.wddm_version >= kWddmVersion20;
+      interface_version() >= kInterfaceWddm20 && caps_.wddm_version >= kModelWddm20;
   std::vector<vidsch::NodeDesc> nodes;
   std::vector<port::NodeMetadata> metadata(caps_.node_count);
   *step = "DxgkDdiGetNodeMetadata";

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr uint32_t kWddm12 = 0x1200;  // DXGKDDI_WDDMv1_2
 constexpr const char* kCapsQuery = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
 
 }  // namespace
@@ -20,8 +20,8 @@ constexpr const char* kCapsQuery = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
 Status Adapter::check_version_features() {
   const uint32_t declared = caps_.wddm_version;
   // The page knows WDDM 1.2 drivers and those of before; of later versions nothing is said.
-  if (declared == 0 || declared > kWddm12) return Status::kSuccess;
-  const bool older = declared < kWddm12;
+  if (declared == 0 || declared > kModelWddm12) return Status::kSuccess;
+  const bool older = declared < kModelWddm12;
   std::string wrong;
   for (const port::FeatureCap& feature : port::features_of_wddm12(caps_, interface_version())) {
     const bool asked = !feature.of_display || video_present_sources() != 0;

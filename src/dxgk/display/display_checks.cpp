@@ -7,12 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr uint32_t kWddm12 = 0x1200;  // DXGKDDI_WDDMv1_2
 constexpr const char* kCapsQuery = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
 constexpr const char* kUserModeDriver = "UserModeDriverName";
 
@@ -46,7 +46,7 @@ Status Adapter::check_display_entries() {
 
 Status Adapter::check_display_only_caps() {
   const port::DisplayCaps caps = port::display_caps_of(caps_, interface_version());
-  if (caps_.wddm_version < kWddm12) {
+  if (caps_.wddm_version < kModelWddm12) {
     findings_.report(verifier::Finding{
         .rule = "CAPS-02",
         .severity = verifier::Severity::kStartFail,

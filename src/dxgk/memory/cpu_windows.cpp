@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
 
 namespace dxgkit::dxgk {

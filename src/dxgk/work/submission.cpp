@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
+#include "base/interface_versions.h"
 #include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
