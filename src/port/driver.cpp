@@ -235,6 +235,7 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
         message);
     if (!image.has_value()) return Error(image.error());
     impl.image = std::move(*image);
+    impl.is_image = true;
     const loader::Image& mapped = *impl.image;
     kernel.add_image({.name = impl.name,
                       .base = mapped.base(),
