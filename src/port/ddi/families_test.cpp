@@ -38,7 +38,9 @@ void with_family(const std::function<void(DRIVER_INITIALIZATION_DATA&)>& fill,
           Family family(world.core());
           body(family, filled, world);
           EXPECT_EQ(world.rules(), "");
-          if (!filled) EXPECT_TRUE(calls.empty());
+          if (!filled) {
+            EXPECT_TRUE(calls.empty());
+          }
           g_calls = nullptr;
         },
         version);
@@ -143,7 +145,9 @@ TEST(PowerPort, ChangesStatesWithoutAnActionOnTheWayUp) {
         EXPECT_EQ(power.set_power_state(5, PowerState::kD3), expected(filled));
         EXPECT_EQ(power.set_power_state(5, PowerState::kD0), expected(filled));
         EXPECT_EQ(power.notify_surprise_removal(false), Status::kNotSupported);
-        if (filled) EXPECT_EQ(*g_calls, (Calls{{"down", 5}, {"up", 5}}));
+        if (filled) {
+          EXPECT_EQ(*g_calls, (Calls{{"down", 5}, {"up", 5}}));
+        }
       });
 }
 
@@ -194,7 +198,9 @@ TEST(AllocationsPort, DescribesAndValidates) {
         EXPECT_EQ(allocations.validate_property_update(kSome, {}), Status::kNotSupported);
         EXPECT_EQ(allocations.describe_existing_memory(100).error(), Status::kInvalidParameter)
             << "whole pages only";
-        if (filled) EXPECT_EQ(said->width, 640U);
+        if (filled) {
+          EXPECT_EQ(said->width, 640U);
+        }
       });
 }
 
@@ -215,7 +221,9 @@ TEST(CpuAccessPort, ShowsPagesThroughTheAperture) {
                   expected(filled));
         SwizzlingRange range;
         EXPECT_EQ(access.acquire_swizzling_range(&range), Status::kNotSupported) << "of WDDM 1";
-        if (filled) EXPECT_EQ(*g_calls, (Calls{{"map", 9}}));
+        if (filled) {
+          EXPECT_EQ(*g_calls, (Calls{{"map", 9}}));
+        }
       });
 }
 
@@ -235,7 +243,9 @@ TEST(GpuVaPort, SetsRoots) {
                   expected(filled));
         const Result<uint64_t> size = gpu_va.get_root_page_table_size(512);
         EXPECT_EQ(size.has_value() ? Status::kSuccess : size.error(), expected(filled));
-        if (filled) EXPECT_EQ(*size, 0x2000U);
+        if (filled) {
+          EXPECT_EQ(*size, 0x2000U);
+        }
       });
 }
 
@@ -251,7 +261,8 @@ TEST(RenderingPort, MeasuresWhatWasBuilt) {
       },
       [](RenderingPort& rendering, bool filled, CoreWorld&) {
         std::array<std::byte, 64> buffer{};
-        RenderArgs args{.context = kSome};
+        RenderArgs args;
+        args.context = kSome;
         args.buffer.cpu = buffer.data();
         args.buffer.size_bytes = buffer.size();
         const RenderResult result = rendering.render(args);
@@ -276,11 +287,15 @@ TEST(SubmissionPort, SubmitsAtDispatchLevel) {
       [](SubmissionPort& submission, bool filled, CoreWorld&) {
         EXPECT_FALSE(submission.has_patch());
         EXPECT_FALSE(submission.has_cancel());
-        EXPECT_EQ(submission.submit({.fence = SubmissionFenceId{0x34}}), expected(filled));
+        SubmitArgs args;
+        args.fence = SubmissionFenceId{0x34};
+        EXPECT_EQ(submission.submit(args), expected(filled));
         EXPECT_EQ(submission.patch({}), Status::kNotSupported);
         EXPECT_EQ(submission.submit_virtual({}), Status::kNotSupported);
         EXPECT_EQ(submission.preempt(NodeOrdinal{0}, SubmissionFenceId{1}), Status::kNotSupported);
-        if (filled) EXPECT_EQ(*g_calls, (Calls{{"submit", 0x34}}));
+        if (filled) {
+          EXPECT_EQ(*g_calls, (Calls{{"submit", 0x34}}));
+        }
       });
 }
 
@@ -334,7 +349,9 @@ TEST(TimeoutPort, ResetsExclusively) {
         EXPECT_EQ(timeouts.restart_from_timeout(), Status::kNotSupported);
         world.core().levels.leave_level_two();
         timeouts.flush_dpcs();
-        if (filled) EXPECT_EQ(*g_calls, (Calls{{"reset", 1}}));
+        if (filled) {
+          EXPECT_EQ(*g_calls, (Calls{{"reset", 1}}));
+        }
       });
 }
 
@@ -402,7 +419,9 @@ TEST(ScanoutPort, FlipsAtDeviceLevel) {
         EXPECT_EQ(scanout.control_vsync(0, true), Status::kNotSupported);
         EXPECT_EQ(scanout.set_pointer_position(0, 1, 2, true), Status::kNotSupported);
         EXPECT_EQ(scanout.present_display_only({}), Status::kNotSupported);
-        if (filled) EXPECT_EQ(*g_calls, (Calls{{"flip", 0x8000}}));
+        if (filled) {
+          EXPECT_EQ(*g_calls, (Calls{{"flip", 0x8000}}));
+        }
       });
 }
 
@@ -435,7 +454,9 @@ TEST(HwSchedulingPort, TellsTheInterruptOfEnginesInReset) {
         EXPECT_FALSE(scheduling.supported());
         EXPECT_EQ(scheduling.reset_engine(NodeOrdinal{2}), expected(filled));
         EXPECT_EQ(scheduling.resume(kSome), Status::kNotSupported);
-        if (filled) EXPECT_EQ(*g_calls, (Calls{{"reset", 2}}));
+        if (filled) {
+          EXPECT_EQ(*g_calls, (Calls{{"reset", 2}}));
+        }
       });
 }
 
