@@ -8,7 +8,6 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 option(DXGKIT_WERROR "Warnings are errors" ON)
-option(DXGKIT_PLANTED_BUGS "Bugs that DXGKIT_PLANT in the environment chooses; for scripts/planted_bugs.py only" OFF)
 set(DXGKIT_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefined or thread")
 
 add_library(dxgkit_options INTERFACE)
@@ -37,19 +36,6 @@ function(dxgkit_library name)
   target_link_libraries(dxgkit_${name} PUBLIC dxgkit_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
   if(DXGKIT_OVERLAY)
     dxgkit_overlaid_sources(dxgkit_${name})
-  endif()
-  if(DXGKIT_PLANTED_BUGS)
-    # Only files that have bugs are compiled anew for them.
-    foreach(source ${ARG_SOURCES})
-      get_filename_component(path ${source} ABSOLUTE)
-      if(NOT EXISTS ${path})  # generated
-        continue()
-      endif()
-      file(STRINGS ${source} planted REGEX "DXGKIT_PLANTED\\(" LIMIT_COUNT 1)
-      if(planted)
-        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS DXGKIT_PLANTED_BUGS)
-      endif()
-    endforeach()
   endif()
 endfunction()
 
