@@ -15,6 +15,9 @@ set(DXGKIT_MINIPORT_RENAME ${CMAKE_CURRENT_LIST_DIR}/miniport_rename.sh)
 set(DXGKIT_MINIPORT_DIR ${CMAKE_BINARY_DIR}/miniports)
 # Where the headers are: beside this file's folder, so that it also works from another source tree.
 get_filename_component(DXGKIT_MINIPORT_ROOT ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
+if(NOT DXGKIT_MINIPORT_INCLUDE)  # installed, the package says where they are
+  set(DXGKIT_MINIPORT_INCLUDE ${DXGKIT_MINIPORT_ROOT}/abi/include)
+endif()
 include(${CMAKE_CURRENT_LIST_DIR}/MiniportPe.cmake)
 
 # Objects of a miniport: dxgkit_miniport_objects(OUT NAME SUFFIX SOURCES ... FLAGS ... [AFTER command...]).
@@ -53,7 +56,7 @@ endfunction()
 function(dxgkit_add_miniport name)
   cmake_parse_arguments(ARG "" "" "SOURCES;OPTIONS;IMPORTS" ${ARGN})
   set(flags -O2 -g -ffreestanding -fms-extensions -fasynchronous-unwind-tables -Wall -Wextra -Werror
-    -isystem ${DXGKIT_MINIPORT_ROOT}/abi/include -I${DXGKIT_MINIPORT_ROOT} ${ARG_OPTIONS})
+    -isystem ${DXGKIT_MINIPORT_INCLUDE} -I${DXGKIT_MINIPORT_ROOT} ${ARG_OPTIONS})
   dxgkit_miniport_objects(objects ${name} o SOURCES ${ARG_SOURCES}
     FLAGS -target x86_64-pc-windows-msvc-elf -fno-stack-protector ${flags}
     AFTER ${DXGKIT_MINIPORT_RENAME} ${DXGKIT_MINIPORT_NM} ${DXGKIT_MINIPORT_OBJCOPY})

@@ -5,8 +5,12 @@
 find_program(DXGKIT_MINIPORT_LINK NAMES lld-link-19 lld-link REQUIRED)
 find_program(DXGKIT_MINIPORT_LIB NAMES llvm-lib-19 llvm-lib REQUIRED)
 find_program(DXGKIT_MINIPORT_DLLTOOL NAMES llvm-dlltool-19 llvm-dlltool REQUIRED)
-set(DXGKIT_KERNEL_IMPORT_LIB ${DXGKIT_MINIPORT_DIR}/ntoskrnl.lib)
-set(DXGKIT_KERNEL_STATIC_LIB ${DXGKIT_MINIPORT_DIR}/kmlib.lib)
+set(DXGKIT_KERNEL_LIBS)
+if(NOT DXGKIT_KERNEL_IMPORT_LIB)  # an installed dxgkit brings both
+  set(DXGKIT_KERNEL_IMPORT_LIB ${DXGKIT_MINIPORT_DIR}/ntoskrnl.lib)
+  set(DXGKIT_KERNEL_STATIC_LIB ${DXGKIT_MINIPORT_DIR}/kmlib.lib)
+  set(DXGKIT_KERNEL_LIBS dxgkit_kernel_libs)
+endif()
 # The stack is protected as /GS does it; line data stays out of the image, names do not.
 set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong)
 
@@ -29,7 +33,7 @@ function(dxgkit_kernel_libraries lister)
     VERBATIM)
   dxgkit_miniport_objects(objects kmlib obj SOURCES ${ARG_SOURCES}
     FLAGS ${DXGKIT_MINIPORT_PE_FLAGS} -fno-stack-protector -O2 -ffreestanding -fms-extensions -fasynchronous-unwind-tables
-          -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_ROOT}/abi/include)
+          -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_INCLUDE})
   add_custom_command(OUTPUT ${DXGKIT_KERNEL_STATIC_LIB}
     COMMAND ${DXGKIT_MINIPORT_LIB} /nologo /out:${DXGKIT_KERNEL_STATIC_LIB} ${objects}
     DEPENDS ${objects}
@@ -56,7 +60,7 @@ function(dxgkit_miniport_pe out name)
     ${more}
     COMMAND ${DXGKIT_MINIPORT_LINK} /nologo /driver /subsystem:native /entry:DriverEntry /nodefaultlib /debug:symtab /Brepro
             /out:${image} ${objects} ${DXGKIT_KERNEL_STATIC_LIB} ${DXGKIT_KERNEL_IMPORT_LIB}
-    DEPENDS ${depends} ${DXGKIT_KERNEL_STATIC_LIB} ${DXGKIT_KERNEL_IMPORT_LIB} dxgkit_kernel_libs
+    DEPENDS ${depends} ${DXGKIT_KERNEL_STATIC_LIB} ${DXGKIT_KERNEL_IMPORT_LIB} ${DXGKIT_KERNEL_LIBS}
     COMMENT "Linking miniport ${name}.sys"
     VERBATIM)
   set(${out} ${image} PARENT_SCOPE)

@@ -121,8 +121,7 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   // --- power
   // ----------------------------------------------------------------------------------------------------
 
-  void lose_power(bus::FunctionPower state) {
-    if (state == bus::FunctionPower::kOn) return dark.store(false, std::memory_order_release);
+  void reset() {
     interrupts.lose_power();
     for (auto& engine : engines) engine->lose_power();
     interrupts.lose_power();  // what an engine said with its last breath
@@ -130,6 +129,11 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
     aperture_index.store(0, std::memory_order_release);
     for (auto* one : {&tlb_root, &tlb_start, &tlb_end}) one->store(0, std::memory_order_release);
     mmu.lose_power();
+  }
+
+  void lose_power(bus::FunctionPower state) {
+    if (state == bus::FunctionPower::kOn) return dark.store(false, std::memory_order_release);
+    reset();
     memory.lose_power(state == bus::FunctionPower::kStandby ? standby_keeps : hibernate_keeps);
   }
 
@@ -353,6 +357,7 @@ void SoftGpu::fail_power(bus::FunctionPower state) {
   impl_->dark.store(true, std::memory_order_release);
   impl_->lose_power(state);
 }
+void SoftGpu::reset() { impl_->reset(); }
 void SoftGpu::pull_out() { impl_->pull_out(); }
 
 Walk SoftGpu::walk(const VirtualSpace& space, uint64_t address) const {

@@ -54,6 +54,9 @@ class SoftGpu {
   /// Power goes without a word: the same, and what is written to registers is lost until it is back
   /// (the function's kOn).
   void fail_power(bus::FunctionPower state);
+  /// Registers as at power-on, no work; video memory and the aperture's table stay as they are.
+  /// Waits until the engines are at rest. Any thread but an engine's.
+  void reset();
   /// Surprise removal: no DMA, no interrupt, no answer from now on. Any thread but an engine's.
   void pull_out();
   /// What the screen shows now; empty without one, or when nothing is shown.

@@ -19,6 +19,7 @@ OVERLAY = BUILD / "overlay"
 STARTUP_S = 2  # what a program may take besides its tests
 WHOLE = "-"
 TOOL = "tools/dxgkit/dxgkit"
+IDS = 1 << 16  # as many as probe.cpp has room for
 TIMES_SLOWER = 10  # a mutant may make tests so much slower before it counts as hung
 
 
@@ -43,8 +44,11 @@ def write_overlay(chosen):
 
 
 def build(chosen, targets, jobs):
-    """Builds; mutants that do not compile are left out one by one. Returns those that are left."""
+    """Builds; mutants that do not compile are left out one by one, also the next time. Returns those that are left."""
     OVERLAY.mkdir(parents=True, exist_ok=True)
+    known = BUILD / "does_not_compile.json"
+    refused = set(json.loads(known.read_text())) if known.exists() else set()
+    chosen = [one for one in chosen if one["name"] not in refused]
     for _ in range(40):
         written = write_overlay(chosen)
         configure(OVERLAY)
@@ -55,6 +59,8 @@ def build(chosen, targets, jobs):
         if not bad:
             sys.exit("mutate: the tests do not build as they are\n" + "\n".join(done.stdout.splitlines()[-40:]))
         print(f"mutate: {len(bad)} mutants do not compile", file=sys.stderr)
+        refused |= {one["name"] for one in chosen if one["id"] in bad}
+        known.write_text(json.dumps(sorted(refused)))
         chosen = [one for one in chosen if one["id"] not in bad]
     sys.exit("mutate: mutants that do not compile cannot be told apart")
 
@@ -138,6 +144,13 @@ class Reach:
         self.failing = []
 
     def ask(self, programs, jobs):
+        """Runs every program once; what one said stays known until it is built anew."""
+        cache = BUILD / "reach.json"
+        known = json.loads(cache.read_text()) if cache.exists() else {}
+
+        def stamp(command):
+            return " ".join([*command, *(str(pathlib.Path(path).stat().st_mtime_ns) for path in {command[0], str(BUILD / TOOL)} if pathlib.Path(path).exists())])
+
         def one(name):
             command, own, folder = programs[name]
             if len(command) > 1:
@@ -151,15 +164,24 @@ class Reach:
                 code = limited(command, 3600, environment, folder)
                 return name, code, file.read().splitlines()
 
+        old = {name: known[name] for name in programs if known.get(name, {}).get("stamp") == stamp(programs[name][0])}
+        new = [name for name in programs if name not in old]
+        answers = [(name, 0, one["lines"]) for name, one in old.items()]
         with concurrent.futures.ThreadPoolExecutor(jobs) as workers:
-            for name, code, lines in workers.map(one, programs):
-                if code != 0:
-                    self.failing.append(name)
-                for line in lines:
-                    test, time, *mutants = line.split()
-                    self.seconds[(name, test)] = int(time) / 1e6
-                    for mutant in mutants:
-                        self.tests.setdefault(int(mutant), []).append((name, test))
+            for answer in workers.map(one, new):
+                answers.append(answer)
+                name, code, lines = answer
+                if code == 0:
+                    known[name] = {"stamp": stamp(programs[name][0]), "lines": lines}
+                    cache.write_text(json.dumps(known))
+        for name, code, lines in answers:
+            if code != 0:
+                self.failing.append(name)
+            for line in lines:
+                test, microseconds, *mutants = line.split()
+                self.seconds[(name, test)] = int(microseconds) / 1e6
+                for mutant in mutants:
+                    self.tests.setdefault(int(mutant), []).append((name, test))
 
 
 def killer(mutant, tests, reach, programs, patience):

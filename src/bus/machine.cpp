@@ -24,6 +24,10 @@ constexpr uint64_t kRegisterPages =
     (Machine::kRegisterBarLimit - Machine::kRegisterBarBase) / kPageBytes;
 static_assert(Machine::kSystemMemoryLimit <= Machine::kMemoryBarBase);
 static_assert(Machine::kRegisterBarLimit <= Machine::kSystemMemoryBase);
+static_assert(Machine::kLowMemoryLimit <= Machine::kAgpApertureBase);
+static_assert(Machine::kPortLimit <= Machine::kLowMemoryBase);
+constexpr uint64_t kFirstLowFrame = Machine::kLowMemoryBase / kPageBytes;
+constexpr uint64_t kPortBytesLeast = 4, kPortBytesMost = 256;
 
 /// One plugged-in register BAR. Kept until the machine ends, so that a late access never meets
 /// freed memory.
@@ -87,14 +91,19 @@ bool bars_are_sound(std::span<const Bar> bars) {
     const Bar& bar = bars[i];
     if (bar.kind == BarKind::kNone) continue;
     if (!is_power_of_two(bar.size)) return false;
-    if (bar.size < kPageBytes) return false;
-    if (bar.kind == BarKind::kRegisters) {
-      if (bar.registers == nullptr) return false;
-      continue;
+    if (bar.kind == BarKind::kPorts) {
+      if (bar.size < kPortBytesLeast || bar.size > kPortBytesMost) return false;
+    } else if (bar.size < kPageBytes) {
+      return false;
     }
-    if (bar.memory.fd < 0) return false;
-    if (bar.memory.size < bar.size) return false;
-    if (bar.memory.offset % kPageBytes != 0) return false;
+    if (bar.kind == BarKind::kMemory) {
+      if (bar.memory.fd < 0) return false;
+      if (bar.memory.size < bar.size) return false;
+      if (bar.memory.offset % kPageBytes != 0) return false;
+    } else if (bar.registers == nullptr) {
+      return false;
+    }
+    if (!is_wide(bar)) continue;
     if (i + 1 >= kBarsMax) return false;
     if (i + 1 < bars.size() && bars[i + 1].kind != BarKind::kNone) return false;
   }
@@ -116,10 +125,15 @@ std::optional<uint64_t> find_hole(const BarMap& taken, uint64_t size, uint64_t b
 }  // namespace
 
 struct Machine::Impl {
-  explicit Impl(uint64_t bytes)
-      : size(bytes), pages(bytes / kPageBytes), dirty(bytes / kPageBytes) {}
+  Impl(uint64_t bytes, uint64_t low_bytes)
+      : size(bytes),
+        low_size(low_bytes),
+        pages(bytes / kPageBytes),
+        low_pages(low_bytes / kPageBytes),
+        dirty((bytes + low_bytes) / kPageBytes) {}
 
   uint64_t size;
+  uint64_t low_size;  // behind `size` in the memory object and where it is mapped
   std::function<bool(uint64_t)> page_fault;
   int fd = -1;
   std::byte* memory = nullptr;
@@ -132,7 +146,9 @@ struct Machine::Impl {
   // Leaf lock: no handler is called with it held.
   mutable runtime::Mutex mutex;
   PageAllocator pages DXGKIT_GUARDED_BY(mutex);
-  // A page never handed out yet still has the zeroes the system gave us.
+  PageAllocator low_pages DXGKIT_GUARDED_BY(mutex);
+  // By page of the memory object, the low window behind the rest. A page never handed out yet still
+  // has the zeroes the system gave us.
   std::vector<bool> dirty DXGKIT_GUARDED_BY(mutex);
   BarMap bars DXGKIT_GUARDED_BY(mutex);
   std::vector<PciFunction*> functions DXGKIT_GUARDED_BY(mutex);
@@ -167,6 +183,54 @@ struct Machine::Impl {
     }
   }
 
+  /// Offset of a page in the memory object, in pages. It is system memory.
+  uint64_t index_of(PageFrame page) const {
+    return page.value >= kFirstFrame ? page.value - kFirstFrame
+                                     : size / kPageBytes + page.value - kFirstLowFrame;
+  }
+  /// Offset of an address in the memory object; nullopt unless all of it is system memory.
+  std::optional<uint64_t> offset_of(uint64_t address, uint64_t bytes) const {
+    const uint64_t offset = address - kSystemMemoryBase;  // wraps below the base: too large then
+    if (offset < size) {
+      if (bytes > size - offset) return std::nullopt;
+      return offset;
+    }
+    const uint64_t low = address - kLowMemoryBase;
+    if (low >= low_size || bytes > low_size - low) return std::nullopt;
+    return size + low;
+  }
+  void release(uint64_t first, uint64_t count) DXGKIT_REQUIRES(mutex) {
+    if (first >= kFirstFrame) return pages.release(first - kFirstFrame, count);
+    DXGKIT_CHECK(first >= kFirstLowFrame);
+    low_pages.release(first - kFirstLowFrame, count);
+  }
+  /// The first frame, or nullopt.
+  std::optional<uint64_t> take_contiguous(uint64_t count, uint64_t alignment, uint64_t highest)
+      DXGKIT_REQUIRES(mutex) {
+    if (highest >= kSystemMemoryBase + size - 1) {
+      const auto first = pages.allocate_contiguous(count, alignment, kFirstFrame);
+      return first.has_value() ? std::optional(kFirstFrame + *first) : std::nullopt;
+    }
+    // Pages end at or before the byte behind `highest`.
+    const uint64_t end_frame = (highest + 1) / kPageBytes;
+    if (end_frame > kFirstFrame) {
+      const auto first =
+          pages.allocate_contiguous(count, alignment, kFirstFrame, end_frame - kFirstFrame);
+      if (first.has_value()) return kFirstFrame + *first;
+    }
+    if (end_frame <= kFirstLowFrame) return std::nullopt;
+    const auto first =
+        low_pages.allocate_contiguous(count, alignment, kFirstLowFrame, end_frame - kFirstLowFrame);
+    return first.has_value() ? std::optional(kFirstLowFrame + *first) : std::nullopt;
+  }
+
+  /// Who decodes the pages of a register BAR.
+  void set_decoder(const RegisterBar& bar, RegisterBar* decoder) {
+    const uint64_t first = (bar.base - kRegisterBarBase) / kPageBytes;
+    for (uint64_t page = 0; page < bar.size / kPageBytes; ++page)
+      register_pages[first + page].store(decoder, std::memory_order_release);
+  }
+
   bool in_arena(const volatile void* pointer) const {
     const auto at = std::bit_cast<uintptr_t>(pointer);
     const auto start = std::bit_cast<uintptr_t>(register_arena);
@@ -193,6 +257,20 @@ struct Machine::Impl {
     return handler;
   }
 
+  /// The handler and offset behind a port, null where nothing answers the whole access.
+  MmioHandler* decode_port(uint64_t port, uint32_t size_bytes, uint64_t* offset) {
+    if (!is_access_size(size_bytes) || size_bytes == 8 || port >= kPortLimit) return nullptr;
+    const runtime::MutexLock lock(mutex);
+    const auto bar = find_bar(port, size_bytes);
+    MmioHandler* handler = nullptr;
+    if (bar != bars.end()) {
+      *offset = port - bar->first;
+      handler = bar->second.registers->handler.load(std::memory_order_acquire);
+    }
+    if (handler == nullptr) lost_accesses.fetch_add(1, std::memory_order_relaxed);
+    return handler;
+  }
+
   /// The BAR that holds all of [address, address + size), or end. size > 0.
   BarMap::const_iterator find_bar(uint64_t address, uint64_t bytes) const DXGKIT_REQUIRES(mutex) {
     auto after = bars.upper_bound(address);
@@ -202,14 +280,17 @@ struct Machine::Impl {
   }
 };
 
-Machine::Machine(uint64_t system_memory_bytes) {
+Machine::Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes) {
   DXGKIT_CHECK(system_memory_bytes > 0);
   DXGKIT_CHECK(system_memory_bytes <= kSystemMemoryLimit - kSystemMemoryBase);
-  impl_ = std::make_unique<Impl>(align_up(system_memory_bytes, kPageBytes));
+  DXGKIT_CHECK(low_memory_bytes <= kLowMemoryLimit - kLowMemoryBase);
+  impl_ = std::make_unique<Impl>(align_up(system_memory_bytes, kPageBytes),
+                                 align_up(low_memory_bytes, kPageBytes));
+  const uint64_t bytes = impl_->size + impl_->low_size;
   impl_->fd = memfd_create("dxgkit-system-memory", MFD_CLOEXEC);
   DXGKIT_CHECK(impl_->fd >= 0);
-  DXGKIT_CHECK(ftruncate(impl_->fd, static_cast<off_t>(impl_->size)) == 0);
-  void* memory = mmap(nullptr, impl_->size, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd, 0);
+  DXGKIT_CHECK(ftruncate(impl_->fd, static_cast<off_t>(bytes)) == 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd, 0);
   DXGKIT_CHECK(memory != MAP_FAILED);
   impl_->memory = static_cast<std::byte*>(memory);
   void* arena = mmap(nullptr, kRegisterPages * kPageBytes, PROT_NONE,
@@ -230,7 +311,7 @@ Machine::~Machine() {
   for (PciFunction* function : impl_->functions) function->impl_->machine = nullptr;
   munmap(impl_->register_pages, kRegisterPages * sizeof(std::atomic<RegisterBar*>));
   munmap(impl_->register_arena, kRegisterPages * kPageBytes);
-  munmap(impl_->memory, impl_->size);
+  munmap(impl_->memory, impl_->size + impl_->low_size);
   close(impl_->fd);
 }
 
@@ -247,26 +328,24 @@ Status Machine::add_function(PciFunction& function) {
   for (size_t i = 0; i < plugged.bars.size(); ++i) {
     const Bar& bar = plugged.bars[i];
     if (bar.kind == BarKind::kNone) continue;
-    const bool registers = bar.kind == BarKind::kRegisters;
-    const std::optional<uint64_t> base =
-        find_hole(wanted, bar.size, registers ? kRegisterBarBase : kMemoryBarBase,
-                  registers ? kRegisterBarLimit : kMemoryBarLimit);
+    const auto [lowest, limit] = bar.kind == BarKind::kPorts ? std::pair(kPortBase, kPortLimit)
+                                 : bar.kind == BarKind::kRegisters
+                                     ? std::pair(kRegisterBarBase, kRegisterBarLimit)
+                                     : std::pair(kMemoryBarBase, kMemoryBarLimit);
+    const std::optional<uint64_t> base = find_hole(wanted, bar.size, lowest, limit);
     if (!base.has_value()) return Status::kInsufficientResources;
     bases[i] = PhysicalAddress{*base};
     wanted.emplace(*base, BarSlot{&function, bar.kind, bar.size, bar.memory, nullptr});
   }
   for (size_t i = 0; i < plugged.bars.size(); ++i) {
     const Bar& bar = plugged.bars[i];
-    if (bar.kind != BarKind::kRegisters) continue;
+    if (bar.kind != BarKind::kRegisters && bar.kind != BarKind::kPorts) continue;
     auto decoder = std::make_unique<RegisterBar>();
     decoder->base = bases[i].value;
     decoder->size = bar.size;
     decoder->handler.store(bar.registers, std::memory_order_release);
     wanted.at(decoder->base).registers = decoder.get();
-    const uint64_t first = (decoder->base - kRegisterBarBase) / kPageBytes;
-    for (uint64_t page = 0; page < bar.size / kPageBytes; ++page) {
-      impl_->register_pages[first + page].store(decoder.get(), std::memory_order_release);
-    }
+    if (bar.kind == BarKind::kRegisters) impl_->set_decoder(*decoder, decoder.get());
     impl_->register_bars.push_back(std::move(decoder));
   }
   impl_->bars = std::move(wanted);
@@ -296,10 +375,7 @@ void Machine::remove_function(PciFunction& function) {
     }
     if (RegisterBar* decoder = it->second.registers) {
       decoder->handler.store(nullptr, std::memory_order_release);
-      const uint64_t first = (decoder->base - kRegisterBarBase) / kPageBytes;
-      for (uint64_t page = 0; page < decoder->size / kPageBytes; ++page) {
-        impl_->register_pages[first + page].store(nullptr, std::memory_order_release);
-      }
+      if (it->second.kind == BarKind::kRegisters) impl_->set_decoder(*decoder, nullptr);
     }
     it = impl_->bars.erase(it);
   }
@@ -315,7 +391,8 @@ void Machine::set_page_fault(std::function<bool(uint64_t count)> fails) {
   impl_->page_fault = std::move(fails);
 }
 
-Result<PageFrame> Machine::allocate_contiguous(uint64_t count, uint64_t alignment) {
+Result<PageFrame> Machine::allocate_contiguous(uint64_t count, uint64_t alignment,
+                                               uint64_t highest) {
   if (count == 0) return Error(Status::kInvalidParameter);
   if (!is_power_of_two(alignment)) return Error(Status::kInvalidParameter);
   if (impl_->page_fault && impl_->page_fault(count)) return Error(Status::kNoMemory);
@@ -324,18 +401,17 @@ Result<PageFrame> Machine::allocate_contiguous(uint64_t count, uint64_t alignmen
   {
     const runtime::MutexLock lock(impl_->mutex);
     const uint64_t alignment_pages = std::max<uint64_t>(alignment / kPageBytes, 1);
-    first = impl_->pages.allocate_contiguous(count, alignment_pages, kFirstFrame);
+    first = impl_->take_contiguous(count, alignment_pages, highest);
     if (!first.has_value()) return Error(Status::kNoMemory);
-    impl_->take_dirty(*first, count, runs);
+    impl_->take_dirty(impl_->index_of(PageFrame{*first}), count, runs);
   }
   impl_->zero(runs);  // ours already: no lock needed
-  return PageFrame{kFirstFrame + *first};
+  return PageFrame{*first};
 }
 
 void Machine::free_contiguous(PageFrame first, uint64_t count) {
-  DXGKIT_CHECK(first.value >= kFirstFrame);
   const runtime::MutexLock lock(impl_->mutex);
-  impl_->pages.release(first.value - kFirstFrame, count);
+  impl_->release(first.value, count);
 }
 
 Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
@@ -358,10 +434,9 @@ Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
 void Machine::free_pages(std::span<const PageFrame> pages) {
   const runtime::MutexLock lock(impl_->mutex);
   for (size_t i = 0; i < pages.size();) {
-    DXGKIT_CHECK(pages[i].value >= kFirstFrame);
     size_t run = 1;
     while (i + run < pages.size() && pages[i + run].value == pages[i].value + run) ++run;
-    impl_->pages.release(pages[i].value - kFirstFrame, run);
+    impl_->release(pages[i].value, run);
     i += run;
   }
 }
@@ -369,6 +444,8 @@ void Machine::free_pages(std::span<const PageFrame> pages) {
 PhysicalAddress Machine::highest_system_address() const {
   return PhysicalAddress{kSystemMemoryBase + impl_->size - 1};
 }
+
+uint64_t Machine::low_memory_bytes() const { return impl_->low_size; }
 
 uint64_t Machine::free_page_count() const {
   const runtime::MutexLock lock(impl_->mutex);
@@ -379,26 +456,22 @@ uint64_t Machine::free_page_count() const {
 // -----------------------------------------------------------------------------------------------------
 
 std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
-  const uint64_t offset =
-      address.value - kSystemMemoryBase;  // wraps below the base: too large then
-  if (offset >= impl_->size) return nullptr;
-  if (size > impl_->size - offset) return nullptr;
-  return impl_->memory + offset;
+  const std::optional<uint64_t> offset = impl_->offset_of(address.value, size);
+  return offset.has_value() ? impl_->memory + *offset : nullptr;
 }
 
 PhysicalAddress Machine::physical_of(const void* pointer) const {
   const uint64_t offset =
       std::bit_cast<uintptr_t>(pointer) - std::bit_cast<uintptr_t>(impl_->memory);
-  if (offset >= impl_->size) return PhysicalAddress{0};
-  return PhysicalAddress{kSystemMemoryBase + offset};
+  if (offset < impl_->size) return PhysicalAddress{kSystemMemoryBase + offset};
+  if (offset - impl_->size >= impl_->low_size) return PhysicalAddress{0};
+  return PhysicalAddress{kLowMemoryBase + (offset - impl_->size)};
 }
 
 MemoryWindow Machine::window_of(PhysicalAddress address, uint64_t size) const {
   if (size == 0) return {};
-  if (address.value >= kSystemMemoryBase &&
-      range_within(address.value - kSystemMemoryBase, size, impl_->size)) {
-    return {impl_->fd, address.value - kSystemMemoryBase, size};
-  }
+  if (const auto offset = impl_->offset_of(address.value, size); offset.has_value())
+    return {impl_->fd, *offset, size};
   const runtime::MutexLock lock(impl_->mutex);
   const auto bar = impl_->find_bar(address.value, size);
   if (bar == impl_->bars.end()) return {};
@@ -411,6 +484,7 @@ void* Machine::map_io(PhysicalAddress address, uint64_t size) {
   const runtime::MutexLock lock(impl_->mutex);
   const auto bar = impl_->find_bar(address.value, size);
   if (bar == impl_->bars.end()) return nullptr;
+  if (bar->second.kind == BarKind::kPorts) return nullptr;  // no address of memory space
   IoMapping mapping;
   mapping.size = size;
   std::byte* pointer = nullptr;
@@ -487,6 +561,19 @@ void Machine::write_register(volatile void* pointer, uint32_t size_bytes, uint64
   }
 }
 
+uint64_t Machine::read_port(uint64_t port, uint32_t size_bytes) {
+  uint64_t offset = 0;
+  MmioHandler* const handler = impl_->decode_port(port, size_bytes, &offset);
+  if (handler == nullptr) return all_ones(size_bytes);
+  return handler->mmio_read(offset, size_bytes) & all_ones(size_bytes);
+}
+
+void Machine::write_port(uint64_t port, uint32_t size_bytes, uint64_t value) {
+  uint64_t offset = 0;
+  MmioHandler* const handler = impl_->decode_port(port, size_bytes, &offset);
+  if (handler != nullptr) handler->mmio_write(offset, size_bytes, value & all_ones(size_bytes));
+}
+
 uint64_t Machine::lost_register_accesses() const {
   return impl_->lost_accesses.load(std::memory_order_relaxed);
 }
@@ -535,7 +622,7 @@ void Machine::gart_unmap(uint64_t offset_bytes, uint64_t page_count) {
 
 std::optional<PhysicalAddress> Machine::translate(PhysicalAddress address) const {
   const uint64_t at = address.value;
-  if (at >= kSystemMemoryBase && at - kSystemMemoryBase < impl_->size) return address;
+  if (impl_->offset_of(at, 1).has_value()) return address;
   if (at < kAgpApertureBase || at - kAgpApertureBase >= impl_->agp.size) return std::nullopt;
   const uint64_t page =
       impl_->gart_entries[(at - kAgpApertureBase) / kPageBytes].load(std::memory_order_acquire);

@@ -13,113 +13,13 @@
 #include "base/arithmetic.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "bus/function.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::bus {
 
-/// A byte address on the bus: system memory, or a window (BAR) of a device.
-using PhysicalAddress = StrongId<struct PhysicalAddressTag, uint64_t>;
 /// A page frame number: physical address / 4096.
 using PageFrame = StrongId<struct PageFrameTag, uint64_t>;
-
-/// A run of bytes in a memory object (memfd) that can be mapped elsewhere: how CPU views follow
-/// moved content.
-struct MemoryWindow {
-  int fd = -1;
-  uint64_t offset = 0;
-  uint64_t size = 0;
-};
-
-/// Registers of a device. Called on the thread of the CPU that touches the register; any thread.
-class MmioHandler {
- public:
-  virtual ~MmioHandler() = default;
-  virtual uint64_t mmio_read(uint64_t offset, uint32_t size_bytes) = 0;
-  virtual void mmio_write(uint64_t offset, uint32_t size_bytes, uint64_t value) = 0;
-};
-
-/// A level-style interrupt line between one device and one connected handler.
-class InterruptLine {
- public:
-  /// `service` is called by raise() on the raising thread; it returns true if it claimed the
-  /// interrupt. Lines are serialised by their own lock: two raises never run the handler twice at
-  /// once. The handler must neither raise nor connect on its own line: it would wait for itself.
-  using Service = std::function<bool()>;
-  /// One handler at a time: replaces the one before. An empty Service disconnects. Waits for a
-  /// running handler.
-  void connect(Service service);
-  bool connected() const;
-  /// Device side, any device thread. Returns the handler's answer; false when nothing is connected.
-  bool raise();
-  InterruptLine();
-  ~InterruptLine();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
-enum class BarKind { kNone, kRegisters, kMemory };
-struct Bar {
-  BarKind kind = BarKind::kNone;
-  PhysicalAddress base;              // assigned by Machine::add_function, naturally aligned
-  uint64_t size = 0;                 // power of two
-  MmioHandler* registers = nullptr;  // kRegisters; must outlive the function
-  MemoryWindow memory;               // kMemory; owned by the device
-};
-
-struct PciIdentity {
-  uint16_t vendor_id = 0, device_id = 0, subsystem_vendor_id = 0, subsystem_id = 0;
-  uint8_t revision = 0, base_class = 0x03, sub_class = 0x02;  // display, 3D controller
-};
-
-/// What firmware, or the driver before, left on the screen of a display function: a linear frame
-/// buffer in one of its memory BARs. Four bytes per pixel: blue, green, red, unused.
-struct PostDisplay {
-  uint32_t bar = 0;                 // slot of a kMemory BAR
-  uint64_t offset_bytes = 0;        // of the first pixel in that BAR
-  uint32_t width = 0, height = 0;   // pixels; 0: nothing is shown
-  uint32_t pitch_bytes = 0;         // from row to row, at least width * 4
-  uint32_t target_id = UINT32_MAX;  // as the driver that released the display named it
-  bool operator==(const PostDisplay&) const = default;
-};
-
-/// How the platform feeds a function: fully; what a standby or a hibernated machine keeps alive.
-enum class FunctionPower { kOn, kStandby, kHibernate };
-
-/// One PCI function: identity, config space, up to six BARs, one interrupt line.
-class PciFunction {
- public:
-  /// At most six BARs, by slot. A kMemory BAR is 64 bits wide and takes the next slot too (kNone
-  /// there).
-  PciFunction(PciIdentity identity, std::vector<Bar> bars);
-  ~PciFunction();
-  const PciIdentity& identity() const;
-  std::span<const Bar> bars() const;
-  InterruptLine& interrupt_line();
-  /// The display the machine came up with, if it is on this function. Any thread.
-  std::optional<PostDisplay> post_display() const;
-  /// Says so, or takes it back. Whoever owns the screen keeps it true. Not checked here.
-  void set_post_display(std::optional<PostDisplay> display);
-  /// False from Machine::pull_out on. Any thread.
-  bool present() const;
-  /// The bus driver's side of a power transition: what the platform leaves the function with. Calls
-  /// the device's handler, on the caller's thread.
-  void set_power(FunctionPower power);
-  /// The device's side. Set before the function is plugged in.
-  void on_power(std::function<void(FunctionPower)> handler);
-  /// Config space, 4096 bytes, a type 0 header. Any thread. Accesses that leave it give all ones,
-  /// writes are dropped, as on a bus. Writable: the command bits, cache line size, interrupt line.
-  /// A BAR slot written with all ones reads as its size mask until it is written otherwise; BARs
-  /// cannot be moved.
-  void config_read(uint32_t offset, std::span<std::byte> out) const;
-  void config_write(uint32_t offset, std::span<const std::byte> in);
-
- private:
-  friend class Machine;
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
 
 /// Bus addresses behind which a page table of the chipset, the GART, shows system pages.
 struct AgpAperture {
@@ -132,7 +32,8 @@ enum class Gart { kNone, kPresent };
 /// Physical address space with memfd-backed system pages.
 ///
 /// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers
-/// never look valid.
+/// never look valid. A machine may have some more below 4 GiB, the low window, for devices that
+/// send addresses of 32 bits: only requests that name a highest address get pages there.
 class Machine {
  public:
   static constexpr uint64_t kSystemMemoryBase = 0x1'0000'0000;  // 4 GiB
@@ -143,18 +44,27 @@ class Machine {
   static constexpr uint64_t kRegisterBarLimit = 0xFE00'0000;
   static constexpr uint64_t kMemoryBarBase = 0x80'0000'0000;
   static constexpr uint64_t kMemoryBarLimit = 0x8000'0000'0000;
+  /// The low window, if there is one.
+  static constexpr uint64_t kLowMemoryBase = 0x4000'0000;  // 1 GiB
+  static constexpr uint64_t kLowMemoryLimit = 0x8000'0000;
+  /// I/O port BARs are assigned here.
+  static constexpr uint64_t kPortBase = 0xC000;
+  static constexpr uint64_t kPortLimit = 0x1'0000;
   /// The AGP aperture starts here, if there is one.
   static constexpr uint64_t kAgpApertureBase = 0x8000'0000;
   static constexpr uint64_t kAgpApertureLimit = kRegisterBarBase;
 
   /// Rounded up to pages; > 0. Costs address space; pages cost memory once touched.
-  explicit Machine(uint64_t system_memory_bytes);
+  /// @param low_memory_bytes  of the low window, beside system_memory_bytes; 0: there is none; at
+  /// most kLowMemoryLimit - kLowMemoryBase
+  explicit Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes = 0);
   ~Machine();
 
   /// Plugs a function in: assigns BAR addresses, enables decoding in its config space. Either
   /// may be destroyed first; that unplugs too. kInvalidParameter: plugged in already, or a BAR
-  /// whose size is no power of two of at least a page, has no handler or no memory behind it, or
-  /// has no room for its second slot. kInsufficientResources: no bus addresses left. The state is
+  /// whose size is no power of two of at least a page (of 4 to 256 for ports), has no handler or no
+  /// memory behind it, or has no room for its second slot. kInsufficientResources: no bus addresses
+  /// left. The state is
   /// unchanged then.
   Status add_function(PciFunction& function);
   /// Surprise removal: the function stops answering at once, whoever is using it. Registers and
@@ -190,7 +100,11 @@ class Machine {
   /// `count` zeroed pages, contiguous, aligned to `alignment` bytes. kNoMemory if none;
   /// kInvalidParameter if count is 0 or the alignment is no power of two (below a page counts as a
   /// page). State unchanged on failure.
-  Result<PageFrame> allocate_contiguous(uint64_t count, uint64_t alignment = kPageBytes);
+  /// @param highest  the last byte may have this bus address at most. Where all of system memory is
+  /// reachable it makes no difference; else the pages come from system memory below it, then from
+  /// the low window.
+  Result<PageFrame> allocate_contiguous(uint64_t count, uint64_t alignment = kPageBytes,
+                                        uint64_t highest = UINT64_MAX);
   /// Pages must be allocated: anything else is our bug and aborts. Any split of allocations may be
   /// freed.
   void free_contiguous(PageFrame first, uint64_t count);
@@ -201,7 +115,10 @@ class Machine {
   /// Asked before pages are given out, for both kinds; true: there are none (kNoMemory). An empty
   /// one, as at first, is never asked. For simulations: set while nobody allocates; must not block.
   void set_page_fault(std::function<bool(uint64_t count)> fails);
+  /// Without those of the low window, which allocate_pages never gives.
   uint64_t free_page_count() const;
+  /// Bytes of the low window; 0: there is none.
+  uint64_t low_memory_bytes() const;
   /// The last byte of installed system memory: what a device that can reach all of it must be able
   /// to address (LIFE-14).
   PhysicalAddress highest_system_address() const;
@@ -227,6 +144,10 @@ class Machine {
   /// and drops writes; so does any other size.
   uint64_t read_register(const volatile void* pointer, uint32_t size_bytes);
   void write_register(volatile void* pointer, uint32_t size_bytes, uint64_t value);
+  /// Reads or writes I/O space. size 1, 2, 4. As on a bus, an access that no port BAR decodes as a
+  /// whole reads all ones in its size, and drops writes; so does any other size. Any thread.
+  uint64_t read_port(uint64_t port, uint32_t size_bytes);
+  void write_port(uint64_t port, uint32_t size_bytes, uint64_t value);
 
   /// Register accesses so far that reached no device. Any thread.
   uint64_t lost_register_accesses() const;

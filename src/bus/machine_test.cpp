@@ -441,5 +441,131 @@ TEST(MachineAgpDeath, MappingOutsideTheApertureOrMemoryAborts) {
   EXPECT_DEATH(machine.gart_unmap(0, 3), "");
 }
 
+// --- what devices with few address bits reach
+// -------------------------------------------------------------------------------------------------
+
+constexpr uint64_t kLow = Machine::kLowMemoryBase;
+constexpr uint64_t kBelow4G = 0xFFFF'FFFF;
+
+/// Nobody gets pages of the low window who did not ask for a low address.
+TEST(LowMemory, IsForThoseWhoNameAHighestAddress) {
+  Machine machine(kMemory, 8 * 4096);
+  EXPECT_EQ(machine.low_memory_bytes(), 8 * 4096U);
+  EXPECT_EQ(machine.free_page_count(), kMemory / 4096) << "without the low window";
+  EXPECT_EQ(machine.highest_system_address().value, kBase + kMemory - 1);
+  const auto anywhere = machine.allocate_contiguous(1);
+  ASSERT_TRUE(anywhere.has_value());
+  EXPECT_GE(anywhere->value * 4096, kBase);
+  const auto low = machine.allocate_contiguous(4, 4096, kBelow4G);
+  ASSERT_TRUE(low.has_value());
+  EXPECT_EQ(low->value * 4096, kLow);
+  const auto rest = machine.allocate_pages(kMemory / 4096 - 1);
+  ASSERT_TRUE(rest.has_value());
+  EXPECT_FALSE(machine.allocate_pages(1).has_value()) << "though there are low pages";
+  EXPECT_EQ(machine.allocate_contiguous(5, 4096, kBelow4G).error(), Status::kNoMemory);
+  machine.free_contiguous(*low, 4);
+  const auto again = machine.allocate_contiguous(8, 4096, kBelow4G);
+  ASSERT_TRUE(again.has_value());
+  machine.free_contiguous(*again, 8);
+}
+
+TEST(LowMemory, TheHighestAddressIsHonoured) {
+  Machine machine(16 * 4096, 8 * 4096);
+  const auto end = [](PageFrame first, uint64_t count) { return (first.value + count) * 4096 - 1; };
+  // The last byte may have the address itself.
+  const auto fits = machine.allocate_contiguous(2, 4096, kLow + 2 * 4096 - 1);
+  ASSERT_TRUE(fits.has_value());
+  EXPECT_EQ(end(*fits, 2), kLow + 2 * 4096 - 1);
+  EXPECT_EQ(machine.allocate_contiguous(1, 4096, kLow + 2 * 4096 - 1).error(), Status::kNoMemory);
+  EXPECT_EQ(machine.allocate_contiguous(1, 4096, kLow + 3 * 4096 - 2).error(), Status::kNoMemory);
+  EXPECT_EQ(machine.allocate_contiguous(1, 4096, 0).error(), Status::kNoMemory);
+  // Above 4 GiB: system memory first, then the low window.
+  const auto high = machine.allocate_contiguous(4, 4096, kBase + 4 * 4096 - 1);
+  ASSERT_TRUE(high.has_value());
+  EXPECT_EQ(high->value * 4096, kBase);
+  const auto low = machine.allocate_contiguous(4, 4096, kBase + 4 * 4096 - 1);
+  ASSERT_TRUE(low.has_value());
+  EXPECT_EQ(low->value * 4096, kLow + 2 * 4096);
+  const auto aligned = machine.allocate_contiguous(1, 2 * 4096, kBelow4G);
+  ASSERT_TRUE(aligned.has_value());
+  EXPECT_EQ(aligned->value * 4096, kLow + 6 * 4096);
+  Machine none(kMemory);
+  EXPECT_EQ(none.low_memory_bytes(), 0U);
+  EXPECT_EQ(none.allocate_contiguous(1, 4096, kBelow4G).error(), Status::kNoMemory);
+}
+
+/// It is system memory like the rest: pointers, windows and DMA, and zeroed when it comes back.
+TEST(LowMemory, IsSystemMemory) {
+  Machine machine(kMemory, 4 * 4096);
+  const auto page = machine.allocate_contiguous(1, 4096, kBelow4G);
+  ASSERT_TRUE(page.has_value());
+  const PhysicalAddress address{page->value * 4096};
+  std::byte* const memory = machine.system_pointer(address, 4096);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(machine.physical_of(memory + 5), PhysicalAddress{address.value + 5});
+  EXPECT_EQ(machine.window_of(address, 4096).offset, kMemory);
+  EXPECT_EQ(machine.translate(address), address);
+  const std::array<std::byte, 4> bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  EXPECT_TRUE(machine.dma_write(PhysicalAddress{address.value + 8}, bytes));
+  EXPECT_EQ(memory[9], std::byte{2});
+  std::array<std::byte, 4> seen{};
+  EXPECT_TRUE(machine.dma_read(PhysicalAddress{address.value + 8}, seen));
+  EXPECT_EQ(seen, bytes);
+  // Not beyond its end, nor across the hole to the rest.
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{kLow + 4 * 4096 - 1}, 2), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{kLow - 1}, 1), nullptr);
+  EXPECT_FALSE(machine.dma_read(PhysicalAddress{kLow + 4 * 4096 - 2}, seen));
+  EXPECT_EQ(machine.window_of(PhysicalAddress{kLow + 3 * 4096}, 8192).fd, -1);
+  EXPECT_EQ(machine.physical_of(machine.system_pointer(PhysicalAddress{kBase}, 1) - 1).value, 0U);
+  machine.free_pages(std::array{*page});
+  const auto again = machine.allocate_contiguous(1, 4096, kBelow4G);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(memory[9], std::byte{0});
+}
+
+// --- I/O ports
+// -------------------------------------------------------------------------------------------------------
+
+TEST(Ports, ReachTheirDevice) {
+  Machine machine(kMemory);
+  RecordingRegisters registers, others;
+  const auto ports = [](MmioHandler* handler, uint64_t size) {
+    Bar bar;
+    bar.kind = BarKind::kPorts;
+    bar.size = size;
+    bar.registers = handler;
+    return bar;
+  };
+  PciFunction function({}, {ports(&registers, 16), ports(&others, 256)});
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const uint64_t base = function.bars()[0].base.value;
+  EXPECT_EQ(base, Machine::kPortBase);
+  EXPECT_EQ(function.bars()[1].base.value, Machine::kPortBase + 256) << "naturally aligned";
+  registers.answer = 0x1234'5678;
+  EXPECT_EQ(machine.read_port(base + 4, 2), 0x5678U);
+  machine.write_port(base + 15, 1, 0xABC);
+  EXPECT_EQ(registers.reads, (std::vector<Access>{{4, 2, 0}}));
+  EXPECT_EQ(registers.writes, (std::vector<Access>{{15, 1, 0xBC}}));
+  // Nothing answers: beside it, across its end, in sizes there are not, as memory.
+  EXPECT_EQ(machine.read_port(base + 16, 4), 0xFFFF'FFFFU);
+  EXPECT_EQ(machine.read_port(base + 14, 4), 0xFFFF'FFFFU);
+  EXPECT_EQ(machine.read_port(base, 8), ~uint64_t{0});
+  EXPECT_EQ(machine.read_port(0x60, 1), 0xFFU);
+  EXPECT_EQ(machine.read_port(Machine::kRegisterBarBase, 4), 0xFFFF'FFFFU);
+  EXPECT_EQ(machine.map_io(PhysicalAddress{base}, 16), nullptr);
+  EXPECT_EQ(machine.window_of(PhysicalAddress{base}, 16).fd, -1);
+  EXPECT_EQ(registers.reads.size(), 1U);
+  machine.pull_out(function);
+  EXPECT_EQ(machine.read_port(base + 4, 4), 0xFFFF'FFFFU);
+  machine.write_port(base, 4, 1);
+  EXPECT_EQ(registers.writes.size(), 1U);
+  machine.remove_function(function);
+  EXPECT_EQ(machine.read_port(base, 4), 0xFFFF'FFFFU);
+  for (const uint64_t size : {2, 24, 512}) {
+    PciFunction wrong({}, {ports(&registers, size)});
+    EXPECT_EQ(machine.add_function(wrong), Status::kInvalidParameter) << size;
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::bus

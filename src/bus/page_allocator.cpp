@@ -33,13 +33,24 @@ void PageAllocator::carve(Extents::iterator extent, uint64_t first, uint64_t cou
 }
 
 std::optional<uint64_t> PageAllocator::allocate_contiguous(uint64_t count, uint64_t alignment,
-                                                           uint64_t origin) {
+                                                           uint64_t origin, uint64_t end) {
   DXGKIT_CHECK(count > 0);
   DXGKIT_CHECK(is_power_of_two(alignment));
   if (count > free_count_) return std::nullopt;
   const auto aligned_start = [&](uint64_t first) {
     return align_up(origin + first, alignment) - origin;
   };
+  if (end < page_count_) {
+    for (auto it = by_address_.begin(); it != by_address_.end() && it->first < end; ++it) {
+      const uint64_t first = aligned_start(it->first);
+      const uint64_t skipped = first - it->first;
+      if (skipped > it->second || it->second - skipped < count) continue;
+      if (!range_within(first, count, end)) return std::nullopt;
+      carve(it, first, count);
+      return first;
+    }
+    return std::nullopt;
+  }
   // An extent of count + alignment - 1 pages fits wherever it starts.
   uint64_t sure = 0;
   if (checked_add(count, alignment - 1, &sure)) {

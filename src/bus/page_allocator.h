@@ -25,9 +25,12 @@ class PageAllocator {
   /// @param count      pages, > 0.
   /// @param alignment  pages, power of two; applies to `origin` + index.
   /// @param origin     frame number of index 0, so that alignment is that of the bus address.
-  /// Cost: O(log n); linear in free extents only when nothing has room for count + alignment.
+  /// @param end        page the extent ends before; below page_count the lowest address that fits
+  ///                   is taken.
+  /// Cost: O(log n); linear in free extents only when nothing has room for count + alignment, or
+  /// `end` matters.
   std::optional<uint64_t> allocate_contiguous(uint64_t count, uint64_t alignment = 1,
-                                              uint64_t origin = 0);
+                                              uint64_t origin = 0, uint64_t end = UINT64_MAX);
 
   /// Appends `count` pages to `out`, in runs taken alternately from both ends of the free space
   /// with lengths 1, 1, 2, 3, 5, 8...: two or more pages are contiguous only when memory is nearly

@@ -123,5 +123,20 @@ TEST(PageAllocatorModel, AgreesWithABitmap) {
   }
 }
 
+/// With an end the lowest pages that fit before it are taken, and nothing else.
+TEST(PageAllocator, KeepsBeforeAnEnd) {
+  PageAllocator pages(64);
+  EXPECT_EQ(pages.allocate_contiguous(4, 1, 0, 16), 0u);
+  EXPECT_EQ(pages.allocate_contiguous(4, 8, 0, 16), 8u);
+  EXPECT_EQ(pages.allocate_contiguous(4, 1, 0, 16), 4u);
+  EXPECT_EQ(pages.allocate_contiguous(5, 1, 0, 16), std::nullopt);
+  EXPECT_EQ(pages.allocate_contiguous(4, 1, 0, 16), 12u);
+  EXPECT_EQ(pages.allocate_contiguous(1, 1, 0, 16), std::nullopt);
+  EXPECT_EQ(pages.allocate_contiguous(1, 1, 0, 17), 16u);
+  EXPECT_EQ(pages.allocate_contiguous(1, 1, 0, 0), std::nullopt);
+  EXPECT_EQ(pages.free_count(), 64u - 17u);
+  EXPECT_TRUE(pages.validate());
+}
+
 }  // namespace
 }  // namespace dxgkit::bus

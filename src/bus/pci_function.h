@@ -16,8 +16,13 @@ namespace dxgkit::bus {
 inline constexpr uint32_t kConfigBytes = 4096;
 inline constexpr size_t kBarsMax = 6;
 
+/// Two slots of configuration space: 64 bits of address.
+inline bool is_wide(const Bar& bar) {
+  return bar.kind == BarKind::kMemory || (bar.kind == BarKind::kRegisters && bar.wide);
+}
+
 struct PciFunction::Impl {
-  Impl(PciIdentity identity, std::vector<Bar> bars);
+  Impl(PciIdentity identity, std::vector<Bar> bars, const std::vector<PciCapability>& capabilities);
 
   PciIdentity identity;
   std::vector<Bar> bars;
@@ -29,9 +34,15 @@ struct PciFunction::Impl {
   Machine* machine = nullptr;                   // plugged in there; under the machine's lock
   std::atomic<bool> gone{false};                // pulled out
   std::function<void(FunctionPower)> on_power;  // written before the function is plugged in
+  std::function<void()> on_reset;               // the same
+  // Bits of configuration space that capabilities let software change. Written by the constructor.
+  std::array<uint8_t, kConfigBytes> writable = {};
+  uint32_t reset_control = 0;  // offset of the byte whose bit 0 resets the function; 0: none
 
   /// Stores what the machine assigned, one base per BAR; empty: unplugged.
   void publish(std::span<const PhysicalAddress> bases);
+  /// What config_write does to bytes that exist.
+  void store(uint32_t offset, std::span<const std::byte> in);
   /// What BAR slot `slot` reads as.
   uint32_t bar_word(size_t slot) const DXGKIT_REQUIRES(mutex);
 };

@@ -182,5 +182,73 @@ INSTANTIATE_TEST_SUITE_P(Runtimes, LineInEitherRuntime, testing::Bool(),
                            return runtime_kind.param ? "sim" : "os";
                          });
 
+/// Capabilities are a list in the order given; their ids and pointers are the bus's, bodies keep
+/// what is not writable.
+TEST_F(PciConfig, ListsCapabilities) {
+  const PciCapability vendor{
+      .id = 0x09,
+      .body = {std::byte{8}, std::byte{0xAA}, std::byte{0xBB}, std::byte{0xCC}, std::byte{0xDD}},
+      .writable = {std::byte{0}, std::byte{0x0F}}};
+  PciFunction plain(identity, bars());
+  EXPECT_EQ(read32(plain, 0x04) >> 16 & 0x10, 0U);
+  EXPECT_EQ(read32(plain, 0x34), 0U);
+  PciFunction function(identity, bars(), {vendor, msix_capability(5, 0, 0x2000, 2, 0x3000)});
+  EXPECT_EQ(read32(function, 0x04) >> 16 & 0x10, 0x10U) << "the status says there is a list";
+  EXPECT_EQ(read32(function, 0x34), 0x40U);
+  EXPECT_EQ(read32(function, 0x40), 0xAA08'4809U) << "seven bytes take eight";
+  EXPECT_EQ(read32(function, 0x44), 0x00DD'CCBBU);
+  EXPECT_EQ(read32(function, 0x48), 0x0004'0011U) << "the last one; five messages less one";
+  EXPECT_EQ(read32(function, 0x4C), 0x2000U);
+  EXPECT_EQ(read32(function, 0x50), 0x3002U);
+  write32(function, 0x40, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x40), 0xAF08'4809U);
+  write32(function, 0x48, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x48), 0x0004'0011U) << "nothing enables messages";
+}
+
+TEST_F(PciConfig, MessagesCannotBeEnabled) {
+  PciFunction function(identity, bars(), {msi_capability(32)});
+  EXPECT_EQ(read32(function, 0x40), 0x008A'0005U) << "64-bit addresses, 2^5 messages";
+  write32(function, 0x40, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x40), 0x008A'0005U);
+  write32(function, 0x44, 0xFEE0'0000);
+  EXPECT_EQ(read32(function, 0x44), 0xFEE0'0000U);
+}
+
+/// 64 bits wide: the type bits say so, the next slot is the upper half, and sizing covers both.
+TEST_F(PciConfig, RegisterBarsMayBeWide) {
+  std::vector<Bar> wide = bars();
+  wide[0].wide = true;
+  PciFunction function(identity, wide);
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  EXPECT_EQ(read32(function, 0x10), Machine::kRegisterBarBase | 0x4U);
+  EXPECT_EQ(read32(function, 0x14), 0U);
+  write32(function, 0x10, 0xFFFF'FFFF);
+  write32(function, 0x14, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x10), 0xFFFF'0004U);
+  EXPECT_EQ(read32(function, 0x14), 0xFFFF'FFFFU);
+  wide[1].kind = BarKind::kRegisters;
+  wide[1].size = 4096;
+  wide[1].registers = &registers;
+  PciFunction taken(identity, wide);
+  EXPECT_EQ(machine.add_function(taken), Status::kInvalidParameter);
+}
+
+TEST_F(PciConfig, PortsAreInIoSpace) {
+  std::vector<Bar> ports(1);
+  ports[0].kind = BarKind::kPorts;
+  ports[0].size = 32;
+  ports[0].registers = &registers;
+  PciFunction function(identity, ports);
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  EXPECT_EQ(read32(function, 0x10), Machine::kPortBase | 0x1U);
+  EXPECT_EQ(read32(function, 0x04) & 0x7, 0x7U) << "I/O, memory and bus master";
+  write32(function, 0x10, 0xFFFF'FFFF);
+  EXPECT_EQ(read32(function, 0x10), 0xFFFF'FFE1U);
+  PciFunction plain(identity, bars());
+  ASSERT_EQ(machine.add_function(plain), Status::kSuccess);
+  EXPECT_EQ(read32(plain, 0x04) & 0x7, 0x6U) << "no ports, no I/O";
+}
+
 }  // namespace
 }  // namespace dxgkit::bus

@@ -215,6 +215,21 @@ TEST_F(HandleTableTest, LiveHandlesAreListedInSlotOrder) {
   });
 }
 
+TEST_F(HandleTableTest, ALiveHandleOfAUsedSlotIsListedAsItIs) {
+  inside([&] {
+    HandleTable table;
+    std::vector<Handle> live;
+    for (int i = 0; i < 1024; ++i) live.push_back(add(table));  // past the fresh slots
+    for (int i = 0; i < 3; ++i) {
+      table.erase(live[7]);
+      live[7] = add(table);
+    }
+    std::vector<Handle> listed;
+    for (const auto& [handle, type] : table.live()) listed.push_back(handle);
+    EXPECT_EQ(listed, live);
+  });
+}
+
 TEST_F(HandleTableTest, AHiddenHandleIsTheDriversOnlyUntilItIsPublished) {
   DXGKIT_COVERS("THUNK-04");
   inside([&] {

@@ -454,62 +454,6 @@ TEST_F(AddressSpaceTest, ARangeOverSeveralReplacesThemAll) {
   EXPECT_EQ(space_.mapping_count(kB), 1U);
 }
 
-TEST_F(AddressSpaceTest, OneAllocationHasAnyNumberOfMappings) {
-  DXGKIT_COVERS("VA-31", "VA-23", "ALLOC-30");
-  ASSERT_TRUE(space_.reserve({.base = kLeaf, .size = 512 * k64}, ++sequence_).has_value());
-  const uint64_t page = kLeaf / kPage;
-  for (uint64_t i = 0; i < 500; ++i) {
-    space_.apply({.mapping = {.span = {page + 2 * i, 1},
-                              .allocation = i % 2 == 0 ? kA : kB,
-                              .offset_pages = i % 7,
-                              .protection = {.write = i % 3 == 0},
-                              .driver_protection = i % 5},
-                  .sequence = ++sequence_},
-                 nullptr);
-  }
-  std::vector<Mapping> mappings;
-  space_.mappings_of(kA, &mappings);
-  ASSERT_EQ(mappings.size(), 250U);
-  for (uint64_t i = 0; i < 250; ++i) {
-    EXPECT_EQ(mappings[i].span, (PageSpan{page + 4 * i, 1}));
-    EXPECT_EQ(mappings[i].protection.write, 2 * i % 3 == 0);
-    EXPECT_EQ(mappings[i].driver_protection, 2 * i % 5);
-  }
-  PageSpans changed;
-  space_.drop_allocation(kA, &changed);
-  EXPECT_EQ(changed.size(), 250U);
-  EXPECT_EQ(space_.mapping_count(kA), 0U);
-  EXPECT_EQ(space_.mapping_count(kB), 250U);
-  EXPECT_EQ(space_.mapped_ranges(), 250U);
-  // Another allocation may have the same slot now.
-  map(page, 1, AllocationId{uint64_t{77} << kIdSlotBits | 3}, 5);
-  EXPECT_TRUE(space_.validate());
-  EXPECT_EQ(space_.mapping_count(kA), 0U);
-}
-
-TEST_F(AddressSpaceTest, HintsOfAnAllocationDoNotPileUp) {
-  // A mapping that moves about in a busy allocation leaves no trail.
-  ASSERT_TRUE(space_.reserve({.base = kLeaf, .size = 4096 * k64}, ++sequence_).has_value());
-  const uint64_t page = kLeaf / kPage;
-  for (uint64_t i = 0; i < 200; ++i) map(page + 2 * i, 1, kA, i);
-  const size_t before = space_.bytes();
-  for (uint64_t i = 0; i < 20'000; ++i) {
-    map(page + 2 * (i % 200), 1, kB, i);
-    map(page + 1000 + i * 37 % 60'000, 1, kA, i % 99);
-    space_.apply(
-        {.mapping = {.span = {page + 1000 + i * 37 % 60'000, 1}, .protection = {.no_access = true}},
-         .sequence = ++sequence_},
-        nullptr);
-    map(page + 2 * (i % 200), 1, kA, i);
-  }
-  EXPECT_EQ(space_.mapping_count(kA), 200U);
-  EXPECT_TRUE(space_.validate());
-  EXPECT_LT(space_.bytes(), before + 4096);
-  std::vector<Mapping> mappings;
-  space_.mappings_of(kA, &mappings);
-  EXPECT_EQ(mappings.size(), 200U);
-}
-
 TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
   DXGKIT_COVERS("VA-24");
   constexpr uint64_t kUnique = kUniqueDriverProtection | 1;
@@ -547,6 +491,31 @@ TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
   ASSERT_EQ(claim({.base = 0x4000'0000, .size_pages = 4, .protection = {.no_access = true}}),
             Status::kSuccess);
   EXPECT_EQ(claim(other), Status::kSuccess);
+  // A unique one where there are others already, whether applied or not.
+  MapRequest first_plain = valid();
+  first_plain.base = 0x5000'0000;
+  first_plain.offset_pages = 70;
+  ASSERT_EQ(claim(first_plain), Status::kSuccess);
+  const MapOperation waiting = last_;
+  for (const bool applied : {false, true}) {
+    if (applied) space_.apply(waiting, nullptr);
+    MapRequest late = valid();
+    late.driver_protection = kUnique;
+    late.offset_pages = 73;
+    expect_refused(late, Status::kInvalidParameter, "its first page is mapped otherwise");
+    late.offset_pages = 67;
+    expect_refused(late, Status::kInvalidParameter, "its last page is mapped otherwise");
+    late.offset_pages = 66;
+    EXPECT_EQ(claim(late), Status::kSuccess);
+    withdraw();
+    late.offset_pages = 74;
+    EXPECT_EQ(claim(late), Status::kSuccess);
+    withdraw();
+    late.offset_pages = 70;
+    late.allocation = kB;
+    EXPECT_EQ(claim(late), Status::kSuccess) << "another allocation";
+    withdraw();
+  }
   // What is not unique changes freely.
   MapRequest plain = valid();
   plain.base = 0x6000'0000;

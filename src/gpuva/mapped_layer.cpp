@@ -86,7 +86,6 @@ uint32_t MappedLayer::intern(const Attribute& attribute) {
 }
 
 void MappedLayer::map(const Mapping& mapping, PageSpans* changed) {
-  if (mapping.span.pages == 0) return;
   if (mapping.leaves_nothing()) return unmap(mapping.span, changed);
   const bool has_allocation = mapping.allocation != kNoAllocation;
   Value value;
@@ -258,11 +257,11 @@ bool MappedLayer::validate() const {
 }
 
 void normalise_many(PageSpans* spans, size_t first) {
-  bool apart = true;
-  for (size_t i = first + 1; i < spans->size(); ++i)
-    apart = apart && (*spans)[i - 1].end_page() < (*spans)[i].first_page;
-  if (apart) return;
   const auto begin = spans->begin() + static_cast<std::ptrdiff_t>(first);
+  const auto touches = [](const PageSpan& a, const PageSpan& b) {
+    return a.end_page() >= b.first_page;
+  };
+  if (std::adjacent_find(begin, spans->end(), touches) == spans->end()) return;
   const auto earlier = [](const PageSpan& a, const PageSpan& b) {
     return a.first_page < b.first_page;
   };

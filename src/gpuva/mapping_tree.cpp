@@ -1,5 +1,7 @@
 #include "gpuva/mapping_tree.h"
 
+#include <utility>
+
 namespace dxgkit::gpuva {
 namespace {
 
@@ -202,7 +204,8 @@ void MappingTree::insert_child(Part& part, const Path& path, uint32_t level, uin
   } else {
     add(right, slot - keep);
   }
-  insert_child(part, path, level + 1, right.key[0], added);
+  const uint32_t between = std::exchange(right.key[0], 0);
+  insert_child(part, path, level + 1, between, added);
 }
 
 bool MappingTree::is_last(const Part& part, const Path& path, uint32_t level) const {
@@ -230,7 +233,7 @@ bool MappingTree::validate_below(uint32_t node, uint32_t level, uint64_t lower, 
     return true;
   }
   const Inner& inner = inners_[node];
-  if (inner.count == 0 || inner.count > kMost) return false;
+  if (inner.count == 0 || inner.count > kMost || inner.key[0] != 0) return false;
   for (uint32_t i = inner.count; i < kLanes; ++i) {
     if (inner.key[i] != kFiller) return false;
   }

@@ -22,7 +22,7 @@ namespace dxgkit::gpuva {
 ///
 /// A separator in an inner node lies between what the children beside it cover, and need not be the
 /// first key of the right one: so nothing above a leaf changes when a range begins elsewhere, or
-/// ends earlier. The first separator of a node means nothing.
+/// ends earlier. The first separator of a node is 0, whatever the node covers.
 ///
 /// Changes are told to a Client:
 ///   Value after(Value, uint64_t k)     the value of the rest of a range, from its k-th page on
@@ -83,7 +83,7 @@ class MappingTree {
     uint32_t node = part.root;
     for (uint32_t level = part.height; level > 0; --level) {
       const Inner& inner = inners_[node];
-      node = inner.child[std::max(keys_at_most(inner.key, key), 1U) - 1];
+      node = inner.child[keys_at_most(inner.key, key) - 1];
       expect_node(level - 1, node);
     }
     const Leaf& leaf = leaves_[node];
@@ -206,7 +206,7 @@ class MappingTree {
     uint32_t node = part.root;
     for (uint32_t level = part.height; level > 0; --level) {
       const Inner& inner = inners_[node];
-      const uint32_t after = std::max(keys_at_most(inner.key, key), 1U);
+      const uint32_t after = keys_at_most(inner.key, key);
       path[level] = {node, after - 1};
       upper = std::min(upper, inner.key[after]);
       node = inner.child[after - 1];

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
+#include <utility>
 
 #include "gpuva/table_memory_test.h"
 #include "tests/support/covers.h"
@@ -65,6 +67,78 @@ TEST(Geometry, AValidOneAndEachWayToBreakIt) {
     g.update_mode = UpdateMode::kCpuVirtual;
     g.levels[0].segment = SegmentId{2};
   });
+  // The other sides of these bounds.
+  const auto accepted = [&](const char* what, auto change) {
+    Geometry geometry = four_levels();
+    change(geometry);
+    const auto fault = check_geometry(geometry, kLocal, 3);
+    EXPECT_FALSE(fault.has_value()) << what << ": " << fault->what;
+  };
+  accepted("six levels", [](Geometry& g) {
+    g.level_count = 6;
+    g.levels[4] = g.levels[5] = {.index_bits = 2, .table_bytes = 4096, .alignment_bytes = 4096};
+    g.va_bits = 52;
+  });
+  accepted("two levels, 13 bits", [](Geometry& g) {
+    g.level_count = 2;
+    g.levels[0].index_bits = 1;
+    g.levels[1] = {};
+    g.va_bits = 14;
+  });
+  accepted("63 bits", [](Geometry& g) {
+    for (uint32_t level = 0; level < 3; ++level) g.levels[level].index_bits = 14;
+    g.va_bits = 63;
+  });
+  accepted("index of 24 bits", [](Geometry& g) {
+    g.levels[1].index_bits = 24;
+    g.va_bits = 63;
+  });
+  refused("VA-02", "level 1: PageTableIndexBitCount is 25", [](Geometry& g) {
+    g.levels[1].index_bits = 25;
+    g.va_bits = 63;
+  });
+  refused("VA-02", "VirtualAddressBitCount is 12", [](Geometry& g) { g.va_bits = 12; });
+  accepted("no alignment", [](Geometry& g) { g.levels[2].alignment_bytes = 0; });
+  accepted("8192 bytes in memory that is not the system's", [](Geometry& g) {
+    g.levels[2].table_bytes = 8192;
+    g.levels[2].segment = g.levels[2].paging_process_segment = SegmentId{3};
+  });
+  refused("VA-03", "level 2: tables of 8192 bytes in system memory", [](Geometry& g) {
+    g.levels[2].table_bytes = 8192;
+    g.levels[2].segment = SegmentId{3};
+  });
+  refused("VA-03", "level 1: table segment 4 of 3",
+          [](Geometry& g) { g.levels[1].paging_process_segment = SegmentId{4}; });
+  refused("VA-03", "level 1: tables are updated by CPU address", [](Geometry& g) {
+    g.update_mode = UpdateMode::kCpuVirtual;
+    g.levels[1].paging_process_segment = SegmentId{2};
+  });
+  for (const UpdateMode mode : {UpdateMode::kGpuVirtual, UpdateMode::kGpuPhysical}) {
+    accepted("local tables that the GPU writes", [mode](Geometry& g) {
+      g.update_mode = mode;
+      g.levels[1].segment = SegmentId{2};
+    });
+  }
+  accepted("64 KiB pages", [](Geometry& g) { g.leaf_table_bytes_64k = 8192; });
+  // Which segments are local is known of 32 of them.
+  Geometry many = four_levels();
+  many.update_mode = UpdateMode::kCpuVirtual;
+  for (const uint32_t segment : {32U, 33U}) {
+    many.levels[0].segment = SegmentId{segment};
+    EXPECT_EQ(check_geometry(many, 1U << 31 | 1U, 40).has_value(), segment == 32);
+  }
+  // A root that grows: its table's size is the driver's to say, its index is what is left.
+  for (const auto& [bits, fits] : {std::pair(22U, true), {52U, true}, {53U, false}, {21U, false}}) {
+    Geometry growing = two_levels();
+    growing.va_bits = bits;
+    EXPECT_EQ(check_geometry(growing, kLocal, 3).has_value(), !fits) << bits;
+  }
+  Geometry odd = two_levels();
+  odd.levels[1].table_bytes = 100;
+  EXPECT_TRUE(check_geometry(odd, kLocal, 3).has_value());
+  odd.levels[1].table_bytes = 4096;
+  odd.levels[1].index_bits = 60;  // what it begins with
+  EXPECT_FALSE(check_geometry(odd, kLocal, 3).has_value());
   Geometry elsewhere = four_levels();
   elsewhere.update_mode = UpdateMode::kCpuVirtual;
   elsewhere.levels[0].segment = SegmentId{1};
@@ -382,6 +456,267 @@ TEST_F(PageTablesTest, EntriesAreCopiedBetweenTablesThatExist) {
   plan_.clear();
   tables_->commit(std::move(draft), {}, &plan_);
   EXPECT_EQ(text().find("clear"), std::string::npos);
+}
+
+TEST_F(PageTablesTest, ATableIsKnownByWhatItCovers) {
+  // Levels whose tables have different numbers of entries, and a page that is first in nothing.
+  Geometry geometry = four_levels();
+  const uint32_t bits[] = {9, 8, 10, 6};
+  for (uint32_t level = 0; level < 4; ++level) {
+    geometry.levels[level] = {.index_bits = bits[level],
+                              .table_bytes = 4096 * (level + 2),
+                              .alignment_bytes = 4096U << level};
+  }
+  geometry.va_bits = 45;
+  use(geometry);
+  const uint64_t starts[] = {(uint64_t{3} << 27) + (5 << 17) + (7 << 9),
+                             (uint64_t{3} << 27) + (5 << 17), uint64_t{3} << 27, 0};
+  const uint64_t pages[] = {1 << 9, 1 << 17, 1 << 27, uint64_t{1} << 33};
+  const uint64_t page = starts[0] + 11;
+  pieces_.all = {{.span = {page, 2}, .source = run(0x800)}};
+  EXPECT_EQ(update({{page, 2}}), "init3 init2 init1 init0 write0 link1 link2 link3 root3");
+  ASSERT_EQ(needs_.size(), 4U);
+  const std::vector<PageTables::WalkStep> walk = tables_->walk(page);
+  ASSERT_EQ(walk.size(), 4U);
+  const uint64_t index[] = {11, 7, 5, 3};
+  for (uint32_t level = 0; level < 4; ++level) {
+    SCOPED_TRACE(level);
+    const PageSpan span{starts[level], pages[level]};
+    const TableNeed& need = needs_[3 - level];
+    EXPECT_EQ(need.level, level);
+    EXPECT_EQ(need.span, span);
+    EXPECT_EQ(need.entries, uint64_t{1} << bits[level]);
+    EXPECT_EQ(need.bytes, 4096 * (level + 2));
+    EXPECT_EQ(need.alignment_bytes, 4096U << level);
+    const Step& init = plan_.steps[3 - level];
+    EXPECT_EQ(init.span, span);
+    EXPECT_EQ(init.count, uint64_t{1} << bits[level]);
+    EXPECT_TRUE(init.repeat && init.initial);
+    const auto info = tables_->find(init.table);
+    ASSERT_TRUE(info.has_value());
+    EXPECT_EQ(info->level, level);
+    EXPECT_EQ(info->span, span);
+    EXPECT_EQ(info->entries, uint64_t{1} << bits[level]);
+    EXPECT_FALSE(info->of_64k_pages);
+    EXPECT_EQ(info->parent, level == 3 ? kNoTable : plan_.steps[2 - level].table);
+    EXPECT_EQ(info->index_in_parent, level == 3 ? 0 : index[level + 1]);
+    EXPECT_EQ(walk[3 - level].level, level);
+    EXPECT_EQ(walk[3 - level].table, init.table);
+    EXPECT_EQ(walk[3 - level].index, index[level]);
+    EXPECT_TRUE(walk[3 - level].valid);
+    if (level == 3) continue;
+    const Step& link = plan_.steps[5 + level];
+    EXPECT_EQ(link.level, level + 1);
+    EXPECT_EQ(link.start_index, index[level + 1]);
+    EXPECT_EQ(link.count, 1U);
+    EXPECT_EQ(link.span, span);
+    EXPECT_EQ(plan_.children[link.first_child].table, init.table);
+  }
+  EXPECT_EQ(plan_.steps.back().count, 64U);
+  EXPECT_EQ(plan_.steps.back().span, (PageSpan{0, pages[3]}));
+  // Walks that end early: at an invalid entry of each level.
+  const auto steps = [&](uint64_t at) { return tables_->walk(at).size(); };
+  EXPECT_EQ(steps(page + 2), 4U);
+  EXPECT_FALSE(tables_->walk(page + 2).back().valid);
+  EXPECT_EQ(steps(page + 512), 3U);
+  EXPECT_EQ(steps(page + (1 << 17)), 2U);
+  EXPECT_EQ(steps(page + (1 << 27)), 1U);
+  EXPECT_FALSE(tables_->walk(page + (1 << 27)).back().valid);
+  // All of it goes, with what it covers.
+  pieces_.all.clear();
+  EXPECT_EQ(update({{page, 2}}), "cut3 flush free0 free1 free2");
+  EXPECT_EQ(plan_.steps[1].span, (PageSpan{starts[0], 512}));
+  for (uint32_t level = 0; level < 3; ++level)
+    EXPECT_EQ(plan_.steps[2 + level].span, (PageSpan{starts[level], pages[level]}));
+  EXPECT_EQ(plan_.steps[0].span, (PageSpan{starts[2], pages[2]}));
+  plan_.clear();
+  tables_->destroy(&plan_);
+  EXPECT_EQ(text(), "flush free3");
+  EXPECT_EQ(plan_.steps[0].span, (PageSpan{0, pages[3]}));
+  EXPECT_EQ(tables_->table_count(), 0U);
+}
+
+TEST_F(PageTablesTest, ALeafMayHaveMoreEntriesThanUsual) {
+  // Which entries are valid is known of each of 2048: what is invalid already is not written again.
+  Geometry geometry = four_levels();
+  geometry.levels[0] = {.index_bits = 11, .segment = SegmentId{1}, .table_bytes = 16384};
+  geometry.va_bits = 50;
+  use(geometry);
+  const auto at = [](uint64_t page, uint64_t pages, uint64_t frame) {
+    return Piece{.span = {2048 + page, pages}, .source = run(frame)};
+  };
+  pieces_.all = {at(500, 30, 1), at(1023, 2, 100), at(2000, 48, 200)};
+  EXPECT_EQ(update({{2048, 2048}}),
+            "init3 init2 init1 init0 write0 write0 write0 link1 link2 link3 root3");
+  for (const uint64_t page : {499, 500, 529, 530, 1022, 1023, 1024, 1025, 1999, 2000, 2047}) {
+    const bool mapped = (page >= 500 && page < 530) || page == 1023 || page == 1024 || page >= 2000;
+    EXPECT_EQ(tables_->walk(2048 + page).back().valid, mapped) << page;
+    EXPECT_EQ(memory_->walk(2048 + page).has_value(), mapped) << page;
+  }
+  pieces_.all = {at(500, 12, 1), at(2000, 48, 200)};
+  EXPECT_EQ(update({{2048 + 512, 200}, {2048 + 1024, 500}}), "clear0 flush");
+  EXPECT_EQ(plan_.steps[1].span, (PageSpan{2048 + 512, 1012})) << "one window for both";
+  pieces_.all = {at(500, 12, 1)};
+  EXPECT_EQ(update({{2048 + 1500, 548}}), "clear0 flush");
+  EXPECT_EQ(update({{2048 + 530, 1518}}), "");
+  EXPECT_EQ(update({{2048 + 512, 1536}}), "");
+  pieces_.all.clear();
+  EXPECT_EQ(update({{2048 + 500, 12}}), "cut3 flush free0 free1 free2");
+  // Another table begins with none.
+  pieces_.all = {at(0, 1, 9)};
+  EXPECT_EQ(update({{2048, 2048}}), "init2 init1 init0 write0 link1 link2 link3");
+}
+
+TEST_F(PageTablesTest, AWalkSaysWhichOfTwoLeavesTranslates) {
+  DXGKIT_COVERS("VA-44");
+  Geometry geometry = four_levels();
+  geometry.levels[0].table_bytes = 12288;
+  geometry.levels[0].segment = SegmentId{1};
+  geometry.leaf_table_bytes_64k = 8192;
+  geometry.dual_ptes = true;
+  use(geometry);
+  pieces_.all = {{.span = {520, 30}, .source = run(168), .pages_64k = true}};
+  update({{520, 30}});
+  ASSERT_EQ(needs_.size(), 5U);
+  EXPECT_EQ(needs_[3].bytes, 12288U);
+  EXPECT_FALSE(needs_[3].of_64k_pages);
+  EXPECT_EQ(needs_[4].bytes, 8192U);
+  EXPECT_TRUE(needs_[4].of_64k_pages);
+  EXPECT_EQ(needs_[4].entries, 512U);
+  const TableId small = plan_.steps[3].table;
+  const TableId big = plan_.steps[4].table;
+  ASSERT_NE(small, big);
+  EXPECT_EQ(plan_.children[0].table, small);
+  EXPECT_EQ(plan_.children[0].table_64k, big);
+  EXPECT_FALSE(plan_.children[0].of_64k_pages);
+  const auto leaf = [&](uint64_t page) { return tables_->walk(page).back(); };
+  for (const uint64_t page : {520, 527, 544, 549}) {
+    EXPECT_EQ(leaf(page).table, small) << page;
+    EXPECT_EQ(leaf(page).index, page - 512);
+    EXPECT_TRUE(leaf(page).valid && !leaf(page).of_64k_pages);
+  }
+  for (const uint64_t page : {528, 543}) {
+    EXPECT_EQ(leaf(page).table, big) << page;
+    EXPECT_EQ(leaf(page).index, page - 512);
+    EXPECT_TRUE(leaf(page).valid && leaf(page).of_64k_pages);
+  }
+  for (const uint64_t page : {519, 550}) {
+    EXPECT_EQ(leaf(page).table, small);
+    EXPECT_FALSE(leaf(page).valid || leaf(page).of_64k_pages);
+  }
+  EXPECT_FALSE(tables_->find(small)->of_64k_pages);
+  EXPECT_TRUE(tables_->find(big)->of_64k_pages);
+  EXPECT_EQ(tables_->find(big)->span, (PageSpan{512, 512}));
+  EXPECT_EQ(tables_->find(big)->index_in_parent, 1U);
+  // Only small entries are copied.
+  pieces_.all.push_back({.span = {700, 10}, .source = run(3)});
+  update({{700, 10}});
+  EXPECT_TRUE(tables_->copy(520, {800, 8}).has_value());
+  EXPECT_FALSE(tables_->copy(520, {800, 9}).has_value());
+  EXPECT_FALSE(tables_->copy(543, {800, 4}).has_value());
+  EXPECT_TRUE(tables_->copy(544, {800, 4}).has_value());
+  EXPECT_FALSE(tables_->copy(700, {525, 4}).has_value());
+  EXPECT_TRUE(tables_->copy(700, {525, 3}).has_value());
+  // Two stretches that touch do not overlap; those that share a page do.
+  EXPECT_TRUE(tables_->copy(700, {705, 5}).has_value());
+  EXPECT_TRUE(tables_->copy(705, {700, 5}).has_value());
+  EXPECT_FALSE(tables_->copy(700, {704, 5}).has_value());
+  EXPECT_FALSE(tables_->copy(704, {700, 5}).has_value());
+  // A leaf that only has 64 KiB pages.
+  use(geometry);
+  pieces_.all = {{.span = {528, 16}, .source = run(176), .pages_64k = true}};
+  EXPECT_EQ(update({{528, 16}}), "init3 init2 init1 init0k write0k link1 link2 link3 root3");
+  EXPECT_TRUE(leaf(528).valid && leaf(528).of_64k_pages);
+  EXPECT_FALSE(leaf(527).valid);
+  EXPECT_EQ(leaf(527).table, plan_.steps[3].table);
+  pieces_.all.clear();
+  EXPECT_EQ(update({{528, 16}}), "cut3 flush free0k free1 free2");
+}
+
+TEST_F(PageTablesTest, LeavesOfOne64KibPageHaveIt) {
+  DXGKIT_COVERS("VA-43");
+  for (const uint32_t bits : {3U, 4U}) {
+    Geometry geometry = four_levels();
+    geometry.levels[0].index_bits = bits;
+    geometry.levels[0].table_bytes = 4096;
+    geometry.leaf_table_bytes_64k = 8192;
+    geometry.va_bits = 39 + bits;
+    use(geometry);
+    pieces_.all = {{.span = {32, 16}, .source = run(160), .pages_64k = true}};
+    update({{32, 16}});
+    EXPECT_EQ(needs_.back().of_64k_pages, bits == 4);
+    // Single entries: the memory serves both page sizes.
+    EXPECT_EQ(needs_.back().bytes, bits == 4 ? 8192U : 4096U);
+    EXPECT_EQ(memory_->walk(37)->pte.page, 165U);
+  }
+}
+
+TEST_F(PageTablesTest, EntriesSayWhatTheirSourceSays) {
+  DXGKIT_COVERS("VA-45", "VA-22", "VA-46");
+  constexpr uint64_t kFrames[] = {70, 50, 90, 10};
+  const auto entry = [&](const Step& step, uint64_t first, size_t which) {
+    std::array<Pte, 2> ptes;
+    fill_step(step, first, ptes, 512);
+    return ptes[which];
+  };
+  Step step{.kind = Step::Kind::kWriteEntries, .span = {}, .source = {}};
+  EXPECT_EQ(entry(step, 0, 0), Pte{});
+  step.source = {.kind = PteSource::Kind::kFrames, .segment = SegmentId{31}, .frames = kFrames};
+  EXPECT_EQ(entry(step, 0, 0), (Pte{kPteValid | 31 << 5, 70}));
+  EXPECT_EQ(entry(step, 2, 0), (Pte{kPteValid | 31 << 5, 90}));
+  EXPECT_EQ(entry(step, 2, 1), (Pte{kPteValid | 31 << 5, 10}));
+  step.source = {.kind = PteSource::Kind::kSame, .read_only = true, .first_page = 44};
+  EXPECT_EQ(entry(step, 3, 0), (Pte{kPteValid | kPteReadOnly, 44}));
+  EXPECT_EQ(entry(step, 3, 1), (Pte{kPteValid | kPteReadOnly, 44}));
+  step.source = {.kind = PteSource::Kind::kZero, .no_execute = true};
+  EXPECT_EQ(entry(step, 3, 1), (Pte{kPteValid | kPteZero | kPteNoExecute, 0}));
+  step.source = {.kind = PteSource::Kind::kRun, .cache_coherent = true, .first_page = 1000};
+  EXPECT_EQ(entry(step, 3, 0), (Pte{kPteValid | kPteCacheCoherent, 1003}));
+  EXPECT_EQ(entry(step, 3, 1), (Pte{kPteValid | kPteCacheCoherent, 1004}));
+  step.large_page = true;
+  EXPECT_EQ(entry(step, 3, 0),
+            (Pte{kPteValid | kPteCacheCoherent | kPteLargePage, 1000 + 3 * 512}));
+  EXPECT_EQ(entry(step, 3, 1),
+            (Pte{kPteValid | kPteCacheCoherent | kPteLargePage, 1000 + 4 * 512}));
+  step.kind = Step::Kind::kInvalidate;
+  EXPECT_EQ(entry(step, 3, 0), Pte{});
+  EXPECT_EQ(directory_pte(SegmentId{31}, 77, false), (Pte{kPteValid | 31 << 5, 77}));
+  EXPECT_EQ(directory_pte(SegmentId{2}, 78, true), (Pte{kPteValid | 2 << 5 | 1 << 17, 78}));
+}
+
+TEST_F(PageTablesTest, StepsSayWhatIsMapped) {
+  // One span over leaves that become empty, one that stays, and one that is new. What a step has of
+  // a piece begins where the step begins.
+  use(four_levels());
+  for (uint64_t leaf = 1; leaf <= 3; ++leaf)
+    pieces_.all.push_back({.span = {512 * leaf + 7, 3}, .source = run(1000 * leaf)});
+  update({{512, 1536}});
+  pieces_.all = {{.span = {512 * 3 + 500, 20},
+                  .source = run(40),
+                  .driver_protection = 6,
+                  .allocation = AllocationId{9},
+                  .offset_pages = 5}};
+  EXPECT_EQ(update({{512, 4 * 512}}), "init0 clear0 write0 write0 cut1 link1 flush free0 free0");
+  const Step& first = plan_.steps[2];
+  EXPECT_EQ(first.start_index, 500U);
+  EXPECT_EQ(first.count, 12U);
+  EXPECT_EQ(first.source, run(40));
+  const Step& second = plan_.steps[3];
+  EXPECT_EQ(second.start_index, 0U);
+  EXPECT_EQ(second.count, 8U);
+  EXPECT_EQ(second.source, run(52));
+  EXPECT_EQ(second.span, (PageSpan{512 * 4, 8}));
+  EXPECT_EQ(second.driver_protection, 6U);
+  EXPECT_EQ(second.allocation, AllocationId{9});
+  EXPECT_EQ(second.offset_pages, 17U);
+  // Two entries of the directory at once, and a gap.
+  EXPECT_EQ(plan_.steps[4].start_index, 1U);
+  EXPECT_EQ(plan_.steps[4].count, 2U);
+  EXPECT_EQ(plan_.steps[4].span, (PageSpan{512, 1024}));
+  EXPECT_EQ(plan_.steps[5].start_index, 4U);
+  EXPECT_EQ(plan_.steps[5].count, 1U);
+  EXPECT_EQ(plan_.steps[6].span, (PageSpan{512, 1524}));
+  EXPECT_EQ(tables_->table_count(), 5U);
 }
 
 TEST_F(PageTablesTest, ATableThatMovedIsLinkedAnew) {

@@ -47,9 +47,8 @@ struct PteSource {
 
   /// Whether the entries translate.
   constexpr bool valid() const { return kind != Kind::kInvalid; }
-  /// The flags of each entry.
+  /// The flags of each entry, if they translate.
   constexpr uint64_t flags() const {
-    if (kind == Kind::kInvalid) return 0;
     return kPteValid | (kind == Kind::kZero ? kPteZero : 0) |
            (cache_coherent ? kPteCacheCoherent : 0) | (read_only ? kPteReadOnly : 0) |
            (no_execute ? kPteNoExecute : 0) |

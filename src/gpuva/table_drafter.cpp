@@ -257,7 +257,7 @@ void TableDrafter::want_leaf(const LeafWork& work) {
       small = true;
       want({0, work.number}, need);
     }
-    if (!big && units.pages > 0) {
+    if (!big && units.pages != 0) {
       big = true;
       TableNeed other = need;
       other.bytes = bytes_64k;

@@ -163,10 +163,8 @@ void TableWriter::write_dual(const LeafWork& work, Leaf& leaf, const Piece* piec
       const Piece& piece = pieces[i];
       part(piece.span.first_page, nullptr, false);
       const PageSpan units = tree_.units_of(piece);
-      if (units.pages > 0) {
-        part(units.first_page, &piece, false);
-        part(units.end_page(), &piece, true);
-      }
+      part(units.first_page, &piece, false);
+      part(units.end_page(), &piece, true);
       part(piece.span.end_page(), &piece, false);
     }
     part(work.window.end_page(), nullptr, false);

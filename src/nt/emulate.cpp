@@ -144,6 +144,11 @@ void write_general(Context& context, ZydisRegister name, uint32_t bits, uint64_t
   }
 }
 
+/// The port that `in` or `out` names: DX, or a constant of 8 bits.
+uint64_t port_of(const ZydisDecodedOperand& operand, const Context& context) {
+  return operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? operand.imm.value.u : context.rdx & 0xFFFF;
+}
+
 /// mov, movzx, movsx and movsxd from a place of ours to a general register.
 bool do_plain_load(CallFrame& frame, const Decoded& decoded, const Place& place, Context& context) {
   const ZydisDecodedOperand& to = decoded.operands[0];
@@ -501,12 +506,19 @@ bool emulate(CallFrame& frame, FaultFrame& fault, ExceptionRecord* record) {
         if (kind == ZYDIS_REGCLASS_DEBUG) refuse(frame, context, "mov with a debug register");
       }
       break;
-    case ZYDIS_MNEMONIC_IN:
-      // No ports are decoded: the bus floats.
-      write_general(context, decoded.operands[0].reg.value, decoded.operands[0].size, UINT64_MAX);
+    case ZYDIS_MNEMONIC_IN: {
+      const ZydisDecodedOperand& to = decoded.operands[0];
+      write_general(
+          context, to.reg.value, to.size,
+          frame.kernel().machine().read_port(port_of(decoded.operands[1], context), to.size / 8));
       return done();
-    case ZYDIS_MNEMONIC_OUT:
+    }
+    case ZYDIS_MNEMONIC_OUT: {
+      const uint32_t bytes = decoded.operands[1].size / 8;
+      frame.kernel().machine().write_port(port_of(decoded.operands[0], context), bytes,
+                                          context.rax);
       return done();
+    }
     case ZYDIS_MNEMONIC_CLI:
     case ZYDIS_MNEMONIC_STI:
       note_skipped(frame, context, name);

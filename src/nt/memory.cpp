@@ -29,13 +29,9 @@ void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest
   // A block aligned to its boundary cannot cross it, if it is not larger.
   if (boundary > kPageBytes && is_power_of_two(boundary) && rounded <= boundary)
     alignment = std::bit_ceil(rounded);
-  const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes, alignment);
+  const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes, alignment, highest);
   if (!first.has_value()) return nullptr;
   const uint64_t address = first->value * kPageBytes;
-  if (address + rounded - 1 > highest) {
-    kernel.machine().free_contiguous(*first, rounded / kPageBytes);
-    return nullptr;
-  }
   std::byte* memory = kernel.machine().system_pointer(bus::PhysicalAddress(address), rounded);
   std::memset(memory, kPoolPattern, rounded);
   Kernel::Impl& state = kernel.impl();

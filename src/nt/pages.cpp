@@ -33,9 +33,20 @@ Mdl* allocate_pages(const char* function, uint64_t low, uint64_t high, uint64_t 
   if (count == 0 || count > UINT32_MAX / kPageBytes) return nullptr;
   std::vector<bus::PageFrame> pages;
   if ((flags & kContiguous) != 0) {
-    const auto first = kernel.machine().allocate_contiguous(count);
+    const auto first = kernel.machine().allocate_contiguous(count, kPageBytes, high);
     if (!first.has_value()) return nullptr;
     for (uint64_t i = 0; i < count; ++i) pages.emplace_back(first->value + i);
+  } else if (high < bus::Machine::kSystemMemoryBase) {
+    // Only the low window can have them, and it is asked page by page.
+    while (pages.size() < count) {
+      const auto page = kernel.machine().allocate_contiguous(1, kPageBytes, high);
+      if (!page.has_value()) break;
+      pages.push_back(*page);
+    }
+    if ((flags & kFullyRequired) != 0 && pages.size() < count) {
+      kernel.machine().free_pages(pages);
+      return nullptr;
+    }
   } else {
     // As many as there are: the caller looks at the size, unless it asked for all or nothing.
     const uint64_t wanted =
@@ -151,12 +162,17 @@ DXGKIT_NT_ABI MemoryRange* mm_get_physical_memory_ranges() {
   require_irql(CallFrame::current(), "MmGetPhysicalMemoryRanges", kPassiveLevel);
   auto* ranges =
       static_cast<MemoryRange*>(export_function<void * DXGKIT_NT_ABI(uint32_t, uint64_t, uint32_t)>(
-          "ExAllocatePoolWithTag")(512, 2 * sizeof(MemoryRange), kMdlTag));
+          "ExAllocatePoolWithTag")(512, 3 * sizeof(MemoryRange), kMdlTag));
   if (ranges == nullptr) return nullptr;
-  const uint64_t last = CallFrame::current().kernel().machine().highest_system_address().value;
-  ranges[0] = {static_cast<int64_t>(bus::Machine::kSystemMemoryBase),
-               static_cast<int64_t>(last + 1 - bus::Machine::kSystemMemoryBase)};
-  ranges[1] = {0, 0};
+  const bus::Machine& machine = CallFrame::current().kernel().machine();
+  MemoryRange* range = ranges;
+  if (machine.low_memory_bytes() != 0)
+    *range++ = {static_cast<int64_t>(bus::Machine::kLowMemoryBase),
+                static_cast<int64_t>(machine.low_memory_bytes())};
+  const uint64_t last = machine.highest_system_address().value;
+  *range++ = {static_cast<int64_t>(bus::Machine::kSystemMemoryBase),
+              static_cast<int64_t>(last + 1 - bus::Machine::kSystemMemoryBase)};
+  *range = {0, 0};
   return ranges;
 }
 bool is_mapped(uint64_t address, uint64_t bytes) {
@@ -176,9 +192,6 @@ DXGKIT_NT_ABI int32_t mm_copy_memory(void* target, uint64_t source, uint64_t byt
   if (flags != kPhysical && flags != kVirtual) return kInvalidParameter;
   const void* from = reinterpret_cast<const void*>(source);
   if (flags == kPhysical) {
-    const uint64_t last = frame.kernel().machine().highest_system_address().value;
-    if (source < bus::Machine::kSystemMemoryBase || source > last || bytes > last - source + 1)
-      return kInvalidParameter;
     from = frame.kernel().machine().system_pointer(bus::PhysicalAddress(source), bytes);
     if (from == nullptr) return kInvalidParameter;
   } else if (source + bytes < source || !is_mapped(source, bytes)) {
@@ -190,10 +203,7 @@ DXGKIT_NT_ABI int32_t mm_copy_memory(void* target, uint64_t source, uint64_t byt
 }
 DXGKIT_NT_ABI void* mm_get_virtual_for_physical(int64_t physical) {
   bus::Machine& machine = CallFrame::current().kernel().machine();
-  const auto address = static_cast<uint64_t>(physical);
-  if (address < bus::Machine::kSystemMemoryBase || address > machine.highest_system_address().value)
-    return nullptr;
-  return machine.system_pointer(bus::PhysicalAddress(address), 1);
+  return machine.system_pointer(bus::PhysicalAddress(static_cast<uint64_t>(physical)), 1);
 }
 DXGKIT_NT_ABI void* mm_allocate_non_cached(uint64_t bytes) {
   return export_function<void * DXGKIT_NT_ABI(uint64_t, int64_t)>("MmAllocateContiguousMemory")(
@@ -208,7 +218,7 @@ DXGKIT_NT_ABI void* mm_allocate_contiguous_node(uint64_t bytes, int64_t low, int
       "MmAllocateContiguousMemorySpecifyCache")(bytes, low, high, boundary, 1);
 }
 
-// --- what may be paged out; nobody answers on the ports
+// --- what may be paged out; I/O ports
 // -------------------------------------------------------------------------
 
 /// All pageable sections of the driver at once.
@@ -227,8 +237,16 @@ DXGKIT_NT_ABI void nothing(void*) {}
 DXGKIT_NT_ABI void flush_io_buffers(Mdl*, uint8_t, uint8_t) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
-DXGKIT_NT_ABI uint32_t read_port(const void*) { return UINT32_MAX; }
-DXGKIT_NT_ABI void write_port(const void*, uint32_t) {}
+template <typename T>
+DXGKIT_NT_ABI T read_port(const void* port) {
+  bus::Machine& machine = CallFrame::current().kernel().machine();
+  return static_cast<T>(machine.read_port(reinterpret_cast<uint64_t>(port), sizeof(T)));
+}
+template <typename T>
+DXGKIT_NT_ABI void write_port(const void* port, T value) {
+  bus::Machine& machine = CallFrame::current().kernel().machine();
+  machine.write_port(reinterpret_cast<uint64_t>(port), sizeof(T), value);
+}
 template <typename T>
 DXGKIT_NT_ABI void read_buffer(const volatile T* address, T* out, uint32_t count) {
   bus::Machine& machine = CallFrame::current().kernel().machine();
@@ -289,14 +307,14 @@ std::span<const Export> page_exports() {
       DXGKIT_EXPORT("MmUnlockPagableImageSection", unlock_section, kPartial,
                     "lets all pageable sections go"),
       DXGKIT_EXPORT("MmUnmapViewInSystemSpace", refuse_status, kRefused, "no sections"),
-      DXGKIT_EXPORT("READ_PORT_UCHAR", read_port, kPartial, "nobody answers: all ones"),
-      DXGKIT_EXPORT("READ_PORT_ULONG", read_port, kPartial, "nobody answers: all ones"),
-      DXGKIT_EXPORT("READ_PORT_USHORT", read_port, kPartial, "nobody answers: all ones"),
+      DXGKIT_EXPORT("READ_PORT_UCHAR", read_port<uint8_t>, kSupported, ""),
+      DXGKIT_EXPORT("READ_PORT_ULONG", read_port<uint32_t>, kSupported, ""),
+      DXGKIT_EXPORT("READ_PORT_USHORT", read_port<uint16_t>, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_BUFFER_UCHAR", read_buffer<uint8_t>, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_BUFFER_USHORT", read_buffer<uint16_t>, kSupported, ""),
-      DXGKIT_EXPORT("WRITE_PORT_UCHAR", write_port, kPartial, "nobody listens"),
-      DXGKIT_EXPORT("WRITE_PORT_ULONG", write_port, kPartial, "nobody listens"),
-      DXGKIT_EXPORT("WRITE_PORT_USHORT", write_port, kPartial, "nobody listens"),
+      DXGKIT_EXPORT("WRITE_PORT_UCHAR", write_port<uint8_t>, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_PORT_ULONG", write_port<uint32_t>, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_PORT_USHORT", write_port<uint16_t>, kSupported, ""),
       DXGKIT_EXPORT("WRITE_REGISTER_BUFFER_UCHAR", write_buffer<uint8_t>, kSupported, ""),
       DXGKIT_EXPORT("WRITE_REGISTER_BUFFER_USHORT", write_buffer<uint16_t>, kSupported, ""),
       DXGKIT_EXPORT("ZwAllocateVirtualMemory", refuse_status, kRefused, "no user memory"),

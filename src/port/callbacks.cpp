@@ -40,8 +40,9 @@ NTSTATUS NTAPI get_device_information(HANDLE device, PDXGK_DEVICE_INFO info) {
       static_cast<USHORT>(info->DeviceRegistryPath.Length + sizeof(char16_t));
   info->DeviceRegistryPath.Buffer = adapter->registry_path.data();
   info->TranslatedResourceList = reinterpret_cast<PCM_RESOURCE_LIST>(adapter->resource_list.data());
-  info->SystemMemorySize.QuadPart = static_cast<LONGLONG>(
-      adapter->machine.highest_system_address().value + 1 - bus::Machine::kSystemMemoryBase);
+  info->SystemMemorySize.QuadPart =
+      static_cast<LONGLONG>(adapter->machine.highest_system_address().value + 1 -
+                            bus::Machine::kSystemMemoryBase + adapter->machine.low_memory_bytes());
   info->HighestPhysicalAddress.QuadPart =
       static_cast<LONGLONG>(adapter->machine.highest_system_address().value);
   info->DockingState = DockStateUnsupported;
@@ -57,7 +58,8 @@ NTSTATUS NTAPI map_memory(HANDLE device, PHYSICAL_ADDRESS address, ULONG length,
   if (in_io_space != FALSE || user_mode != FALSE) return done(Status::kNotSupported);
   const auto start = static_cast<uint64_t>(address.QuadPart);
   const bool own = std::ranges::any_of(adapter->function.bars(), [&](const bus::Bar& bar) {
-    return bar.kind != bus::BarKind::kNone && start >= bar.base.value &&
+    const bool in_memory = bar.kind != bus::BarKind::kNone && bar.kind != bus::BarKind::kPorts;
+    return in_memory && start >= bar.base.value &&
            range_within(start - bar.base.value, length, bar.size);
   });
   if (!own) return done(Status::kInvalidParameter);
@@ -649,12 +651,15 @@ void AdapterPort::Impl::fill_callbacks() {
 }
 
 void AdapterPort::Impl::build_resources() {
+  constexpr USHORT kResourcePortIo = 1;  // CM_RESOURCE_PORT_IO
   std::vector<CM_PARTIAL_RESOURCE_DESCRIPTOR> descriptors;
   for (const bus::Bar& bar : function.bars()) {
     if (bar.kind == bus::BarKind::kNone) continue;
     CM_PARTIAL_RESOURCE_DESCRIPTOR memory{};
-    memory.Type = CmResourceTypeMemory;
+    memory.Type = bar.kind == bus::BarKind::kPorts ? CmResourceTypePort : CmResourceTypeMemory;
     memory.ShareDisposition = 1;  // exclusive to the device
+    if (bar.kind == bus::BarKind::kPorts) memory.Flags = kResourcePortIo;
+    // A range of ports lies where a range of memory does.
     memory.u.Memory.Start.QuadPart = static_cast<LONGLONG>(bar.base.value);
     memory.u.Memory.Length = static_cast<ULONG>(std::min<uint64_t>(bar.size, UINT32_MAX));
     if (bar.size > UINT32_MAX) {

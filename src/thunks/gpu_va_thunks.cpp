@@ -84,8 +84,7 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   request.maximum = args.MaximumAddress;
   request.size = args.Size;
   if (queue) {
-    if (args.ReservationType > D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT ||
-        args.ReservationType < D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS)
+    if (static_cast<uint32_t>(args.ReservationType) > D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT)
       return Status::kInvalidParameter;
     request.zero = args.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO;
     request.driver_protection = args.DriverProtection;

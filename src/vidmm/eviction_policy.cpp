@@ -39,8 +39,7 @@ constexpr std::array<double, 2> kClearlyBetterUses{12, 3};
 uint64_t hash_of(uint32_t index) {
   uint64_t z = (uint64_t{index} + 1) * 0x9E3779B97F4A7C15ULL;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
+  return (z ^ (z >> 27)) * 0x94D049BB133111EBULL;  // its upper bits count
 }
 
 /// Who leaves first is last.
@@ -131,11 +130,13 @@ uint32_t EvictionPolicy::class_of(uint32_t group, uint64_t priority) {
 void EvictionPolicy::set_priority(Index index, uint64_t priority) {
   Node& node = nodes_[index];
   if (node.priority == priority) return;
-  const bool was_in_group = is_in_group(index);
-  const uint32_t group = was_in_group ? home_of(index).group : 0;
+  if (!is_in_group(index)) {
+    node.priority = priority;
+    return;
+  }
+  const uint32_t group = home_of(index).group;
   leave(index);
   node.priority = priority;
-  if (!was_in_group) return;
   homes_[index] = class_of(group, priority);
   put_in_order(homes_[index]);
   Index before = home_of(index).youngest;

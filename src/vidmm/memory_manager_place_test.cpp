@@ -116,6 +116,8 @@ TEST_F(MemoryManagerPlaces, WriteUsesGoToTheWriteSetOnly) {
   const ResidencyPlan plan = use(a, true);
   EXPECT_EQ(memory_->placement(a).segment, kVram2);
   EXPECT_THAT(kinds(plan.operations), ElementsAre(Kind::kDiscard, Kind::kFill));
+  EXPECT_EQ(memory_->statistics().evictions, 0U) << "it was asked for, nobody pushed it out";
+  EXPECT_EQ(memory_->statistics().moves, 0U) << "to another segment";
   const auto both = attempt({{a, true}, {a, false}});
   ASSERT_FALSE(both.has_value());
   EXPECT_EQ(both.error().status, Status::kGraphicsNoVideoMemory);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <span>
 
 namespace dxgkit::vidmm {
 namespace {
@@ -64,8 +66,9 @@ float ReuseModel::edge(uint32_t bucket) {
 uint32_t ReuseModel::age_bucket(float age) {
   return age < 1 ? 0 : std::min(kAges - 1, 1 + quarter_octaves(age));
 }
+/// interval >= 1.
 uint32_t ReuseModel::octave(float interval) {
-  return interval < 1 ? 0 : std::min(kOctaves - 1, 1 + quarter_octaves(interval) / 4);
+  return std::min(kOctaves - 1, 1 + quarter_octaves(interval) / 4);
 }
 bool ReuseModel::regular(uint32_t kind) { return kind / kOctaves >= kSorts - 2; }
 
@@ -74,11 +77,10 @@ bool ReuseModel::regular(uint32_t kind) { return kind / kOctaves >= kSorts - 2; 
 uint16_t ReuseModel::predict(const UseHistory& history) {
   const auto& intervals = history.intervals;
   const uint32_t known = history.known;
-  if (known == 0) return 0;
   std::array<uint8_t, UseHistory::kIntervals> places{};
   uint32_t count = 0;
   uint32_t longest = 0;
-  for (uint32_t back = 1; back < known && known - back >= longest; ++back) {
+  for (uint32_t back = 1; back < known; ++back) {
     uint32_t length = 0;
     while (back + length < known && same(intervals[length], intervals[back + length])) ++length;
     if (length < longest) continue;
@@ -86,17 +88,15 @@ uint16_t ReuseModel::predict(const UseHistory& history) {
     longest = length;
     places[count++] = static_cast<uint8_t>(back - 1);
   }
-  if (count == 0) return intervals[0];
-  uint16_t best = intervals[places[0]];
-  uint32_t most = 1;
-  for (uint32_t i = 0; i < count && count > 2; ++i) {
-    uint32_t votes = 0;
-    for (uint32_t j = 0; j < count; ++j) {
-      votes += same(intervals[places[i]], intervals[places[j]]) ? 1 : 0;
-    }
+  uint16_t best = intervals[0];
+  std::ptrdiff_t most = 0;
+  const std::span found = std::span(places).first(count);
+  for (const uint8_t place : found) {
+    const std::ptrdiff_t votes = std::ranges::count_if(
+        found, [&](uint8_t other) { return same(intervals[place], intervals[other]); });
     if (votes <= most) continue;
     most = votes;
-    best = intervals[places[i]];
+    best = intervals[place];
   }
   return best;
 }
@@ -139,7 +139,7 @@ void ReuseModel::pass(UseHistory& history, Outlook& outlook, uint64_t now) {
   const uint32_t upto = bucket(age / outlook.scale);
   const uint32_t upto_age = age_bucket(age);
   for (uint32_t b = history.seen_by_age; b < upto_age; ++b) reached_by_age_[b] += 1;
-  if (upto_age > history.seen_by_age) history.seen_by_age = static_cast<uint8_t>(upto_age);
+  history.seen_by_age = static_cast<uint8_t>(upto_age);
   if (upto <= history.seen) return;
   Table& table = table_of(outlook.kind);
   for (uint32_t b = history.seen; b < upto; ++b) table.reached[b] += 1;
@@ -172,8 +172,7 @@ void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool l
       }
     }
     // Predictions that nobody asked for are not made: then the last interval stands for one.
-    const uint16_t predicted =
-        outlook.stale || history.predicted == 0 ? history.intervals[0] : history.predicted;
+    const uint16_t predicted = outlook.stale ? history.intervals[0] : history.predicted;
     const uint16_t interval = pack(age);
     if (history.known > 0) {
       const bool right = same(interval, predicted);
@@ -201,7 +200,8 @@ void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool l
 /// Share of those that reach a bucket who are used in it, as far as one knows without the table.
 double ReuseModel::prior(uint32_t kind, uint32_t b) const {
   const double low = edge(b);
-  if (regular(kind)) return low < 1 ? 0.02 : (low < 1.15 ? 0.5 : 0.01);
+  // Below 1 value() asks the trust and not the table.
+  if (regular(kind)) return low < 1.15 ? 0.5 : 0.01;
   // As with all others of the same age.
   const float typical = from_quarter_octaves(4 * (kind % kOctaves)) * 0.75F;
   const float begin = std::max(edge(b) * typical, 0.25F);

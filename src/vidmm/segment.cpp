@@ -41,10 +41,9 @@ bool Segment::could_hold(const Shape& allocation) const {
 uint64_t Segment::bytes_of(const Shape& allocation) const {
   const uint64_t unit = desc.use_64kb_pages ? kLargePageBytes : kPageBytes;
   const bool pitched = desc.pitch_alignment && allocation.pitch_aligned_size_bytes != 0;
-  const uint64_t bytes = pitched ? allocation.pitch_aligned_size_bytes : allocation.size_bytes;
-  uint64_t rounded = 0;
+  uint64_t bytes = pitched ? allocation.pitch_aligned_size_bytes : allocation.size_bytes;
   // A size so large that rounding wraps fits nowhere.
-  return checked_align_up(bytes, unit, &rounded) ? rounded : ~uint64_t{0};
+  return checked_align_up(bytes, unit, &bytes) ? bytes : ~uint64_t{0};
 }
 
 uint64_t Segment::alignment_of(const Shape& allocation) const {
@@ -77,10 +76,9 @@ std::optional<Segment::Window> Segment::find_window(const Shape& allocation, Sea
   const uint64_t lowest = lowest_offset(allocation);
   std::optional<uint64_t> offset = ranges.find(bytes, alignment, from, lowest, desc.size_bytes);
   const auto place_in = [&](const RangeIndex::Run& run) -> std::optional<uint64_t> {
-    const uint64_t begin = std::max(ranges.offset(run.first), lowest);
     const uint64_t end = ranges.end(run.last);
-    uint64_t low = 0;
-    if (!checked_align_up(begin, alignment, &low)) return std::nullopt;
+    uint64_t low = std::max(ranges.offset(run.first), lowest);
+    if (!checked_align_up(low, alignment, &low)) return std::nullopt;
     if (!range_within(low, bytes, end)) return std::nullopt;
     const uint64_t high = align_down(end - bytes, alignment);
     size_t in_low = 0;

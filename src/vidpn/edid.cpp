@@ -136,32 +136,51 @@ std::string read_text(std::span<const uint8_t> bytes) {
   return text;
 }
 
-void put_detailed(const EdidTiming& timing, std::span<uint8_t> out) {
+/// What a detailed descriptor counts: the lines of one field when interlaced. A blanking below none
+/// wraps, and is too much for any descriptor.
+struct DetailedCounts {
+  uint32_t clock, width, blank_x, lines, blank_y;
+};
+
+DetailedCounts counts_of(const EdidTiming& timing) {
   const uint32_t lines = timing.interlaced ? timing.height / 2 : timing.height;
   const uint32_t total_lines =
       timing.interlaced ? (timing.total_height - 1) / 2 : timing.total_height;
-  const uint32_t blank_x = timing.total_width - timing.width;
-  const uint32_t blank_y = total_lines - lines;
-  const uint32_t clock = timing.pixel_clock_hz / 10'000;
+  return {.clock = timing.pixel_clock_hz / 10'000,
+          .width = timing.width,
+          .blank_x = timing.total_width - timing.width,
+          .lines = lines,
+          .blank_y = total_lines - lines};
+}
+
+bool fits_detailed(const EdidTiming& timing) {
+  const DetailedCounts counts = counts_of(timing);
+  return counts.clock >= 1 && counts.clock <= 0xFFFF && counts.width >= 1 &&
+         counts.width <= 0xFFF && counts.blank_x <= 0xFFF && counts.lines >= 1 &&
+         counts.lines <= 0xFFF && counts.blank_y <= 0xFFF;
+}
+
+/// Of a timing that fits.
+void put_detailed(const EdidTiming& timing, std::span<uint8_t> out) {
+  const auto [clock, width, blank_x, lines, blank_y] = counts_of(timing);
   // Porch and pulse in the proportions of 1920x1080 in CTA-861.
-  const uint32_t porch_x = blank_x * 88 / 280;
+  const uint32_t porch_x = std::min<uint32_t>(blank_x * 88 / 280, 1023);
   const uint32_t pulse_x = blank_x * 44 / 280;
   const uint32_t porch_y = std::min<uint32_t>(blank_y * 4 / 45, 63);
   const uint32_t pulse_y = std::min<uint32_t>(blank_y * 5 / 45, 63);
-  const auto low = [](uint32_t value) { return static_cast<uint8_t>(value & 0xFF); };
+  const auto low = [](uint32_t value) { return static_cast<uint8_t>(value); };
   out[0] = low(clock);
   out[1] = low(clock >> 8);
-  out[2] = low(timing.width);
+  out[2] = low(width);
   out[3] = low(blank_x);
-  out[4] = static_cast<uint8_t>((timing.width >> 4 & 0xF0) | (blank_x >> 8 & 0x0F));
+  out[4] = low((width >> 4 & 0xF0) | blank_x >> 8);
   out[5] = low(lines);
   out[6] = low(blank_y);
-  out[7] = static_cast<uint8_t>((lines >> 4 & 0xF0) | (blank_y >> 8 & 0x0F));
+  out[7] = low((lines >> 4 & 0xF0) | blank_y >> 8);
   out[8] = low(porch_x);
   out[9] = low(pulse_x);
-  out[10] = static_cast<uint8_t>((porch_y & 0xF) << 4 | (pulse_y & 0xF));
-  out[11] = static_cast<uint8_t>((porch_x >> 8 & 3) << 6 | (pulse_x >> 8 & 3) << 4 |
-                                 (porch_y >> 4 & 3) << 2 | (pulse_y >> 4 & 3));
+  out[10] = low(porch_y << 4 | (pulse_y & 0xF));
+  out[11] = low(porch_x >> 8 << 6 | pulse_x >> 8 << 4 | porch_y >> 4 << 2 | pulse_y >> 4);
   out[12] = low(531);  // millimetres
   out[13] = low(299);
   out[14] = 0x21;
@@ -169,22 +188,14 @@ void put_detailed(const EdidTiming& timing, std::span<uint8_t> out) {
   out[17] = static_cast<uint8_t>(0x1E | (timing.interlaced ? 0x80 : 0));
 }
 
-bool fits_detailed(const EdidTiming& timing) {
-  const uint32_t lines = timing.interlaced ? timing.height / 2 : timing.height;
-  return timing.pixel_clock_hz >= 10'000 && timing.pixel_clock_hz / 10'000 <= 0xFFFF &&
-         timing.width >= 1 && timing.width <= 0xFFF && lines >= 1 && lines <= 0xFFF &&
-         timing.total_width >= timing.width && timing.total_width - timing.width <= 0xFFF &&
-         timing.total_height > lines && timing.total_height - timing.height <= 0xFFF;
-}
-
 /// False: no standard timing code says this.
-bool put_standard(const EdidTiming& timing, uint8_t* first, uint8_t* second) {
+bool put_standard(const EdidTiming& timing, bool before_13, uint8_t* first, uint8_t* second) {
   if (timing.width % 8 != 0 || timing.width < 256 || timing.width > 2288) return false;
   const uint32_t hertz = timing.refresh_millihertz / 1000;
   if (timing.refresh_millihertz % 1000 != 0 || hertz < 60 || hertz > 123 || timing.interlaced)
     return false;
   uint32_t aspect = 0;
-  if (timing.height == timing.width * 10 / 16) {
+  if (timing.height == (before_13 ? timing.width : timing.width * 10 / 16)) {
     aspect = 0;
   } else if (timing.height == timing.width * 3 / 4) {
     aspect = 1;
@@ -273,7 +284,7 @@ Result<Edid> parse_edid(std::span<const std::byte> input, std::string* why) {
     if (descriptor[3] == kTagName) edid.name = read_text(descriptor.subspan(5));
     if (descriptor[3] == kTagLimits) read_limits(descriptor, &edid);
     if (descriptor[3] != kTagStandards) continue;
-    for (size_t at = 5; at < 17; at += 2) {
+    for (size_t at = 5; at + 1 < kDescriptorBytes; at += 2) {
       EdidTiming timing;
       if (read_standard(descriptor[at], descriptor[at + 1], before_13, &timing))
         standard.push_back(timing);
@@ -348,8 +359,9 @@ std::vector<std::byte> build_edid(const Edid& edid) {
         continue;
       }
     }
-    if (standards < kStandards && put_standard(timing, &block[kStandardAt + 2 * standards],
-                                               &block[kStandardAt + 2 * standards + 1]))
+    if (standards < kStandards &&
+        put_standard(timing, edid.revision < 3, &block[kStandardAt + 2 * standards],
+                     &block[kStandardAt + 2 * standards + 1]))
       ++standards;
   }
   if (!edid.name.empty()) put_text(kTagName, edid.name, next_slot());

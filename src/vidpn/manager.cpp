@@ -289,11 +289,10 @@ void Manager::Impl::drop_monitor(uint32_t target) {
   } else {
     set.stale = true;
   }
-  // Their handles are gone, so nobody could release what they gave.
+  // Their handles are gone, so nobody could release what they gave. A serial is of one kind only.
   std::vector<const void*> orphans;
   for (const auto& [address, info] : infos) {
-    if ((info.owner_kind == Kind::kRangeSet && info.owner == found->second.range_set) ||
-        (info.owner_kind == Kind::kDescriptorSet && info.owner == found->second.descriptor_set))
+    if (info.owner == found->second.range_set || info.owner == found->second.descriptor_set)
       orphans.push_back(address);
   }
   for (const void* address : orphans) retire_info(address, kHow);

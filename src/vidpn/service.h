@@ -51,8 +51,7 @@ class Service {
   template <typename T>
   bool writable(T* out, const char* parameter) {
     T value;
-    if (out != nullptr && guarded_copy(&value, out, sizeof value) &&
-        guarded_copy(out, &value, sizeof value))
+    if (guarded_copy(&value, out, sizeof value) && guarded_copy(out, &value, sizeof value))
       return true;
     bad_output(parameter, out == nullptr);
     return false;

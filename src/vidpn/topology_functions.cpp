@@ -152,7 +152,7 @@ Status update_support(Service& service, VidPnObject& object, const AbiPath* upda
       !is_success(status))
     return status;
   AbiPath abi;
-  if (update == nullptr || !guarded_copy(&abi, update, sizeof abi)) {
+  if (!guarded_copy(&abi, update, sizeof abi)) {
     return service.refuse(
         Status::kInvalidParameter, "VIDPN-24",
         fmt::format("i_pVidPnPresentPathInfo is {}.", update == nullptr ? "NULL" : "not readable"),
@@ -234,8 +234,7 @@ Status add_new_path(Service& service, VidPnObject& object, uint32_t topology, Ab
   if (path.gamma_type > 1) {
     path.gamma.resize(table_bytes);
     const bool sized = table_bytes != 0 && abi.GammaRamp.DataSize == table_bytes;
-    if (!sized || abi.GammaRamp.Data.pRaw == nullptr ||
-        !guarded_copy(path.gamma.data(), abi.GammaRamp.Data.pRaw, table_bytes)) {
+    if (!sized || !guarded_copy(path.gamma.data(), abi.GammaRamp.Data.pRaw, table_bytes)) {
       return service.refuse(
           kInvalidGammaRamp, "VIDPN-17",
           fmt::format("GammaRamp has Type {}, DataSize {} and {}.", path.gamma_type,

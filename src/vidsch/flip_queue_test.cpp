@@ -271,5 +271,18 @@ TEST(FlipQueue, RandomFlipsKeepTheirPromises) {
   }
 }
 
+// Only the first flip can be due: one behind it waits for it.
+TEST(FlipQueue, AVerticalSyncIsNeededForTheFirstFlipOnly) {
+  DXGKIT_COVERS("DISP-07");
+  Screen screen;
+  screen.queue.announce({.id = 1, .surface = kB, .interval = 1});
+  screen.queue.announce({.id = 2, .surface = kC, .interval = 1});
+  screen.queue.reach(2);
+  EXPECT_FALSE(screen.queue.needs_vsync());
+  screen.queue.reach(1);
+  screen.queue.announce({.id = 3, .surface = kD, .interval = 1});
+  EXPECT_TRUE(screen.queue.needs_vsync());
+}
+
 }  // namespace
 }  // namespace dxgkit::vidsch

@@ -285,6 +285,32 @@ TEST_F(PartsTest, WhoHoldsMemoryAllTheSameGoesBetween) {
   EXPECT_EQ(submitted(), (Packets{9, 1, 4, 2}));
 }
 
+// Several that are in the way go in the order of their turns.
+TEST_F(PartsTest, AllWhoHoldMemoryGoBetweenInTurn) {
+  DXGKIT_COVERS("REND-30");
+  begin(1);
+  const ContextId third{105};
+  add(third);
+  queue(kOther, 9);
+  queue(kB, 4);
+  scheduler_->set_suspended(kB, true);
+  queue(third, 5);
+  scheduler_->set_suspended(third, true);
+  in_parts(1, {2});
+  queue(kA, 1);
+  ASSERT_EQ(complete(1), FenceReport::kAccepted);
+  ASSERT_EQ(submitted(), (Packets{9, 1}));
+  scheduler_->set_suspended(third, false);
+  scheduler_->set_suspended(kB, false);
+  ASSERT_EQ(complete(2), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{9, 1, 4}));
+  ASSERT_EQ(complete(3), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{9, 1, 4, 5}));
+  room_for(2);
+  ASSERT_EQ(complete(4), FenceReport::kAccepted);
+  EXPECT_EQ(submitted(), (Packets{9, 1, 4, 5, 2}));
+}
+
 // On the way to sleep what has its memory runs out, that of suspended contexts too; nothing else
 // gets any.
 TEST_F(PartsTest, WhileHeldWhoHasMemoryRuns) {

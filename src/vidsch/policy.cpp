@@ -242,12 +242,12 @@ Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
       const bool under_way = before != nullptr && before->prepared != 0 &&
                              before->queue.front()->state != PacketState::kReady;
       if (!next || under_way) return nullptr;
-      if (level < gate && !passes_gate(*first)) return nullptr;
+      if (!passes_gate(*first)) return nullptr;
       node.successor = first;
       return first;
     }
     if (first == nullptr) continue;
-    return level >= gate || passes_gate(*first) ? first : nullptr;
+    return passes_gate(*first) ? first : nullptr;
   }
   return nullptr;
 }

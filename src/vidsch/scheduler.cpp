@@ -142,7 +142,7 @@ void Scheduler::set_held(bool held) {
       context->resuspend = false;
     }
   }
-  impl_->busy_retry_ = impl_->busy_retry_ || (!held && !impl_->busy_.empty());
+  if (!held) impl_->busy_retry_ = true;
   impl_->work_ = ~uint64_t{0};
   impl_->run();
 }

@@ -165,5 +165,37 @@ TEST_F(SchedulerEdgesTest, CancelledPacketsLeaveInStreamOrder) {
   EXPECT_EQ(fence(), 0U);
 }
 
+TEST_F(SchedulerEdgesTest, PreemptedPagingOfTwoContextsKeepsItsOrder) {
+  DXGKIT_COVERS("PREEMPT-13");
+  start(3);
+  const ContextId second{1};
+  ASSERT_EQ(scheduler_->create_context(second, {.node = kNode, .is_system = true}),
+            Status::kSuccess);
+  queue(second, 1, PacketKind::kPaging);
+  page(2);
+  queue(second, 3, PacketKind::kPaging);
+  ASSERT_TRUE(scheduler_->request_preemption(kNode));  // id 4
+  engine_.submitted.clear();
+  ASSERT_EQ(preempted(4, 0), FenceReport::kAccepted);
+  EXPECT_THAT(engine_.submitted, ElementsAre(FakeEngine::Submitted{1, 0, 1, true},
+                                             FakeEngine::Submitted{2, 0, 2, true},
+                                             FakeEngine::Submitted{3, 0, 3, true}));
+}
+
+// The driver may report the fence it refused once more, and no other that is not on hardware.
+TEST_F(SchedulerEdgesTest, ARefusedFenceIsTheOnlyOneThatMayComeAgain) {
+  DXGKIT_COVERS("SUB-29");
+  start(1);
+  engine_.refused = {2};
+  engine_.on_refused = [&] { scheduler_->fail_context(kA); };
+  queue(kB, 1);
+  queue(kA, 2);
+  EXPECT_EQ(complete(1), FenceReport::kAccepted);
+  EXPECT_EQ(complete(2), FenceReport::kAccepted);
+  EXPECT_EQ(complete(1), FenceReport::kUnknownFence);
+  EXPECT_EQ(complete(3), FenceReport::kUnknownFence);
+  EXPECT_EQ(complete(0), FenceReport::kUnknownFence);
+}
+
 }  // namespace
 }  // namespace dxgkit::vidsch

@@ -276,5 +276,28 @@ TEST_F(SchedulerPowerTest, PumpingWithoutATimeDoesNotMoveTheClock) {
   EXPECT_EQ(scheduler_->node_status(kNode).progress_ns, 5000) << "not stamped before";
 }
 
+// Suspended while everything is held: a context with memory for one packet is let through, so that
+// the memory comes free; one without waits at once.
+TEST_F(SchedulerPowerTest, WhoHoldsMemoryForOnePacketIsLetThrough) {
+  start(1);
+  queue(kB, 1);
+  queue(kA, 2);  // has its memory
+  scheduler_->set_held(true);
+  queue(kB, 3);  // gets none
+  scheduler_->set_suspended(kA, true);
+  scheduler_->set_suspended(kB, true);
+  run_dry();
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2));
+  EXPECT_TRUE(scheduler_->drained());
+  queue(kA, 4);
+  scheduler_->set_held(false);
+  run_dry();
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2)) << "suspended, both";
+  scheduler_->set_suspended(kB, false);
+  scheduler_->set_suspended(kA, false);
+  run_dry();
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2, 3, 4));
+}
+
 }  // namespace
 }  // namespace dxgkit::vidsch

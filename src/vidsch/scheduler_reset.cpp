@@ -94,7 +94,7 @@ void Scheduler::adapter_was_reset(int64_t now_ns) {
 
 void Scheduler::end_adapter_reset() {
   impl_->adapter_resetting_ = false;
-  impl_->busy_retry_ = impl_->busy_retry_ || !impl_->busy_.empty();
+  impl_->busy_retry_ = true;
   impl_->work_ = ~uint64_t{0};
   impl_->run();
 }

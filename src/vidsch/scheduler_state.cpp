@@ -205,10 +205,7 @@ void Scheduler::Impl::refresh(Context& context) {
     }
     busy_.insert_after(before, &context);
   }
-  if (!busy && context.busy_link.listed) {
-    busy_.erase(&context);
-    work_ = ~uint64_t{0};
-  }
+  // One that is busy no longer has left the list: in unlist() or in ask().
 }
 
 /// A failed context: everything that is not on hardware leaves, in queue order.

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/process.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -467,6 +470,192 @@ TEST_F(AllocTest, WithLargePagesAlignmentIsDemandedAndSizesFollow) {
       });
 }
 
+// Each flag alone, beside CpuVisible where it needs that, means one thing to the memory manager.
+TEST_F(AllocTest, EveryFlagIsHandedOnAndNoneStandsForAnother) {
+  DXGKIT_COVERS("ALLOC-15", "ALLOC-48", "ALLOC-49");
+  constexpr uint32_t kFromEnd = 1U << 6, kOverlay = 1U << 8, kCapture = 1U << 9,
+                     kPhysical = 1U << 15, kNotify = 1U << 16;
+  struct Row {
+    uint32_t flags;
+    bool visible, cached, permanent, from_end, pinned, notify;
+  };
+  const Row rows[] = {
+      {0, false, false, false, false, false, false},
+      {kCpuVisible, true, false, false, false, false, false},
+      {kCpuVisible | kCached, true, true, false, false, false, false},
+      {kCpuVisible | kPermanent, true, false, true, false, false, false},
+      {kFromEnd, false, false, false, true, false, false},
+      {kOverlay, false, false, false, false, true, false},
+      {kCapture, false, false, false, false, true, false},
+      {kPhysical, false, false, false, false, false, false},
+      {kPhysical | kNotify, false, false, false, false, false, true},
+  };
+  with_client(
+      [&](Stack& stack, Client& client) {
+        constexpr size_t kCount = std::size(rows);
+        ScriptedAllocation data[kCount];
+        D3DDDI_ALLOCATIONINFO infos[kCount]{};
+        for (size_t i = 0; i < kCount; ++i) {
+          data[i].size = (i + 2) * 4096;
+          data[i].supported_read = data[i].supported_write = kVisible;
+          data[i].flags = rows[i].flags;
+          infos[i].pPrivateDriverData = &data[i];
+          infos[i].PrivateDriverDataSize = sizeof data[i];
+        }
+        stack.miniport.hooks.create_allocation = [&](DXGKARG_CREATEALLOCATION* args) {
+          const NTSTATUS status = stack.miniport.default_create_allocation(args);
+          for (UINT i = 0; i < args->NumAllocations; ++i)
+            args->pAllocationInfo[i].MaximumRenamingListLength = 3 + i;
+          return status;
+        };
+        D3DKMT_CREATEALLOCATION create{};
+        create.hDevice = client.device;
+        create.NumAllocations = kCount;
+        create.pAllocationInfo = infos;
+        ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+        stack.miniport.hooks.create_allocation = nullptr;
+        std::vector<void*> driver_handles;
+        for (size_t i = 0; i < kCount; ++i) {
+          const Row& row = rows[i];
+          SCOPED_TRACE(row.flags);
+          const auto opened =
+              client.process->handles().find<dxgk::OpenedAllocation>(infos[i].hAllocation);
+          ASSERT_TRUE(opened.has_value());
+          EXPECT_EQ((*opened)->allocation->size_bytes, data[i].size);
+          EXPECT_EQ((*opened)->allocation->maximum_renaming, 3 + i);
+          EXPECT_EQ((*opened)->allocation->driver_handle, (*opened)->driver_allocation);
+          EXPECT_EQ(std::ranges::count(driver_handles, (*opened)->driver_allocation), 0);
+          driver_handles.push_back((*opened)->driver_allocation);
+          const vidmm::AllocationDesc desc =
+              stack.adapter().memory().description((*opened)->allocation->id);
+          EXPECT_EQ(desc.cpu_visible, row.visible);
+          EXPECT_EQ(desc.cached, row.cached);
+          EXPECT_EQ(desc.permanent_system_memory, row.permanent);
+          EXPECT_EQ(desc.from_end_of_segment, row.from_end);
+          EXPECT_EQ(desc.pinned, row.pinned);
+          EXPECT_EQ(desc.last_fifth, row.pinned);
+          EXPECT_EQ(desc.notify_residency, row.notify);
+          EXPECT_FALSE(desc.notify_eviction);
+          EXPECT_EQ((*opened)->allocation->cpu_visible, row.visible);
+          EXPECT_EQ((*opened)->allocation->cached, row.cached);
+          EXPECT_EQ((*opened)->allocation->info_flags, row.flags);
+        }
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+      });
+}
+
+// Five preferences of a segment and a direction, four hints of a bank and a direction.
+TEST_F(AllocTest, EachPreferenceAndEachBankHintIsHandedOn) {
+  DXGKIT_COVERS("ALLOC-10", "ALLOC-11", "ALLOC-09", "ALLOC-13");
+  with_client([](Stack& stack, Client& client) {
+    const std::vector<std::pair<uint32_t, bool>> segments = {
+        {3, true}, {1, false}, {0, false}, {2, true}, {1, true}};
+    const std::vector<std::pair<uint32_t, bool>> banks = {
+        {5, false}, {127, true}, {0, true}, {64, false}};
+    ScriptedAllocation description;
+    description.supported_read = kVisible | kHidden | 1U << 2;
+    description.supported_write = kVisible | 1U << 2;
+    description.eviction = 1U << 2;
+    description.priority = 0x5000'0000;
+    description.alignment = 0x4000;
+    description.size = 5 * 4096;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      description.preferred |= (segments[i].first | (segments[i].second ? 1U << 5 : 0)) << (6 * i);
+    }
+    for (size_t i = 0; i < banks.size(); ++i)
+      description.bank_hints |= (banks[i].first | (banks[i].second ? 1U << 7 : 0)) << (8 * i);
+    const D3DKMT_HANDLE handle = client.make_allocation(description);
+    const auto opened = client.process->handles().find<dxgk::OpenedAllocation>(handle);
+    ASSERT_TRUE(opened.has_value());
+    const vidmm::AllocationDesc desc =
+        stack.adapter().memory().description((*opened)->allocation->id);
+    for (size_t i = 0; i < segments.size(); ++i) {
+      SCOPED_TRACE(i);
+      EXPECT_EQ(desc.preferred[i].segment.value, segments[i].first);
+      EXPECT_EQ(desc.preferred[i].from == vidmm::SearchFrom::kTop, segments[i].second);
+    }
+    for (size_t i = 0; i < banks.size(); ++i) {
+      SCOPED_TRACE(i);
+      EXPECT_EQ(desc.banks[i].bank, banks[i].first);
+      EXPECT_EQ(desc.banks[i].from == vidmm::SearchFrom::kTop, banks[i].second);
+    }
+    EXPECT_EQ(desc.supported_read, kVisible | kHidden | 1U << 2);
+    EXPECT_EQ(desc.supported_write, kVisible | 1U << 2);
+    EXPECT_EQ(desc.eviction, 1U << 2);
+    EXPECT_EQ(desc.priority, 0x5000'0000U);
+    EXPECT_EQ(desc.alignment_bytes, 0x4000U);
+    EXPECT_EQ(desc.size_bytes, 5 * 4096U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// Sets have 32 bits: the last segment is looked at like the others.
+TEST_F(AllocTest, TheLastOfThirtyTwoSegmentsCounts) {
+  DXGKIT_COVERS("ALLOC-07", "ALLOC-09", "ALLOC-16", "ALLOC-20", "SEG-42");
+  constexpr uint32_t kLast = 1U << 31;
+  alignas(4096) static std::byte memory[64 * kKibibyte];
+  with_client(
+      [&](Stack& stack, Client& client) {
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{"SEG-06"}) << "a warning";
+        const auto create = [&](const ScriptedAllocation& description, void* existing) {
+          D3DDDI_ALLOCATIONINFO info{};
+          info.pSystemMem = existing;
+          info.pPrivateDriverData = const_cast<ScriptedAllocation*>(&description);
+          info.PrivateDriverDataSize = sizeof description;
+          D3DKMT_CREATEALLOCATION args{};
+          args.hDevice = client.device;
+          args.NumAllocations = 1;
+          args.pAllocationInfo = &info;
+          return client.call([&] { return D3DKMTCreateAllocation(&args); });
+        };
+        const auto refused = [&](const ScriptedAllocation& description, const char* rule,
+                                 void* existing = nullptr) {
+          SCOPED_TRACE(rule);
+          const size_t before = stack.rules().size();
+          EXPECT_EQ(create(description, existing), nt_status(Status::kInvalidParameter));
+          ASSERT_EQ(stack.rules().size(), before + 1);
+          EXPECT_EQ(stack.rules().back(), rule);
+        };
+        ScriptedAllocation description;
+        description.supported_read = description.supported_write = kLast;
+        refused(description, "SEG-42");
+        description.alignment = 0x10000;
+        EXPECT_EQ(create(description, nullptr), 0) << "it may live there";
+        description.eviction = kLast;
+        refused(description, "ALLOC-09");
+        description.eviction = 0;
+        description.flags = kCpuVisible | kExisting;
+        description.supported_read = description.supported_write = kLast | 1U << 2;
+        refused(description, "ALLOC-20", memory);
+        // A primary as the display makes it: no client function does.
+        description.flags = kCpuVisible;
+        dxgk::AllocationRequest request;
+        request.private_data = std::as_writable_bytes(std::span(&description, 1));
+        request.vidpn_source = 0;
+        request.primary = true;
+        dxgk::CreateOptions options;
+        client.as_client([&] {
+          const auto device = client.process->handles().find<dxgk::Device>(client.device);
+          ASSERT_TRUE(device.has_value());
+          EXPECT_EQ((*device)->create_allocations(std::span(&request, 1), options),
+                    Status::kInvalidParameter);
+        });
+        EXPECT_EQ(stack.rules().back(), "ALLOC-16");
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+        while (miniport.config.segments.size() < 32) {
+          testing::ScriptedSegment one = miniport.config.segments[1];
+          one.base_address = (uint64_t{16} + miniport.config.segments.size()) << 32;
+          one.size = kMebibyte;
+          miniport.config.segments.push_back(one);
+        }
+        miniport.config.segments.back().flags.Use64KBPages = 1;
+      });
+}
+
 TEST_F(AllocTest, MachineMemoryThatRunsOutFailsTheCallAndNothingElse) {
   DXGKIT_COVERS("THUNK-19", "THUNK-05");
   with_client([](Stack& stack, Client& client) {
@@ -507,6 +696,18 @@ TEST_F(AllocTest, AReferenceOfTheDriverDelaysDestruction) {
           data = callbacks.DxgkCbAcquireHandleData(&args, &reference);
         });
         ASSERT_NE(data, nullptr);
+        // Nothing else can be held, whatever the handle is.
+        for (const D3DKMT_HANDLE object : {handle, client.device}) {
+          DXGKARG_RELEASE_HANDLE none{};
+          void* other = &none;
+          inside_the_driver([&] {
+            DXGKARGCB_GETHANDLEDATA args{};
+            args.hObject = object;
+            args.Type = DXGK_HANDLE_RESOURCE;
+            other = callbacks.DxgkCbAcquireHandleData(&args, &none);
+          });
+          EXPECT_EQ(other, nullptr);
+        }
         EXPECT_EQ(client.destroy_allocation(handle), 0);
         stack.drive();
         EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 0U);

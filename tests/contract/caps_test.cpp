@@ -284,10 +284,11 @@ struct FullDisplay {
     }
     const D3DKMDT_SHAREDPRIMARYSURFACEDATA& data = *args->pCreateSharedPrimarySurfaceData;
     asked = data;
-    const ScriptedAllocation allocation{.size = uint64_t{data.Width} * data.Height * 4,
-                                        .supported_read = 1,
-                                        .supported_write = 1,
-                                        .flags = 1};  // CpuVisible, in the visible memory segment
+    const ScriptedAllocation allocation{
+        .size = uint64_t{data.Width} * data.Height * 4 - missing_bytes,
+        .supported_read = 1,
+        .supported_write = 1,
+        .flags = 1};  // CpuVisible, in the visible memory segment
     std::memcpy(args->pAllocationPrivateDriverData, &allocation, sizeof allocation);
     return STATUS_SUCCESS;
   }
@@ -296,6 +297,7 @@ struct FullDisplay {
     args->Width = asked.Width - (wrong_width ? 1 : 0);
     args->Height = asked.Height;
     args->Format = asked.Format;
+    args->MultisampleMethod.NumSamples = samples;
     return answer;
   }
   static inline std::vector<HANDLE> descriptions;
@@ -303,6 +305,8 @@ struct FullDisplay {
   static inline NTSTATUS answer = STATUS_SUCCESS;
   static inline D3DKMDT_SHAREDPRIMARYSURFACEDATA asked{};
   static inline int described = 0;
+  static inline UINT samples = 0;            // what is answered to DescribeAllocation
+  static inline uint32_t missing_bytes = 0;  // that a primary is too small
   ScriptedMiniport& miniport;
   ScriptedDisplay display;
 };
@@ -400,14 +404,18 @@ TEST_F(FullTest, OnlyThePrimaryIsDescribedAndWhatIsWrongIsTold) {
     bool wrong_width;
     NTSTATUS answer;
     size_t told;
+    UINT samples = 0;
   };
-  for (const Row& row : {Row{false, STATUS_SUCCESS, 0}, Row{true, STATUS_SUCCESS, 1},
-                         Row{false, nt_status(Status::kInvalidParameter), 1}}) {
+  for (const Row& row :
+       {Row{false, STATUS_SUCCESS, 0}, Row{true, STATUS_SUCCESS, 1},
+        Row{false, nt_status(Status::kInvalidParameter), 1}, Row{false, STATUS_NOT_SUPPORTED, 0},
+        Row{false, STATUS_SUCCESS, 0, 1}, Row{false, STATUS_SUCCESS, 1, 2}}) {
     bare([&](Stack& stack) {
       FullDisplay full(stack.miniport, 1);
       FullDisplay::descriptions.clear();
       FullDisplay::wrong_width = row.wrong_width;
       FullDisplay::answer = row.answer;
+      FullDisplay::samples = row.samples;
       ASSERT_EQ(stack.start(), Status::kSuccess);
       EXPECT_EQ(stack.findings.count("ALLOC-51"), row.told);
       const DisplayCalls calls = full.display.calls();
@@ -428,6 +436,46 @@ TEST_F(FullTest, OnlyThePrimaryIsDescribedAndWhatIsWrongIsTold) {
   }
   FullDisplay::wrong_width = false;
   FullDisplay::answer = STATUS_SUCCESS;
+  FullDisplay::samples = 0;
+}
+
+TEST_F(FullTest, AModeThatIsNotCommittedLeavesNoPrimary) {
+  DXGKIT_COVERS("DOD-03", "DISP-11");
+  bare([](Stack& stack) {
+    FullDisplay full(stack.miniport, 1);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    dxgk::Displays displays(*stack.system);
+    const size_t before = stack.miniport.live_objects();
+    const size_t pages = stack.machine.free_page_count();
+    full.display.answers["DxgkDdiCommitVidPn"] = STATUS_NO_MEMORY;
+    Status changed = Status::kPending;
+    stack.blocking([&] { changed = displays.set_mode(stack.luid, 0, {32, 32}); });
+    EXPECT_EQ(changed, Status::kNoMemory);
+    EXPECT_EQ(stack.miniport.live_objects(), before);
+    EXPECT_EQ(stack.machine.free_page_count(), pages);
+    EXPECT_EQ(displays.configuration(stack.luid)->sources[0].mode, (dxgk::DisplayMode{64, 64}));
+  });
+}
+
+// What the driver made of the primary is read to its last byte, or not at all.
+TEST_F(FullTest, APrimaryTooSmallForItsModeIsNotRead) {
+  DXGKIT_COVERS("DOD-05");
+  for (const uint32_t missing : {0U, 4096U}) {
+    bare([&](Stack& stack) {
+      FullDisplay full(stack.miniport, 1);
+      FullDisplay::missing_bytes = missing;
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      dxgk::Displays displays(*stack.system);
+      stack.blocking([&] {
+        const auto picture = displays.scanout(stack.luid, 0);
+        EXPECT_EQ(picture.has_value(), missing == 0);
+        if (missing != 0) {
+          EXPECT_EQ(picture.error(), Status::kNotSupported);
+        }
+      });
+      FullDisplay::missing_bytes = 0;
+    });
+  }
 }
 
 TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {

@@ -74,9 +74,12 @@ class CloneTest : public FlipTest {
       path->VidPnSourceId = 0;
       path->VidPnTargetId = target;
       path->ImportanceOrdinal = target == kTarget ? D3DKMDT_VPPI_PRIMARY : D3DKMDT_VPPI_SECONDARY;
-      path->ContentTransformation.Scaling = D3DKMDT_VPPS_IDENTITY;
+      // What the driver leaves open on the second output the kernel pins.
+      path->ContentTransformation.Scaling =
+          target == kTarget ? D3DKMDT_VPPS_IDENTITY : D3DKMDT_VPPS_UNPINNED;
       path->ContentTransformation.ScalingSupport.Identity = 1;
-      path->ContentTransformation.Rotation = D3DKMDT_VPPR_IDENTITY;
+      path->ContentTransformation.Rotation =
+          target == kTarget ? D3DKMDT_VPPR_IDENTITY : D3DKMDT_VPPR_UNPINNED;
       path->ContentTransformation.RotationSupport.Identity = 1;
       path->ContentTransformation.RotationSupport.Offset0 = 1;
       path->VidPnTargetColorBasis = D3DKMDT_CB_SRGB;
@@ -118,6 +121,19 @@ class CloneTest : public FlipTest {
     });
   }
 };
+
+TEST_F(CloneTest, OpenTransformationsOfTheDriversProposalBecomeIdentity) {
+  DXGKIT_COVERS("VIDPN-20");
+  cloned([](Stack& stack, FlipDriver&, FlipClient&) {
+    const auto network = dxgk::Displays(*stack.system).active_network(stack.luid);
+    ASSERT_TRUE(network.has_value());
+    ASSERT_EQ(network->paths.size(), 2U);
+    for (const vidpn::Path& path : network->paths) {
+      EXPECT_EQ(path.scaling, static_cast<uint32_t>(D3DKMDT_VPPS_IDENTITY));
+      EXPECT_EQ(path.rotation, static_cast<uint32_t>(D3DKMDT_VPPR_IDENTITY));
+    }
+  });
+}
 
 TEST_F(CloneTest, TheFirstOutputIsInTimeAndTheOthersFollowAtOnce) {
   DXGKIT_COVERS("DISP-09");

@@ -199,36 +199,41 @@ TEST_F(ContextAllocation, StaysUntilAnotherContextsCommandEntersTheSameQueue) {
 
 TEST_F(ContextAllocation, AnIdleNodeDoesNotKeepOthersFromMemoryForEver) {
   DXGKIT_COVERS("RES-29", "PAGE-42");
-  with_client(
-      [](Stack& stack, Client& client) {
-        MemoryGpu gpu(stack);
-        Saver saver(stack);
-        saver.kernel_device = reinterpret_cast<HANDLE>(uint64_t{client.device});
-        ContextBuffers saved = client.make_context(0);
-        saver.wanted = false;
-        ContextBuffers other = client.make_context(1);
-        const D3DKMT_HANDLE all = client.make_allocation(256 * kKibibyte, kHidden);
-        ASSERT_EQ(client.render(saved, Work{}), 0);
-        stack.settle();
-        ASSERT_TRUE(stack.miniport.complete_next(1));  // its initialisation
-        stack.settle();
-        ASSERT_EQ(client.render(other, work_on({all})), 0);
-        stack.settle();
-        EXPECT_EQ(saver.place(0).segment, SegmentId{2}) << "its command is on hardware";
-        EXPECT_TRUE(stack.miniport.outstanding(1).empty());
-        stack.drive();
-        EXPECT_EQ(saver.place(0).segment, kSystemMemory);
-        EXPECT_EQ(stack.miniport.calls().submits.back().args.NodeOrdinal, 1U);
-        EXPECT_EQ(gpu.transfers_out, 1U) << "what the GPU saved is content";
-        // And back, without another initialisation.
-        ASSERT_EQ(client.render(saved, Work{}), 0);
-        stack.drive();
-        EXPECT_EQ(saver.place(0).segment, SegmentId{2});
-        EXPECT_EQ(gpu.inits, 1U);
-        EXPECT_EQ(*gpu.at(saver.place(0).gpu_address), MemoryGpu::kInitial);
-        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
-      },
-      [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = 256 * kKibibyte; });
+  for (const UINT node : {0U, 2U}) {
+    with_client(
+        [&](Stack& stack, Client& client) {
+          MemoryGpu gpu(stack);
+          Saver saver(stack);
+          saver.kernel_device = reinterpret_cast<HANDLE>(uint64_t{client.device});
+          ContextBuffers saved = client.make_context(node);
+          saver.wanted = false;
+          ContextBuffers other = client.make_context(1);
+          const D3DKMT_HANDLE all = client.make_allocation(256 * kKibibyte, kHidden);
+          ASSERT_EQ(client.render(saved, Work{}), 0);
+          stack.settle();
+          ASSERT_TRUE(stack.miniport.complete_next(1));  // its initialisation
+          stack.settle();
+          ASSERT_EQ(client.render(other, work_on({all})), 0);
+          stack.settle();
+          EXPECT_EQ(saver.place(0).segment, SegmentId{2}) << "its command is on hardware";
+          EXPECT_TRUE(stack.miniport.outstanding(1).empty());
+          stack.drive();
+          EXPECT_EQ(saver.place(0).segment, kSystemMemory);
+          EXPECT_EQ(stack.miniport.calls().submits.back().args.NodeOrdinal, 1U);
+          EXPECT_EQ(gpu.transfers_out, 1U) << "what the GPU saved is content";
+          // And back, without another initialisation.
+          ASSERT_EQ(client.render(saved, Work{}), 0);
+          stack.drive();
+          EXPECT_EQ(saver.place(0).segment, SegmentId{2});
+          EXPECT_EQ(gpu.inits, 1U);
+          EXPECT_EQ(*gpu.at(saver.place(0).gpu_address), MemoryGpu::kInitial);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [](ScriptedMiniport& miniport) {
+          miniport.config.nodes = 3;
+          miniport.config.segments[1].size = 256 * kKibibyte;
+        });
+  }
 }
 
 TEST_F(ContextAllocation, OfADeviceIsResidentForEachOfItsContextsAndForNoOthers) {

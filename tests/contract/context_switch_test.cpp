@@ -167,6 +167,38 @@ TEST_F(ContextSwitch, SaysPagingWhereTheKernelsPagingIsCurrent) {
   });
 }
 
+// Paging buffers that move concern the node where paging is current: not one where a client's
+// context is, nor the paging node once a client has used it.
+TEST_F(ContextSwitch, IsNotNeededForPagingBuffersWhereOthersAreCurrent) {
+  DXGKIT_COVERS("SUB-24");
+  for (const bool on_paging_node : {false, true}) {
+    SCOPED_TRACE(on_paging_node);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          const UINT paging_node = stack.miniport.config.paging_node;
+          ContextBuffers context = client.make_context(on_paging_node ? paging_node : 0);
+          ASSERT_EQ(client.render(context, Work{}), 0);
+          stack.drive();
+          stack.miniport.clear_calls();
+          stack.blocking([&] { EXPECT_EQ(exercise(stack).power_cycle(), Status::kSuccess); });
+          const std::vector<DXGKARG_SUBMITCOMMAND> sent = switches(stack);
+          // The first buffer to leave is unmapped by way of the other: then paging is current.
+          for (const DXGKARG_SUBMITCOMMAND& one : sent) {
+            EXPECT_EQ(one.NodeOrdinal, paging_node);
+            EXPECT_EQ(one.Flags.Paging, 1U);
+          }
+          const std::vector<SubmitCall> submits = stack.miniport.calls().submits;
+          ASSERT_FALSE(submits.empty());
+          EXPECT_EQ(submits.front().args.Flags.ContextSwitch, on_paging_node ? 0U : 1U);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [](ScriptedMiniport& miniport) {
+          miniport.config.paging_buffer_segment = 3;
+          miniport.config.auto_complete = true;
+        });
+  }
+}
+
 TEST_F(ContextSwitch, AContextIsNotDestroyedWhileASwitchNamesIt) {
   DXGKIT_COVERS("SUB-24");
   with_client(

@@ -291,6 +291,30 @@ TEST_F(CpuWindowTest, APrimaryIsLockedWithWhatItWasMadeFor) {
   });
 }
 
+// What a screen shows has one place: Discard gives no other instance of it.
+TEST_F(CpuWindowTest, APrimaryIsNotRenamed) {
+  DXGKIT_COVERS("ALLOC-39");
+  windowed({}, [](Stack& stack, Swizzler&, Client& client) {
+    D3DKMT_HANDLE primary = 0;
+    ASSERT_EQ(create_primary(client, kVisible, &primary, kCpuVisible, 1), 0);
+    const D3DKMT_HANDLE plain = client.make_allocation(described(kVisible));
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({primary, plain})), 0);
+    stack.drive();
+    use(stack, client, context, primary);
+    use(stack, client, context, plain);
+    D3DKMT_LOCK args = lock_args(primary, kDiscard | kDonotWait);
+    EXPECT_EQ(lock_now(client, args), kBusy);
+    EXPECT_EQ(args.hAllocation, primary);
+    args = lock_args(plain, kDiscard | kDonotWait);
+    EXPECT_EQ(lock_now(client, args), 0);
+    EXPECT_NE(args.hAllocation, plain);
+    EXPECT_EQ(unlock(client, {args.hAllocation}), 0);
+    stack.drive();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // On the screen it cannot leave: no range, no lock, and nobody waits for one.
 TEST_F(CpuWindowTest, APrimaryOnTheScreenIsNotLockedWithoutARange) {
   DXGKIT_COVERS("ALLOC-53");

@@ -611,6 +611,69 @@ TEST_F(DisplayTest, PowerGoesDownAndComesBackWithTheMode) {
   });
 }
 
+// A display-only adapter goes down and comes back by the same rules as a full one.
+TEST_F(DisplayTest, TheSystemsPowerStatesReachADisplayOnlyDriver) {
+  DXGKIT_COVERS("PWR-02", "PWR-03", "PWR-04");
+  using dxgk::PowerTarget;
+  struct Row {
+    PowerTarget target;
+    DEVICE_POWER_STATE told;
+    bus::FunctionPower left;
+  };
+  const Row rows[] = {
+      {PowerTarget::kD1, PowerDeviceD1, bus::FunctionPower::kOn},
+      {PowerTarget::kD2, PowerDeviceD2, bus::FunctionPower::kOn},
+      {PowerTarget::kD3, PowerDeviceD3, bus::FunctionPower::kStandby},
+      {PowerTarget::kStandby, PowerDeviceD3, bus::FunctionPower::kStandby},
+      {PowerTarget::kHybridSleep, PowerDeviceD3, bus::FunctionPower::kHibernate},
+      {PowerTarget::kHibernate, PowerDeviceD3, bus::FunctionPower::kHibernate},
+  };
+  std::vector<bus::FunctionPower> left;
+  running(
+      [&](DisplayStack& stack) {
+        const auto go = [&](PowerTarget target) {
+          const Result<dxgk::PowerOutcome> done = stack.system->set_power(stack.luid, target);
+          return done.has_value() ? Status::kSuccess : done.error();
+        };
+        for (const Row& row : rows) {
+          SCOPED_TRACE(static_cast<int>(row.target));
+          stack.display.clear_calls();
+          left.clear();
+          std::vector<size_t> changes;  // of the device's power, before each of the driver's calls
+          stack.display.hooks["DxgkDdiSetPowerState"] = [&] { changes.push_back(left.size()); };
+          EXPECT_EQ(go(row.target), Status::kSuccess);
+          EXPECT_THAT(changes, ElementsAre(0U, 0U)) << "the driver is told while it has power";
+          EXPECT_THAT(left, ElementsAre(row.left));
+          EXPECT_THAT(stack.display.calls().powers,
+                      ElementsAre(std::pair{ULONG{1}, row.told},
+                                  std::pair{ULONG{DISPLAY_ADAPTER_HW_ID}, row.told}));
+          EXPECT_EQ(go(row.target), Status::kSuccess) << "it is there";
+          const PowerTarget other =
+              row.target == PowerTarget::kD3 ? PowerTarget::kStandby : PowerTarget::kD3;
+          EXPECT_EQ(go(other), Status::kInvalidParameter) << "by way of D0 only";
+          EXPECT_EQ(stack.display.calls().powers.size(), 2U);
+          stack.display.clear_calls();
+          left.clear();
+          changes.clear();
+          EXPECT_EQ(go(PowerTarget::kD0), Status::kSuccess);
+          EXPECT_THAT(left, ElementsAre(bus::FunctionPower::kOn));
+          EXPECT_THAT(changes, ElementsAre(1U, 1U)) << "and when it has power again";
+          EXPECT_THAT(stack.display.calls().powers,
+                      ElementsAre(std::pair{ULONG{DISPLAY_ADAPTER_HW_ID}, PowerDeviceD0},
+                                  std::pair{ULONG{1}, PowerDeviceD0}));
+          EXPECT_EQ(go(PowerTarget::kD0), Status::kSuccess);
+          EXPECT_EQ(stack.display.calls().powers.size(), 2U);
+          EXPECT_EQ(stack.present(1), Status::kSuccess);
+        }
+        EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kD3), Status::kNotSupported);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        stack.display.hooks.clear();
+      },
+      [&](DisplayStack& stack) {
+        stack.display.function().on_power([&](bus::FunctionPower power) { left.push_back(power); });
+      });
+}
+
 TEST_F(DisplayTest, PointersAreThoseOfTheCaps) {
   DXGKIT_COVERS("DOD-07");
   running([](DisplayStack& stack) {

@@ -12,9 +12,10 @@ struct Translation {
   bool listed;  // else the list holds NULL entries only
   NTSTATUS (*render)(DXGKARG_RENDER*);
   bool found;
+  uint32_t bytes = 64;
 };
-NTSTATUS pass(DXGKARG_RENDER* args, bool patch, bool more) {
-  args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+NTSTATUS pass(DXGKARG_RENDER* args, bool patch, bool more, uint32_t bytes = 64) {
+  args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + bytes;
   if (patch) *args->pPatchLocationListOut++ = patch_at(1, 16);
   if (!more) return 0;
   args->MultipassOffset += 64;
@@ -22,6 +23,9 @@ NTSTATUS pass(DXGKARG_RENDER* args, bool patch, bool more) {
 }
 const Translation kTranslations[] = {
     {"UsesNothingItLists", true, [](auto* args) { return pass(args, false, false); }, true},
+    {"UsesNothingInASingleByte", true, [](auto* args) { return pass(args, false, false, 1); }, true,
+     1},
+    {"WritesNothing", true, [](auto* args) { return pass(args, false, false, 0); }, false},
     {"UsesItAtOnce", true, [](auto* args) { return pass(args, true, false); }, false},
     {"UsesItInTheSecondPass", true,
      [](auto* args) {
@@ -46,15 +50,20 @@ TEST_P(FieldUse, IsSeenInPatchLocations) {
     };
     ContextBuffers context = client.make_context();
     Work work;
-    work.allocations = {{0}, {GetParam().listed ? client.make_allocation() : 0}};
+    const auto listed = [&] { return GetParam().listed ? client.make_allocation() : 0; };
+    work.allocations = {{0}, {listed()}, {0}, {listed()}, {listed()}};
     EXPECT_EQ(client.render(context, work), 0);
     stack.drive();
     if (GetParam().found) {
       const verifier::Finding finding = stack.only_finding();
       EXPECT_EQ(finding.rule, "FIELD-01");
       EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
-      EXPECT_THAT(finding.actual, ::testing::HasSubstr("has 1 allocations"));
-      EXPECT_THAT(finding.actual, ::testing::HasSubstr("first at index 1"));
+      EXPECT_EQ(finding.ddi, "DxgkDdiRender");
+      EXPECT_EQ(finding.confidence, verifier::Confidence::kMeasured);
+      EXPECT_EQ(finding.actual,
+                "A DMA buffer of " + std::to_string(GetParam().bytes) +
+                    " bytes has 3 allocations in its allocation list, the first at index 1, and no "
+                    "patch location.");
     } else {
       EXPECT_EQ(stack.rules(), std::vector<std::string>{});
     }

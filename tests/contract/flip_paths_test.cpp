@@ -226,23 +226,74 @@ TEST_F(FlipTest, AFlipThatNeverComesLeavesNothingBehind) {
 }
 
 TEST_F(FlipTest, AClientsPrimaryIsBackAfterASleep) {
-  DXGKIT_COVERS("DISP-11");
+  DXGKIT_COVERS("DISP-11", "PWR-03", "PWR-04");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
     ASSERT_EQ(client.flip(client.primaries[1]), 0);
     stack.settle();
     driver.vsync();
     const HANDLE shown = driver.addresses().back().hAllocation;
+    // The screen is told first on the way down, and last on the way up (PWR-03).
+    using Told = std::vector<std::pair<ULONG, DEVICE_POWER_STATE>>;
+    Told told;
+    stack.miniport.hooks.set_power_state = [&](ULONG uid, DEVICE_POWER_STATE state, POWER_ACTION) {
+      told.emplace_back(uid, state);
+      return nt_status(Status::kSuccess);
+    };
     stack.blocking([&] {
       EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD3).has_value());
     });
+    EXPECT_EQ(told, (Told{{kTarget, PowerDeviceD3}, {DISPLAY_ADAPTER_HW_ID, PowerDeviceD3}}));
+    told.clear();
     stack.blocking([&] {
       EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
     });
+    EXPECT_EQ(told, (Told{{DISPLAY_ADAPTER_HW_ID, PowerDeviceD0}, {kTarget, PowerDeviceD0}}));
+    stack.miniport.hooks.set_power_state = nullptr;
     EXPECT_EQ(driver.addresses().back().hAllocation, shown);
     EXPECT_EQ(driver.addresses().back().Flags.Value, 1U) << "ModeChange";
     stack.blocking([&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });
     stack.settle();
     driver.vsync();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// A driver that wants all memory out has the screen's out, too, and it is shown again afterwards.
+TEST_F(FlipTest, AnExclusionThatEmptiesMemoryTakesTheScreenDown) {
+  DXGKIT_COVERS("IRQL-11", "DISP-11");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    driver.vsync();
+    const HANDLE shown = driver.addresses().back().hAllocation;
+    const size_t before = driver.addresses().size();
+    struct Seen {
+      Stack& stack;
+      NTSTATUS status = 1;
+      size_t left = 99;
+    } seen{stack};
+    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+    {
+      const nt::CallFrame frame(stack.kernel, "a thread of the driver", nt::kPassiveLevel);
+      EXPECT_EQ(callbacks.DxgkCbExcludeAdapterAccess(
+                    callbacks.DeviceHandle, DXGK_EXCLUDE_EVICT_ALL,
+                    [](void*, void* context, NTSTATUS status) NTAPI {
+                      auto& me = *static_cast<Seen*>(context);
+                      me.status = status;
+                      me.left = me.stack.adapter().memory().usage(SegmentId{1}).allocations;
+                    },
+                    &seen),
+                0);
+    }
+    for (int i = 0; i < 20; ++i) {
+      runtime::Runtime::current().sleep_for(runtime::kMillisecond);
+      stack.drive();
+    }
+    EXPECT_EQ(seen.status, 0);
+    EXPECT_EQ(seen.left, 0U);
+    ASSERT_GT(driver.addresses().size(), before);
+    EXPECT_EQ(driver.addresses().back().hAllocation, shown);
+    EXPECT_EQ(driver.addresses().back().Flags.Value, 1U) << "ModeChange";
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

@@ -57,6 +57,56 @@ TEST_F(HostApertureTest, AHostApertureShowsWhatTheCpuCannotSeeOtherwise) {
       HostAperture::prepare);
 }
 
+// The driver cannot map, or its aperture is behind no BAR: the content leaves for the pages the CPU
+// sees, or stays if it may not, and the aperture's pages are free again.
+TEST_F(HostApertureTest, WithoutAWindowTheContentLeaves) {
+  DXGKIT_COVERS("ALLOC-41", "SEG-19");
+  for (const bool outside : {false, true}) {
+    SCOPED_TRACE(outside ? "behind no BAR" : "the driver refuses");
+    with_client(
+        [&](Stack& stack, Client& client) {
+          ContextBuffers context = client.make_context();
+          const D3DKMT_HANDLE before_it = client.make_allocation(2 * kPageBytes, kVisible);
+          const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible | kAperture));
+          const D3DKMT_HANDLE stuck = client.make_allocation(described(kVisible));
+          for (const D3DKMT_HANDLE one : {before_it, handle, stuck}) {
+            client.list({one});
+            ASSERT_EQ(client.render(context, work_on({one})), 0);
+            stack.drive();
+          }
+          HostAperture::mapped.clear();
+          HostAperture::unmapped.clear();
+          const size_t findings = stack.rules().size();
+          HostAperture::answer = outside ? STATUS_SUCCESS : nt_status(Status::kNoMemory);
+          void* address = nullptr;
+          EXPECT_EQ(client.lock(stuck, &address), kCantEvict);
+          EXPECT_EQ(stack.statistics().page_outs, 0U);
+          ASSERT_EQ(client.lock(handle, &address), 0);
+          EXPECT_EQ(stack.statistics().page_outs, 1U);
+          std::memcpy(address, "in the pages", 13);
+          // The same pages each time: nothing keeps them.
+          ASSERT_EQ(HostAperture::mapped.size(), 2U);
+          EXPECT_THAT(HostAperture::mapped[0], ::testing::ElementsAre(1, 0, 6, 1, 7, 2, 8, 3, 9));
+          EXPECT_THAT(HostAperture::mapped[1], ::testing::ElementsAre(1, 0, 2, 1, 3, 2, 4, 3, 5));
+          EXPECT_EQ(HostAperture::unmapped.size(), outside ? 2U : 0U) << "what was mapped";
+          EXPECT_EQ(client.unlock(handle), 0);
+          EXPECT_EQ(stack.rules().size(), findings + (outside ? 1 : 0));
+          if (outside) {
+            EXPECT_EQ(stack.rules().back(), "SEG-19");
+          }
+          HostAperture::answer = STATUS_SUCCESS;
+          if (outside) return;
+          EXPECT_EQ(client.lock(stuck, &address), 0) << "it goes on";
+          EXPECT_EQ(client.unlock(stuck), 0);
+          EXPECT_EQ(HostAperture::unmapped.size(), 1U);
+        },
+        [&](ScriptedMiniport& miniport) {
+          HostAperture::prepare(miniport);
+          if (outside) HostAperture::of_segment(miniport, 0, uint64_t{1} << 40);
+        });
+  }
+}
+
 // Sleep and power failures: pages are unmapped before content leaves, and stay while it stays.
 TEST_F(HostApertureTest, PagesStayMappedAsLongAsContentStays) {
   DXGKIT_COVERS("ALLOC-40", "ALLOC-41");

@@ -91,5 +91,51 @@ TEST_F(HwQueueEdgesTest, TheDriverIsShownTheFenceValue) {
       });
 }
 
+// After a failure nobody is alone with the driver, and nobody asks it for contexts.
+TEST_F(HwQueueEdgesTest, AStoppedAdapterIsNobodysAlone) {
+  DXGKIT_COVERS("IRQL-11", "SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_queue());
+    stack.hw.page_fault(*stack.hw.queues[0], 3);  // of no work: fatal
+    stack.settle();
+    ASSERT_EQ(stack.only_finding().rule, "INT-11");
+    stack.expect_leaks = true;
+    std::vector<NTSTATUS> told;
+    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+    {
+      const nt::CallFrame frame(stack.kernel, "a thread of the driver", nt::kPassiveLevel);
+      static_cast<void>(callbacks.DxgkCbExcludeAdapterAccess(
+          callbacks.DeviceHandle, 0,
+          [](void*, void* context, NTSTATUS status)
+              NTAPI { static_cast<std::vector<NTSTATUS>*>(context)->push_back(status); },
+          &told));
+    }
+    runtime::Runtime::current().sleep_for(10 * runtime::kMillisecond);
+    stack.settle();
+    EXPECT_EQ(told, std::vector<NTSTATUS>{nt_status(Status::kDeviceRemoved)});
+    EXPECT_TRUE(stack.hw.suspends.empty());
+  });
+}
+
+TEST_F(HwQueueEdgesTest, WithoutADelayNobodyWatches) {
+  DXGKIT_COVERS("TDR-30", "TDR-02");
+  running(
+      [](HwStack& stack) {
+        HwClient client(stack);
+        ClientQueue queue = client.make_hw_queue();
+        stack.hw.paused = true;
+        ASSERT_EQ(client.submit(queue), 0);
+        runtime::Runtime::current().sleep_for(60 * runtime::kSecond);
+        stack.settle();
+        EXPECT_TRUE(stack.hw.resets.empty());
+        stack.hw.paused = false;
+        stack.drive();
+        EXPECT_EQ(*queue.cpu, 1U);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      },
+      [](HwStack& stack) { stack.options.tdr_delay_ns = 0; });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

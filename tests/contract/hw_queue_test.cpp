@@ -290,6 +290,7 @@ TEST_F(HwQueueTest, ADriverThatFailsASubmissionStopsTheAdapter) {
   running([](HwStack& stack) {
     HwClient client(stack);
     ClientQueue queue = client.make_hw_queue();
+    queue.next = 6;
     stack.hw.on_submit = [](const DXGKARG_SUBMITCOMMANDTOHWQUEUE*) {
       return nt_status(Status::kNoMemory);
     };
@@ -297,6 +298,8 @@ TEST_F(HwQueueTest, ADriverThatFailsASubmissionStopsTheAdapter) {
     stack.settle();
     const verifier::Finding finding = stack.only_finding();
     EXPECT_EQ(finding.rule, "SUB-41");
+    EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+    EXPECT_EQ(finding.actual, "It returned 0xC0000017 for progress fence value 7.");
     EXPECT_EQ(finding.bugcheck_code, 0x119U);
     EXPECT_EQ(finding.bugcheck_parameter, 0x2U);
     EXPECT_EQ(client.submit(queue), nt_status(Status::kDeviceRemoved));
@@ -350,16 +353,36 @@ TEST_F(HwQueueTest, WhatNeverGotThereIsNotCancelled) {
       [](HwStack& stack) { stack.hw.max_in_flight = 2; });
 }
 
+// Of a queue without that value, and of no queue at all though another one has the value.
 TEST_F(HwQueueTest, AFaultOfNoWorkIsFatal) {
   DXGKIT_COVERS("INT-11");
-  running([](HwStack& stack) {
-    HwClient client(stack);
-    static_cast<void>(client.make_hw_queue());
-    stack.hw.page_fault(*stack.hw.queues[0], 3);
-    stack.settle();
-    EXPECT_EQ(stack.only_finding().rule, "INT-11");
-    stack.expect_leaks = true;
-  });
+  for (const bool known : {true, false}) {
+    SCOPED_TRACE(known);
+    running([&](HwStack& stack) {
+      HwClient client(stack);
+      const D3DKMT_HANDLE context = client.make_hw_context(1);
+      ClientQueue other = client.make_hw_queue(context);
+      ClientQueue queue = client.make_hw_queue(context);
+      stack.hw.paused = true;
+      other.next = 2;
+      ASSERT_EQ(client.submit(other), 0);  // 3
+      ASSERT_EQ(client.submit(queue), 0);  // 1
+      ScriptedHwQueue nobody;
+      nobody.context = stack.hw.contexts[0].get();
+      stack.hw.page_fault(known ? *stack.hw.queues[1] : nobody, 3);
+      stack.settle();
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "INT-11");
+      EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+      EXPECT_EQ(finding.actual,
+                "HWQUEUE_PAGE_FAULTED named progress fence value 3 of a queue of node 1; no such "
+                "work is on hardware.");
+      EXPECT_EQ(finding.bugcheck_code, 0x119U);
+      EXPECT_EQ(finding.bugcheck_parameter, 0x1U);
+      EXPECT_EQ(client.submit(other), nt_status(Status::kDeviceRemoved));
+      stack.expect_leaks = true;
+    });
+  }
 }
 
 TEST_F(HwQueueTest, DestructionWaitsForWhatRuns) {

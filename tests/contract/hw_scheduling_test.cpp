@@ -1,5 +1,9 @@
 // Hardware scheduling: bands, contexts that leave the engine, engines that are reset.
+#include <fmt/format.h>
+
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/process.h"
 #include "dxgk/work/hw_queue.h"
 #include "tests/contract/hw_fixture.h"
 
@@ -98,6 +102,67 @@ TEST_F(HwSchedulingTest, ContextsAreDescribedBeforeTheirFirstWork) {
     EXPECT_EQ(client.call([&] { return D3DKMTGetContextSchedulingPriority(&get); }), kOk);
     EXPECT_EQ(get.Priority, -3);
   });
+}
+
+// Every member of the properties, and a refusal leaves the priority as it was.
+TEST_F(HwSchedulingTest, AnUnheardPriorityIsNoPriority) {
+  DXGKIT_COVERS("SCHED-18", "SCHED-11");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_context());
+    const D3DKMT_HANDLE context = client.make_hw_context(1);
+    const auto set = [&](INT priority) {
+      const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY args{.hContext = context, .Priority = priority};
+      return client.call([&] { return D3DKMTSetContextSchedulingPriority(&args); });
+    };
+    const auto get = [&] {
+      D3DKMT_GETCONTEXTSCHEDULINGPRIORITY args{.hContext = context, .Priority = 99};
+      EXPECT_EQ(client.call([&] { return D3DKMTGetContextSchedulingPriority(&args); }), kOk);
+      return args.Priority;
+    };
+    EXPECT_EQ(set(-2), kOk);
+    const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES told = stack.hw.properties.back();
+    EXPECT_EQ(told.hContext, stack.hw.contexts[1].get());
+    EXPECT_EQ(told.priorityBand, DXGK_SCHEDULING_PRIORITY_BAND_NORMAL);
+    EXPECT_EQ(told.realtimeBandPriorityLevel, 0U);
+    EXPECT_EQ(told.inProcessPriority, -2);
+    EXPECT_EQ(told.quantum, 200'000U);
+    EXPECT_EQ(told.gracePeriodSamePriority, 10'000U);
+    EXPECT_EQ(told.gracePeriodLowerPriority, 0U);
+    stack.hw.on_set_properties = [](const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES*) {
+      return nt_status(Status::kInvalidParameter);
+    };
+    EXPECT_LT(set(-5), 0);
+    EXPECT_EQ(get(), -2);
+    stack.hw.on_set_properties = nullptr;
+    EXPECT_EQ(set(-7), kOk);
+    EXPECT_EQ(get(), -7);
+    EXPECT_EQ(set(-8), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(get(), -7);
+  });
+}
+
+TEST_F(HwSchedulingTest, AContextThatIsGoneHasNoPriority) {
+  DXGKIT_COVERS("SCHED-11", "THUNK-27");
+  for (const bool destroyed : {true, false}) {
+    SCOPED_TRACE(destroyed);
+    running([&](HwStack& stack) {
+      HwClient client(stack);
+      const D3DKMT_HANDLE context = client.make_hw_context();
+      const auto held = client.process->handles().find<dxgk::HwContext>(context);
+      ASSERT_TRUE(held.has_value());
+      if (destroyed) {
+        ASSERT_EQ(client.destroy_hw_context(context), kOk);
+      } else {
+        const nt::CallFrame frame(stack.kernel, "a thread of the driver", nt::kPassiveLevel);
+        ASSERT_EQ(stack.hw.invalidate(*stack.hw.contexts[0]), kOk);
+      }
+      const size_t told = stack.hw.properties.size();
+      EXPECT_EQ((*held)->set_priority(-4), Status::kDeviceRemoved);
+      EXPECT_EQ((*held)->priority(), 0);
+      EXPECT_EQ(stack.hw.properties.size(), told);
+    });
+  }
 }
 
 TEST_F(HwSchedulingTest, ContextsLeaveTheEngineBeforeTheirMemoryMoves) {
@@ -202,23 +267,105 @@ TEST_F(HwSchedulingTest, LateAnswersAreToldApartByTheirValue) {
 
 TEST_F(HwSchedulingTest, AValueNobodyHasIssuedIsFatal) {
   DXGKIT_COVERS("SCHED-20");
-  for (const uint64_t wrong : {uint64_t{2}, uint64_t{0}, UINT64_MAX}) {
+  for (const uint64_t wrong : {uint64_t{3}, uint64_t{0}, UINT64_MAX}) {
     running([&](HwStack& stack) {
       HwClient client(stack);
       static_cast<void>(client.make_hw_queue());
-      take_off(stack, 0);
-      let_go(stack, 0);
+      for (int i = 0; i < 2; ++i) {
+        take_off(stack, 0);
+        let_go(stack, 0);
+      }
       stack.settle();
       stack.hw.acknowledge(*stack.hw.contexts[0], wrong);
       stack.settle();
       const verifier::Finding finding = stack.only_finding();
       EXPECT_EQ(finding.rule, "SCHED-20");
       EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+      EXPECT_EQ(finding.actual,
+                fmt::format("SUSPEND_CONTEXT_COMPLETED has ContextSuspendFence {}; the last one "
+                            "issued for the context is 2.",
+                            wrong));
       EXPECT_EQ(finding.bugcheck_code, 0x119U);
       EXPECT_EQ(finding.bugcheck_parameter, 0x11U);
       stack.expect_leaks = true;
     });
   }
+}
+
+TEST_F(HwSchedulingTest, AContextNobodyHasMadeIsFatal) {
+  DXGKIT_COVERS("SCHED-20");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_queue());
+    take_off(stack, 0);
+    let_go(stack, 0);
+    stack.settle();
+    ScriptedHwContext nobody;
+    stack.hw.acknowledge(nobody, 1);
+    stack.settle();
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "SCHED-20");
+    EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+    EXPECT_EQ(finding.actual,
+              "SUSPEND_CONTEXT_COMPLETED named context handle that does not exist, with "
+              "ContextSuspendFence 1.");
+    stack.expect_leaks = true;
+  });
+}
+
+// What neither suspends nor says that it will is told of, and so is a refused resumption.
+TEST_F(HwSchedulingTest, RefusedSuspensionsAndResumptionsAreToldWithTheirStatus) {
+  DXGKIT_COVERS("SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    static_cast<void>(client.make_hw_queue());
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) {
+      return nt_status(Status::kNoMemory);
+    };
+    stack.hw.on_resume = [](const DXGKARG_RESUMECONTEXT*) {
+      return nt_status(Status::kInvalidParameter);
+    };
+    take_off(stack, 0);
+    EXPECT_FALSE(off(stack, 0));
+    let_go(stack, 0);
+    const std::vector<verifier::Finding> all = stack.findings.all();
+    ASSERT_EQ(all.size(), 2U);
+    const char* const ddis[] = {"DxgkDdiSuspendContext", "DxgkDdiResumeContext"};
+    const char* const said[] = {"It returned 0xC0000017.", "It returned 0xC000000D."};
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(all[i].rule, "SCHED-19");
+      EXPECT_EQ(all[i].severity, verifier::Severity::kViolation);
+      EXPECT_EQ(all[i].ddi, ddis[i]);
+      EXPECT_EQ(all[i].actual, said[i]);
+    }
+    stack.hw.on_suspend = nullptr;
+    stack.hw.on_resume = nullptr;
+    stack.expect_leaks = true;  // the driver has not counted it as resumed
+  });
+}
+
+// A context is wanted off by two, and comes back when both let it go; it is asked once.
+TEST_F(HwSchedulingTest, AContextComesBackWhenTheLastOneLetsItGo) {
+  DXGKIT_COVERS("SCHED-19");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    take_off(stack, 0);
+    take_off(stack, 0);
+    stack.settle();
+    EXPECT_TRUE(off(stack, 0));
+    EXPECT_EQ(stack.hw.suspends.size(), 1U);
+    ASSERT_EQ(client.submit(queue), kOk);
+    let_go(stack, 0);
+    EXPECT_TRUE(stack.hw.resumes.empty());
+    EXPECT_TRUE(off(stack, 0));
+    EXPECT_TRUE(stack.hw.submissions.empty());
+    let_go(stack, 0);
+    EXPECT_EQ(stack.hw.resumes.size(), 1U);
+    EXPECT_EQ(stack.hw.submissions.size(), 1U);
+    stack.drive();
+    EXPECT_EQ(*queue.cpu, 1U);
+  });
 }
 
 TEST_F(HwSchedulingTest, AContextThatDoesNotLeaveCostsTheEngineAReset) {
@@ -228,9 +375,15 @@ TEST_F(HwSchedulingTest, AContextThatDoesNotLeaveCostsTheEngineAReset) {
     static_cast<void>(client.make_hw_queue());
     stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return nt_status(Status::kPending); };
     take_off(stack, 0);
-    pass(stack.options.tdr_delay_ns / 2);
+    pass(stack.options.tdr_delay_ns - 1);
+    stack.settle();
     EXPECT_TRUE(stack.hw.resets.empty());
-    pass(stack.options.tdr_delay_ns);
+    pass(2);
+    stack.settle();
+    EXPECT_EQ(stack.hw.resets, std::vector<uint32_t>{0}) << "after TdrDelay";
+    EXPECT_TRUE(stack.hw.engine_resumes.empty());
+    pass(runtime::kMillisecond);
+    stack.settle();
     EXPECT_EQ(stack.hw.resets, std::vector<uint32_t>{0});
     EXPECT_EQ(stack.hw.engine_resumes, std::vector<uint32_t>{0});
     EXPECT_TRUE(off(stack, 0));
@@ -334,10 +487,10 @@ TEST_F(HwSchedulingTest, AnEngineThatSpeaksBeforeItIsResumedIsFatal) {
       HwClient client(stack);
       static_cast<void>(client.make_hw_queue());
       stack.adapter().lane().run(
-          [&] { EXPECT_TRUE(stack.adapter().hw_queues()->reset_engine(NodeOrdinal{0})); });
-      stack.hw.interrupt_fence(1);  // another engine
+          [&] { EXPECT_TRUE(stack.adapter().hw_queues()->reset_engine(NodeOrdinal{1})); });
+      stack.hw.interrupt_fence(0);  // another engine
       if (!before) pass(10 * runtime::kMillisecond);
-      stack.hw.interrupt_fence(0);
+      stack.hw.interrupt_fence(1);
       pass(10 * runtime::kMillisecond);
       if (!before) {
         EXPECT_TRUE(stack.rules().empty());
@@ -345,8 +498,14 @@ TEST_F(HwSchedulingTest, AnEngineThatSpeaksBeforeItIsResumedIsFatal) {
       }
       const verifier::Finding finding = stack.only_finding();
       EXPECT_EQ(finding.rule, "INT-21");
+      EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+      EXPECT_EQ(finding.actual,
+                fmt::format("Interrupt type {} of node 1 was reported after DxgkDdiResetHwEngine "
+                            "had returned and before DxgkDdiResumeHwEngine was called.",
+                            static_cast<int>(DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED)));
       EXPECT_EQ(finding.bugcheck_code, 0x119U);
       EXPECT_EQ(finding.bugcheck_parameter, 0x10U);
+      EXPECT_TRUE(stack.hw.engine_resumes.empty()) << "the adapter has stopped";
       stack.expect_leaks = true;
     });
   }
@@ -429,6 +588,112 @@ TEST_F(HwSchedulingTest, ContextsLeaveBeforeThePowerGoesDown) {
   });
 }
 
+// A driver that asks for its hardware alone has it without contexts on the engines.
+TEST_F(HwSchedulingTest, ContextsLeaveBeforeTheDriverIsAlone) {
+  DXGKIT_COVERS("SCHED-19", "IRQL-11");
+  struct Seen {
+    HwStack& stack;
+    int calls = 0;
+    size_t suspended = 0;
+    NTSTATUS status = 1;
+  };
+  for (const ULONG attributes : {ULONG{0}, ULONG{DXGK_EXCLUDE_EVICT_ALL}}) {
+    SCOPED_TRACE(attributes);
+    running([&](HwStack& stack) {
+      HwClient client(stack);
+      ClientQueue queue = client.make_hw_queue();
+      ClientQueue other = client.make_hw_queue(client.make_hw_context(1));
+      ASSERT_EQ(client.submit(queue), kOk);
+      stack.drive();
+      Seen seen{stack};
+      const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+      {
+        const nt::CallFrame frame(stack.kernel, "a thread of the driver", nt::kPassiveLevel);
+        EXPECT_EQ(callbacks.DxgkCbExcludeAdapterAccess(
+                      callbacks.DeviceHandle, attributes,
+                      [](void*, void* context, NTSTATUS status) NTAPI {
+                        auto& me = *static_cast<Seen*>(context);
+                        ++me.calls;
+                        me.status = status;
+                        for (const auto& one : me.stack.hw.contexts)
+                          me.suspended += one->suspended ? 1 : 0;
+                      },
+                      &seen),
+                  kOk);
+      }
+      for (int i = 0; i < 20; ++i) {
+        pass(runtime::kMillisecond);
+        stack.drive();
+      }
+      EXPECT_EQ(seen.calls, 1);
+      EXPECT_EQ(seen.status, kOk);
+      EXPECT_EQ(seen.suspended, 2U);
+      for (const auto& context : stack.hw.contexts) EXPECT_FALSE(context->suspended);
+      ASSERT_EQ(client.submit(queue), kOk);
+      ASSERT_EQ(client.submit(other), kOk);
+      stack.drive();
+      EXPECT_EQ(*queue.cpu, 2U);
+      EXPECT_EQ(*other.cpu, 1U);
+      EXPECT_TRUE(stack.rules().empty());
+    });
+  }
+}
+
+// Power fails while contexts are asked to leave, or before that: nobody answers any more. The way
+// up waits for no answer, the driver is told of roots again, and the context is resumed.
+TEST_F(HwSchedulingTest, WhatPowerTookIsNotWaitedFor) {
+  DXGKIT_COVERS("SCHED-19", "PWR-10");
+  for (const bool on_the_way : {true, false}) {
+    SCOPED_TRACE(on_the_way);
+    running([&](HwStack& stack) {
+      HwClient client(stack);
+      ClientQueue queue = client.make_hw_queue();
+      ASSERT_EQ(client.evict({client.memory}), kOk);
+      stack.drive();
+      const size_t resumed = stack.hw.resumes.size();
+      stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) {
+        return nt_status(Status::kPending);
+      };
+      if (on_the_way) {
+        Stack::Background down(stack, [&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD3).has_value());
+        });
+        EXPECT_FALSE(down.finished());
+        stack.miniport.forget_outstanding();
+        EXPECT_EQ(stack.system->power_failed(stack.luid, dxgk::PowerTarget::kD3), Status::kSuccess);
+        down.finish();
+      } else {
+        stack.blocking([&] {
+          EXPECT_EQ(stack.system->power_failed(stack.luid, dxgk::PowerTarget::kD3),
+                    Status::kSuccess);
+        });
+      }
+      ASSERT_FALSE(stack.hw.suspends.empty());
+      const uint64_t asked = stack.hw.suspends.back().contextSuspendFence;
+      stack.hw.on_suspend = nullptr;
+      stack.gpu.clear_calls();
+      stack.blocking([&] {
+        EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+      });
+      stack.drive();
+      EXPECT_EQ(stack.hw.resumes.size(), resumed + 1);
+      EXPECT_TRUE(std::ranges::any_of(stack.gpu.calls().roots, [&](const auto& root) {
+        return root.hContext == stack.hw.contexts[0].get();
+      }));
+      stack.hw.acknowledge(*stack.hw.contexts[0], asked);  // too late to mean anything
+      stack.settle();
+      EXPECT_FALSE(off(stack, 0));
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      client.list({client.memory});
+      stack.drive();
+      ASSERT_EQ(client.submit(queue), kOk);
+      stack.drive();
+      EXPECT_EQ(*queue.cpu, 1U);
+      EXPECT_TRUE(stack.rules().empty());
+    });
+  }
+}
+
 TEST_F(HwSchedulingTest, BandsFollowTheClassOfTheProcess) {
   DXGKIT_COVERS("SCHED-18", "SCHED-12");
   running([](HwStack& stack) {
@@ -451,7 +716,7 @@ TEST_F(HwSchedulingTest, AnEngineThatIsResetInVainCostsTheAdapter) {
   DXGKIT_COVERS("TDR-30");
   running([](HwStack& stack) {
     HwClient client(stack);
-    ClientQueue queue = client.make_hw_queue();
+    ClientQueue queue = client.make_hw_queue(client.make_hw_context(1));
     stack.hw.paused = true;
     ASSERT_EQ(client.submit(queue), kOk);
     stack.miniport.hooks.reset_from_timeout = [&]() -> NTSTATUS {
@@ -462,8 +727,14 @@ TEST_F(HwSchedulingTest, AnEngineThatIsResetInVainCostsTheAdapter) {
       pass(stack.options.tdr_delay_ns / 20);
       stack.drive();  // not the queues
     }
-    EXPECT_EQ(stack.hw.resets.size(), 5U);
-    EXPECT_EQ(stack.only_finding().rule, "TDR-30");
+    EXPECT_EQ(stack.hw.resets, std::vector<uint32_t>(5, 1));
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "TDR-30");
+    EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    EXPECT_EQ(finding.ddi, "DxgkDdiResetHwEngine");
+    EXPECT_EQ(finding.actual,
+              "Work of hardware queues of node 1 does not end, and resetting the engine names "
+              "nobody and frees nobody.");
     EXPECT_EQ(stack.statistics().adapter_resets, 1U);
     EXPECT_EQ(client.submit(queue), nt_status(Status::kDeviceRemoved));
   });

@@ -305,13 +305,20 @@ TEST_F(IntTest, AFaultOfAPagingPacketIsFatal) {
   DXGKIT_COVERS("INT-15", "PAGE-49");
   with_client([](Stack& stack, Client& client) {
     ContextBuffers context = client.make_context();
+    ContextBuffers other = client.make_context();
     ASSERT_EQ(client.render(context, work_on({client.make_allocation()})), 0);
+    ASSERT_EQ(client.render(other, work_on({client.make_allocation()})), 0);
     stack.settle();
-    ASSERT_EQ(stack.miniport.outstanding(1).size(), 1U);
+    ASSERT_EQ(stack.miniport.outstanding(1).size(), 2U);
+    ASSERT_TRUE(stack.miniport.complete_next(1));
+    stack.settle();
     stack.miniport.faulted(1, stack.miniport.outstanding(1)[0], nt_status(Status::kUnsuccessful));
     stack.settle();
     const verifier::Finding finding = stack.only_finding();
     EXPECT_EQ(finding.rule, "PAGE-49");
+    EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+    EXPECT_EQ(finding.actual,
+              "The paging packet that covers bytes [64, 128) of its buffer faulted.");
     EXPECT_EQ(finding.bugcheck_code, 0x119U);
     EXPECT_EQ(finding.bugcheck_parameter, 5U);
     EXPECT_EQ(client.render(context, work_on({})), nt_status(Status::kDeviceRemoved));

@@ -353,6 +353,45 @@ TEST_F(LevelsTest, AProtectedRoutineRunsWithAccessStopped) {
   }
 }
 
+// All content leaves: what a segment would keep in any sleep, and what is locked, too.
+TEST_F(LevelsTest, ARoutineThatWantsMemoryOutGetsAllOfItOut) {
+  DXGKIT_COVERS("IRQL-11");
+  for (const ULONG attributes : {ULONG{0}, kEvict}) {
+    SCOPED_TRACE(attributes);
+    running(
+        [&](Stack& stack) {
+          Client client(stack);
+          ContextBuffers context = client.make_context();
+          const D3DKMT_HANDLE hidden = client.make_allocation(64 * kKibibyte, kHidden);
+          ASSERT_EQ(client.render(context, work_on({hidden})), 0);
+          stack.drive();
+          Protected mine;
+          size_t left = 99;
+          mine.body = [&] { left = stack.adapter().memory().usage(SegmentId{2}).allocations; };
+          {
+            const nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
+            EXPECT_EQ(mine.ask(stack, attributes), 0);
+          }
+          for (int i = 0; i < 100 && mine.calls == 0; ++i) {
+            runtime::Runtime::current().sleep_for(10 * runtime::kMicrosecond);
+            stack.drive();
+          }
+          EXPECT_EQ(mine.calls, 1);
+          EXPECT_EQ(mine.status, 0);
+          EXPECT_EQ(left, attributes == kEvict ? 0U : 1U);
+          runtime::Runtime::current().sleep_for(runtime::kMillisecond);
+          ASSERT_EQ(client.render(context, work_on({hidden})), 0);
+          stack.drive();
+          EXPECT_EQ(client.wait_for_idle(), 0);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [](ScriptedMiniport& miniport) {
+          miniport.config.segments[1].flags.PreservedDuringStandby = 1;
+          miniport.config.segments[1].flags.PreservedDuringHibernate = 1;
+        });
+  }
+}
+
 TEST_F(LevelsTest, InsideAnExclusiveCallARoutineRunsAtOnce) {
   DXGKIT_COVERS("IRQL-11");
   running([](Stack& stack) {

@@ -148,6 +148,28 @@ TEST_F(LifeCapsTest, AHostApertureWorksRightAfterTheSegmentsAreKnown) {
   });
 }
 
+// The first sound page is tried, in whatever order the bad ones are told; and behind them only
+// where the segment begins with one.
+TEST_F(LifeCapsTest, AHostApertureIsTriedOnASoundPage) {
+  DXGKIT_COVERS("LIFE-15", "SEG-45");
+  struct Pages {
+    std::vector<port::MemoryRange> bad;
+    const char* mapped;
+  };
+  for (const Pages& row : {Pages{{{0, 3 * 4096}}, "map 1 0 3"}, Pages{{{4096, 4096}}, "map 1 0 0"},
+                           Pages{{{2 * 4096, 2 * 4096}, {0, 2 * 4096}}, "map 1 0 4"},
+                           Pages{{{0, 4 * 4096}, {4096, 4096}}, "map 1 0 4"},
+                           Pages{{{0, 2 * 4096}, {3 * 4096, 4096}}, "map 1 0 2"}}) {
+    bare([&](Stack& stack) {
+      HostAperture::prepare(stack.miniport);
+      stack.miniport.config.segments[0].bad_ranges = row.bad;
+      stack.miniport.config.segments[0].invalid_ranges = static_cast<uint32_t>(row.bad.size());
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      EXPECT_THAT(HostAperture::seen, ElementsAre(row.mapped, "unmap 1 0"));
+    });
+  }
+}
+
 TEST_F(LifeCapsTest, AHostApertureThatDoesNotWorkYetStopsTheStart) {
   DXGKIT_COVERS("LIFE-15");
   struct Fault {
@@ -163,6 +185,8 @@ TEST_F(LifeCapsTest, AHostApertureThatDoesNotWorkYetStopsTheStart) {
        "DxgkDdiMapCpuHostAperture", 0x2D, "0xC0000001"},
       {"unmapping fails", true, true, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
        "DxgkDdiUnmapCpuHostAperture", 0x2E, "0xC0000001"},
+      {"mapping goes on for ever", true, true, STATUS_PENDING, STATUS_SUCCESS,
+       "DxgkDdiMapCpuHostAperture", 0x2D, "0x00000103"},
       {"no entry to map", false, true, 0, 0, "DxgkDdiMapCpuHostAperture", 0x2D, "NULL"},
       {"no entry to unmap", true, false, 0, 0, "DxgkDdiUnmapCpuHostAperture", 0x2E, "NULL"},
   };

@@ -302,6 +302,18 @@ const Refused kRefused[] = {
      [](auto& m) {
        m.hooks.create_device = [](DXGKARG_CREATEDEVICE*) { return nt_status(Status::kNoMemory); };
      }},
+    {"SystemProcessFails", nullptr, Status::kNoMemory,
+     [](auto& m) {
+       m.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+       m.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
+         table.DxgkDdiCreateProcess = [](const HANDLE, DXGKARG_CREATEPROCESS*)
+                                          NTAPI { return nt_status(Status::kNoMemory); };
+         table.DxgkDdiDestroyProcess = [](const HANDLE, const HANDLE) NTAPI {
+           ADD_FAILURE() << "nothing was made";
+           return NTSTATUS{0};
+         };
+       };
+     }},
     {"SystemContextFails", nullptr, Status::kNoMemory,
      [](auto& m) {
        m.hooks.create_context = [](void*, DXGKARG_CREATECONTEXT*) {

@@ -67,6 +67,7 @@ TEST_F(ListsTest, WithoutContextsTheDeviceSaysWhatTheyAreMadeOf) {
 struct Size {
   const char* sentence;
   void (*change)(dxgkit::testing::ScriptedConfig&);
+  const char* said;
 };
 class ListsSize : public ContractTest, public ::testing::WithParamInterface<Size> {};
 TEST_P(ListsSize, MakesNoContext) {
@@ -78,7 +79,11 @@ TEST_P(ListsSize, MakesNoContext) {
         ContextBuffers context;
         EXPECT_EQ(client.create_context(&context), nt_status(Status::kInvalidParameter));
         EXPECT_EQ(context.handle, 0U);
-        EXPECT_EQ(stack.only_finding().rule, "REND-14");
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "REND-14");
+        EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+        EXPECT_EQ(finding.ddi, "DxgkDdiCreateContext");
+        EXPECT_EQ(finding.actual, GetParam().said);
         Digest after = digest(stack, {&client});
         after.findings = before.findings;
         after.driver_calls = before.driver_calls;  // CreateContext and DestroyContext
@@ -88,14 +93,62 @@ TEST_P(ListsSize, MakesNoContext) {
 }
 constexpr uint32_t kMostBytes = 4U << 20, kMostEntries = 1U << 16;
 const Size kSizes[] = {
-    {"NoDmaBuffer", [](auto& config) { config.dma_buffer_bytes = 0; }},
-    {"TooLargeADmaBuffer", [](auto& config) { config.dma_buffer_bytes = kMostBytes + 1; }},
-    {"TooMuchPrivateData", [](auto& config) { config.dma_private_bytes = kMostBytes + 1; }},
-    {"TooManyAllocations", [](auto& config) { config.allocation_list_size = kMostEntries + 1; }},
-    {"TooManyPatches", [](auto& config) { config.patch_list_size = kMostEntries + 1; }},
+    {"NoDmaBuffer", [](auto& config) { config.dma_buffer_bytes = 0; }, "DmaBufferSize is 0."},
+    {"TooLargeADmaBuffer", [](auto& config) { config.dma_buffer_bytes = kMostBytes + 1; },
+     "DmaBufferSize is 4194305."},
+    {"TooMuchPrivateData", [](auto& config) { config.dma_private_bytes = kMostBytes + 1; },
+     "DmaBufferPrivateDataSize is 4194305."},
+    {"TooManyAllocations", [](auto& config) { config.allocation_list_size = kMostEntries + 1; },
+     "AllocationListSize is 65537, PatchLocationListSize is 128."},
+    {"TooManyPatches", [](auto& config) { config.patch_list_size = kMostEntries + 1; },
+     "AllocationListSize is 64, PatchLocationListSize is 65537."},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, ListsSize, ::testing::ValuesIn(kSizes),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+// Where the device stands in for the context, it is the device that is told of.
+TEST_F(ListsTest, SizesOfADeviceAreTheDevices) {
+  DXGKIT_COVERS("REND-14", "SCHED-02");
+  running(
+      [](Stack& stack) {
+        Client client(stack);
+        ContextBuffers context;
+        EXPECT_EQ(client.create_context(&context), nt_status(Status::kInvalidParameter));
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.ddi, "DxgkDdiCreateDevice");
+        EXPECT_EQ(finding.actual, "DmaBufferSize is 4194305.");
+        EXPECT_EQ(finding.expected, "1 to 4194304 bytes.");
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.multi_engine_aware = miniport.config.preemption_aware = false;
+        miniport.config.cancel_command_aware = false;
+        miniport.config.nodes = 1;
+        miniport.config.paging_node = 0;
+        miniport.config.dma_buffer_bytes = kMostBytes + 1;
+      });
+}
+
+// The largest of everything that a driver may ask for is had.
+TEST_F(ListsTest, TheLargestSizesMakeAContext) {
+  DXGKIT_COVERS("REND-14");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        EXPECT_EQ(context.command_bytes, kMostBytes);
+        EXPECT_EQ(context.allocation_count, kMostEntries);
+        EXPECT_EQ(context.patch_count, kMostEntries);
+        ASSERT_EQ(client.render(context, Work{}), 0);
+        stack.drive();
+        const testing::RenderCall call = stack.miniport.calls().renders.at(0);
+        EXPECT_EQ(call.args.DmaSize, kMostBytes);
+        EXPECT_EQ(call.args.DmaBufferPrivateDataSize, kMostBytes);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.dma_buffer_bytes = miniport.config.dma_private_bytes = kMostBytes;
+        miniport.config.allocation_list_size = miniport.config.patch_list_size = kMostEntries;
+      });
+}
 
 TEST_F(ListsTest, TheCommandsStartAtTheirOffset) {
   DXGKIT_COVERS("REND-03", "THUNK-16");
@@ -165,6 +218,64 @@ TEST_F(ListsTest, AnyOutputOfAPassIsProgress) {
   });
 }
 
+// One pass without progress is forgiven as often as the next one gets on, by either of the two.
+TEST_F(ListsTest, ProgressOfEitherKindForgivesAPassWithout) {
+  DXGKIT_COVERS("REND-09");
+  for (const bool writes : {true, false}) {
+    SCOPED_TRACE(writes ? "bytes" : "the offset");
+    with_client([&](Stack& stack, Client& client) {
+      uint32_t passes = 0;
+      stack.miniport.hooks.render = [&](void*, DXGKARG_RENDER* args) {
+        if (++passes == 8) return NTSTATUS{0};
+        if (passes % 2 == 0 && writes)
+          args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+        if (passes % 2 == 0 && !writes) args->MultipassOffset += 16;
+        return nt_status(Status::kGraphicsInsufficientDmaBuffer);
+      };
+      ContextBuffers context = client.make_context();
+      EXPECT_EQ(client.render(context, Work{}), 0);
+      stack.drive();
+      EXPECT_EQ(passes, 8U);
+      EXPECT_EQ(stack.statistics().multipass_renders, 7U);
+      EXPECT_EQ(stack.statistics().packets_completed, writes ? 3U : 0U);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      stack.miniport.hooks.render = nullptr;
+    });
+  }
+}
+
+// The device is lost while its work is translated: nothing of it is queued, and what the driver did
+// wrong in it is said all the same.
+TEST_F(ListsTest, WhatIsLostDuringTheTranslationIsNotQueued) {
+  DXGKIT_COVERS("THUNK-27", "PATCH-27");
+  for (const bool wrong : {false, true}) {
+    SCOPED_TRACE(wrong);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(client.render(context, Work{}), 0);
+      stack.settle();
+      const uint32_t fence = stack.miniport.outstanding(0).at(0);
+      stack.miniport.hooks.render = [&](void* driver_context, DXGKARG_RENDER* args) {
+        const NTSTATUS status = stack.miniport.default_render(driver_context, args);
+        if (wrong) *args->pPatchLocationListOut++ = patch_at(3, 16);
+        stack.miniport.faulted(0, fence, nt_status(Status::kUnsuccessful));
+        stack.settle();
+        return status;
+      };
+      const uint64_t submitted = stack.statistics().packets_submitted;
+      EXPECT_EQ(client.render(context, Work{}),
+                nt_status(wrong ? Status::kInvalidParameter : Status::kDeviceRemoved));
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      EXPECT_EQ(stack.rules(),
+                wrong ? std::vector<std::string>{"PATCH-27"} : std::vector<std::string>{});
+      EXPECT_EQ(stack.statistics().packets_submitted, submitted);
+      stack.drive();
+      EXPECT_EQ(stack.statistics().packets_submitted, submitted);
+      stack.miniport.hooks.render = nullptr;
+    });
+  }
+}
+
 // A list like the one before is filled in with the places of now, not of then.
 TEST_F(ListsTest, TheSameListIsToldThePlacesOfNow) {
   DXGKIT_COVERS("REND-06");
@@ -190,29 +301,32 @@ TEST_F(ListsTest, TheSameListIsToldThePlacesOfNow) {
 // The switch hides places from the driver; what the client said of writing it does not hide.
 TEST_F(ListsTest, AHiddenPlaceIsStillWritten) {
   DXGKIT_COVERS("REND-28", "REND-04");
-  bare([](Stack& stack) {
-    stack.options.verifier.set(VerifierSwitch::kNeverPrepatch);
-    ASSERT_EQ(stack.start(), Status::kSuccess);
-    Client client(stack);
-    ContextBuffers context = client.make_context();
-    Work work = work_on({client.make_allocation(64 * kKibibyte, kHidden),
-                         client.make_allocation(64 * kKibibyte, kHidden)});
-    work.allocations[1].write = false;
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_EQ(client.render(context, work), 0);
-      stack.drive();
-    }
-    const std::vector<port::AllocationListEntry> told =
-        stack.miniport.calls().renders.back().allocations;
-    EXPECT_EQ(told[0].segment(), 0U);
-    EXPECT_EQ(told[1].segment(), 0U);
-    EXPECT_TRUE(told[0].write());
-    EXPECT_FALSE(told[1].write());
-    const testing::PatchCall patch = stack.miniport.calls().patches.back();
-    EXPECT_TRUE(patch.allocations[0].write());
-    EXPECT_FALSE(patch.allocations[1].write());
-    EXPECT_EQ(patch.allocations[1].segment(), 2U) << "in time for the packet";
-  });
+  for (const dxgk::CheckLevel checks : {dxgk::CheckLevel::kOff, dxgk::CheckLevel::kReference}) {
+    bare([&](Stack& stack) {
+      stack.options.check_level = checks;
+      stack.options.verifier.set(VerifierSwitch::kNeverPrepatch);
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      Work work = work_on({client.make_allocation(64 * kKibibyte, kHidden),
+                           client.make_allocation(64 * kKibibyte, kHidden)});
+      work.allocations[1].write = false;
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(client.render(context, work), 0);
+        stack.drive();
+      }
+      const std::vector<port::AllocationListEntry> told =
+          stack.miniport.calls().renders.back().allocations;
+      EXPECT_EQ(told[0].segment(), 0U);
+      EXPECT_EQ(told[1].segment(), 0U);
+      EXPECT_TRUE(told[0].write());
+      EXPECT_FALSE(told[1].write());
+      const testing::PatchCall patch = stack.miniport.calls().patches.back();
+      EXPECT_TRUE(patch.allocations[0].write());
+      EXPECT_FALSE(patch.allocations[1].write());
+      EXPECT_EQ(patch.allocations[1].segment(), 2U) << "in time for the packet";
+    });
+  }
 }
 
 // A client that was given longer lists has a driver that is given as many places for its own.
@@ -238,6 +352,67 @@ TEST_F(ListsTest, TheDriversListGrowsWithTheClients) {
     EXPECT_EQ(renders[0].args.PatchLocationListOutSize, 128U);
     EXPECT_EQ(renders[1].args.PatchLocationListOutSize, 200U);
   });
+}
+
+// Each of the three grows alone, and what nobody asks for stays.
+TEST_F(ListsTest, EachBufferGrowsByItself) {
+  DXGKIT_COVERS("REND-14", "THUNK-15");
+  const UINT sizes[] = {16 * 1024, 64, 128}, wishes[] = {20 * 1024, 100, 200};
+  for (size_t which = 0; which < 3; ++which) {
+    SCOPED_TRACE(which);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers context = client.make_context();
+      D3DKMT_RENDER args{};
+      args.hContext = context.handle;
+      args.CommandLength = 16;
+      args.NewCommandBufferSize = wishes[0];
+      args.NewAllocationListSize = wishes[1];
+      args.NewPatchLocationListSize = wishes[2];
+      args.Flags.ResizeCommandBuffer = which == 0 ? 1 : 0;
+      args.Flags.ResizeAllocationList = which == 1 ? 1 : 0;
+      args.Flags.ResizePatchLocationList = which == 2 ? 1 : 0;
+      ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+      EXPECT_EQ(args.NewCommandBufferSize, which == 0 ? wishes[0] : sizes[0]);
+      EXPECT_EQ(args.NewAllocationListSize, which == 1 ? wishes[1] : sizes[1]);
+      EXPECT_EQ(args.NewPatchLocationListSize, which == 2 ? wishes[2] : sizes[2]);
+      EXPECT_NE(args.pNewCommandBuffer, context.command) << "all three are new";
+      stack.drive();
+    });
+  }
+  // The most there is of each, whatever is wished.
+  with_client([&](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    D3DKMT_RENDER args{};
+    args.hContext = context.handle;
+    args.CommandLength = 16;
+    args.NewCommandBufferSize = args.NewAllocationListSize = args.NewPatchLocationListSize =
+        UINT32_MAX;
+    args.Flags.ResizeCommandBuffer = args.Flags.ResizeAllocationList =
+        args.Flags.ResizePatchLocationList = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+    EXPECT_EQ(args.NewCommandBufferSize, kMostBytes);
+    EXPECT_EQ(args.NewAllocationListSize, kMostEntries);
+    EXPECT_EQ(args.NewPatchLocationListSize, kMostEntries);
+    stack.drive();
+  });
+}
+
+// However little private data there is, nobody writes behind it.
+TEST_F(ListsTest, ASingleByteOfPrivateDataIsGuarded) {
+  DXGKIT_COVERS("REND-08");
+  with_client(
+      [](Stack& stack, Client& client) {
+        stack.miniport.hooks.render = [&](void* context, DXGKARG_RENDER* args) {
+          static_cast<std::byte*>(args->pDmaBufferPrivateData)[1] = std::byte{0x5A};
+          return stack.miniport.default_render(context, args);
+        };
+        ContextBuffers context = client.make_context();
+        EXPECT_LT(client.render(context, Work{}), 0);
+        EXPECT_EQ(stack.only_finding().rule, "REND-08");
+        EXPECT_EQ(stack.only_finding().bugcheck_parameter, 0x12U);
+        stack.miniport.hooks.render = nullptr;
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.dma_private_bytes = 1; });
 }
 
 // The first slot behind the last, and the last.

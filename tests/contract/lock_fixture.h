@@ -124,6 +124,7 @@ struct HostAperture {
   static void of_segment(ScriptedMiniport& miniport, size_t index, uint64_t bar_offset) {
     mapped.clear();
     unmapped.clear();
+    answer = STATUS_SUCCESS;
     miniport.config.segments[index].flags.CpuVisible = 0;
     miniport.config.segments[index].flags.SupportsCpuHostAperture = 1;
     miniport.hooks.query_adapter_info = [&miniport, index, bar_offset,
@@ -140,6 +141,7 @@ struct HostAperture {
       return status;
     };
   }
+  static inline NTSTATUS answer = STATUS_SUCCESS;  // to be told to map
   static NTSTATUS NTAPI map(const HANDLE, const DXGKARG_MAPCPUHOSTAPERTURE* args) {
     std::vector<uint64_t> record{args->SegmentId};
     for (UINT64 i = 0; i < args->NumberOfPages; ++i) {
@@ -147,7 +149,7 @@ struct HostAperture {
       record.push_back(args->pMemorySegmentPages[i]);
     }
     mapped.push_back(record);
-    return STATUS_SUCCESS;
+    return answer;
   }
   static NTSTATUS NTAPI unmap(const HANDLE, const DXGKARG_UNMAPCPUHOSTAPERTURE* args) {
     std::vector<uint64_t> record{args->SegmentId};

@@ -1,6 +1,9 @@
 // CPU access: the old Lock with all its flags, and renaming.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "tests/contract/lock_fixture.h"
 
@@ -350,6 +353,173 @@ TEST_F(LockTest, TheLengthOfARenamingListIsTheDriversOrUnlimited) {
   }
 }
 
+// Discard renames what nobody else knows of: all else is waited for. (Primaries: cpu_window_test;
+// shared allocations: above.)
+TEST_F(LockTest, OnlyAnAllocationOfOneUserIsRenamed) {
+  DXGKIT_COVERS("ALLOC-39", "ALLOC-38", "ALLOC-49", "ALLOC-20");
+  constexpr uint32_t kExisting = 1U << 4, kOverlay = 1U << 8;
+  alignas(4096) static std::byte memory[16 * kKibibyte];
+  struct Row {
+    const char* sentence;
+    uint32_t segments, flags;
+    bool existing, locked, renamed;
+  };
+  const Row rows[] = {
+      {"a plain one", kVisible | kAperture, kCpuVisible, false, false, true},
+      {"one that may not leave its segment", kVisible, kCpuVisible | kOverlay, false, false, false},
+      {"the client's own memory", kAperture, kCpuVisible | kExisting, true, false, false},
+      {"one that is locked already", kVisible | kAperture, kCpuVisible, false, true, false},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.sentence);
+    with_client([&](Stack& stack, Client& client) {
+      ScriptedAllocation data = described(row.segments, row.flags);
+      D3DDDI_ALLOCATIONINFO info{};
+      info.pSystemMem = row.existing ? memory : nullptr;
+      info.pPrivateDriverData = &data;
+      info.PrivateDriverDataSize = sizeof data;
+      D3DKMT_CREATEALLOCATION create{};
+      create.hDevice = client.device;
+      create.NumAllocations = 1;
+      create.pAllocationInfo = &info;
+      ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+      const D3DKMT_HANDLE handle = info.hAllocation;
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(client.render(context, work_on({handle})), 0);
+      stack.drive();
+      D3DKMT_LOCK first = lock_args(handle);
+      if (row.locked) {
+        ASSERT_EQ(lock_now(client, first), 0);
+      }
+      use(stack, client, context, handle);
+      const size_t handles = client.handles();
+      D3DKMT_LOCK args = lock_args(handle, kDiscard | kDonotWait);
+      if (row.renamed || row.locked) {
+        EXPECT_EQ(lock_now(client, args), 0);
+        EXPECT_EQ(args.hAllocation != handle, row.renamed);
+        EXPECT_EQ(args.pData == first.pData, row.locked);
+        EXPECT_EQ(unlock(client, {args.hAllocation}), 0);
+      } else {
+        EXPECT_EQ(lock_now(client, args), kBusy);
+        EXPECT_EQ(args.hAllocation, handle);
+      }
+      EXPECT_EQ(client.handles(), handles + (row.renamed ? 1 : 0));
+      if (row.locked) {
+        EXPECT_EQ(unlock(client, {handle}), 0);
+      }
+      stack.drive();
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+  }
+}
+
+// An instance is what the first one is: where that is not looked at in a memory segment, neither is
+// this; and what the driver was told of the first one is the object of both.
+TEST_F(LockTest, AnInstanceIsLikeTheFirstOne) {
+  DXGKIT_COVERS("ALLOC-39", "ALLOC-42", "ALLOC-48");
+  constexpr uint32_t kPermanent = 1U << 1;
+  struct Row {
+    const char* sentence;
+    uint32_t flags;
+    uint64_t page_outs;  // for the CPU to look
+    bool in_the_segment;
+  };
+  for (const Row& row :
+       {Row{"plain", kCpuVisible, 0, true}, Row{"cached", kCpuVisible | kCached, 1, false},
+        Row{"with a copy in system memory", kCpuVisible | kPermanent, 0, false}}) {
+    SCOPED_TRACE(row.sentence);
+    with_client([&](Stack& stack, Client& client) {
+      const D3DKMT_HANDLE first =
+          client.make_allocation(described(kVisible | kAperture, row.flags));
+      ContextBuffers context = client.make_context();
+      use(stack, client, context, first);
+      const D3DKMT_HANDLE second = discard(client, first, 1);
+      ASSERT_NE(second, first);
+      ASSERT_EQ(client.render(context, work_on({second})), 0);
+      stack.drive();
+      auto patches = stack.miniport.calls().patches;
+      std::erase_if(patches, [](const auto& call) { return call.allocations.empty(); });  // paging
+      const port::AllocationListEntry old = patches.front().allocations.at(0);
+      const port::AllocationListEntry entry = patches.back().allocations.at(0);
+      EXPECT_EQ(entry.device_handle, old.device_handle);
+      EXPECT_NE(entry.physical_address, old.physical_address);
+      ASSERT_EQ(entry.segment(), 1U);
+      const uint64_t out = stack.statistics().page_outs;
+      D3DKMT_LOCK args = lock_args(second);
+      ASSERT_EQ(lock(client, args), 0);
+      EXPECT_EQ(stack.statistics().page_outs, out + row.page_outs);
+      std::memcpy(static_cast<char*>(args.pData) + 3 * kPageBytes, "seen", 5);
+      const uint64_t place =
+          entry.physical_address - stack.miniport.config.segments[0].base_address;
+      const uint64_t bar = stack.miniport.function().bars()[1].base.value;
+      void* const io =
+          stack.machine.map_io(bus::PhysicalAddress{bar + place + 3 * kPageBytes}, kPageBytes);
+      ASSERT_NE(io, nullptr);
+      EXPECT_EQ(std::memcmp(io, "seen", 5) == 0, row.in_the_segment);
+      EXPECT_TRUE(stack.machine.unmap_io(io, kPageBytes));
+      EXPECT_EQ(unlock(client, {second}), 0);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+  }
+}
+
+// There are no pages for another instance: Discard waits for one of those there are.
+TEST_F(LockTest, WithoutMemoryForAnotherInstanceDiscardWaits) {
+  DXGKIT_COVERS("ALLOC-39");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE first = client.make_allocation(described(kVisible | kAperture));
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({first})), 0);
+    stack.drive();
+    use(stack, client, context, first);
+    const Result<std::vector<bus::PageFrame>> taken =
+        stack.machine.allocate_pages(stack.machine.free_page_count() - 3);
+    ASSERT_TRUE(taken.has_value());
+    const Digest before = digest(stack, {&client});
+    D3DKMT_LOCK args = lock_args(first, kDiscard);
+    NTSTATUS status = 1;
+    {
+      Stack::Background waiting(stack, [&] { status = lock_now(client, args); });
+      EXPECT_FALSE(waiting.finished());
+      EXPECT_EQ(digest(stack, {&client}), before);
+      waiting.finish();
+    }
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(args.hAllocation, first);
+    EXPECT_EQ(unlock(client, {first}), 0);
+    stack.machine.free_pages(*taken);
+  });
+}
+
+// From WDDM 2.0 on nobody would list another instance as resident, so there is none: Discard beside
+// IgnoreSync asks for no more than IgnoreSync, which needs an aperture.
+TEST_F(LockTest, InTheSecondModelNothingIsRenamed) {
+  DXGKIT_COVERS("ALLOC-39", "ALLOC-37");
+  for (const bool second : {false, true}) {
+    SCOPED_TRACE(second);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          const D3DKMT_HANDLE alone = client.make_allocation(described(kVisible));
+          const D3DKMT_HANDLE either = client.make_allocation(described(kVisible | kAperture));
+          const Digest before = digest(stack, {&client});
+          D3DKMT_LOCK args = lock_args(alone, kDiscard | kIgnoreSync);
+          EXPECT_EQ(lock_now(client, args), second ? kInvalid : 0);
+          if (!second) {
+            EXPECT_EQ(args.hAllocation, alone);
+            EXPECT_EQ(unlock(client, {alone}), 0);
+          }
+          args = lock_args(either, kDiscard | kIgnoreSync);
+          EXPECT_EQ(lock_now(client, args), 0);
+          EXPECT_EQ(args.hAllocation, either);
+          EXPECT_EQ(unlock(client, {either}), 0);
+          EXPECT_EQ(digest(stack, {&client}), before);
+        },
+        [&](ScriptedMiniport& miniport) {
+          if (second) miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+        });
+  }
+}
+
 // Until it has been locked, the instance in use before is not retired.
 TEST_F(LockTest, AnInstanceIsUsedOnceItIsLockedNotWhileItIsWaitedFor) {
   DXGKIT_COVERS("ALLOC-39", "ALLOC-36", "ALLOC-41");
@@ -425,6 +595,37 @@ TEST_F(LockTest, CachedContentIsLookedAtOutsideMemorySegmentsOnly) {
     args = lock_args(stuck);
     EXPECT_EQ(lock(client, args), kCantEvict);
     EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+// The process has no address space left for what the lock is to show.
+TEST_F(LockTest, WithoutAddressSpaceALockFailsAndNothingChanges) {
+  DXGKIT_COVERS("ALLOC-40");
+  with_client([](Stack& stack, Client& client) {
+    ScriptedAllocation data = described(kVisible | kAperture);
+    data.size = 32 * kMebibyte;
+    const D3DKMT_HANDLE handle = client.make_allocation(data);
+    const Digest before = digest(stack, {&client});
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit old{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &old), 0);
+    rlimit little = old;
+    little.rlim_cur = pages * kPageBytes + 16 * kMebibyte;
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
+    D3DKMT_LOCK args = lock_args(handle);
+    const NTSTATUS status = lock_now(client, args);
+    void* address = nullptr;
+    const NTSTATUS second = client.lock(handle, &address);
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &old), 0);
+    EXPECT_EQ(status, nt_status(Status::kNoMemory));
+    EXPECT_EQ(args.pData, nullptr);
+    EXPECT_EQ(second, nt_status(Status::kNoMemory));
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(unlock(client, {handle}), kInvalid) << "it is not locked";
+    ASSERT_EQ(lock_now(client, args), 0);
+    static_cast<char*>(args.pData)[32 * kMebibyte - 1] = 'x';
+    EXPECT_EQ(unlock(client, {handle}), 0);
   });
 }
 

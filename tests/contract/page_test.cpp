@@ -285,6 +285,7 @@ struct Mutant {
   const char* rule;
   uint32_t code, parameter;
   NTSTATUS (*build)(DXGKARG_BUILDPAGINGBUFFER*);
+  size_t calls = 1;
 };
 class PageMutant : public ContractTest, public ::testing::WithParamInterface<Mutant> {};
 TEST_P(PageMutant, StopsTheAdapter) {
@@ -303,6 +304,7 @@ TEST_P(PageMutant, StopsTheAdapter) {
     EXPECT_EQ(finding.bugcheck_code, GetParam().code);
     EXPECT_EQ(finding.bugcheck_parameter, GetParam().parameter);
     EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), 0U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiBuildPagingBuffer"), GetParam().calls);
     EXPECT_EQ(client.render(context, work_on({})), nt_status(Status::kDeviceRemoved));
     // The end of the adapter is orderly all the same: Stack's destructor checks that nothing leaks.
   });
@@ -323,12 +325,90 @@ const Mutant kMutants[] = {
     {"ReturnsNoMemory", "PAGE-07", 0x10E, 0xB, [](auto*) { return nt_status(Status::kNoMemory); }},
     {"ReturnsPending", "PAGE-07", 0x10E, 0xB, [](auto*) { return nt_status(Status::kPending); }},
     {"InsufficientForEver", "PAGE-11", 0x10E, 0xB,
-     [](auto*) { return nt_status(Status::kGraphicsInsufficientDmaBuffer); }},
+     [](auto*) { return nt_status(Status::kGraphicsInsufficientDmaBuffer); }, 2},
     {"BusyForAFill", "PAGE-13", 0x10E, 0xB,
      [](auto*) { return nt_status(Status::kGraphicsAllocationBusy); }},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, PageMutant, ::testing::ValuesIn(kMutants),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+// A pass that comes no further is wrong only over an empty buffer of full size, and only the second
+// time in a row. A driver comes further by bytes or by MultipassOffset.
+TEST_F(PageTest, APassThatComesNoFurtherMayBeFollowedByOneThatDoes) {
+  DXGKIT_COVERS("PAGE-11", "PAGE-10");
+  struct Pass {
+    UINT bytes, offset;  // written; MultipassOffset from here on
+    bool done;
+    UINT room;  // of the buffer it gets
+  };
+  constexpr UINT kAll = 16 * 1024, kRest = kAll - 64;
+  const Pass passes[] = {
+      {64, 0, true, kAll},    // the first operation: the buffer is in use from here on
+      {0, 0, false, kRest},   // the second: too little room in the rest
+      {0, 0, false, kAll},    // and none at all over a whole buffer, once
+      {128, 0, false, kAll},  // further, by bytes alone
+      {0, 0, false, kAll},    // once
+      {0, 7, false, kAll},    // further, by the offset alone
+      {0, 7, false, kAll},    // once
+      {64, 9, true, kAll},    // the end of the second
+      {0, 0, false, kRest},   // the third starts anew
+      {0, 0, false, kAll},    // once
+      {64, 0, true, kAll},
+  };
+  with_client([&](Stack& stack, Client& client) {
+    size_t at = 0;
+    UINT offset = 0;
+    stack.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+      const Pass& pass = passes[at];
+      EXPECT_EQ(args->DmaSize, pass.room) << at;
+      EXPECT_EQ(args->MultipassOffset, offset) << at;
+      std::memset(args->pDmaBuffer, 0x33, pass.bytes);
+      args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + pass.bytes;
+      args->MultipassOffset = pass.offset;
+      offset = pass.done ? 0 : pass.offset;
+      ++at;
+      return pass.done ? NTSTATUS{0} : nt_status(Status::kGraphicsInsufficientDmaBuffer);
+    };
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({client.make_allocation(), client.make_allocation(),
+                                              client.make_allocation()})),
+              0);
+    stack.drive();
+    EXPECT_EQ(at, std::size(passes));
+    EXPECT_EQ(stack.statistics().multipass_paging, 8U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
+TEST_F(PageTest, ADriverWithoutPrivateDataForPagingGetsNone) {
+  DXGKIT_COVERS("SEG-48", "PAGE-06");
+  for (const uint32_t bytes : {0U, 96U}) {
+    SCOPED_TRACE(bytes);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          ContextBuffers context = client.make_context();
+          ASSERT_EQ(
+              client.render(context, work_on({client.make_allocation(), client.make_allocation()})),
+              0);
+          stack.drive();
+          const ScriptedCalls calls = stack.miniport.calls();
+          ASSERT_EQ(calls.paging.size(), 2U);
+          for (const testing::PagingCall& call : calls.paging) {
+            EXPECT_EQ(call.args.DmaBufferPrivateDataSize, bytes);
+          }
+          ASSERT_EQ(calls.submits.size(), 2U);
+          const DXGKARG_SUBMITCOMMAND& submit = calls.submits[0].args;
+          ASSERT_EQ(submit.Flags.Paging, 1U);
+          EXPECT_EQ(submit.pDmaBufferPrivateData, calls.paging[0].args.pDmaBufferPrivateData)
+              << "memory of its own, or what stands for none";
+          EXPECT_EQ(submit.DmaBufferPrivateDataSize, bytes);
+          EXPECT_EQ(calls.patches[0].args.pDmaBufferPrivateData, submit.pDmaBufferPrivateData);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [&](ScriptedMiniport& miniport) { miniport.config.paging_private_bytes = bytes; });
+  }
+}
 
 TEST_F(PageTest, BusyWithAllocationIsIdleIsFatal) {
   DXGKIT_COVERS("PAGE-13");

@@ -71,6 +71,24 @@ TEST_F(PagingQueueTest, FencesRisePerQueueAndZeroNeedsNoWait) {
   });
 }
 
+TEST_F(PagingQueueTest, EachRequestIsToldWhenItIsDone) {
+  DXGKIT_COVERS("PAGE-45", "RES-06");
+  with_lists([](Stack& stack, ListingClient& client) {
+    NTSTATUS status = 0;
+    for (const uint64_t value : {1U, 2U, 3U}) {
+      EXPECT_EQ(client.make_resident({client.make(1)}, &status).PagingFenceValue, value);
+      ASSERT_EQ(status, nt_status(Status::kPending));
+      stack.settle();  // its paging is a submission of its own
+    }
+    for (const uint64_t value : {1U, 2U, 3U}) {
+      EXPECT_EQ(client.queue.value(), value - 1);
+      ASSERT_TRUE(stack.miniport.complete_next(1));
+      stack.settle();
+      EXPECT_EQ(client.queue.value(), value);
+    }
+  });
+}
+
 TEST_F(PagingQueueTest, TheMoreImportantQueueIsServedFirst) {
   DXGKIT_COVERS("PAGE-44");
   running(

@@ -1,4 +1,6 @@
 // Where DMA buffers are cut, what each part needs, and what is asked of a driver when parts run.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -238,8 +240,17 @@ TEST_F(PartsTest, PatchingAgainIsPatchingTheSame) {
 // what is before it, the first not what is behind it.
 TEST_F(PartsTest, EachPartOfABroadcastKeepsToItself) {
   DXGKIT_COVERS("PREEMPT-17");
-  for (const bool last : {false, true}) {
-    SCOPED_TRACE(last);
+  struct Row {
+    bool last;
+    uint32_t byte;
+    const char* said;
+  };
+  const Row rows[] = {{false, 256, "[0, 256) of a DMA buffer of 512"},
+                      {false, 511, "[0, 256) of a DMA buffer of 512"},
+                      {true, 0, "[256, 512) of a DMA buffer of 512"},
+                      {true, 255, "[256, 512) of a DMA buffer of 512"}};
+  for (const auto& [last, byte, said] : rows) {
+    SCOPED_TRACE(byte);
     with_client(
         [&](Stack& stack, Client& client) {
           ContextBuffers first = client.make_context(), second = client.make_context();
@@ -248,7 +259,12 @@ TEST_F(PartsTest, EachPartOfABroadcastKeepsToItself) {
           stack.miniport.hooks.patch = [&](const DXGKARG_PATCH* args) {
             auto* const bytes = static_cast<uint8_t*>(args->pDmaBuffer);
             const bool is_last = args->DmaBufferSubmissionStartOffset != 0;
-            if (args->Flags.Paging == 0 && is_last == last) ++bytes[last ? 8 : 504];
+            if (args->Flags.Paging == 0) {
+              // Its own bytes are its own, to both ends.
+              ++bytes[args->DmaBufferSubmissionStartOffset];
+              ++bytes[args->DmaBufferSubmissionEndOffset - 1];
+              if (is_last == last) ++bytes[byte];
+            }
             return stack.miniport.default_patch(args);
           };
           for (size_t i = 0; i < 2; ++i) {
@@ -269,6 +285,15 @@ TEST_F(PartsTest, EachPartOfABroadcastKeepsToItself) {
           stack.drive();
           EXPECT_EQ(stack.statistics().splits, 2U) << "each of them in two parts";
           EXPECT_EQ(std::ranges::count(stack.rules(), "PREEMPT-17"), 1) << "the repeat is counted";
+          const std::vector<verifier::Finding> all = stack.findings.all();
+          const auto found = std::ranges::find(all, "PREEMPT-17", &verifier::Finding::rule);
+          ASSERT_NE(found, all.end());
+          EXPECT_EQ(found->severity, verifier::Severity::kViolation);
+          EXPECT_EQ(found->confidence, verifier::Confidence::kInferred);
+          EXPECT_EQ(
+              found->actual,
+              fmt::format("For bytes {} that several contexts run, it changed the byte at {}.",
+                          said, byte));
           stack.miniport.hooks.patch = nullptr;
         },
         little_memory);

@@ -163,6 +163,16 @@ TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
     EXPECT_EQ(submit.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
     const auto patch = stack.miniport.calls().patches.back();
     EXPECT_EQ(patch.allocations[2].segment(), 1U) << "the screen's";
+    // One key is taken, whichever it is.
+    for (const bool of_source : {true, false}) {
+      D3DKMT_PRESENT keyed = blt_of(client, texture, rects, 1);
+      (of_source ? keyed.Flags.SrcColorKey : keyed.Flags.DstColorKey) = 1;
+      ASSERT_EQ(client.present(keyed), 0);
+      stack.drive();
+      EXPECT_EQ(driver.presents.back().args.Flags.SrcColorKey, of_source ? 1U : 0U);
+      EXPECT_EQ(driver.presents.back().args.Flags.DstColorKey, of_source ? 0U : 1U);
+    }
+    driver.presents.resize(1);
     // A fill has no source.
     ASSERT_EQ(client.present(fill_of(client, &kAll, 1)), 0);
     stack.drive();
@@ -215,7 +225,51 @@ TEST_F(FlipTest, ADriversFailureIsTheCallers) {
     driver.vsync();
     driver.on_present = [](DXGKARG_PRESENT*) { return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE; };
     EXPECT_EQ(client.flip(client.primaries[2]), STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
     EXPECT_EQ(client.flip(client.primaries[2]), nt_status(Status::kDeviceRemoved));
+  });
+}
+
+TEST_F(FlipTest, AGpuExceptionInAFillLosesTheDevice) {
+  DXGKIT_COVERS("REND-15");
+  flipping([](Stack&, FlipDriver& driver, FlipClient& client) {
+    driver.on_present = [](DXGKARG_PRESENT*) { return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE; };
+    EXPECT_EQ(client.present(fill_of(client, &kAll, 1)), STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+  });
+}
+
+// In a fill it is the driver that asks for more and more; it is told how often, and where it stood.
+TEST_F(FlipTest, AFillWithoutProgressIsStopped) {
+  DXGKIT_COVERS("REND-09", "REND-18");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    uint32_t passes = 0;
+    driver.on_present = [&](DXGKARG_PRESENT* args) {
+      if (++passes == 1) args->MultipassOffset = 5;
+      return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    };
+    EXPECT_EQ(client.present(fill_of(client, &kAll, 1)), kInvalid);
+    EXPECT_EQ(passes, 3U);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "REND-09");
+    EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    EXPECT_EQ(finding.ddi, "DxgkDdiPresent");
+    EXPECT_EQ(finding.actual,
+              "It asked for another DMA buffer 2 times without writing anything or moving "
+              "MultipassOffset (5).");
+    // Progress of either kind forgives the pass before.
+    passes = 0;
+    driver.on_present = [&](DXGKARG_PRESENT* args) -> NTSTATUS {
+      ++passes;
+      if (passes == 2) args->MultipassOffset += 3;
+      if (passes == 4) args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 16;
+      return passes == 6 ? FlipDriver::write_part(args, 32)
+                         : STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    };
+    EXPECT_EQ(client.present(fill_of(client, &kAll, 1)), 0);
+    EXPECT_EQ(passes, 6U);
+    driver.on_present = nullptr;
+    stack.drive();
   });
 }
 
@@ -251,6 +305,19 @@ TEST_F(FlipTest, AnOwnedSourceIsRefused) {
     EXPECT_EQ(first.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, 1),
               STATUS_GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE);
     EXPECT_EQ(exclusive(), 0) << "nothing of that";
+    // Without sources there are no lists either.
+    D3DKMT_VIDPNSOURCEOWNER_TYPE wanted = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+    UINT source = 0;
+    for (const bool types : {true, false}) {
+      D3DKMT_SETVIDPNSOURCEOWNER args{};
+      args.hDevice = first.device;
+      args.pType = types ? &wanted : nullptr;
+      args.pVidPnSourceId = types ? nullptr : &source;
+      NTSTATUS status = 0;
+      stack.blocking(
+          [&] { status = first.call([&] { return D3DKMTSetVidPnSourceOwner(&args); }); });
+      EXPECT_EQ(status, kInvalid);
+    }
     EXPECT_EQ(first.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE), 0);
     EXPECT_EQ(exclusive(), STATUS_GRAPHICS_PRESENT_OCCLUDED);
     EXPECT_EQ(first.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE), 0) << "again";

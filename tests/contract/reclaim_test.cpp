@@ -149,6 +149,14 @@ TEST_F(ReclaimTest, BrokenCallsChangeNothing) {
     const D3DKMT_HANDLE with_queue[] = {handle, client.queue.handle};
     auto* const nowhere = reinterpret_cast<D3DKMT_HANDLE*>(uintptr_t{0x10});
     D3DKMT_HANDLE resources[] = {handle};
+    D3DDDI_ALLOCATIONINFO2 member{};
+    D3DKMT_CREATEALLOCATION whole{};
+    whole.hDevice = other_device;
+    whole.NumAllocations = 1;
+    whole.pAllocationInfo2 = &member;
+    whole.Flags.CreateResource = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&whole); }), 0);
+    D3DKMT_HANDLE foreign[] = {whole.hResource};
     struct Row {
       const char* sentence;
       D3DKMT_HANDLE queue;
@@ -173,6 +181,7 @@ TEST_F(ReclaimTest, BrokenCallsChangeNothing) {
         {"a freed allocation", queue, with_freed, nullptr, 2},
         {"a queue as an allocation", queue, with_queue, nullptr, 2},
         {"an allocation as a resource", queue, nullptr, resources, 1},
+        {"another device's resource", queue, nullptr, foreign, 1},
         {"an unreadable list", queue, nowhere, nullptr, 1, nt_status(Status::kAccessViolation)},
         {"unwritable results", queue, &handle, nullptr, 1, nt_status(Status::kAccessViolation),
          true},

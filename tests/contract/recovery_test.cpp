@@ -41,8 +41,8 @@ TEST_F(HwRecovery, AnEngineThatCannotBeBroughtBackCostsTheAdapterAReset) {
     running([&](HwStack& stack) {
       reset_empties(stack);
       HwClient client(stack), elsewhere(stack, "elsewhere");
-      ClientQueue queue = client.make_hw_queue();
-      ClientQueue far = elsewhere.make_hw_queue(elsewhere.make_hw_context(1));
+      ClientQueue queue = client.make_hw_queue(client.make_hw_context(1));
+      ClientQueue far = elsewhere.make_hw_queue();
       const auto fails = [](uint32_t) { return nt_status(Status::kUnsuccessful); };
       (resume ? stack.hw.on_resume_engine : stack.hw.on_reset_engine) = fails;
       stack.hw.paused = true;
@@ -52,12 +52,33 @@ TEST_F(HwRecovery, AnEngineThatCannotBeBroughtBackCostsTheAdapterAReset) {
       EXPECT_EQ(finding.rule, "TDR-30");
       EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
       EXPECT_EQ(finding.ddi, resume ? "DxgkDdiResumeHwEngine" : "DxgkDdiResetHwEngine");
+      EXPECT_EQ(finding.actual, "It returned 0xC0000001 for node 1.");
       EXPECT_EQ(stack.statistics().adapter_resets, 1U);
       EXPECT_EQ(client.submit(queue), nt_status(Status::kDeviceRemoved));
       EXPECT_EQ(elsewhere.submit(far), nt_status(Status::kDeviceRemoved));
       works_again(stack, "next");
     });
   }
+}
+
+// Two engines are silent, and the first cannot be reset: the adapter will be, and the second engine
+// with it.
+TEST_F(HwRecovery, BeforeAnAdapterResetNoOtherEngineIsReset) {
+  DXGKIT_COVERS("TDR-30");
+  running([](HwStack& stack) {
+    reset_empties(stack);
+    HwClient client(stack), elsewhere(stack, "elsewhere");
+    ClientQueue queue = client.make_hw_queue();
+    ClientQueue far = elsewhere.make_hw_queue(elsewhere.make_hw_context(1));
+    stack.hw.on_reset_engine = [](uint32_t) { return nt_status(Status::kUnsuccessful); };
+    stack.hw.paused = true;
+    ASSERT_EQ(client.submit(queue), kOk);
+    ASSERT_EQ(elsewhere.submit(far), kOk);
+    wait_out(stack, stack.options.tdr_delay_ns + 50 * runtime::kMillisecond);
+    EXPECT_EQ(stack.hw.resets, std::vector<uint32_t>{0});
+    EXPECT_EQ(stack.statistics().adapter_resets, 1U);
+    works_again(stack, "next");
+  });
 }
 
 TEST_F(HwRecovery, FencesOfLostQueuesAreAtTheirMaximumAndWaitersWake) {
@@ -121,6 +142,31 @@ TEST_F(HwRecovery, AFenceDoesNotJumpWhileItsWorkIsOnAnEngine) {
     stack.settle();
     EXPECT_EQ(*far.cpu, kMaximum);
     stack.hw.paused = false;
+  });
+}
+
+// A context is on its way out, and its engine is reset with the adapter before it answers: nothing
+// is left to leave.
+TEST_F(HwRecovery, WhoWaitsForAContextToLeaveWaitsNoLonger) {
+  DXGKIT_COVERS("TDR-26", "SCHED-19");
+  running([](HwStack& stack) {
+    reset_empties(stack);
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return nt_status(Status::kPending); };
+    const D3DKMT_DESTROYHWCONTEXT args{.hHwContext = queue.context};
+    Stack::Background destroying(
+        stack, [&] { EXPECT_EQ(client.call([&] { return D3DKMTDestroyHwContext(&args); }), kOk); });
+    EXPECT_FALSE(destroying.finished());
+    stack.adapter().lane().run([&] {
+      stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
+    });
+    rest(stack);
+    EXPECT_TRUE(destroying.finished());
+    EXPECT_TRUE(stack.hw.contexts[0]->gone);
+    EXPECT_TRUE(stack.hw.resumes.empty());
+    stack.hw.on_suspend = nullptr;
+    works_again(stack, "next");
   });
 }
 

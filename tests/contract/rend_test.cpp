@@ -1,4 +1,6 @@
 // D3DKMTRender to DxgkDdiRender: capture, translation, multipass, splitting.
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "tests/contract/fixture.h"
@@ -259,13 +261,21 @@ TEST_F(RendTest, InsufficientBufferMeansSubmitAndCallAgainWithTheDriversOffset) 
 TEST_F(RendTest, ADriverThatAsksForBuffersWithoutProgressIsStoppedAndTheClientGoesOn) {
   DXGKIT_COVERS("REND-09");
   with_client([](Stack& stack, Client& client) {
-    stack.miniport.hooks.render = [](void*, DXGKARG_RENDER*) {
+    // It gets as far as byte 96 and no further.
+    stack.miniport.hooks.render = [](void*, DXGKARG_RENDER* args) {
+      args->MultipassOffset = 96;
       return nt_status(Status::kGraphicsInsufficientDmaBuffer);
     };
     ContextBuffers context = client.make_context();
     EXPECT_EQ(client.render(context, work_on({})), nt_status(Status::kInvalidParameter));
-    EXPECT_EQ(stack.only_finding().rule, "REND-09");
-    EXPECT_LE(stack.miniport.count("DxgkDdiRender"), 4U);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "REND-09");
+    EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    EXPECT_EQ(finding.actual,
+              "It asked for another DMA buffer 2 times without writing anything or moving "
+              "MultipassOffset (96).");
+    EXPECT_EQ(stack.miniport.count("DxgkDdiRender"), 3U);
+    EXPECT_EQ(stack.statistics().multipass_renders, 2U) << "the third was given up";
     stack.miniport.hooks.render = nullptr;
     EXPECT_EQ(client.render(context, work_on({})), 0);
     stack.drive();
@@ -296,6 +306,8 @@ TEST_F(RendTest, WhoGuaranteedOneBufferAndAsksForAnotherIsStopped) {
           EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
           const verifier::Finding finding = stack.only_finding();
           EXPECT_EQ(finding.rule, "REND-10");
+          EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+          EXPECT_EQ(finding.actual, "It asked for another DMA buffer after 256 of 16384 bytes.");
           EXPECT_EQ(finding.bugcheck_code, 0x10EU);
           EXPECT_EQ(finding.bugcheck_parameter, 0x16U);
           EXPECT_EQ(renders_submitted(stack).size(), 1U);
@@ -447,23 +459,51 @@ TEST_F(RendTest, AGpuExceptionPutsTheDeviceInError) {
   });
 }
 
-TEST_F(RendTest, DmaBuffersLiveInAperturesOnly) {
+/// Segments are numbered from 1: the first two here are memory, the third an aperture.
+struct BufferSegments {
+  const char* sentence;
+  uint32_t set;
+  uint32_t wrong;  // 0: a context is made
+};
+class RendSegments : public ContractTest, public ::testing::WithParamInterface<BufferSegments> {};
+TEST_P(RendSegments, DmaBuffersLiveInAperturesOnly) {
   DXGKIT_COVERS("REND-13");
   running(
       [](Stack& stack) {
         Client client(stack);
         const Digest before = digest(stack, {&client});
         ContextBuffers context;
+        if (GetParam().wrong == 0) {
+          EXPECT_EQ(client.create_context(&context), 0);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+          return;
+        }
         EXPECT_EQ(client.create_context(&context), nt_status(Status::kInvalidParameter));
         EXPECT_EQ(context.handle, 0U);
-        EXPECT_EQ(stack.only_finding().rule, "REND-13");
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "REND-13");
+        EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+        EXPECT_EQ(finding.ddi, "DxgkDdiCreateContext");
+        EXPECT_EQ(finding.actual,
+                  fmt::format("DmaBufferSegmentSet is 0x{:X}; segment {} is no aperture segment.",
+                              GetParam().set, GetParam().wrong));
         Digest after = digest(stack, {&client});
         after.findings = before.findings;
         after.driver_calls = before.driver_calls;  // CreateContext and DestroyContext
         EXPECT_EQ(after, before);
       },
-      [](ScriptedMiniport& miniport) { miniport.config.dma_segment_set = 1U << 1; });
+      [](ScriptedMiniport& miniport) { miniport.config.dma_segment_set = GetParam().set; });
 }
+const BufferSegments kBufferSegments[] = {
+    {"TheAperture", 1U << 2, 0},
+    {"VisibleMemory", 1U << 0, 1},
+    {"HiddenMemory", 1U << 1, 2},
+    {"MemoryBesideTheAperture", 1U << 2 | 1U << 1, 2},
+    {"NoSegmentBesideTheAperture", 1U << 3 | 1U << 2, 4},
+    {"TheLastOfThirtyTwo", 1U << 31 | 1U << 2, 32},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, RendSegments, ::testing::ValuesIn(kBufferSegments),
+                         [](const auto& row) { return std::string(row.param.sentence); });
 
 TEST_F(RendTest, BuffersGrowOnRequestAndNeverShrinkBelowTheDriversSizes) {
   DXGKIT_COVERS("REND-14", "THUNK-15");
@@ -492,6 +532,7 @@ struct BadPatch {
   const char* sentence;
   const char* rule;
   D3DDDI_PATCHLOCATIONLIST second;
+  const char* said;
 };
 class RendPatchList : public ContractTest, public ::testing::WithParamInterface<BadPatch> {};
 TEST_P(RendPatchList, IsRejectedWithAFinding) {
@@ -510,17 +551,24 @@ TEST_P(RendPatchList, IsRejectedWithAFinding) {
     const verifier::Finding finding = stack.only_finding();
     EXPECT_EQ(finding.rule, GetParam().rule);
     EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    EXPECT_EQ(finding.ddi, "DxgkDdiRender");
+    EXPECT_EQ(finding.actual, GetParam().said);
     stack.drive();
     EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), 0U);
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
   });
 }
 const BadPatch kBadPatches[] = {
-    {"SplitOffsetThatFalls", "REND-22", patch_at(0, 80, 63)},
-    {"SplitOffsetBehindThePatch", "REND-22", patch_at(0, 80, 81)},
-    {"SlotPastTheMaximum", "REND-22", patch_at(0, 80, 64, 0, 257)},
-    {"AllocationIndexPastTheList", "PATCH-27", patch_at(1, 80, 64)},
-    {"PatchOffsetPastTheBuffer", "PATCH-27", patch_at(0, 256, 64)},
+    {"SplitOffsetThatFalls", "REND-22", patch_at(0, 80, 63),
+     "Patch element 1 has SplitOffset 63 after 64, PatchOffset 80."},
+    {"SplitOffsetBehindThePatch", "REND-22", patch_at(0, 80, 81),
+     "Patch element 1 has SplitOffset 81 after 64, PatchOffset 80."},
+    {"SlotPastTheMaximum", "REND-22", patch_at(0, 80, 64, 0, 257),
+     "Patch element 1 has SlotId 257; MaxAllocationListSlotId is 256."},
+    {"AllocationIndexPastTheList", "PATCH-27", patch_at(1, 240, 200),
+     "Patch element 1 names allocation index 1 of 1."},
+    {"PatchOffsetPastTheBuffer", "PATCH-27", patch_at(0, 256, 64),
+     "Patch element 1 patches offset 256 of a DMA buffer of 256 bytes."},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, RendPatchList, ::testing::ValuesIn(kBadPatches),
                          [](const auto& row) { return std::string(row.param.sentence); });
@@ -583,7 +631,7 @@ struct SecondPart {
   const char* sentence;
   std::vector<D3DDDI_PATCHLOCATIONLIST> patches;
   bool slots = true;
-  bool leaks = false;
+  uint32_t leaked = 0;  // the slot
 };
 class RendLeak : public ContractTest, public ::testing::WithParamInterface<SecondPart> {};
 TEST_P(RendLeak, EveryPartSaysWhatBecomesOfEarlierBindings) {
@@ -593,21 +641,27 @@ TEST_P(RendLeak, EveryPartSaysWhatBecomesOfEarlierBindings) {
         ContextBuffers context = client.make_context();
         Work work;
         work.command_bytes = 1024;
-        work.allocations = {{client.make_allocation(640 * kKibibyte, kHidden)},
-                            {0},
-                            {client.make_allocation(640 * kKibibyte, kHidden)}};
-        work.patches = {patch_at(0, 16, 0, 0, 5), patch_at(0, 32, 0, 0, 6)};
+        const D3DKMT_HANDLE first = client.make_allocation(640 * kKibibyte, kHidden);
+        work.allocations = {
+            {first}, {0}, {client.make_allocation(640 * kKibibyte, kHidden)}, {first, false}};
+        work.patches = {patch_at(0, 16, 0, 0, 5), patch_at(3, 32, 0, 0, 6)};
         work.patches.insert(work.patches.end(), GetParam().patches.begin(),
                             GetParam().patches.end());
         EXPECT_EQ(client.render(context, work), 0);
         stack.drive();
-        if (!GetParam().leaks) {
+        if (GetParam().leaked == 0) {
           EXPECT_EQ(stack.statistics().splits, 1U);
           EXPECT_EQ(stack.rules(), std::vector<std::string>{});
           return;
         }
         const verifier::Finding finding = stack.only_finding();
         EXPECT_EQ(finding.rule, "REND-26");
+        EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+        EXPECT_EQ(
+            finding.actual,
+            fmt::format("The part of the DMA buffer from offset 512 on neither reprograms nor "
+                        "unbinds slot {}, which holds allocation index {} since before.",
+                        GetParam().leaked, GetParam().leaked == 5 ? 0 : 3));
         EXPECT_EQ(finding.bugcheck_code, 0x10EU);
         EXPECT_EQ(finding.bugcheck_parameter, 0x27U);
         EXPECT_EQ(renders_submitted(stack).size(), 0U);
@@ -621,9 +675,9 @@ TEST_P(RendLeak, EveryPartSaysWhatBecomesOfEarlierBindings) {
 const SecondPart kSecondParts[] = {
     {"BindsBothAgain", {patch_at(2, 528, 512, 0, 5), patch_at(2, 544, 512, 0, 6)}},
     {"UnbindsOne", {patch_at(2, 528, 512, 0, 5), patch_at(1, 544, 512, 0, 6)}},
-    {"IsSilentOfOne", {patch_at(2, 528, 512, 0, 5)}, true, true},
-    {"IsSilentOfBoth", {patch_at(2, 528, 512, 0, 7)}, true, true},
-    {"IsSilentWithoutSlots", {patch_at(2, 528, 512, 0, 5)}, false, false},
+    {"IsSilentOfOne", {patch_at(2, 528, 512, 0, 5)}, true, 6},
+    {"IsSilentOfBoth", {patch_at(2, 528, 512, 0, 7)}, true, 5},
+    {"IsSilentWithoutSlots", {patch_at(2, 528, 512, 0, 5)}, false, 0},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, RendLeak, ::testing::ValuesIn(kSecondParts),
                          [](const auto& row) { return std::string(row.param.sentence); });

@@ -1,5 +1,7 @@
 // Budgets where the two groups, the processes and the reservations differ.
+#include "dxgk/process.h"
 #include "tests/contract/res_fixture.h"
+#include "trace/trace.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -37,6 +39,46 @@ class BudgetEdgesTest : public ContractTest {
     return bytes / kUnit;
   }
 };
+
+// A recording says each change of a usage: whose, of which group, the budget, the usage. What is
+// only tried is no change.
+TEST_F(BudgetEdgesTest, ARecordingHasEachChangeOfAUsage) {
+  DXGKIT_COVERS("RES-18");
+  listing([](Stack& stack) {
+    ListingClient first(stack, "first"), client(stack);
+    const D3DKMT_HANDLE theirs = first.make(5), a = client.make(2), b = client.make(1),
+                        c = shown(client, 3);
+    ASSERT_EQ(first.make_resident({theirs}), kWaits);
+    stack.drive();
+    std::vector<std::vector<uint64_t>> changes;
+    {
+      trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+      trace::set_current(&recorder);
+      EXPECT_EQ(client.make_resident({a, b, a}), kWaits);
+      stack.drive();
+      EXPECT_EQ(client.make_resident({c}), kWaits);
+      EXPECT_EQ(client.make_resident({b}), kWaits) << "counted already";
+      stack.drive();
+      EXPECT_EQ(client.evict({a, b}), 0);
+      EXPECT_EQ(client.evict({c}), 0);
+      EXPECT_EQ(client.evict({a}), 0);
+      stack.drive();
+      for (const trace::Event& event : recorder.events()) {
+        if (event.kind != static_cast<uint16_t>(trace::EventKind::kBudget)) continue;
+        changes.push_back({event.a, event.b, event.c / kUnit, event.d / kUnit});
+      }
+      trace::set_current(nullptr);
+    }
+    const uint64_t who = client.process->number(), local = kMemoryUnits - 5,
+                   shared = client.memory(kNonLocal).Budget / kUnit;
+    const std::vector<std::vector<uint64_t>> wanted = {{who, 0, local, 2},
+                                                       {who, 0, local, 3},
+                                                       {who, 1, shared, 3},
+                                                       {who, 1, shared, 0},
+                                                       {who, 0, local, 1}};
+    EXPECT_EQ(changes, wanted);
+  });
+}
 
 // What the driver says of a segment's group goes before what its kind says, both ways.
 TEST_F(BudgetEdgesTest, TheDriversWordDecidesTheGroup) {

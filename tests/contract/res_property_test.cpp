@@ -1,5 +1,7 @@
 // D3DKMTUpdateAllocationProperty.
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
+#include "dxgk/process.h"
 #include "tests/contract/res_fixture.h"
 
 namespace dxgkit::contract {
@@ -120,6 +122,45 @@ TEST_F(PropertyTest, OnlyNamedPropertiesChangeAndEqualOnesAreNoUpdate) {
     EXPECT_EQ(asked.size(), 2U);
     EXPECT_EQ(args.PagingFenceValue, 0U);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// Five slots of a segment and a direction; one direction alone is news.
+TEST_F(PropertyTest, EachSlotOfThePreferenceIsASegmentAndADirection) {
+  DXGKIT_COVERS("RES-32", "THUNK-33", "ALLOC-10");
+  with_listing([](Stack& stack, ListingClient& client) {
+    const D3DKMT_HANDLE one = client.make_allocation(kUnit, kMemorySet | kApertureSet);
+    const auto preferred = [&] {
+      const auto opened = client.process->handles().find<dxgk::OpenedAllocation>(one);
+      EXPECT_TRUE(opened.has_value());
+      const auto slots = stack.adapter().memory().description((*opened)->allocation->id).preferred;
+      std::vector<std::pair<uint32_t, bool>> found;
+      for (const vidmm::SegmentPreference& slot : slots)
+        found.emplace_back(slot.segment.value, slot.from == vidmm::SearchFrom::kTop);
+      return found;
+    };
+    D3DDDI_UPDATEALLOCPROPERTY args{};
+    args.hPagingQueue = client.queue.handle;
+    args.hAllocation = one;
+    args.SetPreferredSegment = 1;
+    const auto set = [&](const std::vector<std::pair<uint32_t, bool>>& slots) {
+      args.PreferredSegment.Value = 0;
+      for (size_t i = 0; i < slots.size(); ++i) {
+        args.PreferredSegment.Value |= (slots[i].first | (slots[i].second ? 1U << 5 : 0))
+                                       << (6 * i);
+      }
+      EXPECT_EQ(update(client, &args), 0);
+      EXPECT_EQ(args.PagingFenceValue, 0U);
+      EXPECT_EQ(preferred(), slots);
+    };
+    set({{2, true}, {1, false}, {0, false}, {1, true}, {2, false}});
+    EXPECT_EQ(asked.size(), 1U);
+    set({{2, true}, {1, false}, {0, false}, {1, true}, {2, false}});
+    EXPECT_EQ(asked.size(), 1U) << "the same again";
+    set({{2, true}, {1, false}, {0, false}, {1, true}, {2, true}});
+    EXPECT_EQ(asked.size(), 2U) << "another direction in the last slot";
+    set({{2, true}, {2, false}, {0, false}, {1, true}, {2, true}});
+    EXPECT_EQ(asked.size(), 3U) << "another segment in the second";
   });
 }
 

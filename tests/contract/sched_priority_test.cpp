@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dxgk/device.h"
 #include "dxgk/process.h"
+#include "dxgk/work/context.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -183,6 +185,45 @@ TEST_F(SchedTest, UsedUpQuantumPreemptsWhenAnEqualWaits) {
   });
 }
 
+// Who still holds a context that was destroyed, or whose device is lost, changes nothing any more.
+TEST_F(SchedTest, ContextsThatAreGoneTakeNothing) {
+  DXGKIT_COVERS("SCHED-11", "THUNK-27");
+  for (const bool destroyed : {true, false}) {
+    SCOPED_TRACE(destroyed);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(set_priority(client, context, -2), 0);
+      const auto held = client.process->handles().find<dxgk::Context>(context.handle);
+      ASSERT_TRUE(held.has_value());
+      dxgk::Context& gone = **held;
+      if (destroyed) {
+        ASSERT_EQ(client.destroy_context(context.handle), 0);
+      } else {
+        ASSERT_EQ(client.render(context, work_on({})), 0);
+        stack.settle();
+        stack.miniport.faulted(0, stack.miniport.outstanding(0).at(0),
+                               nt_status(Status::kUnsuccessful));
+        stack.settle();
+      }
+      EXPECT_EQ(client.state(),
+                destroyed ? D3DKMT_DEVICEEXECUTION_ACTIVE : D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      const Digest before = digest(stack, {&client});
+      EXPECT_EQ(gone.set_priority(-4), Status::kDeviceRemoved);
+      EXPECT_EQ(gone.priority(), -2);
+      EXPECT_EQ(gone.set_ahead_in_process(true), Status::kDeviceRemoved);
+      EXPECT_FALSE(gone.ahead_in_process());
+      EXPECT_EQ(gone.queue_sync(vidsch::PacketKind::kSignal, {}), Status::kDeviceRemoved);
+      EXPECT_EQ(dxgk::Context::queue_signal(std::span(&*held, 1), {}, {}), Status::kDeviceRemoved);
+      dxgk::RenderRequest request;
+      request.command_length = 16;
+      uint32_t queued = 0;
+      EXPECT_EQ(gone.render(request, &queued),
+                destroyed ? Status::kInvalidParameter : Status::kDeviceRemoved);
+      EXPECT_EQ(digest(stack, {&client}), before);
+    });
+  }
+}
+
 // --- broadcast
 
 struct Broadcast {
@@ -240,6 +281,38 @@ TEST_F(BroadcastTest, EveryContextRunsWhatWasBuiltOnce) {
     EXPECT_EQ(client.destroy_allocation(allocation), 0) << "and nothing holds it";
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+// What was built for one fits the buffers of another that are at least as large.
+TEST_F(BroadcastTest, BuffersOfTheOthersAreLargeEnough) {
+  DXGKIT_COVERS("SUB-35");
+  struct Row {
+    UINT dma, private_data;
+    bool fits;
+  };
+  for (const Row& row : {Row{16384, 256, true}, Row{16384, 255, false}, Row{16383, 256, false},
+                         Row{20480, 320, true}}) {
+    SCOPED_TRACE(::testing::Message() << row.dma << ", " << row.private_data);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers first = client.make_context();
+      stack.miniport.hooks.create_context = [&](void* device, DXGKARG_CREATECONTEXT* args) {
+        const NTSTATUS status = stack.miniport.default_create_context(device, args);
+        args->ContextInfo.DmaBufferSize = row.dma;
+        args->ContextInfo.DmaBufferPrivateDataSize = row.private_data;
+        return status;
+      };
+      ContextBuffers second = client.make_context();
+      const Digest before = digest(stack, {&client});
+      EXPECT_EQ(broadcast(client, first, 0, {second.handle}).status,
+                row.fits ? 0 : nt_status(Status::kInvalidParameter));
+      if (!row.fits) {
+        EXPECT_EQ(digest(stack, {&client}), before);
+      }
+      stack.drive();
+      EXPECT_EQ(stack.statistics().packets_completed, row.fits ? 2U : 0U);
+      stack.miniport.hooks.create_context = nullptr;
+    });
+  }
 }
 
 TEST_F(BroadcastTest, ContextsThatCannotAreRefusedAndNothingRuns) {

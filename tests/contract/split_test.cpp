@@ -1,4 +1,6 @@
 // What the driver is told of the parts of one DMA buffer: patched, submitted, cancelled, flipped.
+#include <fmt/format.h>
+
 #include "tests/contract/odd_fixture.h"
 #include "tests/contract/res_fixture.h"
 
@@ -187,6 +189,80 @@ TEST_F(SplitTest, EveryMemberOfPatchAndSubmissionIsThePartsOwn) {
   }
 }
 
+/// One DMA buffer in three parts. The last one needs what the first one needed, too, and there is
+/// no room for it beside what the second one needs.
+Work three_parts(Client& client, uint32_t last_slot) {
+  const D3DKMT_HANDLE first = client.make_allocation(600 * kKibibyte, odd::kHidden);
+  const D3DKMT_HANDLE again = client.make_allocation(400 * kKibibyte, odd::kHidden);
+  const D3DKMT_HANDLE second = client.make_allocation(640 * kKibibyte, odd::kHidden);
+  const D3DKMT_HANDLE shared = client.make_allocation(64 * kKibibyte, odd::kVisible);
+  Work work;
+  work.command_bytes = odd::kBytes;
+  work.allocations = {{first}, {again}, {0, false}, {second}, {shared}};
+  work.patches = {patch_at(0, 24, 0, 0, 1),
+                  patch_at(1, 48, 0, 0, 2),
+                  patch_at(0, 60, 0, 0, 1),
+                  patch_at(1, 72, 0, 0, 2),
+                  patch_at(3, 400, 384, 0, 1),
+                  patch_at(4, 420, 384, 0, 3),
+                  patch_at(2, 1100, 1024, 0, 1),
+                  patch_at(1, 1200, 1024, 0, 2),
+                  patch_at(4, 1300, 1024, 0, last_slot)};
+  return work;
+}
+
+// A part is cut out of what is left, which begins neither at byte 0 nor at patch location 0. What
+// an earlier DMA buffer said behind the end of the list is nobody's.
+TEST_F(SplitTest, APartInTheMiddleBeginsAndEndsWhereItsNeighboursDo) {
+  DXGKIT_COVERS("REND-21", "REND-26", "PATCH-10", "PATCH-11", "PATCH-25", "PATCH-26");
+  for (const bool leaks : {false, true}) {
+    SCOPED_TRACE(leaks);
+    split([&](Stack& stack, Client& client) {
+      stack.expect_leaks = leaks;
+      ContextBuffers context = client.make_context(odd::kNode);
+      const Work work = three_parts(client, leaks ? 4 : 3);
+      Work before;
+      before.allocations = {work.allocations[4]};
+      before.command_bytes = odd::kBytes;
+      for (uint32_t i = 0; i < 16; ++i)
+        before.patches.push_back(patch_at(0, 24 + 8 * i, 0, 0, i == 9 ? 99 : 3));
+      ASSERT_EQ(client.render(context, before), 0);
+      stack.drive();
+      stack.miniport.clear_calls();
+      ASSERT_EQ(client.render(context, work), 0);
+      stack.drive();
+      const auto patches = odd::patches(stack, false);
+      if (leaks) {
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "REND-26");
+        EXPECT_EQ(finding.actual,
+                  "The part of the DMA buffer from offset 1024 on neither reprograms nor unbinds "
+                  "slot 3, which holds allocation index 4 since before.");
+        return;
+      }
+      EXPECT_EQ(stack.statistics().splits, 2U);
+      constexpr Part kThree[] = {{0, 384, 0, 4}, {384, 1024, 4, 2}, {1024, odd::kBytes, 6, 3}};
+      ASSERT_EQ(patches.size(), 3U);
+      for (size_t i = 0; i < 3; ++i) {
+        SCOPED_TRACE(i);
+        EXPECT_EQ(patches[i].args.DmaBufferSubmissionStartOffset, kThree[i].start);
+        EXPECT_EQ(patches[i].args.DmaBufferSubmissionEndOffset, kThree[i].end);
+        EXPECT_EQ(patches[i].args.PatchLocationListSize, 9U);
+        EXPECT_EQ(patches[i].args.PatchLocationListSubmissionStart, kThree[i].patch_start);
+        EXPECT_EQ(patches[i].args.PatchLocationListSubmissionLength, kThree[i].patches);
+        for (size_t k = 0; k < 4; ++k)
+          EXPECT_EQ(patches[i].allocations[k].segment() == 2U && k != 2, k == 1 ? i != 1
+                                                                         : k == 0
+                                                                             ? i == 0
+                                                                             : k == 3 && i == 1)
+              << k;
+      }
+      EXPECT_EQ(stack.rules(), Strings{});
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    });
+  }
+}
+
 // The node cannot be preempted: what another context wants of it, however urgent, waits for the
 // last part; paging is done between them.
 TEST_F(SplitTest, NoOtherContextRunsBetweenThePartsWithoutPreemption) {
@@ -239,10 +315,15 @@ TEST_F(SplitTest, WhatLeavesTheResidencyListWaitsForTheLastPart) {
     stack.miniport.config.hw_queue_packet_cap = 1;
     ASSERT_EQ(stack.start(), Status::kSuccess);
     ListingClient client(stack);
-    ContextBuffers context = client.make_context(0);
-    const D3DKMT_HANDLE one = client.make(3);
-    ASSERT_TRUE(is_success(from_ntstatus(client.make_resident({one}))));
+    ContextBuffers context = client.make_context(0), other = client.make_context(1);
+    const D3DKMT_HANDLE one = client.make(3), older = client.make(1);
+    ASSERT_TRUE(is_success(from_ntstatus(client.make_resident({one, older}))));
     stack.drive();
+    // Older work runs for as long: what was evicted behind it does not wait for the parts.
+    ASSERT_EQ(client.render(other, work_on({older})), 0);
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(1).size(), 1U);
+    ASSERT_EQ(client.evict({older}), 0);
     Work work;
     work.command_bytes = odd::kBytes;
     work.allocations = {{one}};
@@ -253,6 +334,12 @@ TEST_F(SplitTest, WhatLeavesTheResidencyListWaitsForTheLastPart) {
     ASSERT_EQ(client.evict({one}), 0);
     stack.settle();
     ASSERT_TRUE(client.in_memory(one));
+    ASSERT_TRUE(client.in_memory(older));
+    ASSERT_TRUE(stack.miniport.complete_next(1));
+    stack.settle();
+    ASSERT_TRUE(stack.miniport.complete_next(1)) << "the older one leaves";
+    stack.settle();
+    EXPECT_FALSE(client.in_memory(older));
     ASSERT_TRUE(stack.miniport.complete_next(0));
     stack.settle();
     ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U) << "the second part";

@@ -55,8 +55,10 @@ TEST_F(StopTest, ADriverThatNeedsAContextForPagingIsToldToKeepOne) {
     };
     stack.expect_leaks = true;
     stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
-    EXPECT_EQ(stack.findings.count("SUB-04"), 1U);
-    EXPECT_EQ(stack.findings.count("SUB-27"), 1U);
+    EXPECT_EQ(stack.rules(), (std::vector<std::string>{"SUB-27", "SUB-04"}));
+    const verifier::Finding finding = stack.findings.all().back();
+    EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    EXPECT_EQ(finding.ddi, "DxgkDdiSubmitCommand");
     EXPECT_EQ(stack.miniport.calls().order.back(), "DxgkDdiRemoveDevice");
   });
 }

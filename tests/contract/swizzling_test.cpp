@@ -1,5 +1,6 @@
 // Swizzling ranges: when the driver sets them up, how long they stay, who gets them next.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
@@ -281,6 +282,68 @@ TEST_F(SwizzlingTest, TheDriverChoosesTheSizeOfARangeOnlyWhenAsked) {
         EXPECT_EQ(unlock(client, {handle}), 0);
       },
       Swizzler::prepare);
+}
+
+// The CPU sees whole pages of a range; one whose size wraps is nowhere, and goes back at once.
+TEST_F(SwizzlingTest, ARangeIsWholePagesOfABar) {
+  DXGKIT_COVERS("ALLOC-50", "SEG-19");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Swizzler driver(stack);
+        const std::vector<D3DKMT_HANDLE> handles = placed(stack, client, 2);
+        constexpr UINT kAlternate = kAcquireAperture | kUseAlternateVa;
+        driver.size = kPageBytes + 1;
+        void* data = nullptr;
+        ASSERT_EQ(lock_with(client, handles[0], 1, kAlternate, &data), 0);
+        std::memcpy(static_cast<char*>(data) + 2 * kPageBytes - 4, "end", 4);
+        EXPECT_EQ(driver.text_at(driver.window() + 2 * kPageBytes - 4), "end");
+        EXPECT_EQ(unlock(client, {handles[0]}), 0);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        driver.size = UINT64_MAX;
+        ASSERT_EQ(lock_with(client, handles[1], 2, kAlternate, &data), 0) << "in its pages";
+        EXPECT_EQ(stack.only_finding().rule, "SEG-19");
+        EXPECT_EQ(stack.statistics().page_outs, 1U);
+        ASSERT_EQ(driver.released.size(), 1U);
+        EXPECT_EQ(driver.released[0].RangeId, 1U);
+        EXPECT_EQ(driver.released[0].PrivateDriverData, 2U);
+        EXPECT_EQ(unlock(client, {handles[1]}), 0);
+        // Its range is free, and the other one's stays.
+        driver.size = 0;
+        look(client, handles[0], 1);
+        EXPECT_EQ(driver.released.size(), 2U) << "it had another size";
+        EXPECT_EQ(driver.acquired.back().RangeId, 0U);
+      },
+      Swizzler::prepare);
+}
+
+// The AGP aperture's pages are what the CPU sees, with an alternate address or without.
+TEST_F(SwizzlingTest, TheAgpApertureNeedsNoRange) {
+  DXGKIT_COVERS("ALLOC-55", "SEG-18");
+  bare([](Stack& stack) {
+    Swizzler driver(stack);
+    ASSERT_EQ(stack.machine.add_agp_aperture(stack.miniport.function(), 8 * kMebibyte),
+              Status::kSuccess);
+    Swizzler::prepare(stack.miniport);
+    dxgkit::testing::ScriptedSegment& agp = stack.miniport.config.segments[2];
+    agp.flags = {};
+    agp.flags.Agp = 1;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      Client client(stack);
+      const D3DKMT_HANDLE handle = placed(stack, client, 2, kHidden | kAperture, 3)[1];
+      ASSERT_GE(last_address(stack), bus::Machine::kAgpApertureBase);
+      void* data = nullptr;
+      ASSERT_EQ(lock_with(client, handle, 1, kAcquireAperture | kUseAlternateVa, &data), 0);
+      EXPECT_TRUE(driver.acquired.empty());
+      std::memcpy(data, "in its pages", 13);
+      std::array<std::byte, 13> seen{};
+      ASSERT_TRUE(stack.machine.dma_read(bus::PhysicalAddress{last_address(stack)}, seen));
+      EXPECT_STREQ(reinterpret_cast<const char*>(seen.data()), "in its pages");
+      EXPECT_EQ(unlock(client, {handle}), 0);
+      EXPECT_EQ(stack.statistics().page_outs, 0U);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    }
+  });
 }
 
 // UseAlternateVA: the range leads to what the CPU has no address for.

@@ -242,6 +242,55 @@ TEST_F(SyncFlagsTest, AMutexIsMadeOwnedOrFree) {
   }
 }
 
+// The first form of the call knows mutex and semaphore, with their counts, and nothing else.
+TEST_F(SyncFlagsTest, TheFirstFormMakesMutexesAndSemaphores) {
+  DXGKIT_COVERS("SYNC-02", "SYNC-03");
+  with_client([](Stack& stack, Client& client) {
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT args{};
+    const auto make = [&](D3DDDI_SYNCHRONIZATIONOBJECT_TYPE type) {
+      args.hDevice = client.device;
+      args.hSyncObject = 0;
+      args.Info.Type = type;
+      return client.call([&] { return D3DKMTCreateSynchronizationObject(&args); });
+    };
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(make(D3DDDI_FENCE), kInvalid);
+    EXPECT_EQ(make(D3DDDI_MONITORED_FENCE), kInvalid);
+    args.Info.Semaphore.MaxCount = 1;
+    args.Info.Semaphore.InitialCount = 2;
+    EXPECT_EQ(make(D3DDDI_SEMAPHORE), kInvalid) << "more than there may be";
+    EXPECT_EQ(digest(stack, {&client}), before);
+    args.Info.Semaphore.MaxCount = 2;
+    args.Info.Semaphore.InitialCount = 1;
+    ASSERT_EQ(make(D3DDDI_SEMAPHORE), 0);
+    const D3DKMT_HANDLE semaphore = args.hSyncObject;
+    ContextBuffers first = client.make_context(0), second = client.make_context(1);
+    for (ContextBuffers* context : {&first, &second}) {
+      ASSERT_EQ(client.wait_gpu(*context, semaphore, 0), 0);
+      ASSERT_EQ(client.render(*context, work_on({})), 0);
+    }
+    stack.settle();
+    EXPECT_FALSE(stack.miniport.outstanding(0).empty()) << "one was there";
+    EXPECT_TRUE(stack.miniport.outstanding(1).empty());
+    ASSERT_EQ(client.signal_gpu(first, semaphore, 0), 0);
+    stack.drive();
+    for (const bool owned : {false, true}) {
+      args.Info.SynchronizationMutex.InitialState = owned ? TRUE : FALSE;
+      ASSERT_EQ(make(D3DDDI_SYNCHRONIZATION_MUTEX), 0);
+      ContextBuffers third = client.make_context(0);
+      ASSERT_EQ(client.wait_gpu(third, args.hSyncObject, 0), 0);
+      ASSERT_EQ(client.render(third, work_on({})), 0);
+      stack.settle();
+      EXPECT_EQ(stack.miniport.outstanding(0).empty(), owned);
+      if (owned) {
+        EXPECT_EQ(client.signal_gpu(second, args.hSyncObject, 0), 0);
+      }
+      stack.drive();
+    }
+    EXPECT_EQ(stack.statistics().packets_completed, 4U);
+  });
+}
+
 // What is signalled at the top of the pipeline is waited for like any other.
 TEST_F(SyncFlagsTest, TheTopOfThePipelineIsWaitedFor) {
   DXGKIT_COVERS("SYNC-12", "SYNC-20", "SYNC-21");

@@ -2,6 +2,7 @@
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/sync/periodic_fences.h"
+#include "dxgk/sync/sync_object.h"
 #include "tests/contract/sync_fixture.h"
 
 namespace dxgkit::contract {
@@ -47,6 +48,10 @@ TEST_F(SyncPeriodicTest, EachVerticalSyncOfItsTargetSignalsOnce) {
     const Periodic fence(stack, client, 4, 0), other(stack, client, 5, 0);
     NTSTATUS status = 1;
     Stack::Background wait(stack, [&] { status = client.wait_cpu(fence.object->handle, 3); });
+    pass(1);
+    std::string text;
+    stack.adapter().lane().run([&] { text = dxgk::describe_waits(stack.adapter()); });
+    EXPECT_THAT(text, ::testing::HasSubstr("could signal it: the kernel, at a vertical sync\n"));
     for (uint64_t i = 1; i <= 3; ++i) {
       EXPECT_FALSE(wait.finished());
       vsync(stack, 4);

@@ -114,4 +114,75 @@ class TdrTest : public ContractTest {
   }
 };
 
+/// On nodes in the middle, long after the start, with a delay and limits that are nobody's
+/// defaults.
+class OddTdrTest : public TdrTest {
+ protected:
+  using Strings = std::vector<std::string>;
+  static constexpr uint32_t kNode = 2, kOther = 1;
+  static constexpr int64_t kLong = 3 * runtime::kSecond;
+
+  static dxgk::TimeoutPolicy policy() {
+    dxgk::TimeoutPolicy policy;
+    policy.delay_ns = kLong;
+    policy.ddi_delay_ns = 7 * runtime::kSecond;
+    policy.limit_count = 3;
+    policy.limit_time_ns = 50 * runtime::kSecond;
+    return policy;
+  }
+  /// Four nodes, paging on the last.
+  static void odd_driver(ScriptedMiniport& miniport) {
+    miniport.config.nodes = 4;
+    miniport.config.paging_node = 3;
+  }
+  static void odd_engines(const Body& body, dxgk::TimeoutPolicy asked = policy()) {
+    engines(
+        [&](Stack& stack, EngineResets& resets) {
+          pass(1234 * runtime::kMillisecond);
+          body(stack, resets);
+        },
+        asked, odd_driver);
+  }
+  /// The same without per-engine recovery.
+  static void odd_plain(const std::function<void(Stack&)>& body,
+                        dxgk::TimeoutPolicy asked = policy()) {
+    bare([&](Stack& stack) {
+      odd_driver(stack.miniport);
+      stack.options.timeouts = asked;
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      pass(1234 * runtime::kMillisecond);
+      body(stack);
+    });
+  }
+  static void wait_long(Stack& stack) { wait_out(stack, 2 * kLong + 100 * runtime::kMillisecond); }
+  static void render(Client& client, ContextBuffers& context, int times = 1) {
+    for (int i = 0; i < times; ++i) ASSERT_EQ(client.render(context, work_on({})), 0);
+  }
+  static verifier::Finding finding(Stack& stack, const char* rule) {
+    const std::vector<verifier::Finding> all = stack.findings.all();
+    const auto found = std::ranges::find(all, rule, &verifier::Finding::rule);
+    EXPECT_NE(found, all.end()) << rule << ": " << ::testing::PrintToString(stack.rules());
+    return found == all.end() ? verifier::Finding{} : *found;
+  }
+  static Strings steps(const dxgk::TimeoutReport& report) {
+    Strings texts;
+    for (const dxgk::TimeoutStep& step : report.steps) texts.push_back(step.text);
+    return texts;
+  }
+  static NTSTATUS leave_five_bytes(const DXGKARG_COLLECTDBGINFO* args) {
+    static_cast<std::byte*>(args->pBuffer)[4] = std::byte{1};
+    return 0;
+  }
+  /// A reset that aborts the `which`th packet on hardware and drops the queue.
+  static std::function<NTSTATUS(DXGKARG_RESETENGINE*)> abort_packet(Stack& stack, size_t which) {
+    return [&stack, which](DXGKARG_RESETENGINE* args) {
+      const std::vector<uint32_t> fences = stack.miniport.outstanding(args->NodeOrdinal);
+      args->LastAbortedFenceId = fences.at(which);
+      stack.miniport.retire(args->NodeOrdinal, fences.back());
+      stack.miniport.retire(args->NodeOrdinal, fences.at(which));
+      return 0;
+    };
+  }
+};
+
 }  // namespace dxgkit::contract

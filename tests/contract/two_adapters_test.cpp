@@ -71,6 +71,31 @@ TEST_F(TwoAdaptersTest, SyncObjectsAreOfTheirAdapter) {
   });
 }
 
+// A submission is its first context's adapter's: whether that runs is what the caller hears first.
+TEST_F(TwoAdaptersTest, ASubmissionIsOfTheFirstContextsAdapter) {
+  DXGKIT_COVERS("SUB-35", "THUNK-07");
+  with_client([](Stack& stack, Client& client) {
+    SecondAdapter second(stack);
+    const D3DKMT_HANDLE there = second.make_device(client);
+    ContextBuffers here = client.make_context(), over_there;
+    ASSERT_EQ(client.create_context(&over_there, 0, there), 0);
+    second.miniport.hooks.submit = [](const DXGKARG_SUBMITCOMMAND*) { return STATUS_UNSUCCESSFUL; };
+    static_cast<void>(client.render(over_there, work_on({})));
+    stack.settle();
+    const auto submit = [&](const ContextBuffers& first, const ContextBuffers& last) {
+      D3DKMT_SUBMITCOMMAND args{};
+      args.BroadcastContextCount = 2;
+      args.BroadcastContext[0] = first.handle;
+      args.BroadcastContext[1] = last.handle;
+      return client.call([&] { return D3DKMTSubmitCommand(&args); });
+    };
+    EXPECT_EQ(submit(here, over_there), kInvalid);
+    EXPECT_EQ(submit(over_there, here), nt_status(Status::kDeviceRemoved)) << "it has failed";
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"SUB-27"});
+    second.miniport.hooks = {};
+  });
+}
+
 // A driver cannot make memory for a device of another adapter.
 TEST_F(TwoAdaptersTest, ContextAllocationsAreOfDevicesOfTheAdapter) {
   DXGKIT_COVERS("RES-31");
@@ -105,6 +130,67 @@ TEST_F(TwoAdaptersTest, ContextAllocationsAreOfDevicesOfTheAdapter) {
     second.miniport.hooks.create_device = nullptr;
     ASSERT_EQ(client.destroy_device(there), 0);
   });
+}
+
+// A driver is told of its own objects, by their own type, and holds allocations only.
+TEST_F(TwoAdaptersTest, HandlesAreAnsweredByTheirOwnAdapter) {
+  DXGKIT_COVERS("ALLOC-33", "ALLOC-32");
+  with_client(
+      [](Stack& stack, Client& client) {
+        SecondAdapter second(stack);
+        const D3DKMT_HANDLE there = second.make_device(client);
+        const D3DKMT_HANDLE allocation = client.make_allocation();
+        ScriptedAllocation description{.size = 4096, .supported_read = 1, .supported_write = 1};
+        D3DDDI_ALLOCATIONINFO info{};
+        info.pPrivateDriverData = &description;
+        info.PrivateDriverDataSize = sizeof description;
+        D3DKMT_CREATEALLOCATION create{};
+        create.hDevice = there;
+        create.NumAllocations = 1;
+        create.pAllocationInfo = &info;
+        create.Flags.CreateResource = 1;
+        ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+
+        const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+        const auto inside_the_driver = [&](const std::function<void()>& body) {
+          stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+            body();
+            return NTSTATUS{0};
+          };
+          D3DKMT_ESCAPE escape{};
+          escape.hAdapter = client.adapter;
+          escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+          EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+        };
+        inside_the_driver([&] {
+          DXGKARGCB_GETHANDLEDATA args{};
+          for (const D3DKMT_HANDLE object : {info.hAllocation, create.hResource}) {
+            for (const DXGK_HANDLE_TYPE type : {DXGK_HANDLE_ALLOCATION, DXGK_HANDLE_RESOURCE}) {
+              for (const bool device_specific : {false, true}) {
+                args.hObject = object;
+                args.Type = type;
+                args.Flags.DeviceSpecific = device_specific ? 1 : 0;
+                EXPECT_EQ(callbacks.DxgkCbGetHandleData(&args), nullptr) << type;
+                DXGKARG_RELEASE_HANDLE reference{};
+                EXPECT_EQ(callbacks.DxgkCbAcquireHandleData(&args, &reference), nullptr) << type;
+              }
+            }
+          }
+          args.hObject = allocation;
+          args.Type = DXGK_HANDLE_ALLOCATION;
+          args.Flags.DeviceSpecific = 0;
+          EXPECT_NE(callbacks.DxgkCbGetHandleData(&args), nullptr);
+          EXPECT_EQ(callbacks.DxgkCbGetHandleParent(info.hAllocation), 0U);
+          DXGKARGCB_ENUMHANDLECHILDREN children{};
+          children.hObject = create.hResource;
+          EXPECT_EQ(callbacks.DxgkCbEnumHandleChildren(&children), 0U);
+        });
+        ASSERT_EQ(client.destroy_device(there), 0);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+      });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Context allocations of drivers with GPU virtual addresses: updates the driver asks for.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
@@ -149,6 +150,43 @@ TEST_F(VaContextTest, AnUpdateIsDoneWhenTheCallReturns) {
   });
 }
 
+// While one is being written another waits for its range of the scratch area: each lands in its own
+// place.
+TEST_F(VaContextTest, TwoUpdatesAtOnceDoNotMeet) {
+  DXGKIT_COVERS("PAGE-43");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    Updater updater(stack, client);
+    const std::vector<HANDLE> saved = {updater.create(16 * kPage), updater.create(16 * kPage)};
+    const std::vector<std::vector<uint8_t>> data = {{1, 2, 3}, {4, 5, 6}};
+    std::atomic<size_t> next = 0;
+    std::atomic<int> done = 0;
+    stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      const size_t i = next++;
+      if (updater.update(saved[i], data[i]) == 0) ++done;
+      return nt_status(Status::kSuccess);
+    };
+    const auto escape = [&] {
+      D3DKMT_ESCAPE args{};
+      args.hAdapter = client.adapter;
+      args.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+      EXPECT_EQ(client.call([&] { return D3DKMTEscape(&args); }), 0);
+    };
+    {
+      Stack::Background first(stack, escape);
+      Stack::Background second(stack, escape);
+      EXPECT_FALSE(first.finished());
+      EXPECT_FALSE(second.finished());
+      first.finish();
+      second.finish();
+    }
+    stack.miniport.hooks.escape = nullptr;
+    EXPECT_EQ(done, 2);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(updater.content(saved[i], 3), data[i]);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+  });
+}
+
 TEST_F(VaContextTest, AnUpdateThatCannotBeIsRefused) {
   DXGKIT_COVERS("PAGE-43");
   running([](GpuVaStack& stack) {
@@ -231,6 +269,10 @@ TEST_F(VaContextTest, MovesUseTheProtectionOfWhatTheyMove) {
       for (const auto& update : calls.updates) {
         if (update.args.hProcess != stack.gpu.system_process()) continue;
         pages[update.args.DriverProtection] += update.args.NumPageTableEntries;
+        if (update.args.DriverProtection == 0) continue;
+        // Where the allocation is, not on the side of its backing.
+        for (const port::PageTableEntry& entry : update.entries)
+          EXPECT_NE(entry.flags & gpuva::kPteSegmentMask, 0U);
       }
       EXPECT_EQ(pages[kUnique | 0x11], 3U);
       EXPECT_EQ(pages[kUnique | 0x22], 3U);

@@ -234,6 +234,27 @@ TEST_F(VaMapTest, ChoosesTheLowestFitBetweenTheBounds) {
   });
 }
 
+// Without tables of 64 KiB pages there is nothing to gain from an address that agrees with the
+// offset: the lowest fit it is, however the allocation is aligned.
+TEST_F(VaMapTest, AnAlignedAllocationNeedsNoAlignedAddress) {
+  DXGKIT_COVERS("VA-15", "VA-43");
+  running([](GpuVaStack& stack) {
+    VaClient client(stack);
+    ScriptedAllocation aligned;
+    aligned.size = 32 * kPage;
+    aligned.alignment = k64;
+    aligned.supported_read = aligned.supported_write = kMemorySet;
+    const D3DKMT_HANDLE a = client.make_allocation(aligned);
+    client.list({a});
+    auto args = client.map_args(a, 3);
+    args.MinimumAddress = 0x0500'0000;
+    EXPECT_EQ(client.make_mapping(args), 0x0500'0000U);
+    args.OffsetInPages = 9;
+    EXPECT_EQ(client.make_mapping(args), 0x0500'0000U + 3 * kPage);
+    EXPECT_TRUE(client.walk(0x0500'0000U + 5 * kPage).valid);
+  });
+}
+
 TEST_F(VaMapTest, RemappingAPartKeepsTheRest) {
   DXGKIT_COVERS("VA-30", "VA-31");
   running([](GpuVaStack& stack) {

@@ -124,6 +124,36 @@ TEST_F(VaMemoryTest, PagesThatCouldNotBeWrittenAreMadeUpFor) {
   });
 }
 
+// What the process maps next brings what is owed, and itself.
+TEST_F(VaMemoryTest, PagesThatAreOwedComeWithTheNextOnes) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    const uint64_t here = 20 * kLeaf, beside = 22 * kLeaf + 3 * kPage;
+    ASSERT_EQ(client.make_mapping(a, 4, here), here);
+    // A device of the process that has no context, so nothing it could have seen.
+    const D3DKMT_HANDLE first = std::exchange(client.device, client.make_device());
+    const Queue survivor = client.make_queue();
+    client.device = first;
+    {
+      Shortage shortage(stack, 0);
+      EXPECT_GE(client.make_resident({a}), 0);
+      stack.drive();
+      EXPECT_TRUE(shortage.hit());
+      EXPECT_FALSE(client.walk(here).valid);
+    }
+    client.queue = survivor;
+    auto args = client.map_args(0, 2, beside);
+    args.Protection = protection(kZero);
+    ASSERT_EQ(client.make_mapping(args), beside);
+    EXPECT_TRUE(client.walk(here).valid && client.walk(here + 3 * kPage).valid);
+    EXPECT_TRUE(client.walk(beside).zero && client.walk(beside + kPage).zero);
+    EXPECT_FALSE(client.walk(beside + 2 * kPage).valid);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // Each allocation of a page is refused in turn: all of a batch is seen, or nothing of it, with what
 // was there before; the fence comes either way, and whoever is left in the process goes on.
 TEST_F(VaMemoryTest, ABatchIsCarriedOutWholeOrNotAtAll) {

@@ -73,6 +73,32 @@ TEST_F(VaPagingTest, ContentAndEntriesSurviveEveryKindOfTable) {
   });
 }
 
+// One mapping of more entries than the driver is handed at a time: all of them are written, none
+// twice.
+TEST_F(VaPagingTest, ManyEntriesAreWrittenALimitedNumberAtATime) {
+  DXGKIT_COVERS("VA-29", "VA-45");
+  running([](GpuVaStack& stack) {
+    VaClient client(stack);
+    constexpr uint64_t kPages = 4096 + 700;
+    const D3DKMT_HANDLE a = client.make_allocation(kPages * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    stack.gpu.clear_calls();
+    const uint64_t va = client.make_mapping(a, kPages);
+    uint64_t entries = 0;
+    for (const auto& update : stack.gpu.calls().updates) {
+      if (update.args.hProcess != client.process_handle() || update.args.PageTableLevel != 0)
+        continue;
+      if (update.args.Flags.Repeat == 0) entries += update.args.NumPageTableEntries;
+    }
+    EXPECT_EQ(entries, kPages);
+    const uint64_t first = client.walk(va).place.offset;
+    for (uint64_t page = 0; page < kPages; ++page)
+      ASSERT_EQ(client.walk(va + page * kPage).place.offset, first + page * kPage) << page;
+    EXPECT_FALSE(client.walk(va + kPages * kPage).valid);
+  });
+}
+
 // More moves at once than the scratch area has slots: none takes another's window away.
 TEST_F(VaPagingTest, ManyMovesAtOnceKeepTheirContent) {
   DXGKIT_COVERS("PAGE-31");

@@ -226,6 +226,41 @@ TEST_F(VaSecondSpaceTest, WhatIsCopiedFollowsThePool) {
 
 // More tables than slots, in one batch and in several; protections; copies of addresses; and the
 // same after the memory of all tables was lost.
+// A large page has no leaf entries that could be copied: the directory's entry is written, and
+// other ranges of the same batch are copied as ever.
+TEST_F(VaSecondSpaceTest, LargePagesAreWrittenNotCopied) {
+  DXGKIT_COVERS("VA-46", "PAGE-40");
+  everywhere(
+      [](GpuVaStack& stack) {
+        Batches batches(stack);
+        VaClient& client = batches.client;
+        ScriptedAllocation large;
+        large.size = 2 * kLeaf;
+        large.alignment = kLeaf;
+        large.supported_read = large.supported_write = kMemorySet;
+        const D3DKMT_HANDLE a = client.make_allocation(large);
+        client.list({a});
+        stack.drive();
+        batches.mapped = client.make_mapping(batches.pool, 16);
+        const uint64_t whole = client.make_mapping(a, 2 * kLeaf / kPage, 16 * kLeaf);
+        const uint64_t base = client.make_reservation(4 * kLeaf, 64 * kLeaf);
+        stack.gpu.clear_calls();
+        batches.update(
+            {map_op(a, base, kLeaf, kLeaf), map_op(batches.pool, base + kLeaf, 2 * kPage)});
+        EXPECT_EQ(client.walk(base).level, 1U);
+        for (const uint64_t at : {uint64_t{0}, 5 * kPage, kLeaf - kPage}) {
+          ASSERT_TRUE(client.walk(base + at).valid) << client.walk(base + at).why;
+          EXPECT_EQ(client.walk(base + at).place, client.walk(whole + kLeaf + at).place);
+        }
+        EXPECT_EQ(client.walk(base + kLeaf + kPage).place, batches.of_pool(1).place);
+        EXPECT_EQ(client.walk(base + kLeaf).level, 0U);
+        EXPECT_EQ(stack.gpu.calls().copies.size(), 1U);
+        EXPECT_TRUE(stack.gpu.faults().empty());
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](GpuVaStack& stack) { stack.gpu.config.large_page = true; });
+}
+
 TEST_F(VaSecondSpaceTest, ManyTablesWaysAndASleep) {
   DXGKIT_COVERS("VA-34", "VA-36", "PAGE-02");
   everywhere([](GpuVaStack& stack) {

@@ -2,6 +2,7 @@
 // saying the same, before anybody runs on them. And what the CPU writes waits for no more than its
 // own content.
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/exercise.h"
 #include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "tests/contract/va_fixture.h"
@@ -141,6 +142,25 @@ TEST_F(VaTableEvictionTest, TablesOfAnIdleProcessGiveWayAndComeBack) {
     }
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// What no device lists, as what is paged in by hand, finds room the same way.
+TEST_F(VaTableEvictionTest, TablesOfAnIdleProcessGiveWayToWhatIsNotListed) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack);
+    ListingClient other(stack, "other");
+    const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
+    ASSERT_FALSE(one.evicted());
+    stack.blocking([&] {
+      const auto placed =
+          dxgk::Exercise::on(*stack.system, stack.luid)->page_in(*other.process, large);
+      ASSERT_TRUE(placed.has_value());
+      EXPECT_EQ(placed->segment, SegmentId{1});
+    });
+    EXPECT_TRUE(one.evicted());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

@@ -89,8 +89,9 @@ struct ScriptedHwQueues::Entries {
     return me.on_setup_bands ? me.on_setup_bands() : ok();
   }
   static NTSTATUS NTAPI set_properties(void*, const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES* args) {
-    self("DxgkDdiSetContextSchedulingProperties").properties.push_back(*args);
-    return ok();
+    ScriptedHwQueues& me = self("DxgkDdiSetContextSchedulingProperties");
+    me.properties.push_back(*args);
+    return me.on_set_properties ? me.on_set_properties(args) : ok();
   }
   static NTSTATUS NTAPI suspend(void*, const DXGKARG_SUSPENDCONTEXT* args) {
     ScriptedHwQueues& me = self("DxgkDdiSuspendContext");

@@ -63,6 +63,7 @@ class ScriptedHwQueues {
   std::function<NTSTATUS(uint32_t node)> on_reset_engine, on_resume_engine;
   std::function<NTSTATUS(void* context, DXGKARG_CREATEHWQUEUE*)> on_create_queue;
   std::function<NTSTATUS()> on_setup_bands;
+  std::function<NTSTATUS(const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES*)> on_set_properties;
 
   // --- the device
   /// Runs the oldest buffer of a queue, writes its fence if that is the ring's to do, interrupts.

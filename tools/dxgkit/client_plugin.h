@@ -1,4 +1,4 @@
-/* dxgkit/client.h: what a driver's author adds so that `dxgkit verify DRIVER --client FILE.so` can
+/* dxgkit/client_plugin.h: what a driver's author adds so that `dxgkit verify DRIVER --client FILE.so` can
  * give the driver real work.
  *
  * The kernel-mode driver can be loaded and exercised without its user-mode half, but only that half
@@ -6,7 +6,7 @@
  * shared object for Linux, in C or C++, that knows as much of it as one copy takes: it describes
  * allocations, records one command buffer, and checks the bytes that come out.
  *
- *     #include <dxgkit/client.h>
+ *     #include <dxgkit/client_plugin.h>
  *     static const char* record(void* client, DxgkitClientJob* job) { ...; return NULL; }
  *     static const DxgkitClient kClient = {DXGKIT_CLIENT_VERSION, sizeof(DxgkitClient), ...};
  *     const DxgkitClient* dxgkit_client(uint32_t version) { return &kClient; }

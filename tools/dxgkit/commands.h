@@ -28,6 +28,9 @@ int evict_bench_command(const EvictBenchOptions& options);
 /// one address. Nothing to show, or no trace as text: kExitBadInput.
 int va_command(const VaOptions& options);
 
+/// The devices that --device names, with their options.
+int devices_command(bool json);
+
 /// Every DDI, callback, NT export and D3DKMT function with what we make of it.
 int support_command(bool json);
 

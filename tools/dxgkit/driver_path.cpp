@@ -25,8 +25,16 @@ std::expected<std::string, std::string> find_driver(const std::string& driver) {
       file = DXGKIT_SOFTGPU_SCREEN_WDDM2_FILE;
       built = DXGKIT_SOFTGPU_SCREEN_WDDM2_PATH;
     }
-    const std::filesystem::path beside = executable.parent_path() / file;
-    path = !error && std::filesystem::exists(beside, error) ? beside.string() : built;
+    // Beside the executable, where an installed one keeps them, or where the build left it.
+    const std::filesystem::path folder = executable.parent_path();
+    path = built;
+    for (const std::filesystem::path& candidate :
+         {folder / file, folder / DXGKIT_DRIVERS_FROM_TOOL / file}) {
+      if (!folder.empty() && std::filesystem::exists(candidate, error)) {
+        path = candidate.string();
+        break;
+      }
+    }
   }
   if (!std::filesystem::exists(path, error)) {
     return std::unexpected(fmt::format("{}: there is no such driver file", path));

@@ -317,7 +317,8 @@ JobResult blank_result(const Plan& plan) {
 /// One process per place of `results`, which may name one result several times.
 void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
                    const Plan& plan, const Picture& source, bool whole,
-                   const std::array<JobResult*, kProcesses>& results, const Progress& progress) {
+                   const std::array<JobResult*, kProcesses>& results, const Progress& progress,
+                   const std::string& who = "client") {
   // Three steps per tile: blurred is queued, edges are there, it is read back.
   const uint64_t steps = plan.tiles.size() * 3 * (whole ? kProcesses : 1);
   runtime::Mutex mutex;  // for `done` and the callback
@@ -334,13 +335,13 @@ void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid a
   std::vector<std::unique_ptr<runtime::Thread>> threads;
   threads.reserve(kProcesses);
   for (uint32_t i = 0; i < kProcesses; ++i) {
-    threads.push_back(runtime.spawn(fmt::format("client {}", i + 1), [&, i] {
-      dxgk::Process& process = system.create_process(fmt::format("client {}", i + 1));
+    threads.push_back(runtime.spawn(fmt::format("{} {}", who, i + 1), [&, i] {
+      dxgk::Process& process = system.create_process(fmt::format("{} {}", who, i + 1));
       {
         const thunks::ClientScope scope(system, process);
         ProcessJob job(runtime, adapter, plan, source, i, whole, *results[i], ends, step_done);
         if (const ClientResult<void> outcome = job.run(); !outcome) {
-          errors[i] = fmt::format("client {}: {}", i + 1, outcome.error().text);
+          errors[i] = fmt::format("{} {}: {}", who, i + 1, outcome.error().text);
         }
       }
       system.end_process(process);
@@ -366,11 +367,12 @@ void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid a
 }  // namespace
 
 JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
-                  const Plan& plan, const Picture& source, const Progress& progress) {
+                  const Plan& plan, const Picture& source, const Progress& progress,
+                  const std::string& who) {
   JobResult result = blank_result(plan);
   std::array<JobResult*, kProcesses> results;
   results.fill(&result);
-  run_processes(runtime, system, adapter, plan, source, /*whole=*/false, results, progress);
+  run_processes(runtime, system, adapter, plan, source, /*whole=*/false, results, progress, who);
   return result;
 }
 

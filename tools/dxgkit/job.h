@@ -40,8 +40,10 @@ using Progress = std::function<void(uint64_t done, uint64_t of)>;
 
 /// Runs the job on an adapter: `kProcesses` processes, each with a device, a context per node, and
 /// every other tile. Blocks; call inside the runtime of `system`.
+/// @param who  what processes and threads are called, with a number behind it
 JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
-                  const Plan& plan, const Picture& source, const Progress& progress);
+                  const Plan& plan, const Picture& source, const Progress& progress,
+                  const std::string& who = "client");
 
 /// The same with every process drawing the whole picture; by process, each with an error of its
 /// own.

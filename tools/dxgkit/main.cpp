@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "dxgkit/version.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/sim/arguments.h"
@@ -78,14 +79,19 @@ void add_run(CLI::App& app, RunOptions& options) {
       ->excludes(seed)
       ->expected(1)
       ->type_name("A..B");
-  run->add_option(
-         "--device",
-         reader(dxgkit::tool::parse_device,
-                [&options](const dxgkit::tool::DeviceChoice& device) { options.device = device; }),
-         "what the driver finds: softgpu[,standby=SIZE|all][,hibernate=SIZE|all], framebuffer, "
-         "none, "
-         "or pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu)")
+  run->add_option("--device", CLI::callback_t([&options](const CLI::results_t& texts) {
+                    for (const std::string& text : texts) {
+                      auto device = dxgkit::tool::parse_device(text);
+                      if (!device.has_value()) throw CLI::ValidationError(device.error());
+                      options.devices.push_back(std::move(*device));
+                    }
+                    return true;
+                  }),
+                  "what the driver finds, as `dxgkit devices` lists it: NAME[,OPTION=VALUE...], or "
+                  "a plug-in, "
+                  "FILE.so (softgpu); may be repeated: an adapter each, all in one machine")
       ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("DEVICE");
   run->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   run->add_flag("--special-pool", options.special_pool,
@@ -135,8 +141,8 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
           "--device",
           reader(dxgkit::tool::parse_device,
                  [&options](const dxgkit::tool::DeviceChoice& device) { options.device = device; }),
-          "what the driver finds: softgpu, framebuffer, none, or "
-          "pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu)")
+          "what the driver finds, as `dxgkit devices` lists it: NAME[,OPTION=VALUE...], or a "
+          "plug-in, FILE.so (softgpu)")
       ->expected(1)
       ->type_name("DEVICE");
   verify->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
@@ -145,7 +151,7 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_flag("--trace-imports", options.trace_imports,
                    "every call of an import is in the trace");
   verify->add_option("--client", options.client,
-                     "plug-in that knows the driver's private data (dxgkit/client.h)");
+                     "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");
   verify
       ->add_option("--mode",
                    reader(dxgkit::tool::parse_mode,
@@ -250,6 +256,12 @@ void add_va(CLI::App& app, VaOptions& options) {
 int main(int argc, char** argv) {
   CLI::App app("dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit");
   app.require_subcommand(1);
+  const dxgkit::Version own = dxgkit::version();
+  app.set_version_flag(
+      "--version",
+      fmt::format("dxgkit {} ({}), DXGKDDI_INTERFACE_VERSION 0x{:X} to 0x{:X}", own.text,
+                  own.commit, own.oldest_interface, own.newest_interface),
+      "version, commit, and interface versions a driver may declare");
   RunOptions run_options;
   add_run(app, run_options);
   VerifyOptions verify_options;
@@ -281,6 +293,9 @@ int main(int argc, char** argv) {
   CLI::App* support = app.add_subcommand(
       "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
   support->add_flag("--json", support_json, "print JSON");
+  bool devices_json = false;
+  CLI::App* devices = app.add_subcommand("devices", "the devices there are, with their options");
+  devices->add_flag("--json", devices_json, "print JSON");
   std::string area;
   CLI::App* rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
   rules->add_option("AREA", area, "like PATCH");
@@ -303,6 +318,7 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_json);
+  if (devices->parsed()) return dxgkit::tool::devices_command(devices_json);
   if (support->parsed()) return dxgkit::tool::support_command(support_json);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
   if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 
-#include "base/arithmetic.h"
+#include "devices/catalog/catalog.h"
+#include "devices/plugin/plugin.h"
 #include "dxgk/verifier_switches.h"
 #include "tools/dxgkit/picture.h"
 
@@ -25,107 +25,25 @@ std::optional<uint64_t> parse_number(std::string_view text) {
 }  // namespace
 
 std::expected<uint64_t, std::string> parse_bytes(std::string_view text) {
-  struct Suffix {
-    std::string_view name;
-    uint64_t factor;
-  };
-  static constexpr std::array<Suffix, 10> kSuffixes{{{"KiB", 1ULL << 10},
-                                                     {"MiB", 1ULL << 20},
-                                                     {"GiB", 1ULL << 30},
-                                                     {"K", 1ULL << 10},
-                                                     {"M", 1ULL << 20},
-                                                     {"G", 1ULL << 30},
-                                                     {"k", 1ULL << 10},
-                                                     {"m", 1ULL << 20},
-                                                     {"g", 1ULL << 30},
-                                                     {"", 1}}};
-  for (const Suffix& suffix : kSuffixes) {
-    if (!text.ends_with(suffix.name)) continue;
-    const std::optional<uint64_t> number =
-        parse_number(text.substr(0, text.size() - suffix.name.size()));
-    uint64_t bytes = 0;
-    if (!number.has_value() || !checked_mul(*number, suffix.factor, &bytes)) break;
-    return bytes;
-  }
+  if (const std::optional<uint64_t> bytes = bus::parse_byte_count(text); bytes.has_value())
+    return *bytes;
   return std::unexpected(
       fmt::format("'{}' is not a number of bytes (like 67108864, 64M or 1GiB)", text));
 }
 
+DeviceChoice default_device() { return *devices::catalog().parse(kDefaultDevice); }
+
 std::expected<DeviceChoice, std::string> parse_device(std::string_view text) {
-  using Kind = DeviceChoice::Kind;
-  DeviceChoice choice;
-  choice.text = text;
-  if (text == "softgpu") return choice;
-  if (text == "framebuffer" || text == "none") {
-    choice.kind = text == "none" ? Kind::kNone : Kind::kFrameBuffer;
-    return choice;
-  }
-  const auto wrong = [&](std::string_view why) {
-    return std::unexpected(fmt::format(
-        "'{}' is not a device: {} (softgpu[,standby=SIZE|all][,hibernate=SIZE|all], framebuffer, "
-        "none or "
-        "pci:VENDOR:DEVICE[,barN=SIZE...] with ids in hexadecimal)",
-        text, why));
-  };
-  if (text.starts_with("softgpu,")) {
-    for (std::string_view rest = text.substr(text.find(',') + 1);;) {
-      const size_t length = std::min(rest.find(','), rest.size());
-      const std::string_view part = rest.substr(0, length);
-      const size_t equals = std::min(part.find('='), part.size());
-      uint64_t* const keeps = part.substr(0, equals) == "standby" ? &choice.standby_keeps_bytes
-                              : part.substr(0, equals) == "hibernate"
-                                  ? &choice.hibernate_keeps_bytes
-                                  : nullptr;
-      if (keeps == nullptr || equals == part.size())
-        return wrong("what survives is standby=SIZE or hibernate=SIZE, where SIZE may be 'all'");
-      if (const std::string_view size = part.substr(equals + 1); size == "all") {
-        *keeps = UINT64_MAX;
-      } else {
-        const std::expected<uint64_t, std::string> bytes = parse_bytes(size);
-        if (!bytes.has_value()) return std::unexpected(bytes.error());
-        *keeps = *bytes;
-      }
-      if (length == rest.size()) break;
-      rest.remove_prefix(length + 1);
-    }
-    if (choice.hibernate_keeps_bytes > choice.standby_keeps_bytes)
-      return wrong("hibernation keeps no more than standby");
-    return choice;
-  }
-  constexpr std::string_view kPrefix = "pci:";
-  if (!text.starts_with(kPrefix)) return wrong("there is none of that name");
-  if (text.ends_with(',')) return wrong("it ends with a comma");
-  choice.kind = Kind::kPci;
-  std::string_view rest = text.substr(kPrefix.size());
-  const auto take_id = [&](char end, uint16_t* id) {
-    const size_t length = std::min(rest.find(end), rest.size());
-    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + length, *id, 16);
-    const bool good = error == std::errc() && stop == rest.data() + length && length != 0;
-    rest.remove_prefix(std::min(length + 1, rest.size()));
-    return good;
-  };
-  if (!take_id(':', &choice.vendor_id)) return wrong("the vendor id is no number of 16 bits");
-  if (!take_id(',', &choice.device_id)) return wrong("the device id is no number of 16 bits");
-  uint32_t slots_used = 0;
-  while (!rest.empty()) {
-    const size_t length = std::min(rest.find(','), rest.size());
-    const std::string_view bar = rest.substr(0, length);
-    rest.remove_prefix(std::min(length + 1, rest.size()));
-    if (!bar.starts_with("bar") || bar.size() < 6 || bar[4] != '=' || bar[3] < '0' || bar[3] > '4')
-      return wrong("a BAR is barN=SIZE with N from 0 to 4");
-    const auto slot = static_cast<uint32_t>(bar[3] - '0');
-    const std::expected<uint64_t, std::string> size = parse_bytes(bar.substr(5));
-    if (!size.has_value()) return std::unexpected(size.error());
-    if (!std::has_single_bit(*size) || *size < kPageBytes || *size > kRamBarBytesMax)
-      return wrong("the size of a BAR is a power of two from 4K to 1G");
-    // 64 bits wide: it takes two slots.
-    if ((slots_used & (3U << slot)) != 0)
-      return wrong("two BARs want the same slot (each takes two)");
-    slots_used |= 3U << slot;
-    choice.bars.push_back({slot, *size});
-  }
-  std::ranges::sort(choice.bars, {}, &DeviceChoice::RamBar::slot);
-  return choice;
+  // Its code may crash as soon as it is loaded.
+  if (text.find(".so") != std::string_view::npos || text.find('/') != std::string_view::npos)
+    plugin::report_crashes(kExitBadInput);
+  return devices::catalog().parse(text);
+}
+
+std::expected<void, std::string> check_mode(const DeviceChoice& device, Mode mode) {
+  if (mode == Mode::kOs || device.type->simulated) return {};
+  return std::unexpected(
+      fmt::format("--device {}: it lives in real time only and cannot be simulated", device.text));
 }
 
 std::expected<Mode, std::string> parse_mode(std::string_view text) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "bus/device.h"
+
 namespace dxgkit::tool {
 
 /// Exit codes of every command.
@@ -24,25 +26,9 @@ struct SeedRange {
 };
 
 /// What the driver finds on the bus.
-struct DeviceChoice {
-  enum class Kind {
-    kSoftGpu,
-    kFrameBuffer,
-    kNone,  // a PCI function without BARs: for drivers of software devices
-    kPci,   // ids and RAM BARs as given: no behaviour at all
-  };
-  struct RamBar {
-    uint32_t slot = 0;  // 0..5; takes the next one too
-    uint64_t size_bytes = 0;
-  };
-  Kind kind = Kind::kSoftGpu;
-  uint16_t vendor_id = 0, device_id = 0;  // kPci
-  std::vector<RamBar> bars = {};          // kPci, by slot
-  // kSoftGpu: video memory that survives, from offset 0; more than there is: all of it.
-  uint64_t standby_keeps_bytes = 0, hibernate_keeps_bytes = 0;
-  uint32_t refresh_hz = 0;       // kSoftGpu: of its screen; 0: it has none
-  std::string text = "softgpu";  // as given
-};
+using bus::DeviceChoice;
+/// The device of commands that are given none, and the one whose user mode the picture job speaks.
+inline constexpr std::string_view kDefaultDevice = "softgpu";
 
 /// How GPU addresses get into commands: what a driver takes from the value `MemoryModel` of its
 /// service key (miniports/softgpu/README.md).
@@ -67,9 +53,12 @@ struct SwitchChoice {
   std::string text;  // as given
 };
 
+/// What "softgpu" stands for.
+DeviceChoice default_device();
+
 struct VerifyOptions {
   std::string driver;
-  DeviceChoice device;
+  DeviceChoice device = default_device();
   std::optional<std::string> registry, client;
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
@@ -110,7 +99,7 @@ struct RunOptions {
   uint64_t seed = 1;
   std::optional<SeedRange> seeds;
   std::optional<std::string> trace, report, output;
-  DeviceChoice device;
+  std::vector<DeviceChoice> devices = {};  // empty: the default one; each is an adapter
   std::optional<std::string> registry;
   std::optional<std::string> power_plan;  // the plan, or the path of a file with it
   std::optional<HangChoice> hang;
@@ -134,10 +123,11 @@ std::expected<HangChoice, std::string> parse_hang(std::string_view text);
 std::expected<SwitchChoice, std::string> parse_switches(std::string_view text);
 /// What parse_model reads.
 std::string model_name(MemoryModel model);
-/// "softgpu[,standby=SIZE|all][,hibernate=SIZE|all]" (video memory that survives; none of it if
-/// not given), "framebuffer", "none", "pci:8086:1916[,bar0=16M,bar2=256M]" (ids in hexadecimal).
+/// "NAME[,OPTION=VALUE...]" or "FILE.so[,OPTION=VALUE...]", as `dxgkit devices` lists them. From
+/// then on a crash of a plug-in ends the process with kExitBadInput and one line.
 std::expected<DeviceChoice, std::string> parse_device(std::string_view text);
-inline constexpr uint64_t kRamBarBytesMax = uint64_t{1} << 30;
+/// One line that says why devices cannot be in a run of that mode.
+std::expected<void, std::string> check_mode(const DeviceChoice& device, Mode mode);
 /// A decimal number below 2^64.
 std::expected<uint64_t, std::string> parse_seed(std::string_view text);
 /// "4096x2160": both 1..kPictureSideMax.

@@ -58,30 +58,28 @@ TEST(Options, Models) {
     EXPECT_FALSE(parse_model(text).has_value()) << text;
 }
 
+/// Names and options are the catalog's and tested there; here, that the tool asks it.
 TEST(Options, Devices) {
-  using Kind = DeviceChoice::Kind;
-  EXPECT_EQ(parse_device("softgpu")->kind, Kind::kSoftGpu);
-  EXPECT_EQ(parse_device("softgpu")->standby_keeps_bytes, 0U);
-  EXPECT_EQ(parse_device("softgpu,standby=all,hibernate=64M")->standby_keeps_bytes, UINT64_MAX);
-  EXPECT_EQ(parse_device("softgpu,standby=all,hibernate=64M")->hibernate_keeps_bytes, 64U << 20);
+  EXPECT_EQ(default_device().text, "softgpu");
+  EXPECT_EQ(default_device().type->name, "softgpu");
+  EXPECT_TRUE(default_device().options.all().empty());
+  const auto keeps = parse_device("softgpu,standby=all,hibernate=64M");
+  ASSERT_TRUE(keeps.has_value());
+  EXPECT_EQ(keeps->options.find("standby"), "all");
+  EXPECT_EQ(keeps->options.find("hibernate"), "64M");
   for (const char* bad : {"softgpu,", "softgpu,standby", "softgpu,standby=", "softgpu,sleep=1M",
                           "softgpu,hibernate=1M", "softgpu,standby=1M,", "softgpus"}) {
     EXPECT_FALSE(parse_device(bad).has_value()) << bad;
   }
-  EXPECT_EQ(parse_device("framebuffer")->kind, Kind::kFrameBuffer);
-  EXPECT_EQ(parse_device("none")->kind, Kind::kNone);
-  const auto plain = parse_device("pci:8086:1916");
-  ASSERT_TRUE(plain.has_value());
-  EXPECT_EQ(plain->vendor_id, 0x8086);
-  EXPECT_EQ(plain->device_id, 0x1916);
-  EXPECT_TRUE(plain->bars.empty());
+  EXPECT_EQ(parse_device("framebuffer")->type->name, "framebuffer");
+  EXPECT_EQ(parse_device("none")->type->name, "ram");
+  EXPECT_EQ(parse_device("none")->text, "none");
   const auto bars = parse_device("pci:10De:1,bar2=256M,bar0=16K");
   ASSERT_TRUE(bars.has_value());
-  ASSERT_EQ(bars->bars.size(), 2u);
-  EXPECT_EQ(bars->bars[0].slot, 0u);
-  EXPECT_EQ(bars->bars[0].size_bytes, 16384u);
-  EXPECT_EQ(bars->bars[1].slot, 2u);
-  EXPECT_EQ(bars->bars[1].size_bytes, uint64_t{256} << 20);
+  EXPECT_EQ(bars->type->name, "ram");
+  EXPECT_EQ(bars->options.find("vendor"), "10De");
+  EXPECT_EQ(bars->options.find("device"), "1");
+  EXPECT_EQ(bars->options.find("bar2"), "256M");
   for (const char* bad : {"",
                           "pci",
                           "pci:",
@@ -104,6 +102,19 @@ TEST(Options, Devices) {
                           "Softgpu"}) {
     EXPECT_FALSE(parse_device(bad).has_value()) << bad;
   }
+}
+
+/// What lives in real time only is refused where time is simulated.
+TEST(Options, DevicesThatCannotBeSimulated) {
+  bus::DeviceType type;
+  type.name = "real";
+  type.simulated = false;
+  const DeviceChoice choice{
+      .text = "real", .type = std::make_shared<const bus::DeviceType>(type), .options = {}};
+  EXPECT_TRUE(check_mode(choice, Mode::kOs).has_value());
+  EXPECT_EQ(check_mode(choice, Mode::kSim).error(),
+            "--device real: it lives in real time only and cannot be simulated");
+  EXPECT_TRUE(check_mode(default_device(), Mode::kSim).has_value());
 }
 
 TEST(Options, Hangs) {

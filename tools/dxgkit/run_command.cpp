@@ -42,8 +42,19 @@ uint64_t default_vram_bytes(const Plan& plan, MemoryModel model) {
                   model == MemoryModel::kLargePages ? kLargePageBytes : kPageBytes);
 }
 
+std::vector<DeviceChoice> devices_of(const RunOptions& options) {
+  if (options.devices.empty()) return {default_device()};
+  return options.devices;
+}
+
+/// The one device there is, is the one whose user mode the job speaks.
+bool is_softgpu_alone(const RunOptions& options) {
+  const std::vector<DeviceChoice> devices = devices_of(options);
+  return devices.size() == 1 && devices.front().type->name == kDefaultDevice;
+}
+
 bool shows_softgpu(const RunOptions& options) {
-  return options.scanout.has_value() && options.device.kind == DeviceChoice::Kind::kSoftGpu;
+  return options.scanout.has_value() && is_softgpu_alone(options);
 }
 
 /// What --driver and --model name together: the built-in driver speaks 2.0 for GPU virtual
@@ -206,7 +217,12 @@ int run_command(const RunOptions& options) {
   config.model = options.model;
   config.mode = options.seeds.has_value() ? Mode::kSim : options.mode;
   config.seed = options.seed;
-  config.device = options.device;
+  config.devices = devices_of(options);
+  for (const DeviceChoice& device : config.devices) {
+    if (const auto fits = check_mode(device, config.mode); !fits) return bad_input(fits.error());
+  }
+  if (config.devices.size() > 1 && options.scanout.has_value())
+    return bad_input("--scanout: only with one device");
   std::expected<nt::KernelConfig, std::string> kernel_config =
       read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
@@ -217,16 +233,16 @@ int run_command(const RunOptions& options) {
   }
   config.verifier = options.verifier;
   if (options.power_plan.has_value()) {
-    if (options.device.kind != DeviceChoice::Kind::kSoftGpu)
-      return bad_input("--power-plan: only for the softgpu device, whose job can be checked");
+    if (!is_softgpu_alone(options))
+      return bad_input("--power-plan: only for one softgpu device, whose job can be checked");
     std::expected<PowerPlan, std::string> plan_of_power = read_power_plan(*options.power_plan);
     if (!plan_of_power.has_value())
       return bad_input(fmt::format("--power-plan: {}", plan_of_power.error()));
     config.power = std::move(*plan_of_power);
   }
   if (options.hang.has_value()) {
-    if (options.device.kind != DeviceChoice::Kind::kSoftGpu)
-      return bad_input("--hang: only for the softgpu device, whose job can be checked");
+    if (!is_softgpu_alone(options))
+      return bad_input("--hang: only for one softgpu device, whose job can be checked");
     if (options.power_plan.has_value() || options.seeds.has_value())
       return bad_input("--hang: not with --power-plan or --seeds");
     config.hang = options.hang;
@@ -234,7 +250,9 @@ int run_command(const RunOptions& options) {
   if (shows_softgpu(options)) {
     const uint32_t width = (plan.width + 1) / 2, height = (plan.height + 1) / 2;
     config.show = true;
-    config.device.refresh_hz = kScreenRefreshHz;
+    if (config.devices.front().options.find("refresh") == "0")
+      return bad_input("--scanout: the device has no screen with refresh=0");
+    config.devices.front().options.add("refresh", std::to_string(kScreenRefreshHz));
     config.kernel.registry[nt::KernelConfig::kDriverKey]["ScreenSize"] =
         nt::RegistryValue::dword(width | height << 16);
     config.vram_bytes +=
@@ -281,6 +299,9 @@ int run_command(const RunOptions& options) {
   if (outcome.kind == Kind::kNotADriver) return bad_input(outcome.message);
   print_findings(outcome.findings);
   Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
+  summary.results.resize(outcome.adapters.size());
+  for (size_t i = 0; i < outcome.adapters.size(); ++i)
+    summary.results[i] = outcome.adapters[i].error();
   int code = kExitFailed;
   if (outcome.kind == Kind::kNoClient) {
     summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
@@ -291,11 +312,16 @@ int run_command(const RunOptions& options) {
                  to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       fmt::print("{} has no client here: {}\n", config.driver_name, summary.result);
-      fmt::print("`dxgkit verify` exercises it; a plug-in (dxgkit/client.h) gives it work.\n");
+      fmt::print("`dxgkit verify` exercises it; a plug-in (dxgkit/client_plugin.h) gives it work.\n");
     }
     return std::max(code, written);
   }
-  if (expected.has_value() && config.hang.has_value()) {
+  if (expected.has_value() && !outcome.adapters.empty()) {
+    summary.results = compare_adapters(plan, outcome, *expected);
+    summary.result = sum_up(outcome, summary.results);
+    if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings))
+      code = kExitDone;
+  } else if (expected.has_value() && config.hang.has_value()) {
     summary.result = describe_hang(plan, outcome, *expected);
     if (hang_went_well(plan, outcome, *expected) && !any_violation(outcome.findings))
       code = kExitDone;

@@ -11,8 +11,8 @@
 namespace dxgkit::tool {
 namespace {
 
-Picture to_picture(const softgpu::ScreenPicture& screen) {
-  return Picture{screen.width, screen.height, screen.pixels};
+Picture to_picture(const bus::ScreenImage& image) {
+  return Picture{image.width, image.height, image.pixels};
 }
 
 /// Rows `first` up to `end` of the picture, as the screen wants them: blue first.
@@ -85,28 +85,28 @@ ClientResult<void> present(dxgk::Luid adapter, const Picture& picture,
 
 }  // namespace
 
-ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, softgpu::SoftGpu& device,
+ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, bus::DeviceScreen& screen,
                           const Picture& picture) {
   ScreenShow show;
   runtime::Mutex mutex;  // flips come from the screen's clock
   bool over = false;
-  device.on_flip([&](const softgpu::ScreenPicture& screen) {
+  screen.on_flip([&](const bus::ScreenImage& image) {
     const runtime::MutexLock lock(mutex);
-    if (!over && screen.width != 0) show.frames.push_back(to_picture(screen));
+    if (!over && image.width != 0) show.frames.push_back(to_picture(image));
   });
   dxgk::Process& process = system.create_process("screen");
   {
     const thunks::ClientScope scope(system, process);
     const ClientResult<void> outcome = present(adapter, picture, [&] {
-      const softgpu::ScreenPicture screen = device.screen();
-      if (screen.width != 0) show.last = to_picture(screen);
+      const bus::ScreenImage image = screen.image();
+      if (image.width != 0) show.last = to_picture(image);
       const runtime::MutexLock lock(mutex);
       over = true;
     });
     if (!outcome) show.error = outcome.error().text;
   }
   system.end_process(process);
-  device.on_flip(nullptr);
+  screen.on_flip(nullptr);
   return show;
 }
 

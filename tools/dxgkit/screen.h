@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "devices/softgpu/softgpu.h"
+#include "bus/device.h"
 #include "dxgk/system.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/picture.h"
@@ -28,7 +28,7 @@ struct ScreenShow {
 /// A process of its own uploads `picture`, sets the mode with the first of two primaries, and flips
 /// between them with FlipInterval 1 as more of the picture is there. Returns when the whole is on
 /// the screen and the process has ended. Blocks; inside the runtime of `system`.
-ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, softgpu::SoftGpu& device,
+ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, bus::DeviceScreen& screen,
                           const Picture& picture);
 
 /// The same colours; what a screen does not show is not looked at.

@@ -23,7 +23,7 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   std::string command = fmt::format("dxgkit run --mode sim --seed {}", seed);
   if (options.driver != "softgpu") command += " --driver " + quoted(options.driver);
   if (options.model.has_value()) command += " --model " + model_name(*options.model);
-  if (options.device.text != "softgpu") command += " --device " + options.device.text;
+  for (const DeviceChoice& device : options.devices) command += " --device " + device.text;
   if (options.registry.has_value()) command += " --registry " + quoted(*options.registry);
   if (options.special_pool) command += " --special-pool";
   if (options.verifier.has_value()) command += " --verifier " + options.verifier->text;
@@ -49,7 +49,12 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
   }
   const bool removed = outcome.removed && outcome.message.ends_with("STATUS_DEVICE_REMOVED");
   if (outcome.kind != SessionOutcome::Kind::kRan && !removed) return outcome.message;
-  const std::string result = removed ? "identical" : compare(plan, outcome.job, expected);
+  if (!outcome.adapters.empty()) {
+    const std::vector<std::string> results = compare_adapters(plan, outcome, expected);
+    if (!all_went_well(outcome, results)) return "result: " + sum_up(outcome, results);
+  }
+  const bool compared = removed || !outcome.adapters.empty();
+  const std::string result = compared ? "identical" : compare(plan, outcome.job, expected);
   if (!result.starts_with("identical")) return "result: " + result;
   for (const verifier::Finding& finding : outcome.findings) {
     if (finding.severity == verifier::Severity::kWarning) continue;

@@ -6,11 +6,10 @@
 #include <optional>
 
 #include "base/arithmetic.h"
-#include "devices/softgpu/softgpu.h"
-#include "devices/softgpu/softgpu_hw.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
+#include "runtime/sync.h"
 #include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/world.h"
 
@@ -27,17 +26,60 @@ std::string describe(Status status) {
                       : std::string(name);
 }
 
+/// The same on several adapters at once. `luids` are those of the world's slots.
+void run_side_by_side(runtime::Runtime& runtime, const SessionConfig& config, const Plan& plan,
+                      const Picture& source, const Progress& progress, const World& world,
+                      dxgk::System& system, const std::vector<dxgk::Luid>& luids,
+                      SessionOutcome& outcome) {
+  runtime::Mutex mutex;  // for `done` and the callback
+  std::vector<uint64_t> done(luids.size());
+  outcome.adapters.resize(luids.size());
+  std::vector<std::unique_ptr<runtime::Thread>> threads;
+  for (size_t i = 0; i < luids.size(); ++i) {
+    threads.push_back(runtime.spawn(fmt::format("adapter {}", i + 1), [&, i] {
+      AdapterOutcome& own = outcome.adapters[i];
+      own.device = config.devices[world.slots()[i].device].text;
+      own.speaks = softgpu_traits(system, luids[i]).speaks;
+      if (own.speaks) {
+        const auto step = [&, i](uint64_t steps, uint64_t of) {
+          const runtime::MutexLock lock(mutex);
+          done[i] = steps;
+          uint64_t all = 0;
+          for (const uint64_t one : done) all += one;
+          if (progress) progress(all, of * luids.size());
+        };
+        own.job = run_job(runtime, system, luids[i], plan, source, step,
+                          fmt::format("adapter {} client", i + 1));
+      } else {
+        own.no_client = run_without_client(runtime, system, luids[i]);
+      }
+      if (const auto statistics = system.statistics(luids[i]); statistics.has_value())
+        own.statistics = *statistics;
+    }));
+  }
+  for (const std::unique_ptr<runtime::Thread>& thread : threads) thread->join();
+  outcome.job = outcome.adapters.front().job;
+  outcome.statistics = outcome.adapters.front().statistics;
+  for (size_t i = 0; i < luids.size() && outcome.message.empty(); ++i) {
+    if (outcome.adapters[i].error().empty()) continue;
+    outcome.kind = SessionOutcome::Kind::kJobFailed;
+    outcome.message = fmt::format("adapter {} ({}): {}", i + 1, outcome.adapters[i].device,
+                                  outcome.adapters[i].error());
+  }
+}
+
 /// Everything that happens inside the runtime.
 void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Plan& plan,
                 const Picture& source, const Progress& progress, verifier::Findings& findings,
                 SessionOutcome& outcome) {
   using Kind = SessionOutcome::Kind;
   WorldConfig world_config;
-  world_config.device = config.device;
+  world_config.devices = config.devices;
   const uint64_t pictures = config.hang.has_value() ? kProcesses : 1;
   const uint64_t show_bytes =
       config.show ? uint64_t{plan.width} * plan.height * kPixelBytes * (kScreenPrimaries + 1) : 0;
   world_config.memory_bytes =
+      config.devices.size() *
       align_up(pictures * job_system_bytes(plan) + show_bytes + kHostReserveBytes, kPageBytes);
   world_config.vram_bytes = config.vram_bytes;
   world_config.kernel = config.kernel;
@@ -50,10 +92,9 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   }
   bus::Machine& machine = (*world)->machine();
   nt::Kernel& kernel = (*world)->kernel();
-  if (config.device.kind == DeviceChoice::Kind::kSoftGpu) {
-    trace::emit_name(trace::ObjectClass::kNode, SGPU_NODE_3D, "3D");
-    trace::emit_name(trace::ObjectClass::kNode, SGPU_NODE_COPY, "copy");
-  }
+  const std::vector<std::string> engines = (*world)->device().engine_names();
+  for (size_t node = 0; node < engines.size(); ++node)
+    trace::emit_name(trace::ObjectClass::kNode, node, engines[node]);
 
   port::DriverSource image;
   image.name = config.driver_name;
@@ -77,13 +118,28 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   // An engine that hangs on purpose is waited for as long as Windows would.
   if (config.mode == Mode::kOs && !config.hang.has_value())
     adapter_options.tdr_delay_ns = kBusyMachineTdrDelayNs;
-  const Result<dxgk::Luid> adapter =
-      system.start_adapter(**driver, (*world)->function(), adapter_options);
-  if (!adapter.has_value()) {
-    outcome.kind = Kind::kStartFailed;
-    outcome.message = fmt::format("the adapter did not start: {}", describe(adapter.error()));
+  const bool several = (*world)->slots().size() > 1;
+  std::vector<dxgk::Luid> luids;
+  for (const World::Slot& slot : (*world)->slots()) {
+    const Result<dxgk::Luid> started =
+        system.start_adapter(**driver, *slot.function, adapter_options);
+    if (!started.has_value()) {
+      outcome.kind = Kind::kStartFailed;
+      outcome.message =
+          several ? fmt::format("adapter {} ({}) did not start: {}", luids.size() + 1,
+                                config.devices[slot.device].text, describe(started.error()))
+                  : fmt::format("the adapter did not start: {}", describe(started.error()));
+      for (const dxgk::Luid running : luids) static_cast<void>(system.stop_adapter(running));
+      return;
+    }
+    luids.push_back(*started);
+  }
+  if (several) {
+    run_side_by_side(runtime, config, plan, source, progress, **world, system, luids, outcome);
+    for (const dxgk::Luid running : luids) static_cast<void>(system.stop_adapter(running));
     return;
   }
+  const Result<dxgk::Luid> adapter = luids.front();
   const SoftGpuTraits traits = softgpu_traits(system, *adapter);
   if (config.model.has_value() && traits.gpu_addresses != (*config.model != MemoryModel::kPatch)) {
     outcome.kind = Kind::kStartFailed;
@@ -95,10 +151,9 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     return;
   }
   if (traits.speaks && config.hang.has_value()) {
-    softgpu::FaultPlan faults;
-    faults.nodes[config.hang->node].hang_at_entry = config.hang->packet;
-    faults.nodes[config.hang->node].hangs_max = 1;
-    (*world)->softgpu()->set_faults(faults);
+    std::vector<bus::EngineFaults> faults(config.hang->node + 1);
+    faults.back() = {.hang_at_entry = config.hang->packet, .hangs_max = 1};
+    (*world)->device().faults()->set_faults(faults);
     outcome.whole_jobs = run_whole_jobs(runtime, system, *adapter, plan, source, progress);
     outcome.job = outcome.whole_jobs.front();
     for (const JobResult& job : outcome.whole_jobs) {
@@ -117,8 +172,9 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     outcome.screen = outcome.no_client.screen;
     outcome.message = outcome.no_client.error;
   }
-  if (config.show && traits.speaks && outcome.job.error.empty()) {
-    ScreenShow show = show_on_screen(system, *adapter, *(*world)->softgpu(), outcome.job.picture);
+  bus::DeviceScreen* const screen = (*world)->device().screen();
+  if (config.show && traits.speaks && outcome.job.error.empty() && screen != nullptr) {
+    ScreenShow show = show_on_screen(system, *adapter, *screen, outcome.job.picture);
     outcome.screen = std::move(show.last);
     outcome.frames = std::move(show.frames);
     outcome.show_error = std::move(show.error);

@@ -24,13 +24,24 @@ struct SessionConfig {
   std::optional<MemoryModel> model = {};  // else the driver's own choice
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
-  bool record = false;  // collect a trace
-  DeviceChoice device = {};
+  bool record = false;                                     // collect a trace
+  std::vector<DeviceChoice> devices = {default_device()};  // each is an adapter of the driver
   nt::KernelConfig kernel = {};
-  PowerPlan power = {};  // softgpu only
+  PowerPlan power = {};  // softgpu only, and one device; so are the next two
   std::optional<SwitchChoice> verifier = {};
-  std::optional<HangChoice> hang = {};  // softgpu only; each client then draws the whole picture
-  bool show = false;  // softgpu only: a client shows the result on the device's screen
+  std::optional<HangChoice> hang = {};  // each client then draws the whole picture
+  bool show = false;                    // a client shows the result on the device's screen
+};
+
+/// What an adapter did where there are several, all at the same time.
+struct AdapterOutcome {
+  std::string device;   // as given
+  bool speaks = false;  // it ran the job; else `no_client`
+  JobResult job;
+  NoClientOutcome no_client;
+  dxgk::AdapterStatistics statistics;
+  /// Empty, or what was refused.
+  const std::string& error() const { return speaks ? job.error : no_client.error; }
 };
 
 struct SessionOutcome {
@@ -45,7 +56,8 @@ struct SessionOutcome {
   Kind kind = Kind::kRan;
   std::string message;  // one sentence for everything but kRan
   JobResult job;
-  std::vector<JobResult> whole_jobs;  // with a hang: by client; `job` is of one that got through
+  std::vector<AdapterOutcome> adapters;  // with several: all of them; `job` is the first's then
+  std::vector<JobResult> whole_jobs;     // with a hang: by client; `job` is of one that got through
   std::vector<dxgk::TimeoutReport> timeouts;  // report events, oldest first
   std::vector<PowerDone> power;               // what of the plan was done
   bool removed = false;                       // by the plan: clients were told, and that is right

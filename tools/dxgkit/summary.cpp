@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,18 @@ std::vector<Section> sections(const Summary& summary) {
   }
   for (const dxgk::TimeoutReport& report : summary.outcome.timeouts)
     all.push_back({fmt::format("Timeout, event 0x{:X}", report.code), hang_rows(report)});
+  if (!summary.outcome.adapters.empty()) {
+    Section adapters{"Adapters", {}};
+    for (size_t i = 0; i < summary.outcome.adapters.size(); ++i) {
+      const AdapterOutcome& one = summary.outcome.adapters[i];
+      adapters.rows.emplace_back(
+          fmt::format("{}: {}", i + 1, one.device),
+          fmt::format("{} packets, {} evictions, {}; {}",
+                      one.statistics.packets_submitted - one.statistics.packets_resubmitted,
+                      one.statistics.evictions, time_text(one.job.total_ns), summary.results[i]));
+    }
+    all.push_back(std::move(adapters));
+  }
   if (!summary.config.power.empty()) {
     Section power{"Power", {}};
     for (const PowerDone& done : summary.outcome.power) {
@@ -115,6 +128,37 @@ std::vector<Section> sections(const Summary& summary) {
 }
 
 }  // namespace
+
+std::vector<std::string> compare_adapters(const Plan& plan, const SessionOutcome& outcome,
+                                          const Picture& expected) {
+  std::vector<std::string> results;
+  for (const AdapterOutcome& one : outcome.adapters) {
+    results.push_back(!one.error().empty() ? one.error()
+                      : one.speaks         ? compare(plan, one.job, expected)
+                                           : one.no_client.text);
+  }
+  return results;
+}
+
+std::string sum_up(const SessionOutcome& outcome, const std::vector<std::string>& results) {
+  const auto same = [&](const std::string& result) { return result == results.front(); };
+  if (std::ranges::all_of(results, same))
+    return fmt::format("{} on all {} adapters", results.front(), results.size());
+  std::string text;
+  for (size_t i = 0; i < results.size(); ++i)
+    text += fmt::format("{}adapter {} ({}): {}", i == 0 ? "" : "; ", i + 1,
+                        outcome.adapters[i].device, results[i]);
+  return text;
+}
+
+bool all_went_well(const SessionOutcome& outcome, const std::vector<std::string>& results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const AdapterOutcome& one = outcome.adapters[i];
+    if (!one.error().empty()) return false;
+    if (one.speaks && !results[i].starts_with("identical")) return false;
+  }
+  return true;
+}
 
 std::string compare(const Plan& plan, const JobResult& job, const Picture& expected) {
   if (job.picture.width != expected.width || job.picture.height != expected.height) {
@@ -216,6 +260,23 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   }
   if (!summary.outcome.timeouts.empty() || summary.config.hang.has_value())
     json["timeouts"] = hang_json(summary.outcome.timeouts);
+  if (!summary.outcome.adapters.empty()) {
+    nlohmann::ordered_json adapters = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < summary.outcome.adapters.size(); ++i) {
+      const AdapterOutcome& one = summary.outcome.adapters[i];
+      adapters.push_back(
+          {{"device", one.device},
+           {"result", summary.results[i]},
+           {"packets", one.statistics.packets_submitted - one.statistics.packets_resubmitted},
+           {"packets_completed", one.statistics.packets_completed},
+           {"evictions", one.statistics.evictions},
+           {"page_in_bytes", one.statistics.bytes_in},
+           {"page_out_bytes", one.statistics.bytes_out},
+           {"interrupts", one.statistics.interrupts},
+           {"total_ns", one.job.total_ns}});
+    }
+    json["adapters"] = adapters;
+  }
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   for (const verifier::Finding& finding : summary.outcome.findings) {
     findings.push_back(nlohmann::ordered_json::parse(verifier::to_json(finding)));

@@ -12,11 +12,21 @@ namespace dxgkit::tool {
 /// tile.
 std::string compare(const Plan& plan, const JobResult& job, const Picture& expected);
 
+/// By adapter, where there are several: from compare, what was done without a client, or what was
+/// refused.
+std::vector<std::string> compare_adapters(const Plan& plan, const SessionOutcome& outcome,
+                                          const Picture& expected);
+/// One line of those.
+std::string sum_up(const SessionOutcome& outcome, const std::vector<std::string>& results);
+/// Nothing was refused, and every picture is right.
+bool all_went_well(const SessionOutcome& outcome, const std::vector<std::string>& results);
+
 struct Summary {
   const SessionConfig& config;
   const Plan& plan;
   const SessionOutcome& outcome;
-  std::string result;  // from compare, or why there is none
+  std::string result;                     // from compare, or why there is none
+  std::vector<std::string> results = {};  // the same by adapter, where there are several
 };
 
 /// Several lines, the last one "result: ...".

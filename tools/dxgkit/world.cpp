@@ -1,89 +1,60 @@
 #include "tools/dxgkit/world.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "devices/framebuffer/framebuffer.h"
-#include "devices/softgpu/softgpu.h"
+#include <algorithm>
+
 #include "nt/registry_store.h"
 #include "tools/dxgkit/files.h"
 
 namespace dxgkit::tool {
 namespace {
 
-/// A display controller that nobody made.
-constexpr uint16_t kNobodyVendor = 0x1B36, kNobodyDevice = 0xD0DD;
+constexpr uint8_t kDisplayController = 0x03, kProcessingAccelerator = 0x12;  // base classes
+
+std::vector<World::Slot> slots_of(size_t index, bus::Device& device) {
+  std::vector<World::Slot> slots;
+  for (bus::PciFunction* const function : device.functions()) {
+    const uint8_t base_class = function->identity().base_class;
+    if (base_class == kDisplayController || base_class == kProcessingAccelerator)
+      slots.push_back({index, function});
+  }
+  if (slots.empty()) slots.push_back({index, device.functions().front()});
+  return slots;
+}
 
 }  // namespace
 
-World::World(runtime::Runtime& runtime, const WorldConfig& config) : machine_(config.memory_bytes) {
-  using Kind = DeviceChoice::Kind;
-  if (config.device.kind == Kind::kSoftGpu) {
-    softgpu::SoftGpuConfig device;
-    device.vram_bytes = config.vram_bytes;
-    device.standby_keeps_bytes = config.device.standby_keeps_bytes;
-    device.hibernate_keeps_bytes = config.device.hibernate_keeps_bytes;
-    device.refresh_hz = config.device.refresh_hz;
-    softgpu_ = std::make_unique<softgpu::SoftGpu>(runtime, machine_, device);
-    return;
-  }
-  if (config.device.kind == Kind::kFrameBuffer) {
-    auto made = framebuffer::FrameBuffer::create();
-    if (made.has_value()) framebuffer_ = std::move(*made);
-    return;
-  }
-  bus::PciIdentity identity;
-  const bool given = config.device.kind == Kind::kPci;
-  identity.vendor_id = given ? config.device.vendor_id : kNobodyVendor;
-  identity.device_id = given ? config.device.device_id : kNobodyDevice;
-  std::vector<bus::Bar> bars;
-  for (const DeviceChoice::RamBar& ram : config.device.bars) {
-    const int fd = memfd_create("dxgkit ram bar", MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, static_cast<off_t>(ram.size_bytes)) == 0) {
-      memory_files_.push_back(fd);
-    } else if (fd >= 0) {
-      close(fd);
-    }
-    bars.resize(ram.slot + 2);
-    bars[ram.slot].kind = bus::BarKind::kMemory;
-    bars[ram.slot].size = ram.size_bytes;
-    bars[ram.slot].memory = {memory_files_.empty() ? -1 : memory_files_.back(), 0, ram.size_bytes};
-  }
-  plain_ = std::make_unique<bus::PciFunction>(identity, std::move(bars));
-}
-
 World::~World() {
   kernel_.reset();
-  softgpu_.reset();
-  framebuffer_.reset();
-  plain_.reset();
-  for (const int fd : memory_files_) close(fd);
+  while (!devices_.empty()) devices_.pop_back();  // the last one first
 }
 
-bus::PciFunction& World::function() {
-  if (softgpu_) return softgpu_->function();
-  return framebuffer_ ? framebuffer_->function() : *plain_;
-}
-
-void World::pull_out() {
-  if (softgpu_) {
-    softgpu_->pull_out();
-  } else {
-    machine_.pull_out(function());
-  }
-}
+void World::pull_out(size_t device) { bus::pull_out(machine_, *devices_[device]); }
 
 std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtime& runtime,
                                                                  verifier::Findings& findings,
                                                                  const WorldConfig& config) {
-  std::unique_ptr<World> world(new World(runtime, config));
-  if (config.device.kind == DeviceChoice::Kind::kFrameBuffer && !world->framebuffer_)
-    return std::unexpected("there is no memory for the frame buffer");
-  if (const Status plugged = world->machine_.add_function(world->function());
-      !is_success(plugged)) {
-    const std::string_view name = status_name(plugged);
-    return std::unexpected(fmt::format("the device does not fit into the machine: {}", name));
+  std::unique_ptr<World> world(new World(config.memory_bytes));
+  const std::pair<std::string, std::string> defaults[] = {
+      {"vram", std::to_string(config.vram_bytes)}};
+  bool lit = false;
+  for (size_t i = 0; i < config.devices.size(); ++i) {
+    auto made = config.devices[i].make({runtime, world->machine_}, defaults);
+    if (!made.has_value()) return std::unexpected(made.error());
+    bus::Device& device = *world->devices_.emplace_back(std::move(*made));
+    // Firmware lights one display: the first it finds. Looking takes locks, which are points where
+    // a simulated thread may go on: a machine with one device has none of them.
+    for (bus::PciFunction* const function : device.functions()) {
+      if (config.devices.size() == 1 || !function->post_display().has_value()) continue;
+      if (lit) function->set_post_display(std::nullopt);
+      lit = true;
+    }
+    if (const Status plugged = bus::plug_in(world->machine_, device); !is_success(plugged)) {
+      return std::unexpected(
+          fmt::format("the device does not fit into the machine: {}", status_name(plugged)));
+    }
+    std::ranges::copy(slots_of(i, device), std::back_inserter(world->slots_));
   }
   world->kernel_ = std::make_unique<nt::Kernel>(runtime, world->machine_, findings, config.kernel);
   return world;

@@ -1,4 +1,4 @@
-// A machine with one device and the kernel of one driver: what every command that runs a driver
+// A machine with its devices and the kernel of one driver: what every command that runs a driver
 // stands on.
 #pragma once
 
@@ -8,18 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "bus/device.h"
 #include "bus/machine.h"
 #include "nt/kernel.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/options.h"
 #include "verifier/findings.h"
-
-namespace dxgkit::softgpu {
-class SoftGpu;
-}
-namespace dxgkit::framebuffer {
-class FrameBuffer;
-}
 
 namespace dxgkit::tool {
 
@@ -27,17 +21,20 @@ namespace dxgkit::tool {
 /// processor for a while on a machine that does much else, which is no mistake of the driver's.
 inline constexpr int64_t kBusyMachineTdrDelayNs = 10'000'000'000;
 
+/// Memory below 4 GiB, beside the rest: for devices that send addresses of 32 bits.
+inline constexpr uint64_t kLowMemoryBytes = uint64_t{16} << 20;
+
 struct WorldConfig {
-  DeviceChoice device;
-  uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the device's
-  uint64_t vram_bytes = uint64_t{64} << 20;     // of softgpu
+  std::vector<DeviceChoice> devices;            // plugged in in this order; at least one
+  uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the devices'
+  uint64_t vram_bytes = uint64_t{64} << 20;     // of each device that can be told, and was not
   nt::KernelConfig kernel;
 };
 
 /// Made inside a runtime. Power is on from the constructor to the destructor.
 class World {
  public:
-  /// The error is one sentence: the device does not fit into the machine.
+  /// The error is one sentence: a device cannot be made, or does not fit into the machine.
   static std::expected<std::unique_ptr<World>, std::string> create(runtime::Runtime& runtime,
                                                                    verifier::Findings& findings,
                                                                    const WorldConfig& config);
@@ -47,22 +44,27 @@ class World {
 
   bus::Machine& machine() { return machine_; }
   nt::Kernel& kernel() { return *kernel_; }
-  bus::PciFunction& function();
-  /// Surprise removal of a softgpu; other devices just leave the bus.
-  void pull_out();
-  /// Null for other devices.
-  softgpu::SoftGpu* softgpu() { return softgpu_.get(); }
-  /// What the screen of a framebuffer device shows; null for other devices.
-  const framebuffer::FrameBuffer* screen() const { return framebuffer_.get(); }
+  /// By their place in the configuration.
+  bus::Device& device(size_t index = 0) { return *devices_[index]; }
+
+  /// A function that a display driver is for, and the device it is of.
+  struct Slot {
+    size_t device = 0;
+    bus::PciFunction* function = nullptr;
+  };
+  /// Each device has at least one: its display controllers and processing accelerators, or, without
+  /// any, its first function.
+  const std::vector<Slot>& slots() const { return slots_; }
+  bus::PciFunction& function() { return *slots_.front().function; }
+  /// Surprise removal.
+  void pull_out(size_t device = 0);
 
  private:
-  World(runtime::Runtime& runtime, const WorldConfig& config);
+  explicit World(uint64_t memory_bytes) : machine_(memory_bytes, kLowMemoryBytes) {}
 
   bus::Machine machine_;
-  std::vector<int> memory_files_;  // behind RAM BARs
-  std::unique_ptr<softgpu::SoftGpu> softgpu_;
-  std::unique_ptr<framebuffer::FrameBuffer> framebuffer_;
-  std::unique_ptr<bus::PciFunction> plain_;  // kNone, kPci
+  std::vector<std::unique_ptr<bus::Device>> devices_;
+  std::vector<Slot> slots_;
   std::unique_ptr<nt::Kernel> kernel_;
 };
 

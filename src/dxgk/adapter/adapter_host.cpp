@@ -341,12 +341,13 @@ void* Adapter::get_handle_data(uint32_t handle, HandleType type, bool device_spe
 
 uint32_t Adapter::get_handle_parent(uint32_t allocation) {
   const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(allocation);
-  return opened && opened->resource ? opened->resource->handle : 0;
+  if (!opened || &opened->device->adapter() != this) return 0;
+  return opened->resource ? opened->resource->handle : 0;
 }
 
 uint32_t Adapter::enum_handle_children(uint32_t resource, uint32_t index) {
   const Ref<Resource> found = find_for_driver<Resource>(resource);
-  if (!found) return 0;
+  if (!found || &found->device->adapter() != this) return 0;
   uint32_t child = 0;
   lane_.run([&] {
     if (index < found->members.size()) child = found->members[index]->handle;

@@ -641,7 +641,6 @@ void Adapter::stop() {
     trace::emit(trace::EventKind::kAdapterState, luid_.low, 0);
   });
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
-  has_dummy_page_ = false;
   display_.reset();
   port_.reset();
   stopped_.set();

@@ -399,6 +399,231 @@ TEST(SegmentRules, AnAgpSegmentIsTheWholeApertureOfTheMachine) {
   EXPECT_STREQ(two.refusal->rule, "SEG-14");
 }
 
+TEST(SegmentRules, AnOverlapNamesBothSegmentsAndTheirEnds) {
+  DXGKIT_COVERS("SEG-46");
+  // The third lies inside the second: neither begins nor ends with it.
+  port::SegmentsInfo info = valid_description();
+  info.segments.push_back(aperture_at(0x1'0010'0000));
+  const std::string sentence =
+      "Segment 2 [0x100000000, 0x104000000) overlaps segment 3 [0x100100000, 0x100200000).";
+  EXPECT_EQ(check(info).refusal->actual, sentence);
+  std::swap(info.segments[1], info.segments[2]);
+  EXPECT_EQ(check(info).refusal->actual,
+            "Segment 2 [0x100100000, 0x100200000) overlaps segment 3 [0x100000000, 0x104000000).");
+  // One page at either end, in either order; touching is none.
+  struct Row {
+    uint64_t base;
+    bool overlaps;
+  };
+  for (const Row& row : {Row{0xFFF0'0000, false}, Row{0xFFF0'1000, true}, Row{0x1'03FF'F000, true},
+                         Row{0x1'0400'0000, false}}) {
+    info = valid_description();
+    info.segments.push_back(aperture_at(row.base));
+    EXPECT_EQ(check(info).refusal.has_value(), row.overlaps) << std::hex << row.base;
+    std::swap(info.segments[0], info.segments[2]);
+    EXPECT_EQ(check(info).refusal.has_value(), row.overlaps) << std::hex << row.base;
+  }
+}
+
+TEST(SegmentRules, EachVersionKnowsItsFlagBits) {
+  DXGKIT_COVERS("SEG-16");
+  struct Row {
+    uint32_t version, bits;
+  };
+  for (const Row& row : {Row{kVista, 10}, Row{kWin8 - 1, 10}, Row{kWin8, 11}, Row{kWddm20 - 1, 11},
+                         Row{kWddm20, 21}, Row{kWddm29 - 1, 21}, Row{kWddm29, 22}}) {
+    for (uint32_t bit = 0; bit < 32; ++bit) {
+      port::SegmentsInfo info = valid_description();
+      info.segments[0].flags = 1U << bit;
+      const Outcome outcome = check(info, row.version);
+      const bool unknown =
+          outcome.refusal.has_value() && std::string_view(outcome.refusal->rule) == "SEG-16";
+      EXPECT_EQ(unknown, bit >= row.bits) << std::hex << row.version << " bit " << std::dec << bit;
+    }
+  }
+}
+
+TEST(SegmentRules, FlagsBecomeWhatTheMemoryManagerKnows) {
+  DXGKIT_COVERS("SEG-39", "SEG-42", "SEG-37");
+  const auto described = [](uint32_t flags, size_t at) {
+    port::SegmentsInfo info = valid_description();
+    info.segments[at].flags = flags | (at == 1 ? kSegmentAperture : 0U);
+    return check(info, kWddm20).segments.at(at);
+  };
+  for (const size_t at : {size_t{0}, size_t{1}}) {
+    const vidmm::SegmentDesc plain = described(0, at);
+    EXPECT_FALSE(plain.cpu_visible || plain.cache_coherent || plain.pitch_alignment ||
+                 plain.use_64kb_pages || plain.agp);
+    EXPECT_TRUE(described(kSegmentCpuVisible, at).cpu_visible);
+    EXPECT_TRUE(described(kSegmentPitchAlignment, at).pitch_alignment);
+    EXPECT_TRUE(described(kSegmentUse64KbPages, at).use_64kb_pages);
+    EXPECT_FALSE(described(kSegmentCpuVisible, at).pitch_alignment);
+    EXPECT_FALSE(described(kSegmentPitchAlignment, at).use_64kb_pages);
+    EXPECT_FALSE(described(kSegmentUse64KbPages, at).cpu_visible);
+    EXPECT_EQ(described(kSegmentCacheCoherent, at).cache_coherent, at == 1);
+  }
+}
+
+TEST(SegmentRules, BudgetsFollowTheGroupBitsAndElseTheKind) {
+  DXGKIT_COVERS("SEG-43");
+  using vidmm::SegmentGroup;
+  const auto group = [](uint32_t bits, size_t at) {
+    port::SegmentsInfo info = valid_description();
+    info.segments[at].flags |= bits;
+    return check(info, kWddm20).segments.at(at).group;
+  };
+  const uint32_t both = kSegmentLocalBudgetGroup | kSegmentNonLocalBudgetGroup;
+  EXPECT_EQ(group(0, 0), SegmentGroup::kLocal);
+  EXPECT_EQ(group(0, 1), SegmentGroup::kNonLocal);
+  EXPECT_EQ(group(both, 0), SegmentGroup::kLocal);
+  EXPECT_EQ(group(both, 1), SegmentGroup::kNonLocal);
+  EXPECT_EQ(group(kSegmentLocalBudgetGroup, 1), SegmentGroup::kLocal);
+  EXPECT_EQ(group(kSegmentNonLocalBudgetGroup, 0), SegmentGroup::kNonLocal);
+  // A driver that marks a target counts there only; one that marks none counts everywhere.
+  port::SegmentsInfo info = valid_description();
+  EXPECT_TRUE(check(info, kWddm20).segments[0].application_target);
+  EXPECT_TRUE(check(info, kWddm20).segments[1].application_target);
+  info.segments[1].flags |= kSegmentApplicationTarget;
+  EXPECT_FALSE(check(info, kWddm20).segments[0].application_target);
+  EXPECT_TRUE(check(info, kWddm20).segments[1].application_target);
+}
+
+TEST(SegmentRules, BadRangesAreSortedAndMerged) {
+  DXGKIT_COVERS("SEG-45");
+  struct Row {
+    const char* sentence;
+    std::vector<port::MemoryRange> told;
+    std::vector<port::MemoryRange> used;
+    size_t overlaps;
+  };
+  constexpr uint64_t kPage = 4096;
+  const Row rows[] = {
+      {"apart, last first",
+       {{8 * kPage, kPage}, {2 * kPage, kPage}},
+       {{2 * kPage, kPage}, {8 * kPage, kPage}},
+       0},
+      {"touching", {{2 * kPage, 3 * kPage}, {5 * kPage, kPage}}, {{2 * kPage, 4 * kPage}}, 0},
+      {"overlapping",
+       {{2 * kPage, 3 * kPage}, {4 * kPage, 4 * kPage}},
+       {{2 * kPage, 6 * kPage}},
+       1},
+      {"inside another", {{2 * kPage, 6 * kPage}, {4 * kPage, kPage}}, {{2 * kPage, 6 * kPage}}, 1},
+      {"one page between",
+       {{kPage, kPage}, {3 * kPage, kPage}},
+       {{kPage, kPage}, {3 * kPage, kPage}},
+       0},
+      {"the whole segment", {{0, 16 * kMebibyte}}, {{0, 16 * kMebibyte}}, 0},
+      {"the last page", {{16 * kMebibyte - kPage, kPage}}, {{16 * kMebibyte - kPage, kPage}}, 0},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.sentence);
+    port::SegmentsInfo info = valid_description();
+    info.segments[0].invalid_ranges = row.told;
+    const Outcome outcome = check(info, kWddm20);
+    ASSERT_FALSE(outcome.refusal.has_value());
+    EXPECT_EQ(outcome.findings.size(), row.overlaps);
+    for (const verifier::Finding& finding : outcome.findings) {
+      EXPECT_EQ(finding.rule, "SEG-45");
+      EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+    }
+    const std::vector<vidmm::ByteRange>& used = outcome.segments[0].invalid_ranges;
+    ASSERT_EQ(used.size(), row.used.size());
+    for (size_t i = 0; i < used.size(); ++i) {
+      EXPECT_EQ(used[i].offset_bytes, row.used[i].offset);
+      EXPECT_EQ(used[i].size_bytes, row.used[i].size);
+    }
+    EXPECT_TRUE(outcome.segments[1].invalid_ranges.empty());
+  }
+  for (const port::MemoryRange& bad :
+       {port::MemoryRange{kPage, 0}, port::MemoryRange{kPage + 1, kPage},
+        port::MemoryRange{kPage, kPage + 1}, port::MemoryRange{16 * kMebibyte, kPage},
+        port::MemoryRange{16 * kMebibyte - kPage, 2 * kPage}}) {
+    port::SegmentsInfo info = valid_description();
+    info.segments[0].invalid_ranges = {bad};
+    const Outcome outcome = check(info, kWddm20);
+    ASSERT_TRUE(outcome.refusal.has_value()) << bad.offset << " " << bad.size;
+    EXPECT_STREQ(outcome.refusal->rule, "SEG-45");
+  }
+}
+
+TEST(SegmentRules, ThirtyOneSegmentsAreNoWordWorth) {
+  DXGKIT_COVERS("SEG-06");
+  port::SegmentsInfo info = valid_description();
+  for (uint64_t n = 2; n < 31; ++n)
+    info.segments.push_back(aperture_at(0x2'0000'0000 + n * kMebibyte));
+  const Outcome outcome = check(info);
+  EXPECT_FALSE(outcome.refusal.has_value());
+  EXPECT_TRUE(outcome.findings.empty());
+  ASSERT_EQ(outcome.segments.size(), 31U);
+  for (uint32_t i = 0; i < 31; ++i) EXPECT_EQ(outcome.segments[i].id, SegmentId{i + 1});
+}
+
+TEST(SegmentRules, CommitLimitsOfMemoryAreReadInDescriptor3Only) {
+  DXGKIT_COVERS("SEG-29");
+  port::SegmentsInfo info = valid_description();
+  info.segments[0].commit_limit = kMebibyte;
+  EXPECT_TRUE(check(info, kVista).findings.empty());
+  EXPECT_TRUE(check(info, kWin8 - 1).findings.empty());
+  EXPECT_EQ(check(info, kWin8).findings.size(), 1U);
+  EXPECT_EQ(check(info, kWddm20 - 1).findings.size(), 1U);
+  EXPECT_TRUE(check(info, kWddm20).findings.empty());
+}
+
+TEST(SegmentRules, TheCommitLimitOfTheAdapterCapsAgpToo) {
+  DXGKIT_COVERS("SEG-30", "SEG-18");
+  const SegmentSurroundings around{
+      .agp = bus::AgpAperture{bus::PhysicalAddress{0x8000'0000}, 32 * kMebibyte}};
+  port::SegmentsInfo info = valid_description();
+  info.segments[1] = {};
+  info.segments[1].flags = kSegmentAgp;
+  port::DriverCaps caps;
+  caps.aperture_segment_commit_limit = 64 * kMebibyte;
+  EXPECT_EQ(check(info, kWin8, caps, around).segments[1].commit_limit_bytes, 32 * kMebibyte);
+  EXPECT_EQ(check(info, kWin8, caps, around).segments[0].commit_limit_bytes, 16 * kMebibyte);
+}
+
+TEST(SegmentRules, AHostApertureBesideABarThatShowsAllIsWorthAWord) {
+  DXGKIT_COVERS("SEG-49");
+  // Two memory segments of 17 MiB together; the aperture between them does not count.
+  port::SegmentsInfo info = valid_description();
+  port::SegmentInfo second = info.segments[0];
+  second.flags = kSegmentSupportsCpuHostAperture;
+  second.base_address = 0x4'0000'0000;
+  second.size = second.commit_limit = kMebibyte;
+  info.segments.push_back(second);
+  const auto told = [&](uint64_t bar) {
+    SegmentSurroundings around;
+    around.largest_memory_bar_bytes = bar;
+    const Outcome outcome = check(info, kWddm20, {}, around);
+    EXPECT_FALSE(outcome.refusal.has_value());
+    for (const verifier::Finding& finding : outcome.findings) {
+      EXPECT_EQ(finding.rule, "SEG-49");
+      EXPECT_EQ(finding.severity, verifier::Severity::kWarning);
+    }
+    return outcome.findings.size();
+  };
+  EXPECT_EQ(told(17 * kMebibyte), 1U);
+  EXPECT_EQ(told(17 * kMebibyte - 1), 0U);
+  info.segments[2].flags = 0;
+  EXPECT_EQ(told(17 * kMebibyte), 0U);
+  // The first one counts as the last does.
+  std::swap(info.segments[0], info.segments[2]);
+  info.segments[0].flags = kSegmentSupportsCpuHostAperture;
+  EXPECT_EQ(told(17 * kMebibyte), 1U);
+}
+
+TEST(SegmentRules, UpTo127Banks) {
+  DXGKIT_COVERS("SEG-28");
+  port::SegmentsInfo info = valid_description();
+  info.segments[0].flags |= kSegmentUseBanking;
+  info.segments[0].bank_count = 127;
+  for (uint64_t n = 1; n < 127; ++n) info.segments[0].bank_ends.push_back(n * 4096);
+  const Outcome outcome = check(info);
+  EXPECT_TRUE(outcome.findings.empty());
+  EXPECT_EQ(outcome.segments[0].bank_end_offsets.size(), 127U);
+  EXPECT_EQ(outcome.segments[0].bank_end_offsets.back(), 16 * kMebibyte);
+}
+
 TEST(SegmentRules, EveryRefusalSaysWhatWouldGoWrong) {
   for (const Refusal& row : kRefusals)
     EXPECT_NE(std::string(why_segments_break(row.rule)), "") << row.rule;

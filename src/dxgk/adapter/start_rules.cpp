@@ -58,10 +58,12 @@ Status Adapter::check_host_apertures(const char** step) {
     const port::SegmentInfo& segment = segment_infos_.segments[i];
     if (segment.host_aperture_pages == 0) continue;
     const SegmentId id{static_cast<uint32_t>(i + 1)};
+    std::vector<port::MemoryRange> ranges = segment.invalid_ranges;  // as told, of whole pages
+    std::ranges::sort(ranges, {}, &port::MemoryRange::offset);
     uint64_t page = 0;  // the first that may be used (SEG-45)
-    for (const port::MemoryRange& bad : segment.invalid_ranges) {
-      if (page * kPageBytes >= bad.offset && page * kPageBytes - bad.offset < bad.size)
-        page = (bad.offset + bad.size + kPageBytes - 1) / kPageBytes;
+    for (const port::MemoryRange& bad : ranges) {
+      if (page * kPageBytes >= bad.offset)
+        page = std::max(page, (bad.offset + bad.size) / kPageBytes);
     }
     const std::array<uint32_t, 1> shown{0};
     const std::array<uint64_t, 1> memory{page};

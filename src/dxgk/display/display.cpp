@@ -461,7 +461,6 @@ Status Display::wait_for_progress(uint32_t source) {
       if (presents_[source] != PresentState::kPending) break;
       if (adapter_failed_) return Status::kDeviceRemoved;
       if (!late) continue;
-      presents_[source] = PresentState::kIdle;
     }
     adapter_.fail(verifier::Finding{
         .rule = "DOD-01",
@@ -544,8 +543,8 @@ Status Display::set_pointer_shape(const port::PointerShape& shape) {
   if (shape.format == port::PointerShape::Format::kMaskedColor) needed_flag = kPointerMaskedColor;
   if ((caps.pointer_flags & needed_flag) == 0) return Status::kNotSupported;
   if (!sources_.contains(shape.source)) return Status::kInvalidParameter;
-  if (shape.width == 0 || shape.width > caps.max_pointer_width) return Status::kInvalidParameter;
-  if (shape.height == 0 || shape.height > caps.max_pointer_height) return Status::kInvalidParameter;
+  if (shape.width > caps.max_pointer_width) return Status::kInvalidParameter;
+  if (shape.height > caps.max_pointer_height) return Status::kInvalidParameter;
   // A monochrome pointer is an AND mask above an XOR mask, one bit per pixel.
   const bool monochrome = shape.format == port::PointerShape::Format::kMonochrome;
   const uint64_t row = monochrome ? (uint64_t{shape.width} + 7) / 8 : uint64_t{shape.width} * 4;
@@ -554,6 +553,7 @@ Status Display::set_pointer_shape(const port::PointerShape& shape) {
     return Status::kInvalidParameter;
   if (shape.pixels.size() < uint64_t{shape.pitch_bytes} * (rows - 1) + row)
     return Status::kInvalidParameter;
+  // The hot spot is a pixel of the pointer, which so has at least one.
   if (shape.hot_x >= shape.width || shape.hot_y >= shape.height) return Status::kInvalidParameter;
   // A driver may refuse a shape: the pointer is drawn in software then, and nobody complains.
   return adapter_.port().set_pointer_shape(shape);
@@ -652,7 +652,7 @@ Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width
   if (width == 0 || height == 0 || width > UINT16_MAX || height > UINT16_MAX)
     return Status::kInvalidParameter;
   if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
-  uint32_t screen_width = 0, screen_height = 0, format = 0;
+  uint32_t screen_width{}, screen_height{}, format{};
   const Status status =
       adapter_.port().system_display_enable(post_target(), &screen_width, &screen_height, &format);
   if (!is_success(status)) return failed_call("DxgkDdiSystemDisplayEnable", status);

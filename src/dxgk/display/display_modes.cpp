@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
@@ -49,12 +50,12 @@ bool differs(const vidpn::Network& before, const vidpn::Network& after, uint32_t
     if (!(old_paths[i] == new_paths[i])) return true;
     const vidpn::TargetMode* old_mode = before.pinned_target_mode(new_paths[i].target);
     const vidpn::TargetMode* new_mode = after.pinned_target_mode(new_paths[i].target);
-    if (old_mode == nullptr || new_mode == nullptr) return true;
+    DXGKIT_CHECK(old_mode != nullptr && new_mode != nullptr);  // what is committed is functional
     if (!(old_mode->signal == new_mode->signal)) return true;
   }
   const vidpn::SourceMode* old_mode = before.pinned_source_mode(source);
   const vidpn::SourceMode* new_mode = after.pinned_source_mode(source);
-  if (old_mode == nullptr || new_mode == nullptr) return true;
+  DXGKIT_CHECK(old_mode != nullptr && new_mode != nullptr);
   return !(old_mode->surface == new_mode->surface) ||
          old_mode->pixel_format != new_mode->pixel_format ||
          old_mode->stride_bytes != new_mode->stride_bytes;

@@ -1,4 +1,5 @@
-// Clients of full drivers: who owns a source, whose primary it shows.
+// Clients of full drivers: who owns a source, whose primary it shows. Who has a device has a full
+// driver, so flips_ is there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +69,6 @@ std::vector<uint32_t> Display::targets_of(uint32_t source) const {
 
 Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
                            std::span<const SourceOwnership> types) {
-  if (flips_ == nullptr) return Status::kNotSupported;
   const runtime::MutexLock lock(mutex_);
   if (stopped_) return Status::kDeviceRemoved;
   Status status = Status::kSuccess;
@@ -103,7 +103,6 @@ bool Display::is_exclusive(uint32_t source) {
 }
 
 Status Display::set_display_mode(Device& device, const Ref<OpenedAllocation>& primary) {
-  if (flips_ == nullptr) return Status::kNotSupported;
   wait_for_reset();
   const runtime::MutexLock lock(mutex_);
   if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
@@ -133,7 +132,6 @@ Status Display::set_display_mode(Device& device, const Ref<OpenedAllocation>& pr
 
 Status Display::check_flip(Device& device, uint32_t source, const Ref<OpenedAllocation>& surface,
                            uint64_t* mode) {
-  if (flips_ == nullptr) return Status::kNotSupported;
   const runtime::MutexLock lock(mutex_);
   if (stopped_) return Status::kDeviceRemoved;
   const Allocation& allocation = *surface->allocation;
@@ -156,7 +154,6 @@ Status Display::check_flip(Device& device, uint32_t source, const Ref<OpenedAllo
 }
 
 Result<Ref<OpenedAllocation>> Display::opened_screen(Device& device, uint32_t source) {
-  if (flips_ == nullptr) return Error(Status::kNotSupported);
   const runtime::MutexLock lock(mutex_);
   const auto found = sources_.find(source);
   if (stopped_) return Error(Status::kDeviceRemoved);
@@ -230,7 +227,7 @@ void Display::give_back(uint32_t source) {
 
 void Display::before_destroy(Device& device, const Ref<Resource>& resource,
                              std::span<const Ref<OpenedAllocation>> targets) {
-  if (flips_ == nullptr || &device == device_.get()) return;
+  if (&device == device_.get()) return;
   std::vector<uint32_t> affected;
   adapter_.lane().run([&] {
     const auto look = [&](const OpenedAllocation& opened) {
@@ -248,7 +245,7 @@ void Display::before_destroy(Device& device, const Ref<Resource>& resource,
 }
 
 void Display::device_ends(Device& device) {
-  if (flips_ == nullptr || &device == device_.get()) return;
+  if (&device == device_.get()) return;
   std::vector<uint32_t> shown, owned;
   adapter_.lane().run([&] {
     for (uint32_t source = 0; source < source_count_; ++source) {

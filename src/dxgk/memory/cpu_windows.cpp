@@ -107,9 +107,9 @@ Result<CpuWindows::Windows> CpuWindows::through_range(OpenedAllocation& opened, 
                        .address = address});
   if (!shown.has_value()) return Error(Status::kRetry);
   opened.cpu().swizzling_range = shown->range;
-  uint64_t bytes = 0;
+  uint64_t bytes = shown->size_bytes;
   bus::MemoryWindow window;
-  if (checked_align_up(shown->size_bytes, kPageBytes, &bytes) && bytes != 0)
+  if (checked_align_up(bytes, kPageBytes, &bytes))
     window = adapter_.machine().window_of(bus::PhysicalAddress{shown->address}, bytes);
   if (mappable(window)) return Windows{window};
   report_unmappable(place, shown->size_bytes, kAcquire);
@@ -248,9 +248,7 @@ void CpuWindows::forget(const Allocation& allocation) { ranges_.release_of(alloc
 
 void CpuWindows::hardware_was_reset() {
   for (Device* device : adapter_.devices()) {
-    for (OpenedAllocation* opened : device->openings) {
-      if (opened->allocation != nullptr) close(*opened);
-    }
+    for (OpenedAllocation* opened : device->openings) close(*opened);
   }
 }
 

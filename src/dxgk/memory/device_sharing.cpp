@@ -104,7 +104,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
   if (!device_specific.empty())
     static_cast<void>(adapter_.port().close_allocations(info_.handle, device_specific));
   for (const Ref<OpenedAllocation>& one : opened) handles.erase(one->handle);
-  if (resource->handle != 0) handles.erase(resource->handle);
+  handles.erase(resource->handle);
   // After the driver's side is closed: this may have been the last holder (ALLOC-26).
   adapter_.lane().run([&] { adapter_.drop_hold(*shared); });
   return registered;

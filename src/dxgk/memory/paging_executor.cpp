@@ -46,7 +46,7 @@ Status PagingExecutor::configure(const Config& config) {
     dma.view.cpu = machine_.system_pointer(bus::PhysicalAddress{dma.view.physical_address},
                                            config.buffer_bytes);
     dma.view.size_bytes = config.buffer_bytes;
-    dma.view.private_data = config.private_bytes == 0 ? nullptr : dma.private_storage.data();
+    dma.view.private_data = dma.private_storage.data();
     dma.view.private_size_bytes = config.private_bytes;
     dma.view.guarded = true;
     dma.view.private_guarded = config.private_bytes != 0;
@@ -396,9 +396,7 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
     }
     args.buffer = current_->dma.view.cpu + current_->used;
     args.buffer_bytes = config_.buffer_bytes - current_->used;
-    args.private_data = config_.private_bytes == 0
-                            ? nullptr
-                            : current_->dma.view.private_data + current_->private_used;
+    args.private_data = current_->dma.view.private_data + current_->private_used;
     args.private_bytes = config_.private_bytes - current_->private_used;
     args.guarded = current_->dma.view.guarded;
     args.private_guarded = current_->dma.view.private_guarded;

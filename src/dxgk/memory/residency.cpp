@@ -66,9 +66,7 @@ void Residency::device_lost(Device& device) {
   }
   std::erase(blocked_, nullptr);
   for (const auto& request : ended) {
-    for (const Wanted& one : request->wanted) {
-      if (one.first && !one.evicted) one.opened->listing.request = 0;
-    }
+    for (const Wanted& one : request->wanted) one.opened->listing.request = 0;
     request->queue->finish(request->value);
   }
   for (OpenedAllocation* opened : device.openings) forget(*opened);

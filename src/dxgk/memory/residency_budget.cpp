@@ -259,7 +259,7 @@ VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGrou
     for (Device* device : adapter_.devices()) {
       if (&device->process() != &process) continue;
       for (const OpenedAllocation* opened : device->openings) {
-        if (opened->allocation == nullptr || opened->allocation->forgotten) continue;
+        if (opened->allocation->forgotten) continue;
         const AllocationId id = opened->allocation->id;
         const SegmentId segment = adapter_.memory().placement(id).segment;
         if (segment == kSystemMemory || group_of(segment) != group) continue;

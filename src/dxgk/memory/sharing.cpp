@@ -66,7 +66,7 @@ Result<int> NtHandles::create(Named named) {
 
 Result<NtHandles::Named> NtHandles::find(int fd) const {
   struct stat identity = {};
-  if (fd < 0 || fstat(fd, &identity) != 0) return Error(Status::kInvalidHandle);
+  if (fstat(fd, &identity) != 0) return Error(Status::kInvalidHandle);
   runtime::MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.device == identity.st_dev && entry.inode == identity.st_ino) return entry.named;

@@ -158,6 +158,9 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
   if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
     adapter_.lane().run([&] { queues->all_leave(); });
     static_cast<void>(adapter_.block_until([&] { return lost_ || queues->all_off(); }));
+    adapter_.lane().run([&] {
+      if (lost_) queues->power_failed();  // who was asked since will not answer either
+    });
   }
   Status status = adapter_.running_or_starting() ? purge(target, &outcome) : Status::kDeviceRemoved;
   if (is_success(status)) {
@@ -279,7 +282,6 @@ Status Power::wake() {
     if (adapter_.failed_) return;
     phase_ = Phase::kRising;
     lost_ = false;  // from here on paging goes to living hardware
-    lost_allocations_ = 0;
     adapter_.function().set_power(bus::FunctionPower::kOn);
     static_cast<void>(adapter_.port().set_power_state({}, port::PowerState::kD0));
     if (adapter_.display() != nullptr) {
@@ -366,7 +368,6 @@ bool Power::release() {
     adapter_.paging().resume();
     if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->all_come_back();
     adapter_.scheduler().set_held(false);
-    if (adapter_.residency_) adapter_.residency_->advance();
     adapter_.pump();
     adapter_.progress();
   });

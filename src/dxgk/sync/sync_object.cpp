@@ -257,8 +257,7 @@ void release_fences_of_lost(Device& device) {
       continue;
     points.push_back({.object = object->id, .value = std::numeric_limits<uint64_t>::max()});
   }
-  if (!points.empty())
-    static_cast<void>(device.adapter().scheduler().sync_objects().signal(points));
+  static_cast<void>(device.adapter().scheduler().sync_objects().signal(points));
 }
 
 }  // namespace dxgkit::dxgk

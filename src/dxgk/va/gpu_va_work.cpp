@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_trace.h"
@@ -69,6 +70,7 @@ bool StepWriter::next(std::vector<port::PagingOperation>* operations) {
     // A repeated entry is one, however many it stands for.
     const uint64_t count =
         step.repeat ? step.count : std::min(step.count - done_, kEntriesMost - entries);
+    DXGKIT_CHECK(count > 0);
     buffers_.emplace_back(step.repeat ? 1 : count);
     operations->push_back(describe(step, done_, count, &buffers_.back()));
     entries += buffers_.back().size();

@@ -15,7 +15,7 @@ namespace dxgkit::dxgk {
 /// Nobody walks its tables, writes them, or is about to. Work that is queued and not prepared yet
 /// has them brought when it is.
 bool GpuVa::may_evict(const GpuSpace& space, Whose whose) const {
-  if (space.evicted || space.of_paging || space.kernel_only) return false;
+  if (space.of_paging || space.kernel_only) return false;
   if (space.planning != 0 || space.held != 0 || space.busy.use_count() != 1) return false;
   if (space.tables.root() == gpuva::kNoTable || space.restoring != 0) return false;
   return std::ranges::all_of(space.contexts, [&](Context* context) {

@@ -326,7 +326,6 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
     args.command = buffers_.command + request.command_offset;
     args.command_length = request.command_length;
     args.buffer = buffer->view;
-    if (buffer->memory.value == 0) args.buffer.segment = kSystemMemory;
     args.allocations = buffer->allocations.data();
     args.allocation_count = buffer->allocation_count;
     args.patches_in = buffers_.patches;
@@ -561,12 +560,10 @@ void Context::check_references(const DmaBuffer& buffer, const port::RenderResult
       .confidence = verifier::Confidence::kMeasured});
 }
 
-Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
-                              const char* ddi) {
-  const uint32_t slots = device_->adapter().caps().max_allocation_list_slot_id;
-  const uint32_t slot_limit = slots == 0 ? 1U << 24 : slots;
-  // All of them first, without a branch: there are thousands, and hardly ever a bad one. What may
-  // not be below zero is collected, and its sign tells.
+/// All of them at once, without a branch: there are thousands, and hardly ever a bad one. What may
+/// not be below zero is collected, and its sign tells. False: a closer look has to tell.
+bool Context::plainly_right(const DmaBuffer& buffer, const port::RenderResult& result,
+                            uint32_t slot_limit) {
   const int64_t last_allocation = int64_t{buffer.allocation_count} - 1;
   const int64_t last_byte = int64_t{result.dma_bytes} - 1;
   const int64_t last_slot = int64_t{slot_limit} - 1;
@@ -581,8 +578,15 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
     signs |= last_slot - (patch->slot_id & 0xFFFFFFU);
     last_split = patch->split_offset;
   }
-  if (signs >= 0) return Status::kSuccess;
-  last_split = 0;
+  return signs >= 0;
+}
+
+Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
+                              const char* ddi) {
+  const uint32_t slots = device_->adapter().caps().max_allocation_list_slot_id;
+  const uint32_t slot_limit = slots == 0 ? 1U << 24 : slots;
+  if (plainly_right(buffer, result, slot_limit)) return Status::kSuccess;
+  uint32_t last_split = 0;
   for (uint32_t i = 0; i < result.patch_count; ++i) {
     const port::PatchLocation& patch = buffer.patches[i];
     const char* rule = nullptr;

@@ -221,6 +221,8 @@ class Context : public Object {
                           const RenderRequest& request);
   /// FIELD-01: allocations that nothing makes resident.
   void check_references(const DmaBuffer& buffer, const port::RenderResult& result);
+  static bool plainly_right(const DmaBuffer& buffer, const port::RenderResult& result,
+                            uint32_t slot_limit);
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result, const char* ddi);
   void close_driver_side();
   /// The driver's context is gone, or was never made.

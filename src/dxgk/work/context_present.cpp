@@ -149,7 +149,6 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
     args.flags = request.flags;
     if (flip != nullptr) args.flags.flip_with_no_wait = adapter.display()->flips()->no_wait();
     args.buffer = buffer->view;
-    if (buffer->memory.value == 0) args.buffer.segment = kSystemMemory;
     args.allocations = buffer->allocations.data();
     args.patches_out = buffer->patches.data();
     args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());

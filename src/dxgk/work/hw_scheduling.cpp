@@ -174,7 +174,6 @@ void HwQueues::operation_done(const vidmm::PagingOp& op) {
   found->second.pop_front();
   if (found->second.empty()) moves_.erase(found);
   for (const Ref<HwContext>& context : taken) let_go(*context);
-  if (!taken.empty()) adapter_.pump();
 }
 
 bool HwQueues::has_root(Context& queue, const port::RootPageTable& root) const {
@@ -197,6 +196,11 @@ void HwQueues::power_failed() {
     for (const std::vector<Ref<HwContext>>& taken : queue) {
       for (const Ref<HwContext>& context : taken) let_go(*context);
     }
+  }
+  // Whom somebody else still holds is off: nothing is on an engine, and what was asked will not be
+  // answered.
+  for (HwContext* const context : contexts_) {
+    if (context->held_ != 0) context->running_ = HwContext::Running::kNo;
   }
 }
 

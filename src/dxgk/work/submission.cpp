@@ -155,8 +155,7 @@ bool Adapter::split_before(Packet& packet, uint32_t cut) {
   const uint32_t offset = buffer.patches[cut].split_offset;
   // Locations that share the split offset belong to the same step.
   while (cut > packet.patch_start && buffer.patches[cut - 1].split_offset == offset) --cut;
-  if (offset <= packet.slice.start || offset >= packet.slice.end || cut == packet.patch_start)
-    return false;
+  if (cut == packet.patch_start) return false;  // not even the first step fits
   if (leaks_binding(packet, cut)) return false;
 
   Packet& rest = packets_.create();

@@ -118,16 +118,16 @@ void Timeout::watch() {
 
 void Timeout::on_timer() {
   armed_ = false;
-  if (adapter_.failed_ || !adapter_.scheduler_ || recovering_ || adapter_.power_->off()) return;
+  if (!adapter_.running_or_starting() || recovering_ || adapter_.power_->off()) return;
   const int64_t now = runtime_.now();
   // The watch rings far too late: this machine was stopped meanwhile, the engine's time with it.
   const bool stood_still = now - armed_for_ > policy_.delay_ns / 2;
-  for (uint32_t i = 0; i < nodes_.size() && !adapter_.failed_; ++i) {
+  for (uint32_t i = 0; i < nodes_.size() && adapter_.running_or_starting(); ++i) {
     const std::optional<int64_t> due = deadline(NodeOrdinal{i});
     if (!due.has_value() || *due > now) continue;
     if (!stood_still || !excuse(NodeOrdinal{i})) look_at(NodeOrdinal{i});
   }
-  if (!adapter_.failed_) watch();
+  watch();
 }
 
 /// What it has not answered it gets another TdrDelay for, once. False: there is nothing to excuse.
@@ -142,21 +142,20 @@ bool Timeout::excuse(NodeOrdinal node) {
 void Timeout::look_at(NodeOrdinal node) {
   // INT-22: the driver reports what it missed before anybody calls it a hang.
   const Result<uint32_t> current = adapter_.port().query_current_fence(node);
-  if (adapter_.failed_) return;
   adapter_.port().flush_dpcs();
   adapter_.drain_reports();
-  if (adapter_.failed_) return;
+  if (!adapter_.running_or_starting()) return;  // by what it answered, or reported
   vidsch::Scheduler& scheduler = adapter_.scheduler();
   const vidsch::NodeStatus status = scheduler.node_status(node);
-  if (current.has_value() && fence_newer(SubmissionFenceId{*current}, status.last_completed) &&
-      !fence_newer(SubmissionFenceId{*current}, status.last_submitted)) {
+  const SubmissionFenceId answer{current.value_or(status.last_completed.value)};
+  if (fence_newer(answer, status.last_completed) && !fence_newer(answer, status.last_submitted)) {
     adapter_.findings().report(
         {.rule = "INT-22",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiQueryCurrentFence",
          .actual = fmt::format("It answered fence {} for node {}; fence {} is the last one "
                                "reported.",
-                               *current, node.value, status.last_completed.value),
+                               answer.value, node.value, status.last_completed.value),
          .expected = "What it answers has been reported complete, if need be before it returns.",
          .fix = "Call DxgkCbNotifyInterrupt inside DxgkCbSynchronizeExecution for what the "
                 "interrupt missed, and only then answer."});
@@ -370,7 +369,7 @@ void Timeout::run() {
     recover(*next);
     adapter_.lane().run([&] {
       recovering_ = !requests_.empty();
-      if (adapter_.failed_ || recovering_) return;
+      if (recovering_) return;
       adapter_.pump();
       adapter_.progress();
     });
@@ -380,8 +379,8 @@ void Timeout::run() {
 bool Timeout::on_lane_unless_failed(const std::function<void()>& work) {
   bool failed = false;
   adapter_.lane().run([&] {
-    if (!adapter_.failed_ && adapter_.running_or_starting()) work();
-    failed = adapter_.failed_ || !adapter_.running_or_starting();
+    if (adapter_.running_or_starting()) work();
+    failed = !adapter_.running_or_starting();
   });
   return !failed;
 }
@@ -486,7 +485,7 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
     }
   }));
   const int64_t until = runtime_.now() + kPatienceNs;
-  adapter_.blocked_.fetch_add(1);
+  ++adapter_.blocked_;  // so that progress() wakes us
   while (busy != 0) {
     const uint32_t seen = adapter_.progress_.load();
     const bool alive = on_lane_unless_failed([&] {
@@ -503,7 +502,7 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
     if (!alive || busy == 0) break;
     if (runtime_.wait(adapter_.progress_, seen, until) == runtime::WaitResult::kTimedOut) break;
   }
-  adapter_.blocked_.fetch_sub(1);
+  --adapter_.blocked_;
   if (busy != 0) step(fmt::format("Nodes {:#x} did not give way within 500 ms.", busy));
   return busy;
 }
@@ -518,7 +517,7 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
   EngineOutcome outcome = EngineOutcome::kOver;
   static_cast<void>(on_lane_unless_failed([&] {
     adapter_.drain_reports();
-    if (adapter_.failed_) return;
+    if (!adapter_.running_or_starting()) return;
     const vidsch::NodeStatus before = adapter_.scheduler().node_status(node);
     const bool owes = before.preemption_pending || before.hardware_queue_length != 0;
     const bool answered = nodes_[node.value].preemption.value != 0 && !before.preemption_pending;
@@ -533,7 +532,6 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
       if (!adapter_.port().query_dependent_engines(node, count).has_value()) return;
     }
     const Result<uint32_t> reset = adapter_.port().reset_engine(node);
-    if (adapter_.failed_) return;
     if (!reset.has_value()) {
       if (reset.error() == Status::kDeviceRemoved) return;  // the driver died inside
       note("DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).");

@@ -194,12 +194,7 @@ void Timeout::recover_adapter(const Request& request) {
                    .bugcheck_code = 0x116,
                    .bugcheck_parameter = 0});
   }
-  if (done) come_back();
-  adapter_.lane().run([&] {
-    if (adapter_.scheduler_) adapter_.scheduler().end_adapter_reset();
-    resetting_adapter_ = false;
-    adapter_.progress();
-  });
+  if (done) come_back();  // else the adapter fails, and nobody waits for the end of a reset
   adapter_.gate().release();
   end_report(done);
 }
@@ -240,7 +235,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
   bool done = false;
   static_cast<void>(on_lane_unless_failed([&] {
     adapter_.drain_reports();
-    if (adapter_.failed_) return;
+    if (!adapter_.running_or_starting()) return;
     vidsch::Scheduler& scheduler = adapter_.scheduler();
     // Whose packet is it that hung?
     const std::vector<ContextId> contexts = scheduler.contexts_on(node);
@@ -266,14 +261,14 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
       note("DxgkDdiResetFromTimeout: the hardware is quiet.");
     }
     clean_up(guilty);
-    if (adapter_.failed_) return;
+    if (!adapter_.running_or_starting()) return;
     if (const Status status = port.restart_from_timeout(); status != Status::kSuccess) {
       refuse_reset("DxgkDdiRestartFromTimeout", status);
       return;
     }
     note("DxgkDdiRestartFromTimeout: the hardware runs again.");
     ++adapter_resets_;
-    done = !adapter_.failed_ && adapter_.running_or_starting();
+    done = adapter_.running_or_starting();
   }));
   port.unmask_engines(~uint64_t{0}, /*tell=*/false);
   return done;
@@ -334,9 +329,7 @@ void Timeout::come_back() {
   if (adapter_.segment_infos_.paging_buffer_segment != 0 && adapter_.paging_buffers_.empty())
     static_cast<void>(adapter_.map_paging_buffers());
   adapter_.lane().run([&] {
-    if (adapter_.failed_) return;
-    if (adapter_.residency_) adapter_.residency_->advance();
-    adapter_.progress();
+    if (!adapter_.failed_) adapter_.progress();
   });
   if (adapter_.display() != nullptr) adapter_.display()->set_again();
 }

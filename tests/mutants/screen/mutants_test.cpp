@@ -1,13 +1,15 @@
 // Every mutant of vertical syncs gives its one finding, while a client shows a picture by flips.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "bus/device.h"
 #include "bus/machine.h"
-#include "devices/softgpu/softgpu.h"
+#include "devices/softgpu/device.h"
 #include "devices/softgpu/softgpu_hw.h"
 #include "dxgk/system.h"
 #include "nt/kernel.h"
@@ -55,11 +57,16 @@ Outcome run(const char* path, const char* name, bool sim, bool hang = false) {
   runtime->run_main([&] {
     verifier::Findings findings;
     bus::Machine machine(uint64_t{32} << 20);
-    softgpu::SoftGpuConfig device;
-    device.vram_bytes = uint64_t{1} << 20;
-    device.refresh_hz = tool::kScreenRefreshHz;
-    softgpu::SoftGpu gpu(*runtime, machine, device);
-    ASSERT_EQ(machine.add_function(gpu.function()), Status::kSuccess);
+    bus::DeviceOptions options_of_device;
+    ASSERT_TRUE(options_of_device.add("vram", "1M"));
+    ASSERT_TRUE(options_of_device.add("refresh", std::to_string(tool::kScreenRefreshHz)));
+    const auto maker = softgpu::device_type().configure(options_of_device);
+    ASSERT_TRUE(maker.has_value());
+    const auto made = (*maker)({*runtime, machine});
+    ASSERT_TRUE(made.has_value());
+    bus::Device& gpu = **made;
+    ASSERT_EQ(bus::plug_in(machine, gpu), Status::kSuccess);
+    bus::DeviceScreen& screen = *gpu.screen();
     nt::KernelConfig config;
     auto& key = config.registry[nt::KernelConfig::kDriverKey];
     key["ScreenSize"] = nt::RegistryValue::dword(kWidth | kHeight << 16);
@@ -73,18 +80,18 @@ Outcome run(const char* path, const char* name, bool sim, bool hang = false) {
         dxgk::System system(*runtime, machine, kernel, findings);
         dxgk::AdapterOptions options;
         options.tdr_delay_ns = 500 * runtime::kMillisecond;
-        const auto adapter = system.start_adapter(**driver, gpu.function(), options);
+        const auto adapter = system.start_adapter(**driver, *gpu.functions().front(), options);
         outcome.started = adapter.has_value();
         if (adapter.has_value()) {
           const tool::Picture picture = tool::draw_picture(kWidth, kHeight, 7);
           if (hang) {
-            softgpu::FaultPlan faults;
-            faults.nodes[SGPU_NODE_COPY].hang_at_entry = 2;
-            faults.nodes[SGPU_NODE_COPY].hangs_max = 1;
-            gpu.set_faults(faults);
-            EXPECT_NE(tool::show_on_screen(system, *adapter, gpu, picture).error, "");
+            std::array<bus::EngineFaults, SGPU_NODE_COPY + 1> faults;
+            faults[SGPU_NODE_COPY].hang_at_entry = 2;
+            faults[SGPU_NODE_COPY].hangs_max = 1;
+            gpu.faults()->set_faults(faults);
+            EXPECT_NE(tool::show_on_screen(system, *adapter, screen, picture).error, "");
           }
-          const tool::ScreenShow show = tool::show_on_screen(system, *adapter, gpu, picture);
+          const tool::ScreenShow show = tool::show_on_screen(system, *adapter, screen, picture);
           outcome.error = show.error;
           outcome.frames = show.frames.size();
           outcome.right = show.last.has_value() && tool::same_colours(*show.last, picture);

@@ -1,4 +1,4 @@
-/* The example of a client plug-in (dxgkit/client.h): as much of a user-mode driver for softgpu as
+/* The example of a client plug-in (dxgkit/client_plugin.h): as much of a user-mode driver for softgpu as
  * one copy takes.
  *
  * A job: the CPU fills an upload buffer, the GPU copies it to video memory, fills the second half

@@ -95,6 +95,7 @@ class Fuzzer {
   const FuzzSetting setting_;
   const std::unique_ptr<runtime::Runtime> clock_;
   LastWords words_;
+  std::string broken_around_it_;  // not empty: that ends everything
   std::map<std::string, Group> groups_;
   uint64_t ended_ = 0, bad_ = 0;
   hostile::Counts counts_;
@@ -102,7 +103,7 @@ class Fuzzer {
 
 std::string Fuzzer::options_text() const {
   std::string text = shell_quoted(options_.driver);
-  if (options_.device.text != "softgpu") text += " --device " + options_.device.text;
+  if (options_.device.text != kDefaultDevice) text += " --device " + options_.device.text;
   if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
   if (options_.client.has_value()) text += " --client " + shell_quoted(*options_.client);
   if (options_.special_pool) text += " --special-pool";
@@ -132,7 +133,9 @@ FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path)
     return true;
   };
   job.died = [&](uint64_t, std::string_view how) {
-    outcome.problems.push_back(words_.of(note, how));
+    Problem problem = words_.of(note, how);
+    broken_around_it_ = problem.broken_around_it;
+    if (broken_around_it_.empty()) outcome.problems.push_back(std::move(problem));
     return true;
   };
   if (!sim::run_pool(job)) outcome.unusable = "a child process could not be started";
@@ -142,6 +145,7 @@ FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path)
 std::optional<std::string> Fuzzer::probe() {
   FuzzPlan nothing;
   const FuzzOutcome outcome = run_apart(nothing);
+  if (!broken_around_it_.empty()) return broken_around_it_;
   if (outcome.unusable.empty()) return std::nullopt;
   for (const Problem& problem : outcome.problems)
     fmt::print(stderr, "{}", verifier::to_text(problem.finding));
@@ -195,6 +199,8 @@ void Fuzzer::seeds() {
   job.died = [&](uint64_t index, std::string_view how) {
     FuzzOutcome outcome;
     outcome.problems.push_back(words_.of(index, how));
+    broken_around_it_ = outcome.problems.front().broken_around_it;
+    if (!broken_around_it_.empty()) return false;
     take(first_seed() + index, outcome);
     return in_time();
   };
@@ -306,6 +312,7 @@ int Fuzzer::finish() {
 
 int Fuzzer::run() {
   seeds();
+  if (!broken_around_it_.empty()) return bad_input(broken_around_it_);
   bool written = true;
   for (auto& [key, group] : groups_) {
     make_small(group);
@@ -324,6 +331,7 @@ int Fuzzer::replay(const FuzzPlan& plan) {
     });
   } else {
     outcome = run_apart(plan, "/dev/stdout");
+    if (!broken_around_it_.empty()) return bad_input(broken_around_it_);
   }
   for (const Problem& problem : outcome.problems) {
     fmt::print("{}\n{}", problem.key, verifier::to_text(problem.finding));
@@ -355,13 +363,14 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
   fuzz->add_option(
           "--device",
           parsed(parse_device, [&options](const DeviceChoice& device) { options.device = device; }),
-          "what the driver finds: softgpu, framebuffer, none, or "
-          "pci:VENDOR:DEVICE[,barN=SIZE...] (softgpu, the only one that fails)")
+          "what the driver finds, as `dxgkit devices` lists it: NAME[,OPTION=VALUE...] or a "
+          "plug-in, "
+          "FILE.so (softgpu, which can be made to fail)")
       ->expected(1)
       ->type_name("DEVICE");
   fuzz->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   fuzz->add_option("--client", options.client,
-                   "plug-in that knows the driver's private data (dxgkit/client.h)");
+                   "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");
   fuzz->add_flag("--special-pool", options.special_pool,
                  "put every pool block at the end of a page: overruns fault where they happen");
   CLI::Option* seeds =
@@ -405,6 +414,8 @@ int fuzz_command(const FuzzOptions& options) {
   FuzzSetting setting;
   setting.driver_path = *driver_path;
   setting.device = options.device;
+  if (const auto simulated = check_mode(options.device, Mode::kSim); !simulated)
+    return bad_input(simulated.error());
   auto kernel = read_kernel_config(options.registry, options.special_pool, false);
   if (!kernel.has_value()) return bad_input(kernel.error());
   setting.kernel = std::move(*kernel);

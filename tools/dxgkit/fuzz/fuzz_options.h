@@ -12,7 +12,7 @@ namespace dxgkit::tool {
 
 struct FuzzOptions {
   std::string driver;
-  DeviceChoice device;
+  DeviceChoice device = default_device();
   std::optional<std::string> registry, client;
   SeedRange seeds{1, 200};
   std::optional<uint32_t> seconds;  // instead of a range of seeds: from 1 on, so long

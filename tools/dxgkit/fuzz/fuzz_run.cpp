@@ -8,7 +8,6 @@
 #include <memory>
 #include <string_view>
 
-#include "devices/softgpu/softgpu.h"
 #include "miniports/softgpu/softgpu_umd.h"
 #include "port/driver.h"
 #include "sim/random.h"
@@ -106,18 +105,16 @@ void learn_language(const FuzzSetting& setting, dxgk::System& system, dxgk::Luid
     ground->allocation_data = std::move(*packed);
 }
 
-softgpu::FaultPlan device_plan(const DeviceFaults& faults) {
-  softgpu::FaultPlan plan;
-  for (size_t node = 0; node < plan.nodes.size() && node < faults.hang_at.size(); ++node) {
-    plan.nodes[node].lose_interrupt_per_million = faults.lost_interrupts;
-    plan.nodes[node].duplicate_interrupt_per_million = faults.double_interrupts;
-    plan.nodes[node].late_interrupt_per_million = faults.late_interrupts;
-    if (faults.hang_at[node] != 0) {
-      plan.nodes[node].hang_at_entry = faults.hang_at[node];
-      plan.nodes[node].hangs_max = 1;
-    }
+std::vector<bus::EngineFaults> engine_faults(const DeviceFaults& faults) {
+  std::vector<bus::EngineFaults> engines(faults.hang_at.size());
+  for (size_t node = 0; node < engines.size(); ++node) {
+    engines[node] = {.lose_interrupt_per_million = faults.lost_interrupts,
+                     .duplicate_interrupt_per_million = faults.double_interrupts,
+                     .late_interrupt_per_million = faults.late_interrupts,
+                     .hang_at_entry = faults.hang_at[node],
+                     .hangs_max = 1};
   }
-  return plan;
+  return engines;
 }
 
 /// Everything that happens inside the runtime.
@@ -128,7 +125,7 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
     outcome.problems.push_back(broken_promise(what, where));
   };
   WorldConfig config;
-  config.device = setting.device;
+  config.devices = {setting.device};
   config.memory_bytes = kMemoryBytes;
   config.vram_bytes = kVramBytes;
   config.kernel = setting.kernel;
@@ -153,8 +150,8 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
       outcome.unusable = "the adapter does not start";
       return;
     }
-    if (softgpu::SoftGpu* const gpu = (*world)->softgpu())
-      gpu->set_faults(device_plan(plan.faults));
+    bus::FaultInjection* const faults = (*world)->device().faults();
+    if (faults != nullptr) faults->set_faults(engine_faults(plan.faults));
     hostile::Ground ground{.system = system, .luid = *luid};
     learn_language(setting, system, *luid, &ground);
     ground.stopped = [&] { return !system.statistics(*luid).has_value(); };
@@ -172,7 +169,7 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
     }
     processes.end();
     outcome.counts = processes.counts();
-    if (softgpu::SoftGpu* const gpu = (*world)->softgpu()) gpu->set_faults({});
+    if (faults != nullptr) faults->set_faults({});
     static_cast<void>(system.stop_adapter(*luid));
   }
 }

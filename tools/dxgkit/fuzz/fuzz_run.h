@@ -18,7 +18,7 @@ namespace dxgkit::tool::fuzz {
 
 struct FuzzSetting {
   std::string driver_path;
-  DeviceChoice device;
+  DeviceChoice device = default_device();
   nt::KernelConfig kernel;
   const verify::Plugin* plugin = nullptr;  // its pack_allocation, if there is one
   uint32_t seconds_most = 30;              // of the processor's time, then the driver hangs
@@ -28,6 +28,9 @@ struct FuzzSetting {
 struct Problem {
   std::string key;  // "PATCH-08 in DxgkDdiPatch at SgpuPatch"
   verifier::Finding finding;
+  /// Not empty: something broke that is not the driver, and nothing can be said of that. One
+  /// sentence.
+  std::string broken_around_it = {};
 };
 struct FuzzOutcome {
   std::string unusable;  // it is no driver, or does not start: no run at all

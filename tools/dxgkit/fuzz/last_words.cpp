@@ -14,6 +14,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "devices/plugin/plugin.h"
 #include "nt/kernel.h"
 
 namespace dxgkit::tool::fuzz {
@@ -29,6 +30,7 @@ struct Note {
   int signal = 0;
   uint32_t seconds = 0;
   char ddi[64] = {};
+  char plugin[512] = {};  // not empty: code of a device plug-in stopped, and this says so
   // Addresses within their images, which are the same in every run.
   int frame_count = 0;
   struct {
@@ -49,8 +51,11 @@ namespace {
 Note* note_of_process;
 
 /// The process is at its end: what may go wrong here costs the note only.
-void write_note(int signal) {
+void write_note(int signal, const void* context) {
   Note& note = *note_of_process;
+  plugin::Crash crash;
+  if (signal != SIGALRM && plugin::crashed_in_plugin(context, &crash))
+    plugin::crash_text(crash, signal, note.plugin, sizeof note.plugin);
   if (const nt::CallFrame* const frame = nt::CallFrame::current_or_null())
     std::strncpy(note.ddi, frame->name(), sizeof note.ddi - 1);
   note.signal = signal;
@@ -70,9 +75,9 @@ void write_note(int signal) {
   }
 }
 
-void on_signal(int signal, siginfo_t*, void*) {
+void on_signal(int signal, siginfo_t*, void* context) {
   static std::atomic<bool> writing{false};
-  if (!writing.exchange(true)) write_note(signal);
+  if (!writing.exchange(true)) write_note(signal, context);
   _exit(128 + signal);
 }
 
@@ -180,7 +185,7 @@ void LastWords::listen(uint64_t index, uint32_t seconds) {
   Note& note = *note_of_process;
   note.signal = note.frame_count = 0;
   note.seconds = seconds;
-  note.ddi[0] = 0;
+  note.ddi[0] = note.plugin[0] = 0;
   note.index.store(index);
   alarm(seconds);
 }
@@ -192,6 +197,7 @@ Problem LastWords::of(uint64_t index, std::string_view how) const {
   }
   Problem problem;
   verifier::Finding& finding = problem.finding;
+  if (found != nullptr) problem.broken_around_it = found->plugin;
   finding.severity = verifier::Severity::kBugCheck;
   finding.confidence = verifier::Confidence::kInferred;
   if (found == nullptr) {

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "sim/fault_plan.h"
+#include "tools/dxgkit/options.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -15,6 +16,21 @@ void add_worlds(CLI::App* command, Worlds& worlds) {
   command->add_flag_callback(
       "--builtin", [&worlds] { worlds.driver.clear(); },
       "the drivers that come with dxgkit, as without DRIVER");
+  command
+      ->add_option_function<std::string>(
+          "--device",
+          [](const std::string& text) {
+            const auto device = parse_device(text);
+            if (!device.has_value()) throw CLI::ValidationError(device.error());
+            // Clients, content and faults of the worlds are softgpu's, with options that seeds
+            // draw.
+            if (device->type->name == kDefaultDevice && device->options.all().empty()) return;
+            throw CLI::ValidationError(
+                "--device " + text +
+                ": the worlds of sim can have only softgpu so far, with what the seed draws");
+          },
+          "softgpu, which the worlds are made around")
+      ->type_name("DEVICE");
   command
       ->add_option("--faults", worlds.changes.faults,
                    "what goes wrong, where not as the seed draws it: a list of none, all, KIND, "

@@ -52,7 +52,7 @@ bool Bench::start_over() {
 
 Outcome Bench::load() {
   WorldConfig config;
-  config.device = options_.device;
+  config.devices = {options_.device};
   config.kernel = kernel_config_;
   std::expected<std::unique_ptr<World>, std::string> world =
       World::create(runtime_, findings_, config);

@@ -13,7 +13,6 @@
 #include <span>
 #include <vector>
 
-#include "devices/softgpu/softgpu_hw.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/last_words.h"
@@ -146,7 +145,8 @@ class Mutations {
   const nt::KernelConfig& kernel_config_;
   const Plugin* plugin_;
   fuzz::LastWords words_;
-  std::set<std::string> known_;  // what the driver does wrong with nothing wrong around it
+  std::set<std::string> known_;   // what the driver does wrong with nothing wrong around it
+  std::string broken_around_it_;  // not empty: that ends everything
   std::vector<Mutation> mutations_;
   std::vector<Result> results_;
 };
@@ -173,6 +173,9 @@ nlohmann::json Mutations::live(const Mutation& mutation) {
     return answer;
   }
   answer["struck"] = mutator.struck();
+  answer["vendor"] = mutator.identity().vendor_id;
+  answer["device"] = mutator.identity().device_id;
+  answer["device fails"] = mutator.device_fails();
   answer["callbacks"] = mutator.callbacks();
   answer["allocations"] = mutator.allocations();
   for (const StepResult& step : report->steps) {
@@ -215,10 +218,15 @@ bool Mutations::begin() {
   };
   job.died = [&](uint64_t, std::string_view how) {
     const fuzz::Problem problem = words_.of(UINT64_MAX - 1, how);
+    broken_around_it_ = problem.broken_around_it;
     baseline["unusable"] = "with nothing wrong around it: " + problem.finding.actual;
     return true;
   };
   static_cast<void>(sim::run_pool(job));
+  if (!broken_around_it_.empty()) {
+    fmt::print(stderr, "dxgkit: {}\n", broken_around_it_);
+    return false;
+  }
   if (baseline.is_discarded() || !baseline.is_object() || baseline.contains("unusable")) {
     fmt::print(stderr, "dxgkit: {}: {}\n", driver_path_,
                baseline.is_object() ? baseline.value("unusable", "") : "it cannot be verified");
@@ -254,24 +262,30 @@ void Mutations::plan(const nlohmann::json& baseline) {
     for (uint32_t nth = 1; nth <= std::min(count, options_.mutate_calls); ++nth)
       mutations_.push_back({.kind = Mutation::Kind::kAllocation, .name = routine, .nth = nth});
   }
-  using Kind = DeviceChoice::Kind;
   const auto without = [&](const std::string& device) {
     mutations_.push_back({.kind = Mutation::Kind::kNoResources,
                           .name = "the device is only " + device,
                           .status = Status::kSuccess});
   };
-  const DeviceChoice& device = options_.device;
-  if (device.kind == Kind::kSoftGpu) {
-    without(fmt::format("pci:{:04x}:{:04x}", SGPU_PCI_VENDOR_ID, SGPU_PCI_DEVICE_ID));
+  const std::string ids = fmt::format("pci:{:04x}:{:04x}", baseline.value("vendor", uint16_t{0}),
+                                      baseline.value("device", uint16_t{0}));
+  if (baseline.value("device fails", false)) {
+    without(ids);
     for (const uint32_t rate : kLostRates)
       mutations_.push_back({.kind = Mutation::Kind::kLostInterrupts, .name = {}, .nth = rate});
   }
-  if (device.kind != Kind::kPci) return;
-  for (size_t gone = 0; gone < device.bars.size(); ++gone) {
-    std::string text = fmt::format("pci:{:04x}:{:04x}", device.vendor_id, device.device_id);
-    for (size_t i = 0; i < device.bars.size(); ++i) {
-      if (i != gone)
-        text += fmt::format(",bar{}={}", device.bars[i].slot, device.bars[i].size_bytes);
+  // Each BAR that was asked for is missing once, with its content.
+  const auto is_bar = [](const std::string& option) {
+    return option.size() == 4 && option.starts_with("bar");
+  };
+  const std::span<const std::pair<std::string, std::string>> given = options_.device.options.all();
+  for (const auto& [gone, size] : given) {
+    if (!is_bar(gone)) continue;
+    std::string text = ids;
+    for (const auto& [name, value] : given) {
+      if (name == "vendor" || name == "device" || name.back() == gone.back()) continue;
+      text +=
+          fmt::format(",{}={}", name, is_bar(name) ? std::to_string(*parse_bytes(value)) : value);
     }
     without(text);
   }
@@ -358,10 +372,18 @@ int Mutations::run() {
   };
   job.died = [&](uint64_t index, std::string_view how) {
     const fuzz::Problem problem = words_.of(index, how);
+    if (!problem.broken_around_it.empty()) {
+      broken_around_it_ = problem.broken_around_it;
+      return false;
+    }
     return ended(index,
                  {std::string(word_of(problem.finding)), problem.finding.actual, problem.finding});
   };
   if (!sim::run_pool(job)) fmt::print(stderr, "dxgkit: a child process could not be started\n");
+  if (!broken_around_it_.empty()) {
+    fmt::print(stderr, "dxgkit: {}\n", broken_around_it_);
+    return kExitBadInput;
+  }
   std::map<std::string, size_t> counts;
   int worst = 0;
   for (const Result& result : results_) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "devices/softgpu/softgpu.h"
 #include "nt/kernel.h"
 #include "nt/pool.h"
 
@@ -35,10 +34,13 @@ void Mutator::attach(World& world) {
                            [this](std::string_view routine) { return allocation_fails(routine); });
   world.kernel().set_hang_limit(kHangLimit);
   struck_ = struck_ || mutation_.kind == Mutation::Kind::kNoResources;
-  if (mutation_.kind != Mutation::Kind::kLostInterrupts || world.softgpu() == nullptr) return;
-  softgpu::FaultPlan plan;
-  for (softgpu::NodeFaults& node : plan.nodes) node.lose_interrupt_per_million = mutation_.nth;
-  world.softgpu()->set_faults(plan);
+  identity_ = world.function().identity();
+  bus::FaultInjection* const faults = world.device().faults();
+  device_fails_ = faults != nullptr;
+  if (mutation_.kind != Mutation::Kind::kLostInterrupts || faults == nullptr) return;
+  const std::vector<bus::EngineFaults> engines(
+      faults->engine_count(), bus::EngineFaults{.lose_interrupt_per_million = mutation_.nth});
+  faults->set_faults(engines);
   struck_ = true;
 }
 

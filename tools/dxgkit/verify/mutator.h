@@ -18,7 +18,7 @@ struct Mutation {
     kNothing,
     kCallback,        // the n-th call of a DxgkCb* answers `status`
     kAllocation,      // the n-th call of a routine that gives memory answers null
-    kLostInterrupts,  // softgpu loses `nth` of a million completions
+    kLostInterrupts,  // the device loses `nth` of a million completions
     kNoResources,     // the device has not what it should: see `name`
   };
   Kind kind = Kind::kNothing;
@@ -37,6 +37,10 @@ class Mutator final : public port::FaultInjector {
   /// A machine that is about to start.
   void attach(World& world);
   bool struck() const { return struck_; }
+  /// Of the machine attached last: ids of the function the driver is for, and whether its device
+  /// can be made to fail.
+  const bus::PciIdentity& identity() const { return identity_; }
+  bool device_fails() const { return device_fails_; }
   /// Calls so far that may fail, by name.
   const std::map<std::string, uint32_t, std::less<>>& callbacks() const { return callbacks_; }
   const std::map<std::string, uint32_t, std::less<>>& allocations() const { return allocations_; }
@@ -57,6 +61,8 @@ class Mutator final : public port::FaultInjector {
   const Mutation mutation_;
   std::map<std::string, uint32_t, std::less<>> callbacks_, allocations_;
   bool struck_ = false;
+  bus::PciIdentity identity_;
+  bool device_fails_ = false;
 };
 
 }  // namespace dxgkit::tool::verify

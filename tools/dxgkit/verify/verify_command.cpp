@@ -117,6 +117,8 @@ int verify_command(const VerifyOptions& options) {
   if (options.list_steps) return list_steps();
   const std::expected<std::string, std::string> driver_path = find_driver(options.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
+  const Mode mode = options.mutate ? Mode::kSim : options.mode;
+  if (const auto fits = check_mode(options.device, mode); !fits) return bad_input(fits.error());
   const std::vector<Step> steps = verify::all_steps();
   for (const std::string& name : options.only) {
     if (std::ranges::any_of(steps, [&](const Step& step) { return name == step.name; })) continue;

@@ -1,0 +1,12 @@
+// Every device that comes with dxgkit, by name.
+#pragma once
+
+#include "bus/device.h"
+
+namespace dxgkit::devices {
+
+/// softgpu, framebuffer, ram with its spellings none and pci:VENDOR:DEVICE, and plug-ins
+/// (device_plugin.h) by path. Any thread; lives for the process's life.
+const bus::DeviceRegistry& catalog();
+
+}  // namespace dxgkit::devices

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Installs the build into an empty prefix and builds each example against that alone: examples_test.py BUILD_FOLDER CXX
+
+What the examples print and the verifier says of the miniport is compared; nothing of the source tree is used.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+build, cxx = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+
+
+def run(*command, **more):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}")
+    return done.stdout
+
+
+with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    prefix = folder / "prefix"
+    run("cmake", "--install", build, "--prefix", prefix)
+    examples = next(prefix.glob("share/dxgkit/examples"))
+    for name in ("embed", "miniport"):
+        shutil.copytree(examples / name, folder / name)
+        run("cmake", "-S", folder / name, "-B", folder / name / "build", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={cxx}",
+            "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-missing-field-initializers")
+        run("cmake", "--build", folder / name / "build")
+    shutil.move(prefix, folder / "moved")  # an installed dxgkit may be moved
+    prefix = folder / "moved"
+    library = next(prefix.glob("lib*/**/libdxgkit.so")).parent
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(library))
+    said = run(folder / "embed/build/embed", env=environment)
+    assert said == "the packet's fence is signalled: 0x1\n", said
+    driver = folder / "miniport/build/miniports/first.sys"
+    run(prefix / "bin/dxgkit", "verify", driver, "--device", "none")
+    assert run(prefix / "bin/dxgkit", "--version").startswith("dxgkit 0.1.0 ("), "the tool does not say its version"
+    # Only what is public is seen from outside.
+    names = [line.split()[-1] for line in run("nm", "-D", "--defined-only", "-C", next(library.glob("libdxgkit.so"))).splitlines()]
+    symbols = run("nm", "-D", "--defined-only", next(library.glob("libdxgkit.so")))
+    assert " D3DKMTRender" in symbols
+    inner = [line for line in symbols.splitlines() if "4dxgk6System" in line or "5vidmm" in line or "6vidsch" in line]
+    assert not inner, inner[:5]
+    pkg_config = run("pkg-config", "--cflags", "--libs", "dxgkit", env=dict(os.environ, PKG_CONFIG_PATH=str(library / "pkgconfig")))
+    assert "-ldxgkit" in pkg_config and "-W" not in pkg_config, pkg_config
+print("2 passed, 0 failed")

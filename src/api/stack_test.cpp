@@ -1,0 +1,225 @@
+// The public library as its users see it: only public headers here.
+#include "dxgkit/stack.h"
+
+#include <d3dkmthk.h>
+#include <gtest/gtest.h>
+#include <ntstatus.h>
+
+#include <stdexcept>
+
+#include "dxgkit/version.h"
+
+namespace dxgkit {
+namespace {
+
+constexpr int32_t kInvalid = static_cast<int32_t>(0xC000000D);
+constexpr int32_t kNotSupported = static_cast<int32_t>(0xC00000BB);
+constexpr int32_t kNotFound = static_cast<int32_t>(0xC0000034);
+constexpr int32_t kBadImage = static_cast<int32_t>(0xC000007B);
+constexpr NTSTATUS kRemoved = static_cast<NTSTATUS>(0xC00002B6);
+
+StackOptions simulated(std::vector<std::string> devices = {"softgpu"}) {
+  StackOptions options;
+  options.mode = Mode::kSimulation;
+  options.devices = std::move(devices);
+  return options;
+}
+
+Driver& loaded(Stack& stack) {
+  const Expected<std::string> path = bundled_driver("softgpu");
+  EXPECT_TRUE(path.has_value());
+  const Expected<Driver*> driver = stack.load(*path);
+  EXPECT_TRUE(driver.has_value());
+  return **driver;
+}
+
+/// Opens the adapter and makes a device on it, as the calling thread's process.
+NTSTATUS make_device(AdapterId id, D3DKMT_HANDLE* device = nullptr) {
+  D3DKMT_OPENADAPTERFROMLUID open{};
+  open.AdapterLuid.LowPart = id.low;
+  open.AdapterLuid.HighPart = id.high;
+  if (const NTSTATUS status = D3DKMTOpenAdapterFromLuid(&open); status != 0) return status;
+  D3DKMT_CREATEDEVICE create{};
+  create.hAdapter = open.hAdapter;
+  const NTSTATUS status = D3DKMTCreateDevice(&create);
+  if (device != nullptr) *device = create.hDevice;
+  return status;
+}
+
+TEST(PublicStack, ADriverRunsAndAClientUsesIt) {
+  for (const Mode mode : {Mode::kSimulation, Mode::kRealThreads}) {
+    StackOptions options = simulated();
+    options.mode = mode;
+    options.record = true;
+    bool ran = false;
+    const Expected<StackOutcome> outcome = Stack::run(options, [&](Stack& stack) {
+      Driver& driver = loaded(stack);
+      EXPECT_EQ(driver.name(), "softgpu.sys");
+      EXPECT_EQ(driver.interface_version(), 0x4002U);
+      EXPECT_FALSE(driver.display_only());
+      const Expected<AdapterId> adapter = stack.start(driver);
+      ASSERT_TRUE(adapter.has_value());
+      const auto client = stack.make_client("client");
+      {
+        const ClientProcess::Attach attach(*client);
+        EXPECT_EQ(make_device(*adapter), 0);
+      }
+      NTSTATUS other = -1;
+      client->start("second thread", [&] { other = make_device(*adapter); })->join();
+      EXPECT_EQ(other, 0);
+      EXPECT_TRUE(stack.statistics(*adapter).has_value());
+      ran = true;
+    });
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_TRUE(ran);
+    EXPECT_TRUE(outcome->findings.empty());
+    EXPECT_GT(outcome->trace.events(), 0U);
+    EXPECT_FALSE(outcome->trace.perfetto().empty());
+  }
+}
+
+TEST(PublicStack, TheSameSeedGivesTheSameTrace) {
+  const auto traced = [](uint64_t seed) {
+    StackOptions options = simulated();
+    options.seed = seed;
+    options.record = true;
+    const Expected<StackOutcome> outcome = Stack::run(options, [](Stack& stack) {
+      const auto adapter = stack.start(loaded(stack));
+      const auto client = stack.make_client("client");
+      auto one = client->start("one", [&] { EXPECT_EQ(make_device(*adapter), 0); });
+      auto two = client->start("two", [&] { EXPECT_EQ(make_device(*adapter), 0); });
+      one->join();
+      two->join();
+    });
+    return outcome->trace.text();
+  };
+  const std::string seven = traced(7);
+  EXPECT_EQ(seven, traced(7));
+  EXPECT_NE(seven, traced(8));
+}
+
+TEST(PublicStack, TwoDevicesGiveTwoAdapters) {
+  const auto outcome =
+      Stack::run(simulated({"softgpu,vram=16M", "softgpu,vram=32M"}), [](Stack& stack) {
+        ASSERT_EQ(stack.slots(), 2U);
+        Driver& driver = loaded(stack);
+        const auto first = stack.start(driver, 0), second = stack.start(driver, 1);
+        ASSERT_TRUE(first.has_value() && second.has_value());
+        EXPECT_NE(*first, *second);
+        const auto client = stack.make_client("client");
+        const ClientProcess::Attach attach(*client);
+        EXPECT_EQ(make_device(*first), 0);
+        EXPECT_EQ(make_device(*second), 0);
+        EXPECT_TRUE(stack.stop(*first).has_value());
+        EXPECT_EQ(make_device(*second), 0);
+      });
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_TRUE(outcome->findings.empty());
+}
+
+TEST(PublicStack, SleepWakeAndRemoval) {
+  const auto outcome = Stack::run(simulated(), [](Stack& stack) {
+    const auto adapter = stack.start(loaded(stack));
+    const auto client = stack.make_client("client");
+    const ClientProcess::Attach attach(*client);
+    D3DKMT_HANDLE device = 0;
+    ASSERT_EQ(make_device(*adapter, &device), 0);
+    EXPECT_TRUE(stack.set_power(*adapter, PowerState::kD3).has_value());
+    EXPECT_TRUE(stack.set_power(*adapter, PowerState::kD0).has_value());
+    EXPECT_TRUE(stack.remove(0).has_value());
+    D3DKMT_WAITFORIDLE idle{};
+    idle.hDevice = device;
+    EXPECT_EQ(D3DKMTWaitForIdle(&idle), kRemoved);
+    EXPECT_EQ(stack.statistics(*adapter).error().status, kInvalid);
+  });
+  EXPECT_TRUE(outcome.has_value());
+}
+
+TEST(PublicStack, WrongOptionsAreRefusedAndNothingRuns) {
+  struct Case {
+    const char* what;
+    StackOptions options;
+    const char* message;
+  };
+  const auto devices = [](std::vector<std::string> all) { return simulated(std::move(all)); };
+  StackOptions no_memory = simulated(), bad_registry = simulated();
+  no_memory.memory_bytes = 0;
+  bad_registry.registry = "not toml [";
+  for (const Case& one : {Case{"no device", devices({}), "a machine needs a device"},
+                          Case{"no memory", no_memory, "a machine needs memory"},
+                          Case{"unknown device", devices({"voodoo"}), "voodoo"},
+                          Case{"unknown option", devices({"softgpu,glide=on"}), "glide"},
+                          Case{"bad registry", bad_registry, "registry: "}}) {
+    SCOPED_TRACE(one.what);
+    bool ran = false;
+    const auto outcome = Stack::run(one.options, [&](Stack&) { ran = true; });
+    ASSERT_FALSE(outcome.has_value());
+    EXPECT_EQ(outcome.error().status, kInvalid);
+    EXPECT_NE(outcome.error().message.find(one.message), std::string::npos)
+        << outcome.error().message;
+    EXPECT_FALSE(ran);
+  }
+}
+
+TEST(PublicStack, WrongCallsAreRefused) {
+  const auto outcome = Stack::run(simulated(), [](Stack& stack) {
+    EXPECT_EQ(stack.load("/dev/null").error().status, kBadImage);
+    Driver& driver = loaded(stack);
+    EXPECT_EQ(stack.load(*bundled_driver("softgpu")).error().status, kNotSupported);
+    EXPECT_EQ(stack.start(driver, 1).error().status, kInvalid);
+    AdapterOptions no_time;
+    no_time.tdr_delay_ns = 0;
+    EXPECT_EQ(stack.start(driver, 0, no_time).error().status, kInvalid);
+    const auto adapter = stack.start(driver);
+    ASSERT_TRUE(adapter.has_value());
+    EXPECT_EQ(stack.start(driver).error().status, kInvalid);
+    EXPECT_EQ(stack.stop({77, 0}).error().status, kInvalid);
+    EXPECT_EQ(stack.set_power({77, 0}, PowerState::kD3).error().status, kInvalid);
+    EXPECT_EQ(stack.remove(1).error().status, kInvalid);
+    EXPECT_TRUE(stack.statistics(*adapter).has_value());
+    // One stack at a time on a thread.
+    EXPECT_EQ(Stack::run({}, [](Stack&) {}).error().status, kInvalid);
+  });
+  EXPECT_TRUE(outcome.has_value());
+  EXPECT_EQ(bundled_driver("../softgpu").error().status, kNotFound);
+  EXPECT_EQ(bundled_driver("").error().status, kNotFound);
+}
+
+TEST(PublicStack, AnExceptionComesOutAfterEverythingIsDown) {
+  EXPECT_THROW((void)Stack::run(simulated(),
+                                [](Stack& stack) {
+                                  (void)stack.start(loaded(stack));
+                                  throw std::runtime_error("mine");
+                                }),
+               std::runtime_error);
+  EXPECT_TRUE(Stack::run(simulated(), [](Stack&) {}).has_value());
+}
+
+// A driver that breaks a rule is told on, live and afterwards, alike.
+TEST(PublicStack, FindingsAreToldAsTheyComeAndAtTheEnd) {
+  StackOptions options = simulated({"none"});
+  std::vector<std::string> live;
+  options.on_finding = [&](const Finding& finding) { live.push_back(finding.rule); };
+  const auto outcome = Stack::run(options, [](Stack& stack) {
+    EXPECT_FALSE(stack.start(loaded(stack)).has_value());  // softgpu's driver finds no softgpu
+  });
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_FALSE(outcome->findings.empty());
+  std::vector<std::string> after;
+  for (const Finding& finding : outcome->findings) after.push_back(finding.rule);
+  EXPECT_EQ(live, after);
+  EXPECT_NE(outcome->findings.front().text.find(after.front()), std::string::npos);
+}
+
+TEST(PublicVersion, SaysWhatTheHeadersSay) {
+  const Version own = version();
+  EXPECT_EQ(own.major, DXGKIT_VERSION_MAJOR);
+  EXPECT_EQ(own.minor, DXGKIT_VERSION_MINOR);
+  EXPECT_EQ(own.patch, DXGKIT_VERSION_PATCH);
+  EXPECT_STRNE(own.commit, "");
+  EXPECT_EQ(own.oldest_interface, 0x1052U);
+  EXPECT_EQ(own.newest_interface, 0x11007U);
+}
+
+}  // namespace
+}  // namespace dxgkit

@@ -1,0 +1,232 @@
+// What drivers answer to questions about engines that are silent, and what comes of it.
+#include "runtime/sim_time.h"
+#include "tests/contract/tdr_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using TdrAnswerTest = OddTdrTest;
+
+TEST_F(TdrAnswerTest, AnAnswerBeyondTheReportedIsToldWithBoth) {
+  DXGKIT_COVERS("INT-22");
+  struct Row {
+    uint32_t answer;  // of fences 3 (reported), 4, 5 (on hardware)
+    bool found;
+  };
+  for (const Row& row : {Row{3, false}, Row{4, true}, Row{5, true}, Row{6, false}}) {
+    SCOPED_TRACE(row.answer);
+    odd_engines([&](Stack& stack, EngineResets&) {
+      Client client(stack);
+      ContextBuffers context = client.make_context(kNode);
+      render(client, context, 3);
+      stack.drive();
+      render(client, context, 2);
+      std::set<UINT> asked;
+      stack.miniport.hooks.query_current_fence = [&](DXGKARG_QUERYCURRENTFENCE* args) {
+        asked.insert(args->NodeOrdinal);
+        args->CurrentFence = row.answer;
+        return 0;
+      };
+      wait_out(stack, kLong + 50 * runtime::kMillisecond);
+      EXPECT_THAT(asked, ElementsAre(kNode)) << "nobody asks for a node that owes nothing";
+      EXPECT_EQ(stack.rules(), row.found ? Strings{"INT-22"} : Strings{});
+      if (row.found) {
+        EXPECT_EQ(stack.only_finding().severity, verifier::Severity::kViolation);
+        EXPECT_EQ(stack.only_finding().actual,
+                  "It answered fence " + std::to_string(row.answer) +
+                      " for node 2; fence 3 is the last one reported.");
+      }
+      stack.miniport.hooks.query_current_fence = nullptr;
+      stack.drive();
+      stack.miniport.preempted(kNode, stack.miniport.calls().preempts.back().PreemptionFenceId,
+                               stack.miniport.last_completed(kNode));
+      rest(stack);
+      EXPECT_EQ(client.wait_for_idle(), 0);
+    });
+  }
+}
+
+// An engine that gives packets back unrun is told on; one that does so twice without having got on
+// loses the adapter, and one that has got on in between is told on again.
+TEST_F(TdrAnswerTest, AnEngineThatLosesPacketsIsToldWhichOnesAndHowOften) {
+  DXGKIT_COVERS("TDR-01");
+  for (const bool gets_on : {false, true}) {
+    SCOPED_TRACE(gets_on);
+    odd_engines([&](Stack& stack, EngineResets&) {
+      stack.miniport.config.auto_preempt = true;
+      Client client(stack);
+      ContextBuffers context = client.make_context(kNode);
+      render(client, context, 4);
+      stack.settle();
+      ASSERT_TRUE(stack.miniport.complete_next(kNode));
+      wait_out(stack, kLong + 50 * runtime::kMillisecond);
+      const verifier::Finding found = stack.only_finding();
+      EXPECT_EQ(found.rule, "TDR-01");
+      EXPECT_EQ(found.severity, verifier::Severity::kViolation);
+      EXPECT_EQ(found.confidence, verifier::Confidence::kInferred);
+      EXPECT_EQ(found.actual,
+                "Node 2 reported nothing for 3000 ms with fence 2 submitted, and "
+                "DxgkDdiPreemptCommand answered before it returned that nothing was running "
+                "(LastCompletedFenceId 1).");
+      EXPECT_EQ(stack.statistics().adapter_resets, 0U);
+      if (gets_on) {
+        ASSERT_TRUE(stack.miniport.complete_next(kNode));
+        stack.settle();
+      }
+      wait_out(stack, kLong + 50 * runtime::kMillisecond);
+      EXPECT_EQ(stack.findings.count("TDR-01"), 2U);
+      EXPECT_EQ(stack.statistics().adapter_resets, gets_on ? 0U : 1U);
+      if (!gets_on) {
+        const dxgk::TimeoutReport report = reports(stack).at(0);
+        EXPECT_EQ(report.code, 0x117U);
+        EXPECT_EQ(report.node, kNode);
+        EXPECT_EQ(report.cause, "Node 2 loses packets.");
+        EXPECT_EQ(report.preemption, 0U);
+        EXPECT_EQ(report.asked_ns, report.detected_ns) << "nothing was waited for";
+      }
+      stack.drive();
+    });
+  }
+}
+
+// Time that was granted runs from the answer, once for each request, and no longer.
+TEST_F(TdrAnswerTest, AResponsiveEnginesGrantRunsFromTheAnswer) {
+  DXGKIT_COVERS("TDR-10");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context(kNode);
+    std::vector<int64_t> asked;
+    resets.status = [&](DXGKARG_QUERYENGINESTATUS* args) {
+      EXPECT_EQ(args->NodeOrdinal, kNode);
+      asked.push_back(runtime::Runtime::current().now());
+      args->EngineStatus.Responsive = 1;
+      return 0;
+    };
+    render(client, context);
+    wait_out(stack, 4 * kLong);
+    ASSERT_EQ(asked.size(), 2U);
+    EXPECT_EQ(asked[1] - asked[0], kLong);
+    const std::vector<dxgk::TimeoutReport> all = reports(stack);
+    ASSERT_EQ(all.size(), 1U) << "what was granted is no timeout";
+    EXPECT_EQ(all[0].detected_ns - all[0].asked_ns, 2 * kLong);
+    EXPECT_EQ(stack.findings.count("TDR-01"), 2U);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(kNode));
+    // A new request has its own time, and its own grant.
+    Client next(stack, "next");
+    ContextBuffers again = next.make_context(kNode);
+    render(next, again);
+    wait_out(stack, 4 * kLong);
+    EXPECT_EQ(asked.size(), 4U);
+    EXPECT_EQ(resets.reset_nodes.size(), 2U);
+  });
+}
+
+// Once the others have given way nothing is waited for.
+TEST_F(TdrAnswerTest, TheResetComesAsSoonAsTheOthersGaveWay) {
+  DXGKIT_COVERS("TDR-11");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack), other(stack, "other");
+    ContextBuffers hung = client.make_context(kNode), one = other.make_context(kOther);
+    resets.group = [](DXGKARG_QUERYDEPENDENTENGINEGROUP* args) {
+      args->DependentNodeOrdinalMask = 0b0110;
+      return 0;
+    };
+    int64_t when = 0;
+    resets.reset = [&](DXGKARG_RESETENGINE* args) {
+      when = runtime::Runtime::current().now();
+      return resets.default_reset(args);
+    };
+    render(client, hung);
+    pass(2 * kLong - 200 * runtime::kMillisecond);
+    render(other, one);
+    wait_out(stack, 300 * runtime::kMillisecond);
+    const auto preempts = stack.miniport.calls().preempts;
+    ASSERT_EQ(preempts.size(), 2U);
+    const int64_t gave_way = runtime::Runtime::current().now();
+    stack.miniport.preempted(kOther, preempts[1].PreemptionFenceId, 0);
+    rest(stack);
+    EXPECT_EQ(when, gave_way);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(kNode));
+    EXPECT_EQ(reports(stack).at(0).ended_ns, gave_way);
+    stack.drive();
+    EXPECT_EQ(other.wait_for_idle(), 0);
+  });
+}
+
+// What the driver reports while it is asked is fatal: the machine would stand still, so that nobody
+// asks for the other node, preempts, or resets anything.
+TEST_F(TdrAnswerTest, ADriverThatIsStoppedWhileItIsAskedIsAskedNothingMore) {
+  DXGKIT_COVERS("INT-22", "INT-11");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    stack.expect_leaks = true;
+    Client client(stack);
+    ContextBuffers one = client.make_context(kOther), two = client.make_context(kNode);
+    render(client, one);
+    render(client, two);
+    std::vector<UINT> asked;
+    stack.miniport.hooks.query_current_fence = [&](DXGKARG_QUERYCURRENTFENCE* args) {
+      asked.push_back(args->NodeOrdinal);
+      stack.miniport.raise(ScriptedMiniport::completed_data(args->NodeOrdinal, 77));
+      return stack.miniport.default_query_current_fence(args);
+    };
+    wait_long(stack);
+    EXPECT_THAT(asked, ElementsAre(kOther));
+    EXPECT_EQ(stack.rules(), Strings{"INT-11"});
+    EXPECT_TRUE(stack.miniport.calls().preempts.empty());
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    EXPECT_THAT(reports(stack), IsEmpty());
+  });
+}
+
+// An answer inside the call is only told on if the watch had asked: to a request of the scheduler's
+// an engine may answer as fast as it can.
+TEST_F(TdrAnswerTest, AFastAnswerToTheSchedulerIsNoLoss) {
+  DXGKIT_COVERS("TDR-01", "PREEMPT-06");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers low = client.make_context(kNode), high = client.make_context(kNode);
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY priority{.hContext = low.handle, .Priority = -1};
+    ASSERT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&priority); }), 0);
+    render(client, low, 4);
+    stack.settle();
+    ASSERT_TRUE(stack.miniport.complete_next(kNode));
+    pass(kLong + 50 * runtime::kMillisecond);
+    rest(stack);
+    ASSERT_EQ(stack.miniport.calls().preempts.size(), 1U) << "the watch asked";
+    stack.miniport.preempted(kNode, stack.miniport.calls().preempts[0].PreemptionFenceId, 1);
+    rest(stack);
+    stack.miniport.config.auto_preempt = true;
+    render(client, high);
+    rest(stack);
+    ASSERT_EQ(stack.miniport.calls().preempts.size(), 2U) << "the scheduler asks";
+    EXPECT_EQ(stack.rules(), Strings{});
+    stack.drive();
+    EXPECT_EQ(client.wait_for_idle(), 0);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    EXPECT_EQ(stack.rules(), Strings{});
+  });
+}
+
+// The machine stands still twice while an engine owes an answer: it is excused once.
+TEST_F(TdrAnswerTest, AnEngineIsExcusedOnce) {
+  DXGKIT_COVERS("TDR-01");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack);
+    ContextBuffers context = client.make_context(kNode);
+    render(client, context);
+    pass(kLong + 50 * runtime::kMillisecond);
+    rest(stack);
+    ASSERT_EQ(stack.miniport.calls().preempts.size(), 1U);
+    for (const size_t times : {0U, 1U}) {
+      runtime::sim_jump(runtime::Runtime::current(), 60 * runtime::kSecond);
+      rest(stack);
+      EXPECT_EQ(resets.reset_nodes.size(), times);
+    }
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
