@@ -24,6 +24,7 @@ import overlay  # noqa: E402
 import planted  # noqa: E402
 
 SIMULATION = "sim/dxgkit_sim_test"
+EVERY_SEED = "every seed passed"
 
 
 def build(folder, bugs, programs, jobs):
@@ -57,7 +58,8 @@ def simulate(program, bug, options):
         return None, f"nothing within {options.patience} s"
     failed = re.search(r"^seed (\d+): (.*)$", output, re.MULTILINE)
     if failed is None:
-        return None, "every seed passed" if process.returncode == 0 else "it failed without a seed"
+        # Few seeds do not make every kind of fault strike, which the test also asks for.
+        return None, EVERY_SEED if " passed, 0 failed" in output else "it ended without a result"
     said = failed.group(2)
     check = re.search(r"CHECK\(.*", output)
     if "signal" in said and check is not None:
@@ -120,7 +122,7 @@ def main():
     build(folder, known, [SIMULATION, *{bug["test"]["program"] for bug in bugs if "test" in bug}], options.jobs)
     if options.sound:
         seed, said = simulate(folder / SIMULATION, None, options)
-        if seed is not None or said != "every seed passed":
+        if seed is not None or said != EVERY_SEED:
             print(f"without a bug: seed {seed}: {said}")
             return 1
     rows = []
