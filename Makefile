@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl coverage mutate clean bootstrap
+.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl coverage mutate traces clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -82,6 +82,14 @@ SAMPLE ?= 60
 mutate:
 	@scripts/bootstrap python3-clang-19
 	@scripts/mutate --jobs $(JOBS) --sample $(SAMPLE) $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))
+
+# The traces that simulated worlds and runs with a seed are held against: after a change that is meant to alter what happens.
+traces: bootstrap
+	@mkdir -p build
+	@$(call build,dev)
+	DXGKIT_SIM_KEEP_TRACES=sim/known_traces.txt build/dev/sim/dxgkit_sim_test --gtest_filter='Simulation.*'
+	DXGKIT_KEEP_TRACES=1 tools/dxgkit/cli/trace_test.py build/dev/tools/dxgkit/dxgkit build/dev/miniports build/traces.xml
+	@git diff --stat -- sim/known_traces.txt tools/dxgkit/cli/known_traces.txt
 
 clean:
 	rm -rf build result.png report.html trace.pftrace

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "sim/content.h"
+#include "sim/known_traces.h"
 #include "sim/process_pool.h"
 #include "sim/seeds.h"
 #include "sim/world.h"
@@ -57,7 +60,22 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
   if (const char* const text = std::getenv("DXGKIT_SIM_SECONDS"); text != nullptr)
     options.seconds_most = static_cast<uint32_t>(std::atoi(text));
   options.replay = replay(options.canary);
+  const char* const kept = std::getenv("DXGKIT_SIM_KEEP_TRACES");
+  const std::map<uint64_t, uint64_t> known = known_traces();
+  std::map<uint64_t, uint64_t> traces;
+  options.on_seed = [&](const SeedResult& result) {
+    if (!result.failure.empty() || options.canary != Canary::kNone) return;
+    traces[result.seed] = result.trace_hash;
+    const auto before = known.find(result.seed);
+    if (kept == nullptr && before != known.end() && before->second != result.trace_hash)
+      ADD_FAILURE() << another_trace(result.seed);
+  };
   const SeedsReport report = run_seeds(options);
+  if (kept != nullptr) {
+    std::ofstream file(kept);
+    for (const auto& [seed, hash] : traces) file << trace_line(seed, hash);
+    EXPECT_TRUE(file.good()) << kept;
+  }
   const std::string numbers = summary(
       report, std::to_string(options.seeds.first) + ".." + std::to_string(options.seeds.last));
   std::fputs(numbers.c_str(), stdout);
