@@ -66,7 +66,7 @@ def simulate(program, bug, options):
     check = re.search(r"CHECK\(.*", output)
     if "signal" in said and check is not None:
         said = check.group(0)
-    return failed.group(1), said
+    return failed.group(1), re.sub(r"(\.\./)+|overlay/", "", said)
 
 
 def run_test(program, name, bug, options):
