@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan tsan clang format format-check lint rules model fuzz afl coverage mutate traces known clean bootstrap
+.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl coverage mutate traces known clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -28,7 +28,7 @@ bench: bootstrap
 	@$(call build,release) --target dxgkit_bench
 	build/release/bench/dxgkit_bench --out build/bench.json
 
-asan tsan clang: bootstrap
+asan asan-clang tsan clang: bootstrap
 	@mkdir -p build
 	@$(call build,$@)
 	@rm -f build/$@/test-results/*.xml

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/planted.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/memory/cpu_windows.h"
@@ -89,11 +88,10 @@ void Adapter::progress() {
   if (gpu_va_) gpu_va_->collect();
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (residency_) residency_->look_when_quiet();
-  if (!teardowns_.empty() && !DXGKIT_PLANTED(teardowns_forgotten)) advance_teardowns();
+  if (!teardowns_.empty()) advance_teardowns();
   if (!pending_offers_.empty()) advance_offers();
   if (context_allocations_ && !context_allocations_->settled()) context_allocations_->advance();
   progress_.fetch_add(1);
-  if (DXGKIT_PLANTED(blocked_calls_not_woken)) return;
   if (blocked_.load() != 0) runtime_.wake_all(progress_);
 }
 

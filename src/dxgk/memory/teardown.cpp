@@ -1,7 +1,6 @@
 // Destroying allocations: handles go at once, the rest when nothing uses them any more.
 #include <algorithm>
 
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/memory/cpu_windows.h"
@@ -79,7 +78,6 @@ bool Adapter::idle(const Allocation& allocation) {
 bool Adapter::ends(const Teardown& teardown, const Allocation& allocation) {
   if (allocation.shared == nullptr) return true;
   // Members of a shared resource are opened and closed together.
-  if (DXGKIT_PLANTED(shared_dies_with_anybody)) return true;
   return teardown.resource && allocation.shared->holds == 0 && allocation.shared->resources == 1;
 }
 
@@ -89,10 +87,9 @@ bool Adapter::teardown_ready(const Teardown& teardown) {
                                [&](const auto& member) { return quiet(*member.allocation); });
   }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
-    if (opened->uses != 0 && !DXGKIT_PLANTED(destroyed_while_referenced)) return false;
+    if (opened->uses != 0) return false;
     if (opened->driver_references != 0) return false;
-    if (opened->listing.listed && !failed_ && !DXGKIT_PLANTED(destroyed_while_listed))
-      return false;  // for work queued before
+    if (opened->listing.listed && !failed_) return false;  // for work queued before
     if (ends(teardown, *opened->allocation) && !quiet(*opened->allocation)) return false;
   }
   return true;
@@ -192,7 +189,7 @@ void Adapter::finish_closing(Teardown& teardown) {
     if (CpuAccess* const cpu = opened->cpu_if_any()) {
       // Of an adapter that is gone clients have addresses still, until they let go of their
       // handles.
-      if (failed_ && cpu->view && !DXGKIT_PLANTED(locks_end_with_adapter)) {
+      if (failed_ && cpu->view) {
         cpu->view->show_nothing();
       } else {
         cpu->view.reset();
@@ -255,7 +252,6 @@ void Adapter::advance_teardowns() {
 }
 
 void Adapter::release_backing(Allocation& allocation) {
-  if (DXGKIT_PLANTED(backing_pages_leak)) return;
   if (allocation.user_memory == nullptr) {
     release_pages(allocation.pages.frames());
   } else if (fatal_.load(std::memory_order_acquire)) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/segment_rules.h"
 #include "dxgk/device.h"
@@ -292,8 +291,7 @@ Status Power::wake() {
             adapter_.port().power().set_power_state(child.uid, port::PowerState::kD0));
     }
     if (adapter_.runtime_power_) adapter_.runtime_power_->end_device_transition();
-    const bool rebuilds = adapter_.gpu_va() != nullptr && !DXGKIT_PLANTED(wake_keeps_old_tables);
-    if (rebuilds) adapter_.gpu_va()->rebuild();
+    if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->rebuild();
     adapter_.paging().resume();
   });
   adapter_.port().levels().leave_level_two();
@@ -439,7 +437,7 @@ void Power::lose(PowerTarget during) {
   if (adapter_.failed_) return;
   lost_ = true;
   // What is told below queues more of it, and nothing of that may reach the hardware any more.
-  if (!DXGKIT_PLANTED(paging_goes_on_without_power)) adapter_.paging().pause();
+  adapter_.paging().pause();
   for (Device* device : adapter_.devices()) {
     const bool caught = std::ranges::any_of(device->contexts, [&](Context* context) {
       return adapter_.scheduler().holds_memory(context->id());

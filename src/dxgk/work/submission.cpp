@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/interface_versions.h"
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
@@ -107,7 +106,7 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
     bool must_wait = list_under_way || tables_under_way || !plan->operations.empty();
     for (const vidmm::Use& use : packet.uses)
       must_wait = must_wait || memory_->pending_operations(use.allocation) != 0;
-    if (!must_wait || DXGKIT_PLANTED(render_before_paging)) return Prepare::kReady;
+    if (!must_wait) return Prepare::kReady;
 
     preparing_ = id;
     prepared_inline_ = false;
@@ -167,7 +166,6 @@ bool Adapter::split_before(Packet& packet, uint32_t cut) {
   rest.flags = packet.flags;
   rest.slice = packet.slice;
   rest.slice.start = offset;
-  if (DXGKIT_PLANTED(split_loses_rest)) rest.slice.end = offset;
   rest.patch_start = cut;
   rest.patch_length = patch_end - cut;
   // What is said of the whole holds when its last part is done; the last part flips.
@@ -230,9 +228,7 @@ void Adapter::fill_allocation_list(const Packet& packet) {
   DmaBuffer& buffer = *packet.buffer;
   // Nothing has moved since: the places are right, unless the driver wrote over them, which the
   // checks want to see through.
-  const bool fresh = buffer.places_as_of == memory_->plans() ||
-                     (DXGKIT_PLANTED(places_go_stale) && buffer.places_as_of != 0);
-  if (fresh && DXGKIT_PLANTED(places_go_stale)) return;
+  const bool fresh = buffer.places_as_of == memory_->plans();
   if (fresh && !explicit_residency_ && options_.check_level == CheckLevel::kOff) return;
   buffer.places_as_of = memory_->plans();
   for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
@@ -261,7 +257,6 @@ port::PatchArgs Adapter::patch_args(const Packet& packet, SubmissionFenceId fenc
     args.patch_count = buffer.patch_count;
     args.patch_start = packet.patch_start;
     args.patch_length = packet.patch_length;
-    if (DXGKIT_PLANTED(last_location_not_patched) && args.patch_length != 0) --args.patch_length;
   }
   return args;
 }
@@ -472,10 +467,9 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Reache
     paging_->packet_retired(packet, completed);
   } else {
     if (packet.context->of_hw_queue()) hw_queues_->packet_left(packet);
-    if (packet.pinned && !DXGKIT_PLANTED(packets_keep_pins)) memory_->release(packet.uses);
+    if (packet.pinned) memory_->release(packet.uses);
     residency_->packet_retired(packet.context->device(), packet);
-    if (packet.buffer != nullptr && !DXGKIT_PLANTED(dma_buffers_leak))
-      drop_buffer_user(*packet.buffer);
+    if (packet.buffer != nullptr) drop_buffer_user(*packet.buffer);
   }
   packets_.destroy(packet);
   // A DMA buffer's flip ends at a vertical sync, unless it never began.

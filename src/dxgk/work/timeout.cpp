@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
 #include "dxgk/power/power.h"
@@ -141,7 +140,6 @@ bool Timeout::excuse(NodeOrdinal node) {
 }
 
 void Timeout::look_at(NodeOrdinal node) {
-  if (DXGKIT_PLANTED(hangs_not_seen)) return;
   // INT-22: the driver reports what it missed before anybody calls it a hang.
   const Result<uint32_t> current = adapter_.port().submission().query_current_fence(node);
   adapter_.port().timeouts().flush_dpcs();
