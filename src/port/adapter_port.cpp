@@ -1,6 +1,6 @@
 #include "port/adapter_port.h"
 
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 #include "port/driver_impl.h"
 
 namespace dxgkit::port {
@@ -8,8 +8,7 @@ namespace dxgkit::port {
 AdapterPort::AdapterPort(Driver& driver, nt::Kernel& kernel, bus::Machine& machine,
                          bus::PciFunction& function, AdapterHost& host,
                          verifier::Findings& findings)
-    : core_(std::make_unique<AdapterCore>(driver.impl(), kernel, machine, function, host,
-                                          findings)) {}
+    : core_(std::make_unique<PortCore>(driver.impl(), kernel, machine, function, host, findings)) {}
 AdapterPort::~AdapterPort() = default;
 
 SyncLevels& AdapterPort::levels() { return core_->levels; }

@@ -83,7 +83,7 @@ class AdapterPort {
   void set_fault_injector(FaultInjector* faults);
 
  private:
-  std::unique_ptr<AdapterCore> core_;
+  std::unique_ptr<PortCore> core_;
   LifePort life_{*core_};
   CapsPort caps_{*core_};
   PowerPort power_{*core_};

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "port/callbacks/caller.h"
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 #include "trace/trace.h"
 
 namespace dxgkit::port {
@@ -54,7 +54,7 @@ T answer_instead(T refusal, Status status) {
 // callbacks fail. `refusal` is the answer to a wrong handle.
 #define DXGKIT_CALLBACK(name, handle, highest, legal_in_isr, refusal)      \
   CallbackTrace done(name);                                                \
-  AdapterCore* const adapter = of_handle(name, handle);                    \
+  PortCore* const adapter = of_handle(name, handle);                       \
   if (adapter == nullptr) return refusal;                                  \
   check_callback(*adapter, name, highest, legal_in_isr);                   \
   if (const std::optional<Status> made_to = adapter->callback_fails(name)) \

@@ -12,7 +12,7 @@
 #include "port/callbacks/callback_trace.h"
 #include "port/callbacks/exclusion.h"
 #include "port/callbacks/features.h"
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 #include "port/support.h"
 #include "vidpn/vidpn.h"
 
@@ -112,7 +112,7 @@ NTSTATUS NTAPI synchronize_execution(HANDLE device, PKSYNCHRONIZE_ROUTINE routin
   {
     CallbackTrace done("DxgkCbSynchronizeExecution");
     // Its page says what it answers while the interrupt is not connected (IRQL-10).
-    AdapterCore* const adapter = known_handle("DxgkCbSynchronizeExecution", device);
+    PortCore* const adapter = known_handle("DxgkCbSynchronizeExecution", device);
     if (adapter == nullptr) return done(status);
     check_callback(*adapter, "DxgkCbSynchronizeExecution", nt::kDeviceLevel, false);
     if (const auto made_to = adapter->callback_fails("DxgkCbSynchronizeExecution"))
@@ -160,7 +160,7 @@ AdapterHost::HandleType type_of(DXGK_HANDLE_TYPE type) {
 
 void* NTAPI get_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments) {
   CallbackTrace done("DxgkCbGetHandleData");
-  AdapterCore* const adapter = of_caller("DxgkCbGetHandleData");
+  PortCore* const adapter = of_caller("DxgkCbGetHandleData");
   if (adapter == nullptr || arguments == nullptr) return done(static_cast<void*>(nullptr));
   check_callback(*adapter, "DxgkCbGetHandleData", nt::kApcLevel, false);
   return done(adapter->host.get_handle_data(arguments->hObject, type_of(arguments->Type),
@@ -169,7 +169,7 @@ void* NTAPI get_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments) {
 
 D3DKMT_HANDLE NTAPI get_handle_parent(D3DKMT_HANDLE allocation) {
   CallbackTrace done("DxgkCbGetHandleParent");
-  AdapterCore* const adapter = of_caller("DxgkCbGetHandleParent");
+  PortCore* const adapter = of_caller("DxgkCbGetHandleParent");
   if (adapter == nullptr) return done(D3DKMT_HANDLE{0});
   check_callback(*adapter, "DxgkCbGetHandleParent", nt::kApcLevel, false);
   return done(static_cast<D3DKMT_HANDLE>(adapter->host.get_handle_parent(allocation)));
@@ -177,7 +177,7 @@ D3DKMT_HANDLE NTAPI get_handle_parent(D3DKMT_HANDLE allocation) {
 
 D3DKMT_HANDLE NTAPI enum_handle_children(const DXGKARGCB_ENUMHANDLECHILDREN* arguments) {
   CallbackTrace done("DxgkCbEnumHandleChildren");
-  AdapterCore* const adapter = of_caller("DxgkCbEnumHandleChildren");
+  PortCore* const adapter = of_caller("DxgkCbEnumHandleChildren");
   if (adapter == nullptr || arguments == nullptr) return done(D3DKMT_HANDLE{0});
   check_callback(*adapter, "DxgkCbEnumHandleChildren", nt::kApcLevel, false);
   return done(static_cast<D3DKMT_HANDLE>(
@@ -187,7 +187,7 @@ D3DKMT_HANDLE NTAPI enum_handle_children(const DXGKARGCB_ENUMHANDLECHILDREN* arg
 void* NTAPI acquire_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments,
                                 PDXGKARG_RELEASE_HANDLE release) {
   CallbackTrace done("DxgkCbAcquireHandleData");
-  AdapterCore* const adapter = of_caller("DxgkCbAcquireHandleData");
+  PortCore* const adapter = of_caller("DxgkCbAcquireHandleData");
   if (adapter == nullptr || arguments == nullptr || release == nullptr)
     return done(static_cast<void*>(nullptr));
   check_callback(*adapter, "DxgkCbAcquireHandleData", nt::kApcLevel, false);
@@ -200,7 +200,7 @@ void* NTAPI acquire_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments,
 
 void NTAPI release_handle_data(DXGKARGCB_RELEASEHANDLEDATA arguments) {
   CallbackTrace done("DxgkCbReleaseHandleData");
-  AdapterCore* const adapter = of_caller("DxgkCbReleaseHandleData");
+  PortCore* const adapter = of_caller("DxgkCbReleaseHandleData");
   if (adapter == nullptr) return;
   check_callback(*adapter, "DxgkCbReleaseHandleData", nt::kApcLevel, false);
   void* reference = nullptr;
@@ -210,14 +210,14 @@ void NTAPI release_handle_data(DXGKARGCB_RELEASEHANDLEDATA arguments) {
 
 void NTAPI notify_interrupt(const void* device, const DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
   CallbackTrace done("DxgkCbNotifyInterrupt");
-  AdapterCore* const adapter = of_handle("DxgkCbNotifyInterrupt", device);
+  PortCore* const adapter = of_handle("DxgkCbNotifyInterrupt", device);
   if (adapter == nullptr || data == nullptr) return;
   adapter->interrupts.notify_interrupt(*data);
 }
 
 void NTAPI notify_dpc(const void* device) {
   CallbackTrace done("DxgkCbNotifyDpc");
-  AdapterCore* const adapter = of_handle("DxgkCbNotifyDpc", device);
+  PortCore* const adapter = of_handle("DxgkCbNotifyDpc", device);
   if (adapter == nullptr) return;
   check_callback(*adapter, "DxgkCbNotifyDpc", nt::kDispatchLevel, false);
   adapter->interrupts.notify_dpc();
@@ -241,7 +241,7 @@ NTSTATUS NTAPI query_vidpn_interface(const D3DKMDT_HVIDPN vidpn,
                                      const DXGK_VIDPN_INTERFACE_VERSION version,
                                      const DXGK_VIDPN_INTERFACE** table) {
   CallbackTrace done("DxgkCbQueryVidPnInterface");
-  AdapterCore* const adapter = of_caller("DxgkCbQueryVidPnInterface");
+  PortCore* const adapter = of_caller("DxgkCbQueryVidPnInterface");
   if (adapter == nullptr) return done(Status::kInvalidParameter);
   check_callback(*adapter, "DxgkCbQueryVidPnInterface", nt::kPassiveLevel, false);
   const void* found = nullptr;
@@ -265,7 +265,7 @@ NTSTATUS NTAPI query_monitor_interface(const HANDLE device,
 
 /// What firmware or the driver before left. A function that is not the POST device: success with a
 /// width of 0, which drivers take for "no display came up here" (our choice).
-Status read_post_display(const AdapterCore& adapter, DXGK_DISPLAY_INFORMATION* out) {
+Status read_post_display(const PortCore& adapter, DXGK_DISPLAY_INFORMATION* out) {
   *out = {};
   out->TargetId = D3DDDI_ID_UNINITIALIZED;
   const std::optional<bus::PostDisplay> post = adapter.function.post_display();
@@ -299,7 +299,7 @@ NTSTATUS NTAPI acquire_post_display_ownership2(HANDLE device, PDXGK_DISPLAY_INFO
 void component_event(const char* callback, const void* device, UINT component,
                      AdapterHost::ComponentEvent event) {
   CallbackTrace done(callback);
-  AdapterCore* const adapter = of_handle(callback, device);
+  PortCore* const adapter = of_handle(callback, device);
   if (adapter == nullptr) return;
   check_callback(*adapter, callback, nt::kDispatchLevel, false);
   static_cast<void>(done(component));
@@ -342,7 +342,7 @@ struct ReservationFault {
   std::string actual, expected, fix;
 };
 std::optional<ReservationFault> judge_reservation(
-    AdapterCore& adapter, const DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE& args)
+    PortCore& adapter, const DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE& args)
     DXGKIT_EXCLUDES(adapter.creating_lock) {
   bool inside = false;
   for (const nt::CallFrame* frame = &nt::CallFrame::current(); frame != nullptr;
@@ -415,7 +415,7 @@ NTSTATUS NTAPI reserve_gpu_virtual_address_range(
 }
 
 /// RES-31, a wrong argument before anybody looks at what it names.
-NTSTATUS refuse_context_allocation(AdapterCore& adapter, const char* callback, std::string actual,
+NTSTATUS refuse_context_allocation(PortCore& adapter, const char* callback, std::string actual,
                                    std::string expected) {
   return to_ntstatus(adapter.violation("RES-31", callback, std::move(actual), std::move(expected),
                                        "Fill the arguments as documented.",
@@ -425,7 +425,7 @@ NTSTATUS refuse_context_allocation(AdapterCore& adapter, const char* callback, s
 NTSTATUS NTAPI create_context_allocation(INOUT_PDXGKARGCB_CREATECONTEXTALLOCATION args) {
   constexpr const char* kName = "DxgkCbCreateContextAllocation";
   CallbackTrace done(kName);
-  AdapterCore* adapter = args == nullptr ? of_caller(kName) : of_handle(kName, args->hAdapter);
+  PortCore* adapter = args == nullptr ? of_caller(kName) : of_handle(kName, args->hAdapter);
   if (adapter == nullptr) return done(Status::kInvalidParameter);
   check_callback(*adapter, kName, nt::kPassiveLevel, false);
   if (args == nullptr)
@@ -476,7 +476,7 @@ NTSTATUS NTAPI invalidate_hw_context(IN_CONST_PDXGKARGCB_INVALIDATEHWCONTEXT arg
   constexpr const char* kName = "DxgkCbInvalidateHwContext";
   CallbackTrace done(kName);
   if (args == nullptr) return done(Status::kInvalidParameter);
-  AdapterCore* adapter = of_handle(kName, args->hAdapter);
+  PortCore* adapter = of_handle(kName, args->hAdapter);
   if (adapter == nullptr) return done(Status::kInvalidParameter);
   check_callback(*adapter, kName, nt::kPassiveLevel, false);
   return done(
@@ -632,7 +632,7 @@ const std::vector<SupportEntry>& callback_support() {
   return table;
 }
 
-void fill_callbacks(AdapterCore& core) {
+void fill_callbacks(PortCore& core) {
   DXGKRNL_INTERFACE& callbacks = core.callbacks;
   callbacks = {};
   auto* bytes = reinterpret_cast<std::byte*>(&callbacks);

@@ -3,10 +3,10 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// Fills `core.callbacks`, what DxgkDdiStartDevice gets, as far as the driver's version goes. Slots
 /// without an implementation refuse with STATUS_NOT_SUPPORTED.
-void fill_callbacks(AdapterCore& core);
+void fill_callbacks(PortCore& core);
 
 }  // namespace dxgkit::port

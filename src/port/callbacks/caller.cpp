@@ -5,22 +5,22 @@
 #include <algorithm>
 #include <utility>
 
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 
 namespace dxgkit::port {
 namespace {
 
-AdapterCore* of_frame() {
+PortCore* of_frame() {
   const nt::CallFrame* const innermost = &nt::CallFrame::current();
   for (const nt::CallFrame* frame = innermost; frame != nullptr; frame = frame->previous()) {
-    if (frame->owner != nullptr) return static_cast<AdapterCore*>(frame->owner);
+    if (frame->owner != nullptr) return static_cast<PortCore*>(frame->owner);
   }
   // A thread of the driver's own: these callbacks name no adapter, so it is the only one, or the
   // first.
-  return static_cast<AdapterCore*>(innermost->kernel().default_owner());
+  return static_cast<PortCore*>(innermost->kernel().default_owner());
 }
 
-AdapterCore* refuse_caller(const char* callback, std::string actual) {
+PortCore* refuse_caller(const char* callback, std::string actual) {
   nt::CallFrame::current().kernel().violation(
       "LIFE-08", callback, std::move(actual),
       "It is the DeviceHandle of the DXGKRNL_INTERFACE given to DxgkDdiStartDevice, until "
@@ -31,34 +31,34 @@ AdapterCore* refuse_caller(const char* callback, std::string actual) {
 
 }  // namespace
 
-AdapterCore* of_caller(const char* callback) {
-  AdapterCore* const adapter = of_frame();
+PortCore* of_caller(const char* callback) {
+  PortCore* const adapter = of_frame();
   if (adapter == nullptr || adapter->interrupts.connected()) [[likely]]
     return adapter;
   return refuse_caller(callback, "It was called while the device is not started.");
 }
 
-AdapterCore* known_handle(const char* callback, const void* handle) {
-  AdapterCore* found = of_frame();
+PortCore* known_handle(const char* callback, const void* handle) {
+  PortCore* found = of_frame();
   if (found != nullptr && handle != found) [[unlikely]] {
     DriverTable& driver = found->driver;
     runtime::MutexLock lock(driver.adapters_lock);
     const auto other = std::ranges::find(driver.adapters, handle);
-    found = other == driver.adapters.end() ? nullptr : static_cast<AdapterCore*>(*other);
+    found = other == driver.adapters.end() ? nullptr : static_cast<PortCore*>(*other);
   }
   if (found == nullptr) return refuse_caller(callback, fmt::format("DeviceHandle is {}.", handle));
   return found;
 }
 
-AdapterCore* of_handle(const char* callback, const void* handle) {
-  AdapterCore* const found = known_handle(callback, handle);
+PortCore* of_handle(const char* callback, const void* handle) {
+  PortCore* const found = known_handle(callback, handle);
   if (found == nullptr || found->interrupts.connected()) [[likely]]
     return found;
   return refuse_caller(callback,
                        fmt::format("DeviceHandle is {}, of a device that is not started.", handle));
 }
 
-void check_callback(AdapterCore& core, const char* callback, nt::Irql highest, bool legal_in_isr) {
+void check_callback(PortCore& core, const char* callback, nt::Irql highest, bool legal_in_isr) {
   const nt::Irql irql = nt::CallFrame::current().irql();
   if (irql > highest) [[unlikely]] {
     (void)core.violation("IRQL-12", callback,

@@ -5,17 +5,17 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The adapter a callback of the calling thread is for; null after a finding (LIFE-08). The
 /// callbacks are the driver's from StartDevice until StopDevice returns, as is the interrupt.
-AdapterCore* of_handle(const char* callback, const void* handle);
+PortCore* of_handle(const char* callback, const void* handle);
 /// The same, started or not.
-AdapterCore* known_handle(const char* callback, const void* handle);
+PortCore* known_handle(const char* callback, const void* handle);
 /// The same for a callback without a handle.
-AdapterCore* of_caller(const char* callback);
+PortCore* of_caller(const char* callback);
 
 /// INT-07, IRQL-12.
-void check_callback(AdapterCore& core, const char* callback, nt::Irql highest, bool legal_in_isr);
+void check_callback(PortCore& core, const char* callback, nt::Irql highest, bool legal_in_isr);
 
 }  // namespace dxgkit::port

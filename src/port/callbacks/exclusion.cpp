@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 
 namespace dxgkit::port {
 namespace {
@@ -17,7 +17,7 @@ constexpr DdiInfo kRoutineEvicted{"DxgkProtectedCallback", nt::kPassiveLevel, Dd
 constexpr DdiInfo kRoutineUnprotected{"DxgkProtectedCallback", nt::kPassiveLevel,
                                       DdiClass::kLevelZeroBeside};
 
-void call_routine(AdapterCore& core, const DdiInfo& info, DXGKDDI_PROTECTED_CALLBACK routine,
+void call_routine(PortCore& core, const DdiInfo& info, DXGKDDI_PROTECTED_CALLBACK routine,
                   void* routine_context, Status protection) {
   if (is_dead(core)) return;
   DdiCall call(core, info, static_cast<uint32_t>(to_ntstatus(protection)));
@@ -27,7 +27,7 @@ void call_routine(AdapterCore& core, const DdiInfo& info, DXGKDDI_PROTECTED_CALL
 
 }  // namespace
 
-Status exclude_access(AdapterCore& core, ULONG attributes, DXGKDDI_PROTECTED_CALLBACK routine,
+Status exclude_access(PortCore& core, ULONG attributes, DXGKDDI_PROTECTED_CALLBACK routine,
                       void* routine_context) {
   const auto refuse = [&](std::string actual, std::string expected, std::string fix) {
     return core.violation("IRQL-11", kCallback, std::move(actual), std::move(expected),

@@ -7,10 +7,10 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// IRQL-11. Who may ask is judged here; AdapterHost::exclude_access makes it so.
-Status exclude_access(AdapterCore& core, ULONG attributes, DXGKDDI_PROTECTED_CALLBACK routine,
+Status exclude_access(PortCore& core, ULONG attributes, DXGKDDI_PROTECTED_CALLBACK routine,
                       void* routine_context);
 
 }  // namespace dxgkit::port

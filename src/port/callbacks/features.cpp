@@ -19,7 +19,7 @@ NTSTATUS NTAPI get_native_fence_caps(DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1* caps)
 }
 
 template <typename F>
-F through_door(const AdapterCore& adapter, const char* name, F function, uint32_t stack_arguments) {
+F through_door(const PortCore& adapter, const char* name, F function, uint32_t stack_arguments) {
   if (!adapter.driver.is_image) return function;
   return reinterpret_cast<F>(const_cast<void*>(
       adapter.kernel.door(name, reinterpret_cast<const void*>(function), stack_arguments)));
@@ -57,7 +57,7 @@ NTSTATUS NTAPI query_feature_interface(HANDLE device, DXGKARGCB_QUERYFEATUREINTE
 
 }  // namespace
 
-uint16_t enabled_feature(const AdapterCore& adapter, DXGK_FEATURE_ID feature) {
+uint16_t enabled_feature(const PortCore& adapter, DXGK_FEATURE_ID feature) {
   switch (feature) {
     case DXGK_FEATURE_HWSCH:
       return has_hw_scheduling(adapter) ? 1 : 0;

@@ -2,7 +2,7 @@
 // older questions.
 #pragma once
 
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 
 namespace dxgkit::port {
 
@@ -15,7 +15,7 @@ namespace dxgkit::port {
 /// | DXGK_FEATURE_NATIVE_FENCE | 3.2 | those of NativeFencePort |
 ///
 /// Any thread.
-uint16_t enabled_feature(const AdapterCore& adapter, DXGK_FEATURE_ID feature);
+uint16_t enabled_feature(const PortCore& adapter, DXGK_FEATURE_ID feature);
 
 // Callbacks; see the table in callbacks.cpp.
 NTSTATUS NTAPI query_services(HANDLE device, DXGK_SERVICES services, PINTERFACE table);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/interface_versions.h"
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 #include "port/port_world_test.h"
 
 namespace dxgkit::port {
@@ -18,9 +18,9 @@ namespace dxgkit::port {
 struct CoreWorld {
   explicit CoreWorld(uint32_t version = kInterfaceWddm32) { table.version = version; }
 
-  AdapterCore& core() {
+  PortCore& core() {
     if (core_ == nullptr) {
-      core_ = std::make_unique<AdapterCore>(table, kernel, machine, function, host, findings);
+      core_ = std::make_unique<PortCore>(table, kernel, machine, function, host, findings);
       core_->context = this;
     }
     return *core_;
@@ -46,7 +46,7 @@ struct CoreWorld {
   DriverTable table;
 
  private:
-  std::unique_ptr<AdapterCore> core_;
+  std::unique_ptr<PortCore> core_;
 };
 
 /// Runs a body with such a world, as the main thread of a simulation.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 #include "trace/trace.h"
 
 namespace dxgkit::port {
@@ -12,7 +12,7 @@ namespace dxgkit::port {
 /// One DDI call: frame, class check, trace, IRQL check.
 class DdiCall {
  public:
-  DdiCall(AdapterCore& core, const DdiInfo& info, uint64_t argument = 0,
+  DdiCall(PortCore& core, const DdiInfo& info, uint64_t argument = 0,
           uint16_t node = trace::kNoNode)
       : core_(prepared(core, info)),
         info_(info),
@@ -87,7 +87,7 @@ class DdiCall {
     return status;
   }
   /// Before this thread has a frame of this call.
-  static AdapterCore& prepared(AdapterCore& core, const DdiInfo& info) {
+  static PortCore& prepared(PortCore& core, const DdiInfo& info) {
     if (info.ddi_class == DdiClass::kLevelTwo) [[unlikely]]
       core.host.before_exclusive_ddi(info.name, AdapterHost::SyncLevel::kTwo);
     if (info.ddi_class == DdiClass::kExclusive) [[unlikely]]
@@ -95,7 +95,7 @@ class DdiCall {
     return core;
   }
 
-  AdapterCore& core_;
+  PortCore& core_;
   const DdiInfo& info_;
   nt::CallFrame frame_;
   uint16_t node_;

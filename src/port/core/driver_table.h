@@ -24,7 +24,7 @@ struct DriverTable {
   bool is_image = false;  // its callbacks go through doors (nt::Kernel::door)
 
   runtime::Mutex adapters_lock;
-  std::vector<void*> adapters DXGKIT_GUARDED_BY(adapters_lock);  // AdapterCore, to check handles
+  std::vector<void*> adapters DXGKIT_GUARDED_BY(adapters_lock);  // PortCore, to check handles
 };
 
 }  // namespace dxgkit::port

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "nt/paged.h"
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 #include "trace/trace.h"
 
 namespace dxgkit::port {
@@ -171,7 +171,7 @@ bool names_engine(InterruptReport::Type type) {
 
 }  // namespace
 
-Interrupts::Interrupts(AdapterCore& core) : core_(core) {
+Interrupts::Interrupts(PortCore& core) : core_(core) {
   dpc_.routine = reinterpret_cast<nt::DeferredRoutine>(&dpc_routine);
   dpc_.context = this;
   reports_.reserve(64);

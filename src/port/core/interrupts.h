@@ -17,7 +17,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The interrupt of one adapter. The interrupt lock is the interrupt spin lock of WDDM: the ISR and
 /// synchronised routines hold it at DIRQL. A raise by the thread that holds it stays pending until
@@ -27,7 +27,7 @@ struct AdapterCore;
 class Interrupts {
  public:
   /// The core outlives it, and is not used before it is complete.
-  explicit Interrupts(AdapterCore& core);
+  explicit Interrupts(PortCore& core);
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
@@ -93,7 +93,7 @@ class Interrupts {
   /// Runs `work` at device level, as a routine of ours that excludes the ISR.
   void at_device_level(const char* what, const std::function<void()>& work);
 
-  AdapterCore& core_;
+  PortCore& core_;
   uint32_t message_ = 0;
   runtime::Mutex lock_;
   std::atomic<uint32_t> owner_{0};  // runtime thread number + 1, 0 when free

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -37,7 +37,7 @@ class PrivateDataBefore {
       copies_.emplace_back(info.private_data.begin(), info.private_data.end());
     }
   }
-  void check(AdapterCore& core) const {
+  void check(PortCore& core) const {
     restore(core, "the private data of the resource", resource_, resource_copy_);
     for (size_t i = 0; i < copies_.size(); ++i) {
       restore(core, fmt::format("the private data of element {}, without Flags.Create", i),
@@ -46,7 +46,7 @@ class PrivateDataBefore {
   }
 
  private:
-  static void restore(AdapterCore& core, const std::string& what, std::span<const std::byte> now,
+  static void restore(PortCore& core, const std::string& what, std::span<const std::byte> now,
                       const std::vector<std::byte>& before) {
     const auto changed = std::ranges::mismatch(now, before);
     if (changed.in1 == now.end()) return;
@@ -72,7 +72,7 @@ constexpr uint32_t kPrivateDataMax = 1U << 20;
 
 /// Twice: the sizes, then the data. `fill` says what is described.
 template <typename Fill>
-Result<StandardAllocation> describe(AdapterCore& core, const Fill& fill) {
+Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
   if (is_dead(core)) return Error(Status::kDeviceRemoved);
   if (core.ddi.DxgkDdiGetStandardAllocationDriverData == nullptr)
     return Error(Status::kNotSupported);

@@ -11,7 +11,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// An allocation that a device opens.
 struct OpenInfo {
@@ -30,7 +30,7 @@ struct StandardAllocation {
 class AllocationsPort {
  public:
   /// The core outlives it.
-  explicit AllocationsPort(AdapterCore& core) : core_(core) {}
+  explicit AllocationsPort(PortCore& core) : core_(core) {}
 
   /// One DxgkDdiCreateAllocation for the whole array (ALLOC-01). `resource` in/out: driver's
   /// resource handle when `creates_resource` or adding to one; null otherwise.
@@ -54,7 +54,7 @@ class AllocationsPort {
   Result<StandardAllocation> describe_existing_memory(uint64_t size_bytes);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 
 namespace dxgkit::port {
 
-void measure_outputs(AdapterCore& core, const DdiInfo& info, const BuilderOutputs& outputs,
+void measure_outputs(PortCore& core, const DdiInfo& info, const BuilderOutputs& outputs,
                      RenderResult* result) {
   // Distances as unsigned numbers: a pointer below the start becomes a huge one.
   const auto distance = [](const BuilderOutputs::Span& span) {

@@ -7,7 +7,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 struct DdiInfo;
 
 /// Where what a driver builds was to go, and where it says it ended.
@@ -22,7 +22,7 @@ struct BuilderOutputs {
 
 /// REND-08: how far Render or Present advanced what it was given, into `result`; fatal, and
 /// kUnsuccessful there, if that was further than there was room.
-void measure_outputs(AdapterCore& core, const DdiInfo& info, const BuilderOutputs& outputs,
+void measure_outputs(PortCore& core, const DdiInfo& info, const BuilderOutputs& outputs,
                      RenderResult* result);
 
 }  // namespace dxgkit::port

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "dxgkit/abi_versions.h"
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -24,7 +24,7 @@ constexpr size_t kMaxStrideBytes = 64 * 1024;
 
 /// Reports what differs from the poison in members that the first pass may not touch (SEG-04).
 template <typename Out>
-void check_first_pass(AdapterCore& core, const Out& out) {
+void check_first_pass(PortCore& core, const Out& out) {
   std::string touched;
   if (out.PagingBufferSegmentId != kPoison) touched += " PagingBufferSegmentId";
   if (out.PagingBufferSize != kPoison) touched += " PagingBufferSize";
@@ -79,8 +79,7 @@ SegmentInfo segment_of(const Descriptor& descriptor) {
   return info;
 }
 
-Error refuse_segments(AdapterCore& core, const char* rule, std::string actual,
-                      std::string expected) {
+Error refuse_segments(PortCore& core, const char* rule, std::string actual, std::string expected) {
   core.findings.report(
       {.rule = rule,
        .severity = verifier::Severity::kStartFail,
@@ -93,7 +92,7 @@ Error refuse_segments(AdapterCore& core, const char* rule, std::string actual,
 
 /// Types 1 and 3: the two passes differ in pSegmentDescriptor only.
 template <typename Out, typename Descriptor>
-Result<SegmentsInfo> query_segments_by_pointer(AdapterCore& core, DXGK_QUERYADAPTERINFOTYPE type) {
+Result<SegmentsInfo> query_segments_by_pointer(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type) {
   DXGK_QUERYSEGMENTIN in{};
   if (const auto agp = core.machine.agp_aperture(core.function); agp.has_value()) {
     in.AgpApertureBase.QuadPart = static_cast<LONGLONG>(agp->base.value);
@@ -136,7 +135,7 @@ Result<SegmentsInfo> query_segments_by_pointer(AdapterCore& core, DXGK_QUERYADAP
 }
 
 /// SEG-45: which parts of a segment must not be used. Their meaning is checked by dxgk.
-Status query_invalid_ranges(AdapterCore& core, uint32_t id, SegmentInfo* segment) {
+Status query_invalid_ranges(PortCore& core, uint32_t id, SegmentInfo* segment) {
   const uint64_t count = segment->invalid_range_count;
   if (count == 0) return Status::kSuccess;
   if (count > segment->size / kPageBytes) {
@@ -179,7 +178,7 @@ Status query_invalid_ranges(AdapterCore& core, uint32_t id, SegmentInfo* segment
 }
 
 /// Type 4: the driver may want a wider element than ours.
-Result<SegmentsInfo> query_segments_by_stride(AdapterCore& core) {
+Result<SegmentsInfo> query_segments_by_stride(PortCore& core) {
   const DXGK_QUERYSEGMENTIN4 in{};  // SEG-10: no linked adapters
   DXGK_QUERYSEGMENTOUT4 out;
   std::memset(&out, kPoisonByte, sizeof(out));

@@ -10,7 +10,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// Questions of DxgkDdiQueryAdapterInfo and DxgkDdiGetNodeMetadata. Level zero, also beside level
 /// three (IRQL-09); PASSIVE_LEVEL, any thread; those asked at start change what the core knows, so
@@ -18,7 +18,7 @@ struct AdapterCore;
 class CapsPort {
  public:
   /// The core outlives it.
-  explicit CapsPort(AdapterCore& core) : core_(core) {}
+  explicit CapsPort(PortCore& core) : core_(core) {}
 
   /// PHYSICAL_MEMORY_CAPS / IOMMU_CAPS for 2.9 and up; a no-op success below (LIFE-07).
   Status query_early_caps();
@@ -32,7 +32,7 @@ class CapsPort {
   Status query_umd_private(std::span<const std::byte> in, std::span<std::byte> out);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

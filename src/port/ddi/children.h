@@ -10,7 +10,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDIs of child devices. PASSIVE_LEVEL; an entry the driver does not have answers
 /// kNotSupported, a dead driver kDeviceRemoved. The caller keeps calls of one class apart;
@@ -18,7 +18,7 @@ struct AdapterCore;
 class ChildPort {
  public:
   /// The core outlives it.
-  explicit ChildPort(AdapterCore& core) : core_(core) {}
+  explicit ChildPort(PortCore& core) : core_(core) {}
 
   /// `out`: the children the driver described, at most `children`.
   Status query_child_relations(uint32_t children, std::vector<ChildInfo>* out = nullptr);
@@ -28,7 +28,7 @@ class ChildPort {
   Result<std::vector<std::byte>> query_device_descriptor(uint32_t child);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -9,7 +9,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// DXGKARG_ACQUIRESWIZZLINGRANGE.
 struct SwizzlingRange {
@@ -26,7 +26,7 @@ struct SwizzlingRange {
 class CpuAccessPort {
  public:
   /// The core outlives it.
-  explicit CpuAccessPort(AdapterCore& core) : core_(core) {}
+  explicit CpuAccessPort(PortCore& core) : core_(core) {}
 
   /// DxgkDdiAcquireSwizzlingRange. kNotSupported: from WDDM 2.0 on, or without the entry. The
   /// driver's two refusals pass through.
@@ -41,7 +41,7 @@ class CpuAccessPort {
   Status unmap_cpu_host_aperture(SegmentId segment, std::span<const uint32_t> aperture_pages);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/gpu_va_paging.h"
 #include "port/ddi/wire.h"
 
@@ -22,7 +22,7 @@ constexpr const char* kQueryName = "DxgkDdiQueryAdapterInfo";
 
 /// Asks with room behind the structure and tells when the driver wrote there.
 template <typename Out, typename In>
-Status query_exactly(AdapterCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
+Status query_exactly(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
   struct {
     Out value;
     std::array<std::byte, 32> tail;

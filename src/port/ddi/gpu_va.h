@@ -8,14 +8,14 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDIs of GPU virtual addresses, from WDDM 2.0 on. PASSIVE_LEVEL. kDeviceRemoved from a dead
 /// driver.
 class GpuVaPort {
  public:
   /// The core outlives it.
-  explicit GpuVaPort(AdapterCore& core) : core_(core) {}
+  explicit GpuVaPort(PortCore& core) : core_(core) {}
 
   /// GPUMMUCAPS, then PAGETABLELEVELDESC per level. Only what the wire says; meaning is checked by
   /// dxgk. kNotSupported below WDDM 2.0; a driver that fails them, or writes past the structure,
@@ -31,7 +31,7 @@ class GpuVaPort {
   Result<uint64_t> get_root_page_table_size(uint32_t entry_count);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "nt/paged.h"
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -22,7 +22,7 @@ constexpr DdiInfo kSubmitToHwQueue{"DxgkDdiSubmitCommandToHwQueue", nt::kDispatc
 
 /// kSuccess: the entry is there and may be called.
 template <typename Entry>
-Status callable(const AdapterCore& core, Entry entry) {
+Status callable(const PortCore& core, Entry entry) {
   if (is_dead(core)) return Status::kDeviceRemoved;
   const bool known = core.version >= kInterfaceWddm22;
   return known && entry != nullptr ? Status::kSuccess : Status::kNotSupported;

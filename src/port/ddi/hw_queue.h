@@ -11,7 +11,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// DXGKARG_CREATEHWQUEUE.
 struct HwQueueArgs {
@@ -45,7 +45,7 @@ struct HwQueueSubmission {
 class HwQueuePort {
  public:
   /// The core outlives it.
-  explicit HwQueuePort(AdapterCore& core) : core_(core) {}
+  explicit HwQueuePort(PortCore& core) : core_(core) {}
 
   /// The driver has the entries: 2.2 or later, and none missing.
   bool supported() const;
@@ -60,7 +60,7 @@ class HwQueuePort {
   Status submit(const HwQueueSubmission& submission);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -20,7 +20,7 @@ constexpr DdiInfo kResetHwEngine{"DxgkDdiResetHwEngine", nt::kPassiveLevel, DdiC
 constexpr DdiInfo kResumeHwEngine{"DxgkDdiResumeHwEngine", nt::kPassiveLevel, DdiClass::kScheduler};
 
 template <typename Entry>
-Status callable(const AdapterCore& core, Entry entry) {
+Status callable(const PortCore& core, Entry entry) {
   if (is_dead(core)) return Status::kDeviceRemoved;
   const bool known = core.version >= kInterfaceWddm24;
   return known && entry != nullptr ? Status::kSuccess : Status::kNotSupported;

@@ -11,7 +11,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// DXGK_SCHEDULING_PRIORITY_BAND.
 enum class PriorityBand : uint32_t { kIdle = 0, kNormal = 1, kFocus = 2, kRealtime = 3 };
@@ -39,7 +39,7 @@ struct SchedulingProperties {
 class HwSchedulingPort {
  public:
   /// The core outlives it.
-  explicit HwSchedulingPort(AdapterCore& core) : core_(core) {}
+  explicit HwSchedulingPort(PortCore& core) : core_(core) {}
 
   /// The driver has the entries: 2.4 or later, and none missing.
   bool supported() const;
@@ -54,7 +54,7 @@ class HwSchedulingPort {
   Status resume_engine(NodeOrdinal node);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "nt/device_properties.h"
 #include "port/callbacks/callbacks.h"
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -24,7 +24,7 @@ constexpr DdiInfo kStopAndRelease{"DxgkDdiStopDeviceAndReleasePostDisplayOwnersh
                                   nt::kPassiveLevel, DdiClass::kExclusive};
 
 /// The resources of the function, as CM_RESOURCE_LIST, into `core`.
-void build_resources(AdapterCore& core) {
+void build_resources(PortCore& core) {
   constexpr USHORT kResourcePortIo = 1;  // CM_RESOURCE_PORT_IO
   std::vector<CM_PARTIAL_RESOURCE_DESCRIPTOR> descriptors;
   for (const bus::Bar& bar : core.function.bars()) {

@@ -8,7 +8,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// What DxgkDdiStartDevice answers.
 struct StartInfo {
@@ -21,7 +21,7 @@ struct StartInfo {
 class LifePort {
  public:
   /// The core outlives it.
-  explicit LifePort(AdapterCore& core) : core_(core) {}
+  explicit LifePort(PortCore& core) : core_(core) {}
 
   /// kNotSupported: the driver said "not mine" (success with a null context, LIFE-05).
   Status add_device();
@@ -36,7 +36,7 @@ class LifePort {
   Status stop_device_and_release(uint32_t target, DisplayInformation* out);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

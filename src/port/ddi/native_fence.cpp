@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -19,7 +19,7 @@ constexpr DdiInfo kUpdateMonitored{"DxgkDdiUpdateMonitoredValues", nt::kDeviceLe
 constexpr DdiInfo kUpdateCurrent{"DxgkDdiUpdateCurrentValuesFromCpu", nt::kDeviceLevel,
                                  DdiClass::kLevelZeroBeside};
 
-Status callable(const AdapterCore& core) {
+Status callable(const PortCore& core) {
   if (is_dead(core)) return Status::kDeviceRemoved;
   return has_native_fences(core) ? Status::kSuccess : Status::kNotSupported;
 }

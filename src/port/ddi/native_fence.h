@@ -10,7 +10,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// DXGK_NATIVE_FENCE_CAPS.
 struct NativeFenceCaps {
@@ -31,7 +31,7 @@ inline constexpr size_t kNativeFencePrivateBytes = 64;
 class NativeFencePort {
  public:
   /// The core outlives it.
-  explicit NativeFencePort(AdapterCore& core) : core_(core) {}
+  explicit NativeFencePort(PortCore& core) : core_(core) {}
 
   /// The driver has all entries: 3.2 or later.
   bool supported() const;
@@ -56,7 +56,7 @@ class NativeFencePort {
   Status update_current(void* global, uint64_t value, void* cpu);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

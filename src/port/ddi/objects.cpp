@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -22,7 +22,7 @@ constexpr DdiInfo kEscape{"DxgkDdiEscape", nt::kPassiveLevel, DdiClass::kLevelZe
 
 /// SCHED-05: only lack of memory excuses a refused device or context; or what the client's private
 /// data say (our choice).
-Status check_refusal(AdapterCore& core, const char* ddi, Status status, bool private_data) {
+Status check_refusal(PortCore& core, const char* ddi, Status status, bool private_data) {
   constexpr Status kInsufficientResources{0xC000009A};
   if (status == Status::kNoMemory || status == kInsufficientResources) return status;
   if (status == Status::kGraphicsNoVideoMemory) return status;

@@ -11,7 +11,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDIs that make and destroy processes, devices and contexts, and DxgkDdiEscape. Level zero:
 /// any thread, PASSIVE_LEVEL. kDeviceRemoved from a dead driver; else the driver's own status. A
@@ -19,7 +19,7 @@ struct AdapterCore;
 class ObjectsPort {
  public:
   /// The core outlives it.
-  explicit ObjectsPort(AdapterCore& core) : core_(core) {}
+  explicit ObjectsPort(PortCore& core) : core_(core) {}
 
   /// `system`: the paging process. The driver may call AdapterHost::reserve_gpu_va inside (VA-09).
   /// A null handle and kSuccess below 2.0.
@@ -36,7 +36,7 @@ class ObjectsPort {
   Status escape(void* device, void* context, uint32_t flags, std::span<std::byte> data);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

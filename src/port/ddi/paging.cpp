@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/gpu_va_paging.h"
 #include "port/write_guard.h"
 
@@ -32,7 +32,7 @@ void fill_side(MdlPool& mdls, Side& out, const TransferSide& side) {
   }
 }
 
-void fill_map_aperture(const AdapterCore& core, MdlPool& mdls, DXGKARG_BUILDPAGINGBUFFER& arguments,
+void fill_map_aperture(const PortCore& core, MdlPool& mdls, DXGKARG_BUILDPAGINGBUFFER& arguments,
                        const PagingOperation& operation) {
   if (!core.map_aperture2) {
     auto& map = arguments.MapApertureSegment;
@@ -86,7 +86,7 @@ bool busy_is_legal(const PagingOperation& operation) {
 
 }  // namespace
 
-PagingPort::PagingPort(AdapterCore& core) : core_(core), mdls_(core.kernel) {}
+PagingPort::PagingPort(PortCore& core) : core_(core), mdls_(core.kernel) {}
 
 uint64_t PagingPort::paging_mdls_issued() const { return mdls_.issued(); }
 

@@ -9,7 +9,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDI of paging. Scheduler class: on the lane, PASSIVE_LEVEL. Paging cannot fail (PAGE-07):
 /// what the driver may not answer or write is fatal, and kUnsuccessful; kDeviceRemoved from a dead
@@ -17,7 +17,7 @@ struct AdapterCore;
 class PagingPort {
  public:
   /// The core outlives it.
-  explicit PagingPort(AdapterCore& core);
+  explicit PagingPort(PortCore& core);
 
   /// DxgkDdiBuildPagingBuffer for one operation. Lane.
   BuildPagingResult build_paging(const BuildPagingArgs& args);
@@ -28,7 +28,7 @@ class PagingPort {
   void release_paging_mdls(uint64_t count);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
   MdlPool mdls_;
 };
 

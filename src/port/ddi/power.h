@@ -11,7 +11,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// DEVICE_POWER_STATE.
 enum class PowerState : uint32_t { kD0 = 1, kD1 = 2, kD2 = 3, kD3 = 4 };
@@ -22,7 +22,7 @@ enum class PowerAction : uint32_t { kSleep = 2, kHibernate = 3, kShutdown = 4 };
 class PowerPort {
  public:
   /// The core outlives it.
-  explicit PowerPort(AdapterCore& core) : core_(core) {}
+  explicit PowerPort(PortCore& core) : core_(core) {}
 
   /// DxgkDdiSetPowerState of a child or, without one, of the adapter, exclusively; for the adapter
   /// engines idle and video memory evicted (PWR-01). PWR-02: a failure is a violation and taken for
@@ -41,7 +41,7 @@ class PowerPort {
   Status set_component_f_state(uint32_t component, uint32_t f_state);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
   // F-state calls under way, one bit per component (PWR-12, PWR-13).
   std::atomic<uint64_t> f_state_calls_{0};
 };

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <vector>
 
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/builder_outputs.h"
 #include "port/ddi/lists.h"
 #include "port/write_guard.h"

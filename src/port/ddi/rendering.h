@@ -6,7 +6,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDIs that turn what a client asks for into DMA buffers. Level zero: the caller's thread,
 /// PASSIVE_LEVEL. kDeviceRemoved from a dead driver. What the driver may not answer or write is a
@@ -14,7 +14,7 @@ struct AdapterCore;
 class RenderingPort {
  public:
   /// The core outlives it.
-  explicit RenderingPort(AdapterCore& core) : core_(core) {}
+  explicit RenderingPort(PortCore& core) : core_(core) {}
 
   /// DxgkDdiRender or DxgkDdiRenderKm.
   RenderResult render(const RenderArgs& args);
@@ -27,7 +27,7 @@ class RenderingPort {
   Status validate_submit(const ValidateSubmitArgs& args);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -10,7 +10,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDIs of scan-out. An entry the driver does not have answers kNotSupported, a dead driver
 /// kDeviceRemoved. PASSIVE_LEVEL and level zero where nothing else is said; the caller keeps calls
@@ -18,7 +18,7 @@ struct AdapterCore;
 class ScanoutPort {
  public:
   /// The core outlives it.
-  explicit ScanoutPort(AdapterCore& core) : core_(core) {}
+  explicit ScanoutPort(PortCore& core) : core_(core) {}
 
   /// Of a mode change; or of a flip of a driver without FlipOnVSyncMmIo (DISP-01). Inside level
   /// two.
@@ -44,7 +44,7 @@ class ScanoutPort {
                               uint32_t stride_bytes, uint32_t x, uint32_t y);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "nt/paged.h"
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 #include "port/ddi/lists.h"
 
 namespace dxgkit::port {
@@ -45,7 +45,7 @@ Outside outside_of(const PatchArgs& arguments) {
 }
 
 /// True, and said (FIELD-02), if `found` is where the CPU sees the allocation and not the engine.
-bool report_cpu_address(AdapterCore& core, uint32_t index, const PatchLocation& patch,
+bool report_cpu_address(PortCore& core, uint32_t index, const PatchLocation& patch,
                         const AllocationListEntry& entry, uint64_t found) {
   const uint32_t id = entry.segment();
   if (id > core.segments.size()) return false;
@@ -74,7 +74,7 @@ bool report_cpu_address(AdapterCore& core, uint32_t index, const PatchLocation& 
 
 /// PATCH-27: each element of the range got its allocation's address. 32 and 64 bit words are
 /// recognised; an element whose entry is empty unbinds a slot and is skipped.
-void check_patched_words(AdapterCore& core, const PatchArgs& arguments) {
+void check_patched_words(PortCore& core, const PatchArgs& arguments) {
   for (uint32_t i = 0; i < arguments.patch_length; ++i) {
     const PatchLocation& patch = arguments.patches[arguments.patch_start + i];
     if (patch.allocation_index >= arguments.allocation_count) continue;
@@ -104,7 +104,7 @@ void check_patched_words(AdapterCore& core, const PatchArgs& arguments) {
   }
 }
 
-Status call_cancel(AdapterCore& core, const DXGKARG_CANCELCOMMAND& arguments, uint32_t fence) {
+Status call_cancel(PortCore& core, const DXGKARG_CANCELCOMMAND& arguments, uint32_t fence) {
   DdiCall call(core, kCancelCommand, fence);
   const Status status = call(core.ddi.DxgkDdiCancelCommand, core.context, &arguments);
   if (status == Status::kSuccess || !call.completed()) return status;
@@ -120,7 +120,7 @@ constexpr DdiInfo kSubmitCommandVirtual{"DxgkDdiSubmitCommandVirtual", nt::kDisp
 /// What DXGKARG_SUBMITCOMMAND and its virtual form say in the same words: fence, node, flags,
 /// flips.
 template <typename Args, typename Arguments>
-void fill_submission(const AdapterCore& core, const Args& args, Arguments* out) {
+void fill_submission(const PortCore& core, const Args& args, Arguments* out) {
   Arguments& arguments = *out;
   arguments.SubmissionFenceId = args.fence.value;
   arguments.Flags.Paging = args.flags.paging ? 1 : 0;

@@ -9,7 +9,7 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDIs of the GPU scheduler class (IRQL-06): on the lane only, at the level each says;
 /// query_current_fence: level zero. kDeviceRemoved from a dead driver. Where the driver may not
@@ -18,7 +18,7 @@ struct AdapterCore;
 class SubmissionPort {
  public:
   /// The core outlives it.
-  explicit SubmissionPort(AdapterCore& core) : core_(core) {}
+  explicit SubmissionPort(PortCore& core) : core_(core) {}
 
   bool has_patch() const;
   bool has_cancel() const;
@@ -42,7 +42,7 @@ class SubmissionPort {
   Result<uint32_t> query_current_fence(NodeOrdinal node);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -10,14 +10,14 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The DDIs of timeout detection and recovery. PASSIVE_LEVEL, each on the thread it says.
 /// kDeviceRemoved from a dead driver.
 class TimeoutPort {
  public:
   /// The core outlives it.
-  explicit TimeoutPort(AdapterCore& core) : core_(core) {}
+  explicit TimeoutPort(PortCore& core) : core_(core) {}
 
   /// The entries of per-engine recovery are there.
   bool has_engine_reset() const;
@@ -46,7 +46,7 @@ class TimeoutPort {
   void flush_dpcs();
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "port/core/adapter_core.h"
 #include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
 
 namespace dxgkit::port {
 namespace {

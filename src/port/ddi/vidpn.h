@@ -10,14 +10,14 @@
 
 namespace dxgkit::port {
 
-struct AdapterCore;
+struct PortCore;
 
 /// The VidPN functions. PASSIVE_LEVEL. A VidPN is a handle of vidpn::Manager. An entry the driver
 /// does not have answers kNotSupported, a dead driver kDeviceRemoved; else the driver's own status.
 class VidPnPort {
  public:
   /// The core outlives it.
-  explicit VidPnPort(AdapterCore& core) : core_(core) {}
+  explicit VidPnPort(PortCore& core) : core_(core) {}
 
   // Level zero or one; the caller keeps calls of one class apart.
   /// A driver that succeeds and does not say is in violation (CAPS-08), and taken for no.
@@ -36,7 +36,7 @@ class VidPnPort {
   Status set_source_visibility(uint32_t source, bool visible);
 
  private:
-  AdapterCore& core_;
+  PortCore& core_;
 };
 
 }  // namespace dxgkit::port

@@ -33,12 +33,12 @@ namespace dxgkit::port {
 ///
 /// Its address is the DeviceHandle of the driver's callbacks. Any thread; members that are not
 /// atomic are written before the adapter runs, or where their comment says.
-struct AdapterCore {
-  AdapterCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
-              bus::PciFunction& function_in, AdapterHost& host_in, verifier::Findings& findings_in);
-  ~AdapterCore();
-  AdapterCore(const AdapterCore&) = delete;
-  AdapterCore& operator=(const AdapterCore&) = delete;
+struct PortCore {
+  PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
+           bus::PciFunction& function_in, AdapterHost& host_in, verifier::Findings& findings_in);
+  ~PortCore();
+  PortCore(const PortCore&) = delete;
+  PortCore& operator=(const PortCore&) = delete;
 
   DriverTable& driver;
   nt::Kernel& kernel;
@@ -86,7 +86,7 @@ struct AdapterCore {
   uint32_t wddm_model = 0;            // DXGK_DRIVERCAPS::WDDMVersion; 0: not asked or not said
   std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
 
-  HANDLE handle() const { return const_cast<AdapterCore*>(this); }
+  HANDLE handle() const { return const_cast<PortCore*>(this); }
   /// Whether the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
   /// its version does not know.
   bool has_entry(std::string_view name) const;
@@ -112,11 +112,11 @@ struct AdapterCore {
 std::string hex(Status status);
 
 /// True once the driver must not be called any more: after a bug check of its own.
-inline bool is_dead(const AdapterCore& core) { return core.kernel.driver_is_dead(); }
+inline bool is_dead(const PortCore& core) { return core.kernel.driver_is_dead(); }
 
 /// The driver has the entries of hardware scheduling: 2.4 or later, and none missing.
-bool has_hw_scheduling(const AdapterCore& core);
+bool has_hw_scheduling(const PortCore& core);
 /// The driver has all entries of native fences: 3.2 or later.
-bool has_native_fences(const AdapterCore& core);
+bool has_native_fences(const PortCore& core);
 
 }  // namespace dxgkit::port

@@ -1,4 +1,4 @@
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -19,9 +19,9 @@ constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel
 
 }  // namespace
 
-AdapterCore::AdapterCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
-                         bus::PciFunction& function_in, AdapterHost& host_in,
-                         verifier::Findings& findings_in)
+PortCore::PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
+                   bus::PciFunction& function_in, AdapterHost& host_in,
+                   verifier::Findings& findings_in)
     : driver(driver_in),
       kernel(kernel_in),
       machine(machine_in),
@@ -53,7 +53,7 @@ AdapterCore::AdapterCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Mac
   kernel.set_fatal_handler([this](const verifier::Finding& finding) { host.on_fatal(finding); });
 }
 
-AdapterCore::~AdapterCore() {
+PortCore::~PortCore() {
   interrupts.disconnect();
   {
     runtime::MutexLock lock(driver.adapters_lock);
@@ -67,8 +67,8 @@ AdapterCore::~AdapterCore() {
   munmap(guard_page, kPageBytes);
 }
 
-Status AdapterCore::violation(const char* rule, const char* ddi_name, std::string actual,
-                              std::string expected, std::string fix, Status answer) {
+Status PortCore::violation(const char* rule, const char* ddi_name, std::string actual,
+                           std::string expected, std::string fix, Status answer) {
   findings.report({.rule = rule,
                    .severity = verifier::Severity::kViolation,
                    .ddi = ddi_name,
@@ -78,8 +78,8 @@ Status AdapterCore::violation(const char* rule, const char* ddi_name, std::strin
   return answer;
 }
 
-void AdapterCore::fatal(const char* rule, const char* ddi_name, uint32_t code, uint32_t parameter,
-                        std::string actual, std::string expected, std::string fix) {
+void PortCore::fatal(const char* rule, const char* ddi_name, uint32_t code, uint32_t parameter,
+                     std::string actual, std::string expected, std::string fix) {
   const verifier::Finding finding{.rule = rule,
                                   .severity = verifier::Severity::kBugCheck,
                                   .ddi = ddi_name,
@@ -92,7 +92,7 @@ void AdapterCore::fatal(const char* rule, const char* ddi_name, uint32_t code, u
   host.on_fatal(finding);
 }
 
-void AdapterCore::irql_violation(const DdiInfo& info, nt::Irql got) {
+void PortCore::irql_violation(const DdiInfo& info, nt::Irql got) {
   (void)violation(
       "IRQL-01", info.name,
       fmt::format("It was called at {} and returned at {}.", nt::irql_name(info.irql),
@@ -106,7 +106,7 @@ std::string hex(Status status) {
   return fmt::format("{:#010x}", static_cast<uint32_t>(to_ntstatus(status)));
 }
 
-void AdapterCore::check_answer(const DdiInfo& info, int32_t answer) {
+void PortCore::check_answer(const DdiInfo& info, int32_t answer) {
   const std::string_view instead = no_ntstatus(answer);
   if (instead.empty()) return;
   (void)violation("NT-22", info.name,
@@ -116,8 +116,8 @@ void AdapterCore::check_answer(const DdiInfo& info, int32_t answer) {
                   Status::kSuccess);
 }
 
-Status AdapterCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes,
-                          void* out, uint32_t out_bytes) {
+Status PortCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
+                       uint32_t out_bytes) {
   if (is_dead(*this)) return Status::kDeviceRemoved;
   DXGKARG_QUERYADAPTERINFO arguments{};
   arguments.Type = type;
@@ -130,7 +130,7 @@ Status AdapterCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32
               static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
 }
 
-bool AdapterCore::has_entry(std::string_view name) const {
+bool PortCore::has_entry(std::string_view name) const {
   for (const abi::TableEntry& entry : abi::kDriverInitializationData) {
     if (entry.name != name || entry.since > version) continue;
     void* pointer = nullptr;
@@ -141,7 +141,7 @@ bool AdapterCore::has_entry(std::string_view name) const {
   return false;
 }
 
-void AdapterCore::report_lost_accesses(const char* ddi_name) {
+void PortCore::report_lost_accesses(const char* ddi_name) {
   const uint64_t now = machine.lost_register_accesses();
   const uint64_t before = lost_accesses_seen.exchange(now);
   if (now <= before) return;
@@ -154,7 +154,7 @@ void AdapterCore::report_lost_accesses(const char* ddi_name) {
       Status::kSuccess);
 }
 
-bool has_hw_scheduling(const AdapterCore& core) {
+bool has_hw_scheduling(const PortCore& core) {
   const DRIVER_INITIALIZATION_DATA& ddi = core.ddi;
   return core.version >= kInterfaceWddm24 && ddi.DxgkDdiSetupPriorityBands != nullptr &&
          ddi.DxgkDdiSetContextSchedulingProperties != nullptr &&
@@ -162,7 +162,7 @@ bool has_hw_scheduling(const AdapterCore& core) {
          ddi.DxgkDdiResetHwEngine != nullptr && ddi.DxgkDdiResumeHwEngine != nullptr;
 }
 
-bool has_native_fences(const AdapterCore& core) {
+bool has_native_fences(const PortCore& core) {
   const DRIVER_INITIALIZATION_DATA& ddi = core.ddi;
   return core.version >= kInterfaceWddm32 && ddi.DxgkDdiCreateNativeFence != nullptr &&
          ddi.DxgkDdiDestroyNativeFence != nullptr && ddi.DxgkDdiOpenNativeFence != nullptr &&

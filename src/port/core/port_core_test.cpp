@@ -1,4 +1,4 @@
-#include "port/core/adapter_core.h"
+#include "port/core/port_core.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ void in_core(const std::function<void(CoreWorld&, Seen&)>& body) {
   });
 }
 
-TEST(AdapterCore, AsksTheDriver) {
+TEST(PortCore, AsksTheDriver) {
   in_core([](CoreWorld& world, Seen& seen) {
     uint32_t out = 0;
     EXPECT_EQ(world.core().query(DXGKQAITYPE_DRIVERCAPS, nullptr, 0, &out, sizeof(out)),
@@ -49,7 +49,7 @@ TEST(AdapterCore, AsksTheDriver) {
 }
 
 /// An answer that is no NTSTATUS is told, and passes through (NT-22).
-TEST(AdapterCore, TellsOfAnswersThatAreNoStatus) {
+TEST(PortCore, TellsOfAnswersThatAreNoStatus) {
   in_core([](CoreWorld& world, Seen& seen) {
     seen.answer = 0x80070057;  // an HRESULT
     static_cast<void>(world.core().query(DXGKQAITYPE_DRIVERCAPS, nullptr, 0, nullptr, 0));
@@ -57,7 +57,7 @@ TEST(AdapterCore, TellsOfAnswersThatAreNoStatus) {
   });
 }
 
-TEST(AdapterCore, KnowsTheEntriesOfItsVersion) {
+TEST(PortCore, KnowsTheEntriesOfItsVersion) {
   with_core(
       [](CoreWorld& world) {
         CoreWorld::set(world.table.table.DxgkDdiQueryAdapterInfo, &query_adapter_info);
@@ -73,7 +73,7 @@ TEST(AdapterCore, KnowsTheEntriesOfItsVersion) {
 }
 
 /// What stops the adapter is told to the host as well.
-TEST(AdapterCore, TellsTheHostOfWhatIsFatal) {
+TEST(PortCore, TellsTheHostOfWhatIsFatal) {
   with_core([](CoreWorld& world) {
     EXPECT_EQ(
         world.core().violation("PWR-02", "DxgkDdiSetPowerState", "a", "b", "c", Status::kNoMemory),
@@ -88,7 +88,7 @@ TEST(AdapterCore, TellsTheHostOfWhatIsFatal) {
 }
 
 /// Callbacks find the adapter by its handle among those of the driver.
-TEST(AdapterCore, IsInTheDriversList) {
+TEST(PortCore, IsInTheDriversList) {
   with_core([](CoreWorld& world) {
     void* const handle = world.core().handle();
     runtime::MutexLock lock(world.table.adapters_lock);
