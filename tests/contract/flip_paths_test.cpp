@@ -50,6 +50,32 @@ TEST_F(FlipTest, ADriversOwnFlipIsAPacketThatSaysSo) {
   }
 }
 
+// A flip that its driver refuses, or writes nothing for, leaves its surface to others: it moves and
+// ends like any, and the next flip is made.
+TEST_F(FlipTest, AFlipTheDriverDoesNotWriteIsAbandoned) {
+  DXGKIT_COVERS("REND-15", "DISP-07");
+  flipping(
+      [&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+        driver.on_present = [](DXGKARG_PRESENT*) { return nt_status(Status::kNoMemory); };
+        EXPECT_EQ(client.flip(client.primaries[1]), nt_status(Status::kNoMemory));
+        driver.on_present = [](DXGKARG_PRESENT*) { return STATUS_SUCCESS; };
+        EXPECT_EQ(client.flip(client.primaries[1]), nt_status(Status::kInvalidParameter));
+        stack.drive();
+        EXPECT_EQ(driver.packets(), 0U);
+        driver.on_present = nullptr;
+        const uint64_t shown = driver.last_address();
+        EXPECT_EQ(client.destroy_allocation(client.primaries[1]), 0);
+        EXPECT_EQ(client.flip(client.primaries[2]), 0);
+        stack.drive();
+        EXPECT_EQ(driver.packets(), 1U);
+        const uint64_t address =
+            stack.miniport.calls().patches.back().allocations[1].physical_address;
+        EXPECT_NE(address, shown);
+        driver.vsync(address);
+      },
+      [&](FlipDriver& driver) { driver.mmio = false; });
+}
+
 /// A driver whose presents are DMA buffers of two parts, and a kernel that takes them apart.
 void in_two_parts(const std::function<void(Stack&, FlipDriver&, FlipClient&)>& body) {
   const auto runtime = runtime::make_sim_runtime(1);

@@ -137,5 +137,62 @@ TEST_F(HwQueueEdgesTest, WithoutADelayNobodyWatches) {
       [](HwStack& stack) { stack.options.tdr_delay_ns = 0; });
 }
 
+// Power fails while content moves from under a context: the move is over, but nothing is resumed
+// that has no power.
+TEST_F(HwQueueEdgesTest, WhomAMoveTookOffIsNotResumedWithoutPower) {
+  DXGKIT_COVERS("SCHED-19", "PWR-10");
+  running([&](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return nt_status(Status::kPending); };
+    const size_t resumed = stack.hw.resumes.size();
+    ASSERT_EQ(client.evict({client.memory}), 0);
+    stack.settle();
+    ASSERT_EQ(stack.hw.suspends.size(), 1U) << "and not off yet";
+    stack.blocking([&] {
+      EXPECT_EQ(stack.system->power_failed(stack.luid, dxgk::PowerTarget::kD3), Status::kSuccess);
+    });
+    EXPECT_EQ(stack.hw.resumes.size(), resumed);
+    stack.hw.on_suspend = nullptr;
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+    });
+    stack.drive();
+    client.list({client.memory});
+    stack.drive();
+    ASSERT_EQ(client.submit(queue), 0);
+    stack.drive();
+    EXPECT_EQ(*queue.cpu, 1U);
+    EXPECT_TRUE(stack.rules().empty());
+  });
+}
+
+// What was found done without an interrupt lets others go on, and those are watched like any.
+TEST_F(HwQueueEdgesTest, WorkThatALostInterruptHeldUpIsWatched) {
+  DXGKIT_COVERS("TDR-30", "TDR-01");
+  running([](HwStack& stack) {
+    stack.expect_leaks = true;
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    stack.hw.paused = true;
+    ASSERT_EQ(client.submit(queue), 0);
+    ContextBuffers waiting;
+    waiting.handle = client.context;
+    ASSERT_EQ(client.wait_gpu(waiting, queue.fence, 1), 0);
+    ASSERT_EQ(client.VaClient::submit(client.context, client.va, sizeof(GpuCommand)), 0);
+    stack.settle();
+    ASSERT_TRUE(stack.hw.run_next(*stack.hw.queues[0], /*interrupt=*/false));
+    EXPECT_TRUE(stack.miniport.outstanding(0).empty());
+    runtime::Runtime::current().sleep_for(3 * stack.options.tdr_delay_ns / 2);
+    stack.settle();
+    EXPECT_EQ(stack.miniport.outstanding(0).size(), 1U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    runtime::Runtime::current().sleep_for(4 * stack.options.tdr_delay_ns);
+    stack.settle();
+    ASSERT_FALSE(stack.rules().empty());
+    EXPECT_EQ(stack.rules().front(), "TDR-01");
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

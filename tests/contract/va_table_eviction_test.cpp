@@ -259,6 +259,42 @@ TEST_F(VaTableEvictionTest, WorkWaitsForMemoryForItsTables) {
   });
 }
 
+// Tables on their way back for one device are waited for by all of the process: one that lists
+// nothing has nothing else to wait for.
+TEST_F(VaTableEvictionTest, NoDeviceOfTheProcessRunsBeforeTheyAreBack) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack, "one");
+    VaClient& client = one.client;
+    const D3DKMT_HANDLE first = std::exchange(client.device, client.make_device());
+    const D3DKMT_HANDLE beside = client.make_context_virtual();
+    client.device = first;
+    VaClient other(stack, "other");
+    const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
+    other.list({code});
+    stack.drive();
+    const uint64_t va = other.make_mapping(code, 1);
+    ASSERT_TRUE(stack.gpu.write(other.process_handle(), va,
+                                dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
+    other.list({other.make_allocation(nearly_all(), kMemorySet)});
+    stack.drive();
+    ASSERT_TRUE(one.evicted());
+    stack.gpu.clear_calls();
+    ASSERT_EQ(other.submit(other.context, va, 24), 0);
+    stack.settle();
+    // Both wait for the memory that the other one's work has, and are asked again together.
+    ASSERT_EQ(client.submit(client.context, one.at(2), Sparse::kReads * 24), 0);
+    ASSERT_EQ(client.submit(beside, one.at(2), Sparse::kReads * 24), 0);
+    stack.settle();
+    EXPECT_TRUE(one.evicted());
+    stack.drive();
+    EXPECT_EQ(stack.gpu.reads().size(), 1 + 2 * Sparse::kReads);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // A list counts with the tables that lead to it, and with those that stay, as a second space's do:
 // what does not fit beside them is refused, and fits when they have gone.
 TEST_F(VaTableEvictionTest, WhatDoesNotFitBesideTablesIsRefused) {

@@ -519,7 +519,6 @@ void Adapter::unmap_paging_buffers() {
       free_internal(allocations_.at(paging_buffers_[i]));
     }
     paging_buffers_.clear();
-    if (!failed_) pump();
   });
   static_cast<void>(block_until([&] { return paging_->idle() || power_->off(); }));
 }
@@ -601,11 +600,6 @@ void Adapter::stop() {
       return paging_->idle();
     });
   }
-  // A driver that failed meanwhile is stopped all the same; nothing of ours may wait for its
-  // hardware then.
-  lane_.run([&] {
-    if (fatal_.load()) stop_after_failure();
-  });
   if (healthy && memory_) evict_everything();
   std::vector<Ref<Device>> devices;
   lane_.run([&] {
@@ -616,6 +610,8 @@ void Adapter::stop() {
   if (!fatal_.load() && paging_)
     block_until(
         [&] { return paging_->idle() && teardowns_.empty() && context_allocations_->settled(); });
+  // A driver that failed meanwhile is stopped all the same; nothing of ours may wait for its
+  // hardware then.
   lane_.run([&] {
     if (fatal_.load()) stop_after_failure();
   });

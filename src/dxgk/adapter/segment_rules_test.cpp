@@ -1,5 +1,6 @@
 #include "dxgk/adapter/segment_rules.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -187,6 +188,18 @@ INSTANTIATE_TEST_SUITE_P(Rows, SegmentRefusals, ::testing::ValuesIn(kRefusals),
                          [](const auto& row) { return std::string(row.param.sentence); });
 
 /// What looks wrong and is right: no refusal, no finding.
+// The three bits are named alone, whatever else the segment says of itself.
+TEST(SegmentRules, OnlyThePreservationBitsAreBlamed) {
+  DXGKIT_COVERS("SEG-35");
+  port::SegmentsInfo info = valid_description();
+  info.segments[0].flags |= kSegmentDirectFlip | kSegmentPreservedDuringHibernate;
+  const Outcome outcome = check(info);
+  ASSERT_TRUE(outcome.refusal.has_value());
+  EXPECT_EQ(
+      outcome.refusal->actual,
+      fmt::format("Segment 1 has preservation bits 0x2 (Flags 0x{:08X}).", info.segments[0].flags));
+}
+
 struct Accepted {
   const char* sentence;
   const char* rule;

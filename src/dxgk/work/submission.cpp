@@ -77,11 +77,10 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
         tables_under_way = true;
         break;
       case GpuVa::TablesThere::kNoMemory:
-        if (listed) residency_->give_back(packet);
-        // What runs or pages gives memory back as it retires, and this is asked again then.
-        if (scheduler_->anything_on_hardware() || !paging_->idle()) return Prepare::kBusy;
-        packet.context->device().set_error(DeviceState::kErrorOutOfMemory);
-        return Prepare::kFailed;
+        // They left while its device had other work in flight: that gives memory back as it
+        // retires, and this is asked again then.
+        residency_->give_back(packet);
+        return Prepare::kBusy;
     }
   }
   if (options_.verifier.has(VerifierSwitch::kTakeSplitPoint) && split_anyway(packet))
@@ -95,7 +94,7 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
     std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
         residency_->make_resident(packet.uses);
     if (!plan.has_value()) {
-      if (listed) residency_->give_back(packet);
+      residency_->give_back(packet);
       if (plan.error().status == Status::kGraphicsAllocationBusy) return Prepare::kBusy;
       if (split(packet, packet.uses[plan.error().first_failed_use].allocation)) continue;
       // Not even one step fits: the device fails, not the machine (REND-24).
@@ -171,7 +170,7 @@ bool Adapter::split_before(Packet& packet, uint32_t cut) {
   // What is said of the whole holds when its last part is done; the last part flips.
   rest.counts_as_present = std::exchange(packet.counts_as_present, false);
   rest.flip = std::exchange(packet.flip, 0);
-  rest.vidpn_source = std::exchange(packet.vidpn_source, 0);
+  rest.vidpn_source = packet.vidpn_source;  // told with a flip only
   rest.flip_interval = std::exchange(packet.flip_interval, 0);
   packet.flags.flip = false;
   packet.flags.flip_with_no_wait = false;
