@@ -263,6 +263,7 @@ void AdapterPort::Impl::leave_interrupt_lock(nt::CallFrame& frame)
 }
 
 void AdapterPort::Impl::enter_interrupt_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  nt::at_level(kernel, nt::kDispatchLevel);  // IRQL-13
   interrupt_lock.lock();
   interrupt_owner.store(this_thread(*this), std::memory_order_relaxed);
   isr = IsrState{};
