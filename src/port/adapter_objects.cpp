@@ -38,7 +38,7 @@ uint32_t size_of(std::span<const std::byte> data) { return static_cast<uint32_t>
 Result<void*> AdapterPort::create_process(uint32_t process_handle, bool system) {
   Impl& port = *impl_;
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiCreateProcess == nullptr) return nullptr;
+  if (port.ddi.DxgkDdiCreateProcess == nullptr) return nullptr;  // as below 2.0
   DXGKARG_CREATEPROCESS arguments{};
   arguments.hDxgkProcess = handle_of(process_handle);
   arguments.Flags.SystemProcess = system ? 1 : 0;
@@ -62,8 +62,7 @@ Result<void*> AdapterPort::create_process(uint32_t process_handle, bool system) 
 Status AdapterPort::destroy_process(void* process) {
   Impl& port = *impl_;
   if (is_dead(port)) return Status::kDeviceRemoved;
-  if (port.version < kVersionWddm20 || port.ddi.DxgkDdiDestroyProcess == nullptr)
-    return Status::kSuccess;
+  if (port.ddi.DxgkDdiDestroyProcess == nullptr) return Status::kSuccess;
   DdiCall call(port, kDestroyProcess);
   return call(port.ddi.DxgkDdiDestroyProcess, port.context, process);
 }

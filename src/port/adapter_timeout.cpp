@@ -26,8 +26,6 @@ constexpr size_t kDebugBytes = 64 * 1024;  // our choice
 /// Behind the buffer, to see a driver write there.
 constexpr size_t kDebugGuardBytes = 4096;
 constexpr std::byte kDebugGuard{0xD7};
-/// What LastAbortedFenceId holds before the call: no driver leaves it by chance.
-constexpr uint32_t kNoFence = 0;
 
 }  // namespace
 
@@ -96,7 +94,6 @@ Result<uint32_t> AdapterPort::reset_engine(NodeOrdinal node) {
   if (!has_engine_reset()) return Error(Status::kNotSupported);
   DXGKARG_RESETENGINE arguments{};
   arguments.NodeOrdinal = node.value;
-  arguments.LastAbortedFenceId = kNoFence;
   Status status = Status::kSuccess;
   {
     DdiCall call(port, kResetEngine, 0, static_cast<uint16_t>(node.value));

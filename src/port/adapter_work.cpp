@@ -311,7 +311,7 @@ Status AdapterPort::patch(const PatchArgs& args) {
                            "PatchLocationListSubmissionStart.",
                            Status::kSuccess);
     }
-    if (args.patches != nullptr && args.allocations != nullptr) check_patched_words(port, args);
+    check_patched_words(port, args);
   }
   return status;
 }

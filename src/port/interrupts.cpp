@@ -421,7 +421,6 @@ Status AdapterPort::Impl::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routi
 void AdapterPort::Impl::at_device_level(const char* what, const std::function<void()>& work)
     DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   nt::CallFrame frame(kernel, what, nt::kDeviceLevel);
-  nt::at_level(kernel, nt::kDispatchLevel);
   frame.owner = this;
   interrupt_lock.lock();
   interrupt_owner.store(this_thread(*this), std::memory_order_relaxed);

@@ -92,7 +92,14 @@ TEST(Interrupts, BelongToTheirAdapter) {
   DXGKIT_COVERS("INT-07", "IRQL-12");
   in_both_modes([] {
     PortWorld world;
-    world.start();
+    ASSERT_EQ(world.load(), Status::kSuccess);
+    // The driver's second adapter; the first one, which is not started, answers nobody.
+    RecordingHost host;
+    AdapterPort second(*world.driver, world.kernel, world.machine, world.miniport.function(), host,
+                       world.findings);
+    ASSERT_EQ(second.add_device(), Status::kSuccess);
+    ASSERT_TRUE(second.start_device().has_value());
+    ASSERT_TRUE(second.query_driver_caps().has_value());
     void* in_isr = nullptr;
     void* in_dpc = nullptr;
     void* in_routine = nullptr;
@@ -124,13 +131,15 @@ TEST(Interrupts, BelongToTheirAdapter) {
       return callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, &both, 0,
                                                   &result);
     };
-    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(second.escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     void* const expected = reinterpret_cast<void*>(uintptr_t{0x40});
     EXPECT_EQ(in_isr, expected);
     EXPECT_EQ(in_dpc, expected);
     EXPECT_EQ(in_routine, expected);
     EXPECT_EQ(world.findings.count("IRQL-12"), 3u) << world.findings_text();
-    world.stop();
+    EXPECT_EQ(world.findings.count("LIFE-08"), 0u) << world.findings_text();
+    EXPECT_EQ(second.stop_device(), Status::kSuccess);
+    EXPECT_EQ(second.remove_device(), Status::kSuccess);
   });
 }
 
