@@ -278,6 +278,33 @@ TEST_F(FlipTest, TheScreenIsTheDevicesThatShowsThere) {
   });
 }
 
+// A fill goes to the screen of the source it names.
+TEST_F(FlipTest, AFillIsOfTheSourceItNames) {
+  DXGKIT_COVERS("DISP-15");
+  for (const bool shows : {false, true}) {  // else the kernel's own surfaces are on both
+    bare([&](Stack& stack) {
+      FlipDriver driver(stack, 2);
+      stack.miniport.config.children = 2;
+      driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      FlipClient client(stack, driver, 2, shows);
+      std::vector<const void*> filled;
+      for (const UINT source : {0U, 1U, 0U, 1U}) {
+        D3DKMT_PRESENT args = fill_of(client);
+        args.VidPnSourceId = source;
+        ASSERT_EQ(client.present(args), 0) << source;
+        stack.drive();
+        filled.push_back(driver.presents.back().allocations[2].device_handle);
+      }
+      EXPECT_NE(filled[0], nullptr);
+      EXPECT_NE(filled[1], nullptr);
+      EXPECT_NE(filled[0], filled[1]);
+      EXPECT_EQ(filled[2], filled[0]);
+      EXPECT_EQ(filled[3], filled[1]);
+    });
+  }
+}
+
 // Formats of the screen and of what is shown there differ in alpha at most.
 TEST_F(FlipTest, AlphaIsNoOtherFormat) {
   DXGKIT_COVERS("DISP-03", "DISP-14");
