@@ -634,10 +634,15 @@ std::string all_arguments(uint8_t stack) {
   return text;
 }
 
+/// A line as before is written as the number of that line.
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::map<std::string, size_t> seen;
+  for (std::string line; std::getline(stream, line);) {
+    const auto [first, is_new] = seen.emplace(line, lines.size() + 1);
+    lines.push_back(is_new ? line : fmt::format("={}", first->second));
+  }
   return lines;
 }
 
@@ -645,14 +650,17 @@ std::vector<std::string> lines_of(const std::string& text) {
 // what changes there is what drivers will see. What the stack held before shows nowhere.
 TEST(DdiArguments, EachWordIsWhatItWas) {
   const std::string path = PORT_SOURCES "/testdata/arguments.txt";
-  const std::string found = all_arguments(0xA5);
-  if (std::getenv("DXGKIT_KEEP_RUNS") != nullptr) std::ofstream(path) << found;
+  const std::vector<std::string> found = lines_of(all_arguments(0xA5));
+  if (std::getenv("DXGKIT_KEEP_RUNS") != nullptr) {
+    std::ofstream file(path);
+    for (const std::string& line : found) file << line << '\n';
+  }
+  std::vector<std::string> known;
   std::ifstream file(path);
-  const std::string known((std::istreambuf_iterator<char>(file)), {});
-  for (const std::string& other : {known, all_arguments(0x5A)}) {
-    const std::vector<std::string> left = lines_of(found), right = lines_of(other);
-    ASSERT_EQ(left.size(), right.size());
-    for (size_t i = 0; i < left.size(); ++i) ASSERT_EQ(left[i], right[i]) << "line " << i + 1;
+  for (std::string line; std::getline(file, line);) known.push_back(line);
+  for (const std::vector<std::string>& other : {known, lines_of(all_arguments(0x5A))}) {
+    ASSERT_EQ(found.size(), other.size());
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], other[i]) << "line " << i + 1;
   }
 }
 
