@@ -275,6 +275,11 @@ TEST_F(FlipTest, AClientsPrimaryIsBackAfterASleep) {
     });
     EXPECT_EQ(told, (Told{{DISPLAY_ADAPTER_HW_ID, PowerDeviceD0}, {kTarget, PowerDeviceD0}}));
     stack.miniport.hooks.set_power_state = nullptr;
+    const auto visibilities = driver.display.calls().visibilities;
+    ASSERT_GE(visibilities.size(), 2U);
+    EXPECT_EQ(visibilities[visibilities.size() - 2].Visible, FALSE);
+    EXPECT_EQ(visibilities.back().Visible, TRUE) << "seen again";
+    EXPECT_EQ(visibilities.back().VidPnSourceId, 0U);
     EXPECT_EQ(driver.addresses().back().hAllocation, shown);
     EXPECT_EQ(driver.addresses().back().Flags.Value, 1U) << "ModeChange";
     stack.blocking([&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });

@@ -269,6 +269,7 @@ void Interrupts::leave_lock(nt::CallFrame& frame) DXGKIT_NO_THREAD_SAFETY_ANALYS
 }
 
 void Interrupts::enter_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  nt::at_level(core_.kernel, nt::kDispatchLevel);  // IRQL-13
   lock_.lock();
   owner_.store(this_thread(), std::memory_order_relaxed);
   isr_ = IsrState{};
@@ -427,7 +428,6 @@ Status Interrupts::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_cont
 void Interrupts::at_device_level(const char* what, const std::function<void()>& work)
     DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   nt::CallFrame frame(core_.kernel, what, nt::kDeviceLevel);
-  nt::at_level(core_.kernel, nt::kDispatchLevel);
   frame.owner = &core_;
   lock_.lock();
   owner_.store(this_thread(), std::memory_order_relaxed);

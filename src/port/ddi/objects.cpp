@@ -40,7 +40,7 @@ Status check_refusal(PortCore& core, const char* ddi, Status status, bool privat
 
 Result<void*> ObjectsPort::create_process(uint32_t process_handle, bool system) {
   if (is_dead(core_)) return Error(Status::kDeviceRemoved);
-  if (core_.version < kInterfaceWddm20 || core_.ddi.DxgkDdiCreateProcess == nullptr) return nullptr;
+  if (core_.ddi.DxgkDdiCreateProcess == nullptr) return nullptr;  // as below 2.0
   DXGKARG_CREATEPROCESS arguments{};
   arguments.hDxgkProcess = handle_of(process_handle);
   arguments.Flags.SystemProcess = system ? 1 : 0;
@@ -63,8 +63,7 @@ Result<void*> ObjectsPort::create_process(uint32_t process_handle, bool system) 
 
 Status ObjectsPort::destroy_process(void* process) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
-  if (core_.version < kInterfaceWddm20 || core_.ddi.DxgkDdiDestroyProcess == nullptr)
-    return Status::kSuccess;
+  if (core_.ddi.DxgkDdiDestroyProcess == nullptr) return Status::kSuccess;
   DdiCall call(core_, kDestroyProcess);
   return call(core_.ddi.DxgkDdiDestroyProcess, core_.context, process);
 }

@@ -203,7 +203,7 @@ Status SubmissionPort::patch(const PatchArgs& args) {
                             "PatchLocationListSubmissionStart.",
                             Status::kSuccess);
     }
-    if (args.patches != nullptr && args.allocations != nullptr) check_patched_words(core_, args);
+    check_patched_words(core_, args);
   }
   return status;
 }

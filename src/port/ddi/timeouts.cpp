@@ -30,9 +30,6 @@ constexpr size_t kDebugGuardBytes = 4096;
 
 constexpr std::byte kDebugGuard{0xD7};
 
-/// What LastAbortedFenceId holds before the call: no driver leaves it by chance.
-constexpr uint32_t kNoFence = 0;
-
 }  // namespace
 
 bool TimeoutPort::has_engine_reset() const {
@@ -97,7 +94,6 @@ Result<uint32_t> TimeoutPort::reset_engine(NodeOrdinal node) {
   if (!has_engine_reset()) return Error(Status::kNotSupported);
   DXGKARG_RESETENGINE arguments{};
   arguments.NodeOrdinal = node.value;
-  arguments.LastAbortedFenceId = kNoFence;
   Status status = Status::kSuccess;
   {
     DdiCall call(core_, kResetEngine, 0, static_cast<uint16_t>(node.value));
