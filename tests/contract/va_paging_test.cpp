@@ -65,6 +65,14 @@ TEST_F(VaPagingTest, ContentAndEntriesSurviveEveryKindOfTable) {
       EXPECT_EQ(transfer.DestinationPageTable, 0U);
       EXPECT_EQ(transfer.Flags.Flags, 0U);
     }
+    // No protection of anybody's is wanted of it, so the windows have none.
+    size_t windows = 0;
+    for (const auto& update : calls.updates) {
+      if (update.args.hProcess != stack.gpu.system_process()) continue;
+      EXPECT_EQ(update.args.DriverProtection, 0U);
+      ++windows;
+    }
+    EXPECT_GT(windows, 2U);
     EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM], pages * kPage);
     EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL], pages * kPage);
     EXPECT_GT(calls.transfers.size(), 2U);
