@@ -677,6 +677,18 @@ TEST_F(AllocTest, OnALostDeviceNothingIsMade) {
     EXPECT_EQ(client.create_allocation(ScriptedAllocation{}, &handle),
               nt_status(Status::kDeviceRemoved));
     EXPECT_EQ(handle, 0U);
+    // The display comes past the thunks.
+    ScriptedAllocation description;
+    dxgk::AllocationRequest request;
+    request.private_data = std::as_writable_bytes(std::span(&description, 1));
+    dxgk::CreateOptions options;
+    client.as_client([&] {
+      const auto device = client.process->handles().find<dxgk::Device>(client.device);
+      ASSERT_TRUE(device.has_value());
+      EXPECT_EQ((*device)->create_allocations(std::span(&request, 1), options),
+                Status::kDeviceRemoved);
+    });
+    EXPECT_EQ(request.handle, 0U);
     EXPECT_EQ(stack.miniport.count("DxgkDdiCreateAllocation"), asked);
     EXPECT_EQ(digest(stack, {&client}), before);
   });

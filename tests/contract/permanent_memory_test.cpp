@@ -333,7 +333,6 @@ TEST_F(PermanentMemoryTest, WhatWasLockedGoesUpWhenTheOpeningEnds) {
 TEST_F(PermanentMemoryTest, WhatWasLockedGoesNowhereWhenTheAllocationEnds) {
   DXGKIT_COVERS("ALLOC-48");
   with_client([](Stack& stack, Client& client) {
-    MemoryGpu gpu(stack);
     Keeper keeper(stack, client);
     ASSERT_GT(keeper.use(), kHiddenBase);
     keeper.write(keeper.lock_pages(), {0, 1, 2, 3, 4, 5}, 30);

@@ -349,6 +349,32 @@ TEST_F(VaPagingTest, AllContextsAreAwayWhileTablesThatNeedItChange) {
   running(body, needs_idle);
 }
 
+// The first context of a process: where the hardware writes its root, the root is given when it
+// has.
+TEST_F(VaPagingTest, ARootIsGivenOnlyWhenItsTableIsWritten) {
+  DXGKIT_COVERS("VA-06", "PAGE-33");
+  everywhere([](GpuVaStack& stack) {
+    ListingClient client(stack);
+    stack.drive();
+    stack.gpu.clear_calls();
+    D3DKMT_CREATECONTEXTVIRTUAL args{};
+    args.hDevice = client.device;
+    Stack::Background making(stack, [&] {
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateContextVirtual(&args); }), 0);
+    });
+    static_cast<void>(making.finished());
+    stack.settle();
+    const bool by_cpu = stack.gpu.config.update_mode == PageTableUpdateMode::kCpuVirtual;
+    EXPECT_FALSE(stack.gpu.calls().updates.empty());
+    EXPECT_EQ(stack.gpu.calls().submits.empty(), by_cpu);
+    EXPECT_EQ(stack.gpu.calls().roots.empty(), !by_cpu);
+    stack.drive();
+    EXPECT_FALSE(stack.gpu.calls().roots.empty());
+    making.finish();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // Tables take video memory, and give it back.
 TEST_F(VaPagingTest, TablesGoWithWhatTheyMapAndTheRestWithTheProcess) {
   DXGKIT_COVERS("PAGE-39", "ALLOC-30");

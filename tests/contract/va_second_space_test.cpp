@@ -522,5 +522,46 @@ TEST_F(VaSecondSpaceTest, WithoutAContextForItEntriesAreWritten) {
   });
 }
 
+// Its tables could not be made again after sleep: the process goes on, and entries are written.
+TEST_F(VaSecondSpaceTest, WithoutItsTablesEntriesAreWritten) {
+  DXGKIT_COVERS("VA-34", "PAGE-02");
+  running(GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2), [](GpuVaStack& stack) {
+    Batches batches(stack);
+    VaClient& client = batches.client;
+    batches.mapped = client.make_mapping(batches.pool, 16);
+    const uint64_t base = client.make_reservation(4 * k64);
+    batches.update({map_op(batches.pool, base, kPage)});
+    ASSERT_FALSE(stack.gpu.calls().copies.empty());
+    int asked = 0;
+    stack.gpu.on_root_size = [&](const DXGKARG_GETROOTPAGETABLESIZE*) -> SIZE_T {
+      // The first one is paging's own; for the others there is no room.
+      return ++asked == 1 ? kMebibyte : SIZE_T{4} * 1024 * kMebibyte - kPage;
+    };
+    stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+      if (state == PowerDeviceD3) stack.gpu.lose_power();
+      return STATUS_SUCCESS;
+    };
+    for (const dxgk::PowerTarget target : {dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kD0}) {
+      stack.blocking([&] { EXPECT_TRUE(stack.system->set_power(stack.luid, target).has_value()); });
+    }
+    stack.miniport.hooks.set_power_state = nullptr;
+    stack.gpu.on_root_size = nullptr;
+    stack.drive();
+    EXPECT_EQ(asked, 3);
+    // The process's own come back as it runs.
+    ASSERT_EQ(client.submit(client.context, base, 0), 0);
+    stack.drive();
+    stack.gpu.clear_calls();
+    batches.update({map_op(batches.pool, base + kPage, 4 * kPage, 5 * kPage)});
+    EXPECT_TRUE(stack.gpu.calls().copies.empty());
+    for (uint64_t page = 0; page < 4; ++page) {
+      ASSERT_TRUE(client.walk(base + (page + 1) * kPage).valid);
+      EXPECT_EQ(client.walk(base + (page + 1) * kPage).place, batches.of_pool(page + 5).place);
+    }
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract
