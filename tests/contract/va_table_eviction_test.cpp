@@ -115,10 +115,24 @@ TEST_F(VaTableEvictionTest, TablesOfAnIdleProcessGiveWayAndComeBack) {
     ListingClient other(stack, "other");
     const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
     EXPECT_FALSE(one.evicted());
+    const auto root = stack.gpu.root_of(one.client.process_handle());
+    ASSERT_TRUE(root.has_value());
+    stack.gpu.clear_calls();
     other.list({large});
     stack.drive();
     EXPECT_TRUE(other.in_memory(large));
     EXPECT_TRUE(one.evicted());
+    // What was translated through the root that goes is forgotten, once, whatever it was.
+    int flushes = 0;
+    for (const auto& flush : stack.gpu.calls().flushes) {
+      if (flush.hProcess != one.client.process_handle()) continue;
+      ++flushes;
+      EXPECT_EQ(flush.RootPageTableAddress.SegmentId, root->address.segment.value);
+      EXPECT_EQ(flush.RootPageTableAddress.SegmentOffset, root->address.offset);
+      EXPECT_EQ(flush.StartVirtualAddress, 0U);
+      EXPECT_EQ(flush.EndVirtualAddress, 0U);
+    }
+    EXPECT_EQ(flushes, 1);
     // Nobody is told; what changes meanwhile changes at once, as there is nothing to write.
     VaClient& client = one.client;
     EXPECT_EQ(client.free_va(one.at(3), 8 * kPage), 0);
