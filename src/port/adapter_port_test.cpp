@@ -440,7 +440,7 @@ TEST(AdapterPort, DescribesPowerComponents) {
       return 0;
     };
     world.start();
-    const std::vector<PowerComponent> components = world.adapter->query_power_components();
+    const std::vector<PowerComponent> components = world.adapter->power().query_power_components();
     EXPECT_EQ(asked, (std::vector<UINT>{0, 1, 2, 3}));
     ASSERT_EQ(components.size(), 4u) << world.findings_text();
     for (uint32_t i = 0; i < 4; ++i) {
@@ -511,7 +511,7 @@ TEST(AdapterPort, ChecksPowerComponents) {
         return 0;
       };
       world.start();
-      EXPECT_EQ(world.adapter->query_power_components().size(), c.legal ? c.count : 0);
+      EXPECT_EQ(world.adapter->power().query_power_components().size(), c.legal ? c.count : 0);
       EXPECT_EQ(world.findings.count("PWR-12"), c.legal ? 0u : 1u);
       EXPECT_EQ(world.findings.total(), c.legal ? 0u : 1u) << world.findings_text();
       world.stop();

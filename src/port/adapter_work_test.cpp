@@ -317,7 +317,7 @@ TEST(AdapterWork, ComparesPatchedWordsAsFarAsTheyGo) {
         if (c.offset >= 256) std::memcpy(word, &c.written, room);
         return kOk;
       };
-      EXPECT_EQ(world.adapter->patch(packet.patch), Status::kSuccess);
+      EXPECT_EQ(world.adapter->submission().patch(packet.patch), Status::kSuccess);
       EXPECT_EQ(world.findings.count("PATCH-27"), c.wrong ? 1u : 0u);
       EXPECT_EQ(world.findings.total(), c.wrong ? 1u : 0u) << world.findings_text();
       world.stop();

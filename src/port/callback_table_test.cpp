@@ -6,8 +6,8 @@
 #include <set>
 
 #include "dxgkit/abi_versions.h"
-#include "port/hw_scheduling.h"
-#include "port/native_fence.h"
+#include "port/ddi/hw_scheduling.h"
+#include "port/ddi/native_fence.h"
 #include "port/port_world_test.h"
 #include "port/support.h"
 

@@ -168,7 +168,7 @@ std::vector<Call> object_calls(Things& things) {
         static_cast<void>(p.destroy_allocations({}, handle(0x1008), true));
       },
       [&](AdapterPort& p) {
-        std::array<AdapterPort::OpenInfo, 2> infos;
+        std::array<OpenInfo, 2> infos;
         static_cast<void>(
             p.open_allocations(handle(0x1009), infos, things.some(0x23), true, 1, false));
         static_cast<void>(
@@ -189,13 +189,13 @@ std::vector<Call> object_calls(Things& things) {
             {.supported = {}, .preferred = {}, .accessed_physically = false, .unmoveable = true}));
       },
       [](AdapterPort& p) {
-        AdapterPort::SwizzlingRange range{.allocation = handle(0x100F),
-                                          .private_data = 0x51,
-                                          .range = 3,
-                                          .segment = SegmentId{2},
-                                          .size_bytes = 0x7000,
-                                          .size_may_change = false,
-                                          .address = 0x9000};
+        SwizzlingRange range{.allocation = handle(0x100F),
+                             .private_data = 0x51,
+                             .range = 3,
+                             .segment = SegmentId{2},
+                             .size_bytes = 0x7000,
+                             .size_may_change = false,
+                             .address = 0x9000};
         static_cast<void>(p.acquire_swizzling_range(&range));
         range.size_may_change = true;
         static_cast<void>(p.acquire_swizzling_range(&range));

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "port/hw_scheduling.h"
+#include "port/ddi/hw_scheduling.h"
 #include "port/port_world_test.h"
 #include "runtime/sync.h"
 
