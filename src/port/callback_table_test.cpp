@@ -336,9 +336,9 @@ TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
                         on && state != DXGK_FEATURE_SUPPORT_ALWAYS_OFF ? TRUE : FALSE);
             }
           }
-          EXPECT_EQ(HwSchedulingPort(*world.adapter).supported(),
+          EXPECT_EQ(world.adapter->hw_scheduling().supported(),
                     on && feature == DXGK_FEATURE_HWSCH);
-          EXPECT_EQ(NativeFencePort(*world.adapter).supported(),
+          EXPECT_EQ(world.adapter->native_fences().supported(),
                     on && feature == DXGK_FEATURE_NATIVE_FENCE);
         });
       }

@@ -145,46 +145,52 @@ using Call = std::function<void(AdapterPort&)>;
 
 std::vector<Call> object_calls(Things& things) {
   return {
-      [](AdapterPort& p) { static_cast<void>(p.create_process(0x41, false)); },
-      [](AdapterPort& p) { static_cast<void>(p.create_process(0x42, true)); },
-      [](AdapterPort& p) { static_cast<void>(p.create_device(0x43, false, handle(0x1001))); },
-      [](AdapterPort& p) { static_cast<void>(p.create_device(0x44, true, handle(0x1002))); },
+      [](AdapterPort& p) { static_cast<void>(p.objects().create_process(0x41, false)); },
+      [](AdapterPort& p) { static_cast<void>(p.objects().create_process(0x42, true)); },
+      [](AdapterPort& p) {
+        static_cast<void>(p.objects().create_device(0x43, false, handle(0x1001)));
+      },
+      [](AdapterPort& p) {
+        static_cast<void>(p.objects().create_device(0x44, true, handle(0x1002)));
+      },
       [&](AdapterPort& p) {
-        static_cast<void>(p.create_context(handle(0x1003), 0x45, NodeOrdinal{7}, 9, true,
-                                           things.some(0x21), false));
-        static_cast<void>(p.create_context(handle(0x1003), 0x46, NodeOrdinal{8}, 2, false,
-                                           things.nothing(), true));
+        static_cast<void>(p.objects().create_context(handle(0x1003), 0x45, NodeOrdinal{7}, 9, true,
+                                                     things.some(0x21), false));
+        static_cast<void>(p.objects().create_context(handle(0x1003), 0x46, NodeOrdinal{8}, 2, false,
+                                                     things.nothing(), true));
       },
       [&](AdapterPort& p) {
         std::array<AllocationInfo, 3> infos;
         void* resource = handle(0x1004);
-        static_cast<void>(p.create_allocations(infos, things.some(0x22), true, &resource));
-        static_cast<void>(p.create_allocations(infos, things.nothing(), false, nullptr));
+        static_cast<void>(
+            p.allocations().create_allocations(infos, things.some(0x22), true, &resource));
+        static_cast<void>(
+            p.allocations().create_allocations(infos, things.nothing(), false, nullptr));
       },
       [](AdapterPort& p) {
         const std::array<void*, 2> handles = {handle(0x1005), handle(0x1006)};
-        static_cast<void>(p.destroy_allocations(handles, handle(0x1007), true));
-        static_cast<void>(p.destroy_allocations(handles, handle(0x1007), false));
-        static_cast<void>(p.destroy_allocations({}, handle(0x1008), true));
+        static_cast<void>(p.allocations().destroy_allocations(handles, handle(0x1007), true));
+        static_cast<void>(p.allocations().destroy_allocations(handles, handle(0x1007), false));
+        static_cast<void>(p.allocations().destroy_allocations({}, handle(0x1008), true));
       },
       [&](AdapterPort& p) {
         std::array<OpenInfo, 2> infos;
-        static_cast<void>(
-            p.open_allocations(handle(0x1009), infos, things.some(0x23), true, 1, false));
-        static_cast<void>(
-            p.open_allocations(handle(0x1009), infos, things.nothing(), false, 1, true));
+        static_cast<void>(p.allocations().open_allocations(handle(0x1009), infos, things.some(0x23),
+                                                           true, 1, false));
+        static_cast<void>(p.allocations().open_allocations(handle(0x1009), infos, things.nothing(),
+                                                           false, 1, true));
       },
       [](AdapterPort& p) {
         const std::array<void*, 2> handles = {handle(0x100A), handle(0x100B)};
-        static_cast<void>(p.close_allocations(handle(0x100C), handles));
-        static_cast<void>(p.close_allocations(handle(0x100C), {}));
+        static_cast<void>(p.allocations().close_allocations(handle(0x100C), handles));
+        static_cast<void>(p.allocations().close_allocations(handle(0x100C), {}));
       },
       [](AdapterPort& p) {
-        static_cast<void>(p.validate_property_update(handle(0x100D), {}));
-        static_cast<void>(p.validate_property_update(
+        static_cast<void>(p.allocations().validate_property_update(handle(0x100D), {}));
+        static_cast<void>(p.allocations().validate_property_update(
             handle(0x100E),
             {.supported = 5, .preferred = 6, .accessed_physically = true, .unmoveable = false}));
-        static_cast<void>(p.validate_property_update(
+        static_cast<void>(p.allocations().validate_property_update(
             handle(0x100E),
             {.supported = {}, .preferred = {}, .accessed_physically = false, .unmoveable = true}));
       },
@@ -196,42 +202,45 @@ std::vector<Call> object_calls(Things& things) {
                              .size_bytes = 0x7000,
                              .size_may_change = false,
                              .address = 0x9000};
-        static_cast<void>(p.acquire_swizzling_range(&range));
+        static_cast<void>(p.cpu_access().acquire_swizzling_range(&range));
         range.size_may_change = true;
-        static_cast<void>(p.acquire_swizzling_range(&range));
-        p.release_swizzling_range(handle(0x1010), 0x52, 4);
+        static_cast<void>(p.cpu_access().acquire_swizzling_range(&range));
+        p.cpu_access().release_swizzling_range(handle(0x1010), 0x52, 4);
       },
       [](AdapterPort& p) {
         const std::array<uint32_t, 2> aperture = {2, 4};
         const std::array<uint64_t, 2> segment = {5, 6};
-        static_cast<void>(p.map_cpu_host_aperture(handle(0x1011), SegmentId{3}, aperture, segment));
-        static_cast<void>(p.unmap_cpu_host_aperture(SegmentId{4}, aperture));
+        static_cast<void>(
+            p.cpu_access().map_cpu_host_aperture(handle(0x1011), SegmentId{3}, aperture, segment));
+        static_cast<void>(p.cpu_access().unmap_cpu_host_aperture(SegmentId{4}, aperture));
       },
       [&](AdapterPort& p) {
-        static_cast<void>(p.escape(handle(0x1012), handle(0x1013), 3, things.some(0x24)));
-        static_cast<void>(p.escape(handle(0x1012), nullptr, 1, things.nothing()));
+        static_cast<void>(p.objects().escape(handle(0x1012), handle(0x1013), 3, things.some(0x24)));
+        static_cast<void>(p.objects().escape(handle(0x1012), nullptr, 1, things.nothing()));
       },
-      [](AdapterPort& p) { static_cast<void>(p.describe_allocation(handle(0x1014))); },
       [](AdapterPort& p) {
-        static_cast<void>(p.describe_shared_primary({.source = 1,
-                                                     .width = 640,
-                                                     .height = 480,
-                                                     .format = 21,
-                                                     .refresh_numerator = 75,
-                                                     .refresh_denominator = 2}));
-        static_cast<void>(p.describe_existing_memory(0x3000));
+        static_cast<void>(p.allocations().describe_allocation(handle(0x1014)));
+      },
+      [](AdapterPort& p) {
+        static_cast<void>(p.allocations().describe_shared_primary({.source = 1,
+                                                                   .width = 640,
+                                                                   .height = 480,
+                                                                   .format = 21,
+                                                                   .refresh_numerator = 75,
+                                                                   .refresh_denominator = 2}));
+        static_cast<void>(p.allocations().describe_existing_memory(0x3000));
       },
       [&](AdapterPort& p) {
-        static_cast<void>(p.query_umd_private(things.some(0x11), things.some(0x12)));
-        static_cast<void>(p.query_umd_private(things.nothing(), things.nothing()));
+        static_cast<void>(p.caps().query_umd_private(things.some(0x11), things.some(0x12)));
+        static_cast<void>(p.caps().query_umd_private(things.nothing(), things.nothing()));
       },
       [](AdapterPort& p) {
-        static_cast<void>(p.query_early_caps());
-        static_cast<void>(p.query_driver_caps());
-        static_cast<void>(p.query_segments());
-        static_cast<void>(p.query_gpu_mmu());
-        static_cast<void>(p.query_power_components());
-        static_cast<void>(NativeFencePort(p).query_caps());
+        static_cast<void>(p.caps().query_early_caps());
+        static_cast<void>(p.caps().query_driver_caps());
+        static_cast<void>(p.caps().query_segments());
+        static_cast<void>(p.gpu_va().query_gpu_mmu());
+        static_cast<void>(p.power().query_power_components());
+        static_cast<void>(p.native_fences().query_caps());
       },
   };
 }
@@ -262,9 +271,9 @@ std::vector<Call> work_calls(Things& things) {
           args.patches_out = reinterpret_cast<PatchLocation*>(things.bytes.data());
           args.patches_out_capacity = 0x64;
           args.multipass_offset = 0x65;
-          static_cast<void>(p.render(args));
+          static_cast<void>(p.rendering().render(args));
           args.buffer.private_size_bytes = 0;
-          static_cast<void>(p.render(args));
+          static_cast<void>(p.rendering().render(args));
         }
       },
       [&, flag](AdapterPort& p) {
@@ -281,12 +290,12 @@ std::vector<Call> work_calls(Things& things) {
         args.fence = SubmissionFenceId{0x71};
         for (size_t i = 0; i <= kFlags; ++i) {
           args.flags = flag(i);
-          static_cast<void>(p.patch(args));
-          static_cast<void>(p.cancel(args));
+          static_cast<void>(p.submission().patch(args));
+          static_cast<void>(p.submission().cancel(args));
         }
         args.buffer.private_size_bytes = 0;
-        static_cast<void>(p.patch(args));
-        static_cast<void>(p.cancel(args));
+        static_cast<void>(p.submission().patch(args));
+        static_cast<void>(p.submission().cancel(args));
       },
       [&, flag](AdapterPort& p) {
         SubmitArgs args;
@@ -299,10 +308,10 @@ std::vector<Call> work_calls(Things& things) {
         args.flip_interval = 3;
         for (size_t i = 0; i <= kFlags; ++i) {
           args.flags = flag(i);
-          static_cast<void>(p.submit(args));
+          static_cast<void>(p.submission().submit(args));
         }
         args.buffer.private_size_bytes = 0;
-        static_cast<void>(p.submit(args));
+        static_cast<void>(p.submission().submit(args));
       },
       [&, flag](AdapterPort& p) {
         SubmitVirtualArgs args;
@@ -318,12 +327,12 @@ std::vector<Call> work_calls(Things& things) {
         args.flip_interval = 1;
         for (size_t i = 0; i <= kFlags; ++i) {
           args.flags = flag(i);
-          static_cast<void>(p.submit_virtual(args));
-          static_cast<void>(p.cancel(args));
+          static_cast<void>(p.submission().submit_virtual(args));
+          static_cast<void>(p.submission().cancel(args));
         }
         args.private_bytes = args.user_private_bytes = 0;
-        static_cast<void>(p.submit_virtual(args));
-        static_cast<void>(p.cancel(args));
+        static_cast<void>(p.submission().submit_virtual(args));
+        static_cast<void>(p.submission().cancel(args));
       },
       [&](AdapterPort& p) {
         const std::array<void*, 3> contexts = {handle(0x2005), handle(0x2006), handle(0x2007)};
@@ -335,22 +344,23 @@ std::vector<Call> work_calls(Things& things) {
                                 .user_private_bytes = 0x32,
                                 .hardware_queues = false,
                                 .progress_fence = 0x1'0000'0074};
-        static_cast<void>(p.validate_submit(args));
+        static_cast<void>(p.rendering().validate_submit(args));
         args.hardware_queues = true;
-        static_cast<void>(p.validate_submit(args));
+        static_cast<void>(p.rendering().validate_submit(args));
       },
       [](AdapterPort& p) {
-        static_cast<void>(p.preempt(NodeOrdinal{11}, SubmissionFenceId{0x75}));
-        static_cast<void>(p.query_current_fence(NodeOrdinal{12}));
-        static_cast<void>(p.query_dependent_engines(NodeOrdinal{13}, 20));
-        static_cast<void>(p.query_engine_status(NodeOrdinal{14}));
-        static_cast<void>(p.reset_engine(NodeOrdinal{15}));
-        static_cast<void>(p.collect_debug_info(0x117));
-        static_cast<void>(p.set_root_page_table(handle(0x2008), {{SegmentId{5}, 0x8000}, 512}));
-        static_cast<void>(p.get_root_page_table_size(17));
+        static_cast<void>(p.submission().preempt(NodeOrdinal{11}, SubmissionFenceId{0x75}));
+        static_cast<void>(p.submission().query_current_fence(NodeOrdinal{12}));
+        static_cast<void>(p.timeouts().query_dependent_engines(NodeOrdinal{13}, 20));
+        static_cast<void>(p.timeouts().query_engine_status(NodeOrdinal{14}));
+        static_cast<void>(p.timeouts().reset_engine(NodeOrdinal{15}));
+        static_cast<void>(p.timeouts().collect_debug_info(0x117));
+        static_cast<void>(
+            p.gpu_va().set_root_page_table(handle(0x2008), {{SegmentId{5}, 0x8000}, 512}));
+        static_cast<void>(p.gpu_va().get_root_page_table_size(17));
       },
       [&](AdapterPort& p) {
-        HwQueuePort queues(p);
+        HwQueuePort& queues = p.hw_queues();
         static_cast<void>(
             queues.create_hw_context(handle(0x2009), 0x47, NodeOrdinal{16}, 3, things.some(0x25)));
         static_cast<void>(
@@ -373,7 +383,7 @@ std::vector<Call> work_calls(Things& things) {
         }
       },
       [](AdapterPort& p) {
-        HwSchedulingPort scheduling(p);
+        HwSchedulingPort& scheduling = p.hw_scheduling();
         static_cast<void>(scheduling.setup_priority_bands({.grace = {1, 2, 3, 4},
                                                            .process_quantum = {5, 6, 7, 8},
                                                            .process_grace = {9, 10, 11, 12},
@@ -391,7 +401,7 @@ std::vector<Call> work_calls(Things& things) {
         static_cast<void>(scheduling.resume_engine(NodeOrdinal{18}));
       },
       [](AdapterPort& p) {
-        NativeFencePort fences(p);
+        NativeFencePort& fences = p.native_fences();
         std::array<std::byte, kNativeFencePrivateBytes> data{};
         data.front() = std::byte{1};
         data.back() = std::byte{2};
@@ -464,16 +474,16 @@ PagingOperation operation_of(Things& things, PagingOperation::Kind kind) {
 std::vector<Call> paging_calls(Things& things) {
   using Kind = PagingOperation::Kind;
   const auto build = [&](AdapterPort& p, const PagingOperation& operation) {
-    static_cast<void>(p.build_paging({.system_context = handle(0x3006),
-                                      .buffer = things.bytes.data(),
-                                      .buffer_bytes = 0x190,
-                                      .private_data = things.bytes.data(),
-                                      .private_bytes = 0x1A,
-                                      .buffer_physical_address = 0x88'99AA'B000,
-                                      .buffer_va = 0x99'AABB'C000,
-                                      .buffer_offset = 0x1B,
-                                      .multipass_offset = 0x1C,
-                                      .operation = &operation}));
+    static_cast<void>(p.paging().build_paging({.system_context = handle(0x3006),
+                                               .buffer = things.bytes.data(),
+                                               .buffer_bytes = 0x190,
+                                               .private_data = things.bytes.data(),
+                                               .private_bytes = 0x1A,
+                                               .buffer_physical_address = 0x88'99AA'B000,
+                                               .buffer_va = 0x99'AABB'C000,
+                                               .buffer_offset = 0x1B,
+                                               .multipass_offset = 0x1C,
+                                               .operation = &operation}));
   };
   std::vector<Call> calls;
   for (auto kind = static_cast<int>(Kind::kTransfer);
@@ -508,7 +518,7 @@ std::vector<Call> paging_calls(Things& things) {
         change(other);
         build(p, other);
       }
-      p.release_paging_mdls(p.paging_mdls_issued());
+      p.paging().release_paging_mdls(p.paging().paging_mdls_issued());
     });
   }
   return calls;
@@ -517,41 +527,41 @@ std::vector<Call> paging_calls(Things& things) {
 std::vector<Call> display_calls(Things& things) {
   return {
       [](AdapterPort& p) {
-        static_cast<void>(p.query_child_status(21, false));
-        static_cast<void>(p.query_device_descriptor(22));
-        static_cast<void>(p.is_supported_vidpn(handle(0x4001)));
+        static_cast<void>(p.children().query_child_status(21, false));
+        static_cast<void>(p.children().query_device_descriptor(22));
+        static_cast<void>(p.vidpn().is_supported_vidpn(handle(0x4001)));
         for (const EnumPivot pivot : {EnumPivot::kNone, EnumPivot::kSource, EnumPivot::kTarget,
                                       EnumPivot::kScaling, EnumPivot::kRotation})
-          static_cast<void>(p.enum_cofunc_modality(handle(0x4002), pivot, 23, 24));
-        static_cast<void>(p.query_vidpn_hw_capability(handle(0x4003), 25, 26));
+          static_cast<void>(p.vidpn().enum_cofunc_modality(handle(0x4002), pivot, 23, 24));
+        static_cast<void>(p.vidpn().query_vidpn_hw_capability(handle(0x4003), 25, 26));
       },
       [&](AdapterPort& p) {
-        static_cast<void>(p.set_pointer_position(27, -28, 29, true));
-        static_cast<void>(p.set_pointer_position(27, 28, -29, false));
+        static_cast<void>(p.scanout().set_pointer_position(27, -28, 29, true));
+        static_cast<void>(p.scanout().set_pointer_position(27, 28, -29, false));
         for (const auto format : {PointerShape::Format::kMonochrome, PointerShape::Format::kColor,
                                   PointerShape::Format::kMaskedColor}) {
-          static_cast<void>(p.set_pointer_shape({.source = 30,
-                                                 .format = format,
-                                                 .width = 31,
-                                                 .height = 32,
-                                                 .pitch_bytes = 33,
-                                                 .pixels = things.some(34),
-                                                 .hot_x = 35,
-                                                 .hot_y = 36}));
+          static_cast<void>(p.scanout().set_pointer_shape({.source = 30,
+                                                           .format = format,
+                                                           .width = 31,
+                                                           .height = 32,
+                                                           .pitch_bytes = 33,
+                                                           .pixels = things.some(34),
+                                                           .hot_x = 35,
+                                                           .hot_y = 36}));
         }
       },
       [](AdapterPort& p) {
         const std::array<uint32_t, 3> targets = {37, 38, 39};
-        p.enter_level_two();
-        static_cast<void>(p.recommend_functional_vidpn(handle(0x4004), targets));
-        static_cast<void>(p.recommend_monitor_modes(40, handle(0x4005), handle(0x4006)));
-        static_cast<void>(p.commit_vidpn(handle(0x4007), 41, handle(0x4008)));
-        static_cast<void>(p.update_active_present_path({}));
-        static_cast<void>(p.set_source_visibility(42, true));
-        static_cast<void>(p.set_source_visibility(43, false));
-        static_cast<void>(p.control_vsync(44, true));
-        static_cast<void>(p.control_vsync(45, false));
-        p.leave_level_two();
+        p.levels().enter_level_two();
+        static_cast<void>(p.vidpn().recommend_functional_vidpn(handle(0x4004), targets));
+        static_cast<void>(p.vidpn().recommend_monitor_modes(40, handle(0x4005), handle(0x4006)));
+        static_cast<void>(p.vidpn().commit_vidpn(handle(0x4007), 41, handle(0x4008)));
+        static_cast<void>(p.vidpn().update_active_present_path({}));
+        static_cast<void>(p.vidpn().set_source_visibility(42, true));
+        static_cast<void>(p.vidpn().set_source_visibility(43, false));
+        static_cast<void>(p.scanout().control_vsync(44, true));
+        static_cast<void>(p.scanout().control_vsync(45, false));
+        p.levels().leave_level_two();
       },
       [](AdapterPort& p) {
         const std::array<void*, 2> contexts = {handle(0x4009), handle(0x400A)};
@@ -563,14 +573,14 @@ std::vector<Call> display_calls(Things& things) {
                                        .allocation = handle(0x400B),
                                        .kind = kind,
                                        .contexts = contexts};
-          p.enter_level_two();
-          static_cast<void>(p.set_source_address(args));
-          p.leave_level_two();
-          static_cast<void>(p.flip(args));
+          p.levels().enter_level_two();
+          static_cast<void>(p.scanout().set_source_address(args));
+          p.levels().leave_level_two();
+          static_cast<void>(p.scanout().flip(args));
         }
         bool blank = false;
         uint32_t line = 0;
-        static_cast<void>(p.get_scan_line(48, &blank, &line));
+        static_cast<void>(p.scanout().get_scan_line(48, &blank, &line));
       },
       [&](AdapterPort& p) {
         const std::array<Rect, 2> rects = {{{1, 2, 3, 4}, {5, 6, 7, 8}}};
@@ -587,15 +597,15 @@ std::vector<Call> display_calls(Things& things) {
         args.destination = {9, 10, 11, 12};
         args.source = {13, 14, 15, 16};
         args.flip_interval = 2;
-        static_cast<void>(p.present(args));
+        static_cast<void>(p.rendering().present(args));
         args.sub_rects = rects;
         args.private_data = things.nothing();
-        static_cast<void>(p.present(args));
+        static_cast<void>(p.rendering().present(args));
         args.surfaces = surfaces;
         args.private_data = things.some(0x27);
-        static_cast<void>(p.present(args));
+        static_cast<void>(p.rendering().present(args));
         args.buffer = {};
-        static_cast<void>(p.present(args));
+        static_cast<void>(p.rendering().present(args));
       },
   };
 }

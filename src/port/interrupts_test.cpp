@@ -67,7 +67,7 @@ TEST(Interrupts, SayWhetherTheirEngineIsInReset) {
                                         NTAPI -> NTSTATUS { return 0; };
     };
     world.start();
-    HwSchedulingPort scheduling(*world.adapter);
+    HwSchedulingPort& scheduling = world.adapter->hw_scheduling();
     const auto in_reset = [&](uint32_t node) {
       EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(node, 1)));
       return world.host.seen().back().in_engine_reset;
@@ -97,9 +97,9 @@ TEST(Interrupts, BelongToTheirAdapter) {
     RecordingHost host;
     AdapterPort second(*world.driver, world.kernel, world.machine, world.miniport.function(), host,
                        world.findings);
-    ASSERT_EQ(second.add_device(), Status::kSuccess);
-    ASSERT_TRUE(second.start_device().has_value());
-    ASSERT_TRUE(second.query_driver_caps().has_value());
+    ASSERT_EQ(second.life().add_device(), Status::kSuccess);
+    ASSERT_TRUE(second.life().start_device().has_value());
+    ASSERT_TRUE(second.caps().query_driver_caps().has_value());
     void* in_isr = nullptr;
     void* in_dpc = nullptr;
     void* in_routine = nullptr;
@@ -131,15 +131,15 @@ TEST(Interrupts, BelongToTheirAdapter) {
       return callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, &both, 0,
                                                   &result);
     };
-    EXPECT_EQ(second.escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(second.objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     void* const expected = reinterpret_cast<void*>(uintptr_t{0x40});
     EXPECT_EQ(in_isr, expected);
     EXPECT_EQ(in_dpc, expected);
     EXPECT_EQ(in_routine, expected);
     EXPECT_EQ(world.findings.count("IRQL-12"), 3u) << world.findings_text();
     EXPECT_EQ(world.findings.count("LIFE-08"), 0u) << world.findings_text();
-    EXPECT_EQ(second.stop_device(), Status::kSuccess);
-    EXPECT_EQ(second.remove_device(), Status::kSuccess);
+    EXPECT_EQ(second.life().stop_device(), Status::kSuccess);
+    EXPECT_EQ(second.life().remove_device(), Status::kSuccess);
   });
 }
 
