@@ -72,30 +72,6 @@ TEST_F(FlipTest, PresentsThatWereDroppedMakeRoomForOthers) {
   });
 }
 
-// Who waits for room among its flips hears at once that its device is lost: no vertical sync is
-// needed for that.
-TEST_F(FlipTest, WhoWaitsForRoomHearsThatItsDeviceIsLost) {
-  DXGKIT_COVERS("SCHED-16");
-  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
-    ASSERT_EQ(client.limit(1, 1), 0);
-    ASSERT_EQ(client.flip(client.primaries[1]), 0);
-    stack.drive();
-    const size_t presents = driver.presents.size();
-    NTSTATUS status = 1;
-    Stack::Background next(stack, [&] { status = client.flip(client.primaries[2]); });
-    EXPECT_FALSE(next.finished());
-    ASSERT_EQ(client.render(client.context, work_on({})), 0);
-    stack.settle();
-    ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U);
-    stack.miniport.faulted(0, stack.miniport.outstanding(0)[0], nt_status(Status::kUnsuccessful));
-    stack.settle();
-    EXPECT_TRUE(next.finished());
-    EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
-    EXPECT_EQ(driver.presents.size(), presents);
-    driver.vsync();
-  });
-}
-
 // What is cut flips once, with its last part.
 TEST_F(FlipTest, TheLastPartFlips) {
   DXGKIT_COVERS("REND-28", "SUB-15");
