@@ -115,6 +115,12 @@ Known& known() {
   return all;
 }
 
+/// Whether what happens in this program is kept: it has a file.
+bool held() {
+  static const bool is_held = keeps() || !known().findings.empty() || !known().traces.empty();
+  return is_held && ::testing::UnitTest::GetInstance()->current_test_info() != nullptr;
+}
+
 /// Begins anew where all tests are repeated; writes what was given, if that is asked for.
 class Keeper : public ::testing::Environment {
  public:
@@ -144,7 +150,7 @@ const ::testing::Environment* const kKeeper = ::testing::AddGlobalTestEnvironmen
 std::string next_name() {
   const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
   const runtime::Runtime* const runtime = runtime::Runtime::current_or_null();
-  if (test == nullptr || (runtime != nullptr && !runtime->is_simulated())) return {};
+  if (!held() || (runtime != nullptr && !runtime->is_simulated())) return {};
   std::string name = fmt::format("{}.{}", test->test_suite_name(), test->name());
   if (const int number = ++known().seen[name]; number > 1) name += fmt::format(" #{}", number);
   return name;
@@ -205,7 +211,7 @@ void compare_trace(const std::string& name, const trace::Recorder& recorder) {
 
 KnownRun::KnownRun(const verifier::Findings& findings) : findings_(findings) {
   runtime::Runtime& runtime = runtime::Runtime::current();
-  if (trace::current() != nullptr || !runtime.is_simulated()) return;
+  if (!held() || trace::current() != nullptr || !runtime.is_simulated()) return;
   recorder_ = std::make_unique<trace::Recorder>(
       trace::Recorder::Clock{.now_ns = [&runtime] { return runtime.now(); },
                              .thread = [&runtime] { return runtime.thread_number(); }});
