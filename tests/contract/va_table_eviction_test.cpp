@@ -242,24 +242,30 @@ TEST_F(VaTableEvictionTest, TablesInUseStay) {
   });
 }
 
+/// Lists nearly all memory for work of `other` that is on the hardware: the tables of `one` are
+/// away.
+void crowd_out(GpuVaStack& stack, const Sparse& one, VaClient& other) {
+  const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
+  other.list({code});
+  stack.drive();
+  const uint64_t va = other.make_mapping(code, 1);
+  ASSERT_TRUE(stack.gpu.write(other.process_handle(), va,
+                              dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
+  other.list({other.make_allocation(nearly_all(), kMemorySet)});
+  stack.drive();
+  ASSERT_TRUE(one.evicted());
+  stack.gpu.clear_calls();
+  ASSERT_EQ(other.submit(other.context, va, 24), 0);
+  stack.settle();
+}
+
 // While another's work has the memory its tables need, work waits; nobody loses a device.
 TEST_F(VaTableEvictionTest, WorkWaitsForMemoryForItsTables) {
   DXGKIT_COVERS("VA-29");
   everywhere([](GpuVaStack& stack) {
     Sparse one(stack, "one");
     VaClient other(stack, "other");
-    const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
-    other.list({code});
-    stack.drive();
-    const uint64_t va = other.make_mapping(code, 1);
-    ASSERT_TRUE(stack.gpu.write(other.process_handle(), va,
-                                dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
-    other.list({other.make_allocation(nearly_all(), kMemorySet)});
-    stack.drive();
-    ASSERT_TRUE(one.evicted());
-    stack.gpu.clear_calls();
-    ASSERT_EQ(other.submit(other.context, va, 24), 0);
-    stack.settle();
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, one, other));
     ASSERT_EQ(one.client.submit(one.client.context, one.at(2), Sparse::kReads * 24), 0);
     stack.settle();
     EXPECT_TRUE(one.evicted()) << "the other one's work is on the hardware, with all it lists";
@@ -284,18 +290,7 @@ TEST_F(VaTableEvictionTest, NoDeviceOfTheProcessRunsBeforeTheyAreBack) {
     const D3DKMT_HANDLE beside = client.make_context_virtual();
     client.device = first;
     VaClient other(stack, "other");
-    const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
-    other.list({code});
-    stack.drive();
-    const uint64_t va = other.make_mapping(code, 1);
-    ASSERT_TRUE(stack.gpu.write(other.process_handle(), va,
-                                dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
-    other.list({other.make_allocation(nearly_all(), kMemorySet)});
-    stack.drive();
-    ASSERT_TRUE(one.evicted());
-    stack.gpu.clear_calls();
-    ASSERT_EQ(other.submit(other.context, va, 24), 0);
-    stack.settle();
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, one, other));
     // Both wait for the memory that the other one's work has, and are asked again together.
     ASSERT_EQ(client.submit(client.context, one.at(2), Sparse::kReads * 24), 0);
     ASSERT_EQ(client.submit(beside, one.at(2), Sparse::kReads * 24), 0);

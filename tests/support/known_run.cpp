@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/runtime.h"
 
@@ -115,10 +115,11 @@ Known& known() {
   return all;
 }
 
-/// Whether what happens in this program is kept: it has a file.
+bool holds_none = false;
+
+/// Whether what happens now is compared: a test runs, and its runs are not anybody's.
 bool held() {
-  static const bool is_held = keeps() || !known().findings.empty() || !known().traces.empty();
-  return is_held && ::testing::UnitTest::GetInstance()->current_test_info() != nullptr;
+  return !holds_none && ::testing::UnitTest::GetInstance()->current_test_info() != nullptr;
 }
 
 /// Begins anew where all tests are repeated; writes what was given, if that is asked for.
@@ -172,20 +173,16 @@ void compare_findings(const std::string& name, const verifier::Findings& finding
 
 /// Of all events and names, without addresses of this process.
 uint64_t hash_of(const trace::Recorder& recorder) {
-  uint64_t hash = 0xCBF29CE484222325U;
-  const auto mix = [&](uint64_t value) {
-    const bool host = value >= kHostLowest && value <= kHostHighest;
-    hash = std::rotl((hash ^ (host ? 1 : value)) * 0x9E3779B97F4A7C15U, 29);
-  };
-  for (const trace::Event& event : recorder.events()) {
-    mix(static_cast<uint64_t>(event.time_ns));
-    mix(uint64_t{event.thread} << 32 | uint64_t{event.kind} << 16 | event.node);
-    for (const uint64_t argument : {event.a, event.b, event.c, event.d}) mix(argument);
+  std::vector<trace::Event> events = recorder.events();
+  for (trace::Event& event : events) {
+    for (uint64_t* const argument : {&event.a, &event.b, &event.c, &event.d}) {
+      if (*argument >= kHostLowest && *argument <= kHostHighest) *argument = 1;
+    }
   }
   for (const std::string& name : recorder.names()) {
-    for (const char byte : name) mix(static_cast<unsigned char>(byte));
+    for (const char byte : name) events.push_back({.a = static_cast<unsigned char>(byte)});
   }
-  return hash;
+  return trace::hash_of(events);
 }
 
 void compare_trace(const std::string& name, const trace::Recorder& recorder) {
@@ -208,6 +205,8 @@ void compare_trace(const std::string& name, const trace::Recorder& recorder) {
 }
 
 }  // namespace
+
+void hold_no_runs() { holds_none = true; }
 
 KnownRun::KnownRun(const verifier::Findings& findings) : findings_(findings) {
   runtime::Runtime& runtime = runtime::Runtime::current();

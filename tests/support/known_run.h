@@ -19,9 +19,6 @@ namespace dxgkit::testing {
 /// says only that it changed: DXGKIT_TEST_TRACES=FOLDER writes the trace of every test there, to be
 /// compared with that of the commit before.
 ///
-/// A program is held to what it gave once it has files in tests/known: run it with
-/// DXGKIT_KEEP_RUNS. Fuzzers, whose seeds are anybody's, have none.
-///
 /// In texts, numbers that can be addresses of this process are left out, since they differ from run
 /// to run. With threads of the operating system, whose order is theirs, it does nothing. Where the
 /// test has a recorder of its own, that one gets the events, and no trace is kept.
@@ -37,6 +34,9 @@ class KnownRun {
   const verifier::Findings& findings_;
   std::unique_ptr<trace::Recorder> recorder_;  // null: somebody else records
 };
+
+/// From here on nothing is compared: for a test whose seed or input the caller chose.
+void hold_no_runs();
 
 /// The findings alone, for tests below the kernel.
 class KnownFindings {

@@ -77,8 +77,9 @@ vidsch::EnginePort::Prepare Adapter::prepare(PacketId id) {
         tables_under_way = true;
         break;
       case GpuVa::TablesThere::kNoMemory:
-        // They left while its device had other work in flight: that gives memory back as it
-        // retires, and this is asked again then.
+        // The tables were evicted while the device had other packets in flight, or acquire() would
+        // have refused this one. Those packets give memory back when they retire, and the scheduler
+        // then asks for this packet again.
         residency_->give_back(packet);
         return Prepare::kBusy;
     }

@@ -192,8 +192,7 @@ bool Interrupts::service() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   nt::CallFrame frame(core_.kernel, kIsrName, nt::kDeviceLevel);
   nt::at_level(core_.kernel, nt::kDispatchLevel);
   frame.owner = &core_;
-  lock_.lock();
-  owner_.store(this_thread(), std::memory_order_relaxed);
+  take_lock();
   run_isr(frame, &claimed);
   leave_lock(frame);
   return claimed;  // the frame's end lowers the level: the DPC runs there
@@ -268,11 +267,15 @@ void Interrupts::leave_lock(nt::CallFrame& frame) DXGKIT_NO_THREAD_SAFETY_ANALYS
   lock_.unlock();
 }
 
-void Interrupts::enter_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
-  nt::at_level(core_.kernel, nt::kDispatchLevel);  // IRQL-13
+void Interrupts::take_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   lock_.lock();
   owner_.store(this_thread(), std::memory_order_relaxed);
   isr_ = IsrState{};
+}
+
+void Interrupts::enter_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  nt::at_level(core_.kernel, nt::kDispatchLevel);  // IRQL-13
+  take_lock();
 }
 
 void Interrupts::leave_lock() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
@@ -406,11 +409,7 @@ Status Interrupts::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_cont
     nt::at_level(core_.kernel, nt::kDispatchLevel);
     frame.owner = &core_;
     const bool nested = owner_.load(std::memory_order_relaxed) == this_thread();
-    if (!nested) {
-      lock_.lock();
-      owner_.store(this_thread(), std::memory_order_relaxed);
-      isr_ = IsrState{};
-    }
+    if (!nested) take_lock();
     BOOLEAN answer = FALSE;
     abandoned = !frame.call(routine, &answer, routine_context);
     if (!abandoned && frame.irql() != nt::kDeviceLevel) [[unlikely]] {
@@ -429,9 +428,7 @@ void Interrupts::at_device_level(const char* what, const std::function<void()>& 
     DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   nt::CallFrame frame(core_.kernel, what, nt::kDeviceLevel);
   frame.owner = &core_;
-  lock_.lock();
-  owner_.store(this_thread(), std::memory_order_relaxed);
-  isr_ = IsrState{};
+  take_lock();
   work();
   leave_lock(frame);
 }

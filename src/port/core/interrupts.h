@@ -87,6 +87,8 @@ class Interrupts {
   bool service();
   void run_isr(nt::CallFrame& frame, bool* claimed);
   void end_isr_checks(bool claimed, const IsrState& seen);
+  /// The lock, its owner's number, and a fresh record of what the ISR does.
+  void take_lock();
   void leave_lock(nt::CallFrame& frame);
   static void NTAPI dpc_routine(nt::Kdpc* dpc, void* interrupts, void*, void*);
   void run_driver_dpc();

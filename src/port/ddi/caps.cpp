@@ -90,6 +90,28 @@ Error refuse_segments(PortCore& core, const char* rule, std::string actual, std:
   return Error(Status::kDeviceConfigurationError);
 }
 
+/// The first pass of a segment query: how many there are.
+template <typename In, typename Out>
+Result<uint32_t> count_segments(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, const In& in,
+                                Out* out) {
+  std::memset(out, kPoisonByte, sizeof(*out));
+  // Drivers tell the passes apart by either member.
+  out->NbSegment = 0;
+  out->pSegmentDescriptor = nullptr;
+  const Status first = core.query(type, &in, sizeof(in), out, sizeof(*out));
+  if (!is_success(first))
+    return refuse_segments(core, "SEG-04",
+                           fmt::format("The first segment query returned {}.", hex(first)),
+                           "It returns STATUS_SUCCESS.");
+  check_first_pass(core, *out);
+  const uint32_t count = out->NbSegment;
+  if (count == 0 || count > kMaxSegments) {
+    return refuse_segments(core, "SEG-06", fmt::format("NbSegment is {}.", count),
+                           fmt::format("1 to {} segments.", kMaxSegments));
+  }
+  return count;
+}
+
 /// Types 1 and 3: the two passes differ in pSegmentDescriptor only.
 template <typename Out, typename Descriptor>
 Result<SegmentsInfo> query_segments_by_pointer(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type) {
@@ -100,20 +122,7 @@ Result<SegmentsInfo> query_segments_by_pointer(PortCore& core, DXGK_QUERYADAPTER
     in.AgpFlags.Agp = 1;
   }  // SEG-11: else all zero
   Out out;
-  std::memset(&out, kPoisonByte, sizeof(out));
-  out.NbSegment = 0;
-  out.pSegmentDescriptor = nullptr;
-  const Status first = core.query(type, &in, sizeof(in), &out, sizeof(out));
-  if (!is_success(first))
-    return refuse_segments(core, "SEG-04",
-                           fmt::format("The first segment query returned {}.", hex(first)),
-                           "It returns STATUS_SUCCESS.");
-  check_first_pass(core, out);
-  const uint32_t count = out.NbSegment;
-  if (count == 0 || count > kMaxSegments) {
-    return refuse_segments(core, "SEG-06", fmt::format("NbSegment is {}.", count),
-                           fmt::format("1 to {} segments.", kMaxSegments));
-  }
+  DXGKIT_ASSIGN_OR_RETURN(const uint32_t count, count_segments(core, type, in, &out));
   std::vector<Descriptor> descriptors(count);
   std::memset(descriptors.data(), 0, count * sizeof(Descriptor));
   out = {};
@@ -181,21 +190,8 @@ Status query_invalid_ranges(PortCore& core, uint32_t id, SegmentInfo* segment) {
 Result<SegmentsInfo> query_segments_by_stride(PortCore& core) {
   const DXGK_QUERYSEGMENTIN4 in{};  // SEG-10: no linked adapters
   DXGK_QUERYSEGMENTOUT4 out;
-  std::memset(&out, kPoisonByte, sizeof(out));
-  // Drivers tell the passes apart by either member.
-  out.NbSegment = 0;
-  out.pSegmentDescriptor = nullptr;
-  const Status first = core.query(DXGKQAITYPE_QUERYSEGMENT4, &in, sizeof(in), &out, sizeof(out));
-  if (!is_success(first))
-    return refuse_segments(core, "SEG-04",
-                           fmt::format("The first segment query returned {}.", hex(first)),
-                           "It returns STATUS_SUCCESS.");
-  check_first_pass(core, out);
-  const uint32_t count = out.NbSegment;
-  if (count == 0 || count > kMaxSegments) {
-    return refuse_segments(core, "SEG-06", fmt::format("NbSegment is {}.", count),
-                           fmt::format("1 to {} segments.", kMaxSegments));
-  }
+  DXGKIT_ASSIGN_OR_RETURN(const uint32_t count,
+                          count_segments(core, DXGKQAITYPE_QUERYSEGMENT4, in, &out));
   // The kernel proposes the stride of the declared version and honours what comes back, as long as
   // it fits the space given.
   const uint32_t own_stride = abi::record_size("DXGK_SEGMENTDESCRIPTOR4", core.version);

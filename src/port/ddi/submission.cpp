@@ -143,6 +143,27 @@ void fill_submission(const PortCore& core, const Args& args, Arguments* out) {
       static_cast<D3DDDI_FLIPINTERVAL_TYPE>(args.flags.flip ? args.flip_interval : 0);
 }
 
+/// The part of a DMA buffer that a call is about, as DXGKARG_PATCH and DXGKARG_CANCELCOMMAND both
+/// describe it.
+template <typename Arguments>
+void fill_part(const PortCore& core, const PatchArgs& args, Arguments* arguments) {
+  arguments->pDmaBuffer = args.buffer.cpu;
+  arguments->DmaBufferSize = args.buffer.size_bytes;
+  arguments->DmaBufferSubmissionStartOffset = args.slice.start;
+  arguments->DmaBufferSubmissionEndOffset = args.slice.end;
+  arguments->pDmaBufferPrivateData =
+      args.buffer.private_size_bytes == 0 ? core.guard_page : args.buffer.private_data;
+  arguments->DmaBufferPrivateDataSize = args.buffer.private_size_bytes;
+  arguments->DmaBufferPrivateDataSubmissionStartOffset = args.slice.private_start;
+  arguments->DmaBufferPrivateDataSubmissionEndOffset = args.slice.private_end;
+  arguments->pAllocationList = to_abi(args.allocations);
+  arguments->AllocationListSize = args.allocation_count;
+  arguments->pPatchLocationList = to_abi(args.patches);
+  arguments->PatchLocationListSize = args.patch_count;
+  arguments->PatchLocationListSubmissionStart = args.patch_start;
+  arguments->PatchLocationListSubmissionLength = args.patch_length;
+}
+
 }  // namespace
 
 bool SubmissionPort::has_patch() const { return core_.ddi.DxgkDdiPatch != nullptr; }
@@ -158,21 +179,7 @@ Status SubmissionPort::patch(const PatchArgs& args) {
                                       // driver uses (PATCH-02, PATCH-03)
   arguments.DmaBufferSegmentId = args.buffer.segment.value;
   arguments.DmaBufferPhysicalAddress.QuadPart = static_cast<LONGLONG>(args.buffer.physical_address);
-  arguments.pDmaBuffer = args.buffer.cpu;
-  arguments.DmaBufferSize = args.buffer.size_bytes;
-  arguments.DmaBufferSubmissionStartOffset = args.slice.start;
-  arguments.DmaBufferSubmissionEndOffset = args.slice.end;
-  arguments.pDmaBufferPrivateData =
-      args.buffer.private_size_bytes == 0 ? core_.guard_page : args.buffer.private_data;
-  arguments.DmaBufferPrivateDataSize = args.buffer.private_size_bytes;
-  arguments.DmaBufferPrivateDataSubmissionStartOffset = args.slice.private_start;
-  arguments.DmaBufferPrivateDataSubmissionEndOffset = args.slice.private_end;
-  arguments.pAllocationList = to_abi(args.allocations);
-  arguments.AllocationListSize = args.allocation_count;
-  arguments.pPatchLocationList = to_abi(args.patches);
-  arguments.PatchLocationListSize = args.patch_count;
-  arguments.PatchLocationListSubmissionStart = args.patch_start;
-  arguments.PatchLocationListSubmissionLength = args.patch_length;
+  fill_part(core_, args, &arguments);
   arguments.SubmissionFenceId = args.fence.value;
   arguments.Flags.Paging = args.flags.paging ? 1 : 0;
   arguments.Flags.Present = args.flags.present ? 1 : 0;
@@ -329,21 +336,7 @@ Status SubmissionPort::cancel(const PatchArgs& args) {
   if (core_.ddi.DxgkDdiCancelCommand == nullptr) return Status::kNotSupported;
   DXGKARG_CANCELCOMMAND arguments{};
   arguments.hContext = args.context;
-  arguments.pDmaBuffer = args.buffer.cpu;
-  arguments.DmaBufferSize = args.buffer.size_bytes;
-  arguments.DmaBufferSubmissionStartOffset = args.slice.start;
-  arguments.DmaBufferSubmissionEndOffset = args.slice.end;
-  arguments.pDmaBufferPrivateData =
-      args.buffer.private_size_bytes == 0 ? core_.guard_page : args.buffer.private_data;
-  arguments.DmaBufferPrivateDataSize = args.buffer.private_size_bytes;
-  arguments.DmaBufferPrivateDataSubmissionStartOffset = args.slice.private_start;
-  arguments.DmaBufferPrivateDataSubmissionEndOffset = args.slice.private_end;
-  arguments.pAllocationList = to_abi(args.allocations);
-  arguments.AllocationListSize = args.allocation_count;
-  arguments.pPatchLocationList = to_abi(args.patches);
-  arguments.PatchLocationListSize = args.patch_count;
-  arguments.PatchLocationListSubmissionStart = args.patch_start;
-  arguments.PatchLocationListSubmissionLength = args.patch_length;
+  fill_part(core_, args, &arguments);
   return call_cancel(core_, arguments, args.fence.value);
 }
 
