@@ -20,7 +20,16 @@ def write(folder, copies):
             path.unlink()
 
 
+def drop_copies_of_nothing(folder):
+    """A source that was moved or deleted since the copy was made."""
+    folder = pathlib.Path(folder)
+    for path in list(folder.rglob("*")):
+        if path.is_file() and not (ROOT / path.relative_to(folder)).exists():
+            path.unlink()
+
+
 def configure(build, folder):
+    drop_copies_of_nothing(folder)
     flags = [f"-DDXGKIT_OVERLAY={folder}"]
     if shutil.which("ccache"):
         flags += ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", "-DCMAKE_C_COMPILER_LAUNCHER=ccache"]
