@@ -117,15 +117,11 @@ void Scene::perform(const Stage& stage, const std::function<void()>& body) {
   Status started = Status::kSuccess;
   {
     const Muted muted(strikes_.has_value());
-    started = stage.start();
-    started_ = started == Status::kSuccess;
-    if (started_) {
-      wakes_.fetch_add(1);
-      runtime::Runtime::current().wake_all(wakes_);
-      body();
-    }
+    started = start(stage);
+    if (started_) body();
+    wait_for_reaper();
   }
-  check(stage, started);
+  check(stage, restarted_.value_or(started));
   runtime::Runtime::current()
       .spawn("stop", [&] { static_cast<void>(stage.system.stop_adapter(stage.luid)); })
       ->join();
@@ -139,6 +135,19 @@ void Scene::perform(const Stage& stage, const std::function<void()>& body) {
       });
   if (stopped_hard || (striker.has_struck() && keeps_an_object(striker.where())))
     stage.expect_leaks = true;
+}
+
+Status Scene::start(const Stage& stage) {
+  const Status status = stage.start();
+  started_ = status == Status::kSuccess;
+  wakes_.fetch_add(1);
+  runtime::Runtime::current().wake_all(wakes_);
+  return status;
+}
+
+void Scene::start_again() {
+  started_ = false;
+  restarted_ = start(*stage_);
 }
 
 void Scene::begin(const Stage& stage) {
@@ -179,22 +188,26 @@ void Scene::strike() {
   runtime::Runtime::current().wake_all(wakes_);
 }
 
+bool Scene::reaper_is_due() const {
+  if (!strikes_.has_value() || !striker.has_struck()) return false;
+  if (strikes_->kind == FaultKind::kRemoval) return started_ && removed_ != stage_->luid;
+  return strikes_->kind == FaultKind::kExit && mortal_ != nullptr && !reaped_;
+}
+
 void Scene::run_reaper() {
   runtime::Runtime& runtime = runtime::Runtime::current();
   const runtime::WaitReason reason(runtime, "the fault to strike (reaper)");
   for (;;) {
     const uint32_t seen = wakes_.load();
-    if (gone_ && started_ && !removed_) {
-      removed_ = true;
-      static_cast<void>(stage_->system.remove_adapter(stage_->luid));
-      reaps_.fetch_add(1);
-      runtime.wake_all(reaps_);
-      continue;
-    }
-    const bool kills = strikes_.has_value() && strikes_->kind == FaultKind::kExit;
-    if (kills && striker.has_struck() && mortal_ != nullptr && !reaped_) {
-      reaped_ = true;
-      mortal_->end();
+    if (reaper_is_due()) {
+      if (strikes_->kind == FaultKind::kExit) {
+        mortal_->end();
+        reaped_ = true;
+      } else {
+        const dxgk::Luid luid = stage_->luid;
+        static_cast<void>(stage_->system.remove_adapter(luid));
+        removed_ = luid;
+      }
       reaps_.fetch_add(1);
       runtime.wake_all(reaps_);
       continue;
@@ -202,6 +215,13 @@ void Scene::run_reaper() {
     if (over_) return;
     runtime.wait(wakes_, seen);
   }
+}
+
+void Scene::wait_for_reaper() {
+  runtime::Runtime& runtime = runtime::Runtime::current();
+  const runtime::WaitReason reason(runtime, "the reaper");
+  for (uint32_t seen = reaps_.load(); reaper_is_due(); seen = reaps_.load())
+    runtime.wait(reaps_, seen);
 }
 
 bool Scene::adapter_runs() const {
@@ -215,10 +235,8 @@ Scene::Mortal::Mortal(Scene& scene, Client& client) : scene_(scene), client_(cli
 }
 
 Scene::Mortal::~Mortal() {
-  const bool told_to_end = scene_.strikes_.has_value() &&
-                           scene_.strikes_->kind == FaultKind::kExit && scene_.striker.has_struck();
-  runtime::Runtime& runtime = runtime::Runtime::current();
-  while ((told_to_end || scene_.gone_) && scene_.reaps_.load() == 0) runtime.wait(scene_.reaps_, 0);
+  scene_.wait_for_reaper();
+  const bool told_to_end = scene_.reaped_;
   scene_.mortal_ = nullptr;
   scene_.striker.client_lives = false;
   // A dead process and a stopped adapter answer as documented, whatever came out before.

@@ -55,6 +55,8 @@ class Scene {
   /// Starts the stack's adapter, plays `body` if that succeeded, checks, stops the adapter.
   void play(Stack& stack, const std::function<void()>& body);
   void play(DisplayStack& stack, const std::function<void()>& body);
+  /// After the story stopped the adapter.
+  void start_again();
   /// Nothing completes by itself; drive() still does.
   void hold(bool held) { held_ = held; }
 
@@ -86,7 +88,11 @@ class Scene {
   void end();
   size_t complete();
   void strike();
+  Status start(const Stage& stage);
   void run_reaper();
+  /// Returns when whoever removes the device or ends the process has done it.
+  void wait_for_reaper();
+  bool reaper_is_due() const;
   bool adapter_runs() const;
   void check(const Stage& stage, Status started);
   void complain(std::string text) { complaints.push_back(std::move(text)); }
@@ -96,7 +102,9 @@ class Scene {
   runtime::Mutex gpu_lock_;
   Client* mortal_ = nullptr;
   std::atomic<bool> held_{false}, gone_{false}, over_{false};
-  bool started_ = false, removed_ = false, reaped_ = false;
+  std::optional<Status> restarted_;
+  bool started_ = false, reaped_ = false;
+  dxgk::Luid removed_;              // the adapter that was; Luid{}: none yet
   std::atomic<uint32_t> wakes_{0};  // counts; the reaper waits on it
   std::atomic<uint32_t> reaps_{0};  // counts; whoever waits for the reaper waits on it
   std::unique_ptr<runtime::Thread> gpu_, reaper_;

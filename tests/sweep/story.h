@@ -17,7 +17,16 @@ struct Story {
 /// All of them, in the order of the kept file.
 std::span<const Story> stories();
 
+// life.cpp
+void tell_life(Scene& scene);
 // patching.cpp
 void tell_patching(Scene& scene);
+void tell_sharing(Scene& scene);
+// memory.cpp
+void tell_residency(Scene& scene);
+void tell_host_aperture(Scene& scene);
+void tell_swizzling(Scene& scene);
+// synchronization.cpp
+void tell_synchronization(Scene& scene);
 
 }  // namespace dxgkit::sweep
