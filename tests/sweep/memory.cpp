@@ -50,7 +50,7 @@ void tell_residency(Scene& scene) {
     const UINT64 next =
         client.make_resident({c}, &status, cant_trim(), second.handle).PagingFenceValue;
     if (status == kPending) client.wait_cpu(second.fence, next);
-    client.render(context, work_on({a, c}));
+    client.render(context, work_on({c}));
     client.evict({b});
     client.evict({b});
     other.make_resident({theirs});

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "tests/contract/sync_fixture.h"
+#include "tests/sweep/calls.h"
 #include "tests/sweep/story.h"
 
 namespace dxgkit::sweep {
@@ -28,16 +29,6 @@ void reclaim(Client& client, D3DKMT_HANDLE handle) {
   args.NumAllocations = 1;
   args.pDiscarded = &lost;
   client.call([&] { return D3DKMTReclaimAllocations(&args); });
-}
-void escape(Client& client) {
-  uint32_t data = 0;
-  D3DKMT_ESCAPE args{};
-  args.hAdapter = client.adapter;
-  args.hDevice = client.device;
-  args.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
-  args.pPrivateDriverData = &data;
-  args.PrivateDriverDataSize = sizeof(data);
-  client.call([&] { return D3DKMTEscape(&args); });
 }
 
 /// A shared resource of one allocation.

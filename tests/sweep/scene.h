@@ -57,6 +57,8 @@ class Scene {
   void play(DisplayStack& stack, const std::function<void()>& body);
   /// After the story stopped the adapter.
   void start_again();
+  /// It was pulled out: it raises no interrupt, and its driver calls nobody by itself.
+  bool device_is_gone() const { return gone_; }
   /// Nothing completes by itself; drive() still does.
   void hold(bool held) { held_ = held; }
 

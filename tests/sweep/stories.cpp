@@ -13,6 +13,18 @@ std::span<const Story> stories() {
       Story{"host_aperture", tell_host_aperture},
       Story{"swizzling", tell_swizzling},
       Story{"synchronization", tell_synchronization},
+      Story{"addresses", tell_addresses},
+      Story{"addresses_by_cpu", tell_addresses_by_cpu},
+      Story{"tables", tell_tables},
+      Story{"hw_queues", tell_hw_queues},
+      Story{"native_fences", tell_native_fences},
+      Story{"flips", tell_flips},
+      Story{"screen_power", tell_screen_power},
+      Story{"display_only", tell_display_only},
+      Story{"sleep", tell_sleep},
+      Story{"components", tell_components},
+      Story{"engine_resets", tell_engine_resets},
+      Story{"adapter_resets", tell_adapter_resets},
   };
   return kStories;
 }
