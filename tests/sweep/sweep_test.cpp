@@ -56,8 +56,10 @@ constexpr std::array kKnownGaps = {
 /// What runs now, for a crash: a signal's handler may only write it.
 std::array<char, 256> now_running{};
 
-void say_what_ran(int) {
+void say_what_ran(int number) {
+  std::signal(number, SIG_DFL);
   static_cast<void>(!write(STDERR_FILENO, now_running.data(), std::strlen(now_running.data())));
+  static_cast<void>(raise(number));
 }
 
 std::string replay_of(const Story& story, FaultKind kind, size_t at) {
