@@ -36,12 +36,10 @@ void tell_sleep(Scene& scene) {
     // Power fails with work on hardware: its device is lost.
     client.render(context, work_on({hidden}));
     stack.settle();
-    if (!scene.device_is_gone()) {
-      stack.miniport.forget_outstanding();
-      stack.blocking([&] {
-        static_cast<void>(stack.system->power_failed(stack.luid, PowerTarget::kHibernate));
-      });
-    }
+    stack.blocking([&] {
+      static_cast<void>(stack.system->power_failed(stack.luid, PowerTarget::kHibernate));
+    });
+    stack.miniport.forget_outstanding();  // also what came while power failed
     static_cast<void>(go(stack, PowerTarget::kD0));
     client.state();
     client.render(context, work_on({hidden}));
