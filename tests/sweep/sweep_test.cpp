@@ -46,11 +46,16 @@ struct KnownGap {
 };
 constexpr std::string_view kOrderIsChecked =
     "the scripted driver was not called, and checks that parts go before their whole";
+constexpr std::string_view kNeverCompleted =
+    "the driver completes no transition then, and calls wait for ever (point 14)";
 constexpr std::array kKnownGaps = {
     KnownGap{"hw_queues", "fails", "DxgkDdiDestroyHwQueue", kOrderIsChecked},
     KnownGap{"hw_queues", "breaks", "DxgkDdiDestroyHwQueue", kOrderIsChecked},
     KnownGap{"native_fences", "fails", "DxgkDdiCloseNativeFence", kOrderIsChecked},
     KnownGap{"native_fences", "breaks", "DxgkDdiCloseNativeFence", kOrderIsChecked},
+    KnownGap{"components", "fails", "DxgkDdiSetPowerComponentFState", kNeverCompleted},
+    KnownGap{"components", "breaks", "DxgkDdiSetPowerComponentFState", kNeverCompleted},
+    KnownGap{"components", "callback", "DxgkCbCompleteFStateTransition", kNeverCompleted},
     KnownGap{"screen_power", "callback", "DxgkCbQueueDpc",
              "after an adapter reset on the way to D3 a client's primary stays in use, and the end "
              "of its process waits for ever (point 8)"},
