@@ -180,7 +180,7 @@ class Client {
  private:
   bool ended_ = false;
   std::shared_ptr<dxgk::Process> kept_;  // calls after its end are answered
-  D3DKMT_HANDLE paging_queue_ = 0;  // for list()
+  D3DKMT_HANDLE paging_queue_ = 0;       // for list()
 };
 
 /// What may not change when a call is refused.

@@ -25,7 +25,7 @@ std::map<std::string, std::string> read() {
 }  // namespace
 
 std::string KnownLine::text() const {
-  return fmt::format("{} running, {} stopped, {:016x}", running_, stopped_, trace::hash_of(facts_));
+  return fmt::format("{}/{} {:016x}", running_, stopped_, trace::hash_of(facts_));
 }
 
 void compare_lines(const std::string& prefix, const KnownLines& lines) {

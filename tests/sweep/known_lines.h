@@ -19,7 +19,7 @@ class KnownLine {
   }
   void add(uint64_t number) { facts_.push_back({.b = number}); }
   void count(bool runs) { ++(runs ? running_ : stopped_); }
-  /// "12 running, 1 stopped, 0123456789abcdef".
+  /// "12/1 0123456789abcdef": the adapter ran after 12 runs, and had stopped after 1.
   std::string text() const;
 
  private:
