@@ -10,6 +10,8 @@
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/process.h"
+#include "dxgk/sync/native_fences.h"
+#include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/hw_queue.h"
 #include "trace/trace.h"
@@ -269,6 +271,14 @@ void Device::close_driver_side() {
     }
   });
   static_cast<void>(adapter_.block_until([&] { return teardowns == 0; }));
+  // Where the adapter stops, the client still has them.
+  std::vector<Ref<SyncObject>> native;
+  adapter_.lane().run([&] {
+    for (SyncObject* object : sync_objects) {
+      if (object->shared->native) native.emplace_back(object);
+    }
+  });
+  for (const Ref<SyncObject>& object : native) adapter_.native_fences()->close(*object);
   static_cast<void>(adapter_.port().objects().destroy_device(
       info_.handle));  // SCHED-23: its failure is recorded, and ignored
   adapter_.lane().run([&] {

@@ -67,7 +67,7 @@ size_t Stack::drive() {
   size_t completed = 0;
   for (;;) {
     settle();
-    const size_t now = miniport.complete_all();
+    const size_t now = complete_work ? complete_work() : miniport.complete_all();
     if (now == 0) return completed;
     completed += now;
   }
@@ -91,7 +91,7 @@ bool Stack::Background::finished(int rounds) {
 }
 
 void Stack::Background::finish() {
-  while (!done_.load(std::memory_order_acquire)) {
+  while (!stack_.complete_work && !done_.load(std::memory_order_acquire)) {
     // A GPU that completes at submission needs no help: two would report the same fence.
     if (!stack_.miniport.config.auto_complete) static_cast<void>(stack_.miniport.complete_all());
     // Not a yield: when everybody only yields, virtual time jumps to the next timer, which is the
@@ -140,6 +140,7 @@ Work work_on(std::initializer_list<D3DKMT_HANDLE> allocations) {
 
 Client::Client(Stack& stack_in, const char* name, bool with_device) : stack(stack_in) {
   process = &stack.system->create_process(name);
+  kept_ = process->shared_from_this();
   D3DKMT_OPENADAPTERFROMLUID open{};
   open.AdapterLuid.LowPart = stack.luid.low;
   open.AdapterLuid.HighPart = stack.luid.high;
@@ -239,14 +240,15 @@ NTSTATUS Client::render(ContextBuffers& context, const Work& work, D3DKMT_RENDER
   args.AllocationCount = static_cast<UINT>(work.allocations.size());
   args.PatchLocationCount = static_cast<UINT>(work.patches.size());
   args.Flags = work.flags;
-  if (work.command_bytes <= context.command_bytes)
+  // Of a process that has ended the buffers are gone.
+  if (!ended_ && work.command_bytes <= context.command_bytes)
     std::memset(context.command, static_cast<int>(work.fill), work.command_bytes);
-  for (size_t i = 0; i < work.allocations.size() && i < context.allocation_count; ++i) {
+  for (size_t i = 0; !ended_ && i < work.allocations.size() && i < context.allocation_count; ++i) {
     context.allocations[i] = {};
     context.allocations[i].hAllocation = work.allocations[i].handle;
     context.allocations[i].WriteOperation = work.allocations[i].write ? 1 : 0;
   }
-  for (size_t i = 0; i < work.patches.size() && i < context.patch_count; ++i)
+  for (size_t i = 0; !ended_ && i < work.patches.size() && i < context.patch_count; ++i)
     context.patches[i] = work.patches[i];
   const NTSTATUS status = call([&] { return D3DKMTRender(&args); });
   if (args.pNewCommandBuffer != nullptr) {

@@ -67,6 +67,10 @@ class Stack {
   /// The running adapter, or the last one that ran here.
   dxgk::Adapter& adapter();
 
+  /// Set: the GPU runs on a thread of its own. This completes what is on hardware now and returns
+  /// how many; drive() asks for it, blocking() and Background only wait.
+  std::function<size_t()> complete_work;
+
   /// Lets the lane finish what reports started.
   void settle();
   /// Is the GPU: completes everything submitted, and what that leads to, until nothing is left.
@@ -175,7 +179,8 @@ class Client {
 
  private:
   bool ended_ = false;
-  D3DKMT_HANDLE paging_queue_ = 0;  // for list()
+  std::shared_ptr<dxgk::Process> kept_;  // calls after its end are answered
+  D3DKMT_HANDLE paging_queue_ = 0;       // for list()
 };
 
 /// What may not change when a call is refused.

@@ -5,32 +5,17 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/device.h"
+#include "tests/contract/native_fixture.h"
 #include "tests/contract/sync_fixture.h"
 #include "tests/contract/va_fixture.h"
-#include "tests/support/scripted_native_fences.h"
 
 namespace dxgkit::contract {
 namespace {
 
-using dxgkit::testing::ScriptedNativeFences;
 using namespace sync_flag;
 
 constexpr uint64_t kNobody = std::numeric_limits<uint64_t>::max();
 constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
-
-class NativeStack : public GpuVaStack {
- public:
-  NativeStack() : native(std::in_place, miniport, gpu) {}
-  ~NativeStack() {
-    blocking([&] { system.reset(); });
-    driver.reset();
-    if (!expect_leaks) {
-      EXPECT_EQ(native->live(), 0U) << "fences nobody closed or destroyed";
-    }
-    native.reset();
-  }
-  std::optional<ScriptedNativeFences> native;
-};
 
 class NativeFenceTest : public ::testing::Test {
  protected:

@@ -11,34 +11,6 @@ using dxgk::PowerTarget;
 using testing::PagingGpu;
 using PowerComponentTest = ContractTest;
 
-/// Two engines and their memory; the copy engine's provider is component 3.
-void describe_components(ScriptedMiniport& miniport, bool driver_completes) {
-  miniport.config.caps = [](DXGK_DRIVERCAPS& caps) { caps.SupportRuntimePowerManagement = TRUE; };
-  miniport.hooks.query_adapter_info = [&miniport,
-                                       driver_completes](const DXGKARG_QUERYADAPTERINFO* args) {
-    if (args->Type == DXGKQAITYPE_NUMPOWERCOMPONENTS) {
-      *static_cast<UINT*>(args->pOutputData) = 4;
-      return nt_status(Status::kSuccess);
-    }
-    if (args->Type != DXGKQAITYPE_POWERCOMPONENTINFO)
-      return miniport.default_query_adapter_info(args);
-    const UINT index = *static_cast<UINT*>(args->pInputData);
-    auto* out = static_cast<DXGK_POWER_RUNTIME_COMPONENT*>(args->pOutputData);
-    out->StateCount = index == 2 ? 2 : 3;
-    out->Flags.DriverCompletesFStateTransition = driver_completes ? 1 : 0;
-    out->Flags.TransitionTo_F0_OnDx = index == 0 ? 1 : 0;
-    out->ComponentMapping.ComponentType = index < 2    ? DXGK_POWER_COMPONENT_ENGINE
-                                          : index == 2 ? DXGK_POWER_COMPONENT_MEMORY
-                                                       : DXGK_POWER_COMPONENT_OTHER;
-    out->ComponentMapping.EngineDesc.NodeIndex = index;
-    if (index == 1) {
-      out->ProviderCount = 1;
-      out->Providers[0] = 3;
-    }
-    return nt_status(Status::kSuccess);
-  };
-}
-
 struct Transition {
   UINT component = 0, f_state = 0;
   bool operator==(const Transition&) const = default;

@@ -19,6 +19,7 @@ D3DDDI_MAKERESIDENT_FLAGS cant_trim(bool must_succeed) {
 }
 
 uint64_t Queue::value() const {
+  if (address == nullptr) return 0;
   return std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(address)).load();
 }
 

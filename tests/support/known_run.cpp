@@ -51,6 +51,8 @@ std::string without_addresses(std::string_view text) {
   return out;
 }
 
+}  // namespace
+
 std::string text_of(const verifier::Finding& finding) {
   std::string text = fmt::format("{} {}, {}", finding.rule,
                                  verifier::severity_text(finding.severity), finding.ddi);
@@ -68,6 +70,21 @@ std::string text_of(const verifier::Finding& finding) {
   }
   return without_addresses(text);
 }
+
+uint64_t hash_of(const trace::Recorder& recorder) {
+  std::vector<trace::Event> events = recorder.events();
+  for (trace::Event& event : events) {
+    for (uint64_t* const argument : {&event.a, &event.b, &event.c, &event.d}) {
+      if (*argument >= kHostLowest && *argument <= kHostHighest) *argument = 1;
+    }
+  }
+  for (const std::string& name : recorder.names()) {
+    for (const char byte : name) events.push_back({.a = static_cast<unsigned char>(byte)});
+  }
+  return trace::hash_of(events);
+}
+
+namespace {
 
 /// By test: its findings, or the hash of its trace.
 using Texts = std::map<std::string, std::string>;
@@ -169,20 +186,6 @@ void compare_findings(const std::string& name, const verifier::Findings& finding
   EXPECT_EQ(text, before == known().findings.end() ? "" : before->second)
       << name << " gives other findings than " << path("findings")
       << " says; if the change is meant: make known";
-}
-
-/// Of all events and names, without addresses of this process.
-uint64_t hash_of(const trace::Recorder& recorder) {
-  std::vector<trace::Event> events = recorder.events();
-  for (trace::Event& event : events) {
-    for (uint64_t* const argument : {&event.a, &event.b, &event.c, &event.d}) {
-      if (*argument >= kHostLowest && *argument <= kHostHighest) *argument = 1;
-    }
-  }
-  for (const std::string& name : recorder.names()) {
-    for (const char byte : name) events.push_back({.a = static_cast<unsigned char>(byte)});
-  }
-  return trace::hash_of(events);
 }
 
 void compare_trace(const std::string& name, const trace::Recorder& recorder) {

@@ -2,7 +2,9 @@
 // hash of the trace. tests/known/ has both, a pair of files for each program.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "trace/trace.h"
 #include "verifier/findings.h"
@@ -37,6 +39,11 @@ class KnownRun {
 
 /// From here on nothing is compared: for a test whose seed or input the caller chose.
 void hold_no_runs();
+
+/// What is kept of a finding: its text without addresses of this process.
+std::string text_of(const verifier::Finding& finding);
+/// What is kept of a trace: a hash of all events and names, without addresses of this process.
+uint64_t hash_of(const trace::Recorder& recorder);
 
 /// The findings alone, for tests below the kernel.
 class KnownFindings {

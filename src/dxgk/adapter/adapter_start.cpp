@@ -606,6 +606,7 @@ void Adapter::stop() {
     for (Device* device : devices_) devices.emplace_back(device);
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
+  if (native_fences_) native_fences_->stop();
   lane_.run([&] { drop_shared_resources(); });
   if (!fatal_.load() && paging_)
     block_until(

@@ -23,7 +23,9 @@ Status level_two(Adapter& adapter, const Call& call) {
     }
     adapter.port().levels().leave_level_two();
     if (over) break;
-    over = !adapter.block_until([&] { return !adapter.timeout().resetting_adapter(); });
+    // block_until asks once even if the adapter has failed, and then nothing is being reset.
+    over = !adapter.block_until([&] { return !adapter.timeout().resetting_adapter(); }) ||
+           !adapter.running_or_starting();
   }
   return status;
 }

@@ -221,7 +221,9 @@ Status Display::place_client(uint32_t source, const Ref<OpenedAllocation>& surfa
 void Display::give_back(uint32_t source) {
   Primary& own = sources_[source].current;
   const char* step = "";
-  if (own.opened && is_success(place_primary(source, own, &step))) return;
+  // Suspended, memory is being emptied: wake() brings it back and shows it.
+  const bool awake = power_ == port::PowerState::kD0;
+  if (awake && own.opened && is_success(place_primary(source, own, &step))) return;
   adapter_.lane().run([&] { flips_->hide(source); });
 }
 

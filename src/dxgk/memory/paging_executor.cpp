@@ -479,13 +479,13 @@ void PagingExecutor::run_barriers() {
   }
 }
 
-void PagingExecutor::packet_retired(Packet& packet, bool completed) {
+void PagingExecutor::packet_retired(Packet& packet, bool completed, bool may_be_read) {
   DXGKIT_CHECK(!in_flight_.empty());
   if (!completed && in_flight_.front().packet != packet.id) {
     // The driver refused an earlier one: the scheduler takes no more, and the adapter is stopping.
     const auto found = std::ranges::find(in_flight_, packet.id, &InFlight::packet);
     DXGKIT_CHECK(found != in_flight_.end());
-    --found->buffer->packets;
+    if (!may_be_read) --found->buffer->packets;
     in_flight_.erase(found);
     return;
   }
@@ -493,7 +493,7 @@ void PagingExecutor::packet_retired(Packet& packet, bool completed) {
   InFlight flight = std::move(in_flight_.front());
   in_flight_.pop_front();
   port_.paging().release_paging_mdls(flight.mdls);
-  --flight.buffer->packets;
+  if (!may_be_read) --flight.buffer->packets;
   if (flight.buffer->packets == 0 && flight.buffer == current_ && current_->used == slice_start_) {
     // Nothing of it is in use any more: start over at its beginning.
     current_ = nullptr;

@@ -127,8 +127,9 @@ class PagingExecutor {
   uint64_t completed() const { return operations_done_; }
   bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
 
-  /// A paging packet of ours left the scheduler.
-  void packet_retired(Packet& packet, bool completed);
+  /// A paging packet of ours left the scheduler. `may_be_read`: the hardware may still run its
+  /// buffer, which then serves nobody again.
+  void packet_retired(Packet& packet, bool completed, bool may_be_read);
   /// What is enqueued from now on waits, with its callbacks, for resume(): the hardware is off.
   /// What is in flight retires as ever.
   void pause();

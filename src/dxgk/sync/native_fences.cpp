@@ -136,6 +136,16 @@ void NativeFences::end(SharedSync& fence) {
   if (mine) static_cast<void>(port_.destroy(fence.driver_handle));
 }
 
+void NativeFences::stop() {
+  std::vector<void*> left;
+  adapter_.lane().run([&] {
+    for (const auto& [id, fence] : fences_) {
+      if (std::exchange(fence->in_driver, false)) left.push_back(fence->driver_handle);
+    }
+  });
+  for (void* const handle : left) static_cast<void>(port_.destroy(handle));
+}
+
 void NativeFences::watch(SharedSync& fence, uint64_t least) {
   if (adapter_.failed() || !fence.in_driver) return;
   const uint64_t monitored = least == kNobody ? kNobody : least - 1;

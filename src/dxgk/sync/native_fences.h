@@ -36,6 +36,9 @@ class NativeFences {
   /// there: local handles go before the global one. Idempotent.
   void close(SyncObject& opening);
   void end(SharedSync& fence);
+  /// The driver's side of all fences that clients still hold. The adapter stops: devices have
+  /// closed their openings, and no client is inside.
+  void stop();
 
   // --- lane ---
   void made(SharedSync& fence);

@@ -464,7 +464,8 @@ void Adapter::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Reache
   if (packet.flags.context_switch) {
     context_allocations_->switched(packet);
   } else if (packet.kind == vidsch::PacketKind::kPaging) {
-    paging_->packet_retired(packet, completed);
+    // After a fatal failure the hardware is not known to have stopped.
+    paging_->packet_retired(packet, completed, /*may_be_read=*/!completed && fatal_.load());
   } else {
     if (packet.context->of_hw_queue()) hw_queues_->packet_left(packet);
     if (packet.pinned) memory_->release(packet.uses);
