@@ -175,6 +175,25 @@ TEST_F(SubTest, PacketsOfAContextRunInOrderWithinTheDepthOfTheHardwareQueue) {
   });
 }
 
+// As many as HwQueuePacketCap says, up to the largest it can say.
+TEST_F(SubTest, TheDriverSaysHowDeepItsQueueIs) {
+  DXGKIT_COVERS("SCHED-07");
+  for (const uint32_t cap : {1U, 3U, 15U}) {
+    SCOPED_TRACE(cap);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          ContextBuffers context = client.make_context();
+          for (uint32_t i = 1; i <= cap + 2; ++i) {
+            ASSERT_EQ(client.render(context, Work{}), 0);
+            stack.settle();
+            EXPECT_EQ(stack.miniport.outstanding(0).size(), std::min(i, cap));
+          }
+          stack.drive();
+        },
+        [&](ScriptedMiniport& miniport) { miniport.config.hw_queue_packet_cap = cap; });
+  }
+}
+
 // --- preemption
 // -----------------------------------------------------------------------------------------------
 

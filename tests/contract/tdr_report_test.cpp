@@ -14,6 +14,35 @@ using Strings = std::vector<std::string>;
 
 using TdrReportTest = OddTdrTest;
 
+// While an engine is reset the others are heard, and what it says itself is of what the reset ends.
+TEST_F(TdrReportTest, OnlyTheEngineUnderResetIsNotHeard) {
+  DXGKIT_COVERS("TDR-09", "INT-21");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    Client guilty(stack, "guilty"), zero(stack, "zero"), one(stack, "one");
+    ContextBuffers hung = guilty.make_context(kNode), first = zero.make_context(0),
+                   second = one.make_context(kOther);
+    render(guilty, hung);
+    uint64_t completed = 0;
+    resets.reset = [&](DXGKARG_RESETENGINE* args) {
+      render(zero, first);
+      render(one, second);
+      stack.settle();
+      completed = stack.statistics().packets_completed;
+      for (const uint32_t node : {kNode, 0U, kOther})
+        stack.miniport.raise(
+            ScriptedMiniport::completed_data(node, stack.miniport.outstanding(node).at(0)));
+      return resets.default_reset(args);
+    };
+    wait_long(stack);
+    ASSERT_THAT(resets.reset_nodes, ElementsAre(kNode));
+    EXPECT_EQ(stack.statistics().packets_completed, completed + 2);
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    for (const uint32_t node : {0U, kOther})
+      stack.miniport.retire(node, stack.miniport.outstanding(node).at(0));
+    stack.drive();
+  });
+}
+
 // Two packets are on hardware, painter's and player's. The reset names the first, or the second
 // with the first one done.
 TEST_F(TdrReportTest, AnEngineResetIsToldStepByStep) {

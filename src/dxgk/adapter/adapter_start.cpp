@@ -108,7 +108,6 @@ Status Adapter::start() {
   quantum_timer_.reset();
   if (gpu_va_) gpu_va_->stop();
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
-  has_dummy_page_ = false;
   lane_.run([&] {
     residency_.reset();
     paging_.reset();
