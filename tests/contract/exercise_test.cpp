@@ -179,7 +179,6 @@ TEST_F(ExerciseTest, EachIdleNodeSaysItsFence) {
 // What comes back of a segment was carried out of it by the driver: one that carries nothing shows
 // neither what was put in nor what was there before.
 TEST_F(ExerciseTest, WhatTheDriverDoesNotCarryDoesNotComeBack) {
-  DXGKIT_COVERS("PAGE-15");
   with_client([](Stack& stack, Client&) {
     const std::vector<std::byte> content(2 * 4096, std::byte{0x3C});
     stack.blocking([&] {

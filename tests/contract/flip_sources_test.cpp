@@ -1,5 +1,6 @@
 // Flips of the second source, presents that never ran, flips under the switch that cuts everywhere.
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
 #include "dxgk/verifier_switches.h"
 #include "tests/contract/flip_fixture.h"
 
@@ -10,15 +11,24 @@ const auto kInvalid = nt_status(Status::kInvalidParameter);
 
 const RECT kAll{0, 0, kWidth, kHeight};
 
-// A flip by DMA buffer names its source, which is not always the first.
-TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
-  DXGKIT_COVERS("SUB-15", "SUB-16");
-  bare([](Stack& stack) {
+/// Shows a primary on source 1 and flips to another one, in one DMA buffer of one part or two.
+void flip_second_source(bool in_parts) {
+  runtime::make_sim_runtime(1)->run_main([&] {
+    Stack stack;
     FlipDriver driver(stack, 2);
     stack.miniport.config.children = 2;
     driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
     driver.mmio = false;
     driver.intervals = true;
+    if (in_parts) {
+      stack.options.verifier.set(dxgk::VerifierSwitch::kTakeSplitPoint);
+      driver.on_present = [](DXGKARG_PRESENT* args) {
+        args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+        *args->pPatchLocationListOut++ = patch_at(1, 8, 0);
+        *args->pPatchLocationListOut++ = patch_at(1, 40, 32);
+        return STATUS_SUCCESS;
+      };
+    }
     ASSERT_EQ(stack.start(), Status::kSuccess);
     {
       FlipClient client(stack, driver, 0, false);
@@ -35,7 +45,13 @@ TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
       args.VidPnSourceId = 1;
       ASSERT_EQ(client.present(args), 0);
       stack.settle();
-      ASSERT_EQ(driver.packets(), 1U);
+      ASSERT_EQ(driver.packets(), in_parts ? 2U : 1U);
+      if (in_parts) {
+        const DXGKARG_SUBMITCOMMAND first = stack.miniport.calls().submits.front().args;
+        EXPECT_EQ(first.Flags.Flip, 0U);
+        EXPECT_EQ(first.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
+        EXPECT_EQ(first.FlipInterval, 0);
+      }
       const DXGKARG_SUBMITCOMMAND submit = stack.miniport.calls().submits.back().args;
       EXPECT_EQ(submit.Flags.Flip, 1U);
       EXPECT_EQ(submit.VidPnSourceId, 1U);
@@ -45,6 +61,15 @@ TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
       stack.drive();
     }
   });
+}
+
+// A flip by DMA buffer names its source, which is not always the first.
+TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
+  DXGKIT_COVERS("SUB-15", "SUB-16");
+  for (const bool in_parts : {false, true}) {
+    SCOPED_TRACE(in_parts);
+    flip_second_source(in_parts);
+  }
 }
 
 // By register, too, each flip says its source, and so does what is shown after a sleep: the
@@ -120,9 +145,9 @@ TEST_F(FlipTest, AScreenIsGivenBackByWhoShowsThere) {
       const auto pins = [&] {
         uint32_t all = 0;
         stack.adapter().lane().run([&] {
-          for (uint64_t id = 1; id < 200; ++id) {
-            if (stack.adapter().allocations().contains(AllocationId{id}))
-              all += stack.adapter().memory().pin_count(AllocationId{id});
+          for (const dxgk::Device* device : stack.adapter().devices()) {
+            for (const dxgk::OpenedAllocation* opened : device->openings)
+              all += stack.adapter().memory().pin_count(opened->allocation->id);
           }
         });
         return all;
@@ -203,22 +228,52 @@ TEST_F(FlipTest, APresentWritesNothingBack) {
   });
 }
 
-// Who waits for a primary that a flip holds goes on as soon as the driver has refused the flip.
-TEST_F(FlipTest, ARefusedFlipLetsGoAtOnce) {
-  DXGKIT_COVERS("REND-20", "ALLOC-15");
+// Who waits for room is told when the device is lost, though what fills it still runs.
+TEST_F(FlipTest, ALostDeviceWaitsForNoRoom) {
+  DXGKIT_COVERS("SCHED-16", "THUNK-27");
+  flipping([](Stack& stack, FlipDriver&, FlipClient& client) {
+    D3DKMT_PRESENT fill{};
+    fill.hContext = client.context.handle;
+    fill.Flags.ColorFill = 1;
+    fill.SubRectCnt = 1;
+    fill.pSrcSubRects = &kAll;
+    ContextBuffers other = client.make_context(1);
+    ASSERT_EQ(client.present(fill), 0);
+    stack.drive();
+    ASSERT_EQ(client.limit(1, 0), 0);
+    ASSERT_EQ(client.present(fill), 0);
+    ASSERT_EQ(client.render(other, Work{}), 0);
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U);
+    ASSERT_EQ(stack.miniport.outstanding(1).size(), 1U);
+    Stack::Background waiting(
+        stack, [&] { EXPECT_EQ(client.present(fill), nt_status(Status::kDeviceRemoved)); });
+    EXPECT_FALSE(waiting.finished());
+    stack.miniport.faulted(1, stack.miniport.outstanding(1).at(0),
+                           nt_status(Status::kUnsuccessful));
+    stack.settle();
+    EXPECT_TRUE(waiting.finished());
+    EXPECT_EQ(stack.miniport.outstanding(0).size(), 1U);
+    stack.drive();
+  });
+}
+
+// What lies beside the screen is nothing to draw.
+TEST_F(FlipTest, NothingIsDrawnBesideTheScreen) {
+  DXGKIT_COVERS("REND-18");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
-    std::unique_ptr<Stack::Background> gone;
-    driver.on_present = [&](DXGKARG_PRESENT*) {
-      gone = std::make_unique<Stack::Background>(
-          stack, [&] { EXPECT_EQ(client.destroy_allocation(client.primaries[1], 2), 0); });
-      EXPECT_FALSE(gone->finished());
-      return nt_status(Status::kNoMemory);
-    };
-    EXPECT_EQ(client.flip(client.primaries[1]), nt_status(Status::kNoMemory));
-    ASSERT_NE(gone, nullptr);
-    EXPECT_TRUE(gone->finished());
-    gone.reset();
-    driver.on_present = nullptr;
+    constexpr LONG kEnd = kWidth;
+    const RECT beside[] = {
+        {kEnd, 0, kEnd + 8, 8}, {0, kEnd, 8, kEnd + 8}, {-8, 0, 0, 8}, {0, -8, 8, 0}};
+    D3DKMT_PRESENT fill{};
+    fill.hContext = client.context.handle;
+    fill.Flags.ColorFill = 1;
+    fill.SubRectCnt = 4;
+    fill.pSrcSubRects = beside;
+    EXPECT_EQ(client.present(fill), 0);
+    stack.settle();
+    EXPECT_TRUE(driver.presents.empty());
+    EXPECT_EQ(driver.packets(), 0U);
   });
 }
 

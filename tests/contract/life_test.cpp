@@ -455,7 +455,7 @@ TEST_F(LifeTest, StopEndsEverythingInOrderAndHandlesAnswerDeviceRemoved) {
 // Segments are emptied at the end on no context's behalf; what is unmapped with its owner after
 // that is the system context's again.
 TEST_F(LifeTest, WhatLeavesAtStopSaysOnWhoseBehalf) {
-  DXGKIT_COVERS("ALLOC-49");
+  DXGKIT_COVERS("SUB-04");
   with_client([](Stack& stack, Client& client) {
     ContextBuffers context = client.make_context();
     const D3DKMT_HANDLE hidden = client.make_allocation(64 * kKibibyte, 1U << 1);

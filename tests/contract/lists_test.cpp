@@ -205,18 +205,22 @@ TEST_F(ListsTest, ARefusedListIsNotRemembered) {
   DXGKIT_COVERS("REND-04", "REND-06");
   with_client([](Stack& stack, Client& client) {
     ContextBuffers context = client.make_context();
-    const D3DKMT_HANDLE good = client.make_allocation(), other = client.make_allocation();
+    const D3DKMT_HANDLE good = client.make_allocation(64 * kKibibyte, kHidden),
+                        other = client.make_allocation(64 * kKibibyte, kHidden);
     const auto told = [&] {
       EXPECT_EQ(client.render(context, work_on({good})), 0);
       stack.drive();
-      return stack.miniport.calls().renders.back().allocations.at(0).device_handle;
+      return stack.miniport.calls().patches.back().allocations.at(0);
     };
-    const void* const first = told();
+    const void* const first = told().device_handle;
     for (int i = 0; i < 3; ++i) {
+      stack.blocking([&] { EXPECT_EQ(exercise(stack).evict_all(), Status::kSuccess); });
       Work refused = work_on({other, good});
       refused.allocations[1].handle = 0x7FFFFFC0;
       EXPECT_EQ(client.render(context, refused), nt_status(Status::kInvalidHandle));
-      EXPECT_EQ(told(), first);
+      const port::AllocationListEntry entry = told();
+      EXPECT_EQ(entry.device_handle, first);
+      EXPECT_EQ(entry.segment(), 2U) << "it was brought in, and not the other one";
       if (i == 1) {
         ASSERT_EQ(client.destroy_allocation(client.make_allocation(), 2), 0);
       }
