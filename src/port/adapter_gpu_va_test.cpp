@@ -257,6 +257,13 @@ TEST(GpuVaObjects, TheSizeOfARootIsWholePages) {
       EXPECT_EQ(world.world.findings.all().back().rule, "VA-05");
     }
     EXPECT_EQ(world.world.findings.all().size(), 1U) << "said once";
+    // A driver that stops the machine in it has said no size at all.
+    world.gpu.on_root_size = [](const DXGKARG_GETROOTPAGETABLESIZE*) -> SIZE_T {
+      reinterpret_cast<void(NTAPI*)(uint32_t)>(
+          const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+      return 4096;
+    };
+    EXPECT_EQ(world.port().gpu_va().get_root_page_table_size(1).error(), Status::kDeviceRemoved);
   });
 }
 

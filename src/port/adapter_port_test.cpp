@@ -243,6 +243,16 @@ TEST(AdapterPort, DescribesTheDevice) {
       EXPECT_EQ(info.MiniportDeviceContext, world.miniport.adapter_context());
       const DEVICE_OBJECT* device = info.PhysicalDeviceObject;
       EXPECT_EQ(device->Type, 3);
+      EXPECT_EQ(device->Size, sizeof(DEVICE_OBJECT));
+      EXPECT_EQ(device->StackSize, 1);
+      EXPECT_EQ(info.SystemMemorySize.QuadPart, 64 << 20);
+      EXPECT_EQ(static_cast<uint64_t>(info.HighestPhysicalAddress.QuadPart),
+                world.machine.highest_system_address().value);
+      EXPECT_EQ(info.DockingState, DockStateUnsupported);
+      EXPECT_EQ(info.DeviceRegistryPath.Length % 2, 0);
+      EXPECT_NE(info.DeviceRegistryPath.Length, 0);
+      EXPECT_EQ(info.DeviceRegistryPath.MaximumLength, info.DeviceRegistryPath.Length + 2);
+      EXPECT_EQ(info.DeviceRegistryPath.Buffer[info.DeviceRegistryPath.Length / 2], u'\0');
       ASSERT_NE(device->DriverObject, nullptr) << "the bus driver's";
       EXPECT_EQ(device->DriverObject->DeviceObject, device);
       EXPECT_EQ(std::ranges::count(device->DriverObject->MajorFunction, nullptr), 0);
@@ -267,6 +277,10 @@ TEST(AdapterPort, DescribesTheDevice) {
                 to_ntstatus(Status::kInvalidParameter));
       address.QuadPart += static_cast<LONGLONG>(memory.size);
       EXPECT_EQ(callbacks.DxgkCbMapMemory(callbacks.DeviceHandle, address, 4096, FALSE, FALSE,
+                                          MmNonCached, &mapped),
+                to_ntstatus(Status::kInvalidParameter));
+      address.QuadPart = static_cast<LONGLONG>(memory.base.value) - 1;
+      EXPECT_EQ(callbacks.DxgkCbMapMemory(callbacks.DeviceHandle, address, 1, FALSE, FALSE,
                                           MmNonCached, &mapped),
                 to_ntstatus(Status::kInvalidParameter));
       uint16_t vendor = 0;

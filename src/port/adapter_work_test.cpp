@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "port/fault_injector.h"
 #include "port/port_world_test.h"
 
 namespace dxgkit::port {
@@ -141,8 +142,13 @@ TEST(AdapterWork, FillsSubmit) {
     packet.submit.vidpn_source = 1;
     packet.submit.flip_interval = 2;
     ASSERT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
+    packet.submit.flags.flip = false;
+    packet.submit.flags.flip_with_no_wait = true;
+    ASSERT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
+    packet.submit.flags = {.redirected_present = true, .null_rendering = true};
+    ASSERT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
     const auto calls = world.miniport.calls().submits;
-    ASSERT_EQ(calls.size(), 2u);
+    ASSERT_EQ(calls.size(), 4u);
     const DXGKARG_SUBMITCOMMAND& args = calls[0].args;
     EXPECT_EQ(args.hContext, packet.submit.context);
     EXPECT_EQ(args.DmaBufferSegmentId, 3u);
@@ -165,6 +171,17 @@ TEST(AdapterWork, FillsSubmit) {
     EXPECT_EQ(calls[1].args.FlipInterval, 2);
     EXPECT_EQ(calls[1].args.Flags.Present, 1u);
     EXPECT_EQ(calls[1].args.Flags.Flip, 1u);
+    EXPECT_EQ(calls[1].args.Flags.FlipWithNoWait, 0u);
+    // Whoever does not wait has a source and no interval; who does not flip has neither.
+    EXPECT_EQ(calls[2].args.VidPnSourceId, 1u);
+    EXPECT_EQ(calls[2].args.FlipInterval, 0);
+    EXPECT_EQ(calls[2].args.Flags.Flip, 0u);
+    EXPECT_EQ(calls[2].args.Flags.FlipWithNoWait, 1u);
+    EXPECT_EQ(calls[3].args.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
+    EXPECT_EQ(calls[3].args.FlipInterval, 0);
+    EXPECT_EQ(calls[3].args.Flags.Present, 0u);
+    EXPECT_EQ(calls[3].args.Flags.RedirectedPresent, 1u);
+    EXPECT_EQ(calls[3].args.Flags.NullRendering, 1u);
     world.stop();
   });
 }
@@ -274,6 +291,7 @@ TEST(AdapterWork, ComparesPatchedWordsAsFarAsTheyGo) {
     uint32_t allocation = 1;  // index
     bool has_handle = true, has_segment = true;
     uint32_t allocation_offset = 0;
+    uint32_t entries = 2;  // of the list
   };
   const Case cases[] = {
       {"eight bytes", kHigh, 512, kHigh, false},
@@ -296,6 +314,8 @@ TEST(AdapterWork, ComparesPatchedWordsAsFarAsTheyGo) {
       {"the first word", kLow, 256, kLow + 1, true},
       {"a byte before the part", kLow, 255, 0, false},
       {"no entry of the list", kLow, 512, 0, false, 2},
+      {"the entry behind the list", kLow, 512, 0, false, 1, true, true, 0, 1},
+      {"the last entry of the list", kLow, 512, 0, true},
       {"an entry without an allocation", kLow, 512, 0, false, 1, false},
       {"an entry without a place", kLow, 512, 0, false, 1, true, false},
   };
@@ -307,6 +327,7 @@ TEST(AdapterWork, ComparesPatchedWordsAsFarAsTheyGo) {
       Packet packet;
       packet.list[1].set(false, c.has_segment ? SegmentId{2} : SegmentId{0}, c.address);
       if (!c.has_handle) packet.list[1].device_handle = nullptr;
+      packet.patch.allocation_count = c.entries;
       packet.patches[2] = {.allocation_index = c.allocation,
                            .allocation_offset = c.allocation_offset,
                            .patch_offset = c.offset};
@@ -439,6 +460,100 @@ TEST(AdapterWork, BoundsWhatRenderReturns) {
     EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
     EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
     world.stop();
+  });
+}
+
+/// A byte behind the buffer or its private data is seen where there is a guard and checks are on.
+TEST(AdapterWork, SeesWhoWritesBehindTheBuffersOfRender) {
+  DXGKIT_COVERS("REND-08");
+  struct Case {
+    bool guarded, private_guarded, checks, writes_private;
+    bool seen() const { return checks && (writes_private ? private_guarded : guarded); }
+  };
+  runtime::make_sim_runtime(1)->run_main([] {
+    for (uint32_t bits = 0; bits < 16; ++bits) {
+      const Case c{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
+      SCOPED_TRACE(bits);
+      PortWorld world;
+      world.start();
+      world.adapter->set_reference_checks(c.checks);
+      std::vector<std::byte> dma(512 + kGuardBytes), private_data(48 + kGuardBytes);
+      const auto device = world.adapter->objects().create_device(1, false);
+      const auto context =
+          world.adapter->objects().create_context(device->handle, 2, NodeOrdinal{0}, 1, false, {});
+      RenderSetup setup;
+      setup.args.context = context->handle;
+      setup.args.buffer.cpu = dma.data();
+      setup.args.buffer.size_bytes = 512;
+      setup.args.buffer.private_data = private_data.data();
+      setup.args.buffer.private_size_bytes = 48;
+      setup.args.buffer.guarded = c.guarded;
+      setup.args.buffer.private_guarded = c.private_guarded;
+      world.miniport.hooks.render = [&](void*, DXGKARG_RENDER*) {
+        (c.writes_private ? private_data[48] : dma[512]) = std::byte{0x77};
+        return kOk;
+      };
+      const RenderResult result = world.adapter->rendering().render(setup.args);
+      EXPECT_EQ(world.findings.count("REND-08"), c.seen() ? 1U : 0U);
+      EXPECT_EQ(world.findings.total(), c.seen() ? 1U : 0U) << world.findings_text();
+      EXPECT_EQ(result.status, c.seen() ? Status::kUnsuccessful : Status::kSuccess);
+      if (c.seen()) {
+        const char* const place = c.writes_private ? "private data" : "DMA buffer";
+        EXPECT_NE(world.findings.all()[0].actual.find(place), std::string::npos);
+      }
+      EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
+      EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
+      world.stop();
+    }
+  });
+}
+
+/// An injector that says it has written too much is believed where the driver succeeded, and no
+/// driver's failure is made one of bounds.
+TEST(AdapterWork, AnOverrunIsOfASuccess) {
+  struct Overrunning : FaultInjector {
+    std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+    std::optional<Status> before_paging(const PagingOperation&, uint32_t) override {
+      return std::nullopt;
+    }
+    uint32_t room(std::string_view ddi, uint32_t bytes) override {
+      return ddi == "DxgkDdiRender" ? bytes / 2 : bytes;
+    }
+    uint32_t overrun(std::string_view ddi) override { return ddi == "DxgkDdiRender" ? much : 0; }
+    void shape(SegmentsInfo*) override {}
+    uint32_t much = 8;
+  };
+  runtime::make_sim_runtime(1)->run_main([] {
+    for (const NTSTATUS answer : {kOk, to_ntstatus(Status::kGraphicsInsufficientDmaBuffer),
+                                  to_ntstatus(Status::kNoMemory)}) {
+      for (const uint32_t much : {0U, 8U}) {
+        SCOPED_TRACE(much);
+        PortWorld world;
+        world.start();
+        Overrunning injector;
+        injector.much = much;
+        world.adapter->set_fault_injector(&injector);
+        uint32_t room = 0;
+        world.miniport.hooks.render = [&](void*, DXGKARG_RENDER* args) {
+          room = args->DmaSize;
+          return answer;
+        };
+        const auto device = world.adapter->objects().create_device(1, false);
+        const auto context = world.adapter->objects().create_context(device->handle, 2,
+                                                                     NodeOrdinal{0}, 1, false, {});
+        RenderSetup setup;
+        setup.args.context = context->handle;
+        const RenderResult result = world.adapter->rendering().render(setup.args);
+        const bool over = answer == kOk && much != 0;
+        EXPECT_EQ(room, 2048U);
+        EXPECT_EQ(result.status, over ? Status::kUnsuccessful : from_ntstatus(answer));
+        EXPECT_EQ(world.findings.count("REND-08"), over ? 1U : 0U);
+        world.adapter->set_fault_injector(nullptr);
+        EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
+        EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
+        world.stop();
+      }
+    }
   });
 }
 

@@ -335,7 +335,32 @@ TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
               EXPECT_EQ(support.Enabled,
                         on && state != DXGK_FEATURE_SUPPORT_ALWAYS_OFF ? TRUE : FALSE);
             }
+            support.DriverSupportState = DXGK_FEATURE_SUPPORT_ALWAYS_ON + 1;
+            support.Enabled = before;
+            EXPECT_EQ(table.DxgkCbQueryFeatureSupport(&support), STATUS_INVALID_PARAMETER);
+            EXPECT_EQ(support.Enabled, before);
           }
+          DXGK_FEATURE_INTERFACE features{};
+          features.Size = sizeof features;
+          features.Version = DXGK_FEATURE_INTERFACE_VERSION_1;
+          ASSERT_EQ(table.DxgkCbQueryServices(table.DeviceHandle, DxgkServicesFeature,
+                                              reinterpret_cast<INTERFACE*>(&features)),
+                    STATUS_SUCCESS);
+          for (const DXGK_FEATURE_ID asked :
+               {DXGK_FEATURE_HWSCH, DXGK_FEATURE_NATIVE_FENCE, DXGK_FEATURE_ID{0x7FFF}}) {
+            const bool here = on && asked == feature, known = asked != DXGK_FEATURE_ID{0x7FFF};
+            DXGKARGCB_ISFEATUREENABLED2 args{};
+            args.FeatureId = asked;
+            std::memset(&args.Result, 0xFF, sizeof args.Result);
+            EXPECT_EQ(features.IsFeatureEnabled(table.DeviceHandle, &args), STATUS_SUCCESS);
+            EXPECT_EQ(args.Result.Version, here ? 1 : 0);
+            EXPECT_EQ(args.Result.Enabled, here ? 1 : 0);
+            EXPECT_EQ(args.Result.KnownFeature, known ? 1 : 0);
+            EXPECT_EQ(args.Result.SupportedByDriver, here ? 1 : 0);
+            EXPECT_EQ(args.Result.SupportedOnCurrentConfig, known ? 1 : 0);
+          }
+          EXPECT_EQ(features.IsFeatureEnabled(table.DeviceHandle, nullptr),
+                    STATUS_INVALID_PARAMETER);
           EXPECT_EQ(world.adapter->hw_scheduling().supported(),
                     on && feature == DXGK_FEATURE_HWSCH);
           EXPECT_EQ(world.adapter->native_fences().supported(),
@@ -343,6 +368,31 @@ TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
         });
       }
     }
+  });
+}
+
+// Who asks for the screen that firmware left says where to write it, and all of it.
+TEST(CallbackTable, PostDisplayNeedsBothOutputs) {
+  in_both_modes([] {
+    World world;
+    const nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+    HANDLE const handle = world.table.DeviceHandle;
+    const auto ask = world.table.DxgkCbAcquirePostDisplayOwnership2;
+    DXGK_DISPLAY_INFORMATION information;
+    DXGK_DISPLAY_OWNERSHIP_FLAGS flags;
+    std::memset(&information, 0x5A, sizeof information);
+    flags.Value = 0x5A;
+    EXPECT_EQ(ask(handle, nullptr, &flags), STATUS_INVALID_PARAMETER);
+    EXPECT_EQ(flags.Value, 0x5AU);
+    EXPECT_EQ(ask(handle, &information, nullptr), STATUS_INVALID_PARAMETER);
+    EXPECT_EQ(information.Width, 0x5A5A5A5AU);
+    EXPECT_EQ(ask(handle, nullptr, nullptr), STATUS_INVALID_PARAMETER);
+    EXPECT_EQ(world.table.DxgkCbAcquirePostDisplayOwnership(handle, nullptr),
+              STATUS_INVALID_PARAMETER);
+    EXPECT_EQ(ask(handle, &information, &flags), STATUS_SUCCESS);
+    EXPECT_EQ(flags.Value, 0U);
+    EXPECT_EQ(information.Width, 0U) << "it is no POST device";
+    EXPECT_EQ(information.TargetId, D3DDDI_ID_UNINITIALIZED);
   });
 }
 

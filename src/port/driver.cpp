@@ -182,7 +182,7 @@ Status Driver::Impl::take_table(const void* data, bool is_display_only) {
 }
 
 Driver::Impl::~Impl() {
-  if (loaded && !kernel.driver_is_dead() && table.DxgkDdiUnload != nullptr) {
+  if (loaded && !kernel.driver_is_dead()) {  // the entry is mandatory
     nt::CallFrame frame(kernel, "DxgkDdiUnload", nt::kPassiveLevel);
     frame.call_void(table.DxgkDdiUnload);
     if (frame.irql() != nt::kPassiveLevel) {

@@ -138,8 +138,101 @@ TEST(Interrupts, BelongToTheirAdapter) {
     EXPECT_EQ(in_routine, expected);
     EXPECT_EQ(world.findings.count("IRQL-12"), 3u) << world.findings_text();
     EXPECT_EQ(world.findings.count("LIFE-08"), 0u) << world.findings_text();
+    // The same where no DDI is under way, so that nothing but the routine itself says whose it is.
+    in_routine = nullptr;
+    {
+      const nt::CallFrame thread(world.kernel, "host", nt::kPassiveLevel);
+      EXPECT_EQ(world.miniport.hooks.escape(nullptr), STATUS_SUCCESS);
+    }
+    EXPECT_EQ(in_routine, expected);
+    EXPECT_EQ(world.findings.count("LIFE-08"), 0u) << world.findings_text();
     EXPECT_EQ(second.life().stop_device(), Status::kSuccess);
     EXPECT_EQ(second.life().remove_device(), Status::kSuccess);
+  });
+}
+
+/// What names no adapter, and is called on no adapter's behalf, is of the driver's oldest that is
+/// left.
+TEST(Interrupts, NobodysCallIsOfTheOldestAdapter) {
+  runtime::make_sim_runtime(1)->run_main([] {
+    PortWorld world;
+    ASSERT_EQ(world.load(), Status::kSuccess);
+    const auto started = [&](AdapterPort& adapter) {
+      ASSERT_EQ(adapter.life().add_device(), Status::kSuccess);
+      ASSERT_TRUE(adapter.life().start_device().has_value());
+    };
+    const auto stopped = [&](AdapterPort& adapter) {
+      EXPECT_EQ(adapter.life().stop_device(), Status::kSuccess);
+      EXPECT_EQ(adapter.life().remove_device(), Status::kSuccess);
+    };
+    struct Host : RecordingHost {
+      explicit Host(uint32_t number) : number_(number) {}
+      uint32_t get_handle_parent(uint32_t) override { return number_; }
+      uint32_t number_;
+    };
+    Host hosts[] = {Host{2}, Host{3}, Host{4}};
+    std::vector<std::unique_ptr<AdapterPort>> adapters;
+    for (Host& host : hosts) {
+      adapters.push_back(std::make_unique<AdapterPort>(*world.driver, world.kernel, world.machine,
+                                                       world.miniport.function(), host,
+                                                       world.findings));
+    }
+    const auto ask = [&] {
+      const nt::CallFrame thread(world.kernel, "host", nt::kPassiveLevel);
+      return world.miniport.callbacks().DxgkCbGetHandleParent(0x40);
+    };
+    started(*world.adapter);
+    EXPECT_EQ(ask(), 0x41U);
+    stopped(*world.adapter);
+    world.adapter.reset();
+    for (const auto& adapter : adapters) started(*adapter);
+    EXPECT_EQ(ask(), 2U);
+    stopped(*adapters[1]);  // another one that goes changes nothing
+    adapters.erase(adapters.begin() + 1);
+    EXPECT_EQ(ask(), 2U);
+    stopped(*adapters[0]);
+    adapters.erase(adapters.begin());
+    EXPECT_EQ(ask(), 4U);
+    stopped(*adapters[0]);
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// Once the driver has given up the screen and its device it has no interrupts, as after
+/// StopDevice.
+TEST(Interrupts, EndWithTheReleaseOfTheDisplay) {
+  DXGKIT_COVERS("LIFE-19");
+  runtime::make_sim_runtime(1)->run_main([] {
+    PortWorld world;
+    world.miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
+      table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership =
+          [](PVOID, D3DDDI_VIDEO_PRESENT_TARGET_ID target, DXGK_DISPLAY_INFORMATION* out) NTAPI {
+            out->Width = 1;
+            out->Height = 2;
+            out->Pitch = 3;
+            out->ColorFormat = static_cast<D3DDDIFORMAT>(4);
+            out->PhysicAddress.QuadPart = 5;
+            out->TargetId = target;
+            out->AcpiId = 7;
+            return STATUS_SUCCESS;
+          };
+    };
+    world.start();
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(0, 1)));
+    const uint64_t interrupts = world.miniport.calls().interrupts;
+    DisplayInformation left;
+    ASSERT_EQ(world.adapter->life().stop_device_and_release(6, &left), Status::kSuccess);
+    EXPECT_EQ(left.width, 1U);
+    EXPECT_EQ(left.height, 2U);
+    EXPECT_EQ(left.pitch_bytes, 3U);
+    EXPECT_EQ(left.format, 4U);
+    EXPECT_EQ(left.address, 5U);
+    EXPECT_EQ(left.target_id, 6U);
+    EXPECT_EQ(left.acpi_id, 7U);
+    EXPECT_FALSE(world.miniport.raise_line());
+    EXPECT_EQ(world.miniport.calls().interrupts, interrupts);
+    EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
   });
 }
 
@@ -429,12 +522,13 @@ TEST(Interrupts, WaitForTheHolderOfTheLock) {
     struct Context {
       PortWorld* world;
       uint64_t interrupts_inside;
+      bool claimed = false;
     } context{&world, 99};
     world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
       const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
       constexpr auto routine = +[](void* opaque) NTAPI -> BOOLEAN {
         auto& mine = *static_cast<Context*>(opaque);
-        mine.world->miniport.raise(ScriptedMiniport::completed_data(0, 3));
+        mine.claimed = mine.world->miniport.raise(ScriptedMiniport::completed_data(0, 3));
         mine.interrupts_inside = mine.world->miniport.calls().interrupts;
         return TRUE;
       };
@@ -444,6 +538,7 @@ TEST(Interrupts, WaitForTheHolderOfTheLock) {
     };
     EXPECT_EQ(world.adapter->objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     EXPECT_EQ(context.interrupts_inside, 0u);
+    EXPECT_TRUE(context.claimed) << "nobody else is asked: it is the holder's";
     EXPECT_EQ(world.host.seen().size(), 1u);
     world.stop();
     EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();

@@ -208,26 +208,88 @@ TEST_F(PresentTest, MeasuresThePatchListInElements) {
 
 // A driver that writes behind its buffer is seen where the buffer has a guard, and not elsewhere.
 TEST_F(PresentTest, SeesWhoWritesBehindTheBuffer) {
-  for (const bool guarded : {true, false}) {
+  static bool writes_private = false;
+  for (uint32_t bits = 0; bits < 16; ++bits) {
+    SCOPED_TRACE(bits);
+    const bool guarded = (bits & 1) != 0, private_guarded = (bits & 2) != 0,
+               checks = (bits & 4) != 0;
+    writes_private = (bits & 8) != 0;
+    const bool seen = checks && (writes_private ? private_guarded : guarded);
     running(
         DXGKDDI_INTERFACE_VERSION_WDDM1_3,
         [&](PortWorld& world) {
-          std::vector<std::byte> dma(512 + kGuardBytes);
+          world.adapter->set_reference_checks(checks);
+          std::vector<std::byte> dma(512 + kGuardBytes), private_data(48 + kGuardBytes);
           PresentArgs args;
           args.buffer.cpu = dma.data();
           args.buffer.size_bytes = 512;
+          args.buffer.private_data = private_data.data();
+          args.buffer.private_size_bytes = 48;
           args.buffer.guarded = guarded;
+          args.buffer.private_guarded = private_guarded;
           const RenderResult result = world.adapter->rendering().present(args);
-          EXPECT_EQ(world.findings.count("REND-08"), guarded ? 1U : 0U);
-          EXPECT_EQ(result.status, guarded ? Status::kUnsuccessful : Status::kSuccess);
+          EXPECT_EQ(world.findings.count("REND-08"), seen ? 1U : 0U);
+          EXPECT_EQ(result.status, seen ? Status::kUnsuccessful : Status::kSuccess);
         },
         [](DRIVER_INITIALIZATION_DATA& table) {
           table.DxgkDdiPresent = [](const HANDLE, DXGKARG_PRESENT* args) NTAPI {
-            static_cast<std::byte*>(args->pDmaBuffer)[args->DmaSize] = std::byte{0x77};
+            if (writes_private) {
+              static_cast<std::byte*>(args->pDmaBufferPrivateData)[args->DmaBufferPrivateDataSize] =
+                  std::byte{0x77};
+            } else {
+              static_cast<std::byte*>(args->pDmaBuffer)[args->DmaSize] = std::byte{0x77};
+            }
             return STATUS_SUCCESS;
           };
         });
   }
+}
+
+// A bug check's screen: what the driver says of it comes back, and what is written there goes
+// whole.
+TEST_F(PresentTest, TheScreenOfABugCheckIsCarriedWhole) {
+  struct Call {
+    uint32_t target, width, height, stride, x, y;
+    void* pixels;
+  };
+  static Call call{};
+  running(
+      DXGKDDI_INTERFACE_VERSION_WDDM1_3,
+      [&](PortWorld& world) {
+        uint32_t width = 0, height = 0, format = 0;
+        EXPECT_EQ(world.adapter->scanout().system_display_enable(7, &width, &height, &format),
+                  Status::kSuccess);
+        EXPECT_EQ(call.target, 7U);
+        EXPECT_EQ(width, 11U);
+        EXPECT_EQ(height, 12U);
+        EXPECT_EQ(format, 13U);
+        const std::array<std::byte, 32> pixels{std::byte{0x5A}};
+        EXPECT_EQ(world.adapter->scanout().system_display_write(pixels, 2, 3, 8, 4, 5),
+                  Status::kSuccess);
+        EXPECT_EQ(call.width, 2U);
+        EXPECT_EQ(call.height, 3U);
+        EXPECT_EQ(call.stride, 8U);
+        EXPECT_EQ(call.x, 4U);
+        EXPECT_EQ(call.y, 5U);
+      },
+      [](DRIVER_INITIALIZATION_DATA& table) {
+        table.DxgkDdiSystemDisplayEnable = [](PVOID, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                                              PDXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS flags,
+                                              UINT* width, UINT* height, D3DDDIFORMAT* format)
+                                               NTAPI {
+                                                 EXPECT_EQ(flags->Value, 0U);
+                                                 call.target = target;
+                                                 *width = 11;
+                                                 *height = 12;
+                                                 *format = static_cast<D3DDDIFORMAT>(13);
+                                                 return STATUS_SUCCESS;
+                                               };
+        table.DxgkDdiSystemDisplayWrite = [](PVOID, PVOID pixels, UINT width, UINT height,
+                                             UINT stride, UINT x, UINT y) NTAPI {
+          EXPECT_EQ(*static_cast<std::byte*>(pixels), std::byte{0x5A});
+          call = {call.target, width, height, stride, x, y, pixels};
+        };
+      });
 }
 
 TEST_F(PresentTest, SourceAddressesCarryTheirContexts) {

@@ -185,7 +185,7 @@ Manager::Impl::Impl(ManagerConfig configuration)
   runtime::MutexLock guard(list.lock);
   do {
     id = list.next;
-    list.next = list.next == kManagerMax ? 1 : list.next + 1;
+    list.next = (list.next + 1) & kManagerMax;
   } while (list.managers.contains(id));
   list.managers[id] = this;
 }
@@ -505,7 +505,7 @@ Network DdiCall::finish(Status status, bool abandoned) {
   }
   if (abandoned) return impl_->after;
   for (verifier::Finding& leak : leaks) manager.config.findings->report(std::move(leak));
-  if (!is_success(status) || !has_network) return impl_->after;
+  if (!is_success(status)) return impl_->after;
   DXGKIT_CHECK(validate(impl_->after).empty());
   if (ddi == Ddi::kEnumVidPnCofuncModality) {
     check_cofunctional(impl_->before, impl_->after, impl_->pivot, manager.config.profile,

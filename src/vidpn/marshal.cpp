@@ -82,7 +82,6 @@ SourceMode from_abi(const D3DKMDT_VIDPN_SOURCE_MODE& mode) {
 }
 
 void to_abi(const SourceMode& mode, D3DKMDT_VIDPN_SOURCE_MODE* out) {
-  std::memset(out, 0, sizeof *out);
   out->Id = mode.id;
   set_raw(&out->Type, mode.type);
   D3DKMDT_GRAPHICS_RENDERING_FORMAT& graphics = out->Format.Graphics;

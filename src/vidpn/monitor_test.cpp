@@ -223,6 +223,30 @@ TEST_F(Monitors, RecommendedModesJoinTheMonitor) {
   EXPECT_EQ(monitor->modes.front().preference, static_cast<uint32_t>(D3DKMDT_MP_NOTPREFERRED));
 }
 
+// The set that a DDI was given is its own until it returns, also where it acquired it once more.
+TEST_F(Monitors, TheSetOfADdiOutlivesItsRelease) {
+  DXGKIT_COVERS("VIDPN-08");
+  {
+    DdiCall call(driver_.manager, Ddi::kRecommendMonitorModes, kTargetA);
+    ASSERT_EQ(acquire(), Status::kSuccess);
+    EXPECT_EQ(set_, call.monitor_mode_set());
+    ASSERT_EQ(as_status(functions_->pfnAcquireFirstModeInfo(set_, &info_)), Status::kSuccess);
+    EXPECT_EQ(release(), Status::kSuccess);
+    const D3DKMDT_MONITOR_SOURCE_MODE* next = nullptr;
+    EXPECT_EQ(as_status(functions_->pfnAcquireNextModeInfo(set_, info_, &next)), Status::kSuccess);
+    EXPECT_EQ(as_status(functions_->pfnReleaseModeInfo(set_, info_)), Status::kSuccess);
+    EXPECT_EQ(as_status(functions_->pfnReleaseModeInfo(set_, next)), Status::kSuccess);
+    EXPECT_EQ(driver_.findings.total(), 0U) << driver_.texts();
+    EXPECT_EQ(release(), kInvalidMonitorModeSet);
+    call.finish(Status::kSuccess);
+  }
+  // One that no DDI was given goes with the release, and what is left of it with it.
+  ASSERT_EQ(acquire(), Status::kSuccess);
+  ASSERT_EQ(as_status(functions_->pfnAcquireFirstModeInfo(set_, &info_)), Status::kSuccess);
+  EXPECT_EQ(release(), Status::kSuccess);
+  EXPECT_NE(as_status(functions_->pfnReleaseModeInfo(set_, info_)), Status::kSuccess);
+}
+
 TEST_F(Monitors, LeaksAreCountedPerCallAndAtTheEnd) {
   DXGKIT_COVERS("VIDPN-07");
   {
@@ -263,6 +287,46 @@ NTSTATUS NTAPI ask_topology(Script* script) {
   D3DKMDT_HVIDPNTOPOLOGY topology = nullptr;
   const DXGK_VIDPNTOPOLOGY_INTERFACE* functions = nullptr;
   return script->vidpn->pfnGetTopology(script->handle, &topology, &functions);
+}
+
+// A DDI that is called inside another one is the thread's until it returns, and then the other is.
+TEST(UnderKernel, ACallInsideAnotherGivesItBack) {
+  const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime(1);
+  runtime->run_main([&] {
+    bus::Machine machine(1 << 20);
+    verifier::Findings findings;
+    nt::Kernel kernel(*runtime, machine, findings);
+    Manager manager({.profile = full_profile(),
+                     .findings = &findings,
+                     .kernel = &kernel,
+                     .adapter_handle = &kernel});
+    manager.connect_monitor(kTargetA, *monitor_from_edid(build_edid(default_edid())));
+    const void* table = nullptr;
+    ASSERT_EQ(Manager::query_monitor_interface(&kernel, 2, &table), Status::kSuccess);
+    const auto& monitor = *static_cast<const DXGK_MONITOR_INTERFACE_V2*>(table);
+    // What is acquired is the innermost call's: it leaks with it and not with the others.
+    const auto acquire = [&] {
+      D3DKMDT_HMONITORSOURCEMODESET set = nullptr;
+      const DXGK_MONITORSOURCEMODESET_INTERFACE* functions = nullptr;
+      return as_status(monitor.pfnAcquireMonitorSourceModeSet(&kernel, kTargetA, &set, &functions));
+    };
+    DdiCall outer(manager, Ddi::kIsSupportedVidPn, one_path(full_profile()));
+    {
+      DdiCall middle(manager, Ddi::kOther);
+      DdiCall inner(manager, Ddi::kOther);
+      EXPECT_EQ(acquire(), Status::kSuccess);
+      inner.finish(Status::kSuccess);
+      EXPECT_EQ(findings.count("VIDPN-07"), 1U);
+      middle.finish(Status::kSuccess);
+      EXPECT_EQ(findings.count("VIDPN-07"), 1U);
+    }
+    EXPECT_EQ(acquire(), Status::kSuccess);
+    outer.finish(Status::kSuccess);
+    EXPECT_EQ(findings.count("VIDPN-07"), 2U);
+    DdiCall after(manager, Ddi::kOther);
+    after.finish(Status::kSuccess);
+    EXPECT_EQ(findings.total(), 2U);
+  });
 }
 
 TEST(UnderKernel, RotationWithoutOffsetStopsTheDriver) {

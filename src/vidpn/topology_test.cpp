@@ -242,6 +242,27 @@ TEST_F(WideTopology, InfosAreThoseOfThisTopology) {
   refused(release(created), kInvalidPath, "VIDPN-06", kSure, "The structure was added before.");
 }
 
+// An info is of the path it came from: not of another one to the same target, nor from the same
+// source.
+TEST_F(WideTopology, AnInfoIsNotOfThePathThatTookItsPlace) {
+  DXGKIT_COVERS("VIDPN-05");
+  const AbiPath* old = acquire(1, kTargetA);
+  EXPECT_EQ(remove(1, kTargetA), Status::kSuccess);
+  EXPECT_EQ(add(create(good(0, kTargetA, 9))), Status::kSuccess);
+  const AbiPath* next = nullptr;
+  EXPECT_EQ(as_status(functions_->pfnAcquireNextPathInfo(handle_, old, &next)), kInvalidPath);
+  expect_finding(0, "VIDPN-05", Confidence::kInferred, "The path of this info was removed.");
+  EXPECT_EQ(next, nullptr);
+  EXPECT_EQ(remove(0, kTargetA), Status::kSuccess);
+  // The very same path is last now.
+  EXPECT_EQ(add(create(good(1, kTargetA, 9))), Status::kSuccess);
+  next = old;
+  EXPECT_EQ(as_status(functions_->pfnAcquireNextPathInfo(handle_, old, &next)), kNoMoreElements);
+  EXPECT_EQ(next, nullptr);
+  EXPECT_EQ(release(old), Status::kSuccess);
+  EXPECT_EQ(driver_.findings.total(), 1U);
+}
+
 // The last 512 structures that went are remembered as such.
 TEST_F(WideTopology, StructuresThatWentAreRememberedForAWhile) {
   DXGKIT_COVERS("VIDPN-06");

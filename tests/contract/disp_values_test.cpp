@@ -308,6 +308,83 @@ TEST_F(DisplayTest, ABugCheckPictureFitsOrIsNotAskedFor) {
   });
 }
 
+// A rectangle is all there is to carry, and the whole picture is only where nothing is named.
+TEST_F(DisplayTest, NothingIsAddedToWhatAPresentNames) {
+  DXGKIT_COVERS("DOD-04");
+  running([](DisplayStack& stack) {
+    ASSERT_EQ(stack.present(1, {{2, 3, 5, 7}}), Status::kSuccess);
+    ASSERT_EQ(stack.present(2, {}, {{1, 2, {10, 10, 12, 12}}}), Status::kSuccess);
+    ASSERT_EQ(stack.present(3), Status::kSuccess);
+    const DisplayCalls calls = stack.display.calls();
+    ASSERT_EQ(calls.presents.size(), 3U);
+    ASSERT_EQ(calls.presents[0].dirty.size(), 1U);
+    EXPECT_EQ(calls.presents[0].dirty[0].left, 2);
+    EXPECT_EQ(calls.presents[0].dirty[0].bottom, 7);
+    EXPECT_TRUE(calls.presents[0].moves.empty());
+    EXPECT_TRUE(calls.presents[1].dirty.empty());
+    EXPECT_EQ(calls.presents[1].moves.size(), 1U);
+    ASSERT_EQ(calls.presents[2].dirty.size(), 1U);
+    EXPECT_EQ(calls.presents[2].dirty[0].right, 64);
+    EXPECT_EQ(calls.presents[2].dirty[0].bottom, 48);
+  });
+}
+
+// The picture that the kernel keeps of a source is as large as its mode; firmware's frame buffer is
+// what is on the screen in firmware's mode only.
+TEST_F(DisplayTest, APictureIsAsLargeAsItsMode) {
+  DXGKIT_COVERS("DOD-05");
+  running([](DisplayStack& stack) {
+    const uint64_t large = stack.machine.free_page_count();
+    EXPECT_TRUE(stack.displays.scanout(stack.luid, 0).has_value());
+    ASSERT_EQ(stack.displays.set_mode(stack.luid, 0, {32, 32}), Status::kSuccess);
+    EXPECT_EQ(stack.machine.free_page_count(), large + 2) << "one page instead of three";
+    EXPECT_EQ(stack.displays.scanout(stack.luid, 0).error(), Status::kNotSupported);
+    ASSERT_EQ(stack.displays.set_mode(stack.luid, 0, {64, 48}), Status::kSuccess);
+    EXPECT_EQ(stack.machine.free_page_count(), large);
+    EXPECT_TRUE(stack.displays.scanout(stack.luid, 0).has_value());
+  });
+}
+
+// A picture that has no memory when a mode set is taken back is made when there is some again.
+TEST_F(DisplayTest, APictureThatIsLostIsMadeAgain) {
+  DXGKIT_COVERS("DOD-03");
+  running([](DisplayStack& stack) {
+    std::vector<std::pair<bus::PageFrame, uint64_t>> taken;
+    stack.display.hooks["DxgkDdiCommitVidPn"] = [&] {
+      for (uint64_t pages = 1U << 16; pages != 0; pages /= 2) {
+        for (auto got = stack.machine.allocate_contiguous(pages); got.has_value();
+             got = stack.machine.allocate_contiguous(pages))
+          taken.emplace_back(*got, pages);
+      }
+    };
+    stack.display.answers["DxgkDdiCommitVidPn"] = STATUS_NO_MEMORY;
+    EXPECT_EQ(stack.displays.set_mode(stack.luid, 0, {32, 32}), Status::kNoMemory);
+    stack.display.hooks.clear();
+    stack.display.answers.clear();
+    EXPECT_EQ(stack.machine.free_page_count(), 1U) << "that of the mode that was not set";
+    EXPECT_EQ(stack.mode(), (dxgk::DisplayMode{64, 48}));
+    EXPECT_EQ(stack.present(1), Status::kNoMemory);
+    EXPECT_EQ(stack.display.count("DxgkDdiPresentDisplayOnly"), 0U);
+    for (const auto& [first, pages] : taken) stack.machine.free_contiguous(first, pages);
+    EXPECT_EQ(stack.present(1), Status::kSuccess);
+    EXPECT_EQ(stack.display.screen().pixel(63, 47), 0x012F3FU);
+  });
+}
+
+// Who is asked to be where it is hears nothing.
+TEST_F(DisplayTest, APowerStateIsToldOnce) {
+  DXGKIT_COVERS("PWR-03");
+  running([](DisplayStack& stack) {
+    using port::PowerState;
+    for (const PowerState state : {PowerState::kD0, PowerState::kD3, PowerState::kD0}) {
+      EXPECT_EQ(stack.displays.set_power(stack.luid, state), Status::kSuccess);
+      stack.display.clear_calls();
+      EXPECT_EQ(stack.displays.set_power(stack.luid, state), Status::kSuccess);
+      EXPECT_TRUE(stack.display.calls().order.empty());
+    }
+  });
+}
+
 TEST_F(DisplayTest, RectanglesMayTouchEachEdge) {
   DXGKIT_COVERS("DOD-04");
   running([](DisplayStack& stack) {

@@ -142,6 +142,54 @@ TEST_F(ExerciseTest, AResetThatTheDriverDoesNotSurviveIsNoSuccess) {
   });
 }
 
+// Every idle node is asked what it has completed; one that says less than it has reported is found,
+// and a busy one is not asked.
+TEST_F(ExerciseTest, EachIdleNodeSaysItsFence) {
+  DXGKIT_COVERS("INT-22");
+  with_client(
+      [&](Stack& stack, Client& client) {
+        ContextBuffers contexts[] = {client.make_context(0), client.make_context(1),
+                                     client.make_context(2)};
+        for (ContextBuffers& context : contexts) {
+          for (int i = 0; i < 2; ++i) ASSERT_EQ(client.render(context, Work{}), 0);
+        }
+        stack.drive();
+        ASSERT_EQ(client.render(contexts[1], Work{}), 0);
+        stack.settle();
+        std::vector<UINT> asked;
+        stack.miniport.hooks.query_current_fence = [&](DXGKARG_QUERYCURRENTFENCE* args) {
+          asked.push_back(args->NodeOrdinal);
+          args->CurrentFence =
+              stack.miniport.last_completed(args->NodeOrdinal) - (args->NodeOrdinal == 2 ? 1 : 0);
+          return nt_status(Status::kSuccess);
+        };
+        const Result<uint32_t> answered = on(stack).query_fences();
+        ASSERT_TRUE(answered.has_value());
+        EXPECT_EQ(*answered, 2U);
+        EXPECT_EQ(asked, (std::vector<UINT>{0, 2}));
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "INT-22");
+        EXPECT_NE(finding.actual.find("Node 2 is idle"), std::string::npos) << finding.actual;
+        stack.miniport.hooks.query_current_fence = nullptr;
+        stack.drive();
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.nodes = 3; });
+}
+
+// What comes back of a segment was carried out of it by the driver: one that carries nothing shows
+// neither what was put in nor what was there before.
+TEST_F(ExerciseTest, WhatTheDriverDoesNotCarryDoesNotComeBack) {
+  with_client([](Stack& stack, Client&) {
+    const std::vector<std::byte> content(2 * 4096, std::byte{0x3C});
+    stack.blocking([&] {
+      const auto back = on(stack).through_segment(SegmentId{2}, content, 0);
+      ASSERT_TRUE(back.has_value());
+      EXPECT_EQ(*back, std::vector<std::byte>(2 * 4096, std::byte{0xDB}));
+    });
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // Content that no segment has room for, or that goes to a segment there is not, costs nothing.
 TEST_F(ExerciseTest, WhatDoesNotFitThroughASegmentLeavesNoPages) {
   with_client(

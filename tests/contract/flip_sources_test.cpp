@@ -1,21 +1,34 @@
 // Flips of the second source, presents that never ran, flips under the switch that cuts everywhere.
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
 #include "dxgk/verifier_switches.h"
 #include "tests/contract/flip_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
 
+const auto kInvalid = nt_status(Status::kInvalidParameter);
+
 const RECT kAll{0, 0, kWidth, kHeight};
 
-// A flip by DMA buffer names its source, which is not always the first.
-TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
-  DXGKIT_COVERS("SUB-15", "SUB-16");
-  bare([](Stack& stack) {
+/// Shows a primary on source 1 and flips to another one, in one DMA buffer of one part or two.
+void flip_second_source(bool in_parts) {
+  runtime::make_sim_runtime(1)->run_main([&] {
+    Stack stack;
     FlipDriver driver(stack, 2);
     stack.miniport.config.children = 2;
     driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
     driver.mmio = false;
     driver.intervals = true;
+    if (in_parts) {
+      stack.options.verifier.set(dxgk::VerifierSwitch::kTakeSplitPoint);
+      driver.on_present = [](DXGKARG_PRESENT* args) {
+        args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+        *args->pPatchLocationListOut++ = patch_at(1, 8, 0);
+        *args->pPatchLocationListOut++ = patch_at(1, 40, 32);
+        return STATUS_SUCCESS;
+      };
+    }
     ASSERT_EQ(stack.start(), Status::kSuccess);
     {
       FlipClient client(stack, driver, 0, false);
@@ -32,7 +45,13 @@ TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
       args.VidPnSourceId = 1;
       ASSERT_EQ(client.present(args), 0);
       stack.settle();
-      ASSERT_EQ(driver.packets(), 1U);
+      ASSERT_EQ(driver.packets(), in_parts ? 2U : 1U);
+      if (in_parts) {
+        const DXGKARG_SUBMITCOMMAND first = stack.miniport.calls().submits.front().args;
+        EXPECT_EQ(first.Flags.Flip, 0U);
+        EXPECT_EQ(first.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
+        EXPECT_EQ(first.FlipInterval, 0);
+      }
       const DXGKARG_SUBMITCOMMAND submit = stack.miniport.calls().submits.back().args;
       EXPECT_EQ(submit.Flags.Flip, 1U);
       EXPECT_EQ(submit.VidPnSourceId, 1U);
@@ -41,6 +60,220 @@ TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
       driver.vsync(stack.miniport.calls().patches.back().allocations[1].physical_address, 2);
       stack.drive();
     }
+  });
+}
+
+// A flip by DMA buffer names its source, which is not always the first.
+TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
+  DXGKIT_COVERS("SUB-15", "SUB-16");
+  for (const bool in_parts : {false, true}) {
+    SCOPED_TRACE(in_parts);
+    flip_second_source(in_parts);
+  }
+}
+
+// By register, too, each flip says its source, and so does what is shown after a sleep: the
+// kernel's own pictures where nobody has shown any.
+TEST_F(FlipTest, EachSourceIsToldByItsOwnNumber) {
+  DXGKIT_COVERS("DISP-07", "DISP-11");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver, 0, false);
+      D3DKMT_HANDLE primaries[2] = {};
+      for (D3DKMT_HANDLE& primary : primaries) {
+        ASSERT_EQ(client.create_primary(kWidth, 1, &primary), 0);
+        ASSERT_EQ(client.render(client.context, work_on({primary})), 0);
+        stack.drive();
+      }
+      ASSERT_EQ(client.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, 1), 0);
+      ASSERT_EQ(client.set_display_mode(primaries[0]), 0);
+      D3DKMT_PRESENT args = client.flip_of(primaries[1], 1);
+      args.VidPnSourceId = 1;
+      ASSERT_EQ(client.present(args), 0);
+      stack.settle();
+      EXPECT_EQ(driver.addresses().back().VidPnSourceId, 1U);
+      driver.vsync(driver.last_address(), 2);
+      stack.drive();
+      const HANDLE shown = driver.addresses().back().hAllocation;
+
+      driver.display.clear_calls();
+      const auto go = [&](dxgk::PowerTarget target) {
+        stack.blocking(
+            [&] { EXPECT_TRUE(stack.system->set_power(stack.luid, target).has_value()); });
+      };
+      go(dxgk::PowerTarget::kD3);
+      go(dxgk::PowerTarget::kD0);
+      using Seen = std::vector<std::pair<UINT, bool>>;
+      Seen seen;
+      for (const auto& one : driver.display.calls().visibilities)
+        seen.emplace_back(one.VidPnSourceId, one.Visible != FALSE);
+      EXPECT_EQ(seen, (Seen{{0, false}, {1, false}, {0, true}, {1, true}}));
+      const auto addresses = driver.addresses();
+      ASSERT_EQ(addresses.size(), 2U);
+      EXPECT_EQ(addresses[0].VidPnSourceId, 0U);
+      EXPECT_NE(addresses[0].hAllocation, shown);
+      EXPECT_EQ(addresses[1].VidPnSourceId, 1U);
+      EXPECT_EQ(addresses[1].hAllocation, shown);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// The screen of one source is given back as that of the device that shows there, and of no other;
+// what cannot be shown instead leaves nothing that stays in memory for it.
+TEST_F(FlipTest, AScreenIsGivenBackByWhoShowsThere) {
+  DXGKIT_COVERS("DISP-11", "DISP-18");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver, 0, false), stranger(stack, driver, 0, false);
+      D3DKMT_HANDLE primary = 0;
+      ASSERT_EQ(client.create_primary(kWidth, 1, &primary), 0);
+      ASSERT_EQ(client.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, 1), 0);
+      ASSERT_EQ(client.set_display_mode(primary), 0);
+      const size_t told = driver.addresses().size();
+      EXPECT_EQ(stranger.own(D3DKMT_VIDPNSOURCEOWNER_UNOWNED, 1), 0) << "nothing of its own";
+      EXPECT_EQ(driver.addresses().size(), told);
+
+      const auto pins = [&] {
+        uint32_t all = 0;
+        stack.adapter().lane().run([&] {
+          for (const dxgk::Device* device : stack.adapter().devices()) {
+            for (const dxgk::OpenedAllocation* opened : device->openings)
+              all += stack.adapter().memory().pin_count(opened->allocation->id);
+          }
+        });
+        return all;
+      };
+      EXPECT_EQ(pins(), 2U) << "its own, and the kernel's of the other source";
+      driver.display.answers["DxgkDdiSetVidPnSourceAddress"] = nt_status(Status::kInvalidParameter);
+      EXPECT_EQ(client.own(D3DKMT_VIDPNSOURCEOWNER_UNOWNED, 1), 0);
+      driver.display.answers.clear();
+      EXPECT_EQ(driver.addresses().size(), told + 1);
+      EXPECT_EQ(pins(), 1U) << "the kernel's picture of source 0 alone is seen";
+    }
+  });
+}
+
+// A primary that goes takes the screen back only if it is there, or on its way there.
+TEST_F(FlipTest, APrimaryThatIsNotShownGoesAlone) {
+  DXGKIT_COVERS("DISP-11");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    const HANDLE kernels = driver.addresses().front().hAllocation;
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    const size_t told = driver.addresses().size();
+    stack.blocking([&] { EXPECT_EQ(client.destroy_allocation(client.primaries[2]), 0); });
+    EXPECT_EQ(driver.addresses().size(), told);
+    Stack::Background gone(stack,
+                           [&] { EXPECT_EQ(client.destroy_allocation(client.primaries[1]), 0); });
+    for (int i = 0; i < 20; ++i) stack.settle();
+    driver.vsync();
+    gone.finish();
+    EXPECT_EQ(driver.addresses().back().hAllocation, kernels);
+    EXPECT_EQ(driver.addresses().back().Flags.Value, 1U) << "ModeChange";
+  });
+}
+
+// A driver that asks for an interface says where to write it.
+TEST_F(FlipTest, AnInterfaceNeedsSomewhereToGo) {
+  DXGKIT_COVERS("VIDPN-24");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    size_t asked = 0;
+    driver.display.hooks["DxgkDdiCommitVidPn"] = [&] {
+      const DXGKRNL_INTERFACE& kernel = stack.miniport.callbacks();
+      const D3DKMDT_HVIDPN vidpn = driver.display.calls().commits.back().hFunctionalVidPn;
+      const DXGK_VIDPN_INTERFACE* table = nullptr;
+      const auto query = kernel.DxgkCbQueryVidPnInterface;
+      EXPECT_EQ(query(vidpn, DXGK_VIDPN_INTERFACE_VERSION_V1, nullptr), kInvalid);
+      EXPECT_EQ(query(vidpn, DXGK_VIDPN_INTERFACE_VERSION_V1, &table), STATUS_SUCCESS);
+      EXPECT_NE(table, nullptr);
+      const DXGK_MONITOR_INTERFACE* monitors = nullptr;
+      const auto monitor = kernel.DxgkCbQueryMonitorInterface;
+      EXPECT_EQ(monitor(kernel.DeviceHandle, DXGK_MONITOR_INTERFACE_VERSION_V1, nullptr), kInvalid);
+      EXPECT_EQ(monitor(kernel.DeviceHandle, DXGK_MONITOR_INTERFACE_VERSION_V1, &monitors),
+                STATUS_SUCCESS);
+      EXPECT_NE(monitors, nullptr);
+      ++asked;
+    };
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    EXPECT_EQ(asked, 1U);
+    driver.display.hooks.erase("DxgkDdiCommitVidPn");
+  });
+}
+
+// Present tells its caller by its status only: what the caller writes into its structure meanwhile
+// stays.
+TEST_F(FlipTest, APresentWritesNothingBack) {
+  DXGKIT_COVERS("THUNK-02");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    D3DKMT_PRESENT args = client.flip_of(client.primaries[1]);
+    driver.on_present = [&](DXGKARG_PRESENT* present) {
+      args.VidPnSourceId = 77;
+      return FlipDriver::write_part(present, 32);
+    };
+    EXPECT_EQ(client.call([&] { return D3DKMTPresent(&args); }), 0);
+    EXPECT_EQ(args.VidPnSourceId, 77U);
+    driver.on_present = nullptr;
+    stack.settle();
+    driver.vsync();
+  });
+}
+
+// Who waits for room is told when the device is lost, though what fills it still runs.
+TEST_F(FlipTest, ALostDeviceWaitsForNoRoom) {
+  DXGKIT_COVERS("SCHED-16", "THUNK-27");
+  flipping([](Stack& stack, FlipDriver&, FlipClient& client) {
+    D3DKMT_PRESENT fill{};
+    fill.hContext = client.context.handle;
+    fill.Flags.ColorFill = 1;
+    fill.SubRectCnt = 1;
+    fill.pSrcSubRects = &kAll;
+    ContextBuffers other = client.make_context(1);
+    ASSERT_EQ(client.present(fill), 0);
+    stack.drive();
+    ASSERT_EQ(client.limit(1, 0), 0);
+    ASSERT_EQ(client.present(fill), 0);
+    ASSERT_EQ(client.render(other, Work{}), 0);
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U);
+    ASSERT_EQ(stack.miniport.outstanding(1).size(), 1U);
+    Stack::Background waiting(
+        stack, [&] { EXPECT_EQ(client.present(fill), nt_status(Status::kDeviceRemoved)); });
+    EXPECT_FALSE(waiting.finished());
+    stack.miniport.faulted(1, stack.miniport.outstanding(1).at(0),
+                           nt_status(Status::kUnsuccessful));
+    stack.settle();
+    EXPECT_TRUE(waiting.finished());
+    EXPECT_EQ(stack.miniport.outstanding(0).size(), 1U);
+    stack.drive();
+  });
+}
+
+// What lies beside the screen is nothing to draw.
+TEST_F(FlipTest, NothingIsDrawnBesideTheScreen) {
+  DXGKIT_COVERS("REND-18");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    constexpr LONG kEnd = kWidth;
+    const RECT beside[] = {
+        {kEnd, 0, kEnd + 8, 8}, {0, kEnd, 8, kEnd + 8}, {-8, 0, 0, 8}, {0, -8, 8, 0}};
+    D3DKMT_PRESENT fill{};
+    fill.hContext = client.context.handle;
+    fill.Flags.ColorFill = 1;
+    fill.SubRectCnt = 4;
+    fill.pSrcSubRects = beside;
+    EXPECT_EQ(client.present(fill), 0);
+    stack.settle();
+    EXPECT_TRUE(driver.presents.empty());
+    EXPECT_EQ(driver.packets(), 0U);
   });
 }
 

@@ -537,6 +537,27 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
     D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE signal{};
     EXPECT_EQ(client.call([&] { return D3DKMTSubmitSignalSyncObjectsToHwQueue(&signal); }),
               invalid);
+    const D3DKMT_HANDLE two[] = {queue.handle, queue.handle};
+    const uint64_t value = 9;
+    signal = {};
+    signal.BroadcastHwQueueCount = 1;
+    signal.BroadcastHwQueueArray = two;
+    signal.ObjectCount = 1;
+    signal.ObjectHandleArray = &queue.fence;
+    signal.FenceValueArray = &value;
+    const auto signal_row = [&](UINT flags, NTSTATUS expected, UINT queues = 1) {
+      D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE args = signal;
+      args.Flags.Value = flags;
+      args.BroadcastHwQueueCount = queues;
+      EXPECT_EQ(client.call([&] { return D3DKMTSubmitSignalSyncObjectsToHwQueue(&args); }),
+                expected)
+          << flags << " " << queues;
+    };
+    const NTSTATUS unsupported = nt_status(Status::kNotSupported);
+    for (const UINT flags : {1U, 2U, 3U, 5U, 6U, 7U}) signal_row(flags, unsupported);
+    for (UINT bit = 3; bit < 32; ++bit) signal_row(1U << bit, invalid);
+    signal_row(0, unsupported, 2);
+    signal_row(0, invalid, D3DDDI_MAX_BROADCAST_CONTEXT + 1);
     EXPECT_EQ(digest(stack, {&client}), before);
   });
 }

@@ -452,6 +452,28 @@ TEST_F(LifeTest, StopEndsEverythingInOrderAndHandlesAnswerDeviceRemoved) {
   });
 }
 
+// Segments are emptied at the end on no context's behalf; what is unmapped with its owner after
+// that is the system context's again.
+TEST_F(LifeTest, WhatLeavesAtStopSaysOnWhoseBehalf) {
+  DXGKIT_COVERS("SUB-04");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE hidden = client.make_allocation(64 * kKibibyte, 1U << 1);
+    const D3DKMT_HANDLE mapped = client.make_allocation(64 * kKibibyte, 1U << 2);
+    ASSERT_EQ(client.render(context, work_on({hidden, mapped})), 0);
+    stack.drive();
+    stack.miniport.clear_calls();
+    stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+    const ScriptedCalls calls = stack.miniport.calls();
+    ASSERT_EQ(calls.paging.size(), 2U);
+    EXPECT_EQ(calls.paging[0].args.Operation, DXGK_OPERATION_TRANSFER);
+    EXPECT_EQ(calls.paging[1].args.Operation, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT);
+    ASSERT_EQ(calls.submits.size(), 2U);
+    EXPECT_EQ(calls.submits[0].args.hContext, nullptr);
+    EXPECT_NE(calls.submits[1].args.hContext, nullptr);
+  });
+}
+
 TEST_F(LifeTest, UnloadComesAfterTheLastRemoveAndLeaksAreFound) {
   DXGKIT_COVERS("LIFE-20");
   bare([](Stack& stack) {

@@ -199,6 +199,54 @@ TEST_F(ListsTest, ReservedBitsOfAnyEntryAreRefused) {
   });
 }
 
+// What was found of a list that was refused is not taken for the one before it, right after the
+// start as little as later.
+TEST_F(ListsTest, ARefusedListIsNotRemembered) {
+  DXGKIT_COVERS("REND-04", "REND-06");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE good = client.make_allocation(64 * kKibibyte, kHidden),
+                        other = client.make_allocation(64 * kKibibyte, kHidden);
+    const auto told = [&] {
+      EXPECT_EQ(client.render(context, work_on({good})), 0);
+      stack.drive();
+      return stack.miniport.calls().patches.back().allocations.at(0);
+    };
+    const void* const first = told().device_handle;
+    for (int i = 0; i < 3; ++i) {
+      stack.blocking([&] { EXPECT_EQ(exercise(stack).evict_all(), Status::kSuccess); });
+      Work refused = work_on({other, good});
+      refused.allocations[1].handle = 0x7FFFFFC0;
+      EXPECT_EQ(client.render(context, refused), nt_status(Status::kInvalidHandle));
+      const port::AllocationListEntry entry = told();
+      EXPECT_EQ(entry.device_handle, first);
+      EXPECT_EQ(entry.segment(), 2U) << "it was brought in, and not the other one";
+      if (i == 1) {
+        ASSERT_EQ(client.destroy_allocation(client.make_allocation(), 2), 0);
+      }
+    }
+  });
+}
+
+// An adapter that fails while the driver makes a context leaves none.
+TEST_F(ListsTest, AContextOfAnAdapterThatFailsMeanwhileIsNone) {
+  DXGKIT_COVERS("THUNK-07");
+  with_client([](Stack& stack, Client& client) {
+    stack.expect_leaks = true;
+    stack.miniport.hooks.create_context = [&](void* device, DXGKARG_CREATECONTEXT* args) {
+      stack.miniport.raise(ScriptedMiniport::completed_data(2, 1));  // there is no node 2
+      stack.settle();
+      return stack.miniport.default_create_context(device, args);
+    };
+    const size_t handles = client.handles();
+    ContextBuffers context;
+    EXPECT_EQ(client.create_context(&context), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(client.handles(), handles);
+    EXPECT_EQ(stack.only_finding().rule, "INT-12");
+    stack.miniport.hooks.create_context = nullptr;
+  });
+}
+
 // A pass that writes something is progress, whether or not MultipassOffset says so.
 TEST_F(ListsTest, AnyOutputOfAPassIsProgress) {
   DXGKIT_COVERS("REND-09");

@@ -215,6 +215,47 @@ TEST_F(PartsTest, ABroadcastIsCutOnlyWhereItMustBe) {
   }
 }
 
+// For all or for none: what one of them has no memory for runs on no other either.
+TEST_F(PartsTest, ABroadcastThatOneCannotTakeRunsNowhere) {
+  DXGKIT_COVERS("SUB-35");
+  for (const size_t poor : {0U, 1U}) {  // the other one has a buffer from before
+    SCOPED_TRACE(poor);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers contexts[] = {client.make_context(), client.make_context(1),
+                                   client.make_context(1)};
+      for (size_t i = 0; i < 3; ++i) {
+        if (i == poor + 1) continue;
+        ASSERT_EQ(client.render(contexts[i], Work{}), 0);
+      }
+      stack.drive();
+      std::vector<std::pair<bus::PageFrame, uint64_t>> taken;
+      for (uint64_t pages = 1U << 16; pages != 0; pages /= 2) {
+        for (auto got = stack.machine.allocate_contiguous(pages); got.has_value();
+             got = stack.machine.allocate_contiguous(pages))
+          taken.emplace_back(*got, pages);
+      }
+      const uint64_t submitted = stack.statistics().packets_submitted;
+      const auto broadcast = [&] {
+        D3DKMT_RENDER args{};
+        args.hContext = contexts[0].handle;
+        args.CommandLength = 64;
+        args.BroadcastContextCount = 2;
+        args.BroadcastContext[0] = contexts[1].handle;
+        args.BroadcastContext[1] = contexts[2].handle;
+        const NTSTATUS status = client.call([&] { return D3DKMTRender(&args); });
+        stack.drive();
+        return status;
+      };
+      EXPECT_EQ(broadcast(), nt_status(Status::kNoMemory));
+      EXPECT_EQ(stack.statistics().packets_submitted, submitted);
+      for (const auto& [first, pages] : taken) stack.machine.free_contiguous(first, pages);
+      EXPECT_EQ(broadcast(), 0);
+      EXPECT_EQ(stack.statistics().packets_submitted, submitted + 3);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+  }
+}
+
 // Under the switch each submission is patched twice, the same both times.
 TEST_F(PartsTest, PatchingAgainIsPatchingTheSame) {
   DXGKIT_COVERS("REND-28", "PATCH-32");

@@ -444,6 +444,66 @@ TEST_F(PowerTest, PagingBuffersStayInAnApertureThatIsKept) {
       });
 }
 
+// When power fails instead, those of an aperture that forgets are mapped once more.
+TEST_F(PowerTest, PagingBuffersComeBackAfterPowerFailed) {
+  DXGKIT_COVERS("PWR-08", "PWR-10");
+  for (const bool kept : {false, true}) {
+    SCOPED_TRACE(kept);
+    running(
+        [&](Stack& stack) {
+          stack.miniport.clear_calls();
+          stack.blocking([&] {
+            EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kStandby),
+                      Status::kSuccess);
+          });
+          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, kept ? 4U : 0U);
+          go(stack, PowerTarget::kD0);
+          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, 4U);
+          const ScriptedCalls calls = stack.miniport.calls();
+          ASSERT_EQ(calls.paging.size(), kept ? 0U : 4U);
+          for (const testing::PagingCall& call : calls.paging)
+            EXPECT_EQ(call.args.Operation, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [&](ScriptedMiniport& miniport) {
+          miniport.config.paging_buffer_segment = 3;
+          preserve(miniport, 2, {.standby = kept});
+        });
+  }
+}
+
+// What is listed and has its content in system memory is mapped once more before its work runs.
+TEST_F(PowerTest, ListsComeBackAfterPowerFailed) {
+  DXGKIT_COVERS("PWR-10");
+  running(
+      [](Stack& stack) {
+        PagingGpu gpu(stack.miniport, stack.machine);
+        {
+          ListingClient client(stack);
+          ContextBuffers context = client.make_context();
+          Tagged one(stack, gpu, client, 64 * kKibibyte, kAperture);
+          ASSERT_TRUE(is_success(from_ntstatus(client.make_resident({one.handle()}))));
+          stack.drive();
+          one.write(context, 100);
+          stack.blocking([&] {
+            EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kHibernate),
+                      Status::kSuccess);
+          });
+          gpu.lose_power({0, 0, 0});
+          EXPECT_EQ(one.placement().segment, kSystemMemory);
+          go(stack, PowerTarget::kD0);
+          EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+          one.use(context);
+          EXPECT_EQ(one.placement().segment, SegmentId{3});
+          EXPECT_TRUE(one.intact());
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+      });
+}
+
 // The driver fails while they leave: nothing else is moved on hardware that is given up.
 TEST_F(PowerTest, AFailureWhilePagingBuffersLeaveEndsTheTransition) {
   DXGKIT_COVERS("PWR-05");

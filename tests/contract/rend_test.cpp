@@ -159,6 +159,11 @@ TEST_F(RendTest, WrongArgumentsAreRefusedAndNothingChanges) {
            list(good)(a);
            context.allocations[0].Value |= 1U << 31;
          }},
+        {"a reserved bit beside a handle that never was", Status::kInvalidParameter,
+         [&](auto& a) {
+           list(0x7FFFFFC0)(a);
+           context.allocations[0].Value |= 1U << 5;
+         }},
         {"a handle that never was", Status::kInvalidHandle, list(0x7FFFFFC0)},
         {"a stale handle", Status::kInvalidHandle, list(stale)},
         {"a device's handle", Status::kInvalidHandle, list(client.device)},

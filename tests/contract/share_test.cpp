@@ -594,6 +594,21 @@ TEST_F(ShareTest, AHandleWithoutWriteAccessOpensForReading) {
     EXPECT_EQ(user.render(context, work_on({opening.allocation(0)})),
               nt_status(Status::kAccessDenied));
     EXPECT_EQ(digest(stack, {&maker, &user}), before);
+    // The first entry that is wrong says why.
+    const auto spoil = [&](UINT second) {
+      for (UINT i = 0; i < 2; ++i) {
+        context.allocations[i] = {};
+        context.allocations[i].hAllocation = opening.allocation(0);
+        context.allocations[i].Value = i == 0 ? 1 : second;
+      }
+      D3DKMT_RENDER args{};
+      args.hContext = context.handle;
+      args.CommandLength = 16;
+      args.AllocationCount = 2;
+      return user.call([&] { return D3DKMTRender(&args); });
+    };
+    EXPECT_EQ(spoil(1U << 5), nt_status(Status::kAccessDenied));
+    EXPECT_EQ(spoil(0), nt_status(Status::kAccessDenied));
     Work reading = work_on({opening.allocation(0)});
     reading.allocations[0].write = false;
     EXPECT_EQ(user.render(context, reading), 0);

@@ -175,6 +175,37 @@ TEST_F(SubTest, PacketsOfAContextRunInOrderWithinTheDepthOfTheHardwareQueue) {
   });
 }
 
+// As many as HwQueuePacketCap says, up to the largest it can say; before WDDM 2.3 nobody is asked.
+TEST_F(SubTest, TheDriverSaysHowDeepItsQueueIs) {
+  DXGKIT_COVERS("SCHED-07");
+  struct Row {
+    uint32_t version, cap, depth;
+  };
+  for (const auto& [version, cap, depth] : {Row{DXGKDDI_INTERFACE_VERSION_WDDM2_3, 0, 2},
+                                            {DXGKDDI_INTERFACE_VERSION_WDDM2_3, 1, 1},
+                                            {DXGKDDI_INTERFACE_VERSION_WDDM2_3, 3, 3},
+                                            {DXGKDDI_INTERFACE_VERSION_WDDM2_3, 15, 15},
+                                            {DXGKDDI_INTERFACE_VERSION_WDDM2_2, 5, 2}}) {
+    SCOPED_TRACE(cap);
+    with_client(
+        [&, depth = depth](Stack& stack, Client& client) {
+          ContextBuffers context = client.make_context();
+          for (uint32_t i = 1; i <= depth + 2; ++i) {
+            ASSERT_EQ(client.render(context, Work{}), 0);
+            stack.settle();
+            EXPECT_EQ(stack.miniport.outstanding(0).size(), std::min(i, depth));
+          }
+          stack.drive();
+        },
+        [&, version = version, cap = cap](ScriptedMiniport& miniport) {
+          miniport.config.version = version;
+          miniport.config.caps = [cap](DXGK_DRIVERCAPS& caps) {
+            caps.SchedulingCaps.HwQueuePacketCap = cap & 0xFU;
+          };
+        });
+  }
+}
+
 // --- preemption
 // -----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,34 @@ using Strings = std::vector<std::string>;
 
 using TdrReportTest = OddTdrTest;
 
+// While an engine is reset the others are heard, and what it says itself is of what the reset ends.
+TEST_F(TdrReportTest, OnlyTheEngineUnderResetIsNotHeard) {
+  DXGKIT_COVERS("TDR-09", "INT-21");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    Client guilty(stack, "guilty"), zero(stack, "zero"), one(stack, "one");
+    ContextBuffers hung = guilty.make_context(kNode), first = zero.make_context(0),
+                   second = one.make_context(kOther);
+    render(guilty, hung);
+    pass(2 * kLong - 500 * runtime::kMillisecond);  // the others are on hardware for that long only
+    render(zero, first);
+    render(one, second);
+    stack.settle();
+    const uint64_t completed = stack.statistics().packets_completed;
+    resets.reset = [&](DXGKARG_RESETENGINE* args) {
+      for (const uint32_t node : {kNode, 0U, kOther})
+        stack.miniport.raise(
+            ScriptedMiniport::completed_data(node, stack.miniport.outstanding(node).at(0)));
+      return resets.default_reset(args);
+    };
+    wait_out(stack, 600 * runtime::kMillisecond);
+    ASSERT_THAT(resets.reset_nodes, ElementsAre(kNode));
+    EXPECT_EQ(stack.statistics().packets_completed, completed + 2);
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    for (const uint32_t node : {0U, kOther})
+      stack.miniport.retire(node, stack.miniport.outstanding(node).at(0));
+  });
+}
+
 // Two packets are on hardware, painter's and player's. The reset names the first, or the second
 // with the first one done.
 TEST_F(TdrReportTest, AnEngineResetIsToldStepByStep) {

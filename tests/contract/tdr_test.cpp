@@ -773,12 +773,16 @@ TEST_F(TdrTest, APageFaultOfNoPacketMayAskForAnAdapterReset) {
   DXGKIT_COVERS("INT-18");
   engines([](Stack& stack, EngineResets& resets) {
     Client client(stack);
-    ContextBuffers context = client.make_context();
+    ContextBuffers context = client.make_context(1);
     ASSERT_EQ(submit(client, context), 0);
     stack.settle();
-    stack.miniport.raise(
-        page_fault(0, DXGK_PAGE_FAULT_FENCE_INVALID | DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED));
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA fault =
+        page_fault(0, DXGK_PAGE_FAULT_FENCE_INVALID | DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED);
+    fault.DmaPageFaulted.NodeOrdinal = 1;
+    stack.miniport.raise(fault);
     rest(stack);
+    ASSERT_EQ(reports(stack).size(), 1U);
+    EXPECT_EQ(reports(stack)[0].node, 1U);
     EXPECT_THAT(resets.reset_nodes, IsEmpty());
     EXPECT_EQ(order(stack, {kResetAll, kRestart}), (Strings{kResetAll, kRestart}));
     EXPECT_NE(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "dxgk/device.h"
+#include "dxgk/process.h"
 #include "tests/contract/fixture.h"
 #include "thunks/support.h"
 
@@ -514,12 +516,18 @@ TEST_F(ThunkTest, ReservedFlagsAreRefused) {
               nt_status(Status::kInvalidParameter));
     EXPECT_EQ(create(kStandard | kSection | kCreateResource | kCrossAdapter),
               nt_status(Status::kInvalidParameter));
-    D3DKMT_CREATEDEVICE device{};
-    device.hAdapter = client.adapter;
-    const UINT reserved = 1U << 31;
-    std::memcpy(&device.Flags, &reserved, sizeof reserved);
-    EXPECT_EQ(client.call([&] { return D3DKMTCreateDevice(&device); }),
-              nt_status(Status::kInvalidParameter));
+    for (UINT bit = 0; bit < 32; ++bit) {
+      D3DKMT_CREATEDEVICE device{};
+      device.hAdapter = client.adapter;
+      const UINT flags = 1U << bit;
+      std::memcpy(&device.Flags, &flags, sizeof flags);
+      if (bit >= 3) {
+        EXPECT_EQ(client.call([&] { return D3DKMTCreateDevice(&device); }),
+                  nt_status(Status::kInvalidParameter))
+            << bit;
+        EXPECT_EQ(device.hDevice, 0U);
+      }
+    }
     EXPECT_EQ(client.destroy_allocation(allocation, 1U << 31),
               nt_status(Status::kInvalidParameter));
     D3DKMT_LOCK2 lock{};
@@ -533,6 +541,54 @@ TEST_F(ThunkTest, ReservedFlagsAreRefused) {
       EXPECT_EQ(lock.pData, nullptr);
     }
     EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+// A process with as many handles as there can be makes nothing more, and nothing is left of what it
+// tried.
+TEST_F(ThunkTest, WithoutAHandleNothingIsMade) {
+  DXGKIT_COVERS("THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    dxgk::HandleTable& handles = client.process->handles();
+    const auto device = handles.find<dxgk::Device>(client.device);
+    ASSERT_TRUE(device.has_value());
+    std::vector<dxgk::Handle> taken;
+    for (auto one = handles.insert_hidden(*device); one.has_value();
+         one = handles.insert_hidden(*device))
+      taken.push_back(*one);
+    const size_t objects = stack.miniport.live_objects(), pages = stack.machine.free_page_count();
+    const NTSTATUS none = nt_status(Status::kNoMemory);
+    D3DKMT_CREATEDEVICE create{};
+    create.hAdapter = client.adapter;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateDevice(&create); }), none);
+    EXPECT_EQ(create.hDevice, 0U);
+    ContextBuffers context;
+    EXPECT_EQ(client.create_context(&context), none);
+    D3DKMT_HANDLE allocation = 0;
+    EXPECT_EQ(client.create_allocation({}, &allocation), none);
+    stack.drive();
+    EXPECT_EQ(stack.miniport.live_objects(), objects);
+    EXPECT_EQ(stack.machine.free_page_count(), pages);
+    for (const dxgk::Handle one : taken) handles.erase(one);
+    EXPECT_EQ(client.create_context(&context), 0);
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateDevice(&create); }), 0);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(ThunkTest, DefinedFlagsOfADeviceAreTaken) {
+  DXGKIT_COVERS("THUNK-03");
+  with_client([](Stack& stack, Client& client) {
+    for (UINT flags = 0; flags < 8; ++flags) {
+      SCOPED_TRACE(flags);
+      D3DKMT_CREATEDEVICE device{};
+      device.hAdapter = client.adapter;
+      std::memcpy(&device.Flags, &flags, sizeof flags);
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateDevice(&device); }), 0);
+      EXPECT_NE(device.hDevice, 0U);
+      EXPECT_EQ(client.destroy_device(device.hDevice), 0);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }
 

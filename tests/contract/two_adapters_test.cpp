@@ -185,6 +185,36 @@ TEST_F(TwoAdaptersTest, HandlesAreAnsweredByTheirOwnAdapter) {
           children.hObject = create.hResource;
           EXPECT_EQ(callbacks.DxgkCbEnumHandleChildren(&children), 0U);
         });
+        // Its own: a resource and what is in it know each other; an allocation alone has no parent.
+        ScriptedAllocation descriptions[2] = {description, description};
+        D3DDDI_ALLOCATIONINFO members[2]{};
+        for (size_t i = 0; i < 2; ++i) {
+          members[i].pPrivateDriverData = &descriptions[i];
+          members[i].PrivateDriverDataSize = sizeof descriptions[i];
+        }
+        create.hDevice = client.device;
+        create.hResource = 0;
+        create.NumAllocations = 2;
+        create.pAllocationInfo = members;
+        ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+        inside_the_driver([&] {
+          EXPECT_EQ(callbacks.DxgkCbGetHandleParent(allocation), 0U);
+          DXGKARGCB_ENUMHANDLECHILDREN children{};
+          children.hObject = create.hResource;
+          for (UINT i = 0; i < 2; ++i) {
+            EXPECT_EQ(callbacks.DxgkCbGetHandleParent(members[i].hAllocation), create.hResource);
+            children.Index = i;
+            EXPECT_EQ(callbacks.DxgkCbEnumHandleChildren(&children), members[i].hAllocation);
+          }
+          children.Index = 2;
+          EXPECT_EQ(callbacks.DxgkCbEnumHandleChildren(&children), 0U);
+          children.Index = 0;
+          children.hObject = allocation;
+          EXPECT_EQ(callbacks.DxgkCbEnumHandleChildren(&children), 0U);
+          EXPECT_EQ(callbacks.DxgkCbGetHandleParent(create.hResource), 0U);
+          EXPECT_EQ(callbacks.DxgkCbGetHandleParent(client.device), 0U);
+          EXPECT_EQ(callbacks.DxgkCbGetHandleParent(0), 0U);
+        });
         ASSERT_EQ(client.destroy_device(there), 0);
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
       },

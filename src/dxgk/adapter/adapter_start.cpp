@@ -26,7 +26,6 @@ namespace {
 
 constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
 constexpr uint32_t kMaxNodes = 64;         // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
-constexpr uint32_t kMaxHardwareQueueDepth = 64;
 
 /// What release_pages kept: the device is stopped, nothing of it writes there any more.
 void give_back(bus::Machine& machine, std::vector<bus::PageFrame>* pages) {
@@ -108,7 +107,6 @@ Status Adapter::start() {
   quantum_timer_.reset();
   if (gpu_va_) gpu_va_->stop();
   if (has_dummy_page_) machine_.free_contiguous(dummy_page_, 1);
-  has_dummy_page_ = false;
   lane_.run([&] {
     residency_.reset();
     paging_.reset();
@@ -234,7 +232,7 @@ Status Adapter::start_full(const char** step) {
     vidsch::NodeDesc node;
     node.node = NodeOrdinal{i};
     if (caps_.hw_queue_packet_cap != 0) {
-      node.hardware_queue_depth = std::min(caps_.hw_queue_packet_cap, kMaxHardwareQueueDepth);
+      node.hardware_queue_depth = caps_.hw_queue_packet_cap;
     }
     node.preemptible = caps_.preemption_aware;
     nodes.push_back(node);

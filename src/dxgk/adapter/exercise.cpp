@@ -61,12 +61,11 @@ Status Exercise::repeat_queries() {
   const Result<port::DriverCaps> caps_now = adapter.port().caps().query_driver_caps();
   if (!caps_now.has_value()) return caps_now.error();
   const std::vector<std::byte>& before = adapter.caps().raw;
-  for (size_t i = 0; i < before.size() && i < caps_now->raw.size(); ++i) {
-    if (before[i] == caps_now->raw[i]) continue;
-    changed("caps",
-            fmt::format("Byte {:#x} of DXGK_DRIVERCAPS was {:#04x} and is {:#04x} now.", i,
-                        static_cast<unsigned>(before[i]), static_cast<unsigned>(caps_now->raw[i])));
-    break;
+  const auto [was, is] = std::ranges::mismatch(before, caps_now->raw);
+  if (was != before.end()) {  // both are as long as the version says
+    changed("caps", fmt::format("Byte {:#x} of DXGK_DRIVERCAPS was {:#04x} and is {:#04x} now.",
+                                was - before.begin(), static_cast<unsigned>(*was),
+                                static_cast<unsigned>(*is)));
   }
   if (adapter.display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
   const Result<port::SegmentsInfo> segments_now = adapter.port().caps().query_segments();

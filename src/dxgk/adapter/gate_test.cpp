@@ -41,6 +41,60 @@ TEST(Gate, APassLeavesWithItsScopeAndOnlyIfItEntered) {
   });
 }
 
+// Whoever holds the gate is not inside: it is empty for who closes it, and the holder lets go
+// later.
+TEST(Gate, AHolderKeepsNobodyFromClosing) {
+  const auto runtime = runtime::make_sim_runtime(1);
+  runtime->run_main([&] {
+    Gate gate;
+    ASSERT_TRUE(gate.enter());
+    gate.hold();
+    gate.hold();
+    EXPECT_TRUE(gate.enter_beside()) << "a holder is nothing to who disturbs nobody";
+    bool refused = false;
+    const auto waiter = runtime->spawn("waiter", [&] { refused = !gate.enter(); });
+    runtime->yield();
+    EXPECT_TRUE(gate.close());
+    waiter->join();
+    EXPECT_TRUE(refused) << "who waited for the holder learns that it is closed";
+    EXPECT_FALSE(gate.enter_beside());
+    const auto inside = runtime->spawn("inside", [&] {
+      gate.leave();
+      runtime->yield();
+      gate.leave();
+    });
+    gate.wait_empty();
+    inside->join();
+    gate.release();
+    gate.wait_empty();
+    gate.release();
+    gate.wait_empty();
+  });
+}
+
+// Two holders: the gate opens with the second one's release, and not before.
+TEST(Gate, OpensWhenTheLastHolderLetsGo) {
+  const auto runtime = runtime::make_sim_runtime(1);
+  runtime->run_main([&] {
+    Gate gate;
+    gate.hold();
+    gate.hold();
+    bool entered = false;
+    const auto waiter = runtime->spawn("waiter", [&] {
+      entered = gate.enter();
+      gate.leave();
+    });
+    for (int i = 0; i < 20; ++i) runtime->yield();
+    EXPECT_FALSE(entered);
+    gate.release();
+    for (int i = 0; i < 20; ++i) runtime->yield();
+    EXPECT_FALSE(entered);
+    gate.release();
+    waiter->join();
+    EXPECT_TRUE(entered);
+  });
+}
+
 TEST(Gate, TheCloserSeesEverythingThoseInsideDidUnderManyInterleavings) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const auto runtime = runtime::make_sim_runtime(seed);

@@ -394,6 +394,8 @@ Status Display::present(const DisplayPresent& request) {
   }
   Source& source = sources_.at(request.source);
   if (!source.visible || power_ != port::PowerState::kD0) return kPresentOccluded;
+  // There is one already, but where a mode set was taken back without memory for it.
+  DXGKIT_RETURN_IF_FAILED(prepare_surface(source, *mode));
 
   std::vector<port::Rect> dirty = request.dirty;
   if (dirty.empty() && request.moves.empty()) {

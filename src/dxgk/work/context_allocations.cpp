@@ -124,7 +124,7 @@ void ContextAllocations::list(Packet& packet) const {
   const auto own = packet.uses.begin();
   packet.uses.erase(own, own + packet.own_uses);
   packet.own_uses = 0;
-  if (packet.context == nullptr || entries_.empty()) return;
+  if (packet.context == nullptr) return;
   const std::vector<vidmm::Use>& shared = packet.context->device().shared_memory;
   const std::vector<vidmm::Use>& mine = packet.context->own_memory;
   packet.uses.insert(packet.uses.begin(), shared.begin(), shared.end());
@@ -229,7 +229,6 @@ void ContextAllocations::begin_switch(NodeOrdinal node) {
 void ContextAllocations::switched(const Packet& packet) {
   Hold& hold = holds_[packet.switched_node.value];
   hold.switching = PacketId{};
-  hold.from = nullptr;
   if (!adapter_.failed()) adapter_.paging().look_again();
 }
 

@@ -79,7 +79,6 @@ void DmaBufferPool::recycle(DmaBuffer& buffer) {
   buffer.references.clear();
   buffer.allocation_count = 0;
   buffer.patch_count = 0;
-  buffer.broadcast_bytes = 0;
   if (buffer.memory.value != 0) {
     const vidmm::Placement place = adapter_.memory().placement(buffer.memory);
     buffer.view.segment = place.segment;

@@ -304,7 +304,7 @@ void Timeout::clean_up(Device* guilty) {
   }
   for (const std::function<void()>& done : waited) done();
   adapter_.cpu_windows().hardware_was_reset();
-  if (adapter_.segment_infos_.paging_buffer_segment != 0) adapter_.power_->drop_paging_buffers();
+  adapter_.power_->drop_paging_buffers();
   adapter_.power_->show_locked();  // TDR-28
   note(fmt::format("{} devices are lost, {} allocations with them.", devices,
                    lost.allocations.size()));

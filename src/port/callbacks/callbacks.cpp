@@ -60,8 +60,8 @@ NTSTATUS NTAPI map_memory(HANDLE device, PHYSICAL_ADDRESS address, ULONG length,
   const auto start = static_cast<uint64_t>(address.QuadPart);
   const bool own = std::ranges::any_of(adapter->function.bars(), [&](const bus::Bar& bar) {
     const bool in_memory = bar.kind != bus::BarKind::kNone && bar.kind != bus::BarKind::kPorts;
-    return in_memory && start >= bar.base.value &&
-           range_within(start - bar.base.value, length, bar.size);
+    // An address before it lies far behind its end.
+    return in_memory && range_within(start - bar.base.value, length, bar.size);
   });
   if (!own) return done(Status::kInvalidParameter);
   void* pointer = nt::map_io_for_driver(start, length);
