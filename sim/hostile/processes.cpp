@@ -152,8 +152,8 @@ void Processes::collect() {
 
 void Processes::check() {
   for (const dxgk::Ref<dxgk::Adapter>& adapter : ground_.system.impl().running()) {
-    adapter->lane().run([&] {
-      if (!adapter->memory().validate())
+    adapter->core().lane().run([&] {
+      if (!adapter->core().memory().validate())
         ground_.broken("the memory manager contradicts itself", "");
     });
   }

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/sharing.h"
-#include "dxgk/process.h"
 #include "dxgk/system.h"
+#include "dxgk/work/device.h"
 #include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
 
@@ -27,7 +27,7 @@ struct System::Impl {
   Ref<Adapter> find(Luid luid) {
     runtime::MutexLock lock(mutex);
     for (const Ref<Adapter>& adapter : adapters) {
-      if (adapter->luid() == luid) return adapter;
+      if (adapter->core().luid() == luid) return adapter;
     }
     return {};
   }
@@ -42,7 +42,7 @@ struct System::Impl {
   Ref<Adapter> take(Luid luid) {
     runtime::MutexLock lock(mutex);
     for (size_t i = 0; i < adapters.size(); ++i) {
-      if (adapters[i]->luid() != luid) continue;
+      if (adapters[i]->core().luid() != luid) continue;
       Ref<Adapter> found = std::move(adapters[i]);
       adapters.erase(adapters.begin() + static_cast<std::ptrdiff_t>(i));
       return found;

@@ -9,7 +9,7 @@
 
 #include "base/guarded_copy.h"
 #include "base/status.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/system_impl.h"
 #include "thunks/capture.h"
 #include "trace/trace.h"

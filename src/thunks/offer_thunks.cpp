@@ -115,7 +115,7 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
   Status status = Status::kInvalidParameter;
   dxgk::MakeResidentOutcome outcome;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&] {
     std::vector<Ref<OpenedAllocation>> listed;
     if (!listed_of(process, device, handles, are_resources, &listed)) return;
     status = Status::kSuccess;

@@ -1,5 +1,5 @@
 // Flips of the second source, presents that never ran, flips under the switch that cuts everywhere.
-#include "dxgk/verifier_switches.h"
+#include "dxgk/core/verifier_switches.h"
 #include "tests/contract/flip_fixture.h"
 
 namespace dxgkit::contract {

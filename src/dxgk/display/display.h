@@ -14,10 +14,10 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "dxgk/core/object.h"
+#include "dxgk/core/process.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/memory/allocation.h"
-#include "dxgk/object.h"
-#include "dxgk/process.h"
 #include "dxgk/system.h"
 #include "port/adapter_port.h"
 #include "runtime/runtime.h"
@@ -28,6 +28,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Device;
 class Flips;
 
@@ -265,6 +266,7 @@ class Display {
   Result<Scanout> scanout_primary(const Source& source, const DisplayMode& mode);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   const bool display_only_;
   std::vector<port::ChildInfo> children_;
   uint32_t source_count_ = 0;

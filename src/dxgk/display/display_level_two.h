@@ -14,16 +14,16 @@ template <typename Call>
 Status level_two(Adapter& adapter, const Call& call) {
   Status status = Status::kDeviceRemoved;
   for (bool over = false; !over;) {
-    adapter.port().enter_level_two();
-    if (adapter.display_only()) {
+    adapter.core().port().enter_level_two();
+    if (adapter.core().display_only()) {
       status = call();
       over = true;
     } else {
-      over = adapter.run_with_idle_hardware([&] { status = call(); });
+      over = adapter.selection().run_with_idle_hardware([&] { status = call(); });
     }
-    adapter.port().leave_level_two();
+    adapter.core().port().leave_level_two();
     if (over) break;
-    over = !adapter.block_until([&] { return !adapter.timeout().resetting_adapter(); });
+    over = !adapter.core().block_until([&] { return !adapter.timeout().resetting_adapter(); });
   }
   return status;
 }

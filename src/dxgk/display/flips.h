@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
-#include "dxgk/object.h"
 #include "port/adapter_port.h"
 #include "runtime/runtime.h"
 #include "vidsch/flip_queue.h"
@@ -21,6 +21,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Context;
 class Device;
 
@@ -148,6 +149,7 @@ class Flips {
                           std::string fix, uint32_t bugcheck_parameter);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   bool mmio_ = false, no_wait_ = false, intervals_ = false, immediate_mmio_ = false,
        saves_power_ = false;
   uint32_t depth_ = 1, planes_ = 1;

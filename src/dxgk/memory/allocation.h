@@ -9,9 +9,9 @@
 
 #include "bus/machine.h"
 #include "bus/user_memory.h"
-#include "dxgk/display/frame_list.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/frame_list.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "port/types.h"
 #include "vidmm/types.h"
 
@@ -156,9 +156,9 @@ class OpenedAllocation : public Object {
   bool read_only = false;  // opened through an NT handle without write access; constant
   Listing listing;
 
+  OpenedAllocation* next_opening = nullptr;  // of the same allocation: its OpeningList's
+
  private:
-  friend class OpeningList;
-  OpenedAllocation* next_opening_ = nullptr;  // of the same allocation
   std::unique_ptr<CpuAccess> cpu_;
 };
 

@@ -15,6 +15,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 
 /// A lock shows one of these; of an allocation with a permanent copy in system memory always that
 /// copy (ALLOC-48). The driver is told before the window is mapped.
@@ -78,6 +79,7 @@ class CpuWindows {
   void drop_host_pages(SegmentId segment, std::span<const uint32_t> pages);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   SwizzlingRanges ranges_;
   std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken
 };

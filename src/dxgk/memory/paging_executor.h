@@ -103,6 +103,8 @@ class PagingExecutor {
   /// The same for what is made as its turn comes. What it refers to lives until `done`, or until
   /// abandon() or halt().
   void enqueue_work(std::vector<std::unique_ptr<PagingWork>> work, std::function<void()> done);
+  /// How operations name the allocation to the driver.
+  PagingTarget target(AllocationId allocation) { return owner_.paging_target(allocation); }
   /// Work that said kLater may go on.
   void look_again() { pump(); }
   /// Everything built so far has been done by the hardware.

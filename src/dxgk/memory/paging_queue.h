@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <deque>
 
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "dxgk/sync/sync_object.h"
 
 namespace dxgkit::dxgk {

@@ -6,11 +6,10 @@
 
 #include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/power/power.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -33,17 +32,18 @@ bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) {
 }
 
 vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) {
-  const vidmm::AllocationDesc desc = adapter.memory().description(id);
+  const vidmm::AllocationDesc desc = adapter.core().memory().description(id);
   return desc.supported_read | desc.supported_write;
 }
 
 }  // namespace
 
-Residency::Residency(Adapter& adapter) : adapter_(adapter), trim_(adapter.runtime()) {
+Residency::Residency(Adapter& adapter)
+    : adapter_(adapter), core_(adapter.core()), trim_(adapter.core().runtime()) {
   describe_groups();
-  if (adapter.options().periodic_trim_ns > 0) {
-    periodic_timer_ = adapter.runtime().make_timer(
-        [this] { adapter_.lane().post_from_interrupt([this] { trim_periodically(); }); });
+  if (adapter.core().options().periodic_trim_ns > 0) {
+    periodic_timer_ = adapter.core().runtime().make_timer(
+        [this] { core_.lane().post_from_interrupt([this] { trim_periodically(); }); });
   }
 }
 
@@ -54,7 +54,7 @@ DeviceResidency& Residency::of(Device& device) { return *device.residency; }
 // --- devices ---
 
 void Residency::device_created(Device& device) {
-  device.residency = std::make_unique<DeviceResidency>(adapter_.memory());
+  device.residency = std::make_unique<DeviceResidency>(core_.memory());
   ProcessMemory& process = processes_[device.process().number()];
   process.process = &device.process();
   ++process.devices;
@@ -178,10 +178,10 @@ bool Residency::fits_alone(Device& device) const {
     const bool offered = opened->allocation->offer != vidmm::OfferPriority::kNone;
     if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
   }
-  if (adapter_.gpu_va() == nullptr) return adapter_.memory().fits_alone(uses);
+  if (adapter_.gpu_va() == nullptr) return core_.memory().fits_alone(uses);
   const GpuVa::TableRoom tables = adapter_.gpu_va()->table_room(device);
   uses.insert(uses.end(), tables.staying.begin(), tables.staying.end());
-  return adapter_.memory().fits_alone(uses, tables.own);
+  return core_.memory().fits_alone(uses, tables.own);
 }
 
 bool Residency::still_wanted(const Device& device, const Wanted& one) const {
@@ -231,16 +231,16 @@ bool Residency::tables_are_away(Device& device) const {
 void Residency::look_when_quiet() {
   if (!looks_later_ || !adapter_.paging().idle()) return;
   looks_later_ = false;
-  adapter_.lane().post([&adapter = adapter_] {  // the paging executor is in the middle of something
-    if (adapter.failed() || !adapter.has_memory()) return;
-    adapter.scheduler().retry_busy();
-    adapter.pump();
+  core_.lane().post([&adapter = adapter_] {  // the paging executor is in the middle of something
+    if (adapter.core().failed() || !adapter.core().has_memory()) return;
+    adapter.core().scheduler().retry_busy();
+    adapter.core().pump();
   });
 }
 
 std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device) {
   DeviceResidency& mine = of(device);
-  const bool still = adapter_.paging().idle() && !adapter_.scheduler().anything_on_hardware();
+  const bool still = adapter_.paging().idle() && !core_.scheduler().anything_on_hardware();
   if (mine.too_many_as_of == changes_ && mine.too_many_times >= kAttempts &&
       mine.set.size() >= mine.too_many) {
     give_up_later(device);
@@ -298,7 +298,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   ProcessMemory& process = memory_of(device.process());
   for (size_t i = held->first; i < mine.set.size(); ++i) {
     const AllocationId id = mine.set.at(i);
-    recharge(process, id, group_of(adapter_.memory().placement(id).segment));
+    recharge(process, id, group_of(core_.memory().placement(id).segment));
     // Somebody else's plan moved it while the list was let go: its content may be there before the
     // entries that lead to it (RES-03).
     if (adapter_.gpu_va() != nullptr && adapter_.gpu_va()->entries_under_way(id) &&
@@ -311,27 +311,28 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
 /// When nothing runs or pages, nobody's list is in use and nothing is locked or displayed, then
 /// nothing that happens by itself makes room any more.
 void Residency::give_up_later(Device& device) {
-  adapter_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)] {
-    if (!adapter.failed() && adapter.has_memory()) adapter.residency().give_up(*owner);
+  core_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)] {
+    if (!adapter.core().failed() && adapter.core().has_memory())
+      adapter.residency().give_up(*owner);
   });
 }
 
 void Residency::give_up(Device& device) {
-  if (device.lost() || device.residency == nullptr || !adapter_.power().awake()) return;
+  if (device.lost() || device.residency == nullptr || !core_.power_phase().awake()) return;
   const DeviceResidency& mine = of(device);
   if (mine.too_many_as_of != changes_ || in_flight_ != 0) return;
   const bool waits = std::ranges::any_of(
       blocked_, [&](const auto& request) { return &request->queue->device() == &device; });
   if (!waits && mine.set.size() < mine.too_many) return;  // it was refused
-  if (adapter_.scheduler().anything_on_hardware()) return;
+  if (core_.scheduler().anything_on_hardware()) return;
   if (!adapter_.paging().idle()) {
     looks_later_ = true;
     return;
   }
   if (mine.too_many_times < kAttempts) {
     advance();
-    adapter_.scheduler().retry_busy();
-    adapter_.pump();
+    core_.scheduler().retry_busy();
+    core_.pump();
     return;
   }
   for (Device* other : adapter_.devices()) {
@@ -351,7 +352,7 @@ void Residency::page(Device& device, const vidmm::ResidencySet::Held& held,
                               --of(*owner).paging;
                               if (then) then();
                             });
-  adapter_.pump();
+  core_.pump();
 }
 
 Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
@@ -363,15 +364,15 @@ Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> o
   }
   for (const Ref<OpenedAllocation>& opened : openings) {
     if (flags.not_written_to && opened->listing.listed && !listed_by_others(*opened))
-      adapter_.memory().assume_clean(opened->allocation->id);
+      core_.memory().assume_clean(opened->allocation->id);
     if (--opened->listing.count == 0) leave(*opened, flags.only_if_necessary);
   }
   ++changes_;
   *bytes_to_trim = trim_of(memory_of(device.process()));
   tell_over_budget();
   advance();
-  adapter_.scheduler().retry_busy();
-  adapter_.pump();
+  core_.scheduler().retry_busy();
+  core_.pump();
   return Status::kSuccess;
 }
 
@@ -438,10 +439,10 @@ void Residency::leave_now(OpenedAllocation& opened) {
   const AllocationId id = opened.allocation->id;
   opened.listing.listed = false;
   if (!of(*opened.device).set.remove(id)) return;
-  if (opened.listing.leave_lazily || adapter_.failed()) return;  // RES-14
+  if (opened.listing.leave_lazily || core_.failed()) return;  // RES-14
   // Busy: another device needs it, or the CPU looks at it. Then it leaves when somebody needs the
   // room.
-  if (auto operations = adapter_.memory().evict(id); operations.has_value())
+  if (auto operations = core_.memory().evict(id); operations.has_value())
     adapter_.paging().enqueue(*operations, nullptr);
 }
 
@@ -531,13 +532,13 @@ bool Residency::must_queue(const Request& request) {
     if (still_wanted(device, one)) uses.push_back({one.opened->allocation->id, false});
   }
   for (size_t i = 0; i < mine.set.size(); ++i) uses.push_back({mine.set.at(i), false});
-  return !adapter_.memory().fits_alone(uses);
+  return !core_.memory().fits_alone(uses);
 }
 
 void Residency::advance() {
-  if (advancing_ || blocked_.empty() || adapter_.failed()) return;
+  if (advancing_ || blocked_.empty() || core_.failed()) return;
   if (DXGKIT_PLANTED(waiting_lists_forgotten)) return;
-  if (!adapter_.power().awake()) return;  // nothing comes in on the way down
+  if (!core_.power_phase().awake()) return;  // nothing comes in on the way down
   advancing_ = true;
   bool any = false;
   for (size_t i = 0; i < blocked_.size();) {
@@ -561,8 +562,8 @@ void Residency::advance() {
   }
   advancing_ = false;
   if (!any) return;
-  adapter_.scheduler().retry_busy();
-  adapter_.pump();
+  core_.scheduler().retry_busy();
+  core_.pump();
 }
 
 // --- giving way ---
@@ -601,15 +602,15 @@ bool Residency::demote(Demote whom, const Device* but) {
 
 std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_resident(
     std::span<const vidmm::Use> uses) {
-  auto plan = adapter_.memory().make_resident(uses);
+  auto plan = core_.memory().make_resident(uses);
   for (const Demote whom : {Demote::kOverBudget, Demote::kAll}) {
     const bool busy = !plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy;
-    if (busy && demote(whom, nullptr)) plan = adapter_.memory().make_resident(uses);
+    if (busy && demote(whom, nullptr)) plan = core_.memory().make_resident(uses);
   }
   if (!plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy) {
     vidmm::SegmentSet wanted = 0;
     for (const vidmm::Use& use : uses) wanted |= segments_of(adapter_, use.allocation);
-    if (let_tables_go(adapter_, wanted)) plan = adapter_.memory().make_resident(uses);
+    if (let_tables_go(adapter_, wanted)) plan = core_.memory().make_resident(uses);
   }
   return plan;
 }
@@ -624,6 +625,16 @@ bool Residency::let_go(const Allocation& allocation) {
     any = true;
   }
   return any;
+}
+
+bool Residency::is_idle(const Allocation& allocation) const {
+  // Not pins: what is shown, or was asked to stay, is pinned without anybody working on it.
+  for (const OpenedAllocation* opened : allocation.opened) {
+    if (opened->uses != 0) return false;
+    // Work at virtual addresses may reach all that is listed by the time it runs.
+    if (core_.facts().virtual_addresses && has_work_with(*opened)) return false;
+  }
+  return true;
 }
 
 bool Residency::has_work_with(const OpenedAllocation& opened) const {

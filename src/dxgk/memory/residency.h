@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/trim.h"
-#include "dxgk/object.h"
 #include "dxgk/work/packet.h"
 #include "vidmm/residency_set.h"
 #include "vidmm/types.h"
@@ -21,6 +21,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Context;
 class Device;
 class Process;
@@ -159,6 +160,8 @@ class Residency {
   /// Packets were queued while the allocation was on its device's list, or was to come on it when
   /// there is room, and are not retired.
   bool has_work_with(const OpenedAllocation& opened) const;
+  /// Nothing on the GPU, and nothing queued for it, uses the allocation.
+  bool is_idle(const Allocation& allocation) const;
   /// All idle lists let go.
   void let_all_go();
 
@@ -250,6 +253,7 @@ class Residency {
   void tell_over_budget();
 
   Adapter& adapter_;
+  AdapterCore& core_;
   bool trying_ = false;                            // what is charged now will be taken back
   std::vector<std::unique_ptr<Request>> blocked_;  // by priority, then number
   std::map<uint32_t, ProcessMemory> processes_;    // by process number

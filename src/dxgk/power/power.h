@@ -8,8 +8,9 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "dxgk/object.h"
-#include "dxgk/system.h"
+#include "dxgk/core/object.h"
+#include "dxgk/core/power_phase.h"
+#include "dxgk/power/power_target.h"
 #include "port/adapter_port.h"
 #include "port/types.h"
 #include "runtime/sync.h"
@@ -17,6 +18,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class OpenedAllocation;
 
 /// What a segment with these DXGK_SEGMENTFLAGS keeps of its content, in bytes from its start
@@ -41,7 +43,7 @@ uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
 /// under `mutex_`, which is outermost of all: before Display's.
 class Power {
  public:
-  explicit Power(Adapter& adapter) : adapter_(adapter) {}
+  explicit Power(Adapter& adapter);
 
   Result<PowerOutcome> set(PowerTarget target);
   Status fail(PowerTarget during);
@@ -55,19 +57,10 @@ class Power {
   bool empties(SegmentId segment) const { return kept(segment, level_target_) == 0; }
   /// The adapter is about to stop: wakes it if it sleeps and can wake; no transition follows.
   void before_stop();
-  /// Lane. False from the hold to the release: whoever wants memory waits.
-  bool awake() const { return phase_ == Phase::kAwake; }
-  /// Lane.
-  bool asleep() const { return phase_ == Phase::kAsleep; }
   /// Lane. What CPUs have locked is shown where it is now.
   void show_locked();
-  /// Lane. They serve from system memory until they are mapped again.
-  void drop_paging_buffers();
-  /// Lane. The hardware is off: the driver may not be called for anything but its wake-up.
-  bool off() const { return asleep() || lost_; }
 
  private:
-  enum class Phase { kAwake, kFalling, kAsleep, kRising, kExcluding };
   /// An allocation that left a memory segment although a CPU has it locked: it comes back before
   /// anything runs, and the address that Lock2 gave out shows it all the time (ALLOC-40).
   struct Moved {
@@ -96,15 +89,15 @@ class Power {
   void note_state(uint64_t state) const;
 
   Adapter& adapter_;
+  AdapterCore& core_;
   runtime::Mutex mutex_;
   PowerTarget target_ DXGKIT_GUARDED_BY(mutex_) = PowerTarget::kD0;
   bool level_three_ DXGKIT_GUARDED_BY(mutex_) = false;  // the port keeps everybody out
   bool stopping_ DXGKIT_GUARDED_BY(mutex_) = false;
   // Lane:
-  Phase phase_ = Phase::kAwake;
+  PowerPhase& state_;
   PowerTarget level_target_ = PowerTarget::kD0;  // of the last way down, until it is over
   bool evicting_ = false;                        // an exclusion empties all segments
-  bool lost_ = false;                            // power failed in this transition
   uint64_t lost_allocations_ = 0;
   std::vector<Moved> moved_;
 };

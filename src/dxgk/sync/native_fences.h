@@ -14,6 +14,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class SharedSync;
 class SyncObject;
 
@@ -52,6 +53,7 @@ class NativeFences {
   NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   port::NativeFencePort port_;
   const port::NativeFenceCaps caps_;
   // Lane:

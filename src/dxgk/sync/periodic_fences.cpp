@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -27,7 +27,7 @@ std::vector<SharedSync*> periodic_fences(Adapter& adapter) {
 }
 
 void signal_next(Adapter& adapter, const SharedSync& fence) {
-  vidsch::SyncObjects& objects = adapter.scheduler().sync_objects();
+  vidsch::SyncObjects& objects = adapter.core().scheduler().sync_objects();
   const vidsch::SyncPoint point{.object = fence.id, .value = objects.value(fence.id) + 1};
   static_cast<void>(objects.signal(std::span(&point, 1)));
 }
@@ -39,22 +39,23 @@ void signal_ahead(Adapter& adapter, SyncObjectId id) {
     fence->ahead = true;
     signal_next(adapter, *fence);
   }
-  adapter.pump();
+  adapter.core().pump();
 }
 
 }  // namespace
 
 void signal_periodic_fences(Adapter& adapter, uint32_t target) {
-  const int64_t now = adapter.runtime().now();
+  const int64_t now = adapter.core().runtime().now();
   for (SharedSync* fence : periodic_fences(adapter)) {
     if (fence->target != target) continue;
     if (!std::exchange(fence->ahead, false)) signal_next(adapter, *fence);
     const int64_t last = std::exchange(fence->last_vsync_ns, now);
     if (fence->lead_ns == 0 || last < 0) continue;
     if (!fence->timer) {
-      fence->timer = adapter.runtime().make_timer([owner = Ref<Adapter>(&adapter), id = fence->id] {
-        owner->lane().post_from_interrupt([owner, id] { signal_ahead(*owner, id); });
-      });
+      fence->timer =
+          adapter.core().runtime().make_timer([owner = Ref<Adapter>(&adapter), id = fence->id] {
+            owner->core().lane().post_from_interrupt([owner, id] { signal_ahead(*owner, id); });
+          });
     }
     const int64_t period = std::min(now - last, kFrameMostNs);
     fence->timer->arm(now + std::max<int64_t>(period - fence->lead_ns, 0));

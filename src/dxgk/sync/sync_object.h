@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "runtime/runtime.h"
 #include "vidsch/sync_objects.h"
 
@@ -63,6 +63,8 @@ class SharedSync : public Object {
   Adapter& adapter() const { return *adapter_; }
   /// One opening, or descriptor, less. Lane.
   void drop_hold();
+  /// Lane. Ends it if nothing has it open any more.
+  void end_if_unused();
 
   // Constant once clients can name it.
   SyncObjectId id;
@@ -94,9 +96,6 @@ class SharedSync : public Object {
   bool ahead = false;                     // the next vertical sync has been signalled already
 
  private:
-  friend class SyncObject;
-  void end_if_unused();
-
   const Ref<Adapter> adapter_;
   int event_fd_ = -1;
 };

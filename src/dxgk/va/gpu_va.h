@@ -23,6 +23,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Context;
 class Device;
 class PagingQueue;
@@ -148,6 +149,14 @@ class GpuVa {
   /// from now on in the paging executor comes behind their writing.
   TablesThere bring_tables(Device& device);
 
+  /// Where the tables of a process begin, as contexts were told last. Nothing: no context has a
+  /// root, or the tables are being written again. On the lane.
+  struct Root {
+    port::GpuPhysicalAddress place;
+    uint32_t entries = 0;
+  };
+  std::optional<Root> root_of(uint32_t process);
+
   // --- faults; on the lane ---
   struct Fault {
     std::string reason;  // a few words: "memory that was freed"
@@ -220,7 +229,6 @@ class GpuVa {
   PageTableMemory& memory() { return memory_; }
 
  private:
-  friend class Exercise;
   class Pieces;
   struct PendingUpdate {
     Ref<SyncObject> fence;
@@ -330,6 +338,7 @@ class GpuVa {
   void run_update(ContextId id);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   const gpuva::Geometry geometry_;
   PageTableMemory memory_;
   std::unique_ptr<PagingSpace> paging_;

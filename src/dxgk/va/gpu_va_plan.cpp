@@ -4,11 +4,11 @@
 
 #include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/paging_space.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -156,7 +156,7 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
   void place(const gpuva::Mapping& mapping, const vidmm::Placement& where,
              std::vector<gpuva::Piece>* out, gpuva::Piece piece) const {
     const gpuva::Geometry& geometry = owner_.geometry_;
-    vidmm::MemoryManager& memory = owner_.adapter_.memory();
+    vidmm::MemoryManager& memory = owner_.core_.memory();
     const vidmm::SegmentDesc& segment = memory.segments()[where.segment.value - 1];
     const Allocation& allocation = owner_.adapter_.allocations().at(mapping.allocation);
     piece.source.kind = gpuva::PteSource::Kind::kRun;
@@ -298,7 +298,10 @@ std::vector<gpuva::TableNeed> GpuVa::needs_of_all(const GpuSpace& space) const {
   const gpuva::PageSpans all = everything_mapped(space.addresses, geometry_);
   const Pieces pieces(*this, space);
   const gpuva::PageTables none(geometry_);
-  return none.draft(all, AllThere(pieces, adapter_.dummy_page().value), /*with_root=*/true).needs();
+  return none
+      .draft(all, AllThere(pieces, adapter_.system_objects().dummy_page().value),
+             /*with_root=*/true)
+      .needs();
 }
 
 Status GpuVa::restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work) {
@@ -308,8 +311,9 @@ Status GpuVa::restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work)
   const Pieces pieces(*this, *space);
   gpuva::Plan steps;
   space->evicted = false;
-  const Status status = plan(space, all, AllThere(pieces, adapter_.dummy_page().value), &steps,
-                             /*with_root=*/true);
+  const Status status =
+      plan(space, all, AllThere(pieces, adapter_.system_objects().dummy_page().value), &steps,
+           /*with_root=*/true);
   space->evicted = !is_success(status);
   if (space->evicted) return status;
   ++space->restoring;
@@ -353,7 +357,7 @@ void GpuVa::hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans&
   append(space, std::move(steps), work);
   space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());
   // Later: losing a device pages, and what is planned here is not queued yet.
-  adapter_.lane().post([&adapter = adapter_, space] {
+  core_.lane().post([&adapter = adapter_, space] {
     if (adapter.gpu_va() == nullptr) return;
     const std::vector<Context*> contexts = space->contexts;
     for (Context* context : contexts) context->device().set_error(DeviceState::kErrorOutOfMemory);
@@ -390,7 +394,7 @@ void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
   if (!takes_away(op.kind) || resident_.erase(op.allocation.value) == 0) return;
   if (DXGKIT_PLANTED(evicted_entries_stay)) return;
   ++moves_;
-  left_[op.allocation.value] = adapter_.runtime().now();
+  left_[op.allocation.value] = core_.runtime().now();
   // Entries become invalid only, and the operations of this plan are not all queued yet: nobody
   // may be sent away for a table now.
   follow(op.allocation, Tables::kExisting, work);
@@ -399,9 +403,9 @@ void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
 void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
   for (const vidmm::PagingOp& op : operations) {
     const AllocationId id = op.allocation;
-    if (!adapter_.memory().contains(id)) continue;  // it is being destroyed
-    const vidmm::Placement place = adapter_.memory().placement(id);
-    const bool there = place.segment != kSystemMemory && !adapter_.memory().parked(id);
+    if (!core_.memory().contains(id)) continue;  // it is being destroyed
+    const vidmm::Placement place = core_.memory().placement(id);
+    const bool there = place.segment != kSystemMemory && !core_.memory().parked(id);
     const auto known = resident_.find(id.value);
     const bool was_there = known != resident_.end();
     if (there == was_there && (!there || known->second == place)) continue;
@@ -431,7 +435,9 @@ void GpuVa::rebuild() {
   free_tables();
   const Status status = build_again();
   memory_.end_reuse();
-  if (!is_success(status)) adapter_.lose_devices(DeviceState::kErrorOutOfMemory);
+  if (!is_success(status)) {
+    for (Device* device : adapter_.devices()) device->set_error(DeviceState::kErrorOutOfMemory);
+  }
   for (const std::function<void()>& done : late) done();
 }
 
@@ -439,7 +445,7 @@ Status GpuVa::build_again() {
   // Paging's own first: without them nothing of anybody moves any more.
   DXGKIT_RETURN_IF_FAILED(paging_->rebuild());
   // What was under way when power went has not happened.
-  vidmm::MemoryManager& memory = adapter_.memory();
+  vidmm::MemoryManager& memory = core_.memory();
   std::erase_if(resident_, [&](const auto& entry) {
     const AllocationId id{entry.first};
     return !memory.contains(id) || memory.placement(id) != entry.second || memory.parked(id);

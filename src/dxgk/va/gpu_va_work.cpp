@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_trace.h"
 

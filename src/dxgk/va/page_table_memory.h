@@ -16,6 +16,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 
 /// One table's memory.
 struct TableMemory {
@@ -31,7 +32,7 @@ struct TableMemory {
 /// saved: tables that lose their memory are built again.
 class PageTableMemory {
  public:
-  explicit PageTableMemory(Adapter& adapter) : adapter_(adapter) {}
+  explicit PageTableMemory(Adapter& adapter);
   ~PageTableMemory();
 
   /// Aligned, of undefined content; may make others leave their places. kNoMemory: neither pages
@@ -61,6 +62,7 @@ class PageTableMemory {
   Status place(TableMemory* table, SegmentId segment, uint64_t alignment_bytes, bool cpu_writes);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   std::map<gpuva::TableId, TableMemory> tables_;
   std::set<AllocationId> rooms_;
   std::vector<TableMemory> spares_;  // in system memory; while reusing_

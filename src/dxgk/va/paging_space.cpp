@@ -202,7 +202,7 @@ PagingSpace::~PagingSpace() = default;
 gpuva::PteSource PagingSpace::dummy() const {
   gpuva::PteSource source;
   source.kind = gpuva::PteSource::Kind::kSame;
-  source.first_page = owner_.adapter().dummy_page().value;
+  source.first_page = owner_.adapter().system_objects().dummy_page().value;
   return source;
 }
 
@@ -283,7 +283,7 @@ void PagingSpace::give_back(Slot& slot) {
 Status PagingSpace::write_now(gpuva::Plan plan) {
   StepWriter writer(owner_, *space_, std::move(plan), port::PageTableUpdateMode::kCpuVirtual);
   std::vector<port::PagingOperation> operations;
-  port::AdapterPort& port = owner_.adapter().port();
+  port::AdapterPort& port = owner_.adapter().core().port();
   for (;;) {
     operations.clear();
     if (!writer.next(&operations)) {

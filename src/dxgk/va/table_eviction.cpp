@@ -4,11 +4,11 @@
 
 #include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/paging_space.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -22,13 +22,13 @@ bool GpuVa::may_evict(const GpuSpace& space, Whose whose) const {
   if (space.tables.root() == gpuva::kNoTable || space.restoring != 0) return false;
   return std::ranges::all_of(space.contexts, [&](Context* context) {
     if (context->of_hw_queue()) return false;
-    return whose == Whose::kIdle ? adapter_.scheduler().packets_of(context->id()) == 0
-                                 : !adapter_.scheduler().holds_memory(context->id());
+    return whose == Whose::kIdle ? core_.scheduler().packets_of(context->id()) == 0
+                                 : !core_.scheduler().holds_memory(context->id());
   });
 }
 
 bool GpuVa::let_tables_go() {
-  if (geometry_.explicit_invalidation || adapter_.failed()) return false;
+  if (geometry_.explicit_invalidation || core_.failed()) return false;
   const auto in_segment = [&](uint32_t level) {
     return geometry_.levels[level].segment != kSystemMemory;
   };
@@ -48,7 +48,7 @@ bool GpuVa::let_tables_go() {
   if (evict_those(Whose::kIdle)) return true;
   // What runs or pages gives memory back by itself. Those who only wait must not keep each other,
   // or themselves, from running.
-  if (adapter_.scheduler().anything_on_hardware() || !adapter_.paging().idle()) return false;
+  if (core_.scheduler().anything_on_hardware() || !adapter_.paging().idle()) return false;
   return evict_those(Whose::kQueued);
 }
 
@@ -106,7 +106,7 @@ GpuVa::TableRoom GpuVa::table_room(Device& device) {
     desc.size_bytes = align_up(uint64_t{need.bytes}, kPageBytes);
     if (need.bytes == 0) {  // a root that grows
       const Result<uint64_t> bytes =
-          adapter_.port().get_root_page_table_size(static_cast<uint32_t>(need.entries));
+          core_.port().get_root_page_table_size(static_cast<uint32_t>(need.entries));
       if (!bytes.has_value()) continue;
       desc.size_bytes = align_up(*bytes, kPageBytes);
     }
@@ -127,7 +127,7 @@ GpuVa::TablesThere GpuVa::bring_tables(Device& device) {
     const auto go = std::make_shared<bool>(false);
     work.insert(work.begin(), std::make_unique<CallWork>([go] { return *go; }));
     adapter_.paging().enqueue_work(std::move(work), [space] { --space->restoring; });
-    adapter_.lane().post([&adapter = adapter_, go] {
+    core_.lane().post([&adapter = adapter_, go] {
       *go = true;
       if (adapter.gpu_va() != nullptr) adapter.paging().look_again();
     });

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "dxgk/adapter/gate.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/gate.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "dxgk/work/dma_buffer_pool.h"
 #include "port/types.h"
 #include "runtime/sync.h"
@@ -142,6 +142,9 @@ class Context : public Object {
   Status set_ahead_in_process(bool ahead);
   bool ahead_in_process();
 
+  /// Not on the lane. Idempotent: when the context, its device or the adapter ends.
+  void close_driver_side();
+
   Device& device() { return *device_; }
   ContextId id() const { return id_; }
   NodeOrdinal node() const { return node_; }
@@ -157,6 +160,8 @@ class Context : public Object {
   /// Lane.
   void list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length,
                  std::vector<vidmm::Use>* list);
+  /// Lane. It gets no context allocations any more.
+  bool memory_closed() const { return memory_closed_; }
   Handle handle = 0;
 
   bool failed = false;                 // lane: its device is in error
@@ -170,10 +175,15 @@ class Context : public Object {
   Status enter(NodeOrdinal scheduler_node);
   void leave();  // undoes it; lane
 
+  NodeOrdinal node_;
+  port::ContextInfo info_;
+  bool driver_context_ = false;  // the driver made one (MultiEngineAware)
+  bool virtual_ = false;
+  // One Render at a time: the order of building is the order of execution.
+  runtime::Mutex render_mutex_;
+  bool destroyed_ DXGKIT_GUARDED_BY(render_mutex_) = false;
+
  private:
-  friend class Adapter;
-  friend class Device;
-  friend class HwQueue;
   struct CapturedAllocation {
     OpenedAllocation* opened = nullptr;  // null: a NULL entry
     bool write = false;
@@ -224,22 +234,14 @@ class Context : public Object {
   static bool plainly_right(const DmaBuffer& buffer, const port::RenderResult& result,
                             uint32_t slot_limit);
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result, const char* ddi);
-  void close_driver_side();
   /// The driver's context is gone, or was never made.
   void drop_memory();
 
   const Ref<Device> device_;
   ContextId id_;
-  NodeOrdinal node_;
-  port::ContextInfo info_;
   Gate gate_;
-  bool driver_context_ = false;  // the driver made one (MultiEngineAware)
   bool null_rendering_ = false;  // of the creation flags (SUB-23)
-  bool virtual_ = false;
   std::unique_ptr<DmaBufferPool> pool_;
-  runtime::Mutex
-      render_mutex_;  // one Render at a time: the order of building is the order of execution
-  bool destroyed_ DXGKIT_GUARDED_BY(render_mutex_) = false;
   std::unique_ptr<std::byte[]> command_storage_;
   std::unique_ptr<ClientAllocation[]> allocation_storage_;
   std::unique_ptr<port::PatchLocation[]> patch_storage_;
@@ -257,7 +259,7 @@ class Context : public Object {
   int32_t priority_ = 0;           // lane
   bool ahead_in_process_ = false;  // lane
   bool closed_ = false;            // lane: the driver side is gone
-  bool memory_closed_ = false;     // lane: no context allocations any more
+  bool memory_closed_ = false;     // lane
 };
 
 }  // namespace dxgkit::dxgk

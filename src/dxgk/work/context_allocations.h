@@ -17,6 +17,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Context;
 class Device;
 
@@ -32,7 +33,7 @@ class Device;
 /// same goes for paging buffers of an aperture, which belong to the kernel's paging context.
 class ContextAllocations {
  public:
-  explicit ContextAllocations(Adapter& adapter) : adapter_(adapter) {}
+  explicit ContextAllocations(Adapter& adapter);
 
   /// Of `context`, or of all contexts of `device` when null. `pages` are its backing from here on,
   /// on failure they stay the caller's; `view` (may be null) shows them to the driver's CPU.
@@ -114,6 +115,7 @@ class ContextAllocations {
   bool destroy_all(const std::vector<vidmm::Use>& uses);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   std::map<AllocationId, Entry> entries_;
   std::vector<Hold> holds_;  // by node
   std::vector<AllocationId> dying_;

@@ -11,6 +11,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 
 /// Lane: the adapter's.
 class DmaBufferPool {
@@ -26,11 +27,14 @@ class DmaBufferPool {
   void recycle(DmaBuffer& buffer);
   /// Free buffers go; for context destruction.
   void clear();
+  /// A packet, or whoever filled the buffer, is done with it. The last one recycles it.
+  static void drop_user(DmaBuffer& buffer);
 
  private:
   Result<std::unique_ptr<DmaBuffer>> make_buffer();
 
   Adapter& adapter_;
+  AdapterCore& core_;
   const port::ContextInfo info_;
   std::vector<std::unique_ptr<DmaBuffer>> buffers_;
   std::vector<DmaBuffer*> free_;

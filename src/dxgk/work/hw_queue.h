@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "dxgk/core/object.h"
 #include "dxgk/memory/paging_executor.h"
-#include "dxgk/object.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context.h"
 #include "port/hw_queue.h"
@@ -55,31 +55,29 @@ class HwContext : public Object {
   Gate& gate() { return gate_; }
   Handle handle = 0;
 
- private:
-  friend class Device;
-  friend class HwQueue;
-  friend class HwQueues;
   /// The driver's context only; the queues are gone. Idempotent.
   void close_driver_side();
   port::SchedulingProperties properties() const;
 
+  // Lane; kept by HwQueues:
+  std::vector<HwQueue*> queues;  // creation order
+  bool closed = false;
+  bool configured = false;  // the driver knows its scheduling properties (SCHED-18)
+  // Where the driver was told its root is (VA-06): queues of a context share it.
+  std::optional<port::RootPageTable> root;
+  // SCHED-19: contexts are created resumed.
+  enum class Running { kYes, kStopping, kNo };
+  Running running = Running::kYes;
+  uint32_t held = 0;            // who wants it off the engine
+  uint64_t suspend_fence = 0;   // last issued; rises
+  int64_t suspended_since = 0;  // when it was asked, while kStopping
+
+ private:
   const Ref<Device> device_;
   NodeOrdinal node_;
   void* driver_handle_ = nullptr;
   Gate gate_;
-  // Lane:
-  std::vector<HwQueue*> queues_;  // creation order
-  bool closed_ = false;
-  int32_t priority_ = 0;
-  bool configured_ = false;  // the driver knows its scheduling properties (SCHED-18)
-  // Where the driver was told its root is (VA-06): queues of a context share it.
-  std::optional<port::RootPageTable> root_;
-  // SCHED-19: contexts are created resumed.
-  enum class Running { kYes, kStopping, kNo };
-  Running running_ = Running::kYes;
-  uint32_t held_ = 0;            // who wants it off the engine
-  uint64_t suspend_fence_ = 0;   // last issued; rises
-  int64_t suspended_since_ = 0;  // when it was asked, while kStopping
+  int32_t priority_ = 0;  // lane
 };
 
 struct HwQueueCreation {
@@ -114,31 +112,36 @@ class HwQueue : public Context {
   HwContext& hw_context() { return *context_; }
   /// An ordinary monitored fence: lost with the queue.
   SyncObject& progress_fence() { return *fence_; }
+  /// False in the middle of its creation.
+  bool has_progress_fence() const { return static_cast<bool>(fence_); }
   /// Where engines write it, in the process's address space.
   uint64_t progress_fence_va() const { return fence_va_; }
 
- private:
-  friend class HwQueues;
-  void destroy_in_driver() override;
-  Status make(const HwQueueCreation& creation);
-  void unmake();
+  /// D3DDDI_CREATEHWQUEUEFLAGS.Value of its creation.
+  uint32_t flags() const { return flags_; }
 
-  const Ref<HwContext> context_;
-  void* driver_queue_ = nullptr;
-  Ref<SyncObject> fence_;
-  uint64_t fence_va_ = 0;
-  uint32_t flags_ = 0;
-  // Lane:
-  std::optional<NodeOrdinal> place_;  // in the scheduler
-  bool entered_ = false;              // the scheduler and the address space know it
-  uint64_t last_queued_ = 0;
+  // Lane; kept by HwQueues:
   struct InFlight {
     PacketId packet;
     SubmissionFenceId fence;  // the scheduler's
     uint64_t value = 0;       // of the progress fence
   };
-  std::deque<InFlight> in_flight_;  // by both, rising
-  int64_t progress_ns_ = 0;         // last submission to an empty queue, or completion
+  std::optional<NodeOrdinal> place;  // in the scheduler
+  bool entered = false;              // the scheduler and the address space know it
+  void* driver_queue = nullptr;
+  std::deque<InFlight> in_flight;  // by both fences, rising
+  int64_t progress_ns = 0;         // last submission to an empty queue, or completion
+
+ private:
+  void destroy_in_driver() override;
+  Status make(const HwQueueCreation& creation);
+  void unmake();
+
+  const Ref<HwContext> context_;
+  Ref<SyncObject> fence_;
+  uint64_t fence_va_ = 0;
+  uint32_t flags_ = 0;
+  uint64_t last_queued_ = 0;  // lane
 };
 
 /// All of an adapter. Lane, except where a call says otherwise.
@@ -160,6 +163,19 @@ class HwQueues {
   /// The driver schedules: contexts can be taken off the engine.
   bool scheduling() const { return scheduling_; }
   bool supported(NodeOrdinal node) const { return nodes_[node.value].context_scheduling; }
+
+  // --- contexts and queues that come and go ---
+  void add(HwContext& context) { contexts_.push_back(&context); }
+  void remove(HwContext& context) { std::erase(contexts_, &context); }
+  /// A place in the scheduler. kNoMemory: all are taken.
+  Result<NodeOrdinal> take_place(HwQueue& queue);
+  void give_place_back(NodeOrdinal place);
+  /// Tells the driver the context's scheduling properties (SCHED-18).
+  Status configure(HwContext& context);
+  /// Queues of a context that is off the engine, or whose engine is reset, get nothing.
+  void refresh_holds(HwContext& context);
+  /// The driver's entries. Any thread.
+  port::HwQueuePort& driver() { return queues_; }
 
   // --- what the scheduler asks ---
   /// Hands a packet of a queue to the driver.
@@ -214,25 +230,20 @@ class HwQueues {
   bool resetting(NodeOrdinal node) const { return (resetting_ >> node.value & 1) != 0; }
 
  private:
-  friend class HwContext;
-  friend class HwQueue;
   HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes);
-  Result<NodeOrdinal> take_place(HwQueue& queue);
-  void give_place_back(NodeOrdinal place);
   HwQueue* queue_at(NodeOrdinal place) const;
   void retire_finished(HwQueue& queue);
   /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
   /// adapter is reset, and nothing is submitted before that (TDR-30).
   void engine_is_lost(NodeOrdinal node, const char* ddi, Status status);
   void release_fence(HwQueue& queue);
-  Status configure(HwContext& context);
   bool blocked(const HwQueue& queue) const;
-  void refresh_holds(HwContext& context);
   void on_timer();
   void resume_engine(NodeOrdinal node);
   void lose(HwContext& context);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   port::HwQueuePort queues_;
   port::HwSchedulingPort scheduler_;
   const bool scheduling_;

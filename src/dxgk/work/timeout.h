@@ -14,7 +14,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "dxgk/system.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/work/timeout_report.h"
 #include "port/types.h"
 #include "runtime/runtime.h"
@@ -45,6 +45,8 @@ class Timeout {
 
   /// Reads the policy. Before anything runs.
   void start();
+  /// After the last thing has run.
+  void end_watch() { timer_.reset(); }
   /// Ends the thread; a recovery under way first. Not on the lane, which still runs.
   void stop();
 
@@ -138,8 +140,10 @@ class Timeout {
   bool on_lane_unless_failed(const std::function<void()>& work);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   runtime::Runtime& runtime_;
   TimeoutPolicy policy_;
+  std::unique_ptr<runtime::Timer> timer_;
   // Lane:
   std::vector<Node> nodes_;
   bool armed_ = false;

@@ -9,19 +9,20 @@
 #include <span>
 #include <vector>
 
-#include "dxgk/adapter/gate.h"
-#include "dxgk/device_state.h"
-#include "dxgk/handle_table.h"
+#include "dxgk/core/arrival_list.h"
+#include "dxgk/core/device_state.h"
+#include "dxgk/core/gate.h"
+#include "dxgk/core/handle_table.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/sharing.h"
 #include "dxgk/sync/sync_object.h"
-#include "dxgk/work/arrival_list.h"
 #include "dxgk/work/context.h"
 #include "port/types.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class HwContext;
 class PagingQueue;
 class Process;
@@ -126,12 +127,18 @@ class Device : public Object {
   /// thread but the lane.
   void destroy();
 
+  /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
+  void close_driver_side();
+  /// Lane. Its allocations have gone, or are on their way.
+  bool closed() const { return closed_; }
+
   /// Lane. First error wins; contexts fail, CPU waits end with kDeviceRemoved.
   void set_error(DeviceState state);
   DeviceState state() const { return state_.load(std::memory_order_acquire); }
   bool lost() const { return state() != DeviceState::kActive; }
 
   Adapter& adapter() { return adapter_; }
+  AdapterCore& core() { return core_; }
   Process& process() { return process_; }
   void* driver_handle() const { return info_.handle; }
   const port::DeviceInfo& info() const { return info_; }
@@ -155,7 +162,6 @@ class Device : public Object {
   uint32_t queued_presents = 0, present_limit = kPresentLimit, flip_limit = kFlipLimit;
 
  private:
-  friend class Adapter;
   struct CpuWait;
   struct AllocationBacking {
     vidmm::AllocationDesc desc;
@@ -165,8 +171,6 @@ class Device : public Object {
   void finish_wait(CpuWait& wait, Status status);
   /// A sync object's GPU address, and clients may use its handle. On failure it is closed.
   Status complete(const Ref<SyncObject>& object);
-  /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
-  void close_driver_side();
   Status register_allocations(std::span<const port::AllocationInfo> infos,
                               std::span<AllocationBacking> backings,
                               std::span<const Ref<OpenedAllocation>> openings_made,
@@ -202,6 +206,7 @@ class Device : public Object {
   bool reaches(const Allocation& allocation, vidmm::SegmentKind kind);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   const Ref<Adapter> adapter_reference_;
   Process& process_;
   port::DeviceInfo info_;
@@ -210,7 +215,7 @@ class Device : public Object {
   std::atomic<DeviceState> state_{DeviceState::kActive};
   std::vector<CpuWait*> cpu_waits_;  // lane
   bool closing_ = false;             // lane: the driver side goes
-  bool closed_ = false;              // lane: its allocations have gone, or are on their way
+  bool closed_ = false;              // lane
 };
 
 }  // namespace dxgkit::dxgk

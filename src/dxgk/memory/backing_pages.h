@@ -1,0 +1,36 @@
+// System pages of allocations on their way back.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bus/machine.h"
+#include "bus/user_memory.h"
+#include "dxgk/core/adapter_core.h"
+
+namespace dxgkit::dxgk {
+
+struct Allocation;
+
+/// Returns pages to the machine. After a fatal failure the hardware may still write to them: they
+/// are kept then, until the device has stopped.
+///
+/// Lane: the adapter's.
+class BackingPages {
+ public:
+  explicit BackingPages(AdapterCore& core) : core_(core) {}
+
+  void release(std::span<const bus::PageFrame> pages);
+  /// The backing of an allocation, the client's or ours.
+  void release(Allocation& allocation);
+  /// The device has stopped.
+  void return_kept();
+
+ private:
+  AdapterCore& core_;
+  std::vector<bus::PageFrame> kept_;
+  std::vector<std::unique_ptr<bus::UserMemory>> kept_of_clients_;
+};
+
+}  // namespace dxgkit::dxgk
