@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan tsan clang format format-check lint rules model fuzz afl coverage mutate traces clean bootstrap
+.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl coverage mutate traces known clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -28,7 +28,7 @@ bench: bootstrap
 	@$(call build,release) --target dxgkit_bench
 	build/release/bench/dxgkit_bench --out build/bench.json
 
-asan tsan clang: bootstrap
+asan asan-clang tsan clang: bootstrap
 	@mkdir -p build
 	@$(call build,$@)
 	@rm -f build/$@/test-results/*.xml
@@ -90,6 +90,14 @@ traces: bootstrap
 	DXGKIT_SIM_KEEP_TRACES=sim/known_traces.txt build/dev/sim/dxgkit_sim_test --gtest_filter='Simulation.*'
 	DXGKIT_KEEP_TRACES=1 tools/dxgkit/cli/trace_test.py build/dev/tools/dxgkit/dxgkit build/dev/miniports build/traces.xml
 	@git diff --stat -- sim/known_traces.txt tools/dxgkit/cli/known_traces.txt
+
+# What happened in tests with drivers: after a change that is meant to alter it. The difference of the texts is what authors will read.
+known: bootstrap
+	@mkdir -p build
+	@$(call build,dev)
+	@for program in $$(ls tests/known | sed -n 's/\..*//p' | sort -u); do \
+	  DXGKIT_KEEP_RUNS=1 $$(find build/dev -name $$program -type f) > /dev/null || exit 1; done
+	@git diff --stat -- tests/known
 
 clean:
 	rm -rf build result.png report.html trace.pftrace

@@ -29,7 +29,7 @@ INTEGERS = {TypeKind.BOOL, TypeKind.UCHAR, TypeKind.CHAR_U, TypeKind.SCHAR, Type
 SKIPPED = re.compile(
     r"\b(DXGKIT_\w+|CHECK\w*|trace\w*|emit\w*|fmt::\w+|format\w*|text|name_of|to_string|describe\w*|explain\w*|reserve|prefetch|__builtin_\w+|validate\w*|"
     r"interleave\w*|expect\w*|log\w*|assert\w*|shrink_to_fit|hint)\s*\(|\btrace_?(\.|->|::)|static_assert|std::string\b|std::(source_location|format)|\"|\bcounters(_|\(\))")
-MESSAGE = re.compile(r"text|describe|name|to_string|message|explain|trace|dump|print|summary|validate|why|hint|fix|title|digest")
+MESSAGE = re.compile(r"text|describe|name|to_string|message|explain|trace|dump|print|summary|validate|why|hint|fix|title|digest|^expect$")
 CONSTANT = {Kind.STATIC_ASSERT, Kind.ENUM_CONSTANT_DECL, Kind.FIELD_DECL, Kind.ALIGNED_ATTR, Kind.TEMPLATE_NON_TYPE_PARAMETER}
 
 
@@ -125,7 +125,7 @@ class Walk:
             return
         end = cursor.extent.end.offset
         rest = re.match(rb"\s*;", self.data[end:end + 80])
-        if rest is None or self.text(cursor).startswith(("co_", "throw")):
+        if rest is None or self.text(cursor).startswith(("co_", "throw")) or re.fullmatch(r"static_cast<void>\(\w+\)", self.text(cursor)):
             return
         self.add("statement left out", cursor, "", [], end=end + rest.end())
 

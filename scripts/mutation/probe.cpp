@@ -1,5 +1,5 @@
-// DXGKIT_MUTANT=N runs mutant N. DXGKIT_REACHED=FOLDER leaves a file there with the mutants that
-// this process reached.
+// DXGKIT_MUTANT=N runs mutant N, DXGKIT_PLANT=NAME the planted bug of that name.
+// DXGKIT_REACHED=FOLDER leaves a file there with the mutants that this process reached.
 #include "probe.h"
 
 #include <unistd.h>
@@ -11,12 +11,14 @@
 namespace dxgkit_mutation {
 
 int chosen = -1;
+const char* chosen_bug = nullptr;
 unsigned char reached[1 << 16];
 
 namespace {
 
 __attribute__((constructor(101))) void choose() {
   if (const char* id = std::getenv("DXGKIT_MUTANT"); id != nullptr) chosen = std::atoi(id);
+  chosen_bug = std::getenv("DXGKIT_PLANT");
 }
 
 __attribute__((destructor)) void tell() {

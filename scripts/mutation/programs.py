@@ -5,12 +5,12 @@ import os
 import pathlib
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
+import overlay
 import schemata
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -27,13 +27,8 @@ def commands():
     return json.loads((BUILD / "compile_commands.json").read_text())
 
 
-def configure(overlay):
-    BUILD.mkdir(parents=True, exist_ok=True)
-    flags = ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1", "-DCMAKE_CXX_COMPILER=g++", "-DCMAKE_C_COMPILER=gcc",
-             f"-DDXGKIT_MUTANTS={overlay}"]
-    if shutil.which("ccache"):
-        flags += ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", "-DCMAKE_C_COMPILER_LAUNCHER=ccache"]
-    subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD, *flags], check=True, stdout=subprocess.DEVNULL)
+def configure(folder):
+    overlay.configure(BUILD, folder)
 
 
 def write_overlay(chosen):
@@ -44,13 +39,7 @@ def write_overlay(chosen):
     written = {}
     for name, some in by_file.items():
         written[name] = schemata.write((ROOT / name).read_bytes(), some)
-        path = OVERLAY / name
-        if not path.exists() or path.read_bytes() != written[name].text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(written[name].text)
-    for path in list(OVERLAY.rglob("*")):
-        if path.is_file() and str(path.relative_to(OVERLAY)) not in by_file:
-            path.unlink()
+    overlay.write(OVERLAY, {name: one.text for name, one in written.items()})
     return written
 
 

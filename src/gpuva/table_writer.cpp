@@ -4,7 +4,6 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
-#include "base/planted.h"
 #include "gpuva/mapped_layer.h"
 
 namespace dxgkit::gpuva {
@@ -127,9 +126,7 @@ void TableWriter::write_range(uint64_t number, Leaf& leaf, bool to_64k, PageSpan
       step.source.kind != PteSource::Kind::kRun && step.source.kind != PteSource::Kind::kFrames;
   plan_.steps.push_back(step);
   // PAGE-37: also where the device remembers that an entry was invalid.
-  if ((before > 0 || !tree_.geometry.invalid_entries_not_cached) &&
-      !DXGKIT_PLANTED(tlb_not_flushed))
-    flush(span);
+  if (before > 0 || !tree_.geometry.invalid_entries_not_cached) flush(span);
   if (valid) {
     bits.set(first, span.pages);
   } else {

@@ -12,6 +12,7 @@
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
 #include "tests/support/covers.h"
+#include "tests/support/known_run.h"
 #include "tests/support/scripted_miniport.h"
 
 namespace dxgkit::port {
@@ -91,6 +92,7 @@ struct PortWorld {
 
   bus::Machine machine{64 << 20};
   verifier::Findings findings;
+  testing::KnownFindings known{findings};
   testing::ScriptedMiniport miniport;
   nt::Kernel kernel{runtime::Runtime::current(), machine, findings};
   RecordingHost host;

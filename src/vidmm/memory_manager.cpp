@@ -5,7 +5,6 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
-#include "base/planted.h"
 #include "trace/trace.h"
 #include "vidmm/memory_state.h"
 
@@ -94,7 +93,7 @@ void MemoryManager::offer(AllocationId id, OfferPriority priority) {
 bool MemoryManager::reclaim(AllocationId id) {
   Record& record = impl_->get(id);
   impl_->set_offer(record, OfferPriority::kNone);
-  const bool discarded = record.discarded && !DXGKIT_PLANTED(reclaim_hides_loss);
+  const bool discarded = record.discarded;
   record.discarded = false;
   return discarded;
 }
@@ -130,7 +129,7 @@ std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
   for (const Use& use : uses) {
     Record& record = impl_->get(use.allocation);
     ++record.pins;
-    if (use.write && !DXGKIT_PLANTED(gpu_writes_forgotten)) {
+    if (use.write) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
@@ -159,7 +158,7 @@ bool MemoryManager::pin_resident(std::span<const Use> uses) {
   const bool learning = impl_->policy.learning();
   for (size_t i = 0; i < uses.size(); ++i) {
     Record& record = *first[i];
-    if (uses[i].write && !DXGKIT_PLANTED(gpu_writes_forgotten)) {
+    if (uses[i].write) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
@@ -181,8 +180,7 @@ void MemoryManager::release(std::span<const Use> uses) {
     Record& record = impl_->get(use.allocation);
     DXGKIT_CHECK(record.pins > 0);
     --record.pins;
-    if (DXGKIT_PLANTED(pin_is_leaked) && record.pins == 0 && ++record.pins != 0) continue;
-    if (use.write && !record.lost && !DXGKIT_PLANTED(gpu_writes_forgotten)) {
+    if (use.write && !record.lost) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
@@ -268,7 +266,6 @@ std::vector<AllocationId> MemoryManager::lose_power(
         lost.push_back(record.id);
       }
     }
-    if (DXGKIT_PLANTED(reset_keeps_places)) return;
     record.dirty = false;
     record.pending = record.pending_out = 0;
     if (!resident) return;
@@ -383,7 +380,7 @@ void MemoryManager::lock(AllocationId id) {
   Record& record = impl_->get(id);
   ++record.locks;
   impl_->update_victim(record);
-  if (!impl_->on_memory_side(record) || DXGKIT_PLANTED(cpu_writes_forgotten)) return;
+  if (!impl_->on_memory_side(record)) return;
   if (record.traits->permanent_system_memory) return;
   record.has_content = true;  // the CPU may write through its window, and nothing tells us
   record.dirty = true;
@@ -398,7 +395,6 @@ bool MemoryManager::unlock(AllocationId id) {
 
 void MemoryManager::mark_cpu_written(AllocationId id) {
   Record& record = impl_->get(id);
-  if (DXGKIT_PLANTED(cpu_writes_forgotten)) return;
   record.has_content = true;
   if (impl_->on_memory_side(record) && !record.traits->permanent_system_memory) record.dirty = true;
 }
@@ -429,7 +425,6 @@ std::optional<PagingOp> MemoryManager::write_back(AllocationId id) {
 
 void MemoryManager::assume_written(AllocationId id) {
   Record& record = impl_->get(id);
-  if (DXGKIT_PLANTED(listed_writes_forgotten)) return;
   record.has_content = true;
   record.dirty = impl_->on_memory_side(record);
 }

@@ -4,7 +4,6 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
-#include "base/planted.h"
 #include "trace/trace.h"
 
 namespace dxgkit::vidmm {
@@ -157,7 +156,6 @@ void MemoryManager::Impl::rollback() {
   }
   for (const Touched& touched : journal) {
     if (touched.old.segment == kSystemMemory) continue;
-    if (DXGKIT_PLANTED(rollback_forgets_place)) continue;
     enter(*touched.record, segment(touched.old.segment), touched.old.offset_bytes);
     touched.record->parked = touched.parked;
   }
@@ -166,7 +164,6 @@ void MemoryManager::Impl::rollback() {
 }
 
 void MemoryManager::Impl::expect(Record& record, const PagingOp& op) {
-  if (DXGKIT_PLANTED(transfers_not_awaited) && op.kind == PagingOp::Kind::kTransferIn) return;
   ++record.pending;
   if (op.kind == PagingOp::Kind::kTransferOut || op.kind == PagingOp::Kind::kWriteBack)
     ++record.pending_out;
@@ -188,15 +185,14 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
   const bool offered = record.offer != OfferPriority::kNone;
   if (where.is_memory() && record.dirty && offered && switches.keep_offers)
     ++statistics.offers_kept;
-  if (where.is_memory() && record.dirty && (offered || DXGKIT_PLANTED(everything_is_offered)) &&
-      !switches.keep_offers) {
+  if (where.is_memory() && record.dirty && offered && !switches.keep_offers) {
     op.kind = PagingOp::Kind::kDiscard;  // its owner gave the content up (ALLOC-47)
     op.size_bytes = where.bytes_of(record.shape());
     record.dirty = false;
     record.has_content = false;
     record.discarded = true;
     ++statistics.offers_discarded;
-  } else if (where.is_memory() && record.dirty && !DXGKIT_PLANTED(dirty_content_dropped)) {
+  } else if (where.is_memory() && record.dirty) {
     op.kind = PagingOp::Kind::kTransferOut;
     record.dirty = false;
     ++statistics.page_outs;
@@ -236,12 +232,12 @@ void MemoryManager::Impl::add_enter_operations(Record& record, std::vector<Pagin
   if (!where.is_memory()) {
     ops->push_back(op);
     ++statistics.aperture_maps;
-  } else if (record.has_content && !DXGKIT_PLANTED(fill_instead_of_page_in)) {
+  } else if (record.has_content) {
     op.kind = PagingOp::Kind::kTransferIn;
     ops->push_back(op);
     ++statistics.page_ins;
     statistics.bytes_in += op.size_bytes;
-  } else if (!first && !DXGKIT_PLANTED(new_pages_not_zeroed)) {
+  } else if (!first) {
     op.kind = PagingOp::Kind::kFill;
     op.size_bytes = where.bytes_of(record.shape());
     ops->push_back(op);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
-#include "base/planted.h"
 #include "vidmm/record_table.h"
 
 namespace dxgkit::vidmm {
@@ -104,8 +103,7 @@ std::optional<Segment::Window> Segment::find_window(const Shape& allocation, Sea
     if (next == EvictionPolicy::kNone) break;
     Record* const record = &records.of_slot(next);
     if (record->plan == plan) continue;
-    const bool pinned = record->traits->pinned;
-    if (!may_leave(*record) && !(DXGKIT_PLANTED(pinned_is_evicted) && !pinned)) continue;
+    if (!may_leave(*record)) continue;
     candidates.push_back(record);
     freed += ranges.size(record->range);
     const RangeIndex::Run run = ranges.mark(record->range);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/support/known_run.h"
 #include "verifier/findings.h"
 #include "vidpn/marshal.h"
 #include "vidpn/tables.h"
@@ -37,6 +38,7 @@ struct DriverSide {
       : manager({.profile = std::move(profile), .findings = &findings, .adapter_handle = this}) {}
 
   verifier::Findings findings;
+  testing::KnownFindings known{findings};
   Manager manager;
 
   const DXGK_VIDPN_INTERFACE& vidpn(const DdiCall& call) {

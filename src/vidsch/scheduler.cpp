@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/planted.h"
 #include "trace/trace.h"
 #include "vidsch/scheduler_state.h"
 
@@ -307,18 +306,12 @@ FenceReport Scheduler::completed(NodeOrdinal ordinal, SubmissionFenceId fence, i
   const size_t found = position(*node, fence);
   if (found == node->ring.size()) {
     const bool repeat = fence.value != 0 && fence == node->last_completed;
-    if (repeat && DXGKIT_PLANTED(repeated_fence_retires_next) && !node->ring.empty()) {
-      impl_->enter(now_ns);
-      impl_->complete_up_to(*node, 1);
-      impl_->run();
-    }
     // The driver may say so of one it refused, and need not (SUB-29).
     if (repeat && node->last_completed_refused) return FenceReport::kAccepted;
     return repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence;
   }
   impl_->enter(now_ns);
-  const bool one_more = DXGKIT_PLANTED(completion_retires_next) && found + 1 < node->ring.size();
-  impl_->complete_up_to(*node, found + (one_more ? 2 : 1));
+  impl_->complete_up_to(*node, found + 1);
   impl_->run();
   return FenceReport::kAccepted;
 }
@@ -336,10 +329,9 @@ FenceReport Scheduler::preempted(NodeOrdinal ordinal, SubmissionFenceId preempti
     if (done > node->ring.size()) return FenceReport::kUnknownFence;
   }
   impl_->enter(now_ns);
-  if (DXGKIT_PLANTED(preempted_counts_as_done)) done = node->ring.size();
   impl_->complete_up_to(*node, done);
   impl_->requeue(*node);
-  node->preemption_pending = DXGKIT_PLANTED(preemption_never_ends);
+  node->preemption_pending = false;
   impl_->touch(static_cast<size_t>(node - impl_->nodes_.data()));
   impl_->run();
   return FenceReport::kAccepted;
@@ -359,7 +351,7 @@ FenceReport Scheduler::faulted(NodeOrdinal ordinal, SubmissionFenceId fence, int
   Context* context = guilty->context;
   if (packet != nullptr) *packet = guilty->id;
   impl_->complete_up_to(*node, found + 1);
-  if (!DXGKIT_PLANTED(faults_count_as_done)) guilty->outcome = PacketOutcome::kFaulted;
+  guilty->outcome = PacketOutcome::kFaulted;
   impl_->change_selection(*context, [&] { context->faulted = true; });
   impl_->run();
   return FenceReport::kAccepted;

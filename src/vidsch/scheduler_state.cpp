@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "base/check.h"
-#include "base/planted.h"
 #include "trace/trace.h"
 
 namespace dxgkit::vidsch {
@@ -106,7 +105,7 @@ void Scheduler::Impl::leave(Packet* packet) {
   if (packet->kind == PacketKind::kPaging) --paging_;
   if (packet->continues) --parts_;
   if (outcome == PacketOutcome::kFaulted && reached != Reached::kQueue) context.signals_held = true;
-  if (!DXGKIT_PLANTED(refused_packets_not_retried)) busy_retry_ = busy_retry_ || !busy_.empty();
+  busy_retry_ = busy_retry_ || !busy_.empty();
   switch (outcome) {
     case PacketOutcome::kCompleted:
       note(trace::EventKind::kPacketCompleted, *packet, packet->fence.value);
@@ -265,7 +264,7 @@ void Scheduler::Impl::process(Context& context) {
     if (head->kind == PacketKind::kWait && head->state == PacketState::kQueued) {
       head->state = PacketState::kBlocked;
       context.blocked = head;
-      if (DXGKIT_PLANTED(gpu_waits_ignored) || sync_.wait_gpu(context.id, head->points)) {
+      if (sync_.wait_gpu(context.id, head->points)) {
         head->state = PacketState::kPassed;
         context.blocked = nullptr;
       } else if (context.draining) {
@@ -276,8 +275,7 @@ void Scheduler::Impl::process(Context& context) {
         wait_blocked(*head);
       }
     }
-    if (head->kind == PacketKind::kSignal &&
-        (head->at_submission || DXGKIT_PLANTED(signals_run_ahead))) {
+    if (head->kind == PacketKind::kSignal && head->at_submission) {
       if (context.cursor == head) context.cursor = PacketList::next(head);
       context.queue.erase(head);
       head->outcome = PacketOutcome::kCompleted;
@@ -305,7 +303,6 @@ void Scheduler::Impl::on_woken(ContextId id) {
   if (blocked == nullptr) return;
   blocked->state = PacketState::kPassed;
   if (blocked->credited) inheritance_gone(*blocked);
-  if (DXGKIT_PLANTED(gpu_wake_up_lost)) return;
   mark_dirty(*context);
   run();
 }
@@ -499,8 +496,7 @@ bool Scheduler::Impl::submit_one(size_t index) {
   packet->boosted = boosted;
   const bool resubmission = std::exchange(packet->reached_hardware, true);
   packet->given_back = false;
-  if (!resubmission || (packet->kind != PacketKind::kPaging && !DXGKIT_PLANTED(old_fence_again)))
-    packet->fence = take_fence(node);
+  if (!resubmission || packet->kind != PacketKind::kPaging) packet->fence = take_fence(node);
   node.last_submitted = packet->fence;
   if (node.ring.empty()) stamp(node);
   node.ring.push_back(packet);
@@ -563,7 +559,7 @@ void Scheduler::Impl::requeue(NodeState& node) {
   node.preempting_quantum = false;
   for (Packet* packet : node.ring) {
     note(trace::EventKind::kPacketPreempted, *packet, packet->fence.value);
-    const bool dead = packet->context->failed || DXGKIT_PLANTED(preempted_is_lost);
+    const bool dead = packet->context->failed;
     // One that was refused has been there in name only (SUB-29).
     packet->given_back = !packet->refused;
     if (packet->kind == PacketKind::kPaging && !dead) node.resubmit.push_back(packet);
@@ -572,14 +568,14 @@ void Scheduler::Impl::requeue(NodeState& node) {
   for (size_t i = node.ring.size(); i-- > 0;) {
     Packet* packet = node.ring[i];
     Context& context = *packet->context;
-    if (context.failed || DXGKIT_PLANTED(preempted_is_lost)) continue;
+    if (context.failed) continue;
     // The signals and waits behind it go back too, so that stream order is kept.
     Packet* last = nullptr;
     do {
       last = context.flight.back();
       context.flight.erase(last);
       context.queue.push_front(last);
-    } while (last != packet && !DXGKIT_PLANTED(signals_stay_when_preempted));
+    } while (last != packet);
     packet->state = PacketState::kReady;
     packet->boosted = false;
     packet->refused = false;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/planted.h"
 #include "trace/trace.h"
 #include "vidsch/containers.h"
 
@@ -109,8 +108,6 @@ struct SyncObjects::Impl {
     }
     // The GPU may write the word meanwhile; only an exchange keeps the value from falling.
     uint64_t seen = storage.load(std::memory_order_relaxed);
-    if (DXGKIT_PLANTED(fences_run_ahead)) storage.store(point.value + 1);
-    if (DXGKIT_PLANTED(fences_fall_short) && point.value > 1) return storage.store(point.value - 1);
     while (seen < point.value &&
            !storage.compare_exchange_weak(seen, point.value, std::memory_order_release,
                                           std::memory_order_relaxed)) {
@@ -123,8 +120,7 @@ struct SyncObjects::Impl {
     switch (object.desc.kind) {
       case SyncKind::kFence:
       case SyncKind::kMonitoredFence:
-        point.latched =
-            object.current() + (DXGKIT_PLANTED(waits_end_one_early) ? 1 : 0) >= point.value;
+        point.latched = object.current() >= point.value;
         return point.latched;
       case SyncKind::kCpuNotification:
         point.latched = object.value > 0;
@@ -380,10 +376,6 @@ void SyncObjects::destroy(SyncObjectId id) {
   DXGKIT_CHECK(object != nullptr);
   while (Waiter* point = object->waiters.front()) {
     Wait* wait = point->wait;
-    if (wait->on_cpu && DXGKIT_PLANTED(destroyed_fence_keeps_waiters)) {
-      for (Waiter& own : wait->points) impl_->delist(own);
-      continue;
-    }
     if (wait->on_cpu) {
       impl_->finish(wait, Status::kInvalidHandle);
       continue;
@@ -472,7 +464,7 @@ Status SyncObjects::signal(std::span<const SyncPoint> points, ContextId from) {
   }
   for (const SyncPoint& point : points) {
     Object* const object = impl_->get(point.object);
-    if (object != nullptr && !DXGKIT_PLANTED(signals_wake_nobody)) impl_->evaluate(*object);
+    if (object != nullptr) impl_->evaluate(*object);
   }
   impl_->dispatch();
   return Status::kSuccess;

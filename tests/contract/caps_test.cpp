@@ -237,6 +237,7 @@ TEST(SoftwareKeyTest, AUserModeDriverIsNamedUnlessTheAdapterIsComputeOnly) {
       };
       bus::Machine machine(64 * kMebibyte);
       verifier::Findings findings;
+      const testing::KnownRun known_run(findings);
       nt::KernelConfig config;
       if (!key.values.empty()) config.registry[nt::KernelConfig::kDeviceKey] = key.values;
       nt::Kernel kernel(runtime::Runtime::current(), machine, findings, config);

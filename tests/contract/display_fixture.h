@@ -16,6 +16,7 @@
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "tests/support/covers.h"
+#include "tests/support/known_run.h"
 #include "tests/support/scripted_display.h"
 #include "verifier/findings.h"
 
@@ -37,6 +38,7 @@ class DisplayStack {
   ScriptedDisplay display;
   bus::Machine machine;
   verifier::Findings findings;
+  testing::KnownRun known_run{findings};
   nt::Kernel kernel;
   std::unique_ptr<port::Driver> driver;
   std::unique_ptr<dxgk::System> system;

@@ -20,6 +20,7 @@
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "tests/support/covers.h"
+#include "tests/support/known_run.h"
 #include "tests/support/scripted_miniport.h"
 #include "verifier/findings.h"
 
@@ -50,6 +51,7 @@ class Stack {
   ScriptedMiniport miniport;
   bus::Machine machine;
   verifier::Findings findings;
+  testing::KnownRun known_run{findings};
   nt::Kernel kernel;
   std::unique_ptr<port::Driver> driver;
   std::unique_ptr<dxgk::System> system;

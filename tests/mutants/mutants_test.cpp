@@ -22,6 +22,7 @@
 #include "runtime/runtime.h"
 #include "tests/mutants/told.h"
 #include "tests/support/covers.h"
+#include "tests/support/known_run.h"
 #include "thunks/client.h"
 #include "tools/dxgkit/client.h"
 #include "verifier/findings.h"
@@ -207,6 +208,7 @@ Outcome run(const char* path, const char* name, Work work, bool special_pool, bo
   const auto runtime = sim ? runtime::make_sim_runtime(7) : runtime::make_os_runtime(7);
   runtime->run_main([&] {
     verifier::Findings findings;
+    const testing::KnownRun known_run(findings);
     bus::Machine machine(kMachineBytes);
     softgpu::SoftGpuConfig device;
     device.vram_bytes = kVramBytes;

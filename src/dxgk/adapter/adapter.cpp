@@ -1,6 +1,5 @@
 #include "dxgk/adapter/adapter.h"
 
-#include "base/planted.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/memory/cpu_windows.h"
@@ -44,8 +43,7 @@ void Adapter::advance_waiting() {
   if (gpu_va_) gpu_va_->collect();
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (residency_) residency_->look_when_quiet();
-  if (teardowns_ && !teardowns_->empty() && !DXGKIT_PLANTED(teardowns_forgotten))
-    teardowns_->advance();
+  if (teardowns_ && !teardowns_->empty()) teardowns_->advance();
   if (offers_ && !offers_->empty()) offers_->advance();
   if (context_allocations_ && !context_allocations_->settled()) context_allocations_->advance();
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/support/covers.h"
+#include "tests/support/known_run.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -44,6 +45,7 @@ Outcome check(const port::SegmentsInfo& info, uint32_t version = kWin8,
               const port::DriverCaps& caps = {}, const SegmentSurroundings& around = {}) {
   Outcome outcome;
   verifier::Findings findings;
+  const testing::KnownFindings known(findings);
   outcome.refusal = check_segment_rules(info, caps, version, around, findings, &outcome.segments);
   outcome.findings = findings.all();
   return outcome;

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "base/planted.h"
-
 namespace dxgkit::dxgk {
 
 AdapterCore::AdapterCore(Owner& owner, Luid luid, const Surroundings& around,
@@ -41,7 +39,6 @@ void AdapterCore::fail_as_reported() {
 void AdapterCore::progress() {
   owner_.advance_waiting();
   progress_.fetch_add(1);
-  if (DXGKIT_PLANTED(blocked_calls_not_woken)) return;
   if (blocked_.load() != 0) around_.runtime.wake_all(progress_);
 }
 

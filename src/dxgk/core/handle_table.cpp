@@ -1,7 +1,5 @@
 #include "dxgk/core/handle_table.h"
 
-#include "base/planted.h"
-
 namespace dxgkit::dxgk {
 namespace {
 
@@ -56,9 +54,7 @@ const HandleTable::Slot* HandleTable::locate(Handle handle) const {
   if (slot >= slots_.size()) return nullptr;
   if (!slots_[slot].object) return nullptr;
   // Compare the whole value: stray low bits or bit 31 make a different, invalid handle.
-  if (make_handle(slot, slots_[slot].generation) != handle &&
-      !DXGKIT_PLANTED(low_bits_of_handles_ignored))
-    return nullptr;
+  if (make_handle(slot, slots_[slot].generation) != handle) return nullptr;
   return &slots_[slot];
 }
 
@@ -67,7 +63,7 @@ const HandleTable::Slot* HandleTable::locate_object(Handle handle, ObjectType ty
   const Slot* slot = locate(handle);
   if (slot == nullptr) return nullptr;
   if (!slot->published && !even_hidden) return nullptr;
-  return slot->object->type() == type || DXGKIT_PLANTED(handle_types_ignored) ? slot : nullptr;
+  return slot->object->type() == type ? slot : nullptr;
 }
 
 Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type,

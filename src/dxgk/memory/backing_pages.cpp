@@ -2,13 +2,11 @@
 
 #include <utility>
 
-#include "base/planted.h"
 #include "dxgk/memory/allocation.h"
 
 namespace dxgkit::dxgk {
 
 void BackingPages::release(Allocation& allocation) {
-  if (DXGKIT_PLANTED(backing_pages_leak)) return;
   if (allocation.user_memory == nullptr) {
     release(allocation.pages.frames());
   } else if (core_.fatal()) {

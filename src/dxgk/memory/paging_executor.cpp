@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/planted.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -143,7 +142,7 @@ void PagingExecutor::drop_queue() {
 
 PagingExecutor::Buffer* PagingExecutor::open_buffer() {
   for (const auto& buffer : buffers_) {
-    if (buffer->packets == 0 || DXGKIT_PLANTED(paging_buffer_reused_early)) {
+    if (buffer->packets == 0) {
       buffer->used = 0;
       buffer->private_used = 0;
       return buffer.get();
@@ -207,10 +206,6 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op) {
       break;
     case vidmm::PagingOp::Kind::kMapAperture:
       out.kind = port::PagingOperation::Kind::kMapAperture;
-      if (DXGKIT_PLANTED(aperture_map_one_page_short) && out.page_count > 1) {
-        out.size_bytes -= kPageBytes;
-        --out.page_count;
-      }
       out.device = target.device;
       out.pages = target.pages;
       out.cache_coherent = target.cached;
@@ -248,8 +243,7 @@ uint64_t PagingExecutor::narrow(port::PagingOperation* operation, uint64_t start
   }
   operation->transfer_offset = static_cast<uint32_t>(first - window);
   operation->mdl_offset_pages = static_cast<uint32_t>((first - window) / kPageBytes);
-  operation->size_bytes =
-      DXGKIT_PLANTED(transfer_one_page_short) && bytes > kPageBytes ? bytes - kPageBytes : bytes;
+  operation->size_bytes = bytes;
   operation->transfer_start = first == start;
   operation->transfer_end = first + bytes == end;
   return bytes;
@@ -290,7 +284,6 @@ void PagingExecutor::submit_slice() {
     packet.slice.private_end = current_->private_used;
   }
   ++current_->packets;
-  if (DXGKIT_PLANTED(paging_done_when_submitted)) complete(std::exchange(slice_completes_, {}));
   in_flight_.push_back({packet.id, current_, std::move(slice_completes_), std::move(slice_holds_),
                         port_.paging_mdls_issued()});
   slice_completes_.clear();
@@ -478,8 +471,7 @@ void PagingExecutor::complete(std::vector<Built> operations) {
 }
 
 void PagingExecutor::run_barriers() {
-  const uint64_t ahead = DXGKIT_PLANTED(barriers_one_early) ? 1 : 0;
-  while (!barriers_.empty() && barriers_.front().after <= operations_done_ + ahead) {
+  while (!barriers_.empty() && barriers_.front().after <= operations_done_) {
     const std::function<void()> done = std::move(barriers_.front().done);
     barriers_.pop_front();
     done();
@@ -507,8 +499,6 @@ void PagingExecutor::packet_retired(Packet& packet, bool completed) {
     current_ = nullptr;
   }
   if (!completed || halted_) return;
-  if (DXGKIT_PLANTED(paging_retires_twice) && !flight.completes.empty())
-    flight.completes.push_back(flight.completes.back());
   flight.holds.clear();  // work that is asked again below may need what they held
   complete(flight.completes);
   run_barriers();

@@ -4,7 +4,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
@@ -301,8 +300,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
     recharge(process, id, group_of(core_.memory().placement(id).segment));
     // Somebody else's plan moved it while the list was let go: its content may be there before the
     // entries that lead to it (RES-03).
-    if (adapter_.gpu_va() != nullptr && adapter_.gpu_va()->entries_under_way(id) &&
-        !DXGKIT_PLANTED(entries_not_awaited))
+    if (adapter_.gpu_va() != nullptr && adapter_.gpu_va()->entries_under_way(id))
       held->must_wait = true;
   }
   return held;
@@ -385,7 +383,7 @@ bool Residency::listed_by_others(const OpenedAllocation& opened) {
 
 void Residency::leave(OpenedAllocation& opened, bool lazily) {
   Device& device = *opened.device;
-  if (!DXGKIT_PLANTED(budget_leaks)) uncharge(memory_of(device.process()), opened.allocation->id);
+  uncharge(memory_of(device.process()), opened.allocation->id);
   DeviceResidency& mine = of(device);
   Listing& listing = opened.listing;
   listing.leave_lazily = lazily;
@@ -403,10 +401,6 @@ void Residency::leave(OpenedAllocation& opened, bool lazily) {
   } else {
     listing.leaving = true;
     listing.leaves_with = mine.current_epoch();
-    if (DXGKIT_PLANTED(evict_ignores_queued_work) && listing.listed) {
-      listing.leaving = false;
-      leave_now(opened);
-    }
   }
   mine.epochs.back().leaving.emplace_back(&opened);
   // What is queued from here on does not need it.
@@ -487,8 +481,7 @@ vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
   ++in_flight_;
   packet.holds_device = true;
   mine.last_use = ++clock_;
-  const bool there = mine.paging == 0 || DXGKIT_PLANTED(list_not_awaited);
-  return there ? Prepare::kReady : Prepare::kWaiting;
+  return mine.paging == 0 ? Prepare::kReady : Prepare::kWaiting;
 }
 
 void Residency::give_back(Packet& packet) {
@@ -497,7 +490,6 @@ void Residency::give_back(Packet& packet) {
   packet.holds_device = false;
   DeviceResidency& mine = of(packet.context->device());
   DXGKIT_CHECK(mine.in_flight > 0);
-  if (DXGKIT_PLANTED(list_stays_in_flight)) return;
   --mine.in_flight;
   --in_flight_;
 }
@@ -537,7 +529,6 @@ bool Residency::must_queue(const Request& request) {
 
 void Residency::advance() {
   if (advancing_ || blocked_.empty() || core_.failed()) return;
-  if (DXGKIT_PLANTED(waiting_lists_forgotten)) return;
   if (!core_.power_phase().awake()) return;  // nothing comes in on the way down
   advancing_ = true;
   bool any = false;
@@ -588,8 +579,7 @@ bool Residency::demote(Demote whom, const Device* but) {
   for (Device* device : adapter_.devices()) {
     if (device == but || device->residency == nullptr) continue;
     const DeviceResidency& other = *device->residency;
-    const bool busy = other.in_flight != 0 && !DXGKIT_PLANTED(lists_demoted_in_flight);
-    if (busy || !other.set.holds_any()) continue;
+    if (other.in_flight != 0 || !other.set.holds_any()) continue;
     if (whom == Demote::kOverBudget && !over_budget(*device)) continue;
     idle.push_back(device);
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/planted.h"
 #include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/paging_executor.h"
@@ -70,7 +69,6 @@ bool Teardowns::quiet(const Allocation& allocation) {
 bool Teardowns::ends(const Teardown& teardown, const Allocation& allocation) {
   if (allocation.shared == nullptr) return true;
   // Members of a shared resource are opened and closed together.
-  if (DXGKIT_PLANTED(shared_dies_with_anybody)) return true;
   return teardown.resource && allocation.shared->holds == 0 && allocation.shared->resources == 1;
 }
 
@@ -80,10 +78,9 @@ bool Teardowns::ready(const Teardown& teardown) {
                                [&](const auto& member) { return quiet(*member.allocation); });
   }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
-    if (opened->uses != 0 && !DXGKIT_PLANTED(destroyed_while_referenced)) return false;
+    if (opened->uses != 0) return false;
     if (opened->driver_references != 0) return false;
-    if (opened->listing.listed && !core_.failed() && !DXGKIT_PLANTED(destroyed_while_listed))
-      return false;  // for work queued before
+    if (opened->listing.listed && !core_.failed()) return false;  // for work queued before
     if (ends(teardown, *opened->allocation) && !quiet(*opened->allocation)) return false;
   }
   return true;
@@ -184,7 +181,7 @@ void Teardowns::finish_closing(Teardown& teardown) {
     if (CpuAccess* const cpu = opened->cpu_if_any()) {
       // Of an adapter that is gone clients have addresses still, until they let go of their
       // handles.
-      if (core_.failed() && cpu->view && !DXGKIT_PLANTED(locks_end_with_adapter)) {
+      if (core_.failed() && cpu->view) {
         cpu->view->show_nothing();
       } else {
         cpu->view.reset();

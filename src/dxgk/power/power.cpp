@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/segment_flags.h"
 #include "dxgk/display/display.h"
@@ -297,8 +296,7 @@ Status Power::wake() {
     }
     if (adapter_.component_power().components())
       adapter_.component_power().components()->end_device_transition();
-    const bool rebuilds = adapter_.gpu_va() != nullptr && !DXGKIT_PLANTED(wake_keeps_old_tables);
-    if (rebuilds) adapter_.gpu_va()->rebuild();
+    if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->rebuild();
     adapter_.paging().resume();
   });
   core_.port().leave_level_two();
@@ -444,7 +442,7 @@ void Power::lose(PowerTarget during) {
   if (core_.failed()) return;
   state_.lost = true;
   // What is told below queues more of it, and nothing of that may reach the hardware any more.
-  if (!DXGKIT_PLANTED(paging_goes_on_without_power)) adapter_.paging().pause();
+  adapter_.paging().pause();
   for (Device* device : adapter_.devices()) {
     const bool caught = std::ranges::any_of(device->contexts, [&](Context* context) {
       return core_.scheduler().holds_memory(context->id());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/paging_queue.h"
@@ -267,7 +266,6 @@ void GpuVa::collect() {
   while (!freed_.empty() || !unheld_.empty()) {
     for (const gpuva::TableId table : std::exchange(freed_, {})) {
       if (!memory_.contains(table)) continue;  // of before power went
-      if (DXGKIT_PLANTED(page_tables_leak)) continue;
       if (paging_) paging_->hide(memory_.at(table));
       memory_.free(table);
     }
@@ -525,14 +523,13 @@ Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
     gpuva::PageSpans changed;
     const auto gone =
         going(*space, {base / kPageBytes, size / kPageBytes}, "by D3DKMTFreeGpuVirtualAddress");
-    if (DXGKIT_PLANTED(free_takes_one_page_less) && size > kPageBytes) size -= kPageBytes;
     status = space->addresses.free(base, size, ++space->sequence, &changed);
     if (!is_success(status)) return true;
     note(*space, gone);
     trace::emit(trace::EventKind::kGpuVaFreed, space->process, base, size);
     gpu_va_trace::changed(*space, changed);
     Work work;
-    if (!DXGKIT_PLANTED(freed_entries_stay)) replan_or_hide(space, changed, &work);
+    replan_or_hide(space, changed, &work);
     adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
     core_.pump();
     return true;

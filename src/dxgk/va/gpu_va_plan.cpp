@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
@@ -139,7 +138,7 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
     piece.driver_protection = mapping.driver_protection;
     piece.allocation = mapping.allocation;
     piece.offset_pages = mapping.offset_pages;
-    if (mapping.protection.zero && !DXGKIT_PLANTED(zero_pages_fault)) {
+    if (mapping.protection.zero) {
       owner_.zero_source(&piece.source);
     } else if (owner_.system_source(mapping.allocation, &piece.source)) {
       piece.allocation = gpuva::kNoAllocation;  // no driver knows it
@@ -161,8 +160,7 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
     const Allocation& allocation = owner_.adapter_.allocations().at(mapping.allocation);
     piece.source.kind = gpuva::PteSource::Kind::kRun;
     piece.source.segment = where.segment;
-    piece.source.read_only =
-        !mapping.protection.write && geometry.read_only && !DXGKIT_PLANTED(everything_is_writable);
+    piece.source.read_only = !mapping.protection.write && geometry.read_only;
     piece.source.no_execute = !mapping.protection.execute && geometry.no_execute;
     piece.source.cache_coherent = allocation.cached && geometry.cache_coherent &&
                                   segment.kind == vidmm::SegmentKind::kAperture;
@@ -174,7 +172,7 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
     gpuva::for_each_stretch(mapping, [&](gpuva::PageSpan span, uint64_t page) {  // VA-37
       piece.span = span;
       piece.offset_pages = page;
-      piece.source.first_page = base + page + (DXGKIT_PLANTED(entries_one_page_off) ? 1 : 0);
+      piece.source.first_page = base + page;
       out->push_back(piece);
     });
   }
@@ -392,7 +390,6 @@ void GpuVa::follow(AllocationId id, Tables tables, Work* work) {
 
 void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
   if (!takes_away(op.kind) || resident_.erase(op.allocation.value) == 0) return;
-  if (DXGKIT_PLANTED(evicted_entries_stay)) return;
   ++moves_;
   left_[op.allocation.value] = core_.runtime().now();
   // Entries become invalid only, and the operations of this plan are not all queued yet: nobody
@@ -416,7 +413,7 @@ void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
     } else {
       resident_.erase(known);
     }
-    if (!DXGKIT_PLANTED(entries_do_not_follow)) follow(id, Tables::kMore, work);
+    follow(id, Tables::kMore, work);
     written_with_[id.value] = adapter_.paging().enqueued() + work->size();
   }
 }
@@ -431,7 +428,7 @@ bool GpuVa::entries_under_way(AllocationId allocation) const {
 void GpuVa::rebuild() {
   const std::vector<std::function<void()>> late = adapter_.paging().abandon();
   collect();
-  if (!DXGKIT_PLANTED(tables_made_of_new_pages)) memory_.begin_reuse();
+  memory_.begin_reuse();
   free_tables();
   const Status status = build_again();
   memory_.end_reuse();

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
@@ -17,7 +16,6 @@ namespace dxgkit::dxgk {
 /// has them brought when it is.
 bool GpuVa::may_evict(const GpuSpace& space, Whose whose) const {
   if (space.of_paging || space.kernel_only) return false;
-  if (DXGKIT_PLANTED(tables_leave_under_work)) return space.tables.root() != gpuva::kNoTable;
   if (space.planning != 0 || space.held != 0 || space.busy.use_count() != 1) return false;
   if (space.tables.root() == gpuva::kNoTable || space.restoring != 0) return false;
   return std::ranges::all_of(space.contexts, [&](Context* context) {
@@ -132,8 +130,7 @@ GpuVa::TablesThere GpuVa::bring_tables(Device& device) {
       if (adapter.gpu_va() != nullptr) adapter.paging().look_again();
     });
   }
-  return space->restoring != 0 && !DXGKIT_PLANTED(tables_not_awaited) ? TablesThere::kSoon
-                                                                      : TablesThere::kYes;
+  return space->restoring != 0 ? TablesThere::kSoon : TablesThere::kYes;
 }
 
 }  // namespace dxgkit::dxgk

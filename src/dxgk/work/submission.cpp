@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "base/planted.h"
 #include "dxgk/core/interface_versions.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
@@ -94,7 +93,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
     bool must_wait = list_under_way || tables_under_way || !plan->operations.empty();
     for (const vidmm::Use& use : packet.uses)
       must_wait = must_wait || core_.memory().pending_operations(use.allocation) != 0;
-    if (!must_wait || DXGKIT_PLANTED(render_before_paging)) return Prepare::kReady;
+    if (!must_wait) return Prepare::kReady;
 
     preparing_ = id;
     prepared_inline_ = false;
@@ -154,7 +153,6 @@ bool Submission::split_before(Packet& packet, uint32_t cut) {
   rest.flags = packet.flags;
   rest.slice = packet.slice;
   rest.slice.start = offset;
-  if (DXGKIT_PLANTED(split_loses_rest)) rest.slice.end = offset;
   rest.patch_start = cut;
   rest.patch_length = patch_end - cut;
   // What is said of the whole holds when its last part is done; the last part flips.
@@ -218,9 +216,7 @@ void Submission::fill_allocation_list(const Packet& packet) {
   DmaBuffer& buffer = *packet.buffer;
   // Nothing has moved since: the places are right, unless the driver wrote over them, which the
   // checks want to see through.
-  const bool fresh = buffer.places_as_of == core_.memory().plans() ||
-                     (DXGKIT_PLANTED(places_go_stale) && buffer.places_as_of != 0);
-  if (fresh && DXGKIT_PLANTED(places_go_stale)) return;
+  const bool fresh = buffer.places_as_of == core_.memory().plans();
   if (fresh && !core_.facts().explicit_residency && core_.options().check_level == CheckLevel::kOff)
     return;
   buffer.places_as_of = core_.memory().plans();
@@ -250,7 +246,6 @@ port::PatchArgs Submission::patch_args(const Packet& packet, SubmissionFenceId f
     args.patch_count = buffer.patch_count;
     args.patch_start = packet.patch_start;
     args.patch_length = packet.patch_length;
-    if (DXGKIT_PLANTED(last_location_not_patched) && args.patch_length != 0) --args.patch_length;
   }
   return args;
 }
@@ -460,10 +455,9 @@ void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Rea
     paging_.packet_retired(packet, completed);
   } else {
     if (packet.context->of_hw_queue()) hw_queues_->packet_left(packet);
-    if (packet.pinned && !DXGKIT_PLANTED(packets_keep_pins)) core_.memory().release(packet.uses);
+    if (packet.pinned) core_.memory().release(packet.uses);
     residency_.packet_retired(packet.context->device(), packet);
-    if (packet.buffer != nullptr && !DXGKIT_PLANTED(dma_buffers_leak))
-      DmaBufferPool::drop_user(*packet.buffer);
+    if (packet.buffer != nullptr) DmaBufferPool::drop_user(*packet.buffer);
   }
   packets_.destroy(packet);
   // A DMA buffer's flip ends at a vertical sync, unless it never began.

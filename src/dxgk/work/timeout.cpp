@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/planted.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/work/device.h"
@@ -143,7 +142,6 @@ bool Timeout::excuse(NodeOrdinal node) {
 }
 
 void Timeout::look_at(NodeOrdinal node) {
-  if (DXGKIT_PLANTED(hangs_not_seen)) return;
   // INT-22: the driver reports what it missed before anybody calls it a hang.
   const Result<uint32_t> current = core_.port().query_current_fence(node);
   core_.port().flush_dpcs();

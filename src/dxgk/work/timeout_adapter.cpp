@@ -5,7 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "base/planted.h"
 #include "bus/activity.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
@@ -112,9 +111,6 @@ void Timeout::note_engine_timeout(Device& guilty) {
   const int64_t now = runtime_.now();
   std::erase_if(times, [&](int64_t at) { return now - at >= policy_.limit_time_ns; });
   times.push_back(now);
-  if (DXGKIT_PLANTED(engine_reset_takes_all)) {
-    for (Device* device : adapter_.devices()) device->set_error(DeviceState::kReset);
-  }
   if (policy_.debug_mode == 3 || times.size() + 1 < policy_.limit_count) return;
   blocked_.insert(process.number());  // TDR-06
   for (Device* device : adapter_.devices()) {
@@ -284,7 +280,6 @@ void Timeout::clean_up(Device* guilty) {
   for (Device* device : std::vector<Device*>(adapter_.devices())) {
     if (Display::is_kernels(device->process())) continue;  // as the system device (TDR-32)
     if (!device->lost()) ++devices;
-    if (DXGKIT_PLANTED(reset_tells_nobody) && device != guilty) continue;
     device->set_error(device == guilty ? DeviceState::kHung : DeviceState::kReset);
   }
   std::vector<std::function<void()>> waited = adapter_.paging().abandon();
@@ -307,9 +302,7 @@ void Timeout::clean_up(Device* guilty) {
   } else {
     lost = core_.memory().lose_in_reset();
   }
-  if (!DXGKIT_PLANTED(reset_forgets_paging_waiters)) {
-    for (const std::function<void()>& done : waited) done();
-  }
+  for (const std::function<void()>& done : waited) done();
   adapter_.cpu_windows().hardware_was_reset();
   if (core_.segment_infos().paging_buffer_segment != 0) adapter_.paging_buffers().drop();
   adapter_.power().show_locked();  // TDR-28

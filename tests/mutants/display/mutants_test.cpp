@@ -15,6 +15,7 @@
 #include "runtime/runtime.h"
 #include "tests/mutants/told.h"
 #include "tests/support/covers.h"
+#include "tests/support/known_run.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::display_mutants {
@@ -50,6 +51,7 @@ Outcome run(const char* path, const char* name, bool sim) {
   const auto runtime = sim ? runtime::make_sim_runtime(3) : runtime::make_os_runtime(3);
   runtime->run_main([&] {
     verifier::Findings findings;
+    const testing::KnownRun known_run(findings);
     bus::Machine machine(uint64_t{16} << 20);
     auto screen = framebuffer::FrameBuffer::create({.width = kWidth, .height = kHeight});
     ASSERT_TRUE(screen.has_value());

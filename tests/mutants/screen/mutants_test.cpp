@@ -17,6 +17,7 @@
 #include "runtime/runtime.h"
 #include "tests/mutants/told.h"
 #include "tests/support/covers.h"
+#include "tests/support/known_run.h"
 #include "tools/dxgkit/screen.h"
 #include "verifier/findings.h"
 
@@ -56,6 +57,7 @@ Outcome run(const char* path, const char* name, bool sim, bool hang = false) {
   const auto runtime = sim ? runtime::make_sim_runtime(3) : runtime::make_os_runtime(3);
   runtime->run_main([&] {
     verifier::Findings findings;
+    const testing::KnownRun known_run(findings);
     bus::Machine machine(uint64_t{32} << 20);
     bus::DeviceOptions options_of_device;
     ASSERT_TRUE(options_of_device.add("vram", "1M"));

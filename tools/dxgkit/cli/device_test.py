@@ -104,6 +104,8 @@ class Plugins(Cli):
             self.assertIn("the screen is identical", done.stdout)
         done = self.run_tool("verify", driver, "--device", plugin("display"), "--mode", "sim")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = self.run_tool("fuzz", driver, "--device", plugin("display"), "--seeds", "1..4")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_its_own_memory_has_content(self):
         (self.folder / "bar.bin").write_bytes(b"\1\2\3")
@@ -165,6 +167,18 @@ class SeveralDevices(Cli):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.splitlines()[-1], "result: identical to CPU reference on all 2 adapters")
         self.assertRegex(done.stdout, r"(?m)^ +1: softgpu +\d+ packets, \d+ evictions, .*; identical to CPU reference$")
+
+    def test_both_adapters_work_at_once(self):
+        """Clients of one submit between submissions of the other, again and again."""
+        done = self.run_tool("run", "--size", "384x256", "--mode", "sim", *self.TWO, "--trace", "t.txt")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        text = (self.folder / "t.txt").read_text()
+        adapter_of = dict(re.findall(r'object_name id=(\d+) name="adapter (\d) client \d+" class=2', text))
+        self.assertEqual(sorted(adapter_of.values()), ["1", "1", "2", "2"])
+        turns = [adapter_of[process] for process in re.findall(r'thunk_enter name="D3DKMTRender" process=(\d+)', text)]
+        changes = sum(one != other for one, other in zip(turns, turns[1:]))
+        self.assertGreater(min(turns.count("1"), turns.count("2")), 20)
+        self.assertGreater(changes, 20)
 
     def test_one_seed_is_one_run(self):
         for name in ("a.txt", "b.txt"):
