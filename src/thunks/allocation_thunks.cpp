@@ -102,9 +102,9 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     if ((infos[i].Flags.Value & ~3U) != 0) return Status::kInvalidParameter;
     if (infos[i].Flags.Stereo != 0) return Status::kNotSupported;
     if (infos[i].Flags.Primary != 0) {
-      const dxgk::Adapter& adapter = device->adapter();
-      if (adapter.core().facts().start.video_present_sources == 0) return Status::kNotSupported;
-      if (infos[i].VidPnSourceId >= adapter.core().facts().start.video_present_sources)
+      const dxgk::AdapterCore& core = device->core();
+      if (core.facts().start.video_present_sources == 0) return Status::kNotSupported;
+      if (infos[i].VidPnSourceId >= core.facts().start.video_present_sources)
         return Status::kInvalidParameter;
       requests[i].primary = true;
     }

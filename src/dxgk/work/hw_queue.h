@@ -109,7 +109,7 @@ class HwQueue : public Context {
   /// is queued then. Caller's thread.
   Status submit(const HwSubmission& submission);
 
-  HwContext& hw_context() { return *context_; }
+  HwContext& hw_context() const { return *context_; }
   /// An ordinary monitored fence: lost with the queue.
   SyncObject& progress_fence() { return *fence_; }
   /// False in the middle of its creation.
