@@ -278,7 +278,7 @@ void HwQueues::on_timer() {
     for (const HwQueue* queue : places_) {
       constexpr uint32_t kDisableGpuTimeout = 1;
       if (queue == nullptr || queue->node() != node || queue->in_flight.empty()) continue;
-      if (queue->hw_context()->held != 0 || (queue->flags() & kDisableGpuTimeout) != 0) continue;
+      if (queue->hw_context().held != 0 || (queue->flags() & kDisableGpuTimeout) != 0) continue;
       busy = true;
       progress = std::max(progress, queue->progress_ns);
     }
