@@ -116,7 +116,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
                            !update.accessed_physically.has_value() &&
                            !update.unmoveable.has_value();
   Status status = nothing_new ? Status::kSuccess
-                              : adapter.core().port().validate_property_update(
+                              : adapter.core().port().allocations().validate_property_update(
                                     opened->driver_allocation, update);
   uint64_t fence = 0;
   if (is_success(status) && !nothing_new) {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/post_display.h"
-#include "dxgk/core/interface_versions.h"
 #include "dxgk/display/display.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
@@ -32,7 +32,7 @@ Status Adapter::start() {
   core_.open_port(callbacks_);
   timeout_->start();
   selection_.start();
-  if (const Status status = core_.port().add_device(); status != Status::kSuccess) {
+  if (const Status status = core_.port().life().add_device(); status != Status::kSuccess) {
     // LIFE-05: "not mine" is no failure of the driver.
     if (status != Status::kNotSupported) rules_.explain_failure("DxgkDdiAddDevice", status);
     core_.close_port();
@@ -60,7 +60,7 @@ void Adapter::undo_start() {
   timeout_->stop();
   if (system_objects_) system_objects_->destroy();
   if (device_started_) static_cast<void>(stop_device());  // LIFE-12
-  static_cast<void>(core_.port().remove_device());
+  static_cast<void>(core_.port().life().remove_device());
   timeout_->end_watch();
   selection_.stop();
   if (gpu_va_) gpu_va_->stop();
@@ -78,7 +78,7 @@ void Adapter::undo_start() {
 }
 
 Status Adapter::start_device() {
-  const Result<port::AdapterPort::StartInfo> info = core_.port().start_device();
+  const Result<port::StartInfo> info = core_.port().life().start_device();
   if (!info.has_value()) return info.error();  // LIFE-11: only RemoveDevice follows
   device_started_ = true;
   core_.learn().start = *info;
@@ -100,33 +100,33 @@ Status Adapter::describe_display(const char** step) {
     DXGKIT_RETURN_IF_FAILED(rules_.check_display_entries());
   std::vector<port::ChildInfo> children;
   DXGKIT_RETURN_IF_FAILED(
-      core_.port().query_child_relations(core_.facts().start.children, &children));
+      core_.port().children().query_child_relations(core_.facts().start.children, &children));
   if (core_.facts().start.video_present_sources == 0) return Status::kSuccess;  // DISP-21
   display_ = std::make_unique<Display>(*this);
   return display_->describe(std::move(children), core_.facts().start.video_present_sources);
 }
 
 Status Adapter::start_display_only(const char** step) {
-  DXGKIT_RETURN_IF_FAILED(core_.port().query_early_caps());
+  DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_early_caps());
   *step = "DxgkDdiStartDevice";
   DXGKIT_RETURN_IF_FAILED(start_device());
   DXGKIT_RETURN_IF_FAILED(describe_display(step));
   *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().caps, core_.port().query_driver_caps());
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().caps, core_.port().caps().query_driver_caps());
   DXGKIT_RETURN_IF_FAILED(rules_.check_display_only_caps());
   DXGKIT_RETURN_IF_FAILED(rules_.check_addressing());
   return display_ ? display_->start(step) : Status::kSuccess;
 }
 
 Status Adapter::start_full(const char** step) {
-  DXGKIT_RETURN_IF_FAILED(core_.port().query_early_caps());
+  DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_early_caps());
   *step = "DxgkDdiStartDevice";
   DXGKIT_RETURN_IF_FAILED(start_device());
   *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().caps, core_.port().query_driver_caps());
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().caps, core_.port().caps().query_driver_caps());
   DXGKIT_RETURN_IF_FAILED(rules_.check_caps());
   *step = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)";
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().segments, core_.port().query_segments());
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().segments, core_.port().caps().query_segments());
   std::vector<vidmm::SegmentDesc> segments;
   DXGKIT_RETURN_IF_FAILED(rules_.check_segments(&segments));
   DXGKIT_RETURN_IF_FAILED(rules_.check_host_apertures(step));
@@ -147,7 +147,7 @@ Status Adapter::start_full(const char** step) {
   core_.lane().run([&] { make_parts(segments, nodes); });
   if (core_.caps().support_runtime_power_management) {
     *step = "DxgkDdiQueryAdapterInfo(POWERCOMPONENTINFO)";
-    std::vector<port::PowerComponent> components = core_.port().query_power_components();
+    std::vector<port::PowerComponent> components = core_.port().power().query_power_components();
     core_.lane().run([&] { component_power_.start(std::move(components)); });
   }
   if (hw_queues_) {
@@ -166,7 +166,8 @@ Status Adapter::query_nodes(std::vector<port::NodeMetadata>* metadata,
   metadata->resize(caps.node_count);
   for (uint32_t i = 0; i < caps.node_count; ++i) {
     if (core_.interface_version() >= kInterfaceWddm13)
-      DXGKIT_RETURN_IF_FAILED(core_.port().get_node_metadata(NodeOrdinal{i}, &(*metadata)[i]));
+      DXGKIT_RETURN_IF_FAILED(
+          core_.port().caps().get_node_metadata(NodeOrdinal{i}, &(*metadata)[i]));
     vidsch::NodeDesc node;
     node.node = NodeOrdinal{i};
     if (caps.hw_queue_packet_cap != 0)
@@ -248,12 +249,12 @@ Status Adapter::stop_device() {
   if (shows && !core_.fatal() &&
       port::display_caps_of(core_.caps(), core_.interface_version()).support_non_vga) {
     port::DisplayInformation left;  // LIFE-19
-    if (is_success(core_.port().stop_device_and_release(display_->post_target(), &left))) {
+    if (is_success(core_.port().life().stop_device_and_release(display_->post_target(), &left))) {
       keep_post_display(core_, *post, left);
       return Status::kSuccess;
     }
   }
-  return core_.port().stop_device();
+  return core_.port().life().stop_device();
 }
 
 void Adapter::remove() {
@@ -263,7 +264,7 @@ void Adapter::remove() {
   const bool asked_for = asleep ? core_.caps().support_surprise_removal_in_hibernation
                                 : core_.caps().support_surprise_removal;
   Status told = Status::kNotSupported;
-  if (asked_for && core_.running()) told = core_.port().notify_surprise_removal(asleep);
+  if (asked_for && core_.running()) told = core_.port().power().notify_surprise_removal(asleep);
   if (!is_success(told) && core_.running()) {
     core_.findings().report(
         {.rule = "LIFE-21",
@@ -339,7 +340,7 @@ void Adapter::stop() {
   timeout_->stop();
   if (system_objects_) system_objects_->destroy();
   static_cast<void>(stop_device());
-  static_cast<void>(core_.port().remove_device());
+  static_cast<void>(core_.port().life().remove_device());
   timeout_->end_watch();
   selection_.stop();
   if (gpu_va_) gpu_va_->stop();

@@ -60,7 +60,7 @@ Status Exercise::repeat_queries() {
          .why = "The kernel may ask again at any time, and has planned with the first answer.",
          .confidence = verifier::Confidence::kDocumented});
   };
-  const Result<port::DriverCaps> caps_now = adapter.core().port().query_driver_caps();
+  const Result<port::DriverCaps> caps_now = adapter.core().port().caps().query_driver_caps();
   if (!caps_now.has_value()) return caps_now.error();
   const std::vector<std::byte>& before = adapter.core().caps().raw;
   for (size_t i = 0; i < before.size() && i < caps_now->raw.size(); ++i) {
@@ -71,7 +71,7 @@ Status Exercise::repeat_queries() {
     break;
   }
   if (adapter.core().display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
-  const Result<port::SegmentsInfo> segments_now = adapter.core().port().query_segments();
+  const Result<port::SegmentsInfo> segments_now = adapter.core().port().caps().query_segments();
   if (!segments_now.has_value()) return segments_now.error();
   const port::SegmentsInfo& first = adapter.core().segment_infos();
   if (first.segments.size() != segments_now->segments.size()) {
@@ -89,11 +89,11 @@ Status Exercise::repeat_queries() {
     changed("segments", "The description of the paging buffer has changed.");
   }
   for (uint32_t i = 0; i < adapter.core().caps().node_count; ++i) {
-    const Status status = adapter.core().port().get_node_metadata(NodeOrdinal{i});
+    const Status status = adapter.core().port().caps().get_node_metadata(NodeOrdinal{i});
     if (status != Status::kNotSupported && !is_success(status)) return status;
   }
   const uint32_t beyond = adapter.core().caps().node_count;
-  const Status past = adapter.core().port().get_node_metadata(NodeOrdinal{beyond});
+  const Status past = adapter.core().port().caps().get_node_metadata(NodeOrdinal{beyond});
   if (past != Status::kNotSupported && past != Status::kInvalidParameter && running()) {
     adapter.core().findings().report(
         {.rule = "SCHED-04",
@@ -118,7 +118,7 @@ Result<uint32_t> Exercise::query_fences() {
       const NodeOrdinal node{i};
       const vidsch::NodeStatus status = adapter.core().scheduler().node_status(node);
       if (status.hardware_queue_length != 0 || status.preemption_pending) continue;
-      const Result<uint32_t> fence = adapter.core().port().query_current_fence(node);
+      const Result<uint32_t> fence = adapter.core().port().submission().query_current_fence(node);
       if (!fence.has_value()) continue;
       ++answered;
       // Newer is a preemption's own id, or what the driver has yet to report; older cannot be.
@@ -290,8 +290,8 @@ Status Exercise::power_cycle() {
   }
   return without_content([](Adapter& adapter) {
     DXGKIT_RETURN_IF_FAILED(
-        adapter.core().port().set_power_state(std::nullopt, port::PowerState::kD3));
-    return adapter.core().port().set_power_state(std::nullopt, port::PowerState::kD0);
+        adapter.core().port().power().set_power_state(std::nullopt, port::PowerState::kD3));
+    return adapter.core().port().power().set_power_state(std::nullopt, port::PowerState::kD0);
   });
 }
 

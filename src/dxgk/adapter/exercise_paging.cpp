@@ -238,7 +238,8 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
          .bugcheck_parameter = static_cast<uint32_t>(status)});
     return Status::kDeviceRemoved;
   };
-  if (const Status status = adapter.core().port().reset_from_timeout(); status != Status::kSuccess)
+  if (const Status status = adapter.core().port().timeouts().reset_from_timeout();
+      status != Status::kSuccess)
     return refuse("DxgkDdiResetFromTimeout", status);
   const bool tables = adapter.gpu_va() != nullptr;
   if (tables) {
@@ -260,7 +261,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
       adapter.power().show_locked();
     });
   }
-  const Status restarted = adapter.core().port().restart_from_timeout();
+  const Status restarted = adapter.core().port().timeouts().restart_from_timeout();
   if (tables || losing_content) {
     adapter.core().lane().run([&] {
       if (adapter.core().failed()) return;

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "base/arithmetic.h"
-#include "dxgk/core/interface_versions.h"
+#include "base/interface_versions.h"
 
 namespace dxgkit::dxgk {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/arithmetic.h"
+#include "base/interface_versions.h"
 #include "dxgk/adapter/segment_rules.h"
-#include "dxgk/core/interface_versions.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -216,10 +216,11 @@ Status StartRules::check_host_apertures(const char** step) {
            .bugcheck_parameter = parameter});
       return is_success(status) ? Status::kUnsuccessful : status;
     };
-    if (const Status status = core_.port().map_cpu_host_aperture(nullptr, id, shown, memory);
+    if (const Status status =
+            core_.port().cpu_access().map_cpu_host_aperture(nullptr, id, shown, memory);
         status != Status::kSuccess)
       return refuse("DxgkDdiMapCpuHostAperture", 0x2D, status);
-    if (const Status status = core_.port().unmap_cpu_host_aperture(id, shown);
+    if (const Status status = core_.port().cpu_access().unmap_cpu_host_aperture(id, shown);
         status != Status::kSuccess)
       return refuse("DxgkDdiUnmapCpuHostAperture", 0x2E, status);
   }
@@ -259,7 +260,7 @@ Status StartRules::check_gpu_va_model(std::optional<GpuVaModel>* model_out) {
   if (!refusal.has_value() && !core_.caps().gpu_mmu_supported) return Status::kSuccess;
   if (!refusal.has_value()) {
     GpuVaModel model;
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(model.caps, core_.port().query_gpu_mmu());
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(model.caps, core_.port().gpu_va().query_gpu_mmu());
     DXGKIT_RETURN_IF_FAILED(check_gpu_va_entries(model.caps));
     ddi = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
     refusal = check_gpu_mmu(model.caps, core_.segment_infos(), &model.geometry);

@@ -10,19 +10,20 @@ namespace dxgkit::dxgk {
 
 Status SystemObjects::make() {
   if (gpu_va_) gpu_va_->process_begins(0);
-  Result<void*> process = core_.port().create_process(0, /*system=*/true);
+  Result<void*> process = core_.port().objects().create_process(0, /*system=*/true);
   if (!process.has_value()) return process.error();
   process_ = *process;
   has_process_ = true;
-  const Result<port::DeviceInfo> device = core_.port().create_device(0, /*system=*/true, process_);
+  const Result<port::DeviceInfo> device =
+      core_.port().objects().create_device(0, /*system=*/true, process_);
   if (!device.has_value()) return device.error();
   device_ = device->handle;
   has_device_ = true;
   const NodeOrdinal node{core_.caps().paging_node};
   context_ = device_;
   if (core_.caps().multi_engine_aware) {
-    const Result<port::ContextInfo> context =
-        core_.port().create_context(device_, 0, node, 1, /*system=*/true, {}, gpu_va_ != nullptr);
+    const Result<port::ContextInfo> context = core_.port().objects().create_context(
+        device_, 0, node, 1, /*system=*/true, {}, gpu_va_ != nullptr);
     if (!context.has_value()) return context.error();
     context_ = context->handle;
     has_context_ = true;
@@ -56,9 +57,9 @@ Status SystemObjects::make() {
 }
 
 void SystemObjects::destroy() {
-  if (has_context_) static_cast<void>(core_.port().destroy_context(context_));
-  if (has_device_) static_cast<void>(core_.port().destroy_device(device_));
-  if (has_process_) static_cast<void>(core_.port().destroy_process(process_));
+  if (has_context_) static_cast<void>(core_.port().objects().destroy_context(context_));
+  if (has_device_) static_cast<void>(core_.port().objects().destroy_device(device_));
+  if (has_process_) static_cast<void>(core_.port().objects().destroy_process(process_));
   has_context_ = has_device_ = has_process_ = false;
 }
 

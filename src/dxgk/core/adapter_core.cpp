@@ -19,7 +19,7 @@ AdapterCore::AdapterCore(Owner& owner, Luid luid, const Surroundings& around,
 void AdapterCore::open_port(port::AdapterHost& host) {
   port_ = std::make_unique<port::AdapterPort>(*around_.driver, around_.kernel, around_.machine,
                                               around_.function, host, around_.findings);
-  port_->set_lane_check([this] { return lane_.is_current(); });
+  port_->levels().set_lane_check([this] { return lane_.is_current(); });
   port_->set_fault_injector(options_.faults);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
 }

@@ -27,7 +27,7 @@ namespace dxgkit::dxgk {
 struct AdapterFacts {
   port::DriverCaps caps;
   port::SegmentsInfo segments;
-  port::AdapterPort::StartInfo start;
+  port::StartInfo start;
   /// WDDM 2.0 on: devices say what is resident (MakeResident, Evict). Below, each packet's
   /// allocation list does (RES-24).
   bool explicit_residency = false;

@@ -415,12 +415,12 @@ Status Display::present(const DisplayPresent& request) {
   }
   progressed_.reset();
   const Status status =
-      core_.port().present_display_only({.source = request.source,
-                                         .pixels = surface,
-                                         .bytes_per_pixel = kPixelBytes,
-                                         .pitch_bytes = static_cast<int32_t>(row_bytes),
-                                         .moves = request.moves,
-                                         .dirty = dirty});
+      core_.port().scanout().present_display_only({.source = request.source,
+                                                   .pixels = surface,
+                                                   .bytes_per_pixel = kPixelBytes,
+                                                   .pitch_bytes = static_cast<int32_t>(row_bytes),
+                                                   .moves = request.moves,
+                                                   .dirty = dirty});
   if (status == Status::kPending) return wait_for_progress(request.source);
   bool reported = false;
   {
@@ -555,7 +555,7 @@ Status Display::set_pointer_shape(const port::PointerShape& shape) {
   // The hot spot is a pixel of the pointer, which so has at least one.
   if (shape.hot_x >= shape.width || shape.hot_y >= shape.height) return Status::kInvalidParameter;
   // A driver may refuse a shape: the pointer is drawn in software then, and nobody complains.
-  return core_.port().set_pointer_shape(shape);
+  return core_.port().scanout().set_pointer_shape(shape);
 }
 
 Status Display::set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible) {
@@ -564,7 +564,7 @@ Status Display::set_pointer_position(uint32_t source, int32_t x, int32_t y, bool
   const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
   if (caps.pointer_flags == 0) return Status::kNotSupported;
   if (!sources_.contains(source)) return Status::kInvalidParameter;
-  return core_.port().set_pointer_position(source, x, y, visible);
+  return core_.port().scanout().set_pointer_position(source, x, y, visible);
 }
 
 Status Display::update_path(const vidpn::Path& path) {
@@ -575,7 +575,7 @@ Status Display::update_path(const vidpn::Path& path) {
   });
   if (found == active_.paths.end()) return Status::kInvalidParameter;
   const Status status =
-      level_two(adapter_, [&] { return core_.port().update_active_present_path(path); });
+      level_two(adapter_, [&] { return core_.port().vidpn().update_active_present_path(path); });
   if (status == Status::kNotSupported) return status;
   if (!is_success(status)) return failed_call("DxgkDdiUpdateActiveVidPnPresentPath", status);
   *found = path;
@@ -620,13 +620,14 @@ Status Display::set_power(port::PowerState state, port::PowerAction action) {
   const char* step = "";
   const auto set_children = [&] {
     for (const port::ChildInfo& child : children_) {
-      static_cast<void>(level_two(
-          adapter_, [&] { return core_.port().set_power_state(child.uid, state, action); }));
+      static_cast<void>(level_two(adapter_, [&] {
+        return core_.port().power().set_power_state(child.uid, state, action);
+      }));
     }
   };
   const auto set_adapter = [&] {
-    static_cast<void>(
-        level_two(adapter_, [&] { return core_.port().set_power_state({}, state, action); }));
+    static_cast<void>(level_two(
+        adapter_, [&] { return core_.port().power().set_power_state({}, state, action); }));
   };
   if (state == port::PowerState::kD0) {
     set_adapter();
@@ -651,11 +652,12 @@ Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width
     return Status::kInvalidParameter;
   if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
   uint32_t screen_width{}, screen_height{}, format{};
-  const Status status =
-      core_.port().system_display_enable(post_target(), &screen_width, &screen_height, &format);
+  const Status status = core_.port().scanout().system_display_enable(post_target(), &screen_width,
+                                                                     &screen_height, &format);
   if (!is_success(status)) return failed_call("DxgkDdiSystemDisplayEnable", status);
   if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
-  return core_.port().system_display_write(pixels, width, height, width * kPixelBytes, 0, 0);
+  return core_.port().scanout().system_display_write(pixels, width, height, width * kPixelBytes, 0,
+                                                     0);
 }
 
 }  // namespace dxgkit::dxgk

@@ -14,14 +14,14 @@ template <typename Call>
 Status level_two(Adapter& adapter, const Call& call) {
   Status status = Status::kDeviceRemoved;
   for (bool over = false; !over;) {
-    adapter.core().port().enter_level_two();
+    adapter.core().port().levels().enter_level_two();
     if (adapter.core().display_only()) {
       status = call();
       over = true;
     } else {
       over = adapter.selection().run_with_idle_hardware([&] { status = call(); });
     }
-    adapter.core().port().leave_level_two();
+    adapter.core().port().levels().leave_level_two();
     if (over) break;
     over = !adapter.core().block_until([&] { return !adapter.timeout().resetting_adapter(); });
   }

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "base/arithmetic.h"
+#include "base/interface_versions.h"
 #include "dxgk/core/adapter_core.h"
-#include "dxgk/core/interface_versions.h"
 #include "dxgk/core/segment_flags.h"
 
 namespace dxgkit::dxgk {

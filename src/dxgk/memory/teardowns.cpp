@@ -148,8 +148,8 @@ void Teardowns::begin_closing(Teardown& teardown) {
   }
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
   if (!device_specific.empty())
-    static_cast<void>(
-        core_.port().close_allocations(teardown.device->driver_handle(), device_specific));
+    static_cast<void>(core_.port().allocations().close_allocations(teardown.device->driver_handle(),
+                                                                   device_specific));
   teardown.phase = Teardown::Phase::kPaging;
   if (core_.failed()) {
     finish_closing(teardown);
@@ -170,7 +170,8 @@ void Teardowns::finish_closing(Teardown& teardown) {
                                             : nullptr;
   const bool destroy_resource = teardown.ends_resource && driver_resource != nullptr;
   if (!handles.empty() || destroy_resource) {
-    static_cast<void>(core_.port().destroy_allocations(handles, driver_resource, destroy_resource));
+    static_cast<void>(
+        core_.port().allocations().destroy_allocations(handles, driver_resource, destroy_resource));
   }
   for (Allocation* allocation : teardown.dying) {
     backing_.release(*allocation);

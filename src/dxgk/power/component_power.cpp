@@ -39,7 +39,7 @@ void ComponentPower::on_event(uint32_t component, port::AdapterHost::ComponentEv
 
 Status ComponentPower::set_component_f_state(uint32_t component, uint32_t f_state) {
   return core_.failed() ? Status::kDeviceRemoved
-                        : core_.port().set_component_f_state(component, f_state);
+                        : core_.port().power().set_component_f_state(component, f_state);
 }
 
 void ComponentPower::hold_node(NodeOrdinal node, bool held) {

@@ -256,7 +256,7 @@ void Power::show(const Moved& moved) {
 }
 
 bool Power::enter_low_power(PowerTarget target) {
-  core_.port().enter_level_two();
+  core_.port().levels().enter_level_two();
   level_three_ = true;
   bool done = false;
   static_cast<void>(core_.block_until([&] {
@@ -271,9 +271,10 @@ bool Power::enter_low_power(PowerTarget target) {
     const port::PowerState state = device_state(target);
     if (adapter_.display() != nullptr) {
       for (const port::ChildInfo& child : adapter_.display()->children())
-        static_cast<void>(core_.port().set_power_state(child.uid, state, action_of(target)));
+        static_cast<void>(
+            core_.port().power().set_power_state(child.uid, state, action_of(target)));
     }
-    static_cast<void>(core_.port().set_power_state({}, state, action_of(target)));
+    static_cast<void>(core_.port().power().set_power_state({}, state, action_of(target)));
     core_.function().set_power(platform_power(target));
     note_state(kStateAsleep);
     done = true;
@@ -289,17 +290,17 @@ Status Power::wake() {
     state_.phase = PowerPhase::Phase::kRising;
     state_.lost = false;  // from here on paging goes to living hardware
     core_.function().set_power(bus::FunctionPower::kOn);
-    static_cast<void>(core_.port().set_power_state({}, port::PowerState::kD0));
+    static_cast<void>(core_.port().power().set_power_state({}, port::PowerState::kD0));
     if (adapter_.display() != nullptr) {
       for (const port::ChildInfo& child : adapter_.display()->children())
-        static_cast<void>(core_.port().set_power_state(child.uid, port::PowerState::kD0));
+        static_cast<void>(core_.port().power().set_power_state(child.uid, port::PowerState::kD0));
     }
     if (adapter_.component_power().components())
       adapter_.component_power().components()->end_device_transition();
     if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->rebuild();
     adapter_.paging().resume();
   });
-  core_.port().leave_level_two();
+  core_.port().levels().leave_level_two();
   level_three_ = false;
   restore();
   if (!release()) {
@@ -360,7 +361,7 @@ void Power::restore() {
 bool Power::settled() const { return state_.lost || adapter_.paging().idle(); }
 
 bool Power::release() {
-  if (level_three_) core_.port().leave_level_two();
+  if (level_three_) core_.port().levels().leave_level_two();
   level_three_ = false;
   bool off = false;
   core_.lane().run([&] {
@@ -390,9 +391,9 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   port::AdapterPort& port = core_.port();
   if (core_.display_only()) {
     core_.gate().hold();
-    port.enter_level_two();
+    port.levels().enter_level_two();
     call(Status::kSuccess);
-    port.leave_level_two();
+    port.levels().leave_level_two();
     core_.gate().release();
     return;
   }
@@ -417,7 +418,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   }
   bool told = false;
   if (is_success(status)) {
-    port.enter_level_two();
+    port.levels().enter_level_two();
     level_three_ = true;
     static_cast<void>(core_.block_until([&] {
       if (core_.failed()) return true;
@@ -426,7 +427,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
       call(Status::kSuccess);
       return true;
     }));
-    port.leave_level_two();
+    port.levels().leave_level_two();
     level_three_ = false;
     if (!told) status = Status::kDeviceRemoved;
   }

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/driver_handles.h"
-#include "dxgk/core/interface_versions.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_work.h"

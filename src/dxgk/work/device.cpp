@@ -46,7 +46,7 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
     return Error(handle.error());
   }
   device->handle = *handle;
-  Result<port::DeviceInfo> info = adapter.core().port().create_device(
+  Result<port::DeviceInfo> info = adapter.core().port().objects().create_device(
       *handle, /*system=*/false, adapter.processes().handle_of(process));
   if (!info.has_value()) {
     process.handles().erase(*handle);
@@ -273,8 +273,8 @@ void Device::close_driver_side() {
     }
   });
   static_cast<void>(core_.block_until([&] { return teardowns == 0; }));
-  static_cast<void>(
-      core_.port().destroy_device(info_.handle));  // SCHED-23: its failure is recorded, and ignored
+  static_cast<void>(core_.port().objects().destroy_device(
+      info_.handle));  // SCHED-23: its failure is recorded, and ignored
   core_.lane().run([&] {
     std::erase(adapter_.devices(), this);
     adapter_.residency().device_destroyed(*this);

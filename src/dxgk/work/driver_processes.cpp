@@ -15,7 +15,7 @@ Status DriverProcesses::enter(Process& process) {
   Process::OnAdapter& here = process.on_adapters[core_.luid().low];
   if (here.devices++ != 0) return Status::kSuccess;
   if (gpu_va_) gpu_va_->process_begins(process.number());
-  Result<void*> handle = core_.port().create_process(process.number(), /*system=*/false);
+  Result<void*> handle = core_.port().objects().create_process(process.number(), /*system=*/false);
   if (!handle.has_value()) {
     --here.devices;
     if (gpu_va_) gpu_va_->process_ends(process.number());
@@ -32,7 +32,7 @@ void DriverProcesses::leave(Process& process) {
   DXGKIT_CHECK(here.devices > 0);
   if (--here.devices != 0) return;
   if (gpu_va_) gpu_va_->process_ends(process.number());
-  static_cast<void>(core_.port().destroy_process(here.driver_process));
+  static_cast<void>(core_.port().objects().destroy_process(here.driver_process));
   here.driver_process = nullptr;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "dxgk/core/interface_versions.h"
+#include "base/interface_versions.h"
 #include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"

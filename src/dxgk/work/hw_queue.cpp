@@ -276,7 +276,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
     args.private_bytes = args.user_private_bytes = static_cast<uint32_t>(private_data.size());
     args.hardware_queues = true;
     args.progress_fence = submission.progress_fence;
-    const Status valid = adapter.core().port().validate_submit(args);
+    const Status valid = adapter.core().port().rendering().validate_submit(args);
     if (valid != Status::kNotSupported) DXGKIT_RETURN_IF_FAILED(valid);
   }
   Status status = Status::kSuccess;

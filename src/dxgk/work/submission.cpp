@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "dxgk/core/interface_versions.h"
+#include "base/interface_versions.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/va/gpu_va.h"
@@ -293,7 +293,7 @@ Submission::Submit Submission::submit_virtual(Packet& packet, NodeOrdinal node,
   args.node = node;
   args.flags.resubmission = resubmission;
   note_submission(packet, node, fence, args.buffer_bytes);
-  const Status status = core_.port().submit_virtual(args);
+  const Status status = core_.port().submission().submit_virtual(args);
   if (status == Status::kSuccess) return Submit::kTaken;
   if (status != Status::kInvalidParameter) return Submit::kStopping;
   faults_.set_device_state(DeviceState::kErrorDmaFault);
@@ -314,7 +314,7 @@ Submission::Submit Submission::submit_context_switch(Packet& packet, NodeOrdinal
     args.fence = fence;
     args.node = node;
     args.flags = flags;
-    status = core_.port().submit_virtual(args);
+    status = core_.port().submission().submit_virtual(args);
     if (status == Status::kInvalidParameter) {
       faults_.blame(packet);
       return Submit::kRefused;
@@ -325,7 +325,7 @@ Submission::Submit Submission::submit_context_switch(Packet& packet, NodeOrdinal
     args.fence = fence;
     args.node = node;
     args.flags = flags;
-    status = core_.port().submit(args);
+    status = core_.port().submission().submit(args);
   }
   return status == Status::kSuccess ? Submit::kTaken : Submit::kStopping;
 }
@@ -346,13 +346,13 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
     buffer.view.physical_address = place.gpu_address;
   }
   if (packet.kind != vidsch::PacketKind::kPaging) fill_allocation_list(packet);
-  if (core_.port().has_patch()) {
+  if (core_.port().submission().has_patch()) {
     const bool part = buffer.broadcast_bytes != 0 &&
                       (packet.slice.start != 0 || packet.slice.end != buffer.broadcast_bytes);
     if (part) broadcast_before_.assign(buffer.view.cpu, buffer.view.cpu + buffer.broadcast_bytes);
-    Status status = core_.port().patch(patch_args(packet, fence));
+    Status status = core_.port().submission().patch(patch_args(packet, fence));
     if (is_success(status) && core_.strikes(VerifierSwitch::kAlwaysRepatch))
-      status = core_.port().patch(patch_args(packet, fence));
+      status = core_.port().submission().patch(patch_args(packet, fence));
     if (part) check_broadcast_part(packet);
     trace::emit(trace::EventKind::kPacketPatched, id.value,
                 packet.context == nullptr ? 0 : packet.context->id().value, packet.patch_length, 0,
@@ -373,7 +373,7 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
   args.flip_interval = packet.flip_interval;
   if (packet.flip != 0) owner_.flip_reached(packet.vidpn_source, packet.flip, true);
   note_submission(packet, node, fence, packet.slice.end - packet.slice.start);
-  if (core_.port().submit(args) == Status::kSuccess) return Submit::kTaken;
+  if (core_.port().submission().submit(args) == Status::kSuccess) return Submit::kTaken;
   if (args.context == nullptr) {  // SUB-27 was reported; this is why
     core_.findings().report(verifier::Finding{
         .rule = "SUB-04",
@@ -414,7 +414,7 @@ void Submission::check_broadcast_part(const Packet& packet) {
 
 void Submission::cancel_packet(Packet& packet, vidsch::Reached reached) {
   if (!core_.caps().cancel_command_aware) return;  // CANCEL-01
-  if (!core_.port().has_cancel()) return;
+  if (!core_.port().submission().has_cancel()) return;
   if (reached == vidsch::Reached::kHardware) return;  // CANCEL-22
   const bool given_back_too = core_.options().cancel_reading == CancelReading::kAlsoGivenBack;
   if (reached == vidsch::Reached::kGivenBack && !given_back_too) return;  // CANCEL-21
@@ -425,8 +425,9 @@ void Submission::cancel_packet(Packet& packet, vidsch::Reached reached) {
   if (packet.context != nullptr && packet.context->of_hw_queue()) return;
   // Of paging: CANCEL-20.
   const bool by_address = paging ? gpu_va_ != nullptr : packet.context->virtual_addressing();
-  const Status status = by_address ? core_.port().cancel(virtual_args(packet))
-                                   : core_.port().cancel(patch_args(packet, SubmissionFenceId{}));
+  const Status status =
+      by_address ? core_.port().submission().cancel(virtual_args(packet))
+                 : core_.port().submission().cancel(patch_args(packet, SubmissionFenceId{}));
   static_cast<void>(status);  // a failure is fatal and was reported by the port (CANCEL-18)
 }
 
@@ -474,7 +475,7 @@ NodeOrdinal Submission::node_of(const Packet& packet) const {
 void Submission::preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) {
   timeout_.preemption_asked(node, preemption_fence);
   const bool idle = core_.scheduler().node_status(node).hardware_queue_length == 0;
-  const Status status = core_.port().preempt(node, preemption_fence, idle);
+  const Status status = core_.port().submission().preempt(node, preemption_fence, idle);
   static_cast<void>(status);  // fatal failures are reported by the port (PREEMPT-11)
 }
 

@@ -171,15 +171,15 @@ void Timeout::recover_adapter(const Request& request) {
     return;
   }
   core_.gate().hold();
-  const std::vector<std::byte> info = core_.port().collect_debug_info(0x117);
+  const std::vector<std::byte> info = core_.port().timeouts().collect_debug_info(0x117);
   step(fmt::format("DxgkDdiCollectDbgInfo for event 0x117: {} bytes.", info.size()));
   // TDR-04, TDR-21.
   const int64_t patience = runtime_.now() + policy_.ddi_delay_ns;
-  const bool alone = core_.port().enter_level_two_until(patience);
+  const bool alone = core_.port().levels().enter_level_two_until(patience);
   bool done = false;
   if (alone) {
     done = reset_hardware(request.node);
-    core_.port().leave_level_two();
+    core_.port().levels().leave_level_two();
   } else {
     core_.fail({.rule = "TDR-04",
                 .severity = verifier::Severity::kBugCheck,
@@ -229,8 +229,8 @@ void Timeout::report_working_hardware() {
 
 bool Timeout::reset_hardware(NodeOrdinal node) {
   port::AdapterPort& port = core_.port();
-  port.mask_engines(~uint64_t{0});
-  port.flush_dpcs();
+  port.timeouts().mask_engines(~uint64_t{0});
+  port.timeouts().flush_dpcs();
   bool done = false;
   static_cast<void>(on_lane_unless_failed([&] {
     adapter_.reports().drain();
@@ -250,7 +250,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
                     .preemption = SubmissionFenceId{},
                     .aborted = status.last_submitted};
     }
-    if (const Status status = port.reset_from_timeout(); status != Status::kSuccess) {
+    if (const Status status = port.timeouts().reset_from_timeout(); status != Status::kSuccess) {
       refuse_reset("DxgkDdiResetFromTimeout", status);
       return;
     }
@@ -261,7 +261,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
     }
     clean_up(guilty);
     if (!core_.running_or_starting()) return;
-    if (const Status status = port.restart_from_timeout(); status != Status::kSuccess) {
+    if (const Status status = port.timeouts().restart_from_timeout(); status != Status::kSuccess) {
       refuse_reset("DxgkDdiRestartFromTimeout", status);
       return;
     }
@@ -269,7 +269,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
     ++adapter_resets_;
     done = core_.running_or_starting();
   }));
-  port.unmask_engines(~uint64_t{0}, /*tell=*/false);
+  port.timeouts().unmask_engines(~uint64_t{0}, /*tell=*/false);
   return done;
 }
 
