@@ -91,13 +91,13 @@ struct Door {
     driver = std::move(*loaded);
     port = std::make_unique<port::AdapterPort>(*driver, kernel, machine, gpu.function(), host,
                                                findings);
-    if (!is_success(port->add_device())) return;
+    if (!is_success(port->life().add_device())) return;
     added = true;
-    started = port->start_device().has_value();
+    started = port->life().start_device().has_value();
   }
   ~Door() {
-    if (started) static_cast<void>(port->stop_device());
-    if (added) static_cast<void>(port->remove_device());
+    if (started) static_cast<void>(port->life().stop_device());
+    if (added) static_cast<void>(port->life().remove_device());
     port.reset();
     driver.reset();
     machine.remove_function(gpu.function());
@@ -136,7 +136,7 @@ Line port_line(runtime::Runtime& os, const char* name, const char* what, const c
   constexpr uint32_t kCalls = 2'000;
   line.ours.batch = [door] {
     for (uint32_t i = 0; i < kCalls; ++i)
-      keep(door->port->query_current_fence(NodeOrdinal{0}).has_value());
+      keep(door->port->submission().query_current_fence(NodeOrdinal{0}).has_value());
   };
   line.ours.operations = kCalls;
   line.reference = Side{.batch =

@@ -42,8 +42,8 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
     return Error(handle.error());
   }
   device->handle = *handle;
-  Result<port::DeviceInfo> info =
-      adapter.port().create_device(*handle, /*system=*/false, adapter.driver_process(process));
+  Result<port::DeviceInfo> info = adapter.port().objects().create_device(
+      *handle, /*system=*/false, adapter.driver_process(process));
   if (!info.has_value()) {
     process.handles().erase(*handle);
     adapter.lane().run([&] {
@@ -269,7 +269,7 @@ void Device::close_driver_side() {
     }
   });
   static_cast<void>(adapter_.block_until([&] { return teardowns == 0; }));
-  static_cast<void>(adapter_.port().destroy_device(
+  static_cast<void>(adapter_.port().objects().destroy_device(
       info_.handle));  // SCHED-23: its failure is recorded, and ignored
   adapter_.lane().run([&] {
     std::erase(adapter_.devices(), this);

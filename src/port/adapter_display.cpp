@@ -202,7 +202,7 @@ bool AdapterPort::enter_level_two_until(int64_t deadline_ns) {
   }
   port.level_zero.bar();
   if (port.level_zero.wait_empty_until(deadline_ns)) return true;
-  port.leave_level_two();
+  port.levels().leave_level_two();
   return false;
 }
 
@@ -586,11 +586,11 @@ namespace {
 
 /// Twice: the sizes, then the data. `fill` says what is described.
 template <typename Fill>
-Result<AdapterPort::StandardAllocation> describe(AdapterPort::Impl& port, const Fill& fill) {
+Result<StandardAllocation> describe(AdapterPort::Impl& port, const Fill& fill) {
   if (is_dead(port)) return Error(Status::kDeviceRemoved);
   if (port.ddi.DxgkDdiGetStandardAllocationDriverData == nullptr)
     return Error(Status::kNotSupported);
-  AdapterPort::StandardAllocation result;
+  StandardAllocation result;
   for (const bool sizes_only : {true, false}) {
     DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA arguments{};
     fill(arguments);
@@ -620,8 +620,7 @@ Result<AdapterPort::StandardAllocation> describe(AdapterPort::Impl& port, const 
 
 }  // namespace
 
-Result<AdapterPort::StandardAllocation> AdapterPort::describe_shared_primary(
-    const PrimarySurface& surface) {
+Result<StandardAllocation> AdapterPort::describe_shared_primary(const PrimarySurface& surface) {
   D3DKMDT_SHAREDPRIMARYSURFACEDATA data{};
   return describe(*impl_, [&](DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA& arguments) {
     data = {};  // the driver may have written to it
@@ -636,7 +635,7 @@ Result<AdapterPort::StandardAllocation> AdapterPort::describe_shared_primary(
   });
 }
 
-Result<AdapterPort::StandardAllocation> AdapterPort::describe_existing_memory(uint64_t size_bytes) {
+Result<StandardAllocation> AdapterPort::describe_existing_memory(uint64_t size_bytes) {
   // One row of bytes per page, so that any number of whole pages is a surface.
   constexpr UINT kFormatA8 = 28;
   const uint64_t rows = size_bytes / kPageBytes;

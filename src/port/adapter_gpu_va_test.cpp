@@ -61,7 +61,7 @@ TEST(GpuVaStart, TheCapsOfTheDeclaredVersionAndEveryLevelAreAsked) {
 TEST(GpuVaStart, WhatTheDriverSaysWronglyIsNotBelieved) {
   in_world([](GpuVaWorld& world) {
     world.gpu.config.caps = [](DXGK_GPUMMUCAPS& caps) { caps.PageTableLevelCount = 7; };
-    const Result<GpuMmuCaps> seven = world.port().query_gpu_mmu();
+    const Result<GpuMmuCaps> seven = world.port().gpu_va().query_gpu_mmu();
     ASSERT_TRUE(seven.has_value()) << "the meaning is checked elsewhere";
     EXPECT_EQ(seven->level_count, 7U);
     EXPECT_TRUE(seven->levels.empty()) << "and nobody asks for a seventh level";
@@ -71,19 +71,19 @@ TEST(GpuVaStart, WhatTheDriverSaysWronglyIsNotBelieved) {
       std::memset(args->pOutputData, 1, args->OutputDataSize + 1);
       return kSuccess;
     };
-    EXPECT_EQ(world.port().query_gpu_mmu().error(), Status::kDeviceConfigurationError);
+    EXPECT_EQ(world.port().gpu_va().query_gpu_mmu().error(), Status::kDeviceConfigurationError);
     ASSERT_EQ(world.world.findings.all().size(), 1U);
     EXPECT_EQ(world.world.findings.all()[0].rule, "LIFE-13");
 
     world.world.miniport.hooks.query_adapter_info = [](const DXGKARG_QUERYADAPTERINFO*) {
       return static_cast<NTSTATUS>(Status::kNoMemory);
     };
-    EXPECT_EQ(world.port().query_gpu_mmu().error(), Status::kNoMemory);
+    EXPECT_EQ(world.port().gpu_va().query_gpu_mmu().error(), Status::kNoMemory);
   });
   in_both_modes([] {
     PortWorld old;
     old.start();
-    EXPECT_EQ(old.adapter->query_gpu_mmu().error(), Status::kNotSupported);
+    EXPECT_EQ(old.adapter->gpu_va().query_gpu_mmu().error(), Status::kNotSupported);
     old.stop();
   });
 }
@@ -92,7 +92,7 @@ TEST(GpuVaObjects, ADriverReservesInsideCreateProcessOnly) {
   DXGKIT_COVERS("VA-09");
   in_world(
       [](GpuVaWorld& world) {
-        ASSERT_TRUE(world.port().create_process(0x1240, false).has_value());
+        ASSERT_TRUE(world.port().objects().create_process(0x1240, false).has_value());
         ASSERT_EQ(world.host.asked.size(), 2U) << world.world.findings_text();
         EXPECT_EQ(world.host.asked[0].process, 0x1240U);
         EXPECT_EQ(world.host.asked[0].size, 2 * kTable);
@@ -109,7 +109,7 @@ TEST(GpuVaObjects, ADriverReservesInsideCreateProcessOnly) {
 
         // What the host refuses is the driver's answer, and no driver's mistake.
         world.host.answer = Error(Status::kNoMemory);
-        ASSERT_TRUE(world.port().create_process(0x1280, false).has_value());
+        ASSERT_TRUE(world.port().objects().create_process(0x1280, false).has_value());
         EXPECT_EQ(world.gpu.calls().reservations[2].first,
                   static_cast<NTSTATUS>(Status::kNoMemory));
         EXPECT_TRUE(world.world.findings.all().empty());
@@ -137,7 +137,7 @@ TEST(GpuVaObjects, ADriverReservesInsideCreateProcessOnly) {
     SCOPED_TRACE(row.what);
     in_world(
         [](GpuVaWorld& world) {
-          ASSERT_TRUE(world.port().create_process(0x1240, false).has_value());
+          ASSERT_TRUE(world.port().objects().create_process(0x1240, false).has_value());
           EXPECT_EQ(world.gpu.calls().reservations.at(0),
                     (std::pair{static_cast<NTSTATUS>(Status::kInvalidParameter), uint64_t{0}}));
           EXPECT_TRUE(world.host.asked.empty());
@@ -162,18 +162,18 @@ TEST(GpuVaObjects, ReservingLateOrForAStrangerIsRefused) {
   const auto refused = static_cast<NTSTATUS>(Status::kInvalidParameter);
   in_world([&](GpuVaWorld& world) {
     // Inside another DDI, for a process that exists.
-    ASSERT_TRUE(world.port().create_process(0x40, false).has_value());
+    ASSERT_TRUE(world.port().objects().create_process(0x40, false).has_value());
     void* const kernel = world.gpu.kernel_handle(world.gpu.last_process());
     world.world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
       EXPECT_EQ(reserve(world, kernel), refused);
       return kSuccess;
     };
-    EXPECT_EQ(world.port().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(world.port().objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     // Inside the right one, for another process.
     world.gpu.on_create_process = [&](DXGKARG_CREATEPROCESS*) {
       EXPECT_EQ(reserve(world, kernel), refused);
     };
-    ASSERT_TRUE(world.port().create_process(0x80, false).has_value());
+    ASSERT_TRUE(world.port().objects().create_process(0x80, false).has_value());
     ASSERT_FALSE(world.world.findings.all().empty());
     for (const verifier::Finding& finding : world.world.findings.all())
       EXPECT_EQ(finding.rule, "VA-09");
@@ -186,16 +186,19 @@ TEST(GpuVaObjects, ReservingLateOrForAStrangerIsRefused) {
       };
       runtime::Runtime::current()
           .spawn("elsewhere",
-                 [&] { EXPECT_EQ(world.port().escape(nullptr, nullptr, 0, {}), Status::kSuccess); })
+                 [&] {
+                   EXPECT_EQ(world.port().objects().escape(nullptr, nullptr, 0, {}),
+                             Status::kSuccess);
+                 })
           ->join();
     };
-    ASSERT_TRUE(world.port().create_process(0x100, false).has_value());
+    ASSERT_TRUE(world.port().objects().create_process(0x100, false).has_value());
     EXPECT_TRUE(world.host.asked.empty());
     // And for its own.
     world.gpu.on_create_process = [&](DXGKARG_CREATEPROCESS* args) {
       EXPECT_EQ(reserve(world, args->hDxgkProcess), kSuccess);
     };
-    ASSERT_TRUE(world.port().create_process(0xC0, false).has_value());
+    ASSERT_TRUE(world.port().objects().create_process(0xC0, false).has_value());
     ASSERT_EQ(world.host.asked.size(), 1U);
     EXPECT_EQ(world.host.asked[0].process, 0xC0U);
   });
@@ -203,21 +206,21 @@ TEST(GpuVaObjects, ReservingLateOrForAStrangerIsRefused) {
 
 TEST(GpuVaObjects, ProcessDeviceAndContextSayWhatTheyAre) {
   in_world([](GpuVaWorld& world) {
-    const Result<void*> system = world.port().create_process(0, true);
-    const Result<void*> client = world.port().create_process(0x40, false);
+    const Result<void*> system = world.port().objects().create_process(0, true);
+    const Result<void*> client = world.port().objects().create_process(0x40, false);
     ASSERT_TRUE(system.has_value() && client.has_value());
     EXPECT_EQ(world.gpu.system_process(), *system);
     EXPECT_EQ(world.gpu.last_process(), *client);
     EXPECT_EQ(world.gpu.calls().processes[0].Flags.Value, 1U);
     EXPECT_EQ(world.gpu.calls().processes[1].Flags.Value, 0U);
-    const Result<DeviceInfo> device = world.port().create_device(0x80, false, *client);
+    const Result<DeviceInfo> device = world.port().objects().create_device(0x80, false, *client);
     ASSERT_TRUE(device.has_value());
     EXPECT_EQ(world.gpu.calls().devices.at(0).hKmdProcess, *client);
     world.gpu.config.private_bytes = 96;
     const Result<ContextInfo> patching =
-        world.port().create_context(device->handle, 0xC0, NodeOrdinal{0}, 1, false, {});
-    const Result<ContextInfo> context =
-        world.port().create_context(device->handle, 0x100, NodeOrdinal{1}, 1, false, {}, true);
+        world.port().objects().create_context(device->handle, 0xC0, NodeOrdinal{0}, 1, false, {});
+    const Result<ContextInfo> context = world.port().objects().create_context(
+        device->handle, 0x100, NodeOrdinal{1}, 1, false, {}, true);
     ASSERT_TRUE(patching.has_value() && context.has_value());
     const auto created = world.world.miniport.calls().create_contexts;
     ASSERT_EQ(created.size(), 2U);
@@ -228,28 +231,28 @@ TEST(GpuVaObjects, ProcessDeviceAndContextSayWhatTheyAre) {
     EXPECT_EQ(context->dma_private_bytes, 96U);
     EXPECT_EQ(world.gpu.process_of(context->handle), *client);
 
-    EXPECT_EQ(world.port().set_root_page_table(context->handle, {{kHidden, 0x8000}, 512}),
+    EXPECT_EQ(world.port().gpu_va().set_root_page_table(context->handle, {{kHidden, 0x8000}, 512}),
               Status::kSuccess);
     const DXGKARG_SETROOTPAGETABLE root = world.gpu.calls().roots.at(0);
     EXPECT_EQ(root.hContext, context->handle);
     EXPECT_EQ(root.Address.SegmentId, 2U);
     EXPECT_EQ(root.Address.SegmentOffset, 0x8000U);
     EXPECT_EQ(root.NumEntries, 512U);
-    EXPECT_EQ(world.port().get_root_page_table_size(1).error(), Status::kNotSupported)
+    EXPECT_EQ(world.port().gpu_va().get_root_page_table_size(1).error(), Status::kNotSupported)
         << "four levels: no entry";
   });
 }
 
 TEST(GpuVaObjects, TheSizeOfARootIsWholePages) {
   in_world(GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2), [](GpuVaWorld& world) {
-    EXPECT_EQ(*world.port().get_root_page_table_size(1), 4096U);
-    EXPECT_EQ(*world.port().get_root_page_table_size(513), 8192U);
+    EXPECT_EQ(*world.port().gpu_va().get_root_page_table_size(1), 4096U);
+    EXPECT_EQ(*world.port().gpu_va().get_root_page_table_size(513), 8192U);
     EXPECT_EQ(world.gpu.calls().root_sizes.at(1).NumberOfPte, 513U);
     EXPECT_EQ(world.gpu.calls().root_sizes.at(1).PhysicalAdapterIndex, 0U);
     EXPECT_TRUE(world.world.findings.all().empty());
     for (const SIZE_T wrong : {SIZE_T{0}, SIZE_T{4112}, SIZE_T{1} << 32, ~SIZE_T{4095}}) {
       world.gpu.on_root_size = [wrong](const DXGKARG_GETROOTPAGETABLESIZE*) { return wrong; };
-      EXPECT_EQ(world.port().get_root_page_table_size(1).error(),
+      EXPECT_EQ(world.port().gpu_va().get_root_page_table_size(1).error(),
                 Status::kDeviceConfigurationError);
       EXPECT_EQ(world.world.findings.all().back().rule, "VA-05");
     }
@@ -262,10 +265,10 @@ TEST(GpuVaObjects, ADriverWithoutTheEntriesIsNotCalled) {
     PortWorld plain;
     plain.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
     plain.start();
-    EXPECT_EQ(plain.adapter->set_root_page_table(nullptr, {}), Status::kNotSupported);
-    EXPECT_EQ(plain.adapter->get_root_page_table_size(1).error(), Status::kNotSupported);
-    EXPECT_EQ(plain.adapter->submit_virtual({}), Status::kNotSupported);
-    EXPECT_EQ(plain.adapter->validate_submit({}), Status::kNotSupported);
+    EXPECT_EQ(plain.adapter->gpu_va().set_root_page_table(nullptr, {}), Status::kNotSupported);
+    EXPECT_EQ(plain.adapter->gpu_va().get_root_page_table_size(1).error(), Status::kNotSupported);
+    EXPECT_EQ(plain.adapter->submission().submit_virtual({}), Status::kNotSupported);
+    EXPECT_EQ(plain.adapter->rendering().validate_submit({}), Status::kNotSupported);
     plain.stop();
   });
 }
@@ -300,7 +303,7 @@ TEST(GpuVaPaging, EveryMemberOfAnUpdateArrives) {
     args.buffer_offset = 0x40;
     args.operation = &operation;
     const auto build = [&] {
-      ASSERT_EQ(world.port().build_paging(args).status, Status::kSuccess);
+      ASSERT_EQ(world.port().paging().build_paging(args).status, Status::kSuccess);
       ASSERT_EQ(seen.Operation, DXGK_OPERATION_UPDATE_PAGE_TABLE);
     };
     update.mode = PageTableUpdateMode::kGpuPhysical;
@@ -581,7 +584,7 @@ TEST(GpuVaWork, EveryMemberOfAVirtualSubmissionArrives) {
       irql = nt::CallFrame::current().irql();
       return kSuccess;
     };
-    ASSERT_EQ(world.port().submit_virtual(submit), Status::kSuccess);
+    ASSERT_EQ(world.port().submission().submit_virtual(submit), Status::kSuccess);
     EXPECT_EQ(irql, nt::kDispatchLevel);
     const auto call = world.gpu.calls().submits.at(0);
     EXPECT_EQ(call.args.hContext, context);
@@ -597,7 +600,7 @@ TEST(GpuVaWork, EveryMemberOfAVirtualSubmissionArrives) {
     EXPECT_EQ(call.args.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
     submit.flags = {.paging = true, .null_rendering = true, .resubmission = true};
     submit.private_bytes = 0;
-    ASSERT_EQ(world.port().submit_virtual(submit), Status::kSuccess);
+    ASSERT_EQ(world.port().submission().submit_virtual(submit), Status::kSuccess);
     const auto flags = world.gpu.calls().submits.at(1).args.Flags;
     EXPECT_TRUE(flags.Paging && flags.NullRendering && flags.Resubmission && !flags.Present);
     EXPECT_NE(world.gpu.calls().submits.at(1).args.pDmaBufferPrivateData, data)
@@ -625,7 +628,7 @@ TEST(GpuVaWork, AVirtualSubmissionMayOnlyBeCalledMalformed) {
       submit.context = context;
       submit.fence = SubmissionFenceId{1};
       submit.flags.paging = row.paging;
-      EXPECT_EQ(world.port().submit_virtual(submit), row.expected);
+      EXPECT_EQ(world.port().submission().submit_virtual(submit), row.expected);
       const bool fatal = row.expected == Status::kUnsuccessful;
       ASSERT_EQ(world.host.fatal.size(), fatal ? 1U : 0U);
       if (!fatal) {
@@ -652,7 +655,7 @@ TEST(GpuVaWork, ValidationGetsTheWholeCall) {
         args.private_data = data;
         args.private_bytes = 32;
         args.user_private_bytes = 20;
-        EXPECT_EQ(world.port().validate_submit(args), Status::kSuccess);
+        EXPECT_EQ(world.port().rendering().validate_submit(args), Status::kSuccess);
         const DXGKARG_VALIDATESUBMITCOMMAND call = world.gpu.calls().validations.at(0);
         EXPECT_EQ(call.Commands, 0x8000'1000U);
         EXPECT_EQ(call.CommandLength, 64U);
@@ -667,7 +670,7 @@ TEST(GpuVaWork, ValidationGetsTheWholeCall) {
         world.gpu.on_validate = [](DXGKARG_VALIDATESUBMITCOMMAND*) {
           return static_cast<NTSTATUS>(Status::kInvalidUserBuffer);
         };
-        EXPECT_EQ(world.port().validate_submit(args), Status::kInvalidUserBuffer);
+        EXPECT_EQ(world.port().rendering().validate_submit(args), Status::kInvalidUserBuffer);
         EXPECT_TRUE(world.world.findings.all().empty());
       },
       [](GpuVaWorld& world) {

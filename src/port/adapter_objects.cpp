@@ -249,11 +249,11 @@ namespace {
 /// writes it is told; the next driver sees what it was given.
 class PrivateDataBefore {
  public:
-  PrivateDataBefore(std::span<const AdapterPort::OpenInfo> infos,
-                    std::span<const std::byte> resource, bool create)
+  PrivateDataBefore(std::span<const OpenInfo> infos, std::span<const std::byte> resource,
+                    bool create)
       : resource_(resource), resource_copy_(resource.begin(), resource.end()) {
     if (create) return;  // then the data of each allocation may change
-    for (const AdapterPort::OpenInfo& info : infos) {
+    for (const OpenInfo& info : infos) {
       allocations_.push_back(info.private_data);
       copies_.emplace_back(info.private_data.begin(), info.private_data.end());
     }

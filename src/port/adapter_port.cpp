@@ -174,7 +174,7 @@ Status AdapterPort::add_device() {
   return Status::kSuccess;
 }
 
-Result<AdapterPort::StartInfo> AdapterPort::start_device() {
+Result<StartInfo> AdapterPort::start_device() {
   Impl& port = *impl_;
   DXGKIT_CHECK(port.added && !port.started);
   if (is_dead(port)) return Error(Status::kDeviceRemoved);

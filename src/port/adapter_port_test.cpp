@@ -37,10 +37,10 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
   in_both_modes([] {
     PortWorld world;
     world.start();
-    const auto device = world.adapter->create_device(0x40, false);
+    const auto device = world.adapter->objects().create_device(0x40, false);
     ASSERT_TRUE(device.has_value());
     const auto context =
-        world.adapter->create_context(device->handle, 0x80, NodeOrdinal{1}, 1, false, {});
+        world.adapter->objects().create_context(device->handle, 0x80, NodeOrdinal{1}, 1, false, {});
     ASSERT_TRUE(context.has_value());
     EXPECT_EQ(context->dma_buffer_bytes, world.miniport.config.dma_buffer_bytes);
 
@@ -62,7 +62,7 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
     render.patches_in_count = patches.size();
     render.patches_out = patches_out.data();
     render.patches_out_capacity = patches_out.size();
-    const RenderResult rendered = world.adapter->render(render);
+    const RenderResult rendered = world.adapter->rendering().render(render);
     ASSERT_EQ(rendered.status, Status::kSuccess);
     EXPECT_EQ(rendered.dma_bytes, 64u);
     EXPECT_EQ(rendered.patch_count, 1u);
@@ -78,7 +78,7 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
     patch.patch_count = 1;
     patch.patch_length = 1;
     patch.fence = SubmissionFenceId{7};
-    ASSERT_EQ(world.adapter->patch(patch), Status::kSuccess);
+    ASSERT_EQ(world.adapter->submission().patch(patch), Status::kSuccess);
     uint64_t word = 0;
     std::memcpy(&word, buffer.dma + 24, 8);
     EXPECT_EQ(word, 0x2'0000'1010u);
@@ -89,7 +89,7 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
     submit.slice = patch.slice;
     submit.fence = SubmissionFenceId{7};
     submit.node = NodeOrdinal{1};
-    ASSERT_EQ(world.adapter->submit(submit), Status::kSuccess);
+    ASSERT_EQ(world.adapter->submission().submit(submit), Status::kSuccess);
     EXPECT_EQ(world.miniport.outstanding(1), std::vector<uint32_t>{7});
     EXPECT_TRUE(world.host.seen().empty());
 
@@ -101,8 +101,8 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
     EXPECT_EQ(seen[0].node, 1u);
     EXPECT_EQ(world.host.irqls, std::vector<nt::Irql>{nt::kDispatchLevel});
 
-    EXPECT_EQ(world.adapter->destroy_context(context->handle), Status::kSuccess);
-    EXPECT_EQ(world.adapter->destroy_device(device->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
     EXPECT_EQ(world.miniport.live_objects(), 0u);
     world.stop();
     EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
@@ -132,7 +132,7 @@ TEST(AdapterPort, HandsTheContextOn) {
         return NTSTATUS{0};
       };
       ASSERT_EQ(world.load(), Status::kSuccess);
-      EXPECT_EQ(world.adapter->add_device(), Status::kNotSupported);
+      EXPECT_EQ(world.adapter->life().add_device(), Status::kNotSupported);
       EXPECT_EQ(world.miniport.calls().order,
                 (std::vector<std::string>{"DriverEntry", "DxgkDdiAddDevice"}));
     }
@@ -147,7 +147,7 @@ TEST(AdapterPort, AsksEarlyCaps) {
     {
       PortWorld world;
       ASSERT_EQ(world.load(), Status::kSuccess);
-      EXPECT_EQ(world.adapter->query_early_caps(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->caps().query_early_caps(), Status::kSuccess);
       EXPECT_EQ(world.miniport.count("DxgkDdiQueryAdapterInfo"), 0u);
     }
     for (const bool reaches : {true, false}) {
@@ -162,8 +162,8 @@ TEST(AdapterPort, AsksEarlyCaps) {
         return status;
       };
       ASSERT_EQ(world.load(), Status::kSuccess);
-      ASSERT_EQ(world.adapter->add_device(), Status::kSuccess);
-      EXPECT_EQ(world.adapter->query_early_caps(),
+      ASSERT_EQ(world.adapter->life().add_device(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->caps().query_early_caps(),
                 reaches ? Status::kSuccess : Status::kDeviceConfigurationError);
       EXPECT_EQ(world.findings.count("LIFE-14"), reaches ? 0u : 1u);
       const auto queries = world.miniport.calls().queries;
@@ -171,7 +171,7 @@ TEST(AdapterPort, AsksEarlyCaps) {
       EXPECT_EQ(queries[0].args.Type, DXGKQAITYPE_PHYSICAL_MEMORY_CAPS);
       EXPECT_EQ(queries[1].args.Type, DXGKQAITYPE_IOMMU_CAPS);
       EXPECT_EQ(world.miniport.count("DxgkDdiStartDevice"), 0u);
-      EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
     }
   });
 }
@@ -297,13 +297,13 @@ TEST(AdapterPort, NoticesUnwrittenStartOutputs) {
       return NTSTATUS{0};
     };
     ASSERT_EQ(world.load(), Status::kSuccess);
-    ASSERT_EQ(world.adapter->add_device(), Status::kSuccess);
-    const auto info = world.adapter->start_device();
+    ASSERT_EQ(world.adapter->life().add_device(), Status::kSuccess);
+    const auto info = world.adapter->life().start_device();
     ASSERT_FALSE(info.has_value());
     EXPECT_EQ(info.error(), Status::kDeviceConfigurationError);
     EXPECT_EQ(world.findings.count("LIFE-09"), 1u);
     EXPECT_EQ(world.miniport.count("DxgkDdiStopDevice"), 1u);
-    EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
   });
 }
 
@@ -325,10 +325,10 @@ TEST(AdapterPort, KeepsTheLastChildZero) {
       if (overrun) relations[2].ChildUid = 3;
       return NTSTATUS{0};
     };
-    EXPECT_EQ(world.adapter->query_child_relations(2), Status::kSuccess);
+    EXPECT_EQ(world.adapter->children().query_child_relations(2), Status::kSuccess);
     EXPECT_EQ(world.findings.count("LIFE-10"), 0u);
     overrun = true;
-    EXPECT_EQ(world.adapter->query_child_relations(2), Status::kSuccess);
+    EXPECT_EQ(world.adapter->children().query_child_relations(2), Status::kSuccess);
     EXPECT_EQ(world.findings.count("LIFE-10"), 1u);
     world.stop();
   });
@@ -363,11 +363,12 @@ TEST(AdapterPort, ChecksLevels) {
     Buffer buffer;
     PatchArgs patch;
     patch.buffer = buffer.view;
-    EXPECT_EQ(world.adapter->patch(patch), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().patch(patch), Status::kSuccess);
     SubmitArgs submit;
     submit.buffer = buffer.view;
-    EXPECT_EQ(world.adapter->submit(submit), Status::kSuccess);
-    EXPECT_EQ(world.adapter->preempt(NodeOrdinal{0}, SubmissionFenceId{3}), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().submit(submit), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().preempt(NodeOrdinal{0}, SubmissionFenceId{3}),
+              Status::kSuccess);
     EXPECT_EQ(levels,
               (std::vector<nt::Irql>{nt::kPassiveLevel, nt::kDispatchLevel, nt::kDispatchLevel}));
     EXPECT_EQ(world.findings.total(), 0u);
@@ -375,9 +376,10 @@ TEST(AdapterPort, ChecksLevels) {
       raise(nt::kDispatchLevel);
       return NTSTATUS{0};
     };
-    EXPECT_EQ(world.adapter->patch(patch), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().patch(patch), Status::kSuccess);
     EXPECT_EQ(world.findings.count("IRQL-01"), 1u);
-    EXPECT_EQ(world.adapter->patch(patch), Status::kSuccess);  // the level was put back
+    EXPECT_EQ(world.adapter->submission().patch(patch),
+              Status::kSuccess);  // the level was put back
     world.stop();
   });
 }
@@ -399,7 +401,7 @@ TEST(AdapterPort, ChecksCallbackLevels) {
     Buffer buffer;
     SubmitArgs submit;
     submit.buffer = buffer.view;
-    EXPECT_EQ(world.adapter->submit(submit), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().submit(submit), Status::kSuccess);
     EXPECT_EQ(world.findings.count("IRQL-12"), 1u);
     EXPECT_EQ(world.findings.total(), 1u) << world.findings_text();
     world.stop();
@@ -428,7 +430,7 @@ TEST(AdapterPort, AsksForSegmentsTwice) {
       world.miniport.config.version = c.version;
       world.start();
       world.miniport.clear_calls();
-      const auto segments = world.adapter->query_segments();
+      const auto segments = world.adapter->caps().query_segments();
       ASSERT_TRUE(segments.has_value()) << c.version << world.findings_text();
       ASSERT_EQ(segments->segments.size(), 3u);
       EXPECT_EQ(segments->segments[1].base_address, 0x2'0000'0000u);
@@ -488,14 +490,14 @@ TEST(AdapterPort, ChecksSegmentPasses) {
               4096;  // same place in both
         return status;
       };
-      EXPECT_TRUE(world.adapter->query_segments().has_value());
+      EXPECT_TRUE(world.adapter->caps().query_segments().has_value());
       EXPECT_EQ(world.findings.count("SEG-04"), 1u);
 
       pass = 0;
       misbehave = [](int, const DXGKARG_QUERYADAPTERINFO*) {
         return to_ntstatus(Status::kNoMemory);
       };
-      EXPECT_EQ(world.adapter->query_segments().error(), Status::kDeviceConfigurationError);
+      EXPECT_EQ(world.adapter->caps().query_segments().error(), Status::kDeviceConfigurationError);
       EXPECT_EQ(world.findings.count("SEG-04"), 2u);
 
       pass = 0;
@@ -504,7 +506,7 @@ TEST(AdapterPort, ChecksSegmentPasses) {
         if (n == 2) first_member(args) = 2;
         return status;
       };
-      EXPECT_EQ(world.adapter->query_segments().error(), Status::kDeviceConfigurationError);
+      EXPECT_EQ(world.adapter->caps().query_segments().error(), Status::kDeviceConfigurationError);
       EXPECT_EQ(world.findings.count("SEG-05"), 1u);
 
       for (const UINT count : {0U, 33U}) {
@@ -513,7 +515,8 @@ TEST(AdapterPort, ChecksSegmentPasses) {
           first_member(args) = count;
           return NTSTATUS{0};
         };
-        EXPECT_EQ(world.adapter->query_segments().error(), Status::kDeviceConfigurationError);
+        EXPECT_EQ(world.adapter->caps().query_segments().error(),
+                  Status::kDeviceConfigurationError);
       }
       EXPECT_EQ(world.findings.count("SEG-06"), 2u);
       world.stop();
@@ -540,7 +543,7 @@ TEST(AdapterPort, FollowsTheDescriptorStride) {
         out->SegmentDescriptorStride = wide;
         return NTSTATUS{0};
       };
-      const auto segments = world.adapter->query_segments();
+      const auto segments = world.adapter->caps().query_segments();
       if (extra == 64) {
         ASSERT_TRUE(segments.has_value());
         EXPECT_EQ(segments->segments[2].base_address, 0x4'0000'0000u);
@@ -570,7 +573,7 @@ TEST(AdapterPort, ReadsBankTables) {
     world.miniport.config.segments[1].bank_count = 3;
     world.miniport.config.segments[1].bank_table = two;
     world.start();
-    const auto segments = world.adapter->query_segments();
+    const auto segments = world.adapter->caps().query_segments();
     ASSERT_TRUE(segments.has_value());
     EXPECT_EQ(segments->segments[0].bank_count, 0u);
     EXPECT_EQ(segments->segments[1].bank_count, 3u);
@@ -598,7 +601,8 @@ TEST(AdapterPort, SizesCapsByVersion) {
         static_cast<std::byte*>(args->pOutputData)[args->OutputDataSize] = std::byte{1};
         return NTSTATUS{0};
       };
-      EXPECT_EQ(world.adapter->query_driver_caps().error(), Status::kDeviceConfigurationError);
+      EXPECT_EQ(world.adapter->caps().query_driver_caps().error(),
+                Status::kDeviceConfigurationError);
       world.stop();
     }
   });

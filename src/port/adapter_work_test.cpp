@@ -62,7 +62,7 @@ TEST(AdapterWork, FillsPatch) {
     PortWorld world;
     world.start();
     Packet packet;
-    ASSERT_EQ(world.adapter->patch(packet.patch), Status::kSuccess);
+    ASSERT_EQ(world.adapter->submission().patch(packet.patch), Status::kSuccess);
     const auto calls = world.miniport.calls().patches;
     ASSERT_EQ(calls.size(), 1u);
     const DXGKARG_PATCH& args = calls[0].args;
@@ -110,7 +110,7 @@ TEST(AdapterWork, FillsPagingPatch) {
     patch.buffer.physical_address = 0x1'8000'0000;
     patch.slice = {.start = 64, .end = 128, .private_start = 0, .private_end = 64};
     patch.flags.paging = true;
-    ASSERT_EQ(world.adapter->patch(patch), Status::kSuccess);
+    ASSERT_EQ(world.adapter->submission().patch(patch), Status::kSuccess);
     const DXGKARG_PATCH args = world.miniport.calls().patches.at(0).args;
     EXPECT_EQ(args.hContext, nullptr);
     EXPECT_EQ(args.DmaBufferSegmentId, 0u);
@@ -135,12 +135,12 @@ TEST(AdapterWork, FillsSubmit) {
     PortWorld world;
     world.start();
     Packet packet;
-    ASSERT_EQ(world.adapter->submit(packet.submit), Status::kSuccess);
+    ASSERT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
     packet.submit.flags.present = true;
     packet.submit.flags.flip = true;
     packet.submit.vidpn_source = 1;
     packet.submit.flip_interval = 2;
-    ASSERT_EQ(world.adapter->submit(packet.submit), Status::kSuccess);
+    ASSERT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
     const auto calls = world.miniport.calls().submits;
     ASSERT_EQ(calls.size(), 2u);
     const DXGKARG_SUBMITCOMMAND& args = calls[0].args;
@@ -178,9 +178,9 @@ TEST(AdapterWork, TellsResubmissionByVersion) {
       world.miniport.config.version = version;
       world.start();
       Packet packet;
-      ASSERT_EQ(world.adapter->submit(packet.submit), Status::kSuccess);
+      ASSERT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
       packet.submit.flags.resubmission = true;
-      ASSERT_EQ(world.adapter->submit(packet.submit), Status::kSuccess);
+      ASSERT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
       const auto calls = world.miniport.calls().submits;
       EXPECT_EQ(calls[0].args.Flags.Resubmission, 0u);
       EXPECT_EQ(calls[1].args.Flags.Resubmission, told);
@@ -210,10 +210,10 @@ TEST(AdapterWork, GuardsMissingPrivateData) {
       }
       return kOk;
     };
-    EXPECT_EQ(world.adapter->submit(packet.submit), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().submit(packet.submit), Status::kSuccess);
     EXPECT_EQ(world.findings.total(), 0u);
     look = true;
-    EXPECT_EQ(world.adapter->submit(packet.submit), Status::kDeviceRemoved);
+    EXPECT_EQ(world.adapter->submission().submit(packet.submit), Status::kDeviceRemoved);
     EXPECT_EQ(world.findings.count("SUB-11"), 1u);
     ASSERT_EQ(world.host.fatal.size(), 1u);
     EXPECT_EQ(world.host.fatal[0].ddi, "DxgkDdiSubmitCommand");
@@ -231,7 +231,7 @@ TEST(AdapterWork, ChecksPatching) {
     const auto at = [&](uint32_t offset) {
       return reinterpret_cast<std::byte*>(packet.storage.data()) + offset;
     };
-    ASSERT_EQ(world.adapter->patch(packet.patch), Status::kSuccess);
+    ASSERT_EQ(world.adapter->submission().patch(packet.patch), Status::kSuccess);
     EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
 
     for (const uint32_t outside : {255U, 1024U, 8191U}) {
@@ -240,7 +240,7 @@ TEST(AdapterWork, ChecksPatching) {
         return world.miniport.default_patch(args);
       };
       const size_t before = world.findings.count("PATCH-13");
-      EXPECT_EQ(world.adapter->patch(packet.patch), Status::kSuccess);
+      EXPECT_EQ(world.adapter->submission().patch(packet.patch), Status::kSuccess);
       EXPECT_EQ(world.findings.count("PATCH-13"), before + 1) << outside;
     }
     EXPECT_EQ(world.findings.count("PATCH-27"), 0u);
@@ -250,11 +250,11 @@ TEST(AdapterWork, ChecksPatching) {
       std::memset(at(256 + 64 * 4), 0, 8);  // the last element of the range
       return status;
     };
-    EXPECT_EQ(world.adapter->patch(packet.patch), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().patch(packet.patch), Status::kSuccess);
     EXPECT_EQ(world.findings.count("PATCH-27"), 1u);
 
     world.adapter->set_reference_checks(false);
-    EXPECT_EQ(world.adapter->patch(packet.patch), Status::kSuccess);
+    EXPECT_EQ(world.adapter->submission().patch(packet.patch), Status::kSuccess);
     EXPECT_EQ(world.findings.count("PATCH-27"), 1u);
     world.stop();
   });
@@ -273,11 +273,11 @@ TEST(AdapterWork, TreatsFailureOfFinalCallsAsFatal) {
     world.miniport.hooks.submit = fail;
     world.miniport.hooks.preempt = fail;
     world.miniport.hooks.cancel = fail;
-    EXPECT_EQ(world.adapter->patch(packet.patch), Status::kInvalidParameter);
-    EXPECT_EQ(world.adapter->submit(packet.submit), Status::kInvalidParameter);
-    EXPECT_EQ(world.adapter->preempt(NodeOrdinal{0}, SubmissionFenceId{1}),
+    EXPECT_EQ(world.adapter->submission().patch(packet.patch), Status::kInvalidParameter);
+    EXPECT_EQ(world.adapter->submission().submit(packet.submit), Status::kInvalidParameter);
+    EXPECT_EQ(world.adapter->submission().preempt(NodeOrdinal{0}, SubmissionFenceId{1}),
               Status::kInvalidParameter);
-    EXPECT_EQ(world.adapter->cancel(packet.patch), Status::kInvalidParameter);
+    EXPECT_EQ(world.adapter->submission().cancel(packet.patch), Status::kInvalidParameter);
     ASSERT_EQ(world.host.fatal.size(), 4u);
     const auto expect = [&](size_t index, const char* rule, uint32_t parameter) {
       EXPECT_EQ(world.host.fatal[index].rule, rule);
@@ -351,9 +351,9 @@ TEST(AdapterWork, BoundsWhatRenderReturns) {
     };
     PortWorld world;
     world.start();
-    const auto device = world.adapter->create_device(1, false);
+    const auto device = world.adapter->objects().create_device(1, false);
     const auto context =
-        world.adapter->create_context(device->handle, 2, NodeOrdinal{0}, 1, false, {});
+        world.adapter->objects().create_context(device->handle, 2, NodeOrdinal{0}, 1, false, {});
     for (const Case& c : cases) {
       RenderSetup setup;
       setup.args.context = context->handle;
@@ -362,7 +362,7 @@ TEST(AdapterWork, BoundsWhatRenderReturns) {
         return kOk;
       };
       const size_t before = world.findings.count("REND-08");
-      const RenderResult result = world.adapter->render(setup.args);
+      const RenderResult result = world.adapter->rendering().render(setup.args);
       EXPECT_EQ(result.status, c.legal ? Status::kSuccess : Status::kUnsuccessful) << c.what;
       EXPECT_EQ(world.findings.count("REND-08") - before, c.legal ? 0u : 1u) << c.what;
       if (!c.legal) {
@@ -371,8 +371,8 @@ TEST(AdapterWork, BoundsWhatRenderReturns) {
         EXPECT_EQ(result.dma_bytes, 0u);
       }
     }
-    EXPECT_EQ(world.adapter->destroy_context(context->handle), Status::kSuccess);
-    EXPECT_EQ(world.adapter->destroy_device(device->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
     world.stop();
   });
 }
@@ -383,14 +383,14 @@ TEST(AdapterWork, KnowsTheCodesOfRender) {
   in_both_modes([] {
     PortWorld world;
     world.start();
-    const auto device = world.adapter->create_device(1, false);
+    const auto device = world.adapter->objects().create_device(1, false);
     const auto context =
-        world.adapter->create_context(device->handle, 2, NodeOrdinal{0}, 1, false, {});
+        world.adapter->objects().create_context(device->handle, 2, NodeOrdinal{0}, 1, false, {});
     const auto render_with = [&](Status status) {
       RenderSetup setup;
       setup.args.context = context->handle;
       world.miniport.hooks.render = [&](void*, DXGKARG_RENDER*) { return to_ntstatus(status); };
-      return world.adapter->render(setup.args).status;
+      return world.adapter->rendering().render(setup.args).status;
     };
     for (const Status legal :
          {Status::kNoMemory, Status::kGraphicsInsufficientDmaBuffer, Status::kPrivilegedInstruction,
@@ -405,8 +405,8 @@ TEST(AdapterWork, KnowsTheCodesOfRender) {
     }
     EXPECT_EQ(world.findings.count("REND-16"), 3u);
     EXPECT_TRUE(world.host.fatal.empty());
-    EXPECT_EQ(world.adapter->destroy_context(context->handle), Status::kSuccess);
-    EXPECT_EQ(world.adapter->destroy_device(device->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
     world.stop();
   });
 }
@@ -444,7 +444,7 @@ TEST(AdapterWork, FillsTransfers) {
     setup.operation.destination.segment = SegmentId{2};
     setup.operation.destination.segment_address = 0x2'0000'0000 + 0x5000;
     setup.operation.transfer_end = false;
-    const BuildPagingResult result = world.adapter->build_paging(setup.args);
+    const BuildPagingResult result = world.adapter->paging().build_paging(setup.args);
     ASSERT_EQ(result.status, Status::kSuccess);
     EXPECT_EQ(result.bytes_written, sizeof(testing::PagingRecord));
     const auto call = world.miniport.calls().paging.at(0);
@@ -516,7 +516,7 @@ TEST(AdapterWork, ChecksWhatPagingReturns) {
       setup.operation.allocation_is_idle = c.idle;
       world.miniport.hooks.build_paging = c.answer;
       const size_t before = world.host.fatal.size();
-      const BuildPagingResult result = world.adapter->build_paging(setup.args);
+      const BuildPagingResult result = world.adapter->paging().build_paging(setup.args);
       if (c.rule == nullptr) {
         EXPECT_NE(result.status, Status::kUnsuccessful);
         EXPECT_EQ(world.host.fatal.size(), before);
@@ -550,7 +550,8 @@ TEST(AdapterWork, ChecksAllocations) {
     wanted.priority = 77;
     std::array<AllocationInfo, 2> infos;
     infos[0].private_data = {reinterpret_cast<std::byte*>(&wanted), sizeof(wanted)};
-    ASSERT_EQ(world.adapter->create_allocations(infos, {}, false, nullptr), Status::kSuccess);
+    ASSERT_EQ(world.adapter->allocations().create_allocations(infos, {}, false, nullptr),
+              Status::kSuccess);
     EXPECT_NE(infos[0].handle, nullptr);
     EXPECT_EQ(infos[0].size, 12345u);
     EXPECT_EQ(infos[0].alignment, 65536u);
@@ -558,35 +559,37 @@ TEST(AdapterWork, ChecksAllocations) {
     EXPECT_EQ(infos[0].priority, 77u);
     EXPECT_EQ(infos[1].size, 65536u);
     const std::array<void*, 2> handles = {infos[0].handle, infos[1].handle};
-    EXPECT_EQ(world.adapter->destroy_allocations(handles, nullptr, false), Status::kSuccess);
+    EXPECT_EQ(world.adapter->allocations().destroy_allocations(handles, nullptr, false),
+              Status::kSuccess);
     EXPECT_EQ(world.miniport.live_objects(), 0u);
 
     world.miniport.hooks.create_allocation = [](auto*) { return kOk; };
-    EXPECT_EQ(world.adapter->create_allocations(infos, {}, false, nullptr),
+    EXPECT_EQ(world.adapter->allocations().create_allocations(infos, {}, false, nullptr),
               Status::kInvalidParameter);
     EXPECT_EQ(world.findings.count("ALLOC-02"), 1u);
     world.miniport.hooks.create_allocation = [](auto*) {
       return to_ntstatus(Status::kAccessDenied);
     };
-    EXPECT_EQ(world.adapter->create_allocations(infos, {}, false, nullptr), Status::kAccessDenied);
+    EXPECT_EQ(world.adapter->allocations().create_allocations(infos, {}, false, nullptr),
+              Status::kAccessDenied);
     world.miniport.hooks.create_allocation = [](auto*) { return to_ntstatus(Status::kPending); };
-    EXPECT_EQ(world.adapter->create_allocations(infos, {}, false, nullptr),
+    EXPECT_EQ(world.adapter->allocations().create_allocations(infos, {}, false, nullptr),
               Status::kInvalidParameter);
     EXPECT_EQ(world.findings.count("ALLOC-03"), 2u);
     for (const Status legal :
          {Status::kInvalidParameter, Status::kNoMemory, Status::kGraphicsDriverMismatch}) {
       world.miniport.hooks.create_allocation = [&](auto*) { return to_ntstatus(legal); };
-      EXPECT_EQ(world.adapter->create_allocations(infos, {}, false, nullptr), legal);
+      EXPECT_EQ(world.adapter->allocations().create_allocations(infos, {}, false, nullptr), legal);
     }
     EXPECT_EQ(world.findings.count("ALLOC-03"), 2u);
 
-    const auto device = world.adapter->create_device(1, false);
+    const auto device = world.adapter->objects().create_device(1, false);
     world.miniport.hooks.open_allocation = [](void*, auto*) { return kOk; };
-    std::array<AdapterPort::OpenInfo, 1> opened;
-    EXPECT_EQ(world.adapter->open_allocations(device->handle, opened, {}, true, 0),
+    std::array<OpenInfo, 1> opened;
+    EXPECT_EQ(world.adapter->allocations().open_allocations(device->handle, opened, {}, true, 0),
               Status::kInvalidParameter);
     EXPECT_EQ(world.findings.count("ALLOC-02"), 2u);
-    EXPECT_EQ(world.adapter->destroy_device(device->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
     world.stop();
   });
 }
@@ -605,14 +608,14 @@ TEST(AdapterWork, SurvivesABugCheck) {
       ADD_FAILURE() << "a bug check returned";
       return 0;
     };
-    EXPECT_EQ(world.adapter->submit(packet.submit), Status::kDeviceRemoved);
+    EXPECT_EQ(world.adapter->submission().submit(packet.submit), Status::kDeviceRemoved);
     ASSERT_EQ(world.host.fatal.size(), 1u);
     EXPECT_EQ(world.host.fatal[0].bugcheck_code, 0x116u);
     EXPECT_EQ(nt::CallFrame::current_or_null(), nullptr);
-    EXPECT_EQ(world.adapter->patch(packet.patch), Status::kDeviceRemoved);
+    EXPECT_EQ(world.adapter->submission().patch(packet.patch), Status::kDeviceRemoved);
     EXPECT_EQ(world.miniport.count("DxgkDdiPatch"), 0u);
-    EXPECT_EQ(world.adapter->stop_device(), Status::kDeviceRemoved);
-    EXPECT_EQ(world.adapter->remove_device(), Status::kDeviceRemoved);
+    EXPECT_EQ(world.adapter->life().stop_device(), Status::kDeviceRemoved);
+    EXPECT_EQ(world.adapter->life().remove_device(), Status::kDeviceRemoved);
   });
 }
 

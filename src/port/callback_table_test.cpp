@@ -311,14 +311,14 @@ TEST(CallbackTable, EachIsTheDriversUntilStopDeviceReturns) {
         row.call(world.table, world.table.DeviceHandle);
         return STATUS_SUCCESS;
       };
-      EXPECT_EQ(world.adapter->stop_device(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->life().stop_device(), Status::kSuccess);
       EXPECT_EQ(world.findings.count("LIFE-08"), 0u) << world.findings_text();
       uint64_t answer = 0;
       world.miniport.hooks.remove_device = [&] {
         answer = row.call(world.table, world.table.DeviceHandle);
         return STATUS_SUCCESS;
       };
-      EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+      EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
       if (std::string_view(row.name) == "DxgkCbSynchronizeExecution") {  // IRQL-10
         EXPECT_EQ(answer, number(STATUS_UNSUCCESSFUL));
         EXPECT_EQ(world.findings.count("LIFE-08"), 0u);
@@ -350,10 +350,10 @@ TEST(CallbackTable, AStartThatFailsEndsTheInterface) {
       return STATUS_SUCCESS;
     };
     ASSERT_EQ(world.load(), Status::kSuccess);
-    ASSERT_EQ(world.adapter->add_device(), Status::kSuccess);
-    EXPECT_FALSE(world.adapter->start_device().has_value());
+    ASSERT_EQ(world.adapter->life().add_device(), Status::kSuccess);
+    EXPECT_FALSE(world.adapter->life().start_device().has_value());
     EXPECT_EQ(world.findings.count("LIFE-08"), 0u);
-    EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
     EXPECT_EQ(world.findings.count("LIFE-08"), 1u);
   });
 }

@@ -224,10 +224,10 @@ TEST(DdiCalls, ADriverThatStoppedTheMachineIsNeverCalledAgain) {
       world.noted.stops_the_machine = "DxgkDdiEscape";
       if (row.entry == kPresentDisplayOnly) world.noted.stops_the_machine = "DxgkDdiSetPowerState";
       if (row.entry == kPresentDisplayOnly) {
-        EXPECT_EQ(port(world).set_power_state(std::nullopt, PowerState::kD3),
+        EXPECT_EQ(port(world).power().set_power_state(std::nullopt, PowerState::kD3),
                   Status::kDeviceRemoved);
       } else {
-        EXPECT_EQ(port(world).escape(kSome, kSome, 0, {}), Status::kDeviceRemoved);
+        EXPECT_EQ(port(world).objects().escape(kSome, kSome, 0, {}), Status::kDeviceRemoved);
       }
       world.noted.calls.clear();
       make(world, row);

@@ -81,12 +81,12 @@ TEST(DdiTable, LevelZeroWaitsForLevelTwoAndOthersDoNot) {
       prepare(world, row);
       world.up();
       world.noted.calls.clear();
-      world.adapter->enter_level_two();
+      world.adapter->levels().enter_level_two();
       const auto thread =
           runtime::Runtime::current().spawn("caller", [&] { world.last = row.call(world); });
       for (int i = 0; i < 100; ++i) runtime::Runtime::current().yield();
       EXPECT_EQ(world.seen(row.entry).empty(), row.level == Level::kZero);
-      world.adapter->leave_level_two();
+      world.adapter->levels().leave_level_two();
       thread->join();
       EXPECT_FALSE(world.seen(row.entry).empty());
       world.down();

@@ -78,8 +78,8 @@ TEST(Driver, FindsTheObjectsOfTheIoManager) {
       return ScriptedMiniport::dxgk_initialize(object, path, &table);
     };
     ASSERT_EQ(world.load(), Status::kSuccess);
-    EXPECT_EQ(world.adapter->add_device(), Status::kSuccess);
-    EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->life().add_device(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
   });
 }
 
@@ -96,9 +96,9 @@ TEST(Driver, CopiesTheTable) {
       return status;
     };
     ASSERT_EQ(world.load(), Status::kSuccess);
-    EXPECT_EQ(world.adapter->add_device(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->life().add_device(), Status::kSuccess);
     EXPECT_EQ(world.miniport.count("DxgkDdiAddDevice"), 1u);
-    EXPECT_EQ(world.adapter->remove_device(), Status::kSuccess);
+    EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
   });
 }
 

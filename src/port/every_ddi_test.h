@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "dxgkit/abi_versions.h"
-#include "port/hw_queue.h"
-#include "port/hw_scheduling.h"
-#include "port/native_fence.h"
+#include "port/ddi/hw_queue.h"
+#include "port/ddi/hw_scheduling.h"
+#include "port/ddi/native_fence.h"
 #include "port/port_world_test.h"
 
 namespace dxgkit::port::every_ddi {
@@ -156,16 +156,16 @@ struct World : PortWorld {
   }
   void up() {
     ASSERT_EQ(load(), Status::kSuccess) << message;
-    ASSERT_EQ(adapter->add_device(), Status::kSuccess);
-    ASSERT_TRUE(adapter->start_device().has_value());
-    static_cast<void>(adapter->query_driver_caps());
+    ASSERT_EQ(adapter->life().add_device(), Status::kSuccess);
+    ASSERT_TRUE(adapter->life().start_device().has_value());
+    static_cast<void>(adapter->caps().query_driver_caps());
     up_ = true;
   }
   void down() {
     if (!up_) return;
     if (seen("DxgkDdiStopDeviceAndReleasePostDisplayOwnership").empty())
-      static_cast<void>(adapter->stop_device());
-    static_cast<void>(adapter->remove_device());
+      static_cast<void>(adapter->life().stop_device());
+    static_cast<void>(adapter->life().remove_device());
   }
   std::vector<Seen> seen(std::string_view entry) const {
     std::vector<Seen> found;
@@ -217,7 +217,7 @@ inline std::vector<Row> life_rows() {
       {"DxgkDdiRemoveDevice", kPassive, Level::kThree, nullptr},
       {"DxgkDdiUnload", kPassive, Level::kThree, nullptr},
       {"DxgkDdiQueryAdapterInfo", kPassive, Level::kBeside,
-       [](World& w) { return status_of(port(w).query_segments()); }},
+       [](World& w) { return status_of(port(w).caps().query_segments()); }},
       {"DxgkDdiInterruptRoutine", nt::kDeviceLevel, Level::kBeside,
        [](World& w) {
          DXGKARGCB_NOTIFY_INTERRUPT_DATA data{};
@@ -231,41 +231,43 @@ inline std::vector<Row> life_rows() {
          return w.miniport.raise(data) ? Status::kSuccess : Status::kDeviceRemoved;
        }},
       {"DxgkDdiQueryChildRelations", kPassive, Level::kThree,
-       [](World& w) { return status_of(port(w).query_child_relations(2)); }},
+       [](World& w) { return status_of(port(w).children().query_child_relations(2)); }},
       {"DxgkDdiStopDeviceAndReleasePostDisplayOwnership", kPassive, Level::kThree,
        [](World& w) {
          DisplayInformation out;
-         return status_of(port(w).stop_device_and_release(1, &out));
+         return status_of(port(w).life().stop_device_and_release(1, &out));
        }},
       {"DxgkDdiSetPowerState", kPassive, Level::kThree,
-       [](World& w) { return status_of(port(w).set_power_state(std::nullopt, PowerState::kD3)); }},
+       [](World& w) {
+         return status_of(port(w).power().set_power_state(std::nullopt, PowerState::kD3));
+       }},
       {"DxgkDdiNotifySurpriseRemoval", kPassive, Level::kBeside,
-       [](World& w) { return status_of(port(w).notify_surprise_removal(false)); }},
+       [](World& w) { return status_of(port(w).power().notify_surprise_removal(false)); }},
       {"DxgkDdiSetPowerComponentFState", kPassive, Level::kBeside,
        [](World& w) {
-         static_cast<void>(port(w).query_power_components());
-         return status_of(port(w).set_component_f_state(3, 1));
+         static_cast<void>(port(w).power().query_power_components());
+         return status_of(port(w).power().set_component_f_state(3, 1));
        }},
       {"DxgkDdiGetNodeMetadata", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).get_node_metadata(NodeOrdinal{1})); }},
+       [](World& w) { return status_of(port(w).caps().get_node_metadata(NodeOrdinal{1})); }},
       {"DxgkDdiResetFromTimeout", kPassive, Level::kThree,
-       [](World& w) { return status_of(port(w).reset_from_timeout()); }},
+       [](World& w) { return status_of(port(w).timeouts().reset_from_timeout()); }},
       {"DxgkDdiRestartFromTimeout", kPassive, Level::kThree,
-       [](World& w) { return status_of(port(w).restart_from_timeout()); }},
+       [](World& w) { return status_of(port(w).timeouts().restart_from_timeout()); }},
       {"DxgkDdiCollectDbgInfo2", kPassive, Level::kZero,
-       [](World& w) { return port(w).collect_debug_info(0x141), Status::kSuccess; }},
+       [](World& w) { return port(w).timeouts().collect_debug_info(0x141), Status::kSuccess; }},
       {"DxgkDdiCollectDbgInfo", kPassive, Level::kZero,
-       [](World& w) { return port(w).collect_debug_info(0x141), Status::kSuccess; },
+       [](World& w) { return port(w).timeouts().collect_debug_info(0x141), Status::kSuccess; },
        DXGKDDI_INTERFACE_VERSION_WDDM2_0},
       {"DxgkDdiSystemDisplayEnable", nt::kHighLevel, Level::kBeside,
        [](World& w) {
          uint32_t width = 0, height = 0, format = 0;
-         return status_of(port(w).system_display_enable(1, &width, &height, &format));
+         return status_of(port(w).scanout().system_display_enable(1, &width, &height, &format));
        }},
       {"DxgkDdiSystemDisplayWrite", nt::kHighLevel, Level::kBeside,
        [](World& w) {
          const std::array<std::byte, 64> pixels{};
-         return status_of(port(w).system_display_write(pixels, 4, 4, 16, 1, 2));
+         return status_of(port(w).scanout().system_display_write(pixels, 4, 4, 16, 1, 2));
        }},
   };
 }
@@ -274,72 +276,78 @@ inline std::vector<Row> object_rows() {
   constexpr nt::Irql kPassive = nt::kPassiveLevel;
   return {
       {"DxgkDdiCreateProcess", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).create_process(0x40, false)); }},
+       [](World& w) { return status_of(port(w).objects().create_process(0x40, false)); }},
       {"DxgkDdiDestroyProcess", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).destroy_process(kSome)); }},
+       [](World& w) { return status_of(port(w).objects().destroy_process(kSome)); }},
       {"DxgkDdiCreateDevice", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).create_device(0x60, false)); }},
+       [](World& w) { return status_of(port(w).objects().create_device(0x60, false)); }},
       {"DxgkDdiDestroyDevice", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).destroy_device(kSome)); }},
+       [](World& w) { return status_of(port(w).objects().destroy_device(kSome)); }},
       {"DxgkDdiCreateContext", kPassive, Level::kZero,
        [](World& w) {
-         return status_of(port(w).create_context(kSome, 0x80, NodeOrdinal{4}, 1, false, {}));
+         return status_of(
+             port(w).objects().create_context(kSome, 0x80, NodeOrdinal{4}, 1, false, {}));
        }},
       {"DxgkDdiDestroyContext", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).destroy_context(kSome)); }},
+       [](World& w) { return status_of(port(w).objects().destroy_context(kSome)); }},
       {"DxgkDdiCreateAllocation", kPassive, Level::kZero,
        [](World& w) {
          std::array<AllocationInfo, 2> infos;
          void* resource = nullptr;
-         return status_of(port(w).create_allocations(infos, {}, false, &resource));
+         return status_of(port(w).allocations().create_allocations(infos, {}, false, &resource));
        }},
       {"DxgkDdiDestroyAllocation", kPassive, Level::kZero,
        [](World& w) {
          const std::array<void*, 5> handles = {kSome, kSome, kSome, kSome, kSome};
-         return status_of(port(w).destroy_allocations(handles, nullptr, false));
+         return status_of(port(w).allocations().destroy_allocations(handles, nullptr, false));
        }},
       {"DxgkDdiOpenAllocation", kPassive, Level::kZero,
        [](World& w) {
-         std::array<AdapterPort::OpenInfo, 3> infos;
-         return status_of(port(w).open_allocations(kSome, infos, {}, true, 0));
+         std::array<OpenInfo, 3> infos;
+         return status_of(port(w).allocations().open_allocations(kSome, infos, {}, true, 0));
        }},
       {"DxgkDdiCloseAllocation", kPassive, Level::kZero,
        [](World& w) {
          const std::array<void*, 4> handles = {kSome, kSome, kSome, kSome};
-         return status_of(port(w).close_allocations(kSome, handles));
+         return status_of(port(w).allocations().close_allocations(kSome, handles));
        }},
       {"DxgkDdiDescribeAllocation", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).describe_allocation(kSome)); }},
+       [](World& w) { return status_of(port(w).allocations().describe_allocation(kSome)); }},
       {"DxgkDdiGetStandardAllocationDriverData", kPassive, Level::kZero,
        [](World& w) {
-         return status_of(port(w).describe_shared_primary({.width = 8, .height = 4}));
+         return status_of(port(w).allocations().describe_shared_primary({.width = 8, .height = 4}));
        }},
       {"DxgkDdiValidateUpdateAllocationProperty", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).validate_property_update(kSome, {})); }},
+       [](World& w) {
+         return status_of(port(w).allocations().validate_property_update(kSome, {}));
+       }},
       {"DxgkDdiAcquireSwizzlingRange", kPassive, Level::kZero,
        [](World& w) {
-         AdapterPort::SwizzlingRange range;
+         SwizzlingRange range;
          range.allocation = kSome;
          range.range = 3;
-         return status_of(port(w).acquire_swizzling_range(&range));
+         return status_of(port(w).cpu_access().acquire_swizzling_range(&range));
        },
        DXGKDDI_INTERFACE_VERSION_WDDM1_3},
       {"DxgkDdiReleaseSwizzlingRange", kPassive, Level::kZero,
-       [](World& w) { return port(w).release_swizzling_range(kSome, 1, 2), Status::kSuccess; },
+       [](World& w) {
+         return port(w).cpu_access().release_swizzling_range(kSome, 1, 2), Status::kSuccess;
+       },
        DXGKDDI_INTERFACE_VERSION_WDDM1_3},
       {"DxgkDdiMapCpuHostAperture", kPassive, Level::kZero,
        [](World& w) {
          const std::array<uint32_t, 2> aperture = {2, 4};
          const std::array<uint64_t, 2> segment = {5, 6};
-         return status_of(port(w).map_cpu_host_aperture(kSome, SegmentId{2}, aperture, segment));
+         return status_of(
+             port(w).cpu_access().map_cpu_host_aperture(kSome, SegmentId{2}, aperture, segment));
        }},
       {"DxgkDdiUnmapCpuHostAperture", kPassive, Level::kZero,
        [](World& w) {
          const std::array<uint32_t, 3> aperture = {2, 4, 8};
-         return status_of(port(w).unmap_cpu_host_aperture(SegmentId{2}, aperture));
+         return status_of(port(w).cpu_access().unmap_cpu_host_aperture(SegmentId{2}, aperture));
        }},
       {"DxgkDdiEscape", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).escape(kSome, kSome, 0, {})); }},
+       [](World& w) { return status_of(port(w).objects().escape(kSome, kSome, 0, {})); }},
   };
 }
 
@@ -350,26 +358,26 @@ inline std::vector<Row> work_rows() {
        [](World& w) {
          RenderArgs args;
          args.command_length = 24;
-         return status_of(port(w).render(args));
+         return status_of(port(w).rendering().render(args));
        }},
       {"DxgkDdiRenderKm", kPassive, Level::kZero,
        [](World& w) {
          RenderArgs args;
          args.render_km = true;
          args.command_length = 40;
-         return status_of(port(w).render(args));
+         return status_of(port(w).rendering().render(args));
        }},
       {"DxgkDdiPresent", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).present({})); }},
+       [](World& w) { return status_of(port(w).rendering().present({})); }},
       {"DxgkDdiPatch", kPassive, Level::kLane,
-       [](World& w) { return status_of(port(w).patch(patch_args())); }},
+       [](World& w) { return status_of(port(w).submission().patch(patch_args())); }},
       {"DxgkDdiSubmitCommand", kDispatch, Level::kLane,
        [](World& w) {
          SubmitArgs args;
          args.context = kSome;
          args.fence = SubmissionFenceId{0x32};
          args.node = NodeOrdinal{5};
-         return status_of(port(w).submit(args));
+         return status_of(port(w).submission().submit(args));
        }},
       {"DxgkDdiSubmitCommandVirtual", kDispatch, Level::kLane,
        [](World& w) {
@@ -377,33 +385,35 @@ inline std::vector<Row> work_rows() {
          args.context = kSome;
          args.fence = SubmissionFenceId{0x33};
          args.node = NodeOrdinal{6};
-         return status_of(port(w).submit_virtual(args));
+         return status_of(port(w).submission().submit_virtual(args));
        }},
       {"DxgkDdiValidateSubmitCommand", kPassive, Level::kZero,
        [](World& w) {
          const std::array<void*, 3> contexts = {kSome, kSome, kSome};
          ValidateSubmitArgs args;
          args.contexts = contexts;
-         return status_of(port(w).validate_submit(args));
+         return status_of(port(w).rendering().validate_submit(args));
        }},
       {"DxgkDdiPreemptCommand", kDispatch, Level::kLane,
        [](World& w) {
-         return status_of(port(w).preempt(NodeOrdinal{2}, SubmissionFenceId{0x34}));
+         return status_of(port(w).submission().preempt(NodeOrdinal{2}, SubmissionFenceId{0x34}));
        }},
       {"DxgkDdiPreemptCommand", kPassive, Level::kLane,
        [](World& w) {
-         return status_of(port(w).preempt(NodeOrdinal{2}, SubmissionFenceId{0x34}));
+         return status_of(port(w).submission().preempt(NodeOrdinal{2}, SubmissionFenceId{0x34}));
        }},
       {"DxgkDdiCancelCommand", kPassive, Level::kLane,
-       [](World& w) { return status_of(port(w).cancel(patch_args())); }},
+       [](World& w) { return status_of(port(w).submission().cancel(patch_args())); }},
       {"DxgkDdiCancelCommand", kPassive, Level::kLane,
        [](World& w) {
          SubmitVirtualArgs args;
          args.fence = SubmissionFenceId{0x31};
-         return status_of(port(w).cancel(args));
+         return status_of(port(w).submission().cancel(args));
        }},
       {"DxgkDdiQueryCurrentFence", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).query_current_fence(NodeOrdinal{3})); }},
+       [](World& w) {
+         return status_of(port(w).submission().query_current_fence(NodeOrdinal{3}));
+       }},
       {"DxgkDdiBuildPagingBuffer", kPassive, Level::kLane,
        [](World& w) {
          std::array<std::byte, 64> room{};
@@ -415,73 +425,74 @@ inline std::vector<Row> work_rows() {
          args.buffer = room.data();
          args.buffer_bytes = room.size();
          args.operation = &operation;
-         return status_of(port(w).build_paging(args));
+         return status_of(port(w).paging().build_paging(args));
        }},
       {"DxgkDdiSetRootPageTable", kPassive, Level::kLane,
        [](World& w) {
-         return status_of(port(w).set_root_page_table(kSome, {{SegmentId{2}, 0x7000}, 512}));
+         return status_of(
+             port(w).gpu_va().set_root_page_table(kSome, {{SegmentId{2}, 0x7000}, 512}));
        }},
       {"DxgkDdiGetRootPageTableSize", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).get_root_page_table_size(8)); }},
+       [](World& w) { return status_of(port(w).gpu_va().get_root_page_table_size(8)); }},
       {"DxgkDdiQueryDependentEngineGroup", kPassive, Level::kLane,
-       [](World& w) { return status_of(port(w).query_dependent_engines(NodeOrdinal{2}, 3)); }},
+       [](World& w) {
+         return status_of(port(w).timeouts().query_dependent_engines(NodeOrdinal{2}, 3));
+       }},
       {"DxgkDdiQueryEngineStatus", kPassive, Level::kLane,
-       [](World& w) { return status_of(port(w).query_engine_status(NodeOrdinal{4})); }},
+       [](World& w) { return status_of(port(w).timeouts().query_engine_status(NodeOrdinal{4})); }},
       {"DxgkDdiResetEngine", kPassive, Level::kLane,
-       [](World& w) { return status_of(port(w).reset_engine(NodeOrdinal{5})); }},
+       [](World& w) { return status_of(port(w).timeouts().reset_engine(NodeOrdinal{5})); }},
       {"DxgkDdiCreateHwContext", kPassive, Level::kZero,
        [](World& w) {
          return status_of(
-             HwQueuePort(port(w)).create_hw_context(kSome, 0x84, NodeOrdinal{6}, 1, {}));
+             port(w).hw_queues().create_hw_context(kSome, 0x84, NodeOrdinal{6}, 1, {}));
        }},
       {"DxgkDdiDestroyHwContext", kPassive, Level::kZero,
-       [](World& w) { return status_of(HwQueuePort(port(w)).destroy_hw_context(kSome)); }},
+       [](World& w) { return status_of(port(w).hw_queues().destroy_hw_context(kSome)); }},
       {"DxgkDdiCreateHwQueue", kPassive, Level::kZero,
        [](World& w) {
          return status_of(
-             HwQueuePort(port(w)).create_hw_queue(kSome, {.handle = 0x88, .private_data = {}}));
+             port(w).hw_queues().create_hw_queue(kSome, {.handle = 0x88, .private_data = {}}));
        }},
       {"DxgkDdiDestroyHwQueue", kPassive, Level::kZero,
-       [](World& w) { return status_of(HwQueuePort(port(w)).destroy_hw_queue(kSome)); }},
+       [](World& w) { return status_of(port(w).hw_queues().destroy_hw_queue(kSome)); }},
       {"DxgkDdiSubmitCommandToHwQueue", kDispatch, Level::kZero,
        [](World& w) {
          return status_of(
-             HwQueuePort(port(w)).submit({.queue = kSome, .progress_fence = 0x1'0000'0002}));
+             port(w).hw_queues().submit({.queue = kSome, .progress_fence = 0x1'0000'0002}));
        }},
       {"DxgkDdiSetupPriorityBands", kPassive, Level::kLane,
-       [](World& w) { return status_of(HwSchedulingPort(port(w)).setup_priority_bands({})); }},
+       [](World& w) { return status_of(port(w).hw_scheduling().setup_priority_bands({})); }},
       {"DxgkDdiSetContextSchedulingProperties", kPassive, Level::kLane,
        [](World& w) {
-         return status_of(HwSchedulingPort(port(w)).set_context_properties(
+         return status_of(port(w).hw_scheduling().set_context_properties(
              kSome, {.band = PriorityBand::kRealtime}));
        }},
       {"DxgkDdiSuspendContext", kPassive, Level::kLane,
-       [](World& w) { return status_of(HwSchedulingPort(port(w)).suspend(kSome, 7)); }},
+       [](World& w) { return status_of(port(w).hw_scheduling().suspend(kSome, 7)); }},
       {"DxgkDdiResumeContext", kPassive, Level::kLane,
-       [](World& w) { return status_of(HwSchedulingPort(port(w)).resume(kSome)); }},
+       [](World& w) { return status_of(port(w).hw_scheduling().resume(kSome)); }},
       {"DxgkDdiResetHwEngine", kPassive, Level::kLane,
-       [](World& w) { return status_of(HwSchedulingPort(port(w)).reset_engine(NodeOrdinal{7})); }},
+       [](World& w) { return status_of(port(w).hw_scheduling().reset_engine(NodeOrdinal{7})); }},
       {"DxgkDdiResumeHwEngine", kPassive, Level::kLane,
-       [](World& w) { return status_of(HwSchedulingPort(port(w)).resume_engine(NodeOrdinal{8})); }},
+       [](World& w) { return status_of(port(w).hw_scheduling().resume_engine(NodeOrdinal{8})); }},
       {"DxgkDdiCreateNativeFence", kPassive, Level::kZero,
        [](World& w) {
          std::array<std::byte, kNativeFencePrivateBytes> data{};
-         return status_of(NativeFencePort(port(w)).create(0x44, false, data));
+         return status_of(port(w).native_fences().create(0x44, false, data));
        }},
       {"DxgkDdiDestroyNativeFence", kPassive, Level::kZero,
-       [](World& w) { return status_of(NativeFencePort(port(w)).destroy(kSome)); }},
+       [](World& w) { return status_of(port(w).native_fences().destroy(kSome)); }},
       {"DxgkDdiOpenNativeFence", kPassive, Level::kZero,
-       [](World& w) { return status_of(NativeFencePort(port(w)).open(kSome, 0x48, kSome, 1, 2)); }},
+       [](World& w) { return status_of(port(w).native_fences().open(kSome, 0x48, kSome, 1, 2)); }},
       {"DxgkDdiCloseNativeFence", kPassive, Level::kZero,
-       [](World& w) { return status_of(NativeFencePort(port(w)).close(kSome)); }},
+       [](World& w) { return status_of(port(w).native_fences().close(kSome)); }},
       {"DxgkDdiUpdateMonitoredValues", nt::kDeviceLevel, Level::kBeside,
        [](World& w) {
-         return status_of(NativeFencePort(port(w)).update_monitored(kSome, 5, kSome));
+         return status_of(port(w).native_fences().update_monitored(kSome, 5, kSome));
        }},
       {"DxgkDdiUpdateCurrentValuesFromCpu", nt::kDeviceLevel, Level::kBeside,
-       [](World& w) {
-         return status_of(NativeFencePort(port(w)).update_current(kSome, 6, kSome));
-       }},
+       [](World& w) { return status_of(port(w).native_fences().update_current(kSome, 6, kSome)); }},
   };
 }
 
@@ -490,58 +501,63 @@ inline std::vector<Row> display_rows() {
   return {
       {kPresentDisplayOnly, kPassive, Level::kZero,
        [](World& w) {
-         return status_of(port(w).present_display_only({.source = 2, .moves = {}, .dirty = {}}));
+         return status_of(
+             port(w).scanout().present_display_only({.source = 2, .moves = {}, .dirty = {}}));
        },
        DXGKDDI_INTERFACE_VERSION_WIN8},
       {"DxgkDdiQueryChildStatus", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).query_child_status(2, false)); }},
+       [](World& w) { return status_of(port(w).children().query_child_status(2, false)); }},
       {"DxgkDdiQueryDeviceDescriptor", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).query_device_descriptor(2)); }},
+       [](World& w) { return status_of(port(w).children().query_device_descriptor(2)); }},
       {"DxgkDdiIsSupportedVidPn", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).is_supported_vidpn(kSome)); }},
+       [](World& w) { return status_of(port(w).vidpn().is_supported_vidpn(kSome)); }},
       {"DxgkDdiEnumVidPnCofuncModality", kPassive, Level::kZero,
        [](World& w) {
-         return status_of(port(w).enum_cofunc_modality(kSome, EnumPivot::kSource, 1, 2));
+         return status_of(port(w).vidpn().enum_cofunc_modality(kSome, EnumPivot::kSource, 1, 2));
        }},
       {"DxgkDdiQueryVidPnHWCapability", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).query_vidpn_hw_capability(kSome, 1, 2)); }},
+       [](World& w) { return status_of(port(w).vidpn().query_vidpn_hw_capability(kSome, 1, 2)); }},
       {"DxgkDdiRecommendFunctionalVidPn", kPassive, Level::kTwo,
        [](World& w) {
          const std::array<uint32_t, 1> targets = {2};
-         return status_of(port(w).recommend_functional_vidpn(kSome, targets));
+         return status_of(port(w).vidpn().recommend_functional_vidpn(kSome, targets));
        }},
       {"DxgkDdiRecommendMonitorModes", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).recommend_monitor_modes(2, kSome, kSome)); }},
+       [](World& w) {
+         return status_of(port(w).vidpn().recommend_monitor_modes(2, kSome, kSome));
+       }},
       {"DxgkDdiCommitVidPn", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).commit_vidpn(kSome, 1, kSome)); }},
+       [](World& w) { return status_of(port(w).vidpn().commit_vidpn(kSome, 1, kSome)); }},
       {"DxgkDdiUpdateActiveVidPnPresentPath", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).update_active_present_path({})); }},
+       [](World& w) { return status_of(port(w).vidpn().update_active_present_path({})); }},
       {"DxgkDdiSetVidPnSourceVisibility", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).set_source_visibility(1, true)); }},
+       [](World& w) { return status_of(port(w).vidpn().set_source_visibility(1, true)); }},
       {"DxgkDdiSetPointerPosition", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).set_pointer_position(1, 2, 3, true)); }},
+       [](World& w) { return status_of(port(w).scanout().set_pointer_position(1, 2, 3, true)); }},
       {"DxgkDdiSetPointerShape", kPassive, Level::kZero,
-       [](World& w) { return status_of(port(w).set_pointer_shape({.source = 3, .pixels = {}})); }},
+       [](World& w) {
+         return status_of(port(w).scanout().set_pointer_shape({.source = 3, .pixels = {}}));
+       }},
       {"DxgkDdiSetVidPnSourceAddress", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).set_source_address({.source = 1})); }},
+       [](World& w) { return status_of(port(w).scanout().set_source_address({.source = 1})); }},
       {"DxgkDdiSetVidPnSourceAddress", nt::kDeviceLevel, Level::kBeside,
        [](World& w) {
-         return status_of(
-             port(w).flip({.source = 1, .kind = SourceAddressArgs::Kind::kFlipImmediate}));
+         return status_of(port(w).scanout().flip(
+             {.source = 1, .kind = SourceAddressArgs::Kind::kFlipImmediate}));
        }},
       {"DxgkDdiControlInterrupt", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).control_vsync(1, true)); },
+       [](World& w) { return status_of(port(w).scanout().control_vsync(1, true)); },
        DXGKDDI_INTERFACE_VERSION_WIN8},
       {"DxgkDdiControlInterrupt2", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).control_vsync(1, true)); },
+       [](World& w) { return status_of(port(w).scanout().control_vsync(1, true)); },
        DXGKDDI_INTERFACE_VERSION_WDDM2_0},
       {"DxgkDdiControlInterrupt3", kPassive, Level::kTwo,
-       [](World& w) { return status_of(port(w).control_vsync(1, true)); }},
+       [](World& w) { return status_of(port(w).scanout().control_vsync(1, true)); }},
       {"DxgkDdiGetScanLine", kPassive, Level::kZero,
        [](World& w) {
          bool blank = false;
          uint32_t line = 0;
-         return status_of(port(w).get_scan_line(2, &blank, &line));
+         return status_of(port(w).scanout().get_scan_line(2, &blank, &line));
        }},
   };
 }
@@ -570,9 +586,9 @@ inline void prepare(World& world, const Row& row) {
 /// Runs the row's call the way its class asks for.
 inline void make(World& world, const Row& row) {
   if (!row.call) return;
-  if (row.level == Level::kTwo) world.adapter->enter_level_two();
+  if (row.level == Level::kTwo) world.adapter->levels().enter_level_two();
   world.last = row.call(world);
-  if (row.level == Level::kTwo) world.adapter->leave_level_two();
+  if (row.level == Level::kTwo) world.adapter->levels().leave_level_two();
 }
 
 }  // namespace dxgkit::port::every_ddi

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "port/callback_trace.h"
-#include "port/hw_scheduling.h"
-#include "port/native_fence.h"
+#include "port/ddi/hw_scheduling.h"
+#include "port/ddi/native_fence.h"
 
 namespace dxgkit::port {
 namespace {

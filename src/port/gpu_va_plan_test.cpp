@@ -159,7 +159,7 @@ class MappedProcess : public gpuva::PieceSource {
     uint64_t bytes = need.bytes;
     uint64_t entries = need.entries;
     if (need.grows_root) {
-      bytes = *world_.port().get_root_page_table_size(static_cast<uint32_t>(need.entries));
+      bytes = *world_.port().gpu_va().get_root_page_table_size(static_cast<uint32_t>(need.entries));
       entries = bytes / sizeof(testing::TableEntry);
     }
     const gpuva::TableId id{++next_table_};
@@ -205,8 +205,8 @@ class MappedProcess : public gpuva::PieceSource {
           const GpuPhysicalAddress root = step.table == gpuva::kNoTable
                                               ? GpuPhysicalAddress{}
                                               : memory_.at(step.table.value).address;
-          EXPECT_EQ(world_.port().set_root_page_table(context_,
-                                                      {root, static_cast<uint32_t>(step.count)}),
+          EXPECT_EQ(world_.port().gpu_va().set_root_page_table(
+                        context_, {root, static_cast<uint32_t>(step.count)}),
                     Status::kSuccess);
           continue;
         }

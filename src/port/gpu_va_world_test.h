@@ -41,10 +41,10 @@ struct GpuVaWorld {
     world.driver = std::move(*result);
     world.adapter = std::make_unique<AdapterPort>(*world.driver, world.kernel, world.machine,
                                                   world.miniport.function(), host, world.findings);
-    ASSERT_EQ(port().add_device(), Status::kSuccess);
-    ASSERT_TRUE(port().start_device().has_value());
-    ASSERT_TRUE(port().query_driver_caps().has_value());
-    const Result<GpuMmuCaps> caps = port().query_gpu_mmu();
+    ASSERT_EQ(port().life().add_device(), Status::kSuccess);
+    ASSERT_TRUE(port().life().start_device().has_value());
+    ASSERT_TRUE(port().caps().query_driver_caps().has_value());
+    const Result<GpuMmuCaps> caps = port().gpu_va().query_gpu_mmu();
     ASSERT_TRUE(caps.has_value());
     mmu = *caps;
     const auto pages = world.machine.allocate_contiguous(kBufferBytes / kPageBytes);
@@ -56,14 +56,14 @@ struct GpuVaWorld {
 
   /// A process, its device, a virtual context, its root.
   void* make_context(uint32_t handle, const RootPageTable& root, bool system = false) {
-    const Result<void*> process = port().create_process(system ? 0 : handle, system);
+    const Result<void*> process = port().objects().create_process(system ? 0 : handle, system);
     EXPECT_TRUE(process.has_value());
-    const Result<DeviceInfo> device = port().create_device(handle + 1, system, *process);
+    const Result<DeviceInfo> device = port().objects().create_device(handle + 1, system, *process);
     EXPECT_TRUE(device.has_value());
-    const Result<ContextInfo> context =
-        port().create_context(device->handle, handle + 2, NodeOrdinal{0}, 1, system, {}, true);
+    const Result<ContextInfo> context = port().objects().create_context(
+        device->handle, handle + 2, NodeOrdinal{0}, 1, system, {}, true);
     EXPECT_TRUE(context.has_value());
-    EXPECT_EQ(port().set_root_page_table(context->handle, root), Status::kSuccess);
+    EXPECT_EQ(port().gpu_va().set_root_page_table(context->handle, root), Status::kSuccess);
     return context->handle;
   }
 
@@ -75,7 +75,7 @@ struct GpuVaWorld {
     args.buffer_physical_address = buffer_address;
     args.multipass_offset = multipass;
     args.operation = &operation;
-    return port().build_paging(args);
+    return port().paging().build_paging(args);
   }
   /// Builds, in as many passes as it takes, and lets the engine run it.
   size_t run(const PagingOperation& operation, void* context = nullptr,
@@ -96,7 +96,7 @@ struct GpuVaWorld {
       submit.fence = SubmissionFenceId{++fence};
       submit.node = NodeOrdinal{1};
       submit.flags.paging = true;
-      EXPECT_EQ(port().submit(submit), Status::kSuccess);
+      EXPECT_EQ(port().submission().submit(submit), Status::kSuccess);
       EXPECT_TRUE(world.miniport.complete(1, fence));
       if (built.status == Status::kSuccess || passes > 100) return passes;
       multipass = built.multipass_offset;
@@ -136,7 +136,7 @@ struct GpuVaWorld {
     submit.buffer_bytes = bytes;
     submit.fence = SubmissionFenceId{++fence};
     submit.node = NodeOrdinal{node};
-    EXPECT_EQ(port().submit_virtual(submit), Status::kSuccess);
+    EXPECT_EQ(port().submission().submit_virtual(submit), Status::kSuccess);
     return world.miniport.complete(node, fence);
   }
 

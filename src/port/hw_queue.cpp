@@ -1,4 +1,4 @@
-#include "port/hw_queue.h"
+#include "port/ddi/hw_queue.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "port/hw_scheduling.h"
+#include "port/ddi/hw_scheduling.h"
 
 #include <algorithm>
 #include <cstring>

@@ -64,7 +64,7 @@ TEST(Interrupts, RefuseReportsOutsideTheInterruptLock) {
       callbacks.DxgkCbNotifyInterrupt(callbacks.DeviceHandle, &data);
       return NTSTATUS{0};
     };
-    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     EXPECT_EQ(world.findings.count("INT-01"), 1u);
     world.stop();
   });
@@ -101,7 +101,7 @@ TEST(Interrupts, TakeReportsFromSynchronisedRoutines) {
       EXPECT_EQ(world.host.seen().size(), 1u);
       return status;
     };
-    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     EXPECT_EQ(context.irql, nt::kDeviceLevel);
     EXPECT_FALSE(context.dpc_ran_inside);
     world.stop();
@@ -128,7 +128,7 @@ TEST(Interrupts, WatchTheMessageNumber) {
                 0);
       return NTSTATUS{0};
     };
-    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     EXPECT_EQ(world.findings.count("INT-02"), 1u);
     world.stop();
   });
@@ -351,7 +351,7 @@ TEST(Interrupts, WaitForTheHolderOfTheLock) {
       return callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, &context, 0,
                                                   &result);
     };
-    EXPECT_EQ(world.adapter->escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
     EXPECT_EQ(context.interrupts_inside, 0u);
     EXPECT_EQ(world.host.seen().size(), 1u);
     world.stop();

@@ -1,4 +1,4 @@
-#include "port/native_fence.h"
+#include "port/ddi/native_fence.h"
 
 #include <cstring>
 

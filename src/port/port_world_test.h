@@ -76,13 +76,13 @@ struct PortWorld {
   /// Load, AddDevice, StartDevice, DRIVERCAPS.
   void start() {
     ASSERT_EQ(load(), Status::kSuccess) << message;
-    ASSERT_EQ(adapter->add_device(), Status::kSuccess);
-    ASSERT_TRUE(adapter->start_device().has_value());
-    ASSERT_TRUE(adapter->query_driver_caps().has_value());
+    ASSERT_EQ(adapter->life().add_device(), Status::kSuccess);
+    ASSERT_TRUE(adapter->life().start_device().has_value());
+    ASSERT_TRUE(adapter->caps().query_driver_caps().has_value());
   }
   void stop() {
-    EXPECT_EQ(adapter->stop_device(), Status::kSuccess);
-    EXPECT_EQ(adapter->remove_device(), Status::kSuccess);
+    EXPECT_EQ(adapter->life().stop_device(), Status::kSuccess);
+    EXPECT_EQ(adapter->life().remove_device(), Status::kSuccess);
   }
   std::string findings_text() const {
     std::string text;

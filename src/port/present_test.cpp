@@ -90,7 +90,7 @@ TEST_F(PresentTest, CarriesEachMember) {
     args.sub_rects = sub_rects;
     args.flip_interval = 3;
     args.private_data = caller;
-    const RenderResult result = world.adapter->present(args);
+    const RenderResult result = world.adapter->rendering().present(args);
     EXPECT_EQ(result.status, Status::kSuccess);
     EXPECT_EQ(result.multipass_offset, 78U);
     EXPECT_EQ(told->context, pointer(0x1110));
@@ -131,7 +131,7 @@ TEST_F(PresentTest, CarriesEachFlagAlone) {
     const auto flags = [&](void (*set)(PresentFlags&)) {
       PresentArgs args;
       set(args.flags);
-      EXPECT_EQ(world.adapter->present(args).status, Status::kSuccess);
+      EXPECT_EQ(world.adapter->rendering().present(args).status, Status::kSuccess);
       return told->present.Flags;
     };
     const auto only = [](const DXGK_PRESENTFLAGS& one) { return std::popcount(one.Value); };
@@ -163,7 +163,7 @@ TEST_F(PresentTest, CarriesSurfacesOfVirtualAddressing) {
     args.surfaces = surfaces;
     args.source_count = 2;
     args.buffer.size_bytes = 512;  // of no buffer
-    EXPECT_EQ(world.adapter->present(args).status, Status::kSuccess);
+    EXPECT_EQ(world.adapter->rendering().present(args).status, Status::kSuccess);
     EXPECT_EQ(told->present.pDmaBuffer, nullptr);
     EXPECT_EQ(told->present.DmaSize, 0U);
     EXPECT_EQ(told->present.pDstSubRects, nullptr);
@@ -193,7 +193,7 @@ TEST_F(PresentTest, MeasuresThePatchListInElements) {
       args.patches_out = patches.data();
       args.patches_out_capacity = 4;
       told->patches_written = written;
-      const RenderResult result = world.adapter->present(args);
+      const RenderResult result = world.adapter->rendering().present(args);
       EXPECT_EQ(world.findings.total(), written <= 4 ? 0U : 1U) << world.findings_text();
       if (written <= 4) {
         EXPECT_EQ(result.status, Status::kSuccess);
@@ -216,7 +216,7 @@ TEST_F(PresentTest, SeesWhoWritesBehindTheBuffer) {
           args.buffer.cpu = dma.data();
           args.buffer.size_bytes = 512;
           args.buffer.guarded = guarded;
-          const RenderResult result = world.adapter->present(args);
+          const RenderResult result = world.adapter->rendering().present(args);
           EXPECT_EQ(world.findings.count("REND-08"), guarded ? 1U : 0U);
           EXPECT_EQ(result.status, guarded ? Status::kUnsuccessful : Status::kSuccess);
         },
@@ -241,11 +241,11 @@ TEST_F(PresentTest, SourceAddressesCarryTheirContexts) {
                                       .kind = kind,
                                       .contexts = contexts};
       if (kind == Kind::kModeChange) {
-        world.adapter->enter_level_two();
-        EXPECT_EQ(world.adapter->set_source_address(args), Status::kSuccess);
-        world.adapter->leave_level_two();
+        world.adapter->levels().enter_level_two();
+        EXPECT_EQ(world.adapter->scanout().set_source_address(args), Status::kSuccess);
+        world.adapter->levels().leave_level_two();
       } else {
-        EXPECT_EQ(world.adapter->flip(args), Status::kSuccess);
+        EXPECT_EQ(world.adapter->scanout().flip(args), Status::kSuccess);
       }
       const DXGKARG_SETVIDPNSOURCEADDRESS& seen = told->addresses.back();
       EXPECT_EQ(seen.VidPnSourceId, 2U);
@@ -279,9 +279,9 @@ TEST_F(PresentTest, VerticalSyncIsSwitchedThroughTheNewestEntry) {
             trace::Recorder recorder(
                 {.now_ns = [] { return int64_t{0}; }, .thread = [] { return 0U; }});
             trace::set_current(&recorder);
-            world.adapter->enter_level_two();
-            EXPECT_EQ(world.adapter->control_vsync(5, enabled), Status::kSuccess);
-            world.adapter->leave_level_two();
+            world.adapter->levels().enter_level_two();
+            EXPECT_EQ(world.adapter->scanout().control_vsync(5, enabled), Status::kSuccess);
+            world.adapter->levels().leave_level_two();
             trace::set_current(nullptr);
             const DXGK_CRTC_VSYNC_STATE state =
                 enabled ? DXGK_VSYNC_ENABLE : DXGK_VSYNC_DISABLE_NO_PHASE;
@@ -340,7 +340,7 @@ TEST_F(PresentTest, WhoAsksForAChildSaysWhetherTheScreenMayFlicker) {
       DXGKDDI_INTERFACE_VERSION_WDDM1_3,
       [](PortWorld& world) {
         for (const bool gently : {true, false}) {
-          const Result<bool> plugged = world.adapter->query_child_status(7, gently);
+          const Result<bool> plugged = world.adapter->children().query_child_status(7, gently);
           ASSERT_TRUE(plugged.has_value());
           EXPECT_EQ(*plugged, gently) << "the driver answers what it was told";
         }

@@ -135,7 +135,7 @@ TEST(GpuVaMmu, PagingBuffersRunInTheAddressSpaceOfTheirContext) {
     submit.fence = SubmissionFenceId{++world.fence};
     submit.node = NodeOrdinal{1};
     submit.flags.paging = true;
-    ASSERT_EQ(world.port().submit_virtual(submit), Status::kSuccess);
+    ASSERT_EQ(world.port().submission().submit_virtual(submit), Status::kSuccess);
     EXPECT_EQ(world.gpu.read(process, va), 0U) << "runs when it is completed";
     EXPECT_TRUE(world.world.miniport.complete(1, world.fence));
     EXPECT_EQ(world.gpu.read(process, va), 0x5555'5555'5555'5555U);

@@ -71,7 +71,7 @@ Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args)
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
   if (data.empty()) return Status::kInvalidParameter;
   const std::vector<std::byte> in = data;
-  DXGKIT_RETURN_IF_FAILED(adapter->port().query_umd_private(in, data));
+  DXGKIT_RETURN_IF_FAILED(adapter->port().caps().query_umd_private(in, data));
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
                                                                          : Status::kAccessViolation;
 }
@@ -101,9 +101,9 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
-  DXGKIT_RETURN_IF_FAILED(adapter->port().escape(device ? device->driver_handle() : nullptr,
-                                                 context ? context->driver_handle() : nullptr,
-                                                 args.Flags.Value, data));
+  DXGKIT_RETURN_IF_FAILED(adapter->port().objects().escape(
+      device ? device->driver_handle() : nullptr, context ? context->driver_handle() : nullptr,
+      args.Flags.Value, data));
   if (data.empty()) return Status::kSuccess;
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
                                                                          : Status::kAccessViolation;

@@ -116,13 +116,14 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     if (reinterpret_cast<uintptr_t>(infos[i].pSystemMem) % kPageBytes != 0)
       return Status::kInvalidParameter;  // ALLOC-20
   }
-  port::AdapterPort::StandardAllocation described;
+  port::StandardAllocation described;
   if (standard) {
     uint64_t bytes = 0;  // the list may be empty until this has looked
     DXGKIT_RETURN_IF_FAILED(existing_heap(args, std::span<const Info>(infos), &bytes));
     requests[0].user_bytes = bytes;
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
-        described, device->adapter().port().describe_existing_memory(requests[0].user_bytes));
+        described,
+        device->adapter().port().allocations().describe_existing_memory(requests[0].user_bytes));
     requests[0].private_data = described.allocation_data;
     private_data = std::move(described.resource_data);
   }

@@ -115,9 +115,9 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   const bool nothing_new = !update.supported.has_value() && !update.preferred.has_value() &&
                            !update.accessed_physically.has_value() &&
                            !update.unmoveable.has_value();
-  Status status = nothing_new
-                      ? Status::kSuccess
-                      : adapter.port().validate_property_update(opened->driver_allocation, update);
+  Status status = nothing_new ? Status::kSuccess
+                              : adapter.port().allocations().validate_property_update(
+                                    opened->driver_allocation, update);
   uint64_t fence = 0;
   if (is_success(status) && !nothing_new) {
     const bool asked = adapter.block_until_awake([&] {

@@ -132,7 +132,8 @@ TEST_F(PowerComponentTest, CallbacksForComponentsAreChecked) {
             return stack.miniport.default_query_current_fence(args);
           };
           stack.adapter().lane().run([&] {
-            static_cast<void>(stack.adapter().port().query_current_fence(NodeOrdinal{0}));
+            static_cast<void>(
+                stack.adapter().port().submission().query_current_fence(NodeOrdinal{0}));
           });
           stack.miniport.hooks.query_current_fence = nullptr;
           stack.settle();

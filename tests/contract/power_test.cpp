@@ -375,7 +375,7 @@ TEST_F(PowerTest, AQueryRunsBesideATransition) {
     Status inside = Status::kUnsuccessful;
     stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
       const auto thread = runtime::Runtime::current().spawn("asks", [&] {
-        const auto caps = stack.adapter().port().query_driver_caps();
+        const auto caps = stack.adapter().port().caps().query_driver_caps();
         inside = caps.has_value() ? Status::kSuccess : caps.error();
       });
       thread->join();
@@ -384,7 +384,7 @@ TEST_F(PowerTest, AQueryRunsBesideATransition) {
     go(stack, PowerTarget::kStandby);
     EXPECT_EQ(inside, Status::kSuccess);
     stack.miniport.clear_calls();
-    EXPECT_TRUE(stack.adapter().port().query_driver_caps().has_value());
+    EXPECT_TRUE(stack.adapter().port().caps().query_driver_caps().has_value());
     EXPECT_EQ(stack.miniport.calls().order, std::vector<std::string>{"DxgkDdiQueryAdapterInfo"});
     go(stack, PowerTarget::kD0);
     stack.miniport.hooks.set_power_state = nullptr;

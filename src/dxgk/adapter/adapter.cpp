@@ -157,7 +157,7 @@ Status Adapter::enter_process(Process& process) {
   Process::OnAdapter& here = process.on_adapters[luid_.low];
   if (here.devices++ != 0) return Status::kSuccess;
   if (gpu_va_) gpu_va_->process_begins(process.number());
-  Result<void*> handle = port_->create_process(process.number(), /*system=*/false);
+  Result<void*> handle = port_->objects().create_process(process.number(), /*system=*/false);
   if (!handle.has_value()) {
     --here.devices;
     if (gpu_va_) gpu_va_->process_ends(process.number());
@@ -174,7 +174,7 @@ void Adapter::leave_process(Process& process) {
   DXGKIT_CHECK(here.devices > 0);
   if (--here.devices != 0) return;
   if (gpu_va_) gpu_va_->process_ends(process.number());
-  static_cast<void>(port_->destroy_process(here.driver_process));
+  static_cast<void>(port_->objects().destroy_process(here.driver_process));
   here.driver_process = nullptr;
 }
 

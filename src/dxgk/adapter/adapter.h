@@ -372,7 +372,7 @@ class Adapter : public Object,
   runtime::Event stopped_;
   std::unique_ptr<port::AdapterPort> port_;
 
-  port::AdapterPort::StartInfo start_info_;
+  port::StartInfo start_info_;
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded
   std::unique_ptr<Display> display_;

@@ -1,8 +1,8 @@
 // What the driver calls back for: interrupts and handles.
 #include <fmt/format.h>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/driver_handles.h"

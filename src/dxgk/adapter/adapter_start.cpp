@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/adapter/segment_rules.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
@@ -69,7 +69,7 @@ void Adapter::explain_failed_start(const char* ddi, Status status) {
 Status Adapter::start() {
   port_ = std::make_unique<port::AdapterPort>(driver_, kernel_, machine_, function_,
                                               static_cast<port::AdapterHost&>(*this), findings_);
-  port_->set_lane_check([this] { return lane_.is_current(); });
+  port_->levels().set_lane_check([this] { return lane_.is_current(); });
   port_->set_fault_injector(options_.faults);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
   timer_ =
@@ -81,7 +81,7 @@ Status Adapter::start() {
     });
   });
   timeout_->start();
-  if (const Status status = port_->add_device(); status != Status::kSuccess) {
+  if (const Status status = port_->life().add_device(); status != Status::kSuccess) {
     // LIFE-05: "not mine" is no failure of the driver.
     if (status != Status::kNotSupported) explain_failed_start("DxgkDdiAddDevice", status);
     port_.reset();
@@ -104,7 +104,7 @@ Status Adapter::start() {
   timeout_->stop();
   destroy_system_objects();
   if (device_started_) static_cast<void>(stop_device());  // LIFE-12
-  static_cast<void>(port_->remove_device());
+  static_cast<void>(port_->life().remove_device());
   timer_.reset();
   quantum_timer_.reset();
   if (gpu_va_) gpu_va_->stop();
@@ -125,7 +125,7 @@ Status Adapter::start() {
 }
 
 Status Adapter::start_device() {
-  const Result<port::AdapterPort::StartInfo> info = port_->start_device();
+  const Result<port::StartInfo> info = port_->life().start_device();
   if (!info.has_value()) return info.error();  // LIFE-11: only RemoveDevice follows
   device_started_ = true;
   start_info_ = *info;
@@ -144,7 +144,7 @@ Status Adapter::describe_display(const char** step) {
   if (start_info_.children == 0 && start_info_.video_present_sources == 0) return Status::kSuccess;
   if (start_info_.video_present_sources != 0) DXGKIT_RETURN_IF_FAILED(check_display_entries());
   std::vector<port::ChildInfo> children;
-  DXGKIT_RETURN_IF_FAILED(port_->query_child_relations(start_info_.children, &children));
+  DXGKIT_RETURN_IF_FAILED(port_->children().query_child_relations(start_info_.children, &children));
   if (start_info_.video_present_sources == 0) return Status::kSuccess;  // DISP-21
   display_ = std::make_unique<Display>(*this);
   return display_->describe(std::move(children), start_info_.video_present_sources);
@@ -157,12 +157,12 @@ Status Adapter::stop_device() {
   if (shows && !fatal_.load() &&
       port::display_caps_of(caps_, interface_version()).support_non_vga) {
     port::DisplayInformation left;  // LIFE-19
-    if (is_success(port_->stop_device_and_release(display_->post_target(), &left))) {
+    if (is_success(port_->life().stop_device_and_release(display_->post_target(), &left))) {
       keep_post_display(*post, left);
       return Status::kSuccess;
     }
   }
-  return port_->stop_device();
+  return port_->life().stop_device();
 }
 
 void Adapter::keep_post_display(bus::PostDisplay post, const port::DisplayInformation& left) {
@@ -195,26 +195,26 @@ void Adapter::keep_post_display(bus::PostDisplay post, const port::DisplayInform
 }
 
 Status Adapter::start_display_only(const char** step) {
-  DXGKIT_RETURN_IF_FAILED(port_->query_early_caps());
+  DXGKIT_RETURN_IF_FAILED(port_->caps().query_early_caps());
   *step = "DxgkDdiStartDevice";
   DXGKIT_RETURN_IF_FAILED(start_device());
   DXGKIT_RETURN_IF_FAILED(describe_display(step));
   *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->caps().query_driver_caps());
   DXGKIT_RETURN_IF_FAILED(check_display_only_caps());
   DXGKIT_RETURN_IF_FAILED(check_addressing());
   return display_ ? display_->start(step) : Status::kSuccess;
 }
 
 Status Adapter::start_full(const char** step) {
-  DXGKIT_RETURN_IF_FAILED(port_->query_early_caps());
+  DXGKIT_RETURN_IF_FAILED(port_->caps().query_early_caps());
   *step = "DxgkDdiStartDevice";
   DXGKIT_RETURN_IF_FAILED(start_device());
   *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->query_driver_caps());
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(caps_, port_->caps().query_driver_caps());
   DXGKIT_RETURN_IF_FAILED(check_caps());
   *step = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)";
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->query_segments());
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(segment_infos_, port_->caps().query_segments());
   std::vector<vidmm::SegmentDesc> segments;
   DXGKIT_RETURN_IF_FAILED(check_segments(&segments));
   DXGKIT_RETURN_IF_FAILED(check_host_apertures(step));
@@ -231,7 +231,7 @@ Status Adapter::start_full(const char** step) {
   *step = "DxgkDdiGetNodeMetadata";
   for (uint32_t i = 0; i < caps_.node_count; ++i) {
     if (interface_version() >= kInterfaceWddm13)
-      DXGKIT_RETURN_IF_FAILED(port_->get_node_metadata(NodeOrdinal{i}, &metadata[i]));
+      DXGKIT_RETURN_IF_FAILED(port_->caps().get_node_metadata(NodeOrdinal{i}, &metadata[i]));
     vidsch::NodeDesc node;
     node.node = NodeOrdinal{i};
     if (caps_.hw_queue_packet_cap != 0) {
@@ -264,7 +264,7 @@ Status Adapter::start_full(const char** step) {
   });
   if (caps_.support_runtime_power_management) {
     *step = "DxgkDdiQueryAdapterInfo(POWERCOMPONENTINFO)";
-    std::vector<port::PowerComponent> components = port_->query_power_components();
+    std::vector<port::PowerComponent> components = port_->power().query_power_components();
     lane_.run([&] {
       if (!components.empty()) {
         runtime_power_ = std::make_unique<RuntimePower>(static_cast<RuntimePower::Owner&>(*this),
@@ -395,7 +395,7 @@ Status Adapter::check_gpu_va_model() {
   if (!refusal.has_value() && !caps_.gpu_mmu_supported) return Status::kSuccess;
   if (!refusal.has_value()) {
     GpuVaModel model;
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(model.caps, port_->query_gpu_mmu());
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(model.caps, port_->gpu_va().query_gpu_mmu());
     DXGKIT_RETURN_IF_FAILED(check_gpu_va_entries(model.caps));
     ddi = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
     refusal = check_gpu_mmu(model.caps, segment_infos_, &model.geometry);
@@ -416,19 +416,20 @@ Status Adapter::check_gpu_va_model() {
 
 Status Adapter::make_system_objects() {
   if (gpu_va_) gpu_va_->process_begins(0);
-  Result<void*> process = port_->create_process(0, /*system=*/true);
+  Result<void*> process = port_->objects().create_process(0, /*system=*/true);
   if (!process.has_value()) return process.error();
   system_process_ = *process;
   has_system_process_ = true;
-  const Result<port::DeviceInfo> device = port_->create_device(0, /*system=*/true, system_process_);
+  const Result<port::DeviceInfo> device =
+      port_->objects().create_device(0, /*system=*/true, system_process_);
   if (!device.has_value()) return device.error();
   system_device_ = device->handle;
   has_system_device_ = true;
   const NodeOrdinal node{caps_.paging_node};
   system_context_ = system_device_;
   if (caps_.multi_engine_aware) {
-    const Result<port::ContextInfo> context =
-        port_->create_context(system_device_, 0, node, 1, /*system=*/true, {}, gpu_va_ != nullptr);
+    const Result<port::ContextInfo> context = port_->objects().create_context(
+        system_device_, 0, node, 1, /*system=*/true, {}, gpu_va_ != nullptr);
     if (!context.has_value()) return context.error();
     system_context_ = context->handle;
     has_system_context_ = true;
@@ -525,9 +526,9 @@ void Adapter::unmap_paging_buffers() {
 }
 
 void Adapter::destroy_system_objects() {
-  if (has_system_context_) static_cast<void>(port_->destroy_context(system_context_));
-  if (has_system_device_) static_cast<void>(port_->destroy_device(system_device_));
-  if (has_system_process_) static_cast<void>(port_->destroy_process(system_process_));
+  if (has_system_context_) static_cast<void>(port_->objects().destroy_context(system_context_));
+  if (has_system_device_) static_cast<void>(port_->objects().destroy_device(system_device_));
+  if (has_system_process_) static_cast<void>(port_->objects().destroy_process(system_process_));
   has_system_context_ = has_system_device_ = has_system_process_ = false;
 }
 
@@ -556,7 +557,7 @@ void Adapter::remove() {
   const bool asked_for =
       asleep ? caps_.support_surprise_removal_in_hibernation : caps_.support_surprise_removal;
   Status told = Status::kNotSupported;
-  if (asked_for && running()) told = port_->notify_surprise_removal(asleep);
+  if (asked_for && running()) told = port_->power().notify_surprise_removal(asleep);
   if (!is_success(told) && running()) {
     findings_.report(
         {.rule = "LIFE-21",
@@ -629,7 +630,7 @@ void Adapter::stop() {
   timeout_->stop();
   destroy_system_objects();
   static_cast<void>(stop_device());
-  static_cast<void>(port_->remove_device());
+  static_cast<void>(port_->life().remove_device());
   timer_.reset();
   quantum_timer_.reset();
   if (gpu_va_) gpu_va_->stop();

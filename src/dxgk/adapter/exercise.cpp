@@ -58,7 +58,7 @@ Status Exercise::repeat_queries() {
          .why = "The kernel may ask again at any time, and has planned with the first answer.",
          .confidence = verifier::Confidence::kDocumented});
   };
-  const Result<port::DriverCaps> caps_now = adapter.port().query_driver_caps();
+  const Result<port::DriverCaps> caps_now = adapter.port().caps().query_driver_caps();
   if (!caps_now.has_value()) return caps_now.error();
   const std::vector<std::byte>& before = adapter.caps().raw;
   for (size_t i = 0; i < before.size() && i < caps_now->raw.size(); ++i) {
@@ -69,7 +69,7 @@ Status Exercise::repeat_queries() {
     break;
   }
   if (adapter.display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
-  const Result<port::SegmentsInfo> segments_now = adapter.port().query_segments();
+  const Result<port::SegmentsInfo> segments_now = adapter.port().caps().query_segments();
   if (!segments_now.has_value()) return segments_now.error();
   const port::SegmentsInfo& first = adapter.segment_infos();
   if (first.segments.size() != segments_now->segments.size()) {
@@ -87,11 +87,11 @@ Status Exercise::repeat_queries() {
     changed("segments", "The description of the paging buffer has changed.");
   }
   for (uint32_t i = 0; i < adapter.caps().node_count; ++i) {
-    const Status status = adapter.port().get_node_metadata(NodeOrdinal{i});
+    const Status status = adapter.port().caps().get_node_metadata(NodeOrdinal{i});
     if (status != Status::kNotSupported && !is_success(status)) return status;
   }
   const uint32_t beyond = adapter.caps().node_count;
-  const Status past = adapter.port().get_node_metadata(NodeOrdinal{beyond});
+  const Status past = adapter.port().caps().get_node_metadata(NodeOrdinal{beyond});
   if (past != Status::kNotSupported && past != Status::kInvalidParameter && running()) {
     adapter.findings().report(
         {.rule = "SCHED-04",
@@ -116,7 +116,7 @@ Result<uint32_t> Exercise::query_fences() {
       const NodeOrdinal node{i};
       const vidsch::NodeStatus status = adapter.scheduler().node_status(node);
       if (status.hardware_queue_length != 0 || status.preemption_pending) continue;
-      const Result<uint32_t> fence = adapter.port().query_current_fence(node);
+      const Result<uint32_t> fence = adapter.port().submission().query_current_fence(node);
       if (!fence.has_value()) continue;
       ++answered;
       // Newer is a preemption's own id, or what the driver has yet to report; older cannot be.
@@ -287,8 +287,9 @@ Status Exercise::power_cycle() {
     return running() ? Status::kSuccess : Status::kDeviceRemoved;
   }
   return without_content([](Adapter& adapter) {
-    DXGKIT_RETURN_IF_FAILED(adapter.port().set_power_state(std::nullopt, port::PowerState::kD3));
-    return adapter.port().set_power_state(std::nullopt, port::PowerState::kD0);
+    DXGKIT_RETURN_IF_FAILED(
+        adapter.port().power().set_power_state(std::nullopt, port::PowerState::kD3));
+    return adapter.port().power().set_power_state(std::nullopt, port::PowerState::kD0);
   });
 }
 

@@ -236,7 +236,8 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
          .bugcheck_parameter = static_cast<uint32_t>(status)});
     return Status::kDeviceRemoved;
   };
-  if (const Status status = adapter.port().reset_from_timeout(); status != Status::kSuccess)
+  if (const Status status = adapter.port().timeouts().reset_from_timeout();
+      status != Status::kSuccess)
     return refuse("DxgkDdiResetFromTimeout", status);
   const bool tables = adapter.gpu_va() != nullptr;
   if (tables) {
@@ -258,7 +259,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
       adapter.power().show_locked();
     });
   }
-  const Status restarted = adapter.port().restart_from_timeout();
+  const Status restarted = adapter.port().timeouts().restart_from_timeout();
   if (tables || losing_content) {
     adapter.lane().run([&] {
       if (adapter.failed_) return;

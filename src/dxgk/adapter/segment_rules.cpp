@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "base/arithmetic.h"
-#include "dxgk/adapter/interface_versions.h"
+#include "base/interface_versions.h"
 
 namespace dxgkit::dxgk {
 namespace {

@@ -89,10 +89,11 @@ Status Adapter::check_host_apertures(const char** step) {
             .bugcheck_parameter = parameter});
       return is_success(status) ? Status::kUnsuccessful : status;
     };
-    if (const Status status = port_->map_cpu_host_aperture(nullptr, id, shown, memory);
+    if (const Status status = port_->cpu_access().map_cpu_host_aperture(nullptr, id, shown, memory);
         status != Status::kSuccess)
       return refuse("DxgkDdiMapCpuHostAperture", 0x2D, status);
-    if (const Status status = port_->unmap_cpu_host_aperture(id, shown); status != Status::kSuccess)
+    if (const Status status = port_->cpu_access().unmap_cpu_host_aperture(id, shown);
+        status != Status::kSuccess)
       return refuse("DxgkDdiUnmapCpuHostAperture", 0x2E, status);
   }
   return Status::kSuccess;

@@ -413,13 +413,13 @@ Status Display::present(const DisplayPresent& request) {
     progress_failed_[request.source] = false;
   }
   progressed_.reset();
-  const Status status =
-      adapter_.port().present_display_only({.source = request.source,
-                                            .pixels = surface,
-                                            .bytes_per_pixel = kPixelBytes,
-                                            .pitch_bytes = static_cast<int32_t>(row_bytes),
-                                            .moves = request.moves,
-                                            .dirty = dirty});
+  const Status status = adapter_.port().scanout().present_display_only(
+      {.source = request.source,
+       .pixels = surface,
+       .bytes_per_pixel = kPixelBytes,
+       .pitch_bytes = static_cast<int32_t>(row_bytes),
+       .moves = request.moves,
+       .dirty = dirty});
   if (status == Status::kPending) return wait_for_progress(request.source);
   bool reported = false;
   {
@@ -556,7 +556,7 @@ Status Display::set_pointer_shape(const port::PointerShape& shape) {
   // The hot spot is a pixel of the pointer, which so has at least one.
   if (shape.hot_x >= shape.width || shape.hot_y >= shape.height) return Status::kInvalidParameter;
   // A driver may refuse a shape: the pointer is drawn in software then, and nobody complains.
-  return adapter_.port().set_pointer_shape(shape);
+  return adapter_.port().scanout().set_pointer_shape(shape);
 }
 
 Status Display::set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible) {
@@ -566,7 +566,7 @@ Status Display::set_pointer_position(uint32_t source, int32_t x, int32_t y, bool
       port::display_caps_of(adapter_.caps(), adapter_.interface_version());
   if (caps.pointer_flags == 0) return Status::kNotSupported;
   if (!sources_.contains(source)) return Status::kInvalidParameter;
-  return adapter_.port().set_pointer_position(source, x, y, visible);
+  return adapter_.port().scanout().set_pointer_position(source, x, y, visible);
 }
 
 Status Display::update_path(const vidpn::Path& path) {
@@ -577,7 +577,7 @@ Status Display::update_path(const vidpn::Path& path) {
   });
   if (found == active_.paths.end()) return Status::kInvalidParameter;
   const Status status =
-      level_two(adapter_, [&] { return adapter_.port().update_active_present_path(path); });
+      level_two(adapter_, [&] { return adapter_.port().vidpn().update_active_present_path(path); });
   if (status == Status::kNotSupported) return status;
   if (!is_success(status)) return failed_call("DxgkDdiUpdateActiveVidPnPresentPath", status);
   *found = path;
@@ -622,13 +622,14 @@ Status Display::set_power(port::PowerState state, port::PowerAction action) {
   const char* step = "";
   const auto set_children = [&] {
     for (const port::ChildInfo& child : children_) {
-      static_cast<void>(level_two(
-          adapter_, [&] { return adapter_.port().set_power_state(child.uid, state, action); }));
+      static_cast<void>(level_two(adapter_, [&] {
+        return adapter_.port().power().set_power_state(child.uid, state, action);
+      }));
     }
   };
   const auto set_adapter = [&] {
-    static_cast<void>(
-        level_two(adapter_, [&] { return adapter_.port().set_power_state({}, state, action); }));
+    static_cast<void>(level_two(
+        adapter_, [&] { return adapter_.port().power().set_power_state({}, state, action); }));
   };
   if (state == port::PowerState::kD0) {
     set_adapter();
@@ -653,11 +654,12 @@ Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width
     return Status::kInvalidParameter;
   if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
   uint32_t screen_width{}, screen_height{}, format{};
-  const Status status =
-      adapter_.port().system_display_enable(post_target(), &screen_width, &screen_height, &format);
+  const Status status = adapter_.port().scanout().system_display_enable(
+      post_target(), &screen_width, &screen_height, &format);
   if (!is_success(status)) return failed_call("DxgkDdiSystemDisplayEnable", status);
   if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
-  return adapter_.port().system_display_write(pixels, width, height, width * kPixelBytes, 0, 0);
+  return adapter_.port().scanout().system_display_write(pixels, width, height, width * kPixelBytes,
+                                                        0, 0);
 }
 
 }  // namespace dxgkit::dxgk

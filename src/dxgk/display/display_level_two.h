@@ -14,14 +14,14 @@ template <typename Call>
 Status level_two(Adapter& adapter, const Call& call) {
   Status status = Status::kDeviceRemoved;
   for (bool over = false; !over;) {
-    adapter.port().enter_level_two();
+    adapter.port().levels().enter_level_two();
     if (adapter.display_only()) {
       status = call();
       over = true;
     } else {
       over = adapter.run_with_idle_hardware([&] { status = call(); });
     }
-    adapter.port().leave_level_two();
+    adapter.port().levels().leave_level_two();
     if (over) break;
     over = !adapter.block_until([&] { return !adapter.timeout().resetting_adapter(); });
   }

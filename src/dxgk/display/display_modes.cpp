@@ -69,7 +69,7 @@ Status Display::attach_monitor(uint32_t target, const char** step) {
   if (child->awareness == port::ChildInfo::Awareness::kInterruptible ||
       child->awareness == port::ChildInfo::Awareness::kPolled) {
     *step = "DxgkDdiQueryChildStatus";
-    const Result<bool> status = adapter_.port().query_child_status(target, true);
+    const Result<bool> status = adapter_.port().children().query_child_status(target, true);
     // Who cannot tell is taken for unplugged; a plug event may come later.
     if (!status.has_value()) return failed_call(*step, status.error());
     connected = *status;
@@ -80,7 +80,8 @@ Status Display::attach_monitor(uint32_t target, const char** step) {
 
 Status Display::read_monitor(uint32_t target, const char** step) {
   *step = "DxgkDdiQueryDeviceDescriptor";
-  const Result<std::vector<std::byte>> edid = adapter_.port().query_device_descriptor(target);
+  const Result<std::vector<std::byte>> edid =
+      adapter_.port().children().query_device_descriptor(target);
   if (!edid.has_value() && edid.error() == Status::kDeviceRemoved) return edid.error();
   // No descriptor, or one that makes no sense: the default profile, as Windows does.
   vidpn::Monitor monitor = vidpn::default_monitor();
@@ -99,8 +100,8 @@ Status Display::read_monitor(uint32_t target, const char** step) {
   *step = "DxgkDdiRecommendMonitorModes";
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
   const Status status = level_two(adapter_, [&] {
-    return adapter_.port().recommend_monitor_modes(target, call.monitor_mode_set(),
-                                                   call.monitor_mode_set_interface());
+    return adapter_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
+                                                           call.monitor_mode_set_interface());
   });
   call.finish(status, adapter_.driver_is_dead());
   return is_success(status) ? status : failed_call(*step, status);
@@ -130,7 +131,7 @@ Result<vidpn::Network> Display::enumerate(vidpn::Network network, vidpn::Pivot p
   const size_t told = adapter_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kEnumVidPnCofuncModality, std::move(network), pivot);
   const Status status =
-      adapter_.port().enum_cofunc_modality(call.vidpn(), kind, pivot.source, pivot.target);
+      adapter_.port().vidpn().enum_cofunc_modality(call.vidpn(), kind, pivot.source, pivot.target);
   vidpn::Network result = call.finish(status, adapter_.driver_is_dead());
   if (!is_success(status)) {
     // The refusal of one of its calls made the driver give up: that finding is the story.
@@ -143,7 +144,7 @@ Status Display::ask_supported(const vidpn::Network& network, const char** step) 
   *step = "DxgkDdiIsSupportedVidPn";
   const size_t told = adapter_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kIsSupportedVidPn, network);
-  const Result<bool> supported = adapter_.port().is_supported_vidpn(call.vidpn());
+  const Result<bool> supported = adapter_.port().vidpn().is_supported_vidpn(call.vidpn());
   call.finish(supported.has_value() ? Status::kSuccess : supported.error(),
               adapter_.driver_is_dead());
   if (!supported.has_value()) {
@@ -181,8 +182,9 @@ Result<vidpn::Network> Display::recommended(const std::vector<uint32_t>& targets
     return Error(Status::kNotSupported);
   const size_t told = adapter_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
-  const Status status = level_two(
-      adapter_, [&] { return adapter_.port().recommend_functional_vidpn(call.vidpn(), targets); });
+  const Status status = level_two(adapter_, [&] {
+    return adapter_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets);
+  });
   vidpn::Network network = call.finish(status, adapter_.driver_is_dead());
   if (is_success(status)) {
     // What finish() found wrong has been told; the kernel finds a VidPN of its own then.
@@ -310,8 +312,8 @@ Status Display::commit_for_connected(const std::map<uint32_t, DisplayMode>& want
 
 Status Display::make_visible(uint32_t source, bool visible, const char** step) {
   *step = "DxgkDdiSetVidPnSourceVisibility";
-  const Status status =
-      level_two(adapter_, [&] { return adapter_.port().set_source_visibility(source, visible); });
+  const Status status = level_two(
+      adapter_, [&] { return adapter_.port().vidpn().set_source_visibility(source, visible); });
   if (!is_success(status)) return failed_call(*step, status);
   sources_[source].visible = visible;
   return Status::kSuccess;
@@ -322,8 +324,9 @@ Status Display::commit_one(const vidpn::Network& network, uint32_t source, void*
   *step = "DxgkDdiCommitVidPn";
   const size_t told = adapter_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, network);
-  const Status status = level_two(
-      adapter_, [&] { return adapter_.port().commit_vidpn(call.vidpn(), source, primary); });
+  const Status status = level_two(adapter_, [&] {
+    return adapter_.port().vidpn().commit_vidpn(call.vidpn(), source, primary);
+  });
   call.finish(status, adapter_.driver_is_dead());
   if (is_success(status)) return Status::kSuccess;
   return adapter_.findings().total() != told ? status : failed_call(*step, status);
@@ -343,7 +346,7 @@ Status Display::commit(const vidpn::Network& network, const char** step, bool ag
     *step = "DxgkDdiQueryVidPnHWCapability";
     vidpn::DdiCall call(*manager_, vidpn::Ddi::kQueryVidPnHwCapability, network);
     const Result<uint32_t> caps =
-        adapter_.port().query_vidpn_hw_capability(call.vidpn(), path.source, path.target);
+        adapter_.port().vidpn().query_vidpn_hw_capability(call.vidpn(), path.source, path.target);
     call.finish(caps.has_value() ? Status::kSuccess : caps.error(), adapter_.driver_is_dead());
     if (!caps.has_value()) return failed_call(*step, caps.error());
   }
@@ -402,13 +405,14 @@ void Display::restore(const std::vector<uint32_t>& affected, size_t committed,
       vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, active_);
       void* const primary = primary_of(source);
       status = level_two(adapter_, [&] {
-        return adapter_.port().commit_vidpn(call.vidpn(), affected[i], primary);
+        return adapter_.port().vidpn().commit_vidpn(call.vidpn(), affected[i], primary);
       });
       call.finish(status, adapter_.driver_is_dead());
     }
     if (is_success(status) && was_visible.at(affected[i]) && !source.visible) {
-      status = level_two(adapter_,
-                         [&] { return adapter_.port().set_source_visibility(affected[i], true); });
+      status = level_two(adapter_, [&] {
+        return adapter_.port().vidpn().set_source_visibility(affected[i], true);
+      });
       source.visible = is_success(status);
     }
   }

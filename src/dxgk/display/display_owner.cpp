@@ -116,7 +116,7 @@ Status Display::set_display_mode(Device& device, const Ref<OpenedAllocation>& pr
   });
   if (!owner) return Status::kGraphicsNotExclusiveModeOwner;  // DISP-19
   if (stale) return Status::kGraphicsAllocationInvalid;
-  const auto said = adapter_.port().describe_allocation(primary->driver_allocation);
+  const auto said = adapter_.port().allocations().describe_allocation(primary->driver_allocation);
   if (!said.has_value())
     return said.error() == Status::kDeviceRemoved ? said.error() : Status::kInvalidParameter;
   const DisplayMode mode{said->width, said->height};
@@ -146,7 +146,7 @@ Status Display::check_flip(Device& device, uint32_t source, const Ref<OpenedAllo
   if (!ready) return Status::kInvalidParameter;          // DISP-14
   const vidpn::SourceMode* set = active_.pinned_source_mode(source);
   if (set == nullptr) return Status::kGraphicsAllocationInvalid;
-  const auto said = adapter_.port().describe_allocation(surface->driver_allocation);
+  const auto said = adapter_.port().allocations().describe_allocation(surface->driver_allocation);
   if (!said.has_value()) return Status::kGraphicsAllocationInvalid;
   const bool fits = said->width == set->surface.width && said->height == set->surface.height &&
                     same_or_twin(said->format, set->pixel_format);
@@ -201,7 +201,7 @@ Status Display::scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* li
     target = target_of(source);
   }
   if (!target.has_value()) return Status::kInvalidParameter;
-  return adapter_.port().get_scan_line(*target, in_vertical_blank, line);
+  return adapter_.port().scanout().get_scan_line(*target, in_vertical_blank, line);
 }
 
 Status Display::place_client(uint32_t source, const Ref<OpenedAllocation>& surface, bool again,

@@ -50,11 +50,11 @@ void Display::close_owner() {
 Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, const char** step) {
   DXGKIT_RETURN_IF_FAILED(open_owner(step));
   *step = "DxgkDdiGetStandardAllocationDriverData";
-  Result<port::AdapterPort::StandardAllocation> data =
-      adapter_.port().describe_shared_primary({.source = source,
-                                               .width = mode.surface.width,
-                                               .height = mode.surface.height,
-                                               .format = mode.pixel_format});
+  Result<port::StandardAllocation> data =
+      adapter_.port().allocations().describe_shared_primary({.source = source,
+                                                             .width = mode.surface.width,
+                                                             .height = mode.surface.height,
+                                                             .format = mode.pixel_format});
   if (!data.has_value()) return failed_call(*step, data.error());
   Process::Scope scope(process_.get());
   AllocationRequest request;
@@ -98,7 +98,7 @@ void Display::check_primary(const OpenedAllocation& opened, const vidpn::SourceM
          .why = "The kernel compares surfaces by it before it shows one in place of another."});
   };
   const Result<port::AllocationDescription> said =
-      adapter_.port().describe_allocation(opened.driver_allocation);
+      adapter_.port().allocations().describe_allocation(opened.driver_allocation);
   if (!said.has_value()) {
     if (said.error() != Status::kNotSupported && said.error() != Status::kDeviceRemoved)
       tell(fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(said.error())));
@@ -158,10 +158,10 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
   *step = "DxgkDdiSetVidPnSourceAddress";
   const Placed placed{place.segment, segment.base_address + place.offset_bytes};
   status = level_two(adapter_, [&] {
-    return adapter_.port().set_source_address({.source = source_id,
-                                               .segment = place.segment.value,
-                                               .address = placed.address,
-                                               .allocation = surface.driver_allocation});
+    return adapter_.port().scanout().set_source_address({.source = source_id,
+                                                         .segment = place.segment.value,
+                                                         .address = placed.address,
+                                                         .allocation = surface.driver_allocation});
   });
   if (is_success(status)) return placed;
   adapter_.lane().run([&] {

@@ -356,7 +356,7 @@ void Flips::flip_others(Source& source) {
   if (source.finished.empty()) return;
   const Record* const record = source.record(source.finished.back());
   if (record == nullptr || !record->synced || record->address != source.queue.shown()) return;
-  static_cast<void>(adapter_.port().flip(arguments(source, *record, /*at_once=*/true)));
+  static_cast<void>(adapter_.port().scanout().flip(arguments(source, *record, /*at_once=*/true)));
 }
 
 port::SourceAddressArgs Flips::arguments(const Source& source, const Record& record, bool at_once) {
@@ -376,7 +376,7 @@ void Flips::program(Source& source, const vidsch::FlipRequest& flip, bool at_onc
   record.synced = !at_once;
   const port::SourceAddressArgs args = arguments(source, record, at_once);
   if (mmio_) {  // DISP-01
-    static_cast<void>(adapter_.port().flip(args));
+    static_cast<void>(adapter_.port().scanout().flip(args));
     return;
   }
   Work work;
@@ -621,15 +621,15 @@ bool Flips::work() {
   if (!next.has_value()) return false;
   if (next->kind == Work::Kind::kAddress) {
     next->address.contexts = next->contexts;
-    static_cast<void>(
-        level_two(adapter_, [&] { return adapter_.port().set_source_address(next->address); }));
+    static_cast<void>(level_two(
+        adapter_, [&] { return adapter_.port().scanout().set_source_address(next->address); }));
     return true;
   }
   static_cast<void>(level_two(adapter_, [&] {
     Status status = Status::kSuccess;
     for (const auto& source : sources_) {
       if (!source->shown) continue;
-      status = adapter_.port().control_vsync(source->id, next->enabled);
+      status = adapter_.port().scanout().control_vsync(source->id, next->enabled);
     }
     return status;
   }));

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "base/arithmetic.h"
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/adapter/segment_rules.h"
 
 namespace dxgkit::dxgk {

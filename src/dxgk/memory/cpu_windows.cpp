@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
 
 namespace dxgkit::dxgk {
@@ -126,8 +126,8 @@ Result<CpuWindows::Windows> CpuWindows::through_host_aperture(OpenedAllocation& 
   if (pages.empty()) return Error(Status::kRetry);
   std::vector<uint64_t> shown(count);
   for (uint64_t i = 0; i < count; ++i) shown[i] = place.offset_bytes / kPageBytes + i;
-  const Status mapped =
-      adapter_.port().map_cpu_host_aperture(opened.driver_allocation, place.segment, pages, shown);
+  const Status mapped = adapter_.port().cpu_access().map_cpu_host_aperture(
+      opened.driver_allocation, place.segment, pages, shown);
   if (!is_success(mapped)) {
     drop_host_pages(place.segment, pages);
     return Error(Status::kRetry);
@@ -222,7 +222,8 @@ void CpuWindows::close(OpenedAllocation& opened) {
   }
   if (cpu->host_pages.empty()) return;
   // Of a driver that keeps them mapped other pages are used: nothing is lost but those.
-  static_cast<void>(adapter_.port().unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages));
+  static_cast<void>(
+      adapter_.port().cpu_access().unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages));
   drop_host_pages(cpu->host_segment, cpu->host_pages);
   cpu->host_pages.clear();
 }

@@ -1,8 +1,8 @@
 // CPU access to allocations: Lock2, and the old Lock with renaming.
 #include <algorithm>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/cpu_windows.h"

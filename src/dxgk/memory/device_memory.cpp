@@ -40,8 +40,8 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
     infos[i].primary = requests[i].primary;
   }
   void* driver_resource = resource ? resource->driver_handle : nullptr;
-  DXGKIT_RETURN_IF_FAILED(
-      adapter_.port().create_allocations(infos, private_data, creates_resource, &driver_resource));
+  DXGKIT_RETURN_IF_FAILED(adapter_.port().allocations().create_allocations(
+      infos, private_data, creates_resource, &driver_resource));
   if (creates_resource) resource->driver_handle = driver_resource;
 
   // From here on everything is undone on failure: openings closed, driver objects destroyed, pages
@@ -63,15 +63,15 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
     if (creates_resource) {
       DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     }
-    std::vector<port::AdapterPort::OpenInfo> open_infos(requests.size());
+    std::vector<port::OpenInfo> open_infos(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       open_infos[i].allocation_handle = openings_made[i]->handle;
       open_infos[i].private_data = requests[i].private_data;
     }
     if (!requests.empty()) {
-      DXGKIT_RETURN_IF_FAILED(adapter_.port().open_allocations(info_.handle, open_infos,
-                                                               private_data, /*create=*/true,
-                                                               resource ? resource->handle : 0));
+      DXGKIT_RETURN_IF_FAILED(adapter_.port().allocations().open_allocations(
+          info_.handle, open_infos, private_data, /*create=*/true,
+          resource ? resource->handle : 0));
     }
     opened = true;
     for (size_t i = 0; i < requests.size(); ++i)
@@ -106,13 +106,14 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
     std::vector<void*> device_specific;
     for (const Ref<OpenedAllocation>& one : openings_made)
       device_specific.push_back(one->device_specific);
-    static_cast<void>(adapter_.port().close_allocations(info_.handle, device_specific));
+    static_cast<void>(
+        adapter_.port().allocations().close_allocations(info_.handle, device_specific));
   }
   for (const Ref<OpenedAllocation>& one : openings_made) handles.erase(one->handle);
   if (creates_resource && resource->handle != 0) handles.erase(resource->handle);
   std::vector<void*> driver_handles;
   for (const port::AllocationInfo& info : infos) driver_handles.push_back(info.handle);
-  static_cast<void>(adapter_.port().destroy_allocations(
+  static_cast<void>(adapter_.port().allocations().destroy_allocations(
       driver_handles, creates_resource ? driver_resource : nullptr,
       creates_resource && driver_resource != nullptr));
   for (const AllocationBacking& backing : backings) {

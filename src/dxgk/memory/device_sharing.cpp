@@ -51,7 +51,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
   std::vector<std::vector<std::byte>> data;  // the driver's copy: the kept one stays as it is
   std::vector<void*> device_specific;
   const Status status = [&]() -> Status {
-    std::vector<port::AdapterPort::OpenInfo> infos(shared->members.size());
+    std::vector<port::OpenInfo> infos(shared->members.size());
     for (size_t i = 0; i < infos.size(); ++i) {
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
       one->device = Ref<Device>(this);
@@ -66,9 +66,9 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     }
     DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     if (!infos.empty()) {
-      DXGKIT_RETURN_IF_FAILED(
-          adapter_.port().open_allocations(info_.handle, infos, shared->resource_data,
-                                           /*create=*/false, resource->handle, read_only));
+      DXGKIT_RETURN_IF_FAILED(adapter_.port().allocations().open_allocations(
+          info_.handle, infos, shared->resource_data,
+          /*create=*/false, resource->handle, read_only));
     }
     for (size_t i = 0; i < infos.size(); ++i) {
       opened[i]->device_specific = infos[i].device_specific;
@@ -102,7 +102,8 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     return registered;
   }
   if (!device_specific.empty())
-    static_cast<void>(adapter_.port().close_allocations(info_.handle, device_specific));
+    static_cast<void>(
+        adapter_.port().allocations().close_allocations(info_.handle, device_specific));
   for (const Ref<OpenedAllocation>& one : opened) handles.erase(one->handle);
   handles.erase(resource->handle);
   // After the driver's side is closed: this may have been the last holder (ALLOC-26).

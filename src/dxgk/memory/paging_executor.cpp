@@ -262,7 +262,7 @@ void PagingExecutor::submit_slice() {
       slice_holds_.clear();
       return;
     }
-    port_.release_paging_mdls(port_.paging_mdls_issued());
+    port_.paging().release_paging_mdls(port_.paging().paging_mdls_issued());
     slice_holds_.clear();
     complete(std::exchange(slice_completes_, {}));
     return;
@@ -285,7 +285,7 @@ void PagingExecutor::submit_slice() {
   }
   ++current_->packets;
   in_flight_.push_back({packet.id, current_, std::move(slice_completes_), std::move(slice_holds_),
-                        port_.paging_mdls_issued()});
+                        port_.paging().paging_mdls_issued()});
   slice_completes_.clear();
   slice_holds_.clear();
   slice_start_ = current_->used;
@@ -405,7 +405,7 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
     args.buffer_offset = current_->used;
     whole_buffer = current_->used == 0;
   }
-  const port::BuildPagingResult result = port_.build_paging(args);
+  const port::BuildPagingResult result = port_.paging().build_paging(args);
   if (halted_) return Progress::kStop;  // the driver broke a fatal rule inside the call
   trace::emit(trace::EventKind::kPagingOperation, traced_kind, traced_allocation, traced_bytes,
               result.bytes_written);
@@ -492,7 +492,7 @@ void PagingExecutor::packet_retired(Packet& packet, bool completed) {
   DXGKIT_CHECK(in_flight_.front().packet == packet.id);
   InFlight flight = std::move(in_flight_.front());
   in_flight_.pop_front();
-  port_.release_paging_mdls(flight.mdls);
+  port_.paging().release_paging_mdls(flight.mdls);
   --flight.buffer->packets;
   if (flight.buffer->packets == 0 && flight.buffer == current_ && current_->used == slice_start_) {
     // Nothing of it is in use any more: start over at its beginning.

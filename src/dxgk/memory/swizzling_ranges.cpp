@@ -26,14 +26,14 @@ Result<SwizzlingRanges::Shown> SwizzlingRanges::acquire(const Request& request) 
   if (target->set_up) release(*target);
   const auto id = static_cast<uint32_t>(target - ranges_.data());
   for (;;) {
-    port::AdapterPort::SwizzlingRange asked{.allocation = request.driver_allocation,
-                                            .private_data = request.private_data,
-                                            .range = id,
-                                            .segment = request.segment,
-                                            .size_bytes = request.size_bytes,
-                                            .size_may_change = request.size_may_change,
-                                            .address = request.address};
-    const Status status = port_.acquire_swizzling_range(&asked);
+    port::SwizzlingRange asked{.allocation = request.driver_allocation,
+                               .private_data = request.private_data,
+                               .range = id,
+                               .segment = request.segment,
+                               .size_bytes = request.size_bytes,
+                               .size_may_change = request.size_may_change,
+                               .address = request.address};
+    const Status status = port_.cpu_access().acquire_swizzling_range(&asked);
     if (is_success(status)) {
       *target = {.set_up = true,
                  .request = request,
@@ -63,7 +63,8 @@ void SwizzlingRanges::release_of(AllocationId allocation) {
 
 void SwizzlingRanges::release(Range& range) {
   const auto id = static_cast<uint32_t>(&range - ranges_.data());
-  port_.release_swizzling_range(range.request.driver_allocation, range.request.private_data, id);
+  port_.cpu_access().release_swizzling_range(range.request.driver_allocation,
+                                             range.request.private_data, id);
   range = {};
 }
 

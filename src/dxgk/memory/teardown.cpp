@@ -155,7 +155,8 @@ void Adapter::begin_closing(Teardown& teardown) {
   }
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
   if (!device_specific.empty())
-    static_cast<void>(port_->close_allocations(teardown.device->driver_handle(), device_specific));
+    static_cast<void>(
+        port_->allocations().close_allocations(teardown.device->driver_handle(), device_specific));
   teardown.phase = Teardown::Phase::kPaging;
   if (failed_) {
     finish_closing(teardown);
@@ -176,7 +177,8 @@ void Adapter::finish_closing(Teardown& teardown) {
                                             : nullptr;
   const bool destroy_resource = teardown.ends_resource && driver_resource != nullptr;
   if (!handles.empty() || destroy_resource) {
-    static_cast<void>(port_->destroy_allocations(handles, driver_resource, destroy_resource));
+    static_cast<void>(
+        port_->allocations().destroy_allocations(handles, driver_resource, destroy_resource));
   }
   for (Allocation* allocation : teardown.dying) {
     release_backing(*allocation);

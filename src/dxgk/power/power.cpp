@@ -251,7 +251,7 @@ void Power::show(const Moved& moved) {
 }
 
 bool Power::enter_low_power(PowerTarget target) {
-  adapter_.port().enter_level_two();
+  adapter_.port().levels().enter_level_two();
   level_three_ = true;
   bool done = false;
   static_cast<void>(adapter_.block_until([&] {
@@ -265,9 +265,10 @@ bool Power::enter_low_power(PowerTarget target) {
     const port::PowerState state = device_state(target);
     if (adapter_.display() != nullptr) {
       for (const port::ChildInfo& child : adapter_.display()->children())
-        static_cast<void>(adapter_.port().set_power_state(child.uid, state, action_of(target)));
+        static_cast<void>(
+            adapter_.port().power().set_power_state(child.uid, state, action_of(target)));
     }
-    static_cast<void>(adapter_.port().set_power_state({}, state, action_of(target)));
+    static_cast<void>(adapter_.port().power().set_power_state({}, state, action_of(target)));
     adapter_.function().set_power(platform_power(target));
     note_state(kStateAsleep);
     done = true;
@@ -283,16 +284,17 @@ Status Power::wake() {
     phase_ = Phase::kRising;
     lost_ = false;  // from here on paging goes to living hardware
     adapter_.function().set_power(bus::FunctionPower::kOn);
-    static_cast<void>(adapter_.port().set_power_state({}, port::PowerState::kD0));
+    static_cast<void>(adapter_.port().power().set_power_state({}, port::PowerState::kD0));
     if (adapter_.display() != nullptr) {
       for (const port::ChildInfo& child : adapter_.display()->children())
-        static_cast<void>(adapter_.port().set_power_state(child.uid, port::PowerState::kD0));
+        static_cast<void>(
+            adapter_.port().power().set_power_state(child.uid, port::PowerState::kD0));
     }
     if (adapter_.runtime_power_) adapter_.runtime_power_->end_device_transition();
     if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->rebuild();
     adapter_.paging().resume();
   });
-  adapter_.port().leave_level_two();
+  adapter_.port().levels().leave_level_two();
   level_three_ = false;
   restore();
   if (!release()) {
@@ -353,7 +355,7 @@ void Power::restore() {
 bool Power::settled() const { return lost_ || adapter_.paging().idle(); }
 
 bool Power::release() {
-  if (level_three_) adapter_.port().leave_level_two();
+  if (level_three_) adapter_.port().levels().leave_level_two();
   level_three_ = false;
   bool off = false;
   adapter_.lane().run([&] {
@@ -383,9 +385,9 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   port::AdapterPort& port = adapter_.port();
   if (adapter_.display_only()) {
     adapter_.gate().hold();
-    port.enter_level_two();
+    port.levels().enter_level_two();
     call(Status::kSuccess);
-    port.leave_level_two();
+    port.levels().leave_level_two();
     adapter_.gate().release();
     return;
   }
@@ -410,7 +412,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   }
   bool told = false;
   if (is_success(status)) {
-    port.enter_level_two();
+    port.levels().enter_level_two();
     level_three_ = true;
     static_cast<void>(adapter_.block_until([&] {
       if (adapter_.failed_) return true;
@@ -419,7 +421,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
       call(Status::kSuccess);
       return true;
     }));
-    port.leave_level_two();
+    port.levels().leave_level_two();
     level_three_ = false;
     if (!told) status = Status::kDeviceRemoved;
   }

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/ids.h"
-#include "port/native_fence.h"
+#include "port/ddi/native_fence.h"
 #include "port/types.h"
 
 namespace dxgkit::dxgk {

@@ -194,7 +194,8 @@ void GpuVa::set_root_of(GpuSpace& space, Context& context) {
   if (queues == nullptr || !queues->has_root(context, place)) {
     trace::emit(trace::EventKind::kGpuVaRoot, space.process, context.id().value,
                 place.address.offset, place.address.segment.value);
-    if (!is_success(adapter_.port().set_root_page_table(context.driver_handle(), place))) return;
+    if (!is_success(adapter_.port().gpu_va().set_root_page_table(context.driver_handle(), place)))
+      return;
     if (queues != nullptr) queues->root_was_set(context, place);
   }
   companions_[context.id()].rooted = true;
@@ -227,7 +228,7 @@ void GpuVa::set_kernel_root(const GpuSpace& space, void* context) {
   const port::RootPageTable place{.address = memory_.at(space.shown_root).address,
                                   .entry_count = static_cast<uint32_t>(space.shown_entries)};
   // A driver that refuses loses the adapter; nothing else comes back.
-  static_cast<void>(adapter_.port().set_root_page_table(context, place));
+  static_cast<void>(adapter_.port().gpu_va().set_root_page_table(context, place));
 }
 
 bool GpuVa::hardware_idle() const { return adapter_.paging().hardware_idle(); }
@@ -301,8 +302,8 @@ Result<gpuva::TableGrant> GpuVa::grant(const GpuSpace& space, const gpuva::Table
   gpuva::TableGrant out{.table = gpuva::kNoTable, .entries = need.entries};
   uint64_t bytes = need.bytes;
   if (bytes == 0) {
-    DXGKIT_ASSIGN_OR_RETURN(
-        bytes, adapter_.port().get_root_page_table_size(static_cast<uint32_t>(need.entries)));
+    DXGKIT_ASSIGN_OR_RETURN(bytes, adapter_.port().gpu_va().get_root_page_table_size(
+                                       static_cast<uint32_t>(need.entries)));
   }
   const bool cpu = space.of_paging || geometry_.update_mode == gpuva::UpdateMode::kCpuVirtual;
   DXGKIT_ASSIGN_OR_RETURN(out.table, memory_.allocate(segment, bytes, need.alignment_bytes, cpu));

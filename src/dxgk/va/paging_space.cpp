@@ -291,7 +291,7 @@ Status PagingSpace::write_now(gpuva::Plan plan) {
       if (step == nullptr) return Status::kSuccess;
       const port::RootPageTable root{.address = owner_.table(step->table).address,
                                      .entry_count = static_cast<uint32_t>(step->count)};
-      DXGKIT_RETURN_IF_FAILED(port.set_root_page_table(system_context_, root));
+      DXGKIT_RETURN_IF_FAILED(port.gpu_va().set_root_page_table(system_context_, root));
       space_->shown_root = step->table;
       writer.skip();
       continue;
@@ -305,7 +305,7 @@ Status PagingSpace::write_now(gpuva::Plan plan) {
       port::BuildPagingArgs args;
       args.system_context = system_context_;
       args.operation = &operation;
-      const Status status = port.build_paging(args).status;
+      const Status status = port.paging().build_paging(args).status;
       if (!is_success(status)) return status;
     }
   }

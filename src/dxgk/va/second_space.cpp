@@ -220,7 +220,7 @@ Status GpuVa::ensure_second(const GpuSpace& space, Work* work) {
 }
 
 void GpuVa::make_companion(Context& context) {
-  const Result<port::ContextInfo> made = adapter_.port().create_context(
+  const Result<port::ContextInfo> made = adapter_.port().objects().create_context(
       context.device().driver_handle(), context.handle, NodeOrdinal{adapter_.caps().paging_node}, 1,
       /*system=*/true, {}, /*virtual_addressing=*/true);
   bool orphan = false;
@@ -249,7 +249,8 @@ void GpuVa::make_companion(Context& context) {
     adapter_.paging().enqueue_work(std::move(work), [this] { adapter_.progress(); });
     adapter_.pump();
   });
-  if (orphan && made.has_value()) static_cast<void>(adapter_.port().destroy_context(made->handle));
+  if (orphan && made.has_value())
+    static_cast<void>(adapter_.port().objects().destroy_context(made->handle));
 }
 
 void* GpuVa::take_companion(Context& context) {

@@ -104,7 +104,7 @@ GpuVa::TableRoom GpuVa::table_room(Device& device) {
     desc.size_bytes = align_up(uint64_t{need.bytes}, kPageBytes);
     if (need.bytes == 0) {  // a root that grows
       const Result<uint64_t> bytes =
-          adapter_.port().get_root_page_table_size(static_cast<uint32_t>(need.entries));
+          adapter_.port().gpu_va().get_root_page_table_size(static_cast<uint32_t>(need.entries));
       if (!bytes.has_value()) continue;
       desc.size_bytes = align_up(*bytes, kPageBytes);
     }

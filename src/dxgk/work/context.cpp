@@ -56,7 +56,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
   Status status = Status::kSuccess;
   if (caps.multi_engine_aware) {
-    const Result<port::ContextInfo> info = adapter.port().create_context(
+    const Result<port::ContextInfo> info = adapter.port().objects().create_context(
         device.driver_handle(), context->handle, creation.node, 1,
         /*system=*/false, creation.private_data, creation.virtual_addressing);
     if (info.has_value()) {
@@ -116,7 +116,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   handles.erase(context->handle);
   if (context->driver_context_)
-    static_cast<void>(adapter.port().destroy_context(context->info_.handle));
+    static_cast<void>(adapter.port().objects().destroy_context(context->info_.handle));
   context->drop_memory();
   return Error(status);
 }
@@ -142,7 +142,8 @@ void Context::leave() {
 }
 
 void Context::destroy_in_driver() {
-  if (driver_context_) static_cast<void>(device_->adapter().port().destroy_context(info_.handle));
+  if (driver_context_)
+    static_cast<void>(device_->adapter().port().objects().destroy_context(info_.handle));
 }
 
 Status Context::check_info() {
@@ -333,7 +334,7 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
     args.patches_out = buffer->patches.data();
     args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());
     args.multipass_offset = multipass_offset;
-    const port::RenderResult result = adapter.port().render(args);
+    const port::RenderResult result = adapter.port().rendering().render(args);
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;
@@ -708,7 +709,7 @@ void Context::close_driver_side() {
   if (!first) return;
   if (virtual_) {
     if (void* const companion = adapter.gpu_va()->take_companion(*this))
-      static_cast<void>(adapter.port().destroy_context(companion));
+      static_cast<void>(adapter.port().objects().destroy_context(companion));
   }
   // A switch away from it names it (SUB-24).
   static_cast<void>(adapter.block_until(

@@ -92,7 +92,7 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
     args.surfaces = std::span(&surface, 1);
     args.source_count = 1;
   }
-  const port::RenderResult result = adapter.port().present(args);
+  const port::RenderResult result = adapter.port().rendering().present(args);
   Status status = result.status == Status::kGraphicsInsufficientDmaBuffer
                       ? Status::kInvalidParameter
                       : result.status;
@@ -159,7 +159,7 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
     args.sub_rects = request.sub_rects;  // the whole list in each pass (REND-18)
     args.flip_interval = request.flip_interval;
     args.private_data = request.private_data;
-    const port::RenderResult result = adapter.port().present(args);
+    const port::RenderResult result = adapter.port().rendering().present(args);
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;

@@ -275,7 +275,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
     args.private_bytes = args.user_private_bytes = static_cast<uint32_t>(private_data.size());
     args.hardware_queues = true;
     args.progress_fence = submission.progress_fence;
-    const Status valid = adapter.port().validate_submit(args);
+    const Status valid = adapter.port().rendering().validate_submit(args);
     if (valid != Status::kNotSupported) DXGKIT_RETURN_IF_FAILED(valid);
   }
   Status status = Status::kSuccess;
@@ -332,8 +332,8 @@ std::unique_ptr<HwQueues> HwQueues::make(Adapter& adapter,
 
 HwQueues::HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes)
     : adapter_(adapter),
-      queues_(adapter.port()),
-      scheduler_(adapter.port()),
+      queues_(adapter.port().hw_queues()),
+      scheduler_(adapter.port().hw_scheduling()),
       scheduling_(scheduler_.supported()),
       nodes_(nodes.begin(), nodes.end()),
       fruitless_(nodes.size()) {

@@ -13,8 +13,8 @@
 #include "dxgk/object.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context.h"
-#include "port/hw_queue.h"
-#include "port/hw_scheduling.h"
+#include "port/ddi/hw_queue.h"
+#include "port/ddi/hw_scheduling.h"
 
 namespace dxgkit::dxgk {
 

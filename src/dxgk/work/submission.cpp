@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/interface_versions.h"
 #include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
@@ -304,7 +304,7 @@ Adapter::Submit Adapter::submit_virtual(Packet& packet, NodeOrdinal node, Submis
   args.node = node;
   args.flags.resubmission = resubmission;
   note_submission(packet, node, fence, args.buffer_bytes);
-  const Status status = port_->submit_virtual(args);
+  const Status status = port_->submission().submit_virtual(args);
   if (status == Status::kSuccess) return Submit::kTaken;
   if (status != Status::kInvalidParameter) return Submit::kStopping;
   fault_state_ = DeviceState::kErrorDmaFault;
@@ -325,7 +325,7 @@ Adapter::Submit Adapter::submit_context_switch(Packet& packet, NodeOrdinal node,
     args.fence = fence;
     args.node = node;
     args.flags = flags;
-    status = port_->submit_virtual(args);
+    status = port_->submission().submit_virtual(args);
     if (status == Status::kInvalidParameter) {
       blame(packet);
       return Submit::kRefused;
@@ -336,7 +336,7 @@ Adapter::Submit Adapter::submit_context_switch(Packet& packet, NodeOrdinal node,
     args.fence = fence;
     args.node = node;
     args.flags = flags;
-    status = port_->submit(args);
+    status = port_->submission().submit(args);
   }
   return status == Status::kSuccess ? Submit::kTaken : Submit::kStopping;
 }
@@ -357,13 +357,13 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
     buffer.view.physical_address = place.gpu_address;
   }
   if (packet.kind != vidsch::PacketKind::kPaging) fill_allocation_list(packet);
-  if (port_->has_patch()) {
+  if (port_->submission().has_patch()) {
     const bool part = buffer.broadcast_bytes != 0 &&
                       (packet.slice.start != 0 || packet.slice.end != buffer.broadcast_bytes);
     if (part) broadcast_before_.assign(buffer.view.cpu, buffer.view.cpu + buffer.broadcast_bytes);
-    Status status = port_->patch(patch_args(packet, fence));
+    Status status = port_->submission().patch(patch_args(packet, fence));
     if (is_success(status) && strikes(VerifierSwitch::kAlwaysRepatch))
-      status = port_->patch(patch_args(packet, fence));
+      status = port_->submission().patch(patch_args(packet, fence));
     if (part) check_broadcast_part(packet);
     trace::emit(trace::EventKind::kPacketPatched, id.value,
                 packet.context == nullptr ? 0 : packet.context->id().value, packet.patch_length, 0,
@@ -384,7 +384,7 @@ Adapter::Submit Adapter::submit(PacketId id, NodeOrdinal node, SubmissionFenceId
   args.flip_interval = packet.flip_interval;
   if (packet.flip != 0) display_->flips()->reached(packet.vidpn_source, packet.flip, true);
   note_submission(packet, node, fence, packet.slice.end - packet.slice.start);
-  if (port_->submit(args) == Status::kSuccess) return Submit::kTaken;
+  if (port_->submission().submit(args) == Status::kSuccess) return Submit::kTaken;
   if (args.context == nullptr) {  // SUB-27 was reported; this is why
     findings_.report(verifier::Finding{
         .rule = "SUB-04",
@@ -425,7 +425,7 @@ void Adapter::check_broadcast_part(const Packet& packet) {
 
 void Adapter::cancel_packet(Packet& packet, vidsch::Reached reached) {
   if (!caps_.cancel_command_aware) return;  // CANCEL-01
-  if (!port_->has_cancel()) return;
+  if (!port_->submission().has_cancel()) return;
   if (reached == vidsch::Reached::kHardware) return;  // CANCEL-22
   const bool given_back_too = options_.cancel_reading == CancelReading::kAlsoGivenBack;
   if (reached == vidsch::Reached::kGivenBack && !given_back_too) return;  // CANCEL-21
@@ -436,8 +436,9 @@ void Adapter::cancel_packet(Packet& packet, vidsch::Reached reached) {
   if (packet.context != nullptr && packet.context->of_hw_queue()) return;
   // Of paging: CANCEL-20.
   const bool by_address = paging ? gpu_va_ != nullptr : packet.context->virtual_addressing();
-  const Status status = by_address ? port_->cancel(virtual_args(packet))
-                                   : port_->cancel(patch_args(packet, SubmissionFenceId{}));
+  const Status status = by_address
+                            ? port_->submission().cancel(virtual_args(packet))
+                            : port_->submission().cancel(patch_args(packet, SubmissionFenceId{}));
   static_cast<void>(status);  // a failure is fatal and was reported by the port (CANCEL-18)
 }
 
@@ -500,7 +501,8 @@ void Adapter::count_engine_work(const Packet& packet, bool comes) {
 }
 
 Status Adapter::set_component_f_state(uint32_t component, uint32_t f_state) {
-  return failed_ ? Status::kDeviceRemoved : port_->set_component_f_state(component, f_state);
+  return failed_ ? Status::kDeviceRemoved
+                 : port_->power().set_component_f_state(component, f_state);
 }
 
 void Adapter::hold_node(NodeOrdinal node, bool held) { scheduler_->hold_node(node, held); }
@@ -577,7 +579,7 @@ void Adapter::drop_buffer_user(DmaBuffer& buffer) {
 void Adapter::preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) {
   timeout_->preemption_asked(node, preemption_fence);
   const bool idle = scheduler_->node_status(node).hardware_queue_length == 0;
-  const Status status = port_->preempt(node, preemption_fence, idle);
+  const Status status = port_->submission().preempt(node, preemption_fence, idle);
   static_cast<void>(status);  // fatal failures are reported by the port (PREEMPT-11)
 }
 

@@ -141,8 +141,8 @@ bool Timeout::excuse(NodeOrdinal node) {
 
 void Timeout::look_at(NodeOrdinal node) {
   // INT-22: the driver reports what it missed before anybody calls it a hang.
-  const Result<uint32_t> current = adapter_.port().query_current_fence(node);
-  adapter_.port().flush_dpcs();
+  const Result<uint32_t> current = adapter_.port().submission().query_current_fence(node);
+  adapter_.port().timeouts().flush_dpcs();
   adapter_.drain_reports();
   if (!adapter_.running_or_starting()) return;  // by what it answered, or reported
   vidsch::Scheduler& scheduler = adapter_.scheduler();
@@ -423,7 +423,7 @@ void Timeout::recover(const Request& request) {
 std::optional<bool> Timeout::responsive(NodeOrdinal node) {
   std::optional<bool> answer;
   const bool alive = on_lane_unless_failed([&] {
-    const Result<bool> status = adapter_.port().query_engine_status(node);
+    const Result<bool> status = adapter_.port().timeouts().query_engine_status(node);
     // TDR-10: a failure was reported; nobody can say that the engine gets on.
     answer = status.has_value() && *status;
     Node& mine = nodes_[node.value];
@@ -438,7 +438,7 @@ std::optional<bool> Timeout::responsive(NodeOrdinal node) {
 }
 
 Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
-  if (!adapter_.caps().support_per_engine_tdr || !adapter_.port().has_engine_reset()) {
+  if (!adapter_.caps().support_per_engine_tdr || !adapter_.port().timeouts().has_engine_reset()) {
     step("The driver has no per-engine recovery: the adapter is reset.");
     return EngineOutcome::kPromote;
   }
@@ -451,13 +451,14 @@ Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
   const auto count = static_cast<uint32_t>(nodes_.size());
   uint64_t mask = 0;
   const bool alive = on_lane_unless_failed([&] {
-    const Result<uint64_t> group = adapter_.port().query_dependent_engines(request.node, count);
+    const Result<uint64_t> group =
+        adapter_.port().timeouts().query_dependent_engines(request.node, count);
     if (group.has_value()) mask = *group;
   });
   if (!alive || mask == 0) return EngineOutcome::kOver;
   step(fmt::format("DxgkDdiQueryDependentEngineGroup: nodes {:#x} are reset together.", mask));
   const uint64_t also = preempt_others(mask, request.node);
-  const std::vector<std::byte> info = adapter_.port().collect_debug_info(0x141);
+  const std::vector<std::byte> info = adapter_.port().timeouts().collect_debug_info(0x141);
   if (!on_lane_unless_failed([&] { report_->debug_bytes = info.size(); }))
     return EngineOutcome::kOver;
   step(fmt::format("DxgkDdiCollectDbgInfo for event 0x141: {} bytes.", info.size()));
@@ -512,8 +513,8 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
   if (!on_lane_unless_failed([&] { adapter_.scheduler().begin_reset(node); }))
     return EngineOutcome::kOver;
   // TDR-09: from here on the engine's interrupts are kept back; what came before is taken in.
-  adapter_.port().mask_engines(bit);
-  adapter_.port().flush_dpcs();
+  adapter_.port().timeouts().mask_engines(bit);
+  adapter_.port().timeouts().flush_dpcs();
   EngineOutcome outcome = EngineOutcome::kOver;
   static_cast<void>(on_lane_unless_failed([&] {
     adapter_.drain_reports();
@@ -522,16 +523,16 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
     const bool owes = before.preemption_pending || before.hardware_queue_length != 0;
     const bool answered = nodes_[node.value].preemption.value != 0 && !before.preemption_pending;
     if (!required && (!owes || (answered && hung))) {
-      adapter_.port().unmask_engines(bit, /*tell=*/true);
+      adapter_.port().timeouts().unmask_engines(bit, /*tell=*/true);
       adapter_.scheduler().end_reset(node);
       outcome = EngineOutcome::kNotNeeded;
       return;
     }
     if (!hung) {  // TDR-11: before each reset
       const auto count = static_cast<uint32_t>(nodes_.size());
-      if (!adapter_.port().query_dependent_engines(node, count).has_value()) return;
+      if (!adapter_.port().timeouts().query_dependent_engines(node, count).has_value()) return;
     }
-    const Result<uint32_t> reset = adapter_.port().reset_engine(node);
+    const Result<uint32_t> reset = adapter_.port().timeouts().reset_engine(node);
     if (!reset.has_value()) {
       if (reset.error() == Status::kDeviceRemoved) return;  // the driver died inside
       note("DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).");
@@ -544,10 +545,10 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
         node.value, *reset, before.last_completed.value, before.last_submitted.value));
     // INT-21: what was kept back is of packets the reset ended. The engine goes on before this
     // step is over, and what it reports then counts.
-    adapter_.port().unmask_engines(bit, /*tell=*/false);
+    adapter_.port().timeouts().unmask_engines(bit, /*tell=*/false);
     outcome = judge(node, before, SubmissionFenceId{*reset});
   }));
-  adapter_.port().unmask_engines(bit, /*tell=*/false);  // where that was left early
+  adapter_.port().timeouts().unmask_engines(bit, /*tell=*/false);  // where that was left early
   return outcome;
 }
 

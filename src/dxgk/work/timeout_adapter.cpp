@@ -172,15 +172,15 @@ void Timeout::recover_adapter(const Request& request) {
     return;
   }
   adapter_.gate().hold();
-  const std::vector<std::byte> info = adapter_.port().collect_debug_info(0x117);
+  const std::vector<std::byte> info = adapter_.port().timeouts().collect_debug_info(0x117);
   step(fmt::format("DxgkDdiCollectDbgInfo for event 0x117: {} bytes.", info.size()));
   // TDR-04, TDR-21.
   const int64_t patience = runtime_.now() + policy_.ddi_delay_ns;
-  const bool alone = adapter_.port().enter_level_two_until(patience);
+  const bool alone = adapter_.port().levels().enter_level_two_until(patience);
   bool done = false;
   if (alone) {
     done = reset_hardware(request.node);
-    adapter_.port().leave_level_two();
+    adapter_.port().levels().leave_level_two();
   } else {
     adapter_.fail({.rule = "TDR-04",
                    .severity = verifier::Severity::kBugCheck,
@@ -230,8 +230,8 @@ void Timeout::report_working_hardware() {
 
 bool Timeout::reset_hardware(NodeOrdinal node) {
   port::AdapterPort& port = adapter_.port();
-  port.mask_engines(~uint64_t{0});
-  port.flush_dpcs();
+  port.timeouts().mask_engines(~uint64_t{0});
+  port.timeouts().flush_dpcs();
   bool done = false;
   static_cast<void>(on_lane_unless_failed([&] {
     adapter_.drain_reports();
@@ -251,7 +251,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
                     .preemption = SubmissionFenceId{},
                     .aborted = status.last_submitted};
     }
-    if (const Status status = port.reset_from_timeout(); status != Status::kSuccess) {
+    if (const Status status = port.timeouts().reset_from_timeout(); status != Status::kSuccess) {
       refuse_reset("DxgkDdiResetFromTimeout", status);
       return;
     }
@@ -262,7 +262,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
     }
     clean_up(guilty);
     if (!adapter_.running_or_starting()) return;
-    if (const Status status = port.restart_from_timeout(); status != Status::kSuccess) {
+    if (const Status status = port.timeouts().restart_from_timeout(); status != Status::kSuccess) {
       refuse_reset("DxgkDdiRestartFromTimeout", status);
       return;
     }
@@ -270,7 +270,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
     ++adapter_resets_;
     done = adapter_.running_or_starting();
   }));
-  port.unmask_engines(~uint64_t{0}, /*tell=*/false);
+  port.timeouts().unmask_engines(~uint64_t{0}, /*tell=*/false);
   return done;
 }
 
