@@ -40,20 +40,6 @@ constexpr const char* kGraphicsKey =
 
 std::function<void()> last_words;  // of the seed that runs
 
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  return (hash ^ value) * 0x100000001B3u + (hash >> 47);
-}
-
-uint64_t hash_of(const trace::Recorder& recorder) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const trace::Event& event : recorder.events()) {
-    hash = mixed(hash, static_cast<uint64_t>(event.time_ns));
-    hash = mixed(hash, uint64_t{event.thread} << 32 | uint64_t{event.kind} << 16 | event.node);
-    hash = mixed(mixed(mixed(mixed(hash, event.a), event.b), event.c), event.d);
-  }
-  return hash;
-}
-
 nt::KernelConfig kernel_config(const WorldPlan& plan) {
   nt::KernelConfig config;
   if (plan.faults.has(FaultKind::kRegistry)) {
@@ -762,7 +748,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
     }
     trace::set_current(nullptr);
   });
-  if (options.trace) outcome.trace_hash = hash_of(recorder);
+  if (options.trace) outcome.trace_hash = trace::hash_of(recorder.events());
   if (!options.trace_path.empty()) {
     set_last_words(nullptr);
     write_trace();

@@ -200,7 +200,10 @@ TEST_F(AddressSpaceTest, DriversReserveWholeTablesWhenTheProcessIsMade) {
        {DriverReserveRequest{.size = 0}, DriverReserveRequest{.size = kLeaf + kPage},
         DriverReserveRequest{.size = kLeaf, .alignment = 3 * kLeaf},
         DriverReserveRequest{.base = kLeaf + kPage, .size = kLeaf},
-        DriverReserveRequest{.base = 0x4000'0000, .size = ~uint64_t{0} - kLeaf + 1}}) {
+        DriverReserveRequest{.base = 0x4000'0000, .size = ~uint64_t{0} - kLeaf + 1},
+        DriverReserveRequest{.base = kEnd - kLeaf, .size = 2 * kLeaf},
+        DriverReserveRequest{.base = kEnd, .size = kLeaf},
+        DriverReserveRequest{.base = kEnd + kLeaf, .size = kLeaf}}) {
     const auto refused = space_.reserve_for_driver(request, kLeaf);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error(), Status::kInvalidParameter);
@@ -215,6 +218,7 @@ TEST_F(AddressSpaceTest, DriversReserveWholeTablesWhenTheProcessIsMade) {
   EXPECT_EQ(space_.reserve_for_driver({.base = 16 * kLeaf, .size = kLeaf}, kLeaf).error(),
             Status::kInvalidParameter);
   EXPECT_EQ(space_.reserve_for_driver({.size = kEnd}, kLeaf).error(), Status::kNoMemory);
+  EXPECT_EQ(*space_.reserve_for_driver({.base = kEnd - kLeaf, .size = kLeaf}, kLeaf), kEnd - kLeaf);
 
   MapRequest request = valid();
   request.base = kLeaf;

@@ -159,5 +159,25 @@ TEST_F(AddressSpaceTest, UpdatesApplyInOrderWithOverlaps) {
   EXPECT_EQ(stretches, "5+1=6 6+3=4 9+3=4 ");
 }
 
+TEST_F(AddressSpaceTest, WhereNoAllocationIsMappedNothingOfOneCounts) {
+  // Offset and size are of an allocation: without one they are no part of what is mapped.
+  constexpr uint64_t kBase = 0x4000'0000;
+  ASSERT_TRUE(space_.reserve({.base = kBase, .size = k64}, ++sequence_).has_value());
+  UpdateOperation zero{.kind = UpdateOperation::Kind::kMapProtect,
+                       .base_address = kBase + 2 * kPage,
+                       .size_bytes = 4 * kPage,
+                       .protection = {.zero = true},
+                       .driver_protection = 7};
+  space_.apply_update({&zero, 1}, ++sequence_, nullptr);
+  zero.base_address += 4 * kPage;
+  zero.allocation_offset_bytes = 5 * kPage;
+  zero.allocation_size_bytes = 2 * kPage;
+  ASSERT_EQ(space_.check_update({&zero, 1}), Status::kSuccess);
+  space_.apply_update({&zero, 1}, ++sequence_, nullptr);
+  EXPECT_EQ(space_.lookup(kBase + 9 * kPage), (Mapping{.span = {kBase / kPage + 2, 8},
+                                                       .protection = {.zero = true},
+                                                       .driver_protection = 7}));
+}
+
 }  // namespace
 }  // namespace dxgkit::gpuva

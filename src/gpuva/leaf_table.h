@@ -64,14 +64,6 @@ class LeafTable {
   void for_each(Visit visit) const {
     for_each_in(0, ~uint64_t{0}, visit);
   }
-  /// Without what the objects hold.
-  size_t bytes() const {
-    constexpr size_t kNode = 4 * sizeof(void*) + 2 * sizeof(uint64_t);
-    size_t bytes = 0;
-    for (const auto& [number, block] : blocks_)
-      bytes += kNode + sizeof(Block) + block->count * sizeof(T);
-    return bytes;
-  }
 
  private:
   static constexpr uint64_t kBlock = 512;

@@ -193,18 +193,6 @@ TableId PageTables::root() const {
 uint64_t PageTables::root_entries() const { return state_->root_entries; }
 size_t PageTables::table_count() const { return state_->tables.size(); }
 
-size_t PageTables::bytes() const {
-  constexpr size_t kNode = 4 * sizeof(void*);
-  const State& state = *state_;
-  size_t bytes = sizeof(State) + state.tables.size() * (kNode + sizeof(TableKey));
-  bytes += state.leaves.bytes();
-  state.leaves.for_each(
-      [&](uint64_t, const Leaf& leaf) { bytes += leaf.valid.bytes() + leaf.valid_64k.bytes(); });
-  for (const auto& level : state.directories)
-    bytes += level.size() * (kNode + sizeof(uint64_t) + sizeof(Directory));
-  return bytes;
-}
-
 bool PageTables::validate() const {
   const State& state = *state_;
   size_t tables = 0;

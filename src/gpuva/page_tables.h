@@ -194,8 +194,6 @@ class PageTables {
   /// 4 KiB pages; nothing changed, use draft and commit. Flush the destination afterwards.
   std::optional<std::vector<CopyRange>> copy(uint64_t source_page, PageSpan destination);
 
-  /// Everything this object holds on the heap.
-  size_t bytes() const;
   bool validate() const;
 
  private:

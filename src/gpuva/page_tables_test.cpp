@@ -162,8 +162,10 @@ class Pieces : public PieceSource {
       part.offset_pages += first - piece.span.first_page;
       pieces->push_back(part);
     }
+    ++reads;
   }
   std::vector<Piece> all;
+  mutable size_t reads = 0;
 };
 
 class PageTablesTest : public ::testing::Test {
@@ -430,6 +432,13 @@ TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
     pieces_.all = {other};
     EXPECT_EQ(update({other.span}).find("large"), std::string::npos);
   }
+  // A device that takes large pages from anywhere in a segment.
+  geometry.unaligned_large_pages = true;
+  use(geometry);
+  pieces_.all = {large};
+  pieces_.all[0].source = run(4097);
+  EXPECT_EQ(update({large.span}), "init3 init2 init1 large1 link2 link3 root3");
+  EXPECT_EQ(memory_->walk(1024 + 700)->pte.page, 4097U + 700);
 }
 
 TEST_F(PageTablesTest, EntriesAreCopiedBetweenTablesThatExist) {
@@ -449,13 +458,49 @@ TEST_F(PageTablesTest, EntriesAreCopiedBetweenTablesThatExist) {
   EXPECT_NE((*ranges)[0].to, (*ranges)[1].to);
   EXPECT_FALSE(tables_->copy(512, {520, 10}).has_value());               // onto itself
   EXPECT_FALSE(tables_->copy(512, {uint64_t{1} << 30, 4}).has_value());  // no table
-  // Invalid entries are copied as well, and known to be.
-  ASSERT_TRUE(tables_->copy(800, {1500, 60}).has_value());
-  pieces_.all.pop_back();
-  PageTables::Draft draft = tables_->draft(std::vector<PageSpan>{{1500, 60}}, pieces_);
-  plan_.clear();
-  tables_->commit(std::move(draft), {}, &plan_);
-  EXPECT_EQ(text().find("clear"), std::string::npos);
+}
+
+TEST_F(PageTablesTest, WhichEntriesAreValidIsCopiedWithThem) {
+  // Valid onto valid and invalid, invalid onto valid and invalid, over two tables that have other
+  // entries too. What is not mapped any more is cleared where an entry is valid, only there.
+  DXGKIT_COVERS("PAGE-40");
+  use(four_levels());
+  const Piece below{.span = {1100, 1}, .source = run(300)};
+  const Piece above{.span = {1900, 1}, .source = run(301)};
+  pieces_.all = {{.span = {512, 60}, .source = run(1)},
+                 below,
+                 {.span = {1510, 40}, .source = run(700)},
+                 {.span = {1590, 10}, .source = run(800)},
+                 above};
+  update({{512, 60}, {1100, 800}, {1900, 1}});
+  // 1500 to 1559 become valid, 1560 to 1599 invalid.
+  ASSERT_TRUE(tables_->copy(512, {1500, 100}).has_value());
+  EXPECT_TRUE(tables_->validate());
+  pieces_.all = {pieces_.all[0], below, above};
+  const auto planned = [&](PageSpan changed) {
+    PageTables::Draft draft = tables_->draft(std::vector<PageSpan>{changed}, pieces_);
+    plan_.clear();
+    tables_->commit(std::move(draft), {}, &plan_);
+    return text();
+  };
+  EXPECT_EQ(planned({1499, 1}), "");
+  EXPECT_EQ(planned({1500, 1}), "clear0 flush");
+  EXPECT_EQ(planned({1535, 2}), "clear0 clear0 flush");
+  EXPECT_EQ(planned({1559, 1}), "clear0 flush");
+  EXPECT_EQ(planned({1560, 40}), "");
+  EXPECT_EQ(planned({1600, 1}), "");
+  EXPECT_EQ(planned({1501, 58}), "clear0 clear0 flush");
+}
+
+TEST_F(PageTablesTest, ASpanIsReadOnceHoweverManyLeavesItMeets) {
+  // And a leaf that two spans meet is read for itself.
+  use(four_levels());
+  pieces_.all = {{.span = {512, 2000}, .source = run(1)}};
+  update({{512, 2000}});
+  EXPECT_EQ(std::exchange(pieces_.reads, 0), 1U);
+  pieces_.all[0].source = run(9);
+  EXPECT_EQ(update({{512, 10}, {600, 10}, {1100, 5}}), "write0 write0 flush flush");
+  EXPECT_EQ(pieces_.reads, 4U);
 }
 
 TEST_F(PageTablesTest, ATableIsKnownByWhatItCovers) {
@@ -682,6 +727,11 @@ TEST_F(PageTablesTest, EntriesSayWhatTheirSourceSays) {
   EXPECT_EQ(entry(step, 3, 0), Pte{});
   EXPECT_EQ(directory_pte(SegmentId{31}, 77, false), (Pte{kPteValid | 31 << 5, 77}));
   EXPECT_EQ(directory_pte(SegmentId{2}, 78, true), (Pte{kPteValid | 2 << 5 | 1 << 17, 78}));
+  // An entry has five bits for the segment: the last of 32 leaves its neighbours alone.
+  EXPECT_EQ(directory_pte(SegmentId{32}, 79, false), (Pte{kPteValid, 79}));
+  step = {.kind = Step::Kind::kWriteEntries, .span = {}, .source = {}};
+  step.source = {.kind = PteSource::Kind::kRun, .segment = SegmentId{32}, .first_page = 5};
+  EXPECT_EQ(entry(step, 0, 0), (Pte{kPteValid, 5}));
 }
 
 TEST_F(PageTablesTest, StepsSayWhatIsMapped) {

@@ -91,9 +91,6 @@ struct TableTree {
     const auto found = directories[level].find(number);
     return found == directories[level].end() ? nullptr : &found->second;
   }
-  const Directory& parent_of_leaf(uint64_t leaf) const {
-    return directories[1].at(directory_of(1, leaf));
-  }
   bool run_may_be_64k(const Piece& piece) const;
   bool fits_64k(const Piece& piece) const;
   PageSpan units_of(const Piece& piece) const;

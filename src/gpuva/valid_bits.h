@@ -48,7 +48,6 @@ class ValidBits {
       bits[word] &= ~mask;
     });
   }
-  size_t bytes() const { return outside_.capacity() * sizeof(uint64_t); }
 
  private:
   /// All or none are the usual cases.

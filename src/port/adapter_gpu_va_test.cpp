@@ -1,6 +1,7 @@
 // GPU virtual addresses at the door: what the driver is given, what is taken from it.
 #include <cstring>
 
+#include "base/interface_versions.h"
 #include "port/fault_injector.h"
 #include "port/gpu_va_world_test.h"
 
@@ -9,14 +10,13 @@ namespace {
 
 using Kind = PagingOperation::Kind;
 
-constexpr uint32_t kWddm22 = 0x700A, kWddm25 = 0xA00B, kWddm32 = 0x11007;
 constexpr auto kSuccess = static_cast<NTSTATUS>(Status::kSuccess);
 constexpr uint64_t kTable = uint64_t{2} << 20;  // what a leaf covers
 
 void set_every_bit(DXGK_GPUMMUCAPS& caps) { caps.Value = UINT32_MAX; }
 
 TEST(GpuVaStart, TheCapsOfTheDeclaredVersionAndEveryLevelAreAsked) {
-  for (const uint32_t version : {uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM2_0}, kWddm32}) {
+  for (const uint32_t version : {uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM2_0}, kInterfaceWddm32}) {
     SCOPED_TRACE(version);
     in_world(
         [&](GpuVaWorld& world) {
@@ -24,7 +24,7 @@ TEST(GpuVaStart, TheCapsOfTheDeclaredVersionAndEveryLevelAreAsked) {
           EXPECT_TRUE(caps.read_only && caps.no_execute && caps.zero_in_pte &&
                       caps.explicit_invalidation && caps.cache_coherent && caps.update_needs_idle &&
                       caps.large_page && caps.dual_pte);
-          const bool newer = version == kWddm32;
+          const bool newer = version == kInterfaceWddm32;
           EXPECT_EQ(caps.unaligned_large_page, newer);
           EXPECT_EQ(caps.system_64kb_pages, newer);
           EXPECT_EQ(caps.invalid_not_cached, newer);
@@ -674,7 +674,7 @@ TEST(GpuVaWork, ValidationGetsTheWholeCall) {
         EXPECT_TRUE(world.world.findings.all().empty());
       },
       [](GpuVaWorld& world) {
-        world.world.miniport.config.version = kWddm25;
+        world.world.miniport.config.version = kInterfaceWddm25;
         world.gpu.on_validate = [](DXGKARG_VALIDATESUBMITCOMMAND*) { return kSuccess; };
       });
 }
@@ -714,7 +714,7 @@ TEST(GpuVaWork, APageFaultIsToldWhole) {
           EXPECT_EQ(report.process, newer ? &world : nullptr) << "from WDDM 2.2 on";
         },
         [&](GpuVaWorld& world) {
-          if (newer) world.world.miniport.config.version = kWddm22;
+          if (newer) world.world.miniport.config.version = kInterfaceWddm22;
         });
   }
 }

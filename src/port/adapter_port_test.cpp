@@ -408,6 +408,117 @@ TEST(AdapterPort, ChecksCallbackLevels) {
   });
 }
 
+// --- power components
+/// What the driver says of its components comes through, member by member.
+TEST(AdapterPort, DescribesPowerComponents) {
+  DXGKIT_COVERS("PWR-12");
+  in_both_modes([] {
+    PortWorld world;
+    std::vector<UINT> asked;
+    world.miniport.hooks.query_adapter_info =
+        [&](const DXGKARG_QUERYADAPTERINFO* args) -> NTSTATUS {
+      if (args->Type == DXGKQAITYPE_NUMPOWERCOMPONENTS) {
+        EXPECT_EQ(args->InputDataSize, 0u);
+        EXPECT_EQ(args->OutputDataSize, sizeof(UINT));
+        *static_cast<UINT*>(args->pOutputData) = 4;
+        return 0;
+      }
+      if (args->Type != DXGKQAITYPE_POWERCOMPONENTINFO)
+        return world.miniport.default_query_adapter_info(args);
+      EXPECT_EQ(args->InputDataSize, sizeof(UINT));
+      asked.push_back(*static_cast<UINT*>(args->pInputData));
+      auto& out = *static_cast<DXGK_POWER_RUNTIME_COMPONENT*>(args->pOutputData);
+      const UINT index = asked.back();
+      out.StateCount = index == 3 ? 8 : index + 1;
+      out.ComponentMapping.ComponentType =
+          index == 1 ? DXGK_POWER_COMPONENT_MEMORY : DXGK_POWER_COMPONENT_ENGINE;
+      out.ComponentMapping.EngineDesc.NodeIndex = 10 + index;
+      out.Flags.DriverCompletesFStateTransition = index == 1 ? 1 : 0;
+      out.Flags.TransitionTo_F0_OnDx = index == 2 ? 1 : 0;
+      out.ProviderCount = index == 3 ? 3 : 0;
+      for (UINT i = 0; i < out.ProviderCount; ++i) out.Providers[i] = 2 - i;
+      return 0;
+    };
+    world.start();
+    const std::vector<PowerComponent> components = world.adapter->power().query_power_components();
+    EXPECT_EQ(asked, (std::vector<UINT>{0, 1, 2, 3}));
+    ASSERT_EQ(components.size(), 4u) << world.findings_text();
+    for (uint32_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(components[i].kind,
+                i == 1 ? PowerComponent::Kind::kMemory : PowerComponent::Kind::kEngine);
+      EXPECT_EQ(components[i].target, 10 + i);
+      EXPECT_EQ(components[i].state_count, i == 3 ? 8 : i + 1);
+      EXPECT_EQ(components[i].driver_completes, i == 1);
+      EXPECT_EQ(components[i].f0_on_dx, i == 2);
+      EXPECT_EQ(components[i].providers,
+                i == 3 ? (std::vector<uint32_t>{2, 1, 0}) : std::vector<uint32_t>{});
+    }
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+    world.stop();
+  });
+}
+
+/// Counts and indexes out of bounds are a violation each, and there are no components then.
+TEST(AdapterPort, ChecksPowerComponents) {
+  DXGKIT_COVERS("PWR-12");
+  struct Case {
+    const char* what;
+    UINT count;
+    bool legal;
+    std::function<void(UINT index, DXGK_POWER_RUNTIME_COMPONENT&)> change;
+  };
+  const auto nothing = [](UINT, DXGK_POWER_RUNTIME_COMPONENT&) {};
+  const Case cases[] = {
+      {"none", 0, true, nothing},
+      {"as many as there can be", 64, true, nothing},
+      {"one more", 65, false, nothing},
+      {"no state", 3, false, [](UINT i, auto& c) { c.StateCount = i == 1 ? 0 : 1; }},
+      {"eight states", 3, true, [](UINT, auto& c) { c.StateCount = 8; }},
+      {"nine states", 3, false, [](UINT i, auto& c) { c.StateCount = i == 2 ? 9 : 1; }},
+      {"all providers", 17, true,
+       [](UINT i, auto& c) {
+         c.ProviderCount = i == 0 ? static_cast<ULONG>(std::size(c.Providers)) : 0;
+         for (ULONG k = 0; k < c.ProviderCount; ++k) c.Providers[k] = k;
+       }},
+      {"one provider more", 17, false,
+       [](UINT, auto& c) { c.ProviderCount = static_cast<ULONG>(std::size(c.Providers)) + 1; }},
+      {"a provider that is none", 3, false,
+       [](UINT i, auto& c) {
+         c.ProviderCount = i == 2 ? 2 : 0;
+         c.Providers[1] = 3;
+       }},
+      {"the last one as a provider", 3, true,
+       [](UINT i, auto& c) {
+         c.ProviderCount = i == 0 ? 1 : 0;
+         c.Providers[0] = 2;
+       }},
+  };
+  runtime::make_sim_runtime(1)->run_main([&] {
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.what);
+      PortWorld world;
+      world.miniport.hooks.query_adapter_info =
+          [&](const DXGKARG_QUERYADAPTERINFO* args) -> NTSTATUS {
+        if (args->Type == DXGKQAITYPE_NUMPOWERCOMPONENTS) {
+          *static_cast<UINT*>(args->pOutputData) = c.count;
+          return 0;
+        }
+        if (args->Type != DXGKQAITYPE_POWERCOMPONENTINFO)
+          return world.miniport.default_query_adapter_info(args);
+        auto& out = *static_cast<DXGK_POWER_RUNTIME_COMPONENT*>(args->pOutputData);
+        out.StateCount = 1;
+        c.change(*static_cast<UINT*>(args->pInputData), out);
+        return 0;
+      };
+      world.start();
+      EXPECT_EQ(world.adapter->power().query_power_components().size(), c.legal ? c.count : 0);
+      EXPECT_EQ(world.findings.count("PWR-12"), c.legal ? 0u : 1u);
+      EXPECT_EQ(world.findings.total(), c.legal ? 0u : 1u) << world.findings_text();
+      world.stop();
+    }
+  });
+}
+
 // --- segments
 // ----------------------------------------------------------------------------------------------------------
 
@@ -428,9 +539,34 @@ TEST(AdapterPort, AsksForSegmentsTwice) {
                           Case{DXGKDDI_INTERFACE_VERSION_WDDM2_6, DXGKQAITYPE_QUERYSEGMENT4}}) {
       PortWorld world;
       world.miniport.config.version = c.version;
+      size_t looked = 0;
+      world.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO* args) {
+        // What the second pass fills is empty before.
+        const auto all_zero = [&](const void* array, size_t bytes) {
+          const auto* const start = static_cast<const std::byte*>(array);
+          EXPECT_TRUE(
+              std::all_of(start, start + bytes, [](std::byte b) { return b == std::byte{0}; }));
+          looked += bytes;
+        };
+        if (args->Type == DXGKQAITYPE_QUERYSEGMENT) {
+          const auto* const out = static_cast<DXGK_QUERYSEGMENTOUT*>(args->pOutputData);
+          if (out->pSegmentDescriptor != nullptr)
+            all_zero(out->pSegmentDescriptor, 3 * sizeof(DXGK_SEGMENTDESCRIPTOR));
+        } else if (args->Type == DXGKQAITYPE_QUERYSEGMENT3) {
+          const auto* const out = static_cast<DXGK_QUERYSEGMENTOUT3*>(args->pOutputData);
+          if (out->pSegmentDescriptor != nullptr)
+            all_zero(out->pSegmentDescriptor, 3 * sizeof(DXGK_SEGMENTDESCRIPTOR3));
+        } else if (args->Type == DXGKQAITYPE_QUERYSEGMENT4) {
+          const auto* const out = static_cast<DXGK_QUERYSEGMENTOUT4*>(args->pOutputData);
+          if (out->pSegmentDescriptor != nullptr)
+            all_zero(out->pSegmentDescriptor, 3 * out->SegmentDescriptorStride);
+        }
+        return world.miniport.default_query_adapter_info(args);
+      };
       world.start();
       world.miniport.clear_calls();
       const auto segments = world.adapter->caps().query_segments();
+      EXPECT_GT(looked, 0u);
       ASSERT_TRUE(segments.has_value()) << c.version << world.findings_text();
       ASSERT_EQ(segments->segments.size(), 3u);
       EXPECT_EQ(segments->segments[1].base_address, 0x2'0000'0000u);

@@ -260,6 +260,71 @@ TEST(AdapterWork, ChecksPatching) {
   });
 }
 
+/// What of an element the driver's word is compared with, at each bound: inside the submission's
+/// part, four bytes of it or eight, as far as the address and the part go.
+TEST(AdapterWork, ComparesPatchedWordsAsFarAsTheyGo) {
+  DXGKIT_COVERS("PATCH-27");
+  constexpr uint64_t kLow = 0x1234'5670, kHigh = 0x2'1234'5670;
+  struct Case {
+    const char* what;
+    uint64_t address;  // of the allocation
+    uint32_t offset;   // of the word in the buffer; its part is [256, 1024)
+    uint64_t written;  // eight bytes, or as many as the buffer's part has
+    bool wrong;
+    uint32_t allocation = 1;  // index
+    bool has_handle = true, has_segment = true;
+    uint32_t allocation_offset = 0;
+  };
+  const Case cases[] = {
+      {"eight bytes", kHigh, 512, kHigh, false},
+      {"the upper half", kHigh, 512, kLow, true},
+      {"the lower half", kHigh, 512, kHigh + 4, true},
+      {"the last eight bytes", kHigh, 1016, kHigh, false},
+      {"their upper half", kHigh, 1016, kLow, true},
+      {"no room for the upper half", kHigh, 1020, kLow, false},
+      {"a byte less than eight", kHigh, 1017, kLow, false},
+      {"no room and wrong", kHigh, 1020, kLow + 4, true},
+      {"four bytes", kLow, 512, kLow | 0xFFFF'FFFF'0000'0000, false},
+      {"four wrong bytes", kLow, 512, kLow + 1, true},
+      {"the largest of four bytes", 0xFFFF'FFF0, 512, 0xFFFF'FFF0 | uint64_t{7} << 32, false},
+      {"an offset that carries into the upper half", 0xFFFF'FFF0, 512, 0x1'0000'0000, false, 1,
+       true, true, 0x10},
+      {"the same without it", 0xFFFF'FFF0, 512, 0, true, 1, true, true, 0x10},
+      {"the last four bytes", kLow, 1020, kLow + 1, true},
+      {"three bytes", kLow, 1021, 0, false},
+      {"behind the part", kLow, 1024, 0, false},
+      {"the first word", kLow, 256, kLow + 1, true},
+      {"a byte before the part", kLow, 255, 0, false},
+      {"no entry of the list", kLow, 512, 0, false, 2},
+      {"an entry without an allocation", kLow, 512, 0, false, 1, false},
+      {"an entry without a place", kLow, 512, 0, false, 1, true, false},
+  };
+  runtime::make_sim_runtime(1)->run_main([&] {
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.what);
+      PortWorld world;
+      world.start();
+      Packet packet;
+      packet.list[1].set(false, c.has_segment ? SegmentId{2} : SegmentId{0}, c.address);
+      if (!c.has_handle) packet.list[1].device_handle = nullptr;
+      packet.patches[2] = {.allocation_index = c.allocation,
+                           .allocation_offset = c.allocation_offset,
+                           .patch_offset = c.offset};
+      packet.patch.patch_length = 1;
+      std::byte* const word = reinterpret_cast<std::byte*>(packet.storage.data()) + c.offset;
+      const size_t room = c.offset < 1024 ? std::min<size_t>(8, 1024 - c.offset) : 0;
+      world.miniport.hooks.patch = [&](const DXGKARG_PATCH*) {
+        if (c.offset >= 256) std::memcpy(word, &c.written, room);
+        return kOk;
+      };
+      EXPECT_EQ(world.adapter->submission().patch(packet.patch), Status::kSuccess);
+      EXPECT_EQ(world.findings.count("PATCH-27"), c.wrong ? 1u : 0u);
+      EXPECT_EQ(world.findings.total(), c.wrong ? 1u : 0u) << world.findings_text();
+      world.stop();
+    }
+  });
+}
+
 /// Calls that have no way back: any answer but success is fatal, with the code and parameter of the
 /// rule, and the host is told.
 TEST(AdapterWork, TreatsFailureOfFinalCallsAsFatal) {

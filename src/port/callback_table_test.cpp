@@ -1,10 +1,13 @@
 // Every DxgkCb callback that does something: the level it may be called at, whether the ISR may,
 // whose handle it takes, and how long it is the driver's.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
 
 #include "dxgkit/abi_versions.h"
+#include "port/ddi/hw_scheduling.h"
+#include "port/ddi/native_fence.h"
 #include "port/port_world_test.h"
 #include "port/support.h"
 
@@ -218,6 +221,129 @@ verifier::Finding only(const World& world, const char* rule) {
   }
   EXPECT_EQ(world.findings.count(rule), 1u) << world.findings_text();
   return found;
+}
+
+// The device is there if all that the flags name is its own; what they do not name does not count.
+TEST(CallbackTable, IsDevicePresentComparesWhatTheFlagsName) {
+  in_both_modes([] {
+    World world;
+    const nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+    const bus::PciIdentity& own = world.miniport.function().identity();
+    const auto ask = [&](PCI_DEVICE_PRESENCE_PARAMETERS parameters) {
+      BOOLEAN present = 0x7E;
+      EXPECT_EQ(world.table.DxgkCbIsDevicePresent(world.table.DeviceHandle, &parameters, &present),
+                STATUS_SUCCESS);
+      return present;
+    };
+    PCI_DEVICE_PRESENCE_PARAMETERS right{};
+    right.Size = sizeof right;
+    right.VendorID = own.vendor_id;
+    right.DeviceID = own.device_id;
+    right.SubVendorID = own.subsystem_vendor_id;
+    right.SubSystemID = own.subsystem_id;
+    right.RevisionID = own.revision;
+    right.BaseClass = own.base_class;
+    right.SubClass = own.sub_class;
+    using Parameters = PCI_DEVICE_PRESENCE_PARAMETERS;
+    struct Member {
+      ULONG flag;
+      void (*change)(Parameters&);
+    };
+    constexpr ULONG kSubsystem = 1, kRevision = 2, kVendorDevice = 4, kClass = 8;
+    const Member members[] = {
+        {kVendorDevice, [](Parameters& p) { p.VendorID ^= 1; }},
+        {kVendorDevice, [](Parameters& p) { p.DeviceID ^= 1; }},
+        {kSubsystem, [](Parameters& p) { p.SubVendorID ^= 1; }},
+        {kSubsystem, [](Parameters& p) { p.SubSystemID ^= 1; }},
+        {kRevision, [](Parameters& p) { p.RevisionID ^= 1; }},
+        {kClass, [](Parameters& p) { p.BaseClass ^= 1; }},
+        {kClass, [](Parameters& p) { p.SubClass ^= 1; }},
+    };
+    for (ULONG flags = 0; flags < 16; ++flags) {
+      right.Flags = flags;
+      EXPECT_EQ(ask(right), TRUE) << flags;
+      for (const Member& member : members) {
+        Parameters other = right;
+        member.change(other);
+        EXPECT_EQ(ask(other), (flags & member.flag) == 0 ? TRUE : FALSE) << flags;
+      }
+      // What was found wrong is not made good by what comes after it.
+      Parameters all = right;
+      for (const Member& member : members) {
+        if (member.flag != kClass) member.change(all);
+      }
+      EXPECT_EQ(ask(all), (flags & ~kClass) == 0 ? TRUE : FALSE) << flags;
+    }
+    BOOLEAN present = 0x7E;
+    EXPECT_EQ(world.table.DxgkCbIsDevicePresent(world.table.DeviceHandle, nullptr, &present),
+              STATUS_INVALID_PARAMETER);
+    EXPECT_EQ(present, 0x7E);
+    EXPECT_EQ(world.table.DxgkCbIsDevicePresent(world.table.DeviceHandle, &right, nullptr),
+              STATUS_INVALID_PARAMETER);
+  });
+}
+
+// A feature is on where the driver has each entry of it; the answer is written either way.
+TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
+  using Entries = std::vector<std::string>;
+  const Entries scheduling = {"DxgkDdiSetupPriorityBands", "DxgkDdiSetContextSchedulingProperties",
+                              "DxgkDdiSuspendContext",     "DxgkDdiResumeContext",
+                              "DxgkDdiResetHwEngine",      "DxgkDdiResumeHwEngine"};
+  const Entries fences = {"DxgkDdiCreateNativeFence",     "DxgkDdiDestroyNativeFence",
+                          "DxgkDdiOpenNativeFence",       "DxgkDdiCloseNativeFence",
+                          "DxgkDdiUpdateMonitoredValues", "DxgkDdiUpdateCurrentValuesFromCpu"};
+  const auto with = [](const Entries& entries, const std::function<void(PortWorld&)>& body) {
+    PortWorld world;
+    world.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
+    world.miniport.config.table = [&](DRIVER_INITIALIZATION_DATA& table) {
+      const auto code = reinterpret_cast<void*>(+[]() NTAPI -> NTSTATUS { return 0; });
+      for (const abi::TableEntry& entry : abi::kDriverInitializationData) {
+        if (std::ranges::find(entries, entry.name) != entries.end())
+          std::memcpy(reinterpret_cast<std::byte*>(&table) + entry.offset_bytes, &code,
+                      sizeof code);
+      }
+    };
+    world.start();
+    const nt::CallFrame frame(world.kernel, "host", nt::kPassiveLevel);
+    body(world);
+  };
+  runtime::make_sim_runtime(1)->run_main([&] {
+    for (const auto& [feature, entries] :
+         {std::pair{DXGK_FEATURE_HWSCH, scheduling}, {DXGK_FEATURE_NATIVE_FENCE, fences}}) {
+      for (size_t left_out = 0; left_out <= entries.size(); ++left_out) {
+        Entries some = entries;
+        if (left_out < entries.size()) some.erase(some.begin() + static_cast<ptrdiff_t>(left_out));
+        const bool on = left_out == entries.size();
+        SCOPED_TRACE(on ? "all" : entries[left_out]);
+        with(some, [&](PortWorld& world) {
+          const DXGKRNL_INTERFACE& table = world.miniport.callbacks();
+          for (const BOOLEAN before : {BOOLEAN{FALSE}, BOOLEAN{TRUE}}) {
+            DXGKARGCB_ISFEATUREENABLED args{};
+            args.DeviceHandle = table.DeviceHandle;
+            args.FeatureId = feature;
+            args.Enabled = before;
+            EXPECT_EQ(table.DxgkCbIsFeatureEnabled(&args), STATUS_SUCCESS);
+            EXPECT_EQ(args.Enabled, on ? TRUE : FALSE);
+            DXGKARGCB_QUERYFEATURESUPPORT support{};
+            support.DeviceHandle = table.DeviceHandle;
+            support.FeatureId = feature;
+            for (int state = DXGK_FEATURE_SUPPORT_ALWAYS_OFF;
+                 state <= DXGK_FEATURE_SUPPORT_ALWAYS_ON; ++state) {
+              support.DriverSupportState = static_cast<UINT>(state);
+              support.Enabled = before;
+              EXPECT_EQ(table.DxgkCbQueryFeatureSupport(&support), STATUS_SUCCESS);
+              EXPECT_EQ(support.Enabled,
+                        on && state != DXGK_FEATURE_SUPPORT_ALWAYS_OFF ? TRUE : FALSE);
+            }
+          }
+          EXPECT_EQ(world.adapter->hw_scheduling().supported(),
+                    on && feature == DXGK_FEATURE_HWSCH);
+          EXPECT_EQ(world.adapter->native_fences().supported(),
+                    on && feature == DXGK_FEATURE_NATIVE_FENCE);
+        });
+      }
+    }
+  });
 }
 
 TEST(CallbackTable, HasEveryCallbackThatDoesSomething) {

@@ -71,6 +71,71 @@ TEST(DdiTable, ADriverThatReturnsAtAnotherLevelIsTold) {
   });
 }
 
+// What can be paged out is away in each call at DISPATCH_LEVEL or above, and in no other: whoever
+// touches it there is found.
+TEST(DdiTable, PageableMemoryIsAwayAtDispatchLevel) {
+  DXGKIT_COVERS("IRQL-13");
+  // After a bug check nothing is taken away any more.
+  const std::set<std::string_view> without_rise = {"DxgkDdiSystemDisplayEnable",
+                                                   "DxgkDdiSystemDisplayWrite"};
+  in_both_modes([&] {
+    for (const Row& row : all_rows()) {
+      if (!row.call || without_rise.contains(row.entry)) continue;
+      SCOPED_TRACE(row.entry);
+      World world(row.version);
+      prepare(world, row);
+      world.up();
+      nt::with_frame(world.kernel, nt::kPassiveLevel, [&] {
+        constexpr uint32_t kPagedPool = 1, kTag = 0x74736554;
+        const auto allocate = reinterpret_cast<void*(NTAPI*)(uint32_t, uint64_t, uint32_t)>(
+            const_cast<void*>(nt::find_export("ExAllocatePoolWithTag")->address));
+        world.noted.pageable = allocate(kPagedPool, 64, kTag);
+      });
+      ASSERT_NE(world.noted.pageable, nullptr);
+      *static_cast<volatile char*>(world.noted.pageable) = 1;
+      EXPECT_TRUE(is_accessible(world.noted.pageable));
+      world.noted.calls.clear();
+      make(world, row);
+      ASSERT_FALSE(world.seen(row.entry).empty());
+      EXPECT_EQ(world.seen(row.entry).front().pageable_is_there, row.irql < nt::kDispatchLevel);
+      nt::with_frame(world.kernel, nt::kPassiveLevel, [&] {
+        const auto give_back = reinterpret_cast<void(NTAPI*)(void*, uint32_t)>(
+            const_cast<void*>(nt::find_export("ExFreePoolWithTag")->address));
+        give_back(world.noted.pageable, 0);
+      });
+      world.down();
+    }
+  });
+}
+
+// A routine run by DxgkCbSynchronizeExecution is at such a level too.
+TEST(DdiTable, PageableMemoryIsAwayInSynchronisedRoutines) {
+  DXGKIT_COVERS("IRQL-13");
+  in_both_modes([&] {
+    PortWorld world;
+    world.start();
+    nt::with_frame(world.kernel, nt::kPassiveLevel, [&] {
+      const auto allocate = reinterpret_cast<void*(NTAPI*)(uint32_t, uint64_t, uint32_t)>(
+          const_cast<void*>(nt::find_export("ExAllocatePoolWithTag")->address));
+      const auto give_back = reinterpret_cast<void(NTAPI*)(void*, uint32_t)>(
+          const_cast<void*>(nt::find_export("ExFreePoolWithTag")->address));
+      void* const pageable = allocate(1, 64, 0x74736554);
+      *static_cast<volatile char*>(pageable) = 1;
+      const DXGKRNL_INTERFACE& table = world.miniport.callbacks();
+      BOOLEAN there = TRUE;
+      EXPECT_EQ(table.DxgkCbSynchronizeExecution(
+                    table.DeviceHandle,
+                    [](void* block)
+                        NTAPI { return static_cast<BOOLEAN>(is_accessible(block) ? TRUE : FALSE); },
+                    pageable, 0, &there),
+                STATUS_SUCCESS);
+      EXPECT_EQ(there, FALSE);
+      give_back(pageable, 0x74736554);
+    });
+    world.stop();
+  });
+}
+
 TEST(DdiTable, LevelZeroWaitsForLevelTwoAndOthersDoNot) {
   DXGKIT_COVERS("IRQL-03", "IRQL-08", "IRQL-09");
   runtime::make_sim_runtime(1)->run_main([] {

@@ -10,6 +10,25 @@
 #include "port/driver_impl.h"
 
 namespace dxgkit::port {
+
+// The one table of versions against the ABI's.
+static_assert(kInterfaceWin7 == DXGKDDI_INTERFACE_VERSION_WIN7);
+static_assert(kInterfaceWin8 == DXGKDDI_INTERFACE_VERSION_WIN8);
+static_assert(kInterfaceWddm13 == DXGKDDI_INTERFACE_VERSION_WDDM1_3);
+static_assert(kInterfaceWddm20 == DXGKDDI_INTERFACE_VERSION_WDDM2_0);
+static_assert(kInterfaceWddm21 == DXGKDDI_INTERFACE_VERSION_WDDM2_1);
+static_assert(kInterfaceWddm22 == DXGKDDI_INTERFACE_VERSION_WDDM2_2);
+static_assert(kInterfaceWddm23 == DXGKDDI_INTERFACE_VERSION_WDDM2_3);
+static_assert(kInterfaceWddm24 == DXGKDDI_INTERFACE_VERSION_WDDM2_4);
+static_assert(kInterfaceWddm25 == DXGKDDI_INTERFACE_VERSION_WDDM2_5);
+static_assert(kInterfaceWddm26 == DXGKDDI_INTERFACE_VERSION_WDDM2_6);
+static_assert(kInterfaceWddm29 == DXGKDDI_INTERFACE_VERSION_WDDM2_9);
+static_assert(kInterfaceWddm30 == DXGKDDI_INTERFACE_VERSION_WDDM3_0);
+static_assert(kInterfaceWddm31 == DXGKDDI_INTERFACE_VERSION_WDDM3_1);
+static_assert(kInterfaceWddm32 == DXGKDDI_INTERFACE_VERSION_WDDM3_2);
+static_assert(kModelWddm12 == static_cast<uint32_t>(DXGKDDI_WDDMv1_2));
+static_assert(kModelWddm20 == static_cast<uint32_t>(DXGKDDI_WDDMv2));
+
 namespace {
 
 /// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Not
@@ -216,6 +235,7 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
         message);
     if (!image.has_value()) return Error(image.error());
     impl.image = std::move(*image);
+    impl.is_image = true;
     const loader::Image& mapped = *impl.image;
     kernel.add_image({.name = impl.name,
                       .base = mapped.base(),

@@ -3,25 +3,21 @@
 
 #include <dispmprt.h>
 
+#include <functional>
 #include <memory>
-#include <vector>
+#include <optional>
+#include <span>
+#include <string>
 
+#include "base/interface_versions.h"
 #include "loader/image.h"
-#include "port/adapter_port.h"
+#include "port/core/driver_table.h"
 #include "port/driver.h"
 #include "port/io_objects.h"
-#include "runtime/sync.h"
 
 namespace dxgkit::port {
 
-inline constexpr uint32_t kVersionWin7 = 0x2005;
-inline constexpr uint32_t kVersionWin8 = 0x300E;
-inline constexpr uint32_t kVersionWddm13 = 0x4002;
-inline constexpr uint32_t kVersionWddm20 = 0x5023;
-inline constexpr uint32_t kVersionWddm29 = 0xE003;
-inline constexpr uint32_t kVersionWddm30 = 0xF003;
-
-struct Driver::Impl {
+struct Driver::Impl : DriverTable {
   Impl(nt::Kernel& kernel_in, verifier::Findings& findings_in)
       : kernel(kernel_in), findings(findings_in) {}
   ~Impl();
@@ -34,14 +30,6 @@ struct Driver::Impl {
   std::string name;
   std::function<void(bool, uint32_t, std::span<const std::byte>)> on_table;
   std::unique_ptr<loader::Image> image;
-  /// Entries of the declared version; the rest null. A display-only driver's entries lie at their
-  /// full-WDDM places.
-  DRIVER_INITIALIZATION_DATA table{};
-  /// What only KMDDOD_INITIALIZATION_DATA has; null for full drivers.
-  struct DisplayOnlyTable {
-    PDXGKDDI_PRESENTDISPLAYONLY DxgkDdiPresentDisplayOnly = nullptr;
-  } display_only_ddi;
-  uint32_t version = 0;
   bool display_only = false;
   bool loaded = false;  // DriverEntry succeeded: Unload is owed
   uint32_t initialize_calls = 0;
@@ -49,10 +37,6 @@ struct Driver::Impl {
   // What DriverEntry got; drivers keep pointers into them until they are unloaded.
   std::optional<DriverObject> object;
   std::u16string registry_path;
-
-  runtime::Mutex adapters_lock;
-  std::vector<void*> adapters
-      DXGKIT_GUARDED_BY(adapters_lock);  // AdapterPort::Impl, to check handles
 };
 
 }  // namespace dxgkit::port

@@ -242,6 +242,28 @@ TEST(Driver, SurvivesABugCheckInDriverEntry) {
   });
 }
 
+/// At what level the machine stopped says nothing about how DriverEntry would have returned.
+TEST(Driver, ABugCheckAtARaisedLevelIsOneFinding) {
+  DXGKIT_COVERS("IRQL-01");
+  in_os([] {
+    for (const bool stops : {false, true}) {
+      PortWorld world;
+      world.miniport.hooks.driver_entry = [&](DRIVER_OBJECT* object, UNICODE_STRING* path) {
+        const NTSTATUS status = world.miniport.default_driver_entry(object, path);
+        nt::CallFrame::current().raise(nt::kDispatchLevel);
+        if (stops) {
+          reinterpret_cast<void(NTAPI*)(uint32_t)>(
+              const_cast<void*>(nt::find_export("KeBugCheck")->address))(0xE2);
+        }
+        return status;
+      };
+      EXPECT_EQ(world.load(), stops ? Status::kUnsuccessful : Status::kSuccess);
+      ASSERT_EQ(world.findings.total(), 1u) << world.findings_text();
+      EXPECT_EQ(world.findings.count("IRQL-01"), stops ? 0u : 1u);
+    }
+  });
+}
+
 /// Built drivers that fault, by themselves or inside memcpy, or call what does not exist: a finding
 /// with the place, the load fails, and the process goes on.
 TEST(Driver, SurvivesFaults) {

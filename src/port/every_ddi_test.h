@@ -1,6 +1,9 @@
 // Every DDI the port calls, with a call of each: for tests of what they have in common.
 #pragma once
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstring>
 #include <set>
@@ -21,6 +24,7 @@ inline constexpr size_t kEntries = std::size(abi::kDriverInitializationData);
 struct Seen {
   std::string entry, frame;  // what was called, and as what
   nt::Irql irql = 0;
+  bool pageable_is_there = false;  // Record::pageable
 };
 
 /// What happened in the driver; one world at a time.
@@ -32,12 +36,22 @@ struct Record {
   std::string without;                     // the entry that the driver does not have
   std::string fails;                       // the entry that answers `answer`
   NTSTATUS answer = to_ntstatus(Status::kInvalidParameter);
+  void* pageable = nullptr;  // paged pool
+  /// Looks at the eight words that hold the arguments, as far as there are any.
+  std::function<void(std::string_view entry, const uint64_t* arguments)> look;
 };
 inline Record* record = nullptr;
 
+/// Whether the processor would get at it just now; it does not bring back what was paged out.
+inline bool is_accessible(void* address) {
+  char byte = 0;
+  const iovec here{&byte, 1}, there{address, 1};
+  return address != nullptr && process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+}
 inline void note(std::string_view entry) {
   const nt::CallFrame& frame = nt::CallFrame::current();
-  record->calls.push_back({std::string(entry), frame.name(), frame.irql()});
+  record->calls.push_back(
+      {std::string(entry), frame.name(), frame.irql(), is_accessible(record->pageable)});
 }
 inline void stop_the_machine() {
   reinterpret_cast<void(NTAPI*)(uint32_t)>(
@@ -60,6 +74,10 @@ uint64_t NTAPI entry_stub(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64
                           uint64_t g, uint64_t h) {
   const std::string_view name = abi::kDriverInitializationData[I].name;
   note(name);
+  if (record->look) {
+    const uint64_t arguments[] = {a, b, c, d, e, f, g, h};
+    record->look(name, arguments);
+  }
   if (record->stops_the_machine == name) stop_the_machine();
   using Entry = uint64_t(NTAPI*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                  uint64_t, uint64_t);
@@ -111,9 +129,11 @@ inline NTSTATUS initialize_display_only(DRIVER_OBJECT* object, UNICODE_STRING* p
     }
   }
   table.Version = full.Version;
-  table.DxgkDdiPresentDisplayOnly = [](const HANDLE, const DXGKARG_PRESENT_DISPLAYONLY*)
+  table.DxgkDdiPresentDisplayOnly = [](const HANDLE, const DXGKARG_PRESENT_DISPLAYONLY* args)
                                         NTAPI -> NTSTATUS {
     note(kPresentDisplayOnly);
+    const auto pointer = reinterpret_cast<uint64_t>(args);
+    if (record->look) record->look(kPresentDisplayOnly, &pointer);
     leave(kPresentDisplayOnly);
     return record->fails == kPresentDisplayOnly ? record->answer : STATUS_SUCCESS;
   };

@@ -65,8 +65,7 @@ void in_world(uint32_t version, bool has_entries,
     world.miniport.config.version = version;
     if (has_entries) world.miniport.config.table = fill;
     world.start();
-    HwQueuePort port(*world.adapter);
-    body(port, seen);
+    body(world.adapter->hw_queues(), seen);
     EXPECT_TRUE(world.findings.all().empty()) << world.findings_text();
     world.stop();
     g_seen = nullptr;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "port/ddi/hw_scheduling.h"
 #include "port/port_world_test.h"
 #include "runtime/sync.h"
 
@@ -49,6 +50,96 @@ TEST(Interrupts, ReportsReachTheHostInTheDpc) {
     EXPECT_EQ(seen[2].status, to_ntstatus(Status::kUnsuccessful));
     world.stop();
     EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+  });
+}
+
+/// What is reported of an engine between its reset and its resumption says so; no other engine is
+/// meant, nor one whose number has no bit.
+TEST(Interrupts, SayWhetherTheirEngineIsInReset) {
+  DXGKIT_COVERS("INT-21");
+  runtime::make_sim_runtime(1)->run_main([] {
+    PortWorld world;
+    world.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_4;
+    world.miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
+      table.DxgkDdiResetHwEngine = [](const HANDLE, DXGKARG_RESETHWENGINE*)
+                                       NTAPI -> NTSTATUS { return 0; };
+      table.DxgkDdiResumeHwEngine = [](const HANDLE, DXGKARG_RESUMEHWENGINE*)
+                                        NTAPI -> NTSTATUS { return 0; };
+    };
+    world.start();
+    HwSchedulingPort& scheduling = world.adapter->hw_scheduling();
+    const auto in_reset = [&](uint32_t node) {
+      EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(node, 1)));
+      return world.host.seen().back().in_engine_reset;
+    };
+    for (const uint32_t node : {0U, 5U, 63U})
+      EXPECT_EQ(scheduling.reset_engine(NodeOrdinal{node}), Status::kSuccess);
+    for (const uint32_t node : {0U, 5U, 63U}) EXPECT_TRUE(in_reset(node)) << node;
+    for (const uint32_t node : {1U, 62U, 64U, 69U}) EXPECT_FALSE(in_reset(node)) << node;
+    EXPECT_EQ(scheduling.resume_engine(NodeOrdinal{5}), Status::kSuccess);
+    EXPECT_FALSE(in_reset(5));
+    EXPECT_TRUE(in_reset(0));
+    EXPECT_TRUE(in_reset(63));
+    // Of the other kinds of reports none names an engine.
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::vsync_data(0, 0x1000)));
+    EXPECT_FALSE(world.host.seen().back().in_engine_reset);
+    world.stop();
+  });
+}
+
+/// A call from the ISR that names no adapter is of the ISR's adapter, though it is made too high.
+TEST(Interrupts, BelongToTheirAdapter) {
+  DXGKIT_COVERS("INT-07", "IRQL-12");
+  in_both_modes([] {
+    PortWorld world;
+    ASSERT_EQ(world.load(), Status::kSuccess);
+    // The driver's second adapter; the first one, which is not started, answers nobody.
+    RecordingHost host;
+    AdapterPort second(*world.driver, world.kernel, world.machine, world.miniport.function(), host,
+                       world.findings);
+    ASSERT_EQ(second.life().add_device(), Status::kSuccess);
+    ASSERT_TRUE(second.life().start_device().has_value());
+    ASSERT_TRUE(second.caps().query_driver_caps().has_value());
+    void* in_isr = nullptr;
+    void* in_dpc = nullptr;
+    void* in_routine = nullptr;
+    const auto ask = [&] {
+      DXGKARGCB_GETHANDLEDATA args{};
+      args.hObject = 0x40;
+      args.Type = DXGK_HANDLE_ALLOCATION;
+      return world.miniport.callbacks().DxgkCbGetHandleData(&args);
+    };
+    world.miniport.hooks.interrupt = [&](ULONG message) {
+      in_isr = ask();
+      return world.miniport.default_interrupt(message);
+    };
+    world.miniport.hooks.dpc = [&] {
+      in_dpc = ask();
+      world.miniport.default_dpc();
+    };
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(0, 1)));
+    world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      using Ask = std::pair<decltype(&ask), void**>;
+      Ask both{&ask, &in_routine};
+      constexpr auto routine = +[](void* opaque) NTAPI -> BOOLEAN {
+        const auto& mine = *static_cast<Ask*>(opaque);
+        *mine.second = (*mine.first)();
+        return TRUE;
+      };
+      BOOLEAN result = FALSE;
+      return callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, &both, 0,
+                                                  &result);
+    };
+    EXPECT_EQ(second.objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    void* const expected = reinterpret_cast<void*>(uintptr_t{0x40});
+    EXPECT_EQ(in_isr, expected);
+    EXPECT_EQ(in_dpc, expected);
+    EXPECT_EQ(in_routine, expected);
+    EXPECT_EQ(world.findings.count("IRQL-12"), 3u) << world.findings_text();
+    EXPECT_EQ(world.findings.count("LIFE-08"), 0u) << world.findings_text();
+    EXPECT_EQ(second.life().stop_device(), Status::kSuccess);
+    EXPECT_EQ(second.life().remove_device(), Status::kSuccess);
   });
 }
 

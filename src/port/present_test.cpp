@@ -89,6 +89,7 @@ TEST_F(PresentTest, CarriesEachMember) {
     args.source = {21, 22, 23, 24};
     args.sub_rects = sub_rects;
     args.flip_interval = 3;
+    args.source_count = 1;  // counts with surfaces only
     args.private_data = caller;
     const RenderResult result = world.adapter->rendering().present(args);
     EXPECT_EQ(result.status, Status::kSuccess);
@@ -118,7 +119,7 @@ TEST_F(PresentTest, CarriesEachMember) {
     EXPECT_EQ(told->sub_rects[1].right, 7);
     EXPECT_EQ(told->sub_rects[1].bottom, 8);
     EXPECT_EQ(static_cast<uint32_t>(seen.FlipInterval), 3U);
-    EXPECT_EQ(seen.NumSrcAllocations, 0U);
+    EXPECT_EQ(seen.NumSrcAllocations, 1U);
     EXPECT_EQ(seen.NumDstAllocations, 0U);
     EXPECT_EQ(seen.pPrivateDriverData, caller.data());
     EXPECT_EQ(seen.PrivateDriverDataSize, 24U);

@@ -1,6 +1,7 @@
 // That the scripted MMU, which contract tests rely on, does what tables say.
 #include <cstring>
 
+#include "base/interface_versions.h"
 #include "port/gpu_va_world_test.h"
 
 namespace dxgkit::port {
@@ -9,8 +10,6 @@ namespace {
 using testing::GpuCommand;
 using testing::GpuWalk;
 using Kind = PagingOperation::Kind;
-
-constexpr uint32_t kWddm22 = 0x700A;
 
 TEST(GpuVaMmu, FourLevelsLeadWhereTheTablesSay) {
   DXGKIT_COVERS("VA-04", "VA-45");
@@ -195,7 +194,7 @@ TEST(GpuVaMmu, UserBuffersReadWriteAndFault) {
         EXPECT_EQ(world.gpu.faults().size(), 4U);
         EXPECT_TRUE(world.world.findings.all().empty()) << world.world.findings_text();
       },
-      [](GpuVaWorld& world) { world.world.miniport.config.version = kWddm22; });
+      [](GpuVaWorld& world) { world.world.miniport.config.version = kInterfaceWddm22; });
 }
 
 TEST(GpuVaMmu, TranslationsAreOldUntilTheyAreFlushed) {

@@ -15,7 +15,7 @@ namespace {
 
 std::string sources() {
   std::string text;
-  for (const auto& entry : std::filesystem::directory_iterator(PORT_SOURCES)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(PORT_SOURCES)) {
     const std::string name = entry.path().filename().string();
     if (entry.path().extension() != ".cpp" || name.ends_with("_test.cpp") || name == "support.cpp")
       continue;

@@ -112,7 +112,6 @@ NTSTATUS APIENTRY D3DKMTGetProcessSchedulingPriorityClass(
   CallScope scope("D3DKMTGetProcessSchedulingPriorityClass");
   if (!is_success(scope.admission())) return scope.finish(scope.admission());
   if (!dxgkit::thunks::is_current_process(process)) return scope.finish(Status::kInvalidParameter);
-  if (priority_class == nullptr) return scope.finish(Status::kInvalidParameter);
   const auto value = static_cast<D3DKMT_SCHEDULINGPRIORITYCLASS>(scope.process()->priority_class());
   const bool written = dxgkit::guarded_copy(priority_class, &value, sizeof value);
   return scope.finish(written ? Status::kSuccess : Status::kInvalidParameter);

@@ -314,7 +314,7 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
                      HANDLE* client_result) {
   process.system().impl().reap_nt_handles();
   constexpr UINT kMaxObjects = 3;  // an allocation, a keyed mutex, a sync object
-  if (count == 0 || count > kMaxObjects) return Status::kInvalidParameter;
+  if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   // The pointers are the arguments themselves: bad ones are invalid (THUNK-01).
   if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))

@@ -248,6 +248,19 @@ std::vector<std::string> Recorder::names() const {
 
 uint64_t Recorder::dropped() const { return impl_->dropped.load(); }
 
+uint64_t hash_of(std::span<const Event> events) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  const auto mix = [&hash](uint64_t value) {
+    hash = (hash ^ value) * 0x100000001B3u + (hash >> 47);
+  };
+  for (const Event& event : events) {
+    mix(static_cast<uint64_t>(event.time_ns));
+    mix(uint64_t{event.thread} << 32 | uint64_t{event.kind} << 16 | event.node);
+    for (const uint64_t argument : {event.a, event.b, event.c, event.d}) mix(argument);
+  }
+  return hash;
+}
+
 void emit_name(ObjectClass object_class, uint64_t id, std::string_view name) {
   Recorder* const recorder = current();
   if (recorder == nullptr) return;

@@ -161,6 +161,10 @@ const KindInfo* kind_info(uint16_t kind);
 /// The whole table, by kind.
 std::span<const KindInfo> schema();
 
+/// A hash of all that the events say, in their order: equal runs give equal hashes. Hashes are kept
+/// in files, so it does not change.
+uint64_t hash_of(std::span<const Event> events);
+
 /// Everything a viewer needs, detached from the run.
 struct Recording {
   std::vector<Event> events;

@@ -181,6 +181,7 @@ TEST(EvictionPolicy, WhenRecencyIsAllThereIsItIsFollowed) {
     used[index] = true;
   }
   EXPECT_LE(static_cast<double>(replay(policy, uses, kRoom)), 1.05 * static_cast<double>(lru));
+  EXPECT_EQ(policy.expert(), Expert::kRecency);
 }
 
 TEST(EvictionPolicy, EachMemberIsNamedOnceByEveryExpertAndInEveryState) {
@@ -213,6 +214,24 @@ TEST(EvictionPolicy, EachMemberIsNamedOnceByEveryExpertAndInEveryState) {
   EXPECT_TRUE(experts[static_cast<size_t>(Expert::kModel)]);
 }
 
+TEST(EvictionPolicy, ADriftingSetAmongStraysIsTheModelsToKeep) {
+  // Most uses are of a set that moves on slowly, the others of anybody: recency keeps the strays.
+  constexpr uint32_t kMany = 400;
+  constexpr size_t kRoom = 250;
+  EvictionPolicy policy(kRoom, 1);
+  for (uint32_t i = 0; i < kMany; ++i) policy.add(i, 1, kNormal);
+  std::mt19937 random(11);
+  std::vector<Index> uses;
+  for (uint32_t i = 0; i < 9000; ++i) {
+    const bool stray = random() % 100 >= 70;
+    const auto which = static_cast<uint32_t>(random());
+    uses.push_back(stray ? which % kMany : (i / 100 + which % 120) % kMany);
+  }
+  EXPECT_EQ(policy.expert(), Expert::kRecency) << "nothing is known at first";
+  replay(policy, uses, kRoom);
+  EXPECT_EQ(policy.expert(), Expert::kModel);
+}
+
 TEST(EvictionPolicy, EndlessNewPrioritiesTakeNoMemory) {
   EvictionPolicy policy(1000, 1);
   const Index a = add(policy, 0, 1, 1);
@@ -220,6 +239,25 @@ TEST(EvictionPolicy, EndlessNewPrioritiesTakeNoMemory) {
     policy.set_priority(a, i);
     policy.enter(a, 0);
     policy.leave(a);
+  }
+  EXPECT_LE(policy.classes(0), 65U);
+}
+
+TEST(EvictionPolicy, NorDoTheyWhereUsesWereNotInOrder) {
+  // While everything fits, uses leave a class in no order; whoever asks puts it in order.
+  EvictionPolicy policy(1000, 1);
+  const Index a = add(policy, 0, 1, 1);
+  const Index b = add(policy, 1, 1, 1);
+  for (uint32_t i = 2; i < 200; ++i) {
+    for (const Index index : {a, b}) {
+      policy.set_priority(index, i);
+      policy.enter(index, 0);
+    }
+    for (int use = 0; use < 4200; ++use) submit(policy, {use % 3 == 0 ? a : b});
+    submit(policy, {a});
+    ASSERT_THAT(order(policy), ElementsAre(b, a));
+    policy.leave(a);
+    policy.leave(b);
   }
   EXPECT_LE(policy.classes(0), 65U);
 }

@@ -84,6 +84,43 @@ TEST_F(MemoryManagerVictims, FailureChangesNothing) {
   EXPECT_THAT(leavers(use(add(4))), ElementsAre(ids[0])) << "the eviction order is as before";
 }
 
+TEST_F(MemoryManagerVictims, WhoWasToMoveKeepsItsTurnWhereThePlanFails) {
+  // It is read where it is, but written only in the other segment, which is in use.
+  DXGKIT_COVERS("RES-22");
+  AllocationDesc moves = desc(4);
+  moves.supported_read = bits({1, 2});
+  moves.supported_write = bits({2});
+  moves.preferred[0].segment = kVram;
+  std::vector<AllocationId> ids{add(4), add(moves), add(4), add(4)};
+  for (const AllocationId id : ids) use(id);
+  ASSERT_EQ(memory_->placement(ids[1]).segment, kVram);
+  const AllocationId busy = add(8, bits({2}));
+  resident(busy);
+  const auto refused = attempt({{ids[1], true}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().status, Status::kGraphicsAllocationBusy);
+  EXPECT_EQ(memory_->placement(ids[1]).segment, kVram);
+  EXPECT_EQ(page_of(ids[1]), 4U);
+  for (const AllocationId id : ids)
+    EXPECT_THAT(leavers(use(add(4))), ElementsAre(id)) << "in the order of their last uses";
+}
+
+TEST_F(MemoryManagerVictims, WhoMovedIsTheLastToLeave) {
+  AllocationDesc moves = desc(4);
+  moves.supported_read = bits({1, 2});
+  moves.supported_write = bits({2});
+  moves.preferred[0].segment = kVram;
+  const AllocationId a = add(moves);
+  use(a);
+  ASSERT_EQ(memory_->placement(a).segment, kVram);
+  const AllocationId b = add(4, bits({2}));
+  use(b);
+  use(a, true);
+  ASSERT_EQ(memory_->placement(a).segment, kVram2);
+  const ResidencyPlan plan = use(add(4, bits({2})));
+  EXPECT_THAT(leavers(plan), ElementsAre(b));
+}
+
 TEST_F(MemoryManagerVictims, NoVideoMemoryOnlyIfTheListDoesNotFitAlone) {
   const AllocationId a = add(8);
   const AllocationId b = add(8);

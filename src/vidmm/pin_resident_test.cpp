@@ -92,5 +92,35 @@ TEST_F(PinResidentTest, HoldsAndRemembersWritesAsAPlanDoes) {
   EXPECT_EQ(evicted->front().kind, PagingOp::Kind::kTransferOut);
 }
 
+// Where the backing pages are the client's own copy, what work may be writing is written back
+// before the CPU looks, though that work has not ended.
+TEST_F(PinResidentTest, AWriteCountsFromWhenItMayBegin) {
+  for (const bool writes : {false, true}) {
+    SCOPED_TRACE(writes);
+    const AllocationId a{next_id_++};
+    ASSERT_EQ(memory_.create(a, {.size_bytes = kPageBytes,
+                                 .alignment_bytes = kPageBytes,
+                                 .supported_read = kFirst,
+                                 .supported_write = kFirst,
+                                 .permanent_system_memory = true}),
+              Status::kSuccess);
+    for (const PagingOp& op : make_resident(a)) memory_.operation_done(op);
+    release(a);
+    ASSERT_FALSE(memory_.write_back(a).has_value());
+    ASSERT_TRUE(pin({{a, writes}}));
+    const std::optional<PagingOp> back = memory_.write_back(a);
+    ASSERT_EQ(back.has_value(), writes);
+    if (back.has_value()) {
+      EXPECT_EQ(back->kind, PagingOp::Kind::kWriteBack);
+      EXPECT_EQ(back->allocation, a);
+      memory_.operation_done(*back);
+    }
+    // And again as it ends.
+    release(a, writes);
+    EXPECT_EQ(memory_.write_back(a).has_value(), writes);
+    EXPECT_TRUE(memory_.validate());
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::vidmm

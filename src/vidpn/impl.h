@@ -101,9 +101,9 @@ struct Info {
   Kind owner_kind{};
   uint32_t owner = 0;  // serial of the set or topology
   uint64_t number = 0;
-  uint32_t mode_id = 0;             // of an acquired mode, range index, descriptor index
-  uint32_t source = 0, target = 0;  // of an acquired path
-  bool created = false;             // by CreateNew...; else acquired
+  uint32_t mode_id = 0;                     // of an acquired mode, range index, descriptor index
+  uint32_t source = kNoId, target = kNoId;  // of an acquired path
+  bool created = false;                     // by CreateNew...; else acquired
   CallState* call = nullptr;
   const char* given_by = "";
   std::vector<std::byte> original;  // acquired: what was given

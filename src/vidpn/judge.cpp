@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/interface_versions.h"
 #include "vidpn/vidpn.h"
 
 namespace dxgkit::vidpn {
@@ -15,7 +16,6 @@ using verifier::Severity;
 
 // Signals are described by 16-bit counts in every timing standard.
 constexpr uint32_t kDimensionMax = 65535;
-constexpr uint32_t kWddm13 = 0x4002;
 
 constexpr uint32_t kA8R8G8B8 = 21;
 constexpr uint32_t kP8 = 41;
@@ -231,7 +231,7 @@ void judge_signal(const Profile& profile, const Signal& signal, Status invalid_m
                                       "values, or OTHER.",
                           .fix = "Set D3DDDI_VSSLO_PROGRESSIVE."});
   }
-  if (profile.interface_version >= kWddm13 && signal.vsync_divider != 0) {
+  if (profile.interface_version >= kInterfaceWddm13 && signal.vsync_divider != 0) {
     judge->remark({.rule = "VIDPN-12",
                    .actual = fmt::format("has VSyncFreqDivider {}.", signal.vsync_divider),
                    .expected = "VSyncFreqDivider is 0 for a target that is not Miracast.",

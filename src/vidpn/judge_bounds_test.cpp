@@ -110,6 +110,19 @@ TEST(JudgeBounds, StandardsAndSizes) {
   run_signals(rows, good_signal());
 }
 
+// A refusal ends the judgment, also where a remark came before it.
+TEST(JudgeBounds, ARefusalIsTheLastThatIsSaid) {
+  DXGKIT_COVERS("VIDPN-02");
+  TargetMode mode = good_target_mode();
+  mode.signal.vsync = {60, kNotSpecified};  // a remark
+  mode.signal.hsync = {0, 1};               // refused
+  mode.signal.scanline_ordering = 0;        // would be, too
+  const Judgments judgments = judge_target_mode(full_profile(), mode);
+  ASSERT_EQ(judgments.size(), 2U);
+  EXPECT_EQ(judgments.front().status, Status::kSuccess);
+  EXPECT_EQ(outcome(judgments), kInvalidFrequency);
+}
+
 TEST(JudgeBounds, VerticalFrequencies) {
   DXGKIT_COVERS("VIDPN-01", "VIDPN-02");
   const Said open = {kInvalidFrequency, "VIDPN-01", Severity::kViolation, Confidence::kMeasured};

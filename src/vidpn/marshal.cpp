@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/interface_versions.h"
+
 namespace dxgkit::vidpn {
 namespace {
-
-constexpr uint32_t kWddm13 = DXGKDDI_INTERFACE_VERSION_WDDM1_3;
-constexpr uint32_t kWddm22 = DXGKDDI_INTERFACE_VERSION_WDDM2_2;
-constexpr uint32_t kWddm29 = DXGKDDI_INTERFACE_VERSION_WDDM2_9;
 
 // The driver wrote these structures: an enumeration in them may hold any number, so they are read
 // and written as numbers.
@@ -48,7 +46,7 @@ Signal from_abi(const Profile& profile, const D3DKMDT_VIDEO_SIGNAL_INFO& info) {
   // NOTSPECIFIED is a 32-bit number in a 64-bit member.
   signal.pixel_rate = info.PixelRate;
   const uint32_t bits = raw(info.ScanLineOrdering);
-  if (bits == D3DDDI_VSSLO_OTHER || profile.interface_version < kWddm13) {
+  if (bits == D3DDDI_VSSLO_OTHER || profile.interface_version < kInterfaceWddm13) {
     signal.scanline_ordering = bits;
   } else {
     signal.scanline_ordering = bits & 7U;
@@ -101,13 +99,14 @@ TargetMode from_abi(const Profile& profile, const D3DKMDT_VIDPN_TARGET_MODE& mod
   out.id = mode.Id;
   out.signal = from_abi(profile, mode.VideoSignalInfo);
   const uint32_t bits = mode.WireFormatAndPreference.Value;
-  if (profile.interface_version < kWddm22) {
+  if (profile.interface_version < kInterfaceWddm22) {
     out.preference = bits;
   } else {
     out.preference = bits & 3U;
     out.wire_formats = bits & ~3U;
   }
-  if (profile.interface_version >= kWddm29) out.minimum_vsync = rational(mode.MinimumVSyncFreq);
+  if (profile.interface_version >= kInterfaceWddm29)
+    out.minimum_vsync = rational(mode.MinimumVSyncFreq);
   return out;
 }
 

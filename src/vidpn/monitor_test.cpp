@@ -91,6 +91,12 @@ TEST_F(Monitors, RefusesWrongAdaptersTargetsAndHandles) {
   EXPECT_EQ(as_status(functions_->pfnGetNumModes(nullptr, &modes)), kInvalidMonitorModeSet);
   D3DKMDT_MONITOR_SOURCE_MODE mine;
   EXPECT_EQ(as_status(functions_->pfnReleaseModeInfo(set_, &mine)), kInvalidTargetMode);
+  EXPECT_EQ(as_status(functions_->pfnReleaseModeInfo(nullptr, &mine)), kInvalidMonitorModeSet);
+  ASSERT_EQ(as_status(functions_->pfnAcquireFirstModeInfo(set_, &info_)), Status::kSuccess);
+  const size_t told = driver_.findings.total();
+  EXPECT_EQ(as_status(functions_->pfnReleaseModeInfo(nullptr, info_)), kInvalidMonitorModeSet);
+  EXPECT_EQ(driver_.findings.total(), told + 1) << driver_.texts();
+  EXPECT_EQ(as_status(functions_->pfnReleaseModeInfo(set_, info_)), Status::kSuccess);
   EXPECT_EQ(as_status(functions_->pfnAcquireNextModeInfo(set_, &mine, &info_)),
             kInvalidMonitorMode);
   EXPECT_EQ(as_status(functions_->pfnAddMode(set_, &mine)), kInvalidMonitorMode);

@@ -131,7 +131,7 @@ NTSTATUS NTAPI acquire_next(Handle handle, const AbiPath* current, const AbiPath
         const auto place = std::ranges::find_if(paths, [&](const Path& path) {
           return path.source == info->source && path.target == info->target;
         });
-        if (info->created || place == paths.end()) {
+        if (place == paths.end()) {  // no path has the ids of a new info
           return service.refuse(kInvalidPath, "VIDPN-05",
                                 info->created ? "The path info is new, in no topology."
                                               : "The path of this info was removed.",

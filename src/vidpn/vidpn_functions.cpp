@@ -1,6 +1,7 @@
 // DXGK_VIDPN_INTERFACE: mode sets and topology of a VidPN.
 #include <fmt/format.h>
 
+#include "base/interface_versions.h"
 #include "vidpn/mode_traits.h"
 #include "vidpn/service.h"
 
@@ -293,29 +294,28 @@ void fill_vidpn(const Door& door, Tables* tables) {
 }
 
 Status Manager::query_vidpn_interface(const void* vidpn, uint32_t version, const void** table) {
-  return from_ntstatus(
-      serve({"DXGKRNL_INTERFACE", "DxgkCbQueryVidPnInterface"}, vidpn, kInvalidVidPn,
-            [=](Service& service) {
-              uint32_t serial = 0;
-              if (service.vidpn(vidpn, &serial) == nullptr) return kInvalidVidPn;
-              const Tables& tables = service.manager.tables;
-              const bool has_v2 = service.manager.config.profile.interface_version >=
-                                  static_cast<uint32_t>(DXGKDDI_INTERFACE_VERSION_WDDM2_9);
-              const void* wanted = version == DXGK_VIDPN_INTERFACE_VERSION_V1 ? &tables.vidpn_v1
-                                   : version == DXGK_VIDPN_INTERFACE_VERSION_V2 && has_v2
-                                       ? &tables.vidpn_v2
-                                       : nullptr;
-              if (wanted == nullptr) {
-                return service.refuse(Status::kNotSupported, "VIDPN-24",
-                                      fmt::format("VidPnInterfaceVersion is {}.", version),
-                                      has_v2 ? "The versions are 1 and 2." : "The version is 1.",
-                                      "Ask for DXGK_VIDPN_INTERFACE_VERSION_V1.",
-                                      Confidence::kDocumented);
-              }
-              if (!service.writable(table, "ppVidPnInterface")) return Status::kInvalidParameter;
-              Service::give(table, wanted);
-              return Status::kSuccess;
-            }));
+  return from_ntstatus(serve(
+      {"DXGKRNL_INTERFACE", "DxgkCbQueryVidPnInterface"}, vidpn, kInvalidVidPn,
+      [=](Service& service) {
+        uint32_t serial = 0;
+        if (service.vidpn(vidpn, &serial) == nullptr) return kInvalidVidPn;
+        const Tables& tables = service.manager.tables;
+        const bool has_v2 = service.manager.config.profile.interface_version >= kInterfaceWddm29;
+        const void* wanted = version == DXGK_VIDPN_INTERFACE_VERSION_V1 ? &tables.vidpn_v1
+                             : version == DXGK_VIDPN_INTERFACE_VERSION_V2 && has_v2
+                                 ? &tables.vidpn_v2
+                                 : nullptr;
+        if (wanted == nullptr) {
+          return service.refuse(Status::kNotSupported, "VIDPN-24",
+                                fmt::format("VidPnInterfaceVersion is {}.", version),
+                                has_v2 ? "The versions are 1 and 2." : "The version is 1.",
+                                "Ask for DXGK_VIDPN_INTERFACE_VERSION_V1.",
+                                Confidence::kDocumented);
+        }
+        if (!service.writable(table, "ppVidPnInterface")) return Status::kInvalidParameter;
+        Service::give(table, wanted);
+        return Status::kSuccess;
+      }));
 }
 
 }  // namespace dxgkit::vidpn

@@ -1,6 +1,8 @@
 // Quanta, shares and debts at their bounds.
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "tests/support/covers.h"
 #include "vidsch/shared_engine_test.h"
 
@@ -177,6 +179,31 @@ TEST(PolicyEdgesTest, OnlyQuantaThatEndedCountAsLost) {
     const std::optional<int64_t> end = engine.scheduler->quantum_deadline();
     ASSERT_TRUE(end.has_value());
     ASSERT_LE(*end, engine.now_ns + 21 * kMs) << i;
+  }
+}
+
+// A packet that starts over each time gets a longer quantum when it has lost more than eight: twice
+// as long for each of these, thirty times at most.
+TEST(PolicyEdgesTest, AQuantumDoublesWithEachLostBeyondTheEighth) {
+  DXGKIT_COVERS("SCHED-10");
+  SharedEngine engine(one_node(true, 1), {}, SharedEngine::OnPreemption::kStartOver);
+  engine.add(1, {.node = kNode}, INT64_MAX / 2, 1);
+  engine.add(2, {.node = kNode}, INT64_MAX / 2, 1);
+  engine.scheduler->pump(0);
+  std::map<uint64_t, uint32_t> lost;
+  while (lost[1] < 41 || lost[2] < 41) {
+    const uint64_t context = engine.order.back();
+    const std::optional<int64_t> end = engine.scheduler->quantum_deadline();
+    ASSERT_TRUE(end.has_value());
+    if (lost[context] <= 8) {
+      EXPECT_LE(*end - engine.now_ns, 21 * kMs) << lost[context];
+    } else {
+      const uint32_t doubled = std::min(lost[context], 38U) - 8;
+      EXPECT_EQ(*end - engine.now_ns, (20 * kMs << doubled) + kMs) << lost[context];
+    }
+    ++lost[context];
+    engine.run_until(*end);
+    engine.run_until(*end);  // the answer
   }
 }
 

@@ -142,7 +142,7 @@ void Scheduler::set_held(bool held) {
       context->resuspend = false;
     }
   }
-  if (!held) impl_->busy_retry_ = true;
+  impl_->busy_retry_ = true;  // asked when nothing holds them any more
   impl_->work_ = ~uint64_t{0};
   impl_->run();
 }
@@ -332,7 +332,6 @@ FenceReport Scheduler::preempted(NodeOrdinal ordinal, SubmissionFenceId preempti
   impl_->complete_up_to(*node, done);
   impl_->requeue(*node);
   node->preemption_pending = false;
-  impl_->touch(static_cast<size_t>(node - impl_->nodes_.data()));
   impl_->run();
   return FenceReport::kAccepted;
 }

@@ -111,6 +111,30 @@ TEST_F(SchedulerEdgesTest, ARefusedPacketHoldsBackThoseBelowWhenAskedAgain) {
   EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 10, 20));
 }
 
+// A packet that was refused eight times gets its memory before anybody, of whatever priority.
+TEST_F(SchedulerEdgesTest, TheEighthRefusalHoldsBackHigherPrioritiesToo) {
+  DXGKIT_COVERS("SCHED-08");
+  start(4, false);
+  constexpr ContextId kHigh{110}, kHighest{111};
+  add(kHigh, 5);
+  add(kHighest, 7);
+  queue(kHigh, 1);  // on hardware: there is hope
+  engine_.answers = {{10, Prepare::kBusy}};
+  queue(kA, 10);
+  while (asked(10) < 7) scheduler_->retry_busy();
+  queue(kHighest, 20);
+  EXPECT_EQ(asked(20), 1U);
+  scheduler_->retry_busy();
+  ASSERT_EQ(asked(10), 8U);
+  queue(kHighest, 21);
+  EXPECT_EQ(asked(21), 0U);
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 20));
+  engine_.answers.clear();
+  complete(1);
+  EXPECT_EQ(asked(21), 1U);
+  EXPECT_EQ(engine_.submitted.size(), 4U);
+}
+
 // An earlier turn lets an equal past a refused packet of its own node; on another node turns are
 // others.
 TEST_F(SchedulerEdgesTest, ATurnCountsOnItsNodeOnly) {

@@ -150,6 +150,24 @@ TEST_F(SchedulerSignalTest, SignalsThatAreStillToComeAreListed) {
   EXPECT_THAT(scheduler_->queued_signals(), IsEmpty());
 }
 
+// Nobody who hears of one signal that was cancelled counts on the others.
+TEST_F(SchedulerSignalTest, CancelledSignalsAreNotStillToCome) {
+  DXGKIT_COVERS("SCHED-06");
+  start(1);
+  make_fence();
+  queue(kA, 1);
+  signal(kA, 2, 4);  // both in flight behind 1
+  signal(kA, 3, 5);
+  queue(kA, 4);
+  signal(kA, 5, 6);
+  ASSERT_EQ(scheduler_->queued_signals().size(), 3U);
+  engine_.on_retired = [&](uint64_t packet) {
+    EXPECT_THAT(scheduler_->queued_signals(), IsEmpty()) << "at packet " << packet;
+  };
+  scheduler_->fail_context(kA);
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(2, 3, 4, 5)) << "1 is on hardware";
+}
+
 // A wait that is let through takes what it waited for, and only then what is behind it moves.
 TEST_F(SchedulerSignalTest, AMutexPassesFromContextToContext) {
   DXGKIT_COVERS("SYNC-02", "SYNC-05");

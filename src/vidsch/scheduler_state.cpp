@@ -189,12 +189,8 @@ void Scheduler::Impl::refresh(Context& context) {
   const Packet* cursor = context.cursor;
   const bool wants = selectable && cursor != nullptr && cursor->kind == PacketKind::kRender &&
                      cursor->state == PacketState::kQueued;
-  if (wants != context.prepare_link.listed) {
-    if (wants) {
-      list_prepare(context);
-    } else {
-      unlist_prepare(context);
-    }
+  if (wants && !context.prepare_link.listed) {  // one that is asked, or unlisted, has left before
+    list_prepare(context);
     touch(context.node);
   }
   const bool busy = selectable && cursor != nullptr && cursor->state == PacketState::kBusy;

@@ -1,5 +1,6 @@
 // Allocations: create, open, lock, destroy; what the driver may answer.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
@@ -456,6 +457,7 @@ TEST_F(AllocTest, WithLargePagesAlignmentIsDemandedAndSizesFollow) {
         EXPECT_EQ(client.create_allocation(description, &handle),
                   nt_status(Status::kInvalidParameter));
         EXPECT_EQ(stack.only_finding().rule, "SEG-42");
+        EXPECT_THAT(stack.only_finding().actual, ::testing::HasSubstr("segment 2 uses 64 KiB"));
         Digest after = digest(stack, {&client});
         before.findings = after.findings;
         before.driver_calls = after.driver_calls;
@@ -654,6 +656,73 @@ TEST_F(AllocTest, TheLastOfThirtyTwoSegmentsCounts) {
         }
         miniport.config.segments.back().flags.Use64KBPages = 1;
       });
+}
+
+// A device that is lost makes nothing any more, and its driver is not asked.
+TEST_F(AllocTest, OnALostDeviceNothingIsMade) {
+  DXGKIT_COVERS("THUNK-07");
+  with_client([](Stack& stack, Client& client) {
+    client.make_allocation();
+    stack.adapter().lane().run([&] {
+      client.as_client([&] {
+        const auto device = client.process->handles().find<dxgk::Device>(client.device);
+        ASSERT_TRUE(device.has_value());
+        (*device)->set_error(dxgk::DeviceState::kErrorOutOfMemory);
+      });
+    });
+    stack.drive();
+    const Digest before = digest(stack, {&client});
+    const size_t asked = stack.miniport.count("DxgkDdiCreateAllocation");
+    D3DKMT_HANDLE handle = 0;
+    EXPECT_EQ(client.create_allocation(ScriptedAllocation{}, &handle),
+              nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(handle, 0U);
+    // The display comes past the thunks.
+    ScriptedAllocation description;
+    dxgk::AllocationRequest request;
+    request.private_data = std::as_writable_bytes(std::span(&description, 1));
+    dxgk::CreateOptions options;
+    client.as_client([&] {
+      const auto device = client.process->handles().find<dxgk::Device>(client.device);
+      ASSERT_TRUE(device.has_value());
+      EXPECT_EQ((*device)->create_allocations(std::span(&request, 1), options),
+                Status::kDeviceRemoved);
+    });
+    EXPECT_EQ(request.handle, 0U);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCreateAllocation"), asked);
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+// Primaries that are made in one call are each of the source they were made for.
+TEST_F(AllocTest, EachPrimaryOfACallIsOfItsOwnSource) {
+  DXGKIT_COVERS("ALLOC-01");
+  with_client([](Stack& stack, Client& client) {
+    std::array<ScriptedAllocation, 3> descriptions;
+    std::array<dxgk::AllocationRequest, 3> requests;
+    const std::array<uint32_t, 3> sources{2, 5, 1};
+    for (size_t i = 0; i < 3; ++i) {
+      descriptions[i].flags = kCpuVisible;
+      descriptions[i].supported_read = descriptions[i].supported_write = kVisible;
+      requests[i].private_data = std::as_writable_bytes(std::span(&descriptions[i], 1));
+      requests[i].vidpn_source = sources[i];
+      requests[i].primary = true;
+    }
+    dxgk::CreateOptions options;
+    client.as_client([&] {
+      const auto device = client.process->handles().find<dxgk::Device>(client.device);
+      ASSERT_TRUE(device.has_value());
+      ASSERT_EQ((*device)->create_allocations(requests, options), Status::kSuccess);
+      for (size_t i = 0; i < 3; ++i) {
+        const auto opened =
+            client.process->handles().find<dxgk::OpenedAllocation>(requests[i].handle);
+        ASSERT_TRUE(opened.has_value());
+        EXPECT_TRUE((*opened)->allocation->primary);
+        EXPECT_EQ((*opened)->allocation->vidpn_source, sources[i]);
+      }
+    });
+    stack.drive();
+  });
 }
 
 TEST_F(AllocTest, MachineMemoryThatRunsOutFailsTheCallAndNothingElse) {

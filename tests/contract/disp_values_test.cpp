@@ -215,6 +215,75 @@ TEST_F(DisplayTest, APointerIsCarriedWhole) {
       });
 }
 
+// A shape of a format that the driver does not draw is not for it, whatever else it draws.
+TEST_F(DisplayTest, APointerIsOfAFormatOfTheCaps) {
+  DXGKIT_COVERS("DOD-07");
+  const std::pair<Format, UINT> formats[] = {
+      {Format::kMonochrome, 1}, {Format::kColor, 2}, {Format::kMaskedColor, 4}};
+  for (UINT drawn = 0; drawn < 8; ++drawn) {
+    SCOPED_TRACE(drawn);
+    running(
+        [&](DisplayStack& stack) {
+          const std::vector<std::byte> pixels(4096, std::byte{0x5A});
+          for (const auto& [format, flag] : formats) {
+            const port::PointerShape shape{.source = 0,
+                                           .format = format,
+                                           .width = 16,
+                                           .height = 12,
+                                           .pitch_bytes = 80,
+                                           .pixels = pixels};
+            EXPECT_EQ(stack.displays.set_pointer_shape(stack.luid, shape),
+                      (drawn & flag) != 0 ? Status::kSuccess : Status::kNotSupported)
+                << flag;
+          }
+        },
+        [&](DisplayStack& stack) {
+          stack.display.config.caps = [drawn](DXGK_DRIVERCAPS& caps) {
+            caps.PointerCaps.Value = drawn;
+          };
+        });
+  }
+}
+
+// Children and adapter are told why they go down; on the way up there is no reason.
+TEST_F(DisplayTest, EachDeviceIsToldThePowerAction) {
+  DXGKIT_COVERS("PWR-04");
+  using Entry = decltype(KMDDOD_INITIALIZATION_DATA::DxgkDdiSetPowerState);
+  static Entry original;
+  static std::vector<std::pair<ULONG, POWER_ACTION>> told;
+  told.clear();
+  running(
+      [](DisplayStack& stack) {
+        using dxgk::PowerTarget;
+        constexpr ULONG adapter = DISPLAY_ADAPTER_HW_ID;
+        const auto nothing = static_cast<POWER_ACTION>(0x5A5A5A5A);  // that a driver could mean
+        const std::pair<PowerTarget, POWER_ACTION> targets[] = {
+            {PowerTarget::kStandby, PowerActionSleep},
+            {PowerTarget::kHibernate, PowerActionHibernate}};
+        for (const auto& [target, action] : targets) {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, target).has_value());
+          EXPECT_THAT(told, ElementsAre(std::pair{ULONG{5}, action}, std::pair{ULONG{9}, action},
+                                        std::pair{adapter, action}));
+          told.clear();
+          EXPECT_TRUE(stack.system->set_power(stack.luid, PowerTarget::kD0).has_value());
+          EXPECT_THAT(told, ElementsAre(std::pair{adapter, nothing}, std::pair{ULONG{5}, nothing},
+                                        std::pair{ULONG{9}, nothing}));
+          told.clear();
+        }
+      },
+      [](DisplayStack& stack) {
+        two_outputs(stack);
+        stack.display.config.table = [](KMDDOD_INITIALIZATION_DATA& table) {
+          original = table.DxgkDdiSetPowerState;
+          table.DxgkDdiSetPowerState = [](PVOID context, ULONG uid, DEVICE_POWER_STATE state,
+                                          POWER_ACTION action) NTAPI -> NTSTATUS {
+            told.emplace_back(uid, action);
+            return original(context, uid, state, action);
+          };
+        };
+      });
+}
+
 TEST_F(DisplayTest, ABugCheckPictureFitsOrIsNotAskedFor) {
   DXGKIT_COVERS("CAPS-05");
   running([](DisplayStack& stack) {

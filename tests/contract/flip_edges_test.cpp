@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tests/contract/flip_fixture.h"
+#include "tests/contract/two_adapters.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -196,6 +197,161 @@ TEST_F(FlipTest, APeriodicFenceIsMadeOfItsNumbers) {
     pass(3);
     driver.vsync();
     EXPECT_EQ(value->load(), now + 1);
+  });
+}
+
+// What only drivers of other kinds of present know is refused by name, each alone.
+TEST_F(FlipTest, OtherKindsOfPresentAreRefusedByName) {
+  DXGKIT_COVERS("DISP-15", "DISP-16");
+  using Change = void (*)(D3DKMT_PRESENTFLAGS&);
+  const std::pair<const char*, Change> kinds[] = {
+      {"FlipStereo", [](auto& f) { f.FlipStereo = 1; }},
+      {"FlipStereoTemporaryMono", [](auto& f) { f.FlipStereoTemporaryMono = 1; }},
+      {"FlipStereoPreferRight", [](auto& f) { f.FlipStereoPreferRight = 1; }},
+      {"BltStereoUseRight", [](auto& f) { f.BltStereoUseRight = 1; }},
+      {"PresentToBitmap", [](auto& f) { f.PresentToBitmap = 1; }},
+      {"RedirectedFlip", [](auto& f) { f.RedirectedFlip = 1; }},
+      {"RedirectedBlt", [](auto& f) { f.RedirectedBlt = 1; }},
+      {"PresentHistoryTokenOnly", [](auto& f) { f.PresentHistoryTokenOnly = 1; }},
+      {"PresentDDA", [](auto& f) { f.PresentDDA = 1; }},
+      {"CrossAdapter", [](auto& f) { f.CrossAdapter = 1; }},
+      {"PresentIndirect", [](auto& f) { f.PresentIndirect = 1; }},
+      {"PresentHMD", [](auto& f) { f.PresentHMD = 1; }},
+      {"RemoteSession", [](auto& f) { f.RemoteSession = 1; }},
+      {"FlipDoNotFlip", [](auto& f) { f.FlipDoNotFlip = 1; }},
+      {"FlipRestart", [](auto& f) { f.FlipRestart = 1; }},
+  };
+  flipping([&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    for (const auto& [name, change] : kinds) {
+      SCOPED_TRACE(name);
+      D3DKMT_PRESENT flip = client.flip_of(client.primaries[1]);
+      change(flip.Flags);
+      EXPECT_EQ(client.present(flip), nt_status(Status::kNotSupported));
+    }
+    EXPECT_TRUE(driver.presents.empty());
+    stack.settle();
+    EXPECT_EQ(driver.packets(), 0U);
+    EXPECT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    driver.vsync();
+  });
+}
+
+// A primary is for a source that there is.
+TEST_F(FlipTest, APrimaryNamesASource) {
+  DXGKIT_COVERS("ALLOC-16");
+  for (const uint32_t sources : {1U, 2U}) {
+    bare([&](Stack& stack) {
+      FlipDriver driver(stack, sources);
+      stack.miniport.config.children = sources;
+      driver.display.config.children = {{.uid = kTarget}};
+      if (sources == 2) driver.display.config.children.push_back({.uid = 2});
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      FlipClient client(stack, driver, 0, false);
+      D3DKMT_HANDLE primary = 0;
+      const Digest before = digest(stack, {&client});
+      for (const UINT source : {sources, sources + 1, UINT{D3DDDI_ID_UNINITIALIZED}}) {
+        EXPECT_EQ(client.create_primary(kWidth, source, &primary), kInvalid) << source;
+        EXPECT_EQ(primary, 0U);
+      }
+      EXPECT_EQ(digest(stack, {&client}), before);
+      EXPECT_EQ(client.create_primary(kWidth, sources - 1, &primary), 0);
+    });
+  }
+}
+
+// While another device's surface is on the screen nobody else copies or fills there.
+TEST_F(FlipTest, TheScreenIsTheDevicesThatShowsThere) {
+  DXGKIT_COVERS("DISP-15");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    driver.vsync();
+    {
+      FlipClient other(stack, driver, 0, false);
+      EXPECT_EQ(other.present(fill_of(other)), nt_status(Status::kGraphicsAllocationBusy));
+      EXPECT_TRUE(driver.presents.empty() || driver.presents.back().args.Flags.ColorFill == 0);
+    }
+    EXPECT_EQ(client.present(fill_of(client)), 0);
+    stack.drive();
+    EXPECT_EQ(driver.presents.back().args.Flags.ColorFill, 1U);
+  });
+}
+
+// A fill goes to the screen of the source it names.
+TEST_F(FlipTest, AFillIsOfTheSourceItNames) {
+  DXGKIT_COVERS("DISP-15");
+  for (const bool shows : {false, true}) {  // else the kernel's own surfaces are on both
+    bare([&](Stack& stack) {
+      FlipDriver driver(stack, 2);
+      stack.miniport.config.children = 2;
+      driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      FlipClient client(stack, driver, 2, shows);
+      std::vector<const void*> filled;
+      for (const UINT source : {0U, 1U, 0U, 1U}) {
+        D3DKMT_PRESENT args = fill_of(client);
+        args.VidPnSourceId = source;
+        ASSERT_EQ(client.present(args), 0) << source;
+        stack.drive();
+        filled.push_back(driver.presents.back().allocations[2].device_handle);
+      }
+      EXPECT_NE(filled[0], nullptr);
+      EXPECT_NE(filled[1], nullptr);
+      EXPECT_NE(filled[0], filled[1]);
+      EXPECT_EQ(filled[2], filled[0]);
+      EXPECT_EQ(filled[3], filled[1]);
+    });
+  }
+}
+
+// Formats of the screen and of what is shown there differ in alpha at most.
+TEST_F(FlipTest, AlphaIsNoOtherFormat) {
+  DXGKIT_COVERS("DISP-03", "DISP-14");
+  constexpr D3DDDIFORMAT formats[] = {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_X8R8G8B8, D3DDDIFMT_A8B8G8R8,
+                                      D3DDDIFMT_X8B8G8R8, D3DDDIFMT_R5G6B5};
+  flipping([&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    const D3DDDIFORMAT screen = driver.format;
+    ASSERT_TRUE(screen == D3DDDIFMT_A8R8G8B8 || screen == D3DDDIFMT_X8R8G8B8);
+    for (const D3DDDIFORMAT format : formats) {
+      SCOPED_TRACE(format);
+      const bool twin = format == D3DDDIFMT_A8R8G8B8 || format == D3DDDIFMT_X8R8G8B8;
+      driver.format = format;
+      EXPECT_EQ(client.set_display_mode(client.primaries[0]), twin ? 0 : kInvalid);
+      EXPECT_EQ(client.flip(client.primaries[1]),
+                twin ? 0 : nt_status(Status::kGraphicsAllocationInvalid));
+      stack.settle();
+      if (twin) driver.vsync();
+    }
+    driver.format = screen;
+  });
+}
+
+// The blank of a screen is waited for with the adapter it is on: a device, if one is named, is of
+// that adapter too.
+TEST_F(FlipTest, WaitingForABlankTakesADeviceOfItsAdapter) {
+  DXGKIT_COVERS("DISP-19");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    const SecondAdapter second(stack);
+    FlipClient client(stack, driver);
+    const D3DKMT_HANDLE stranger = second.make_device(client);
+    const auto wait = [&](D3DKMT_HANDLE device, UINT source) {
+      D3DKMT_WAITFORVERTICALBLANKEVENT args{};
+      args.hAdapter = client.adapter;
+      args.hDevice = device;
+      args.VidPnSourceId = source;
+      return client.call([&] { return D3DKMTWaitForVerticalBlankEvent(&args); });
+    };
+    EXPECT_EQ(wait(stranger, 0), kInvalid);
+    EXPECT_EQ(wait(client.device, 1), kInvalid) << "nothing is shown there";
+    for (const D3DKMT_HANDLE device : {D3DKMT_HANDLE{0}, client.device}) {
+      Stack::Background waiting(stack, [&] { EXPECT_EQ(wait(device, 0), 0); });
+      EXPECT_FALSE(waiting.finished());
+      driver.vsync();
+      waiting.finish();
+    }
   });
 }
 

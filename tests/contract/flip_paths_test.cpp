@@ -50,6 +50,32 @@ TEST_F(FlipTest, ADriversOwnFlipIsAPacketThatSaysSo) {
   }
 }
 
+// A flip that its driver refuses, or writes nothing for, leaves its surface to others: it moves and
+// ends like any, and the next flip is made.
+TEST_F(FlipTest, AFlipTheDriverDoesNotWriteIsAbandoned) {
+  DXGKIT_COVERS("REND-15", "DISP-07");
+  flipping(
+      [&](Stack& stack, FlipDriver& driver, FlipClient& client) {
+        driver.on_present = [](DXGKARG_PRESENT*) { return nt_status(Status::kNoMemory); };
+        EXPECT_EQ(client.flip(client.primaries[1]), nt_status(Status::kNoMemory));
+        driver.on_present = [](DXGKARG_PRESENT*) { return STATUS_SUCCESS; };
+        EXPECT_EQ(client.flip(client.primaries[1]), nt_status(Status::kInvalidParameter));
+        stack.drive();
+        EXPECT_EQ(driver.packets(), 0U);
+        driver.on_present = nullptr;
+        const uint64_t shown = driver.last_address();
+        EXPECT_EQ(client.destroy_allocation(client.primaries[1]), 0);
+        EXPECT_EQ(client.flip(client.primaries[2]), 0);
+        stack.drive();
+        EXPECT_EQ(driver.packets(), 1U);
+        const uint64_t address =
+            stack.miniport.calls().patches.back().allocations[1].physical_address;
+        EXPECT_NE(address, shown);
+        driver.vsync(address);
+      },
+      [&](FlipDriver& driver) { driver.mmio = false; });
+}
+
 /// A driver whose presents are DMA buffers of two parts, and a kernel that takes them apart.
 void in_two_parts(const std::function<void(Stack&, FlipDriver&, FlipClient&)>& body) {
   const auto runtime = runtime::make_sim_runtime(1);
@@ -249,6 +275,11 @@ TEST_F(FlipTest, AClientsPrimaryIsBackAfterASleep) {
     });
     EXPECT_EQ(told, (Told{{DISPLAY_ADAPTER_HW_ID, PowerDeviceD0}, {kTarget, PowerDeviceD0}}));
     stack.miniport.hooks.set_power_state = nullptr;
+    const auto visibilities = driver.display.calls().visibilities;
+    ASSERT_GE(visibilities.size(), 2U);
+    EXPECT_EQ(visibilities[visibilities.size() - 2].Visible, FALSE);
+    EXPECT_EQ(visibilities.back().Visible, TRUE) << "seen again";
+    EXPECT_EQ(visibilities.back().VidPnSourceId, 0U);
     EXPECT_EQ(driver.addresses().back().hAllocation, shown);
     EXPECT_EQ(driver.addresses().back().Flags.Value, 1U) << "ModeChange";
     stack.blocking([&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });

@@ -59,11 +59,12 @@ TEST_P(IntFatal, StopsTheAdapter) {
     EXPECT_EQ(stack.statistics().packets_completed, 0U);
   });
 }
-void raise_fault(Stack& stack, uint32_t fence, uint32_t flags) {
+void raise_fault(Stack& stack, uint32_t fence, uint32_t flags, uint32_t node = 0) {
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
   std::memset(&data, 0, sizeof data);
   data.InterruptType = DXGK_INTERRUPT_DMA_PAGE_FAULTED;
   data.DmaPageFaulted.FaultedFenceId = fence;
+  data.DmaPageFaulted.NodeOrdinal = node;
   data.DmaPageFaulted.PageFaultFlags = static_cast<DXGK_PAGE_FAULT_FLAGS>(flags);
   stack.miniport.raise(data);
 }
@@ -92,9 +93,40 @@ const Fatal kFatals[] = {
      [](auto& s, auto& f) {
        raise_fault(s, f[0], DXGK_PAGE_FAULT_FENCE_INVALID | DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED);
      }},
+    {"PageFaultOfANodeThatDoesNotExist", "INT-12", 1,
+     [](auto& s, auto& f) { raise_fault(s, f[0], 0, 2); }},
+    {"PageFaultWithResetOfANodeThatDoesNotExist", "INT-12", 1,
+     [](auto& s, auto&) {
+       raise_fault(s, 0, DXGK_PAGE_FAULT_FENCE_INVALID | DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED, 2);
+     }},
+    {"PageFaultWithAdapterResetOfANodeThatDoesNotExist", "INT-12", 1,
+     [](auto& s, auto&) {
+       raise_fault(s, 0, DXGK_PAGE_FAULT_FENCE_INVALID | DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED,
+                   UINT32_MAX);
+     }},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, IntFatal, ::testing::ValuesIn(kFatals),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+// What a driver reports when its adapter has failed is nobody's business any more.
+TEST_F(IntTest, AfterAFailureReportsAreNotJudged) {
+  DXGKIT_COVERS("THUNK-07");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const std::vector<uint32_t> fences = two_on_hardware(stack, client, context);
+    stack.miniport.complete(0, fences[0]);
+    stack.settle();
+    stack.miniport.raise(ScriptedMiniport::completed_data(2, fences[0]));
+    stack.settle();
+    ASSERT_EQ(stack.only_finding().rule, "INT-12");
+    const uint64_t completed = stack.statistics().packets_completed;
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, fences[0]));  // a repeat
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, fences[1]));
+    stack.settle();
+    EXPECT_EQ(stack.only_finding().rule, "INT-12");
+    EXPECT_EQ(stack.statistics().packets_completed, completed);
+  });
+}
 
 TEST_F(IntTest, ARepeatOfTheLastFenceIsAViolationOnly) {
   DXGKIT_COVERS("INT-11");

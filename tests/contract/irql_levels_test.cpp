@@ -267,14 +267,14 @@ TEST(Levels, AQueryRunsBesideQueryChildRelations) {
     Status beside = Status::kUnsuccessful;
     world.miniport.hooks.query_child_relations = [&](DXGK_CHILD_DESCRIPTOR*, ULONG) {
       const auto thread = runtime::Runtime::current().spawn("asks", [&] {
-        const auto caps = world.adapter->query_driver_caps();
+        const auto caps = world.adapter->caps().query_driver_caps();
         beside = caps.has_value() ? Status::kSuccess : caps.error();
       });
       thread->join();
       return nt_status(Status::kSuccess);
     };
     world.start();
-    EXPECT_EQ(world.adapter->query_child_relations(1), Status::kSuccess);
+    EXPECT_EQ(world.adapter->children().query_child_relations(1), Status::kSuccess);
     EXPECT_EQ(beside, Status::kSuccess);
     world.stop();
     EXPECT_EQ(world.findings_text(), "");

@@ -3,6 +3,8 @@
 #include <limits>
 #include <optional>
 
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/device.h"
 #include "tests/contract/sync_fixture.h"
 #include "tests/contract/va_fixture.h"
 #include "tests/support/scripted_native_fences.h"
@@ -353,6 +355,47 @@ TEST_F(NativeFenceTest, PrivateDataGoesBothWaysAndFailuresLeaveNothing) {
     EXPECT_TRUE(gpu.fences.back()->gone) << "made, and destroyed again";
     EXPECT_EQ(gpu.live(), 2U) << "the first, and its opening";
     gpu.on_open = nullptr;
+  });
+}
+
+// The device is lost while the driver makes its fence: nobody opens it, and the driver has it back.
+TEST_F(NativeFenceTest, WhatTheDriverMadeForALostDeviceIsDestroyed) {
+  DXGKIT_COVERS("SYNC-30");
+  running([](NativeStack& stack) {
+    ScriptedNativeFences& gpu = *stack.native;
+    VaClient client(stack);
+    gpu.on_create = [&](DXGKARG_CREATENATIVEFENCE*) {
+      stack.adapter().lane().run([&] {
+        for (dxgk::Device* device : stack.adapter().devices())
+          device->set_error(dxgk::DeviceState::kHung);
+      });
+      return NTSTATUS{0};
+    };
+    D3DKMT_CREATENATIVEFENCE args = creation(client);
+    EXPECT_EQ(create(client, args), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(args.hSyncObject, 0U);
+    ASSERT_EQ(gpu.fences.size(), 1U);
+    EXPECT_TRUE(gpu.fences.back()->gone);
+    EXPECT_TRUE(gpu.openings.empty());
+    gpu.on_create = nullptr;
+  });
+}
+
+// Native fences have 64 bits on every engine, whatever other fences have.
+TEST_F(NativeFenceTest, TheirValueIsWideWhereOthersAreNarrow) {
+  DXGKIT_COVERS("SYNC-17", "SYNC-30");
+  bare([](NativeStack& stack) {
+    stack.miniport.config.caps = [before = stack.miniport.config.caps](DXGK_DRIVERCAPS& caps) {
+      before(caps);
+      caps.SchedulingCaps.No64BitAtomics = 1;
+    };
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    constexpr uint64_t kStart = 0x5'0000'0007;
+    VaClient client(stack);
+    const NativeFence fence = make_fence(client, 0, kStart);
+    EXPECT_EQ(stack.native->current(*stack.native->openings.at(0)), kStart);
+    ASSERT_EQ(client.wait_cpu(fence.handle, kStart), 0);
+    EXPECT_LT(create_fence(client, 0, kStart).value(), kStart) << "an ordinary one is narrow";
   });
 }
 

@@ -410,6 +410,31 @@ TEST_F(PageTest, ADriverWithoutPrivateDataForPagingGetsNone) {
   }
 }
 
+// However little private data there is, a byte behind it is seen.
+TEST_F(PageTest, AByteBehindThePrivateDataIsFound) {
+  DXGKIT_COVERS("PAGE-06", "SEG-48");
+  for (const uint32_t bytes : {1U, 2U, 96U}) {
+    SCOPED_TRACE(bytes);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          stack.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+            EXPECT_EQ(args->DmaBufferPrivateDataSize, bytes);
+            static_cast<std::byte*>(args->pDmaBufferPrivateData)[bytes] ^= std::byte{0x55};
+            return moved(args, 64);
+          };
+          ContextBuffers context = client.make_context();
+          static_cast<void>(client.render(context, work_on({client.make_allocation()})));
+          stack.settle();
+          const verifier::Finding finding = stack.only_finding();
+          EXPECT_EQ(finding.rule, "PAGE-06");
+          EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+          EXPECT_EQ(finding.bugcheck_parameter, 0x13U);
+          EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), 0U);
+        },
+        [&](ScriptedMiniport& miniport) { miniport.config.paging_private_bytes = bytes; });
+  }
+}
+
 TEST_F(PageTest, BusyWithAllocationIsIdleIsFatal) {
   DXGKIT_COVERS("PAGE-13");
   with_client(

@@ -329,6 +329,21 @@ TEST_F(PermanentMemoryTest, WhatWasLockedGoesUpWhenTheOpeningEnds) {
   });
 }
 
+// Nobody is left who could go on with it.
+TEST_F(PermanentMemoryTest, WhatWasLockedGoesNowhereWhenTheAllocationEnds) {
+  DXGKIT_COVERS("ALLOC-48");
+  with_client([](Stack& stack, Client& client) {
+    Keeper keeper(stack, client);
+    ASSERT_GT(keeper.use(), kHiddenBase);
+    keeper.write(keeper.lock_pages(), {0, 1, 2, 3, 4, 5}, 30);
+    static_cast<void>(transfers(stack));
+    EXPECT_EQ(client.destroy_allocation(keeper.handle), 0);
+    stack.drive();
+    EXPECT_THAT(transfers(stack), IsEmpty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 class PermanentVaTest : public GpuVaTest {};
 
 // Work at virtual addresses lists nothing: the unlock returns when the copy is what the CPU wrote.

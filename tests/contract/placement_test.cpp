@@ -111,6 +111,17 @@ TEST_P(OverlayTest, StaysInTheLastFifthOfItsSegmentUntilTheAdapterStops) {
         });
         EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{2}).committed_bytes, 0U);
         EXPECT_EQ(*gpu.at(address_after_render(stack, client, context, overlay)), std::byte{0x42});
+        // And so when the adapter stops, before the driver is told of anybody's end.
+        stack.miniport.clear_calls();
+        stack.blocking(
+            [&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+        size_t out = 0;
+        for (const testing::PagingCall& call : stack.miniport.calls().paging) {
+          if (call.args.Operation == DXGK_OPERATION_TRANSFER &&
+              call.args.Transfer.Source.SegmentId == 2)
+            ++out;
+        }
+        EXPECT_EQ(out, 1U);
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
       },
       [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = kMebibyte; });

@@ -424,6 +424,95 @@ TEST_F(PowerTest, PagingBuffersComeBackFirst) {
       [](ScriptedMiniport& miniport) { miniport.config.paging_buffer_segment = 3; });
 }
 
+// In an aperture that keeps what it maps they stay, and nothing is built for that.
+TEST_F(PowerTest, PagingBuffersStayInAnApertureThatIsKept) {
+  DXGKIT_COVERS("PWR-08", "PWR-10");
+  running(
+      [](Stack& stack) {
+        const size_t buffers = stack.adapter().memory().usage(SegmentId{3}).allocations;
+        ASSERT_EQ(buffers, 4U);
+        stack.miniport.clear_calls();
+        go(stack, PowerTarget::kStandby);
+        EXPECT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, buffers);
+        go(stack, PowerTarget::kD0);
+        EXPECT_TRUE(stack.miniport.calls().paging.empty());
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.paging_buffer_segment = 3;
+        preserve(miniport, 2, {.standby = true});
+      });
+}
+
+// The driver fails while they leave: nothing else is moved on hardware that is given up.
+TEST_F(PowerTest, AFailureWhilePagingBuffersLeaveEndsTheTransition) {
+  DXGKIT_COVERS("PWR-05");
+  running(
+      [](Stack& stack) {
+        {
+          Client client(stack);
+          ContextBuffers context = client.make_context();
+          const D3DKMT_HANDLE allocation = client.make_allocation(64 * kKibibyte, kHidden);
+          ASSERT_EQ(client.render(context, work_on({allocation})), 0);
+          stack.drive();
+          const uint64_t evictions = stack.statistics().evictions;
+          stack.miniport.hooks.build_paging = [](DXGKARG_BUILDPAGINGBUFFER* args) {
+            return args->Operation == DXGK_OPERATION_UNMAP_APERTURE_SEGMENT
+                       ? nt_status(Status::kUnsuccessful)
+                       : nt_status(Status::kSuccess);
+          };
+          stack.blocking([&] {
+            EXPECT_FALSE(stack.system->set_power(stack.luid, PowerTarget::kHibernate).has_value());
+          });
+          stack.miniport.hooks.build_paging = nullptr;
+          EXPECT_EQ(stack.miniport.count("DxgkDdiSetPowerState"), 0U);
+          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{2}).allocations, 1U);
+          EXPECT_EQ(stack.statistics().evictions, evictions);
+          EXPECT_EQ(client.render(context, work_on({allocation})),
+                    nt_status(Status::kDeviceRemoved));
+        }
+        EXPECT_EQ(stack.rules().size(), 1U);
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.paging_buffer_segment = 3; });
+}
+
+// Each transition tells what itself has lost.
+TEST_F(PowerTest, WhatOneTransitionLostIsNotToldOfTheNext) {
+  DXGKIT_COVERS("PWR-05");
+  running([](Stack& stack) {
+    {
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      const D3DKMT_HANDLE allocation = client.make_allocation(64 * kKibibyte, kHidden);
+      ASSERT_EQ(client.render(context, work_on({allocation})), 0);
+      stack.drive();
+      ASSERT_EQ(client.render(context, work_on({allocation})), 0);
+      stack.settle();
+      size_t lost = 0;
+      {
+        Stack::Background sleeping(stack, [&] {
+          const auto outcome = stack.system->set_power(stack.luid, PowerTarget::kStandby);
+          ASSERT_TRUE(outcome.has_value());
+          lost = outcome->lost;
+        });
+        ASSERT_FALSE(sleeping.finished()) << "work is on hardware";
+        stack.miniport.forget_outstanding();
+        EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kStandby), Status::kSuccess);
+        sleeping.finish();
+      }
+      EXPECT_EQ(lost, 1U);
+      go(stack, PowerTarget::kD0);
+      stack.blocking([&] {
+        const auto outcome = stack.system->set_power(stack.luid, PowerTarget::kStandby);
+        ASSERT_TRUE(outcome.has_value());
+        EXPECT_EQ(outcome->lost, 0U);
+      });
+      go(stack, PowerTarget::kD0);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // An allocation of a memory segment that a CPU has locked leaves too; the address shows its content
 // all the time, and it is back before anything runs.
 TEST_F(PowerTest, ALockedAllocationLeavesAndComesBackUnderItsAddress) {

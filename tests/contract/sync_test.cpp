@@ -1,4 +1,5 @@
 // Synchronisation objects as clients see them.
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -334,6 +335,39 @@ TEST_F(SyncTest, ACpuNotificationIsSetWhenTheContextReachesTheSignal) {
     stack.drive();
     EXPECT_EQ(read(event, &count, sizeof count), static_cast<ssize_t>(sizeof count));
     close(event);
+  });
+}
+
+// The event is the object's own as long as there is one, whatever number it has; what is no event
+// makes none.
+TEST_F(SyncTest, ACpuNotificationKeepsItsEventAndLetsItGo) {
+  DXGKIT_COVERS("SYNC-24");
+  with_client([](Stack& stack, Client& client) {
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
+    create.hDevice = client.device;
+    create.Info.Type = D3DDDI_CPU_NOTIFICATION;
+    const int event = eventfd(0, EFD_NONBLOCK);
+    const int input = dup(STDIN_FILENO);
+    create.Info.CPUNotification.Event = reinterpret_cast<HANDLE>(static_cast<intptr_t>(event));
+    close(STDIN_FILENO);  // the lowest number is free
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&create); }), 0);
+    EXPECT_NE(fcntl(STDIN_FILENO, F_GETFD), -1);
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{create.hSyncObject};
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroySynchronizationObject(&destroy); }), 0);
+    EXPECT_EQ(fcntl(STDIN_FILENO, F_GETFD), -1);
+    if (input >= 0) {
+      EXPECT_EQ(dup2(input, STDIN_FILENO), STDIN_FILENO);
+      close(input);
+    }
+    close(event);
+
+    create.hSyncObject = 0;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&create); }),
+              nt_status(Status::kInvalidHandle))
+        << "closed";
+    EXPECT_EQ(create.hSyncObject, 0U);
+    EXPECT_EQ(digest(stack, {&client}), before);
   });
 }
 

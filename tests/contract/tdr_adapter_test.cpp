@@ -204,10 +204,13 @@ TEST_F(TdrAdapterTest, DebugModeThreeGoesPastTheLimits) {
 
 TEST_F(TdrAdapterTest, ADriverThatCannotResetIsFatal) {
   DXGKIT_COVERS("TDR-23");
-  for (const bool restart : {false, true}) {
-    plain([&](Stack& stack) {
+  // The second is also what a driver that is stopped answers; this one is not.
+  for (const auto& [restart, answer] :
+       {std::pair(false, Status::kUnsuccessful), std::pair(false, Status::kDeviceRemoved),
+        std::pair(true, Status::kUnsuccessful), std::pair(true, Status::kDeviceRemoved)}) {
+    plain([&, restart = restart, answer = answer](Stack& stack) {
       stack.expect_leaks = true;
-      const auto fails = [] { return nt_status(Status::kUnsuccessful); };
+      const auto fails = [answer] { return nt_status(answer); };
       (restart ? stack.miniport.hooks.restart_from_timeout
                : stack.miniport.hooks.reset_from_timeout) = fails;
       Client client(stack);
@@ -220,6 +223,26 @@ TEST_F(TdrAdapterTest, ADriverThatCannotResetIsFatal) {
       EXPECT_EQ(client.render(context, work_on({})), nt_status(Status::kDeviceRemoved));
     });
   }
+}
+
+// The engines are masked while they are reset: what is reported then is of before, and is dropped.
+TEST_F(TdrAdapterTest, WhatIsReportedDuringTheResetIsNotHeard) {
+  DXGKIT_COVERS("TDR-21");
+  plain([&](Stack& stack) {
+    stack.miniport.hooks.reset_from_timeout = [&]() -> NTSTATUS {
+      stack.miniport.forget_outstanding();
+      stack.miniport.raise(ScriptedMiniport::completed_data(0, 7777));
+      return 0;
+    };
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    wait_out(stack);
+    EXPECT_EQ(stack.statistics().adapter_resets, 1U);
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
+    EXPECT_TRUE(stack.adapter().running());
+    stack.miniport.hooks.reset_from_timeout = nullptr;
+  });
 }
 
 // What was in video memory is told by zero-size transfers, what an aperture showed is unmapped.

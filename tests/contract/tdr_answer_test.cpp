@@ -155,6 +155,43 @@ TEST_F(TdrAnswerTest, TheResetComesAsSoonAsTheOthersGaveWay) {
   });
 }
 
+// An engine that cannot be preempted is asked for nothing: it gives way when it has nothing left.
+TEST_F(TdrAnswerTest, ANodeThatCannotBePreemptedGivesWayWhenItIsEmpty) {
+  DXGKIT_COVERS("TDR-11");
+  engines(
+      [](Stack& stack, EngineResets& resets) {
+        Client client(stack), other(stack, "other");
+        ContextBuffers hung = client.make_context(kNode), one = other.make_context(kOther);
+        bool asked = false;
+        resets.group = [&](DXGKARG_QUERYDEPENDENTENGINEGROUP* args) {
+          asked = true;
+          args->DependentNodeOrdinalMask = 0b0110;
+          return 0;
+        };
+        render(client, hung);
+        for (int i = 0; i < 100 && !asked; ++i) {  // always with something young on hardware
+          for (const uint32_t fence : stack.miniport.outstanding(kOther))
+            stack.miniport.complete(kOther, fence);
+          render(other, one);
+          wait_out(stack, 100 * runtime::kMillisecond);
+        }
+        ASSERT_TRUE(asked);
+        ASSERT_EQ(stack.miniport.outstanding(kOther).size(), 1U);
+        wait_out(stack, 100 * runtime::kMillisecond);
+        EXPECT_THAT(resets.reset_nodes, IsEmpty());
+        stack.miniport.complete(kOther, stack.miniport.outstanding(kOther)[0]);
+        rest(stack);
+        EXPECT_THAT(resets.reset_nodes, ElementsAre(kNode)) << "500 ms have not passed";
+        EXPECT_EQ(stack.miniport.count("DxgkDdiPreemptCommand"), 0U);
+        EXPECT_EQ(other.wait_for_idle(), 0);
+      },
+      policy(),
+      [](ScriptedMiniport& miniport) {
+        odd_driver(miniport);
+        miniport.config.preemption_aware = false;
+      });
+}
+
 // What the driver reports while it is asked is fatal: the machine would stand still, so that nobody
 // asks for the other node, preempts, or resets anything.
 TEST_F(TdrAnswerTest, ADriverThatIsStoppedWhileItIsAskedIsAskedNothingMore) {

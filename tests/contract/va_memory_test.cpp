@@ -124,6 +124,51 @@ TEST_F(VaMemoryTest, PagesThatCouldNotBeWrittenAreMadeUpFor) {
   });
 }
 
+// What is hidden lies in the middle of a table. Where others are mapped around it, they stay as
+// they are; where nobody is, nothing is left that the table could say, and it goes.
+TEST_F(VaMemoryTest, WhatLiesAroundPagesThatCouldNotBeWrittenStays) {
+  DXGKIT_COVERS("VA-29");
+  for (const bool alone : {false, true}) {
+    SCOPED_TRACE(alone ? "alone" : "between others");
+    everywhere([&](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+      const uint64_t leaf = 20 * kLeaf, here = leaf + 5 * k64, there = 21 * kLeaf;
+      const uint64_t before = leaf + 3 * kPage, after = leaf + 9 * k64;
+      const auto map_zeros = [&](uint64_t va) {
+        auto args = client.map_args(0, 2, va);
+        args.Protection = protection(kZero);
+        ASSERT_EQ(client.make_mapping(args), va);
+      };
+      const auto leaves = [&] {
+        const auto tables = stack.gpu.tables_of(client.process_handle()).tables;
+        const auto found = tables.find(0);
+        return found == tables.end() ? size_t{0} : found->second.size();
+      };
+      const size_t leaves_before = leaves();
+      map_zeros(here + 8 * kPage);  // the table of the first mapping is there
+      if (!alone) map_zeros(before);
+      if (!alone) map_zeros(after);
+      ASSERT_EQ(client.make_mapping(a, 4, here), here);
+      ASSERT_EQ(client.make_mapping(a, 4, there), there);
+      EXPECT_EQ(leaves(), leaves_before + 1);
+      {
+        Shortage shortage(stack, 0);
+        EXPECT_GE(client.make_resident({a}), 0);
+        stack.drive();
+        EXPECT_TRUE(shortage.hit());
+        for (const uint64_t va : {here, here + 8 * kPage, there})
+          EXPECT_FALSE(client.walk(va).valid) << va;
+        for (const uint64_t va : {before, before + kPage, after, after + kPage})
+          EXPECT_EQ(client.walk(va).valid, !alone) << va;
+        EXPECT_EQ(leaves(), leaves_before + (alone ? 0 : 1));
+      }
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
 // What the process maps next brings what is owed, and itself.
 TEST_F(VaMemoryTest, PagesThatAreOwedComeWithTheNextOnes) {
   DXGKIT_COVERS("VA-29");

@@ -65,6 +65,14 @@ TEST_F(VaPagingTest, ContentAndEntriesSurviveEveryKindOfTable) {
       EXPECT_EQ(transfer.DestinationPageTable, 0U);
       EXPECT_EQ(transfer.Flags.Flags, 0U);
     }
+    // No protection of anybody's is wanted of it, so the windows have none.
+    size_t windows = 0;
+    for (const auto& update : calls.updates) {
+      if (update.args.hProcess != stack.gpu.system_process()) continue;
+      EXPECT_EQ(update.args.DriverProtection, 0U);
+      ++windows;
+    }
+    EXPECT_GT(windows, 2U);
     EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM], pages * kPage);
     EXPECT_EQ(moved[DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL], pages * kPage);
     EXPECT_GT(calls.transfers.size(), 2U);
@@ -339,6 +347,32 @@ TEST_F(VaPagingTest, AllContextsAreAwayWhileTablesThatNeedItChange) {
     EXPECT_EQ(client.wait_for_idle(), 0);
   };
   running(body, needs_idle);
+}
+
+// The first context of a process: where the hardware writes its root, the root is given when it
+// has.
+TEST_F(VaPagingTest, ARootIsGivenOnlyWhenItsTableIsWritten) {
+  DXGKIT_COVERS("VA-06", "PAGE-33");
+  everywhere([](GpuVaStack& stack) {
+    ListingClient client(stack);
+    stack.drive();
+    stack.gpu.clear_calls();
+    D3DKMT_CREATECONTEXTVIRTUAL args{};
+    args.hDevice = client.device;
+    Stack::Background making(stack, [&] {
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateContextVirtual(&args); }), 0);
+    });
+    static_cast<void>(making.finished());
+    stack.settle();
+    const bool by_cpu = stack.gpu.config.update_mode == PageTableUpdateMode::kCpuVirtual;
+    EXPECT_FALSE(stack.gpu.calls().updates.empty());
+    EXPECT_EQ(stack.gpu.calls().submits.empty(), by_cpu);
+    EXPECT_EQ(stack.gpu.calls().roots.empty(), !by_cpu);
+    stack.drive();
+    EXPECT_FALSE(stack.gpu.calls().roots.empty());
+    making.finish();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
 }
 
 // Tables take video memory, and give it back.

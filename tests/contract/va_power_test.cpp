@@ -97,6 +97,34 @@ TEST_F(VaPowerTest, TablesComeBackThoughNoMemoryIsFree) {
   }
 }
 
+/// Where entries may not stay behind, a process whose tables cannot be made again takes all devices
+/// with it: none of them may run. A root that grows has the size its driver says each time.
+TEST_F(VaPowerTest, WithoutTablesNobodyGoesOn) {
+  DXGKIT_COVERS("PAGE-02");
+  running(
+      GpuVaConfig::two_level(port::PageTableUpdateMode::kGpuPhysical, 2),
+      [](GpuVaStack& stack) {
+        VaClient client(stack);
+        VaClient other(stack, "other");
+        const D3DKMT_HANDLE a = client.make_allocation(kPage, kMemorySet);
+        client.list({a});
+        stack.drive();
+        client.make_mapping(a, 1);
+        int asked = 0;
+        stack.gpu.on_root_size = [&](const DXGKARG_GETROOTPAGETABLESIZE*) -> SIZE_T {
+          // The first one asked for is paging's own; for the others there is no room.
+          return ++asked == 1 ? kMebibyte : SIZE_T{4} * 1024 * kMebibyte - kPage;
+        };
+        sleep_and_wake(stack);
+        stack.gpu.on_root_size = nullptr;
+        EXPECT_GT(asked, 1);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+        EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](GpuVaStack& stack) { stack.gpu.config.explicit_invalidation = true; });
+}
+
 /// A client whose pages each say who they are, mapped and used; and another one.
 struct Marked {
   explicit Marked(GpuVaStack& stack) : client(stack), other(stack, "other") {

@@ -269,6 +269,7 @@ TEST_F(VaSecondSpaceTest, ManyTablesWaysAndASleep) {
     batches.mapped = client.make_mapping(batches.pool, 16);
     constexpr uint64_t kLeaves = 40;
     const uint64_t base = client.make_reservation(2 * kLeaves * kLeaf);
+    void* companion = nullptr;  // the kernel's context
     for (int round = 0; round < 2; ++round) {
       stack.gpu.clear_calls();
       std::vector<UpdateOperation> operations;
@@ -286,7 +287,17 @@ TEST_F(VaSecondSpaceTest, ManyTablesWaysAndASleep) {
       operations.push_back(read_only);
       batches.update(operations);
       batches.update({copy_op(base, base + kLeaves * kLeaf, 10 * kPage)});
-      EXPECT_GE(stack.gpu.calls().copies.size(), kLeaves);
+      const GpuVaCalls calls = stack.gpu.calls();
+      EXPECT_GE(calls.copies.size(), kLeaves);
+      if (companion == nullptr) companion = calls.roots.at(0).hContext;
+      std::set<uint64_t> slots;  // where it has seen tables
+      for (const auto& copy : calls.copies) {
+        for (const auto& range : copy) {
+          slots.insert(range.SrcPageTableAddress);
+          slots.insert(range.DstPageTableAddress);
+        }
+      }
+      EXPECT_GT(slots.size(), 2U);
       for (uint64_t i = 0; i < kLeaves; ++i) {
         for (uint64_t page = 0; page < 2; ++page) {
           const GpuWalk walk = client.walk(base + i * kLeaf + page * kPage);
@@ -312,6 +323,20 @@ TEST_F(VaSecondSpaceTest, ManyTablesWaysAndASleep) {
       }
       stack.miniport.hooks.set_power_state = nullptr;
       stack.drive();
+      // No table that was seen before is seen after: all places show the page nobody uses.
+      std::optional<port::RootPageTable> second;
+      for (const auto& root : stack.gpu.calls().roots) {
+        if (root.hContext != companion) continue;
+        second = {.address = {SegmentId{root.Address.SegmentId}, root.Address.SegmentOffset},
+                  .entry_count = root.NumEntries};
+      }
+      ASSERT_TRUE(second.has_value());
+      const uint64_t dummy = stack.adapter().dummy_page().value * kPage;
+      for (const uint64_t slot : slots) {
+        const GpuWalk walk = stack.gpu.walk(*second, slot);
+        ASSERT_TRUE(walk.valid) << walk.why;
+        EXPECT_EQ(walk.place, (port::GpuPhysicalAddress{kSystemMemory, dummy}));
+      }
       ASSERT_EQ(client.submit(client.context, base, 0), 0);  // its list comes back
       stack.drive();
       ASSERT_EQ(client.walk(base + 5 * kLeaf).place, batches.of_pool(5).place);
@@ -493,6 +518,47 @@ TEST_F(VaSecondSpaceTest, WithoutAContextForItEntriesAreWritten) {
     EXPECT_TRUE(stack.gpu.calls().copies.empty());
     stack.miniport.hooks.create_context = create;
     EXPECT_EQ(batches.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// Its tables could not be made again after sleep: the process goes on, and entries are written.
+TEST_F(VaSecondSpaceTest, WithoutItsTablesEntriesAreWritten) {
+  DXGKIT_COVERS("VA-34", "PAGE-02");
+  running(GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2), [](GpuVaStack& stack) {
+    Batches batches(stack);
+    VaClient& client = batches.client;
+    batches.mapped = client.make_mapping(batches.pool, 16);
+    const uint64_t base = client.make_reservation(4 * k64);
+    batches.update({map_op(batches.pool, base, kPage)});
+    ASSERT_FALSE(stack.gpu.calls().copies.empty());
+    int asked = 0;
+    stack.gpu.on_root_size = [&](const DXGKARG_GETROOTPAGETABLESIZE*) -> SIZE_T {
+      // The first one is paging's own; for the others there is no room.
+      return ++asked == 1 ? kMebibyte : SIZE_T{4} * 1024 * kMebibyte - kPage;
+    };
+    stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+      if (state == PowerDeviceD3) stack.gpu.lose_power();
+      return STATUS_SUCCESS;
+    };
+    for (const dxgk::PowerTarget target : {dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kD0}) {
+      stack.blocking([&] { EXPECT_TRUE(stack.system->set_power(stack.luid, target).has_value()); });
+    }
+    stack.miniport.hooks.set_power_state = nullptr;
+    stack.gpu.on_root_size = nullptr;
+    stack.drive();
+    EXPECT_EQ(asked, 3);
+    // The process's own come back as it runs.
+    ASSERT_EQ(client.submit(client.context, base, 0), 0);
+    stack.drive();
+    stack.gpu.clear_calls();
+    batches.update({map_op(batches.pool, base + kPage, 4 * kPage, 5 * kPage)});
+    EXPECT_TRUE(stack.gpu.calls().copies.empty());
+    for (uint64_t page = 0; page < 4; ++page) {
+      ASSERT_TRUE(client.walk(base + (page + 1) * kPage).valid);
+      EXPECT_EQ(client.walk(base + (page + 1) * kPage).place, batches.of_pool(page + 5).place);
+    }
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

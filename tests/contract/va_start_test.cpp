@@ -192,5 +192,25 @@ TEST_F(VaStartTest, ADriverThatFailsTheQuestionDoesNotStart) {
   });
 }
 
+// Paging's own process needs room for its windows, and where tables are written by address for the
+// tables: a space that has none is refused, and nothing is left behind.
+TEST_F(VaStartTest, ASpaceTooSmallForPagingIsNoSpace) {
+  DXGKIT_COVERS("PAGE-02");
+  using port::PageTableUpdateMode;
+  GpuVaConfig windows = GpuVaConfig::cpu_virtual_two_level();
+  windows.va_bits = 24;
+  GpuVaConfig tables = GpuVaConfig::two_level(PageTableUpdateMode::kGpuVirtual, 2);
+  tables.va_bits = 28;
+  for (const GpuVaConfig& config : {windows, tables}) {
+    SCOPED_TRACE(config.va_bits);
+    bare(config, [](GpuVaStack& stack) {
+      const uint64_t pages = stack.machine.free_page_count();
+      EXPECT_EQ(stack.start(), Status::kNoMemory);
+      EXPECT_EQ(stack.miniport.live_objects(), 0U);
+      EXPECT_EQ(stack.machine.free_page_count(), pages);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

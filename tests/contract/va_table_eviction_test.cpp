@@ -115,10 +115,24 @@ TEST_F(VaTableEvictionTest, TablesOfAnIdleProcessGiveWayAndComeBack) {
     ListingClient other(stack, "other");
     const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
     EXPECT_FALSE(one.evicted());
+    const auto root = stack.gpu.root_of(one.client.process_handle());
+    ASSERT_TRUE(root.has_value());
+    stack.gpu.clear_calls();
     other.list({large});
     stack.drive();
     EXPECT_TRUE(other.in_memory(large));
     EXPECT_TRUE(one.evicted());
+    // What was translated through the root that goes is forgotten, once, whatever it was.
+    int flushes = 0;
+    for (const auto& flush : stack.gpu.calls().flushes) {
+      if (flush.hProcess != one.client.process_handle()) continue;
+      ++flushes;
+      EXPECT_EQ(flush.RootPageTableAddress.SegmentId, root->address.segment.value);
+      EXPECT_EQ(flush.RootPageTableAddress.SegmentOffset, root->address.offset);
+      EXPECT_EQ(flush.StartVirtualAddress, 0U);
+      EXPECT_EQ(flush.EndVirtualAddress, 0U);
+    }
+    EXPECT_EQ(flushes, 1);
     // Nobody is told; what changes meanwhile changes at once, as there is nothing to write.
     VaClient& client = one.client;
     EXPECT_EQ(client.free_va(one.at(3), 8 * kPage), 0);
@@ -228,24 +242,30 @@ TEST_F(VaTableEvictionTest, TablesInUseStay) {
   });
 }
 
+/// Lists nearly all memory for work of `other` that is on the hardware: the tables of `one` are
+/// away.
+void crowd_out(GpuVaStack& stack, const Sparse& one, VaClient& other) {
+  const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
+  other.list({code});
+  stack.drive();
+  const uint64_t va = other.make_mapping(code, 1);
+  ASSERT_TRUE(stack.gpu.write(other.process_handle(), va,
+                              dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
+  other.list({other.make_allocation(nearly_all(), kMemorySet)});
+  stack.drive();
+  ASSERT_TRUE(one.evicted());
+  stack.gpu.clear_calls();
+  ASSERT_EQ(other.submit(other.context, va, 24), 0);
+  stack.settle();
+}
+
 // While another's work has the memory its tables need, work waits; nobody loses a device.
 TEST_F(VaTableEvictionTest, WorkWaitsForMemoryForItsTables) {
   DXGKIT_COVERS("VA-29");
   everywhere([](GpuVaStack& stack) {
     Sparse one(stack, "one");
     VaClient other(stack, "other");
-    const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
-    other.list({code});
-    stack.drive();
-    const uint64_t va = other.make_mapping(code, 1);
-    ASSERT_TRUE(stack.gpu.write(other.process_handle(), va,
-                                dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
-    other.list({other.make_allocation(nearly_all(), kMemorySet)});
-    stack.drive();
-    ASSERT_TRUE(one.evicted());
-    stack.gpu.clear_calls();
-    ASSERT_EQ(other.submit(other.context, va, 24), 0);
-    stack.settle();
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, one, other));
     ASSERT_EQ(one.client.submit(one.client.context, one.at(2), Sparse::kReads * 24), 0);
     stack.settle();
     EXPECT_TRUE(one.evicted()) << "the other one's work is on the hardware, with all it lists";
@@ -255,6 +275,31 @@ TEST_F(VaTableEvictionTest, WorkWaitsForMemoryForItsTables) {
     EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     EXPECT_EQ(other.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// Tables on their way back for one device are waited for by all of the process: one that lists
+// nothing has nothing else to wait for.
+TEST_F(VaTableEvictionTest, NoDeviceOfTheProcessRunsBeforeTheyAreBack) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack, "one");
+    VaClient& client = one.client;
+    const D3DKMT_HANDLE first = std::exchange(client.device, client.make_device());
+    const D3DKMT_HANDLE beside = client.make_context_virtual();
+    client.device = first;
+    VaClient other(stack, "other");
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, one, other));
+    // Both wait for the memory that the other one's work has, and are asked again together.
+    ASSERT_EQ(client.submit(client.context, one.at(2), Sparse::kReads * 24), 0);
+    ASSERT_EQ(client.submit(beside, one.at(2), Sparse::kReads * 24), 0);
+    stack.settle();
+    EXPECT_TRUE(one.evicted());
+    stack.drive();
+    EXPECT_EQ(stack.gpu.reads().size(), 1 + 2 * Sparse::kReads);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

@@ -67,6 +67,46 @@ TEST_F(FlipTest, APlaneThatIsNotThereIsFatal) {
   });
 }
 
+// There are as many planes as the caps say, and one where they say none.
+TEST_F(FlipTest, PlanesAreThoseOfTheCaps) {
+  DXGKIT_COVERS("INT-20");
+  for (const UINT planes : {0U, 1U, 3U}) {
+    for (const bool beyond : {false, true}) {
+      SCOPED_TRACE(planes);
+      bare([&](Stack& stack) {
+        FlipDriver driver(stack);
+        const auto caps_before = stack.miniport.config.caps;
+        stack.miniport.config.caps = [&](DXGK_DRIVERCAPS& caps) {
+          caps_before(caps);
+          caps.MaxOverlayPlanes = planes;
+        };
+        ASSERT_EQ(stack.start(), Status::kSuccess);
+        FlipClient client(stack, driver);
+        std::vector<DXGK_MULTIPLANE_OVERLAY_VSYNC_INFO> named(std::max(planes, 1U) +
+                                                              (beyond ? 1 : 0));
+        for (UINT i = 0; i < named.size(); ++i) {
+          named[i].LayerIndex = i;
+          named[i].PhysicalAddress.QuadPart = static_cast<LONGLONG>(driver.last_address());
+        }
+        DXGKARGCB_NOTIFY_INTERRUPT_DATA data{};
+        data.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY;
+        data.CrtcVsyncWithMultiPlaneOverlay.VidPnTargetId = kTarget;
+        data.CrtcVsyncWithMultiPlaneOverlay.MultiPlaneOverlayVsyncInfoCount =
+            static_cast<UINT>(named.size());
+        data.CrtcVsyncWithMultiPlaneOverlay.pMultiPlaneOverlayVsyncInfo = named.data();
+        stack.expect_leaks = beyond;
+        static_cast<void>(stack.miniport.raise(data));
+        stack.settle();
+        if (beyond) {
+          EXPECT_EQ(stack.only_finding().bugcheck_parameter, 0xEU);
+        } else {
+          EXPECT_THAT(stack.rules(), IsEmpty());
+        }
+      });
+    }
+  }
+}
+
 /// What the driver has been told after everything that is due has happened.
 const std::vector<bool>& told(Stack& stack, const FlipDriver& driver) {
   for (int i = 0; i < 300; ++i) stack.settle();

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/runtime.h"
 
@@ -115,6 +115,13 @@ Known& known() {
   return all;
 }
 
+bool holds_none = false;
+
+/// Whether what happens now is compared: a test runs, and its runs are not anybody's.
+bool held() {
+  return !holds_none && ::testing::UnitTest::GetInstance()->current_test_info() != nullptr;
+}
+
 /// Begins anew where all tests are repeated; writes what was given, if that is asked for.
 class Keeper : public ::testing::Environment {
  public:
@@ -144,7 +151,7 @@ const ::testing::Environment* const kKeeper = ::testing::AddGlobalTestEnvironmen
 std::string next_name() {
   const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
   const runtime::Runtime* const runtime = runtime::Runtime::current_or_null();
-  if (test == nullptr || (runtime != nullptr && !runtime->is_simulated())) return {};
+  if (!held() || (runtime != nullptr && !runtime->is_simulated())) return {};
   std::string name = fmt::format("{}.{}", test->test_suite_name(), test->name());
   if (const int number = ++known().seen[name]; number > 1) name += fmt::format(" #{}", number);
   return name;
@@ -166,20 +173,16 @@ void compare_findings(const std::string& name, const verifier::Findings& finding
 
 /// Of all events and names, without addresses of this process.
 uint64_t hash_of(const trace::Recorder& recorder) {
-  uint64_t hash = 0xCBF29CE484222325U;
-  const auto mix = [&](uint64_t value) {
-    const bool host = value >= kHostLowest && value <= kHostHighest;
-    hash = std::rotl((hash ^ (host ? 1 : value)) * 0x9E3779B97F4A7C15U, 29);
-  };
-  for (const trace::Event& event : recorder.events()) {
-    mix(static_cast<uint64_t>(event.time_ns));
-    mix(uint64_t{event.thread} << 32 | uint64_t{event.kind} << 16 | event.node);
-    for (const uint64_t argument : {event.a, event.b, event.c, event.d}) mix(argument);
+  std::vector<trace::Event> events = recorder.events();
+  for (trace::Event& event : events) {
+    for (uint64_t* const argument : {&event.a, &event.b, &event.c, &event.d}) {
+      if (*argument >= kHostLowest && *argument <= kHostHighest) *argument = 1;
+    }
   }
   for (const std::string& name : recorder.names()) {
-    for (const char byte : name) mix(static_cast<unsigned char>(byte));
+    for (const char byte : name) events.push_back({.a = static_cast<unsigned char>(byte)});
   }
-  return hash;
+  return trace::hash_of(events);
 }
 
 void compare_trace(const std::string& name, const trace::Recorder& recorder) {
@@ -203,9 +206,11 @@ void compare_trace(const std::string& name, const trace::Recorder& recorder) {
 
 }  // namespace
 
+void hold_no_runs() { holds_none = true; }
+
 KnownRun::KnownRun(const verifier::Findings& findings) : findings_(findings) {
   runtime::Runtime& runtime = runtime::Runtime::current();
-  if (trace::current() != nullptr || !runtime.is_simulated()) return;
+  if (!held() || trace::current() != nullptr || !runtime.is_simulated()) return;
   recorder_ = std::make_unique<trace::Recorder>(
       trace::Recorder::Clock{.now_ns = [&runtime] { return runtime.now(); },
                              .thread = [&runtime] { return runtime.thread_number(); }});

@@ -1,5 +1,5 @@
-/* dxgkit/client_plugin.h: what a driver's author adds so that `dxgkit verify DRIVER --client FILE.so` can
- * give the driver real work.
+/* dxgkit/client_plugin.h: what a driver's author adds so that `dxgkit verify DRIVER --client
+ * FILE.so` can give the driver real work.
  *
  * The kernel-mode driver can be loaded and exercised without its user-mode half, but only that half
  * knows the private data of its allocations and its command language. A client plug-in is a small

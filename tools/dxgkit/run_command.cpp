@@ -312,7 +312,8 @@ int run_command(const RunOptions& options) {
                  to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       fmt::print("{} has no client here: {}\n", config.driver_name, summary.result);
-      fmt::print("`dxgkit verify` exercises it; a plug-in (dxgkit/client_plugin.h) gives it work.\n");
+      fmt::print(
+          "`dxgkit verify` exercises it; a plug-in (dxgkit/client_plugin.h) gives it work.\n");
     }
     return std::max(code, written);
   }

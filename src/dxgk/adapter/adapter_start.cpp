@@ -22,8 +22,7 @@
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr uint32_t kMaxVidPnSources = 16;    // D3DKMDT_MAX_VIDPN_SOURCES
-constexpr uint32_t kWddmVersion20 = 0x2000;  // DXGK_WDDMVERSION
+constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
 constexpr uint32_t kMaxHardwareQueueDepth = 64;
 
 }  // namespace
@@ -137,7 +136,7 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(native);
   // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
   core_.learn().explicit_residency =
-      core_.interface_version() >= kInterfaceWddm20 && core_.caps().wddm_version >= kWddmVersion20;
+      core_.interface_version() >= kInterfaceWddm20 && core_.caps().wddm_version >= kModelWddm20;
   std::vector<vidsch::NodeDesc> nodes;
   std::vector<port::NodeMetadata> metadata;
   *step = "DxgkDdiGetNodeMetadata";
@@ -309,11 +308,6 @@ void Adapter::stop() {
       return paging_->idle();
     });
   }
-  // A driver that failed meanwhile is stopped all the same; nothing of ours may wait for its
-  // hardware then.
-  core_.lane().run([&] {
-    if (core_.fatal()) stop_after_failure();
-  });
   if (healthy && core_.has_memory()) evict_everything();
   std::vector<Ref<Device>> devices;
   core_.lane().run([&] {

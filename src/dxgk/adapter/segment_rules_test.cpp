@@ -1,10 +1,12 @@
 #include "dxgk/adapter/segment_rules.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
 
+#include "base/interface_versions.h"
 #include "tests/support/covers.h"
 #include "tests/support/known_run.h"
 
@@ -13,8 +15,6 @@ namespace {
 
 constexpr uint32_t kVista = 0x1053;
 constexpr uint32_t kWin8 = 0x300E;
-constexpr uint32_t kWddm20 = 0x5023;
-constexpr uint32_t kWddm29 = 0xE003;
 constexpr uint64_t kMebibyte = 1U << 20;
 
 /// 16 MiB of CPU-visible memory and a 64 MiB aperture behind it, as a faultless driver tells it.
@@ -53,7 +53,7 @@ Outcome check(const port::SegmentsInfo& info, uint32_t version = kWin8,
 
 TEST(SegmentRules, AFaultlessDescriptionPassesUnchanged) {
   DXGKIT_COVERS("SEG-07", "SEG-17");
-  for (const uint32_t version : {kVista, kWin8, kWddm20, kWddm29}) {
+  for (const uint32_t version : {kVista, kWin8, kInterfaceWddm20, kInterfaceWddm29}) {
     const Outcome outcome = check(valid_description(), version);
     ASSERT_FALSE(outcome.refusal.has_value()) << outcome.refusal->actual;
     EXPECT_TRUE(outcome.findings.empty());
@@ -129,7 +129,8 @@ const Refusal kRefusals[] = {
     {"DirectFlipBeforeWindows8", "SEG-16",
      [](auto& i) { i.segments[0].flags |= kSegmentDirectFlip; }, kVista},
     {"TopFlagBit", "SEG-16", [](auto& i) { i.segments[1].flags |= 1U << 31; }},
-    {"TopFlagBitInWddm29", "SEG-16", [](auto& i) { i.segments[1].flags |= 1U << 31; }, kWddm29},
+    {"TopFlagBitInWddm29", "SEG-16", [](auto& i) { i.segments[1].flags |= 1U << 31; },
+     kInterfaceWddm29},
     {"BaseAddressPlusSizeWraps", "SEG-17",
      [](auto& i) { i.segments[0].base_address = UINT64_MAX - 4095; }},
     {"SizeZero", "SEG-22", [](auto& i) { i.segments[0].size = i.segments[0].commit_limit = 0; }},
@@ -165,13 +166,14 @@ const Refusal kRefusals[] = {
        i.segments[0].system_memory_end = kMebibyte - 1;
      }},
     {"TwoAperturesInWddmTwo", "SEG-40",
-     [](auto& i) { i.segments.push_back(aperture_at(0x3'0000'0000)); }, kWddm20},
+     [](auto& i) { i.segments.push_back(aperture_at(0x3'0000'0000)); }, kInterfaceWddm20},
     {"CpuHostApertureBesideCpuVisible", "SEG-41",
-     [](auto& i) { i.segments[0].flags |= kSegmentSupportsCpuHostAperture; }, kWddm20},
+     [](auto& i) { i.segments[0].flags |= kSegmentSupportsCpuHostAperture; }, kInterfaceWddm20},
     {"CachedCpuHostApertureAlone", "SEG-41",
-     [](auto& i) { i.segments[0].flags = kSegmentSupportsCachedCpuHostAperture; }, kWddm20},
+     [](auto& i) { i.segments[0].flags = kSegmentSupportsCachedCpuHostAperture; },
+     kInterfaceWddm20},
     {"ReservedSysMem", "SEG-44", [](auto& i) { i.segments[0].flags |= kSegmentReservedSysMem; },
-     kWddm20},
+     kInterfaceWddm20},
     {"SegmentsOverlapByOnePage", "SEG-46",
      [](auto& i) { i.segments[1].base_address = 16 * kMebibyte - 4096; }},
     {"SegmentsWithTheSameBase", "SEG-46", [](auto& i) { i.segments[1].base_address = 0; }},
@@ -186,6 +188,18 @@ INSTANTIATE_TEST_SUITE_P(Rows, SegmentRefusals, ::testing::ValuesIn(kRefusals),
                          [](const auto& row) { return std::string(row.param.sentence); });
 
 /// What looks wrong and is right: no refusal, no finding.
+// The three bits are named alone, whatever else the segment says of itself.
+TEST(SegmentRules, OnlyThePreservationBitsAreBlamed) {
+  DXGKIT_COVERS("SEG-35");
+  port::SegmentsInfo info = valid_description();
+  info.segments[0].flags |= kSegmentDirectFlip | kSegmentPreservedDuringHibernate;
+  const Outcome outcome = check(info);
+  ASSERT_TRUE(outcome.refusal.has_value());
+  EXPECT_EQ(
+      outcome.refusal->actual,
+      fmt::format("Segment 1 has preservation bits 0x2 (Flags 0x{:08X}).", info.segments[0].flags));
+}
+
 struct Accepted {
   const char* sentence;
   const char* rule;
@@ -231,13 +245,13 @@ const Accepted kAccepted[] = {
        i.segments[0].bank_ends = {7, 3, 1};
      }},
     {"CommitLimitOfAMemorySegmentInDescriptor4", "SEG-29",
-     [](auto& i) { i.segments[0].commit_limit = 0xDEAD0000; }, kWddm20},
+     [](auto& i) { i.segments[0].commit_limit = 0xDEAD0000; }, kInterfaceWddm20},
     {"CpuHostApertureWithItsCachedForm", "SEG-41",
      [](auto& i) {
        i.segments[0].flags =
            kSegmentSupportsCpuHostAperture | kSegmentSupportsCachedCpuHostAperture;
      },
-     kWddm20},
+     kInterfaceWddm20},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, SegmentAcceptances, ::testing::ValuesIn(kAccepted),
                          [](const auto& row) { return std::string(row.param.sentence); });
@@ -258,7 +272,7 @@ TEST(SegmentRules, WddmTwoWithoutApertureStartsWithAWarning) {
   DXGKIT_COVERS("SEG-40");
   port::SegmentsInfo info = valid_description();
   info.segments.pop_back();
-  const Outcome outcome = check(info, kWddm20);
+  const Outcome outcome = check(info, kInterfaceWddm20);
   EXPECT_FALSE(outcome.refusal.has_value());
   ASSERT_EQ(outcome.findings.size(), 1U);
   EXPECT_EQ(outcome.findings[0].rule, "SEG-40");
@@ -432,8 +446,9 @@ TEST(SegmentRules, EachVersionKnowsItsFlagBits) {
   struct Row {
     uint32_t version, bits;
   };
-  for (const Row& row : {Row{kVista, 10}, Row{kWin8 - 1, 10}, Row{kWin8, 11}, Row{kWddm20 - 1, 11},
-                         Row{kWddm20, 21}, Row{kWddm29 - 1, 21}, Row{kWddm29, 22}}) {
+  for (const Row& row :
+       {Row{kVista, 10}, Row{kWin8 - 1, 10}, Row{kWin8, 11}, Row{kInterfaceWddm20 - 1, 11},
+        Row{kInterfaceWddm20, 21}, Row{kInterfaceWddm29 - 1, 21}, Row{kInterfaceWddm29, 22}}) {
     for (uint32_t bit = 0; bit < 32; ++bit) {
       port::SegmentsInfo info = valid_description();
       info.segments[0].flags = 1U << bit;
@@ -450,7 +465,7 @@ TEST(SegmentRules, FlagsBecomeWhatTheMemoryManagerKnows) {
   const auto described = [](uint32_t flags, size_t at) {
     port::SegmentsInfo info = valid_description();
     info.segments[at].flags = flags | (at == 1 ? kSegmentAperture : 0U);
-    return check(info, kWddm20).segments.at(at);
+    return check(info, kInterfaceWddm20).segments.at(at);
   };
   for (const size_t at : {size_t{0}, size_t{1}}) {
     const vidmm::SegmentDesc plain = described(0, at);
@@ -472,7 +487,7 @@ TEST(SegmentRules, BudgetsFollowTheGroupBitsAndElseTheKind) {
   const auto group = [](uint32_t bits, size_t at) {
     port::SegmentsInfo info = valid_description();
     info.segments[at].flags |= bits;
-    return check(info, kWddm20).segments.at(at).group;
+    return check(info, kInterfaceWddm20).segments.at(at).group;
   };
   const uint32_t both = kSegmentLocalBudgetGroup | kSegmentNonLocalBudgetGroup;
   EXPECT_EQ(group(0, 0), SegmentGroup::kLocal);
@@ -483,11 +498,11 @@ TEST(SegmentRules, BudgetsFollowTheGroupBitsAndElseTheKind) {
   EXPECT_EQ(group(kSegmentNonLocalBudgetGroup, 0), SegmentGroup::kNonLocal);
   // A driver that marks a target counts there only; one that marks none counts everywhere.
   port::SegmentsInfo info = valid_description();
-  EXPECT_TRUE(check(info, kWddm20).segments[0].application_target);
-  EXPECT_TRUE(check(info, kWddm20).segments[1].application_target);
+  EXPECT_TRUE(check(info, kInterfaceWddm20).segments[0].application_target);
+  EXPECT_TRUE(check(info, kInterfaceWddm20).segments[1].application_target);
   info.segments[1].flags |= kSegmentApplicationTarget;
-  EXPECT_FALSE(check(info, kWddm20).segments[0].application_target);
-  EXPECT_TRUE(check(info, kWddm20).segments[1].application_target);
+  EXPECT_FALSE(check(info, kInterfaceWddm20).segments[0].application_target);
+  EXPECT_TRUE(check(info, kInterfaceWddm20).segments[1].application_target);
 }
 
 TEST(SegmentRules, BadRangesAreSortedAndMerged) {
@@ -521,7 +536,7 @@ TEST(SegmentRules, BadRangesAreSortedAndMerged) {
     SCOPED_TRACE(row.sentence);
     port::SegmentsInfo info = valid_description();
     info.segments[0].invalid_ranges = row.told;
-    const Outcome outcome = check(info, kWddm20);
+    const Outcome outcome = check(info, kInterfaceWddm20);
     ASSERT_FALSE(outcome.refusal.has_value());
     EXPECT_EQ(outcome.findings.size(), row.overlaps);
     for (const verifier::Finding& finding : outcome.findings) {
@@ -542,7 +557,7 @@ TEST(SegmentRules, BadRangesAreSortedAndMerged) {
         port::MemoryRange{16 * kMebibyte - kPage, 2 * kPage}}) {
     port::SegmentsInfo info = valid_description();
     info.segments[0].invalid_ranges = {bad};
-    const Outcome outcome = check(info, kWddm20);
+    const Outcome outcome = check(info, kInterfaceWddm20);
     ASSERT_TRUE(outcome.refusal.has_value()) << bad.offset << " " << bad.size;
     EXPECT_STREQ(outcome.refusal->rule, "SEG-45");
   }
@@ -567,8 +582,8 @@ TEST(SegmentRules, CommitLimitsOfMemoryAreReadInDescriptor3Only) {
   EXPECT_TRUE(check(info, kVista).findings.empty());
   EXPECT_TRUE(check(info, kWin8 - 1).findings.empty());
   EXPECT_EQ(check(info, kWin8).findings.size(), 1U);
-  EXPECT_EQ(check(info, kWddm20 - 1).findings.size(), 1U);
-  EXPECT_TRUE(check(info, kWddm20).findings.empty());
+  EXPECT_EQ(check(info, kInterfaceWddm20 - 1).findings.size(), 1U);
+  EXPECT_TRUE(check(info, kInterfaceWddm20).findings.empty());
 }
 
 TEST(SegmentRules, TheCommitLimitOfTheAdapterCapsAgpToo) {
@@ -596,7 +611,7 @@ TEST(SegmentRules, AHostApertureBesideABarThatShowsAllIsWorthAWord) {
   const auto told = [&](uint64_t bar) {
     SegmentSurroundings around;
     around.largest_memory_bar_bytes = bar;
-    const Outcome outcome = check(info, kWddm20, {}, around);
+    const Outcome outcome = check(info, kInterfaceWddm20, {}, around);
     EXPECT_FALSE(outcome.refusal.has_value());
     for (const verifier::Finding& finding : outcome.findings) {
       EXPECT_EQ(finding.rule, "SEG-49");

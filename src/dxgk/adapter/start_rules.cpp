@@ -16,7 +16,6 @@ namespace dxgkit::dxgk {
 namespace {
 
 constexpr uint32_t kMaxNodes = 64;    // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
-constexpr uint32_t kWddm12 = 0x1200;  // DXGKDDI_WDDMv1_2
 constexpr const char* kCapsQuery = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
 constexpr const char* kUserModeDriver = "UserModeDriverName";
 
@@ -145,8 +144,8 @@ Status StartRules::check_caps() {
 Status StartRules::check_version_features() {
   const uint32_t declared = core_.caps().wddm_version;
   // The page knows WDDM 1.2 drivers and those of before; of later versions nothing is said.
-  if (declared == 0 || declared > kWddm12) return Status::kSuccess;
-  const bool older = declared < kWddm12;
+  if (declared == 0 || declared > kModelWddm12) return Status::kSuccess;
+  const bool older = declared < kModelWddm12;
   std::string wrong;
   for (const port::FeatureCap& feature :
        port::features_of_wddm12(core_.caps(), core_.interface_version())) {
@@ -300,7 +299,7 @@ Status StartRules::check_display_entries() {
 
 Status StartRules::check_display_only_caps() {
   const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
-  if (core_.caps().wddm_version < kWddm12) {
+  if (core_.caps().wddm_version < kModelWddm12) {
     core_.findings().report(verifier::Finding{
         .rule = "CAPS-02",
         .severity = verifier::Severity::kStartFail,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -110,6 +111,33 @@ TEST_F(HandleTableTest, ATakenHandleStaysRefusedWhenItsSlotIsUsedAgain) {
     EXPECT_TRUE(again);
     EXPECT_FALSE(table.find<DeviceProbe>(stale).has_value());
   });
+}
+
+// A slot goes through all its 64 generations, taken or erased, before a handle is given again.
+TEST_F(HandleTableTest, EachUseOfASlotIsOfTheNextGeneration) {
+  DXGKIT_COVERS("THUNK-04");
+  for (const bool take : {true, false}) {
+    inside([&] {
+      HandleTable table;
+      std::map<uint32_t, uint32_t> last;  // by slot: its generation
+      uint32_t most = 0;
+      while (most < 66) {
+        const Handle handle = add(table);
+        const uint32_t generation = handle >> 24 & 0x3F;
+        const auto [slot, first] = last.try_emplace(handle >> 6 & 0x3FFFF, generation);
+        if (!first) {
+          EXPECT_EQ(generation, (slot->second + 1) & 0x3F);
+        }
+        slot->second = generation;
+        if (slot == last.begin()) ++most;
+        if (take) {
+          EXPECT_TRUE(table.take<DeviceProbe>(handle).has_value());
+        } else {
+          table.erase(handle);
+        }
+      }
+    });
+  }
 }
 
 TEST_F(HandleTableTest, EveryOtherBitPatternNearAHandleIsRefused) {

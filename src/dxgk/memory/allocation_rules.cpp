@@ -209,7 +209,7 @@ Status check_allocation_info(const port::AllocationInfo& info, AdapterCore& core
   const uint32_t supported = core.interface_version() >= kInterfaceWddm20
                                  ? info.supported_write
                                  : info.supported_read | info.supported_write;
-  for (size_t i = 0; i < segments.size() && i < 32; ++i) {
+  for (size_t i = 0; i < 32; ++i) {  // check_sets knows them all
     if ((supported >> i & 1U) == 0 || (segments[i].flags & kSegmentUse64KbPages) == 0) continue;
     if (info.alignment % kLargePageBytes != 0 || info.alignment == 0) {  // SEG-42
       report(core,

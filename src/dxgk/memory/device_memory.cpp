@@ -162,7 +162,7 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     allocation.cpu_visible = backings[i].desc.cpu_visible;
     allocation.cached = backings[i].desc.cached;
     allocation.primary = infos[i].primary;
-    if (infos[i].primary) allocation.vidpn_source = static_cast<uint8_t>(infos[i].vidpn_source);
+    allocation.vidpn_source = static_cast<uint8_t>(infos[i].vidpn_source);
     allocation.maximum_renaming = infos[i].maximum_renaming;
     if (const Status status = core_.memory().create(allocation.id, backings[i].desc);
         !is_success(status)) {

@@ -70,7 +70,6 @@ void PagingBuffers::unmap() {
       teardowns_.free_internal(allocations_.at(mapped_[i]));
     }
     mapped_.clear();
-    if (!core_.failed()) core_.pump();
   });
   static_cast<void>(core_.block_until([&] { return paging_.idle() || core_.power_phase().off(); }));
 }

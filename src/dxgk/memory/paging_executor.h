@@ -171,7 +171,7 @@ class PagingExecutor {
     Buffer* buffer = nullptr;
     std::vector<Built> completes;  // those whose last part is in this packet
     std::vector<std::shared_ptr<void>> holds;
-    uint64_t mdls = 0;  // AdapterPort::paging_mdls_issued when it was submitted
+    uint64_t mdls = 0;  // PagingPort::paging_mdls_issued when it was submitted
   };
   struct Barrier {  // `done` of an enqueue: runs when `operations_done_` reaches `after`
     uint64_t after = 0;

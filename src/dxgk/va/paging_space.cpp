@@ -232,12 +232,8 @@ Status PagingSpace::point(uint64_t first_page, uint64_t pages, const gpuva::PteS
       ++at;
       continue;
     }
+    DXGKIT_CHECK(old_first >= first_page);
     at = pieces_.erase(at);
-    if (old_first < first_page) {
-      gpuva::Piece left = old;
-      left.span.pages = first_page - old_first;
-      pieces_.emplace(old_first, left);
-    }
     if (old_end > end) {
       gpuva::Piece right = old;
       right.source = old.source.after(end - old_first);

@@ -249,11 +249,10 @@ void HwQueue::unmake() {
     std::erase(context_->queues, this);
     if (fence_va_ != 0) {
       // The page stays as long as an engine may write it.
-      adapter.gpu_va()->unmap_system_page(device().process().number(), std::exchange(fence_va_, 0),
+      adapter.gpu_va()->unmap_system_page(device().process().number(), fence_va_,
                                           [fence = fence_] {});
     }
     if (place.has_value()) adapter.hw_queues()->give_place_back(*place);
-    place.reset();
     adapter.core().progress();  // its context may be waiting for it to go
   });
   if (!fence_) return;
@@ -384,10 +383,7 @@ Result<NodeOrdinal> HwQueues::take_place(HwQueue& queue) {
   return place;
 }
 
-void HwQueues::give_place_back(NodeOrdinal place) {
-  core_.scheduler().hold_node(place, false);
-  places_[place.value - first_place_] = nullptr;
-}
+void HwQueues::give_place_back(NodeOrdinal place) { places_[place.value - first_place_] = nullptr; }
 
 HwQueue* HwQueues::queue_at(NodeOrdinal place) const { return places_[place.value - first_place_]; }
 

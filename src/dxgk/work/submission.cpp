@@ -64,11 +64,11 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
         tables_under_way = true;
         break;
       case GpuVa::TablesThere::kNoMemory:
-        if (listed) residency_.give_back(packet);
-        // What runs or pages gives memory back as it retires, and this is asked again then.
-        if (core_.scheduler().anything_on_hardware() || !paging_.idle()) return Prepare::kBusy;
-        packet.context->device().set_error(DeviceState::kErrorOutOfMemory);
-        return Prepare::kFailed;
+        // The tables were evicted while the device had other packets in flight, or acquire() would
+        // have refused this one. Those packets give memory back when they retire, and the scheduler
+        // then asks for this packet again.
+        residency_.give_back(packet);
+        return Prepare::kBusy;
     }
   }
   if (core_.options().verifier.has(VerifierSwitch::kTakeSplitPoint) && split_anyway(packet))
@@ -82,7 +82,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
     std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
         residency_.make_resident(packet.uses);
     if (!plan.has_value()) {
-      if (listed) residency_.give_back(packet);
+      residency_.give_back(packet);
       if (plan.error().status == Status::kGraphicsAllocationBusy) return Prepare::kBusy;
       if (split(packet, packet.uses[plan.error().first_failed_use].allocation)) continue;
       // Not even one step fits: the device fails, not the machine (REND-24).
@@ -158,7 +158,7 @@ bool Submission::split_before(Packet& packet, uint32_t cut) {
   // What is said of the whole holds when its last part is done; the last part flips.
   rest.counts_as_present = std::exchange(packet.counts_as_present, false);
   rest.flip = std::exchange(packet.flip, 0);
-  rest.vidpn_source = std::exchange(packet.vidpn_source, 0);
+  rest.vidpn_source = packet.vidpn_source;  // told with a flip only
   rest.flip_interval = std::exchange(packet.flip_interval, 0);
   packet.flags.flip = false;
   packet.flags.flip_with_no_wait = false;

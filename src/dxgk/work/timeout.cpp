@@ -493,7 +493,6 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
     const uint32_t seen = waiting.seen();
     const bool alive = on_lane_unless_failed([&] {
       for (uint32_t i = 0; i < nodes_.size(); ++i) {
-        if ((busy >> i & 1) == 0) continue;
         const vidsch::NodeStatus status = core_.scheduler().node_status(NodeOrdinal{i});
         // One that cannot be preempted is given way by being empty.
         if (!status.preemption_pending && status.hardware_queue_length == 0)

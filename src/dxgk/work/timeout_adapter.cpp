@@ -199,7 +199,6 @@ void Timeout::recover_adapter(const Request& request) {
 }
 
 void Timeout::refuse_reset(const char* ddi, Status status) {
-  if (status == Status::kDeviceRemoved) return;
   core_.fail({.rule = "TDR-23",
               .severity = verifier::Severity::kBugCheck,
               .ddi = ddi,

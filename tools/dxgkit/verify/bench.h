@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/interface_versions.h"
 #include "dxgk/adapter/exercise.h"
 #include "dxgk/system.h"
 #include "port/driver.h"
@@ -117,8 +118,7 @@ class Bench {
   uint32_t interface_version() const { return interface_version_; }
   /// Devices list what is resident (WDDM 2.0).
   bool explicit_residency() const {
-    constexpr uint32_t kInterfaceWddm20 = 0x5023, kWddm20 = 0x2000;
-    return interface_version_ >= kInterfaceWddm20 && exercise_->caps().wddm_version >= kWddm20;
+    return interface_version_ >= kInterfaceWddm20 && exercise_->caps().wddm_version >= kModelWddm20;
   }
 
  private:

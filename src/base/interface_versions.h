@@ -1,0 +1,30 @@
+// DXGKDDI_INTERFACE_VERSION values from which on drivers are treated in another way, for every
+// module: those that may not see the ABI's headers included. src/port checks them against those.
+#pragma once
+
+#include <cstdint>
+
+namespace dxgkit {
+
+/// What a driver declares in its initialization data: the version of the interface it was built
+/// for.
+inline constexpr uint32_t kInterfaceWin7 = 0x2005;  // WDDM 1.1
+inline constexpr uint32_t kInterfaceWin8 = 0x300E;  // WDDM 1.2
+inline constexpr uint32_t kInterfaceWddm13 = 0x4002;
+inline constexpr uint32_t kInterfaceWddm20 = 0x5023;
+inline constexpr uint32_t kInterfaceWddm21 = 0x6003;
+inline constexpr uint32_t kInterfaceWddm22 = 0x700A;
+inline constexpr uint32_t kInterfaceWddm23 = 0x8001;
+inline constexpr uint32_t kInterfaceWddm24 = 0x9006;
+inline constexpr uint32_t kInterfaceWddm25 = 0xA00B;
+inline constexpr uint32_t kInterfaceWddm26 = 0xB004;
+inline constexpr uint32_t kInterfaceWddm29 = 0xE003;
+inline constexpr uint32_t kInterfaceWddm30 = 0xF003;
+inline constexpr uint32_t kInterfaceWddm31 = 0x10004;
+inline constexpr uint32_t kInterfaceWddm32 = 0x11007;
+
+/// What a driver says it is in DXGK_DRIVERCAPS::WDDMVersion (DXGK_WDDMVERSION).
+inline constexpr uint32_t kModelWddm12 = 0x1200;
+inline constexpr uint32_t kModelWddm20 = 0x2000;
+
+}  // namespace dxgkit

@@ -1,0 +1,21 @@
+// Which adapter a callback is for, and whether the driver may call it there.
+#pragma once
+
+#include "nt/kernel.h"
+
+namespace dxgkit::port {
+
+struct PortCore;
+
+/// The adapter a callback of the calling thread is for; null after a finding (LIFE-08). The
+/// callbacks are the driver's from StartDevice until StopDevice returns, as is the interrupt.
+PortCore* of_handle(const char* callback, const void* handle);
+/// The same, started or not.
+PortCore* known_handle(const char* callback, const void* handle);
+/// The same for a callback without a handle.
+PortCore* of_caller(const char* callback);
+
+/// INT-07, IRQL-12.
+void check_callback(PortCore& core, const char* callback, nt::Irql highest, bool legal_in_isr);
+
+}  // namespace dxgkit::port

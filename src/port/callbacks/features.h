@@ -1,0 +1,25 @@
+// What a driver asks before it reports a feature: DxgkCbQueryServices(DxgkServicesFeature) and the
+// older questions.
+#pragma once
+
+#include "port/core/port_core.h"
+
+namespace dxgkit::port {
+
+/// Version of a feature that this kernel has enabled for the adapter; 0: it has not. Enabled is
+/// what the kernel implements and the driver has the entries for:
+///
+/// | feature | from | entries |
+/// |---|---|---|
+/// | DXGK_FEATURE_HWSCH | 2.4 | those of hardware scheduling |
+/// | DXGK_FEATURE_NATIVE_FENCE | 3.2 | those of NativeFencePort |
+///
+/// Any thread.
+uint16_t enabled_feature(const PortCore& adapter, DXGK_FEATURE_ID feature);
+
+// Callbacks; see the table in callbacks.cpp.
+NTSTATUS NTAPI query_services(HANDLE device, DXGK_SERVICES services, PINTERFACE table);
+NTSTATUS NTAPI is_feature_enabled(DXGKARGCB_ISFEATUREENABLED* args);
+NTSTATUS NTAPI query_feature_support(DXGKARGCB_QUERYFEATURESUPPORT* args);
+
+}  // namespace dxgkit::port

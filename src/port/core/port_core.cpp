@@ -1,0 +1,173 @@
+#include "port/core/port_core.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "dxgkit/abi_versions.h"
+#include "port/answers.h"
+#include "port/core/ddi_call.h"
+
+namespace dxgkit::port {
+namespace {
+
+constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
+                                    DdiClass::kLevelZeroBeside};
+
+}  // namespace
+
+PortCore::PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
+                   bus::PciFunction& function_in, AdapterHost& host_in,
+                   verifier::Findings& findings_in)
+    : driver(driver_in),
+      kernel(kernel_in),
+      machine(machine_in),
+      function(function_in),
+      host(host_in),
+      findings(findings_in),
+      ddi(driver.table),
+      version(driver.version),
+      levels(kernel_in.runtime()),
+      interrupts(*this) {
+  const std::string key = nt::KernelConfig::kDeviceKey;
+  registry_path.assign(key.begin(), key.end());
+  void* page = mmap(nullptr, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  DXGKIT_CHECK(page != MAP_FAILED);
+  guard_page = static_cast<std::byte*>(page);
+  kernel.add_fault_range(
+      {.start = guard_page,
+       .size = kPageBytes,
+       .rule = "SUB-11",
+       .what = "private data of size 0",
+       .expected = "With a private data size of 0 the driver does not look at the private data.",
+       .fix =
+           "Check DmaBufferPrivateDataSize, or ask for private data when the context is created."});
+  {
+    runtime::MutexLock lock(driver.adapters_lock);
+    driver.adapters.push_back(this);
+  }
+  if (kernel.default_owner() == nullptr) kernel.set_default_owner(this);
+  kernel.set_fatal_handler([this](const verifier::Finding& finding) { host.on_fatal(finding); });
+}
+
+PortCore::~PortCore() {
+  interrupts.disconnect();
+  {
+    runtime::MutexLock lock(driver.adapters_lock);
+    std::erase(driver.adapters, static_cast<void*>(this));
+    if (kernel.default_owner() == this) {
+      kernel.set_default_owner(driver.adapters.empty() ? nullptr : driver.adapters.front());
+    }
+  }
+  kernel.set_fatal_handler(nullptr);
+  kernel.remove_fault_range(guard_page);
+  munmap(guard_page, kPageBytes);
+}
+
+Status PortCore::violation(const char* rule, const char* ddi_name, std::string actual,
+                           std::string expected, std::string fix, Status answer) {
+  findings.report({.rule = rule,
+                   .severity = verifier::Severity::kViolation,
+                   .ddi = ddi_name,
+                   .actual = std::move(actual),
+                   .expected = std::move(expected),
+                   .fix = std::move(fix)});
+  return answer;
+}
+
+void PortCore::fatal(const char* rule, const char* ddi_name, uint32_t code, uint32_t parameter,
+                     std::string actual, std::string expected, std::string fix) {
+  const verifier::Finding finding{.rule = rule,
+                                  .severity = verifier::Severity::kBugCheck,
+                                  .ddi = ddi_name,
+                                  .actual = std::move(actual),
+                                  .expected = std::move(expected),
+                                  .fix = std::move(fix),
+                                  .bugcheck_code = code,
+                                  .bugcheck_parameter = parameter};
+  findings.report(finding);
+  host.on_fatal(finding);
+}
+
+void PortCore::irql_violation(const DdiInfo& info, nt::Irql got) {
+  (void)violation(
+      "IRQL-01", info.name,
+      fmt::format("It was called at {} and returned at {}.", nt::irql_name(info.irql),
+                  nt::irql_name(got)),
+      "A driver returns at the level it was called at.",
+      "Pair every raise and lower, and every acquire and release of a spin lock, on all paths.",
+      Status::kSuccess);
+}
+
+std::string hex(Status status) {
+  return fmt::format("{:#010x}", static_cast<uint32_t>(to_ntstatus(status)));
+}
+
+void PortCore::check_answer(const DdiInfo& info, int32_t answer) {
+  const std::string_view instead = no_ntstatus(answer);
+  if (instead.empty()) return;
+  (void)violation("NT-22", info.name,
+                  fmt::format("It returned {:#010x}: {}.", static_cast<uint32_t>(answer), instead),
+                  "Entries answer with an NTSTATUS, one their page documents.",
+                  "Map other kinds of error codes to an NTSTATUS before returning.",
+                  Status::kSuccess);
+}
+
+Status PortCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
+                       uint32_t out_bytes) {
+  if (is_dead(*this)) return Status::kDeviceRemoved;
+  DXGKARG_QUERYADAPTERINFO arguments{};
+  arguments.Type = type;
+  arguments.pInputData = const_cast<void*>(in);
+  arguments.InputDataSize = in_bytes;
+  arguments.pOutputData = out;
+  arguments.OutputDataSize = out_bytes;
+  DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(type));
+  return call(ddi.DxgkDdiQueryAdapterInfo, context,
+              static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
+}
+
+bool PortCore::has_entry(std::string_view name) const {
+  for (const abi::TableEntry& entry : abi::kDriverInitializationData) {
+    if (entry.name != name || entry.since > version) continue;
+    void* pointer = nullptr;
+    std::memcpy(&pointer, reinterpret_cast<const std::byte*>(&ddi) + entry.offset_bytes,
+                sizeof(pointer));
+    return pointer != nullptr;
+  }
+  return false;
+}
+
+void PortCore::report_lost_accesses(const char* ddi_name) {
+  const uint64_t now = machine.lost_register_accesses();
+  const uint64_t before = lost_accesses_seen.exchange(now);
+  if (now <= before) return;
+  (void)violation(
+      "LIFE-22", ddi_name,
+      fmt::format("{} register accesses were made after DxgkDdiNotifySurpriseRemoval.",
+                  now - before),
+      "After that notice the hardware is not touched: only software is cleaned up.",
+      "Note the removal in the device extension, and leave out every access from then on.",
+      Status::kSuccess);
+}
+
+bool has_hw_scheduling(const PortCore& core) {
+  const DRIVER_INITIALIZATION_DATA& ddi = core.ddi;
+  return core.version >= kInterfaceWddm24 && ddi.DxgkDdiSetupPriorityBands != nullptr &&
+         ddi.DxgkDdiSetContextSchedulingProperties != nullptr &&
+         ddi.DxgkDdiSuspendContext != nullptr && ddi.DxgkDdiResumeContext != nullptr &&
+         ddi.DxgkDdiResetHwEngine != nullptr && ddi.DxgkDdiResumeHwEngine != nullptr;
+}
+
+bool has_native_fences(const PortCore& core) {
+  const DRIVER_INITIALIZATION_DATA& ddi = core.ddi;
+  return core.version >= kInterfaceWddm32 && ddi.DxgkDdiCreateNativeFence != nullptr &&
+         ddi.DxgkDdiDestroyNativeFence != nullptr && ddi.DxgkDdiOpenNativeFence != nullptr &&
+         ddi.DxgkDdiCloseNativeFence != nullptr && ddi.DxgkDdiUpdateMonitoredValues != nullptr &&
+         ddi.DxgkDdiUpdateCurrentValuesFromCpu != nullptr;
+}
+
+}  // namespace dxgkit::port

@@ -1,0 +1,122 @@
+// What every family of DDIs and every callback of one adapter share, for this folder only.
+#pragma once
+
+#include <dispmprt.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/interface_versions.h"
+#include "bus/machine.h"
+#include "nt/kernel.h"
+#include "port/adapter_host.h"
+#include "port/core/ddi_info.h"
+#include "port/core/driver_table.h"
+#include "port/core/interrupts.h"
+#include "port/core/levels.h"
+#include "port/fault_injector.h"
+#include "port/io_objects.h"
+#include "port/types.h"
+#include "runtime/sync.h"
+#include "verifier/findings.h"
+
+namespace dxgkit::port {
+
+/// An adapter as its driver's table knows it: who is asked, who is called back, the levels, the
+/// interrupt, how findings are reported, and what the driver said that several families go by.
+///
+/// Its address is the DeviceHandle of the driver's callbacks. Any thread; members that are not
+/// atomic are written before the adapter runs, or where their comment says.
+struct PortCore {
+  PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
+           bus::PciFunction& function_in, AdapterHost& host_in, verifier::Findings& findings_in);
+  ~PortCore();
+  PortCore(const PortCore&) = delete;
+  PortCore& operator=(const PortCore&) = delete;
+
+  DriverTable& driver;
+  nt::Kernel& kernel;
+  bus::Machine& machine;
+  bus::PciFunction& function;
+  AdapterHost& host;
+  verifier::Findings& findings;
+  const DRIVER_INITIALIZATION_DATA& ddi;
+  const uint32_t version;
+
+  void* context = nullptr;  // from AddDevice: hAdapter of every DDI
+  bool added = false, started = false;
+  bool reference_checks = true;
+  FaultInjector* faults = nullptr;  // set before the adapter runs
+  std::optional<Status> callback_fails(const char* callback) const {
+    if (faults == nullptr) [[likely]]
+      return std::nullopt;
+    return faults->before_callback(callback);
+  }
+  bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)
+  bool map_aperture2 = false;     // MapAperture2Supported (PAGE-30)
+  DXGKRNL_INTERFACE callbacks{};
+  DXGK_START_INFO start_info{};
+  std::vector<std::byte> resource_list;
+  PhysicalDevice device;
+  std::u16string registry_path;
+  std::byte* guard_page =
+      nullptr;  // inaccessible: what a driver gets where it may not look (SUB-11)
+
+  SyncLevels levels;
+  Interrupts interrupts;
+
+  // Set once, by the notice of removal; read at the end of every DDI.
+  std::atomic<bool> removed{false};
+  std::atomic<uint64_t> lost_accesses_seen{0};
+  uint32_t power_components = 0;  // known to the driver; written before the adapter runs
+
+  // From query_gpu_mmu; 0: not asked, or no usable answer.
+  uint64_t leaf_coverage = 0;  // bytes that one leaf table translates
+  uint32_t va_bits = 0;
+  // Processes inside DxgkDdiCreateProcess (VA-09): their hDxgkProcess.
+  runtime::Mutex creating_lock;
+  std::vector<HANDLE> creating DXGKIT_GUARDED_BY(creating_lock);
+
+  uint32_t wddm_model = 0;            // DXGK_DRIVERCAPS::WDDMVersion; 0: not asked or not said
+  std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
+
+  HANDLE handle() const { return const_cast<PortCore*>(this); }
+  /// Whether the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
+  /// its version does not know.
+  bool has_entry(std::string_view name) const;
+
+  // --- findings
+  Status violation(const char* rule, const char* ddi_name, std::string actual, std::string expected,
+                   std::string fix, Status answer);
+  /// A finding of kBugCheck; tells the host.
+  void fatal(const char* rule, const char* ddi_name, uint32_t code, uint32_t parameter,
+             std::string actual, std::string expected, std::string fix);
+  void irql_violation(const DdiInfo& info, nt::Irql got);
+  /// NT-22: an answer that is no NTSTATUS at all.
+  void check_answer(const DdiInfo& info, int32_t answer);
+  /// LIFE-22.
+  void report_lost_accesses(const char* ddi_name);
+
+  /// DxgkDdiQueryAdapterInfo.
+  Status query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
+               uint32_t out_bytes);
+};
+
+/// The status as findings show it: 0xc000000d.
+std::string hex(Status status);
+
+/// True once the driver must not be called any more: after a bug check of its own.
+inline bool is_dead(const PortCore& core) { return core.kernel.driver_is_dead(); }
+
+/// The driver has the entries of hardware scheduling: 2.4 or later, and none missing.
+bool has_hw_scheduling(const PortCore& core);
+/// The driver has all entries of native fences: 3.2 or later.
+bool has_native_fences(const PortCore& core);
+
+}  // namespace dxgkit::port

@@ -1,0 +1,302 @@
+#include "port/ddi/allocations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
+#include "port/ddi/wire.h"
+
+namespace dxgkit::port {
+namespace {
+
+constexpr DdiInfo kCreateAllocation{"DxgkDdiCreateAllocation", nt::kPassiveLevel,
+                                    DdiClass::kLevelZero};
+constexpr DdiInfo kDestroyAllocation{"DxgkDdiDestroyAllocation", nt::kPassiveLevel,
+                                     DdiClass::kLevelZero};
+constexpr DdiInfo kOpenAllocation{"DxgkDdiOpenAllocation", nt::kPassiveLevel, DdiClass::kLevelZero};
+constexpr DdiInfo kCloseAllocation{"DxgkDdiCloseAllocation", nt::kPassiveLevel,
+                                   DdiClass::kLevelZero};
+constexpr DdiInfo kValidateUpdate{"DxgkDdiValidateUpdateAllocationProperty", nt::kPassiveLevel,
+                                  DdiClass::kLevelZero};
+
+/// ALLOC-24: what DxgkDdiOpenAllocation may only read, as it was before the call. A driver that
+/// writes it is told; the next driver sees what it was given.
+class PrivateDataBefore {
+ public:
+  PrivateDataBefore(std::span<const OpenInfo> infos, std::span<const std::byte> resource,
+                    bool create)
+      : resource_(resource), resource_copy_(resource.begin(), resource.end()) {
+    if (create) return;  // then the data of each allocation may change
+    for (const OpenInfo& info : infos) {
+      allocations_.push_back(info.private_data);
+      copies_.emplace_back(info.private_data.begin(), info.private_data.end());
+    }
+  }
+  void check(PortCore& core) const {
+    restore(core, "the private data of the resource", resource_, resource_copy_);
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      restore(core, fmt::format("the private data of element {}, without Flags.Create", i),
+              allocations_[i], copies_[i]);
+    }
+  }
+
+ private:
+  static void restore(PortCore& core, const std::string& what, std::span<const std::byte> now,
+                      const std::vector<std::byte>& before) {
+    const auto changed = std::ranges::mismatch(now, before);
+    if (changed.in1 == now.end()) return;
+    (void)core.violation(
+        "ALLOC-24", kOpenAllocation.name,
+        fmt::format("It changed byte {} of {}.", changed.in1 - now.begin(), what),
+        "Private data of a resource is never written there, that of an allocation only with "
+        "Flags.Create.",
+        "Keep what you must remember behind hDeviceSpecificAllocation.", Status::kSuccess);
+    std::memcpy(const_cast<std::byte*>(now.data()), before.data(), before.size());
+  }
+  std::span<const std::byte> resource_;
+  std::vector<std::byte> resource_copy_;
+  std::vector<std::span<const std::byte>> allocations_;
+  std::vector<std::vector<std::byte>> copies_;
+};
+
+constexpr DdiInfo kDescribeAllocation{"DxgkDdiDescribeAllocation", nt::kPassiveLevel,
+                                      DdiClass::kLevelZero};
+constexpr DdiInfo kGetStandardAllocation{"DxgkDdiGetStandardAllocationDriverData",
+                                         nt::kPassiveLevel, DdiClass::kLevelZero};
+constexpr uint32_t kPrivateDataMax = 1U << 20;
+
+/// Twice: the sizes, then the data. `fill` says what is described.
+template <typename Fill>
+Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
+  if (is_dead(core)) return Error(Status::kDeviceRemoved);
+  if (core.ddi.DxgkDdiGetStandardAllocationDriverData == nullptr)
+    return Error(Status::kNotSupported);
+  StandardAllocation result;
+  for (const bool sizes_only : {true, false}) {
+    DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA arguments{};
+    fill(arguments);
+    if (!sizes_only) {
+      arguments.pAllocationPrivateDriverData =
+          result.allocation_data.empty() ? nullptr : result.allocation_data.data();
+      arguments.AllocationPrivateDriverDataSize = static_cast<UINT>(result.allocation_data.size());
+      arguments.pResourcePrivateDriverData =
+          result.resource_data.empty() ? nullptr : result.resource_data.data();
+      arguments.ResourcePrivateDriverDataSize = static_cast<UINT>(result.resource_data.size());
+    }
+    DdiCall call(core, kGetStandardAllocation);
+    const Status status =
+        call(core.ddi.DxgkDdiGetStandardAllocationDriverData, core.context, &arguments);
+    if (!is_success(status)) return Error(status);
+    if (sizes_only) {
+      if (arguments.AllocationPrivateDriverDataSize > kPrivateDataMax ||
+          arguments.ResourcePrivateDriverDataSize > kPrivateDataMax) {
+        return Error(Status::kInsufficientResources);
+      }
+      result.allocation_data.resize(arguments.AllocationPrivateDriverDataSize);
+      result.resource_data.resize(arguments.ResourcePrivateDriverDataSize);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
+                                           std::span<const std::byte> private_data,
+                                           bool creates_resource, void** resource) {
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  std::vector<DXGK_ALLOCATIONINFO> elements(infos.size());
+  if (!elements.empty())  // a resource may be empty
+    std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  for (size_t i = 0; i < infos.size(); ++i) {
+    elements[i].pPrivateDriverData = data_of(infos[i].private_data);
+    elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
+  }
+  DXGKARG_CREATEALLOCATION arguments{};
+  arguments.pPrivateDriverData = data_of(private_data);
+  arguments.PrivateDriverDataSize = size_of(private_data);
+  arguments.NumAllocations = static_cast<UINT>(infos.size());
+  arguments.pAllocationInfo = elements.data();
+  arguments.hResource = resource == nullptr ? nullptr : *resource;
+  arguments.Flags.Resource = creates_resource ? 1 : 0;
+  DdiCall call(core_, kCreateAllocation, infos.size());
+  const Status status = call(core_.ddi.DxgkDdiCreateAllocation, core_.context, &arguments);
+  if (!call.completed()) return status;
+  constexpr std::array kDocumented = {Status::kSuccess, Status::kInvalidParameter,
+                                      Status::kNoMemory, Status::kGraphicsDriverMismatch};
+  if (std::ranges::find(kDocumented, status) == kDocumented.end()) {
+    const Status answer = is_success(status) ? Status::kInvalidParameter : status;
+    return core_.violation("ALLOC-03", kCreateAllocation.name,
+                           fmt::format("It returned {}.", hex(status)),
+                           "STATUS_SUCCESS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY or "
+                           "STATUS_GRAPHICS_DRIVER_MISMATCH.",
+                           "Map the failure to one of these.", answer);
+  }
+  if (status != Status::kSuccess) return status;
+  std::string missing;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const DXGK_ALLOCATIONINFO& element = elements[i];
+    AllocationInfo& info = infos[i];
+    info.handle = element.hAllocation;
+    info.size = element.Size;
+    info.pitch_aligned_size = element.PitchAlignedSize;
+    info.alignment = element.Alignment;
+    info.supported_read = element.SupportedReadSegmentSet;
+    info.supported_write = element.SupportedWriteSegmentSet;
+    info.eviction = element.EvictionSegmentSet;
+    std::memcpy(&info.preferred, &element.PreferredSegment, sizeof(info.preferred));
+    std::memcpy(&info.bank_hints, &element.HintedBank, sizeof(info.bank_hints));
+    info.maximum_renaming = element.MaximumRenamingListLength;
+    std::memcpy(&info.flags, &element.Flags, sizeof(info.flags));
+    info.priority = element.AllocationPriority;
+    if (core_.version >= kInterfaceWddm30)
+      std::memcpy(&info.flags2, &element.Flags2, sizeof(info.flags2));
+    if (info.handle == nullptr) missing += fmt::format(" {}", i);
+  }
+  if (resource != nullptr) *resource = arguments.hResource;
+  if (!missing.empty()) {
+    // The caller destroys the elements that do have a handle.
+    return core_.violation(
+        "ALLOC-02", kCreateAllocation.name,
+        fmt::format("It succeeded with a null hAllocation in element{}.", missing),
+        "On success every element has a non-null hAllocation.", "Set hAllocation of each element.",
+        Status::kInvalidParameter);
+  }
+  return status;
+}
+
+Status AllocationsPort::destroy_allocations(std::span<void* const> handles, void* resource,
+                                            bool destroy_resource) {
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  DXGKARG_DESTROYALLOCATION arguments{};
+  arguments.NumAllocations = static_cast<UINT>(handles.size());
+  arguments.pAllocationList = handles.empty() ? nullptr : handles.data();
+  arguments.hResource = resource;
+  arguments.Flags.DestroyResource = destroy_resource ? 1 : 0;
+  DdiCall call(core_, kDestroyAllocation, handles.size());
+  return call(core_.ddi.DxgkDdiDestroyAllocation, core_.context, &arguments);
+}
+
+Status AllocationsPort::open_allocations(void* device, std::span<OpenInfo> infos,
+                                         std::span<const std::byte> private_data, bool create,
+                                         uint32_t, bool read_only) {
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  std::vector<DXGK_OPENALLOCATIONINFO> elements(infos.size());
+  std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  for (size_t i = 0; i < infos.size(); ++i) {
+    elements[i].hAllocation = infos[i].allocation_handle;
+    elements[i].pPrivateDriverData = data_of(infos[i].private_data);
+    elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
+  }
+  DXGKARG_OPENALLOCATION arguments{};
+  arguments.NumAllocations = static_cast<UINT>(infos.size());
+  arguments.pOpenAllocation = elements.data();
+  arguments.pPrivateDriverData = data_of(private_data);
+  arguments.PrivateDriverSize = size_of(private_data);
+  arguments.Flags.Create = create ? 1 : 0;
+  arguments.Flags.ReadOnly = read_only ? 1 : 0;
+  const PrivateDataBefore before(infos, private_data, create);
+  DdiCall call(core_, kOpenAllocation, infos.size());
+  const Status status = call(core_.ddi.DxgkDdiOpenAllocation, device, &arguments);
+  if (!call.completed()) return status;
+  before.check(core_);
+  if (!is_success(status)) return status;
+  std::string missing;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    infos[i].device_specific = elements[i].hDeviceSpecificAllocation;
+    if (infos[i].device_specific == nullptr) missing += fmt::format(" {}", i);
+  }
+  if (!missing.empty()) {
+    return core_.violation(
+        "ALLOC-02", kOpenAllocation.name,
+        fmt::format("It succeeded with a null hDeviceSpecificAllocation in element{}.", missing),
+        "On success every element has a non-null hDeviceSpecificAllocation.",
+        "Set hDeviceSpecificAllocation of each element.", Status::kInvalidParameter);
+  }
+  return status;
+}
+
+Status AllocationsPort::close_allocations(void* device, std::span<void* const> device_specific) {
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  DXGKARG_CLOSEALLOCATION arguments{};
+  arguments.NumAllocations = static_cast<UINT>(device_specific.size());
+  arguments.pOpenHandleList = device_specific.empty() ? nullptr : device_specific.data();
+  DdiCall call(core_, kCloseAllocation, device_specific.size());
+  return call(core_.ddi.DxgkDdiCloseAllocation, device, &arguments);
+}
+
+Status AllocationsPort::validate_property_update(void* allocation, const PropertyUpdate& update) {
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  if (core_.ddi.DxgkDdiValidateUpdateAllocationProperty == nullptr) return Status::kNotSupported;
+  DXGKARG_VALIDATEUPDATEALLOCPROPERTY arguments{};
+  arguments.hAllocation = allocation;
+  arguments.SupportedSegmentSet = update.supported.value_or(0);
+  arguments.PreferredSegment.Value = update.preferred.value_or(0);
+  arguments.Flags.AccessedPhysically = update.accessed_physically.value_or(false) ? 1 : 0;
+  arguments.Flags.Unmoveable = update.unmoveable.value_or(false) ? 1 : 0;
+  arguments.SetSupportedSegmentSet = update.supported.has_value() ? 1 : 0;
+  arguments.SetPreferredSegment = update.preferred.has_value() ? 1 : 0;
+  arguments.SetAccessedPhysically = update.accessed_physically.has_value() ? 1 : 0;
+  DdiCall call(core_, kValidateUpdate);
+  return call(core_.ddi.DxgkDdiValidateUpdateAllocationProperty, core_.context,
+              static_cast<const DXGKARG_VALIDATEUPDATEALLOCPROPERTY*>(&arguments));
+}
+
+Result<AllocationDescription> AllocationsPort::describe_allocation(void* allocation) {
+  if (is_dead(core_)) return Error(Status::kDeviceRemoved);
+  if (core_.ddi.DxgkDdiDescribeAllocation == nullptr) return Error(Status::kNotSupported);
+  DXGKARG_DESCRIBEALLOCATION arguments{};
+  arguments.hAllocation = allocation;
+  DdiCall call(core_, kDescribeAllocation);
+  const Status status = call(core_.ddi.DxgkDdiDescribeAllocation, core_.context, &arguments);
+  if (!is_success(status)) return Error(status);
+  return AllocationDescription{.width = arguments.Width,
+                               .height = arguments.Height,
+                               .format = static_cast<uint32_t>(arguments.Format),
+                               .samples = arguments.MultisampleMethod.NumSamples,
+                               .sample_quality = arguments.MultisampleMethod.NumQualityLevels,
+                               .refresh_numerator = arguments.RefreshRate.Numerator,
+                               .refresh_denominator = arguments.RefreshRate.Denominator,
+                               .private_format = arguments.PrivateDriverFormatAttribute};
+}
+
+Result<StandardAllocation> AllocationsPort::describe_shared_primary(const PrimarySurface& surface) {
+  D3DKMDT_SHAREDPRIMARYSURFACEDATA data{};
+  return describe(core_, [&](DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA& arguments) {
+    data = {};  // the driver may have written to it
+    data.Width = surface.width;
+    data.Height = surface.height;
+    data.Format = static_cast<D3DDDIFORMAT>(surface.format);
+    data.RefreshRate.Numerator = surface.refresh_numerator;
+    data.RefreshRate.Denominator = surface.refresh_denominator;
+    data.VidPnSourceId = surface.source;
+    arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_SHAREDPRIMARYSURFACE;
+    arguments.pCreateSharedPrimarySurfaceData = &data;
+  });
+}
+
+Result<StandardAllocation> AllocationsPort::describe_existing_memory(uint64_t size_bytes) {
+  // One row of bytes per page, so that any number of whole pages is a surface.
+  constexpr UINT kFormatA8 = 28;
+  const uint64_t rows = size_bytes / kPageBytes;
+  if (size_bytes % kPageBytes != 0 || rows == 0 || rows > UINT32_MAX)
+    return Error(Status::kInvalidParameter);
+  D3DKMDT_GDISURFACEDATA data{};
+  return describe(core_, [&](DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA& arguments) {
+    data = {};
+    data.Width = static_cast<UINT>(kPageBytes);
+    data.Height = static_cast<UINT>(rows);
+    data.Format = static_cast<D3DDDIFORMAT>(kFormatA8);
+    data.Type = D3DKMDT_GDISURFACE_EXISTINGSYSMEM;
+    data.Pitch = static_cast<UINT>(kPageBytes);
+    arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_GDISURFACE;
+    arguments.pCreateGdiSurfaceData = &data;
+  });
+}
+
+}  // namespace dxgkit::port

@@ -1,0 +1,60 @@
+// Allocations and resources of a driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "port/types.h"
+
+namespace dxgkit::port {
+
+struct PortCore;
+
+/// An allocation that a device opens.
+struct OpenInfo {
+  uint32_t allocation_handle = 0;  // D3DKMT handle, for DxgkCbGetHandleData
+  std::span<std::byte> private_data;
+  void* device_specific = nullptr;  // out
+};
+
+/// Private data of an allocation that the driver made up itself.
+struct StandardAllocation {
+  std::vector<std::byte> allocation_data, resource_data;
+};
+
+/// The DDIs of allocations. Level zero: any thread, PASSIVE_LEVEL. kDeviceRemoved from a dead
+/// driver.
+class AllocationsPort {
+ public:
+  /// The core outlives it.
+  explicit AllocationsPort(PortCore& core) : core_(core) {}
+
+  /// One DxgkDdiCreateAllocation for the whole array (ALLOC-01). `resource` in/out: driver's
+  /// resource handle when `creates_resource` or adding to one; null otherwise.
+  Status create_allocations(std::span<AllocationInfo> infos,
+                            std::span<const std::byte> private_data, bool creates_resource,
+                            void** resource);
+  Status destroy_allocations(std::span<void* const> handles, void* resource, bool destroy_resource);
+  Status open_allocations(void* device, std::span<OpenInfo> infos,
+                          std::span<const std::byte> private_data, bool create,
+                          uint32_t resource_handle, bool read_only = false);
+  Status close_allocations(void* device, std::span<void* const> device_specific);
+  /// DxgkDdiValidateUpdateAllocationProperty, from WDDM 2.1 on: level zero. The driver's own
+  /// status; kNotSupported without the entry: nobody can vouch for the change.
+  Status validate_property_update(void* allocation, const PropertyUpdate& update);
+  /// DxgkDdiDescribeAllocation of a primary or a possible present source, and of nothing else
+  /// (ALLOC-31): level zero. The driver's own status; kNotSupported without the entry.
+  Result<AllocationDescription> describe_allocation(void* allocation);
+  /// DxgkDdiGetStandardAllocationDriverData for a shared primary: sizes, then data.
+  Result<StandardAllocation> describe_shared_primary(const PrimarySurface& surface);
+  /// The same for existing system memory, as a GDI surface of bytes (ALLOC-20). Any thread.
+  Result<StandardAllocation> describe_existing_memory(uint64_t size_bytes);
+
+ private:
+  PortCore& core_;
+};
+
+}  // namespace dxgkit::port

@@ -1,0 +1,143 @@
+#include "port/ddi/children.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <vector>
+
+#include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
+
+namespace dxgkit::port {
+namespace {
+
+constexpr DdiInfo kQueryChildRelations{"DxgkDdiQueryChildRelations", nt::kPassiveLevel,
+                                       DdiClass::kExclusive};
+constexpr DdiInfo kQueryChildStatus{"DxgkDdiQueryChildStatus", nt::kPassiveLevel,
+                                    DdiClass::kLevelZero};
+constexpr DdiInfo kQueryDeviceDescriptor{"DxgkDdiQueryDeviceDescriptor", nt::kPassiveLevel,
+                                         DdiClass::kLevelZero};
+constexpr uint32_t kChildrenMax = 4096;
+constexpr uint32_t kDescriptorBlock = 128;  // of an EDID
+constexpr uint32_t kDescriptorBlocksMax = 256;
+
+/// What a byte that the driver must write holds before: neither TRUE nor FALSE.
+constexpr BOOLEAN kPoisonBoolean = 0xA5;
+
+ChildInfo child_of(const DXGK_CHILD_DESCRIPTOR& descriptor) {
+  ChildInfo child;
+  child.uid = descriptor.ChildUid;
+  child.acpi_uid = descriptor.AcpiUid;
+  switch (descriptor.ChildDeviceType) {
+    case TypeVideoOutput:
+      child.kind = ChildInfo::Kind::kVideoOutput;
+      child.technology =
+          static_cast<uint32_t>(descriptor.ChildCapabilities.Type.VideoOutput.InterfaceTechnology);
+      break;
+    case TypeIntegratedDisplay:
+      child.kind = ChildInfo::Kind::kIntegratedDisplay;
+      child.technology = static_cast<uint32_t>(
+          descriptor.ChildCapabilities.Type.IntegratedDisplayChild.InterfaceTechnology);
+      break;
+    default:
+      break;
+  }
+  switch (descriptor.ChildCapabilities.HpdAwareness) {
+    case HpdAwarenessAlwaysConnected:
+      child.awareness = ChildInfo::Awareness::kAlwaysConnected;
+      break;
+    case HpdAwarenessPolled:
+      child.awareness = ChildInfo::Awareness::kPolled;
+      break;
+    case HpdAwarenessInterruptible:
+      child.awareness = ChildInfo::Awareness::kInterruptible;
+      break;
+    default:
+      break;
+  }
+  return child;
+}
+
+}  // namespace
+
+Status ChildPort::query_child_relations(uint32_t children, std::vector<ChildInfo>* out) {
+  if (out != nullptr) out->clear();
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  if (core_.ddi.DxgkDdiQueryChildRelations == nullptr) return Status::kNotSupported;
+  if (children > kChildrenMax) return Status::kInsufficientResources;
+  std::vector<DXGK_CHILD_DESCRIPTOR> relations(size_t{children} + 1);
+  std::memset(relations.data(), 0, relations.size() * sizeof(relations[0]));
+  DdiCall call(core_, kQueryChildRelations);
+  const Status status = call(core_.ddi.DxgkDdiQueryChildRelations, core_.context, relations.data(),
+                             static_cast<ULONG>(relations.size() * sizeof(relations[0])));
+  if (!call.completed()) return status;
+  const DXGK_CHILD_DESCRIPTOR zero{};
+  if (std::memcmp(&relations.back(), &zero, sizeof(zero)) != 0) {
+    (void)core_.violation(
+        "LIFE-10", kQueryChildRelations.name,
+        fmt::format("Element {} is not zero any more.", children),
+        fmt::format("{} elements may be filled; the last of the {} given stays zero.", children,
+                    children + 1),
+        "Fill NumberOfChildren elements, no more.", status);
+  }
+  if (is_success(status) && out != nullptr) {
+    // A driver may have fewer children than it said: the first untouched element ends the list.
+    for (uint32_t i = 0; i < children; ++i) {
+      if (relations[i].ChildDeviceType == TypeUninitialized) break;
+      out->push_back(child_of(relations[i]));
+    }
+  }
+  return status;
+}
+
+Result<bool> ChildPort::query_child_status(uint32_t child, bool non_destructive_only) {
+  if (is_dead(core_)) return Error(Status::kDeviceRemoved);
+  if (core_.ddi.DxgkDdiQueryChildStatus == nullptr) return Error(Status::kNotSupported);
+  DXGK_CHILD_STATUS answer{};
+  answer.Type = StatusConnection;
+  answer.ChildUid = child;
+  answer.HotPlug.Connected = kPoisonBoolean;
+  DdiCall call(core_, kQueryChildStatus, child);
+  const Status status = call(core_.ddi.DxgkDdiQueryChildStatus, core_.context, &answer,
+                             static_cast<BOOLEAN>(non_destructive_only ? TRUE : FALSE));
+  if (!is_success(status)) return Error(status);
+  if (answer.HotPlug.Connected == kPoisonBoolean) {
+    (void)core_.violation(
+        "CAPS-08", kQueryChildStatus.name,
+        fmt::format("It succeeded for child {} without writing HotPlug.Connected.", child),
+        "With Type StatusConnection it writes HotPlug.Connected.",
+        "Set ChildStatus->HotPlug.Connected to TRUE or FALSE.", Status::kSuccess);
+    return false;
+  }
+  return answer.HotPlug.Connected != FALSE;
+}
+
+Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child) {
+  if (is_dead(core_)) return Error(Status::kDeviceRemoved);
+  if (core_.ddi.DxgkDdiQueryDeviceDescriptor == nullptr) return Error(Status::kNotSupported);
+  std::vector<std::byte> descriptor;
+  uint32_t blocks = 1;
+  for (uint32_t block = 0; block < blocks && block < kDescriptorBlocksMax; ++block) {
+    std::vector<std::byte> buffer(kDescriptorBlock);
+    DXGK_DEVICE_DESCRIPTOR arguments{};
+    arguments.DescriptorOffset = block * kDescriptorBlock;
+    arguments.DescriptorLength = kDescriptorBlock;
+    arguments.DescriptorBuffer = buffer.data();
+    Status status = Status::kSuccess;
+    {
+      DdiCall call(core_, kQueryDeviceDescriptor, child);
+      status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
+                    static_cast<ULONG>(child), &arguments);
+    }
+    if (!is_success(status)) {
+      if (block == 0) return Error(status);
+      break;  // an extension the driver cannot read is one the monitor does not have
+    }
+    descriptor.insert(descriptor.end(), buffer.begin(), buffer.end());
+    // Byte 126 of the first block counts the extension blocks.
+    if (block == 0) blocks += static_cast<uint32_t>(buffer[126]);
+  }
+  return descriptor;
+}
+
+}  // namespace dxgkit::port

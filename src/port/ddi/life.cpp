@@ -1,0 +1,170 @@
+#include "port/ddi/life.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "nt/device_properties.h"
+#include "port/callbacks/callbacks.h"
+#include "port/core/ddi_call.h"
+#include "port/core/port_core.h"
+#include "port/ddi/wire.h"
+
+namespace dxgkit::port {
+namespace {
+
+constexpr DdiInfo kAddDevice{"DxgkDdiAddDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kStartDevice{"DxgkDdiStartDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kRemoveDevice{"DxgkDdiRemoveDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kStopAndRelease{"DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
+                                  nt::kPassiveLevel, DdiClass::kExclusive};
+
+/// The resources of the function, as CM_RESOURCE_LIST, into `core`.
+void build_resources(PortCore& core) {
+  constexpr USHORT kResourcePortIo = 1;  // CM_RESOURCE_PORT_IO
+  std::vector<CM_PARTIAL_RESOURCE_DESCRIPTOR> descriptors;
+  for (const bus::Bar& bar : core.function.bars()) {
+    if (bar.kind == bus::BarKind::kNone) continue;
+    CM_PARTIAL_RESOURCE_DESCRIPTOR memory{};
+    memory.Type = bar.kind == bus::BarKind::kPorts ? CmResourceTypePort : CmResourceTypeMemory;
+    memory.ShareDisposition = 1;  // exclusive to the device
+    if (bar.kind == bus::BarKind::kPorts) memory.Flags = kResourcePortIo;
+    // A range of ports lies where a range of memory does.
+    memory.u.Memory.Start.QuadPart = static_cast<LONGLONG>(bar.base.value);
+    memory.u.Memory.Length = static_cast<ULONG>(std::min<uint64_t>(bar.size, UINT32_MAX));
+    if (bar.size > UINT32_MAX) {
+      // CM_RESOURCE_MEMORY_LARGE_40 with the length in units of 256 bytes.
+      memory.Type = 7;
+      memory.Flags = 0x0200;
+      memory.u.Memory.Length = static_cast<ULONG>(bar.size >> 8);
+    }
+    descriptors.push_back(memory);
+  }
+  CM_PARTIAL_RESOURCE_DESCRIPTOR interrupt{};
+  interrupt.Type = CmResourceTypeInterrupt;
+  interrupt.ShareDisposition = 3;  // shared
+  interrupt.u.Interrupt.Level = nt::kDeviceLevel;
+  interrupt.u.Interrupt.Vector = 0x50;
+  interrupt.u.Interrupt.Affinity = 1;
+  descriptors.push_back(interrupt);
+  const size_t head = offsetof(CM_RESOURCE_LIST, List) +
+                      offsetof(CM_FULL_RESOURCE_DESCRIPTOR, PartialResourceList) +
+                      offsetof(CM_PARTIAL_RESOURCE_LIST, PartialDescriptors);
+  core.resource_list.assign(
+      std::max(sizeof(CM_RESOURCE_LIST), head + descriptors.size() * sizeof(descriptors[0])),
+      std::byte{0});
+  auto* list = reinterpret_cast<CM_RESOURCE_LIST*>(core.resource_list.data());
+  list->Count = 1;
+  list->List[0].InterfaceType = PCIBus;
+  list->List[0].PartialResourceList.Version = 1;
+  list->List[0].PartialResourceList.Revision = 1;
+  list->List[0].PartialResourceList.Count = static_cast<ULONG>(descriptors.size());
+  std::memcpy(core.resource_list.data() + head, descriptors.data(),
+              descriptors.size() * sizeof(descriptors[0]));
+}
+
+}  // namespace
+
+Status LifePort::add_device() {
+  DXGKIT_CHECK(!core_.added);
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  nt::describe_device(core_.kernel, core_.function.identity());
+  void* context = nullptr;
+  DdiCall call(core_, kAddDevice);
+  const Status status = call(core_.ddi.DxgkDdiAddDevice, &core_.device.object, &context);
+  if (!is_success(status)) return status;
+  if (context == nullptr) return Status::kNotSupported;  // LIFE-05: not a device of this driver
+  core_.context = context;
+  core_.added = true;
+  return Status::kSuccess;
+}
+
+Result<StartInfo> LifePort::start_device() {
+  DXGKIT_CHECK(core_.added && !core_.started);
+  if (is_dead(core_)) return Error(Status::kDeviceRemoved);
+  fill_callbacks(core_);
+  build_resources(core_);
+  core_.start_info = {};
+  ULONG sources = kPoison, children = kPoison;
+  core_.interrupts.connect();
+  Status status = Status::kSuccess;
+  bool completed = false;
+  {
+    DdiCall call(core_, kStartDevice);
+    status = call(core_.ddi.DxgkDdiStartDevice, core_.context, &core_.start_info, &core_.callbacks,
+                  &sources, &children);
+    completed = call.completed();
+  }
+  if (completed && is_success(status) && (sources == kPoison || children == kPoison)) {
+    core_.findings.report({.rule = "LIFE-09",
+                           .severity = verifier::Severity::kStartFail,
+                           .ddi = kStartDevice.name,
+                           .actual = fmt::format("It succeeded without writing {}.",
+                                                 sources == kPoison ? "NumberOfVideoPresentSources"
+                                                                    : "NumberOfChildren"),
+                           .expected = "Both numbers are written; 0 is a value too.",
+                           .fix = "Set both outputs before returning success."});
+    status = Status::kDeviceConfigurationError;
+    core_.started = true;  // the driver thinks so: StopDevice is owed
+    (void)stop_device();
+  }
+  if (!is_success(status)) {
+    core_.interrupts.disconnect();
+    return Error(status);
+  }
+  core_.started = true;
+  return StartInfo{static_cast<uint32_t>(sources), static_cast<uint32_t>(children)};
+}
+
+Status LifePort::stop_device() {
+  DXGKIT_CHECK(core_.started);
+  core_.started = false;
+  Status status = Status::kDeviceRemoved;
+  if (!is_dead(core_)) {
+    DdiCall call(core_, kStopDevice);
+    status = call(core_.ddi.DxgkDdiStopDevice, core_.context);
+  }
+  // The driver disables its device in StopDevice, with interrupts still working (LIFE-08).
+  core_.interrupts.disconnect();
+  return status;
+}
+
+Status LifePort::remove_device() {
+  DXGKIT_CHECK(core_.added && !core_.started);
+  core_.added = false;
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  DdiCall call(core_, kRemoveDevice);
+  return call(core_.ddi.DxgkDdiRemoveDevice, core_.context);
+}
+
+Status LifePort::stop_device_and_release(uint32_t target, DisplayInformation* out) {
+  DXGKIT_CHECK(core_.started);
+  *out = {};
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  if (core_.ddi.DxgkDdiStopDeviceAndReleasePostDisplayOwnership == nullptr)
+    return Status::kNotSupported;
+  DXGK_DISPLAY_INFORMATION information{};
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(core_, kStopAndRelease, target);
+    status = call(core_.ddi.DxgkDdiStopDeviceAndReleasePostDisplayOwnership, core_.context,
+                  static_cast<D3DDDI_VIDEO_PRESENT_TARGET_ID>(target), &information);
+  }
+  if (!is_success(status)) return status;  // LIFE-19: StopDevice follows
+  core_.started = false;
+  core_.interrupts.disconnect();
+  *out = {.width = information.Width,
+          .height = information.Height,
+          .pitch_bytes = information.Pitch,
+          .format = static_cast<uint32_t>(information.ColorFormat),
+          .address = static_cast<uint64_t>(information.PhysicAddress.QuadPart),
+          .target_id = information.TargetId,
+          .acpi_id = information.AcpiId};
+  return status;
+}
+
+}  // namespace dxgkit::port

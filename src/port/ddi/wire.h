@@ -1,0 +1,24 @@
+// Words of the wire that several families of DDIs use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dxgkit::port {
+
+/// What outputs hold before a call that must write them, and members that must not be touched.
+inline constexpr uint32_t kPoison = 0xA5A5A5A5;
+inline constexpr int kPoisonByte = 0xA5;
+
+/// A D3DKMT handle where the ABI has a pointer.
+inline void* handle_of(uint32_t handle) { return reinterpret_cast<void*>(uint64_t{handle}); }
+/// Private data as the ABI has them: null for none, and never const.
+inline void* data_of(std::span<const std::byte> data) {
+  return data.empty() ? nullptr : const_cast<std::byte*>(data.data());
+}
+inline uint32_t size_of(std::span<const std::byte> data) {
+  return static_cast<uint32_t>(data.size());
+}
+
+}  // namespace dxgkit::port

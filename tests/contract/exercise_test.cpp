@@ -1,0 +1,164 @@
+// What `dxgkit verify` asks of an adapter beside clients' work: the driver's answers are judged,
+// and what does not come to pass leaves nothing behind.
+#include "dxgk/adapter/exercise.h"
+
+#include "tests/contract/res_fixture.h"
+
+namespace dxgkit::contract {
+namespace {
+
+class ExerciseTest : public ContractTest {
+ protected:
+  static dxgk::Exercise on(Stack& stack) {
+    return std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
+  }
+};
+
+// An idle node that is asked to preempt answers; one that does not is found, and one that cannot is
+// not asked.
+TEST_F(ExerciseTest, AnIdleNodeAnswersAPreemption) {
+  DXGKIT_COVERS("PREEMPT-06");
+  for (const bool answers : {true, false}) {
+    SCOPED_TRACE(answers);
+    with_client([&](Stack& stack, Client&) {
+      stack.miniport.config.auto_preempt = answers;
+      stack.expect_leaks = !answers;
+      const int64_t before = runtime::Runtime::current().now();
+      Status status = Status::kRetry;
+      stack.blocking([&] { status = on(stack).preempt_idle(NodeOrdinal{1}); });
+      EXPECT_EQ(stack.miniport.calls().preempts.at(0).NodeOrdinal, 1U);
+      if (answers) {
+        EXPECT_EQ(status, Status::kSuccess);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        EXPECT_LT(runtime::Runtime::current().now() - before, stack.options.tdr_delay_ns / 2);
+        return;
+      }
+      EXPECT_EQ(status, Status::kDeviceRemoved);
+      ASSERT_EQ(stack.rules(), (std::vector<std::string>{"PREEMPT-07", "PREEMPT-06"}));
+      EXPECT_NE(stack.findings.all()[1].actual.find("Node 1"), std::string::npos);
+      stack.blocking(
+          [&] { EXPECT_EQ(on(stack).preempt_idle(NodeOrdinal{1}), Status::kDeviceRemoved); });
+    });
+  }
+  with_client(
+      [&](Stack& stack, Client&) {
+        stack.blocking(
+            [&] { EXPECT_EQ(on(stack).preempt_idle(NodeOrdinal{0}), Status::kNotSupported); });
+        EXPECT_EQ(stack.miniport.count("DxgkDdiPreemptCommand"), 0U);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.preemption_aware = false; });
+}
+
+// A driver that describes itself otherwise when it is asked again is told of what has changed.
+TEST_F(ExerciseTest, AnswersThatChangeAreFound) {
+  DXGKIT_COVERS("LIFE-17");
+  struct Row {
+    const char* sentence;
+    void (*change)(dxgkit::testing::ScriptedConfig& config);
+    const char* actual;
+  };
+  const Row rows[] = {
+      {"flags of the first", [](auto& c) { c.segments[0].flags.PreservedDuringStandby = 1; },
+       "The description of segment 1 has changed."},
+      {"size of the second",
+       [](auto& c) {
+         c.segments[1].commit_limit = c.segments[1].size;  // which stays
+         c.segments[1].size += 4096;
+       },
+       "The description of segment 2 has changed."},
+      {"base of the last", [](auto& c) { c.segments[2].base_address += 0x1'0000'0000; },
+       "The description of segment 3 has changed."},
+      {"place for the CPU", [](auto& c) { c.segments[0].cpu_translated_address = 0x8'0000'0000; },
+       "The description of segment 1 has changed."},
+      {"commit limit", [](auto& c) { c.segments[2].commit_limit = c.segments[2].size / 2; },
+       "The description of segment 3 has changed."},
+      {"one less", [](auto& c) { c.segments.pop_back(); },
+       "There were 3 segments, there are 2 now."},
+      {"bytes of a paging buffer", [](auto& c) { c.paging_buffer_bytes *= 2; },
+       "The description of the paging buffer has changed."},
+      {"private bytes of a paging buffer", [](auto& c) { c.paging_private_bytes += 8; },
+       "The description of the paging buffer has changed."},
+      {"segment of paging buffers", [](auto& c) { c.paging_buffer_segment = 3; },
+       "The description of the paging buffer has changed."},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.sentence);
+    with_client([&](Stack& stack, Client&) {
+      EXPECT_EQ(on(stack).repeat_queries(), Status::kSuccess);
+      ASSERT_EQ(stack.rules(), std::vector<std::string>{});
+      const dxgkit::testing::ScriptedConfig before = stack.miniport.config;
+      row.change(stack.miniport.config);
+      EXPECT_EQ(on(stack).repeat_queries(), Status::kSuccess);
+      stack.miniport.config = before;
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "LIFE-17");
+      EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+      EXPECT_EQ(finding.actual, row.actual);
+    });
+  }
+}
+
+// What a client lists stays where it is, but not against somebody who pages it out by hand.
+TEST_F(ExerciseTest, WhatIsListedIsPagedOutByHand) {
+  DXGKIT_COVERS("RES-14");
+  with_client(
+      [](Stack& stack, Client&) {
+        ListingClient client(stack);
+        const D3DKMT_HANDLE listed = client.make(2);
+        EXPECT_GE(client.make_resident({listed}), 0);
+        stack.drive();
+        ASSERT_TRUE(client.in_memory(listed));
+        stack.blocking(
+            [&] { EXPECT_EQ(on(stack).page_out(*client.process, listed), Status::kSuccess); });
+        EXPECT_FALSE(client.in_memory(listed));
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      explicit_residency);
+}
+
+// A reset that takes the content is a success only if the driver is there afterwards.
+TEST_F(ExerciseTest, AResetThatTheDriverDoesNotSurviveIsNoSuccess) {
+  DXGKIT_COVERS("TDR-24");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE hidden = client.make_allocation(64 * kKibibyte, 1U << 1);
+    for (const bool fails : {false, true}) {
+      SCOPED_TRACE(fails);
+      ASSERT_EQ(client.render(context, work_on({hidden})), 0);
+      stack.drive();
+      if (fails) {
+        stack.expect_leaks = true;
+        stack.miniport.hooks.build_paging = [](DXGKARG_BUILDPAGINGBUFFER*) {
+          return nt_status(Status::kUnsuccessful);
+        };
+      }
+      stack.blocking([&] {
+        EXPECT_EQ(on(stack).reset_losing_content(),
+                  fails ? Status::kDeviceRemoved : Status::kSuccess);
+      });
+      EXPECT_EQ(stack.rules().size(), fails ? 1U : 0U);
+    }
+  });
+}
+
+// Content that no segment has room for, or that goes to a segment there is not, costs nothing.
+TEST_F(ExerciseTest, WhatDoesNotFitThroughASegmentLeavesNoPages) {
+  with_client(
+      [](Stack& stack, Client& client) {
+        const Digest before = digest(stack, {&client});
+        for (const uint32_t segment : {0U, 2U, 3U, 4U}) {
+          SCOPED_TRACE(segment);
+          stack.blocking([&] {
+            EXPECT_FALSE(
+                on(stack).through_segment(SegmentId{segment}, {}, kMebibyte + 4096).has_value());
+          });
+          EXPECT_EQ(digest(stack, {&client}), before);
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = kMebibyte; });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
