@@ -663,7 +663,7 @@ TEST_F(AllocTest, OnALostDeviceNothingIsMade) {
   DXGKIT_COVERS("THUNK-07");
   with_client([](Stack& stack, Client& client) {
     client.make_allocation();
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       client.as_client([&] {
         const auto device = client.process->handles().find<dxgk::Device>(client.device);
         ASSERT_TRUE(device.has_value());

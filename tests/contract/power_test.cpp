@@ -429,11 +429,11 @@ TEST_F(PowerTest, PagingBuffersStayInAnApertureThatIsKept) {
   DXGKIT_COVERS("PWR-08", "PWR-10");
   running(
       [](Stack& stack) {
-        const size_t buffers = stack.adapter().memory().usage(SegmentId{3}).allocations;
+        const size_t buffers = stack.adapter().core().memory().usage(SegmentId{3}).allocations;
         ASSERT_EQ(buffers, 4U);
         stack.miniport.clear_calls();
         go(stack, PowerTarget::kStandby);
-        EXPECT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, buffers);
+        EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{3}).allocations, buffers);
         go(stack, PowerTarget::kD0);
         EXPECT_TRUE(stack.miniport.calls().paging.empty());
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
@@ -466,7 +466,7 @@ TEST_F(PowerTest, AFailureWhilePagingBuffersLeaveEndsTheTransition) {
           });
           stack.miniport.hooks.build_paging = nullptr;
           EXPECT_EQ(stack.miniport.count("DxgkDdiSetPowerState"), 0U);
-          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{2}).allocations, 1U);
+          EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{2}).allocations, 1U);
           EXPECT_EQ(stack.statistics().evictions, evictions);
           EXPECT_EQ(client.render(context, work_on({allocation})),
                     nt_status(Status::kDeviceRemoved));

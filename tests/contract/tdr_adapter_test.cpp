@@ -240,7 +240,7 @@ TEST_F(TdrAdapterTest, WhatIsReportedDuringTheResetIsNotHeard) {
     wait_out(stack);
     EXPECT_EQ(stack.statistics().adapter_resets, 1U);
     EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
-    EXPECT_TRUE(stack.adapter().running());
+    EXPECT_TRUE(stack.adapter().core().running());
     stack.miniport.hooks.reset_from_timeout = nullptr;
   });
 }

@@ -331,7 +331,7 @@ TEST_F(VaSecondSpaceTest, ManyTablesWaysAndASleep) {
                   .entry_count = root.NumEntries};
       }
       ASSERT_TRUE(second.has_value());
-      const uint64_t dummy = stack.adapter().dummy_page().value * kPage;
+      const uint64_t dummy = stack.adapter().system_objects().dummy_page().value * kPage;
       for (const uint64_t slot : slots) {
         const GpuWalk walk = stack.gpu.walk(*second, slot);
         ASSERT_TRUE(walk.valid) << walk.why;

@@ -20,7 +20,12 @@ void on_simulated_runtime(Body body) {
 }
 
 verifier::Finding fatal(const char* rule) {
-  return {.rule = rule, .severity = verifier::Severity::kBugCheck};
+  return {.rule = rule,
+          .severity = verifier::Severity::kBugCheck,
+          .ddi = "DxgkDdiPatch",
+          .actual = "",
+          .expected = "",
+          .fix = ""};
 }
 
 TEST(AdapterCore, BlockUntilLooksAgainAtEachProgress) {

@@ -116,7 +116,7 @@ std::optional<Broken> check_sets(const port::AllocationInfo& info, const Adapter
         fmt::format("SupportedReadSegmentSet is 0x{:X}, SupportedWriteSegmentSet 0x{:X}; the "
                     "adapter has {} segments.",
                     info.supported_read, info.supported_write, segments.size()),
-        "The supported sets name segments of the core, bit n for id n + 1, and are not empty.",
+        "The supported sets name segments of the adapter, bit n for id n + 1, and are not empty.",
         "Set the bits of the segments the allocation may live in."};
   }
   for (uint32_t i = 0; i < 5; ++i) {

@@ -1,3 +1,4 @@
+#include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 
 #include <algorithm>

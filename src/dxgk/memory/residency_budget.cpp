@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/core/process.h"
 #include "dxgk/core/segment_flags.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/device.h"

@@ -26,7 +26,7 @@ void* pointer_to(Adapter& adapter, bus::PageFrame page) {
 }  // namespace
 
 NativeFences::NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps)
-    : adapter_(adapter), core_(adapter.core()), port_(adapter.core().port()), caps_(caps) {}
+    : adapter_(adapter), core_(adapter.core()), port_(adapter.core().port().native_fences()), caps_(caps) {}
 
 std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* status) {
   *status = Status::kSuccess;
@@ -43,7 +43,7 @@ std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* statu
     return nullptr;
   };
   constexpr const char* kDriverCaps = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-  port::NativeFencePort port(adapter.core().port());
+  port::NativeFencePort& port = adapter.core().port().native_fences();
   if (!port.supported()) {
     return refuse(kDriverCaps,
                   "SchedulingCaps.NativeGpuFence is set; the feature NATIVE_FENCE is not enabled: "

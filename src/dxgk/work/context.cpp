@@ -8,6 +8,7 @@
 
 #include "base/guarded_copy.h"
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/va/gpu_va.h"

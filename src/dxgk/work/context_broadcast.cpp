@@ -52,7 +52,6 @@ Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderR
 /// On this context and those it broadcasts to, or on none.
 Status Context::queue_everywhere(DmaBuffer& buffer, const port::RenderResult& result,
                                  const RenderRequest& request) {
-  Adapter& adapter = device_->adapter();
   std::vector<DmaBuffer*> copies;
   Status status = Status::kSuccess;
   for (const Ref<Context>& other : request.broadcast) {

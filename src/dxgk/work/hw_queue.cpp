@@ -333,8 +333,8 @@ std::unique_ptr<HwQueues> HwQueues::make(Adapter& adapter,
 HwQueues::HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes)
     : adapter_(adapter),
       core_(adapter.core()),
-      queues_(adapter.core().port()),
-      scheduler_(adapter.core().port()),
+      queues_(adapter.core().port().hw_queues()),
+      scheduler_(adapter.core().port().hw_scheduling()),
       scheduling_(scheduler_.supported()),
       nodes_(nodes.begin(), nodes.end()),
       fruitless_(nodes.size()) {
