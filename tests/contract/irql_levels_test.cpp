@@ -267,7 +267,7 @@ TEST(Levels, AQueryRunsBesideQueryChildRelations) {
     Status beside = Status::kUnsuccessful;
     world.miniport.hooks.query_child_relations = [&](DXGK_CHILD_DESCRIPTOR*, ULONG) {
       const auto thread = runtime::Runtime::current().spawn("asks", [&] {
-        const auto caps = world.adapter->core().caps().query_driver_caps();
+        const auto caps = world.adapter->caps().query_driver_caps();
         beside = caps.has_value() ? Status::kSuccess : caps.error();
       });
       thread->join();

@@ -1,6 +1,7 @@
 // What a driver may say of an allocation's flags, and where that puts it.
 #include <cstring>
 
+#include "dxgk/core/process.h"
 #include "dxgk/work/device.h"
 #include "tests/contract/memory_fixture.h"
 

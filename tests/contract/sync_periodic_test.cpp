@@ -1,5 +1,6 @@
 // Monitored fences that vertical syncs signal.
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/core/process.h"
 #include "dxgk/sync/periodic_fences.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/device.h"
