@@ -65,7 +65,7 @@ bool System::wait_for_packets(Luid luid, uint64_t completed, const std::atomic<b
   const Ref<Adapter> adapter = impl_->find(luid);
   if (!adapter) return false;
   bool reached = false;
-  const bool looked = adapter->core().block_until([&] {
+  const bool looked = adapter->core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
     reached = adapter->core().counters().packets_completed >= completed;
     return reached || cancelled.load();
   });
@@ -74,7 +74,8 @@ bool System::wait_for_packets(Luid luid, uint64_t completed, const std::atomic<b
 
 void System::nudge(Luid luid) {
   const Ref<Adapter> adapter = impl_->find(luid);
-  if (adapter) adapter->core().lane().run([&] { adapter->core().progress(); });
+  if (adapter)
+    adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { adapter->core().progress(); });
 }
 
 Status System::remove_adapter(Luid luid) {
@@ -100,7 +101,8 @@ Result<std::vector<TimeoutReport>> System::timeouts(Luid luid) const {
   const Ref<Adapter> adapter = impl_->find(luid);
   if (!adapter) return Error(Status::kInvalidParameter);
   std::vector<TimeoutReport> reports;
-  adapter->core().lane().run([&] { reports = adapter->timeout().reports(); });
+  adapter->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->timeout().reports(); });
   return reports;
 }
 

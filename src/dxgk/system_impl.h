@@ -12,6 +12,7 @@
 #include "dxgk/work/device.h"
 #include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -33,7 +34,7 @@ struct System::Impl {
   }
 
   /// dxgk::describe_waits of all adapters, for a simulation that stands still: without the locks.
-  std::string describe_waits() const DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
+  std::string describe_waits() const DXGKIT_REQUIRES(on_lane) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Descriptors that were closed since hold nothing any more. Any thread but a lane.
   void reap_nt_handles();
   /// A descriptor that holds `named` is gone, or was not made. Any thread but a lane.
@@ -61,7 +62,7 @@ struct System::Impl {
   NtHandles nt_handles;
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
   uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
-  const runtime::DeadlockNote waits{[this] { return describe_waits(); }};
+  const runtime::DeadlockNote waits{[this]() DXGKIT_REQUIRES(on_lane) { return describe_waits(); }};
 };
 
 }  // namespace dxgkit::dxgk

@@ -48,7 +48,7 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
       args.ResetState.Value = 0;  // the desktop never switches to another adapter here
       return Status::kSuccess;
     case D3DKMT_DEVICESTATE_PAGE_FAULT:
-      device->adapter().core().lane().run([&] {
+      device->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
         const port::InterruptReport fault = device->page_fault.value_or(port::InterruptReport{});
         D3DKMT_DEVICEPAGEFAULT_STATE& state = args.PageFaultState;
         state = {};

@@ -215,7 +215,7 @@ Status set_queued_limit(Process& process, D3DKMT_SETQUEUEDLIMIT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (args.Type != D3DKMT_SET_QUEUEDLIMIT_PRESENT && args.Type != D3DKMT_GET_QUEUEDLIMIT_PRESENT)
     return Status::kInvalidParameter;
-  device->adapter().core().lane().run([&] {
+  device->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (args.Type == D3DKMT_SET_QUEUEDLIMIT_PRESENT) {  // SCHED-16: 0 resets
       device->present_limit =
           args.QueuedPresentLimit == 0 ? Device::kPresentLimit : args.QueuedPresentLimit;

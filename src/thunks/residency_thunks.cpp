@@ -68,7 +68,7 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
       capture_openings(process, device, args.AllocationList, args.NumAllocations, &openings));
   dxgk::MakeResidentOutcome outcome;
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until_awake([&] {
+  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = adapter.residency().make_resident(*queue, openings, flags, &outcome);
     return true;
   });
@@ -104,7 +104,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   if (args.SetUnmoveable != 0) update.unmoveable = args.Flags.Unmoveable != 0;
   // The driver's object stays while the driver is asked about it (ALLOC-32).
   bool there = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     there = !opened->closing;
     if (!there) return;
     ++opened->driver_references;
@@ -120,13 +120,13 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
                                     opened->driver_allocation, update);
   uint64_t fence = 0;
   if (is_success(status) && !nothing_new) {
-    const bool asked = adapter.core().block_until_awake([&] {
+    const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
       status = adapter.residency().update_properties(*queue, *opened, update, &fence);
       return true;
     });
     if (!asked) status = Status::kDeviceRemoved;
   }
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     --opened->driver_references;
     adapter.core().progress();
   });
@@ -146,7 +146,7 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
                                .not_written_to = args.Flags.NotWrittenTo != 0};
   Status status = Status::kSuccess;
   uint64_t bytes_to_trim = 0;
-  const bool asked = adapter.core().block_until_awake([&] {
+  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = adapter.residency().evict(*device, openings, flags, &bytes_to_trim);
     return true;
   });
@@ -175,7 +175,7 @@ Status query_memory(Process& process, D3DKMT_QUERYVIDEOMEMORYINFO& args) {
   DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
                                                 args.PhysicalAdapterIndex));
   dxgk::VideoMemoryInfo info;
-  adapter->core().lane().run([&] {
+  adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     info = adapter->residency().video_memory_info(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup));
   });
@@ -193,7 +193,7 @@ Status change_reservation(Process& process, const D3DKMT_CHANGEVIDEOMEMORYRESERV
   DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
                                                 args.PhysicalAdapterIndex));
   Status status = Status::kSuccess;
-  adapter->core().lane().run([&] {
+  adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     status = adapter->residency().reserve(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup), args.Reservation);
   });
@@ -258,13 +258,15 @@ Status capture_targets(Process& process, const Device& device, const Args& args,
 /// something is on its way out.
 Status with_targets(Adapter& adapter, Targets& targets, const std::function<Status()>& work) {
   Status status = Status::kInvalidParameter;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (targets.resource) {
       if (targets.resource->closing) return;
       for (OpenedAllocation* member : targets.resource->members)
         targets.openings.emplace_back(member);
     }
-    if (std::ranges::any_of(targets.openings, [](const auto& one) { return one->closing; })) return;
+    if (std::ranges::any_of(targets.openings,
+                            [](const auto& one) DXGKIT_REQUIRES(on_lane) { return one->closing; }))
+      return;
     status = work();
   });
   return status;
@@ -282,7 +284,7 @@ Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) 
                                         kMaxListElements, &priorities));
   if (std::ranges::find(priorities, 0U) != priorities.end())
     return Status::kInvalidParameter;  // THUNK-29
-  return with_targets(adapter, targets, [&] {
+  return with_targets(adapter, targets, [&]() DXGKIT_REQUIRES(on_lane) {
     for (size_t i = 0; i < targets.openings.size(); ++i) {
       adapter.core().memory().set_priority(targets.openings[i]->allocation->id,
                                            priorities[is_resource ? 0 : i]);
@@ -302,7 +304,7 @@ Status answer_each(Process& process, const Args& args, Answer* client_answers, c
   DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args, &targets));
   Adapter& adapter = device->adapter();
   std::vector<Answer> answers;
-  DXGKIT_RETURN_IF_FAILED(with_targets(adapter, targets, [&] {
+  DXGKIT_RETURN_IF_FAILED(with_targets(adapter, targets, [&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<OpenedAllocation>& opened : targets.openings)
       answers.push_back(of(adapter.core().memory(), *opened));
     return answers.empty() ? Status::kInvalidParameter : Status::kSuccess;

@@ -250,7 +250,7 @@ Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
   if (named->resource) return Status::kInvalidParameter;
   if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (resource->closing || resource->shared->gone) return;
     ++resource->shared->holds;
     held = true;
@@ -265,7 +265,7 @@ Status hold(const Ref<dxgk::SyncObject>& object, NtHandles::Named* named) {
   if (object->device && object->device->lost()) return Status::kDeviceRemoved;
   if (named->sync || !object->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
-  object->adapter().core().lane().run([&] {
+  object->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (object->shared->gone) return;
     ++object->shared->holds;
     held = true;

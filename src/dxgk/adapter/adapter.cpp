@@ -66,7 +66,7 @@ void Adapter::lose_devices(DeviceState state) {
 
 AdapterStatistics Adapter::statistics() {
   AdapterStatistics sums;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     sums = core_.counters();
     sums.engine_resets = timeout_->engine_resets();
     sums.adapter_resets = timeout_->adapter_resets();

@@ -29,6 +29,7 @@
 #include "dxgk/work/interrupt_reports.h"
 #include "dxgk/work/selection.h"
 #include "dxgk/work/submission.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -79,8 +80,8 @@ class Adapter : public Object,
   ExclusiveChecks& exclusive_checks() { return exclusive_checks_; }
   ComponentPower& component_power() { return component_power_; }
   ContextAllocationCalls& context_allocation_calls() { return context_allocation_calls_; }
-  IdTable<Allocation, AllocationId>& allocations() { return allocations_; }
-  std::vector<Device*>& devices() { return devices_; }
+  IdTable<Allocation, AllocationId>& allocations() DXGKIT_REQUIRES(on_lane) { return allocations_; }
+  std::vector<Device*>& devices() DXGKIT_REQUIRES(on_lane) { return devices_; }
 
   // --- parts of an adapter with memory ---
   PagingExecutor& paging() { return *paging_; }
@@ -116,32 +117,35 @@ class Adapter : public Object,
                      std::vector<vidsch::NodeDesc>* nodes);
   /// Lane. All parts of an adapter with memory.
   void make_parts(const std::vector<vidmm::SegmentDesc>& segments,
-                  const std::vector<vidsch::NodeDesc>& nodes);
+                  const std::vector<vidsch::NodeDesc>& nodes) DXGKIT_REQUIRES(on_lane);
   void undo_start();
   /// LIFE-19: with the POST display left to who comes next, where the driver can.
   Status stop_device();
   /// The frame buffer goes to system memory before the device stops (LIFE-18), on a null context.
   void evict_everything();
-  void lose_devices(DeviceState state);
+  void lose_devices(DeviceState state) DXGKIT_REQUIRES(on_lane);
 
   // AdapterCore::Owner
-  void stop_after_failure() override;
-  void pump() override { selection_.pump(); }
-  void advance_waiting() override;
+  void stop_after_failure() override DXGKIT_REQUIRES(on_lane);
+  void pump() override DXGKIT_REQUIRES(on_lane) { selection_.pump(); }
+  void advance_waiting() override DXGKIT_REQUIRES(on_lane);
   // Teardowns::Owner
-  void allocation_closes(AllocationId allocation) override;
-  void process_has_closed(AllocationId allocation, Process& process) override;
-  void allocation_ends(AllocationId allocation) override;
+  void allocation_closes(AllocationId allocation) override DXGKIT_REQUIRES(on_lane);
+  void process_has_closed(AllocationId allocation, Process& process) override
+      DXGKIT_REQUIRES(on_lane);
+  void allocation_ends(AllocationId allocation) override DXGKIT_REQUIRES(on_lane);
   // InterruptReports::Owner
-  void on_present_progress(const port::InterruptReport& report) override;
-  bool on_vsync(const port::InterruptReport& report) override;
+  void on_present_progress(const port::InterruptReport& report) override DXGKIT_REQUIRES(on_lane);
+  bool on_vsync(const port::InterruptReport& report) override DXGKIT_REQUIRES(on_lane);
   // Submission::Owner
-  void engine_work(NodeOrdinal node, bool comes) override;
-  void flip_reached(uint32_t source, uint64_t flip, bool shown) override;
+  void engine_work(NodeOrdinal node, bool comes) override DXGKIT_REQUIRES(on_lane);
+  void flip_reached(uint32_t source, uint64_t flip, bool shown) override DXGKIT_REQUIRES(on_lane);
   // ExclusiveChecks::Owner
   bool leaves() const override { return was_running_ && !device_started_; }
-  bool paging_is_idle() const override { return paging_ == nullptr || paging_->idle(); }
-  bool must_be_empty(SegmentId segment) const override;
+  bool paging_is_idle() const override DXGKIT_REQUIRES(on_lane) {
+    return paging_ == nullptr || paging_->idle();
+  }
+  bool must_be_empty(SegmentId segment) const override DXGKIT_REQUIRES(on_lane);
 
   System& system_;
   AdapterCore core_;
@@ -152,8 +156,8 @@ class Adapter : public Object,
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded
   std::optional<GpuVaModel> gpu_va_model_;
-  IdTable<Allocation, AllocationId> allocations_;  // lane
-  std::vector<Device*> devices_;                   // lane
+  IdTable<Allocation, AllocationId> allocations_ DXGKIT_GUARDED_BY(on_lane);  // lane
+  std::vector<Device*> devices_ DXGKIT_GUARDED_BY(on_lane);                   // lane
   std::unique_ptr<Display> display_;
   const std::unique_ptr<Power> power_;
   const std::unique_ptr<Timeout> timeout_;

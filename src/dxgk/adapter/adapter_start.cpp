@@ -64,7 +64,7 @@ void Adapter::undo_start() {
   selection_.stop();
   if (gpu_va_) gpu_va_->stop();
   if (system_objects_) system_objects_->free_dummy_page();
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     residency_.reset();
     paging_.reset();
     gpu_va_.reset();
@@ -143,11 +143,12 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(query_nodes(&metadata, &nodes));
   hw_queues_ = HwQueues::make(*this, metadata, &nodes);
   DXGKIT_RETURN_IF_FAILED(describe_display(step));
-  core_.lane().run([&] { make_parts(segments, nodes); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { make_parts(segments, nodes); });
   if (core_.caps().support_runtime_power_management) {
     *step = "DxgkDdiQueryAdapterInfo(POWERCOMPONENTINFO)";
     std::vector<port::PowerComponent> components = core_.port().power().query_power_components();
-    core_.lane().run([&] { component_power_.start(std::move(components)); });
+    core_.lane().run(
+        [&]() DXGKIT_REQUIRES(on_lane) { component_power_.start(std::move(components)); });
   }
   if (hw_queues_) {
     *step = "DxgkDdiSetupPriorityBands";
@@ -155,7 +156,7 @@ Status Adapter::start_full(const char** step) {
   }
   *step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
   DXGKIT_RETURN_IF_FAILED(system_objects_->make());
-  core_.lane().run([&] { component_power_.look(); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { component_power_.look(); });
   return display_ ? display_->start(step) : Status::kSuccess;
 }
 
@@ -224,7 +225,7 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
 }
 
 void Adapter::evict_everything() {
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return;
     residency_->let_all_go();
     paging_->set_context(nullptr);
@@ -237,8 +238,9 @@ void Adapter::evict_everything() {
     }
     core_.pump();
   });
-  static_cast<void>(core_.block_until([&] { return paging_->idle(); }));
-  core_.lane().run([&] { paging_->set_context(system_objects_->context()); });
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return paging_->idle(); }));
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { paging_->set_context(system_objects_->context()); });
 }
 
 Status Adapter::stop_device() {
@@ -259,7 +261,7 @@ Status Adapter::stop_device() {
 void Adapter::remove() {
   // First of all the driver is told, beside whatever it is doing.
   bool asleep = false;
-  core_.lane().run([&] { asleep = core_.power_phase().asleep(); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { asleep = core_.power_phase().asleep(); });
   const bool asked_for = asleep ? core_.caps().support_surprise_removal_in_hibernation
                                 : core_.caps().support_surprise_removal;
   Status told = Status::kNotSupported;
@@ -280,7 +282,8 @@ void Adapter::remove() {
                     "whatever it answers."});
   }
   trace::emit(trace::EventKind::kAdapterState, core_.luid().low, 4);
-  if (core_.become_fatal()) core_.lane().run([&] { stop_after_failure(); });
+  if (core_.become_fatal())
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { stop_after_failure(); });
   stop();
 }
 
@@ -290,7 +293,7 @@ void Adapter::stop() {
   if (!core_.gate().close()) return;
   power_->before_stop();
   exclusions_.end();
-  core_.lane().run([&] { lose_devices(DeviceState::kStopped); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { lose_devices(DeviceState::kStopped); });
   core_.gate().wait_empty();
   if (residency_) {
     residency_->stop_periodic_trim();
@@ -299,7 +302,7 @@ void Adapter::stop() {
   if (display_) display_->stop();
   const bool healthy = !core_.fatal();
   if (healthy && core_.has_scheduler()) {
-    core_.block_until([&] {
+    core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
       for (Device* device : devices_) {
         for (Context* context : device->contexts) {
           if (core_.scheduler().packets_of(context->id()) != 0) return false;
@@ -310,21 +313,22 @@ void Adapter::stop() {
   }
   if (healthy && core_.has_memory()) evict_everything();
   std::vector<Ref<Device>> devices;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (Device* device : devices_) devices.emplace_back(device);
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (teardowns_) teardowns_->end_shared_resources();
   });
   if (!core_.fatal() && paging_)
-    core_.block_until(
-        [&] { return paging_->idle() && teardowns_->empty() && context_allocations_->settled(); });
-  core_.lane().run([&] {
+    core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+      return paging_->idle() && teardowns_->empty() && context_allocations_->settled();
+    });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.fatal()) stop_after_failure();
   });
   if (paging_buffers_ && !paging_buffers_->empty()) paging_buffers_->unmap();
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!core_.has_memory()) return;
     for (const vidmm::SegmentDesc& segment : core_.memory().segments()) {
       DXGKIT_CHECK(core_.failed() ||
@@ -338,7 +342,7 @@ void Adapter::stop() {
   timeout_->end_watch();
   selection_.stop();
   if (gpu_va_) gpu_va_->stop();
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     core_.set_failed();
     paging_.reset();
     backing_pages_.return_kept();

@@ -57,7 +57,7 @@ uint32_t DriverCallbacks::enum_handle_children(uint32_t resource, uint32_t index
   const Ref<Resource> found = find_for_driver<Resource>(resource);
   if (!found || &found->device->adapter() != &adapter_) return 0;
   uint32_t child = 0;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (index < found->members.size()) child = found->members[index]->handle;
   });
   return child;
@@ -71,7 +71,7 @@ void* DriverCallbacks::acquire_handle_data(uint32_t handle, HandleType type, boo
   const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(handle);
   if (!opened || &opened->device->adapter() != &adapter_) return nullptr;
   bool held = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (opened->closing) return;
     ++opened->driver_references;
     opened->add_reference();
@@ -85,7 +85,7 @@ void* DriverCallbacks::acquire_handle_data(uint32_t handle, HandleType type, boo
 void DriverCallbacks::release_handle_data(void* reference) {
   if (reference == nullptr) return;
   auto* opened = static_cast<OpenedAllocation*>(reference);
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     DXGKIT_CHECK(opened->driver_references > 0);
     --opened->driver_references;
     core_.progress();

@@ -7,8 +7,7 @@
 namespace dxgkit::dxgk {
 
 void ExclusiveChecks::before(const char* ddi, port::AdapterHost::SyncLevel level) {
-  if (core_.lane().is_current()) return check_idle(ddi, level);
-  core_.lane().run([&] { check_idle(ddi, level); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { check_idle(ddi, level); });
 }
 
 void ExclusiveChecks::check_idle(const char* ddi, port::AdapterHost::SyncLevel level) {

@@ -3,6 +3,7 @@
 
 #include "base/ids.h"
 #include "dxgk/core/adapter_core.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -16,9 +17,9 @@ class ExclusiveChecks {
     virtual ~Owner() = default;
     /// The adapter stops after it has run: StopDevice, RemoveDevice.
     virtual bool leaves() const = 0;
-    virtual bool paging_is_idle() const = 0;
+    virtual bool paging_is_idle() const DXGKIT_REQUIRES(on_lane) = 0;
     /// The power state the adapter goes to, or is in, keeps nothing of the segment.
-    virtual bool must_be_empty(SegmentId segment) const = 0;
+    virtual bool must_be_empty(SegmentId segment) const DXGKIT_REQUIRES(on_lane) = 0;
   };
   ExclusiveChecks(AdapterCore& core, const Owner& owner) : core_(core), owner_(owner) {}
 
@@ -26,7 +27,8 @@ class ExclusiveChecks {
   void before(const char* ddi, port::AdapterHost::SyncLevel level);
 
  private:
-  void check_idle(const char* ddi, port::AdapterHost::SyncLevel level);  // lane
+  void check_idle(const char* ddi, port::AdapterHost::SyncLevel level)
+      DXGKIT_REQUIRES(on_lane);  // lane
 
   AdapterCore& core_;
   const Owner& owner_;

@@ -112,7 +112,7 @@ Result<uint32_t> Exercise::query_fences() {
   Adapter& adapter = *adapter_;
   if (!adapter.core().has_memory()) return Error(Status::kNotSupported);
   uint32_t answered = 0;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().failed()) return;
     for (uint32_t i = 0; i < adapter.core().caps().node_count; ++i) {
       const NodeOrdinal node{i};
@@ -148,7 +148,7 @@ Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {
   GpuVa* const gpu_va = adapter_->gpu_va();
   if (gpu_va == nullptr) return Error(Status::kNotSupported);
   Result<GpuVaRoot> root = Error(Status::kInvalidParameter);
-  adapter_->core().lane().run([&] {
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const std::optional<GpuVa::Root> there = gpu_va->root_of(process.number());
     if (there) root = GpuVaRoot{there->place.segment, there->place.offset, there->entries};
   });
@@ -168,7 +168,7 @@ Result<vidmm::Placement> Exercise::page_in(Process& process, Handle allocation) 
   Status status = Status::kSuccess;
   vidmm::Placement place;
   bool arrived = false;
-  adapter_->core().lane().run([&] {
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const auto plan = adapter_->residency().make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
@@ -180,7 +180,8 @@ Result<vidmm::Placement> Exercise::page_in(Process& process, Handle allocation) 
   });
   if (!is_success(status)) return Error(status);
   if (!adapter_->core().block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
-  adapter_->core().lane().run([&] { adapter_->core().memory().release(std::span(&use, 1)); });
+  adapter_->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->core().memory().release(std::span(&use, 1)); });
   return place;
 }
 
@@ -188,7 +189,7 @@ Status Exercise::page_out(Process& process, Handle allocation) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
   Status status = Status::kSuccess;
   bool done = false;
-  adapter_->core().lane().run([&] {
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     static_cast<void>(adapter_->residency().let_go(adapter_->allocations().at(id)));
     Result<std::vector<vidmm::PagingOp>> operations = adapter_->core().memory().evict(id);
     if (!operations.has_value()) {
@@ -207,7 +208,7 @@ bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte v
   const Result<AllocationId> id = find(process, allocation);
   if (!id.has_value()) return false;
   bool written = false;
-  adapter_->core().lane().run([&] {
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     vidmm::MemoryManager& memory = adapter_->core().memory();
     const vidmm::Placement place = memory.placement(*id);
     if (place.segment == kSystemMemory || memory.pending_operations(*id) != 0 ||
@@ -230,7 +231,7 @@ Status Exercise::empty_segments(Tables tables) {
   Adapter& adapter = *adapter_;
   if (!adapter.core().has_memory()) return Status::kNotSupported;
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().failed()) {
       status = Status::kDeviceRemoved;
       return;
@@ -257,8 +258,9 @@ Status Exercise::empty_segments(Tables tables) {
     }
     adapter.core().pump();
   });
-  const bool idle = adapter.core().block_until([&] { return adapter.paging().idle(); });
-  adapter.core().lane().run([&] {
+  const bool idle = adapter.core().block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return adapter.paging().idle(); });
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().has_memory())
       adapter.paging().set_context(adapter.system_objects().context());
   });
@@ -300,7 +302,7 @@ Status Exercise::preempt_idle(NodeOrdinal node) {
   if (!running()) return Status::kDeviceRemoved;
   if (!adapter.core().has_memory()) return Status::kNotSupported;
   bool asked = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().failed()) return;
     asked = adapter.core().scheduler().request_preemption(node);
   });
@@ -311,7 +313,7 @@ Status Exercise::preempt_idle(NodeOrdinal node) {
       adapter.core().runtime().now() + adapter.core().options().tdr_delay_ns / 10 * 9;
   while (running()) {
     bool pending = true;
-    adapter.core().lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (!adapter.core().failed())
         pending = adapter.core().scheduler().node_status(node).preemption_pending;
     });

@@ -20,7 +20,7 @@ Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t 
   if (!running()) return Status::kDeviceRemoved;
   if (!adapter.core().has_memory()) return Status::kNotSupported;
   Status status = Status::kInvalidParameter;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const vidmm::MemoryManager& memory = adapter.core().memory();
     if (id == kSystemMemory || id.value > memory.segments().size()) return;
     const vidmm::SegmentDesc& segment = memory.segments()[id.value - 1];
@@ -55,7 +55,7 @@ Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::
   copy.source = in ? ours : theirs;
   copy.destination = in ? theirs : ours;
   bool done = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().failed()) return;
     adapter.paging().enqueue_plain(copy, [&] { done = true; });
     adapter.core().pump();
@@ -77,7 +77,8 @@ Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
         bytes.data() + i * kPageBytes, kPageBytes);
   }
   const Status status = copy_plain(place, pages, true);
-  adapter_->core().lane().run([&] { adapter_->backing_pages().release(pages); });
+  adapter_->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->backing_pages().release(pages); });
   return status;
 }
 
@@ -96,7 +97,8 @@ Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t 
         machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes),
         kPageBytes);
   }
-  adapter_->core().lane().run([&] { adapter_->backing_pages().release(pages); });
+  adapter_->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->backing_pages().release(pages); });
   if (!is_success(status)) return Error(status);
   return bytes;
 }
@@ -112,7 +114,7 @@ Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
   touch.segment = segment;
   touch.segment_address = place.gpu_address + offset_bytes % kPageBytes;
   bool done = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().failed()) return;
     adapter.paging().enqueue_plain(touch, [&] { done = true; });
     adapter.core().pump();
@@ -140,11 +142,11 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
   vidmm::Use use;
   Status status = Status::kSuccess;
   bool done = false;
-  const auto give_back = [&] {
+  const auto give_back = [&]() DXGKIT_REQUIRES(on_lane) {
     adapter.allocations().destroy(*allocation);
     adapter.backing_pages().release(pages);
   };
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     status = Status::kInvalidParameter;
     vidmm::MemoryManager& memory = adapter.core().memory();
     const bool there = !adapter.core().failed() && id != kSystemMemory &&
@@ -177,14 +179,14 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
   if (!is_success(status)) return Error(status);
   const auto wait = [&] {
     if (adapter.core().block_until([&] { return done; })) return true;
-    adapter.core().lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (adapter.core().failed()) adapter.teardowns().free_internal(*allocation);
     });
     return false;
   };
   if (!wait()) return Error(Status::kDeviceRemoved);
   done = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().failed()) return;
     for (size_t i = 0; i < pages.size(); ++i) std::memset(page_at(i), 0xDB, kPageBytes);
     adapter.core().memory().release(std::span(&use, 1));
@@ -197,7 +199,7 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
   std::vector<std::byte> back(size_bytes);
   for (size_t i = 0; i < pages.size(); ++i)
     std::memcpy(back.data() + i * kPageBytes, page_at(i), kPageBytes);
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     adapter.teardowns().free_internal(*allocation);
     adapter.core().pump();
   });
@@ -205,7 +207,7 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
 }
 
 void Exercise::make_tables_again(Adapter& adapter, bool losing_content) {
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.core().failed()) return;
     if (losing_content) {
       // As after a timeout: the driver is told by the tables it gets.
@@ -245,7 +247,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
   if (tables) {
     make_tables_again(adapter, losing_content);
   } else if (losing_content) {
-    adapter.core().lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (adapter.core().failed()) return;
       static_cast<void>(adapter.context_allocations().let_go());
       // The driver hears of it now; what it builds for it runs after the restart.
@@ -263,7 +265,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
   }
   const Status restarted = adapter.core().port().timeouts().restart_from_timeout();
   if (tables || losing_content) {
-    adapter.core().lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (adapter.core().failed()) return;
       if (tables) {
         adapter.paging().resume();
@@ -272,8 +274,9 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
       }
       adapter.core().pump();
     });
-    static_cast<void>(adapter.core().block_until([&] { return adapter.paging().idle(); }));
-    adapter.core().lane().run([&] {
+    static_cast<void>(adapter.core().block_until(
+        [&]() DXGKIT_REQUIRES(on_lane) { return adapter.paging().idle(); }));
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (adapter.core().failed()) return;
       if (tables) adapter.residency().advance();
       adapter.core().progress();

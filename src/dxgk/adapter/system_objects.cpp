@@ -33,7 +33,7 @@ Status SystemObjects::make() {
   dummy_page_ = *dummy;
   has_dummy_page_ = true;
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     paging_context_ = core_.new_context_id();
     submission_.set_paging_context(paging_context_);
     trace::emit_name(trace::ObjectClass::kContext, paging_context_.value, "paging");

@@ -28,12 +28,12 @@ void AdapterCore::fail(verifier::Finding finding) {
   // After the first the machine would stand still; what comes then is its consequence.
   if (!become_fatal()) return;
   around_.findings.report(std::move(finding));
-  lane_.post_from_interrupt([this] { owner_.stop_after_failure(); });
+  lane_.post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { owner_.stop_after_failure(); });
 }
 
 void AdapterCore::fail_as_reported() {
   if (!become_fatal()) return;
-  lane_.post_from_interrupt([this] { owner_.stop_after_failure(); });
+  lane_.post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { owner_.stop_after_failure(); });
 }
 
 void AdapterCore::progress() {
@@ -48,7 +48,7 @@ bool AdapterCore::block_until(const std::function<bool()>& ready) {
   bool hopeless = false;
   for (;;) {
     const uint32_t seen = waiting.seen();
-    lane_.run([&] {
+    lane_.run([&]() DXGKIT_REQUIRES(on_lane) {
       done = ready();
       hopeless = failed_;
     });
@@ -58,7 +58,7 @@ bool AdapterCore::block_until(const std::function<bool()>& ready) {
 }
 
 bool AdapterCore::block_until_awake(const std::function<bool()>& ready) {
-  return block_until([&] { return power_phase_.awake() && ready(); });
+  return block_until([&]() DXGKIT_REQUIRES(on_lane) { return power_phase_.awake() && ready(); });
 }
 
 void AdapterCore::while_stable(const std::function<void()>& work) {

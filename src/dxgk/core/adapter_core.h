@@ -17,6 +17,7 @@
 #include "runtime/lane.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 #include "verifier/findings.h"
 #include "vidmm/memory_manager.h"
 #include "vidsch/scheduler.h"
@@ -49,11 +50,11 @@ class AdapterCore {
    public:
     virtual ~Owner() = default;
     /// The adapter has failed for good: everything that runs or waits ends.
-    virtual void stop_after_failure() = 0;
+    virtual void stop_after_failure() DXGKIT_REQUIRES(on_lane) = 0;
     /// The scheduler selects work.
-    virtual void pump() = 0;
+    virtual void pump() DXGKIT_REQUIRES(on_lane) = 0;
     /// What waits for memory, for idle allocations or for room looks again.
-    virtual void advance_waiting() = 0;
+    virtual void advance_waiting() DXGKIT_REQUIRES(on_lane) = 0;
   };
   /// What is there before the adapter, and outlives it.
   struct Surroundings {
@@ -107,25 +108,30 @@ class AdapterCore {
   /// The same, after the port has reported the finding.
   void fail_as_reported();
   /// Lane. Nothing of the adapter will be done any more.
-  bool failed() const { return failed_; }
-  void set_failed() { failed_ = true; }
+  bool failed() const DXGKIT_REQUIRES(on_lane) { return failed_; }
+  void set_failed() DXGKIT_REQUIRES(on_lane) { failed_ = true; }
 
   // --- state of the lane ---
-  vidmm::MemoryManager& memory() { return *memory_; }
-  vidsch::Scheduler& scheduler() { return *scheduler_; }
-  /// False: a display-only adapter, or one that has not got that far.
-  bool has_memory() const { return memory_ != nullptr; }
-  bool has_scheduler() const { return scheduler_ != nullptr; }
-  void set_memory(std::unique_ptr<vidmm::MemoryManager> memory) { memory_ = std::move(memory); }
-  void set_scheduler(std::unique_ptr<vidsch::Scheduler> scheduler) {
+  vidmm::MemoryManager& memory() DXGKIT_REQUIRES(on_lane) { return *memory_; }
+  vidsch::Scheduler& scheduler() DXGKIT_REQUIRES(on_lane) { return *scheduler_; }
+  /// False: a display-only adapter, or one that has not got that far. Any thread: both are made
+  /// once, before the adapter lets clients in.
+  bool has_memory() const DXGKIT_NO_THREAD_SAFETY_ANALYSIS { return memory_ != nullptr; }
+  bool has_scheduler() const DXGKIT_NO_THREAD_SAFETY_ANALYSIS { return scheduler_ != nullptr; }
+  void set_memory(std::unique_ptr<vidmm::MemoryManager> memory) DXGKIT_REQUIRES(on_lane) {
+    memory_ = std::move(memory);
+  }
+  void set_scheduler(std::unique_ptr<vidsch::Scheduler> scheduler) DXGKIT_REQUIRES(on_lane) {
     scheduler_ = std::move(scheduler);
   }
-  AdapterStatistics& counters() { return counters_; }
-  PowerPhase& power_phase() { return power_phase_; }
-  ContextId new_context_id() { return ContextId{++last_context_id_}; }
-  SyncObjectId new_sync_object_id() { return SyncObjectId{++last_sync_id_}; }
+  AdapterStatistics& counters() DXGKIT_REQUIRES(on_lane) { return counters_; }
+  PowerPhase& power_phase() DXGKIT_REQUIRES(on_lane) { return power_phase_; }
+  ContextId new_context_id() DXGKIT_REQUIRES(on_lane) { return ContextId{++last_context_id_}; }
+  SyncObjectId new_sync_object_id() DXGKIT_REQUIRES(on_lane) {
+    return SyncObjectId{++last_sync_id_};
+  }
   /// REND-28: true, and counted, if the switch is on.
-  bool strikes(VerifierSwitch which) {
+  bool strikes(VerifierSwitch which) DXGKIT_REQUIRES(on_lane) {
     if (!options_.verifier.has(which)) [[likely]]
       return false;
     ++counters_.verifier_strikes[static_cast<size_t>(which)];
@@ -133,12 +139,12 @@ class AdapterCore {
   }
   /// Counts, from 1, what may turn an allocation list that was in order into one that is refused:
   /// an allocation closes, is offered, or its mode is gone.
-  uint64_t listing_changes() const { return listing_changes_; }
-  void listing_changed() { ++listing_changes_; }
+  uint64_t listing_changes() const DXGKIT_REQUIRES(on_lane) { return listing_changes_; }
+  void listing_changed() DXGKIT_REQUIRES(on_lane) { ++listing_changes_; }
   /// Selection, at the runtime's time; arms the timeout watch when work is on hardware.
-  void pump() { owner_.pump(); }
+  void pump() DXGKIT_REQUIRES(on_lane) { owner_.pump(); }
   /// Something retired, completed or failed: what waits looks again, blocked thunks too.
-  void progress();
+  void progress() DXGKIT_REQUIRES(on_lane);
 
   // --- waiting; not on the lane ---
   /// Runs `ready` on the lane until it returns true; between tries waits for progress. False if the
@@ -184,13 +190,14 @@ class AdapterCore {
   AdapterFacts facts_;
 
   // Lane:
-  std::unique_ptr<vidmm::MemoryManager> memory_;
-  std::unique_ptr<vidsch::Scheduler> scheduler_;
-  AdapterStatistics counters_;
-  PowerPhase power_phase_;
-  uint64_t last_context_id_ = 0, last_sync_id_ = 0;
-  uint64_t listing_changes_ = 1;
-  bool failed_ = false;
+  std::unique_ptr<vidmm::MemoryManager> memory_ DXGKIT_GUARDED_BY(on_lane);
+  std::unique_ptr<vidsch::Scheduler> scheduler_ DXGKIT_GUARDED_BY(on_lane);
+  AdapterStatistics counters_ DXGKIT_GUARDED_BY(on_lane);
+  PowerPhase power_phase_ DXGKIT_GUARDED_BY(on_lane);
+  uint64_t last_context_id_ DXGKIT_GUARDED_BY(on_lane) = 0, last_sync_id_
+                                                            DXGKIT_GUARDED_BY(on_lane) = 0;
+  uint64_t listing_changes_ DXGKIT_GUARDED_BY(on_lane) = 1;
+  bool failed_ DXGKIT_GUARDED_BY(on_lane) = false;
 
   // Written by whoever breaks the rule, read by thunks on every call: release/acquire so that the
   // finding is visible.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "runtime/thread_annotations.h"
+
 namespace dxgkit::dxgk {
 
 /// Power (power/) writes it; whoever needs memory or the driver reads it.
@@ -14,10 +16,10 @@ struct PowerPhase {
   bool lost = false;  // power failed in the transition under way
 
   /// False from the hold to the release of a transition: clients that want memory wait.
-  bool awake() const { return phase == Phase::kAwake; }
-  bool asleep() const { return phase == Phase::kAsleep; }
+  bool awake() const DXGKIT_REQUIRES(on_lane) { return phase == Phase::kAwake; }
+  bool asleep() const DXGKIT_REQUIRES(on_lane) { return phase == Phase::kAsleep; }
   /// The hardware is off: the driver may be called for its wake-up only.
-  bool off() const { return asleep() || lost; }
+  bool off() const DXGKIT_REQUIRES(on_lane) { return asleep() || lost; }
 };
 
 }  // namespace dxgkit::dxgk

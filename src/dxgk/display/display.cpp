@@ -131,7 +131,7 @@ Status Display::start(const char** step) {
     if (status == Status::kDeviceRemoved) return status;
   }
   worker_ = core_.runtime().spawn("display", [this] { worker(); });
-  if (flips_) core_.lane().run([&] { flips_->start(); });
+  if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->start(); });
   return Status::kSuccess;
 }
 
@@ -147,7 +147,7 @@ void Display::stop() {
   const runtime::MutexLock lock(mutex_);
   if (stopped_) return;
   stopped_ = true;
-  if (flips_) core_.lane().run([&] { flips_->drop_all(); });
+  if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->drop_all(); });
   for (auto& [id, source] : sources_) {
     drop_primary(source.next);
     drop_primary(source.current);
@@ -186,12 +186,12 @@ void Display::worker() {
     }
     if (was_reset) {
       uint64_t resets = 0;
-      core_.lane().run([&] { resets = resets_; });
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { resets = resets_; });
       {
         const runtime::MutexLock lock(mutex_);
         show_after_reset();
       }
-      core_.lane().run([&] {
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
         resets_shown_ = resets;
         core_.progress();
       });
@@ -289,8 +289,9 @@ void Display::hardware_was_reset() {
 }
 
 void Display::wait_for_reset() {
-  static_cast<void>(
-      core_.block_until([&] { return resets_shown_ == resets_ || core_.gate().closed(); }));
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return resets_shown_ == resets_ || core_.gate().closed();
+  }));
 }
 
 void Display::set_again() {
@@ -307,7 +308,7 @@ void Display::show_after_reset() {
   for (auto& [id, source] : sources_) source.visible = false;
   const char* step = "";
   if (!active_.paths.empty()) static_cast<void>(recommit(&step));  // a failure has been told
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (flips_ && !core_.failed()) flips_->start();
   });
 }
@@ -590,7 +591,7 @@ void Display::suspend() {
   for (auto& [id, source] : sources_) {
     source.shown_before_sleep = source.visible;
     if (source.visible) static_cast<void>(make_visible(id, false, &step));
-    if (flips_) core_.lane().run([&] { flips_->unpin(id); });
+    if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->unpin(id); });
     unpin_primary(source.current);
   }
 }
@@ -602,7 +603,8 @@ void Display::wake() {
   const char* step = "";
   for (auto& [id, source] : sources_) {
     Ref<OpenedAllocation> clients;
-    if (flips_) core_.lane().run([&] { clients = flips_->on_screen(id); });
+    if (flips_)
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { clients = flips_->on_screen(id); });
     if (clients) {
       if (!is_success(place_client(id, clients, /*again=*/true, &step))) continue;
     } else if (source.current.opened && !is_success(place_primary(id, source.current, &step))) {

@@ -3,6 +3,7 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/work/timeout.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -23,7 +24,8 @@ Status level_two(Adapter& adapter, const Call& call) {
     }
     adapter.core().port().levels().leave_level_two();
     if (over) break;
-    over = !adapter.core().block_until([&] { return !adapter.timeout().resetting_adapter(); });
+    over = !adapter.core().block_until(
+        [&]() DXGKIT_REQUIRES(on_lane) { return !adapter.timeout().resetting_adapter(); });
   }
   return status;
 }

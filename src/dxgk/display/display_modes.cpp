@@ -379,7 +379,7 @@ Status Display::commit(const vidpn::Network& network, const char** step, bool ag
   for (const uint32_t source : affected) {
     if (!active_.has_source(source)) {
       free_surface(sources_[source]);
-      if (flips_) core_.lane().run([&] { flips_->hide(source); });
+      if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->hide(source); });
       drop_primary(sources_[source].current);
       continue;
     }

@@ -73,7 +73,7 @@ Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
   if (stopped_) return Status::kDeviceRemoved;
   Status status = Status::kSuccess;
   std::vector<uint32_t> given_up;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (sources.empty()) {
       given_up = flips_->release_owner(device);
       return;
@@ -87,7 +87,7 @@ Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
   });
   for (const uint32_t source : given_up) {
     bool theirs = false;
-    core_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       const Ref<OpenedAllocation>& screen = flips_->on_screen(source);
       theirs = screen && screen->device.get() == &device;
     });
@@ -98,7 +98,8 @@ Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
 
 bool Display::is_exclusive(uint32_t source) {
   bool exclusive = false;
-  core_.lane().run([&] { exclusive = flips_ && flips_->is_exclusive(source); });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { exclusive = flips_ && flips_->is_exclusive(source); });
   return exclusive;
 }
 
@@ -110,7 +111,7 @@ Status Display::set_display_mode(Device& device, const Ref<OpenedAllocation>& pr
   if (!primary->allocation->primary) return Status::kInvalidParameter;
   const uint32_t source = primary->allocation->vidpn_source;
   bool owner = false, stale = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     owner = flips_->owns(device, source);
     stale = primary->allocation->stale;
   });
@@ -137,7 +138,7 @@ Status Display::check_flip(Device& device, uint32_t source, const Ref<OpenedAllo
   const Allocation& allocation = *surface->allocation;
   if (!allocation.primary || allocation.vidpn_source != source) return Status::kInvalidParameter;
   bool ready = false, stale = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     ready = flips_->owns(device, source) && flips_->mode_is_clients(source);
     stale = allocation.stale;
     *mode = flips_->mode(source);
@@ -159,7 +160,7 @@ Result<Ref<OpenedAllocation>> Display::opened_screen(Device& device, uint32_t so
   if (stopped_) return Error(Status::kDeviceRemoved);
   if (found == sources_.end()) return Error(Status::kInvalidParameter);
   Ref<OpenedAllocation> shown;
-  core_.lane().run([&] { shown = flips_->on_screen(source); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { shown = flips_->on_screen(source); });
   if (shown) {
     if (shown->device.get() != &device) return Error(Status::kGraphicsAllocationBusy);
     return shown;
@@ -167,7 +168,7 @@ Result<Ref<OpenedAllocation>> Display::opened_screen(Device& device, uint32_t so
   shown = found->second.current.opened;
   if (!shown) return Error(Status::kInvalidParameter);
   Ref<OpenedAllocation> own;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (OpenedAllocation* opened : shown->allocation->opened) {
       if (opened->device.get() == &device && !opened->closing) own = Ref<OpenedAllocation>(opened);
     }
@@ -188,9 +189,10 @@ Status Display::wait_for_vblank(uint32_t source) {
     shown = !stopped_ && active_.has_source(source);
   }
   if (!shown) return Status::kInvalidParameter;
-  core_.lane().run([&] { before = flips_->add_waiter(source); });
-  const bool came =
-      core_.block_until([&] { return flips_->vsyncs(source) != before || core_.gate().closed(); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { before = flips_->add_waiter(source); });
+  const bool came = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return flips_->vsyncs(source) != before || core_.gate().closed();
+  });
   return came && !core_.gate().closed() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
@@ -208,7 +210,7 @@ Status Display::place_client(uint32_t source, const Ref<OpenedAllocation>& surfa
                              const char** step) {
   const Result<Placed> placed = pin_and_show(source, *surface, step);
   if (!placed.has_value()) return placed.error();
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (again) {
       flips_->repin(source, placed->segment, placed->address);
     } else {
@@ -222,15 +224,15 @@ void Display::give_back(uint32_t source) {
   Primary& own = sources_[source].current;
   const char* step = "";
   if (own.opened && is_success(place_primary(source, own, &step))) return;
-  core_.lane().run([&] { flips_->hide(source); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->hide(source); });
 }
 
 void Display::before_destroy(Device& device, const Ref<Resource>& resource,
                              std::span<const Ref<OpenedAllocation>> targets) {
   if (&device == device_.get()) return;
   std::vector<uint32_t> affected;
-  core_.lane().run([&] {
-    const auto look = [&](const OpenedAllocation& opened) {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const auto look = [&](const OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
       if (const auto source = flips_->shows(opened); source.has_value())
         affected.push_back(*source);
     };
@@ -247,7 +249,7 @@ void Display::before_destroy(Device& device, const Ref<Resource>& resource,
 void Display::device_ends(Device& device) {
   if (&device == device_.get()) return;
   std::vector<uint32_t> shown, owned;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (uint32_t source = 0; source < source_count_; ++source) {
       const Ref<OpenedAllocation>& screen = flips_->on_screen(source);
       if ((screen && screen->device.get() == &device) ||

@@ -129,7 +129,8 @@ Status Display::place_primary(uint32_t source_id, Primary& next, const char** st
   if (had_pin) unpin_primary(next);
   next.pinned = true;
   const std::vector<uint32_t> targets = targets_of(source_id);
-  core_.lane().run([&] { flips_->show(source_id, placed->address, targets); });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { flips_->show(source_id, placed->address, targets); });
   return Status::kSuccess;
 }
 
@@ -140,7 +141,7 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
   const vidmm::Use use{surface.allocation->id, false};
   Status status = Status::kSuccess;
   vidmm::Placement place;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const auto plan = adapter_.residency().make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
@@ -151,8 +152,9 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
     core_.pump();
   });
   if (!is_success(status)) return Error(failed_call(*step, status));
-  const bool settled =
-      core_.block_until([&] { return core_.memory().pending_operations(use.allocation) == 0; });
+  const bool settled = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return core_.memory().pending_operations(use.allocation) == 0;
+  });
   if (!settled) return Error(Status::kDeviceRemoved);
   const port::SegmentInfo& segment = core_.segment_infos().segments.at(place.segment.value - 1);
   *step = "DxgkDdiSetVidPnSourceAddress";
@@ -164,7 +166,7 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
                                                       .allocation = surface.driver_allocation});
   });
   if (is_success(status)) return placed;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!core_.failed()) core_.memory().release(std::span(&use, 1));
   });
   return Error(failed_call(*step, status));
@@ -172,7 +174,7 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
 
 void Display::unpin_primary(Primary& primary) {
   if (!primary.opened || !primary.pinned) return;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const vidmm::Use use{primary.opened->allocation->id, false};
     if (core_.has_memory() && primary.opened->allocation != nullptr)
       core_.memory().release(std::span(&use, 1));
@@ -185,7 +187,7 @@ void Display::drop_primary(Primary& primary) {
   Process::Scope scope(process_.get());
   unpin_primary(primary);
   // DISP-17: who has it open still finds it, and that it is of no use.
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
     core_.listing_changed();
   });

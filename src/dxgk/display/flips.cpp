@@ -39,7 +39,7 @@ struct Flips::Record {
 struct Flips::Source : vidsch::FlipPort {
   Source(Flips& owner_in, uint32_t id_in, uint32_t depth)
       : owner(owner_in), id(id_in), queue(*this, depth) {}
-  void program(const vidsch::FlipRequest& flip, bool at_once) override {
+  void program(const vidsch::FlipRequest& flip, bool at_once) override DXGKIT_REQUIRES(on_lane) {
     owner.program(*this, flip, at_once);
   }
   void done(const vidsch::FlipRequest& flip) override { finished.push_back(flip.id); }
@@ -90,7 +90,8 @@ Flips::Flips(Adapter& adapter, uint32_t sources) : adapter_(adapter), core_(adap
   for (uint32_t id = 0; id < sources; ++id)
     sources_.push_back(std::make_unique<Source>(*this, id, depth_));
   watch_ = core_.runtime().make_timer([this] {
-    core_.lane().post_from_interrupt([this] { on_watch(); });  // ended by drop_all()
+    core_.lane().post_from_interrupt(
+        [this]() DXGKIT_REQUIRES(on_lane) { on_watch(); });  // ended by drop_all()
   });
 }
 

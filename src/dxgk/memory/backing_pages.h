@@ -8,6 +8,7 @@
 #include "bus/machine.h"
 #include "bus/user_memory.h"
 #include "dxgk/core/adapter_core.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -21,11 +22,11 @@ class BackingPages {
  public:
   explicit BackingPages(AdapterCore& core) : core_(core) {}
 
-  void release(std::span<const bus::PageFrame> pages);
+  void release(std::span<const bus::PageFrame> pages) DXGKIT_REQUIRES(on_lane);
   /// The backing of an allocation, the client's or ours.
-  void release(Allocation& allocation);
+  void release(Allocation& allocation) DXGKIT_REQUIRES(on_lane);
   /// The device has stopped.
-  void return_kept();
+  void return_kept() DXGKIT_REQUIRES(on_lane);
 
  private:
   AdapterCore& core_;

@@ -19,7 +19,7 @@ Result<void*> Device::lock(Handle allocation_handle) {
   Status status = Status::kSuccess;
   void* address = nullptr;
   // Content on the move has no place a CPU could look at: wait until it has arrived.
-  const bool settled = core_.block_until_awake([&] {
+  const bool settled = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     if (opened->closing || lost()) {
       status = opened->closing ? Status::kInvalidParameter : Status::kDeviceRemoved;
       return true;
@@ -43,7 +43,7 @@ Result<void*> Device::lock_legacy(LockRequest& request) {
   if (opened->device.get() != this) return Error(Status::kInvalidParameter);
   Status status = Status::kSuccess;
   void* address = nullptr;
-  const bool settled = core_.block_until_awake([&] {
+  const bool settled = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = opened->closing ? Status::kInvalidParameter
              : lost()        ? Status::kDeviceRemoved
                              : Status::kSuccess;
@@ -306,7 +306,7 @@ Status Device::unlock_all(std::span<const Handle> allocations) {
     targets.push_back(std::move(opened));
   }
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<OpenedAllocation>& opened : targets) {
       const auto times = std::ranges::count_if(
           targets, [&](const auto& other) { return other.get() == opened.get(); });
@@ -324,10 +324,12 @@ Status Device::unlock_all(std::span<const Handle> allocations) {
   if (!is_success(status) || adapter_.gpu_va() == nullptr) return status;
   // Nothing says what work at virtual addresses reads: it may come at once.
   static_cast<void>(core_.block_until_awake([&] {
-    return lost() || std::ranges::all_of(targets, [&](const Ref<OpenedAllocation>& opened) {
-             return opened->closing || !opened->allocation->keeps_system_copy() ||
-                    core_.memory().pending_operations(opened->allocation->id) == 0;
-           });
+    return lost() ||
+           std::ranges::all_of(
+               targets, [&](const Ref<OpenedAllocation>& opened) DXGKIT_REQUIRES(on_lane) {
+                 return opened->closing || !opened->allocation->keeps_system_copy() ||
+                        core_.memory().pending_operations(opened->allocation->id) == 0;
+               });
   }));
   return status;
 }

@@ -82,7 +82,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
         resource->shared->members[i].driver_handle = infos[i].handle;
     }
     Status registered = Status::kSuccess;
-    core_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       registered = register_allocations(infos, backings, openings_made, resource, creates_resource);
     });
     return registered;
@@ -135,7 +135,9 @@ Status Device::back(const AllocationRequest& request, const port::AllocationInfo
       backing->user_memory, bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   if (core_.options().verifier.has(VerifierSwitch::kFailProbeAndLock)) {
     // As if the pages could not be had the first time: all of them are let go of, and taken again.
-    core_.lane().run([&] { static_cast<void>(core_.strikes(VerifierSwitch::kFailProbeAndLock)); });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      static_cast<void>(core_.strikes(VerifierSwitch::kFailProbeAndLock));
+    });
     backing->user_memory.reset();
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
         backing->user_memory,
@@ -239,7 +241,7 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
   if (Display* display = adapter_.display(); display != nullptr)
     display->before_destroy(*this, resource, targets);
   std::vector<Handle> gone;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_) return;  // adapter stopped: the driver side went then; only the handles are left
     if (resource) {
       if (resource->closing) {
@@ -251,7 +253,8 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
         if (!member->closing) targets.emplace_back(member);
       }
     } else if (std::any_of(targets.begin(), targets.end(),
-                           [](const auto& opened) { return opened->closing; })) {
+                           [](const auto& opened)
+                               DXGKIT_REQUIRES(on_lane) { return opened->closing; })) {
       status = Status::kInvalidParameter;  // another thread was first
       return;
     }

@@ -10,7 +10,7 @@ namespace dxgkit::dxgk {
 namespace {
 
 /// Back on the list of its device: before the device's next work at the latest it is resident.
-void list_again(OpenedAllocation& opened) {
+void list_again(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
   if (opened.listing.count == 0 || opened.listing.listed) return;
   if (opened.listing.request != 0) return;  // a MakeResident that waits for room will list it
   opened.listing.listed = true;
@@ -26,7 +26,7 @@ Status Device::targets_of(std::span<const Handle> handles, bool are_resources, T
       DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Resource> resource,
                                      process_.handles().find<Resource>(handle_of_one));
       if (resource->device.get() != this) return Status::kInvalidParameter;
-      core_.lane().run([&] {
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
         for (OpenedAllocation* member : resource->members) list.emplace_back(member);
       });
     } else {
@@ -45,7 +45,7 @@ Status Device::offer(std::span<const Handle> handles, bool are_resources,
   Targets targets;
   DXGKIT_RETURN_IF_FAILED(targets_of(handles, are_resources, &targets));
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -80,7 +80,7 @@ Status Device::reclaim(std::span<const Handle> handles, bool are_resources,
   DXGKIT_RETURN_IF_FAILED(targets_of(handles, are_resources, &targets));
   Status status = Status::kSuccess;
   lost_content->assign(handles.size(), false);
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const auto& list : targets) {
       for (const Ref<OpenedAllocation>& opened : list) {
         if (opened->closing) status = Status::kInvalidParameter;

@@ -35,7 +35,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     return shared->cross_adapter ? Status::kNotSupported : Status::kInvalidParameter;
   HandleTable& handles = process_.handles();
   bool held = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (shared->gone) return;
     ++shared->holds;  // until its openings are registered, or given up
     held = true;
@@ -76,7 +76,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     return Status::kSuccess;
   }();
   Status registered = status;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(registered) && lost()) registered = Status::kDeviceRemoved;
     if (is_success(registered)) {
       for (size_t i = 0; i < opened.size(); ++i) {
@@ -105,7 +105,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
   for (const Ref<OpenedAllocation>& one : opened) handles.erase(one->handle);
   handles.erase(resource->handle);
   // After the driver's side is closed: this may have been the last holder (ALLOC-26).
-  core_.lane().run([&] { adapter_.teardowns().drop_hold(*shared); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { adapter_.teardowns().drop_hold(*shared); });
   return registered;
 }
 

@@ -10,7 +10,7 @@ namespace dxgkit::dxgk {
 namespace {
 
 /// What is offered need not be resident, although its device lists it: the count stays (ALLOC-47).
-void set_aside(const Allocation& allocation) {
+void set_aside(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {
   for (OpenedAllocation* opened : allocation.opened) {
     if (!opened->listing.listed) continue;
     opened->listing.listed = false;
@@ -36,12 +36,13 @@ void Offers::take(Allocation& allocation) {
   if (!gone.has_value() || gone->empty()) return;
   static_cast<void>(core_.strikes(VerifierSwitch::kAlwaysDiscardOffer));
   paging_.enqueue(*gone, nullptr);
-  core_.lane().post(
-      [this] { core_.pump(); });  // we may be in the middle of something of the scheduler's
+  core_.lane().post([this]() DXGKIT_REQUIRES(on_lane) {
+    core_.pump();
+  });  // we may be in the middle of something of the scheduler's
 }
 
 void Offers::advance() {
-  std::erase_if(pending_, [&](AllocationId id) {
+  std::erase_if(pending_, [&](AllocationId id) DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || !allocations_.contains(id)) return true;
     Allocation& allocation = allocations_.at(id);
     if (allocation.forgotten || !allocation.offer_pending) return true;

@@ -7,6 +7,7 @@
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/memory/allocation.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -24,13 +25,13 @@ class Offers {
       : core_(core), allocations_(allocations), paging_(paging), residency_(residency) {}
 
   /// `allocation.offer` says with which priority.
-  void begin(Allocation& allocation);
+  void begin(Allocation& allocation) DXGKIT_REQUIRES(on_lane);
   /// Something may have become idle.
-  void advance();
-  bool empty() const { return pending_.empty(); }
+  void advance() DXGKIT_REQUIRES(on_lane);
+  bool empty() const DXGKIT_REQUIRES(on_lane) { return pending_.empty(); }
 
  private:
-  void take(Allocation& allocation);
+  void take(Allocation& allocation) DXGKIT_REQUIRES(on_lane);
 
   AdapterCore& core_;
   IdTable<Allocation, AllocationId>& allocations_;

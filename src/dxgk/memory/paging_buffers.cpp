@@ -12,7 +12,7 @@ namespace dxgkit::dxgk {
 Status PagingBuffers::map() {
   if (core_.facts().virtual_addresses) return Status::kSuccess;  // they have virtual addresses
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (size_t i = 0; i < paging_.buffer_count() && is_success(status); ++i) {
       const DmaBuffer& buffer = paging_.buffer(i);
       Allocation& allocation = allocations_.create();
@@ -44,15 +44,15 @@ Status PagingBuffers::map() {
         return;
       }
       mapped_.push_back(allocation.id);
-      paging_.enqueue(plan->operations, [this, i, place = plan->placements.front()] {
-        paging_.move_buffer(i, place);
-      });
+      paging_.enqueue(plan->operations,
+                      [this, i, place = plan->placements.front()]()
+                          DXGKIT_REQUIRES(on_lane) { paging_.move_buffer(i, place); });
     }
     core_.pump();
   });
   // Power may fail meanwhile: then the rest waits for it.
-  const bool mapped =
-      core_.block_until([&] { return paging_.idle() || core_.power_phase().off(); });
+  const bool mapped = core_.block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return paging_.idle() || core_.power_phase().off(); });
   return is_success(status) && !mapped ? Status::kDeviceConfigurationError : status;
 }
 
@@ -60,8 +60,14 @@ bool PagingBuffers::contains(AllocationId id) const {
   return std::ranges::find(mapped_, id) != mapped_.end();
 }
 
+bool PagingBuffers::empty() const {
+  bool none = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { none = mapped_.empty(); });
+  return none;
+}
+
 void PagingBuffers::unmap() {
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (size_t i = 0; i < mapped_.size(); ++i) {
       paging_.move_buffer(i, vidmm::Placement{});
       if (core_.failed()) continue;
@@ -71,7 +77,8 @@ void PagingBuffers::unmap() {
     }
     mapped_.clear();
   });
-  static_cast<void>(core_.block_until([&] { return paging_.idle() || core_.power_phase().off(); }));
+  static_cast<void>(core_.block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return paging_.idle() || core_.power_phase().off(); }));
 }
 
 void PagingBuffers::drop() {

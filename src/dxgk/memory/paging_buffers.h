@@ -8,6 +8,7 @@
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/memory/allocation.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -26,18 +27,18 @@ class PagingBuffers {
   Status map();
   void unmap();
   /// Lane. As unmap, where what was mapped is gone, or is about to go.
-  void drop();
-  /// None is mapped.
-  bool empty() const { return mapped_.empty(); }
+  void drop() DXGKIT_REQUIRES(on_lane);
+  /// None is mapped. On the lane or off it.
+  bool empty() const;
   /// Lane.
-  bool contains(AllocationId id) const;
+  bool contains(AllocationId id) const DXGKIT_REQUIRES(on_lane);
 
  private:
   AdapterCore& core_;
   IdTable<Allocation, AllocationId>& allocations_;
   PagingExecutor& paging_;
   Teardowns& teardowns_;
-  std::vector<AllocationId> mapped_;  // lane; by buffer index
+  std::vector<AllocationId> mapped_ DXGKIT_GUARDED_BY(on_lane);  // lane; by buffer index
 };
 
 }  // namespace dxgkit::dxgk

@@ -22,7 +22,7 @@ Result<Ref<PagingQueue>> PagingQueue::create(Device& device, int32_t priority) {
   Status status = handle.has_value() ? Status::kSuccess : handle.error();
   if (is_success(status)) {
     queue->handle = *handle;
-    device.adapter().core().lane().run([&] {
+    device.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
       } else {
@@ -43,8 +43,9 @@ Result<Ref<PagingQueue>> PagingQueue::create(Device& device, int32_t priority) {
 void PagingQueue::destroy() {
   Adapter& adapter = device_->adapter();
   // False when the adapter fails meanwhile: then nothing of it will ever be done.
-  static_cast<void>(adapter.core().block_until([&] { return idle(); }));
-  adapter.core().lane().run([&] { std::erase(device_->paging_queues, this); });
+  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) { return idle(); }));
+  adapter.core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { std::erase(device_->paging_queues, this); });
   device_->process().handles().erase(fence_->handle);
   // Its view goes with the last reference: whoever made the queue may be about to tell the address.
   fence_->close();

@@ -1,4 +1,3 @@
-#include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 
 #include <algorithm>
@@ -6,6 +5,7 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/context_allocations.h"
@@ -21,7 +21,7 @@ constexpr uint32_t kAttempts = 3;
 
 /// Page tables of idle processes go last, as all of them have to be written again: those in the
 /// segments where room is wanted.
-bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) {
+bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) DXGKIT_REQUIRES(on_lane) {
   GpuVa* const gpu_va = adapter.gpu_va();
   if (gpu_va == nullptr) return false;
   const gpuva::Geometry& geometry = gpu_va->geometry();
@@ -31,7 +31,7 @@ bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) {
   return (tables & wanted) != 0 && gpu_va->let_tables_go();
 }
 
-vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) {
+vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) DXGKIT_REQUIRES(on_lane) {
   const vidmm::AllocationDesc desc = adapter.core().memory().description(id);
   return desc.supported_read | desc.supported_write;
 }
@@ -42,8 +42,9 @@ Residency::Residency(Adapter& adapter)
     : adapter_(adapter), core_(adapter.core()), trim_(adapter.core().runtime()) {
   describe_groups();
   if (adapter.core().options().periodic_trim_ns > 0) {
-    periodic_timer_ = adapter.core().runtime().make_timer(
-        [this] { core_.lane().post_from_interrupt([this] { trim_periodically(); }); });
+    periodic_timer_ = adapter.core().runtime().make_timer([this] {
+      core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { trim_periodically(); });
+    });
   }
 }
 
@@ -104,7 +105,7 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   Device& device = queue.device();
   DXGKIT_RETURN_IF_FAILED(check(device, openings));
   ProcessMemory& process = memory_of(device.process());
-  const auto refuse = [&](uint64_t bytes) {
+  const auto refuse = [&](uint64_t bytes) DXGKIT_REQUIRES(on_lane) {
     outcome->bytes_to_trim = std::max(bytes, trim_of(process));
     if (flags.must_succeed) device.set_error(DeviceState::kErrorOutOfMemory);  // RES-12
     return Status::kNoMemory;
@@ -153,7 +154,8 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
     }
     outcome->fence = queue.begin();
     page(device, *held,
-         [queue = Ref<PagingQueue>(&queue), value = outcome->fence] { queue->finish(value); });
+         [queue = Ref<PagingQueue>(&queue), value = outcome->fence]()
+             DXGKIT_REQUIRES(on_lane) { queue->finish(value); });
     return Status::kPending;
   }
   auto request = std::make_unique<Request>();
@@ -231,7 +233,8 @@ bool Residency::tables_are_away(Device& device) const {
 void Residency::look_when_quiet() {
   if (!looks_later_ || !adapter_.paging().idle()) return;
   looks_later_ = false;
-  core_.lane().post([&adapter = adapter_] {  // the paging executor is in the middle of something
+  core_.lane().post([&adapter = adapter_]() DXGKIT_REQUIRES(
+                        on_lane) {  // the paging executor is in the middle of something
     if (adapter.core().failed() || !adapter.core().has_memory()) return;
     adapter.core().scheduler().retry_busy();
     adapter.core().pump();
@@ -310,7 +313,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
 /// When nothing runs or pages, nobody's list is in use and nothing is locked or displayed, then
 /// nothing that happens by itself makes room any more.
 void Residency::give_up_later(Device& device) {
-  core_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)] {
+  core_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)]() DXGKIT_REQUIRES(on_lane) {
     if (!adapter.core().failed() && adapter.core().has_memory())
       adapter.residency().give_up(*owner);
   });
@@ -549,7 +552,7 @@ void Residency::advance() {
     const Ref<PagingQueue> queue = request.queue;
     const uint64_t value = request.value;
     blocked_.erase(blocked_.begin() + static_cast<std::ptrdiff_t>(i));
-    page(device, *held, [queue, value] { queue->finish(value); });
+    page(device, *held, [queue, value]() DXGKIT_REQUIRES(on_lane) { queue->finish(value); });
     i = 0;  // who was behind it may go on, and paging may have ended already
   }
   advancing_ = false;

@@ -239,7 +239,7 @@ void Residency::trim_periodically() {
 
 void Residency::stop_periodic_trim() {
   std::unique_ptr<runtime::Timer> timer;
-  core_.lane().run([&] { timer = std::move(periodic_timer_); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { timer = std::move(periodic_timer_); });
 }
 
 VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGroup group) {

@@ -82,8 +82,8 @@ Status Residency::update_properties(PagingQueue& queue, OpenedAllocation& opened
   *fence = 0;
   if (operations.empty()) return Status::kSuccess;
   *fence = queue.begin();
-  adapter_.paging().enqueue(
-      operations, [owner = Ref<PagingQueue>(&queue), value = *fence] { owner->finish(value); });
+  adapter_.paging().enqueue(operations, [owner = Ref<PagingQueue>(&queue), value = *fence]()
+                                            DXGKIT_REQUIRES(on_lane) { owner->finish(value); });
   core_.pump();
   return Status::kSuccess;
 }

@@ -88,11 +88,12 @@ size_t NtHandles::size() const {
 void System::Impl::drop_holds(const NtHandles::Named& named) {
   if (named.resource) {
     Adapter& adapter = named.resource->adapter();
-    adapter.core().lane().run([&] { adapter.teardowns().drop_hold(*named.resource); });
+    adapter.core().lane().run(
+        [&]() DXGKIT_REQUIRES(on_lane) { adapter.teardowns().drop_hold(*named.resource); });
   }
   if (named.sync) {
     Adapter& adapter = named.sync->adapter();
-    adapter.core().lane().run([&] { named.sync->drop_hold(); });
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { named.sync->drop_hold(); });
     if (named.sync->native) adapter.native_fences()->end(*named.sync);
   }
   if (named.mutex) named.mutex->drop_hold();

@@ -9,6 +9,7 @@
 #include "dxgk/core/global_shares.h"
 #include "dxgk/core/object.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -30,7 +31,8 @@ class SharedResource : public Object {
   ~SharedResource() override;
 
   struct Member {
-    Allocation* allocation = nullptr;  // lane; the adapter's, until `gone`
+    Allocation* allocation DXGKIT_GUARDED_BY(on_lane) =
+        nullptr;  // lane; the adapter's, until `gone`
     void* driver_handle = nullptr;
     std::vector<std::byte> private_data;  // as the driver left it at creation
   };
@@ -47,10 +49,10 @@ class SharedResource : public Object {
   Handle global = 0;
 
   // Lane:
-  uint32_t resources = 0;  // openings on devices
-  uint32_t holds = 0;      // descriptors, and openings under way
-  bool gone = false;       // on its way out: cannot be opened any more
-  bool alive() const { return resources != 0 || holds != 0; }
+  uint32_t resources DXGKIT_GUARDED_BY(on_lane) = 0;  // openings on devices
+  uint32_t holds DXGKIT_GUARDED_BY(on_lane) = 0;      // descriptors, and openings under way
+  bool gone DXGKIT_GUARDED_BY(on_lane) = false;       // on its way out: cannot be opened any more
+  bool alive() const DXGKIT_REQUIRES(on_lane) { return resources != 0 || holds != 0; }
 
  private:
   const Ref<Adapter> adapter_;

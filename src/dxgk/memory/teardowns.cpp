@@ -75,7 +75,8 @@ bool Teardowns::ends(const Teardown& teardown, const Allocation& allocation) {
 bool Teardowns::ready(const Teardown& teardown) {
   if (teardown.orphan) {
     return std::ranges::all_of(teardown.orphan->members,
-                               [&](const auto& member) { return quiet(*member.allocation); });
+                               [&](const auto& member)
+                                   DXGKIT_REQUIRES(on_lane) { return quiet(*member.allocation); });
   }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     if (opened->uses != 0) return false;
@@ -154,7 +155,8 @@ void Teardowns::begin_closing(Teardown& teardown) {
   if (core_.failed()) {
     finish_closing(teardown);
   } else {
-    paging_.enqueue(operations, [this, target = &teardown] { finish_closing(*target); });
+    paging_.enqueue(operations, [this, target = &teardown]()
+                                    DXGKIT_REQUIRES(on_lane) { finish_closing(*target); });
   }
 }
 
@@ -213,7 +215,7 @@ void Teardowns::free_internal(Allocation& allocation) {
   Result<std::vector<vidmm::PagingOp>> freed = core_.memory().destroy(id);
   DXGKIT_CHECK(freed.has_value());  // nothing uses it, and what it was mapped for has run
   allocation.forgotten = true;
-  paging_.enqueue(*freed, [this, id] {
+  paging_.enqueue(*freed, [this, id]() DXGKIT_REQUIRES(on_lane) {
     Allocation& gone = allocations_.at(id);
     if (!gone.borrows_pages) backing_.release(gone.pages.frames());
     allocations_.destroy(gone);

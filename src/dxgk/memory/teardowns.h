@@ -9,6 +9,7 @@
 #include "dxgk/core/id_table.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/sharing.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -32,10 +33,11 @@ class Teardowns {
    public:
     virtual ~Owner() = default;
     /// An opening of the allocation closes: page tables of idle processes may give way.
-    virtual void allocation_closes(AllocationId allocation) = 0;
+    virtual void allocation_closes(AllocationId allocation) DXGKIT_REQUIRES(on_lane) = 0;
     /// No device of the process has it open any more (ALLOC-30).
-    virtual void process_has_closed(AllocationId allocation, Process& process) = 0;
-    virtual void allocation_ends(AllocationId allocation) = 0;
+    virtual void process_has_closed(AllocationId allocation, Process& process)
+        DXGKIT_REQUIRES(on_lane) = 0;
+    virtual void allocation_ends(AllocationId allocation) DXGKIT_REQUIRES(on_lane) = 0;
   };
   struct Parts {
     IdTable<Allocation, AllocationId>& allocations;
@@ -54,19 +56,22 @@ class Teardowns {
         backing_(parts.backing) {}
 
   /// One list of openings, or all of `resource` when given. Counts in Device::teardowns.
-  void begin(Device& device, std::vector<Ref<OpenedAllocation>> openings, Ref<Resource> resource);
+  void begin(Device& device, std::vector<Ref<OpenedAllocation>> openings, Ref<Resource> resource)
+      DXGKIT_REQUIRES(on_lane);
   /// Something may not be in use any more.
-  void advance();
-  bool empty() const { return teardowns_.empty(); }
+  void advance() DXGKIT_REQUIRES(on_lane);
+  bool empty() const DXGKIT_REQUIRES(on_lane) { return teardowns_.empty(); }
   /// An allocation without a driver object (a DMA buffer): unmapped, then its pages go back. Unused
   /// when called.
-  void free_internal(Allocation& allocation);
+  void free_internal(Allocation& allocation) DXGKIT_REQUIRES(on_lane);
 
-  void add_shared(Ref<SharedResource> resource) { shared_.push_back(std::move(resource)); }
+  void add_shared(Ref<SharedResource> resource) DXGKIT_REQUIRES(on_lane) {
+    shared_.push_back(std::move(resource));
+  }
   /// One descriptor, or opening under way, less: the shared resource goes with its last holder.
-  void drop_hold(SharedResource& resource);
+  void drop_hold(SharedResource& resource) DXGKIT_REQUIRES(on_lane);
   /// At the end: descriptors hold nothing any more.
-  void end_shared_resources();
+  void end_shared_resources() DXGKIT_REQUIRES(on_lane);
 
  private:
   /// One destroy request: a list of openings, or a resource with all of them (closed together,
@@ -82,14 +87,14 @@ class Teardowns {
     bool ends_resource = false;      // nothing holds the resource any more, likewise
   };
   /// Whether closing `teardown`'s openings ends `allocation`.
-  static bool ends(const Teardown& teardown, const Allocation& allocation);
-  bool quiet(const Allocation& allocation);
-  void forget_shared(SharedResource& resource);
-  bool ready(const Teardown& teardown);
+  static bool ends(const Teardown& teardown, const Allocation& allocation) DXGKIT_REQUIRES(on_lane);
+  bool quiet(const Allocation& allocation) DXGKIT_REQUIRES(on_lane);
+  void forget_shared(SharedResource& resource) DXGKIT_REQUIRES(on_lane);
+  bool ready(const Teardown& teardown) DXGKIT_REQUIRES(on_lane);
   /// The handle is gone, and with it what the CPU had: work queued before may need it unlocked.
-  void drop_locks(const Teardown& teardown);
-  void begin_closing(Teardown& teardown);
-  void finish_closing(Teardown& teardown);
+  void drop_locks(const Teardown& teardown) DXGKIT_REQUIRES(on_lane);
+  void begin_closing(Teardown& teardown) DXGKIT_REQUIRES(on_lane);
+  void finish_closing(Teardown& teardown) DXGKIT_REQUIRES(on_lane);
 
   AdapterCore& core_;
   Owner& owner_;

@@ -21,7 +21,7 @@ void ComponentPower::engine_work(NodeOrdinal node, bool comes) {
   components_->remove_work(node);
   // Not from here: the scheduler is in the middle of something.
   if (std::exchange(rest_posted_, true)) return;
-  core_.lane().post([this] {
+  core_.lane().post([this]() DXGKIT_REQUIRES(on_lane) {
     rest_posted_ = false;
     if (components_ && !core_.failed()) components_->look();
   });
@@ -32,7 +32,7 @@ void ComponentPower::look() {
 }
 
 void ComponentPower::on_event(uint32_t component, port::AdapterHost::ComponentEvent event) {
-  core_.lane().post_from_interrupt([this, component, event] {
+  core_.lane().post_from_interrupt([this, component, event]() DXGKIT_REQUIRES(on_lane) {
     if (components_ && !core_.failed()) components_->on_event(component, event);
   });
 }

@@ -7,6 +7,7 @@
 
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/power/runtime_power.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -15,20 +16,21 @@ class ComponentPower : private RuntimePower::Owner {
  public:
   explicit ComponentPower(AdapterCore& core) : core_(core) {}
 
-  void start(std::vector<port::PowerComponent> components);
+  void start(std::vector<port::PowerComponent> components) DXGKIT_REQUIRES(on_lane);
   /// Null: the driver has no power components.
-  RuntimePower* components() { return components_.get(); }
+  RuntimePower* components() DXGKIT_REQUIRES(on_lane) { return components_.get(); }
   /// A packet that needs the node's engine was queued; or such a packet has left.
-  void engine_work(NodeOrdinal node, bool comes);
-  void look();
+  void engine_work(NodeOrdinal node, bool comes) DXGKIT_REQUIRES(on_lane);
+  void look() DXGKIT_REQUIRES(on_lane);
   /// Any context.
   void on_event(uint32_t component, port::AdapterHost::ComponentEvent event);
 
  private:
-  Status set_component_f_state(uint32_t component, uint32_t f_state) override;
-  void hold_node(NodeOrdinal node, bool held) override;
-  void unexpected_completion(uint32_t component) override;
-  void runtime_power_changed() override { core_.progress(); }
+  Status set_component_f_state(uint32_t component, uint32_t f_state) override
+      DXGKIT_REQUIRES(on_lane);
+  void hold_node(NodeOrdinal node, bool held) override DXGKIT_REQUIRES(on_lane);
+  void unexpected_completion(uint32_t component) override DXGKIT_REQUIRES(on_lane);
+  void runtime_power_changed() override DXGKIT_REQUIRES(on_lane) { core_.progress(); }
 
   AdapterCore& core_;
   std::unique_ptr<RuntimePower> components_;

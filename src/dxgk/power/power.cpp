@@ -122,28 +122,27 @@ Status Power::fail(PowerTarget during) {
   if (during == PowerTarget::kD0) return Status::kInvalidParameter;
   // A transition under way goes on with what is left.
   bool under_way = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || !core_.has_memory()) return;
     under_way =
         state_.phase == PowerPhase::Phase::kFalling || state_.phase == PowerPhase::Phase::kRising;
-    if (under_way) lose(during);
-  });
-  if (under_way) {
+    if (!under_way) return;
+    lose(during);
     core_.progress();
-    return Status::kSuccess;
-  }
+  });
+  if (under_way) return Status::kSuccess;
   const runtime::MutexLock lock(mutex_);
   if (stopping_ || !core_.running()) return Status::kDeviceRemoved;
   if (core_.display_only()) return Status::kNotSupported;
   if (target_ != PowerTarget::kD0) return Status::kInvalidParameter;
   hold();
-  core_.lane().run([&] { lose(during); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { lose(during); });
   return go_down(during).has_value() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 void Power::hold() {
   core_.gate().hold();
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     state_.phase = PowerPhase::Phase::kFalling;
     state_.lost = false;
     lost_allocations_ = 0;
@@ -155,24 +154,25 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
   PowerOutcome outcome;
   if (adapter_.display() != nullptr) adapter_.display()->suspend();
   // Drained: what has its memory runs to its end. The timeout watch bounds it.
-  static_cast<void>(core_.block_until([&] {
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     core_.pump();
     return core_.scheduler().drained() && settled();
   }));
   if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
-    core_.lane().run([&] { queues->all_leave(); });
-    static_cast<void>(core_.block_until([&] { return state_.lost || queues->all_off(); }));
-    core_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->all_leave(); });
+    static_cast<void>(core_.block_until(
+        [&]() DXGKIT_REQUIRES(on_lane) { return state_.lost || queues->all_off(); }));
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (state_.lost) queues->power_failed();  // who was asked since will not answer either
     });
   }
   Status status = core_.running_or_starting() ? purge(target, &outcome) : Status::kDeviceRemoved;
   if (is_success(status)) {
-    core_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (adapter_.component_power().components() && !core_.failed())
         adapter_.component_power().components()->begin_device_transition();
     });
-    static_cast<void>(core_.block_until([&] {
+    static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
       return state_.lost || adapter_.component_power().components() == nullptr ||
              adapter_.component_power().components()->settled();
     }));
@@ -184,7 +184,7 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
     return Error(status);
   }
   target_ = target;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     outcome.lost = lost_allocations_;
     for (const vidmm::SegmentDesc& segment : core_.memory().segments())
       outcome.kept += core_.memory().usage(segment.id).allocations;
@@ -195,10 +195,13 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
 Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
   // Paging buffers of an aperture that forgets serve from system memory meanwhile.
   const uint32_t of_buffers = core_.segment_infos().paging_buffer_segment;
-  if (of_buffers != 0 && kept(SegmentId{of_buffers}, target) != UINT64_MAX)
-    adapter_.paging_buffers().unmap();
+  bool forgets = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    forgets = of_buffers != 0 && kept(SegmentId{of_buffers}, target) != UINT64_MAX;
+  });
+  if (forgets) adapter_.paging_buffers().unmap();
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || state_.lost) return;
     if (core_.has_memory()) adapter_.residency().let_all_go();  // work takes them back afterwards
     vidmm::MemoryManager& memory = core_.memory();
@@ -235,8 +238,8 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
     }
     core_.pump();
   });
-  const bool idle = core_.block_until([&] { return settled(); });
-  core_.lane().run([&] {
+  const bool idle = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return settled(); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return;
     adapter_.paging().set_context(adapter_.system_objects().context());
     for (const Moved& moved : moved_) {
@@ -259,7 +262,7 @@ bool Power::enter_low_power(PowerTarget target) {
   core_.port().levels().enter_level_two();
   level_three_ = true;
   bool done = false;
-  static_cast<void>(core_.block_until([&] {
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return true;
     if (!core_.scheduler().drained() || !settled()) return false;
     state_.phase = PowerPhase::Phase::kAsleep;
@@ -285,7 +288,7 @@ bool Power::enter_low_power(PowerTarget target) {
 
 Status Power::wake() {
   if (!core_.function().present()) return Status::kDeviceRemoved;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return;
     state_.phase = PowerPhase::Phase::kRising;
     state_.lost = false;  // from here on paging goes to living hardware
@@ -307,7 +310,7 @@ Status Power::wake() {
     // Power failed meanwhile. Down again, the way it went before; clients still wait.
     if (adapter_.display() != nullptr) adapter_.display()->suspend();
     if (enter_low_power(target_)) return Status::kRetry;
-    core_.lane().run([&] { state_.lost = false; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { state_.lost = false; });
     static_cast<void>(release());
   }
   target_ = PowerTarget::kD0;
@@ -319,7 +322,7 @@ void Power::restore() {
   if (core_.segment_infos().paging_buffer_segment != 0 && adapter_.paging_buffers().empty())
     static_cast<void>(adapter_.paging_buffers().map());
   std::vector<Moved> back;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || state_.lost) return;
     vidmm::MemoryManager& memory = core_.memory();
     for (const Moved& moved : moved_) {
@@ -337,8 +340,8 @@ void Power::restore() {
     }
     core_.pump();
   });
-  static_cast<void>(core_.block_until([&] { return settled(); }));
-  core_.lane().run([&] {
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return settled(); }));
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return;
     for (const Moved& moved : back) {
       if (!adapter_.allocations().contains(moved.allocation))
@@ -353,7 +356,7 @@ void Power::restore() {
     if (!state_.lost) moved_.clear();
   });
   bool lost = false;
-  core_.lane().run([&] { lost = state_.lost; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { lost = state_.lost; });
   if (adapter_.display() != nullptr && !lost) adapter_.display()->wake();
 }
 
@@ -364,7 +367,7 @@ bool Power::release() {
   if (level_three_) core_.port().levels().leave_level_two();
   level_three_ = false;
   bool off = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     off = state_.phase == PowerPhase::Phase::kRising && state_.lost && !core_.failed();
     if (off) return;
     state_.phase = PowerPhase::Phase::kAwake;
@@ -399,20 +402,22 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   }
   hold();
   // A power failure waits for the end of it.
-  core_.lane().run([&] { state_.phase = PowerPhase::Phase::kExcluding; });
+  core_.lane().run([&]()
+                       DXGKIT_REQUIRES(on_lane) { state_.phase = PowerPhase::Phase::kExcluding; });
   Display* const display = evict ? adapter_.display() : nullptr;
   if (display != nullptr) display->suspend();
-  static_cast<void>(core_.block_until([&] {
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     core_.pump();
     return core_.scheduler().drained() && settled();
   }));
   if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
-    core_.lane().run([&] { queues->all_leave(); });
-    static_cast<void>(core_.block_until([&] { return queues->all_off(); }));
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->all_leave(); });
+    static_cast<void>(
+        core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return queues->all_off(); }));
   }
   Status status = core_.running_or_starting() ? Status::kSuccess : Status::kDeviceRemoved;
   if (evict && is_success(status)) {
-    core_.lane().run([&] { evicting_ = true; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { evicting_ = true; });
     PowerOutcome outcome;
     status = purge(PowerTarget::kD3, &outcome);
   }
@@ -420,7 +425,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   if (is_success(status)) {
     port.levels().enter_level_two();
     level_three_ = true;
-    static_cast<void>(core_.block_until([&] {
+    static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
       if (core_.failed()) return true;
       if (!core_.scheduler().drained() || !settled()) return false;
       told = true;
@@ -431,7 +436,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
     level_three_ = false;
     if (!told) status = Status::kDeviceRemoved;
   }
-  core_.lane().run([&] { evicting_ = false; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { evicting_ = false; });
   if (!told) call(status);
   if (evict && core_.running_or_starting()) restore();
   static_cast<void>(release());
@@ -445,9 +450,10 @@ void Power::lose(PowerTarget during) {
   // What is told below queues more of it, and nothing of that may reach the hardware any more.
   adapter_.paging().pause();
   for (Device* device : adapter_.devices()) {
-    const bool caught = std::ranges::any_of(device->contexts, [&](Context* context) {
-      return core_.scheduler().holds_memory(context->id());
-    });
+    const bool caught =
+        std::ranges::any_of(device->contexts, [&](Context* context) DXGKIT_REQUIRES(on_lane) {
+          return core_.scheduler().holds_memory(context->id());
+        });
     if (caught) device->set_error(DeviceState::kReset);
   }
   std::vector<std::function<void()>> waited = adapter_.paging().abandon();
@@ -457,8 +463,8 @@ void Power::lose(PowerTarget during) {
   if (core_.has_memory()) adapter_.residency().let_all_go();
   // Packets that ended let go of memory, and that planned more with what is lost now.
   std::ranges::move(adapter_.paging().abandon(), std::back_inserter(waited));
-  const std::vector<AllocationId> lost =
-      core_.memory().lose_power([&](SegmentId segment) { return kept(segment, during); });
+  const std::vector<AllocationId> lost = core_.memory().lose_power(
+      [&](SegmentId segment) DXGKIT_REQUIRES(on_lane) { return kept(segment, during); });
   lost_allocations_ += lost.size();
   for (const AllocationId id : lost) {
     for (OpenedAllocation* opened : adapter_.allocations().at(id).opened)

@@ -14,6 +14,7 @@
 #include "port/adapter_port.h"
 #include "port/types.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -54,11 +55,13 @@ class Power {
   void exclude(bool evict, const std::function<void(Status)>& call);
   /// Lane. Whether the segment must hold nothing in this state: the state the adapter goes to or
   /// is in keeps nothing of it.
-  bool empties(SegmentId segment) const { return kept(segment, level_target_) == 0; }
+  bool empties(SegmentId segment) const DXGKIT_REQUIRES(on_lane) {
+    return kept(segment, level_target_) == 0;
+  }
   /// The adapter is about to stop: wakes it if it sleeps and can wake; no transition follows.
   void before_stop();
   /// Lane. What CPUs have locked is shown where it is now.
-  void show_locked();
+  void show_locked() DXGKIT_REQUIRES(on_lane);
 
  private:
   /// An allocation that left a memory segment although a CPU has it locked: it comes back before
@@ -82,10 +85,10 @@ class Power {
   /// Awake. False, and nothing released: power failed on the way up.
   bool release() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Nothing is being paged. Lane.
-  bool settled() const;
-  void lose(PowerTarget during);  // lane
-  void show(const Moved& moved);  // lane
-  uint64_t kept(SegmentId segment, PowerTarget target) const;
+  bool settled() const DXGKIT_REQUIRES(on_lane);
+  void lose(PowerTarget during) DXGKIT_REQUIRES(on_lane);  // lane
+  void show(const Moved& moved) DXGKIT_REQUIRES(on_lane);  // lane
+  uint64_t kept(SegmentId segment, PowerTarget target) const DXGKIT_REQUIRES(on_lane);
   void note_state(uint64_t state) const;
 
   Adapter& adapter_;
@@ -95,11 +98,12 @@ class Power {
   bool level_three_ DXGKIT_GUARDED_BY(mutex_) = false;  // the port keeps everybody out
   bool stopping_ DXGKIT_GUARDED_BY(mutex_) = false;
   // Lane:
-  PowerPhase& state_;
-  PowerTarget level_target_ = PowerTarget::kD0;  // of the last way down, until it is over
-  bool evicting_ = false;                        // an exclusion empties all segments
-  uint64_t lost_allocations_ = 0;
-  std::vector<Moved> moved_;
+  PowerPhase& state_ DXGKIT_GUARDED_BY(on_lane);
+  PowerTarget level_target_ DXGKIT_GUARDED_BY(on_lane) =
+      PowerTarget::kD0;                               // of the last way down, until it is over
+  bool evicting_ DXGKIT_GUARDED_BY(on_lane) = false;  // an exclusion empties all segments
+  uint64_t lost_allocations_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  std::vector<Moved> moved_ DXGKIT_GUARDED_BY(on_lane);
 };
 
 }  // namespace dxgkit::dxgk

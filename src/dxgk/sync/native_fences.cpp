@@ -26,7 +26,10 @@ void* pointer_to(Adapter& adapter, bus::PageFrame page) {
 }  // namespace
 
 NativeFences::NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps)
-    : adapter_(adapter), core_(adapter.core()), port_(adapter.core().port().native_fences()), caps_(caps) {}
+    : adapter_(adapter),
+      core_(adapter.core()),
+      port_(adapter.core().port().native_fences()),
+      caps_(caps) {}
 
 std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* status) {
   *status = Status::kSuccess;
@@ -75,7 +78,7 @@ std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* statu
 
 Status NativeFences::create(SharedSync& fence, bool intra_gpu, std::span<std::byte> private_data) {
   uint32_t handle = 0;
-  core_.lane().run([&] { handle = ++serial_; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { handle = ++serial_; });
   DXGKIT_ASSIGN_OR_RETURN_STATUS(fence.driver_handle,
                                  port_.create(handle, intra_gpu, private_data));
   fence.in_driver = true;
@@ -88,7 +91,7 @@ Status NativeFences::open(SyncObject& opening) {
   SharedSync& fence = *opening.shared;
   uint32_t handle = 0;
   bool closed = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     handle = ++serial_;
     closed = opening.process == nullptr;
     if (!closed) ++fence.driver_openings;
@@ -98,7 +101,7 @@ Status NativeFences::open(SyncObject& opening) {
       port_.open(fence.driver_handle, handle, opening.device->driver_handle(), opening.gpu_address,
                  opening.monitored_gpu_address);
   bool late = false;  // close() has been here meanwhile, and found nothing to close
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     late = opening.process == nullptr;
     opening.in_driver = local.has_value() && !late;
     if (local.has_value()) opening.driver_handle = *local;
@@ -106,7 +109,7 @@ Status NativeFences::open(SyncObject& opening) {
   });
   if (late && local.has_value()) {
     static_cast<void>(port_.close(*local));
-    core_.lane().run([&] { --fence.driver_openings; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { --fence.driver_openings; });
   }
   if (!local.has_value() || late) {
     end(fence);
@@ -118,17 +121,18 @@ Status NativeFences::open(SyncObject& opening) {
 void NativeFences::close(SyncObject& opening) {
   SharedSync& fence = *opening.shared;
   bool mine = false;
-  core_.lane().run([&] { mine = std::exchange(opening.in_driver, false); });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { mine = std::exchange(opening.in_driver, false); });
   if (mine) {
     static_cast<void>(port_.close(opening.driver_handle));
-    core_.lane().run([&] { --fence.driver_openings; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { --fence.driver_openings; });
   }
   end(fence);
 }
 
 void NativeFences::end(SharedSync& fence) {
   bool mine = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!fence.gone || fence.driver_openings != 0) return;
     fences_.erase(fence.id.value);
     mine = std::exchange(fence.in_driver, false);

@@ -13,7 +13,7 @@ namespace dxgkit::dxgk {
 namespace {
 
 /// Once each, whoever has them open, in order of creation.
-std::vector<SharedSync*> periodic_fences(Adapter& adapter) {
+std::vector<SharedSync*> periodic_fences(Adapter& adapter) DXGKIT_REQUIRES(on_lane) {
   std::vector<SharedSync*> fences;
   for (Device* device : adapter.devices()) {
     for (const SyncObject* opened : device->sync_objects) {
@@ -26,14 +26,14 @@ std::vector<SharedSync*> periodic_fences(Adapter& adapter) {
   return fences;
 }
 
-void signal_next(Adapter& adapter, const SharedSync& fence) {
+void signal_next(Adapter& adapter, const SharedSync& fence) DXGKIT_REQUIRES(on_lane) {
   vidsch::SyncObjects& objects = adapter.core().scheduler().sync_objects();
   const vidsch::SyncPoint point{.object = fence.id, .value = objects.value(fence.id) + 1};
   static_cast<void>(objects.signal(std::span(&point, 1)));
 }
 
 /// The lead of the fence's next vertical sync begins.
-void signal_ahead(Adapter& adapter, SyncObjectId id) {
+void signal_ahead(Adapter& adapter, SyncObjectId id) DXGKIT_REQUIRES(on_lane) {
   for (SharedSync* fence : periodic_fences(adapter)) {
     if (fence->id != id) continue;
     fence->ahead = true;
@@ -54,7 +54,8 @@ void signal_periodic_fences(Adapter& adapter, uint32_t target) {
     if (!fence->timer) {
       fence->timer =
           adapter.core().runtime().make_timer([owner = Ref<Adapter>(&adapter), id = fence->id] {
-            owner->core().lane().post_from_interrupt([owner, id] { signal_ahead(*owner, id); });
+            owner->core().lane().post_from_interrupt(
+                [owner, id]() DXGKIT_REQUIRES(on_lane) { signal_ahead(*owner, id); });
           });
     }
     const int64_t period = std::min(now - last, kFrameMostNs);

@@ -46,12 +46,10 @@ Result<Ref<SharedSync>> SharedSync::create(Adapter& adapter, const SyncRequest& 
       shared->monitored_page = bus::PageFrame{shared->page.value + 1};
       new (memory + kPageBytes) std::atomic<uint64_t>(std::numeric_limits<uint64_t>::max());
       NativeFences& natives = *adapter.native_fences();
-      desc->watched = [&natives, fence = shared.get()](uint64_t least) {
-        natives.watch(*fence, least);
-      };
-      desc->store = [&natives, fence = shared.get()](uint64_t value) {
-        natives.store(*fence, value);
-      };
+      desc->watched = [&natives, fence = shared.get()](uint64_t least)
+                          DXGKIT_REQUIRES(on_lane) { natives.watch(*fence, least); };
+      desc->store = [&natives, fence = shared.get()](uint64_t value)
+                        DXGKIT_REQUIRES(on_lane) { natives.store(*fence, value); };
       DXGKIT_RETURN_ERROR_IF_FAILED(
           natives.create(*shared, request.intra_gpu, request.private_data));
     }
@@ -115,7 +113,7 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, Device* device,
   }
   DXGKIT_ASSIGN_OR_RETURN(object->handle, process.handles().insert_hidden(object));
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device != nullptr && device->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -143,7 +141,7 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, Device* device,
 }
 
 void SyncObject::close() {
-  const auto unmap = [this](uint32_t space) {
+  const auto unmap = [this](uint32_t space) DXGKIT_REQUIRES(on_lane) {
     for (uint64_t* address : {&gpu_address, &monitored_gpu_address}) {
       if (*address == 0) continue;  // the page stays until no engine reaches it
       adapter().gpu_va()->unmap_system_page(space, *address, [kept = shared] {});
@@ -152,7 +150,7 @@ void SyncObject::close() {
   };
   uint32_t space = 0;
   bool native = false;
-  adapter().core().lane().run([&] {
+  adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (process == nullptr) return;
     space = process->number();
     native = shared->native;
@@ -164,7 +162,7 @@ void SyncObject::close() {
   });
   if (!native) return;
   adapter().native_fences()->close(*this);  // first: the driver knows the addresses
-  adapter().core().lane().run([&] { unmap(space); });
+  adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { unmap(space); });
 }
 
 Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
@@ -199,7 +197,7 @@ Status Device::complete(const Ref<SyncObject>& object) {
                          !object->use.no_gpu_access && !object->shared->no_gpu_access &&
                          !object->of_paging_queue;
   Status status = Status::kSuccess;
-  const auto map = [&] {
+  const auto map = [&]() DXGKIT_REQUIRES(on_lane) {
     if (object->process == nullptr) {  // another thread ended the device meanwhile
       status = Status::kDeviceRemoved;
       return true;

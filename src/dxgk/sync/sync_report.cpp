@@ -37,7 +37,7 @@ std::string describe(const Context& context, Device& device) {
   return fmt::format("context 0x{:X} of process \"{}\"", context.handle, device.process().name());
 }
 
-std::string describe(Adapter& adapter, ContextId id) {
+std::string describe(Adapter& adapter, ContextId id) DXGKIT_REQUIRES(on_lane) {
   for (Device* device : adapter.devices()) {
     for (const Context* context : device->contexts) {
       if (context->id() == id) return describe(*context, *device);
@@ -48,7 +48,7 @@ std::string describe(Adapter& adapter, ContextId id) {
 
 /// Who could bring `object` to `value`.
 std::string signallers(Adapter& adapter, SyncObjectId object,
-                       std::span<const vidsch::QueuedSignal> queued) {
+                       std::span<const vidsch::QueuedSignal> queued) DXGKIT_REQUIRES(on_lane) {
   std::string text;
   const auto add = [&](const std::string& one) {
     if (!text.empty()) text += "; ";

@@ -28,7 +28,7 @@ Status GpuVa::start(void* system_process, void* system_context) {
     has_zero_page_ = true;
   }
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     paging_->space()->driver_process = system_process;
     status = paging_->build(system_context, adapter_.paging());
   });
@@ -36,7 +36,7 @@ Status GpuVa::start(void* system_process, void* system_context) {
 }
 
 void GpuVa::stop() {
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     collect();
     free_tables();
     spaces_.clear();
@@ -65,7 +65,7 @@ void GpuVa::free_tables() {
 // --- processes ---
 
 void GpuVa::process_begins(uint32_t process) {
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (process == 0) {
       paging_ = std::make_unique<PagingSpace>(*this, geometry_);
     } else {
@@ -76,12 +76,13 @@ void GpuVa::process_begins(uint32_t process) {
 }
 
 void GpuVa::process_made(uint32_t process, void* driver_process) {
-  core_.lane().run([&] { space_of(process)->driver_process = driver_process; });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { space_of(process)->driver_process = driver_process; });
 }
 
 void GpuVa::process_ends(uint32_t process) {
   bool done = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const std::shared_ptr<GpuSpace> space = space_of(process);
     if (core_.failed()) {
       done = true;
@@ -100,7 +101,7 @@ void GpuVa::process_ends(uint32_t process) {
     core_.pump();
   });
   static_cast<void>(core_.block_until([&] { return done; }));
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     collect();
     if (!done) return;
     spaces_.erase(process);
@@ -113,7 +114,7 @@ void GpuVa::process_ends(uint32_t process) {
 
 Result<uint64_t> GpuVa::reserve_for_driver(const port::GpuVaReservation& range) {
   Result<uint64_t> address = Error(Status::kInvalidParameter);
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const std::shared_ptr<GpuSpace> space = space_of(range.process);
     if (!space) return;
     address = space->addresses.reserve_for_driver({.base = range.base,
@@ -150,17 +151,19 @@ Status GpuVa::attach(Context& context) {
   if (space->held != 0) set_off(context, true);
   const ContextId id = context.id();
   companions_[id];
-  work.push_back(std::make_unique<CallWork>([this, space, id, busy = space->busy] {
-    const auto found = std::ranges::find(space->contexts, id, &Context::id);
-    if (found == space->contexts.end()) return true;
-    if (!hardware_idle()) return false;
-    set_root_of(*space, **found);
-    return true;
-  }));
-  adapter_.paging().enqueue_work(std::move(work), [this, space, restored] {
-    if (restored) --space->restoring;
-    core_.progress();
-  });
+  work.push_back(
+      std::make_unique<CallWork>([this, space, id, busy = space->busy]() DXGKIT_REQUIRES(on_lane) {
+        const auto found = std::ranges::find(space->contexts, id, &Context::id);
+        if (found == space->contexts.end()) return true;
+        if (!hardware_idle()) return false;
+        set_root_of(*space, **found);
+        return true;
+      }));
+  adapter_.paging().enqueue_work(std::move(work),
+                                 [this, space, restored]() DXGKIT_REQUIRES(on_lane) {
+                                   if (restored) --space->restoring;
+                                   core_.progress();
+                                 });
   core_.pump();
   return Status::kSuccess;
 }
@@ -245,12 +248,13 @@ bool GpuVa::content_under_way(AllocationId allocation) const {
 }
 
 bool GpuVa::contexts_idle(const GpuSpace& space) {
-  const bool idle = std::ranges::all_of(space.contexts, [&](Context* context) {
-    const HwQueues* const queues = context->of_hw_queue() ? adapter_.hw_queues() : nullptr;
-    if (queues != nullptr && queues->scheduling())
-      return queues->off(static_cast<HwQueue*>(context)->hw_context());
-    return !core_.scheduler().on_hardware(context->id());
-  });
+  const bool idle =
+      std::ranges::all_of(space.contexts, [&](Context* context) DXGKIT_REQUIRES(on_lane) {
+        const HwQueues* const queues = context->of_hw_queue() ? adapter_.hw_queues() : nullptr;
+        if (queues != nullptr && queues->scheduling())
+          return queues->off(static_cast<HwQueue*>(context)->hw_context());
+        return !core_.scheduler().on_hardware(context->id());
+      });
   contexts_in_the_way_ = !idle;
   return idle;
 }
@@ -387,10 +391,11 @@ void GpuVa::enqueue(PagingQueue* queue, Work work, uint64_t* fence) {
   const uint64_t value = queue->begin();
   // Done at once, or later.
   const auto done = std::make_shared<bool>(false);
-  adapter_.paging().enqueue_work(std::move(work), [done, value, queue = Ref<PagingQueue>(queue)] {
-    *done = true;
-    queue->finish(value);
-  });
+  adapter_.paging().enqueue_work(
+      std::move(work), [done, value, queue = Ref<PagingQueue>(queue)]() DXGKIT_REQUIRES(on_lane) {
+        *done = true;
+        queue->finish(value);
+      });
   core_.pump();
   if (!*done) *fence = value;
 }
@@ -399,8 +404,8 @@ GpuVaOutcome GpuVa::map(PagingQueue& queue, gpuva::MapRequest request,
                         const Ref<OpenedAllocation>& opened) {
   GpuVaOutcome outcome;
   Device& device = queue.device();
-  const bool asked = core_.block_until_awake([&] {
-    outcome.status = [&] {
+  const bool asked = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+    outcome.status = [&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) return Status::kDeviceRemoved;
       const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
       if (opened) {
@@ -483,8 +488,8 @@ Status GpuVa::take_effect(const std::shared_ptr<GpuSpace>& space,
 GpuVaOutcome GpuVa::reserve(Process& process, PagingQueue* queue,
                             const gpuva::ReserveRequest& request) {
   GpuVaOutcome outcome;
-  const bool asked = core_.block_until_awake([&] {
-    outcome.status = [&] {
+  const bool asked = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+    outcome.status = [&]() DXGKIT_REQUIRES(on_lane) {
       const std::shared_ptr<GpuSpace> space = space_of(process.number());
       if (!space) return Status::kInvalidParameter;  // no device of the process here
       if (request.zero && !can_map_zero()) return Status::kNotSupported;
@@ -517,7 +522,7 @@ GpuVaOutcome GpuVa::reserve(Process& process, PagingQueue* queue,
 Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
   Status status = Status::kSuccess;
   bool done = false;
-  bool asked = core_.block_until_awake([&] {
+  bool asked = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     const std::shared_ptr<GpuSpace> space = space_of(process.number());
     status = Status::kInvalidParameter;
     if (!space) return true;

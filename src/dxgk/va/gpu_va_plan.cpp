@@ -110,8 +110,10 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
 
   void pieces_in(gpuva::PageSpan window, std::vector<gpuva::Piece>* out) const override {
     const size_t before = out->size();
-    space_.addresses.for_each_in(window,
-                                 [&](const gpuva::Mapping& mapping) { append(mapping, out); });
+    space_.addresses.for_each_in(window, [&](const gpuva::Mapping& mapping)
+                                             DXGKIT_NO_THREAD_SAFETY_ANALYSIS {  // called here
+                                               append(mapping, out);
+                                             });
     if (space_.fixed.empty()) return;
     auto at = space_.fixed.upper_bound(window.first_page);
     if (at != space_.fixed.begin()) --at;
@@ -132,7 +134,8 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
   }
 
  private:
-  void append(const gpuva::Mapping& mapping, std::vector<gpuva::Piece>* out) const {
+  void append(const gpuva::Mapping& mapping, std::vector<gpuva::Piece>* out) const
+      DXGKIT_REQUIRES(on_lane) {
     gpuva::Piece piece;
     piece.span = mapping.span;
     piece.driver_protection = mapping.driver_protection;
@@ -153,7 +156,7 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
   }
 
   void place(const gpuva::Mapping& mapping, const vidmm::Placement& where,
-             std::vector<gpuva::Piece>* out, gpuva::Piece piece) const {
+             std::vector<gpuva::Piece>* out, gpuva::Piece piece) const DXGKIT_REQUIRES(on_lane) {
     const gpuva::Geometry& geometry = owner_.geometry_;
     vidmm::MemoryManager& memory = owner_.core_.memory();
     const vidmm::SegmentDesc& segment = memory.segments()[where.segment.value - 1];
@@ -192,7 +195,7 @@ void GpuVa::plan_together(std::span<Planned> all, Tables tables) {
     spares.insert(spares.end(), one.used.begin(), one.used.end());
     one.used.clear();
   };
-  const auto take = [&](Planned& one, const gpuva::TableNeed& need) {
+  const auto take = [&](Planned& one, const gpuva::TableNeed& need) DXGKIT_REQUIRES(on_lane) {
     const auto spare =
         std::ranges::find_if(spares, [&](const Spare& other) { return same(other.need, need); });
     if (spare != spares.end()) {
@@ -355,7 +358,7 @@ void GpuVa::hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans&
   append(space, std::move(steps), work);
   space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());
   // Later: losing a device pages, and what is planned here is not queued yet.
-  core_.lane().post([&adapter = adapter_, space] {
+  core_.lane().post([&adapter = adapter_, space]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.gpu_va() == nullptr) return;
     const std::vector<Context*> contexts = space->contexts;
     for (Context* context : contexts) context->device().set_error(DeviceState::kErrorOutOfMemory);

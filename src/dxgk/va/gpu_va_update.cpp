@@ -25,7 +25,7 @@ Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool w
                      std::vector<GpuVaUpdate> updates) {
   Status status = Status::kSuccess;
   bool wants_companion = false;
-  const auto attempt = [&] {
+  const auto attempt = [&]() DXGKIT_REQUIRES(on_lane) {
     if (context.device().lost()) {
       status = Status::kDeviceRemoved;
       return true;
@@ -115,7 +115,7 @@ void GpuVa::release_pools(std::vector<vidmm::Use>* pools) {
 bool GpuVa::let_go() {
   bool any = false;
   for (auto& [id, companion] : companions_) {
-    const auto end = [&](std::vector<vidmm::Use>* pools) {
+    const auto end = [&](std::vector<vidmm::Use>* pools) DXGKIT_REQUIRES(on_lane) {
       if (pools->empty()) return;
       any = true;
       if (!core_.failed()) core_.memory().release(*pools);
@@ -129,7 +129,7 @@ bool GpuVa::let_go() {
 
 void GpuVa::let_go(AllocationId allocation) {
   for (auto& [id, companion] : companions_) {
-    const auto end = [&](std::vector<vidmm::Use>* pools) {
+    const auto end = [&](std::vector<vidmm::Use>* pools) DXGKIT_REQUIRES(on_lane) {
       const auto found = std::ranges::find(*pools, allocation, &vidmm::Use::allocation);
       if (found == pools->end()) return;
       if (!core_.failed()) core_.memory().release(std::span(&*found, 1));
@@ -167,16 +167,17 @@ void GpuVa::advance(ContextId id) {
   };
   const auto moment = std::make_shared<Moment>();
   const vidsch::CpuWaitId wait =
-      objects.wait_cpu(std::span(&point, 1), vidsch::WaitMode::kAll, [this, id, moment](Status) {
-        if (moment->inside) {
-          moment->at_once = true;
-          return;
-        }
-        const auto companion_now = companions_.find(id);
-        if (companion_now == companions_.end()) return;
-        companion_now->second.waiting.reset();
-        run_update(id);
-      });
+      objects.wait_cpu(std::span(&point, 1), vidsch::WaitMode::kAll,
+                       [this, id, moment](Status) DXGKIT_REQUIRES(on_lane) {
+                         if (moment->inside) {
+                           moment->at_once = true;
+                           return;
+                         }
+                         const auto companion_now = companions_.find(id);
+                         if (companion_now == companions_.end()) return;
+                         companion_now->second.waiting.reset();
+                         run_update(id);
+                       });
   moment->inside = false;
   if (moment->at_once) {
     run_update(id);
@@ -223,7 +224,8 @@ void GpuVa::run_update(ContextId id) {
     gpu_va_trace::changed(*space, changed);
   }
   adapter_.paging().enqueue_work(
-      std::move(work), [this, id, fence = update.fence, value = update.value] {
+      std::move(work),
+      [this, id, fence = update.fence, value = update.value]() DXGKIT_REQUIRES(on_lane) {
         vidsch::SyncObjects& objects = core_.scheduler().sync_objects();
         const vidsch::SyncPoint point{.object = fence->id, .value = value + 1};
         if (objects.contains(fence->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
@@ -280,11 +282,12 @@ Status GpuVa::update_context(AllocationId allocation, std::vector<std::byte> dat
   }
   Work work;
   work.push_back(std::move(*update));
-  adapter_.paging().enqueue_work(std::move(work), [this, use, done = std::move(done)] {
-    core_.memory().release(std::span(&use, 1));
-    done();
-    core_.progress();
-  });
+  adapter_.paging().enqueue_work(std::move(work),
+                                 [this, use, done = std::move(done)]() DXGKIT_REQUIRES(on_lane) {
+                                   core_.memory().release(std::span(&use, 1));
+                                   done();
+                                   core_.progress();
+                                 });
   core_.pump();
   return Status::kSuccess;
 }

@@ -224,7 +224,7 @@ void GpuVa::make_companion(Context& context) {
       context.device().driver_handle(), context.handle, NodeOrdinal{core_.caps().paging_node}, 1,
       /*system=*/true, {}, /*virtual_addressing=*/true);
   bool orphan = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     core_.progress();
     const auto found = companions_.find(context.id());
     orphan = found == companions_.end();
@@ -237,16 +237,18 @@ void GpuVa::make_companion(Context& context) {
     const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number() | kSecond);
     space->kernel_contexts.push_back(made->handle);
     Work work;
-    work.push_back(std::make_unique<CallWork>([this, space, companion = companion.driver] {
-      // Before its first copy. Gone: nobody runs on it any more.
-      const auto& all = space->kernel_contexts;
-      if (std::ranges::find(all, companion->handle) != all.end() &&
-          space->shown_root != gpuva::kNoTable) {
-        set_kernel_root(*space, companion->handle);
-      }
-      return true;
-    }));
-    adapter_.paging().enqueue_work(std::move(work), [this] { core_.progress(); });
+    work.push_back(std::make_unique<CallWork>(
+        [this, space, companion = companion.driver]() DXGKIT_REQUIRES(on_lane) {
+          // Before its first copy. Gone: nobody runs on it any more.
+          const auto& all = space->kernel_contexts;
+          if (std::ranges::find(all, companion->handle) != all.end() &&
+              space->shown_root != gpuva::kNoTable) {
+            set_kernel_root(*space, companion->handle);
+          }
+          return true;
+        }));
+    adapter_.paging().enqueue_work(std::move(work),
+                                   [this]() DXGKIT_REQUIRES(on_lane) { core_.progress(); });
     core_.pump();
   });
   if (orphan && made.has_value())
@@ -263,7 +265,7 @@ void* GpuVa::take_companion(Context& context) {
   });
   if (!companion) return nullptr;
   static_cast<void>(core_.block_until([&] { return companion.use_count() == 1; }));
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const uint32_t process = context.device().process().number();
     if (const std::shared_ptr<GpuSpace> second = space_of(process | kSecond))
       std::erase(second->kernel_contexts, companion->handle);

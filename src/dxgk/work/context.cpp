@@ -82,7 +82,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
                                               context->info_.patch_list_size);
   }
   if (is_success(status)) {
-    const bool asked = adapter.core().block_until_awake([&] {
+    const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
         return true;
@@ -108,8 +108,9 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   // What it submits needs the root; the adapter fails if that never comes.
   if (is_success(status) && context->virtual_) {
-    static_cast<void>(adapter.core().block_until(
-        [&] { return adapter.gpu_va()->has_root(*context) || device.lost(); }));
+    static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+      return adapter.gpu_va()->has_root(*context) || device.lost();
+    }));
   }
   if (is_success(status)) {
     handles.publish(context->handle);
@@ -275,7 +276,7 @@ Status Context::find_allocations() {
   // One lock for all: a list has dozens of entries.
   const Status found = device_->process().handles().find_each<OpenedAllocation>(
       client_list_.size(), [&](size_t i) { return client_list_[i].handle; },
-      [&](size_t i, OpenedAllocation* opened) {
+      [&](size_t i, OpenedAllocation* opened) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {  // called here
         for (; next <= i; ++next) {
           if (!acceptable(next)) return false;
         }
@@ -341,7 +342,8 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
       outcome = result.status;
       abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice) {  // REND-15
-        adapter.core().lane().run([&] { device_->set_error(DeviceState::kErrorDmaFault); });
+        adapter.core().lane().run(
+            [&]() DXGKIT_REQUIRES(on_lane) { device_->set_error(DeviceState::kErrorDmaFault); });
       }
       break;
     }
@@ -438,7 +440,7 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   DmaBuffer* buffer = nullptr;
-  adapter.core().lane().run([&]() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
     if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -487,7 +489,7 @@ void Context::break_contract(DmaBuffer& buffer, uint32_t written) {
 
 void Context::abandon_pass(DmaBuffer& buffer) {
   Adapter& adapter = device_->adapter();
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     DmaBufferPool::drop_user(buffer);
     adapter.core().progress();
   });
@@ -522,7 +524,7 @@ Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
   Adapter& adapter = device_->adapter();
   Status status =
       check_patches(buffer, result, request.present ? "DxgkDdiPresent" : "DxgkDdiRender");
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (result.status == Status::kGraphicsInsufficientDmaBuffer)
       ++adapter.core().counters().multipass_renders;
@@ -631,7 +633,7 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
 Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -654,7 +656,7 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
                              std::span<const vidsch::SyncPoint> points, SignalOrder order) {
   Adapter& adapter = contexts.front()->device_->adapter();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<Context>& context : contexts) {
       if (context->closed_ || context->device_->lost()) status = Status::kDeviceRemoved;
     }
@@ -686,20 +688,21 @@ void Context::destroy() {
     runtime::MutexLock lock(render_mutex_);
     destroyed_ = true;
   }
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_) return;
     adapter.core().scheduler().drain_context(id_);
     adapter.core().pump();
   });
-  static_cast<void>(adapter.core().block_until(
-      [&] { return closed_ || adapter.core().scheduler().packets_of(id_) == 0; }));
+  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return closed_ || adapter.core().scheduler().packets_of(id_) == 0;
+  }));
   close_driver_side();
 }
 
 void Context::close_driver_side() {
   Adapter& adapter = device_->adapter();
   bool first = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !closed_;
     closed_ = true;
     if (!first) return;
@@ -714,7 +717,7 @@ void Context::close_driver_side() {
       static_cast<void>(adapter.core().port().objects().destroy_context(companion));
   }
   // A switch away from it names it (SUB-24).
-  static_cast<void>(adapter.core().block_until([&] {
+  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
     return !adapter.core().has_memory() || adapter.context_allocations().let_end(*this);
   }));
   destroy_in_driver();
@@ -723,7 +726,7 @@ void Context::close_driver_side() {
 
 void Context::drop_memory() {
   Adapter& adapter = device_->adapter();
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     memory_closed_ = true;
     adapter.context_allocations().owner_gone(*this);
     if (!adapter.core().failed()) adapter.core().pump();

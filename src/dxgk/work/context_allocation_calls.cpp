@@ -26,10 +26,14 @@ Status show_to_driver(AdapterCore& core, const vidmm::AllocationDesc& desc,
                       std::span<const bus::PageFrame> pages, bool is_protected,
                       std::unique_ptr<bus::CpuView>* view) {
   if (!desc.cpu_visible || !is_protected) return Status::kSuccess;
-  for (const vidmm::SegmentDesc& segment : core.memory().segments()) {
-    if ((desc.supported_write & vidmm::segment_bit(segment.id)) == 0) continue;
-    if (segment.kind == vidmm::SegmentKind::kMemory) return Status::kSuccess;
-  }
+  bool in_memory_segment = false;
+  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    for (const vidmm::SegmentDesc& segment : core.memory().segments()) {
+      const bool supported = (desc.supported_write & vidmm::segment_bit(segment.id)) != 0;
+      if (supported && segment.kind == vidmm::SegmentKind::kMemory) in_memory_segment = true;
+    }
+  });
+  if (in_memory_segment) return Status::kSuccess;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(*view, bus::CpuView::create(desc.size_bytes));
   std::vector<bus::MemoryWindow> windows;
   for (const bus::PageFrame page : pages) {
@@ -110,7 +114,7 @@ Status ContextAllocationCalls::create(const port::ContextAllocationRequest& requ
     return shown;
   }
   Result<AllocationId> made = Error(Status::kInvalidParameter);
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) {
       made = Error(Status::kDeviceRemoved);
     } else if (!device->closed() && !(context && context->memory_closed())) {
@@ -128,7 +132,7 @@ Status ContextAllocationCalls::create(const port::ContextAllocationRequest& requ
 
 Status ContextAllocationCalls::destroy(uint64_t handle) {
   bool destroyed = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     destroyed =
         context_allocations_ != nullptr && context_allocations_->destroy(AllocationId{handle});
     if (destroyed) {
@@ -165,7 +169,7 @@ Status ContextAllocationCalls::update(uint64_t handle, std::span<const std::byte
   }
   Status status = Status::kDeviceRemoved;
   const auto done = std::make_shared<bool>(false);
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const AllocationId id{handle};
     if (core_.failed()) return;
     status = Status::kInvalidParameter;
@@ -180,7 +184,7 @@ Status ContextAllocationCalls::update(uint64_t handle, std::span<const std::byte
 
 bool ContextAllocationCalls::contains(uint64_t handle) {
   bool found = false;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     found = context_allocations_ != nullptr && context_allocations_->contains(AllocationId{handle});
   });
   return found;

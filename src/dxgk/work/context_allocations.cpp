@@ -174,13 +174,14 @@ void ContextAllocations::before(const vidmm::PagingOp& op,
   } else {
     return;
   }
-  work->push_back(std::make_unique<CallWork>([this, concerned] { return switch_away(concerned); }));
+  work->push_back(std::make_unique<CallWork>(
+      [this, concerned]() DXGKIT_REQUIRES(on_lane) { return switch_away(concerned); }));
 }
 
 bool ContextAllocations::switch_away(const Concerned& concerned) {
   bool away = true;
   for (uint32_t node = 0; node < holds_.size(); ++node) {
-    const auto concerns = [&] {
+    const auto concerns = [&]() DXGKIT_REQUIRES(on_lane) {
       const Hold& hold = holds_[node];
       return hold.switching.value != 0 ? concerned.is(hold.from, hold.from == nullptr)
                                        : hold.current && concerned.is(hold.context, hold.paging);

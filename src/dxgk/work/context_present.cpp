@@ -37,13 +37,13 @@ Status Context::present(const PresentRequest& request) {
   for (const Ref<Context>& other : request.broadcast) flip.contexts.push_back(other.get());
   Flips& flips = *adapter.display()->flips();
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until_awake([&] {
+  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = device_->lost() ? Status::kDeviceRemoved : flips.prepare(flip);
     return status != Status::kRetry;
   });
   if (!asked) status = Status::kDeviceRemoved;
   if (!is_success(status)) {
-    adapter.core().lane().run([&] { flips.abandon(flip); });
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips.abandon(flip); });
     return status;
   }
   const bool immediate_by_register = flip.interval == 0 && flips.immediate_by_register();
@@ -55,7 +55,7 @@ Status Context::present(const PresentRequest& request) {
 Status Context::present_limit(const PresentRequest& request) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until([&] {
+  const bool asked = adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
     status = device_->lost() ? Status::kDeviceRemoved : Status::kSuccess;
     if (!is_success(status)) return true;
     const bool over = request.flags.flip
@@ -81,7 +81,7 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
   args.private_data = request.private_data;
   port::AllocationListEntry list[3];
   port::PresentSurface surface;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const vidmm::Placement place =
         adapter.core().memory().placement(request.source->allocation->id);
     list[1].device_handle = request.source->device_specific;
@@ -97,7 +97,7 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
   Status status = result.status == Status::kGraphicsInsufficientDmaBuffer
                       ? Status::kInvalidParameter
                       : result.status;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (!is_success(status)) {
       flips.abandon(flip);
@@ -166,7 +166,8 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
       outcome = result.status;
       abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice)  // REND-15
-        adapter.core().lane().run([&] { device_->set_error(DeviceState::kErrorDmaFault); });
+        adapter.core().lane().run(
+            [&]() DXGKIT_REQUIRES(on_lane) { device_->set_error(DeviceState::kErrorDmaFault); });
       break;
     }
     const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
@@ -194,7 +195,8 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
   }
   captured_.clear();
   if (flip != nullptr && (!flipped || !is_success(outcome))) {
-    adapter.core().lane().run([&] { adapter.display()->flips()->abandon(*flip); });
+    adapter.core().lane().run(
+        [&]() DXGKIT_REQUIRES(on_lane) { adapter.display()->flips()->abandon(*flip); });
     if (is_success(outcome)) outcome = Status::kInvalidParameter;
   }
   return outcome;

@@ -21,7 +21,7 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
   DXGKIT_RETURN_IF_FAILED(check_virtual(submission));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;

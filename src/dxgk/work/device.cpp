@@ -50,7 +50,7 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
       *handle, /*system=*/false, adapter.processes().handle_of(process));
   if (!info.has_value()) {
     process.handles().erase(*handle);
-    adapter.core().lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       device->closing_ = device->closed_ = true;
       adapter.context_allocations().owner_gone(*device);
       if (!adapter.core().failed()) adapter.core().pump();
@@ -59,7 +59,7 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
     return Error(info.error());
   }
   device->info_ = *info;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     adapter.devices().push_back(device.get());
     adapter.residency().device_created(*device);
     if (!adapter.core().running()) device->set_error(DeviceState::kStopped);
@@ -108,7 +108,7 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
     const int ours = dup(event_fd);
     if (ours < 0) return Status::kInvalidHandle;
     Status status = Status::kSuccess;
-    core_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (lost()) {
         status = Status::kDeviceRemoved;
         close(ours);
@@ -124,7 +124,8 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
       wait->owned_by_callback = true;
       cpu_waits_.push_back(wait);
       const vidsch::CpuWaitId id = core_.scheduler().sync_objects().wait_cpu(
-          points, mode, [this, wait](Status done) { finish_wait(*wait, done); });
+          points, mode,
+          [this, wait](Status done) DXGKIT_REQUIRES(on_lane) { finish_wait(*wait, done); });
       // A wait that was satisfied at once is gone by now.
       if (std::ranges::find(cpu_waits_, wait) != cpu_waits_.end()) wait->id = id;
       core_.pump();
@@ -133,7 +134,7 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
   }
   CpuWait wait;
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -144,7 +145,8 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
     }
     cpu_waits_.push_back(&wait);
     wait.id = core_.scheduler().sync_objects().wait_cpu(
-        points, mode, [this, &wait](Status done) { finish_wait(wait, done); });
+        points, mode,
+        [this, &wait](Status done) DXGKIT_REQUIRES(on_lane) { finish_wait(wait, done); });
     core_.pump();  // a mutex or semaphore this wait consumed may hold back contexts
   });
   if (status != Status::kSuccess) return status;
@@ -154,7 +156,7 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
 
 Status Device::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -171,7 +173,7 @@ Status Device::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
 }
 
 Status Device::wait_for_idle() {
-  const bool idle = core_.block_until([&] {
+  const bool idle = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     for (const Context* context : contexts) {
       if (core_.scheduler().packets_of(context->id()) != 0) return false;
     }
@@ -184,7 +186,7 @@ void Device::destroy() {
   if (Display* display = adapter_.display(); display != nullptr) display->device_ends(*this);
   // Whatever is still queued has no owner any more: it is dropped, what is on hardware is waited
   // for.
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!closed_) set_error(DeviceState::kStopped);
   });
   gate_.close();
@@ -194,14 +196,14 @@ void Device::destroy() {
   std::vector<Ref<PagingQueue>> own_queues;
   std::vector<Handle> gone;
   if (residency) adapter_.residency().trim().remove_all(*this);  // THUNK-35
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (PagingQueue* queue : paging_queues) own_queues.emplace_back(queue);
   });
   for (const Ref<PagingQueue>& queue : own_queues) {
     process_.handles().erase(queue->handle);
     queue->destroy();
   }
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (Context* context : contexts) own_contexts.emplace_back(context);
     for (SyncObject* object : sync_objects) own_objects.emplace_back(object);
     for (const OpenedAllocation* opened : openings) {
@@ -216,7 +218,7 @@ void Device::destroy() {
     context->destroy();
   }
   std::vector<Ref<HwContext>> own_hw_contexts;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (HwContext* context : hw_contexts) own_hw_contexts.emplace_back(context);
   });
   for (const Ref<HwContext>& context : own_hw_contexts) {
@@ -234,7 +236,7 @@ void Device::destroy() {
 void Device::close_driver_side() {
   bool first = false;
   std::vector<Ref<Context>> own_contexts;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !std::exchange(closing_, true);
     if (!first) return;
     for (Context* context : contexts) own_contexts.emplace_back(context);
@@ -242,11 +244,11 @@ void Device::close_driver_side() {
   if (!first) return;
   for (const Ref<Context>& context : own_contexts) context->close_driver_side();
   std::vector<Ref<HwContext>> own_hw_contexts;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (HwContext* context : hw_contexts) own_hw_contexts.emplace_back(context);
   });
   for (const Ref<HwContext>& context : own_hw_contexts) context->close_driver_side();
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     // Not before: another thread that destroys an allocation would only drop the handle, and leave
     // what is listed here without anybody who holds it.
     closed_ = true;
@@ -272,10 +274,10 @@ void Device::close_driver_side() {
       adapter_.teardowns().begin(*this, std::move(alone), Ref<Resource>());
     }
   });
-  static_cast<void>(core_.block_until([&] { return teardowns == 0; }));
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return teardowns == 0; }));
   static_cast<void>(core_.port().objects().destroy_device(
       info_.handle));  // SCHED-23: its failure is recorded, and ignored
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     std::erase(adapter_.devices(), this);
     adapter_.residency().device_destroyed(*this);
     adapter_.context_allocations().owner_gone(*this);

@@ -5,6 +5,7 @@
 #include "dxgk/core/device_state.h"
 #include "dxgk/work/packet.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 #include "vidsch/scheduler.h"
 
 namespace dxgkit::dxgk {
@@ -24,16 +25,16 @@ class Faults {
   /// DMA_FAULTED or DMA_PAGE_FAULTED. The packet it names ends, and the reset it asks for begins
   /// (INT-18). Answers what the scheduler said of the fence; kAccepted also where the report itself
   /// was fatal.
-  vidsch::FenceReport handle(const port::InterruptReport& report);
+  vidsch::FenceReport handle(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// A packet faulted on hardware: its device is lost; paging is fatal for the adapter (PAGE-49).
-  void blame(const Packet& packet);
+  void blame(const Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// What the device of the next packet to blame is in from then on.
-  void set_device_state(DeviceState state) { state_ = state; }
+  void set_device_state(DeviceState state) DXGKIT_REQUIRES(on_lane) { state_ = state; }
 
  private:
-  void reset_after_fault(const port::InterruptReport& report);
+  void reset_after_fault(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// Says why a page fault came about, as far as the kernel knows (VA-28).
-  void explain_page_fault(const Packet& packet);
+  void explain_page_fault(const Packet& packet) DXGKIT_REQUIRES(on_lane);
 
   AdapterCore& core_;
   GpuVa* const gpu_va_;

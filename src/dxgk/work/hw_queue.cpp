@@ -51,7 +51,7 @@ Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation
   Status status = made.has_value() ? Status::kSuccess : made.error();
   if (is_success(status)) {
     context->driver_handle_ = *made;
-    adapter.core().lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
         return;
@@ -75,7 +75,7 @@ void HwContext::destroy() {
   gate_.close();
   gate_.wait_empty();  // queues that other threads were making are there now, and go with it
   std::vector<Ref<HwQueue>> own_queues;
-  device_->adapter().core().lane().run([&] {
+  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (HwQueue* queue : queues) own_queues.emplace_back(queue);
   });
   for (const Ref<HwQueue>& queue : own_queues) {
@@ -89,7 +89,7 @@ void HwContext::close_driver_side() {
   Adapter& adapter = device_->adapter();
   HwQueues& all = *adapter.hw_queues();
   bool first = false;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !closed;
     closed = true;
     if (first && !adapter.core().failed()) all.take_off(*this);
@@ -97,11 +97,12 @@ void HwContext::close_driver_side() {
   if (!first) return;
   // Once it is off nothing on the engine refers to it any more. Another thread may be at the end of
   // one of its queues.
-  static_cast<void>(adapter.core().block_until([&] { return queues.empty() && all.off(*this); }));
+  static_cast<void>(adapter.core().block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return queues.empty() && all.off(*this); }));
   gate_.close();
   gate_.wait_empty();
   static_cast<void>(all.driver().destroy_hw_context(driver_handle_));
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     all.remove(*this);
     std::erase(device_->hw_contexts, this);
   });
@@ -130,7 +131,7 @@ Status HwContext::set_priority(int32_t priority) {
   DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -144,7 +145,7 @@ Status HwContext::set_priority(int32_t priority) {
 
 int32_t HwContext::priority() {
   int32_t priority = 0;
-  device_->adapter().core().lane().run([&] { priority = priority_; });
+  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
@@ -167,7 +168,8 @@ Result<Ref<HwQueue>> HwQueue::create(HwContext& context, const HwQueueCreation& 
   const Status status = queue->make(creation);
   if (!is_success(status)) {
     handles.erase(queue->handle);
-    if (queue->entered) device.adapter().core().lane().run([&] { queue->leave(); });
+    if (queue->entered)
+      device.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { queue->leave(); });
     queue->unmake();
     return Error(status);
   }
@@ -188,7 +190,7 @@ Status HwQueue::make(const HwQueueCreation& creation) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(fence_, owner.create_sync_object(request));
   Status status = Status::kSuccess;
   const auto shown = std::make_shared<bool>(false);
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (owner.lost() || context_->closed) {
       status = Status::kDeviceRemoved;
       return;
@@ -199,11 +201,12 @@ Status HwQueue::make(const HwQueueCreation& creation) {
       return;
     }
     place = *taken;
-    const Result<uint64_t> address = adapter.gpu_va()->map_system_page(
-        owner.process().number(), fence_->shared->page, [&adapter, shown] {
-          *shown = true;
-          adapter.core().progress();
-        });
+    const Result<uint64_t> address =
+        adapter.gpu_va()->map_system_page(owner.process().number(), fence_->shared->page,
+                                          [&adapter, shown]() DXGKIT_REQUIRES(on_lane) {
+                                            *shown = true;
+                                            adapter.core().progress();
+                                          });
     if (!address.has_value()) {
       status = address.error();
       return;
@@ -217,8 +220,9 @@ Status HwQueue::make(const HwQueueCreation& creation) {
     all.refresh_holds(*context_);
   });
   DXGKIT_RETURN_IF_FAILED(status);
-  const bool there = adapter.core().block_until(
-      [&] { return owner.lost() || (*shown && adapter.gpu_va()->has_root(*this)); });
+  const bool there = adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return owner.lost() || (*shown && adapter.gpu_va()->has_root(*this));
+  });
   if (!there || owner.lost()) return Status::kDeviceRemoved;
   port::HwQueueArgs args;
   args.handle = handle;
@@ -245,7 +249,7 @@ void HwQueue::destroy_in_driver() {
 
 void HwQueue::unmake() {
   Adapter& adapter = device().adapter();
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     std::erase(context_->queues, this);
     if (fence_va_ != 0) {
       // The page stays as long as an engine may write it.
@@ -279,7 +283,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
     if (valid != Status::kNotSupported) DXGKIT_RETURN_IF_FAILED(valid);
   }
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device().lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -338,10 +342,11 @@ HwQueues::HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes)
       scheduling_(scheduler_.supported()),
       nodes_(nodes.begin(), nodes.end()),
       fruitless_(nodes.size()) {
-  timer_ = adapter.core().runtime().make_timer(
-      [this] { core_.lane().post_from_interrupt([this] { on_timer(); }); });
+  timer_ = adapter.core().runtime().make_timer([this] {
+    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { on_timer(); });
+  });
   resume_timer_ = adapter.core().runtime().make_timer([this] {
-    core_.lane().post_from_interrupt([this] {
+    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) {
       for (uint32_t node = 0; node < nodes_.size(); ++node) {
         if (resetting(NodeOrdinal{node})) resume_engine(NodeOrdinal{node});
       }
@@ -434,8 +439,10 @@ vidsch::EnginePort::Submit HwQueues::submit(Packet& packet, SubmissionFenceId fe
 
 void HwQueues::packet_left(const Packet& packet) {
   auto& queue = static_cast<HwQueue&>(*packet.context);
-  const size_t left = std::erase_if(
-      queue.in_flight, [&](const HwQueue::InFlight& one) { return one.packet == packet.id; });
+  const size_t left =
+      std::erase_if(queue.in_flight, [&](const HwQueue::InFlight& one) DXGKIT_REQUIRES(on_lane) {
+        return one.packet == packet.id;
+      });
   if (left == 0) return;
   queue.progress_ns = core_.runtime().now();
   fruitless_[queue.node().value] = 0;

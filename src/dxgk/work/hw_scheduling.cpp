@@ -131,7 +131,8 @@ void HwQueues::all_leave() {
 }
 
 bool HwQueues::all_off() const {
-  return std::ranges::all_of(away_, [&](const Ref<HwContext>& one) { return off(*one); });
+  return std::ranges::all_of(
+      away_, [&](const Ref<HwContext>& one) DXGKIT_REQUIRES(on_lane) { return off(*one); });
 }
 
 void HwQueues::all_come_back() {
@@ -146,21 +147,22 @@ void HwQueues::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<Pag
       op.kind == Kind::kTransferOut || op.kind == Kind::kDiscard || op.kind == Kind::kUnmapAperture;
   if (!scheduling_ || !leaves || contexts_.empty()) return;
   const auto asked = std::make_shared<bool>(false);
-  work->push_back(std::make_unique<CallWork>([this, asked, id = op.allocation] {
-    std::deque<std::vector<Ref<HwContext>>>& taken = moves_[id.value];
-    if (!std::exchange(*asked, true)) {
-      std::vector<Ref<HwContext>> concerned;
-      for (HwContext* const context : contexts_) {
-        if (context->closed) continue;
-        if (!adapter_.gpu_va()->maps(context->device().process().number(), id)) continue;
-        concerned.emplace_back(context);
-        take_off(*context);
-      }
-      taken.push_back(std::move(concerned));
-    }
-    return std::ranges::all_of(taken.back(),
-                               [&](const Ref<HwContext>& context) { return off(*context); });
-  }));
+  work->push_back(
+      std::make_unique<CallWork>([this, asked, id = op.allocation]() DXGKIT_REQUIRES(on_lane) {
+        std::deque<std::vector<Ref<HwContext>>>& taken = moves_[id.value];
+        if (!std::exchange(*asked, true)) {
+          std::vector<Ref<HwContext>> concerned;
+          for (HwContext* const context : contexts_) {
+            if (context->closed) continue;
+            if (!adapter_.gpu_va()->maps(context->device().process().number(), id)) continue;
+            concerned.emplace_back(context);
+            take_off(*context);
+          }
+          taken.push_back(std::move(concerned));
+        }
+        return std::ranges::all_of(taken.back(), [&](const Ref<HwContext>& context) DXGKIT_REQUIRES(
+                                                     on_lane) { return off(*context); });
+      }));
 }
 
 void HwQueues::operation_done(const vidmm::PagingOp& op) {
@@ -254,8 +256,9 @@ void HwQueues::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) 
 void HwQueues::watch() {
   const int64_t delay = core_.options().tdr_delay_ns;
   if (armed_ || delay <= 0) return;
-  const bool work = std::ranges::any_of(
-      places_, [](const HwQueue* queue) { return queue != nullptr && !queue->in_flight.empty(); });
+  const bool work = std::ranges::any_of(places_, [](const HwQueue* queue) DXGKIT_REQUIRES(on_lane) {
+    return queue != nullptr && !queue->in_flight.empty();
+  });
   const bool stopping = std::ranges::any_of(contexts_, [](const HwContext* context) {
     return context->running == HwContext::Running::kStopping;
   });
@@ -351,7 +354,7 @@ void HwQueues::lose(HwContext& context) {
 
 Status HwQueues::invalidate(void* driver_context) {
   Status status = Status::kSuccess;
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     HwContext* const context = context_of(driver_context);
     if (context == nullptr) {
       status = Status::kInvalidParameter;

@@ -12,6 +12,7 @@
 #include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
 #include "vidsch/scheduler.h"
 

@@ -21,7 +21,7 @@ Status Context::set_priority(int32_t priority) {
   DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -35,14 +35,14 @@ Status Context::set_priority(int32_t priority) {
 
 int32_t Context::priority() {
   int32_t priority = 0;
-  device_->adapter().core().lane().run([&] { priority = priority_; });
+  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
 Status Context::set_ahead_in_process(bool ahead) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -55,7 +55,8 @@ Status Context::set_ahead_in_process(bool ahead) {
 
 bool Context::ahead_in_process() {
   bool ahead = false;
-  device_->adapter().core().lane().run([&] { ahead = ahead_in_process_; });
+  device_->adapter().core().lane().run([&]()
+                                           DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
   return ahead;
 }
 
@@ -66,7 +67,7 @@ Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
   // A context made from here on reads it in the lane, one made before is visited there.
   priority_class_.store(priority_class);
   for (const Ref<Adapter>& adapter : system_.impl().running()) {
-    adapter->core().lane().run([&] {
+    adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (adapter->core().failed()) return;
       for (Device* device : adapter->devices()) {
         if (&device->process() != this) continue;

@@ -6,7 +6,7 @@ namespace dxgkit::dxgk {
 
 void Selection::start() {
   quantum_timer_ = core_.runtime().make_timer([this] {
-    core_.lane().post_from_interrupt([this] {
+    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) {
       quantum_due_.reset();
       pump();
     });
@@ -25,9 +25,9 @@ void Selection::pump() {
 }
 
 bool Selection::run_with_idle_hardware(const std::function<void()>& work) {
-  core_.lane().run([&] { ++holds_; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { ++holds_; });
   bool ran = false;
-  static_cast<void>(core_.block_until([&] {
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     // What is on hardware may be what hangs.
     if (core_.scheduler().anything_on_hardware()) return timeout_.resetting_adapter();
     if (!core_.failed()) {
@@ -36,7 +36,7 @@ bool Selection::run_with_idle_hardware(const std::function<void()>& work) {
     }
     return true;
   }));
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     --holds_;
     pump();
   });

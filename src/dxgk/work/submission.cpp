@@ -97,7 +97,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
 
     preparing_ = id;
     prepared_inline_ = false;
-    paging_.enqueue(plan->operations, [this, id] {
+    paging_.enqueue(plan->operations, [this, id]() DXGKIT_REQUIRES(on_lane) {
       if (preparing_ == id) {
         prepared_inline_ = true;
       } else if (packets_.contains(id)) {  // else it was cancelled while its memory was on the way

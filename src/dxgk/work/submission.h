@@ -10,6 +10,7 @@
 #include "dxgk/core/id_table.h"
 #include "dxgk/work/packet.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 #include "vidsch/scheduler.h"
 
 namespace dxgkit::dxgk {
@@ -31,9 +32,10 @@ class Submission : public vidsch::EnginePort {
    public:
     virtual ~Owner() = default;
     /// A packet that needs the node's engine was queued; or such a packet has left.
-    virtual void engine_work(NodeOrdinal node, bool comes) = 0;
+    virtual void engine_work(NodeOrdinal node, bool comes) DXGKIT_REQUIRES(on_lane) = 0;
     /// The flip of a source came to the packet that carries it, or ended without one.
-    virtual void flip_reached(uint32_t source, uint64_t flip, bool shown) = 0;
+    virtual void flip_reached(uint32_t source, uint64_t flip, bool shown)
+        DXGKIT_REQUIRES(on_lane) = 0;
   };
   struct Parts {
     PagingExecutor& paging;
@@ -55,44 +57,48 @@ class Submission : public vidsch::EnginePort {
         gpu_va_(parts.gpu_va),
         hw_queues_(parts.hw_queues) {}
 
-  IdTable<Packet, PacketId>& packets() { return packets_; }
+  IdTable<Packet, PacketId>& packets() DXGKIT_REQUIRES(on_lane) { return packets_; }
   /// Where the kernel's paging runs.
-  void set_paging_context(ContextId context) { paging_context_ = context; }
+  void set_paging_context(ContextId context) DXGKIT_REQUIRES(on_lane) { paging_context_ = context; }
   /// Queues a context's packet and counts it as a user of its buffer.
-  void queue(Packet& packet);
-  void queue_paging(Packet& packet);
+  void queue(Packet& packet) DXGKIT_REQUIRES(on_lane);
+  void queue_paging(Packet& packet) DXGKIT_REQUIRES(on_lane);
 
   // --- vidsch::EnginePort ---
-  Prepare prepare(PacketId packet) override;
+  Prepare prepare(PacketId packet) override DXGKIT_REQUIRES(on_lane);
   Submit submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
-                bool resubmission) override;
-  void retired(PacketId packet, vidsch::PacketOutcome outcome, vidsch::Reached reached) override;
-  void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override;
+                bool resubmission) override DXGKIT_REQUIRES(on_lane);
+  void retired(PacketId packet, vidsch::PacketOutcome outcome, vidsch::Reached reached) override
+      DXGKIT_REQUIRES(on_lane);
+  void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) override
+      DXGKIT_REQUIRES(on_lane);
 
  private:
   Submit submit_virtual(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
-                        bool resubmission);
+                        bool resubmission) DXGKIT_REQUIRES(on_lane);
   /// SUB-24: zero-length, from the current context to none.
   Submit submit_context_switch(Packet& packet, NodeOrdinal node, SubmissionFenceId fence,
-                               bool resubmission);
-  void note_submission(Packet& packet, NodeOrdinal node, SubmissionFenceId fence, uint64_t bytes);
-  bool split(Packet& packet, AllocationId unplaceable);
+                               bool resubmission) DXGKIT_REQUIRES(on_lane);
+  void note_submission(Packet& packet, NodeOrdinal node, SubmissionFenceId fence, uint64_t bytes)
+      DXGKIT_REQUIRES(on_lane);
+  bool split(Packet& packet, AllocationId unplaceable) DXGKIT_REQUIRES(on_lane);
   /// REND-28: at the first point there is.
-  bool split_anyway(Packet& packet);
+  bool split_anyway(Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// Before the patch location `cut`, or those that share its SplitOffset.
-  bool split_before(Packet& packet, uint32_t cut);
+  bool split_before(Packet& packet, uint32_t cut) DXGKIT_REQUIRES(on_lane);
   /// A slot bound before patch location `cut` that what follows neither binds nor unbinds: fatal
   /// (REND-26).
-  bool leaks_binding(const Packet& packet, uint32_t cut);
-  void fill_allocation_list(const Packet& packet);
-  port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence);
-  port::SubmitVirtualArgs virtual_args(Packet& packet);
+  bool leaks_binding(const Packet& packet, uint32_t cut) DXGKIT_REQUIRES(on_lane);
+  void fill_allocation_list(const Packet& packet) DXGKIT_REQUIRES(on_lane);
+  port::PatchArgs patch_args(const Packet& packet, SubmissionFenceId fence)
+      DXGKIT_REQUIRES(on_lane);
+  port::SubmitVirtualArgs virtual_args(Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// After Patch of a part of a buffer that several contexts run, against `broadcast_before_`.
-  void check_broadcast_part(const Packet& packet);
+  void check_broadcast_part(const Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// The driver is told that the packet will not run (again), if it is to be told of this one.
-  void cancel_packet(Packet& packet, vidsch::Reached reached);
-  NodeOrdinal node_of(const Packet& packet) const;
-  void count_engine_work(const Packet& packet, bool comes);
+  void cancel_packet(Packet& packet, vidsch::Reached reached) DXGKIT_REQUIRES(on_lane);
+  NodeOrdinal node_of(const Packet& packet) const DXGKIT_REQUIRES(on_lane);
+  void count_engine_work(const Packet& packet, bool comes) DXGKIT_REQUIRES(on_lane);
 
   AdapterCore& core_;
   Owner& owner_;

@@ -68,8 +68,9 @@ Timeout::Timeout(Adapter& adapter)
 Timeout::~Timeout() { DXGKIT_CHECK(thread_ == nullptr); }
 
 void Timeout::start() {
-  timer_ =
-      runtime_.make_timer([this] { core_.lane().post_from_interrupt([this] { on_timer(); }); });
+  timer_ = runtime_.make_timer([this] {
+    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { on_timer(); });
+  });
   const AdapterOptions& options = core_.options();
   policy_ =
       options.timeouts.value_or(read_timeout_policy(core_.kernel().config(), options.tdr_delay_ns));
@@ -359,7 +360,7 @@ void Timeout::run() {
   while (!stop_.load()) {
     const uint32_t seen = bell_.load();
     std::optional<Request> next;
-    core_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (requests_.empty()) return;
       next = std::move(requests_.front());
       requests_.pop_front();
@@ -369,7 +370,7 @@ void Timeout::run() {
       continue;
     }
     recover(*next);
-    core_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       recovering_ = !requests_.empty();
       if (recovering_) return;
       core_.pump();
@@ -396,7 +397,7 @@ bool Timeout::still_due(const Request& request) {
 
 void Timeout::recover(const Request& request) {
   bool off = false;
-  if (!on_lane_unless_failed([&] {
+  if (!on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
         off = core_.power_phase().off() || !still_due(request);
         if (!off) begin_report(request);
       }) ||
@@ -414,7 +415,7 @@ void Timeout::recover(const Request& request) {
       break;
     case EngineOutcome::kNotNeeded:
     case EngineOutcome::kGranted:
-      core_.lane().run([&] { report_.reset(); });
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { report_.reset(); });
       break;
     case EngineOutcome::kOver:
       end_report(false);
@@ -424,7 +425,7 @@ void Timeout::recover(const Request& request) {
 
 std::optional<bool> Timeout::responsive(NodeOrdinal node) {
   std::optional<bool> answer;
-  const bool alive = on_lane_unless_failed([&] {
+  const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
     const Result<bool> status = core_.port().timeouts().query_engine_status(node);
     // TDR-10: a failure was reported; nobody can say that the engine gets on.
     answer = status.has_value() && *status;
@@ -450,9 +451,10 @@ Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
     if (*answer) return EngineOutcome::kGranted;
     step("DxgkDdiQueryEngineStatus: the engine is not responsive.");
   }
-  const auto count = static_cast<uint32_t>(nodes_.size());
+  uint32_t count = 0;
   uint64_t mask = 0;
-  const bool alive = on_lane_unless_failed([&] {
+  const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+    count = static_cast<uint32_t>(nodes_.size());
     const Result<uint64_t> group =
         core_.port().timeouts().query_dependent_engines(request.node, count);
     if (group.has_value()) mask = *group;
@@ -461,7 +463,8 @@ Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
   step(fmt::format("DxgkDdiQueryDependentEngineGroup: nodes {:#x} are reset together.", mask));
   const uint64_t also = preempt_others(mask, request.node);
   const std::vector<std::byte> info = core_.port().timeouts().collect_debug_info(0x141);
-  if (!on_lane_unless_failed([&] { report_->debug_bytes = info.size(); }))
+  if (!on_lane_unless_failed([&]()
+                                 DXGKIT_REQUIRES(on_lane) { report_->debug_bytes = info.size(); }))
     return EngineOutcome::kOver;
   step(fmt::format("DxgkDdiCollectDbgInfo for event 0x141: {} bytes.", info.size()));
   EngineOutcome outcome = EngineOutcome::kRecovered;
@@ -478,7 +481,7 @@ Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
 uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
   constexpr int64_t kPatienceNs = 500 * runtime::kMillisecond;
   uint64_t busy = 0;
-  static_cast<void>(on_lane_unless_failed([&] {
+  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
     for (uint32_t i = 0; i < nodes_.size(); ++i) {
       if (NodeOrdinal{i} == node || (mask >> i & 1) == 0) continue;
       const vidsch::NodeStatus status = core_.scheduler().node_status(NodeOrdinal{i});
@@ -491,7 +494,7 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
   AdapterCore::Waiting waiting(core_);
   while (busy != 0) {
     const uint32_t seen = waiting.seen();
-    const bool alive = on_lane_unless_failed([&] {
+    const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
       for (uint32_t i = 0; i < nodes_.size(); ++i) {
         const vidsch::NodeStatus status = core_.scheduler().node_status(NodeOrdinal{i});
         // One that cannot be preempted is given way by being empty.
@@ -510,13 +513,14 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
 
 Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool hung) {
   const uint64_t bit = uint64_t{1} << node.value;
-  if (!on_lane_unless_failed([&] { core_.scheduler().begin_reset(node); }))
+  if (!on_lane_unless_failed([&]()
+                                 DXGKIT_REQUIRES(on_lane) { core_.scheduler().begin_reset(node); }))
     return EngineOutcome::kOver;
   // TDR-09: from here on the engine's interrupts are kept back; what came before is taken in.
   core_.port().timeouts().mask_engines(bit);
   core_.port().timeouts().flush_dpcs();
   EngineOutcome outcome = EngineOutcome::kOver;
-  static_cast<void>(on_lane_unless_failed([&] {
+  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
     adapter_.reports().drain();
     if (!core_.running_or_starting()) return;
     const vidsch::NodeStatus before = core_.scheduler().node_status(node);

@@ -79,11 +79,11 @@ void Timeout::note(std::string text) {
 }
 
 void Timeout::step(std::string text) {
-  core_.lane().run([&] { note(std::move(text)); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { note(std::move(text)); });
 }
 
 void Timeout::end_report(bool recovered) {
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!report_.has_value()) return;
     TimeoutReport report = std::move(*report_);
     report_.reset();
@@ -157,7 +157,7 @@ bool Timeout::past_limit(const Request& request) {
 
 void Timeout::recover_adapter(const Request& request) {
   bool past = false;
-  if (!on_lane_unless_failed([&] {
+  if (!on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
         past = past_limit(request);
         if (past) return;
         report_->code = 0x117;
@@ -231,7 +231,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
   port.timeouts().mask_engines(~uint64_t{0});
   port.timeouts().flush_dpcs();
   bool done = false;
-  static_cast<void>(on_lane_unless_failed([&] {
+  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
     adapter_.reports().drain();
     if (!core_.running_or_starting()) return;
     vidsch::Scheduler& scheduler = core_.scheduler();
@@ -317,7 +317,7 @@ void Timeout::clean_up(Device* guilty) {
 
 /// With the driver running again.
 void Timeout::come_back() {
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return;
     core_.scheduler().end_adapter_reset();
     resetting_adapter_ = false;
@@ -326,7 +326,7 @@ void Timeout::come_back() {
   });
   if (core_.segment_infos().paging_buffer_segment != 0 && adapter_.paging_buffers().empty())
     static_cast<void>(adapter_.paging_buffers().map());
-  core_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!core_.failed()) core_.progress();
   });
   if (adapter_.display() != nullptr) adapter_.display()->set_again();
