@@ -33,9 +33,9 @@ class Floors(unittest.TestCase):
         self.assertIsNone(tidy.floor_of("src/base", "src/base/status.h"))
 
     def test_an_arrow_up_is_told(self):
-        told = list(tidy.include_offences("src/port/core/levels.cpp", 3, "port/ddi/life.h"))
-        self.assertEqual(told, ["src/port/core/levels.cpp:3: port/ddi/life.h is on a floor above"])
-        self.assertEqual(list(tidy.include_offences("src/port/ddi/life.cpp", 3, "port/core/levels.h")), [])
+        told = list(tidy.include_offences("src/port/core/levels.cpp", '// first\n#include "port/ddi/life.h"\n'))
+        self.assertEqual(told, ["src/port/core/levels.cpp:2: port/ddi/life.h is on a floor above"])
+        self.assertEqual(list(tidy.include_offences("src/port/ddi/life.cpp", '#include "port/core/levels.h"\n')), [])
 
 
 class Classes(unittest.TestCase):

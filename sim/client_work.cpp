@@ -8,7 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "devices/softgpu/softgpu_hw.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "runtime/sim_time.h"
 #include "sim/client.h"
 #include "thunks/client.h"

@@ -152,9 +152,9 @@ void Processes::collect() {
 
 void Processes::check() {
   for (const dxgk::Ref<dxgk::Adapter>& adapter : ground_.system.impl().running()) {
-    adapter->lane().run([&] {
+    adapter->core().lane().run([&] {
       // A display-only adapter has no memory manager.
-      if (adapter->has_memory() && !adapter->memory().validate())
+      if (adapter->core().has_memory() && !adapter->core().memory().validate())
         ground_.broken("the memory manager contradicts itself", "");
     });
   }

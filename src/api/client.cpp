@@ -4,7 +4,7 @@
 
 #include "api/stack_impl.h"
 #include "base/check.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "thunks/client.h"
 
 namespace dxgkit {

@@ -27,8 +27,15 @@ Result<Luid> System::start_adapter(port::Driver& driver, bus::PciFunction& funct
     luid.low = ++impl_->last_luid;
   }
   Ref<Adapter> adapter =
-      make_object<Adapter>(*this, luid, impl_->runtime, impl_->machine, impl_->kernel,
-                           impl_->findings, driver, function, options);
+      make_object<Adapter>(*this, luid,
+                           AdapterCore::Surroundings{.runtime = impl_->runtime,
+                                                     .machine = impl_->machine,
+                                                     .kernel = impl_->kernel,
+                                                     .findings = impl_->findings,
+                                                     .driver = &driver,
+                                                     .function = function,
+                                                     .global_shares = impl_->global_shares},
+                           options);
   DXGKIT_RETURN_ERROR_IF_FAILED(adapter->start());
   runtime::MutexLock lock(impl_->mutex);
   impl_->adapters.push_back(std::move(adapter));
@@ -58,8 +65,8 @@ bool System::wait_for_packets(Luid luid, uint64_t completed, const std::atomic<b
   const Ref<Adapter> adapter = impl_->find(luid);
   if (!adapter) return false;
   bool reached = false;
-  const bool looked = adapter->block_until([&] {
-    reached = adapter->counters().packets_completed >= completed;
+  const bool looked = adapter->core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    reached = adapter->core().counters().packets_completed >= completed;
     return reached || cancelled.load();
   });
   return looked && reached;
@@ -67,7 +74,8 @@ bool System::wait_for_packets(Luid luid, uint64_t completed, const std::atomic<b
 
 void System::nudge(Luid luid) {
   const Ref<Adapter> adapter = impl_->find(luid);
-  if (adapter) adapter->lane().run([&] { adapter->progress(); });
+  if (adapter)
+    adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { adapter->core().progress(); });
 }
 
 Status System::remove_adapter(Luid luid) {
@@ -79,7 +87,7 @@ Status System::remove_adapter(Luid luid) {
 
 std::vector<Luid> System::adapters() const {
   std::vector<Luid> luids;
-  for (const Ref<Adapter>& adapter : impl_->running()) luids.push_back(adapter->luid());
+  for (const Ref<Adapter>& adapter : impl_->running()) luids.push_back(adapter->core().luid());
   return luids;
 }
 
@@ -93,7 +101,8 @@ Result<std::vector<TimeoutReport>> System::timeouts(Luid luid) const {
   const Ref<Adapter> adapter = impl_->find(luid);
   if (!adapter) return Error(Status::kInvalidParameter);
   std::vector<TimeoutReport> reports;
-  adapter->lane().run([&] { reports = adapter->timeout().reports(); });
+  adapter->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->timeout().reports(); });
   return reports;
 }
 
@@ -117,7 +126,7 @@ void System::end_process(Process& process) {
       if (!device.has_value()) continue;
       // An adapter that is being stopped closes the driver's side itself: before, or after, not
       // beside it.
-      (*device)->adapter().while_stable([&] {
+      (*device)->adapter().core().while_stable([&] {
         if (process.handles().take<Device>(handle).has_value()) (*device)->destroy();
       });
     }

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/sharing.h"
-#include "dxgk/process.h"
 #include "dxgk/system.h"
+#include "dxgk/work/device.h"
 #include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -27,13 +28,13 @@ struct System::Impl {
   Ref<Adapter> find(Luid luid) {
     runtime::MutexLock lock(mutex);
     for (const Ref<Adapter>& adapter : adapters) {
-      if (adapter->luid() == luid) return adapter;
+      if (adapter->core().luid() == luid) return adapter;
     }
     return {};
   }
 
   /// dxgk::describe_waits of all adapters, for a simulation that stands still: without the locks.
-  std::string describe_waits() const DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
+  std::string describe_waits() const DXGKIT_REQUIRES(on_lane) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Descriptors that were closed since hold nothing any more. Any thread but a lane.
   void reap_nt_handles();
   /// A descriptor that holds `named` is gone, or was not made. Any thread but a lane.
@@ -42,7 +43,7 @@ struct System::Impl {
   Ref<Adapter> take(Luid luid) {
     runtime::MutexLock lock(mutex);
     for (size_t i = 0; i < adapters.size(); ++i) {
-      if (adapters[i]->luid() != luid) continue;
+      if (adapters[i]->core().luid() != luid) continue;
       Ref<Adapter> found = std::move(adapters[i]);
       adapters.erase(adapters.begin() + static_cast<std::ptrdiff_t>(i));
       return found;
@@ -61,7 +62,7 @@ struct System::Impl {
   NtHandles nt_handles;
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
   uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
-  const runtime::DeadlockNote waits{[this] { return describe_waits(); }};
+  const runtime::DeadlockNote waits{[this]() DXGKIT_REQUIRES(on_lane) { return describe_waits(); }};
 };
 
 }  // namespace dxgkit::dxgk

@@ -5,9 +5,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/thread_annotations.h"
+
 namespace dxgkit::runtime {
 
-/// Refers to any `void()` callable for the length of a call. The callable must outlive it.
+/// Refers to any `void()` callable for the length of a call. The callable must outlive it. Whoever
+/// calls it sees to what the callable requires to be held: clang's analysis cannot.
 class FunctionRef {
  public:
   template <typename F>
@@ -16,7 +19,9 @@ class FunctionRef {
       // place.
       FunctionRef(F&& callable)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
-        call_([](void* object) { (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
+        call_([](void* object) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+          (*static_cast<std::remove_reference_t<F>*>(object))();
+        }) {}
 
   void operator()() const { call_(object_); }
 

@@ -18,7 +18,7 @@ namespace dxgkit::runtime {
 /// from interrupt context is never run there (a driver may block in a PASSIVE_LEVEL DDI, and the
 /// interrupt it waits for needs that thread): it goes to a helping waiter (`wait_helping`) if there
 /// is one, else to the lane's own worker thread.
-class DXGKIT_CAPABILITY("lane") Lane {
+class Lane {
  public:
   Lane(Runtime& runtime, std::string name);
   /// Runs what is queued, then ends the worker. Nobody may post any more.
@@ -39,7 +39,7 @@ class DXGKIT_CAPABILITY("lane") Lane {
 
   bool is_current() const;
   /// For clang's analysis and for us: aborts unless the caller is on the lane.
-  void assert_current() const DXGKIT_ASSERT_CAPABILITY(this);
+  void assert_current() const DXGKIT_ASSERT_CAPABILITY(on_lane);
 
   /// Blocks while `word` holds `expected` (as Runtime::wait), running lane work that arrives from
   /// interrupt context meanwhile: what a CPU waiter on a fence does, so that completion costs no

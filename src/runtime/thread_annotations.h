@@ -17,3 +17,15 @@
 #define DXGKIT_TRY_ACQUIRE(...) DXGKIT_ANNOTATE(try_acquire_capability(__VA_ARGS__))
 #define DXGKIT_ASSERT_CAPABILITY(x) DXGKIT_ANNOTATE(assert_capability(x))
 #define DXGKIT_NO_THREAD_SAFETY_ANALYSIS DXGKIT_ANNOTATE(no_thread_safety_analysis)
+
+namespace dxgkit {
+
+class DXGKIT_CAPABILITY("role") LaneRole {};
+
+/// "On the lane of the adapter at hand", for the analysis: DXGKIT_REQUIRES(on_lane) on what only
+/// the lane may call, DXGKIT_GUARDED_BY(on_lane) on what only the lane may touch. Work that is
+/// given to a runtime::Lane has it: `lane.run([&]() DXGKIT_REQUIRES(on_lane) { ... })`. The name
+/// stands for the lanes of all adapters: only Lane::assert_current tells them apart.
+inline constexpr LaneRole on_lane;
+
+}  // namespace dxgkit

@@ -35,8 +35,8 @@ Status enum_adapters(Process& process, D3DKMT_ENUMADAPTERS2& args) {
     }
     D3DKMT_ADAPTERINFO info = {};
     info.hAdapter = *handle;
-    info.AdapterLuid = to_luid(adapter->luid());
-    info.NumOfSources = adapter->video_present_sources();
+    info.AdapterLuid = to_luid(adapter->core().luid());
+    info.NumOfSources = adapter->core().facts().start.video_present_sources;
     infos.push_back(info);
   }
   if (is_success(status) &&
@@ -63,15 +63,15 @@ Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args)
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   // IRQL-09: also while power changes, or sleeping; the driver answers without its hardware.
-  dxgk::GatePass gate_pass(adapter->gate(), dxgk::GatePass::Transitions::kBeside);
-  if (!gate_pass || !adapter->running()) return Status::kDeviceRemoved;
+  dxgk::GatePass gate_pass(adapter->core().gate(), dxgk::GatePass::Transitions::kBeside);
+  if (!gate_pass || !adapter->core().running()) return Status::kDeviceRemoved;
   if (args.Type != KMTQAITYPE_UMDRIVERPRIVATE) return Status::kNotSupported;
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
   if (data.empty()) return Status::kInvalidParameter;
   const std::vector<std::byte> in = data;
-  DXGKIT_RETURN_IF_FAILED(adapter->port().caps().query_umd_private(in, data));
+  DXGKIT_RETURN_IF_FAILED(adapter->core().port().caps().query_umd_private(in, data));
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
                                                                          : Status::kAccessViolation;
 }
@@ -101,7 +101,7 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
-  DXGKIT_RETURN_IF_FAILED(adapter->port().objects().escape(
+  DXGKIT_RETURN_IF_FAILED(adapter->core().port().objects().escape(
       device ? device->driver_handle() : nullptr, context ? context->driver_handle() : nullptr,
       args.Flags.Value, data));
   if (data.empty()) return Status::kSuccess;

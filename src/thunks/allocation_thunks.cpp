@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/work/device.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -102,9 +102,9 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     if ((infos[i].Flags.Value & ~3U) != 0) return Status::kInvalidParameter;
     if (infos[i].Flags.Stereo != 0) return Status::kNotSupported;
     if (infos[i].Flags.Primary != 0) {
-      const dxgk::Adapter& adapter = device->adapter();
-      if (adapter.video_present_sources() == 0) return Status::kNotSupported;
-      if (infos[i].VidPnSourceId >= adapter.video_present_sources())
+      const dxgk::AdapterCore& core = device->core();
+      if (core.facts().start.video_present_sources == 0) return Status::kNotSupported;
+      if (infos[i].VidPnSourceId >= core.facts().start.video_present_sources)
         return Status::kInvalidParameter;
       requests[i].primary = true;
     }
@@ -122,8 +122,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     DXGKIT_RETURN_IF_FAILED(existing_heap(args, std::span<const Info>(infos), &bytes));
     requests[0].user_bytes = bytes;
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
-        described,
-        device->adapter().port().allocations().describe_existing_memory(requests[0].user_bytes));
+        described, device->adapter().core().port().allocations().describe_existing_memory(
+                       requests[0].user_bytes));
     requests[0].private_data = described.allocation_data;
     private_data = std::move(described.resource_data);
   }
@@ -167,7 +167,7 @@ Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT
     DXGKIT_RETURN_IF_FAILED(capture_array(list, count, kMaxListElements, &handles));
   }
   Status status = Status::kSuccess;
-  device->adapter().while_stable([&] {
+  device->adapter().core().while_stable([&] {
     status = device->destroy_allocations(resource, handles, (flags & kSynchronousDestroy) != 0);
   });
   return status;

@@ -9,7 +9,7 @@
 
 #include "base/guarded_copy.h"
 #include "base/status.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/system_impl.h"
 #include "thunks/capture.h"
 #include "trace/trace.h"
@@ -82,10 +82,10 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
 
 /// The adapter of `object`'s device, entered for the scope of a call; kDeviceRemoved when it is
 /// stopped or failed (THUNK-07).
-#define DXGKIT_ENTER(adapter_reference)                           \
-  ::dxgkit::dxgk::GatePass gate_pass((adapter_reference).gate()); \
-  if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;        \
-  if (!(adapter_reference).running()) return ::dxgkit::Status::kDeviceRemoved
+#define DXGKIT_ENTER(adapter_reference)                                  \
+  ::dxgkit::dxgk::GatePass gate_pass((adapter_reference).core().gate()); \
+  if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;               \
+  if (!(adapter_reference).core().running()) return ::dxgkit::Status::kDeviceRemoved
 
 /// Declares `device`, the one `handle` names, with its adapter entered for the scope of a call.
 /// kInvalidParameter: it names none; kDeviceRemoved also when the device is in error.

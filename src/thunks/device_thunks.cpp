@@ -31,7 +31,7 @@ Status create_device(Process& process, D3DKMT_CREATEDEVICE& args) {
 Status destroy_device(Process& process, const D3DKMT_DESTROYDEVICE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
                                  process.handles().take<Device>(args.hDevice));
-  device->adapter().while_stable([&] { device->destroy(); });
+  device->adapter().core().while_stable([&] { device->destroy(); });
   return Status::kSuccess;
 }
 
@@ -39,7 +39,7 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
                                  process.handles().find<Device>(args.hDevice));
   // TDR-27: works on a lost device, as long as the adapter is there.
-  if (device->adapter().gate().closed()) return Status::kDeviceRemoved;
+  if (device->adapter().core().gate().closed()) return Status::kDeviceRemoved;
   switch (args.StateType) {
     case D3DKMT_DEVICESTATE_EXECUTION:
       args.ExecutionState = static_cast<D3DKMT_DEVICEEXECUTION_STATE>(device->state());
@@ -48,7 +48,7 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
       args.ResetState.Value = 0;  // the desktop never switches to another adapter here
       return Status::kSuccess;
     case D3DKMT_DEVICESTATE_PAGE_FAULT:
-      device->adapter().lane().run([&] {
+      device->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
         const port::InterruptReport fault = device->page_fault.value_or(port::InterruptReport{});
         D3DKMT_DEVICEPAGEFAULT_STATE& state = args.PageFaultState;
         state = {};
@@ -98,7 +98,7 @@ Status create_context(Process& process, D3DKMT_CREATECONTEXT& args) {
 Status destroy_context(Process& process, const D3DKMT_DESTROYCONTEXT& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().take<Context>(args.hContext));
-  context->device().adapter().while_stable([&] { context->destroy(); });
+  context->device().adapter().core().while_stable([&] { context->destroy(); });
   return Status::kSuccess;
 }
 

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "thunks/call.h"
 
@@ -59,7 +59,7 @@ Status create_context(Process& process, D3DKMT_CREATEHWCONTEXT& args) {
 Status destroy_context(Process& process, const D3DKMT_DESTROYHWCONTEXT& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwContext> context,
                                  process.handles().take<HwContext>(args.hHwContext));
-  context->device().adapter().while_stable([&] { context->destroy(); });
+  context->device().adapter().core().while_stable([&] { context->destroy(); });
   return Status::kSuccess;
 }
 
@@ -90,7 +90,7 @@ Status create_queue(Process& process, D3DKMT_CREATEHWQUEUE& args) {
 Status destroy_queue(Process& process, const D3DKMT_DESTROYHWQUEUE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
                                  process.handles().take<HwQueue>(args.hHwQueue));
-  queue->device().adapter().while_stable([&] { queue->destroy(); });
+  queue->device().adapter().core().while_stable([&] { queue->destroy(); });
   return Status::kSuccess;
 }
 

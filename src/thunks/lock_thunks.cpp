@@ -84,7 +84,7 @@ Status invalidate_cache(Process& process, const D3DKMT_INVALIDATECACHE& args) {
                                  process.handles().find<OpenedAllocation>(args.hAllocation));
   if (opened->device.get() != device.get()) return Status::kInvalidParameter;
   Status status = Status::kInvalidParameter;
-  device->adapter().lane().run([&] {
+  device->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (opened->closing) return;
     if (range_within(args.Offset, args.Length, opened->allocation->size_bytes))
       status = Status::kSuccess;

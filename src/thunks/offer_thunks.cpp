@@ -83,8 +83,9 @@ Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
 /// Lane. Those of the reclaimed that the device lists as resident. False: a handle is none of the
 /// device's.
 bool listed_of(Process& process, const Device& device, const std::vector<D3DKMT_HANDLE>& handles,
-               bool are_resources, std::vector<Ref<OpenedAllocation>>* out) {
-  const auto add = [out](OpenedAllocation& opened) {
+               bool are_resources, std::vector<Ref<OpenedAllocation>>* out)
+    DXGKIT_REQUIRES(on_lane) {
+  const auto add = [out](OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
     if (!opened.closing && opened.listing.count != 0) out->emplace_back(&opened);
   };
   for (const D3DKMT_HANDLE handle : handles) {
@@ -115,7 +116,7 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
   Status status = Status::kInvalidParameter;
   dxgk::MakeResidentOutcome outcome;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     std::vector<Ref<OpenedAllocation>> listed;
     if (!listed_of(process, device, handles, are_resources, &listed)) return;
     status = Status::kSuccess;

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -196,7 +196,8 @@ Status check_exclusive(Process& process, const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSH
   DXGKIT_ENTER(*adapter);
   Display* const display = adapter->display();
   if (display == nullptr) return Status::kNotSupported;
-  if (args.VidPnSourceId >= adapter->video_present_sources()) return Status::kInvalidParameter;
+  if (args.VidPnSourceId >= adapter->core().facts().start.video_present_sources)
+    return Status::kInvalidParameter;
   return display->is_exclusive(args.VidPnSourceId) ? kPresentOccluded : Status::kSuccess;
 }
 
@@ -214,13 +215,13 @@ Status set_queued_limit(Process& process, D3DKMT_SETQUEUEDLIMIT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (args.Type != D3DKMT_SET_QUEUEDLIMIT_PRESENT && args.Type != D3DKMT_GET_QUEUEDLIMIT_PRESENT)
     return Status::kInvalidParameter;
-  device->adapter().lane().run([&] {
+  device->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (args.Type == D3DKMT_SET_QUEUEDLIMIT_PRESENT) {  // SCHED-16: 0 resets
       device->present_limit =
           args.QueuedPresentLimit == 0 ? Device::kPresentLimit : args.QueuedPresentLimit;
       device->flip_limit =
           args.QueuedPendingFlipLimit == 0 ? Device::kFlipLimit : args.QueuedPendingFlipLimit;
-      device->adapter().progress();
+      device->adapter().core().progress();
       return;
     }
     args.QueuedPresentLimit = device->present_limit;

@@ -1,6 +1,6 @@
 // Priorities of contexts and processes.
-#include "dxgk/device.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "thunks/call.h"
 

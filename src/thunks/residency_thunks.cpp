@@ -31,7 +31,7 @@ Status create_queue(Process& process, D3DKMT_CREATEPAGINGQUEUE& args) {
 Status destroy_queue(Process& process, const D3DDDI_DESTROYPAGINGQUEUE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  process.handles().take<PagingQueue>(args.hPagingQueue));
-  queue->device().adapter().while_stable([&] { queue->destroy(); });
+  queue->device().adapter().core().while_stable([&] { queue->destroy(); });
   return Status::kSuccess;
 }
 
@@ -58,8 +58,8 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   Adapter& adapter = device.adapter();
   DXGKIT_ENTER(adapter);
   if (device.lost()) return Status::kDeviceRemoved;
-  if (!adapter.explicit_residency()) return Status::kNotSupported;  // RES-24
-  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;   // THUNK-03
+  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;  // RES-24
+  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;                // THUNK-03
   const dxgk::MakeResidentFlags flags{.cant_trim_further = args.Flags.CantTrimFurther != 0,
                                       .must_succeed = args.Flags.MustSucceed != 0};
   if (flags.must_succeed && !flags.cant_trim_further) return Status::kInvalidParameter;  // RES-11
@@ -68,7 +68,7 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
       capture_openings(process, device, args.AllocationList, args.NumAllocations, &openings));
   dxgk::MakeResidentOutcome outcome;
   Status status = Status::kSuccess;
-  const bool asked = adapter.block_until_awake([&] {
+  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = adapter.residency().make_resident(*queue, openings, flags, &outcome);
     return true;
   });
@@ -87,7 +87,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   Adapter& adapter = device.adapter();
   DXGKIT_ENTER(adapter);
   if (device.lost()) return Status::kDeviceRemoved;
-  if (!adapter.explicit_residency()) return Status::kNotSupported;
+  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;
   constexpr UINT kProperties = 0xF;
   if ((args.PropertyMaskValue & ~kProperties) != 0 || args.PropertyMaskValue == 0 ||
       args.Flags.Reserved != 0 || args.PreferredSegment.Reserved != 0) {
@@ -104,7 +104,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   if (args.SetUnmoveable != 0) update.unmoveable = args.Flags.Unmoveable != 0;
   // The driver's object stays while the driver is asked about it (ALLOC-32).
   bool there = false;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     there = !opened->closing;
     if (!there) return;
     ++opened->driver_references;
@@ -116,19 +116,19 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
                            !update.accessed_physically.has_value() &&
                            !update.unmoveable.has_value();
   Status status = nothing_new ? Status::kSuccess
-                              : adapter.port().allocations().validate_property_update(
+                              : adapter.core().port().allocations().validate_property_update(
                                     opened->driver_allocation, update);
   uint64_t fence = 0;
   if (is_success(status) && !nothing_new) {
-    const bool asked = adapter.block_until_awake([&] {
+    const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
       status = adapter.residency().update_properties(*queue, *opened, update, &fence);
       return true;
     });
     if (!asked) status = Status::kDeviceRemoved;
   }
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     --opened->driver_references;
-    adapter.progress();
+    adapter.core().progress();
   });
   if (is_success(status)) args.PagingFenceValue = fence;
   return status;
@@ -137,7 +137,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
 Status evict(Process& process, D3DKMT_EVICT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
-  if (!adapter.explicit_residency()) return Status::kNotSupported;
+  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;
   if (args.Flags.Reserved != 0) return Status::kInvalidParameter;
   std::vector<Ref<OpenedAllocation>> openings;
   DXGKIT_RETURN_IF_FAILED(
@@ -146,7 +146,7 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
                                .not_written_to = args.Flags.NotWrittenTo != 0};
   Status status = Status::kSuccess;
   uint64_t bytes_to_trim = 0;
-  const bool asked = adapter.block_until_awake([&] {
+  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = adapter.residency().evict(*device, openings, flags, &bytes_to_trim);
     return true;
   });
@@ -165,7 +165,7 @@ Status check_memory_question(HANDLE whom, Adapter& adapter, D3DKMT_MEMORY_SEGMEN
   if (group != D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL && group != D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL)
     return Status::kInvalidParameter;
   if (physical_adapter != 0) return Status::kInvalidParameter;
-  return adapter.has_memory() ? Status::kSuccess : Status::kNotSupported;
+  return adapter.core().has_memory() ? Status::kSuccess : Status::kNotSupported;
 }
 
 Status query_memory(Process& process, D3DKMT_QUERYVIDEOMEMORYINFO& args) {
@@ -175,7 +175,7 @@ Status query_memory(Process& process, D3DKMT_QUERYVIDEOMEMORYINFO& args) {
   DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
                                                 args.PhysicalAdapterIndex));
   dxgk::VideoMemoryInfo info;
-  adapter->lane().run([&] {
+  adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     info = adapter->residency().video_memory_info(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup));
   });
@@ -193,7 +193,7 @@ Status change_reservation(Process& process, const D3DKMT_CHANGEVIDEOMEMORYRESERV
   DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
                                                 args.PhysicalAdapterIndex));
   Status status = Status::kSuccess;
-  adapter->lane().run([&] {
+  adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     status = adapter->residency().reserve(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup), args.Reservation);
   });
@@ -205,8 +205,8 @@ Status register_trim(Process& process, D3DKMT_REGISTERTRIMNOTIFICATION& args) {
   Adapter& adapter = device->adapter();
   if (args.Callback == nullptr) return Status::kInvalidParameter;
   const dxgk::Luid luid{.low = args.AdapterLuid.LowPart, .high = args.AdapterLuid.HighPart};
-  if (luid != adapter.luid()) return Status::kInvalidParameter;
-  if (!adapter.explicit_residency()) return Status::kNotSupported;
+  if (luid != adapter.core().luid()) return Status::kInvalidParameter;
+  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;
   const auto deliver = [callback = args.Callback,
                         context = args.Context](const dxgk::TrimNotice& notice) {
     D3DKMT_TRIMNOTIFICATION told{};
@@ -228,7 +228,7 @@ Status unregister_trim(Process& process, const D3DKMT_UNREGISTERTRIMNOTIFICATION
   const auto handle = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(args.Handle));
   const auto* owner = reinterpret_cast<const void*>(args.Callback);
   for (const Ref<Adapter>& adapter : process.system().impl().running()) {
-    if (adapter->luid().low != handle >> 32 || !adapter->has_memory()) continue;
+    if (adapter->core().luid().low != handle >> 32 || !adapter->core().has_memory()) continue;
     const bool removed =
         adapter->residency().trim().remove(process, static_cast<uint32_t>(handle), owner);
     if (removed) return Status::kSuccess;
@@ -258,13 +258,15 @@ Status capture_targets(Process& process, const Device& device, const Args& args,
 /// something is on its way out.
 Status with_targets(Adapter& adapter, Targets& targets, const std::function<Status()>& work) {
   Status status = Status::kInvalidParameter;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (targets.resource) {
       if (targets.resource->closing) return;
       for (OpenedAllocation* member : targets.resource->members)
         targets.openings.emplace_back(member);
     }
-    if (std::ranges::any_of(targets.openings, [](const auto& one) { return one->closing; })) return;
+    if (std::ranges::any_of(targets.openings,
+                            [](const auto& one) DXGKIT_REQUIRES(on_lane) { return one->closing; }))
+      return;
     status = work();
   });
   return status;
@@ -282,10 +284,10 @@ Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) 
                                         kMaxListElements, &priorities));
   if (std::ranges::find(priorities, 0U) != priorities.end())
     return Status::kInvalidParameter;  // THUNK-29
-  return with_targets(adapter, targets, [&] {
+  return with_targets(adapter, targets, [&]() DXGKIT_REQUIRES(on_lane) {
     for (size_t i = 0; i < targets.openings.size(); ++i) {
-      adapter.memory().set_priority(targets.openings[i]->allocation->id,
-                                    priorities[is_resource ? 0 : i]);
+      adapter.core().memory().set_priority(targets.openings[i]->allocation->id,
+                                           priorities[is_resource ? 0 : i]);
     }
     return Status::kSuccess;
   });
@@ -302,9 +304,9 @@ Status answer_each(Process& process, const Args& args, Answer* client_answers, c
   DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args, &targets));
   Adapter& adapter = device->adapter();
   std::vector<Answer> answers;
-  DXGKIT_RETURN_IF_FAILED(with_targets(adapter, targets, [&] {
+  DXGKIT_RETURN_IF_FAILED(with_targets(adapter, targets, [&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<OpenedAllocation>& opened : targets.openings)
-      answers.push_back(of(adapter.memory(), *opened));
+      answers.push_back(of(adapter.core().memory(), *opened));
     return answers.empty() ? Status::kInvalidParameter : Status::kSuccess;
   }));
   if (targets.resource) answers = {of_all(answers)};

@@ -30,7 +30,7 @@ Result<NtHandles::Named> named_by(Process& process, HANDLE handle) {
 /// A global handle: whoever knows it may do everything.
 Result<NtHandles::Named> named_by(Process& process, D3DKMT_HANDLE global) {
   DXGKIT_ASSIGN_OR_RETURN(const Ref<SharedResource> resource,
-                          process.system().impl().global_shares.find(global));
+                          process.system().impl().global_shares.find<SharedResource>(global));
   return NtHandles::Named{resource, NtHandles::Access::kWrite};
 }
 
@@ -250,7 +250,7 @@ Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
   if (named->resource) return Status::kInvalidParameter;
   if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (resource->closing || resource->shared->gone) return;
     ++resource->shared->holds;
     held = true;
@@ -265,7 +265,7 @@ Status hold(const Ref<dxgk::SyncObject>& object, NtHandles::Named* named) {
   if (object->device && object->device->lost()) return Status::kDeviceRemoved;
   if (named->sync || !object->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
-  object->adapter().lane().run([&] {
+  object->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (object->shared->gone) return;
     ++object->shared->holds;
     held = true;

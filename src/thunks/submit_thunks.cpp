@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -45,7 +45,7 @@ Status validate(Adapter& adapter, std::span<const Ref<Context>> contexts,
   args.contexts = handles;
   args.private_data = private_data.data();
   args.private_bytes = args.user_private_bytes = static_cast<uint32_t>(private_data.size());
-  const Status status = adapter.port().rendering().validate_submit(args);
+  const Status status = adapter.core().port().rendering().validate_submit(args);
   return status == Status::kNotSupported ? Status::kSuccess : status;
 }
 

@@ -176,7 +176,7 @@ Status destroy_sync(Process& process, const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT&
                                  process.handles().find<SyncObject>(args.hSyncObject));
   if (object->of_paging_queue) return Status::kInvalidParameter;  // PAGE-47
   DXGKIT_ASSIGN_OR_RETURN_STATUS(object, process.handles().take<SyncObject>(args.hSyncObject));
-  object->adapter().while_stable([&] { object->close(); });
+  object->adapter().core().while_stable([&] { object->close(); });
   return Status::kSuccess;
 }
 

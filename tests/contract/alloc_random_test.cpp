@@ -60,7 +60,8 @@ class World {
         break;
     }
     stack_.settle();
-    stack_.adapter().lane().run([&] { EXPECT_TRUE(stack_.adapter().memory().validate()); });
+    stack_.adapter().core().lane().run(
+        [&] { EXPECT_TRUE(stack_.adapter().core().memory().validate()); });
   }
   void end() {
     // Half of the time the first process dies with work queued, the other at leisure.

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -529,7 +529,7 @@ TEST_F(AllocTest, EveryFlagIsHandedOnAndNoneStandsForAnother) {
           EXPECT_EQ(std::ranges::count(driver_handles, (*opened)->driver_allocation), 0);
           driver_handles.push_back((*opened)->driver_allocation);
           const vidmm::AllocationDesc desc =
-              stack.adapter().memory().description((*opened)->allocation->id);
+              stack.adapter().core().memory().description((*opened)->allocation->id);
           EXPECT_EQ(desc.cpu_visible, row.visible);
           EXPECT_EQ(desc.cached, row.cached);
           EXPECT_EQ(desc.permanent_system_memory, row.permanent);
@@ -572,7 +572,7 @@ TEST_F(AllocTest, EachPreferenceAndEachBankHintIsHandedOn) {
     const auto opened = client.process->handles().find<dxgk::OpenedAllocation>(handle);
     ASSERT_TRUE(opened.has_value());
     const vidmm::AllocationDesc desc =
-        stack.adapter().memory().description((*opened)->allocation->id);
+        stack.adapter().core().memory().description((*opened)->allocation->id);
     for (size_t i = 0; i < segments.size(); ++i) {
       SCOPED_TRACE(i);
       EXPECT_EQ(desc.preferred[i].segment.value, segments[i].first);
@@ -663,7 +663,7 @@ TEST_F(AllocTest, OnALostDeviceNothingIsMade) {
   DXGKIT_COVERS("THUNK-07");
   with_client([](Stack& stack, Client& client) {
     client.make_allocation();
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       client.as_client([&] {
         const auto device = client.process->handles().find<dxgk::Device>(client.device);
         ASSERT_TRUE(device.has_value());

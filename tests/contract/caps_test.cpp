@@ -508,9 +508,9 @@ TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
     const AllocationId primary{uint64_t{1} << 22};  // the first one made on this adapter
     const auto place_of_primary = [&] {
       vidmm::Placement place;
-      stack.adapter().lane().run([&] {
+      stack.adapter().core().lane().run([&] {
         EXPECT_EQ(stack.adapter().allocations().at(primary).driver_handle, address.hAllocation);
-        place = stack.adapter().memory().placement(primary);
+        place = stack.adapter().core().memory().placement(primary);
       });
       return place;
     };

@@ -54,17 +54,20 @@ class Saver {
   }
   vidmm::Placement place(size_t index) {
     vidmm::Placement place;
-    stack_.adapter().lane().run([&] { place = stack_.adapter().memory().placement(id(index)); });
+    stack_.adapter().core().lane().run(
+        [&] { place = stack_.adapter().core().memory().placement(id(index)); });
     return place;
   }
   uint32_t pins(size_t index) {
     uint32_t pins = 0;
-    stack_.adapter().lane().run([&] { pins = stack_.adapter().memory().pin_count(id(index)); });
+    stack_.adapter().core().lane().run(
+        [&] { pins = stack_.adapter().core().memory().pin_count(id(index)); });
     return pins;
   }
   bool exists(size_t index) {
     bool exists = false;
-    stack_.adapter().lane().run([&] { exists = stack_.adapter().memory().contains(id(index)); });
+    stack_.adapter().core().lane().run(
+        [&] { exists = stack_.adapter().core().memory().contains(id(index)); });
     return exists;
   }
 

@@ -273,7 +273,8 @@ TEST_F(ContextSwitch, OneThatDoesNotRunIsNotCancelled) {
         ASSERT_EQ(client.render(saved, Work{}), 0);
         stack.drive();
         dxgk::Adapter& adapter = stack.adapter();
-        adapter.lane().run([&] { adapter.scheduler().hold_node(NodeOrdinal{0}, true); });
+        adapter.core().lane().run(
+            [&] { adapter.core().scheduler().hold_node(NodeOrdinal{0}, true); });
         ASSERT_EQ(client.render(other, work_on({all})), 0);
         stack.settle();
         ASSERT_TRUE(switches(stack).empty()) << "it waits for its node";
@@ -324,19 +325,20 @@ TEST_F(VirtualContextSwitch, ComesThroughTheVirtualSubmission) {
     ASSERT_EQ(client.submit(client.context, va, sizeof(dxgkit::testing::GpuCommand)), 0);
     stack.drive();
     EXPECT_TRUE(switches.empty());
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       dxgk::Adapter& adapter = stack.adapter();
       EXPECT_TRUE(adapter.context_allocations().let_go()) << "held by the node that ran last";
-      const auto leave = adapter.memory().evict(saved);
+      const auto leave = adapter.core().memory().evict(saved);
       ASSERT_TRUE(leave.has_value());
       adapter.paging().enqueue(*leave, nullptr);
-      adapter.pump();
+      adapter.core().pump();
     });
     ASSERT_EQ(switches.size(), 1U) << "at once, and the move waits for it";
     stack.drive();
     EXPECT_EQ(switches.size(), 1U);
-    stack.adapter().lane().run(
-        [&] { EXPECT_EQ(stack.adapter().memory().placement(saved).segment, kSystemMemory); });
+    stack.adapter().core().lane().run([&] {
+      EXPECT_EQ(stack.adapter().core().memory().placement(saved).segment, kSystemMemory);
+    });
     EXPECT_EQ(switches[0].Flags.Value, 1U << 6);
     EXPECT_EQ(switches[0].NodeOrdinal, 0U);
     EXPECT_NE(switches[0].hContext, nullptr);

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/system_impl.h"
+#include "dxgk/work/device.h"
 #include "dxgkit/abi_versions.h"
 #include "tests/contract/display_fixture.h"
 #include "vidpn/edid.h"

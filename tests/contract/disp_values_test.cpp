@@ -628,7 +628,7 @@ TEST_F(DisplayTest, WhatIsHeldIsToldOfTheDdiThatReturned) {
     for (const bool returns : {true, false}) {
       running(
           [&](DisplayStack& stack) {
-            const void* adapter = stack.system->impl().find(stack.luid)->port().device_handle();
+            const void* adapter = stack.system->impl().find(stack.luid)->core().port().device_handle();
             bool once = true;
             stack.display.hooks[ddi] = [&] {
               if (!std::exchange(once, false)) return;
@@ -667,7 +667,7 @@ TEST_F(DisplayTest, WhatIsHeldIsToldAtStop) {
   DXGKIT_COVERS("VIDPN-07");
   running(
       [](DisplayStack& stack) {
-        const void* adapter = stack.system->impl().find(stack.luid)->port().device_handle();
+        const void* adapter = stack.system->impl().find(stack.luid)->core().port().device_handle();
         stack.display.hooks["DxgkDdiPresentDisplayOnly"] = [&] { hold_monitor_modes(adapter); };
         EXPECT_EQ(stack.present(1), Status::kSuccess);
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});

@@ -1,6 +1,6 @@
 // Flips of drivers that make them by DMA buffer, and flips that something comes between.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/flip_fixture.h"
 
 namespace dxgkit::contract {
@@ -193,7 +193,7 @@ TEST_F(FlipTest, WaitingForAMonitorEndsHoweverOftenTheWorkerWasWoken) {
 TEST_F(FlipTest, AModeSetWhileTheAdapterComesBackIsKept) {
   DXGKIT_COVERS("TDR-26", "DISP-14");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
-    stack.adapter().lane().run([&] { stack.adapter().display()->hardware_was_reset(); });
+    stack.adapter().core().lane().run([&] { stack.adapter().display()->hardware_was_reset(); });
     NTSTATUS status = -1;
     {
       Stack::Background mode(stack, [&] { status = client.set_display_mode(client.primaries[0]); });
@@ -235,7 +235,7 @@ TEST_F(FlipTest, AFlipThatNeverComesLeavesNothingBehind) {
     ASSERT_EQ(client.flip(client.primaries[1]), 0);
 
     stack.settle();
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       for (dxgk::Device* device : stack.adapter().devices()) {
         if (device->handle == client.device) device->set_error(dxgk::DeviceState::kErrorDmaFault);
       }
@@ -311,7 +311,7 @@ TEST_F(FlipTest, AnExclusionThatEmptiesMemoryTakesTheScreenDown) {
                     [](void*, void* context, NTSTATUS status) NTAPI {
                       auto& me = *static_cast<Seen*>(context);
                       me.status = status;
-                      me.left = me.stack.adapter().memory().usage(SegmentId{1}).allocations;
+                      me.left = me.stack.adapter().core().memory().usage(SegmentId{1}).allocations;
                     },
                     &seen),
                 0);

@@ -1,7 +1,7 @@
 // Flips of the second source, presents that never ran, flips under the switch that cuts everywhere.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/verifier_switches.h"
+#include "dxgk/core/verifier_switches.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/flip_fixture.h"
 
 namespace dxgkit::contract {

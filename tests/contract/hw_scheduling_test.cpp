@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "tests/contract/hw_fixture.h"
 
@@ -15,21 +15,21 @@ constexpr NTSTATUS kOk = 0;
 
 /// Takes a context off the engine, or lets it go, as content that moves does.
 void take_off(HwStack& stack, size_t context) {
-  stack.adapter().lane().run([&] {
+  stack.adapter().core().lane().run([&] {
     dxgk::HwQueues& all = *stack.adapter().hw_queues();
     all.take_off(*all.context_of(stack.hw.contexts[context].get()));
   });
 }
 void let_go(HwStack& stack, size_t context) {
-  stack.adapter().lane().run([&] {
+  stack.adapter().core().lane().run([&] {
     dxgk::HwQueues& all = *stack.adapter().hw_queues();
     all.let_go(*all.context_of(stack.hw.contexts[context].get()));
-    stack.adapter().pump();
+    stack.adapter().core().pump();
   });
 }
 bool off(HwStack& stack, size_t context) {
   bool is = false;
-  stack.adapter().lane().run([&] {
+  stack.adapter().core().lane().run([&] {
     dxgk::HwQueues& all = *stack.adapter().hw_queues();
     is = all.off(*all.context_of(stack.hw.contexts[context].get()));
   });
@@ -444,7 +444,7 @@ TEST_F(HwSchedulingTest, NothingIsSubmittedBetweenResetAndResumption) {
     HwClient client(stack);
     ClientQueue queue = client.make_hw_queue();
     ClientQueue far = client.make_hw_queue(client.make_hw_context(1));
-    stack.adapter().lane().run(
+    stack.adapter().core().lane().run(
         [&] { EXPECT_TRUE(stack.adapter().hw_queues()->reset_engine(NodeOrdinal{0})); });
     ASSERT_EQ(client.submit(queue), kOk);
     ASSERT_EQ(client.submit(far), kOk);
@@ -486,7 +486,7 @@ TEST_F(HwSchedulingTest, AnEngineThatSpeaksBeforeItIsResumedIsFatal) {
     running([&](HwStack& stack) {
       HwClient client(stack);
       static_cast<void>(client.make_hw_queue());
-      stack.adapter().lane().run(
+      stack.adapter().core().lane().run(
           [&] { EXPECT_TRUE(stack.adapter().hw_queues()->reset_engine(NodeOrdinal{1})); });
       stack.hw.interrupt_fence(0);  // another engine
       if (!before) pass(10 * runtime::kMillisecond);

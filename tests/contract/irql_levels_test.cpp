@@ -71,7 +71,7 @@ class Watch {
     for (uint32_t node = 0; node < 2; ++node)
       EXPECT_TRUE(stack_.miniport.outstanding(node).empty()) << "work on node " << node;
     for (const uint32_t segment : segments) {
-      EXPECT_EQ(stack_.adapter().memory().usage(SegmentId{segment}).allocations, 0U)
+      EXPECT_EQ(stack_.adapter().core().memory().usage(SegmentId{segment}).allocations, 0U)
           << "content in segment " << segment;
     }
   }
@@ -189,7 +189,7 @@ TEST_F(LevelsTest, LevelTwoIsAloneWithIdleHardwareAndMemoryStays) {
                                   "DxgkDdiSetVidPnSourceAddress"}) {
             driver.display.hooks[ddi] = [&] { watch.alone({}); };
           }
-          const uint64_t resident = stack.adapter().memory().usage(SegmentId{1}).allocations;
+          const uint64_t resident = stack.adapter().core().memory().usage(SegmentId{1}).allocations;
           EXPECT_GE(resident, 3U) << "the primaries";
           Busy busy(stack, 2);
           busy.run_for(300 * runtime::kMicrosecond, stack);
@@ -201,7 +201,7 @@ TEST_F(LevelsTest, LevelTwoIsAloneWithIdleHardwareAndMemoryStays) {
           busy.close();
           EXPECT_GT(watch.calls, 2);
           EXPECT_EQ(stack.statistics().page_outs, evictions);
-          EXPECT_GE(stack.adapter().memory().usage(SegmentId{1}).allocations, 3U);
+          EXPECT_GE(stack.adapter().core().memory().usage(SegmentId{1}).allocations, 3U);
           EXPECT_EQ(stack.rules(), std::vector<std::string>{});
           driver.display.hooks.clear();
           stack.miniport.hooks = {};
@@ -367,7 +367,9 @@ TEST_F(LevelsTest, ARoutineThatWantsMemoryOutGetsAllOfItOut) {
           stack.drive();
           Protected mine;
           size_t left = 99;
-          mine.body = [&] { left = stack.adapter().memory().usage(SegmentId{2}).allocations; };
+          mine.body = [&] {
+            left = stack.adapter().core().memory().usage(SegmentId{2}).allocations;
+          };
           {
             const nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
             EXPECT_EQ(mine.ask(stack, attributes), 0);

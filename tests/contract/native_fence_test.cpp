@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/native_fixture.h"
 #include "tests/contract/sync_fixture.h"
 #include "tests/contract/va_fixture.h"
@@ -350,7 +350,7 @@ TEST_F(NativeFenceTest, WhatTheDriverMadeForALostDeviceIsDestroyed) {
     ScriptedNativeFences& gpu = *stack.native;
     VaClient client(stack);
     gpu.on_create = [&](DXGKARG_CREATENATIVEFENCE*) {
-      stack.adapter().lane().run([&] {
+      stack.adapter().core().lane().run([&] {
         for (dxgk::Device* device : stack.adapter().devices())
           device->set_error(dxgk::DeviceState::kHung);
       });

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/verifier_switches.h"
+#include "dxgk/core/verifier_switches.h"
 #include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {

@@ -1,7 +1,8 @@
 // What a driver may say of an allocation's flags, and where that puts it.
 #include <cstring>
 
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/memory_fixture.h"
 
 namespace dxgkit::contract {
@@ -96,7 +97,8 @@ TEST_P(OverlayTest, StaysInTheLastFifthOfItsSegmentUntilTheAdapterStops) {
         for (int i = 0; i < 4; ++i) {
           static_cast<void>(address_after_render(stack, client, context,
                                                  client.make_allocation(600 * kKibibyte, kHidden)));
-          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{2}).committed_bytes, 728 * kKibibyte);
+          EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{2}).committed_bytes,
+                    728 * kKibibyte);
         }
         EXPECT_EQ(address_after_render(stack, client, context, overlay), place);
         EXPECT_EQ(*gpu.at(place), std::byte{0x42});
@@ -108,7 +110,7 @@ TEST_P(OverlayTest, StaysInTheLastFifthOfItsSegmentUntilTheAdapterStops) {
         stack.blocking([&] {
           EXPECT_EQ(dxgk::Exercise::on(*stack.system, stack.luid)->power_cycle(), Status::kSuccess);
         });
-        EXPECT_EQ(stack.adapter().memory().usage(SegmentId{2}).committed_bytes, 0U);
+        EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{2}).committed_bytes, 0U);
         EXPECT_EQ(*gpu.at(address_after_render(stack, client, context, overlay)), std::byte{0x42});
         // And so when the adapter stops, before the driver is told of anybody's end.
         stack.miniport.clear_calls();

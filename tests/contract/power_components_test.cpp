@@ -103,9 +103,9 @@ TEST_F(PowerComponentTest, CallbacksForComponentsAreChecked) {
             body();
             return stack.miniport.default_query_current_fence(args);
           };
-          stack.adapter().lane().run([&] {
+          stack.adapter().core().lane().run([&] {
             static_cast<void>(
-                stack.adapter().port().submission().query_current_fence(NodeOrdinal{0}));
+                stack.adapter().core().port().submission().query_current_fence(NodeOrdinal{0}));
           });
           stack.miniport.hooks.query_current_fence = nullptr;
           stack.settle();
@@ -122,7 +122,7 @@ TEST_F(PowerComponentTest, CallbacksForComponentsAreChecked) {
         activate_inside = true;
         inside_a_ddi([&] { dxgk.DxgkCbSetPowerComponentActive(device, 3); });
         EXPECT_EQ(stack.findings.count("PWR-13"), 1U);
-        EXPECT_TRUE(stack.adapter().running());
+        EXPECT_TRUE(stack.adapter().core().running());
         stack.blocking([&] { static_cast<void>(stack.system->stop_adapter(stack.luid)); });
         stack.miniport.hooks = {};
       },

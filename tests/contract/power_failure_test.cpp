@@ -117,7 +117,7 @@ void Scenario::play(Stack& stack, PagingGpu& gpu, uint64_t fail_at) {
   const auto fail = [&] {
     // What no transition touches, and what has arrived in system memory, may not suffer.
     for (uint64_t i = 0; i < count; ++i) {
-      vidmm::MemoryManager& memory = stack.adapter().memory();
+      vidmm::MemoryManager& memory = stack.adapter().core().memory();
       const vidmm::Placement place = all[i].placement();
       const bool quiet = memory.pending_operations(all[i].id()) == 0;
       const bool home = place.segment == kSystemMemory || place.segment == SegmentId{3};
@@ -137,7 +137,7 @@ void Scenario::play(Stack& stack, PagingGpu& gpu, uint64_t fail_at) {
     failing = true;
     // This is inside the driver, on the lane: the platform's word comes from elsewhere.
     messenger = runtime::Runtime::current().spawn("platform", [&] {
-      stack.adapter().lane().run(fail);
+      stack.adapter().core().lane().run(fail);
       EXPECT_EQ(stack.system->power_failed(stack.luid, target_), Status::kSuccess);
     });
     return true;
@@ -189,7 +189,7 @@ void Scenario::play(Stack& stack, PagingGpu& gpu, uint64_t fail_at) {
   operations_ = gpu.executed() - start;
   EXPECT_EQ(failing, fail_at != kNever);
   gpu.before_operation = nullptr;
-  ASSERT_TRUE(stack.adapter().running());
+  ASSERT_TRUE(stack.adapter().core().running());
   check(stack, all, must_live, clients, contexts);
   stack.miniport.hooks.set_power_state = nullptr;
   for (std::unique_ptr<Client>& client : clients) client->end();
@@ -214,8 +214,8 @@ void Scenario::check(Stack& stack, std::deque<Tagged>& all, const std::vector<bo
     }
   }
   sums_.lost += any_lost ? 1 : 0;
-  EXPECT_TRUE(stack.adapter().memory().validate());
-  EXPECT_TRUE(stack.adapter().scheduler().validate());
+  EXPECT_TRUE(stack.adapter().core().memory().validate());
+  EXPECT_TRUE(stack.adapter().core().scheduler().validate());
   EXPECT_EQ(stack.rules(), std::vector<std::string>{});
 }
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/fixture.h"
 #include "tests/support/paging_gpu.h"
 
@@ -65,7 +65,7 @@ class Tagged {
     ASSERT_EQ(client_.render(context, work), 0);
     stack_.drive();
   }
-  vidmm::Placement placement() const { return stack_.adapter().memory().placement(id_); }
+  vidmm::Placement placement() const { return stack_.adapter().core().memory().placement(id_); }
   /// Every page has its tag, where the kernel says the content is.
   bool intact() const {
     const vidmm::Placement place = placement();

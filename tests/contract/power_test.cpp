@@ -255,8 +255,8 @@ TEST_F(PowerTest, WorkIsDrainedOrWaits) {
       }
       EXPECT_EQ(stack.miniport.count("DxgkDdiSetPowerState"), 1U);
       const size_t before = stack.statistics().packets_completed;
-      EXPECT_LT(stack.adapter().scheduler().packets_of(ContextId{2}), kQueued);
-      EXPECT_GT(stack.adapter().scheduler().packets_of(ContextId{2}), 0U);
+      EXPECT_LT(stack.adapter().core().scheduler().packets_of(ContextId{2}), kQueued);
+      EXPECT_GT(stack.adapter().core().scheduler().packets_of(ContextId{2}), 0U);
       // Asleep: a client's call waits, nothing reaches the driver.
       const size_t calls = stack.miniport.calls().order.size();
       Stack::Background calling(
@@ -318,7 +318,7 @@ TEST_F(PowerTest, AFailureIsAViolationAndTakenForSuccess) {
     EXPECT_EQ(stack.only_finding().rule, "PWR-02");
     go(stack, PowerTarget::kD0);
     EXPECT_EQ(stack.findings.count("PWR-02"), 2U);
-    EXPECT_TRUE(stack.adapter().running());
+    EXPECT_TRUE(stack.adapter().core().running());
     stack.miniport.hooks.set_power_state = nullptr;
   });
 }
@@ -375,7 +375,7 @@ TEST_F(PowerTest, AQueryRunsBesideATransition) {
     Status inside = Status::kUnsuccessful;
     stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
       const auto thread = runtime::Runtime::current().spawn("asks", [&] {
-        const auto caps = stack.adapter().port().caps().query_driver_caps();
+        const auto caps = stack.adapter().core().port().caps().query_driver_caps();
         inside = caps.has_value() ? Status::kSuccess : caps.error();
       });
       thread->join();
@@ -384,7 +384,7 @@ TEST_F(PowerTest, AQueryRunsBesideATransition) {
     go(stack, PowerTarget::kStandby);
     EXPECT_EQ(inside, Status::kSuccess);
     stack.miniport.clear_calls();
-    EXPECT_TRUE(stack.adapter().port().caps().query_driver_caps().has_value());
+    EXPECT_TRUE(stack.adapter().core().port().caps().query_driver_caps().has_value());
     EXPECT_EQ(stack.miniport.calls().order, std::vector<std::string>{"DxgkDdiQueryAdapterInfo"});
     go(stack, PowerTarget::kD0);
     stack.miniport.hooks.set_power_state = nullptr;
@@ -403,7 +403,7 @@ TEST_F(PowerTest, PagingBuffersComeBackFirst) {
           ASSERT_EQ(client.render(context, work_on({allocation})), 0);
           stack.drive();
           go(stack, PowerTarget::kHibernate);
-          ASSERT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, 0U);
+          ASSERT_EQ(stack.adapter().core().memory().usage(SegmentId{3}).allocations, 0U);
           ASSERT_EQ(client.process == nullptr, false);
           stack.miniport.clear_calls();
           go(stack, PowerTarget::kD0);
@@ -429,11 +429,11 @@ TEST_F(PowerTest, PagingBuffersStayInAnApertureThatIsKept) {
   DXGKIT_COVERS("PWR-08", "PWR-10");
   running(
       [](Stack& stack) {
-        const size_t buffers = stack.adapter().memory().usage(SegmentId{3}).allocations;
+        const size_t buffers = stack.adapter().core().memory().usage(SegmentId{3}).allocations;
         ASSERT_EQ(buffers, 4U);
         stack.miniport.clear_calls();
         go(stack, PowerTarget::kStandby);
-        EXPECT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, buffers);
+        EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{3}).allocations, buffers);
         go(stack, PowerTarget::kD0);
         EXPECT_TRUE(stack.miniport.calls().paging.empty());
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
@@ -526,7 +526,7 @@ TEST_F(PowerTest, AFailureWhilePagingBuffersLeaveEndsTheTransition) {
           });
           stack.miniport.hooks.build_paging = nullptr;
           EXPECT_EQ(stack.miniport.count("DxgkDdiSetPowerState"), 0U);
-          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{2}).allocations, 1U);
+          EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{2}).allocations, 1U);
           EXPECT_EQ(stack.statistics().evictions, evictions);
           EXPECT_EQ(client.render(context, work_on({allocation})),
                     nt_status(Status::kDeviceRemoved));

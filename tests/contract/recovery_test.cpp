@@ -158,7 +158,7 @@ TEST_F(HwRecovery, WhoWaitsForAContextToLeaveWaitsNoLonger) {
     Stack::Background destroying(
         stack, [&] { EXPECT_EQ(client.call([&] { return D3DKMTDestroyHwContext(&args); }), kOk); });
     EXPECT_FALSE(destroying.finished());
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
     });
     rest(stack);
@@ -179,7 +179,7 @@ TEST_F(HwRecovery, AHangOfTheKernelsOwnEnginesTakesQueuesWithIt) {
     ASSERT_EQ(client.submit(queue), kOk);
     stack.drive();
     EXPECT_EQ(*queue.cpu, 1U);
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
     });
     rest(stack);

@@ -1,5 +1,5 @@
 // Budgets where the two groups, the processes and the reservations differ.
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "tests/contract/res_fixture.h"
 #include "trace/trace.h"
 

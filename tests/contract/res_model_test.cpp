@@ -3,8 +3,8 @@
 #include <random>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/res_fixture.h"
 
 namespace dxgkit::contract {
@@ -184,9 +184,9 @@ class Model {
     dxgk::Adapter& adapter = stack_.adapter();
     for (const auto& who : clients_)
       EXPECT_EQ(who->client.memory().CurrentUsage, who->usage()) << "what is counted is charged";
-    adapter.lane().run([&] {
-      EXPECT_TRUE(adapter.memory().validate());
-      EXPECT_TRUE(adapter.scheduler().validate());
+    adapter.core().lane().run([&] {
+      EXPECT_TRUE(adapter.core().memory().validate());
+      EXPECT_TRUE(adapter.core().scheduler().validate());
       for (dxgk::Device* device : adapter.devices()) {
         EXPECT_FALSE(device->lost());
         const dxgk::DeviceResidency& residency = *device->residency;
@@ -196,9 +196,9 @@ class Model {
         for (size_t i = 0; i < residency.set.size(); ++i) {
           const AllocationId id = residency.set.at(i);
           if (!residency.set.held()) break;
-          EXPECT_GT(adapter.memory().pin_count(id), 0U);
-          EXPECT_NE(adapter.memory().placement(id).segment, kSystemMemory);
-          bytes += adapter.memory().description(id).size_bytes;
+          EXPECT_GT(adapter.core().memory().pin_count(id), 0U);
+          EXPECT_NE(adapter.core().memory().placement(id).segment, kSystemMemory);
+          bytes += adapter.core().memory().description(id).size_bytes;
         }
         EXPECT_LE(bytes, kAll);
       }

@@ -1,7 +1,7 @@
 // D3DKMTUpdateAllocationProperty.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/res_fixture.h"
 
 namespace dxgkit::contract {
@@ -133,7 +133,8 @@ TEST_F(PropertyTest, EachSlotOfThePreferenceIsASegmentAndADirection) {
     const auto preferred = [&] {
       const auto opened = client.process->handles().find<dxgk::OpenedAllocation>(one);
       EXPECT_TRUE(opened.has_value());
-      const auto slots = stack.adapter().memory().description((*opened)->allocation->id).preferred;
+      const auto slots =
+          stack.adapter().core().memory().description((*opened)->allocation->id).preferred;
       std::vector<std::pair<uint32_t, bool>> found;
       for (const vidmm::SegmentPreference& slot : slots)
         found.emplace_back(slot.segment.value, slot.from == vidmm::SearchFrom::kTop);
@@ -206,8 +207,8 @@ TEST_F(PropertyTest, AnUnmoveableAllocationIsNotPushedAside) {
       stack.drive();
       const auto at_the_start = [&] {  // of the memory segment
         uint64_t id = 0;
-        stack.adapter().lane().run([&] {
-          id = stack.adapter().memory().at(SegmentId{1}, 0).value_or(AllocationId{}).value;
+        stack.adapter().core().lane().run([&] {
+          id = stack.adapter().core().memory().at(SegmentId{1}, 0).value_or(AllocationId{}).value;
         });
         return id;
       };

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {

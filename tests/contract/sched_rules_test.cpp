@@ -99,7 +99,8 @@ TEST_F(SchedRulesTest, ManyContextsAndDevicesWorkSideBySide) {
 void ask_idle_node(Stack& stack) {
   dxgk::Adapter& adapter = stack.adapter();
   bool asked = false;
-  adapter.lane().run([&] { asked = adapter.scheduler().request_preemption(NodeOrdinal{0}); });
+  adapter.core().lane().run(
+      [&] { asked = adapter.core().scheduler().request_preemption(NodeOrdinal{0}); });
   EXPECT_TRUE(asked);
 }
 

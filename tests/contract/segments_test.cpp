@@ -273,7 +273,7 @@ TEST_F(SegmentsTest, OverlappingBadRangesAreReportedAndTheirUnionIsBad) {
       [](Stack& stack) {
         EXPECT_EQ(stack.only_finding().rule, "SEG-45");
         EXPECT_EQ(stack.only_finding().severity, verifier::Severity::kViolation);
-        const vidmm::SegmentDesc segment = stack.adapter().memory().segments()[1];
+        const vidmm::SegmentDesc segment = stack.adapter().core().memory().segments()[1];
         ASSERT_EQ(segment.invalid_ranges.size(), 1U);
         EXPECT_EQ(segment.invalid_ranges[0], (vidmm::ByteRange{4096, 5 * 4096}));
       },
@@ -334,7 +334,7 @@ TEST_P(Strides, AreFollowedOrRefused) {
     }
     ASSERT_EQ(status, Status::kSuccess) << ::testing::PrintToString(stack.rules());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
-    const auto segments = stack.adapter().memory().segments();
+    const auto segments = stack.adapter().core().memory().segments();
     ASSERT_EQ(segments.size(), 3U);
     EXPECT_EQ(segments[1].base_address, kHiddenBase);
     EXPECT_EQ(segments[2].kind, vidmm::SegmentKind::kAperture);
@@ -364,10 +364,10 @@ TEST_F(SegmentsTest, OldDriversAreAskedWithTheirOwnStructures) {
   running(
       [](Stack& stack) {
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
-        const vidmm::SegmentDesc banked = stack.adapter().memory().segments()[1];
+        const vidmm::SegmentDesc banked = stack.adapter().core().memory().segments()[1];
         EXPECT_EQ(banked.bank_end_offsets,
                   (std::vector<uint64_t>{kMebibyte, 3 * kMebibyte, 256 * kMebibyte}));
-        EXPECT_TRUE(stack.adapter().memory().segments()[0].bank_end_offsets.empty());
+        EXPECT_TRUE(stack.adapter().core().memory().segments()[0].bank_end_offsets.empty());
       },
       [&](ScriptedMiniport& miniport) {
         miniport.config.version = DXGKDDI_INTERFACE_VERSION_VISTA;
@@ -387,7 +387,7 @@ TEST_F(SegmentsTest, OldDriversAreAskedWithTheirOwnStructures) {
 TEST_F(SegmentsTest, BudgetGroupsComeFromTheFlags) {
   DXGKIT_COVERS("SEG-43");
   const auto groups = [](Stack& stack) {
-    vidmm::MemoryManager& memory = stack.adapter().memory();
+    vidmm::MemoryManager& memory = stack.adapter().core().memory();
     std::vector<vidmm::SegmentGroup> found;
     for (uint32_t id = 1; id <= 3; ++id) found.push_back(memory.group_of(SegmentId{id}));
     return found;
@@ -396,16 +396,18 @@ TEST_F(SegmentsTest, BudgetGroupsComeFromTheFlags) {
   running(
       [&](Stack& stack) {
         EXPECT_EQ(groups(stack), (std::vector{kLocal, kLocal, kNonLocal})) << "by kind";
-        EXPECT_EQ(stack.adapter().memory().group_usage(kLocal).size_bytes, 320 * kMebibyte);
-        EXPECT_EQ(stack.adapter().memory().group_usage(kNonLocal).size_bytes, 64 * kMebibyte);
+        EXPECT_EQ(stack.adapter().core().memory().group_usage(kLocal).size_bytes, 320 * kMebibyte);
+        EXPECT_EQ(stack.adapter().core().memory().group_usage(kNonLocal).size_bytes,
+                  64 * kMebibyte);
       },
       wddm20);
   running(
       [&](Stack& stack) {
         EXPECT_EQ(groups(stack), (std::vector{kNonLocal, kLocal, kLocal})) << "by flag";
-        EXPECT_EQ(stack.adapter().memory().group_usage(kLocal).size_bytes, 256 * kMebibyte)
+        EXPECT_EQ(stack.adapter().core().memory().group_usage(kLocal).size_bytes, 256 * kMebibyte)
             << "segment 3 is no target";
-        EXPECT_EQ(stack.adapter().memory().group_usage(kNonLocal).size_bytes, 64 * kMebibyte);
+        EXPECT_EQ(stack.adapter().core().memory().group_usage(kNonLocal).size_bytes,
+                  64 * kMebibyte);
       },
       [](ScriptedMiniport& miniport) {
         wddm20(miniport);

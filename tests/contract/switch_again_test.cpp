@@ -35,13 +35,13 @@ TEST_F(SwitchAgainTest, ASwitchThatWasPreemptedSaysThatItComesAgain) {
           stack.miniport.hooks.create_context = nullptr;
           ASSERT_EQ(client.render(context, Work{}), 0);
           stack.drive();
-          stack.adapter().lane().run([&] {
+          stack.adapter().core().lane().run([&] {
             dxgk::Adapter& adapter = stack.adapter();
             EXPECT_TRUE(adapter.context_allocations().let_go());
-            const auto leave = adapter.memory().evict(saved);
+            const auto leave = adapter.core().memory().evict(saved);
             ASSERT_TRUE(leave.has_value());
             adapter.paging().enqueue(*leave, nullptr);
-            adapter.pump();
+            adapter.core().pump();
           });
           stack.settle();
           const auto first = stack.miniport.calls().submits.back().args;

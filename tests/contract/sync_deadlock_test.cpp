@@ -13,7 +13,7 @@ using SyncDeadlockTest = ContractTest;
 
 std::string waits(Stack& stack) {
   std::string text;
-  stack.adapter().lane().run([&] { text = dxgk::describe_waits(stack.adapter()); });
+  stack.adapter().core().lane().run([&] { text = dxgk::describe_waits(stack.adapter()); });
   return text;
 }
 

@@ -1,8 +1,9 @@
 // Monitored fences that vertical syncs signal.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/sync/periodic_fences.h"
 #include "dxgk/sync/sync_object.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/sync_fixture.h"
 
 namespace dxgkit::contract {
@@ -25,8 +26,8 @@ class Periodic {
   }
   uint64_t value() const {
     uint64_t value = 0;
-    stack_.adapter().lane().run(
-        [&] { value = stack_.adapter().scheduler().sync_objects().value(object->id); });
+    stack_.adapter().core().lane().run(
+        [&] { value = stack_.adapter().core().scheduler().sync_objects().value(object->id); });
     return value;
   }
   dxgk::Ref<dxgk::SyncObject> object;
@@ -36,7 +37,7 @@ class Periodic {
 };
 
 void vsync(Stack& stack, uint32_t target) {
-  stack.adapter().lane().run([&] { dxgk::signal_periodic_fences(stack.adapter(), target); });
+  stack.adapter().core().lane().run([&] { dxgk::signal_periodic_fences(stack.adapter(), target); });
 }
 void pass(int64_t milliseconds) {
   runtime::Runtime::current().sleep_for(milliseconds * runtime::kMillisecond);
@@ -50,7 +51,7 @@ TEST_F(SyncPeriodicTest, EachVerticalSyncOfItsTargetSignalsOnce) {
     Stack::Background wait(stack, [&] { status = client.wait_cpu(fence.object->handle, 3); });
     pass(1);
     std::string text;
-    stack.adapter().lane().run([&] { text = dxgk::describe_waits(stack.adapter()); });
+    stack.adapter().core().lane().run([&] { text = dxgk::describe_waits(stack.adapter()); });
     EXPECT_THAT(text, ::testing::HasSubstr("could signal it: the kernel, at a vertical sync\n"));
     for (uint64_t i = 1; i <= 3; ++i) {
       EXPECT_FALSE(wait.finished());

@@ -48,10 +48,10 @@ TEST_F(TdrAdapterTest, EveryDeviceIsLostAndTheAdapterIsNot) {
     EXPECT_EQ(other.render(fine, work_on({})), nt_status(Status::kDeviceRemoved));
     EXPECT_EQ(other.destroy_context(fine.handle), 0);
     EXPECT_EQ(stack.statistics().adapter_resets, 1U);
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       for (uint32_t node = 0; node < 2; ++node) {
         const vidsch::NodeStatus status =
-            stack.adapter().scheduler().node_status(NodeOrdinal{node});
+            stack.adapter().core().scheduler().node_status(NodeOrdinal{node});
         EXPECT_EQ(status.last_completed, status.last_submitted);
       }
     });
@@ -240,7 +240,7 @@ TEST_F(TdrAdapterTest, WhatIsReportedDuringTheResetIsNotHeard) {
     wait_out(stack);
     EXPECT_EQ(stack.statistics().adapter_resets, 1U);
     EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
-    EXPECT_TRUE(stack.adapter().running());
+    EXPECT_TRUE(stack.adapter().core().running());
     stack.miniport.hooks.reset_from_timeout = nullptr;
   });
 }
@@ -416,7 +416,7 @@ TEST_F(TdrAdapterTest, HardwareThatGoesOnIsAViolation) {
     stack.miniport.raise(ScriptedMiniport::completed_data(0, fence));
     rest(stack);
     EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "TDR-22"}));
-    EXPECT_TRUE(stack.adapter().running());
+    EXPECT_TRUE(stack.adapter().core().running());
   });
 }
 

@@ -194,8 +194,9 @@ TEST_F(TdrReportTest, AnIdleEnginesSilenceIsItsOwnFinding) {
     ContextBuffers context = client.make_context(kNode);
     render(client, context, 2);
     stack.settle();
-    stack.adapter().lane().run(
-        [&] { EXPECT_TRUE(stack.adapter().scheduler().request_preemption(NodeOrdinal{kNode})); });
+    stack.adapter().core().lane().run([&] {
+      EXPECT_TRUE(stack.adapter().core().scheduler().request_preemption(NodeOrdinal{kNode}));
+    });
     stack.drive();  // the packets complete, the request stays unanswered
     pass(kLong + 100 * runtime::kMillisecond);
     rest(stack);

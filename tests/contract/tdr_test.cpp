@@ -665,8 +665,9 @@ TEST_F(TdrTest, AnIdleEngineOwesAnAnswerToo) {
     ContextBuffers context = client.make_context();
     ASSERT_EQ(submit(client, context), 0);
     stack.settle();
-    stack.adapter().lane().run(
-        [&] { EXPECT_TRUE(stack.adapter().scheduler().request_preemption(NodeOrdinal{0})); });
+    stack.adapter().core().lane().run([&] {
+      EXPECT_TRUE(stack.adapter().core().scheduler().request_preemption(NodeOrdinal{0}));
+    });
     stack.drive();  // the packet completes, the request stays unanswered
     ASSERT_EQ(submit(client, context), 0);
     wait_out(stack);

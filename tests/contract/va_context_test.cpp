@@ -71,17 +71,17 @@ class Updater {
   }
   vidmm::Placement place(HANDLE allocation) {
     vidmm::Placement place;
-    stack_.adapter().lane().run([&] {
-      place =
-          stack_.adapter().memory().placement(AllocationId{reinterpret_cast<uint64_t>(allocation)});
+    stack_.adapter().core().lane().run([&] {
+      place = stack_.adapter().core().memory().placement(
+          AllocationId{reinterpret_cast<uint64_t>(allocation)});
     });
     return place;
   }
   uint32_t pins(HANDLE allocation) {
     uint32_t pins = 0;
-    stack_.adapter().lane().run([&] {
-      pins =
-          stack_.adapter().memory().pin_count(AllocationId{reinterpret_cast<uint64_t>(allocation)});
+    stack_.adapter().core().lane().run([&] {
+      pins = stack_.adapter().core().memory().pin_count(
+          AllocationId{reinterpret_cast<uint64_t>(allocation)});
     });
     return pins;
   }
@@ -127,14 +127,14 @@ TEST_F(VaContextTest, AnUpdateIsDoneWhenTheCallReturns) {
       stack.blocking([&] {
         std::vector<vidmm::PagingOp> operations;
         bool done = false;
-        stack.adapter().lane().run([&] {
-          const auto leave =
-              stack.adapter().memory().evict(AllocationId{reinterpret_cast<uint64_t>(saved)});
+        stack.adapter().core().lane().run([&] {
+          const auto leave = stack.adapter().core().memory().evict(
+              AllocationId{reinterpret_cast<uint64_t>(saved)});
           ASSERT_TRUE(leave.has_value());
           stack.adapter().paging().enqueue(*leave, [&done] { done = true; });
-          stack.adapter().pump();
+          stack.adapter().core().pump();
         });
-        static_cast<void>(stack.adapter().block_until([&] { return done; }));
+        static_cast<void>(stack.adapter().core().block_until([&] { return done; }));
       });
       EXPECT_EQ(updater.place(saved).segment, kSystemMemory);
       EXPECT_EQ(updater.update_and_wait(saved, {7}), 0);

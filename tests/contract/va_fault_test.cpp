@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {

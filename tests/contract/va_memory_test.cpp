@@ -1,7 +1,7 @@
 // Page tables without memory: what fails changes nothing, what cannot fail lets nobody reach what
 // is not his any more, and what could not be written is made up for.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {

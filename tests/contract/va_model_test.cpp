@@ -5,7 +5,7 @@
 #include <random>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -113,7 +113,7 @@ class Walkers {
   }
   vidmm::Placement placement(const VaClient& client, D3DKMT_HANDLE handle) const {
     const auto opened = client.process->handles().find<dxgk::OpenedAllocation>(handle);
-    return stack_.adapter().memory().placement((*opened)->allocation->id);
+    return stack_.adapter().core().memory().placement((*opened)->allocation->id);
   }
   D3DKMT_HANDLE some_allocation(const Model& model) {
     if (model.sizes.empty()) return 0;

@@ -1,6 +1,6 @@
 // What happens in which order: several paging queues, and mappings that change beside work.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -25,7 +25,8 @@ TEST_F(VaOrderTest, TwoQueuesNeverTurnDependentMapsRound) {
     client.list({pool});
     stack.drive();
     const uint64_t va = client.make_mapping(pool, 1, 0x0400'0000);
-    const uint64_t start = stack.adapter().memory().placement(id_of(client, pool)).offset_bytes;
+    const uint64_t start =
+        stack.adapter().core().memory().placement(id_of(client, pool)).offset_bytes;
     struct Asked {
       const Queue* queue;
       uint64_t fence;

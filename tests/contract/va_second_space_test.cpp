@@ -4,7 +4,7 @@
 #include <set>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/timeout.h"
 #include "tests/contract/va_fixture.h"
@@ -54,7 +54,7 @@ struct Batches {
   }
   bool has_second() const {
     bool has = false;
-    stack.adapter().lane().run(
+    stack.adapter().core().lane().run(
         [&] { has = stack.adapter().gpu_va()->second_space(client.process->number()) != nullptr; });
     return has;
   }
@@ -70,7 +70,7 @@ struct Batches {
 /// Page tables that are there, of all processes.
 size_t rooms_of(GpuVaStack& stack) {
   size_t count = 0;
-  stack.adapter().lane().run([&] {
+  stack.adapter().core().lane().run([&] {
     stack.adapter().gpu_va()->memory().for_each([&](gpuva::TableId, const auto&) { ++count; });
   });
   return count;
@@ -331,7 +331,7 @@ TEST_F(VaSecondSpaceTest, ManyTablesWaysAndASleep) {
                   .entry_count = root.NumEntries};
       }
       ASSERT_TRUE(second.has_value());
-      const uint64_t dummy = stack.adapter().dummy_page().value * kPage;
+      const uint64_t dummy = stack.adapter().system_objects().dummy_page().value * kPage;
       for (const uint64_t slot : slots) {
         const GpuWalk walk = stack.gpu.walk(*second, slot);
         ASSERT_TRUE(walk.valid) << walk.why;
@@ -442,7 +442,7 @@ TEST_F(VaSecondSpaceTest, AProcessThatEndsAsTheAdapterIsResetLeavesNoTables) {
           static_cast<void>(stack.miniport.complete_next(stack.miniport.config.paging_node));
         }
         over = end.finished();
-        stack.adapter().lane().run([&] {
+        stack.adapter().core().lane().run([&] {
           stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
         });
         static_cast<void>(end.finished());

@@ -3,7 +3,7 @@
 // own content.
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/exercise.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "tests/contract/va_fixture.h"
 
@@ -74,7 +74,7 @@ struct Sparse {
   static uint64_t at(uint64_t i) { return (16 + i) * kLeaf; }
   bool evicted() const {
     bool gone = false;
-    stack.adapter().lane().run([&] {
+    stack.adapter().core().lane().run([&] {
       size_t tables = 0;
       stack.adapter().gpu_va()->memory().for_each(
           [&](gpuva::TableId, const dxgk::TableMemory& table) {

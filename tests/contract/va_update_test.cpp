@@ -1,6 +1,6 @@
 // Batches of updates: all or nothing, in order, when their fence says so.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -31,7 +31,7 @@ struct Tiles {
     return (walk.place.offset - pool_start()) / kPage;
   }
   uint64_t pool_start() const {
-    const auto lock = stack.adapter().memory().placement(pool_id());
+    const auto lock = stack.adapter().core().memory().placement(pool_id());
     return lock.offset_bytes;
   }
   AllocationId pool_id() const;
@@ -331,7 +331,7 @@ TEST_F(VaUpdateTest, PoolsOfABatchThatNeverRunsAreNoHostages) {
           switch (way) {
             case Way::kPressure: {
               VaClient other(stack, "other");
-              const uint64_t all = stack.adapter().memory().segments()[0].size_bytes;
+              const uint64_t all = stack.adapter().core().memory().segments()[0].size_bytes;
               const D3DKMT_HANDLE large = other.make_allocation(all, kMemorySet);
               other.list({large});
               stack.drive();

@@ -246,7 +246,7 @@ class Story {
     offer.Priority = D3DKMT_OFFER_PRIORITY_NORMAL;
     EXPECT_EQ(client_.call([&] { return D3DKMTOfferAllocations(&offer); }), 0);
     stack_.drive();
-    const bool in_place = stack_.adapter().memory().usage(SegmentId{2}).allocations == 1;
+    const bool in_place = stack_.adapter().core().memory().usage(SegmentId{2}).allocations == 1;
     std::vector<D3DKMT_HANDLE> others;
     for (uint64_t i = 0; i < 4; ++i) others.push_back(make(surface(kHidden), 50 + i));
     BOOL lost = 77;

@@ -315,7 +315,7 @@ TEST_F(FlipTest, AVerticalSyncThatStaysOutIsATimeout) {
         EXPECT_EQ(stack.only_finding().rule, "TDR-31");
         EXPECT_EQ(stack.only_finding().severity, verifier::Severity::kViolation);
         EXPECT_EQ(stack.statistics().adapter_resets, 1U);
-        EXPECT_TRUE(stack.adapter().running());
+        EXPECT_TRUE(stack.adapter().core().running());
 
         // The mode is set again, with a primary of the kernel's own, and shown.
         for (int i = 0; i < 2000 && driver.display.calls().visibilities.empty(); ++i) stack.drive();

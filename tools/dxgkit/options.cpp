@@ -8,7 +8,7 @@
 
 #include "devices/catalog/catalog.h"
 #include "devices/plugin/plugin.h"
-#include "dxgk/verifier_switches.h"
+#include "dxgk/core/verifier_switches.h"
 #include "tools/dxgkit/picture.h"
 
 namespace dxgkit::tool {

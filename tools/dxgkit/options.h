@@ -47,7 +47,7 @@ struct HangChoice {
   std::string text;  // as given
 };
 
-/// Switches of the kernel's own verifier (dxgk/verifier_switches.h), as numbers there.
+/// Switches of the kernel's own verifier (dxgk/core/verifier_switches.h), as numbers there.
 struct SwitchChoice {
   uint32_t on = 0;   // bit n: number n
   std::string text;  // as given

@@ -1,123 +1,63 @@
 #include "dxgk/adapter/adapter.h"
 
-#include <fmt/format.h>
-
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/display/flips.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/native_fences.h"
+#include "dxgk/sync/periodic_fences.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
-Adapter::Adapter(System& system, Luid luid, runtime::Runtime& runtime, bus::Machine& machine,
-                 nt::Kernel& kernel, verifier::Findings& findings, port::Driver& driver,
-                 bus::PciFunction& function, const AdapterOptions& options)
+Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& around,
+                 const AdapterOptions& options)
     : Object(kType),
       system_(system),
-      luid_(luid),
-      runtime_(runtime),
-      machine_(machine),
-      kernel_(kernel),
-      findings_(findings),
-      driver_(driver),
-      function_(function),
-      options_(options),
-      lane_(runtime, fmt::format("adapter {}", luid.low)),
+      core_(*this, luid, around, options),
+      rules_(core_),
+      callbacks_(*this),
+      paging_steps_(*this),
+      exclusive_checks_(core_, *this),
       power_(std::make_unique<Power>(*this)),
-      timeout_(std::make_unique<Timeout>(*this)) {}
+      timeout_(std::make_unique<Timeout>(*this)),
+      selection_(core_, *timeout_),
+      reports_(core_, *this, *timeout_),
+      exclusions_(core_, *power_),
+      component_power_(core_),
+      context_allocation_calls_(core_),
+      backing_pages_(core_) {}
 
-Adapter::~Adapter() { DXGKIT_CHECK(port_ == nullptr); }  // stopped, or never started
+Adapter::~Adapter() { DXGKIT_CHECK(!core_.has_port()); }  // stopped, or never started
 
-bool Adapter::block_until(const std::function<bool()>& ready) {
-  blocked_.fetch_add(1);  // before the first look, so that progress() made after it wakes us
-  bool done = false;
-  bool hopeless = false;
-  for (;;) {
-    const uint32_t seen = progress_.load();
-    lane_.run([&] {
-      done = ready();
-      hopeless = failed_;
-    });
-    if (done || hopeless) break;
-    lane_.wait_helping(progress_, seen);
-  }
-  blocked_.fetch_sub(1);
-  return done;
-}
-
-bool Adapter::block_until_awake(const std::function<bool()>& ready) {
-  return block_until([&] { return power_->awake() && ready(); });
-}
-
-bool Adapter::run_with_idle_hardware(const std::function<void()>& work) {
-  lane_.run([&] { ++holds_; });
-  bool ran = false;
-  static_cast<void>(block_until([&] {
-    // What is on hardware may be what hangs.
-    if (scheduler_->anything_on_hardware()) return timeout_->resetting_adapter();
-    if (!failed_) {
-      work();
-      ran = true;
-    }
-    return true;
-  }));
-  lane_.run([&] {
-    --holds_;
-    pump();
-  });
-  return ran;
-}
-
-void Adapter::while_stable(const std::function<void()>& work) {
-  if (GatePass pass(gate_); pass) {
-    work();
-    return;
-  }
-  stopped_.wait();
-  work();
-}
-
-void Adapter::progress() {
+void Adapter::advance_waiting() {
+  // What was shown or mapped and is not needed any more makes room first. Then lists that wait for
+  // room, and packets that wait for paging to be quiet. What became idle by that closes, is offered
+  // and is freed last: each of these plans paging of its own.
   if (gpu_va_) gpu_va_->collect();
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (residency_) residency_->look_when_quiet();
-  if (!teardowns_.empty()) advance_teardowns();
-  if (!pending_offers_.empty()) advance_offers();
+  if (teardowns_ && !teardowns_->empty()) teardowns_->advance();
+  if (offers_ && !offers_->empty()) offers_->advance();
   if (context_allocations_ && !context_allocations_->settled()) context_allocations_->advance();
-  progress_.fetch_add(1);
-  if (blocked_.load() != 0) runtime_.wake_all(progress_);
-}
-
-void Adapter::fail(verifier::Finding finding) {
-  // After the first the machine would stand still; what comes then is its consequence.
-  if (fatal_.exchange(true)) return;
-  findings_.report(std::move(finding));
-  lane_.post_from_interrupt([this] { stop_after_failure(); });
-}
-
-void Adapter::on_fatal(const verifier::Finding& finding) {
-  static_cast<void>(finding);  // reported by the port already
-  if (fatal_.exchange(true)) return;
-  lane_.post_from_interrupt([this] { stop_after_failure(); });
 }
 
 void Adapter::stop_after_failure() {
-  if (failed_) return;
-  failed_ = true;
-  trace::emit(trace::EventKind::kAdapterState, luid_.low, 2);
+  if (core_.failed()) return;
+  core_.set_failed();
+  trace::emit(trace::EventKind::kAdapterState, core_.luid().low, 2);
   if (paging_) paging_->halt();
-  if (scheduler_) scheduler_->halt();
+  if (core_.has_scheduler()) core_.scheduler().halt();
   if (display_) display_->on_adapter_failed();
   lose_devices(DeviceState::kStopped);
-  advance_teardowns();
-  progress();
+  if (teardowns_) teardowns_->advance();
+  core_.progress();
 }
 
 void Adapter::lose_devices(DeviceState state) {
@@ -126,12 +66,12 @@ void Adapter::lose_devices(DeviceState state) {
 
 AdapterStatistics Adapter::statistics() {
   AdapterStatistics sums;
-  lane_.run([&] {
-    sums = counters_;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    sums = core_.counters();
     sums.engine_resets = timeout_->engine_resets();
     sums.adapter_resets = timeout_->adapter_resets();
-    if (!memory_) return;
-    const vidmm::Statistics& memory = memory_->statistics();
+    if (!core_.has_memory()) return;
+    const vidmm::Statistics& memory = core_.memory().statistics();
     sums.page_ins = memory.page_ins;
     sums.page_outs = memory.page_outs;
     sums.bytes_in = memory.bytes_in;
@@ -149,46 +89,37 @@ AdapterStatistics Adapter::statistics() {
   return sums;
 }
 
-Status Adapter::enter_process(Process& process) {
-  bool blocked = false;
-  lane_.run([&] { blocked = timeout_->is_blocked(process.number()); });
-  if (blocked) return Status::kDeviceRemoved;  // TDR-06
-  runtime::MutexLock lock(process.mutex);
-  Process::OnAdapter& here = process.on_adapters[luid_.low];
-  if (here.devices++ != 0) return Status::kSuccess;
-  if (gpu_va_) gpu_va_->process_begins(process.number());
-  Result<void*> handle = port_->objects().create_process(process.number(), /*system=*/false);
-  if (!handle.has_value()) {
-    --here.devices;
-    if (gpu_va_) gpu_va_->process_ends(process.number());
-    return handle.error();
-  }
-  here.driver_process = *handle;
-  if (gpu_va_) gpu_va_->process_made(process.number(), *handle);
-  return Status::kSuccess;
+void Adapter::allocation_closes(AllocationId allocation) {
+  if (gpu_va_) gpu_va_->let_go(allocation);
 }
 
-void Adapter::leave_process(Process& process) {
-  runtime::MutexLock lock(process.mutex);
-  Process::OnAdapter& here = process.on_adapters[luid_.low];
-  DXGKIT_CHECK(here.devices > 0);
-  if (--here.devices != 0) return;
-  if (gpu_va_) gpu_va_->process_ends(process.number());
-  static_cast<void>(port_->objects().destroy_process(here.driver_process));
-  here.driver_process = nullptr;
+void Adapter::process_has_closed(AllocationId allocation, Process& process) {
+  gpu_va_->forget(allocation, process);
 }
 
-void* Adapter::driver_process(Process& process) const {
-  runtime::MutexLock lock(process.mutex);
-  return process.on_adapters[luid_.low].driver_process;
+void Adapter::allocation_ends(AllocationId allocation) {
+  if (gpu_va_) gpu_va_->forget(allocation);
 }
 
-void Adapter::watch_for_quantum() {
-  const std::optional<int64_t> due = scheduler_->quantum_deadline();
-  // One that rings early finds nothing to do and is set again.
-  if (!due || (quantum_due_ && *quantum_due_ <= *due)) return;
-  quantum_due_ = due;
-  quantum_timer_->arm(*due);
+void Adapter::on_present_progress(const port::InterruptReport& report) {
+  if (display_) display_->on_progress(report);
 }
+
+bool Adapter::on_vsync(const port::InterruptReport& report) {
+  signal_periodic_fences(*this, report.source);
+  if (!display_) return false;
+  display_->on_vsync(report);
+  return true;
+}
+
+void Adapter::engine_work(NodeOrdinal node, bool comes) {
+  component_power_.engine_work(node, comes);
+}
+
+void Adapter::flip_reached(uint32_t source, uint64_t flip, bool shown) {
+  display_->flips()->reached(source, flip, shown);
+}
+
+bool Adapter::must_be_empty(SegmentId segment) const { return power_->empties(segment); }
 
 }  // namespace dxgkit::dxgk

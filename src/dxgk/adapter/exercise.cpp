@@ -6,13 +6,13 @@
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
-#include "dxgk/process.h"
 #include "dxgk/system_impl.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -36,19 +36,21 @@ Result<Exercise> Exercise::on(System& system, Luid luid) {
   return Exercise(std::move(adapter));
 }
 
-const port::DriverCaps& Exercise::caps() const { return adapter_->caps(); }
+const port::DriverCaps& Exercise::caps() const { return adapter_->core().caps(); }
 const std::vector<port::SegmentInfo>& Exercise::segments() const {
-  return adapter_->segment_infos().segments;
+  return adapter_->core().segment_infos().segments;
 }
-uint32_t Exercise::interface_version() const { return adapter_->interface_version(); }
-uint32_t Exercise::video_present_sources() const { return adapter_->video_present_sources(); }
-bool Exercise::running() const { return adapter_->running(); }
+uint32_t Exercise::interface_version() const { return adapter_->core().interface_version(); }
+uint32_t Exercise::video_present_sources() const {
+  return adapter_->core().facts().start.video_present_sources;
+}
+bool Exercise::running() const { return adapter_->core().running(); }
 
 Status Exercise::repeat_queries() {
   Adapter& adapter = *adapter_;
   if (!running()) return Status::kDeviceRemoved;
   const auto changed = [&](const char* what, std::string actual) {
-    adapter.findings().report(
+    adapter.core().findings().report(
         {.rule = "LIFE-17",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiQueryAdapterInfo",
@@ -58,19 +60,19 @@ Status Exercise::repeat_queries() {
          .why = "The kernel may ask again at any time, and has planned with the first answer.",
          .confidence = verifier::Confidence::kDocumented});
   };
-  const Result<port::DriverCaps> caps_now = adapter.port().caps().query_driver_caps();
+  const Result<port::DriverCaps> caps_now = adapter.core().port().caps().query_driver_caps();
   if (!caps_now.has_value()) return caps_now.error();
-  const std::vector<std::byte>& before = adapter.caps().raw;
+  const std::vector<std::byte>& before = adapter.core().caps().raw;
   const auto [was, is] = std::ranges::mismatch(before, caps_now->raw);
   if (was != before.end()) {  // both are as long as the version says
     changed("caps", fmt::format("Byte {:#x} of DXGK_DRIVERCAPS was {:#04x} and is {:#04x} now.",
                                 was - before.begin(), static_cast<unsigned>(*was),
                                 static_cast<unsigned>(*is)));
   }
-  if (adapter.display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
-  const Result<port::SegmentsInfo> segments_now = adapter.port().caps().query_segments();
+  if (adapter.core().display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
+  const Result<port::SegmentsInfo> segments_now = adapter.core().port().caps().query_segments();
   if (!segments_now.has_value()) return segments_now.error();
-  const port::SegmentsInfo& first = adapter.segment_infos();
+  const port::SegmentsInfo& first = adapter.core().segment_infos();
   if (first.segments.size() != segments_now->segments.size()) {
     changed("segments", fmt::format("There were {} segments, there are {} now.",
                                     first.segments.size(), segments_now->segments.size()));
@@ -85,14 +87,14 @@ Status Exercise::repeat_queries() {
       first.paging_buffer_segment != segments_now->paging_buffer_segment) {
     changed("segments", "The description of the paging buffer has changed.");
   }
-  for (uint32_t i = 0; i < adapter.caps().node_count; ++i) {
-    const Status status = adapter.port().caps().get_node_metadata(NodeOrdinal{i});
+  for (uint32_t i = 0; i < adapter.core().caps().node_count; ++i) {
+    const Status status = adapter.core().port().caps().get_node_metadata(NodeOrdinal{i});
     if (status != Status::kNotSupported && !is_success(status)) return status;
   }
-  const uint32_t beyond = adapter.caps().node_count;
-  const Status past = adapter.port().caps().get_node_metadata(NodeOrdinal{beyond});
+  const uint32_t beyond = adapter.core().caps().node_count;
+  const Status past = adapter.core().port().caps().get_node_metadata(NodeOrdinal{beyond});
   if (past != Status::kNotSupported && past != Status::kInvalidParameter && running()) {
-    adapter.findings().report(
+    adapter.core().findings().report(
         {.rule = "SCHED-04",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiGetNodeMetadata",
@@ -107,20 +109,20 @@ Status Exercise::repeat_queries() {
 
 Result<uint32_t> Exercise::query_fences() {
   Adapter& adapter = *adapter_;
-  if (!adapter.has_memory()) return Error(Status::kNotSupported);
+  if (!adapter.core().has_memory()) return Error(Status::kNotSupported);
   uint32_t answered = 0;
-  adapter.lane().run([&] {
-    if (adapter.failed_) return;
-    for (uint32_t i = 0; i < adapter.caps().node_count; ++i) {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().failed()) return;
+    for (uint32_t i = 0; i < adapter.core().caps().node_count; ++i) {
       const NodeOrdinal node{i};
-      const vidsch::NodeStatus status = adapter.scheduler().node_status(node);
+      const vidsch::NodeStatus status = adapter.core().scheduler().node_status(node);
       if (status.hardware_queue_length != 0 || status.preemption_pending) continue;
-      const Result<uint32_t> fence = adapter.port().submission().query_current_fence(node);
+      const Result<uint32_t> fence = adapter.core().port().submission().query_current_fence(node);
       if (!fence.has_value()) continue;
       ++answered;
       // Newer is a preemption's own id, or what the driver has yet to report; older cannot be.
       if (!fence_newer(status.last_completed, SubmissionFenceId{*fence})) continue;
-      adapter.findings().report(
+      adapter.core().findings().report(
           {.rule = "INT-22",
            .severity = verifier::Severity::kViolation,
            .ddi = "DxgkDdiQueryCurrentFence",
@@ -145,17 +147,15 @@ Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {
   GpuVa* const gpu_va = adapter_->gpu_va();
   if (gpu_va == nullptr) return Error(Status::kNotSupported);
   Result<GpuVaRoot> root = Error(Status::kInvalidParameter);
-  adapter_->lane().run([&] {
-    const std::shared_ptr<GpuSpace> space = gpu_va->space_of(process.number());
-    if (!space || space->shown_root == gpuva::kNoTable || space->restoring != 0) return;
-    const port::GpuPhysicalAddress& place = gpu_va->memory().at(space->shown_root).address;
-    root = GpuVaRoot{place.segment, place.offset, static_cast<uint32_t>(space->shown_entries)};
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const std::optional<GpuVa::Root> there = gpu_va->root_of(process.number());
+    if (there) root = GpuVaRoot{there->place.segment, there->place.offset, there->entries};
   });
   return root;
 }
 
 Result<AllocationId> Exercise::find(Process& process, Handle allocation) {
-  if (!adapter_->has_memory()) return Error(Status::kNotSupported);
+  if (!adapter_->core().has_memory()) return Error(Status::kNotSupported);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process.handles().find<OpenedAllocation>(allocation));
   return opened->allocation->id;
@@ -167,7 +167,7 @@ Result<vidmm::Placement> Exercise::page_in(Process& process, Handle allocation) 
   Status status = Status::kSuccess;
   vidmm::Placement place;
   bool arrived = false;
-  adapter_->lane().run([&] {
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const auto plan = adapter_->residency().make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
@@ -175,11 +175,12 @@ Result<vidmm::Placement> Exercise::page_in(Process& process, Handle allocation) 
     }
     place = plan->placements.front();
     adapter_->paging().enqueue(plan->operations, [&arrived] { arrived = true; });
-    adapter_->pump();
+    adapter_->core().pump();
   });
   if (!is_success(status)) return Error(status);
-  if (!adapter_->block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
-  adapter_->lane().run([&] { adapter_->memory().release(std::span(&use, 1)); });
+  if (!adapter_->core().block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
+  adapter_->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->core().memory().release(std::span(&use, 1)); });
   return place;
 }
 
@@ -187,34 +188,35 @@ Status Exercise::page_out(Process& process, Handle allocation) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
   Status status = Status::kSuccess;
   bool done = false;
-  adapter_->lane().run([&] {
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     static_cast<void>(adapter_->residency().let_go(adapter_->allocations().at(id)));
-    Result<std::vector<vidmm::PagingOp>> operations = adapter_->memory().evict(id);
+    Result<std::vector<vidmm::PagingOp>> operations = adapter_->core().memory().evict(id);
     if (!operations.has_value()) {
       status = operations.error();
       return;
     }
     adapter_->paging().enqueue(*operations, [&done] { done = true; });
-    adapter_->pump();
+    adapter_->core().pump();
   });
   if (!is_success(status)) return status;
-  return adapter_->block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+  return adapter_->core().block_until([&] { return done; }) ? Status::kSuccess
+                                                            : Status::kDeviceRemoved;
 }
 
 bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte value) {
   const Result<AllocationId> id = find(process, allocation);
   if (!id.has_value()) return false;
   bool written = false;
-  adapter_->lane().run([&] {
-    vidmm::MemoryManager& memory = adapter_->memory();
+  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    vidmm::MemoryManager& memory = adapter_->core().memory();
     const vidmm::Placement place = memory.placement(*id);
     if (place.segment == kSystemMemory || memory.pending_operations(*id) != 0 ||
         memory.segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
       return;
     }
     for (const bus::PageFrame page : adapter_->allocations().at(*id).pages) {
-      std::memset(adapter_->machine().system_pointer(bus::PhysicalAddress{page.value * kPageBytes},
-                                                     kPageBytes),
+      std::memset(adapter_->core().machine().system_pointer(
+                      bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes),
                   static_cast<int>(value), kPageBytes);
     }
     written = true;
@@ -226,10 +228,10 @@ Status Exercise::evict_all() { return empty_segments(Tables::kStay); }
 
 Status Exercise::empty_segments(Tables tables) {
   Adapter& adapter = *adapter_;
-  if (!adapter.has_memory()) return Status::kNotSupported;
+  if (!adapter.core().has_memory()) return Status::kNotSupported;
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
-    if (adapter.failed_) {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().failed()) {
       status = Status::kDeviceRemoved;
       return;
     }
@@ -237,15 +239,15 @@ Status Exercise::empty_segments(Tables tables) {
     if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.gpu_va()->let_go());
     if (tables == Tables::kLeave) adapter.residency().let_all_go();
     adapter.paging().set_context(nullptr);  // PWR-09
-    for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
+    for (const vidmm::SegmentDesc& segment : adapter.core().memory().segments()) {
       // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers. Page
       // tables are pinned and stay: nobody could make them again on the way.
       const bool all_leave =
           segment.kind == vidmm::SegmentKind::kMemory && adapter.gpu_va() == nullptr;
       Result<std::vector<vidmm::PagingOp>> operations =
           tables == Tables::kLeave
-              ? adapter.memory().purge(segment.id, 0)
-              : adapter.memory().evict_segment(
+              ? adapter.core().memory().purge(segment.id, 0)
+              : adapter.core().memory().evict_segment(
                     segment.id, all_leave ? vidmm::Pinned::kLeave : vidmm::Pinned::kStay);
       if (!operations.has_value()) {
         status = operations.error();
@@ -253,11 +255,13 @@ Status Exercise::empty_segments(Tables tables) {
       }
       adapter.paging().enqueue(*operations, nullptr);
     }
-    adapter.pump();
+    adapter.core().pump();
   });
-  const bool idle = adapter.block_until([&] { return adapter.paging().idle(); });
-  adapter.lane().run([&] {
-    if (adapter.paging_) adapter.paging().set_context(adapter.system_context_);
+  const bool idle = adapter.core().block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return adapter.paging().idle(); });
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().has_memory())
+      adapter.paging().set_context(adapter.system_objects().context());
   });
   return idle ? status : Status::kDeviceRemoved;
 }
@@ -265,13 +269,13 @@ Status Exercise::empty_segments(Tables tables) {
 Status Exercise::without_content(Status (*work)(Adapter& adapter)) {
   Adapter& adapter = *adapter_;
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter.has_memory()) return Status::kNotSupported;
-  const bool mapped = !adapter.paging_buffers_.empty();
-  if (mapped) adapter.unmap_paging_buffers();
+  if (!adapter.core().has_memory()) return Status::kNotSupported;
+  const bool mapped = !adapter.paging_buffers().empty();
+  if (mapped) adapter.paging_buffers().unmap();
   Status status = empty_segments(adapter.gpu_va() != nullptr ? Tables::kLeave : Tables::kStay);
   if (is_success(status) && running()) status = work(adapter);
   if (mapped && running()) {
-    const Status again = adapter.map_paging_buffers();
+    const Status again = adapter.paging_buffers().map();
     if (is_success(status)) status = again;
   }
   return running() ? status : Status::kDeviceRemoved;
@@ -287,38 +291,41 @@ Status Exercise::power_cycle() {
   }
   return without_content([](Adapter& adapter) {
     DXGKIT_RETURN_IF_FAILED(
-        adapter.port().power().set_power_state(std::nullopt, port::PowerState::kD3));
-    return adapter.port().power().set_power_state(std::nullopt, port::PowerState::kD0);
+        adapter.core().port().power().set_power_state(std::nullopt, port::PowerState::kD3));
+    return adapter.core().port().power().set_power_state(std::nullopt, port::PowerState::kD0);
   });
 }
 
 Status Exercise::preempt_idle(NodeOrdinal node) {
   Adapter& adapter = *adapter_;
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter.has_memory()) return Status::kNotSupported;
+  if (!adapter.core().has_memory()) return Status::kNotSupported;
   bool asked = false;
-  adapter.lane().run([&] {
-    if (adapter.failed_) return;
-    asked = adapter.scheduler().request_preemption(node);
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().failed()) return;
+    asked = adapter.core().scheduler().request_preemption(node);
   });
   if (!asked) return running() ? Status::kNotSupported : Status::kDeviceRemoved;
   // The driver answers from a worker of its own, or at once. A little before the watch would call
   // it a timeout and recover, so that the silence is what is told.
-  const runtime::TimeNs deadline = adapter.runtime().now() + adapter.options_.tdr_delay_ns / 10 * 9;
+  const runtime::TimeNs deadline =
+      adapter.core().runtime().now() + adapter.core().options().tdr_delay_ns / 10 * 9;
   while (running()) {
     bool pending = true;
-    adapter.lane().run([&] {
-      if (!adapter.failed_) pending = adapter.scheduler().node_status(node).preemption_pending;
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (!adapter.core().failed())
+        pending = adapter.core().scheduler().node_status(node).preemption_pending;
     });
     if (!pending) return Status::kSuccess;
-    if (adapter.runtime().now() >= deadline) {
-      adapter.fail(
+    if (adapter.core().runtime().now() >= deadline) {
+      adapter.core().fail(
           {.rule = "PREEMPT-06",
            .severity = verifier::Severity::kBugCheck,
            .ddi = "DxgkDdiPreemptCommand",
            .actual = fmt::format("Node {} was idle when asked; no DMA_PREEMPTED came within "
                                  "{} ms.",
-                                 node.value, adapter.options_.tdr_delay_ns / runtime::kMillisecond),
+                                 node.value,
+                                 adapter.core().options().tdr_delay_ns / runtime::kMillisecond),
            .expected = "Every request is answered by DMA_PREEMPTED with its "
                        "PreemptionFenceId, also when nothing is left to preempt.",
            .fix = "When the queue is empty, report the preemption yourself, from a routine "
@@ -329,7 +336,7 @@ Status Exercise::preempt_idle(NodeOrdinal node) {
                   "then, and nothing of its own would ever answer."});
       return Status::kDeviceRemoved;
     }
-    adapter.runtime().sleep_for(runtime::kMillisecond);
+    adapter.core().runtime().sleep_for(runtime::kMillisecond);
   }
   return Status::kDeviceRemoved;
 }

@@ -18,10 +18,10 @@ Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t 
                                   vidmm::Placement* place) {
   Adapter& adapter = *adapter_;
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter.has_memory()) return Status::kNotSupported;
+  if (!adapter.core().has_memory()) return Status::kNotSupported;
   Status status = Status::kInvalidParameter;
-  adapter.lane().run([&] {
-    const vidmm::MemoryManager& memory = adapter.memory();
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const vidmm::MemoryManager& memory = adapter.core().memory();
     if (id == kSystemMemory || id.value > memory.segments().size()) return;
     const vidmm::SegmentDesc& segment = memory.segments()[id.value - 1];
     if (segment.kind != vidmm::SegmentKind::kMemory || size_bytes == 0) return;
@@ -55,19 +55,20 @@ Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::
   copy.source = in ? ours : theirs;
   copy.destination = in ? theirs : ours;
   bool done = false;
-  adapter.lane().run([&] {
-    if (adapter.failed_) return;
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().failed()) return;
     adapter.paging().enqueue_plain(copy, [&] { done = true; });
-    adapter.pump();
+    adapter.core().pump();
   });
-  return adapter.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+  return adapter.core().block_until([&] { return done; }) ? Status::kSuccess
+                                                          : Status::kDeviceRemoved;
 }
 
 Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
                              std::span<const std::byte> bytes) {
   vidmm::Placement place;
   DXGKIT_RETURN_IF_FAILED(check_free_place(segment, offset_bytes, bytes.size(), &place));
-  bus::Machine& machine = adapter_->machine();
+  bus::Machine& machine = adapter_->core().machine();
   std::vector<bus::PageFrame> pages;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(pages, machine.allocate_pages(bytes.size() / kPageBytes));
   for (size_t i = 0; i < pages.size(); ++i) {
@@ -76,7 +77,8 @@ Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
         bytes.data() + i * kPageBytes, kPageBytes);
   }
   const Status status = copy_plain(place, pages, true);
-  adapter_->lane().run([&] { adapter_->release_pages(pages); });
+  adapter_->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->backing_pages().release(pages); });
   return status;
 }
 
@@ -84,7 +86,7 @@ Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t 
                                                     uint64_t size_bytes) {
   vidmm::Placement place;
   DXGKIT_RETURN_ERROR_IF_FAILED(check_free_place(segment, offset_bytes, size_bytes, &place));
-  bus::Machine& machine = adapter_->machine();
+  bus::Machine& machine = adapter_->core().machine();
   DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
                           machine.allocate_pages(size_bytes / kPageBytes));
   const Status status = copy_plain(place, pages, false);
@@ -95,7 +97,8 @@ Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t 
         machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes),
         kPageBytes);
   }
-  adapter_->lane().run([&] { adapter_->release_pages(pages); });
+  adapter_->core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->backing_pages().release(pages); });
   if (!is_success(status)) return Error(status);
   return bytes;
 }
@@ -111,12 +114,13 @@ Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
   touch.segment = segment;
   touch.segment_address = place.gpu_address + offset_bytes % kPageBytes;
   bool done = false;
-  adapter.lane().run([&] {
-    if (adapter.failed_) return;
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().failed()) return;
     adapter.paging().enqueue_plain(touch, [&] { done = true; });
-    adapter.pump();
+    adapter.core().pump();
   });
-  return adapter.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+  return adapter.core().block_until([&] { return done; }) ? Status::kSuccess
+                                                          : Status::kDeviceRemoved;
 }
 
 Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
@@ -124,10 +128,10 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
                                                          uint64_t size_bytes) {
   Adapter& adapter = *adapter_;
   if (!running()) return Error(Status::kDeviceRemoved);
-  if (!adapter.has_memory()) return Error(Status::kNotSupported);
+  if (!adapter.core().has_memory()) return Error(Status::kNotSupported);
   if (!content.empty()) size_bytes = content.size();
   if (size_bytes == 0 || size_bytes % kPageBytes != 0) return Error(Status::kInvalidParameter);
-  bus::Machine& machine = adapter.machine();
+  bus::Machine& machine = adapter.core().machine();
   DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
                           machine.allocate_pages(size_bytes / kPageBytes));
   const auto page_at = [&](size_t i) {
@@ -138,17 +142,17 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
   vidmm::Use use;
   Status status = Status::kSuccess;
   bool done = false;
-  const auto give_back = [&] {
+  const auto give_back = [&]() DXGKIT_REQUIRES(on_lane) {
     adapter.allocations().destroy(*allocation);
-    adapter.release_pages(pages);
+    adapter.backing_pages().release(pages);
   };
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     status = Status::kInvalidParameter;
-    vidmm::MemoryManager& memory = adapter.memory();
-    const bool there = !adapter.failed_ && id != kSystemMemory &&
+    vidmm::MemoryManager& memory = adapter.core().memory();
+    const bool there = !adapter.core().failed() && id != kSystemMemory &&
                        id.value <= memory.segments().size() &&
                        memory.segments()[id.value - 1].kind == vidmm::SegmentKind::kMemory;
-    if (!there) return adapter.release_pages(pages);
+    if (!there) return adapter.backing_pages().release(pages);
     allocation = &adapter.allocations().create();
     own = allocation->id;
     use = {own, true};
@@ -170,46 +174,46 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
       return give_back();
     }
     adapter.paging().enqueue(plan->operations, [&done] { done = true; });
-    adapter.pump();
+    adapter.core().pump();
   });
   if (!is_success(status)) return Error(status);
   const auto wait = [&] {
-    if (adapter.block_until([&] { return done; })) return true;
-    adapter.lane().run([&] {
-      if (adapter.failed_) adapter.free_internal(*allocation);
+    if (adapter.core().block_until([&] { return done; })) return true;
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (adapter.core().failed()) adapter.teardowns().free_internal(*allocation);
     });
     return false;
   };
   if (!wait()) return Error(Status::kDeviceRemoved);
   done = false;
-  adapter.lane().run([&] {
-    if (adapter.failed_) return;
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().failed()) return;
     for (size_t i = 0; i < pages.size(); ++i) std::memset(page_at(i), 0xDB, kPageBytes);
-    adapter.memory().release(std::span(&use, 1));
-    const auto operations = adapter.memory().evict(own);
+    adapter.core().memory().release(std::span(&use, 1));
+    const auto operations = adapter.core().memory().evict(own);
     DXGKIT_CHECK(operations.has_value());  // nobody else knows it
     adapter.paging().enqueue(*operations, [&done] { done = true; });
-    adapter.pump();
+    adapter.core().pump();
   });
   if (!wait()) return Error(Status::kDeviceRemoved);
   std::vector<std::byte> back(size_bytes);
   for (size_t i = 0; i < pages.size(); ++i)
     std::memcpy(back.data() + i * kPageBytes, page_at(i), kPageBytes);
-  adapter.lane().run([&] {
-    adapter.free_internal(*allocation);
-    adapter.pump();
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    adapter.teardowns().free_internal(*allocation);
+    adapter.core().pump();
   });
   return back;
 }
 
 void Exercise::make_tables_again(Adapter& adapter, bool losing_content) {
-  adapter.lane().run([&] {
-    if (adapter.failed_) return;
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (adapter.core().failed()) return;
     if (losing_content) {
       // As after a timeout: the driver is told by the tables it gets.
-      if (adapter.residency_) adapter.residency_->let_all_go();
+      if (adapter.core().has_memory()) adapter.residency().let_all_go();
       static_cast<void>(adapter.context_allocations().let_go());
-      static_cast<void>(adapter.memory().lose_power([](SegmentId) { return uint64_t{0}; }));
+      static_cast<void>(adapter.core().memory().lose_power([](SegmentId) { return uint64_t{0}; }));
       adapter.cpu_windows().hardware_was_reset();
       adapter.power().show_locked();
     }
@@ -222,7 +226,7 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
   const auto refuse = [&](const char* ddi, Status status) {
     if (status == Status::kDeviceRemoved) return status;
     const std::string_view name = status_name(status);
-    adapter.fail(
+    adapter.core().fail(
         {.rule = "TDR-23",
          .severity = verifier::Severity::kBugCheck,
          .ddi = ddi,
@@ -236,49 +240,50 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
          .bugcheck_parameter = static_cast<uint32_t>(status)});
     return Status::kDeviceRemoved;
   };
-  if (const Status status = adapter.port().timeouts().reset_from_timeout();
+  if (const Status status = adapter.core().port().timeouts().reset_from_timeout();
       status != Status::kSuccess)
     return refuse("DxgkDdiResetFromTimeout", status);
   const bool tables = adapter.gpu_va() != nullptr;
   if (tables) {
     make_tables_again(adapter, losing_content);
   } else if (losing_content) {
-    adapter.lane().run([&] {
-      if (adapter.failed_) return;
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (adapter.core().failed()) return;
       static_cast<void>(adapter.context_allocations().let_go());
       // The driver hears of it now; what it builds for it runs after the restart.
-      adapter.scheduler().begin_adapter_reset();
-      const vidmm::LostContent lost = adapter.memory().lose_memory_segments();
+      adapter.core().scheduler().begin_adapter_reset();
+      const vidmm::LostContent lost = adapter.core().memory().lose_memory_segments();
       adapter.paging().enqueue(lost.operations, nullptr);
-      for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
+      for (const vidmm::SegmentDesc& segment : adapter.core().memory().segments()) {
         if (segment.kind != vidmm::SegmentKind::kAperture) continue;
         // One that shows DMA or paging buffers keeps all its mappings.
-        const auto unmaps = adapter.memory().evict_segment(segment.id);
+        const auto unmaps = adapter.core().memory().evict_segment(segment.id);
         if (unmaps.has_value()) adapter.paging().enqueue(*unmaps, nullptr);
       }
       adapter.power().show_locked();
     });
   }
-  const Status restarted = adapter.port().timeouts().restart_from_timeout();
+  const Status restarted = adapter.core().port().timeouts().restart_from_timeout();
   if (tables || losing_content) {
-    adapter.lane().run([&] {
-      if (adapter.failed_) return;
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (adapter.core().failed()) return;
       if (tables) {
         adapter.paging().resume();
       } else {
-        adapter.scheduler().end_adapter_reset();
+        adapter.core().scheduler().end_adapter_reset();
       }
-      adapter.pump();
+      adapter.core().pump();
     });
-    static_cast<void>(adapter.block_until([&] { return adapter.paging().idle(); }));
-    adapter.lane().run([&] {
-      if (adapter.failed_) return;
+    static_cast<void>(adapter.core().block_until(
+        [&]() DXGKIT_REQUIRES(on_lane) { return adapter.paging().idle(); }));
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (adapter.core().failed()) return;
       if (tables) adapter.residency().advance();
-      adapter.progress();
+      adapter.core().progress();
     });
   }
   if (restarted != Status::kSuccess) return refuse("DxgkDdiRestartFromTimeout", restarted);
-  return adapter.running() ? Status::kSuccess : Status::kDeviceRemoved;
+  return adapter.core().running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Status Exercise::reset() {
@@ -287,7 +292,7 @@ Status Exercise::reset() {
 
 Status Exercise::reset_losing_content() {
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter_->has_memory()) return Status::kNotSupported;
+  if (!adapter_->core().has_memory()) return Status::kNotSupported;
   return reset_device(*adapter_, true);
 }
 

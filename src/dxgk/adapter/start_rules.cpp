@@ -1,30 +1,155 @@
-// What a start asks of caps and entries beyond single values: features of a version, entries that
-// have to work already.
+#include "dxgk/adapter/start_rules.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <string>
-#include <vector>
+#include <bit>
+#include <string_view>
+#include <utility>
 
+#include "base/arithmetic.h"
 #include "base/interface_versions.h"
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/adapter/segment_rules.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
+constexpr uint32_t kMaxNodes = 64;    // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
 constexpr const char* kCapsQuery = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
+constexpr const char* kUserModeDriver = "UserModeDriverName";
 
+/// The names that are null, "A, B"; empty when the driver has them all.
+std::string missing_entries(const port::AdapterPort& port, std::span<const char* const> names) {
+  std::string missing;
+  for (const char* name : names) {
+    if (port.has_entry(name)) continue;
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name);
+  }
+  return missing;
+}
 }  // namespace
 
-Status Adapter::check_version_features() {
-  const uint32_t declared = caps_.wddm_version;
+Status StartRules::refuse(const char* rule, const char* ddi, std::string actual,
+                          std::string expected, std::string fix) {
+  core_.findings().report(verifier::Finding{.rule = rule,
+                                            .severity = verifier::Severity::kStartFail,
+                                            .ddi = ddi,
+                                            .actual = std::move(actual),
+                                            .expected = std::move(expected),
+                                            .fix = std::move(fix)});
+  return Status::kDeviceConfigurationError;  // one constant for every refusal (G-19)
+}
+
+void StartRules::explain_failure(const char* ddi, Status status) {
+  for (const verifier::Finding& finding : core_.findings().all()) {
+    const bool stops = finding.severity == verifier::Severity::kStartFail ||
+                       finding.severity == verifier::Severity::kBugCheck;
+    if (stops) return;  // the reason is told already
+  }
+  const std::string_view name = status_name(status);
+  const char* rule = "LIFE-12";
+  if (std::string_view(ddi) == "DxgkDdiAddDevice") rule = "LIFE-07";
+  if (std::string_view(ddi) == "DxgkDdiStartDevice") rule = "LIFE-11";
+  static_cast<void>(refuse(
+      rule, ddi,
+      name.empty() ? fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(status))
+                   : fmt::format("It answered {}.", name),
+      "Success: an adapter whose driver fails a step of its start is stopped and removed.",
+      "Find out why the driver refused this step; its own failure paths end with this status."));
+}
+
+Status StartRules::check_addressing() {
+  const uint64_t last_page = core_.machine().highest_system_address().value;
+  if (core_.caps().highest_acceptable_address != 0 &&
+      core_.caps().highest_acceptable_address < last_page) {
+    return refuse(
+        "LIFE-14", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        fmt::format("HighestAcceptableAddress is 0x{:X}.", core_.caps().highest_acceptable_address),
+        fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
+        fmt::format("Report the highest address the device can reach (at least {} bits), or "
+                    "support remapping.",
+                    std::bit_width(last_page)));
+  }
+  return Status::kSuccess;
+}
+
+Status StartRules::check_caps() {
+  if (core_.caps().node_count == 0 || core_.caps().node_count > kMaxNodes) {
+    return refuse(
+        "SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        fmt::format("GpuEngineTopology.NbAsymetricProcessingNodes is {}.", core_.caps().node_count),
+        fmt::format("1 to {} nodes.", kMaxNodes),
+        "Report the number of nodes the scheduler may submit to.");
+  }
+  if (!core_.caps().multi_engine_aware) {  // SCHED-02: one node, PagingNode ignored
+    core_.learn().caps.node_count = 1;
+    core_.learn().caps.paging_node = 0;
+  }
+  if (core_.caps().paging_node >= core_.caps().node_count) {
+    return refuse("SCHED-03", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                  fmt::format("MemoryManagementCaps.PagingNode is {}, there are {} nodes.",
+                              core_.caps().paging_node, core_.caps().node_count),
+                  "The paging node is one of the nodes.",
+                  "Name a node below NbAsymetricProcessingNodes.");
+  }
+  if (core_.caps().preemption_aware && !core_.caps().multi_engine_aware) {
+    return refuse("PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                  "SchedulingCaps.PreemptionAware is set, MultiEngineAware is not.",
+                  "PreemptionAware needs MultiEngineAware.",
+                  "Set MultiEngineAware (and implement contexts), or clear PreemptionAware.");
+  }
+  if (core_.caps().cancel_command_aware && !core_.caps().multi_engine_aware) {
+    return refuse("CANCEL-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                  "SchedulingCaps.CancelCommandAware is set, MultiEngineAware is not.",
+                  "CancelCommandAware needs MultiEngineAware.",
+                  "Set MultiEngineAware (and implement contexts), or clear CancelCommandAware.");
+  }
+  if (core_.caps().no_dma_patching &&
+      !(core_.caps().preemption_aware && core_.caps().multi_engine_aware)) {
+    return refuse(
+        "PREEMPT-01", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+        "SchedulingCaps.NoDmaPatching is set without PreemptionAware and MultiEngineAware.",
+        "NoDmaPatching needs both.", "Set both bits, or clear NoDmaPatching.");
+  }
+  if (core_.interface_version() >= kInterfaceWin8 && core_.interface_version() < kInterfaceWddm20) {
+    const port::FlipCaps flips = port::flip_caps_of(core_.caps(), core_.interface_version());
+    if (!flips.reports_preemption) {
+      return refuse("PREEMPT-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+                    "PreemptionCaps leaves a granularity at 0 (NONE).",
+                    "From WDDM 1.2 on a driver says how finely graphics and compute work "
+                    "can be preempted.",
+                    "Set GraphicsPreemptionGranularity and ComputePreemptionGranularity, at "
+                    "least to the DMA buffer boundary.");
+    }
+    if (core_.facts().start.video_present_sources != 0 && !flips.on_vsync_mmio) {
+      core_.findings().report(
+          {.rule = "PREEMPT-02",
+           .severity = verifier::Severity::kWarning,
+           .ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+           .actual = "FlipCaps.FlipOnVSyncMmIo is clear on an adapter with displays.",
+           .expected = "From WDDM 1.2 on flips go through "
+                       "DxgkDdiSetVidPnSourceAddress, as preemption happens with "
+                       "flips pending.",
+           .fix = "Set FlipOnVSyncMmIo and program the address there.",
+           .windows = "Windows may refuse the driver."});
+    }
+  }
+  DXGKIT_RETURN_IF_FAILED(check_version_features());
+  DXGKIT_RETURN_IF_FAILED(check_caps_entries());
+  check_software_key();
+  return check_addressing();
+}
+
+Status StartRules::check_version_features() {
+  const uint32_t declared = core_.caps().wddm_version;
   // The page knows WDDM 1.2 drivers and those of before; of later versions nothing is said.
   if (declared == 0 || declared > kModelWddm12) return Status::kSuccess;
   const bool older = declared < kModelWddm12;
   std::string wrong;
-  for (const port::FeatureCap& feature : port::features_of_wddm12(caps_, interface_version())) {
-    const bool asked = !feature.of_display || video_present_sources() != 0;
+  for (const port::FeatureCap& feature :
+       port::features_of_wddm12(core_.caps(), core_.interface_version())) {
+    const bool asked = !feature.of_display || core_.facts().start.video_present_sources != 0;
     // PREEMPT-02 says more about this one.
     const bool missing =
         !older && !feature.set && asked && std::string_view(feature.name) != "PreemptionCaps";
@@ -32,7 +157,7 @@ Status Adapter::check_version_features() {
     if (missing || early) wrong += fmt::format("{}{}", wrong.empty() ? "" : ", ", feature.name);
   }
   if (wrong.empty()) return Status::kSuccess;
-  findings_.report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "LIFE-13",
       .severity = verifier::Severity::kStartFail,
       .ddi = kCapsQuery,
@@ -53,9 +178,9 @@ Status Adapter::check_version_features() {
   return Status::kDeviceConfigurationError;  // G-19
 }
 
-Status Adapter::check_host_apertures(const char** step) {
-  for (size_t i = 0; i < segment_infos_.segments.size(); ++i) {
-    const port::SegmentInfo& segment = segment_infos_.segments[i];
+Status StartRules::check_host_apertures(const char** step) {
+  for (size_t i = 0; i < core_.segment_infos().segments.size(); ++i) {
+    const port::SegmentInfo& segment = core_.segment_infos().segments[i];
     if (segment.host_aperture_pages == 0) continue;
     const SegmentId id{static_cast<uint32_t>(i + 1)};
     std::vector<port::MemoryRange> ranges = segment.invalid_ranges;  // as told, of whole pages
@@ -70,33 +195,215 @@ Status Adapter::check_host_apertures(const char** step) {
     const auto refuse = [&](const char* ddi, uint32_t parameter, Status status) {
       *step = ddi;
       if (status == Status::kDeviceRemoved) return status;
-      fail({.rule = "LIFE-15",
-            .severity = verifier::Severity::kBugCheck,
-            .ddi = ddi,
-            .actual =
-                status == Status::kNotSupported && !port_->has_entry(ddi)
-                    ? fmt::format("The entry is NULL; segment {} has a CPU host aperture of {} "
-                                  "pages.",
-                                  id.value, segment.host_aperture_pages)
-                    : fmt::format("It answered 0x{:08X} for page {} of segment {}, right after the "
-                                  "segments were described.",
-                                  static_cast<uint32_t>(to_ntstatus(status)), page, id.value),
-            .expected = "From the description of the segments on both entries work: the kernel "
-                        "reaches page tables through the aperture before anything else runs.",
-            .fix = "Set up the tables behind the aperture in DxgkDdiStartDevice, without an "
-                   "allocation (hAllocation is NULL), or clear SupportsCpuHostAperture.",
-            .bugcheck_code = 0x10E,
-            .bugcheck_parameter = parameter});
+      core_.fail(
+          {.rule = "LIFE-15",
+           .severity = verifier::Severity::kBugCheck,
+           .ddi = ddi,
+           .actual =
+               status == Status::kNotSupported && !core_.port().has_entry(ddi)
+                   ? fmt::format("The entry is NULL; segment {} has a CPU host aperture of {} "
+                                 "pages.",
+                                 id.value, segment.host_aperture_pages)
+                   : fmt::format("It answered 0x{:08X} for page {} of segment {}, right after the "
+                                 "segments were described.",
+                                 static_cast<uint32_t>(to_ntstatus(status)), page, id.value),
+           .expected = "From the description of the segments on both entries work: the kernel "
+                       "reaches page tables through the aperture before anything else runs.",
+           .fix = "Set up the tables behind the aperture in DxgkDdiStartDevice, without an "
+                  "allocation (hAllocation is NULL), or clear SupportsCpuHostAperture.",
+           .bugcheck_code = 0x10E,
+           .bugcheck_parameter = parameter});
       return is_success(status) ? Status::kUnsuccessful : status;
     };
-    if (const Status status = port_->cpu_access().map_cpu_host_aperture(nullptr, id, shown, memory);
+    if (const Status status =
+            core_.port().cpu_access().map_cpu_host_aperture(nullptr, id, shown, memory);
         status != Status::kSuccess)
       return refuse("DxgkDdiMapCpuHostAperture", 0x2D, status);
-    if (const Status status = port_->cpu_access().unmap_cpu_host_aperture(id, shown);
+    if (const Status status = core_.port().cpu_access().unmap_cpu_host_aperture(id, shown);
         status != Status::kSuccess)
       return refuse("DxgkDdiUnmapCpuHostAperture", 0x2E, status);
   }
   return Status::kSuccess;
+}
+
+Status StartRules::check_segments(std::vector<vidmm::SegmentDesc>* segments) {
+  SegmentSurroundings around;
+  // A type-4 query has no AGP members: nothing was told (SEG-10).
+  if (core_.interface_version() < kInterfaceWddm20)
+    around.agp = core_.machine().agp_aperture(core_.function());
+  for (const bus::Bar& bar : core_.function().bars()) {
+    if (bar.kind == bus::BarKind::kMemory)
+      around.largest_memory_bar_bytes = std::max(around.largest_memory_bar_bytes, bar.size);
+  }
+  std::optional<SegmentRefusal> refusal =
+      check_segment_rules(core_.segment_infos(), core_.caps(), core_.interface_version(), around,
+                          core_.findings(), segments);
+  if (!refusal.has_value()) return Status::kSuccess;
+  core_.findings().report(verifier::Finding{
+      .rule = refusal->rule,
+      .severity = verifier::Severity::kStartFail,
+      .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+      .actual = std::move(refusal->actual),
+      .expected = std::move(refusal->expected),
+      .fix = std::move(refusal->fix),
+      .why = why_segments_break(refusal->rule),
+      .windows = "The device does not start (Code 43): DxgkDdiStopDevice and "
+                 "DxgkDdiRemoveDevice follow. Which descriptions it refuses is not documented one "
+                 "by one."});
+  return Status::kDeviceConfigurationError;  // G-19
+}
+
+Status StartRules::check_gpu_va_model(std::optional<GpuVaModel>* model_out) {
+  const char* ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
+  std::optional<GpuVaRefusal> refusal = check_addressing_model(core_.caps());
+  if (!refusal.has_value() && !core_.caps().gpu_mmu_supported) return Status::kSuccess;
+  if (!refusal.has_value()) {
+    GpuVaModel model;
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(model.caps, core_.port().gpu_va().query_gpu_mmu());
+    DXGKIT_RETURN_IF_FAILED(check_gpu_va_entries(model.caps));
+    ddi = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
+    refusal = check_gpu_mmu(model.caps, core_.segment_infos(), &model.geometry);
+    if (!refusal.has_value()) {
+      *model_out = std::move(model);
+      core_.learn().virtual_addresses = true;
+      return Status::kSuccess;
+    }
+  }
+  core_.findings().report(verifier::Finding{.rule = refusal->rule,
+                                            .severity = verifier::Severity::kStartFail,
+                                            .ddi = ddi,
+                                            .actual = std::move(refusal->actual),
+                                            .expected = std::move(refusal->expected),
+                                            .fix = std::move(refusal->fix),
+                                            .why = std::move(refusal->why)});
+  return refusal->status;
+}
+
+Status StartRules::check_display_entries() {
+  if (core_.display_only())
+    return Status::kSuccess;  // DxgkInitializeDisplayOnlyDriver has seen to it
+  const std::string missing = missing_entries(
+      core_.port(),
+      std::array{"DxgkDdiQueryChildRelations", "DxgkDdiQueryChildStatus", "DxgkDdiIsSupportedVidPn",
+                 "DxgkDdiEnumVidPnCofuncModality", "DxgkDdiCommitVidPn",
+                 "DxgkDdiSetVidPnSourceVisibility", "DxgkDdiSetVidPnSourceAddress",
+                 "DxgkDdiGetStandardAllocationDriverData"});
+  if (missing.empty()) return Status::kSuccess;
+  return refuse(
+      "CAPS-04", "DxgkDdiStartDevice",
+      fmt::format("NumberOfVideoPresentSources is {}, and these entries are null: {}.",
+                  core_.facts().start.video_present_sources, missing),
+      "A driver with video present sources has the entries of mode management.",
+      "Fill them in DRIVER_INITIALIZATION_DATA, or report 0 sources for a render-only adapter.");
+}
+
+Status StartRules::check_display_only_caps() {
+  const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
+  if (core_.caps().wddm_version < kModelWddm12) {
+    core_.findings().report(verifier::Finding{
+        .rule = "CAPS-02",
+        .severity = verifier::Severity::kStartFail,
+        .ddi = kCapsQuery,
+        .actual = fmt::format("WDDMVersion is 0x{:X}, SupportNonVGA {}, SupportSmoothRotation {}.",
+                              core_.caps().wddm_version, caps.support_non_vga ? 1 : 0,
+                              caps.support_smooth_rotation ? 1 : 0),
+        .expected = "A display-only driver reports DXGKDDI_WDDMv1_2 (0x1200) or later.",
+        .fix = "Set pDriverCaps->WDDMVersion = DXGKDDI_WDDMv1_2, SupportNonVGA = TRUE and "
+               "SupportSmoothRotation = TRUE, as the basic display driver does.",
+        .why = "Display-only drivers exist since WDDM 1.2. Which of the three members a refusing "
+               "build looks at first has not been isolated.",
+        .windows = "Code 43: DRIVERCAPS succeeds, and no further DDI but StopDevice follows.",
+        .confidence = verifier::Confidence::kMeasured});
+    return Status::kDeviceConfigurationError;
+  }
+  if (!caps.support_non_vga || !caps.support_smooth_rotation) {
+    core_.findings().report(verifier::Finding{
+        .rule = "CAPS-06",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = fmt::format("SupportNonVGA is {}, SupportSmoothRotation is {}.",
+                              caps.support_non_vga ? 1 : 0, caps.support_smooth_rotation ? 1 : 0),
+        .expected = "A driver of WDDM 1.2 or later with a display sets both.",
+        .fix = "Set both to TRUE in DXGK_DRIVERCAPS and provide the entries SupportNonVGA stands "
+               "for.",
+        .windows = "The driver may be refused, or the screen is lost when it stops.",
+        .confidence = verifier::Confidence::kInferred});
+  }
+  if (!caps.support_non_vga) return Status::kSuccess;
+  const std::string missing = missing_entries(
+      core_.port(), std::array{"DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
+                               "DxgkDdiSystemDisplayEnable", "DxgkDdiSystemDisplayWrite"});
+  if (!missing.empty()) {
+    core_.findings().report(verifier::Finding{
+        .rule = "CAPS-05",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = fmt::format("SupportNonVGA is 1, and these entries are null: {}.", missing),
+        .expected = "SupportNonVGA promises all three.",
+        .fix = "Implement them: they keep the screen when the driver stops or the system crashes.",
+        .windows = "No picture between this driver and the next, and none on a bug check."});
+  }
+  return Status::kSuccess;
+}
+
+Status StartRules::check_caps_entries() {
+  if (!core_.caps().support_per_engine_tdr) return Status::kSuccess;
+  const std::string missing =
+      missing_entries(core_.port(), std::array{"DxgkDdiQueryDependentEngineGroup",
+                                               "DxgkDdiQueryEngineStatus", "DxgkDdiResetEngine"});
+  if (missing.empty()) return Status::kSuccess;
+  core_.findings().report(verifier::Finding{
+      .rule = "CAPS-04",
+      .severity = verifier::Severity::kStartFail,
+      .ddi = kCapsQuery,
+      .actual = fmt::format("SupportPerEngineTDR is 1, and these entries are null: {}.", missing),
+      .expected = "The cap promises QueryDependentEngineGroup, QueryEngineStatus and ResetEngine.",
+      .fix = "Fill the entries in DRIVER_INITIALIZATION_DATA, or report SupportPerEngineTDR = "
+             "FALSE.",
+      .windows = "The start fails with 0xC000000D. Event 494: the driver reports the cap without "
+                 "all of the required DDIs.",
+      .confidence = verifier::Confidence::kEventText});
+  return Status::kDeviceConfigurationError;
+}
+
+Status StartRules::check_gpu_va_entries(const port::GpuMmuCaps& caps) {
+  std::vector<const char*> needed = {"DxgkDdiCreateProcess", "DxgkDdiDestroyProcess",
+                                     "DxgkDdiSetRootPageTable", "DxgkDdiSubmitCommandVirtual"};
+  if (caps.level_count == 2) needed.push_back("DxgkDdiGetRootPageTableSize");  // VA-05
+  const std::string missing = missing_entries(core_.port(), needed);
+  if (missing.empty()) return Status::kSuccess;
+  return refuse(
+      "CAPS-04", kCapsQuery,
+      fmt::format("GpuMmuSupported is 1, PageTableLevelCount {}, and these entries are null: {}.",
+                  caps.level_count, missing),
+      "A driver with GPU virtual addresses has the entries of processes, root page tables and "
+      "virtual submission; with two levels the size of the root too.",
+      "Fill them in DRIVER_INITIALIZATION_DATA, or clear GpuMmuSupported.");
+}
+
+void StartRules::check_software_key() {
+  const auto& registry = core_.kernel().config().registry;
+  const auto key = registry.find(nt::KernelConfig::kDeviceKey);
+  // Who gave no software key does not test its content.
+  if (key == registry.end() || key->second.empty()) return;
+  if (port::display_caps_of(core_.caps(), core_.interface_version()).compute_only) return;
+  const bool named = std::ranges::any_of(key->second, [](const auto& value) {
+    return std::ranges::equal(value.first, std::string_view(kUserModeDriver),
+                              [](char a, char b) { return (a | 0x20) == (b | 0x20); });
+  });
+  if (named) return;
+  core_.findings().report(verifier::Finding{
+      .rule = "CAPS-03",
+      .severity = verifier::Severity::kWarning,
+      .ddi = kCapsQuery,
+      .actual = "The software key has no UserModeDriverName, and the adapter is not compute-only.",
+      .expected = "The software key names the user-mode driver.",
+      .fix = "Add UserModeDriverName to the INF's software section, or report ComputeOnly "
+             "(WDDM 2.6).",
+      .why = "The kernel looks it up right after DRIVERCAPS: it is not your caps.",
+      .windows = "CM_PROB_FAILED_POST_START with status 0 and no event: the adapter object fails "
+                 "with OBJECT_NAME_NOT_FOUND.",
+      .confidence = verifier::Confidence::kInferred});
 }
 
 }  // namespace dxgkit::dxgk

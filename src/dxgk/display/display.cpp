@@ -8,8 +8,8 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display_level_two.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -40,7 +40,8 @@ bool inside(const port::MoveRect& move, const DisplayMode& mode) {
 
 }  // namespace
 
-Display::Display(Adapter& adapter) : adapter_(adapter), display_only_(adapter.display_only()) {}
+Display::Display(Adapter& adapter)
+    : adapter_(adapter), core_(adapter.core()), display_only_(adapter.core().display_only()) {}
 
 Display::~Display() {
   for (auto& [id, source] : sources_) free_surface(source);
@@ -48,19 +49,19 @@ Display::~Display() {
 
 Status Display::refuse(Status status, const char* rule, const char* ddi, std::string actual,
                        std::string expected, std::string fix) {
-  adapter_.findings().report(verifier::Finding{.rule = rule,
-                                               .severity = verifier::Severity::kStartFail,
-                                               .ddi = ddi,
-                                               .actual = std::move(actual),
-                                               .expected = std::move(expected),
-                                               .fix = std::move(fix)});
+  core_.findings().report(verifier::Finding{.rule = rule,
+                                            .severity = verifier::Severity::kStartFail,
+                                            .ddi = ddi,
+                                            .actual = std::move(actual),
+                                            .expected = std::move(expected),
+                                            .fix = std::move(fix)});
   return status;
 }
 
 Status Display::failed_call(const char* ddi, Status status) {
-  if (status == Status::kDeviceRemoved || !adapter_.running_or_starting()) return status;
+  if (status == Status::kDeviceRemoved || !core_.running_or_starting()) return status;
   const std::string_view name = status_name(status);
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "DOD-03",
       .severity = verifier::Severity::kViolation,
       .ddi = ddi,
@@ -84,10 +85,10 @@ Status Display::describe(std::vector<port::ChildInfo> children, uint32_t sources
   }
   vidpn::Profile profile;
   profile.kind = display_only_ ? vidpn::DriverKind::kDisplayOnly : vidpn::DriverKind::kFull;
-  profile.interface_version = adapter_.interface_version();
+  profile.interface_version = core_.interface_version();
   profile.source_count = sources;
-  profile.vsync_control = adapter_.port().has_entry("DxgkDdiControlInterrupt") &&
-                          adapter_.port().has_entry("DxgkDdiGetScanLine");
+  profile.vsync_control = core_.port().has_entry("DxgkDdiControlInterrupt") &&
+                          core_.port().has_entry("DxgkDdiGetScanLine");
   std::set<uint32_t> seen;
   for (const port::ChildInfo& child : children_) {
     if (!seen.insert(child.uid).second) {
@@ -109,9 +110,9 @@ Status Display::describe(std::vector<port::ChildInfo> children, uint32_t sources
   }
   vidpn::ManagerConfig config;
   config.profile = std::move(profile);
-  config.findings = &adapter_.findings();
-  config.kernel = &adapter_.kernel();
-  config.adapter_handle = adapter_.port().device_handle();
+  config.findings = &core_.findings();
+  config.kernel = &core_.kernel();
+  config.adapter_handle = core_.port().device_handle();
   manager_ = std::make_unique<vidpn::Manager>(std::move(config));
   const runtime::MutexLock lock(mutex_);
   for (uint32_t id = 0; id < sources; ++id) sources_[id];
@@ -129,8 +130,8 @@ Status Display::start(const char** step) {
     const Status status = commit_for_connected(wanted_, step);
     if (status == Status::kDeviceRemoved) return status;
   }
-  worker_ = adapter_.runtime().spawn("display", [this] { worker(); });
-  if (flips_) adapter_.lane().run([&] { flips_->start(); });
+  worker_ = core_.runtime().spawn("display", [this] { worker(); });
+  if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->start(); });
   return Status::kSuccess;
 }
 
@@ -140,13 +141,13 @@ void Display::stop() {
     ending_ = true;
   }
   events_.fetch_add(1);
-  adapter_.runtime().wake_all(events_);
+  core_.runtime().wake_all(events_);
   if (worker_ != nullptr) worker_->join();
   worker_.reset();
   const runtime::MutexLock lock(mutex_);
   if (stopped_) return;
   stopped_ = true;
-  if (flips_) adapter_.lane().run([&] { flips_->drop_all(); });
+  if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->drop_all(); });
   for (auto& [id, source] : sources_) {
     drop_primary(source.next);
     drop_primary(source.current);
@@ -164,7 +165,7 @@ void Display::on_child_status(uint32_t child, bool connected) {
     ++announced_;
   }
   events_.fetch_add(1);
-  adapter_.runtime().wake_all(events_);
+  core_.runtime().wake_all(events_);
 }
 
 void Display::worker() {
@@ -180,19 +181,19 @@ void Display::worker() {
     }
     if (ending) {  // nobody waits for what will not be served
       served_.fetch_add(static_cast<uint32_t>(taken.size()));
-      adapter_.runtime().wake_all(served_);
+      core_.runtime().wake_all(served_);
       return;
     }
     if (was_reset) {
       uint64_t resets = 0;
-      adapter_.lane().run([&] { resets = resets_; });
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { resets = resets_; });
       {
         const runtime::MutexLock lock(mutex_);
         show_after_reset();
       }
-      adapter_.lane().run([&] {
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
         resets_shown_ = resets;
-        adapter_.progress();
+        core_.progress();
       });
     }
     while (flips_ && flips_->work()) {
@@ -203,10 +204,10 @@ void Display::worker() {
     }
     if (!taken.empty()) {
       served_.fetch_add(static_cast<uint32_t>(taken.size()));
-      adapter_.runtime().wake_all(served_);
+      core_.runtime().wake_all(served_);
       continue;
     }
-    adapter_.runtime().wait(events_, seen);
+    core_.runtime().wait(events_, seen);
   }
 }
 
@@ -218,14 +219,14 @@ void Display::wait_for_hot_plug() {
   }
   for (uint32_t seen = served_.load(); static_cast<int32_t>(wanted - seen) > 0;
        seen = served_.load())
-    adapter_.runtime().wait(served_, seen);
+    core_.runtime().wait(served_, seen);
 }
 
 void Display::handle_hot_plug(const HotPlug& event) {
-  if (stopped_ || !adapter_.running()) return;
+  if (stopped_ || !core_.running()) return;
   const auto known = std::ranges::find(children_, event.child, &port::ChildInfo::uid);
   if (known == children_.end() || known->kind == port::ChildInfo::Kind::kOther) {
-    adapter_.findings().report(verifier::Finding{
+    core_.findings().report(verifier::Finding{
         .rule = "CAPS-09",
         .severity = verifier::Severity::kViolation,
         .ddi = "DxgkCbIndicateChildStatus",
@@ -268,7 +269,7 @@ void Display::on_progress(const port::InterruptReport& report) {
   }
   progressed_.set();
   if (unexpected) {
-    adapter_.findings().report(verifier::Finding{
+    core_.findings().report(verifier::Finding{
         .rule = "DOD-02",
         .severity = verifier::Severity::kViolation,
         .ddi = "DxgkCbNotifyInterrupt",
@@ -288,8 +289,9 @@ void Display::hardware_was_reset() {
 }
 
 void Display::wait_for_reset() {
-  static_cast<void>(
-      adapter_.block_until([&] { return resets_shown_ == resets_ || adapter_.gate().closed(); }));
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return resets_shown_ == resets_ || core_.gate().closed();
+  }));
 }
 
 void Display::set_again() {
@@ -301,13 +303,13 @@ void Display::set_again() {
 }
 
 void Display::show_after_reset() {
-  if (stopped_ || !adapter_.running()) return;
+  if (stopped_ || !core_.running()) return;
   if (power_ != port::PowerState::kD0) return;  // it is shown when power is back
   for (auto& [id, source] : sources_) source.visible = false;
   const char* step = "";
   if (!active_.paths.empty()) static_cast<void>(recommit(&step));  // a failure has been told
-  adapter_.lane().run([&] {
-    if (flips_ && !adapter_.failed()) flips_->start();
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (flips_ && !core_.failed()) flips_->start();
   });
 }
 
@@ -361,7 +363,7 @@ Status Display::prepare_surface(Source& source, const DisplayMode& mode) {
   if (source.page_count != 0 && source.surface_mode == mode) return Status::kSuccess;
   const uint64_t bytes = uint64_t{mode.width} * mode.height * kPixelBytes;
   const uint64_t pages = (bytes + kPageBytes - 1) / kPageBytes;
-  const Result<bus::PageFrame> first = adapter_.machine().allocate_contiguous(pages);
+  const Result<bus::PageFrame> first = core_.machine().allocate_contiguous(pages);
   if (!first.has_value()) return first.error();
   free_surface(source);
   source.pages = *first;
@@ -371,7 +373,7 @@ Status Display::prepare_surface(Source& source, const DisplayMode& mode) {
 }
 
 void Display::free_surface(Source& source) {
-  if (source.page_count != 0) adapter_.machine().free_contiguous(source.pages, source.page_count);
+  if (source.page_count != 0) core_.machine().free_contiguous(source.pages, source.page_count);
   source.page_count = 0;
   source.surface_mode = {};
 }
@@ -379,7 +381,7 @@ void Display::free_surface(Source& source) {
 Status Display::present(const DisplayPresent& request) {
   if (!display_only_) return Status::kNotSupported;
   const runtime::MutexLock lock(mutex_);
-  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
+  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
   const std::optional<DisplayMode> mode = mode_of(request.source);
   if (!mode.has_value()) return Status::kInvalidParameter;
   const uint64_t row_bytes = uint64_t{mode->width} * kPixelBytes;
@@ -403,7 +405,7 @@ Status Display::present(const DisplayPresent& request) {
   }
   // The driver is handed memory of the machine that is ours: whole picture, also where nothing
   // changed, whatever a driver wrote there before.
-  std::byte* const surface = adapter_.machine().system_pointer(
+  std::byte* const surface = core_.machine().system_pointer(
       bus::PhysicalAddress{source.pages.value * kPageBytes}, source.page_count * kPageBytes);
   for (uint32_t y = 0; y < mode->height; ++y) {
     std::memcpy(surface + y * row_bytes, request.pixels.data() + uint64_t{y} * request.pitch_bytes,
@@ -415,13 +417,13 @@ Status Display::present(const DisplayPresent& request) {
     progress_failed_[request.source] = false;
   }
   progressed_.reset();
-  const Status status = adapter_.port().scanout().present_display_only(
-      {.source = request.source,
-       .pixels = surface,
-       .bytes_per_pixel = kPixelBytes,
-       .pitch_bytes = static_cast<int32_t>(row_bytes),
-       .moves = request.moves,
-       .dirty = dirty});
+  const Status status =
+      core_.port().scanout().present_display_only({.source = request.source,
+                                                   .pixels = surface,
+                                                   .bytes_per_pixel = kPixelBytes,
+                                                   .pitch_bytes = static_cast<int32_t>(row_bytes),
+                                                   .moves = request.moves,
+                                                   .dirty = dirty});
   if (status == Status::kPending) return wait_for_progress(request.source);
   bool reported = false;
   {
@@ -430,7 +432,7 @@ Status Display::present(const DisplayPresent& request) {
     presents_[request.source] = PresentState::kIdle;
   }
   if (reported && is_success(status)) {
-    adapter_.findings().report(verifier::Finding{
+    core_.findings().report(verifier::Finding{
         .rule = "DOD-02",
         .severity = verifier::Severity::kViolation,
         .ddi = "DxgkDdiPresentDisplayOnly",
@@ -452,9 +454,8 @@ Status Display::wait_for_progress(uint32_t source) {
     waiting = state != PresentState::kReported;
     state = waiting ? PresentState::kPending : PresentState::kIdle;
   }
-  const runtime::TimeNs limit = adapter_.options().tdr_delay_ns;
-  const runtime::TimeNs deadline =
-      limit <= 0 ? runtime::kForever : adapter_.runtime().now() + limit;
+  const runtime::TimeNs limit = core_.options().tdr_delay_ns;
+  const runtime::TimeNs deadline = limit <= 0 ? runtime::kForever : core_.runtime().now() + limit;
   while (waiting) {
     const bool late = progressed_.wait(deadline) == runtime::WaitResult::kTimedOut;
     {
@@ -464,7 +465,7 @@ Status Display::wait_for_progress(uint32_t source) {
       if (adapter_failed_) return Status::kDeviceRemoved;
       if (!late) continue;
     }
-    adapter_.fail(verifier::Finding{
+    core_.fail(verifier::Finding{
         .rule = "DOD-01",
         .severity = verifier::Severity::kBugCheck,
         .ddi = "DxgkDdiPresentDisplayOnly",
@@ -500,7 +501,7 @@ Result<Scanout> Display::scanout(uint32_t source_id) {
   if (!display_only_) return scanout_primary(sources_.at(source_id), *mode);
   // The POST frame buffer is what is on the screen as long as the mode still is the one that
   // firmware set.
-  bus::PciFunction& function = adapter_.function();
+  bus::PciFunction& function = core_.function();
   const std::optional<bus::PostDisplay> post = function.post_display();
   if (!post.has_value() || source_id != 0) return Error(Status::kNotSupported);
   if (post->width != mode->width || post->height != mode->height)
@@ -509,10 +510,10 @@ Result<Scanout> Display::scanout(uint32_t source_id) {
   const uint64_t bytes = uint64_t{post->pitch_bytes} * post->height;
   if (!range_within(post->offset_bytes, bytes, bar.size)) return Error(Status::kNotSupported);
   auto* pixels = static_cast<std::byte*>(
-      adapter_.machine().map_io(bus::PhysicalAddress{bar.base.value + post->offset_bytes}, bytes));
+      core_.machine().map_io(bus::PhysicalAddress{bar.base.value + post->offset_bytes}, bytes));
   if (pixels == nullptr) return Error(Status::kNoMemory);
   Scanout picture = picture_of(pixels, *mode, post->pitch_bytes);
-  static_cast<void>(adapter_.machine().unmap_io(pixels, bytes));
+  static_cast<void>(core_.machine().unmap_io(pixels, bytes));
   return picture;
 }
 
@@ -537,9 +538,8 @@ Scanout Display::picture_of(const std::byte* pixels, const DisplayMode& mode,
 
 Status Display::set_pointer_shape(const port::PointerShape& shape) {
   const runtime::MutexLock lock(mutex_);
-  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
-  const port::DisplayCaps caps =
-      port::display_caps_of(adapter_.caps(), adapter_.interface_version());
+  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
+  const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
   uint32_t needed_flag = kPointerColor;
   if (shape.format == port::PointerShape::Format::kMonochrome) needed_flag = kPointerMonochrome;
   if (shape.format == port::PointerShape::Format::kMaskedColor) needed_flag = kPointerMaskedColor;
@@ -558,28 +558,27 @@ Status Display::set_pointer_shape(const port::PointerShape& shape) {
   // The hot spot is a pixel of the pointer, which so has at least one.
   if (shape.hot_x >= shape.width || shape.hot_y >= shape.height) return Status::kInvalidParameter;
   // A driver may refuse a shape: the pointer is drawn in software then, and nobody complains.
-  return adapter_.port().scanout().set_pointer_shape(shape);
+  return core_.port().scanout().set_pointer_shape(shape);
 }
 
 Status Display::set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible) {
   const runtime::MutexLock lock(mutex_);
-  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
-  const port::DisplayCaps caps =
-      port::display_caps_of(adapter_.caps(), adapter_.interface_version());
+  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
+  const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
   if (caps.pointer_flags == 0) return Status::kNotSupported;
   if (!sources_.contains(source)) return Status::kInvalidParameter;
-  return adapter_.port().scanout().set_pointer_position(source, x, y, visible);
+  return core_.port().scanout().set_pointer_position(source, x, y, visible);
 }
 
 Status Display::update_path(const vidpn::Path& path) {
   const runtime::MutexLock lock(mutex_);
-  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
+  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
   const auto found = std::ranges::find_if(active_.paths, [&](const vidpn::Path& one) {
     return one.source == path.source && one.target == path.target;
   });
   if (found == active_.paths.end()) return Status::kInvalidParameter;
   const Status status =
-      level_two(adapter_, [&] { return adapter_.port().vidpn().update_active_present_path(path); });
+      level_two(adapter_, [&] { return core_.port().vidpn().update_active_present_path(path); });
   if (status == Status::kNotSupported) return status;
   if (!is_success(status)) return failed_call("DxgkDdiUpdateActiveVidPnPresentPath", status);
   *found = path;
@@ -594,7 +593,7 @@ void Display::suspend() {
   for (auto& [id, source] : sources_) {
     source.shown_before_sleep = source.visible;
     if (source.visible) static_cast<void>(make_visible(id, false, &step));
-    if (flips_) adapter_.lane().run([&] { flips_->unpin(id); });
+    if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->unpin(id); });
     unpin_primary(source.current);
   }
 }
@@ -606,7 +605,8 @@ void Display::wake() {
   const char* step = "";
   for (auto& [id, source] : sources_) {
     Ref<OpenedAllocation> clients;
-    if (flips_) adapter_.lane().run([&] { clients = flips_->on_screen(id); });
+    if (flips_)
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { clients = flips_->on_screen(id); });
     if (clients) {
       if (!is_success(place_client(id, clients, /*again=*/true, &step))) continue;
     } else if (source.current.opened && !is_success(place_primary(id, source.current, &step))) {
@@ -619,19 +619,19 @@ void Display::wake() {
 Status Display::set_power(port::PowerState state, port::PowerAction action) {
   if (!display_only_) return Status::kNotSupported;
   const runtime::MutexLock lock(mutex_);
-  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
+  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
   if (state == power_) return Status::kSuccess;
   const char* step = "";
   const auto set_children = [&] {
     for (const port::ChildInfo& child : children_) {
       static_cast<void>(level_two(adapter_, [&] {
-        return adapter_.port().power().set_power_state(child.uid, state, action);
+        return core_.port().power().set_power_state(child.uid, state, action);
       }));
     }
   };
   const auto set_adapter = [&] {
     static_cast<void>(level_two(
-        adapter_, [&] { return adapter_.port().power().set_power_state({}, state, action); }));
+        adapter_, [&] { return core_.port().power().set_power_state({}, state, action); }));
   };
   if (state == port::PowerState::kD0) {
     set_adapter();
@@ -646,22 +646,22 @@ Status Display::set_power(port::PowerState state, port::PowerAction action) {
   set_children();
   set_adapter();
   power_ = state;
-  return adapter_.running() ? Status::kSuccess : Status::kDeviceRemoved;
+  return core_.running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height) {
   // No lock: a bug check comes whatever anybody holds.
-  if (!adapter_.port().has_entry("DxgkDdiSystemDisplayEnable")) return Status::kNotSupported;
+  if (!core_.port().has_entry("DxgkDdiSystemDisplayEnable")) return Status::kNotSupported;
   if (width == 0 || height == 0 || width > UINT16_MAX || height > UINT16_MAX)
     return Status::kInvalidParameter;
   if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
   uint32_t screen_width{}, screen_height{}, format{};
-  const Status status = adapter_.port().scanout().system_display_enable(
-      post_target(), &screen_width, &screen_height, &format);
+  const Status status = core_.port().scanout().system_display_enable(post_target(), &screen_width,
+                                                                     &screen_height, &format);
   if (!is_success(status)) return failed_call("DxgkDdiSystemDisplayEnable", status);
   if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
-  return adapter_.port().scanout().system_display_write(pixels, width, height, width * kPixelBytes,
-                                                        0, 0);
+  return core_.port().scanout().system_display_write(pixels, width, height, width * kPixelBytes, 0,
+                                                     0);
 }
 
 }  // namespace dxgkit::dxgk

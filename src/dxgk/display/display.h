@@ -14,20 +14,22 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "dxgk/core/object.h"
+#include "dxgk/core/process.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/memory/allocation.h"
-#include "dxgk/object.h"
-#include "dxgk/process.h"
 #include "dxgk/system.h"
 #include "port/adapter_port.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 #include "verifier/findings.h"
 #include "vidpn/vidpn.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Device;
 class Flips;
 
@@ -98,17 +100,17 @@ class Display {
   uint32_t post_target() const { return post_target_.load(std::memory_order_relaxed); }
   void on_child_status(uint32_t child, bool connected);
   /// Lane.
-  void on_progress(const port::InterruptReport& report);
+  void on_progress(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// Lane. The one place where a vertical sync arrives.
-  void on_vsync(const port::InterruptReport& report);
+  void on_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// Full drivers; lane. Null: display-only.
   Flips* flips() { return flips_.get(); }
   /// The display worker looks for work at level two.
   void wake_worker();
   bool has_target(uint32_t target) const;
-  void on_adapter_failed();
+  void on_adapter_failed() DXGKIT_REQUIRES(on_lane);
   /// Lane. The adapter is being reset: it shows nothing, and nobody's flips will come.
-  void hardware_was_reset();
+  void hardware_was_reset() DXGKIT_REQUIRES(on_lane);
   /// It runs again: the display worker commits the same VidPN once more, with new primaries of the
   /// kernel's own, and makes it visible. Any thread.
   void set_again();
@@ -265,6 +267,7 @@ class Display {
   Result<Scanout> scanout_primary(const Source& source, const DisplayMode& mode);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   const bool display_only_;
   std::vector<port::ChildInfo> children_;
   uint32_t source_count_ = 0;
@@ -289,7 +292,9 @@ class Display {
   std::vector<HotPlug> hot_plugs_ DXGKIT_GUARDED_BY(events_mutex_);
   bool ending_ DXGKIT_GUARDED_BY(events_mutex_) = false;
   bool was_reset_ DXGKIT_GUARDED_BY(events_mutex_) = false;
-  uint64_t resets_ = 0, resets_shown_ = 0;  // lane; of the adapter: begun, and shown again after
+  uint64_t resets_ DXGKIT_GUARDED_BY(on_lane) = 0,
+                   resets_shown_ DXGKIT_GUARDED_BY(on_lane) =
+                       0;  // lane; of the adapter: begun, and shown again after
   std::map<uint32_t, PresentState> presents_ DXGKIT_GUARDED_BY(events_mutex_);
   std::map<uint32_t, bool> progress_failed_ DXGKIT_GUARDED_BY(events_mutex_);
   bool adapter_failed_ DXGKIT_GUARDED_BY(events_mutex_) = false;

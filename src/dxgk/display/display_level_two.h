@@ -3,6 +3,7 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/work/timeout.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -14,18 +15,19 @@ template <typename Call>
 Status level_two(Adapter& adapter, const Call& call) {
   Status status = Status::kDeviceRemoved;
   for (bool over = false; !over;) {
-    adapter.port().levels().enter_level_two();
-    if (adapter.display_only()) {
+    adapter.core().port().levels().enter_level_two();
+    if (adapter.core().display_only()) {
       status = call();
       over = true;
     } else {
-      over = adapter.run_with_idle_hardware([&] { status = call(); });
+      over = adapter.selection().run_with_idle_hardware([&] { status = call(); });
     }
-    adapter.port().levels().leave_level_two();
+    adapter.core().port().levels().leave_level_two();
     if (over) break;
     // block_until asks once even if the adapter has failed, and then nothing is being reset.
-    over = !adapter.block_until([&] { return !adapter.timeout().resetting_adapter(); }) ||
-           !adapter.running_or_starting();
+    over = !adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+      return !adapter.timeout().resetting_adapter();
+    }) || !adapter.core().running_or_starting();
   }
   return status;
 }

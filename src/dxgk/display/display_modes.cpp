@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
 
@@ -69,7 +69,7 @@ Status Display::attach_monitor(uint32_t target, const char** step) {
   if (child->awareness == port::ChildInfo::Awareness::kInterruptible ||
       child->awareness == port::ChildInfo::Awareness::kPolled) {
     *step = "DxgkDdiQueryChildStatus";
-    const Result<bool> status = adapter_.port().children().query_child_status(target, true);
+    const Result<bool> status = core_.port().children().query_child_status(target, true);
     // Who cannot tell is taken for unplugged; a plug event may come later.
     if (!status.has_value()) return failed_call(*step, status.error());
     connected = *status;
@@ -81,7 +81,7 @@ Status Display::attach_monitor(uint32_t target, const char** step) {
 Status Display::read_monitor(uint32_t target, const char** step) {
   *step = "DxgkDdiQueryDeviceDescriptor";
   const Result<std::vector<std::byte>> edid =
-      adapter_.port().children().query_device_descriptor(target);
+      core_.port().children().query_device_descriptor(target);
   if (!edid.has_value() && edid.error() == Status::kDeviceRemoved) return edid.error();
   // No descriptor, or one that makes no sense: the default profile, as Windows does.
   vidpn::Monitor monitor = vidpn::default_monitor();
@@ -96,21 +96,21 @@ Status Display::read_monitor(uint32_t target, const char** step) {
     }
   }
   manager_->connect_monitor(target, std::move(monitor));
-  if (!adapter_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
+  if (!core_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
   *step = "DxgkDdiRecommendMonitorModes";
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
   const Status status = level_two(adapter_, [&] {
-    return adapter_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
-                                                           call.monitor_mode_set_interface());
+    return core_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
+                                                        call.monitor_mode_set_interface());
   });
-  call.finish(status, adapter_.driver_is_dead());
+  call.finish(status, core_.kernel().driver_is_dead());
   return is_success(status) ? status : failed_call(*step, status);
 }
 
 void Display::report_bad_descriptor(uint32_t target, std::span<const std::byte> bytes) {
   std::string why;
   static_cast<void>(vidpn::parse_edid(bytes, &why));
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "CAPS-08",
       .severity = verifier::Severity::kWarning,
       .ddi = "DxgkDdiQueryDeviceDescriptor",
@@ -128,31 +128,31 @@ Result<vidpn::Network> Display::enumerate(vidpn::Network network, vidpn::Pivot p
   port::EnumPivot kind = port::EnumPivot::kNone;
   if (pivot.kind == vidpn::Pivot::Kind::kSource) kind = port::EnumPivot::kSource;
   if (pivot.kind == vidpn::Pivot::Kind::kTarget) kind = port::EnumPivot::kTarget;
-  const size_t told = adapter_.findings().total();
+  const size_t told = core_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kEnumVidPnCofuncModality, std::move(network), pivot);
   const Status status =
-      adapter_.port().vidpn().enum_cofunc_modality(call.vidpn(), kind, pivot.source, pivot.target);
-  vidpn::Network result = call.finish(status, adapter_.driver_is_dead());
+      core_.port().vidpn().enum_cofunc_modality(call.vidpn(), kind, pivot.source, pivot.target);
+  vidpn::Network result = call.finish(status, core_.kernel().driver_is_dead());
   if (!is_success(status)) {
     // The refusal of one of its calls made the driver give up: that finding is the story.
-    return Error(adapter_.findings().total() != told ? status : failed_call(*step, status));
+    return Error(core_.findings().total() != told ? status : failed_call(*step, status));
   }
   return result;
 }
 
 Status Display::ask_supported(const vidpn::Network& network, const char** step) {
   *step = "DxgkDdiIsSupportedVidPn";
-  const size_t told = adapter_.findings().total();
+  const size_t told = core_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kIsSupportedVidPn, network);
-  const Result<bool> supported = adapter_.port().vidpn().is_supported_vidpn(call.vidpn());
+  const Result<bool> supported = core_.port().vidpn().is_supported_vidpn(call.vidpn());
   call.finish(supported.has_value() ? Status::kSuccess : supported.error(),
-              adapter_.driver_is_dead());
+              core_.kernel().driver_is_dead());
   if (!supported.has_value()) {
-    return adapter_.findings().total() != told ? supported.error()
-                                               : failed_call(*step, supported.error());
+    return core_.findings().total() != told ? supported.error()
+                                            : failed_call(*step, supported.error());
   }
   if (*supported) return Status::kSuccess;
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "DOD-03",
       .severity = verifier::Severity::kViolation,
       .ddi = *step,
@@ -178,17 +178,17 @@ size_t Display::pinned_count(const vidpn::Network& network) {
 }
 
 Result<vidpn::Network> Display::recommended(const std::vector<uint32_t>& targets) {
-  if (!adapter_.port().has_entry("DxgkDdiRecommendFunctionalVidPn"))
+  if (!core_.port().has_entry("DxgkDdiRecommendFunctionalVidPn"))
     return Error(Status::kNotSupported);
-  const size_t told = adapter_.findings().total();
+  const size_t told = core_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
   const Status status = level_two(adapter_, [&] {
-    return adapter_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets);
+    return core_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets);
   });
-  vidpn::Network network = call.finish(status, adapter_.driver_is_dead());
+  vidpn::Network network = call.finish(status, core_.kernel().driver_is_dead());
   if (is_success(status)) {
     // What finish() found wrong has been told; the kernel finds a VidPN of its own then.
-    if (adapter_.findings().total() != told) return Error(vidpn::kInvalidVidPn);
+    if (core_.findings().total() != told) return Error(vidpn::kInvalidVidPn);
     vidpn::pin_transformations(network);
     return network;
   }
@@ -202,7 +202,7 @@ std::optional<DisplayMode> Display::favourite(const std::vector<DisplayMode>& of
     return std::ranges::find(offered, mode) != offered.end();
   };
   // What firmware shows already needs no change of mode.
-  if (const auto post = adapter_.function().post_display(); post.has_value() && source == 0) {
+  if (const auto post = core_.function().post_display(); post.has_value() && source == 0) {
     if (has({post->width, post->height})) return DisplayMode{post->width, post->height};
   }
   if (const vidpn::Monitor* monitor = manager_->monitor(target); monitor != nullptr) {
@@ -303,7 +303,7 @@ Status Display::commit_for_connected(const std::map<uint32_t, DisplayMode>& want
   }
   const Result<vidpn::Network> network = build(paths, wanted, step);
   if (!network.has_value()) return network.error();
-  if (!vidpn::check_functional(*network, manager_->profile(), adapter_.findings(),
+  if (!vidpn::check_functional(*network, manager_->profile(), core_.findings(),
                                "DxgkDdiEnumVidPnCofuncModality")) {
     return vidpn::kInvalidVidPn;
   }
@@ -313,7 +313,7 @@ Status Display::commit_for_connected(const std::map<uint32_t, DisplayMode>& want
 Status Display::make_visible(uint32_t source, bool visible, const char** step) {
   *step = "DxgkDdiSetVidPnSourceVisibility";
   const Status status = level_two(
-      adapter_, [&] { return adapter_.port().vidpn().set_source_visibility(source, visible); });
+      adapter_, [&] { return core_.port().vidpn().set_source_visibility(source, visible); });
   if (!is_success(status)) return failed_call(*step, status);
   sources_[source].visible = visible;
   return Status::kSuccess;
@@ -322,14 +322,13 @@ Status Display::make_visible(uint32_t source, bool visible, const char** step) {
 Status Display::commit_one(const vidpn::Network& network, uint32_t source, void* primary,
                            const char** step) {
   *step = "DxgkDdiCommitVidPn";
-  const size_t told = adapter_.findings().total();
+  const size_t told = core_.findings().total();
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, network);
-  const Status status = level_two(adapter_, [&] {
-    return adapter_.port().vidpn().commit_vidpn(call.vidpn(), source, primary);
-  });
-  call.finish(status, adapter_.driver_is_dead());
+  const Status status = level_two(
+      adapter_, [&] { return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary); });
+  call.finish(status, core_.kernel().driver_is_dead());
   if (is_success(status)) return Status::kSuccess;
-  return adapter_.findings().total() != told ? status : failed_call(*step, status);
+  return core_.findings().total() != told ? status : failed_call(*step, status);
 }
 
 Status Display::commit(const vidpn::Network& network, const char** step, bool again) {
@@ -342,12 +341,13 @@ Status Display::commit(const vidpn::Network& network, const char** step, bool ag
   }
   for (const vidpn::Path& path : network.paths) {
     if (!was_visible.contains(path.source)) continue;
-    if (!adapter_.port().has_entry("DxgkDdiQueryVidPnHWCapability")) break;
+    if (!core_.port().has_entry("DxgkDdiQueryVidPnHWCapability")) break;
     *step = "DxgkDdiQueryVidPnHWCapability";
     vidpn::DdiCall call(*manager_, vidpn::Ddi::kQueryVidPnHwCapability, network);
     const Result<uint32_t> caps =
-        adapter_.port().vidpn().query_vidpn_hw_capability(call.vidpn(), path.source, path.target);
-    call.finish(caps.has_value() ? Status::kSuccess : caps.error(), adapter_.driver_is_dead());
+        core_.port().vidpn().query_vidpn_hw_capability(call.vidpn(), path.source, path.target);
+    call.finish(caps.has_value() ? Status::kSuccess : caps.error(),
+                core_.kernel().driver_is_dead());
     if (!caps.has_value()) return failed_call(*step, caps.error());
   }
   // What is shown later is made first: a commit that cannot be shown is worse than none.
@@ -379,7 +379,7 @@ Status Display::commit(const vidpn::Network& network, const char** step, bool ag
   for (const uint32_t source : affected) {
     if (!active_.has_source(source)) {
       free_surface(sources_[source]);
-      if (flips_) adapter_.lane().run([&] { flips_->hide(source); });
+      if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->hide(source); });
       drop_primary(sources_[source].current);
       continue;
     }
@@ -399,20 +399,19 @@ void Display::restore(const std::vector<uint32_t>& affected, size_t committed,
       const std::optional<DisplayMode> mode = mode_of(affected[i]);
       if (!mode.has_value() || !is_success(prepare_surface(source, *mode))) free_surface(source);
     }
-    if (!adapter_.running_or_starting()) continue;
+    if (!core_.running_or_starting()) continue;
     Status status = Status::kSuccess;
     if (i < committed) {
       vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, active_);
       void* const primary = primary_of(source);
       status = level_two(adapter_, [&] {
-        return adapter_.port().vidpn().commit_vidpn(call.vidpn(), affected[i], primary);
+        return core_.port().vidpn().commit_vidpn(call.vidpn(), affected[i], primary);
       });
-      call.finish(status, adapter_.driver_is_dead());
+      call.finish(status, core_.kernel().driver_is_dead());
     }
     if (is_success(status) && was_visible.at(affected[i]) && !source.visible) {
-      status = level_two(adapter_, [&] {
-        return adapter_.port().vidpn().set_source_visibility(affected[i], true);
-      });
+      status = level_two(
+          adapter_, [&] { return core_.port().vidpn().set_source_visibility(affected[i], true); });
       source.visible = is_success(status);
     }
   }
@@ -429,7 +428,7 @@ Status Display::set_mode(uint32_t source, const DisplayMode& mode) {
 }
 
 Status Display::set_mode_locked(uint32_t source, const DisplayMode& mode) {
-  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
+  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
   if (power_ != port::PowerState::kD0) return Status::kInvalidParameter;
   if (!active_.has_source(source)) return Status::kInvalidParameter;
   if (mode_of(source) == mode) return Status::kSuccess;

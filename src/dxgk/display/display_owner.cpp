@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -33,9 +33,9 @@ void Display::on_vsync(const port::InterruptReport& report) {
 
 Status Display::check_flip_depth() {
   constexpr uint32_t kDepthMost = 15;  // our choice: beyond any hardware
-  const port::FlipCaps caps = port::flip_caps_of(adapter_.caps(), adapter_.interface_version());
+  const port::FlipCaps caps = port::flip_caps_of(core_.caps(), core_.interface_version());
   if (caps.max_queued_on_vsync <= kDepthMost) return Status::kSuccess;
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "DISP-06",
       .severity = verifier::Severity::kBugCheck,
       .ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
@@ -50,7 +50,7 @@ Status Display::check_flip_depth() {
 
 void Display::wake_worker() {
   events_.fetch_add(1);
-  adapter_.runtime().wake_all(events_);
+  core_.runtime().wake_all(events_);
 }
 
 bool Display::has_target(uint32_t target) const {
@@ -73,7 +73,7 @@ Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
   if (stopped_) return Status::kDeviceRemoved;
   Status status = Status::kSuccess;
   std::vector<uint32_t> given_up;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (sources.empty()) {
       given_up = flips_->release_owner(device);
       return;
@@ -87,7 +87,7 @@ Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
   });
   for (const uint32_t source : given_up) {
     bool theirs = false;
-    adapter_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       const Ref<OpenedAllocation>& screen = flips_->on_screen(source);
       theirs = screen && screen->device.get() == &device;
     });
@@ -98,25 +98,26 @@ Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
 
 bool Display::is_exclusive(uint32_t source) {
   bool exclusive = false;
-  adapter_.lane().run([&] { exclusive = flips_ && flips_->is_exclusive(source); });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { exclusive = flips_ && flips_->is_exclusive(source); });
   return exclusive;
 }
 
 Status Display::set_display_mode(Device& device, const Ref<OpenedAllocation>& primary) {
   wait_for_reset();
   const runtime::MutexLock lock(mutex_);
-  if (stopped_ || !adapter_.running()) return Status::kDeviceRemoved;
+  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
   if (power_ != port::PowerState::kD0) return Status::kInvalidParameter;
   if (!primary->allocation->primary) return Status::kInvalidParameter;
   const uint32_t source = primary->allocation->vidpn_source;
   bool owner = false, stale = false;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     owner = flips_->owns(device, source);
     stale = primary->allocation->stale;
   });
   if (!owner) return Status::kGraphicsNotExclusiveModeOwner;  // DISP-19
   if (stale) return Status::kGraphicsAllocationInvalid;
-  const auto said = adapter_.port().allocations().describe_allocation(primary->driver_allocation);
+  const auto said = core_.port().allocations().describe_allocation(primary->driver_allocation);
   if (!said.has_value())
     return said.error() == Status::kDeviceRemoved ? said.error() : Status::kInvalidParameter;
   const DisplayMode mode{said->width, said->height};
@@ -137,7 +138,7 @@ Status Display::check_flip(Device& device, uint32_t source, const Ref<OpenedAllo
   const Allocation& allocation = *surface->allocation;
   if (!allocation.primary || allocation.vidpn_source != source) return Status::kInvalidParameter;
   bool ready = false, stale = false;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     ready = flips_->owns(device, source) && flips_->mode_is_clients(source);
     stale = allocation.stale;
     *mode = flips_->mode(source);
@@ -146,7 +147,7 @@ Status Display::check_flip(Device& device, uint32_t source, const Ref<OpenedAllo
   if (!ready) return Status::kInvalidParameter;          // DISP-14
   const vidpn::SourceMode* set = active_.pinned_source_mode(source);
   if (set == nullptr) return Status::kGraphicsAllocationInvalid;
-  const auto said = adapter_.port().allocations().describe_allocation(surface->driver_allocation);
+  const auto said = core_.port().allocations().describe_allocation(surface->driver_allocation);
   if (!said.has_value()) return Status::kGraphicsAllocationInvalid;
   const bool fits = said->width == set->surface.width && said->height == set->surface.height &&
                     same_or_twin(said->format, set->pixel_format);
@@ -159,7 +160,7 @@ Result<Ref<OpenedAllocation>> Display::opened_screen(Device& device, uint32_t so
   if (stopped_) return Error(Status::kDeviceRemoved);
   if (found == sources_.end()) return Error(Status::kInvalidParameter);
   Ref<OpenedAllocation> shown;
-  adapter_.lane().run([&] { shown = flips_->on_screen(source); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { shown = flips_->on_screen(source); });
   if (shown) {
     if (shown->device.get() != &device) return Error(Status::kGraphicsAllocationBusy);
     return shown;
@@ -167,7 +168,7 @@ Result<Ref<OpenedAllocation>> Display::opened_screen(Device& device, uint32_t so
   shown = found->second.current.opened;
   if (!shown) return Error(Status::kInvalidParameter);
   Ref<OpenedAllocation> own;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (OpenedAllocation* opened : shown->allocation->opened) {
       if (opened->device.get() == &device && !opened->closing) own = Ref<OpenedAllocation>(opened);
     }
@@ -188,10 +189,11 @@ Status Display::wait_for_vblank(uint32_t source) {
     shown = !stopped_ && active_.has_source(source);
   }
   if (!shown) return Status::kInvalidParameter;
-  adapter_.lane().run([&] { before = flips_->add_waiter(source); });
-  const bool came = adapter_.block_until(
-      [&] { return flips_->vsyncs(source) != before || adapter_.gate().closed(); });
-  return came && !adapter_.gate().closed() ? Status::kSuccess : Status::kDeviceRemoved;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { before = flips_->add_waiter(source); });
+  const bool came = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return flips_->vsyncs(source) != before || core_.gate().closed();
+  });
+  return came && !core_.gate().closed() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Status Display::scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line) {
@@ -201,14 +203,14 @@ Status Display::scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* li
     target = target_of(source);
   }
   if (!target.has_value()) return Status::kInvalidParameter;
-  return adapter_.port().scanout().get_scan_line(*target, in_vertical_blank, line);
+  return core_.port().scanout().get_scan_line(*target, in_vertical_blank, line);
 }
 
 Status Display::place_client(uint32_t source, const Ref<OpenedAllocation>& surface, bool again,
                              const char** step) {
   const Result<Placed> placed = pin_and_show(source, *surface, step);
   if (!placed.has_value()) return placed.error();
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (again) {
       flips_->repin(source, placed->segment, placed->address);
     } else {
@@ -224,15 +226,15 @@ void Display::give_back(uint32_t source) {
   // Suspended, memory is being emptied: wake() brings it back and shows it.
   const bool awake = power_ == port::PowerState::kD0;
   if (awake && own.opened && is_success(place_primary(source, own, &step))) return;
-  adapter_.lane().run([&] { flips_->hide(source); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->hide(source); });
 }
 
 void Display::before_destroy(Device& device, const Ref<Resource>& resource,
                              std::span<const Ref<OpenedAllocation>> targets) {
   if (&device == device_.get()) return;
   std::vector<uint32_t> affected;
-  adapter_.lane().run([&] {
-    const auto look = [&](const OpenedAllocation& opened) {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const auto look = [&](const OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
       if (const auto source = flips_->shows(opened); source.has_value())
         affected.push_back(*source);
     };
@@ -249,7 +251,7 @@ void Display::before_destroy(Device& device, const Ref<Resource>& resource,
 void Display::device_ends(Device& device) {
   if (&device == device_.get()) return;
   std::vector<uint32_t> shown, owned;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (uint32_t source = 0; source < source_count_; ++source) {
       const Ref<OpenedAllocation>& screen = flips_->on_screen(source);
       if ((screen && screen->device.get() == &device) ||

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -51,10 +51,10 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
   DXGKIT_RETURN_IF_FAILED(open_owner(step));
   *step = "DxgkDdiGetStandardAllocationDriverData";
   Result<port::StandardAllocation> data =
-      adapter_.port().allocations().describe_shared_primary({.source = source,
-                                                             .width = mode.surface.width,
-                                                             .height = mode.surface.height,
-                                                             .format = mode.pixel_format});
+      core_.port().allocations().describe_shared_primary({.source = source,
+                                                          .width = mode.surface.width,
+                                                          .height = mode.surface.height,
+                                                          .format = mode.pixel_format});
   if (!data.has_value()) return failed_call(*step, data.error());
   Process::Scope scope(process_.get());
   AllocationRequest request;
@@ -66,10 +66,10 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
   options.creates_resource = true;
   options.shared = true;  // clients get it from D3DKMTGetSharedPrimaryHandle
   *step = "DxgkDdiCreateAllocation";
-  const size_t told = adapter_.findings().total();
+  const size_t told = core_.findings().total();
   const Status status = device_->create_allocations(std::span(&request, 1), options);
   if (!is_success(status))
-    return adapter_.findings().total() != told ? status : failed_call(*step, status);
+    return core_.findings().total() != told ? status : failed_call(*step, status);
   Primary& next = sources_[source].next;
   next.resource = options.resource;
   Result<Ref<OpenedAllocation>> opened = process_->handles().find<OpenedAllocation>(request.handle);
@@ -83,7 +83,7 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
 void Display::check_primary(const OpenedAllocation& opened, const vidpn::SourceMode& mode) {
   constexpr uint32_t kSamplesOfOne = 1;
   const auto tell = [&](std::string actual) {
-    adapter_.findings().report(
+    core_.findings().report(
         {.rule = "ALLOC-51",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiDescribeAllocation",
@@ -98,7 +98,7 @@ void Display::check_primary(const OpenedAllocation& opened, const vidpn::SourceM
          .why = "The kernel compares surfaces by it before it shows one in place of another."});
   };
   const Result<port::AllocationDescription> said =
-      adapter_.port().allocations().describe_allocation(opened.driver_allocation);
+      core_.port().allocations().describe_allocation(opened.driver_allocation);
   if (!said.has_value()) {
     if (said.error() != Status::kNotSupported && said.error() != Status::kDeviceRemoved)
       tell(fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(said.error())));
@@ -129,7 +129,8 @@ Status Display::place_primary(uint32_t source_id, Primary& next, const char** st
   if (had_pin) unpin_primary(next);
   next.pinned = true;
   const std::vector<uint32_t> targets = targets_of(source_id);
-  adapter_.lane().run([&] { flips_->show(source_id, placed->address, targets); });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { flips_->show(source_id, placed->address, targets); });
   return Status::kSuccess;
 }
 
@@ -140,7 +141,7 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
   const vidmm::Use use{surface.allocation->id, false};
   Status status = Status::kSuccess;
   vidmm::Placement place;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const auto plan = adapter_.residency().make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
@@ -148,34 +149,35 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
     }
     place = plan->placements.front();
     adapter_.paging().enqueue(plan->operations, nullptr);
-    adapter_.pump();
+    core_.pump();
   });
   if (!is_success(status)) return Error(failed_call(*step, status));
-  const bool settled = adapter_.block_until(
-      [&] { return adapter_.memory().pending_operations(use.allocation) == 0; });
+  const bool settled = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return core_.memory().pending_operations(use.allocation) == 0;
+  });
   if (!settled) return Error(Status::kDeviceRemoved);
-  const port::SegmentInfo& segment = adapter_.segment_infos().segments.at(place.segment.value - 1);
+  const port::SegmentInfo& segment = core_.segment_infos().segments.at(place.segment.value - 1);
   *step = "DxgkDdiSetVidPnSourceAddress";
   const Placed placed{place.segment, segment.base_address + place.offset_bytes};
   status = level_two(adapter_, [&] {
-    return adapter_.port().scanout().set_source_address({.source = source_id,
-                                                         .segment = place.segment.value,
-                                                         .address = placed.address,
-                                                         .allocation = surface.driver_allocation});
+    return core_.port().scanout().set_source_address({.source = source_id,
+                                                      .segment = place.segment.value,
+                                                      .address = placed.address,
+                                                      .allocation = surface.driver_allocation});
   });
   if (is_success(status)) return placed;
-  adapter_.lane().run([&] {
-    if (!adapter_.failed()) adapter_.memory().release(std::span(&use, 1));
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (!core_.failed()) core_.memory().release(std::span(&use, 1));
   });
   return Error(failed_call(*step, status));
 }
 
 void Display::unpin_primary(Primary& primary) {
   if (!primary.opened || !primary.pinned) return;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const vidmm::Use use{primary.opened->allocation->id, false};
-    if (adapter_.has_memory() && primary.opened->allocation != nullptr)
-      adapter_.memory().release(std::span(&use, 1));
+    if (core_.has_memory() && primary.opened->allocation != nullptr)
+      core_.memory().release(std::span(&use, 1));
   });
   primary.pinned = false;
 }
@@ -185,9 +187,9 @@ void Display::drop_primary(Primary& primary) {
   Process::Scope scope(process_.get());
   unpin_primary(primary);
   // DISP-17: who has it open still finds it, and that it is of no use.
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
-    adapter_.listing_changed();
+    core_.listing_changed();
   });
   static_cast<void>(device_->destroy_allocations(primary.resource, {}, true));
   primary = Primary{};

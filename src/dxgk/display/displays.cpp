@@ -9,7 +9,7 @@ template <typename Call>
 Status Displays::with(Luid luid, const Call& call) {
   const Ref<Adapter> adapter = system_.impl().find(luid);
   if (!adapter) return Status::kInvalidParameter;
-  GatePass pass(adapter->gate());
+  GatePass pass(adapter->core().gate());
   if (!pass) return Status::kDeviceRemoved;
   if (adapter->display() == nullptr) return Status::kNotSupported;  // DISP-21
   return call(*adapter->display());

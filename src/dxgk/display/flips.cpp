@@ -7,11 +7,11 @@
 
 #include "base/check.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
@@ -39,7 +39,7 @@ struct Flips::Record {
 struct Flips::Source : vidsch::FlipPort {
   Source(Flips& owner_in, uint32_t id_in, uint32_t depth)
       : owner(owner_in), id(id_in), queue(*this, depth) {}
-  void program(const vidsch::FlipRequest& flip, bool at_once) override {
+  void program(const vidsch::FlipRequest& flip, bool at_once) override DXGKIT_REQUIRES(on_lane) {
     owner.program(*this, flip, at_once);
   }
   void done(const vidsch::FlipRequest& flip) override { finished.push_back(flip.id); }
@@ -77,8 +77,9 @@ struct Flips::Work {
   std::vector<void*> contexts;
 };
 
-Flips::Flips(Adapter& adapter, uint32_t sources) : adapter_(adapter) {
-  const port::FlipCaps caps = port::flip_caps_of(adapter.caps(), adapter.interface_version());
+Flips::Flips(Adapter& adapter, uint32_t sources) : adapter_(adapter), core_(adapter.core()) {
+  const port::FlipCaps caps =
+      port::flip_caps_of(adapter.core().caps(), adapter.core().interface_version());
   mmio_ = caps.on_vsync_mmio;
   no_wait_ = caps.on_vsync_with_no_wait;
   intervals_ = caps.interval;
@@ -88,8 +89,9 @@ Flips::Flips(Adapter& adapter, uint32_t sources) : adapter_(adapter) {
   planes_ = std::max(caps.max_overlay_planes, 1U);
   for (uint32_t id = 0; id < sources; ++id)
     sources_.push_back(std::make_unique<Source>(*this, id, depth_));
-  watch_ = adapter_.runtime().make_timer([this] {
-    adapter_.lane().post_from_interrupt([this] { on_watch(); });  // ended by drop_all()
+  watch_ = core_.runtime().make_timer([this] {
+    core_.lane().post_from_interrupt(
+        [this]() DXGKIT_REQUIRES(on_lane) { on_watch(); });  // ended by drop_all()
   });
 }
 
@@ -106,9 +108,9 @@ const Flips::Source* Flips::find(uint32_t source) const {
 
 void Flips::let_go(Ref<OpenedAllocation>& surface) {
   if (!surface) return;
-  if (adapter_.has_memory() && !adapter_.failed() && surface->allocation != nullptr) {
+  if (core_.has_memory() && !core_.failed() && surface->allocation != nullptr) {
     const vidmm::Use use{surface->allocation->id, false};
-    adapter_.memory().release(std::span(&use, 1));
+    core_.memory().release(std::span(&use, 1));
   }
   surface = Ref<OpenedAllocation>();
 }
@@ -127,7 +129,7 @@ void Flips::show(uint32_t source_id, uint64_t address, std::span<const uint32_t>
   source->screen = Ref<OpenedAllocation>();
   if (source->screen_pinned) let_go(before);
   source->screen_pinned = false;
-  adapter_.progress();
+  core_.progress();
 }
 
 void Flips::show_client(uint32_t source_id, const Ref<OpenedAllocation>& surface, SegmentId segment,
@@ -159,7 +161,7 @@ void Flips::drop_all() {
   }
   work_.clear();
   watch_.reset();
-  adapter_.progress();
+  core_.progress();
 }
 
 void Flips::hardware_was_reset() {
@@ -290,10 +292,9 @@ Status Flips::prepare(FlipSubmission& flip) {
     flip.pinned = true;
     ++flip.surface->uses;
     adapter_.paging().enqueue(plan->operations, nullptr);
-    adapter_.pump();
+    core_.pump();
   }
-  return adapter_.memory().pending_operations(use.allocation) == 0 ? Status::kSuccess
-                                                                   : Status::kRetry;
+  return core_.memory().pending_operations(use.allocation) == 0 ? Status::kSuccess : Status::kRetry;
 }
 
 void Flips::abandon(const FlipSubmission& flip) {
@@ -301,16 +302,16 @@ void Flips::abandon(const FlipSubmission& flip) {
   --flip.surface->uses;
   Ref<OpenedAllocation> surface = flip.surface;
   let_go(surface);
-  adapter_.progress();
+  core_.progress();
 }
 
 uint64_t Flips::queue(const FlipSubmission& flip, bool by_driver) {
   Source& source = *find(flip.source);
   if (!source.has_fence) {
-    source.done_fence = adapter_.new_sync_object_id();
+    source.done_fence = core_.new_sync_object_id();
     vidsch::SyncDesc desc;
     desc.kind = vidsch::SyncKind::kMonitoredFence;
-    DXGKIT_CHECK(is_success(adapter_.scheduler().sync_objects().create(source.done_fence, desc)));
+    DXGKIT_CHECK(is_success(core_.scheduler().sync_objects().create(source.done_fence, desc)));
     source.has_fence = true;
   }
   Record record;
@@ -319,10 +320,10 @@ uint64_t Flips::queue(const FlipSubmission& flip, bool by_driver) {
   record.leaves = source.records.empty() ? source.screen : source.records.back().surface;
   if (record.leaves) ++record.leaves->uses;
   record.device = &flip.contexts.front()->device();
-  const vidmm::Placement place = adapter_.memory().placement(flip.surface->allocation->id);
+  const vidmm::Placement place = core_.memory().placement(flip.surface->allocation->id);
   record.segment = place.segment;
-  record.address = adapter_.segment_infos().segments.at(place.segment.value - 1).base_address +
-                   place.offset_bytes;
+  record.address =
+      core_.segment_infos().segments.at(place.segment.value - 1).base_address + place.offset_bytes;
   for (const Context* context : flip.contexts) record.contexts.push_back(context->driver_handle());
   record.unreached = static_cast<uint32_t>(by_driver ? 1 : flip.contexts.size());
   source.queue.announce({.id = record.id,
@@ -356,7 +357,7 @@ void Flips::flip_others(Source& source) {
   if (source.finished.empty()) return;
   const Record* const record = source.record(source.finished.back());
   if (record == nullptr || !record->synced || record->address != source.queue.shown()) return;
-  static_cast<void>(adapter_.port().scanout().flip(arguments(source, *record, /*at_once=*/true)));
+  static_cast<void>(core_.port().scanout().flip(arguments(source, *record, /*at_once=*/true)));
 }
 
 port::SourceAddressArgs Flips::arguments(const Source& source, const Record& record, bool at_once) {
@@ -376,7 +377,7 @@ void Flips::program(Source& source, const vidsch::FlipRequest& flip, bool at_onc
   record.synced = !at_once;
   const port::SourceAddressArgs args = arguments(source, record, at_once);
   if (mmio_) {  // DISP-01
-    static_cast<void>(adapter_.port().scanout().flip(args));
+    static_cast<void>(core_.port().scanout().flip(args));
     return;
   }
   Work work;
@@ -406,12 +407,12 @@ void Flips::finish_done(Source& source) {
     } else {
       let_go(over.surface);
     }
-    if (adapter_.failed() || !adapter_.has_memory()) continue;
+    if (core_.failed() || !core_.has_memory()) continue;
     const vidsch::SyncPoint point{source.done_fence, id, false};
-    if (adapter_.scheduler().sync_objects().value(source.done_fence) < id)
-      static_cast<void>(adapter_.scheduler().sync_objects().signal(std::span(&point, 1)));
+    if (core_.scheduler().sync_objects().value(source.done_fence) < id)
+      static_cast<void>(core_.scheduler().sync_objects().signal(std::span(&point, 1)));
   }
-  adapter_.progress();
+  core_.progress();
 }
 
 std::optional<vidsch::SyncPoint> Flips::before_write(const OpenedAllocation& opened) const {
@@ -459,13 +460,13 @@ void Flips::report_wrong_vsync(const char* rule, std::string actual, std::string
   finding.expected = std::move(expected);
   finding.fix = std::move(fix);
   if (bugcheck_parameter == 0) {
-    adapter_.findings().report(std::move(finding));
+    core_.findings().report(std::move(finding));
     return;
   }
   finding.severity = verifier::Severity::kBugCheck;
   finding.bugcheck_code = 0x119;
   finding.bugcheck_parameter = bugcheck_parameter;
-  adapter_.fail(std::move(finding));
+  core_.fail(std::move(finding));
 }
 
 void Flips::on_vsync(const port::InterruptReport& report) {
@@ -505,7 +506,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
     return;
   }
   if (leads == nullptr) return;
-  sign_of_life_ = adapter_.runtime().now();
+  sign_of_life_ = core_.runtime().now();
   ++leads->vsyncs;
   // The period that ends here, not the one that begins: what it served was there until now.
   const bool idle = !leads->active && !leads->queue.needs_vsync();
@@ -526,7 +527,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   if (what == vidsch::FlipQueue::Vsync::kFlipped) flip_others(*leads);
   finish_done(*leads);
   if (saves_power_ && idle_long_enough()) want(false);
-  adapter_.progress();
+  core_.progress();
 }
 
 uint64_t Flips::vsyncs(uint32_t source) const {
@@ -541,7 +542,7 @@ bool Flips::wanted() const {
 }
 
 bool Flips::idle_long_enough() const {
-  const uint32_t most = adapter_.options().vsync_idle_periods;
+  const uint32_t most = core_.options().vsync_idle_periods;
   if (most == 0) return false;
   return std::ranges::all_of(sources_, [&](const auto& source) {
     return !source->shown || (!source->active && source->idle_syncs >= most);
@@ -566,17 +567,17 @@ void Flips::start() {
 void Flips::need_vsync() {
   if (dropped_ || !wanted()) return;
   want(true);
-  if (watching_ || adapter_.options().tdr_delay_ns <= 0) return;
+  if (watching_ || core_.options().tdr_delay_ns <= 0) return;
   watching_ = true;
-  sign_of_life_ = adapter_.runtime().now();
-  watch_->arm(sign_of_life_ + adapter_.options().tdr_delay_ns);
+  sign_of_life_ = core_.runtime().now();
+  watch_->arm(sign_of_life_ + core_.options().tdr_delay_ns);
 }
 
 void Flips::on_watch() {
   watching_ = false;
-  if (dropped_ || adapter_.failed() || !wanted()) return;
-  const runtime::TimeNs now = adapter_.runtime().now();
-  const runtime::TimeNs limit = adapter_.options().tdr_delay_ns;
+  if (dropped_ || core_.failed() || !wanted()) return;
+  const runtime::TimeNs now = core_.runtime().now();
+  const runtime::TimeNs limit = core_.options().tdr_delay_ns;
   if (!vsync_on_) sign_of_life_ = now;  // it waits its turn to be told
   if (now - sign_of_life_ < limit) {
     watching_ = true;
@@ -588,7 +589,7 @@ void Flips::on_watch() {
       fmt::format("No vertical sync was reported for {} ms, with flips or waiters to serve.",
                   (now - sign_of_life_) / runtime::kMillisecond);
   sign_of_life_ = now;
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "TDR-31",
       .severity = verifier::Severity::kViolation,
       .ddi = "DxgkDdiControlInterrupt",
@@ -613,7 +614,7 @@ uint64_t Flips::add_waiter(uint32_t source_id) {
 
 bool Flips::work() {
   std::optional<Work> next;
-  adapter_.lane().run([&] {
+  core_.lane().run([&] {
     if (work_.empty()) return;
     next = std::move(work_.front());
     work_.pop_front();
@@ -622,20 +623,20 @@ bool Flips::work() {
   if (next->kind == Work::Kind::kAddress) {
     next->address.contexts = next->contexts;
     static_cast<void>(level_two(
-        adapter_, [&] { return adapter_.port().scanout().set_source_address(next->address); }));
+        adapter_, [&] { return core_.port().scanout().set_source_address(next->address); }));
     return true;
   }
   static_cast<void>(level_two(adapter_, [&] {
     Status status = Status::kSuccess;
     for (const auto& source : sources_) {
       if (!source->shown) continue;
-      status = adapter_.port().scanout().control_vsync(source->id, next->enabled);
+      status = core_.port().scanout().control_vsync(source->id, next->enabled);
     }
     return status;
   }));
-  adapter_.lane().run([&] {
+  core_.lane().run([&] {
     vsync_on_ = next->enabled;
-    sign_of_life_ = adapter_.runtime().now();
+    sign_of_life_ = core_.runtime().now();
   });
   return true;
 }

@@ -11,16 +11,18 @@
 #include <vector>
 
 #include "base/status.h"
+#include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
-#include "dxgk/object.h"
 #include "port/adapter_port.h"
 #include "runtime/runtime.h"
+#include "runtime/thread_annotations.h"
 #include "vidsch/flip_queue.h"
 #include "vidsch/sync_objects.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Context;
 class Device;
 
@@ -50,7 +52,7 @@ class Flips {
   Flips(Adapter& adapter, uint32_t sources);
   ~Flips();
   Flips(const Flips&) = delete;
-  Flips& operator=(const Flips&) = delete;
+  Flips& operator=(const Flips&) DXGKIT_REQUIRES(on_lane) = delete;
 
   // --- caps; any thread
   bool by_register() const { return mmio_; }
@@ -62,64 +64,66 @@ class Flips {
   // --- the mode side (Display)
   /// A mode set, or back to the kernel's own primary: `address` is shown on `targets`, the first of
   /// which leads (DISP-09). Pending flips are over.
-  void show(uint32_t source, uint64_t address, std::span<const uint32_t> targets);
+  void show(uint32_t source, uint64_t address, std::span<const uint32_t> targets)
+      DXGKIT_REQUIRES(on_lane);
   /// The same for a client's primary, which is pinned already and belongs to Flips from now on.
   void show_client(uint32_t source, const Ref<OpenedAllocation>& surface, SegmentId segment,
-                   uint64_t address);
+                   uint64_t address) DXGKIT_REQUIRES(on_lane);
   /// Nothing is shown: pending flips are over.
-  void hide(uint32_t source);
+  void hide(uint32_t source) DXGKIT_REQUIRES(on_lane);
   /// Everything ends: the adapter stops or has failed.
-  void drop_all();
+  void drop_all() DXGKIT_REQUIRES(on_lane);
   /// Of a client's that is on the screen, else null.
-  const Ref<OpenedAllocation>& on_screen(uint32_t source) const;
+  const Ref<OpenedAllocation>& on_screen(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// Nothing is shown, nothing pends, vertical sync is off, as after power-on; Display shows again
   /// what is to be shown.
-  void hardware_was_reset();
+  void hardware_was_reset() DXGKIT_REQUIRES(on_lane);
   /// Around a sleep: the client's primary on the screen may leave its place, and has one again.
-  void unpin(uint32_t source);
-  void repin(uint32_t source, SegmentId segment, uint64_t address);
+  void unpin(uint32_t source) DXGKIT_REQUIRES(on_lane);
+  void repin(uint32_t source, SegmentId segment, uint64_t address) DXGKIT_REQUIRES(on_lane);
   /// Whether `opened` is on a screen, or will be.
-  std::optional<uint32_t> shows(const OpenedAllocation& opened) const;
+  std::optional<uint32_t> shows(const OpenedAllocation& opened) const DXGKIT_REQUIRES(on_lane);
 
   // --- owners
   /// D3DKMTSetVidPnSourceOwner: all or nothing. See the thunk for statuses.
   Status set_owners(Device& device, std::span<const uint32_t> sources,
-                    std::span<const SourceOwnership> types);
+                    std::span<const SourceOwnership> types) DXGKIT_REQUIRES(on_lane);
   /// Sources the device owned, given up.
-  std::vector<uint32_t> release_owner(Device& device);
-  bool owns(const Device& device, uint32_t source) const;
-  bool is_exclusive(uint32_t source) const;
+  std::vector<uint32_t> release_owner(Device& device) DXGKIT_REQUIRES(on_lane);
+  bool owns(const Device& device, uint32_t source) const DXGKIT_REQUIRES(on_lane);
+  bool is_exclusive(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// SetDisplayMode has been called by the owner since the last change of mode by others.
-  bool mode_is_clients(uint32_t source) const;
+  bool mode_is_clients(uint32_t source) const DXGKIT_REQUIRES(on_lane);
 
   // --- flips
   /// Changes with every change of what the source shows that is no flip.
-  uint64_t mode(uint32_t source) const;
+  uint64_t mode(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// Pins the surface where it can be shown. kRetry: not now, ask again after progress.
   /// kGraphicsAllocationInvalid: the mode is another one.
   /// Done once its content is there too.
-  Status prepare(FlipSubmission& flip);
+  Status prepare(FlipSubmission& flip) DXGKIT_REQUIRES(on_lane);
   /// The flip will not come, pinned or not.
-  void abandon(const FlipSubmission& flip);
+  void abandon(const FlipSubmission& flip) DXGKIT_REQUIRES(on_lane);
   /// Queues the prepared flip behind what its contexts have. Returns the id.
-  uint64_t queue(const FlipSubmission& flip, bool by_driver);
+  uint64_t queue(const FlipSubmission& flip, bool by_driver) DXGKIT_REQUIRES(on_lane);
   /// The packet behind which the flip waited has left; a driver's own flip: is being submitted.
-  void reached(uint32_t source, uint64_t id, bool completed);
+  void reached(uint32_t source, uint64_t id, bool completed) DXGKIT_REQUIRES(on_lane);
   /// What a packet that writes the surface waits for, if it is still on the screen (SUB-37).
-  std::optional<vidsch::SyncPoint> before_write(const OpenedAllocation& opened) const;
+  std::optional<vidsch::SyncPoint> before_write(const OpenedAllocation& opened) const
+      DXGKIT_REQUIRES(on_lane);
   /// Reached at the end of the flip.
-  vidsch::SyncPoint end_of(uint32_t source, uint64_t id) const;
-  uint32_t pending(const Device& device) const;
+  vidsch::SyncPoint end_of(uint32_t source, uint64_t id) const DXGKIT_REQUIRES(on_lane);
+  uint32_t pending(const Device& device) const DXGKIT_REQUIRES(on_lane);
 
   // --- vertical sync
-  void on_vsync(const port::InterruptReport& report);
-  uint64_t vsyncs(uint32_t source) const;
+  void on_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
+  uint64_t vsyncs(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// Somebody waits for the next vertical sync of `source`: reports are wanted until it comes.
   /// Returns vsyncs(source).
-  uint64_t add_waiter(uint32_t source);
+  uint64_t add_waiter(uint32_t source) DXGKIT_REQUIRES(on_lane);
   /// The adapter runs, or runs again: who waits for vertical syncs, or does not save power at them,
   /// has them reported from now on.
-  void start();
+  void start() DXGKIT_REQUIRES(on_lane);
   /// What is due at level two: interrupts on or off, flips by register at PASSIVE_LEVEL. Off the
   /// lane. False: nothing was.
   bool work();
@@ -128,26 +132,28 @@ class Flips {
   struct Record;
   struct Source;
   struct Work;
-  Source* find(uint32_t source);
-  const Source* find(uint32_t source) const;
-  void program(Source& source, const vidsch::FlipRequest& flip, bool at_once);
+  Source* find(uint32_t source) DXGKIT_REQUIRES(on_lane);
+  const Source* find(uint32_t source) const DXGKIT_REQUIRES(on_lane);
+  void program(Source& source, const vidsch::FlipRequest& flip, bool at_once)
+      DXGKIT_REQUIRES(on_lane);
   /// DISP-09. In a clone the leading output has taken a flip at its vertical sync: the others take
   /// the same address at once, where the driver's registers can (FlipImmediateMmIo).
-  void flip_others(Source& source);
+  void flip_others(Source& source) DXGKIT_REQUIRES(on_lane);
   static port::SourceAddressArgs arguments(const Source& source, const Record& record,
                                            bool at_once);
-  void finish_done(Source& source);
-  void let_go(Ref<OpenedAllocation>& surface);
-  void need_vsync();
+  void finish_done(Source& source) DXGKIT_REQUIRES(on_lane);
+  void let_go(Ref<OpenedAllocation>& surface) DXGKIT_REQUIRES(on_lane);
+  void need_vsync() DXGKIT_REQUIRES(on_lane);
   /// Every source that is shown has had VsyncIdleTimeout whole periods without activity (DISP-12).
-  bool idle_long_enough() const;
-  bool wanted() const;
-  void want(bool on);
-  void on_watch();
+  bool idle_long_enough() const DXGKIT_REQUIRES(on_lane);
+  bool wanted() const DXGKIT_REQUIRES(on_lane);
+  void want(bool on) DXGKIT_REQUIRES(on_lane);
+  void on_watch() DXGKIT_REQUIRES(on_lane);
   void report_wrong_vsync(const char* rule, std::string actual, std::string expected,
-                          std::string fix, uint32_t bugcheck_parameter);
+                          std::string fix, uint32_t bugcheck_parameter) DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   bool mmio_ = false, no_wait_ = false, intervals_ = false, immediate_mmio_ = false,
        saves_power_ = false;
   uint32_t depth_ = 1, planes_ = 1;

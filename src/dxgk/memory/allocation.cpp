@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "dxgk/device.h"
 #include "dxgk/memory/sharing.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 
@@ -34,20 +34,20 @@ std::span<const Ref<OpenedAllocation>> OpenedAllocation::instances() const {
 }
 
 OpeningList::Iterator& OpeningList::Iterator::operator++() {
-  at_ = at_->next_opening_;
+  at_ = at_->next_opening;
   return *this;
 }
 
 void OpeningList::push_back(OpenedAllocation* opened) {
   OpenedAllocation** link = &first_;
-  while (*link != nullptr) link = &(*link)->next_opening_;
+  while (*link != nullptr) link = &(*link)->next_opening;
   *link = opened;
 }
 
 void OpeningList::erase(OpenedAllocation* opened) {
-  for (OpenedAllocation** link = &first_; *link != nullptr; link = &(*link)->next_opening_) {
+  for (OpenedAllocation** link = &first_; *link != nullptr; link = &(*link)->next_opening) {
     if (*link != opened) continue;
-    *link = std::exchange(opened->next_opening_, nullptr);
+    *link = std::exchange(opened->next_opening, nullptr);
     return;
   }
 }

@@ -9,10 +9,11 @@
 
 #include "bus/machine.h"
 #include "bus/user_memory.h"
-#include "dxgk/display/frame_list.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/frame_list.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/types.h"
 
 namespace dxgkit::dxgk {
@@ -63,18 +64,24 @@ struct Allocation {
   bool primary = false;
   bool instance = false;       // of a rename list: the first one has the driver's object
   bool borrows_pages = false;  // they are another's, who frees them
-  bool stale = false;          // a primary of a mode that is set no longer (DISP-17); lane
+  bool stale DXGKIT_GUARDED_BY(on_lane) =
+      false;  // a primary of a mode that is set no longer (DISP-17); lane
   static constexpr uint8_t kNoSource = 0xFF;
   uint8_t vidpn_source = kNoSource;  // a primary's
   /// Lane. Offered at once, given up only after `uses` of all openings have ended (ALLOC-44).
-  bool offer_pending = false;
-  vidmm::OfferPriority offer = vidmm::OfferPriority::kNone;
-  uint32_t maximum_renaming = 0;  // instances at most, the first included (ALLOC-39); 0: no limit
-  uint32_t listed_at = 0;         // lane: where a packet's list of uses may have it
-  SharedResource* shared = nullptr;              // of which it is a member; lives as long
-  std::unique_ptr<bus::UserMemory> user_memory;  // owns the pages, when the client gave them
-  FrameList pages;     // backing store: content while outside memory segments
-  OpeningList opened;  // lane; for moving CPU views along with content
+  bool offer_pending DXGKIT_GUARDED_BY(on_lane) = false;
+  vidmm::OfferPriority offer DXGKIT_GUARDED_BY(on_lane) = vidmm::OfferPriority::kNone;
+  uint32_t maximum_renaming DXGKIT_GUARDED_BY(on_lane) =
+      0;  // instances at most, the first included (ALLOC-39); 0: no limit
+  uint32_t listed_at DXGKIT_GUARDED_BY(on_lane) =
+      0;  // lane: where a packet's list of uses may have it
+  SharedResource* shared DXGKIT_GUARDED_BY(on_lane) =
+      nullptr;  // of which it is a member; lives as long
+  std::unique_ptr<bus::UserMemory> user_memory
+      DXGKIT_GUARDED_BY(on_lane);  // owns the pages, when the client gave them
+  FrameList pages
+      DXGKIT_GUARDED_BY(on_lane);  // backing store: content while outside memory segments
+  OpeningList opened DXGKIT_GUARDED_BY(on_lane);  // lane; for moving CPU views along with content
 
   static constexpr uint32_t kPermanentSysMem = 1U << 1;  // of info_flags, in both models
   /// The CPU sees the backing pages, wherever the content is (ALLOC-48).
@@ -138,7 +145,7 @@ class OpenedAllocation : public Object {
   OpenedAllocation& first_instance() { return is_instance() ? *cpu_->original : *this; }
   OpenedAllocation& current_instance();
   /// This is the one in use from now on; the one before it is retired (ALLOC-36). Lane.
-  void make_current_instance();
+  void make_current_instance() DXGKIT_REQUIRES(on_lane);
   std::span<const Ref<OpenedAllocation>> instances() const;
 
   Ref<Device> device;
@@ -148,17 +155,18 @@ class OpenedAllocation : public Object {
   void* device_specific = nullptr;
   Handle handle = 0;
   // Lane:
-  uint32_t uses = 0;  // DMA buffers in flight that list it: delays destruction (ALLOC-27)
-  uint32_t driver_references = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
-  uint32_t arrival = 0;            // on its device's list
-  uint32_t locks = 0;
-  bool closing = false;
+  uint32_t uses DXGKIT_GUARDED_BY(on_lane) =
+      0;  // DMA buffers in flight that list it: delays destruction (ALLOC-27)
+  uint32_t driver_references DXGKIT_GUARDED_BY(on_lane) = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
+  uint32_t arrival = 0;                                       // on its device's list
+  uint32_t locks DXGKIT_GUARDED_BY(on_lane) = 0;
+  bool closing DXGKIT_GUARDED_BY(on_lane) = false;
   bool read_only = false;  // opened through an NT handle without write access; constant
-  Listing listing;
+  Listing listing DXGKIT_GUARDED_BY(on_lane);
+
+  OpenedAllocation* next_opening = nullptr;  // of the same allocation: its OpeningList's
 
  private:
-  friend class OpeningList;
-  OpenedAllocation* next_opening_ = nullptr;  // of the same allocation
   std::unique_ptr<CpuAccess> cpu_;
 };
 
@@ -172,9 +180,9 @@ class Resource : public Object {
   Ref<SharedResource> shared;  // null for one device's own resource
   Handle handle = 0;
   void* driver_handle = nullptr;
-  bool closing = false;                    // lane
-  uint32_t arrival = 0;                    // on its device's list; lane
-  std::vector<OpenedAllocation*> members;  // lane; in creation order
+  bool closing DXGKIT_GUARDED_BY(on_lane) = false;                    // lane
+  uint32_t arrival = 0;                                               // on its device's list; lane
+  std::vector<OpenedAllocation*> members DXGKIT_GUARDED_BY(on_lane);  // lane; in creation order
 };
 
 }  // namespace dxgkit::dxgk

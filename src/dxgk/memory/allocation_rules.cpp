@@ -6,8 +6,8 @@
 
 #include "base/arithmetic.h"
 #include "base/interface_versions.h"
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/segment_rules.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/core/segment_flags.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -20,21 +20,21 @@ struct Broken {
   std::string actual, expected, fix;
 };
 
-void report(Adapter& adapter, Broken broken, const char* ddi = "DxgkDdiCreateAllocation") {
-  adapter.findings().report(verifier::Finding{.rule = broken.rule,
-                                              .severity = verifier::Severity::kViolation,
-                                              .ddi = ddi,
-                                              .actual = std::move(broken.actual),
-                                              .expected = std::move(broken.expected),
-                                              .fix = std::move(broken.fix)});
+void report(AdapterCore& core, Broken broken, const char* ddi = "DxgkDdiCreateAllocation") {
+  core.findings().report(verifier::Finding{.rule = broken.rule,
+                                           .severity = verifier::Severity::kViolation,
+                                           .ddi = ddi,
+                                           .actual = std::move(broken.actual),
+                                           .expected = std::move(broken.expected),
+                                           .fix = std::move(broken.fix)});
 }
 
 /// ALLOC-16: the CPU reaches a primary wherever it is written, unless the driver says that it need
 /// not.
 std::optional<Broken> check_primary_place(const port::AllocationInfo& info,
-                                          const Adapter& adapter) {
-  if (!info.primary || adapter.caps().non_cpu_visible_primary) return std::nullopt;
-  const auto& segments = adapter.segment_infos().segments;
+                                          const AdapterCore& core) {
+  if (!info.primary || core.caps().non_cpu_visible_primary) return std::nullopt;
+  const auto& segments = core.segment_infos().segments;
   constexpr uint32_t kReached = kSegmentCpuVisible | kSegmentAperture | kSegmentAgp;
   for (size_t i = 0; i < segments.size() && i < 32; ++i) {
     if ((info.supported_write >> i & 1U) == 0 || (segments[i].flags & kReached) != 0) continue;
@@ -103,11 +103,11 @@ std::optional<Broken> check_flags(const port::AllocationInfo& info, uint32_t ver
   return std::nullopt;
 }
 
-std::optional<Broken> check_sets(const port::AllocationInfo& info, const Adapter& adapter) {
-  const auto& segments = adapter.segment_infos().segments;
+std::optional<Broken> check_sets(const port::AllocationInfo& info, const AdapterCore& core) {
+  const auto& segments = core.segment_infos().segments;
   const uint32_t known = segments.size() >= 32 ? UINT32_MAX : (1U << segments.size()) - 1;
   // ALLOC-08: from 2.0 on the read set is not looked at.
-  const uint32_t supported = adapter.interface_version() >= kInterfaceWddm20
+  const uint32_t supported = core.interface_version() >= kInterfaceWddm20
                                  ? info.supported_write
                                  : info.supported_read | info.supported_write;
   if (supported == 0 || (supported & ~known) != 0) {
@@ -144,17 +144,17 @@ std::optional<Broken> check_sets(const port::AllocationInfo& info, const Adapter
 
 }  // namespace
 
-Status check_existing_memory(const port::AllocationInfo& info, Adapter& adapter, bool given,
+Status check_existing_memory(const port::AllocationInfo& info, AdapterCore& core, bool given,
                              uint64_t user_bytes) {
   const bool said = (info.flags & kAllocationExistingSysMem) != 0;
   if (!given && !said) return Status::kSuccess;
-  const auto& segments = adapter.segment_infos().segments;
+  const auto& segments = core.segment_infos().segments;
   uint32_t memory = 0;
   for (size_t i = 0; i < segments.size() && i < 32; ++i) {
     if ((segments[i].flags & kSegmentAperture) == 0) memory |= 1U << i;
   }
   // ALLOC-08: below 2.0 the read set counts too.
-  const uint32_t supported = adapter.interface_version() >= kInterfaceWddm20
+  const uint32_t supported = core.interface_version() >= kInterfaceWddm20
                                  ? info.supported_write
                                  : info.supported_read | info.supported_write;
   std::optional<Broken> broken;
@@ -180,11 +180,11 @@ Status check_existing_memory(const port::AllocationInfo& info, Adapter& adapter,
                "Name aperture segments only."};
   }
   if (!broken.has_value()) return Status::kSuccess;
-  report(adapter, std::move(*broken));
+  report(core, std::move(*broken));
   return Status::kInvalidParameter;
 }
 
-Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
+Status check_allocation_info(const port::AllocationInfo& info, AdapterCore& core,
                              vidmm::AllocationDesc* desc, const char* ddi) {
   std::optional<Broken> broken;
   uint64_t size = 0;
@@ -197,22 +197,22 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
         Broken{"ALLOC-06", fmt::format("Alignment is 0x{:X}.", info.alignment),
                "Alignment is 0 or a power of two.", "Round the alignment up to a power of two."};
   }
-  if (!broken.has_value()) broken = check_flags(info, adapter.interface_version());
-  if (!broken.has_value()) broken = check_sets(info, adapter);
-  if (!broken.has_value()) broken = check_primary_place(info, adapter);
+  if (!broken.has_value()) broken = check_flags(info, core.interface_version());
+  if (!broken.has_value()) broken = check_sets(info, core);
+  if (!broken.has_value()) broken = check_primary_place(info, core);
   if (broken.has_value()) {
-    report(adapter, std::move(*broken), ddi);
+    report(core, std::move(*broken), ddi);
     return Status::kInvalidParameter;
   }
   uint64_t alignment = std::max<uint64_t>(info.alignment, kPageBytes);
-  const auto& segments = adapter.segment_infos().segments;
-  const uint32_t supported = adapter.interface_version() >= kInterfaceWddm20
+  const auto& segments = core.segment_infos().segments;
+  const uint32_t supported = core.interface_version() >= kInterfaceWddm20
                                  ? info.supported_write
                                  : info.supported_read | info.supported_write;
   for (size_t i = 0; i < 32; ++i) {  // check_sets knows them all
     if ((supported >> i & 1U) == 0 || (segments[i].flags & kSegmentUse64KbPages) == 0) continue;
     if (info.alignment % kLargePageBytes != 0 || info.alignment == 0) {  // SEG-42
-      report(adapter,
+      report(core,
              Broken{"SEG-42",
                     fmt::format("Alignment is 0x{:X}; segment {} uses 64 KiB pages.",
                                 info.alignment, i + 1),
@@ -224,18 +224,18 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
     alignment = std::max(alignment, kLargePageBytes);
   }
   if (info.pitch_aligned_size != 0 && info.pitch_aligned_size < info.size) {
-    report(adapter, Broken{"ALLOC-14",
-                           fmt::format("PitchAlignedSize is 0x{:X}, Size 0x{:X}.",
-                                       info.pitch_aligned_size, info.size),
-                           "PitchAlignedSize is 0 or at least Size.",
-                           "Leave it 0 without a PitchAlignment segment."});
+    report(core, Broken{"ALLOC-14",
+                        fmt::format("PitchAlignedSize is 0x{:X}, Size 0x{:X}.",
+                                    info.pitch_aligned_size, info.size),
+                        "PitchAlignedSize is 0 or at least Size.",
+                        "Leave it 0 without a PitchAlignment segment."});
   }
   uint32_t priority = info.priority;
   if (priority == 0) {
-    report(adapter, Broken{"ALLOC-13", "AllocationPriority is 0.",
-                           "It is not 0; D3DDDI_ALLOCATIONPRIORITY_NORMAL is used.",
-                           "Set AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL when you "
-                           "have no preference."});
+    report(core, Broken{"ALLOC-13", "AllocationPriority is 0.",
+                        "It is not 0; D3DDDI_ALLOCATIONPRIORITY_NORMAL is used.",
+                        "Set AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL when you "
+                        "have no preference."});
     priority = kPriorityNormal;
   }
   *desc = {};
@@ -247,7 +247,7 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
   }
   desc->supported_write = info.supported_write;
   desc->supported_read =
-      adapter.interface_version() >= kInterfaceWddm20 ? info.supported_write : info.supported_read;
+      core.interface_version() >= kInterfaceWddm20 ? info.supported_write : info.supported_read;
   desc->eviction = info.eviction;
   for (uint32_t i = 0; i < 5; ++i) {
     const uint32_t slot = info.preferred >> (6 * i);
@@ -267,9 +267,9 @@ Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
   desc->permanent_system_memory = (info.flags & kAllocationPermanentSysMem) != 0;
   if ((info.flags & (kAllocationOverlay | kAllocationCapture)) != 0)
     desc->pinned = desc->last_fifth = true;  // ALLOC-49
-  desc->notify_residency = adapter.interface_version() >= kInterfaceWddm20 &&
+  desc->notify_residency = core.interface_version() >= kInterfaceWddm20 &&
                            (info.flags & kAllocationExplicitResidencyNotification) != 0;
-  desc->notify_eviction = adapter.interface_version() >= kInterfaceWddm32 &&
+  desc->notify_eviction = core.interface_version() >= kInterfaceWddm32 &&
                           (info.flags2 & kAllocationNotifyEviction) != 0;
   return Status::kSuccess;
 }

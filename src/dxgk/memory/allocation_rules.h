@@ -7,7 +7,7 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
+class AdapterCore;
 
 /// Positions of DXGK_ALLOCATIONINFOFLAGS.
 enum AllocationFlag : uint32_t {
@@ -30,14 +30,14 @@ enum AllocationFlag2 : uint32_t { kAllocationNotifyEviction = 1U << 4 };
 
 /// ALLOC-05..09, 13..19, 49. `ddi`: who described it. kInvalidParameter with a finding for what
 /// cannot be used; milder violations are reported and the value Windows would use is taken.
-Status check_allocation_info(const port::AllocationInfo& info, Adapter& adapter,
+Status check_allocation_info(const port::AllocationInfo& info, AdapterCore& core,
                              vidmm::AllocationDesc* desc,
                              const char* ddi = "DxgkDdiCreateAllocation");
 
 /// ALLOC-20: the driver says ExistingSysMem exactly where the client gives memory, of
 /// `user_bytes` (0: as the driver says), and supports aperture segments only there.
 /// kInvalidParameter with a finding.
-Status check_existing_memory(const port::AllocationInfo& info, Adapter& adapter, bool given,
+Status check_existing_memory(const port::AllocationInfo& info, AdapterCore& core, bool given,
                              uint64_t user_bytes);
 
 }  // namespace dxgkit::dxgk

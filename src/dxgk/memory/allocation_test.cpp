@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "dxgk/device.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {

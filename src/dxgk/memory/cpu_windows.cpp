@@ -7,7 +7,7 @@
 #include "base/arithmetic.h"
 #include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -20,14 +20,16 @@ bool mappable(const bus::MemoryWindow& window) { return window.fd >= 0; }
 }  // namespace
 
 CpuWindows::CpuWindows(Adapter& adapter)
-    : adapter_(adapter), ranges_(adapter.port(), adapter.caps().number_of_swizzling_ranges) {}
+    : adapter_(adapter),
+      core_(adapter.core()),
+      ranges_(adapter.core().port(), adapter.core().caps().number_of_swizzling_ranges) {}
 
 Result<CpuWindows::Windows> CpuWindows::open(OpenedAllocation& opened, const CpuLook& look,
                                              const vidmm::Placement& place) {
   close(opened);
   if (place.segment == kSystemMemory || opened.allocation->keeps_system_copy())
     return backing(*opened.allocation);
-  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
+  const vidmm::SegmentDesc& segment = core_.memory().segments()[place.segment.value - 1];
   return segment.kind == vidmm::SegmentKind::kAperture ? in_aperture(opened, look, place)
                                                        : in_memory(opened, look, place);
 }
@@ -36,7 +38,7 @@ CpuWindows::Windows CpuWindows::backing(const Allocation& allocation) const {
   Windows windows;
   for (const bus::PageFrame page : allocation.pages) {
     windows.push_back(
-        adapter_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
+        core_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
   }
   return windows;
 }
@@ -44,8 +46,8 @@ CpuWindows::Windows CpuWindows::backing(const Allocation& allocation) const {
 Result<CpuWindows::Windows> CpuWindows::in_aperture(OpenedAllocation& opened, const CpuLook& look,
                                                     const vidmm::Placement& place) {
   const Allocation& allocation = *opened.allocation;
-  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
-  const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
+  const vidmm::SegmentDesc& segment = core_.memory().segments()[place.segment.value - 1];
+  const port::SegmentInfo& info = core_.segment_infos().segments[place.segment.value - 1];
   if (look.alternate_va && !segment.agp) return through_range(opened, look, place, 0);
   if (!allocation.primary) return backing(allocation);
   // SEG-20: for a primary without an alternate address the segment's own counts. What cannot be
@@ -53,7 +55,7 @@ Result<CpuWindows::Windows> CpuWindows::in_aperture(OpenedAllocation& opened, co
   Result<Windows> shown = Error(Status::kRetry);
   if (info.host_aperture_pages != 0) {
     shown = through_host_aperture(opened, place);
-  } else if (segment.cpu_visible && adapter_.interface_version() < kInterfaceWddm20) {
+  } else if (segment.cpu_visible && core_.interface_version() < kInterfaceWddm20) {
     shown = through_range(opened, look, place, info.cpu_translated_address + place.offset_bytes);
   }
   return shown.has_value() ? shown : backing(allocation);
@@ -62,11 +64,11 @@ Result<CpuWindows::Windows> CpuWindows::in_aperture(OpenedAllocation& opened, co
 Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, const CpuLook& look,
                                                   const vidmm::Placement& place) {
   const Allocation& allocation = *opened.allocation;
-  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
-  const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
+  const vidmm::SegmentDesc& segment = core_.memory().segments()[place.segment.value - 1];
+  const port::SegmentInfo& info = core_.segment_infos().segments[place.segment.value - 1];
   if (allocation.cached) return Error(Status::kRetry);  // ALLOC-42
   if (look.may_leave && !look.acquire_aperture &&
-      adapter_.strikes(VerifierSwitch::kForceComplexLock)) {
+      core_.strikes(VerifierSwitch::kForceComplexLock)) {
     return Error(Status::kRetry);
   }
   if (info.host_aperture_pages != 0) return through_host_aperture(opened, place);
@@ -74,7 +76,7 @@ Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, cons
   if (!look.acquire_aperture)
     return visible ? plain(allocation, place) : Result<Windows>(Error(Status::kRetry));
   if (!visible && !look.alternate_va) return Error(Status::kRetry);
-  if (look.may_leave && adapter_.strikes(VerifierSwitch::kFailAcquireSwizzlingRange))
+  if (look.may_leave && core_.strikes(VerifierSwitch::kFailAcquireSwizzlingRange))
     return Error(Status::kRetry);
   // SEG-21: the driver sets its aperture up before the CPU sees anything.
   return through_range(opened, look, place,
@@ -83,8 +85,8 @@ Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, cons
 
 Result<CpuWindows::Windows> CpuWindows::plain(const Allocation& allocation,
                                               const vidmm::Placement& place) const {
-  const vidmm::SegmentDesc& segment = adapter_.memory().segments()[place.segment.value - 1];
-  Windows windows{adapter_.machine().window_of(
+  const vidmm::SegmentDesc& segment = core_.memory().segments()[place.segment.value - 1];
+  Windows windows{core_.machine().window_of(
       bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes},
       allocation.size_bytes)};
   if (mappable(windows.front())) return windows;
@@ -110,7 +112,7 @@ Result<CpuWindows::Windows> CpuWindows::through_range(OpenedAllocation& opened, 
   uint64_t bytes = shown->size_bytes;
   bus::MemoryWindow window;
   if (checked_align_up(bytes, kPageBytes, &bytes))
-    window = adapter_.machine().window_of(bus::PhysicalAddress{shown->address}, bytes);
+    window = core_.machine().window_of(bus::PhysicalAddress{shown->address}, bytes);
   if (mappable(window)) return Windows{window};
   report_unmappable(place, shown->size_bytes, kAcquire);
   close(opened);
@@ -120,13 +122,13 @@ Result<CpuWindows::Windows> CpuWindows::through_range(OpenedAllocation& opened, 
 
 Result<CpuWindows::Windows> CpuWindows::through_host_aperture(OpenedAllocation& opened,
                                                               const vidmm::Placement& place) {
-  const port::SegmentInfo& info = adapter_.segment_infos().segments[place.segment.value - 1];
+  const port::SegmentInfo& info = core_.segment_infos().segments[place.segment.value - 1];
   const uint64_t count = opened.allocation->size_bytes / kPageBytes;
   const std::vector<uint32_t> pages = take_host_pages(place.segment, count);
   if (pages.empty()) return Error(Status::kRetry);
   std::vector<uint64_t> shown(count);
   for (uint64_t i = 0; i < count; ++i) shown[i] = place.offset_bytes / kPageBytes + i;
-  const Status mapped = adapter_.port().cpu_access().map_cpu_host_aperture(
+  const Status mapped = core_.port().cpu_access().map_cpu_host_aperture(
       opened.driver_allocation, place.segment, pages, shown);
   if (!is_success(mapped)) {
     drop_host_pages(place.segment, pages);
@@ -136,7 +138,7 @@ Result<CpuWindows::Windows> CpuWindows::through_host_aperture(OpenedAllocation& 
   opened.cpu().host_pages = pages;
   Windows windows;
   for (const uint32_t page : pages) {
-    windows.push_back(adapter_.machine().window_of(
+    windows.push_back(core_.machine().window_of(
         bus::PhysicalAddress{info.cpu_translated_address + page * kPageBytes}, kPageBytes));
   }
   if (std::ranges::all_of(windows, mappable)) return windows;
@@ -146,14 +148,14 @@ Result<CpuWindows::Windows> CpuWindows::through_host_aperture(OpenedAllocation& 
 }
 
 bool CpuWindows::has_ranges(const vidmm::Placement& place) {
-  const char* missing = !adapter_.port().has_entry(kAcquire)   ? kAcquire
-                        : !adapter_.port().has_entry(kRelease) ? kRelease
-                                                               : nullptr;
-  const uint32_t count = adapter_.caps().number_of_swizzling_ranges;
+  const char* missing = !core_.port().has_entry(kAcquire)   ? kAcquire
+                        : !core_.port().has_entry(kRelease) ? kRelease
+                                                            : nullptr;
+  const uint32_t count = core_.caps().number_of_swizzling_ranges;
   if (missing == nullptr && count != 0) return true;
   const bool aperture =
-      adapter_.memory().segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kAperture;
-  adapter_.findings().report(verifier::Finding{
+      core_.memory().segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kAperture;
+  core_.findings().report(verifier::Finding{
       .rule = "SEG-50",
       .severity = verifier::Severity::kViolation,
       .ddi = missing != nullptr ? missing : "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
@@ -173,7 +175,7 @@ bool CpuWindows::has_ranges(const vidmm::Placement& place) {
 
 void CpuWindows::report_unmappable(const vidmm::Placement& place, uint64_t bytes,
                                    const char* ddi) const {
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "SEG-19",
       .severity = verifier::Severity::kViolation,
       .ddi = ddi,
@@ -206,8 +208,7 @@ void CpuWindows::note_written(OpenedAllocation& opened, std::span<const uint32_t
 void CpuWindows::write_up(OpenedAllocation& opened) {
   std::vector<vidmm::PagingOp> operations;
   for (const vidmm::ByteRange& part : opened.cpu().written) {
-    const std::optional<vidmm::PagingOp> op =
-        adapter_.memory().write_up(opened.allocation->id, part);
+    const std::optional<vidmm::PagingOp> op = core_.memory().write_up(opened.allocation->id, part);
     if (op.has_value()) operations.push_back(*op);
   }
   if (!operations.empty()) adapter_.paging().enqueue(operations, nullptr);
@@ -223,7 +224,7 @@ void CpuWindows::close(OpenedAllocation& opened) {
   if (cpu->host_pages.empty()) return;
   // Of a driver that keeps them mapped other pages are used: nothing is lost but those.
   static_cast<void>(
-      adapter_.port().cpu_access().unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages));
+      core_.port().cpu_access().unmap_cpu_host_aperture(cpu->host_segment, cpu->host_pages));
   drop_host_pages(cpu->host_segment, cpu->host_pages);
   cpu->host_pages.clear();
 }
@@ -260,7 +261,7 @@ void CpuWindows::follow(OpenedAllocation& opened, const vidmm::Placement& place)
   Result<Windows> windows = open(opened, cpu->look, place);
   const vidmm::SegmentDesc* const segment =
       place.segment == kSystemMemory ? nullptr
-                                     : &adapter_.memory().segments()[place.segment.value - 1];
+                                     : &core_.memory().segments()[place.segment.value - 1];
   // Nobody to ask for another way: better as it lies there than what it was.
   if (!windows.has_value() && segment->cpu_visible) windows = plain(*opened.allocation, place);
   if (windows.has_value()) show(opened, std::move(*windows));
@@ -275,9 +276,9 @@ void CpuWindows::show(OpenedAllocation& opened, Windows windows) {
     left -= window.size;
     if (window.size != 0) fitting.push_back(window);
   }
-  const bus::PhysicalAddress nothing{adapter_.dummy_page().value * kPageBytes};
+  const bus::PhysicalAddress nothing{adapter_.system_objects().dummy_page().value * kPageBytes};
   for (; left != 0; left -= kPageBytes)
-    fitting.push_back(adapter_.machine().window_of(nothing, kPageBytes));
+    fitting.push_back(core_.machine().window_of(nothing, kPageBytes));
   // Without address space for another mapping the old one stays: our resources, and nothing of it
   // is a client's fault.
   static_cast<void>(view.retarget(fitting));
@@ -285,7 +286,7 @@ void CpuWindows::show(OpenedAllocation& opened, Windows windows) {
 
 std::vector<uint32_t> CpuWindows::take_host_pages(SegmentId segment, uint64_t count) {
   std::vector<bool>& taken = host_apertures_[segment.value];
-  taken.resize(adapter_.segment_infos().segments[segment.value - 1].host_aperture_pages);
+  taken.resize(core_.segment_infos().segments[segment.value - 1].host_aperture_pages);
   std::vector<uint32_t> pages;
   for (uint32_t page = 0; page < taken.size() && pages.size() < count; ++page) {
     if (!taken[page]) pages.push_back(page);

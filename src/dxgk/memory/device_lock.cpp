@@ -3,11 +3,11 @@
 
 #include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/process.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -19,7 +19,7 @@ Result<void*> Device::lock(Handle allocation_handle) {
   Status status = Status::kSuccess;
   void* address = nullptr;
   // Content on the move has no place a CPU could look at: wait until it has arrived.
-  const bool settled = adapter_.block_until_awake([&] {
+  const bool settled = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     if (opened->closing || lost()) {
       status = opened->closing ? Status::kInvalidParameter : Status::kDeviceRemoved;
       return true;
@@ -43,7 +43,7 @@ Result<void*> Device::lock_legacy(LockRequest& request) {
   if (opened->device.get() != this) return Error(Status::kInvalidParameter);
   Status status = Status::kSuccess;
   void* address = nullptr;
-  const bool settled = adapter_.block_until_awake([&] {
+  const bool settled = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = opened->closing ? Status::kInvalidParameter
              : lost()        ? Status::kDeviceRemoved
                              : Status::kSuccess;
@@ -57,7 +57,7 @@ Result<void*> Device::lock_legacy(LockRequest& request) {
 /// ALLOC-54: what a primary was made for is what it can be locked with.
 bool Device::alternate_va_fits(const Allocation& allocation, bool asked) {
   // The bit means something else from WDDM 2.0 on.
-  const bool made_for_it = allocation.primary && adapter_.interface_version() < kInterfaceWddm20 &&
+  const bool made_for_it = allocation.primary && core_.interface_version() < kInterfaceWddm20 &&
                            (allocation.info_flags & kAllocationUseAlternateVa) != 0;
   if (!asked) return !made_for_it;
   return allocation.shared == nullptr && (!allocation.primary || made_for_it);
@@ -66,7 +66,7 @@ bool Device::alternate_va_fits(const Allocation& allocation, bool asked) {
 bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
                              void** address) {
   const Allocation& allocation = *opened.allocation;
-  const vidmm::AllocationDesc& desc = adapter_.memory().description(allocation.id);
+  const vidmm::AllocationDesc& desc = core_.memory().description(allocation.id);
   const OpenedAllocation& current = opened.current_instance();
   const bool others = allocation.shared != nullptr && !allocation.primary &&
                       allocation.shared->creator != process_.number();
@@ -86,13 +86,13 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
                        allocation.shared == nullptr && allocation.user_memory == nullptr &&
                        opened.locks == 0 &&
                        // Nobody would list the other instance as resident.
-                       !adapter_.explicit_residency();
+                       !core_.facts().explicit_residency;
   const bool ignores = request.ignore_sync && !renames;
   if (ignores && !reaches_aperture(allocation)) return refuse(Status::kInvalidParameter);
   if (request.acquire_aperture) {
     // A range belongs to one lock, and to memory that lies in a memory segment at times.
     // From WDDM 2.0 on drivers have no such ranges.
-    if (adapter_.interface_version() >= kInterfaceWddm20) return refuse(Status::kInvalidParameter);
+    if (core_.interface_version() >= kInterfaceWddm20) return refuse(Status::kInvalidParameter);
     if (opened.locks != 0 || !reaches_memory(allocation)) return refuse(Status::kInvalidParameter);
   }
   const CpuAccess* const cpu = opened.locks != 0 ? opened.cpu_if_any() : nullptr;
@@ -102,7 +102,7 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
   if (renames) {
     target = next_instance(opened);
     if (target == nullptr) return false;  // ALLOC-37: DonotWait is void with Discard
-  } else if (!ignores && opened.locks == 0 && !adapter_.idle(allocation)) {
+  } else if (!ignores && opened.locks == 0 && !adapter_.residency().is_idle(allocation)) {
     if (request.do_not_wait) return refuse(Status::kGraphicsAllocationBusy);  // ALLOC-38
     return false;
   }
@@ -119,7 +119,7 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
 
 OpenedAllocation* Device::next_instance(OpenedAllocation& current) {
   OpenedAllocation& first = current.first_instance();
-  if (adapter_.idle(*current.allocation)) return &current;
+  if (adapter_.residency().is_idle(*current.allocation)) return &current;
   CpuAccess& list = first.cpu();
   const size_t count = 1 + list.instances.size();
   const auto at = [&](size_t index) {
@@ -127,7 +127,8 @@ OpenedAllocation* Device::next_instance(OpenedAllocation& current) {
   };
   for (size_t step = 1; step < count; ++step) {
     const size_t index = (list.current + step) % count;
-    if (at(index)->locks == 0 && adapter_.idle(*at(index)->allocation)) return at(index);
+    if (at(index)->locks == 0 && adapter_.residency().is_idle(*at(index)->allocation))
+      return at(index);
   }
   const uint32_t most = first.allocation->maximum_renaming;
   if (most != 0 && count >= most) return nullptr;
@@ -146,11 +147,11 @@ Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
   made->device_specific = first.device_specific;
   made->cpu().original = &first;
   Result<std::vector<bus::PageFrame>> pages =
-      adapter_.machine().allocate_pages(model.size_bytes / kPageBytes);
+      core_.machine().allocate_pages(model.size_bytes / kPageBytes);
   if (!pages.has_value()) return {};
   const Result<Handle> inserted = process_.handles().insert(made);
   if (!inserted.has_value()) {
-    adapter_.machine().free_pages(*pages);
+    core_.machine().free_pages(*pages);
     return {};
   }
   made->handle = *inserted;
@@ -165,7 +166,7 @@ Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
   allocation.opened.push_back(made.get());
   // The same description was accepted for the first one.
   DXGKIT_CHECK(
-      is_success(adapter_.memory().create(allocation.id, adapter_.memory().description(model.id))));
+      is_success(core_.memory().create(allocation.id, core_.memory().description(model.id))));
   made->allocation = &allocation;
   trace::emit(trace::EventKind::kAllocationCreated, allocation.id.value, 0, 0,
               allocation.size_bytes);
@@ -175,7 +176,7 @@ Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
 bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status,
                       void** address) {
   Allocation& allocation = *opened.allocation;
-  vidmm::MemoryManager& memory = adapter_.memory();
+  vidmm::MemoryManager& memory = core_.memory();
   if (opened.locks == 0) {
     if (!lockable(allocation)) {
       *status = Status::kInvalidParameter;  // ALLOC-35
@@ -186,7 +187,7 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
       // What the GPU wrote since it came in is not in the copy the CPU is to see (G-35).
       if (const std::optional<vidmm::PagingOp> back = memory.write_back(allocation.id)) {
         adapter_.paging().enqueue(std::span(&*back, 1), nullptr);
-        adapter_.pump();
+        core_.pump();
         if (memory.pending_operations(allocation.id) != 0) return false;
       }
     }
@@ -205,14 +206,14 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
         moved = memory.evict(allocation.id);
       if (!moved.has_value()) {
         // On a screen, and nothing that retires lets go of it.
-        if (allocation.primary && adapter_.idle(allocation)) {
+        if (allocation.primary && adapter_.residency().is_idle(allocation)) {
           *status = Status::kGraphicsCantEvictPinnedAllocation;
           return true;
         }
         return false;  // in use by the GPU: asked again when something retired
       }
       adapter_.paging().enqueue(*moved, nullptr);
-      adapter_.pump();
+      core_.pump();
       return memory.pending_operations(allocation.id) == 0 &&
              try_lock(opened, how, status, address);
     }
@@ -229,7 +230,7 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
 Status Device::show(OpenedAllocation& opened, const LockRequest& how,
                     const vidmm::Placement& place) {
   Allocation& allocation = *opened.allocation;
-  vidmm::MemoryManager& memory = adapter_.memory();
+  vidmm::MemoryManager& memory = core_.memory();
   CpuAccess& cpu = opened.cpu();
   cpu.look = {.private_data = how.private_data,
               .acquire_aperture = how.acquire_aperture,
@@ -266,12 +267,12 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
 
 bool Device::lockable(const Allocation& allocation) {
   return allocation.cpu_visible || reaches_aperture(allocation) ||
-         adapter_.memory().placement(allocation.id).segment == kSystemMemory;
+         core_.memory().placement(allocation.id).segment == kSystemMemory;
 }
 
 bool Device::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {
-  const vidmm::AllocationDesc& desc = adapter_.memory().description(allocation.id);
-  for (const vidmm::SegmentDesc& segment : adapter_.memory().segments()) {
+  const vidmm::AllocationDesc& desc = core_.memory().description(allocation.id);
+  for (const vidmm::SegmentDesc& segment : core_.memory().segments()) {
     if (segment.kind == kind &&
         ((desc.supported_read | desc.supported_write) & vidmm::segment_bit(segment.id)) != 0) {
       return true;
@@ -283,7 +284,7 @@ bool Device::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {
 void Device::end_lock(OpenedAllocation& opened) {
   --opened.locks;
   if (opened.allocation->keeps_system_copy()) adapter_.cpu_windows().write_up(opened);
-  DXGKIT_CHECK(adapter_.memory().unlock(opened.allocation->id));
+  DXGKIT_CHECK(core_.memory().unlock(opened.allocation->id));
   if (opened.locks == 0) {
     opened.cpu().written.clear();
     opened.cpu().view.reset();  // before the driver takes its window down
@@ -305,7 +306,7 @@ Status Device::unlock_all(std::span<const Handle> allocations) {
     targets.push_back(std::move(opened));
   }
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<OpenedAllocation>& opened : targets) {
       const auto times = std::ranges::count_if(
           targets, [&](const auto& other) { return other.get() == opened.get(); });
@@ -317,16 +318,18 @@ Status Device::unlock_all(std::span<const Handle> allocations) {
     for (const Ref<OpenedAllocation>& opened : targets) end_lock(*opened);
     adapter_.residency().room_changed();
     adapter_.residency().advance();
-    adapter_.scheduler().retry_busy();
-    adapter_.pump();
+    core_.scheduler().retry_busy();
+    core_.pump();
   });
   if (!is_success(status) || adapter_.gpu_va() == nullptr) return status;
   // Nothing says what work at virtual addresses reads: it may come at once.
-  static_cast<void>(adapter_.block_until_awake([&] {
-    return lost() || std::ranges::all_of(targets, [&](const Ref<OpenedAllocation>& opened) {
-             return opened->closing || !opened->allocation->keeps_system_copy() ||
-                    adapter_.memory().pending_operations(opened->allocation->id) == 0;
-           });
+  static_cast<void>(core_.block_until_awake([&] {
+    return lost() ||
+           std::ranges::all_of(
+               targets, [&](const Ref<OpenedAllocation>& opened) DXGKIT_REQUIRES(on_lane) {
+                 return opened->closing || !opened->allocation->keeps_system_copy() ||
+                        core_.memory().pending_operations(opened->allocation->id) == 0;
+               });
   }));
   return status;
 }

@@ -5,12 +5,11 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/display/display.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/process.h"
-#include "dxgk/system_impl.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -40,7 +39,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
     infos[i].primary = requests[i].primary;
   }
   void* driver_resource = resource ? resource->driver_handle : nullptr;
-  DXGKIT_RETURN_IF_FAILED(adapter_.port().allocations().create_allocations(
+  DXGKIT_RETURN_IF_FAILED(core_.port().allocations().create_allocations(
       infos, private_data, creates_resource, &driver_resource));
   if (creates_resource) resource->driver_handle = driver_resource;
 
@@ -51,7 +50,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
   bool opened = false;
   const Status status = [&]() -> Status {
     for (size_t i = 0; i < requests.size(); ++i) {
-      DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], adapter_, &backings[i].desc));
+      DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], core_, &backings[i].desc));
       DXGKIT_RETURN_IF_FAILED(back(requests[i], infos[i], &backings[i]));
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
       one->device = Ref<Device>(this);
@@ -69,9 +68,9 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
       open_infos[i].private_data = requests[i].private_data;
     }
     if (!requests.empty()) {
-      DXGKIT_RETURN_IF_FAILED(adapter_.port().allocations().open_allocations(
-          info_.handle, open_infos, private_data, /*create=*/true,
-          resource ? resource->handle : 0));
+      DXGKIT_RETURN_IF_FAILED(core_.port().allocations().open_allocations(
+          info_.handle, open_infos, private_data,
+          /*create=*/true, resource ? resource->handle : 0));
     }
     opened = true;
     for (size_t i = 0; i < requests.size(); ++i)
@@ -83,7 +82,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
         resource->shared->members[i].driver_handle = infos[i].handle;
     }
     Status registered = Status::kSuccess;
-    adapter_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       registered = register_allocations(infos, backings, openings_made, resource, creates_resource);
     });
     return registered;
@@ -101,24 +100,23 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
     return status;
   }
   if (options.shared && resource->shared && resource->shared->global != 0)
-    adapter_.system().impl().global_shares.erase(resource->shared->global);
+    core_.global_shares().erase(resource->shared->global);
   if (opened) {
     std::vector<void*> device_specific;
     for (const Ref<OpenedAllocation>& one : openings_made)
       device_specific.push_back(one->device_specific);
-    static_cast<void>(
-        adapter_.port().allocations().close_allocations(info_.handle, device_specific));
+    static_cast<void>(core_.port().allocations().close_allocations(info_.handle, device_specific));
   }
   for (const Ref<OpenedAllocation>& one : openings_made) handles.erase(one->handle);
   if (creates_resource && resource->handle != 0) handles.erase(resource->handle);
   std::vector<void*> driver_handles;
   for (const port::AllocationInfo& info : infos) driver_handles.push_back(info.handle);
-  static_cast<void>(adapter_.port().allocations().destroy_allocations(
+  static_cast<void>(core_.port().allocations().destroy_allocations(
       driver_handles, creates_resource ? driver_resource : nullptr,
       creates_resource && driver_resource != nullptr));
   for (const AllocationBacking& backing : backings) {
     if (!backing.pages.empty() && backing.user_memory == nullptr)
-      adapter_.machine().free_pages(backing.pages);
+      core_.machine().free_pages(backing.pages);
   }
   return status;
 }
@@ -126,24 +124,24 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
 Status Device::back(const AllocationRequest& request, const port::AllocationInfo& info,
                     AllocationBacking* backing) {
   DXGKIT_RETURN_IF_FAILED(
-      check_existing_memory(info, adapter_, request.user_memory != nullptr, request.user_bytes));
+      check_existing_memory(info, core_, request.user_memory != nullptr, request.user_bytes));
   const uint64_t bytes = backing->desc.size_bytes;
   if (request.user_memory == nullptr) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->pages,
-                                   adapter_.machine().allocate_pages(bytes / kPageBytes));
+                                   core_.machine().allocate_pages(bytes / kPageBytes));
     return Status::kSuccess;
   }
   DXGKIT_ASSIGN_OR_RETURN_STATUS(
-      backing->user_memory,
-      bus::UserMemory::capture(adapter_.machine(), request.user_memory, bytes));
-  if (adapter_.options().verifier.has(VerifierSwitch::kFailProbeAndLock)) {
+      backing->user_memory, bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
+  if (core_.options().verifier.has(VerifierSwitch::kFailProbeAndLock)) {
     // As if the pages could not be had the first time: all of them are let go of, and taken again.
-    adapter_.lane().run(
-        [&] { static_cast<void>(adapter_.strikes(VerifierSwitch::kFailProbeAndLock)); });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      static_cast<void>(core_.strikes(VerifierSwitch::kFailProbeAndLock));
+    });
     backing->user_memory.reset();
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
         backing->user_memory,
-        bus::UserMemory::capture(adapter_.machine(), request.user_memory, bytes));
+        bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   }
   const std::span<const bus::PageFrame> pages = backing->user_memory->pages();
   backing->pages.assign(pages.begin(), pages.end());
@@ -168,12 +166,12 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     allocation.primary = infos[i].primary;
     allocation.vidpn_source = static_cast<uint8_t>(infos[i].vidpn_source);
     allocation.maximum_renaming = infos[i].maximum_renaming;
-    if (const Status status = adapter_.memory().create(allocation.id, backings[i].desc);
+    if (const Status status = core_.memory().create(allocation.id, backings[i].desc);
         !is_success(status)) {
       adapter_.allocations().destroy(allocation);
       made.pop_back();
       for (Allocation* undone : made) {
-        DXGKIT_CHECK(adapter_.memory().destroy(undone->id).has_value());
+        DXGKIT_CHECK(core_.memory().destroy(undone->id).has_value());
         openings_made[static_cast<size_t>(&undone - made.data())]->allocation = nullptr;
         adapter_.allocations().destroy(*undone);
       }
@@ -186,7 +184,7 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     backings[i].pages.clear();
     allocation.user_memory = std::move(backings[i].user_memory);
     // What the client has there already is content.
-    if (allocation.user_memory != nullptr) adapter_.memory().mark_cpu_written(allocation.id);
+    if (allocation.user_memory != nullptr) core_.memory().mark_cpu_written(allocation.id);
     OpenedAllocation& one = *openings_made[i];
     one.allocation = &allocation;
     allocation.opened.push_back(&one);
@@ -203,7 +201,7 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
   if (resource && resource->shared) {
     resource->shared->resources = 1;
     resource->shared->gone = false;
-    adapter_.shared_resources().push_back(resource->shared);
+    adapter_.teardowns().add_shared(resource->shared);
   }
   return Status::kSuccess;
 }
@@ -234,7 +232,7 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
     }
   }
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] {  // a lock on another thread may be about to make one
+  core_.lane().run([&] {  // a lock on another thread may be about to make one
     for (const Ref<OpenedAllocation>& opened : targets) {
       if (opened->is_instance()) status = Status::kInvalidParameter;  // goes with the first
     }
@@ -243,7 +241,7 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
   if (Display* display = adapter_.display(); display != nullptr)
     display->before_destroy(*this, resource, targets);
   std::vector<Handle> gone;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_) return;  // adapter stopped: the driver side went then; only the handles are left
     if (resource) {
       if (resource->closing) {
@@ -255,7 +253,8 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
         if (!member->closing) targets.emplace_back(member);
       }
     } else if (std::any_of(targets.begin(), targets.end(),
-                           [](const auto& opened) { return opened->closing; })) {
+                           [](const auto& opened)
+                               DXGKIT_REQUIRES(on_lane) { return opened->closing; })) {
       status = Status::kInvalidParameter;  // another thread was first
       return;
     }
@@ -266,15 +265,15 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
       for (const Ref<OpenedAllocation>& instance : opened->instances())
         gone.push_back(instance->handle);
     }
-    adapter_.tear_down(*this, targets, resource);
-    adapter_.pump();
+    adapter_.teardowns().begin(*this, targets, resource);
+    core_.pump();
   });
   DXGKIT_RETURN_IF_FAILED(status);
   for (const Handle instance : gone) handles.erase(instance);
   for (const Ref<OpenedAllocation>& opened : targets) handles.erase(opened->handle);
   if (resource) handles.erase(resource->handle);
   if (synchronous) {
-    static_cast<void>(adapter_.block_until([&] {
+    static_cast<void>(core_.block_until([&] {
       return std::all_of(targets.begin(), targets.end(),
                          [](const auto& opened) { return opened->allocation == nullptr; });
     }));

@@ -1,8 +1,7 @@
 // A device's openings of shared resources.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
-#include "dxgk/system_impl.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -23,7 +22,7 @@ Result<Ref<SharedResource>> Device::make_shared(std::span<const AllocationReques
     member.private_data.assign(request.private_data.begin(), request.private_data.end());
   }
   if (!options.nt_security) {  // ALLOC-22
-    DXGKIT_ASSIGN_OR_RETURN(shared->global, adapter_.system().impl().global_shares.insert(shared));
+    DXGKIT_ASSIGN_OR_RETURN(shared->global, core_.global_shares().insert(shared));
   }
   return shared;
 }
@@ -36,7 +35,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     return shared->cross_adapter ? Status::kNotSupported : Status::kInvalidParameter;
   HandleTable& handles = process_.handles();
   bool held = false;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (shared->gone) return;
     ++shared->holds;  // until its openings are registered, or given up
     held = true;
@@ -66,7 +65,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     }
     DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     if (!infos.empty()) {
-      DXGKIT_RETURN_IF_FAILED(adapter_.port().allocations().open_allocations(
+      DXGKIT_RETURN_IF_FAILED(core_.port().allocations().open_allocations(
           info_.handle, infos, shared->resource_data,
           /*create=*/false, resource->handle, read_only));
     }
@@ -77,7 +76,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     return Status::kSuccess;
   }();
   Status registered = status;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(registered) && lost()) registered = Status::kDeviceRemoved;
     if (is_success(registered)) {
       for (size_t i = 0; i < opened.size(); ++i) {
@@ -89,7 +88,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
       }
       resources.push_back(resource.get());
       ++shared->resources;
-      adapter_.drop_hold(*shared);
+      adapter_.teardowns().drop_hold(*shared);
     }
   });
   if (is_success(registered)) {
@@ -102,12 +101,11 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     return registered;
   }
   if (!device_specific.empty())
-    static_cast<void>(
-        adapter_.port().allocations().close_allocations(info_.handle, device_specific));
+    static_cast<void>(core_.port().allocations().close_allocations(info_.handle, device_specific));
   for (const Ref<OpenedAllocation>& one : opened) handles.erase(one->handle);
   handles.erase(resource->handle);
   // After the driver's side is closed: this may have been the last holder (ALLOC-26).
-  adapter_.lane().run([&] { adapter_.drop_hold(*shared); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { adapter_.teardowns().drop_hold(*shared); });
   return registered;
 }
 

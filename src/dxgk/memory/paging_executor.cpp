@@ -71,7 +71,7 @@ void PagingExecutor::enqueue(std::span<const vidmm::PagingOp> operations,
                              std::function<void()> done) {
   if (halted_) return;
   std::vector<std::unique_ptr<PagingWork>> around;
-  const auto push_all = [&] {
+  const auto push_all = [&]() DXGKIT_REQUIRES(on_lane) {
     for (std::unique_ptr<PagingWork>& work : around)
       push({.kind = Queued::Kind::kWork, .work = std::move(work)});
     around.clear();

@@ -13,6 +13,7 @@
 #include "bus/machine.h"
 #include "dxgk/work/packet.h"
 #include "port/adapter_port.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/types.h"
 
 namespace dxgkit::dxgk {
@@ -41,7 +42,7 @@ class PagingWork {
     kOver,
   };
   virtual ~PagingWork() = default;
-  virtual Next next(Part* part) = 0;
+  virtual Next next(Part* part) DXGKIT_REQUIRES(on_lane) = 0;
 };
 
 /// Lane: the adapter's. Operations run in the order given; several share a paging buffer and a
@@ -57,25 +58,27 @@ class PagingExecutor {
   class Owner {
    public:
     virtual ~Owner() = default;
-    virtual PagingTarget paging_target(AllocationId allocation) = 0;
+    virtual PagingTarget paging_target(AllocationId allocation) DXGKIT_REQUIRES(on_lane) = 0;
     /// Queues the packet on the system context.
-    virtual void queue_paging(Packet& packet) = 0;
-    virtual Packet& new_packet() = 0;
+    virtual void queue_paging(Packet& packet) DXGKIT_REQUIRES(on_lane) = 0;
+    virtual Packet& new_packet() DXGKIT_REQUIRES(on_lane) = 0;
     /// True: the kernel has done it itself, the driver is not asked (the GART, SEG-36).
-    virtual bool perform(const vidmm::PagingOp& op) = 0;
+    virtual bool perform(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane) = 0;
     /// GPU virtual addresses: what stands for the operation, made when its turn comes. Null: the
     /// operation itself.
-    virtual std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op) = 0;
+    virtual std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op)
+        DXGKIT_REQUIRES(on_lane) = 0;
     /// Work on page tables that goes before an operation, or behind the last of several (VA-29),
     /// appended to `work`.
-    virtual void before(const vidmm::PagingOp& op,
-                        std::vector<std::unique_ptr<PagingWork>>* work) = 0;
+    virtual void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work)
+        DXGKIT_REQUIRES(on_lane) = 0;
     virtual void behind(std::span<const vidmm::PagingOp> operations,
-                        std::vector<std::unique_ptr<PagingWork>>* work) = 0;
+                        std::vector<std::unique_ptr<PagingWork>>* work)
+        DXGKIT_REQUIRES(on_lane) = 0;
     /// The operation's effect is complete: tell the memory manager, move CPU views.
-    virtual void operation_done(const vidmm::PagingOp& op) = 0;
-    virtual void paging_failed(verifier::Finding finding) = 0;
-    virtual void count_multipass() = 0;
+    virtual void operation_done(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane) = 0;
+    virtual void paging_failed(verifier::Finding finding) DXGKIT_REQUIRES(on_lane) = 0;
+    virtual void count_multipass() DXGKIT_REQUIRES(on_lane) = 0;
   };
 
   struct Config {
@@ -92,54 +95,68 @@ class PagingExecutor {
   ~PagingExecutor();
 
   /// Allocates the paging buffers. kNoMemory leaves nothing behind.
-  Status configure(const Config& config);
+  Status configure(const Config& config) DXGKIT_REQUIRES(on_lane);
 
   /// Appends operations. `done` runs on the lane when the last of them, and all before, are
   /// complete; at once when nothing is queued or running and `operations` is empty.
-  void enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done);
+  void enqueue(std::span<const vidmm::PagingOp> operations, std::function<void()> done)
+      DXGKIT_REQUIRES(on_lane);
   /// The same for one operation that is about no allocation: a plain copy (PAGE-21), a touch
   /// (PAGE-25). What it points to lives until `done`.
-  void enqueue_plain(const port::PagingOperation& operation, std::function<void()> done);
+  void enqueue_plain(const port::PagingOperation& operation, std::function<void()> done)
+      DXGKIT_REQUIRES(on_lane);
   /// The same for what is made as its turn comes. What it refers to lives until `done`, or until
   /// abandon() or halt().
-  void enqueue_work(std::vector<std::unique_ptr<PagingWork>> work, std::function<void()> done);
+  void enqueue_work(std::vector<std::unique_ptr<PagingWork>> work, std::function<void()> done)
+      DXGKIT_REQUIRES(on_lane);
+  /// How operations name the allocation to the driver.
+  PagingTarget target(AllocationId allocation) DXGKIT_REQUIRES(on_lane) {
+    return owner_.paging_target(allocation);
+  }
   /// Work that said kLater may go on.
-  void look_again() { pump(); }
+  void look_again() DXGKIT_REQUIRES(on_lane) { pump(); }
   /// Everything built so far has been done by the hardware.
-  bool hardware_idle() const {
+  bool hardware_idle() const DXGKIT_REQUIRES(on_lane) {
     return in_flight_.empty() && (current_ == nullptr || current_->used == slice_start_);
   }
   /// Where the paging process's address space has the buffer.
-  void set_buffer_address(size_t index, uint64_t address) { buffers_[index]->dma.gpu_va = address; }
-  size_t buffer_count() const { return buffers_.size(); }
-  const DmaBuffer& buffer(size_t index) const { return buffers_[index]->dma; }
+  void set_buffer_address(size_t index, uint64_t address) DXGKIT_REQUIRES(on_lane) {
+    buffers_[index]->dma.gpu_va = address;
+  }
+  size_t buffer_count() const DXGKIT_REQUIRES(on_lane) { return buffers_.size(); }
+  const DmaBuffer& buffer(size_t index) const DXGKIT_REQUIRES(on_lane) {
+    return buffers_[index]->dma;
+  }
   /// From now on submissions name this place as the buffer's (SEG-47): an aperture range that shows
   /// its pages, or system memory. The buffer is idle, or has just been mapped by its own packet.
-  void move_buffer(size_t index, const vidmm::Placement& place);
+  void move_buffer(size_t index, const vidmm::Placement& place) DXGKIT_REQUIRES(on_lane);
   /// Whole-segment eviction is nobody's work: packets built from now on carry no context
   /// (PATCH-04). A buffer with a virtual address needs the context whose tables lead to it, and
   /// keeps it.
-  void set_context(void* system_context) {
+  void set_context(void* system_context) DXGKIT_REQUIRES(on_lane) {
     if (!config_.virtual_addresses) config_.system_context = system_context;
   }
   /// How many operations were enqueued, and how many of them, in order, are complete.
-  uint64_t enqueued() const { return operations_queued_; }
-  uint64_t completed() const { return operations_done_; }
-  bool idle() const { return queue_.empty() && in_flight_.empty() && barriers_.empty(); }
+  uint64_t enqueued() const DXGKIT_REQUIRES(on_lane) { return operations_queued_; }
+  uint64_t completed() const DXGKIT_REQUIRES(on_lane) { return operations_done_; }
+  bool idle() const DXGKIT_REQUIRES(on_lane) {
+    return queue_.empty() && in_flight_.empty() && barriers_.empty();
+  }
 
   /// A paging packet of ours left the scheduler. `may_be_read`: the hardware may still run its
   /// buffer, which then serves nobody again.
-  void packet_retired(Packet& packet, bool completed, bool may_be_read);
+  void packet_retired(Packet& packet, bool completed, bool may_be_read)
+      DXGKIT_REQUIRES(on_lane);
   /// What is enqueued from now on waits, with its callbacks, for resume(): the hardware is off.
   /// What is in flight retires as ever.
-  void pause();
-  void resume();
+  void pause() DXGKIT_REQUIRES(on_lane);
+  void resume() DXGKIT_REQUIRES(on_lane);
   /// The hardware lost its power: drops everything queued and, as it retires, in flight. Returns
   /// the callbacks that waited for it, in order: the caller runs them when the memory manager
   /// knows.
-  std::vector<std::function<void()>> abandon();
+  std::vector<std::function<void()>> abandon() DXGKIT_REQUIRES(on_lane);
   /// Paging can go nowhere any more: drops everything queued, and runs no callback.
-  void halt();
+  void halt() DXGKIT_REQUIRES(on_lane);
 
  private:
   /// What waits: an operation of a plan, a plain one, or work.
@@ -177,24 +194,25 @@ class PagingExecutor {
     std::function<void()> done;
   };
 
-  void pump();
-  Buffer* open_buffer();
-  void submit_slice();
-  void push(Queued queued);
+  void pump() DXGKIT_REQUIRES(on_lane);
+  Buffer* open_buffer() DXGKIT_REQUIRES(on_lane);
+  void submit_slice() DXGKIT_REQUIRES(on_lane);
+  void push(Queued queued) DXGKIT_REQUIRES(on_lane);
   /// The head of the queue is built entirely; false: not now.
-  bool build_head();
-  bool build_work(PagingWork& work, uint64_t traced_kind, uint64_t traced_allocation);
+  bool build_head() DXGKIT_REQUIRES(on_lane);
+  bool build_work(PagingWork& work, uint64_t traced_kind, uint64_t traced_allocation)
+      DXGKIT_REQUIRES(on_lane);
   /// One operation of the driver into the current buffer.
   /// `context`: null for the system's.
   Progress build(port::PagingOperation& operation, void* context, uint64_t traced_kind,
-                 uint64_t traced_allocation, uint64_t traced_bytes);
-  void head_is_built();
-  void drop_queue();
-  port::PagingOperation describe(const vidmm::PagingOp& op);
+                 uint64_t traced_allocation, uint64_t traced_bytes) DXGKIT_REQUIRES(on_lane);
+  void head_is_built() DXGKIT_REQUIRES(on_lane);
+  void drop_queue() DXGKIT_REQUIRES(on_lane);
+  port::PagingOperation describe(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane);
   /// Narrows an operation to the part of it that starts at `head_done_bytes_`; the bytes it covers.
-  uint64_t narrow(port::PagingOperation* operation, uint64_t start) const;
-  void complete(std::vector<Built> operations);
-  void run_barriers();
+  uint64_t narrow(port::PagingOperation* operation, uint64_t start) const DXGKIT_REQUIRES(on_lane);
+  void complete(std::vector<Built> operations) DXGKIT_REQUIRES(on_lane);
+  void run_barriers() DXGKIT_REQUIRES(on_lane);
 
   Owner& owner_;
   port::AdapterPort& port_;

@@ -1,8 +1,8 @@
 #include "dxgk/memory/paging_queue.h"
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 
@@ -22,7 +22,7 @@ Result<Ref<PagingQueue>> PagingQueue::create(Device& device, int32_t priority) {
   Status status = handle.has_value() ? Status::kSuccess : handle.error();
   if (is_success(status)) {
     queue->handle = *handle;
-    device.adapter().lane().run([&] {
+    device.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
       } else {
@@ -43,8 +43,9 @@ Result<Ref<PagingQueue>> PagingQueue::create(Device& device, int32_t priority) {
 void PagingQueue::destroy() {
   Adapter& adapter = device_->adapter();
   // False when the adapter fails meanwhile: then nothing of it will ever be done.
-  static_cast<void>(adapter.block_until([&] { return idle(); }));
-  adapter.lane().run([&] { std::erase(device_->paging_queues, this); });
+  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) { return idle(); }));
+  adapter.core().lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { std::erase(device_->paging_queues, this); });
   device_->process().handles().erase(fence_->handle);
   // Its view goes with the last reference: whoever made the queue may be about to tell the address.
   fence_->close();
@@ -62,9 +63,9 @@ void PagingQueue::finish(uint64_t value) {
   if (!unfinished_.front()) return;
   while (!unfinished_.empty() && unfinished_.front()) unfinished_.pop_front();
   const vidsch::SyncPoint point{.object = fence_->id, .value = last_begun_ - unfinished_.size()};
-  vidsch::SyncObjects& objects = device_->adapter().scheduler().sync_objects();
+  vidsch::SyncObjects& objects = device_->adapter().core().scheduler().sync_objects();
   if (objects.contains(fence_->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
-  device_->adapter().progress();
+  device_->adapter().core().progress();
 }
 
 }  // namespace dxgkit::dxgk

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <deque>
 
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "dxgk/sync/sync_object.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -28,11 +29,11 @@ class PagingQueue : public Object {
 
   /// Lane. The fence value of a request that is not done yet: above 0, rising by one (PAGE-44). A
   /// request done at once has no value: its caller answers 0 (PAGE-45).
-  uint64_t begin();
+  uint64_t begin() DXGKIT_REQUIRES(on_lane);
   /// Lane. The request is done. The fence passes it when every earlier one is, too. Once per value.
-  void finish(uint64_t value);
+  void finish(uint64_t value) DXGKIT_REQUIRES(on_lane);
   /// Lane. Nothing begun is unfinished.
-  bool idle() const { return unfinished_.empty(); }
+  bool idle() const DXGKIT_REQUIRES(on_lane) { return unfinished_.empty(); }
 
   Device& device() { return *device_; }
   int32_t priority() const { return priority_; }
@@ -45,8 +46,9 @@ class PagingQueue : public Object {
   const int32_t priority_;
   Ref<SyncObject> fence_;
   // Lane:
-  uint64_t last_begun_ = 0;
-  std::deque<bool> unfinished_;  // values after the fence's, in order; true: done out of turn
+  uint64_t last_begun_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  std::deque<bool> unfinished_
+      DXGKIT_GUARDED_BY(on_lane);  // values after the fence's, in order; true: done out of turn
 };
 
 }  // namespace dxgkit::dxgk

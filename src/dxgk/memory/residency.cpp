@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/power/power.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -21,7 +21,7 @@ constexpr uint32_t kAttempts = 3;
 
 /// Page tables of idle processes go last, as all of them have to be written again: those in the
 /// segments where room is wanted.
-bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) {
+bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) DXGKIT_REQUIRES(on_lane) {
   GpuVa* const gpu_va = adapter.gpu_va();
   if (gpu_va == nullptr) return false;
   const gpuva::Geometry& geometry = gpu_va->geometry();
@@ -31,18 +31,20 @@ bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) {
   return (tables & wanted) != 0 && gpu_va->let_tables_go();
 }
 
-vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) {
-  const vidmm::AllocationDesc desc = adapter.memory().description(id);
+vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) DXGKIT_REQUIRES(on_lane) {
+  const vidmm::AllocationDesc desc = adapter.core().memory().description(id);
   return desc.supported_read | desc.supported_write;
 }
 
 }  // namespace
 
-Residency::Residency(Adapter& adapter) : adapter_(adapter), trim_(adapter.runtime()) {
+Residency::Residency(Adapter& adapter)
+    : adapter_(adapter), core_(adapter.core()), trim_(adapter.core().runtime()) {
   describe_groups();
-  if (adapter.options().periodic_trim_ns > 0) {
-    periodic_timer_ = adapter.runtime().make_timer(
-        [this] { adapter_.lane().post_from_interrupt([this] { trim_periodically(); }); });
+  if (adapter.core().options().periodic_trim_ns > 0) {
+    periodic_timer_ = adapter.core().runtime().make_timer([this] {
+      core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { trim_periodically(); });
+    });
   }
 }
 
@@ -53,7 +55,7 @@ DeviceResidency& Residency::of(Device& device) { return *device.residency; }
 // --- devices ---
 
 void Residency::device_created(Device& device) {
-  device.residency = std::make_unique<DeviceResidency>(adapter_.memory());
+  device.residency = std::make_unique<DeviceResidency>(core_.memory());
   ProcessMemory& process = processes_[device.process().number()];
   process.process = &device.process();
   ++process.devices;
@@ -103,7 +105,7 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   Device& device = queue.device();
   DXGKIT_RETURN_IF_FAILED(check(device, openings));
   ProcessMemory& process = memory_of(device.process());
-  const auto refuse = [&](uint64_t bytes) {
+  const auto refuse = [&](uint64_t bytes) DXGKIT_REQUIRES(on_lane) {
     outcome->bytes_to_trim = std::max(bytes, trim_of(process));
     if (flags.must_succeed) device.set_error(DeviceState::kErrorOutOfMemory);  // RES-12
     return Status::kNoMemory;
@@ -152,7 +154,8 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
     }
     outcome->fence = queue.begin();
     page(device, *held,
-         [queue = Ref<PagingQueue>(&queue), value = outcome->fence] { queue->finish(value); });
+         [queue = Ref<PagingQueue>(&queue), value = outcome->fence]()
+             DXGKIT_REQUIRES(on_lane) { queue->finish(value); });
     return Status::kPending;
   }
   auto request = std::make_unique<Request>();
@@ -177,10 +180,10 @@ bool Residency::fits_alone(Device& device) const {
     const bool offered = opened->allocation->offer != vidmm::OfferPriority::kNone;
     if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
   }
-  if (adapter_.gpu_va() == nullptr) return adapter_.memory().fits_alone(uses);
+  if (adapter_.gpu_va() == nullptr) return core_.memory().fits_alone(uses);
   const GpuVa::TableRoom tables = adapter_.gpu_va()->table_room(device);
   uses.insert(uses.end(), tables.staying.begin(), tables.staying.end());
-  return adapter_.memory().fits_alone(uses, tables.own);
+  return core_.memory().fits_alone(uses, tables.own);
 }
 
 bool Residency::still_wanted(const Device& device, const Wanted& one) const {
@@ -230,16 +233,17 @@ bool Residency::tables_are_away(Device& device) const {
 void Residency::look_when_quiet() {
   if (!looks_later_ || !adapter_.paging().idle()) return;
   looks_later_ = false;
-  adapter_.lane().post([&adapter = adapter_] {  // the paging executor is in the middle of something
-    if (adapter.failed() || !adapter.has_memory()) return;
-    adapter.scheduler().retry_busy();
-    adapter.pump();
+  core_.lane().post([&adapter = adapter_]() DXGKIT_REQUIRES(
+                        on_lane) {  // the paging executor is in the middle of something
+    if (adapter.core().failed() || !adapter.core().has_memory()) return;
+    adapter.core().scheduler().retry_busy();
+    adapter.core().pump();
   });
 }
 
 std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device) {
   DeviceResidency& mine = of(device);
-  const bool still = adapter_.paging().idle() && !adapter_.scheduler().anything_on_hardware();
+  const bool still = adapter_.paging().idle() && !core_.scheduler().anything_on_hardware();
   if (mine.too_many_as_of == changes_ && mine.too_many_times >= kAttempts &&
       mine.set.size() >= mine.too_many) {
     give_up_later(device);
@@ -297,7 +301,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   ProcessMemory& process = memory_of(device.process());
   for (size_t i = held->first; i < mine.set.size(); ++i) {
     const AllocationId id = mine.set.at(i);
-    recharge(process, id, group_of(adapter_.memory().placement(id).segment));
+    recharge(process, id, group_of(core_.memory().placement(id).segment));
     // Somebody else's plan moved it while the list was let go: its content may be there before the
     // entries that lead to it (RES-03).
     if (adapter_.gpu_va() != nullptr && adapter_.gpu_va()->entries_under_way(id))
@@ -309,27 +313,28 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
 /// When nothing runs or pages, nobody's list is in use and nothing is locked or displayed, then
 /// nothing that happens by itself makes room any more.
 void Residency::give_up_later(Device& device) {
-  adapter_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)] {
-    if (!adapter.failed() && adapter.has_memory()) adapter.residency().give_up(*owner);
+  core_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)]() DXGKIT_REQUIRES(on_lane) {
+    if (!adapter.core().failed() && adapter.core().has_memory())
+      adapter.residency().give_up(*owner);
   });
 }
 
 void Residency::give_up(Device& device) {
-  if (device.lost() || device.residency == nullptr || !adapter_.power().awake()) return;
+  if (device.lost() || device.residency == nullptr || !core_.power_phase().awake()) return;
   const DeviceResidency& mine = of(device);
   if (mine.too_many_as_of != changes_ || in_flight_ != 0) return;
   const bool waits = std::ranges::any_of(
       blocked_, [&](const auto& request) { return &request->queue->device() == &device; });
   if (!waits && mine.set.size() < mine.too_many) return;  // it was refused
-  if (adapter_.scheduler().anything_on_hardware()) return;
+  if (core_.scheduler().anything_on_hardware()) return;
   if (!adapter_.paging().idle()) {
     looks_later_ = true;
     return;
   }
   if (mine.too_many_times < kAttempts) {
     advance();
-    adapter_.scheduler().retry_busy();
-    adapter_.pump();
+    core_.scheduler().retry_busy();
+    core_.pump();
     return;
   }
   for (Device* other : adapter_.devices()) {
@@ -349,7 +354,7 @@ void Residency::page(Device& device, const vidmm::ResidencySet::Held& held,
                               --of(*owner).paging;
                               if (then) then();
                             });
-  adapter_.pump();
+  core_.pump();
 }
 
 Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
@@ -361,15 +366,15 @@ Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> o
   }
   for (const Ref<OpenedAllocation>& opened : openings) {
     if (flags.not_written_to && opened->listing.listed && !listed_by_others(*opened))
-      adapter_.memory().assume_clean(opened->allocation->id);
+      core_.memory().assume_clean(opened->allocation->id);
     if (--opened->listing.count == 0) leave(*opened, flags.only_if_necessary);
   }
   ++changes_;
   *bytes_to_trim = trim_of(memory_of(device.process()));
   tell_over_budget();
   advance();
-  adapter_.scheduler().retry_busy();
-  adapter_.pump();
+  core_.scheduler().retry_busy();
+  core_.pump();
   return Status::kSuccess;
 }
 
@@ -432,10 +437,10 @@ void Residency::leave_now(OpenedAllocation& opened) {
   const AllocationId id = opened.allocation->id;
   opened.listing.listed = false;
   if (!of(*opened.device).set.remove(id)) return;
-  if (opened.listing.leave_lazily || adapter_.failed()) return;  // RES-14
+  if (opened.listing.leave_lazily || core_.failed()) return;  // RES-14
   // Busy: another device needs it, or the CPU looks at it. Then it leaves when somebody needs the
   // room.
-  if (auto operations = adapter_.memory().evict(id); operations.has_value())
+  if (auto operations = core_.memory().evict(id); operations.has_value())
     adapter_.paging().enqueue(*operations, nullptr);
 }
 
@@ -523,12 +528,12 @@ bool Residency::must_queue(const Request& request) {
     if (still_wanted(device, one)) uses.push_back({one.opened->allocation->id, false});
   }
   for (size_t i = 0; i < mine.set.size(); ++i) uses.push_back({mine.set.at(i), false});
-  return !adapter_.memory().fits_alone(uses);
+  return !core_.memory().fits_alone(uses);
 }
 
 void Residency::advance() {
-  if (advancing_ || blocked_.empty() || adapter_.failed()) return;
-  if (!adapter_.power().awake()) return;  // nothing comes in on the way down
+  if (advancing_ || blocked_.empty() || core_.failed()) return;
+  if (!core_.power_phase().awake()) return;  // nothing comes in on the way down
   advancing_ = true;
   bool any = false;
   for (size_t i = 0; i < blocked_.size();) {
@@ -547,13 +552,13 @@ void Residency::advance() {
     const Ref<PagingQueue> queue = request.queue;
     const uint64_t value = request.value;
     blocked_.erase(blocked_.begin() + static_cast<std::ptrdiff_t>(i));
-    page(device, *held, [queue, value] { queue->finish(value); });
+    page(device, *held, [queue, value]() DXGKIT_REQUIRES(on_lane) { queue->finish(value); });
     i = 0;  // who was behind it may go on, and paging may have ended already
   }
   advancing_ = false;
   if (!any) return;
-  adapter_.scheduler().retry_busy();
-  adapter_.pump();
+  core_.scheduler().retry_busy();
+  core_.pump();
 }
 
 // --- giving way ---
@@ -591,15 +596,15 @@ bool Residency::demote(Demote whom, const Device* but) {
 
 std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_resident(
     std::span<const vidmm::Use> uses) {
-  auto plan = adapter_.memory().make_resident(uses);
+  auto plan = core_.memory().make_resident(uses);
   for (const Demote whom : {Demote::kOverBudget, Demote::kAll}) {
     const bool busy = !plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy;
-    if (busy && demote(whom, nullptr)) plan = adapter_.memory().make_resident(uses);
+    if (busy && demote(whom, nullptr)) plan = core_.memory().make_resident(uses);
   }
   if (!plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy) {
     vidmm::SegmentSet wanted = 0;
     for (const vidmm::Use& use : uses) wanted |= segments_of(adapter_, use.allocation);
-    if (let_tables_go(adapter_, wanted)) plan = adapter_.memory().make_resident(uses);
+    if (let_tables_go(adapter_, wanted)) plan = core_.memory().make_resident(uses);
   }
   return plan;
 }
@@ -614,6 +619,16 @@ bool Residency::let_go(const Allocation& allocation) {
     any = true;
   }
   return any;
+}
+
+bool Residency::is_idle(const Allocation& allocation) const {
+  // Not pins: what is shown, or was asked to stay, is pinned without anybody working on it.
+  for (const OpenedAllocation* opened : allocation.opened) {
+    if (opened->uses != 0) return false;
+    // Work at virtual addresses may reach all that is listed by the time it runs.
+    if (core_.facts().virtual_addresses && has_work_with(*opened)) return false;
+  }
+  return true;
 }
 
 bool Residency::has_work_with(const OpenedAllocation& opened) const {

@@ -9,11 +9,12 @@
 #include <span>
 #include <vector>
 
+#include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/trim.h"
-#include "dxgk/object.h"
 #include "dxgk/work/packet.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/residency_set.h"
 #include "vidmm/types.h"
 #include "vidsch/scheduler.h"
@@ -21,6 +22,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Context;
 class Device;
 class Process;
@@ -68,7 +70,9 @@ struct DeviceResidency {
   };
   std::deque<Epoch> epochs{1};
   uint64_t first_epoch = 0;
-  uint64_t current_epoch() const { return first_epoch + epochs.size() - 1; }
+  uint64_t current_epoch() const DXGKIT_REQUIRES(on_lane) {
+    return first_epoch + epochs.size() - 1;
+  }
 };
 
 /// Lane: the adapter's, except where a call says otherwise.
@@ -85,17 +89,17 @@ class Residency {
   explicit Residency(Adapter& adapter);
   ~Residency();
   Residency(const Residency&) = delete;
-  Residency& operator=(const Residency&) = delete;
+  Residency& operator=(const Residency&) DXGKIT_REQUIRES(on_lane) = delete;
 
   // --- devices and processes ---
-  void device_created(Device& device);
+  void device_created(Device& device) DXGKIT_REQUIRES(on_lane);
   /// The device is lost or about to go: its requests end, its counts are dropped (RES-30). What
   /// work in flight uses stays until that has retired.
-  void device_lost(Device& device);
+  void device_lost(Device& device) DXGKIT_REQUIRES(on_lane);
   /// After the last thing of the device has gone.
-  void device_destroyed(Device& device);
+  void device_destroyed(Device& device) DXGKIT_REQUIRES(on_lane);
   /// The client destroys the allocation: off the list when no queued work is left that may use it.
-  void forget(OpenedAllocation& opened);
+  void forget(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
 
   // --- the client's calls ---
   /// RES-01, RES-05..08, RES-11..13. kSuccess: usable now; kPending: once the queue's fence passes
@@ -103,28 +107,33 @@ class Residency {
   /// in error; kInvalidParameter: a foreign or closing allocation; kDeviceRemoved.
   /// kInvalidParameter and kDeviceRemoved leave *outcome alone.
   Status make_resident(PagingQueue& queue, std::span<const Ref<OpenedAllocation>> openings,
-                       const MakeResidentFlags& flags, MakeResidentOutcome* outcome);
+                       const MakeResidentFlags& flags, MakeResidentOutcome* outcome)
+      DXGKIT_REQUIRES(on_lane);
   /// RES-08, RES-09, RES-14..17. kInvalidParameter, nothing changed: a foreign or closing
   /// allocation, or more evictions than counts.
   Status evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
-               const EvictFlags& flags, uint64_t* bytes_to_trim);
+               const EvictFlags& flags, uint64_t* bytes_to_trim) DXGKIT_REQUIRES(on_lane);
 
   /// What of `update` says something new of the allocation (THUNK-33).
-  port::PropertyUpdate news_of(const OpenedAllocation& opened, const port::PropertyUpdate& update);
+  port::PropertyUpdate news_of(const OpenedAllocation& opened, const port::PropertyUpdate& update)
+      DXGKIT_REQUIRES(on_lane);
   /// Changes what the client may change of an allocation; the driver has agreed. What is in a
   /// segment it may not be in any more leaves it: `*fence` of the queue (0: at once). The next work
   /// of who lists it brings it back. kInvalidParameter: the preference is no part of the set, or no
   /// segment of it can hold the size; kGraphicsAllocationBusy: it would have to leave, and work in
   /// flight or the CPU uses it. Nothing changed then (RES-32).
   Status update_properties(PagingQueue& queue, OpenedAllocation& opened,
-                           const port::PropertyUpdate& update, uint64_t* fence);
+                           const port::PropertyUpdate& update, uint64_t* fence)
+      DXGKIT_REQUIRES(on_lane);
 
   // --- budgets: residency_budget.cpp ---
-  VideoMemoryInfo video_memory_info(const Process& process, SegmentGroup group);
+  VideoMemoryInfo video_memory_info(const Process& process, SegmentGroup group)
+      DXGKIT_REQUIRES(on_lane);
   /// kInvalidParameter: more than is available (THUNK-36), or a process without device here.
-  Status reserve(const Process& process, SegmentGroup group, uint64_t bytes);
+  Status reserve(const Process& process, SegmentGroup group, uint64_t bytes)
+      DXGKIT_REQUIRES(on_lane);
   /// How far the process is over its budgets, both groups together; 0 when within (RES-17).
-  uint64_t bytes_to_trim(const Process& process);
+  uint64_t bytes_to_trim(const Process& process) DXGKIT_REQUIRES(on_lane);
   /// Ends periodic trimming. Not on the lane.
   void stop_periodic_trim();
   /// Registrations; its own locking, any thread.
@@ -132,35 +141,37 @@ class Residency {
 
   // --- scheduling ---
   /// A render packet is about to be queued.
-  void packet_queued(Device& device, Packet& packet);
+  void packet_queued(Device& device, Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// `rest` runs behind `packet`, and is as old: what leaves the list behind one waits for both.
-  void packet_split(const Packet& packet, Packet& rest);
+  void packet_split(const Packet& packet, Packet& rest) DXGKIT_REQUIRES(on_lane);
   /// Everything its device lists is placed and held for the packet from here on. kReady; kWaiting:
   /// after what is queued for paging; kBusy: suspended, asked again after retirements (RES-03).
-  vidsch::EnginePort::Prepare acquire(Packet& packet);
+  vidsch::EnginePort::Prepare acquire(Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// Undoes acquire for a packet that could not be prepared for other reasons.
-  void give_back(Packet& packet);
+  void give_back(Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// A packet that packet_queued has seen left the scheduler.
-  void packet_retired(Device& device, Packet& packet);
+  void packet_retired(Device& device, Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// The same for what the CPU held: advance() may find room now.
-  void room_changed() { ++changes_; }
+  void room_changed() DXGKIT_REQUIRES(on_lane) { ++changes_; }
   /// Something was freed or unpinned: requests that wait for room are tried again.
-  void advance();
-  bool anybody_waits() const { return !blocked_.empty(); }
+  void advance() DXGKIT_REQUIRES(on_lane);
+  bool anybody_waits() const DXGKIT_REQUIRES(on_lane) { return !blocked_.empty(); }
   /// Paging may be over: packets that wait for that are asked again. O(1).
-  void look_when_quiet();
+  void look_when_quiet() DXGKIT_REQUIRES(on_lane);
 
   // --- for others who need memory ---
   /// MemoryManager::make_resident, with idle lists giving way.
   std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> make_resident(
-      std::span<const vidmm::Use> uses);
+      std::span<const vidmm::Use> uses) DXGKIT_REQUIRES(on_lane);
   /// Idle lists with this allocation on them let go, so that it may move. False: none did.
-  bool let_go(const Allocation& allocation);
+  bool let_go(const Allocation& allocation) DXGKIT_REQUIRES(on_lane);
   /// Packets were queued while the allocation was on its device's list, or was to come on it when
   /// there is room, and are not retired.
-  bool has_work_with(const OpenedAllocation& opened) const;
+  bool has_work_with(const OpenedAllocation& opened) const DXGKIT_REQUIRES(on_lane);
+  /// Nothing on the GPU, and nothing queued for it, uses the allocation.
+  bool is_idle(const Allocation& allocation) const DXGKIT_REQUIRES(on_lane);
   /// All idle lists let go.
-  void let_all_go();
+  void let_all_go() DXGKIT_REQUIRES(on_lane);
 
  private:
   /// One allocation of a MakeResident.
@@ -199,57 +210,66 @@ class Residency {
   enum class Demote { kNone, kOverBudget, kAll };
 
   static DeviceResidency& of(Device& device);
-  Status check(Device& device, std::span<const Ref<OpenedAllocation>> openings) const;
+  Status check(Device& device, std::span<const Ref<OpenedAllocation>> openings) const
+      DXGKIT_REQUIRES(on_lane);
   /// Whether what the device counts fits into the segments, beside its page tables and those that
   /// stay. Cost: O(its allocations and mappings).
-  bool fits_alone(Device& device) const;
+  bool fits_alone(Device& device) const DXGKIT_REQUIRES(on_lane);
   /// Lists what is still wanted and holds the set; off the list again if that fails.
   std::expected<vidmm::ResidencySet::Held, Status> list(Device& device,
-                                                        std::span<const Wanted> wanted);
-  bool still_wanted(const Device& device, const Wanted& one) const;
+                                                        std::span<const Wanted> wanted)
+      DXGKIT_REQUIRES(on_lane);
+  bool still_wanted(const Device& device, const Wanted& one) const DXGKIT_REQUIRES(on_lane);
   /// An earlier request of the device waits that must not be overtaken: it might never fit then.
-  bool must_queue(const Request& request);
-  bool tables_are_away(Device& device) const;
+  bool must_queue(const Request& request) DXGKIT_REQUIRES(on_lane);
+  bool tables_are_away(Device& device) const DXGKIT_REQUIRES(on_lane);
   /// The device's list does not fit beside its tables: it is in error if that stays so.
-  void give_up_later(Device& device);
-  void give_up(Device& device);
+  void give_up_later(Device& device) DXGKIT_REQUIRES(on_lane);
+  void give_up(Device& device) DXGKIT_REQUIRES(on_lane);
   /// Holds the set, with others giving way if need be.
-  std::expected<vidmm::ResidencySet::Held, Status> hold(Device& device);
+  std::expected<vidmm::ResidencySet::Held, Status> hold(Device& device) DXGKIT_REQUIRES(on_lane);
   /// Executes what holding planned; `then` (may be empty) runs when it is done.
-  void page(Device& device, const vidmm::ResidencySet::Held& held, std::function<void()> then);
+  void page(Device& device, const vidmm::ResidencySet::Held& held, std::function<void()> then)
+      DXGKIT_REQUIRES(on_lane);
   /// Idle lists of others let go, least recently used first. False: there was none.
-  bool demote(Demote whom, const Device* but);
-  bool over_budget(const Device& device);
+  bool demote(Demote whom, const Device* but) DXGKIT_REQUIRES(on_lane);
+  bool over_budget(const Device& device) DXGKIT_REQUIRES(on_lane);
   static void let_go(DeviceResidency& idle);
   /// Whoever else has it on its list may have written it.
-  static bool listed_by_others(const OpenedAllocation& opened);
-  void leave(OpenedAllocation& opened, bool lazily);
-  void leave_now(OpenedAllocation& opened);
-  void close_epochs(Device& device);
+  static bool listed_by_others(const OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
+  void leave(OpenedAllocation& opened, bool lazily) DXGKIT_REQUIRES(on_lane);
+  void leave_now(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
+  void close_epochs(Device& device) DXGKIT_REQUIRES(on_lane);
 
   // residency_budget.cpp
-  void describe_groups();
-  uint64_t bytes_of(AllocationId id) const;
-  SegmentGroup group_of(SegmentId segment) const;
+  void describe_groups() DXGKIT_REQUIRES(on_lane);
+  uint64_t bytes_of(AllocationId id) const DXGKIT_REQUIRES(on_lane);
+  SegmentGroup group_of(SegmentId segment) const DXGKIT_REQUIRES(on_lane);
   /// Where listing it counts: the first group it may live in that has room in the budget, else the
   /// first.
-  SegmentGroup likely_group(AllocationId id, const std::array<bool, kSegmentGroups>& full) const;
-  ProcessMemory& memory_of(const Process& process);
-  void charge(ProcessMemory& process, AllocationId id, SegmentGroup group);
-  void uncharge(ProcessMemory& process, AllocationId id);
-  void recharge(ProcessMemory& process, AllocationId id, SegmentGroup group);
-  uint64_t budget_of(const ProcessMemory& process, SegmentGroup group) const;
+  SegmentGroup likely_group(AllocationId id, const std::array<bool, kSegmentGroups>& full) const
+      DXGKIT_REQUIRES(on_lane);
+  ProcessMemory& memory_of(const Process& process) DXGKIT_REQUIRES(on_lane);
+  void charge(ProcessMemory& process, AllocationId id, SegmentGroup group) DXGKIT_REQUIRES(on_lane);
+  void uncharge(ProcessMemory& process, AllocationId id) DXGKIT_REQUIRES(on_lane);
+  void recharge(ProcessMemory& process, AllocationId id, SegmentGroup group)
+      DXGKIT_REQUIRES(on_lane);
+  uint64_t budget_of(const ProcessMemory& process, SegmentGroup group) const
+      DXGKIT_REQUIRES(on_lane);
   /// For the recording, if there is one.
-  void record_budget(const ProcessMemory& process, SegmentGroup group) const;
-  uint64_t trim_of(const ProcessMemory& process) const;
+  void record_budget(const ProcessMemory& process, SegmentGroup group) const
+      DXGKIT_REQUIRES(on_lane);
+  uint64_t trim_of(const ProcessMemory& process) const DXGKIT_REQUIRES(on_lane);
   /// Bytes the listing would take the process over its budget in a group without room; 0: fine.
-  uint64_t overshoot(Device& device, std::span<const Ref<OpenedAllocation>> openings);
-  void note_work(Process& process);
-  void trim_periodically();
+  uint64_t overshoot(Device& device, std::span<const Ref<OpenedAllocation>> openings)
+      DXGKIT_REQUIRES(on_lane);
+  void note_work(Process& process) DXGKIT_REQUIRES(on_lane);
+  void trim_periodically() DXGKIT_REQUIRES(on_lane);
   /// Tells processes that are further over budget than they know (RES-18, RES-19).
-  void tell_over_budget();
+  void tell_over_budget() DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   bool trying_ = false;                            // what is charged now will be taken back
   std::vector<std::unique_ptr<Request>> blocked_;  // by priority, then number
   std::map<uint32_t, ProcessMemory> processes_;    // by process number
@@ -263,8 +283,9 @@ class Residency {
   uint64_t in_flight_ = 0;  // packets that hold a list, of all devices
   bool advancing_ = false;
   TrimNotifier trim_;
-  std::unique_ptr<runtime::Timer> periodic_timer_;  // null: no periodic trimming; lane
-  bool periodic_armed_ = false;                     // lane
+  std::unique_ptr<runtime::Timer> periodic_timer_
+      DXGKIT_GUARDED_BY(on_lane);                           // null: no periodic trimming; lane
+  bool periodic_armed_ DXGKIT_GUARDED_BY(on_lane) = false;  // lane
 };
 
 }  // namespace dxgkit::dxgk

@@ -5,9 +5,10 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/segment_rules.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
+#include "dxgk/core/segment_flags.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -18,9 +19,9 @@ constexpr size_t index_of(SegmentGroup group) { return static_cast<size_t>(group
 }  // namespace
 
 void Residency::describe_groups() {
-  const auto& infos = adapter_.segment_infos().segments;
-  const auto segments = adapter_.memory().segments();
-  const bool flags_mean_groups = adapter_.explicit_residency();
+  const auto& infos = core_.segment_infos().segments;
+  const auto segments = core_.memory().segments();
+  const bool flags_mean_groups = core_.facts().explicit_residency;
   std::array<uint64_t, kSegmentGroups> all{};
   for (size_t i = 0; i < segments.size(); ++i) {
     const uint32_t flags = flags_mean_groups ? infos[i].flags : 0;
@@ -41,7 +42,7 @@ void Residency::describe_groups() {
 }
 
 uint64_t Residency::bytes_of(AllocationId id) const {
-  return align_up(adapter_.memory().description(id).size_bytes, kPageBytes);
+  return align_up(core_.memory().description(id).size_bytes, kPageBytes);
 }
 
 SegmentGroup Residency::group_of(SegmentId segment) const {
@@ -51,7 +52,7 @@ SegmentGroup Residency::group_of(SegmentId segment) const {
 
 SegmentGroup Residency::likely_group(AllocationId id,
                                      const std::array<bool, kSegmentGroups>& full) const {
-  const vidmm::AllocationDesc& desc = adapter_.memory().description(id);
+  const vidmm::AllocationDesc& desc = core_.memory().description(id);
   const vidmm::SegmentSet supported = desc.supported_read | desc.supported_write;
   std::vector<SegmentGroup> order;
   for (const vidmm::SegmentPreference& preference : desc.preferred) {
@@ -216,12 +217,12 @@ void Residency::note_work(Process& process) {
   if (std::exchange(memory.periodic, true)) return;
   trim_.notify(process, {.restart_periodic = true});
   if (std::exchange(periodic_armed_, true)) return;
-  periodic_timer_->arm(adapter_.runtime().now() + adapter_.options().periodic_trim_ns);
+  periodic_timer_->arm(core_.runtime().now() + core_.options().periodic_trim_ns);
 }
 
 void Residency::trim_periodically() {
   periodic_armed_ = false;
-  if (!periodic_timer_ || adapter_.failed()) return;
+  if (!periodic_timer_ || core_.failed()) return;
   bool any = false;
   for (auto& [number, memory] : processes_) {
     if (!memory.periodic) continue;
@@ -233,12 +234,12 @@ void Residency::trim_periodically() {
   }
   if (!any) return;
   periodic_armed_ = true;
-  periodic_timer_->arm(adapter_.runtime().now() + adapter_.options().periodic_trim_ns);
+  periodic_timer_->arm(core_.runtime().now() + core_.options().periodic_trim_ns);
 }
 
 void Residency::stop_periodic_trim() {
   std::unique_ptr<runtime::Timer> timer;
-  adapter_.lane().run([&] { timer = std::move(periodic_timer_); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { timer = std::move(periodic_timer_); });
 }
 
 VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGroup group) {
@@ -253,7 +254,7 @@ VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGrou
   const ProcessMemory& memory = found == processes_.end() ? none : found->second;
   info.budget = budget_of(memory, group);
   info.usage = memory.groups[g].usage;
-  if (!adapter_.explicit_residency()) {
+  if (!core_.facts().explicit_residency) {
     // What packets brought in: nobody lists anything. Opened twice, it is there once.
     std::set<AllocationId> counted;
     for (Device* device : adapter_.devices()) {
@@ -261,7 +262,7 @@ VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGrou
       for (const OpenedAllocation* opened : device->openings) {
         if (opened->allocation->forgotten) continue;
         const AllocationId id = opened->allocation->id;
-        const SegmentId segment = adapter_.memory().placement(id).segment;
+        const SegmentId segment = core_.memory().placement(id).segment;
         if (segment == kSystemMemory || group_of(segment) != group) continue;
         if (counted.insert(id).second) info.usage += bytes_of(id);
       }

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -24,7 +24,7 @@ void set_preferences(uint32_t preferred, vidmm::AllocationDesc* desc) {
 port::PropertyUpdate Residency::news_of(const OpenedAllocation& opened,
                                         const port::PropertyUpdate& update) {
   const Allocation& allocation = *opened.allocation;
-  const vidmm::AllocationDesc& now = adapter_.memory().description(allocation.id);
+  const vidmm::AllocationDesc& now = core_.memory().description(allocation.id);
   port::PropertyUpdate news = update;
   if (news.supported == now.supported_read && now.supported_read == now.supported_write)
     news.supported.reset();
@@ -49,7 +49,7 @@ Status Residency::update_properties(PagingQueue& queue, OpenedAllocation& opened
   // The client's own memory and what is shown live where the driver said (ALLOC-16, ALLOC-20).
   if (update.supported.has_value() && (allocation.user_memory != nullptr || allocation.primary))
     return Status::kInvalidParameter;
-  vidmm::MemoryManager& memory = adapter_.memory();
+  vidmm::MemoryManager& memory = core_.memory();
   const vidmm::AllocationDesc old = memory.description(allocation.id);
   vidmm::AllocationDesc desc = old;
   if (update.supported.has_value()) desc.supported_read = desc.supported_write = *update.supported;
@@ -82,9 +82,9 @@ Status Residency::update_properties(PagingQueue& queue, OpenedAllocation& opened
   *fence = 0;
   if (operations.empty()) return Status::kSuccess;
   *fence = queue.begin();
-  adapter_.paging().enqueue(
-      operations, [owner = Ref<PagingQueue>(&queue), value = *fence] { owner->finish(value); });
-  adapter_.pump();
+  adapter_.paging().enqueue(operations, [owner = Ref<PagingQueue>(&queue), value = *fence]()
+                                            DXGKIT_REQUIRES(on_lane) { owner->finish(value); });
+  core_.pump();
   return Status::kSuccess;
 }
 

@@ -28,13 +28,6 @@ Result<uint32_t> total_private_bytes(std::span<const uint64_t> sizes) {
   return static_cast<uint32_t>(total);
 }
 
-Result<Handle> GlobalShares::insert(Ref<Object> object) {
-  DXGKIT_ASSIGN_OR_RETURN(const Handle handle, table_.insert(std::move(object)));
-  return handle | kMark;
-}
-
-void GlobalShares::erase(Handle handle) { table_.erase(handle & ~kMarkMask); }
-
 NtHandles::Named::Named() = default;
 NtHandles::Named::~Named() = default;
 NtHandles::Named::Named(const Named&) = default;
@@ -95,11 +88,12 @@ size_t NtHandles::size() const {
 void System::Impl::drop_holds(const NtHandles::Named& named) {
   if (named.resource) {
     Adapter& adapter = named.resource->adapter();
-    adapter.lane().run([&] { adapter.drop_hold(*named.resource); });
+    adapter.core().lane().run(
+        [&]() DXGKIT_REQUIRES(on_lane) { adapter.teardowns().drop_hold(*named.resource); });
   }
   if (named.sync) {
     Adapter& adapter = named.sync->adapter();
-    adapter.lane().run([&] { named.sync->drop_hold(); });
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { named.sync->drop_hold(); });
     if (named.sync->native) adapter.native_fences()->end(*named.sync);
   }
   if (named.mutex) named.mutex->drop_hold();

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/global_shares.h"
+#include "dxgk/core/object.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -30,7 +31,8 @@ class SharedResource : public Object {
   ~SharedResource() override;
 
   struct Member {
-    Allocation* allocation = nullptr;  // lane; the adapter's, until `gone`
+    Allocation* allocation DXGKIT_GUARDED_BY(on_lane) =
+        nullptr;  // lane; the adapter's, until `gone`
     void* driver_handle = nullptr;
     std::vector<std::byte> private_data;  // as the driver left it at creation
   };
@@ -47,10 +49,10 @@ class SharedResource : public Object {
   Handle global = 0;
 
   // Lane:
-  uint32_t resources = 0;  // openings on devices
-  uint32_t holds = 0;      // descriptors, and openings under way
-  bool gone = false;       // on its way out: cannot be opened any more
-  bool alive() const { return resources != 0 || holds != 0; }
+  uint32_t resources DXGKIT_GUARDED_BY(on_lane) = 0;  // openings on devices
+  uint32_t holds DXGKIT_GUARDED_BY(on_lane) = 0;      // descriptors, and openings under way
+  bool gone DXGKIT_GUARDED_BY(on_lane) = false;       // on its way out: cannot be opened any more
+  bool alive() const DXGKIT_REQUIRES(on_lane) { return resources != 0 || holds != 0; }
 
  private:
   const Ref<Adapter> adapter_;
@@ -58,26 +60,6 @@ class SharedResource : public Object {
 
 /// Bytes of all members' private data. kIntegerOverflow: more than a UINT holds (THUNK-21).
 Result<uint32_t> total_private_bytes(std::span<const uint64_t> sizes);
-
-/// Global share handles: any process may use them (THUNK-24). Their low six bits are 2, so that
-/// none is also a handle of a process. Thread-safe.
-class GlobalShares {
- public:
-  Result<Handle> insert(Ref<Object> object);
-  /// kInvalidParameter: no such handle, or something else than a T.
-  template <typename T = SharedResource>
-  Result<Ref<T>> find(Handle handle) {
-    if ((handle & kMarkMask) != kMark) return Error(Status::kInvalidParameter);
-    return table_.template find<T>(handle & ~kMarkMask);
-  }
-  void erase(Handle handle);
-  size_t size() const { return table_.size(); }
-
- private:
-  static constexpr Handle kMark = 2;  // what clients have seen in the low bits on Windows
-  static constexpr Handle kMarkMask = 0x3F;
-  HandleTable table_;
-};
 
 /// NT handles of shared objects are file descriptors: whoever has the descriptor, or a duplicate,
 /// has the handle, and closing the last duplicate closes it. Thread-safe.

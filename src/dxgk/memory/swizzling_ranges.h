@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "port/adapter_port.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -31,7 +32,7 @@ class SwizzlingRanges {
     uint64_t size_bytes = 0;
     bool size_may_change = false;  // UseAlternateVA
     uint64_t address = 0;          // where the CPU sees it unswizzled; 0: nowhere
-    bool operator==(const Request&) const = default;
+    bool operator==(const Request&) const DXGKIT_REQUIRES(on_lane) = default;
   };
   struct Shown {
     uint32_t range = 0;
@@ -39,10 +40,10 @@ class SwizzlingRanges {
   };
   /// The range is in use until end_use(). The driver's own status, and
   /// kGraphicsUnswizzlingApertureUnavailable when all ranges are in use: no range then.
-  Result<Shown> acquire(const Request& request);
-  void end_use(uint32_t range);
+  Result<Shown> acquire(const Request& request) DXGKIT_REQUIRES(on_lane);
+  void end_use(uint32_t range) DXGKIT_REQUIRES(on_lane);
   /// Before the content leaves its place: used ranges of the allocation go back to the driver, too.
-  void release_of(AllocationId allocation);
+  void release_of(AllocationId allocation) DXGKIT_REQUIRES(on_lane);
 
  private:
   struct Range {
@@ -52,9 +53,9 @@ class SwizzlingRanges {
     uint32_t uses = 0;  // locks
     uint64_t last_use = 0;
   };
-  void release(Range& range);
+  void release(Range& range) DXGKIT_REQUIRES(on_lane);
   /// The set-up range nobody uses whose last use is the longest ago; null: there is none.
-  Range* oldest_unused();
+  Range* oldest_unused() DXGKIT_REQUIRES(on_lane);
 
   port::AdapterPort& port_;
   std::vector<Range> ranges_;  // by RangeId

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 
 namespace dxgkit::dxgk {
 

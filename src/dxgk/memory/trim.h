@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "dxgk/object.h"
+#include "dxgk/core/object.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
 

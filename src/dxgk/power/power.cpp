@@ -6,13 +6,13 @@
 #include <iterator>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/segment_rules.h"
-#include "dxgk/device.h"
+#include "dxgk/core/segment_flags.h"
 #include "dxgk/display/display.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "trace/trace.h"
 
@@ -56,6 +56,9 @@ constexpr uint64_t kStateAsleep = 3;
 
 }  // namespace
 
+Power::Power(Adapter& adapter)
+    : adapter_(adapter), core_(adapter.core()), state_(core_.power_phase()) {}
+
 uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
                     bool disable_self_refresh_in_s3) {
   const auto has = [&](uint32_t bit) { return (segment.flags & bit) != 0; };
@@ -78,18 +81,18 @@ uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
 
 uint64_t Power::kept(SegmentId segment, PowerTarget target) const {
   if (evicting_) return 0;
-  return kept_bytes(adapter_.segment_infos().segments[segment.value - 1], target,
-                    adapter_.caps().disable_self_refresh_vram_in_s3);
+  return kept_bytes(core_.segment_infos().segments[segment.value - 1], target,
+                    core_.caps().disable_self_refresh_vram_in_s3);
 }
 
 void Power::note_state(uint64_t state) const {
-  trace::emit(trace::EventKind::kAdapterState, adapter_.luid().low, state);
+  trace::emit(trace::EventKind::kAdapterState, core_.luid().low, state);
 }
 
 Result<PowerOutcome> Power::set(PowerTarget target) {
   const runtime::MutexLock lock(mutex_);
-  if (stopping_ || !adapter_.running()) return Error(Status::kDeviceRemoved);
-  if (adapter_.display_only()) return set_display_only(target);
+  if (stopping_ || !core_.running()) return Error(Status::kDeviceRemoved);
+  if (core_.display_only()) return set_display_only(target);
   if (target == target_) return PowerOutcome{};
   if (target == PowerTarget::kD0) {
     DXGKIT_RETURN_ERROR_IF_FAILED(wake());
@@ -106,11 +109,11 @@ Result<PowerOutcome> Power::set_display_only(PowerTarget target) {
   if (target != PowerTarget::kD0 && target_ != PowerTarget::kD0)
     return Error(Status::kInvalidParameter);
   if (adapter_.display() == nullptr) return Error(Status::kNotSupported);
-  if (target == PowerTarget::kD0) adapter_.function().set_power(bus::FunctionPower::kOn);
+  if (target == PowerTarget::kD0) core_.function().set_power(bus::FunctionPower::kOn);
   const Status status = adapter_.display()->set_power(device_state(target), action_of(target));
   if (!is_success(status)) return Error(status);
   target_ = target;
-  if (target != PowerTarget::kD0) adapter_.function().set_power(platform_power(target));
+  if (target != PowerTarget::kD0) core_.function().set_power(platform_power(target));
   note_state(target == PowerTarget::kD0 ? 1 : kStateAsleep);
   return PowerOutcome{};
 }
@@ -119,31 +122,31 @@ Status Power::fail(PowerTarget during) {
   if (during == PowerTarget::kD0) return Status::kInvalidParameter;
   // A transition under way goes on with what is left.
   bool under_way = false;
-  adapter_.lane().run([&] {
-    if (adapter_.failed_ || !adapter_.has_memory()) return;
-    under_way = phase_ == Phase::kFalling || phase_ == Phase::kRising;
-    if (under_way) lose(during);
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed() || !core_.has_memory()) return;
+    under_way =
+        state_.phase == PowerPhase::Phase::kFalling || state_.phase == PowerPhase::Phase::kRising;
+    if (!under_way) return;
+    lose(during);
+    core_.progress();
   });
-  if (under_way) {
-    adapter_.progress();
-    return Status::kSuccess;
-  }
+  if (under_way) return Status::kSuccess;
   const runtime::MutexLock lock(mutex_);
-  if (stopping_ || !adapter_.running()) return Status::kDeviceRemoved;
-  if (adapter_.display_only()) return Status::kNotSupported;
+  if (stopping_ || !core_.running()) return Status::kDeviceRemoved;
+  if (core_.display_only()) return Status::kNotSupported;
   if (target_ != PowerTarget::kD0) return Status::kInvalidParameter;
   hold();
-  adapter_.lane().run([&] { lose(during); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { lose(during); });
   return go_down(during).has_value() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 void Power::hold() {
-  adapter_.gate().hold();
-  adapter_.lane().run([&] {
-    phase_ = Phase::kFalling;
-    lost_ = false;
+  core_.gate().hold();
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    state_.phase = PowerPhase::Phase::kFalling;
+    state_.lost = false;
     lost_allocations_ = 0;
-    if (adapter_.scheduler_) adapter_.scheduler().set_held(true);
+    if (core_.has_memory()) core_.scheduler().set_held(true);
   });
 }
 
@@ -151,52 +154,57 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
   PowerOutcome outcome;
   if (adapter_.display() != nullptr) adapter_.display()->suspend();
   // Drained: what has its memory runs to its end. The timeout watch bounds it.
-  static_cast<void>(adapter_.block_until([&] {
-    adapter_.pump();
-    return adapter_.scheduler().drained() && settled();
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    core_.pump();
+    return core_.scheduler().drained() && settled();
   }));
   if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
-    adapter_.lane().run([&] { queues->all_leave(); });
-    static_cast<void>(adapter_.block_until([&] { return lost_ || queues->all_off(); }));
-    adapter_.lane().run([&] {
-      if (lost_) queues->power_failed();  // who was asked since will not answer either
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->all_leave(); });
+    static_cast<void>(core_.block_until(
+        [&]() DXGKIT_REQUIRES(on_lane) { return state_.lost || queues->all_off(); }));
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (state_.lost) queues->power_failed();  // who was asked since will not answer either
     });
   }
-  Status status = adapter_.running_or_starting() ? purge(target, &outcome) : Status::kDeviceRemoved;
+  Status status = core_.running_or_starting() ? purge(target, &outcome) : Status::kDeviceRemoved;
   if (is_success(status)) {
-    adapter_.lane().run([&] {
-      if (adapter_.runtime_power_ && !adapter_.failed_)
-        adapter_.runtime_power_->begin_device_transition();
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (adapter_.component_power().components() && !core_.failed())
+        adapter_.component_power().components()->begin_device_transition();
     });
-    static_cast<void>(adapter_.block_until([&] {
-      return lost_ || adapter_.runtime_power_ == nullptr || adapter_.runtime_power_->settled();
+    static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+      return state_.lost || adapter_.component_power().components() == nullptr ||
+             adapter_.component_power().components()->settled();
     }));
   }
   if (is_success(status) && !enter_low_power(target)) status = Status::kDeviceRemoved;
   if (!is_success(status)) {
-    if (adapter_.running_or_starting()) restore();
+    if (core_.running_or_starting()) restore();
     static_cast<void>(release());
     return Error(status);
   }
   target_ = target;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     outcome.lost = lost_allocations_;
-    for (const vidmm::SegmentDesc& segment : adapter_.memory().segments())
-      outcome.kept += adapter_.memory().usage(segment.id).allocations;
+    for (const vidmm::SegmentDesc& segment : core_.memory().segments())
+      outcome.kept += core_.memory().usage(segment.id).allocations;
   });
   return outcome;
 }
 
 Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
   // Paging buffers of an aperture that forgets serve from system memory meanwhile.
-  const uint32_t of_buffers = adapter_.segment_infos_.paging_buffer_segment;
-  if (of_buffers != 0 && kept(SegmentId{of_buffers}, target) != UINT64_MAX)
-    adapter_.unmap_paging_buffers();
+  const uint32_t of_buffers = core_.segment_infos().paging_buffer_segment;
+  bool forgets = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    forgets = of_buffers != 0 && kept(SegmentId{of_buffers}, target) != UINT64_MAX;
+  });
+  if (forgets) adapter_.paging_buffers().unmap();
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
-    if (adapter_.failed_ || lost_) return;
-    if (adapter_.residency_) adapter_.residency_->let_all_go();  // work takes them back afterwards
-    vidmm::MemoryManager& memory = adapter_.memory();
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed() || state_.lost) return;
+    if (core_.has_memory()) adapter_.residency().let_all_go();  // work takes them back afterwards
+    vidmm::MemoryManager& memory = core_.memory();
     for (Device* device : adapter_.devices()) {
       for (OpenedAllocation* opened : device->openings) {
         if (opened->allocation == nullptr || opened->closing) continue;
@@ -228,14 +236,14 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
       }
       adapter_.paging().enqueue(*operations, nullptr);
     }
-    adapter_.pump();
+    core_.pump();
   });
-  const bool idle = adapter_.block_until([&] { return settled(); });
-  adapter_.lane().run([&] {
-    if (adapter_.failed_) return;
-    adapter_.paging().set_context(adapter_.system_context_);
+  const bool idle = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return settled(); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed()) return;
+    adapter_.paging().set_context(adapter_.system_objects().context());
     for (const Moved& moved : moved_) {
-      for (uint32_t i = 0; i < moved.locks; ++i) adapter_.memory().lock(moved.allocation);
+      for (uint32_t i = 0; i < moved.locks; ++i) core_.memory().lock(moved.allocation);
       show(moved);
     }
   });
@@ -245,77 +253,78 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
 /// The addresses that Lock2 gave out show where the content is now.
 void Power::show(const Moved& moved) {
   const Allocation& allocation = adapter_.allocations().at(moved.allocation);
-  const vidmm::Placement place = adapter_.memory().placement(moved.allocation);
-  if (place.segment == kSystemMemory) adapter_.memory().mark_cpu_written(moved.allocation);
+  const vidmm::Placement place = core_.memory().placement(moved.allocation);
+  if (place.segment == kSystemMemory) core_.memory().mark_cpu_written(moved.allocation);
   for (OpenedAllocation* opened : allocation.opened) adapter_.cpu_windows().follow(*opened, place);
 }
 
 bool Power::enter_low_power(PowerTarget target) {
-  adapter_.port().levels().enter_level_two();
+  core_.port().levels().enter_level_two();
   level_three_ = true;
   bool done = false;
-  static_cast<void>(adapter_.block_until([&] {
-    if (adapter_.failed_) return true;
-    if (!adapter_.scheduler().drained() || !settled()) return false;
-    phase_ = Phase::kAsleep;
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed()) return true;
+    if (!core_.scheduler().drained() || !settled()) return false;
+    state_.phase = PowerPhase::Phase::kAsleep;
     level_target_ = target;
     adapter_.paging().pause();
     adapter_.context_allocations().hardware_was_reset();
-    if (adapter_.runtime_power_) adapter_.runtime_power_->device_off();
+    if (adapter_.component_power().components())
+      adapter_.component_power().components()->device_off();
     const port::PowerState state = device_state(target);
     if (adapter_.display() != nullptr) {
       for (const port::ChildInfo& child : adapter_.display()->children())
         static_cast<void>(
-            adapter_.port().power().set_power_state(child.uid, state, action_of(target)));
+            core_.port().power().set_power_state(child.uid, state, action_of(target)));
     }
-    static_cast<void>(adapter_.port().power().set_power_state({}, state, action_of(target)));
-    adapter_.function().set_power(platform_power(target));
+    static_cast<void>(core_.port().power().set_power_state({}, state, action_of(target)));
+    core_.function().set_power(platform_power(target));
     note_state(kStateAsleep);
     done = true;
     return true;
   }));
-  return done && adapter_.running_or_starting();
+  return done && core_.running_or_starting();
 }
 
 Status Power::wake() {
-  if (!adapter_.function().present()) return Status::kDeviceRemoved;
-  adapter_.lane().run([&] {
-    if (adapter_.failed_) return;
-    phase_ = Phase::kRising;
-    lost_ = false;  // from here on paging goes to living hardware
-    adapter_.function().set_power(bus::FunctionPower::kOn);
-    static_cast<void>(adapter_.port().power().set_power_state({}, port::PowerState::kD0));
+  if (!core_.function().present()) return Status::kDeviceRemoved;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed()) return;
+    state_.phase = PowerPhase::Phase::kRising;
+    state_.lost = false;  // from here on paging goes to living hardware
+    core_.function().set_power(bus::FunctionPower::kOn);
+    static_cast<void>(core_.port().power().set_power_state({}, port::PowerState::kD0));
     if (adapter_.display() != nullptr) {
       for (const port::ChildInfo& child : adapter_.display()->children())
-        static_cast<void>(
-            adapter_.port().power().set_power_state(child.uid, port::PowerState::kD0));
+        static_cast<void>(core_.port().power().set_power_state(child.uid, port::PowerState::kD0));
     }
-    if (adapter_.runtime_power_) adapter_.runtime_power_->end_device_transition();
+    if (adapter_.component_power().components())
+      adapter_.component_power().components()->end_device_transition();
     if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->rebuild();
     adapter_.paging().resume();
   });
-  adapter_.port().levels().leave_level_two();
+  core_.port().levels().leave_level_two();
   level_three_ = false;
   restore();
   if (!release()) {
     // Power failed meanwhile. Down again, the way it went before; clients still wait.
     if (adapter_.display() != nullptr) adapter_.display()->suspend();
     if (enter_low_power(target_)) return Status::kRetry;
-    adapter_.lane().run([&] { lost_ = false; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { state_.lost = false; });
     static_cast<void>(release());
   }
   target_ = PowerTarget::kD0;
-  return adapter_.running_or_starting() ? Status::kSuccess : Status::kDeviceRemoved;
+  return core_.running_or_starting() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 void Power::restore() {
   // PWR-10: what paging itself needs, then what somebody looks at; the rest comes as it is used.
-  if (adapter_.segment_infos_.paging_buffer_segment != 0 && adapter_.paging_buffers_.empty())
-    static_cast<void>(adapter_.map_paging_buffers());
+  if (core_.segment_infos().paging_buffer_segment != 0 && adapter_.paging_buffers().empty())
+    static_cast<void>(adapter_.paging_buffers().map());
   std::vector<Moved> back;
-  adapter_.lane().run([&] {
-    if (adapter_.failed_ || lost_) return;
-    vidmm::MemoryManager& memory = adapter_.memory();
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed() || state_.lost) return;
+    vidmm::MemoryManager& memory = core_.memory();
     for (const Moved& moved : moved_) {
       // Through another window than the segment's own it was locked where it could be seen; in
       // system memory it can be, too.
@@ -329,84 +338,86 @@ void Power::restore() {
       adapter_.paging().enqueue(plan->operations, nullptr);
       memory.release(std::span(&use, 1));
     }
-    adapter_.pump();
+    core_.pump();
   });
-  static_cast<void>(adapter_.block_until([&] { return settled(); }));
-  adapter_.lane().run([&] {
-    if (adapter_.failed_) return;
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return settled(); }));
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed()) return;
     for (const Moved& moved : back) {
       if (!adapter_.allocations().contains(moved.allocation))
         continue;  // its owner ended meanwhile
       const Allocation& allocation = adapter_.allocations().at(moved.allocation);
       if (allocation.forgotten) continue;
       for (const OpenedAllocation* opened : allocation.opened) {
-        for (uint32_t i = 0; i < opened->locks; ++i) adapter_.memory().lock(moved.allocation);
+        for (uint32_t i = 0; i < opened->locks; ++i) core_.memory().lock(moved.allocation);
       }
       show(moved);
     }
-    if (!lost_) moved_.clear();
+    if (!state_.lost) moved_.clear();
   });
   bool lost = false;
-  adapter_.lane().run([&] { lost = lost_; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { lost = state_.lost; });
   if (adapter_.display() != nullptr && !lost) adapter_.display()->wake();
 }
 
 // What waits for power is not under way.
-bool Power::settled() const { return lost_ || adapter_.paging().idle(); }
+bool Power::settled() const { return state_.lost || adapter_.paging().idle(); }
 
 bool Power::release() {
-  if (level_three_) adapter_.port().levels().leave_level_two();
+  if (level_three_) core_.port().levels().leave_level_two();
   level_three_ = false;
   bool off = false;
-  adapter_.lane().run([&] {
-    off = phase_ == Phase::kRising && lost_ && !adapter_.failed_;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    off = state_.phase == PowerPhase::Phase::kRising && state_.lost && !core_.failed();
     if (off) return;
-    phase_ = Phase::kAwake;
+    state_.phase = PowerPhase::Phase::kAwake;
     level_target_ = PowerTarget::kD0;
-    lost_ = false;
-    if (adapter_.failed_) return;
+    state_.lost = false;
+    if (core_.failed()) return;
     note_state(1);
     moved_.clear();
     adapter_.paging().resume();
     if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->all_come_back();
-    adapter_.scheduler().set_held(false);
-    adapter_.pump();
-    adapter_.progress();
+    core_.scheduler().set_held(false);
+    core_.pump();
+    core_.progress();
   });
-  if (!off) adapter_.gate().release();
+  if (!off) core_.gate().release();
   return !off;
 }
 
 void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   const runtime::MutexLock lock(mutex_);
-  if (stopping_ || !adapter_.running()) return call(Status::kDeviceRemoved);
+  if (stopping_ || !core_.running()) return call(Status::kDeviceRemoved);
   // Asleep nobody uses it, but there is no hardware either.
   if (target_ != PowerTarget::kD0) return call(Status::kUnsuccessful);
-  port::AdapterPort& port = adapter_.port();
-  if (adapter_.display_only()) {
-    adapter_.gate().hold();
+  port::AdapterPort& port = core_.port();
+  if (core_.display_only()) {
+    core_.gate().hold();
     port.levels().enter_level_two();
     call(Status::kSuccess);
     port.levels().leave_level_two();
-    adapter_.gate().release();
+    core_.gate().release();
     return;
   }
   hold();
   // A power failure waits for the end of it.
-  adapter_.lane().run([&] { phase_ = Phase::kExcluding; });
+  core_.lane().run([&]()
+                       DXGKIT_REQUIRES(on_lane) { state_.phase = PowerPhase::Phase::kExcluding; });
   Display* const display = evict ? adapter_.display() : nullptr;
   if (display != nullptr) display->suspend();
-  static_cast<void>(adapter_.block_until([&] {
-    adapter_.pump();
-    return adapter_.scheduler().drained() && settled();
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    core_.pump();
+    return core_.scheduler().drained() && settled();
   }));
   if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
-    adapter_.lane().run([&] { queues->all_leave(); });
-    static_cast<void>(adapter_.block_until([&] { return queues->all_off(); }));
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->all_leave(); });
+    static_cast<void>(
+        core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return queues->all_off(); }));
   }
-  Status status = adapter_.running_or_starting() ? Status::kSuccess : Status::kDeviceRemoved;
+  Status status = core_.running_or_starting() ? Status::kSuccess : Status::kDeviceRemoved;
   if (evict && is_success(status)) {
-    adapter_.lane().run([&] { evicting_ = true; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { evicting_ = true; });
     PowerOutcome outcome;
     status = purge(PowerTarget::kD3, &outcome);
   }
@@ -414,9 +425,9 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   if (is_success(status)) {
     port.levels().enter_level_two();
     level_three_ = true;
-    static_cast<void>(adapter_.block_until([&] {
-      if (adapter_.failed_) return true;
-      if (!adapter_.scheduler().drained() || !settled()) return false;
+    static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+      if (core_.failed()) return true;
+      if (!core_.scheduler().drained() || !settled()) return false;
       told = true;
       call(Status::kSuccess);
       return true;
@@ -425,34 +436,35 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
     level_three_ = false;
     if (!told) status = Status::kDeviceRemoved;
   }
-  adapter_.lane().run([&] { evicting_ = false; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { evicting_ = false; });
   if (!told) call(status);
-  if (evict && adapter_.running_or_starting()) restore();
+  if (evict && core_.running_or_starting()) restore();
   static_cast<void>(release());
 }
 
 void Power::lose(PowerTarget during) {
-  if (adapter_.failed_) return;
-  adapter_.drain_reports();  // what was reported in time has happened
-  if (adapter_.failed_) return;
-  lost_ = true;
+  if (core_.failed()) return;
+  adapter_.reports().drain();  // what was reported in time has happened
+  if (core_.failed()) return;
+  state_.lost = true;
   // What is told below queues more of it, and nothing of that may reach the hardware any more.
   adapter_.paging().pause();
   for (Device* device : adapter_.devices()) {
-    const bool caught = std::ranges::any_of(device->contexts, [&](Context* context) {
-      return adapter_.scheduler().holds_memory(context->id());
-    });
+    const bool caught =
+        std::ranges::any_of(device->contexts, [&](Context* context) DXGKIT_REQUIRES(on_lane) {
+          return core_.scheduler().holds_memory(context->id());
+        });
     if (caught) device->set_error(DeviceState::kReset);
   }
   std::vector<std::function<void()>> waited = adapter_.paging().abandon();
   if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->power_failed();
-  adapter_.scheduler().abandon_hardware();
+  core_.scheduler().abandon_hardware();
   adapter_.context_allocations().hardware_was_reset();
-  if (adapter_.residency_) adapter_.residency_->let_all_go();
+  if (core_.has_memory()) adapter_.residency().let_all_go();
   // Packets that ended let go of memory, and that planned more with what is lost now.
   std::ranges::move(adapter_.paging().abandon(), std::back_inserter(waited));
-  const std::vector<AllocationId> lost =
-      adapter_.memory().lose_power([&](SegmentId segment) { return kept(segment, during); });
+  const std::vector<AllocationId> lost = core_.memory().lose_power(
+      [&](SegmentId segment) DXGKIT_REQUIRES(on_lane) { return kept(segment, during); });
   lost_allocations_ += lost.size();
   for (const AllocationId id : lost) {
     for (OpenedAllocation* opened : adapter_.allocations().at(id).opened)
@@ -461,8 +473,9 @@ void Power::lose(PowerTarget during) {
   }
   for (const std::function<void()>& done : waited) done();
   adapter_.paging().pause();
-  const uint32_t of_buffers = adapter_.segment_infos_.paging_buffer_segment;
-  if (of_buffers != 0 && kept(SegmentId{of_buffers}, during) != UINT64_MAX) drop_paging_buffers();
+  const uint32_t of_buffers = core_.segment_infos().paging_buffer_segment;
+  if (of_buffers != 0 && kept(SegmentId{of_buffers}, during) != UINT64_MAX)
+    adapter_.paging_buffers().drop();
   show_locked();
 }
 
@@ -475,21 +488,11 @@ void Power::show_locked() {
   }
 }
 
-void Power::drop_paging_buffers() {
-  for (size_t i = 0; i < adapter_.paging_buffers_.size(); ++i) {
-    adapter_.paging().move_buffer(i, vidmm::Placement{});
-    const vidmm::Use use{adapter_.paging_buffers_[i], false};
-    adapter_.memory().release(std::span(&use, 1));
-    adapter_.free_internal(adapter_.allocations().at(adapter_.paging_buffers_[i]));
-  }
-  adapter_.paging_buffers_.clear();
-}
-
 void Power::before_stop() {
   const runtime::MutexLock lock(mutex_);
   stopping_ = true;
-  if (target_ == PowerTarget::kD0 || adapter_.display_only()) return;
-  while (adapter_.running_or_starting() && wake() == Status::kRetry) {
+  if (target_ == PowerTarget::kD0 || core_.display_only()) return;
+  while (core_.running_or_starting() && wake() == Status::kRetry) {
   }
   if (target_ == PowerTarget::kD0) return;
   target_ = PowerTarget::kD0;

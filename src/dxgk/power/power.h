@@ -8,15 +8,18 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "dxgk/object.h"
-#include "dxgk/system.h"
+#include "dxgk/core/object.h"
+#include "dxgk/core/power_phase.h"
+#include "dxgk/power/power_target.h"
 #include "port/adapter_port.h"
 #include "port/types.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class OpenedAllocation;
 
 /// What a segment with these DXGK_SEGMENTFLAGS keeps of its content, in bytes from its start
@@ -41,7 +44,7 @@ uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
 /// under `mutex_`, which is outermost of all: before Display's.
 class Power {
  public:
-  explicit Power(Adapter& adapter) : adapter_(adapter) {}
+  explicit Power(Adapter& adapter);
 
   Result<PowerOutcome> set(PowerTarget target);
   Status fail(PowerTarget during);
@@ -52,22 +55,15 @@ class Power {
   void exclude(bool evict, const std::function<void(Status)>& call);
   /// Lane. Whether the segment must hold nothing in this state: the state the adapter goes to or
   /// is in keeps nothing of it.
-  bool empties(SegmentId segment) const { return kept(segment, level_target_) == 0; }
+  bool empties(SegmentId segment) const DXGKIT_REQUIRES(on_lane) {
+    return kept(segment, level_target_) == 0;
+  }
   /// The adapter is about to stop: wakes it if it sleeps and can wake; no transition follows.
   void before_stop();
-  /// Lane. False from the hold to the release: whoever wants memory waits.
-  bool awake() const { return phase_ == Phase::kAwake; }
-  /// Lane.
-  bool asleep() const { return phase_ == Phase::kAsleep; }
   /// Lane. What CPUs have locked is shown where it is now.
-  void show_locked();
-  /// Lane. They serve from system memory until they are mapped again.
-  void drop_paging_buffers();
-  /// Lane. The hardware is off: the driver may not be called for anything but its wake-up.
-  bool off() const { return asleep() || lost_; }
+  void show_locked() DXGKIT_REQUIRES(on_lane);
 
  private:
-  enum class Phase { kAwake, kFalling, kAsleep, kRising, kExcluding };
   /// An allocation that left a memory segment although a CPU has it locked: it comes back before
   /// anything runs, and the address that Lock2 gave out shows it all the time (ALLOC-40).
   struct Moved {
@@ -89,24 +85,25 @@ class Power {
   /// Awake. False, and nothing released: power failed on the way up.
   bool release() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Nothing is being paged. Lane.
-  bool settled() const;
-  void lose(PowerTarget during);  // lane
-  void show(const Moved& moved);  // lane
-  uint64_t kept(SegmentId segment, PowerTarget target) const;
+  bool settled() const DXGKIT_REQUIRES(on_lane);
+  void lose(PowerTarget during) DXGKIT_REQUIRES(on_lane);  // lane
+  void show(const Moved& moved) DXGKIT_REQUIRES(on_lane);  // lane
+  uint64_t kept(SegmentId segment, PowerTarget target) const DXGKIT_REQUIRES(on_lane);
   void note_state(uint64_t state) const;
 
   Adapter& adapter_;
+  AdapterCore& core_;
   runtime::Mutex mutex_;
   PowerTarget target_ DXGKIT_GUARDED_BY(mutex_) = PowerTarget::kD0;
   bool level_three_ DXGKIT_GUARDED_BY(mutex_) = false;  // the port keeps everybody out
   bool stopping_ DXGKIT_GUARDED_BY(mutex_) = false;
   // Lane:
-  Phase phase_ = Phase::kAwake;
-  PowerTarget level_target_ = PowerTarget::kD0;  // of the last way down, until it is over
-  bool evicting_ = false;                        // an exclusion empties all segments
-  bool lost_ = false;                            // power failed in this transition
-  uint64_t lost_allocations_ = 0;
-  std::vector<Moved> moved_;
+  PowerPhase& state_ DXGKIT_GUARDED_BY(on_lane);
+  PowerTarget level_target_ DXGKIT_GUARDED_BY(on_lane) =
+      PowerTarget::kD0;                               // of the last way down, until it is over
+  bool evicting_ DXGKIT_GUARDED_BY(on_lane) = false;  // an exclusion empties all segments
+  uint64_t lost_allocations_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  std::vector<Moved> moved_ DXGKIT_GUARDED_BY(on_lane);
 };
 
 }  // namespace dxgkit::dxgk

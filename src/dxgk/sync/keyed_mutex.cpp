@@ -4,40 +4,40 @@
 
 #include <string>
 
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/system_impl.h"
 #include "nt/system_time.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::dxgk {
 
-SharedKeyedMutex::SharedKeyedMutex(System& system, uint64_t key, std::span<const std::byte> data,
-                                   bool nt_security_in)
+SharedKeyedMutex::SharedKeyedMutex(System& system, uint64_t key_in,
+                                   std::span<const std::byte> data_in, bool nt_security_in)
     : Object(kType),
       nt_security(nt_security_in),
-      system_(system),
-      key_(key),
-      data_(data.begin(), data.end()) {}
+      key(key_in),
+      data(data_in.begin(), data_in.end()),
+      system_(system) {}
 
 SharedKeyedMutex::~SharedKeyedMutex() = default;
 
 bool SharedKeyedMutex::take_hold() {
-  runtime::MutexLock lock(mutex_);
-  if (gone_) return false;
-  ++holds_;
+  runtime::MutexLock lock(mutex);
+  if (gone) return false;
+  ++holds;
   return true;
 }
 
 void SharedKeyedMutex::drop_hold() {
-  runtime::MutexLock lock(mutex_);
-  DXGKIT_CHECK(holds_ > 0);
-  --holds_;
+  runtime::MutexLock lock(mutex);
+  DXGKIT_CHECK(holds > 0);
+  --holds;
   end_if_unused();
 }
 
 void SharedKeyedMutex::end_if_unused() {
-  if (gone_ || openings_ != 0 || holds_ != 0) return;
-  gone_ = true;
+  if (gone || openings != 0 || holds != 0) return;
+  gone = true;
   if (global != 0) system_.impl().global_shares.erase(global);
 }
 
@@ -48,9 +48,9 @@ KeyedMutex::~KeyedMutex() = default;
 Result<Ref<KeyedMutex>> KeyedMutex::add(Process& process, const Ref<SharedKeyedMutex>& shared) {
   Ref<KeyedMutex> opened = make_object<KeyedMutex>(shared);
   {
-    runtime::MutexLock lock(shared->mutex_);
-    if (shared->gone_) return Error(Status::kInvalidParameter);
-    ++shared->openings_;
+    runtime::MutexLock lock(shared->mutex);
+    if (shared->gone) return Error(Status::kInvalidParameter);
+    ++shared->openings;
     opened->open_ = true;
   }
   const Result<Handle> handle = process.handles().insert(opened);
@@ -78,24 +78,24 @@ Result<Ref<KeyedMutex>> KeyedMutex::create(Process& process, uint64_t key,
 Result<Ref<KeyedMutex>> KeyedMutex::open(Process& process, const Ref<SharedKeyedMutex>& shared,
                                          std::vector<std::byte>* data) {
   if (!data->empty()) {
-    runtime::MutexLock lock(shared->mutex_);
-    if (data->size() < shared->data_.size()) return Error(Status::kInvalidParameter);
-    *data = shared->data_;
+    runtime::MutexLock lock(shared->mutex);
+    if (data->size() < shared->data.size()) return Error(Status::kInvalidParameter);
+    *data = shared->data;
   }
   return add(process, shared);
 }
 
 void KeyedMutex::close() {
   {
-    runtime::MutexLock lock(shared_->mutex_);
+    runtime::MutexLock lock(shared_->mutex);
     if (!open_) return;
     open_ = false;
-    if (shared_->owner_ == this) shared_->owner_ = nullptr;
-    --shared_->openings_;
+    if (shared_->owner == this) shared_->owner = nullptr;
+    --shared_->openings;
     shared_->end_if_unused();
-    shared_->changes_.fetch_add(1, std::memory_order_release);
+    shared_->changes.fetch_add(1, std::memory_order_release);
   }
-  runtime::Runtime::current().wake_all(shared_->changes_);
+  runtime::Runtime::current().wake_all(shared_->changes);
 }
 
 Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, const int64_t* timeout, size_t room) {
@@ -105,39 +105,39 @@ Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, const int64_t* timeo
     uint32_t seen = 0;
     std::string why;  // for deadlock reports
     {
-      runtime::MutexLock lock(shared_->mutex_);
+      runtime::MutexLock lock(shared_->mutex);
       if (!open_) return Error(Status::kInvalidHandle);
-      if (shared_->owner_ == nullptr && shared_->key_ == key) {
-        if (room != 0 && room < shared_->data_.size()) return Error(Status::kInvalidParameter);
-        shared_->owner_ = this;
-        Taken taken{.fence_value = shared_->fence_value_, .data = {}};
-        if (room != 0) taken.data = shared_->data_;
+      if (shared_->owner == nullptr && shared_->key == key) {
+        if (room != 0 && room < shared_->data.size()) return Error(Status::kInvalidParameter);
+        shared_->owner = this;
+        Taken taken{.fence_value = shared_->fence_value, .data = {}};
+        if (room != 0) taken.data = shared_->data;
         return taken;
       }
-      seen = shared_->changes_.load(std::memory_order_relaxed);
-      why = shared_->owner_ == nullptr
+      seen = shared_->changes.load(std::memory_order_relaxed);
+      why = shared_->owner == nullptr
                 ? fmt::format("a keyed mutex with key {}, which is free with key {}", key,
-                              shared_->key_)
+                              shared_->key)
                 : fmt::format("a keyed mutex with key {}, which handle 0x{:X} owns", key,
-                              shared_->owner_->handle);
+                              shared_->owner->handle);
     }
     if (deadline != kForever && runtime.now() >= deadline) return Error(Status::kTimeout);
     const runtime::WaitReason reason(runtime, why.c_str());
-    static_cast<void>(runtime.wait(shared_->changes_, seen, deadline));
+    static_cast<void>(runtime.wait(shared_->changes, seen, deadline));
   }
 }
 
 Status KeyedMutex::release(uint64_t key, uint64_t fence_value, const std::vector<std::byte>* data) {
   {
-    runtime::MutexLock lock(shared_->mutex_);
-    if (shared_->owner_ != this) return Status::kInvalidParameter;
-    shared_->owner_ = nullptr;
-    shared_->key_ = key;
-    shared_->fence_value_ = fence_value;
-    if (data != nullptr) shared_->data_ = *data;
-    shared_->changes_.fetch_add(1, std::memory_order_release);
+    runtime::MutexLock lock(shared_->mutex);
+    if (shared_->owner != this) return Status::kInvalidParameter;
+    shared_->owner = nullptr;
+    shared_->key = key;
+    shared_->fence_value = fence_value;
+    if (data != nullptr) shared_->data = *data;
+    shared_->changes.fetch_add(1, std::memory_order_release);
   }
-  runtime::Runtime::current().wake_all(shared_->changes_);
+  runtime::Runtime::current().wake_all(shared_->changes);
   return Status::kSuccess;
 }
 

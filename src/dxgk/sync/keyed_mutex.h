@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::dxgk {
@@ -22,7 +22,8 @@ class System;
 class SharedKeyedMutex : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kSharedKeyedMutex;
-  SharedKeyedMutex(System& system, uint64_t key, std::span<const std::byte> data, bool nt_security);
+  SharedKeyedMutex(System& system, uint64_t key_in, std::span<const std::byte> data_in,
+                   bool nt_security_in);
   ~SharedKeyedMutex() override;
 
   /// One descriptor more; false: it is on its way out.
@@ -34,21 +35,21 @@ class SharedKeyedMutex : public Object {
   const bool nt_security;  // descriptors name it; else `global` does
   Handle global = 0;
 
- private:
-  friend class KeyedMutex;
-  void end_if_unused() DXGKIT_REQUIRES(mutex_);
+  // Of the openings:
+  void end_if_unused() DXGKIT_REQUIRES(mutex);
+  mutable runtime::Mutex mutex;
+  uint64_t key DXGKIT_GUARDED_BY(mutex);
+  uint64_t fence_value DXGKIT_GUARDED_BY(mutex) = 0;
+  std::vector<std::byte> data DXGKIT_GUARDED_BY(mutex);
+  const KeyedMutex* owner DXGKIT_GUARDED_BY(mutex) = nullptr;
+  uint32_t openings DXGKIT_GUARDED_BY(mutex) = 0;
+  uint32_t holds DXGKIT_GUARDED_BY(mutex) = 0;
+  bool gone DXGKIT_GUARDED_BY(mutex) = false;
+  // Counts what waiters should look at again; changes under mutex.
+  std::atomic<uint32_t> changes{0};
 
+ private:
   System& system_;
-  mutable runtime::Mutex mutex_;
-  uint64_t key_ DXGKIT_GUARDED_BY(mutex_);
-  uint64_t fence_value_ DXGKIT_GUARDED_BY(mutex_) = 0;
-  std::vector<std::byte> data_ DXGKIT_GUARDED_BY(mutex_);
-  const KeyedMutex* owner_ DXGKIT_GUARDED_BY(mutex_) = nullptr;
-  uint32_t openings_ DXGKIT_GUARDED_BY(mutex_) = 0;
-  uint32_t holds_ DXGKIT_GUARDED_BY(mutex_) = 0;
-  bool gone_ DXGKIT_GUARDED_BY(mutex_) = false;
-  // Counts what waiters should look at again; changes under mutex_.
-  std::atomic<uint32_t> changes_{0};
 };
 
 /// An opening: what a client's handle names, and who owns the mutex.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/sync/sync_object.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
 
@@ -19,31 +19,34 @@ namespace {
 constexpr uint64_t kNobody = std::numeric_limits<uint64_t>::max();
 
 void* pointer_to(Adapter& adapter, bus::PageFrame page) {
-  return adapter.machine().system_pointer(bus::PhysicalAddress{page.value * kPageBytes},
-                                          kPageBytes);
+  return adapter.core().machine().system_pointer(bus::PhysicalAddress{page.value * kPageBytes},
+                                                 kPageBytes);
 }
 
 }  // namespace
 
 NativeFences::NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps)
-    : adapter_(adapter), port_(adapter.port().native_fences()), caps_(caps) {}
+    : adapter_(adapter),
+      core_(adapter.core()),
+      port_(adapter.core().port().native_fences()),
+      caps_(caps) {}
 
 std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* status) {
   *status = Status::kSuccess;
-  if (!adapter.caps().native_gpu_fence) return nullptr;
+  if (!adapter.core().caps().native_gpu_fence) return nullptr;
   const auto refuse = [&](const char* ddi, std::string actual, const char* expected,
                           const char* fix) {
-    adapter.findings().report(verifier::Finding{.rule = "SYNC-31",
-                                                .severity = verifier::Severity::kStartFail,
-                                                .ddi = ddi,
-                                                .actual = std::move(actual),
-                                                .expected = expected,
-                                                .fix = fix});
+    adapter.core().findings().report(verifier::Finding{.rule = "SYNC-31",
+                                                       .severity = verifier::Severity::kStartFail,
+                                                       .ddi = ddi,
+                                                       .actual = std::move(actual),
+                                                       .expected = expected,
+                                                       .fix = fix});
     *status = Status::kDeviceConfigurationError;  // G-19
     return nullptr;
   };
   constexpr const char* kDriverCaps = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-  port::NativeFencePort port(adapter.port().native_fences());
+  port::NativeFencePort& port = adapter.core().port().native_fences();
   if (!port.supported()) {
     return refuse(kDriverCaps,
                   "SchedulingCaps.NativeGpuFence is set; the feature NATIVE_FENCE is not enabled: "
@@ -75,7 +78,7 @@ std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* statu
 
 Status NativeFences::create(SharedSync& fence, bool intra_gpu, std::span<std::byte> private_data) {
   uint32_t handle = 0;
-  adapter_.lane().run([&] { handle = ++serial_; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { handle = ++serial_; });
   DXGKIT_ASSIGN_OR_RETURN_STATUS(fence.driver_handle,
                                  port_.create(handle, intra_gpu, private_data));
   fence.in_driver = true;
@@ -88,7 +91,7 @@ Status NativeFences::open(SyncObject& opening) {
   SharedSync& fence = *opening.shared;
   uint32_t handle = 0;
   bool closed = false;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     handle = ++serial_;
     closed = opening.process == nullptr;
     if (!closed) ++fence.driver_openings;
@@ -98,7 +101,7 @@ Status NativeFences::open(SyncObject& opening) {
       port_.open(fence.driver_handle, handle, opening.device->driver_handle(), opening.gpu_address,
                  opening.monitored_gpu_address);
   bool late = false;  // close() has been here meanwhile, and found nothing to close
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     late = opening.process == nullptr;
     opening.in_driver = local.has_value() && !late;
     if (local.has_value()) opening.driver_handle = *local;
@@ -106,7 +109,7 @@ Status NativeFences::open(SyncObject& opening) {
   });
   if (late && local.has_value()) {
     static_cast<void>(port_.close(*local));
-    adapter_.lane().run([&] { --fence.driver_openings; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { --fence.driver_openings; });
   }
   if (!local.has_value() || late) {
     end(fence);
@@ -118,17 +121,18 @@ Status NativeFences::open(SyncObject& opening) {
 void NativeFences::close(SyncObject& opening) {
   SharedSync& fence = *opening.shared;
   bool mine = false;
-  adapter_.lane().run([&] { mine = std::exchange(opening.in_driver, false); });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { mine = std::exchange(opening.in_driver, false); });
   if (mine) {
     static_cast<void>(port_.close(opening.driver_handle));
-    adapter_.lane().run([&] { --fence.driver_openings; });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { --fence.driver_openings; });
   }
   end(fence);
 }
 
 void NativeFences::end(SharedSync& fence) {
   bool mine = false;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!fence.gone || fence.driver_openings != 0) return;
     fences_.erase(fence.id.value);
     mine = std::exchange(fence.in_driver, false);
@@ -138,7 +142,7 @@ void NativeFences::end(SharedSync& fence) {
 
 void NativeFences::stop() {
   std::vector<void*> left;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const auto& [id, fence] : fences_) {
       if (std::exchange(fence->in_driver, false)) left.push_back(fence->driver_handle);
     }
@@ -147,12 +151,12 @@ void NativeFences::stop() {
 }
 
 void NativeFences::watch(SharedSync& fence, uint64_t least) {
-  if (adapter_.failed() || !fence.in_driver) return;
+  if (core_.failed() || !fence.in_driver) return;
   const uint64_t monitored = least == kNobody ? kNobody : least - 1;
   const Status status = port_.update_monitored(fence.driver_handle, monitored,
                                                pointer_to(adapter_, fence.monitored_page));
   if (is_success(status) || status == Status::kDeviceRemoved) return;
-  adapter_.fail(verifier::Finding{
+  core_.fail(verifier::Finding{
       .rule = "SYNC-30",
       .severity = verifier::Severity::kBugCheck,
       .ddi = "DxgkDdiUpdateMonitoredValues",
@@ -169,8 +173,7 @@ void NativeFences::watch(SharedSync& fence, uint64_t least) {
 
 void NativeFences::store(SharedSync& fence, uint64_t value) {
   // The driver is not asked where it must not touch its hardware.
-  const bool asked =
-      !adapter_.failed() && fence.in_driver && !adapter_.timeout().resetting_adapter();
+  const bool asked = !core_.failed() && fence.in_driver && !adapter_.timeout().resetting_adapter();
   const uint64_t before = fence.storage->load(std::memory_order_acquire);
   if (!asked) {
     fence.storage->store(value, std::memory_order_release);
@@ -181,7 +184,7 @@ void NativeFences::store(SharedSync& fence, uint64_t value) {
   const uint64_t after = fence.storage->load(std::memory_order_acquire);
   const bool stored = value < before ? after != before : after >= value;
   if (status == Status::kDeviceRemoved || (is_success(status) && stored)) return;
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "SYNC-33",
       .severity = verifier::Severity::kViolation,
       .ddi = "DxgkDdiUpdateCurrentValuesFromCpu",
@@ -209,7 +212,7 @@ void NativeFences::signaled(const port::InterruptReport& report) {
       named.push_back(found->second->id);
       continue;
     }
-    adapter_.fail(verifier::Finding{
+    core_.fail(verifier::Finding{
         .rule = "SYNC-34",
         .severity = verifier::Severity::kBugCheck,
         .ddi = "DxgkCbNotifyInterrupt",
@@ -225,9 +228,9 @@ void NativeFences::signaled(const port::InterruptReport& report) {
         .bugcheck_parameter = 0x1});
     return;
   }
-  adapter_.scheduler().sync_objects().reread(named);
+  core_.scheduler().sync_objects().reread(named);
   if (!report.legacy_fences_too) return;
-  adapter_.scheduler().sync_objects().reread();
+  core_.scheduler().sync_objects().reread();
   if (HwQueues* const queues = adapter_.hw_queues())
     queues->look_at_fences(NodeOrdinal{report.node});
 }

@@ -10,10 +10,12 @@
 #include "base/ids.h"
 #include "port/ddi/native_fence.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class SharedSync;
 class SyncObject;
 
@@ -41,25 +43,26 @@ class NativeFences {
   void stop();
 
   // --- lane ---
-  void made(SharedSync& fence);
+  void made(SharedSync& fence) DXGKIT_REQUIRES(on_lane);
   /// SYNC-30: the driver stores the least value waited for less one, or the maximum. Its failure is
   /// fatal.
-  void watch(SharedSync& fence, uint64_t least);
+  void watch(SharedSync& fence, uint64_t least) DXGKIT_REQUIRES(on_lane);
   /// SYNC-33: the driver stores a value signalled here. What it leaves out is stored for it.
-  void store(SharedSync& fence, uint64_t value);
+  void store(SharedSync& fence, uint64_t value) DXGKIT_REQUIRES(on_lane);
   /// NATIVE_FENCE_SIGNALED: those named, or all, are read again. SYNC-34: names nobody knows are
   /// fatal.
-  void signaled(const port::InterruptReport& report);
+  void signaled(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
 
  private:
   NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   port::NativeFencePort port_;
   const port::NativeFenceCaps caps_;
   // Lane:
-  std::map<uint64_t, SharedSync*> fences_;  // made and not gone, by id
-  uint32_t serial_ = 0;                     // handles the driver sees
+  std::map<uint64_t, SharedSync*> fences_ DXGKIT_GUARDED_BY(on_lane);  // made and not gone, by id
+  uint32_t serial_ DXGKIT_GUARDED_BY(on_lane) = 0;                     // handles the driver sees
 };
 
 }  // namespace dxgkit::dxgk

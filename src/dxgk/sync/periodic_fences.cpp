@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
 /// Once each, whoever has them open, in order of creation.
-std::vector<SharedSync*> periodic_fences(Adapter& adapter) {
+std::vector<SharedSync*> periodic_fences(Adapter& adapter) DXGKIT_REQUIRES(on_lane) {
   std::vector<SharedSync*> fences;
   for (Device* device : adapter.devices()) {
     for (const SyncObject* opened : device->sync_objects) {
@@ -26,35 +26,37 @@ std::vector<SharedSync*> periodic_fences(Adapter& adapter) {
   return fences;
 }
 
-void signal_next(Adapter& adapter, const SharedSync& fence) {
-  vidsch::SyncObjects& objects = adapter.scheduler().sync_objects();
+void signal_next(Adapter& adapter, const SharedSync& fence) DXGKIT_REQUIRES(on_lane) {
+  vidsch::SyncObjects& objects = adapter.core().scheduler().sync_objects();
   const vidsch::SyncPoint point{.object = fence.id, .value = objects.value(fence.id) + 1};
   static_cast<void>(objects.signal(std::span(&point, 1)));
 }
 
 /// The lead of the fence's next vertical sync begins.
-void signal_ahead(Adapter& adapter, SyncObjectId id) {
+void signal_ahead(Adapter& adapter, SyncObjectId id) DXGKIT_REQUIRES(on_lane) {
   for (SharedSync* fence : periodic_fences(adapter)) {
     if (fence->id != id) continue;
     fence->ahead = true;
     signal_next(adapter, *fence);
   }
-  adapter.pump();
+  adapter.core().pump();
 }
 
 }  // namespace
 
 void signal_periodic_fences(Adapter& adapter, uint32_t target) {
-  const int64_t now = adapter.runtime().now();
+  const int64_t now = adapter.core().runtime().now();
   for (SharedSync* fence : periodic_fences(adapter)) {
     if (fence->target != target) continue;
     if (!std::exchange(fence->ahead, false)) signal_next(adapter, *fence);
     const int64_t last = std::exchange(fence->last_vsync_ns, now);
     if (fence->lead_ns == 0 || last < 0) continue;
     if (!fence->timer) {
-      fence->timer = adapter.runtime().make_timer([owner = Ref<Adapter>(&adapter), id = fence->id] {
-        owner->lane().post_from_interrupt([owner, id] { signal_ahead(*owner, id); });
-      });
+      fence->timer =
+          adapter.core().runtime().make_timer([owner = Ref<Adapter>(&adapter), id = fence->id] {
+            owner->core().lane().post_from_interrupt(
+                [owner, id]() DXGKIT_REQUIRES(on_lane) { signal_ahead(*owner, id); });
+          });
     }
     const int64_t period = std::min(now - last, kFrameMostNs);
     fence->timer->arm(now + std::max<int64_t>(period - fence->lead_ns, 0));

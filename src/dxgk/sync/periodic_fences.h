@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -17,7 +18,7 @@ inline constexpr int64_t kFrameMostNs = 100'000'000;
 /// it ahead of this one, as it asked for. How far the next one is the last two say; a fence that
 /// was not signalled ahead, as before there are two, is signalled now: once per vertical sync in
 /// any case. Lane.
-void signal_periodic_fences(Adapter& adapter, uint32_t target);
+void signal_periodic_fences(Adapter& adapter, uint32_t target) DXGKIT_REQUIRES(on_lane);
 
 /// kInvalidParameter: the adapter has no such target, or the lead is longer than a frame of what it
 /// shows; kFrameMostNs while it shows nothing. Any thread but the lane.

@@ -7,19 +7,18 @@
 #include <new>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"
-#include "dxgk/system_impl.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 
 SharedSync::SharedSync(Adapter& adapter) : Object(kType), adapter_(&adapter) {}
 
 SharedSync::~SharedSync() {
-  if (has_page) adapter_->machine().free_contiguous(page, native ? 2 : 1);
+  if (has_page) adapter_->core().machine().free_contiguous(page, native ? 2 : 1);
   if (event_fd_ >= 0) ::close(event_fd_);
 }
 
@@ -37,7 +36,7 @@ Result<Ref<SharedSync>> SharedSync::create(Adapter& adapter, const SyncRequest& 
   desc->initial = request.initial;
   desc->maximum = request.maximum;
   if (request.kind == vidsch::SyncKind::kMonitoredFence) {
-    bus::Machine& machine = adapter.machine();
+    bus::Machine& machine = adapter.core().machine();
     const uint64_t pages = request.native ? 2 : 1;
     DXGKIT_ASSIGN_OR_RETURN(shared->page, machine.allocate_contiguous(pages));
     shared->has_page = true;
@@ -47,17 +46,15 @@ Result<Ref<SharedSync>> SharedSync::create(Adapter& adapter, const SyncRequest& 
       shared->monitored_page = bus::PageFrame{shared->page.value + 1};
       new (memory + kPageBytes) std::atomic<uint64_t>(std::numeric_limits<uint64_t>::max());
       NativeFences& natives = *adapter.native_fences();
-      desc->watched = [&natives, fence = shared.get()](uint64_t least) {
-        natives.watch(*fence, least);
-      };
-      desc->store = [&natives, fence = shared.get()](uint64_t value) {
-        natives.store(*fence, value);
-      };
+      desc->watched = [&natives, fence = shared.get()](uint64_t least)
+                          DXGKIT_REQUIRES(on_lane) { natives.watch(*fence, least); };
+      desc->store = [&natives, fence = shared.get()](uint64_t value)
+                        DXGKIT_REQUIRES(on_lane) { natives.store(*fence, value); };
       DXGKIT_RETURN_ERROR_IF_FAILED(
           natives.create(*shared, request.intra_gpu, request.private_data));
     }
     // Paging fences are the kernel's: the hardware never writes them.
-    shared->narrow = adapter.caps().no_64bit_atomics && !request.use.no_gpu_access &&
+    shared->narrow = adapter.core().caps().no_64bit_atomics && !request.use.no_gpu_access &&
                      !request.of_paging_queue && !request.native;
     if (shared->narrow) {
       desc->storage32 = new (memory) std::atomic<uint32_t>(static_cast<uint32_t>(request.initial));
@@ -88,9 +85,9 @@ void SharedSync::end_if_unused() {
   if (gone || !openings.empty() || holds != 0) return;
   gone = true;
   if (timer) static_cast<void>(timer->cancel());
-  if (global != 0) adapter_->system().impl().global_shares.erase(global);
-  adapter_->scheduler().sync_objects().destroy(id);
-  adapter_->pump();
+  if (global != 0) adapter_->core().global_shares().erase(global);
+  adapter_->core().scheduler().sync_objects().destroy(id);
+  adapter_->core().pump();
 }
 
 SyncObject::SyncObject() : Object(kType) {}
@@ -107,7 +104,7 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, Device* device,
   object->kind = shared->kind;
   object->use = use;
   if (shared->has_page && device != nullptr) {
-    bus::Machine& machine = adapter.machine();
+    bus::Machine& machine = adapter.core().machine();
     DXGKIT_ASSIGN_OR_RETURN(object->client_view, bus::CpuView::create(kPageBytes));
     const bus::MemoryWindow window =
         machine.window_of(bus::PhysicalAddress{shared->page.value * kPageBytes}, kPageBytes);
@@ -116,14 +113,14 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, Device* device,
   }
   DXGKIT_ASSIGN_OR_RETURN(object->handle, process.handles().insert_hidden(object));
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device != nullptr && device->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
     if (first != nullptr) {
-      shared->id = adapter.new_sync_object_id();
-      status = adapter.scheduler().sync_objects().create(shared->id, std::move(*first));
+      shared->id = adapter.core().new_sync_object_id();
+      status = adapter.core().scheduler().sync_objects().create(shared->id, std::move(*first));
       if (!is_success(status)) return;
       shared->gone = false;
       if (shared->native) adapter.native_fences()->made(*shared);
@@ -144,7 +141,7 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, Device* device,
 }
 
 void SyncObject::close() {
-  const auto unmap = [this](uint32_t space) {
+  const auto unmap = [this](uint32_t space) DXGKIT_REQUIRES(on_lane) {
     for (uint64_t* address : {&gpu_address, &monitored_gpu_address}) {
       if (*address == 0) continue;  // the page stays until no engine reaches it
       adapter().gpu_va()->unmap_system_page(space, *address, [kept = shared] {});
@@ -153,7 +150,7 @@ void SyncObject::close() {
   };
   uint32_t space = 0;
   bool native = false;
-  adapter().lane().run([&] {
+  adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (process == nullptr) return;
     space = process->number();
     native = shared->native;
@@ -165,14 +162,14 @@ void SyncObject::close() {
   });
   if (!native) return;
   adapter().native_fences()->close(*this);  // first: the driver knows the addresses
-  adapter().lane().run([&] { unmap(space); });
+  adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { unmap(space); });
 }
 
 Result<Ref<SyncObject>> Device::create_sync_object(const SyncRequest& request) {
   vidsch::SyncDesc desc;
   DXGKIT_ASSIGN_OR_RETURN(const Ref<SharedSync> shared,
                           SharedSync::create(adapter_, request, &desc));
-  GlobalShares& shares = adapter_.system().impl().global_shares;
+  GlobalShares& shares = core_.global_shares();
   if (request.shared && !request.nt_security) {
     DXGKIT_ASSIGN_OR_RETURN(shared->global, shares.insert(shared));
   }
@@ -200,7 +197,7 @@ Status Device::complete(const Ref<SyncObject>& object) {
                          !object->use.no_gpu_access && !object->shared->no_gpu_access &&
                          !object->of_paging_queue;
   Status status = Status::kSuccess;
-  const auto map = [&] {
+  const auto map = [&]() DXGKIT_REQUIRES(on_lane) {
     if (object->process == nullptr) {  // another thread ended the device meanwhile
       status = Status::kDeviceRemoved;
       return true;
@@ -218,7 +215,7 @@ Status Device::complete(const Ref<SyncObject>& object) {
     if (!monitored.has_value()) status = monitored.error();
     return true;
   };
-  if (addressed && !adapter_.block_until_awake(map)) status = Status::kDeviceRemoved;
+  if (addressed && !core_.block_until_awake(map)) status = Status::kDeviceRemoved;
   if (is_success(status) && object->shared->native)
     status = adapter_.native_fences()->open(*object);
   if (is_success(status)) {
@@ -244,7 +241,7 @@ void close_sync_of(Process& process) {
 }
 
 bool sync_in_reach(Adapter& adapter, std::span<const vidsch::SyncPoint> points) {
-  const vidsch::SyncObjects& objects = adapter.scheduler().sync_objects();
+  const vidsch::SyncObjects& objects = adapter.core().scheduler().sync_objects();
   return std::ranges::all_of(
       points, [&](const vidsch::SyncPoint& point) { return objects.in_reach(point); });
 }
@@ -257,7 +254,7 @@ void release_fences_of_lost(Device& device) {
       continue;
     points.push_back({.object = object->id, .value = std::numeric_limits<uint64_t>::max()});
   }
-  static_cast<void>(device.adapter().scheduler().sync_objects().signal(points));
+  static_cast<void>(device.adapter().core().scheduler().sync_objects().signal(points));
 }
 
 }  // namespace dxgkit::dxgk

@@ -10,9 +10,10 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "runtime/runtime.h"
+#include "runtime/thread_annotations.h"
 #include "vidsch/sync_objects.h"
 
 namespace dxgkit::dxgk {
@@ -62,7 +63,9 @@ class SharedSync : public Object {
 
   Adapter& adapter() const { return *adapter_; }
   /// One opening, or descriptor, less. Lane.
-  void drop_hold();
+  void drop_hold() DXGKIT_REQUIRES(on_lane);
+  /// Lane. Ends it if nothing has it open any more.
+  void end_if_unused() DXGKIT_REQUIRES(on_lane);
 
   // Constant once clients can name it.
   SyncObjectId id;
@@ -84,19 +87,18 @@ class SharedSync : public Object {
   int64_t lead_ns = 0;
 
   // Lane:
-  std::vector<SyncObject*> openings;      // in order
-  uint32_t holds = 0;                     // descriptors, and openings under way
-  bool gone = true;                       // not there yet, or not any more: cannot be opened
-  bool in_driver = false;                 // native: created there and not destroyed
-  uint32_t driver_openings = 0;           // native: open there, or being opened
-  std::unique_ptr<runtime::Timer> timer;  // periodic with a lead: for the next vertical sync
-  int64_t last_vsync_ns = -1;             // -1: none yet
-  bool ahead = false;                     // the next vertical sync has been signalled already
+  std::vector<SyncObject*> openings DXGKIT_GUARDED_BY(on_lane);  // in order
+  uint32_t holds DXGKIT_GUARDED_BY(on_lane) = 0;  // descriptors, and openings under way
+  bool gone DXGKIT_GUARDED_BY(on_lane) = true;  // not there yet, or not any more: cannot be opened
+  bool in_driver = false;                       // native: created there and not destroyed
+  uint32_t driver_openings DXGKIT_GUARDED_BY(on_lane) = 0;  // native: open there, or being opened
+  std::unique_ptr<runtime::Timer> timer
+      DXGKIT_GUARDED_BY(on_lane);  // periodic with a lead: for the next vertical sync
+  int64_t last_vsync_ns DXGKIT_GUARDED_BY(on_lane) = -1;  // -1: none yet
+  bool ahead DXGKIT_GUARDED_BY(on_lane) =
+      false;  // the next vertical sync has been signalled already
 
  private:
-  friend class SyncObject;
-  void end_if_unused();
-
   const Ref<Adapter> adapter_;
   int event_fd_ = -1;
 };
@@ -133,22 +135,23 @@ class SyncObject : public Object {
   SyncObjectId id;
   vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;
   SyncUse use;
-  std::unique_ptr<bus::CpuView> client_view;  // monitored fence: read-only (SYNC-15)
-  uint64_t gpu_address = 0;                   // 0: none
-  uint64_t monitored_gpu_address = 0;         // of a native fence
-  void* driver_handle = nullptr;              // of a native fence, once it is open there
-  bool in_driver = false;                     // it is; lane
-  bool of_paging_queue = false;               // goes with its queue, never alone (PAGE-47)
+  std::unique_ptr<bus::CpuView> client_view;          // monitored fence: read-only (SYNC-15)
+  uint64_t gpu_address = 0;                           // 0: none
+  uint64_t monitored_gpu_address = 0;                 // of a native fence
+  void* driver_handle = nullptr;                      // of a native fence, once it is open there
+  bool in_driver DXGKIT_GUARDED_BY(on_lane) = false;  // it is; lane
+  bool of_paging_queue = false;                       // goes with its queue, never alone (PAGE-47)
 };
 
 /// SYNC-17: no point is too far from what its fence of 32 bits says now. Lane.
-bool sync_in_reach(Adapter& adapter, std::span<const vidsch::SyncPoint> points);
+bool sync_in_reach(Adapter& adapter, std::span<const vidsch::SyncPoint> points)
+    DXGKIT_REQUIRES(on_lane);
 
 /// SYNC-13: every monitored fence the lost device might have signalled is set to the maximum, so
 /// that whoever waits for it goes on, save where its handle says otherwise, and paging fences,
 /// which the kernel signals. Lane. Called where a device goes into error, for whatever reason but
 /// its own destruction.
-void release_fences_of_lost(Device& device);
+void release_fences_of_lost(Device& device) DXGKIT_REQUIRES(on_lane);
 
 /// What ends with a process beside its devices: openings of sync objects and keyed mutexes. Wakes
 /// whoever waits for its mutexes through it. Not on a lane.
@@ -156,6 +159,6 @@ void close_sync_of(Process& process);
 
 /// Who waits for which value of which object, and who could signal it: for deadlock reports. One
 /// line per waiter, empty if there is none. Lane.
-std::string describe_waits(Adapter& adapter);
+std::string describe_waits(Adapter& adapter) DXGKIT_REQUIRES(on_lane);
 
 }  // namespace dxgkit::dxgk

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -37,7 +37,7 @@ std::string describe(const Context& context, Device& device) {
   return fmt::format("context 0x{:X} of process \"{}\"", context.handle, device.process().name());
 }
 
-std::string describe(Adapter& adapter, ContextId id) {
+std::string describe(Adapter& adapter, ContextId id) DXGKIT_REQUIRES(on_lane) {
   for (Device* device : adapter.devices()) {
     for (const Context* context : device->contexts) {
       if (context->id() == id) return describe(*context, *device);
@@ -48,7 +48,7 @@ std::string describe(Adapter& adapter, ContextId id) {
 
 /// Who could bring `object` to `value`.
 std::string signallers(Adapter& adapter, SyncObjectId object,
-                       std::span<const vidsch::QueuedSignal> queued) {
+                       std::span<const vidsch::QueuedSignal> queued) DXGKIT_REQUIRES(on_lane) {
   std::string text;
   const auto add = [&](const std::string& one) {
     if (!text.empty()) text += "; ";
@@ -88,9 +88,9 @@ std::string System::Impl::describe_waits() const {
 
 std::string describe_waits(Adapter& adapter) {
   std::string report;
-  if (!adapter.has_memory()) return report;  // display-only
-  const std::vector<vidsch::QueuedSignal> queued = adapter.scheduler().queued_signals();
-  for (const vidsch::WaitInfo& wait : adapter.scheduler().sync_objects().waits()) {
+  if (!adapter.core().has_memory()) return report;  // display-only
+  const std::vector<vidsch::QueuedSignal> queued = adapter.core().scheduler().queued_signals();
+  for (const vidsch::WaitInfo& wait : adapter.core().scheduler().sync_objects().waits()) {
     const std::string who =
         wait.context.value == 0 ? "a CPU thread" : describe(adapter, wait.context);
     size_t open = 0;

@@ -4,31 +4,31 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/process.h"
 #include "dxgk/va/gpu_va_trace.h"
 #include "dxgk/va/paging_space.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 
 namespace dxgkit::dxgk {
 GpuVa::GpuVa(Adapter& adapter, const gpuva::Geometry& geometry)
-    : adapter_(adapter), geometry_(geometry), memory_(adapter) {}
+    : adapter_(adapter), core_(adapter.core()), geometry_(geometry), memory_(adapter) {}
 
 GpuVa::~GpuVa() {
-  if (has_zero_page_) adapter_.machine().free_contiguous(zero_page_, 1);
+  if (has_zero_page_) core_.machine().free_contiguous(zero_page_, 1);
 }
 
 Status GpuVa::start(void* system_process, void* system_context) {
   if (!geometry_.zero) {
     // VA-22: a page of zeros nobody can write stands for them.
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(zero_page_, adapter_.machine().allocate_contiguous(1));
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(zero_page_, core_.machine().allocate_contiguous(1));
     has_zero_page_ = true;
   }
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     paging_->space()->driver_process = system_process;
     status = paging_->build(system_context, adapter_.paging());
   });
@@ -36,7 +36,7 @@ Status GpuVa::start(void* system_process, void* system_context) {
 }
 
 void GpuVa::stop() {
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     collect();
     free_tables();
     spaces_.clear();
@@ -65,7 +65,7 @@ void GpuVa::free_tables() {
 // --- processes ---
 
 void GpuVa::process_begins(uint32_t process) {
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (process == 0) {
       paging_ = std::make_unique<PagingSpace>(*this, geometry_);
     } else {
@@ -76,14 +76,15 @@ void GpuVa::process_begins(uint32_t process) {
 }
 
 void GpuVa::process_made(uint32_t process, void* driver_process) {
-  adapter_.lane().run([&] { space_of(process)->driver_process = driver_process; });
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { space_of(process)->driver_process = driver_process; });
 }
 
 void GpuVa::process_ends(uint32_t process) {
   bool done = false;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const std::shared_ptr<GpuSpace> space = space_of(process);
-    if (adapter_.failed()) {
+    if (core_.failed()) {
       done = true;
       return;  // stop() frees what is left
     }
@@ -97,23 +98,23 @@ void GpuVa::process_ends(uint32_t process) {
       append(one, std::move(plan), &work);
     }
     adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
-    adapter_.pump();
+    core_.pump();
   });
-  static_cast<void>(adapter_.block_until([&] { return done; }));
-  adapter_.lane().run([&] {
+  static_cast<void>(core_.block_until([&] { return done; }));
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     collect();
     if (!done) return;
     spaces_.erase(process);
     spaces_.erase(process | kSecond);
     seconds_.erase(process);
     trace::emit(trace::EventKind::kGpuVaSpaceEnded, process);
-    adapter_.progress();  // who waits for room may have it now
+    core_.progress();  // who waits for room may have it now
   });
 }
 
 Result<uint64_t> GpuVa::reserve_for_driver(const port::GpuVaReservation& range) {
   Result<uint64_t> address = Error(Status::kInvalidParameter);
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const std::shared_ptr<GpuSpace> space = space_of(range.process);
     if (!space) return;
     address = space->addresses.reserve_for_driver({.base = range.base,
@@ -150,18 +151,20 @@ Status GpuVa::attach(Context& context) {
   if (space->held != 0) set_off(context, true);
   const ContextId id = context.id();
   companions_[id];
-  work.push_back(std::make_unique<CallWork>([this, space, id, busy = space->busy] {
-    const auto found = std::ranges::find(space->contexts, id, &Context::id);
-    if (found == space->contexts.end()) return true;
-    if (!hardware_idle()) return false;
-    set_root_of(*space, **found);
-    return true;
-  }));
-  adapter_.paging().enqueue_work(std::move(work), [this, space, restored] {
-    if (restored) --space->restoring;
-    adapter_.progress();
-  });
-  adapter_.pump();
+  work.push_back(
+      std::make_unique<CallWork>([this, space, id, busy = space->busy]() DXGKIT_REQUIRES(on_lane) {
+        const auto found = std::ranges::find(space->contexts, id, &Context::id);
+        if (found == space->contexts.end()) return true;
+        if (!hardware_idle()) return false;
+        set_root_of(*space, **found);
+        return true;
+      }));
+  adapter_.paging().enqueue_work(std::move(work),
+                                 [this, space, restored]() DXGKIT_REQUIRES(on_lane) {
+                                   if (restored) --space->restoring;
+                                   core_.progress();
+                                 });
+  core_.pump();
   return Status::kSuccess;
 }
 
@@ -172,13 +175,19 @@ void GpuVa::detach(Context& context) {
   const auto companion = companions_.find(context.id());
   if (companion == companions_.end()) return;
   if (companion->second.waiting.has_value())
-    adapter_.scheduler().sync_objects().cancel_wait(*companion->second.waiting);
+    core_.scheduler().sync_objects().cancel_wait(*companion->second.waiting);
   for (PendingUpdate& update : companion->second.queue) release_pools(&update.pools);
   release_pools(&companion->second.running_pools);
   // Batches that are queued still run in it: it keeps its root.
   if (companion->second.driver)
     left_companions_[context.id()] = std::move(companion->second.driver);
   companions_.erase(companion);
+}
+
+std::optional<GpuVa::Root> GpuVa::root_of(uint32_t process) {
+  const std::shared_ptr<GpuSpace> space = space_of(process);
+  if (!space || space->shown_root == gpuva::kNoTable || space->restoring != 0) return std::nullopt;
+  return Root{memory_.at(space->shown_root).address, static_cast<uint32_t>(space->shown_entries)};
 }
 
 bool GpuVa::has_root(const Context& context) const {
@@ -194,7 +203,7 @@ void GpuVa::set_root_of(GpuSpace& space, Context& context) {
   if (queues == nullptr || !queues->has_root(context, place)) {
     trace::emit(trace::EventKind::kGpuVaRoot, space.process, context.id().value,
                 place.address.offset, place.address.segment.value);
-    if (!is_success(adapter_.port().gpu_va().set_root_page_table(context.driver_handle(), place)))
+    if (!is_success(core_.port().gpu_va().set_root_page_table(context.driver_handle(), place)))
       return;
     if (queues != nullptr) queues->root_was_set(context, place);
   }
@@ -202,7 +211,7 @@ void GpuVa::set_root_of(GpuSpace& space, Context& context) {
 }
 
 void GpuVa::set_off(Context& context, bool off) {
-  adapter_.scheduler().set_suspended(context.id(), off);
+  core_.scheduler().set_suspended(context.id(), off);
   if (!context.of_hw_queue()) return;
   HwContext& on_engine = static_cast<HwQueue&>(context).hw_context();
   if (off) {
@@ -228,23 +237,24 @@ void GpuVa::set_kernel_root(const GpuSpace& space, void* context) {
   const port::RootPageTable place{.address = memory_.at(space.shown_root).address,
                                   .entry_count = static_cast<uint32_t>(space.shown_entries)};
   // A driver that refuses loses the adapter; nothing else comes back.
-  static_cast<void>(adapter_.port().gpu_va().set_root_page_table(context, place));
+  static_cast<void>(core_.port().gpu_va().set_root_page_table(context, place));
 }
 
 bool GpuVa::hardware_idle() const { return adapter_.paging().hardware_idle(); }
 
 bool GpuVa::content_under_way(AllocationId allocation) const {
-  const vidmm::MemoryManager& memory = adapter_.memory();
+  const vidmm::MemoryManager& memory = core_.memory();
   return !memory.contains(allocation) || memory.pending_operations(allocation) != 0;
 }
 
 bool GpuVa::contexts_idle(const GpuSpace& space) {
-  const bool idle = std::ranges::all_of(space.contexts, [&](Context* context) {
-    const HwQueues* const queues = context->of_hw_queue() ? adapter_.hw_queues() : nullptr;
-    if (queues != nullptr && queues->scheduling())
-      return queues->off(static_cast<HwQueue*>(context)->hw_context());
-    return !adapter_.scheduler().on_hardware(context->id());
-  });
+  const bool idle =
+      std::ranges::all_of(space.contexts, [&](Context* context) DXGKIT_REQUIRES(on_lane) {
+        const HwQueues* const queues = context->of_hw_queue() ? adapter_.hw_queues() : nullptr;
+        if (queues != nullptr && queues->scheduling())
+          return queues->off(static_cast<HwQueue*>(context)->hw_context());
+        return !core_.scheduler().on_hardware(context->id());
+      });
   contexts_in_the_way_ = !idle;
   return idle;
 }
@@ -257,7 +267,7 @@ void GpuVa::begin_hold(GpuSpace& space) {
 void GpuVa::collect() {
   if (std::exchange(collecting_, true)) return;
   // Tables that went with what they showed: not those that only gave way, as they come back.
-  if (!freed_.empty() && !adapter_.failed()) adapter_.residency().room_changed();
+  if (!freed_.empty() && !core_.failed()) adapter_.residency().room_changed();
   while (!freed_.empty() || !unheld_.empty()) {
     for (const gpuva::TableId table : std::exchange(freed_, {})) {
       if (!memory_.contains(table)) continue;  // of before power went
@@ -302,8 +312,8 @@ Result<gpuva::TableGrant> GpuVa::grant(const GpuSpace& space, const gpuva::Table
   gpuva::TableGrant out{.table = gpuva::kNoTable, .entries = need.entries};
   uint64_t bytes = need.bytes;
   if (bytes == 0) {
-    DXGKIT_ASSIGN_OR_RETURN(bytes, adapter_.port().gpu_va().get_root_page_table_size(
-                                       static_cast<uint32_t>(need.entries)));
+    DXGKIT_ASSIGN_OR_RETURN(
+        bytes, core_.port().gpu_va().get_root_page_table_size(static_cast<uint32_t>(need.entries)));
   }
   const bool cpu = space.of_paging || geometry_.update_mode == gpuva::UpdateMode::kCpuVirtual;
   DXGKIT_ASSIGN_OR_RETURN(out.table, memory_.allocate(segment, bytes, need.alignment_bytes, cpu));
@@ -329,7 +339,7 @@ std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
     case Kind::kTransferOut:
     case Kind::kWriteUp:
     case Kind::kWriteBack:
-      return paging_->transfer(op, adapter_.paging_target(op.allocation));
+      return paging_->transfer(op, adapter_.paging().target(op.allocation));
     case Kind::kDiscard:  // physical operations are for drivers without this model (PAGE-16)
     case Kind::kContentLost:
       return nothing();
@@ -375,17 +385,18 @@ void GpuVa::enqueue(PagingQueue* queue, Work work, uint64_t* fence) {
   if (work.empty() && (queue == nullptr || adapter_.paging().idle())) return;
   if (queue == nullptr) {
     adapter_.paging().enqueue_work(std::move(work), nullptr);
-    adapter_.pump();
+    core_.pump();
     return;
   }
   const uint64_t value = queue->begin();
   // Done at once, or later.
   const auto done = std::make_shared<bool>(false);
-  adapter_.paging().enqueue_work(std::move(work), [done, value, queue = Ref<PagingQueue>(queue)] {
-    *done = true;
-    queue->finish(value);
-  });
-  adapter_.pump();
+  adapter_.paging().enqueue_work(
+      std::move(work), [done, value, queue = Ref<PagingQueue>(queue)]() DXGKIT_REQUIRES(on_lane) {
+        *done = true;
+        queue->finish(value);
+      });
+  core_.pump();
   if (!*done) *fence = value;
 }
 
@@ -393,8 +404,8 @@ GpuVaOutcome GpuVa::map(PagingQueue& queue, gpuva::MapRequest request,
                         const Ref<OpenedAllocation>& opened) {
   GpuVaOutcome outcome;
   Device& device = queue.device();
-  const bool asked = adapter_.block_until_awake([&] {
-    outcome.status = [&] {
+  const bool asked = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+    outcome.status = [&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) return Status::kDeviceRemoved;
       const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
       if (opened) {
@@ -423,7 +434,7 @@ GpuVaOutcome GpuVa::map(PagingQueue& queue, gpuva::MapRequest request,
 
 uint64_t GpuVa::wished_alignment(const gpuva::MapRequest& request) const {
   if (request.allocation == gpuva::kNoAllocation) return kPageBytes;
-  const vidmm::AllocationDesc desc = adapter_.memory().description(request.allocation);
+  const vidmm::AllocationDesc desc = core_.memory().description(request.allocation);
   constexpr uint64_t k64 = 16 * kPageBytes;
   return geometry_.leaf_table_bytes_64k != 0 && desc.alignment_bytes % k64 == 0 ? k64 : kPageBytes;
 }
@@ -477,8 +488,8 @@ Status GpuVa::take_effect(const std::shared_ptr<GpuSpace>& space,
 GpuVaOutcome GpuVa::reserve(Process& process, PagingQueue* queue,
                             const gpuva::ReserveRequest& request) {
   GpuVaOutcome outcome;
-  const bool asked = adapter_.block_until_awake([&] {
-    outcome.status = [&] {
+  const bool asked = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+    outcome.status = [&]() DXGKIT_REQUIRES(on_lane) {
       const std::shared_ptr<GpuSpace> space = space_of(process.number());
       if (!space) return Status::kInvalidParameter;  // no device of the process here
       if (request.zero && !can_map_zero()) return Status::kNotSupported;
@@ -511,7 +522,7 @@ GpuVaOutcome GpuVa::reserve(Process& process, PagingQueue* queue,
 Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
   Status status = Status::kSuccess;
   bool done = false;
-  bool asked = adapter_.block_until_awake([&] {
+  bool asked = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     const std::shared_ptr<GpuSpace> space = space_of(process.number());
     status = Status::kInvalidParameter;
     if (!space) return true;
@@ -526,10 +537,10 @@ Status GpuVa::free(Process& process, uint64_t base, uint64_t size) {
     Work work;
     replan_or_hide(space, changed, &work);
     adapter_.paging().enqueue_work(std::move(work), [&done] { done = true; });
-    adapter_.pump();
+    core_.pump();
     return true;
   });
-  if (asked && is_success(status)) asked = adapter_.block_until([&] { return done; });
+  if (asked && is_success(status)) asked = core_.block_until([&] { return done; });
   return asked ? status : Status::kDeviceRemoved;
 }
 

@@ -59,7 +59,7 @@ std::optional<GpuSpace::Gone> GpuVa::going(const GpuSpace& space, gpuva::PageSpa
                         .allocation = first.allocation,
                         .offset_pages = first.offset_pages,
                         .how = how,
-                        .when_ns = adapter_.runtime().now()};
+                        .when_ns = core_.runtime().now()};
 }
 
 void GpuVa::note(GpuSpace& space, const std::optional<GpuSpace::Gone>& gone) {
@@ -91,7 +91,7 @@ GpuVa::Fault GpuVa::explain(uint32_t process, uint64_t address, bool write) {
             fmt::format("Addresses have {} bits here.", geometry_.va_bits),
             "Look for an address that was computed wrongly, or sign-extended."};
   }
-  const int64_t now = adapter_.runtime().now();
+  const int64_t now = core_.runtime().now();
   const auto ago = [&](int64_t when) { return static_cast<double>(now - when) / 1e6; };
   const std::vector<gpuva::PageTables::WalkStep> steps = space->tables.walk(page);
   const bool written =

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/paging_space.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -110,8 +110,10 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
 
   void pieces_in(gpuva::PageSpan window, std::vector<gpuva::Piece>* out) const override {
     const size_t before = out->size();
-    space_.addresses.for_each_in(window,
-                                 [&](const gpuva::Mapping& mapping) { append(mapping, out); });
+    space_.addresses.for_each_in(window, [&](const gpuva::Mapping& mapping)
+                                             DXGKIT_NO_THREAD_SAFETY_ANALYSIS {  // called here
+                                               append(mapping, out);
+                                             });
     if (space_.fixed.empty()) return;
     auto at = space_.fixed.upper_bound(window.first_page);
     if (at != space_.fixed.begin()) --at;
@@ -132,7 +134,8 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
   }
 
  private:
-  void append(const gpuva::Mapping& mapping, std::vector<gpuva::Piece>* out) const {
+  void append(const gpuva::Mapping& mapping, std::vector<gpuva::Piece>* out) const
+      DXGKIT_REQUIRES(on_lane) {
     gpuva::Piece piece;
     piece.span = mapping.span;
     piece.driver_protection = mapping.driver_protection;
@@ -153,9 +156,9 @@ class GpuVa::Pieces final : public gpuva::PieceSource {
   }
 
   void place(const gpuva::Mapping& mapping, const vidmm::Placement& where,
-             std::vector<gpuva::Piece>* out, gpuva::Piece piece) const {
+             std::vector<gpuva::Piece>* out, gpuva::Piece piece) const DXGKIT_REQUIRES(on_lane) {
     const gpuva::Geometry& geometry = owner_.geometry_;
-    vidmm::MemoryManager& memory = owner_.adapter_.memory();
+    vidmm::MemoryManager& memory = owner_.core_.memory();
     const vidmm::SegmentDesc& segment = memory.segments()[where.segment.value - 1];
     const Allocation& allocation = owner_.adapter_.allocations().at(mapping.allocation);
     piece.source.kind = gpuva::PteSource::Kind::kRun;
@@ -192,7 +195,7 @@ void GpuVa::plan_together(std::span<Planned> all, Tables tables) {
     spares.insert(spares.end(), one.used.begin(), one.used.end());
     one.used.clear();
   };
-  const auto take = [&](Planned& one, const gpuva::TableNeed& need) {
+  const auto take = [&](Planned& one, const gpuva::TableNeed& need) DXGKIT_REQUIRES(on_lane) {
     const auto spare =
         std::ranges::find_if(spares, [&](const Spare& other) { return same(other.need, need); });
     if (spare != spares.end()) {
@@ -296,7 +299,10 @@ std::vector<gpuva::TableNeed> GpuVa::needs_of_all(const GpuSpace& space) const {
   const gpuva::PageSpans all = everything_mapped(space.addresses, geometry_);
   const Pieces pieces(*this, space);
   const gpuva::PageTables none(geometry_);
-  return none.draft(all, AllThere(pieces, adapter_.dummy_page().value), /*with_root=*/true).needs();
+  return none
+      .draft(all, AllThere(pieces, adapter_.system_objects().dummy_page().value),
+             /*with_root=*/true)
+      .needs();
 }
 
 Status GpuVa::restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work) {
@@ -306,8 +312,9 @@ Status GpuVa::restore_tables(const std::shared_ptr<GpuSpace>& space, Work* work)
   const Pieces pieces(*this, *space);
   gpuva::Plan steps;
   space->evicted = false;
-  const Status status = plan(space, all, AllThere(pieces, adapter_.dummy_page().value), &steps,
-                             /*with_root=*/true);
+  const Status status =
+      plan(space, all, AllThere(pieces, adapter_.system_objects().dummy_page().value), &steps,
+           /*with_root=*/true);
   space->evicted = !is_success(status);
   if (space->evicted) return status;
   ++space->restoring;
@@ -351,7 +358,7 @@ void GpuVa::hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans&
   append(space, std::move(steps), work);
   space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());
   // Later: losing a device pages, and what is planned here is not queued yet.
-  adapter_.lane().post([&adapter = adapter_, space] {
+  core_.lane().post([&adapter = adapter_, space]() DXGKIT_REQUIRES(on_lane) {
     if (adapter.gpu_va() == nullptr) return;
     const std::vector<Context*> contexts = space->contexts;
     for (Context* context : contexts) context->device().set_error(DeviceState::kErrorOutOfMemory);
@@ -387,7 +394,7 @@ void GpuVa::follow(AllocationId id, Tables tables, Work* work) {
 void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
   if (!takes_away(op.kind) || resident_.erase(op.allocation.value) == 0) return;
   ++moves_;
-  left_[op.allocation.value] = adapter_.runtime().now();
+  left_[op.allocation.value] = core_.runtime().now();
   // Entries become invalid only, and the operations of this plan are not all queued yet: nobody
   // may be sent away for a table now.
   follow(op.allocation, Tables::kExisting, work);
@@ -396,9 +403,9 @@ void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
 void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
   for (const vidmm::PagingOp& op : operations) {
     const AllocationId id = op.allocation;
-    if (!adapter_.memory().contains(id)) continue;  // it is being destroyed
-    const vidmm::Placement place = adapter_.memory().placement(id);
-    const bool there = place.segment != kSystemMemory && !adapter_.memory().parked(id);
+    if (!core_.memory().contains(id)) continue;  // it is being destroyed
+    const vidmm::Placement place = core_.memory().placement(id);
+    const bool there = place.segment != kSystemMemory && !core_.memory().parked(id);
     const auto known = resident_.find(id.value);
     const bool was_there = known != resident_.end();
     if (there == was_there && (!there || known->second == place)) continue;
@@ -428,7 +435,9 @@ void GpuVa::rebuild() {
   free_tables();
   const Status status = build_again();
   memory_.end_reuse();
-  if (!is_success(status)) adapter_.lose_devices(DeviceState::kErrorOutOfMemory);
+  if (!is_success(status)) {
+    for (Device* device : adapter_.devices()) device->set_error(DeviceState::kErrorOutOfMemory);
+  }
   for (const std::function<void()>& done : late) done();
 }
 
@@ -436,7 +445,7 @@ Status GpuVa::build_again() {
   // Paging's own first: without them nothing of anybody moves any more.
   DXGKIT_RETURN_IF_FAILED(paging_->rebuild());
   // What was under way when power went has not happened.
-  vidmm::MemoryManager& memory = adapter_.memory();
+  vidmm::MemoryManager& memory = core_.memory();
   std::erase_if(resident_, [&](const auto& entry) {
     const AllocationId id{entry.first};
     return !memory.contains(id) || memory.placement(id) != entry.second || memory.parked(id);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "dxgk/adapter/segment_rules.h"
+#include "dxgk/core/segment_flags.h"
 
 namespace dxgkit::dxgk {
 namespace {

@@ -37,7 +37,7 @@ Result<uint64_t> GpuVa::map_system_page(uint32_t process, bus::PageFrame page,
     return Error(status);
   }
   adapter_.paging().enqueue_work(std::move(work), std::move(then));
-  adapter_.pump();
+  core_.pump();
   return address;
 }
 
@@ -56,14 +56,14 @@ void GpuVa::unmap_system_page(uint32_t process, uint64_t address, std::function<
     system_pages_.erase(found);
   }
   // After a failure nothing of paging goes on: stop() ends what the hardware may still reach.
-  if (!space || adapter_.failed()) {
+  if (!space || core_.failed()) {
     if (then) then();
     return;
   }
   Work work;
   replan_or_hide(space, changed, &work);
   adapter_.paging().enqueue_work(std::move(work), std::move(then));
-  adapter_.pump();
+  core_.pump();
 }
 
 bool GpuVa::system_source(AllocationId allocation, gpuva::PteSource* source) const {

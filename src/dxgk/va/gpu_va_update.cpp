@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_trace.h"
 #include "dxgk/va/paging_space.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -25,7 +25,7 @@ Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool w
                      std::vector<GpuVaUpdate> updates) {
   Status status = Status::kSuccess;
   bool wants_companion = false;
-  const auto attempt = [&] {
+  const auto attempt = [&]() DXGKIT_REQUIRES(on_lane) {
     if (context.device().lost()) {
       status = Status::kDeviceRemoved;
       return true;
@@ -65,10 +65,10 @@ Status GpuVa::update(Context& context, SyncObject& fence, uint64_t value, bool w
     advance(context.id());
     return true;
   };
-  bool asked = adapter_.block_until_awake(attempt);
+  bool asked = core_.block_until_awake(attempt);
   if (std::exchange(wants_companion, false)) {
     make_companion(context);
-    asked = adapter_.block_until_awake(attempt);
+    asked = core_.block_until_awake(attempt);
   }
   return asked ? status : Status::kDeviceRemoved;
 }
@@ -89,7 +89,7 @@ void GpuVa::hold_pools(const GpuSpace& space, PendingUpdate* update) {
   for (const AllocationId id : named) {
     if (!resident_.contains(id.value)) continue;
     const vidmm::Use use{id, false};
-    const auto plan = adapter_.memory().make_resident(std::span(&use, 1));
+    const auto plan = core_.memory().make_resident(std::span(&use, 1));
     if (!plan.has_value()) continue;
     adapter_.paging().enqueue(plan->operations, nullptr);
     update->pools.push_back(use);
@@ -98,8 +98,8 @@ void GpuVa::hold_pools(const GpuSpace& space, PendingUpdate* update) {
 
 void GpuVa::release_pools(std::vector<vidmm::Use>* pools) {
   const std::vector<vidmm::Use> uses = std::exchange(*pools, {});
-  if (uses.empty() || adapter_.failed()) return;
-  adapter_.memory().release(uses);
+  if (uses.empty() || core_.failed()) return;
+  core_.memory().release(uses);
   for (const vidmm::Use& use : uses) {
     // Its client may have evicted it meanwhile: now it leaves (RES-14).
     const Allocation& allocation = adapter_.allocations().at(use.allocation);
@@ -107,7 +107,7 @@ void GpuVa::release_pools(std::vector<vidmm::Use>* pools) {
     for (const OpenedAllocation* opened : allocation.opened)
       stays = stays || opened->listing.listed || opened->listing.leave_lazily;
     if (stays) continue;
-    if (const auto operations = adapter_.memory().evict(use.allocation); operations.has_value())
+    if (const auto operations = core_.memory().evict(use.allocation); operations.has_value())
       adapter_.paging().enqueue(*operations, nullptr);
   }
 }
@@ -115,10 +115,10 @@ void GpuVa::release_pools(std::vector<vidmm::Use>* pools) {
 bool GpuVa::let_go() {
   bool any = false;
   for (auto& [id, companion] : companions_) {
-    const auto end = [&](std::vector<vidmm::Use>* pools) {
+    const auto end = [&](std::vector<vidmm::Use>* pools) DXGKIT_REQUIRES(on_lane) {
       if (pools->empty()) return;
       any = true;
-      if (!adapter_.failed()) adapter_.memory().release(*pools);
+      if (!core_.failed()) core_.memory().release(*pools);
       pools->clear();
     };
     for (PendingUpdate& update : companion.queue) end(&update.pools);
@@ -129,10 +129,10 @@ bool GpuVa::let_go() {
 
 void GpuVa::let_go(AllocationId allocation) {
   for (auto& [id, companion] : companions_) {
-    const auto end = [&](std::vector<vidmm::Use>* pools) {
+    const auto end = [&](std::vector<vidmm::Use>* pools) DXGKIT_REQUIRES(on_lane) {
       const auto found = std::ranges::find(*pools, allocation, &vidmm::Use::allocation);
       if (found == pools->end()) return;
-      if (!adapter_.failed()) adapter_.memory().release(std::span(&*found, 1));
+      if (!core_.failed()) core_.memory().release(std::span(&*found, 1));
       pools->erase(found);
     };
     for (PendingUpdate& update : companion.queue) end(&update.pools);
@@ -155,7 +155,7 @@ void GpuVa::advance(ContextId id) {
   Companion& companion = found->second;
   if (companion.running || companion.waiting.has_value()) return;
   const PendingUpdate& head = companion.queue.front();
-  vidsch::SyncObjects& objects = adapter_.scheduler().sync_objects();
+  vidsch::SyncObjects& objects = core_.scheduler().sync_objects();
   companion.running = true;
   if (!head.wait || !objects.contains(head.fence->id)) {
     run_update(id);
@@ -167,16 +167,17 @@ void GpuVa::advance(ContextId id) {
   };
   const auto moment = std::make_shared<Moment>();
   const vidsch::CpuWaitId wait =
-      objects.wait_cpu(std::span(&point, 1), vidsch::WaitMode::kAll, [this, id, moment](Status) {
-        if (moment->inside) {
-          moment->at_once = true;
-          return;
-        }
-        const auto companion_now = companions_.find(id);
-        if (companion_now == companions_.end()) return;
-        companion_now->second.waiting.reset();
-        run_update(id);
-      });
+      objects.wait_cpu(std::span(&point, 1), vidsch::WaitMode::kAll,
+                       [this, id, moment](Status) DXGKIT_REQUIRES(on_lane) {
+                         if (moment->inside) {
+                           moment->at_once = true;
+                           return;
+                         }
+                         const auto companion_now = companions_.find(id);
+                         if (companion_now == companions_.end()) return;
+                         companion_now->second.waiting.reset();
+                         run_update(id);
+                       });
   moment->inside = false;
   if (moment->at_once) {
     run_update(id);
@@ -190,7 +191,7 @@ void GpuVa::run_update(ContextId id) {
   PendingUpdate update = std::move(companion.queue.front());
   companion.queue.pop_front();
   companion.running_pools = std::move(update.pools);
-  adapter_.progress();  // somebody may be waiting to queue one more
+  core_.progress();  // somebody may be waiting to queue one more
   Device& device = context_of(id).device();
   const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
   std::vector<gpuva::UpdateOperation> operations;
@@ -223,18 +224,19 @@ void GpuVa::run_update(ContextId id) {
     gpu_va_trace::changed(*space, changed);
   }
   adapter_.paging().enqueue_work(
-      std::move(work), [this, id, fence = update.fence, value = update.value] {
-        vidsch::SyncObjects& objects = adapter_.scheduler().sync_objects();
+      std::move(work),
+      [this, id, fence = update.fence, value = update.value]() DXGKIT_REQUIRES(on_lane) {
+        vidsch::SyncObjects& objects = core_.scheduler().sync_objects();
         const vidsch::SyncPoint point{.object = fence->id, .value = value + 1};
         if (objects.contains(fence->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
-        adapter_.progress();  // its context may be waiting to go
+        core_.progress();  // its context may be waiting to go
         const auto companion_now = companions_.find(id);
         if (companion_now == companions_.end()) return;
         companion_now->second.running = false;
         release_pools(&companion_now->second.running_pools);
         advance(id);
       });
-  adapter_.pump();
+  core_.pump();
 }
 
 // --- the paging process's windows ---
@@ -273,20 +275,20 @@ Status GpuVa::update_context(AllocationId allocation, std::vector<std::byte> dat
   if (!plan.has_value()) return plan.error().status;
   adapter_.paging().enqueue(plan->operations, nullptr);
   Result<std::unique_ptr<PagingWork>> update = paging_->update_context(
-      plan->placements.front(), adapter_.memory().description(allocation).size_bytes,
-      std::move(data));
+      plan->placements.front(), core_.memory().description(allocation).size_bytes, std::move(data));
   if (!update.has_value()) {
-    adapter_.memory().release(std::span(&use, 1));
+    core_.memory().release(std::span(&use, 1));
     return update.error();
   }
   Work work;
   work.push_back(std::move(*update));
-  adapter_.paging().enqueue_work(std::move(work), [this, use, done = std::move(done)] {
-    adapter_.memory().release(std::span(&use, 1));
-    done();
-    adapter_.progress();
-  });
-  adapter_.pump();
+  adapter_.paging().enqueue_work(std::move(work),
+                                 [this, use, done = std::move(done)]() DXGKIT_REQUIRES(on_lane) {
+                                   core_.memory().release(std::span(&use, 1));
+                                   done();
+                                   core_.progress();
+                                 });
+  core_.pump();
   return Status::kSuccess;
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_trace.h"
 
@@ -135,12 +135,14 @@ PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan pl
       busy_(space_->busy),
       copies_(std::move(copies)),
       writer_(owner, *space_, std::move(plan), owner.update_mode(), copies_.get()),
-      after_content_(owner.update_mode() == port::PageTableUpdateMode::kCpuVirtual &&
-                     std::ranges::any_of(writer_.plan().steps, [&owner](const gpuva::Step& step) {
-                       return step.kind == gpuva::Step::Kind::kWriteEntries &&
-                              step.source.kind == gpuva::PteSource::Kind::kRun &&
-                              owner.content_under_way(step.allocation);
-                     })) {}
+      after_content_(
+          owner.update_mode() == port::PageTableUpdateMode::kCpuVirtual &&
+          std::ranges::any_of(writer_.plan().steps,
+                              [&owner](const gpuva::Step& step) DXGKIT_REQUIRES(on_lane) {
+                                return step.kind == gpuva::Step::Kind::kWriteEntries &&
+                                       step.source.kind == gpuva::PteSource::Kind::kRun &&
+                                       owner.content_under_way(step.allocation);
+                              })) {}
 
 PlanWork::~PlanWork() {
   if (holding_) owner_.end_hold_later(space_);
@@ -209,11 +211,12 @@ PagingWork::Next PlanWork::next(Part* part) {
     }
     if (freed.empty() && !holding_) return Next::kOver;
     const bool held = std::exchange(holding_, false);
-    part->hold = std::shared_ptr<void>(nullptr, [&owner = owner_, space = space_, busy = busy_,
-                                                 freed = std::move(freed), held](void*) {
-      owner.free_later(freed);
-      if (held) owner.end_hold_later(space);
-    });
+    part->hold = std::shared_ptr<void>(
+        nullptr, [&owner = owner_, space = space_, busy = busy_, freed = std::move(freed),
+                  held](void*) DXGKIT_REQUIRES(on_lane) {
+          owner.free_later(freed);
+          if (held) owner.end_hold_later(space);
+        });
     return Next::kPart;
   }
   part->hold = busy_;

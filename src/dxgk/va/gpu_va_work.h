@@ -9,6 +9,7 @@
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/va/gpu_space.h"
 #include "dxgk/va/second_space.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -24,21 +25,21 @@ class StepWriter {
 
   /// Appends the next operations, with a bounded number of entries; they point into this object.
   /// False: nothing more before what `at_root_change` or `at_copy` tells, or the end.
-  bool next(std::vector<port::PagingOperation>* operations);
+  bool next(std::vector<port::PagingOperation>* operations) DXGKIT_REQUIRES(on_lane);
   /// The next step gives contexts another root: the caller's to do, then skip it.
-  const gpuva::Step* at_root_change() const;
+  const gpuva::Step* at_root_change() const DXGKIT_REQUIRES(on_lane);
   /// The next step's entries are copied: the caller's to do, then skip it.
-  const SecondSpace::Ranges* at_copy() const;
+  const SecondSpace::Ranges* at_copy() const DXGKIT_REQUIRES(on_lane);
   /// Traces the entries of such a step as if they were written.
-  void tell_copy();
-  void skip() { ++step_; }
-  bool over() const { return step_ == plan_.steps.size(); }
+  void tell_copy() DXGKIT_REQUIRES(on_lane);
+  void skip() DXGKIT_REQUIRES(on_lane) { ++step_; }
+  bool over() const DXGKIT_REQUIRES(on_lane) { return step_ == plan_.steps.size(); }
   /// Where the space's root is for what comes next.
-  const gpuva::Plan& plan() const { return plan_; }
+  const gpuva::Plan& plan() const DXGKIT_REQUIRES(on_lane) { return plan_; }
 
  private:
   port::PagingOperation describe(const gpuva::Step& step, uint64_t first, uint64_t count,
-                                 std::vector<gpuva::Pte>* entries);
+                                 std::vector<gpuva::Pte>* entries) DXGKIT_REQUIRES(on_lane);
 
   GpuVa& owner_;
   GpuSpace& space_;
@@ -57,11 +58,11 @@ class PlanWork final : public PagingWork {
   PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan,
            std::unique_ptr<BatchCopies> copies = nullptr);
   ~PlanWork() override;
-  Next next(Part* part) override;
+  Next next(Part* part) override DXGKIT_REQUIRES(on_lane);
 
  private:
-  void hold_contexts();
-  void copy(const SecondSpace::Ranges& ranges, Part* part);
+  void hold_contexts() DXGKIT_REQUIRES(on_lane);
+  void copy(const SecondSpace::Ranges& ranges, Part* part) DXGKIT_REQUIRES(on_lane);
 
   GpuVa& owner_;
   const std::shared_ptr<GpuSpace> space_;
@@ -81,7 +82,9 @@ class PlanWork final : public PagingWork {
 class CallWork final : public PagingWork {
  public:
   explicit CallWork(std::function<bool()> work) : work_(std::move(work)) {}
-  Next next(Part*) override { return work_() ? Next::kOver : Next::kLater; }
+  Next next(Part*) override DXGKIT_REQUIRES(on_lane) {
+    return work_() ? Next::kOver : Next::kLater;
+  }
 
  private:
   std::function<bool()> work_;

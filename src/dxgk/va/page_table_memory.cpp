@@ -7,6 +7,8 @@
 
 namespace dxgkit::dxgk {
 
+PageTableMemory::PageTableMemory(Adapter& adapter) : adapter_(adapter), core_(adapter.core()) {}
+
 PageTableMemory::~PageTableMemory() { DXGKIT_CHECK(tables_.empty()); }
 
 Result<gpuva::TableId> PageTableMemory::allocate(SegmentId segment, uint64_t bytes,
@@ -18,10 +20,10 @@ Result<gpuva::TableId> PageTableMemory::allocate(SegmentId segment, uint64_t byt
   } else if (!take_spare(alignment_bytes, &table)) {
     DXGKIT_ASSIGN_OR_RETURN(
         const bus::PageFrame pages,
-        adapter_.machine().allocate_contiguous(table.bytes / kPageBytes, alignment_bytes));
+        core_.machine().allocate_contiguous(table.bytes / kPageBytes, alignment_bytes));
     table.address = {kSystemMemory, pages.value * kPageBytes};
     table.cpu =
-        adapter_.machine().system_pointer(bus::PhysicalAddress{table.address.offset}, table.bytes);
+        core_.machine().system_pointer(bus::PhysicalAddress{table.address.offset}, table.bytes);
   }
   const gpuva::TableId id{++last_id_};
   tables_.emplace(id, table);
@@ -30,7 +32,7 @@ Result<gpuva::TableId> PageTableMemory::allocate(SegmentId segment, uint64_t byt
 
 Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t alignment_bytes,
                               bool cpu_writes) {
-  vidmm::MemoryManager& memory = adapter_.memory();
+  vidmm::MemoryManager& memory = core_.memory();
   const vidmm::SegmentDesc& desc = memory.segments()[segment.value - 1];
   // An aperture shows system pages, which would do as well.
   if (desc.kind != vidmm::SegmentKind::kMemory) return Status::kNotSupported;
@@ -69,7 +71,7 @@ Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t al
   table->room = allocation.id;
   table->address = {placed.segment, placed.offset_bytes};
   if (desc.cpu_visible) {
-    table->cpu = static_cast<std::byte*>(adapter_.machine().map_io(
+    table->cpu = static_cast<std::byte*>(core_.machine().map_io(
         bus::PhysicalAddress{desc.cpu_translated_address + placed.offset_bytes}, table->bytes));
     table->mapped = table->cpu != nullptr;
   }
@@ -79,7 +81,7 @@ Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t al
 void PageTableMemory::free(gpuva::TableId id) {
   TableMemory table = at(id);
   tables_.erase(id);
-  if (table.mapped) DXGKIT_CHECK(adapter_.machine().unmap_io(table.cpu, table.bytes));
+  if (table.mapped) DXGKIT_CHECK(core_.machine().unmap_io(table.cpu, table.bytes));
   if (table.room.value == 0) {
     if (reusing_) {
       table.paging_va = 0;
@@ -90,7 +92,7 @@ void PageTableMemory::free(gpuva::TableId id) {
     return;
   }
   rooms_.erase(table.room);
-  adapter_.free_internal(adapter_.allocations().at(table.room));
+  adapter_.teardowns().free_internal(adapter_.allocations().at(table.room));
 }
 
 void PageTableMemory::begin_reuse() { reusing_ = true; }
@@ -116,7 +118,7 @@ void PageTableMemory::release(const TableMemory& table) {
   std::vector<bus::PageFrame> pages;
   for (uint64_t page = 0; page < table.bytes / kPageBytes; ++page)
     pages.push_back(bus::PageFrame{table.address.offset / kPageBytes + page});
-  adapter_.release_pages(pages);
+  adapter_.backing_pages().release(pages);
 }
 
 TableMemory& PageTableMemory::at(gpuva::TableId id) {

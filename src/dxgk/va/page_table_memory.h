@@ -11,11 +11,13 @@
 #include "bus/machine.h"
 #include "gpuva/page_tables.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 
 /// One table's memory.
 struct TableMemory {
@@ -31,36 +33,42 @@ struct TableMemory {
 /// saved: tables that lose their memory are built again.
 class PageTableMemory {
  public:
-  explicit PageTableMemory(Adapter& adapter) : adapter_(adapter) {}
+  explicit PageTableMemory(Adapter& adapter);
   ~PageTableMemory();
 
   /// Aligned, of undefined content; may make others leave their places. kNoMemory: neither pages
   /// nor room; kNotSupported: `cpu_writes` in a segment the CPU does not see. Nothing stays then.
   Result<gpuva::TableId> allocate(SegmentId segment, uint64_t bytes, uint64_t alignment_bytes,
-                                  bool cpu_writes);
+                                  bool cpu_writes) DXGKIT_REQUIRES(on_lane);
   /// Nothing on the GPU refers to it, nor will.
-  void free(gpuva::TableId table);
+  void free(gpuva::TableId table) DXGKIT_REQUIRES(on_lane);
   /// From here on system pages of tables that are freed wait for those that are allocated: what is
   /// built again needs no memory that others could have taken meanwhile.
-  void begin_reuse();
+  void begin_reuse() DXGKIT_REQUIRES(on_lane);
   /// What nobody took is free.
-  void end_reuse();
-  TableMemory& at(gpuva::TableId table);
-  bool contains(gpuva::TableId table) const { return tables_.contains(table); }
+  void end_reuse() DXGKIT_REQUIRES(on_lane);
+  TableMemory& at(gpuva::TableId table) DXGKIT_REQUIRES(on_lane);
+  bool contains(gpuva::TableId table) const DXGKIT_REQUIRES(on_lane) {
+    return tables_.contains(table);
+  }
   /// The allocation is some table's room: no content of it is worth a copy.
-  bool is_room(AllocationId allocation) const { return rooms_.contains(allocation); }
+  bool is_room(AllocationId allocation) const DXGKIT_REQUIRES(on_lane) {
+    return rooms_.contains(allocation);
+  }
   /// visit(id, table), in the order they were allocated.
   template <typename Visit>
-  void for_each(Visit visit) const {
+  void for_each(Visit visit) const DXGKIT_REQUIRES(on_lane) {
     for (const auto& [id, table] : tables_) visit(id, table);
   }
 
  private:
-  bool take_spare(uint64_t alignment_bytes, TableMemory* table);
-  void release(const TableMemory& table);
-  Status place(TableMemory* table, SegmentId segment, uint64_t alignment_bytes, bool cpu_writes);
+  bool take_spare(uint64_t alignment_bytes, TableMemory* table) DXGKIT_REQUIRES(on_lane);
+  void release(const TableMemory& table) DXGKIT_REQUIRES(on_lane);
+  Status place(TableMemory* table, SegmentId segment, uint64_t alignment_bytes, bool cpu_writes)
+      DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   std::map<gpuva::TableId, TableMemory> tables_;
   std::set<AllocationId> rooms_;
   std::vector<TableMemory> spares_;  // in system memory; while reusing_

@@ -55,7 +55,7 @@ class PagingSpace::MoveWork final : public PagingWork {
         end_(op.content_offset_bytes + op.size_bytes),
         done_(op.content_offset_bytes) {}
 
-  Next next(Part* part) override {
+  Next next(Part* part) override DXGKIT_REQUIRES(on_lane) {
     if (done_ >= end_) return Next::kOver;
     const auto slot = std::ranges::find(owner_.slots_, false, &Slot::busy);
     if (slot == owner_.slots_.end()) return Next::kLater;
@@ -113,9 +113,8 @@ class PagingSpace::MoveWork final : public PagingWork {
     part->operations.push_back(operation);
     slot->busy = true;
     part->hold = std::shared_ptr<void>(
-        nullptr, [&owner = owner_, index = slot - owner_.slots_.begin()](void*) {
-          owner.give_back(owner.slots_[static_cast<size_t>(index)]);
-        });
+        nullptr, [&owner = owner_, index = slot - owner_.slots_.begin()](void*) DXGKIT_REQUIRES(
+                     on_lane) { owner.give_back(owner.slots_[static_cast<size_t>(index)]); });
     done_ += bytes;
     return Next::kPart;
   }
@@ -148,7 +147,7 @@ class PagingSpace::UpdateWork final : public PagingWork {
     if (slot_.has_value()) owner_.large_slots_[*slot_].busy = false;
   }
 
-  Next next(Part* part) override {
+  Next next(Part* part) override DXGKIT_REQUIRES(on_lane) {
     if (told_) return Next::kOver;
     part->operations.clear();
     const uint64_t pages = align_up(bytes_, kPageBytes) / kPageBytes;
@@ -202,7 +201,7 @@ PagingSpace::~PagingSpace() = default;
 gpuva::PteSource PagingSpace::dummy() const {
   gpuva::PteSource source;
   source.kind = gpuva::PteSource::Kind::kSame;
-  source.first_page = owner_.adapter().dummy_page().value;
+  source.first_page = owner_.adapter().system_objects().dummy_page().value;
   return source;
 }
 
@@ -279,7 +278,7 @@ void PagingSpace::give_back(Slot& slot) {
 Status PagingSpace::write_now(gpuva::Plan plan) {
   StepWriter writer(owner_, *space_, std::move(plan), port::PageTableUpdateMode::kCpuVirtual);
   std::vector<port::PagingOperation> operations;
-  port::AdapterPort& port = owner_.adapter().port();
+  port::AdapterPort& port = owner_.adapter().core().port();
   for (;;) {
     operations.clear();
     if (!writer.next(&operations)) {
@@ -310,7 +309,7 @@ Status PagingSpace::write_now(gpuva::Plan plan) {
 Status PagingSpace::build(void* system_context, PagingExecutor& executor) {
   system_context_ = system_context;
   gpuva::Plan plan;
-  const auto map_dummy = [&](uint64_t first_page, uint64_t pages) {
+  const auto map_dummy = [&](uint64_t first_page, uint64_t pages) DXGKIT_REQUIRES(on_lane) {
     return point(first_page, pages, dummy(), &plan);
   };
   for (size_t i = 0; i < executor.buffer_count(); ++i) {

@@ -11,6 +11,7 @@
 #include "dxgk/va/gpu_space.h"
 #include "dxgk/va/gpu_va_work.h"
 #include "dxgk/work/packet.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -38,26 +39,28 @@ class PagingSpace {
 
   /// Tables and entries, written by the CPU (PAGE-02); buffers get their addresses.
   /// kNoMemory, kNotSupported (tables the CPU cannot reach), or what the driver failed with.
-  Status build(void* system_context, PagingExecutor& executor);
+  Status build(void* system_context, PagingExecutor& executor) DXGKIT_REQUIRES(on_lane);
   /// The tables' memory has been freed, or its content lost: builds them again, with everything
   /// where it was (PAGE-02).
-  Status rebuild();
-  void forget_tables();
+  Status rebuild() DXGKIT_REQUIRES(on_lane);
+  void forget_tables() DXGKIT_REQUIRES(on_lane);
 
   /// The virtual form of a content operation: a transfer or fill of `bytes`; `segment_side` names
   /// the place, `frames` the pages of the other side, or `backing` the place instead of them.
-  std::unique_ptr<PagingWork> transfer(const vidmm::PagingOp& op, const PagingTarget& target);
+  std::unique_ptr<PagingWork> transfer(const vidmm::PagingOp& op, const PagingTarget& target)
+      DXGKIT_REQUIRES(on_lane);
 
   /// DxgkCbUpdateContextAllocation (PAGE-43): shows all of a place of `bytes` in the scratch area
   /// and asks the driver to write what `data` means to it. A scratch range as large is kept from
   /// then on. kNoMemory: no tables for it, nothing happened.
   Result<std::unique_ptr<PagingWork>> update_context(const vidmm::Placement& place, uint64_t bytes,
-                                                     std::vector<std::byte> data);
+                                                     std::vector<std::byte> data)
+      DXGKIT_REQUIRES(on_lane);
 
   /// The driver writes tables by virtual address: gives the table one.
-  Status show(gpuva::TableId table);
-  void hide(const TableMemory& table);
-  const std::shared_ptr<GpuSpace>& space() const { return space_; }
+  Status show(gpuva::TableId table) DXGKIT_REQUIRES(on_lane);
+  void hide(const TableMemory& table) DXGKIT_REQUIRES(on_lane);
+  const std::shared_ptr<GpuSpace>& space() const DXGKIT_REQUIRES(on_lane) { return space_; }
 
  private:
   class MoveWork;
@@ -79,19 +82,20 @@ class PagingSpace {
   };
 
   /// What pages show that are not in use: so tables stay, and a driver that strays changes nothing.
-  gpuva::PteSource dummy() const;
-  uint64_t claim(uint64_t pages);
-  Status finish(gpuva::Plan plan);
+  gpuva::PteSource dummy() const DXGKIT_REQUIRES(on_lane);
+  uint64_t claim(uint64_t pages) DXGKIT_REQUIRES(on_lane);
+  Status finish(gpuva::Plan plan) DXGKIT_REQUIRES(on_lane);
   /// Says what pages show from now on, and plans it.
   Status point(uint64_t first_page, uint64_t pages, const gpuva::PteSource& source,
-               gpuva::Plan* plan, uint64_t driver_protection = 0);
+               gpuva::Plan* plan, uint64_t driver_protection = 0) DXGKIT_REQUIRES(on_lane);
   /// Points a window at `parts`, which follow each other, and what is left of its last use at
   /// nothing. Its tables are there.
-  void show_in(Window& window, std::span<const gpuva::Piece> parts, gpuva::Plan* plan);
+  void show_in(Window& window, std::span<const gpuva::Piece> parts, gpuva::Plan* plan)
+      DXGKIT_REQUIRES(on_lane);
   /// The hardware has done what the slot was taken for.
-  void give_back(Slot& slot);
-  Status write_now(gpuva::Plan plan);
-  Status show_new_tables();
+  void give_back(Slot& slot) DXGKIT_REQUIRES(on_lane);
+  Status write_now(gpuva::Plan plan) DXGKIT_REQUIRES(on_lane);
+  Status show_new_tables() DXGKIT_REQUIRES(on_lane);
 
   GpuVa& owner_;
   const std::shared_ptr<GpuSpace> space_;

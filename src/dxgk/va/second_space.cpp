@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -57,7 +57,7 @@ Status SecondSpace::build(Work* work) {
   // Pages not in use show something nobody minds: so their tables stay.
   gpuva::Piece nothing;
   nothing.source.kind = gpuva::PteSource::Kind::kSame;
-  nothing.source.first_page = owner_.adapter().dummy_page().value;
+  nothing.source.first_page = owner_.adapter().system_objects().dummy_page().value;
   for (size_t slot = 0; slot < kSlots; ++slot) {
     nothing.span = {slot_page(slot), table_pages_};
     space_->fixed[nothing.span.first_page] = nothing;
@@ -198,7 +198,7 @@ void SecondSpace::reset_slots() {
     gpuva::PteSource& source = space_->fixed.at(slot_page(slot)).source;
     source = {};
     source.kind = gpuva::PteSource::Kind::kSame;
-    source.first_page = owner_.adapter().dummy_page().value;
+    source.first_page = owner_.adapter().system_objects().dummy_page().value;
   }
 }
 
@@ -220,12 +220,12 @@ Status GpuVa::ensure_second(const GpuSpace& space, Work* work) {
 }
 
 void GpuVa::make_companion(Context& context) {
-  const Result<port::ContextInfo> made = adapter_.port().objects().create_context(
-      context.device().driver_handle(), context.handle, NodeOrdinal{adapter_.caps().paging_node}, 1,
+  const Result<port::ContextInfo> made = core_.port().objects().create_context(
+      context.device().driver_handle(), context.handle, NodeOrdinal{core_.caps().paging_node}, 1,
       /*system=*/true, {}, /*virtual_addressing=*/true);
   bool orphan = false;
-  adapter_.lane().run([&] {
-    adapter_.progress();
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    core_.progress();
     const auto found = companions_.find(context.id());
     orphan = found == companions_.end();
     if (orphan) return;
@@ -237,33 +237,35 @@ void GpuVa::make_companion(Context& context) {
     const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number() | kSecond);
     space->kernel_contexts.push_back(made->handle);
     Work work;
-    work.push_back(std::make_unique<CallWork>([this, space, companion = companion.driver] {
-      // Before its first copy. Gone: nobody runs on it any more.
-      const auto& all = space->kernel_contexts;
-      if (std::ranges::find(all, companion->handle) != all.end() &&
-          space->shown_root != gpuva::kNoTable) {
-        set_kernel_root(*space, companion->handle);
-      }
-      return true;
-    }));
-    adapter_.paging().enqueue_work(std::move(work), [this] { adapter_.progress(); });
-    adapter_.pump();
+    work.push_back(std::make_unique<CallWork>(
+        [this, space, companion = companion.driver]() DXGKIT_REQUIRES(on_lane) {
+          // Before its first copy. Gone: nobody runs on it any more.
+          const auto& all = space->kernel_contexts;
+          if (std::ranges::find(all, companion->handle) != all.end() &&
+              space->shown_root != gpuva::kNoTable) {
+            set_kernel_root(*space, companion->handle);
+          }
+          return true;
+        }));
+    adapter_.paging().enqueue_work(std::move(work),
+                                   [this]() DXGKIT_REQUIRES(on_lane) { core_.progress(); });
+    core_.pump();
   });
   if (orphan && made.has_value())
-    static_cast<void>(adapter_.port().objects().destroy_context(made->handle));
+    static_cast<void>(core_.port().objects().destroy_context(made->handle));
 }
 
 void* GpuVa::take_companion(Context& context) {
   std::shared_ptr<CompanionContext> companion;
-  adapter_.lane().run([&] {
+  core_.lane().run([&] {
     const auto found = left_companions_.find(context.id());
     if (found == left_companions_.end()) return;
     companion = std::move(found->second);
     left_companions_.erase(found);
   });
   if (!companion) return nullptr;
-  static_cast<void>(adapter_.block_until([&] { return companion.use_count() == 1; }));
-  adapter_.lane().run([&] {
+  static_cast<void>(core_.block_until([&] { return companion.use_count() == 1; }));
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const uint32_t process = context.device().process().number();
     if (const std::shared_ptr<GpuSpace> second = space_of(process | kSecond))
       std::erase(second->kernel_contexts, companion->handle);

@@ -13,6 +13,7 @@
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/va/gpu_space.h"
 #include "gpuva/page_tables.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -44,37 +45,40 @@ class SecondSpace {
 
   /// Lays it out; what writes its tables, and sets its root, is appended to `work`. kNoMemory: no
   /// tables for it, nothing happened.
-  Status build(Work* work);
-  const std::shared_ptr<GpuSpace>& space() const { return space_; }
+  Status build(Work* work) DXGKIT_REQUIRES(on_lane);
+  const std::shared_ptr<GpuSpace>& space() const DXGKIT_REQUIRES(on_lane) { return space_; }
 
   /// Update batches will map the allocation like this: all of it is seen here from now on, until
   /// `forget`. Without memory for tables it is not, and batches write their entries.
   void show_pool(AllocationId pool, uint64_t pages, gpuva::Protection protection,
-                 uint64_t driver_protection, Work* work);
+                 uint64_t driver_protection, Work* work) DXGKIT_REQUIRES(on_lane);
   /// Nothing of the process maps the allocation any more.
-  void forget(AllocationId pool, Work* work);
-  bool shows(AllocationId pool) const;
+  void forget(AllocationId pool, Work* work) DXGKIT_REQUIRES(on_lane);
+  bool shows(AllocationId pool) const DXGKIT_REQUIRES(on_lane);
 
   /// Where the entries of a step are to be had, as far as what is queued says; empty: nowhere, they
   /// have to be written. Cost: O(leaf tables concerned).
-  Ranges ranges_of(const gpuva::Step& step) const;
+  Ranges ranges_of(const gpuva::Step& step) const DXGKIT_REQUIRES(on_lane);
   /// Points slots at the tables of a copy. `plan`: what has to be written for it, possibly nothing.
   std::vector<port::PageTableCopy> show_tables(std::span<const gpuva::PageTables::CopyRange> ranges,
-                                               gpuva::Plan* plan);
+                                               gpuva::Plan* plan) DXGKIT_REQUIRES(on_lane);
   /// The tables are about to be made again: slots show nothing.
-  void reset_slots();
+  void reset_slots() DXGKIT_REQUIRES(on_lane);
 
  private:
   struct Way {
     AllocationId pool;
     bool write = false, execute = false;
     uint64_t driver_protection = 0;
-    auto operator<=>(const Way&) const = default;
+    auto operator<=>(const Way&) const DXGKIT_REQUIRES(on_lane) = default;
   };
-  Way way_of(AllocationId pool, gpuva::Protection protection, uint64_t driver_protection) const;
-  uint64_t slot_page(size_t slot) const { return first_slot_ + slot * slot_pages_; }
+  Way way_of(AllocationId pool, gpuva::Protection protection, uint64_t driver_protection) const
+      DXGKIT_REQUIRES(on_lane);
+  uint64_t slot_page(size_t slot) const DXGKIT_REQUIRES(on_lane) {
+    return first_slot_ + slot * slot_pages_;
+  }
   /// The page its table begins at.
-  uint64_t show(gpuva::TableId table, gpuva::Plan* plan);
+  uint64_t show(gpuva::TableId table, gpuva::Plan* plan) DXGKIT_REQUIRES(on_lane);
 
   GpuVa& owner_;
   const std::shared_ptr<GpuSpace> space_;

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/paging_space.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -18,15 +18,15 @@ bool GpuVa::may_evict(const GpuSpace& space, Whose whose) const {
   if (space.of_paging || space.kernel_only) return false;
   if (space.planning != 0 || space.held != 0 || space.busy.use_count() != 1) return false;
   if (space.tables.root() == gpuva::kNoTable || space.restoring != 0) return false;
-  return std::ranges::all_of(space.contexts, [&](Context* context) {
+  return std::ranges::all_of(space.contexts, [&](Context* context) DXGKIT_REQUIRES(on_lane) {
     if (context->of_hw_queue()) return false;
-    return whose == Whose::kIdle ? adapter_.scheduler().packets_of(context->id()) == 0
-                                 : !adapter_.scheduler().holds_memory(context->id());
+    return whose == Whose::kIdle ? core_.scheduler().packets_of(context->id()) == 0
+                                 : !core_.scheduler().holds_memory(context->id());
   });
 }
 
 bool GpuVa::let_tables_go() {
-  if (geometry_.explicit_invalidation || adapter_.failed()) return false;
+  if (geometry_.explicit_invalidation || core_.failed()) return false;
   const auto in_segment = [&](uint32_t level) {
     return geometry_.levels[level].segment != kSystemMemory;
   };
@@ -34,7 +34,7 @@ bool GpuVa::let_tables_go() {
   for (uint32_t level = 0; level < geometry_.level_count; ++level)
     any_level = any_level || in_segment(level);
   if (!any_level) return false;  // they are in nobody's way
-  const auto evict_those = [&](Whose whose) {
+  const auto evict_those = [&](Whose whose) DXGKIT_REQUIRES(on_lane) {
     bool any = false;
     for (const auto& [number, space] : spaces_) {
       if (!may_evict(*space, whose)) continue;
@@ -46,7 +46,7 @@ bool GpuVa::let_tables_go() {
   if (evict_those(Whose::kIdle)) return true;
   // What runs or pages gives memory back by itself. Those who only wait must not keep each other,
   // or themselves, from running.
-  if (adapter_.scheduler().anything_on_hardware() || !adapter_.paging().idle()) return false;
+  if (core_.scheduler().anything_on_hardware() || !adapter_.paging().idle()) return false;
   return evict_those(Whose::kQueued);
 }
 
@@ -89,7 +89,7 @@ bool GpuVa::ever_evicts(const GpuSpace& space) const {
 GpuVa::TableRoom GpuVa::table_room(Device& device) {
   TableRoom room;
   const std::shared_ptr<GpuSpace> own = space_of(device.process().number());
-  memory_.for_each([&](gpuva::TableId id, const TableMemory& table) {
+  memory_.for_each([&](gpuva::TableId id, const TableMemory& table) DXGKIT_REQUIRES(on_lane) {
     if (table.room.value == 0) return;
     for (const auto& [number, space] : spaces_) {
       if (ever_evicts(*space) && space->tables.find(id).has_value()) return;
@@ -104,7 +104,7 @@ GpuVa::TableRoom GpuVa::table_room(Device& device) {
     desc.size_bytes = align_up(uint64_t{need.bytes}, kPageBytes);
     if (need.bytes == 0) {  // a root that grows
       const Result<uint64_t> bytes =
-          adapter_.port().gpu_va().get_root_page_table_size(static_cast<uint32_t>(need.entries));
+          core_.port().gpu_va().get_root_page_table_size(static_cast<uint32_t>(need.entries));
       if (!bytes.has_value()) continue;
       desc.size_bytes = align_up(*bytes, kPageBytes);
     }
@@ -125,7 +125,7 @@ GpuVa::TablesThere GpuVa::bring_tables(Device& device) {
     const auto go = std::make_shared<bool>(false);
     work.insert(work.begin(), std::make_unique<CallWork>([go] { return *go; }));
     adapter_.paging().enqueue_work(std::move(work), [space] { --space->restoring; });
-    adapter_.lane().post([&adapter = adapter_, go] {
+    core_.lane().post([&adapter = adapter_, go]() DXGKIT_REQUIRES(on_lane) {
       *go = true;
       if (adapter.gpu_va() != nullptr) adapter.paging().look_again();
     });

@@ -8,11 +8,12 @@
 
 #include "base/guarded_copy.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -36,7 +37,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   const GatePass pass(device.gate());
   if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
   Adapter& adapter = device.adapter();
-  const port::DriverCaps& caps = adapter.caps();
+  const port::DriverCaps& caps = adapter.core().caps();
   if (creation.virtual_addressing && adapter.gpu_va() == nullptr)
     return Error(Status::kNotSupported);  // VA-01
   if (!creation.virtual_addressing && adapter.gpu_va() != nullptr)
@@ -56,7 +57,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
   Status status = Status::kSuccess;
   if (caps.multi_engine_aware) {
-    const Result<port::ContextInfo> info = adapter.port().objects().create_context(
+    const Result<port::ContextInfo> info = adapter.core().port().objects().create_context(
         device.driver_handle(), context->handle, creation.node, 1,
         /*system=*/false, creation.private_data, creation.virtual_addressing);
     if (info.has_value()) {
@@ -81,7 +82,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
                                               context->info_.patch_list_size);
   }
   if (is_success(status)) {
-    const bool asked = adapter.block_until_awake([&] {
+    const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
         return true;
@@ -89,7 +90,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
       status = context->enter(context->node_);
       // Its page tables wait for the memory of what runs.
       if (status == Status::kNoMemory && context->virtual_ &&
-          adapter.scheduler().anything_on_hardware())
+          adapter.core().scheduler().anything_on_hardware())
         return false;
       if (!is_success(status)) return true;
       if (!context->virtual_) {
@@ -107,8 +108,9 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   // What it submits needs the root; the adapter fails if that never comes.
   if (is_success(status) && context->virtual_) {
-    static_cast<void>(
-        adapter.block_until([&] { return adapter.gpu_va()->has_root(*context) || device.lost(); }));
+    static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+      return adapter.gpu_va()->has_root(*context) || device.lost();
+    }));
   }
   if (is_success(status)) {
     handles.publish(context->handle);
@@ -116,40 +118,40 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   handles.erase(context->handle);
   if (context->driver_context_)
-    static_cast<void>(adapter.port().objects().destroy_context(context->info_.handle));
+    static_cast<void>(adapter.core().port().objects().destroy_context(context->info_.handle));
   context->drop_memory();
   return Error(status);
 }
 
 Status Context::enter(NodeOrdinal scheduler_node) {
   Adapter& adapter = device_->adapter();
-  id_ = adapter.new_context_id();
-  DXGKIT_RETURN_IF_FAILED(adapter.scheduler().create_context(
+  id_ = adapter.core().new_context_id();
+  DXGKIT_RETURN_IF_FAILED(adapter.core().scheduler().create_context(
       id_, {.node = scheduler_node,
             .priority_class = device_->process().priority_class(),
             .process = device_->process().number()}));
   if (!virtual_) return Status::kSuccess;
   const Status status = adapter.gpu_va()->attach(*this);
-  if (!is_success(status)) DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
+  if (!is_success(status)) DXGKIT_CHECK(adapter.core().scheduler().destroy_context(id_));
   return status;
 }
 
 void Context::leave() {
   Adapter& adapter = device_->adapter();
   if (virtual_) adapter.gpu_va()->detach(*this);
-  DXGKIT_CHECK(adapter.scheduler().destroy_context(id_));
+  DXGKIT_CHECK(adapter.core().scheduler().destroy_context(id_));
   std::erase(device_->contexts, this);
 }
 
 void Context::destroy_in_driver() {
   if (driver_context_)
-    static_cast<void>(device_->adapter().port().objects().destroy_context(info_.handle));
+    static_cast<void>(device_->adapter().core().port().objects().destroy_context(info_.handle));
 }
 
 Status Context::check_info() {
   const auto refuse = [&](const char* rule, std::string actual, std::string expected,
                           std::string fix) {
-    device_->adapter().findings().report(
+    device_->adapter().core().findings().report(
         verifier::Finding{.rule = rule,
                           .severity = verifier::Severity::kViolation,
                           .ddi = driver_context_ ? "DxgkDdiCreateContext" : "DxgkDdiCreateDevice",
@@ -160,7 +162,7 @@ Status Context::check_info() {
   };
   for (size_t i = 0; i < 32; ++i) {  // REND-13
     if ((info_.dma_buffer_segment_set >> i & 1U) == 0) continue;
-    const auto& segments = device_->adapter().segment_infos().segments;
+    const auto& segments = device_->adapter().core().segment_infos().segments;
     const bool aperture = i < segments.size() && (segments[i].flags & 1U) != 0;
     if (!aperture) {
       return refuse(
@@ -221,7 +223,7 @@ void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t 
   // Memory is brought in for what the patch list references; list entries nobody patches stay where
   // they are.
   // Where devices list what they need, only the DMA buffer's own place is the packet's business.
-  if (device_->adapter().explicit_residency()) patch_length = 0;
+  if (device_->adapter().core().facts().explicit_residency) patch_length = 0;
   seen_.assign(buffer.allocation_count, 0);
   uint32_t unseen = buffer.allocation_count;
   for (uint32_t i = patch_start; unseen != 0 && i < patch_start + patch_length; ++i) {
@@ -249,15 +251,15 @@ Status Context::capture_list() {
   Adapter& adapter = device_->adapter();
   const size_t bytes = client_list_.size() * sizeof(ClientAllocation);
   const bool known =
-      captured_as_of_ == adapter.listing_changes() &&
+      captured_as_of_ == adapter.core().listing_changes() &&
       captured_list_.size() == client_list_.size() &&
       (bytes == 0 || std::memcmp(captured_list_.data(), client_list_.data(), bytes) == 0);
-  if (known && !adapter.explicit_residency()) return Status::kSuccess;
+  if (known && !adapter.core().facts().explicit_residency) return Status::kSuccess;
   captured_as_of_ = entries_as_of_ = 0;
   DXGKIT_RETURN_IF_FAILED(find_allocations());
   DXGKIT_RETURN_IF_FAILED(check_captured());
   captured_list_ = client_list_;
-  captured_as_of_ = adapter.listing_changes();
+  captured_as_of_ = adapter.core().listing_changes();
   return Status::kSuccess;
 }
 
@@ -274,7 +276,7 @@ Status Context::find_allocations() {
   // One lock for all: a list has dozens of entries.
   const Status found = device_->process().handles().find_each<OpenedAllocation>(
       client_list_.size(), [&](size_t i) { return client_list_[i].handle; },
-      [&](size_t i, OpenedAllocation* opened) {
+      [&](size_t i, OpenedAllocation* opened) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {  // called here
         for (; next <= i; ++next) {
           if (!acceptable(next)) return false;
         }
@@ -334,13 +336,14 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
     args.patches_out = buffer->patches.data();
     args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());
     args.multipass_offset = multipass_offset;
-    const port::RenderResult result = adapter.port().rendering().render(args);
+    const port::RenderResult result = adapter.core().port().rendering().render(args);
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;
       abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice) {  // REND-15
-        adapter.lane().run([&] { device_->set_error(DeviceState::kErrorDmaFault); });
+        adapter.core().lane().run(
+            [&]() DXGKIT_REQUIRES(on_lane) { device_->set_error(DeviceState::kErrorDmaFault); });
       }
       break;
     }
@@ -353,7 +356,7 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
       const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
       without_progress = progress ? 0 : without_progress + 1;
       if (without_progress >= kMaxPassesWithoutProgress) {
-        adapter.findings().report(verifier::Finding{
+        adapter.core().findings().report(verifier::Finding{
             .rule = "REND-09",
             .severity = verifier::Severity::kViolation,
             .ddi = "DxgkDdiRender",
@@ -394,7 +397,7 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
 }
 
 Status Context::check_captured() {
-  const bool explicit_residency = device_->adapter().explicit_residency();
+  const bool explicit_residency = device_->adapter().core().facts().explicit_residency;
   for (const CapturedAllocation& captured : captured_) {
     if (captured.opened == nullptr) continue;
     const Allocation* const allocation = captured.opened->allocation;
@@ -415,7 +418,7 @@ Status Context::check_captured() {
 
 void Context::list_places() {
   Adapter& adapter = device_->adapter();
-  const vidmm::MemoryManager& memory = adapter.memory();
+  const vidmm::MemoryManager& memory = adapter.core().memory();
   entries_.assign(captured_.size(), port::AllocationListEntry{});
   entries_as_of_ = memory.plans();
   for (size_t i = 0; i < captured_.size(); ++i) {
@@ -424,7 +427,7 @@ void Context::list_places() {
     // The last known place; the driver may write it right away, Patch will come all the same.
     const vidmm::Placement place = memory.placement(opened->allocation->id);
     entries_[i].device_handle = opened->device_specific;
-    if (place.segment != kSystemMemory && adapter.strikes(VerifierSwitch::kNeverPrepatch)) {
+    if (place.segment != kSystemMemory && adapter.core().strikes(VerifierSwitch::kNeverPrepatch)) {
       entries_[i].set(captured_[i].write, kSystemMemory, 0);
       entries_as_of_ = 0;  // no plan has that number: filled in at submission
       continue;
@@ -437,7 +440,7 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
   DmaBuffer* buffer = nullptr;
-  adapter.lane().run([&]() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
     if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -455,7 +458,7 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
     if (buffer->allocations.size() < captured_.size()) buffer->allocations.resize(captured_.size());
     const size_t patch_capacity = std::max<size_t>(info_.patch_list_size, buffers_.patch_count);
     if (buffer->patches.size() < patch_capacity) buffer->patches.resize(patch_capacity);
-    if (entries_as_of_ == 0 || entries_as_of_ != adapter.memory().plans()) list_places();
+    if (entries_as_of_ == 0 || entries_as_of_ != adapter.core().memory().plans()) list_places();
     std::ranges::copy(entries_, buffer->allocations.begin());
     buffer->places_as_of = entries_as_of_;
     buffer->references.resize(captured_.size());
@@ -471,7 +474,7 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
 
 void Context::break_contract(DmaBuffer& buffer, uint32_t written) {
   abandon_pass(buffer);
-  device_->adapter().fail(
+  device_->adapter().core().fail(
       {.rule = "REND-10",
        .severity = verifier::Severity::kBugCheck,
        .ddi = "DxgkDdiRender",
@@ -486,16 +489,16 @@ void Context::break_contract(DmaBuffer& buffer, uint32_t written) {
 
 void Context::abandon_pass(DmaBuffer& buffer) {
   Adapter& adapter = device_->adapter();
-  adapter.lane().run([&] {
-    adapter.drop_buffer_user(buffer);
-    adapter.progress();
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    DmaBufferPool::drop_user(buffer);
+    adapter.core().progress();
   });
 }
 
 void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request) {
   Adapter& adapter = device_->adapter();
-  Packet& packet = adapter.packets().create();
+  Packet& packet = adapter.submission().packets().create();
   packet.kind = vidsch::PacketKind::kRender;
   packet.context = this;
   packet.driver_context = info_.handle;
@@ -511,8 +514,9 @@ void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
   list_uses(buffer, 0, result.patch_count, &packet.uses);
   if (request.flip != nullptr) begin_flip(packet, *request.flip);
   wait_for_flips(written_in(buffer));
-  if (adapter.explicit_residency()) adapter.residency().packet_queued(*device_, packet);
-  adapter.queue_packet(packet);
+  if (adapter.core().facts().explicit_residency)
+    adapter.residency().packet_queued(*device_, packet);
+  adapter.submission().queue(packet);
 }
 
 Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
@@ -520,17 +524,17 @@ Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
   Adapter& adapter = device_->adapter();
   Status status =
       check_patches(buffer, result, request.present ? "DxgkDdiPresent" : "DxgkDdiRender");
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (result.status == Status::kGraphicsInsufficientDmaBuffer)
-      ++adapter.counters().multipass_renders;
+      ++adapter.core().counters().multipass_renders;
     if (is_success(status) && result.dma_bytes != 0) {
       buffer.patch_count = result.patch_count;
       status = queue_everywhere(buffer, result, request);
     }
-    adapter.drop_buffer_user(buffer);
-    adapter.pump();
-    *queued = static_cast<uint32_t>(adapter.scheduler().packets_of(id_));
+    DmaBufferPool::drop_user(buffer);
+    adapter.core().pump();
+    *queued = static_cast<uint32_t>(adapter.core().scheduler().packets_of(id_));
   });
   return status;
 }
@@ -544,7 +548,7 @@ void Context::check_references(const DmaBuffer& buffer, const port::RenderResult
     first = i;
   }
   if (used == 0) return;
-  device_->adapter().findings().report(verifier::Finding{
+  device_->adapter().core().findings().report(verifier::Finding{
       .rule = "FIELD-01",
       .severity = verifier::Severity::kViolation,
       .ddi = "DxgkDdiRender",
@@ -584,7 +588,7 @@ bool Context::plainly_right(const DmaBuffer& buffer, const port::RenderResult& r
 
 Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
                               const char* ddi) {
-  const uint32_t slots = device_->adapter().caps().max_allocation_list_slot_id;
+  const uint32_t slots = device_->adapter().core().caps().max_allocation_list_slot_id;
   const uint32_t slot_limit = slots == 0 ? 1U << 24 : slots;
   if (plainly_right(buffer, result, slot_limit)) return Status::kSuccess;
   uint32_t last_split = 0;
@@ -611,7 +615,7 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
     }
     last_split = patch.split_offset;
     if (rule == nullptr) continue;
-    device_->adapter().findings().report(
+    device_->adapter().core().findings().report(
         verifier::Finding{.rule = rule,
                           .severity = verifier::Severity::kViolation,
                           .ddi = ddi,
@@ -629,7 +633,7 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
 Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -638,12 +642,12 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
       status = Status::kInvalidParameter;
       return;
     }
-    Packet& packet = adapter.packets().create();
+    Packet& packet = adapter.submission().packets().create();
     packet.kind = kind;
     packet.context = this;
     packet.points.assign(points.begin(), points.end());
-    adapter.queue_packet(packet);
-    adapter.pump();
+    adapter.submission().queue(packet);
+    adapter.core().pump();
   });
   return status;
 }
@@ -652,7 +656,7 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
                              std::span<const vidsch::SyncPoint> points, SignalOrder order) {
   Adapter& adapter = contexts.front()->device_->adapter();
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<Context>& context : contexts) {
       if (context->closed_ || context->device_->lost()) status = Status::kDeviceRemoved;
     }
@@ -665,15 +669,15 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
       broadcast->event = std::move(order.event);
     }
     for (const Ref<Context>& context : contexts) {
-      Packet& packet = adapter.packets().create();
+      Packet& packet = adapter.submission().packets().create();
       packet.kind = vidsch::PacketKind::kSignal;
       packet.context = context.get();
       packet.points.assign(points.begin(), points.end());
       packet.at_submission = order.at_submission;
       packet.broadcast = broadcast;
-      adapter.queue_packet(packet);
+      adapter.submission().queue(packet);
     }
-    adapter.pump();
+    adapter.core().pump();
   });
   return status;
 }
@@ -684,20 +688,21 @@ void Context::destroy() {
     runtime::MutexLock lock(render_mutex_);
     destroyed_ = true;
   }
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_) return;
-    adapter.scheduler().drain_context(id_);
-    adapter.pump();
+    adapter.core().scheduler().drain_context(id_);
+    adapter.core().pump();
   });
-  static_cast<void>(
-      adapter.block_until([&] { return closed_ || adapter.scheduler().packets_of(id_) == 0; }));
+  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return closed_ || adapter.core().scheduler().packets_of(id_) == 0;
+  }));
   close_driver_side();
 }
 
 void Context::close_driver_side() {
   Adapter& adapter = device_->adapter();
   bool first = false;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !closed_;
     closed_ = true;
     if (!first) return;
@@ -709,21 +714,22 @@ void Context::close_driver_side() {
   if (!first) return;
   if (virtual_) {
     if (void* const companion = adapter.gpu_va()->take_companion(*this))
-      static_cast<void>(adapter.port().objects().destroy_context(companion));
+      static_cast<void>(adapter.core().port().objects().destroy_context(companion));
   }
   // A switch away from it names it (SUB-24).
-  static_cast<void>(adapter.block_until(
-      [&] { return !adapter.has_memory() || adapter.context_allocations().let_end(*this); }));
+  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return !adapter.core().has_memory() || adapter.context_allocations().let_end(*this);
+  }));
   destroy_in_driver();
   drop_memory();
 }
 
 void Context::drop_memory() {
   Adapter& adapter = device_->adapter();
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     memory_closed_ = true;
     adapter.context_allocations().owner_gone(*this);
-    if (!adapter.failed()) adapter.pump();
+    if (!adapter.core().failed()) adapter.core().pump();
   });
 }
 

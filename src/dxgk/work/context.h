@@ -7,12 +7,13 @@
 #include <span>
 #include <vector>
 
-#include "dxgk/adapter/gate.h"
-#include "dxgk/handle_table.h"
-#include "dxgk/object.h"
+#include "dxgk/core/gate.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/core/object.h"
 #include "dxgk/work/dma_buffer_pool.h"
 #include "port/types.h"
 #include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
 
 namespace dxgkit::dxgk {
@@ -142,6 +143,9 @@ class Context : public Object {
   Status set_ahead_in_process(bool ahead);
   bool ahead_in_process();
 
+  /// Not on the lane. Idempotent: when the context, its device or the adapter ends.
+  void close_driver_side();
+
   Device& device() { return *device_; }
   ContextId id() const { return id_; }
   NodeOrdinal node() const { return node_; }
@@ -156,24 +160,32 @@ class Context : public Object {
   /// mention.
   /// Lane.
   void list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length,
-                 std::vector<vidmm::Use>* list);
+                 std::vector<vidmm::Use>* list) DXGKIT_REQUIRES(on_lane);
+  /// Lane. It gets no context allocations any more.
+  bool memory_closed() const DXGKIT_REQUIRES(on_lane) { return memory_closed_; }
   Handle handle = 0;
 
-  bool failed = false;                 // lane: its device is in error
-  std::vector<vidmm::Use> own_memory;  // lane: its context allocations (RES-29)
+  bool failed DXGKIT_GUARDED_BY(on_lane) = false;  // lane: its device is in error
+  std::vector<vidmm::Use> own_memory
+      DXGKIT_GUARDED_BY(on_lane);  // lane: its context allocations (RES-29)
 
  protected:
   Context(Device& device, ObjectType type);
   /// The driver's side, once nothing of the context is left in the scheduler. Not on the lane.
   virtual void destroy_in_driver();
   /// The scheduler knows it, and its process's address space; gets its number. Lane.
-  Status enter(NodeOrdinal scheduler_node);
-  void leave();  // undoes it; lane
+  Status enter(NodeOrdinal scheduler_node) DXGKIT_REQUIRES(on_lane);
+  void leave() DXGKIT_REQUIRES(on_lane);  // undoes it; lane
+
+  NodeOrdinal node_;
+  port::ContextInfo info_;
+  bool driver_context_ = false;  // the driver made one (MultiEngineAware)
+  bool virtual_ = false;
+  // One Render at a time: the order of building is the order of execution.
+  runtime::Mutex render_mutex_;
+  bool destroyed_ DXGKIT_GUARDED_BY(render_mutex_) = false;
 
  private:
-  friend class Adapter;
-  friend class Device;
-  friend class HwQueue;
   struct CapturedAllocation {
     OpenedAllocation* opened = nullptr;  // null: a NULL entry
     bool write = false;
@@ -186,10 +198,10 @@ class Context : public Object {
   Status present_by_register(const PresentRequest& request, const FlipSubmission& flip)
       DXGKIT_REQUIRES(render_mutex_);
   /// Lane. The packet's DMA buffer does the flip.
-  void begin_flip(Packet& packet, const FlipSubmission& flip);
+  void begin_flip(Packet& packet, const FlipSubmission& flip) DXGKIT_REQUIRES(on_lane);
   std::vector<Ref<OpenedAllocation>> written_in(const DmaBuffer& buffer) const;
   /// Lane. What the packet about to be queued has to wait for (SUB-37).
-  void wait_for_flips(std::span<const Ref<OpenedAllocation>> written);
+  void wait_for_flips(std::span<const Ref<OpenedAllocation>> written) DXGKIT_REQUIRES(on_lane);
   Status allocate_client_buffers(uint32_t command_bytes, uint32_t allocations,
                                  uint32_t patches) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   Status check_info();
@@ -200,11 +212,11 @@ class Context : public Object {
   /// one before, and nothing has happened to what that named: then nothing is looked up.
   /// kInvalidParameter (REND-05, THUNK-03), kInvalidHandle (REND-04), kAccessDenied (THUNK-24), or
   /// as check_captured().
-  Status capture_list() DXGKIT_REQUIRES(render_mutex_);
+  Status capture_list() DXGKIT_REQUIRES(on_lane) DXGKIT_REQUIRES(render_mutex_);
   Status find_allocations() DXGKIT_REQUIRES(render_mutex_);
-  Status check_captured();  // lane
+  Status check_captured() DXGKIT_REQUIRES(on_lane);  // lane
   /// Lane: `entries_` from `captured_`, with the places of now (REND-06).
-  void list_places() DXGKIT_REQUIRES(render_mutex_);
+  void list_places() DXGKIT_REQUIRES(on_lane) DXGKIT_REQUIRES(render_mutex_);
   Status begin_pass(Listed listed, DmaBuffer** out) DXGKIT_REQUIRES(render_mutex_);
   Status end_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request,
                   uint32_t* queued) DXGKIT_REQUIRES(render_mutex_);
@@ -212,34 +224,27 @@ class Context : public Object {
   void break_contract(DmaBuffer& buffer, uint32_t written);
   void abandon_pass(DmaBuffer& buffer);
   /// Lane. A packet of `buffer` as it is; the caller still counts as a user of the buffer.
-  void queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
-                  const RenderRequest& request);
+  void queue_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request)
+      DXGKIT_REQUIRES(on_lane);
   /// Lane. A buffer of this context with the content of another's; kNoMemory, kDeviceRemoved.
-  Result<DmaBuffer*> copy_pass(const DmaBuffer& from, const port::RenderResult& result);
+  Result<DmaBuffer*> copy_pass(const DmaBuffer& from, const port::RenderResult& result)
+      DXGKIT_REQUIRES(on_lane);
   Status check_broadcast(const RenderRequest& request) const;
   Status queue_everywhere(DmaBuffer& buffer, const port::RenderResult& result,
-                          const RenderRequest& request);
+                          const RenderRequest& request) DXGKIT_REQUIRES(on_lane);
   /// FIELD-01: allocations that nothing makes resident.
   void check_references(const DmaBuffer& buffer, const port::RenderResult& result);
   static bool plainly_right(const DmaBuffer& buffer, const port::RenderResult& result,
                             uint32_t slot_limit);
   Status check_patches(const DmaBuffer& buffer, const port::RenderResult& result, const char* ddi);
-  void close_driver_side();
   /// The driver's context is gone, or was never made.
   void drop_memory();
 
   const Ref<Device> device_;
   ContextId id_;
-  NodeOrdinal node_;
-  port::ContextInfo info_;
   Gate gate_;
-  bool driver_context_ = false;  // the driver made one (MultiEngineAware)
   bool null_rendering_ = false;  // of the creation flags (SUB-23)
-  bool virtual_ = false;
   std::unique_ptr<DmaBufferPool> pool_;
-  runtime::Mutex
-      render_mutex_;  // one Render at a time: the order of building is the order of execution
-  bool destroyed_ DXGKIT_GUARDED_BY(render_mutex_) = false;
   std::unique_ptr<std::byte[]> command_storage_;
   std::unique_ptr<ClientAllocation[]> allocation_storage_;
   std::unique_ptr<port::PatchLocation[]> patch_storage_;
@@ -253,11 +258,11 @@ class Context : public Object {
   // As a driver gets it, with the places as of that plan of the memory manager; 0: of none.
   std::vector<port::AllocationListEntry> entries_;
   uint64_t entries_as_of_ = 0;
-  std::vector<uint8_t> seen_;      // scratch of list_uses; lane
-  int32_t priority_ = 0;           // lane
-  bool ahead_in_process_ = false;  // lane
-  bool closed_ = false;            // lane: the driver side is gone
-  bool memory_closed_ = false;     // lane: no context allocations any more
+  std::vector<uint8_t> seen_ DXGKIT_GUARDED_BY(on_lane);      // scratch of list_uses; lane
+  int32_t priority_ DXGKIT_GUARDED_BY(on_lane) = 0;           // lane
+  bool ahead_in_process_ DXGKIT_GUARDED_BY(on_lane) = false;  // lane
+  bool closed_ DXGKIT_GUARDED_BY(on_lane) = false;            // lane: the driver side is gone
+  bool memory_closed_ DXGKIT_GUARDED_BY(on_lane) = false;     // lane
 };
 
 }  // namespace dxgkit::dxgk

@@ -7,41 +7,23 @@
 #include "base/check.h"
 #include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/driver_handles.h"
+#include "dxgk/core/driver_handles.h"
 #include "dxgk/memory/allocation_rules.h"
-#include "dxgk/power/power.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_work.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr const char* kCreate = "DxgkCbCreateContextAllocation";
 constexpr uint32_t kPriorityNormal = 0x78000000;
 
-/// InitContextResource tells the driver where its CPU sees what is CpuVisible, Protected and never
-/// in a memory segment: there for as long as the allocation lives.
-Status show_to_driver(Adapter& adapter, const vidmm::AllocationDesc& desc,
-                      std::span<const bus::PageFrame> pages, bool is_protected,
-                      std::unique_ptr<bus::CpuView>* view) {
-  if (!desc.cpu_visible || !is_protected) return Status::kSuccess;
-  for (const vidmm::SegmentDesc& segment : adapter.memory().segments()) {
-    if ((desc.supported_write & vidmm::segment_bit(segment.id)) == 0) continue;
-    if (segment.kind == vidmm::SegmentKind::kMemory) return Status::kSuccess;
-  }
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(*view, bus::CpuView::create(desc.size_bytes));
-  std::vector<bus::MemoryWindow> windows;
-  for (const bus::PageFrame page : pages) {
-    windows.push_back(
-        adapter.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
-  }
-  return (*view)->retarget(windows);
-}
-
 }  // namespace
+
+ContextAllocations::ContextAllocations(Adapter& adapter)
+    : adapter_(adapter), core_(adapter.core()) {}
 
 std::vector<vidmm::Use>& ContextAllocations::uses_of(const Entry& entry) {
   return entry.context != nullptr ? entry.context->own_memory : entry.device->shared_memory;
@@ -53,7 +35,7 @@ Result<AllocationId> ContextAllocations::create(Context* context, Device& device
                                                 std::span<const bus::PageFrame> pages,
                                                 std::unique_ptr<bus::CpuView> view) {
   Allocation& allocation = adapter_.allocations().create();
-  if (const Status status = adapter_.memory().create(allocation.id, desc); !is_success(status)) {
+  if (const Status status = core_.memory().create(allocation.id, desc); !is_success(status)) {
     adapter_.allocations().destroy(allocation);
     return Error(status);
   }
@@ -79,7 +61,7 @@ bool ContextAllocations::destroy(AllocationId id) {
   for (Hold& hold : holds_) {
     const auto held = std::ranges::find(hold.uses, id, &vidmm::Use::allocation);
     if (held == hold.uses.end()) continue;
-    if (!adapter_.failed()) adapter_.memory().release(std::span(&*held, 1));
+    if (!core_.failed()) core_.memory().release(std::span(&*held, 1));
     hold.uses.erase(held);
   }
   dying_.push_back(id);
@@ -142,7 +124,7 @@ void ContextAllocations::entered(NodeOrdinal node, const Packet& packet) {
       std::ranges::equal(hold.uses, wanted, {}, &vidmm::Use::allocation, &vidmm::Use::allocation)) {
     return;
   }
-  if (!wanted.empty()) adapter_.memory().pin(wanted);
+  if (!wanted.empty()) core_.memory().pin(wanted);
   static_cast<void>(release(hold));
   hold.context = packet.context;
   hold.uses.assign(wanted.begin(), wanted.end());
@@ -150,7 +132,7 @@ void ContextAllocations::entered(NodeOrdinal node, const Packet& packet) {
 
 bool ContextAllocations::release(Hold& hold) {
   if (hold.uses.empty()) return false;
-  if (!adapter_.failed()) adapter_.memory().release(hold.uses);
+  if (!core_.failed()) core_.memory().release(hold.uses);
   hold.uses.clear();
   return true;
 }
@@ -164,7 +146,7 @@ bool ContextAllocations::let_go() {
 bool ContextAllocations::let_go_idle() {
   bool any = false;
   for (uint32_t node = 0; node < holds_.size(); ++node) {
-    if (adapter_.scheduler().node_status(NodeOrdinal{node}).hardware_queue_length != 0) continue;
+    if (core_.scheduler().node_status(NodeOrdinal{node}).hardware_queue_length != 0) continue;
     any = release(holds_[node]) || any;
   }
   return any;
@@ -182,23 +164,24 @@ void ContextAllocations::before(const vidmm::PagingOp& op,
   using Kind = vidmm::PagingOp::Kind;
   const bool leaves =
       op.kind == Kind::kTransferOut || op.kind == Kind::kDiscard || op.kind == Kind::kUnmapAperture;
-  if (!leaves || adapter_.interface_version() < kInterfaceWin8) return;
+  if (!leaves || core_.interface_version() < kInterfaceWin8) return;
   Concerned concerned;
   if (const auto found = entries_.find(op.allocation); found != entries_.end()) {
     concerned.context = found->second.context;
     concerned.device = found->second.device;
-  } else if (adapter_.is_paging_buffer(op.allocation)) {
+  } else if (adapter_.paging_buffers().contains(op.allocation)) {
     concerned.paging = true;
   } else {
     return;
   }
-  work->push_back(std::make_unique<CallWork>([this, concerned] { return switch_away(concerned); }));
+  work->push_back(std::make_unique<CallWork>(
+      [this, concerned]() DXGKIT_REQUIRES(on_lane) { return switch_away(concerned); }));
 }
 
 bool ContextAllocations::switch_away(const Concerned& concerned) {
   bool away = true;
   for (uint32_t node = 0; node < holds_.size(); ++node) {
-    const auto concerns = [&] {
+    const auto concerns = [&]() DXGKIT_REQUIRES(on_lane) {
       const Hold& hold = holds_[node];
       return hold.switching.value != 0 ? concerned.is(hold.from, hold.from == nullptr)
                                        : hold.current && concerned.is(hold.context, hold.paging);
@@ -212,34 +195,34 @@ bool ContextAllocations::switch_away(const Concerned& concerned) {
 
 void ContextAllocations::begin_switch(NodeOrdinal node) {
   Hold& hold = holds_[node.value];
-  Packet& packet = adapter_.packets().create();
+  Packet& packet = adapter_.submission().packets().create();
   packet.kind = vidsch::PacketKind::kPaging;  // ahead of rendering that the node has queued
   packet.flags.context_switch = true;
   packet.flags.paging = hold.paging;
   packet.switched_node = node;
   packet.driver_context =
-      hold.context == nullptr ? adapter_.system_context() : hold.context->driver_handle();
+      hold.context == nullptr ? adapter_.system_objects().context() : hold.context->driver_handle();
   packet.switches_virtual =
       hold.context == nullptr ? adapter_.gpu_va() != nullptr : hold.context->virtual_addressing();
   hold.switching = packet.id;
   hold.from = hold.context;
-  adapter_.queue_packet(packet);
+  adapter_.submission().queue(packet);
 }
 
 void ContextAllocations::switched(const Packet& packet) {
   Hold& hold = holds_[packet.switched_node.value];
   hold.switching = PacketId{};
-  if (!adapter_.failed()) adapter_.paging().look_again();
+  if (!core_.failed()) adapter_.paging().look_again();
 }
 
 ContextId ContextAllocations::null_context(NodeOrdinal node) {
   Hold& hold = holds_[node.value];
   if (hold.null_context.value == 0) {
-    hold.null_context = adapter_.new_context_id();
+    hold.null_context = core_.new_context_id();
     vidsch::ContextDesc desc;
     desc.node = node;
     desc.is_system = true;
-    DXGKIT_CHECK(is_success(adapter_.scheduler().create_context(hold.null_context, desc)));
+    DXGKIT_CHECK(is_success(core_.scheduler().create_context(hold.null_context, desc)));
   }
   return hold.null_context;
 }
@@ -268,162 +251,18 @@ void ContextAllocations::advance() {
   advancing_ = true;
   for (size_t i = 0; i < dying_.size();) {
     const AllocationId id = dying_[i];
-    const vidmm::MemoryManager& memory = adapter_.memory();
+    const vidmm::MemoryManager& memory = core_.memory();
     const bool quiet =
-        adapter_.failed() || (memory.pin_count(id) == 0 && memory.pending_operations(id) == 0);
+        core_.failed() || (memory.pin_count(id) == 0 && memory.pending_operations(id) == 0);
     if (!quiet) {
       ++i;
       continue;
     }
     dying_.erase(dying_.begin() + static_cast<std::ptrdiff_t>(i));
-    adapter_.free_internal(adapter_.allocations().at(id));
+    adapter_.teardowns().free_internal(adapter_.allocations().at(id));
     i = 0;
   }
   advancing_ = false;
-}
-
-// --- port::AdapterHost
-
-Status Adapter::create_context_allocation(const port::ContextAllocationRequest& request,
-                                          uint64_t* handle) {
-  const auto refuse = [&](std::string actual, std::string expected, std::string fix) {
-    findings_.report({.rule = "RES-31",
-                      .severity = verifier::Severity::kViolation,
-                      .ddi = kCreate,
-                      .actual = std::move(actual),
-                      .expected = std::move(expected),
-                      .fix = std::move(fix)});
-    return Status::kInvalidParameter;
-  };
-  const Ref<Device> device = request.device > UINT32_MAX
-                                 ? Ref<Device>()
-                                 : find_for_driver<Device>(static_cast<uint32_t>(request.device));
-  if (!device || &device->adapter() != this) {
-    return refuse(fmt::format("hDevice is 0x{:X}.", request.device),
-                  "It is the hDevice that DxgkDdiCreateDevice was given for a device of the "
-                  "calling process; the system device has none.",
-                  "Keep the hDevice of DXGKARG_CREATEDEVICE as it comes in.");
-  }
-  Ref<Context> context;
-  if (request.shared && request.context != 0) {
-    return refuse(fmt::format("hContext is 0x{:X} with SharedAcrossContexts.", request.context),
-                  "hContext is NULL: the allocation belongs to all contexts of hDevice.",
-                  "Clear one of the two.");
-  }
-  if (!request.shared) {
-    if (request.context <= UINT32_MAX)
-      context = find_for_driver<Context>(static_cast<uint32_t>(request.context));
-    if (!context || &context->device() != device.get()) {
-      return refuse(
-          fmt::format("hContext is 0x{:X}, hDevice 0x{:X}.", request.context, request.device),
-          "Without SharedAcrossContexts it is the hContext that DxgkDdiCreateContext was given for "
-          "a context of that device; system contexts have none.",
-          "Keep the hContext of DXGKARG_CREATECONTEXT as it comes in, or set "
-          "SharedAcrossContexts.");
-    }
-  }
-  if (request.info.handle == nullptr) {
-    return refuse("hDriverAllocation is NULL.",
-                  "It names the allocation in DxgkDdiBuildPagingBuffer, where NULL means none.",
-                  "Pass the driver's own object.");
-  }
-  constexpr uint32_t kNotHere = kAllocationExistingSysMem | kAllocationExistingKernelSysMem |
-                                kAllocationOverlay | kAllocationCapture |
-                                kAllocationUseAlternateVa | kAllocationHistoryBuffer;
-  if ((request.info.flags & kNotHere) != 0) {
-    return refuse(fmt::format("Flags are 0x{:08X}.", request.info.flags),
-                  "None of ExistingSysMem, ExistingKernelSysMem, Overlay, Capture, UseAlternateVA "
-                  "and HistoryBuffer: the kernel backs it, and nobody shows or reads it.",
-                  "Clear them.");
-  }
-  if (request.map_gpu_virtual_address) return Status::kNotSupported;
-  port::AllocationInfo info = request.info;
-  info.priority = kPriorityNormal;
-  vidmm::AllocationDesc desc;
-  DXGKIT_RETURN_IF_FAILED(check_allocation_info(info, *this, &desc, kCreate));
-  desc.context_resource = true;
-  Result<std::vector<bus::PageFrame>> pages = machine_.allocate_pages(desc.size_bytes / kPageBytes);
-  if (!pages.has_value()) return pages.error();
-  std::unique_ptr<bus::CpuView> view;
-  const Status shown =
-      show_to_driver(*this, desc, *pages, (info.flags & kAllocationProtected) != 0, &view);
-  if (!is_success(shown)) {
-    machine_.free_pages(*pages);
-    return shown;
-  }
-  Result<AllocationId> made = Error(Status::kInvalidParameter);
-  lane_.run([&] {
-    if (failed_) {
-      made = Error(Status::kDeviceRemoved);
-    } else if (!device->closed_ && !(context && context->memory_closed_)) {
-      made =
-          context_allocations_->create(context.get(), *device, info, desc, *pages, std::move(view));
-    }
-  });
-  if (!made.has_value()) {
-    machine_.free_pages(*pages);
-    return made.error();
-  }
-  *handle = made->value;
-  return Status::kSuccess;
-}
-
-Status Adapter::destroy_context_allocation(uint64_t handle) {
-  bool destroyed = false;
-  lane_.run([&] {
-    destroyed = context_allocations_ && context_allocations_->destroy(AllocationId{handle});
-    if (destroyed) {
-      progress();
-      pump();
-    }
-  });
-  if (destroyed) return Status::kSuccess;
-  findings_.report({.rule = "RES-31",
-                    .severity = verifier::Severity::kViolation,
-                    .ddi = "DxgkCbDestroyContextAllocation",
-                    .actual = fmt::format("hAllocation is 0x{:X}.", handle),
-                    .expected = "It is what DxgkCbCreateContextAllocation returned, until it is "
-                                "destroyed, or its context or device is.",
-                    .fix = "Destroy each context allocation once, at the latest inside "
-                           "DxgkDdiDestroyContext or DxgkDdiDestroyDevice."});
-  return Status::kInvalidParameter;
-}
-
-Status Adapter::update_context_allocation(uint64_t handle, std::span<const std::byte> data) {
-  if (gpu_va_ == nullptr) return Status::kNotSupported;
-  if (lane_.is_current()) {
-    findings_.report(
-        {.rule = "PAGE-43",
-         .severity = verifier::Severity::kViolation,
-         .ddi = "DxgkCbUpdateContextAllocation",
-         .actual = "It was called inside a DDI that builds, submits or completes GPU work.",
-         .expected = "A thread that may wait until the hardware has done the update.",
-         .fix = "Call it from DxgkDdiCreateContext, DxgkDdiEscape or a thread of the driver.",
-         .why = "It returns when the update is done, and the update has to be built, submitted "
-                "and completed: this thread would wait for itself."});
-    return Status::kInvalidParameter;
-  }
-  Status status = Status::kDeviceRemoved;
-  const auto done = std::make_shared<bool>(false);
-  lane_.run([&] {
-    const AllocationId id{handle};
-    if (failed_) return;
-    status = Status::kInvalidParameter;
-    if (!context_allocations_->contains(id)) return;  // destroyed meanwhile
-    status = Status::kGraphicsAllocationBusy;
-    if (!power_->awake()) return;
-    status = gpu_va_->update_context(id, {data.begin(), data.end()}, [done] { *done = true; });
-  });
-  if (!is_success(status)) return status;
-  return block_until([&] { return *done; }) ? Status::kSuccess : Status::kDeviceRemoved;
-}
-
-bool Adapter::has_context_allocation(uint64_t handle) {
-  bool found = false;
-  lane_.run([&] {
-    found = context_allocations_ && context_allocations_->contains(AllocationId{handle});
-  });
-  return found;
 }
 
 }  // namespace dxgkit::dxgk

@@ -12,11 +12,13 @@
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/work/packet.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Context;
 class Device;
 
@@ -32,7 +34,7 @@ class Device;
 /// same goes for paging buffers of an aperture, which belong to the kernel's paging context.
 class ContextAllocations {
  public:
-  explicit ContextAllocations(Adapter& adapter) : adapter_(adapter) {}
+  explicit ContextAllocations(Adapter& adapter);
 
   /// Of `context`, or of all contexts of `device` when null. `pages` are its backing from here on,
   /// on failure they stay the caller's; `view` (may be null) shows them to the driver's CPU.
@@ -40,47 +42,48 @@ class ContextAllocations {
   Result<AllocationId> create(Context* context, Device& device, const port::AllocationInfo& info,
                               const vidmm::AllocationDesc& desc,
                               std::span<const bus::PageFrame> pages,
-                              std::unique_ptr<bus::CpuView> view);
+                              std::unique_ptr<bus::CpuView> view) DXGKIT_REQUIRES(on_lane);
   /// The identity is gone at once, the memory when no packet uses it. From then on paging names no
   /// driver object. False: there is none.
-  bool destroy(AllocationId id);
-  bool contains(AllocationId id) const { return entries_.contains(id); }
+  bool destroy(AllocationId id) DXGKIT_REQUIRES(on_lane);
+  bool contains(AllocationId id) const DXGKIT_REQUIRES(on_lane) { return entries_.contains(id); }
   /// The driver's context or device is gone: what it has not destroyed goes too.
-  void owner_gone(Context& context);
-  void owner_gone(Device& device);
+  void owner_gone(Context& context) DXGKIT_REQUIRES(on_lane);
+  void owner_gone(Device& device) DXGKIT_REQUIRES(on_lane);
 
   /// How paging names it to the driver, if it is one of ours.
-  void describe(AllocationId id, PagingTarget* target) const;
+  void describe(AllocationId id, PagingTarget* target) const DXGKIT_REQUIRES(on_lane);
 
   /// Puts what the packet's context needs at the front of `packet.uses`, in place of what was put
   /// there before.
-  void list(Packet& packet) const;
+  void list(Packet& packet) const DXGKIT_REQUIRES(on_lane);
   /// The packet enters the hardware queue of `node`.
-  void entered(NodeOrdinal node, const Packet& packet);
+  void entered(NodeOrdinal node, const Packet& packet) DXGKIT_REQUIRES(on_lane);
 
   // --- switches to no context (SUB-24) ---
   /// Before content of a context that is current somewhere moves: work that switches those nodes
   /// away and is over when they have, appended to `work`. Drivers below WDDM 1.2: none.
-  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
+  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work)
+      DXGKIT_REQUIRES(on_lane);
   /// A packet with flags.context_switch left the scheduler.
-  void switched(const Packet& packet);
+  void switched(const Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// The scheduler's context that such packets of the node are queued on.
-  ContextId null_context(NodeOrdinal node);
+  ContextId null_context(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   /// The driver's context is about to go: true when no switch under way names it, and then none
   /// will.
-  bool let_end(const Context& context);
+  bool let_end(const Context& context) DXGKIT_REQUIRES(on_lane);
   /// No context is current anywhere any more.
-  void hardware_was_reset();
+  void hardware_was_reset() DXGKIT_REQUIRES(on_lane);
 
   /// Ends all holds, or those of nodes with nothing on hardware. True: there was one.
-  bool let_go();
-  bool let_go_idle();
+  bool let_go() DXGKIT_REQUIRES(on_lane);
+  bool let_go_idle() DXGKIT_REQUIRES(on_lane);
   /// The content of some allocation is lost: if it is one of ours, its device is.
-  void content_lost(AllocationId id);
+  void content_lost(AllocationId id) DXGKIT_REQUIRES(on_lane);
 
   /// Frees what was destroyed and is not used any more.
-  void advance();
-  bool settled() const { return dying_.empty(); }
+  void advance() DXGKIT_REQUIRES(on_lane);
+  bool settled() const DXGKIT_REQUIRES(on_lane) { return dying_.empty(); }
 
  private:
   struct Entry {
@@ -104,16 +107,17 @@ class ContextAllocations {
     const Context* context = nullptr;
     const Device* device = nullptr;
     bool paging = false;
-    bool is(Context* current, bool current_is_paging) const;
+    bool is(Context* current, bool current_is_paging) const DXGKIT_REQUIRES(on_lane);
   };
   /// True: no node is current with any of them, nor on its way from one.
-  bool switch_away(const Concerned& concerned);
-  void begin_switch(NodeOrdinal node);
-  static std::vector<vidmm::Use>& uses_of(const Entry& entry);
-  bool release(Hold& hold);
-  bool destroy_all(const std::vector<vidmm::Use>& uses);
+  bool switch_away(const Concerned& concerned) DXGKIT_REQUIRES(on_lane);
+  void begin_switch(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  static std::vector<vidmm::Use>& uses_of(const Entry& entry) DXGKIT_REQUIRES(on_lane);
+  bool release(Hold& hold) DXGKIT_REQUIRES(on_lane);
+  bool destroy_all(const std::vector<vidmm::Use>& uses) DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   std::map<AllocationId, Entry> entries_;
   std::vector<Hold> holds_;  // by node
   std::vector<AllocationId> dying_;

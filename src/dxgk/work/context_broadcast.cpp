@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 
@@ -31,7 +31,8 @@ Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderR
   if (from.view.private_size_bytes != 0) {
     std::memcpy(buffer->view.private_data, from.view.private_data, from.view.private_size_bytes);
   }
-  if (buffer->memory.value != 0) device_->adapter().memory().mark_cpu_written(buffer->memory);
+  if (buffer->memory.value != 0)
+    device_->adapter().core().memory().mark_cpu_written(buffer->memory);
   if (buffer->allocations.size() < from.allocation_count) {
     buffer->allocations.resize(from.allocation_count);
   }
@@ -51,7 +52,6 @@ Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderR
 /// On this context and those it broadcasts to, or on none.
 Status Context::queue_everywhere(DmaBuffer& buffer, const port::RenderResult& result,
                                  const RenderRequest& request) {
-  Adapter& adapter = device_->adapter();
   std::vector<DmaBuffer*> copies;
   Status status = Status::kSuccess;
   for (const Ref<Context>& other : request.broadcast) {
@@ -71,7 +71,7 @@ Status Context::queue_everywhere(DmaBuffer& buffer, const port::RenderResult& re
       request.broadcast[i]->queue_pass(*copies[i], result, request);
     }
   }
-  for (DmaBuffer* copy : copies) adapter.drop_buffer_user(*copy);
+  for (DmaBuffer* copy : copies) DmaBufferPool::drop_user(*copy);
   return status;
 }
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -21,7 +21,7 @@ Status Context::present(const PresentRequest& request) {
   if (destroyed_) return Status::kInvalidParameter;
   Adapter& adapter = device_->adapter();
   if (device_->lost()) return Status::kDeviceRemoved;
-  if (!adapter.port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
+  if (!adapter.core().port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
   DXGKIT_RETURN_IF_FAILED(present_limit(request));
   if (!request.flags.flip) {
     // Their DMA buffer would need an address in the process's space.
@@ -37,13 +37,13 @@ Status Context::present(const PresentRequest& request) {
   for (const Ref<Context>& other : request.broadcast) flip.contexts.push_back(other.get());
   Flips& flips = *adapter.display()->flips();
   Status status = Status::kSuccess;
-  const bool asked = adapter.block_until_awake([&] {
+  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = device_->lost() ? Status::kDeviceRemoved : flips.prepare(flip);
     return status != Status::kRetry;
   });
   if (!asked) status = Status::kDeviceRemoved;
   if (!is_success(status)) {
-    adapter.lane().run([&] { flips.abandon(flip); });
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips.abandon(flip); });
     return status;
   }
   const bool immediate_by_register = flip.interval == 0 && flips.immediate_by_register();
@@ -55,7 +55,7 @@ Status Context::present(const PresentRequest& request) {
 Status Context::present_limit(const PresentRequest& request) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  const bool asked = adapter.block_until([&] {
+  const bool asked = adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
     status = device_->lost() ? Status::kDeviceRemoved : Status::kSuccess;
     if (!is_success(status)) return true;
     const bool over = request.flags.flip
@@ -81,8 +81,9 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
   args.private_data = request.private_data;
   port::AllocationListEntry list[3];
   port::PresentSurface surface;
-  adapter.lane().run([&] {
-    const vidmm::Placement place = adapter.memory().placement(request.source->allocation->id);
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const vidmm::Placement place =
+        adapter.core().memory().placement(request.source->allocation->id);
     list[1].device_handle = request.source->device_specific;
     list[1].set(false, place.segment, place.gpu_address);
     surface = {request.source->device_specific, 0, place.gpu_address, place.segment.value};
@@ -92,11 +93,11 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
     args.surfaces = std::span(&surface, 1);
     args.source_count = 1;
   }
-  const port::RenderResult result = adapter.port().rendering().present(args);
+  const port::RenderResult result = adapter.core().port().rendering().present(args);
   Status status = result.status == Status::kGraphicsInsufficientDmaBuffer
                       ? Status::kInvalidParameter
                       : result.status;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (!is_success(status)) {
       flips.abandon(flip);
@@ -107,20 +108,20 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
     const uint64_t id = flips.queue(flip, false);
     for (Context* context : flip.contexts) {
       // The flip is made when everything before it in its contexts is done.
-      Packet& reached = adapter.packets().create();
+      Packet& reached = adapter.submission().packets().create();
       reached.kind = vidsch::PacketKind::kSignal;
       reached.context = context;
       reached.flip = id;
       reached.vidpn_source = flip.source;
-      adapter.queue_packet(reached);
+      adapter.submission().queue(reached);
       if (flips.no_wait() || flip.interval == 0) continue;
-      Packet& shown = adapter.packets().create();  // DISP-05
+      Packet& shown = adapter.submission().packets().create();  // DISP-05
       shown.kind = vidsch::PacketKind::kWait;
       shown.context = context;
       shown.points.push_back(flips.end_of(flip.source, id));
-      adapter.queue_packet(shown);
+      adapter.submission().queue(shown);
     }
-    adapter.pump();
+    adapter.core().pump();
   });
   return status;
 }
@@ -159,19 +160,20 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
     args.sub_rects = request.sub_rects;  // the whole list in each pass (REND-18)
     args.flip_interval = request.flip_interval;
     args.private_data = request.private_data;
-    const port::RenderResult result = adapter.port().rendering().present(args);
+    const port::RenderResult result = adapter.core().port().rendering().present(args);
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;
       abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice)  // REND-15
-        adapter.lane().run([&] { device_->set_error(DeviceState::kErrorDmaFault); });
+        adapter.core().lane().run(
+            [&]() DXGKIT_REQUIRES(on_lane) { device_->set_error(DeviceState::kErrorDmaFault); });
       break;
     }
     const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
     without_progress = progress ? 0 : without_progress + 1;
     if (more && without_progress >= kMaxPassesWithoutProgress) {
-      adapter.findings().report(verifier::Finding{
+      adapter.core().findings().report(verifier::Finding{
           .rule = "REND-09",
           .severity = verifier::Severity::kViolation,
           .ddi = "DxgkDdiPresent",
@@ -193,7 +195,8 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
   }
   captured_.clear();
   if (flip != nullptr && (!flipped || !is_success(outcome))) {
-    adapter.lane().run([&] { adapter.display()->flips()->abandon(*flip); });
+    adapter.core().lane().run(
+        [&]() DXGKIT_REQUIRES(on_lane) { adapter.display()->flips()->abandon(*flip); });
     if (is_success(outcome)) outcome = Status::kInvalidParameter;
   }
   return outcome;
@@ -229,11 +232,11 @@ void Context::wait_for_flips(std::span<const Ref<OpenedAllocation>> written) {
       points.push_back(*point);
   }
   if (points.empty()) return;
-  Packet& wait = adapter.packets().create();
+  Packet& wait = adapter.submission().packets().create();
   wait.kind = vidsch::PacketKind::kWait;
   wait.context = this;
   wait.points = std::move(points);
-  adapter.queue_packet(wait);
+  adapter.submission().queue(wait);
 }
 
 }  // namespace dxgkit::dxgk

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 
@@ -21,7 +21,7 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
   DXGKIT_RETURN_IF_FAILED(check_virtual(submission));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -32,7 +32,7 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
       status = Status::kDeviceRemoved;
       return;
     }
-    Packet& packet = adapter.packets().create();
+    Packet& packet = adapter.submission().packets().create();
     packet.kind = vidsch::PacketKind::kRender;
     packet.context = this;
     packet.driver_context = info_.handle;
@@ -44,8 +44,8 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
     std::ranges::copy(submission.private_data, packet.command.private_data.begin());
     wait_for_flips(submission.written_primaries);
     adapter.residency().packet_queued(*device_, packet);
-    adapter.queue_packet(packet);
-    adapter.pump();
+    adapter.submission().queue(packet);
+    adapter.core().pump();
   });
   return status;
 }

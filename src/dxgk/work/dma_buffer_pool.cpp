@@ -7,7 +7,7 @@
 namespace dxgkit::dxgk {
 
 DmaBufferPool::DmaBufferPool(Adapter& adapter, const port::ContextInfo& info)
-    : adapter_(adapter), info_(info) {}
+    : adapter_(adapter), core_(adapter.core()), info_(info) {}
 
 DmaBufferPool::~DmaBufferPool() { DXGKIT_CHECK(buffers_.empty()); }
 
@@ -20,14 +20,13 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
       align_up(uint64_t{info_.dma_buffer_bytes} + (buffer->view.guarded ? port::kGuardBytes : 0),
                kPageBytes) /
       kPageBytes;
-  DXGKIT_ASSIGN_OR_RETURN(buffer->pages,
-                          adapter_.machine().allocate_contiguous(buffer->page_count));
+  DXGKIT_ASSIGN_OR_RETURN(buffer->pages, core_.machine().allocate_contiguous(buffer->page_count));
   const uint64_t physical = buffer->pages.value * kPageBytes;
   buffer->private_storage.assign(size_t{info_.dma_private_bytes} + port::kGuardBytes,
                                  std::byte{0});  // REND-02
   buffer->view.private_guarded = info_.dma_private_bytes != 0;
   buffer->view.cpu =
-      adapter_.machine().system_pointer(bus::PhysicalAddress{physical}, info_.dma_buffer_bytes);
+      core_.machine().system_pointer(bus::PhysicalAddress{physical}, info_.dma_buffer_bytes);
   buffer->view.size_bytes = info_.dma_buffer_bytes;
   buffer->view.private_data =
       info_.dma_private_bytes == 0 ? nullptr : buffer->private_storage.data();
@@ -48,12 +47,12 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
   desc.alignment_bytes = kPageBytes;
   desc.supported_read = desc.supported_write = info_.dma_buffer_segment_set;
   desc.cpu_visible = true;
-  if (const Status status = adapter_.memory().create(memory.id, desc); !is_success(status)) {
+  if (const Status status = core_.memory().create(memory.id, desc); !is_success(status)) {
     adapter_.allocations().destroy(memory);
-    adapter_.machine().free_contiguous(buffer->pages, buffer->page_count);
+    core_.machine().free_contiguous(buffer->pages, buffer->page_count);
     return Error(status);
   }
-  adapter_.memory().mark_cpu_written(memory.id);
+  core_.memory().mark_cpu_written(memory.id);
   buffer->memory = memory.id;
   buffer->view.physical_address = 0;
   return buffer;
@@ -80,7 +79,7 @@ void DmaBufferPool::recycle(DmaBuffer& buffer) {
   buffer.allocation_count = 0;
   buffer.patch_count = 0;
   if (buffer.memory.value != 0) {
-    const vidmm::Placement place = adapter_.memory().placement(buffer.memory);
+    const vidmm::Placement place = core_.memory().placement(buffer.memory);
     buffer.view.segment = place.segment;
     buffer.view.physical_address = place.gpu_address;
   }
@@ -91,16 +90,21 @@ void DmaBufferPool::clear() {
   DXGKIT_CHECK(free_.size() == buffers_.size());
   for (const std::unique_ptr<DmaBuffer>& buffer : buffers_) {
     if (buffer->memory.value != 0) {
-      adapter_.free_internal(adapter_.allocations().at(buffer->memory));
+      adapter_.teardowns().free_internal(adapter_.allocations().at(buffer->memory));
     } else {
       std::vector<bus::PageFrame> pages;
       for (uint64_t i = 0; i < buffer->page_count; ++i)
         pages.push_back(bus::PageFrame{buffer->pages.value + i});
-      adapter_.release_pages(pages);
+      adapter_.backing_pages().release(pages);
     }
   }
   buffers_.clear();
   free_.clear();
+}
+
+void DmaBufferPool::drop_user(DmaBuffer& buffer) {
+  DXGKIT_CHECK(buffer.users > 0);
+  if (--buffer.users == 0) buffer.pool->recycle(buffer);
 }
 
 }  // namespace dxgkit::dxgk

@@ -7,10 +7,12 @@
 #include "bus/machine.h"
 #include "dxgk/work/packet.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 
 /// Lane: the adapter's.
 class DmaBufferPool {
@@ -21,16 +23,19 @@ class DmaBufferPool {
 
   /// A free buffer, at least as large as the driver asked at creation, with private data zero when
   /// it is new (REND-02). kNoMemory: state unchanged.
-  Result<DmaBuffer*> acquire();
+  Result<DmaBuffer*> acquire() DXGKIT_REQUIRES(on_lane);
   /// The buffer's last user is gone: drops the references it kept.
-  void recycle(DmaBuffer& buffer);
+  void recycle(DmaBuffer& buffer) DXGKIT_REQUIRES(on_lane);
   /// Free buffers go; for context destruction.
-  void clear();
+  void clear() DXGKIT_REQUIRES(on_lane);
+  /// A packet, or whoever filled the buffer, is done with it. The last one recycles it.
+  static void drop_user(DmaBuffer& buffer) DXGKIT_REQUIRES(on_lane);
 
  private:
-  Result<std::unique_ptr<DmaBuffer>> make_buffer();
+  Result<std::unique_ptr<DmaBuffer>> make_buffer() DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   const port::ContextInfo info_;
   std::vector<std::unique_ptr<DmaBuffer>> buffers_;
   std::vector<DmaBuffer*> free_;

@@ -7,10 +7,10 @@
 #include <bit>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/priority.h"
 #include "trace/trace.h"
 
@@ -38,29 +38,30 @@ Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation
   Adapter& adapter = device.adapter();
   HwQueues* const all = adapter.hw_queues();
   if (all == nullptr) return Error(Status::kNotSupported);
-  if (creation.node.value >= adapter.caps().node_count) return Error(Status::kInvalidParameter);
+  if (creation.node.value >= adapter.core().caps().node_count)
+    return Error(Status::kInvalidParameter);
   if (creation.engine_affinity > 1) return Error(Status::kInvalidParameter);  // SCHED-01
   if (!all->supported(creation.node)) return Error(Status::kNotSupported);
   Ref<HwContext> context = make_object<HwContext>(device);
   context->node_ = creation.node;
   HandleTable& handles = device.process().handles();
   DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
-  const Result<void*> made = all->queues_.create_hw_context(
+  const Result<void*> made = all->driver().create_hw_context(
       device.driver_handle(), context->handle, creation.node, 1, creation.private_data);
   Status status = made.has_value() ? Status::kSuccess : made.error();
   if (is_success(status)) {
     context->driver_handle_ = *made;
-    adapter.lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
         return;
       }
       status = all->configure(*context);
       if (!is_success(status)) return;
-      all->contexts_.push_back(context.get());
+      all->add(*context);
       device.hw_contexts.push_back(context.get());
     });
-    if (!is_success(status)) static_cast<void>(all->queues_.destroy_hw_context(*made));
+    if (!is_success(status)) static_cast<void>(all->driver().destroy_hw_context(*made));
   }
   if (!is_success(status)) {
     handles.erase(context->handle);
@@ -73,11 +74,11 @@ Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation
 void HwContext::destroy() {
   gate_.close();
   gate_.wait_empty();  // queues that other threads were making are there now, and go with it
-  std::vector<Ref<HwQueue>> queues;
-  device_->adapter().lane().run([&] {
-    for (HwQueue* queue : queues_) queues.emplace_back(queue);
+  std::vector<Ref<HwQueue>> own_queues;
+  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    for (HwQueue* queue : queues) own_queues.emplace_back(queue);
   });
-  for (const Ref<HwQueue>& queue : queues) {
+  for (const Ref<HwQueue>& queue : own_queues) {
     device_->process().handles().erase(queue->handle);
     queue->destroy();
   }
@@ -88,26 +89,27 @@ void HwContext::close_driver_side() {
   Adapter& adapter = device_->adapter();
   HwQueues& all = *adapter.hw_queues();
   bool first = false;
-  adapter.lane().run([&] {
-    first = !closed_;
-    closed_ = true;
-    if (first && !adapter.failed()) all.take_off(*this);
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    first = !closed;
+    closed = true;
+    if (first && !adapter.core().failed()) all.take_off(*this);
   });
   if (!first) return;
   // Once it is off nothing on the engine refers to it any more. Another thread may be at the end of
   // one of its queues.
-  static_cast<void>(adapter.block_until([&] { return queues_.empty() && all.off(*this); }));
+  static_cast<void>(adapter.core().block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return queues.empty() && all.off(*this); }));
   gate_.close();
   gate_.wait_empty();
-  static_cast<void>(all.queues_.destroy_hw_context(driver_handle_));
-  adapter.lane().run([&] {
-    std::erase(all.contexts_, this);
+  static_cast<void>(all.driver().destroy_hw_context(driver_handle_));
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    all.remove(*this);
     std::erase(device_->hw_contexts, this);
   });
 }
 
 void HwContext::follow_process() {
-  if (!closed_) static_cast<void>(device_->adapter().hw_queues()->configure(*this));
+  if (!closed) static_cast<void>(device_->adapter().hw_queues()->configure(*this));
 }
 
 port::SchedulingProperties HwContext::properties() const {
@@ -129,8 +131,8 @@ Status HwContext::set_priority(int32_t priority) {
   DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
-    if (closed_ || device_->lost()) {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (closed || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
@@ -143,7 +145,7 @@ Status HwContext::set_priority(int32_t priority) {
 
 int32_t HwContext::priority() {
   int32_t priority = 0;
-  device_->adapter().lane().run([&] { priority = priority_; });
+  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
@@ -166,7 +168,8 @@ Result<Ref<HwQueue>> HwQueue::create(HwContext& context, const HwQueueCreation& 
   const Status status = queue->make(creation);
   if (!is_success(status)) {
     handles.erase(queue->handle);
-    if (queue->entered_) device.adapter().lane().run([&] { queue->leave(); });
+    if (queue->entered)
+      device.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { queue->leave(); });
     queue->unmake();
     return Error(status);
   }
@@ -187,37 +190,39 @@ Status HwQueue::make(const HwQueueCreation& creation) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(fence_, owner.create_sync_object(request));
   Status status = Status::kSuccess;
   const auto shown = std::make_shared<bool>(false);
-  adapter.lane().run([&] {
-    if (owner.lost() || context_->closed_) {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (owner.lost() || context_->closed) {
       status = Status::kDeviceRemoved;
       return;
     }
-    const Result<NodeOrdinal> place = all.take_place(*this);
-    if (!place.has_value()) {
-      status = place.error();
+    const Result<NodeOrdinal> taken = all.take_place(*this);
+    if (!taken.has_value()) {
+      status = taken.error();
       return;
     }
-    place_ = *place;
-    const Result<uint64_t> address = adapter.gpu_va()->map_system_page(
-        owner.process().number(), fence_->shared->page, [&adapter, shown] {
-          *shown = true;
-          adapter.progress();
-        });
+    place = *taken;
+    const Result<uint64_t> address =
+        adapter.gpu_va()->map_system_page(owner.process().number(), fence_->shared->page,
+                                          [&adapter, shown]() DXGKIT_REQUIRES(on_lane) {
+                                            *shown = true;
+                                            adapter.core().progress();
+                                          });
     if (!address.has_value()) {
       status = address.error();
       return;
     }
     fence_va_ = *address;
-    status = enter(*place_);
+    status = enter(*place);
     if (!is_success(status)) return;
-    entered_ = true;
+    entered = true;
     owner.contexts.push_back(this);
-    context_->queues_.push_back(this);
+    context_->queues.push_back(this);
     all.refresh_holds(*context_);
   });
   DXGKIT_RETURN_IF_FAILED(status);
-  const bool there = adapter.block_until(
-      [&] { return owner.lost() || (*shown && adapter.gpu_va()->has_root(*this)); });
+  const bool there = adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return owner.lost() || (*shown && adapter.gpu_va()->has_root(*this));
+  });
   if (!there || owner.lost()) return Status::kDeviceRemoved;
   port::HwQueueArgs args;
   args.handle = handle;
@@ -227,9 +232,9 @@ Status HwQueue::make(const HwQueueCreation& creation) {
   args.progress_fence_cpu = fence_->shared->storage;
   args.progress_fence_va = fence_va_;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(void* const made,
-                                 all.queues_.create_hw_queue(context_->driver_handle(), args));
-  adapter.lane().run([&] {
-    driver_queue_ = made;
+                                 all.driver().create_hw_queue(context_->driver_handle(), args));
+  adapter.core().lane().run([&] {
+    driver_queue = made;
     driver_context_ = true;
   });
   return Status::kSuccess;
@@ -238,21 +243,21 @@ Status HwQueue::make(const HwQueueCreation& creation) {
 void HwQueue::destroy_in_driver() {
   Adapter& adapter = device().adapter();
   if (driver_context_)
-    static_cast<void>(adapter.hw_queues()->queues_.destroy_hw_queue(driver_queue_));
+    static_cast<void>(adapter.hw_queues()->driver().destroy_hw_queue(driver_queue));
   unmake();
 }
 
 void HwQueue::unmake() {
   Adapter& adapter = device().adapter();
-  adapter.lane().run([&] {
-    std::erase(context_->queues_, this);
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    std::erase(context_->queues, this);
     if (fence_va_ != 0) {
       // The page stays as long as an engine may write it.
       adapter.gpu_va()->unmap_system_page(device().process().number(), fence_va_,
                                           [fence = fence_] {});
     }
-    if (place_.has_value()) adapter.hw_queues()->give_place_back(*place_);
-    adapter.progress();  // its context may be waiting for it to go
+    if (place.has_value()) adapter.hw_queues()->give_place_back(*place);
+    adapter.core().progress();  // its context may be waiting for it to go
   });
   if (!fence_) return;
   device().process().handles().erase(fence_->handle);
@@ -269,16 +274,16 @@ Status HwQueue::submit(const HwSubmission& submission) {
     port::ValidateSubmitArgs args;
     args.buffer_va = submission.commands;
     args.buffer_bytes = submission.bytes;
-    args.contexts = std::span(&driver_queue_, 1);
+    args.contexts = std::span(&driver_queue, 1);
     args.private_data = private_data.data();
     args.private_bytes = args.user_private_bytes = static_cast<uint32_t>(private_data.size());
     args.hardware_queues = true;
     args.progress_fence = submission.progress_fence;
-    const Status valid = adapter.port().rendering().validate_submit(args);
+    const Status valid = adapter.core().port().rendering().validate_submit(args);
     if (valid != Status::kNotSupported) DXGKIT_RETURN_IF_FAILED(valid);
   }
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device().lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -294,7 +299,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
       return;
     }
     last_queued_ = submission.progress_fence;
-    Packet& packet = adapter.packets().create();
+    Packet& packet = adapter.submission().packets().create();
     packet.kind = vidsch::PacketKind::kRender;
     packet.context = this;
     packet.driver_context = info_.handle;
@@ -303,8 +308,8 @@ Status HwQueue::submit(const HwSubmission& submission) {
     packet.command.progress_fence = submission.progress_fence;
     packet.command.private_data = std::move(private_data);
     adapter.residency().packet_queued(device(), packet);
-    adapter.queue_packet(packet);
-    adapter.pump();
+    adapter.submission().queue(packet);
+    adapter.core().pump();
   });
   return status;
 }
@@ -331,15 +336,17 @@ std::unique_ptr<HwQueues> HwQueues::make(Adapter& adapter,
 
 HwQueues::HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes)
     : adapter_(adapter),
-      queues_(adapter.port().hw_queues()),
-      scheduler_(adapter.port().hw_scheduling()),
+      core_(adapter.core()),
+      queues_(adapter.core().port().hw_queues()),
+      scheduler_(adapter.core().port().hw_scheduling()),
       scheduling_(scheduler_.supported()),
       nodes_(nodes.begin(), nodes.end()),
       fruitless_(nodes.size()) {
-  timer_ = adapter.runtime().make_timer(
-      [this] { adapter_.lane().post_from_interrupt([this] { on_timer(); }); });
-  resume_timer_ = adapter.runtime().make_timer([this] {
-    adapter_.lane().post_from_interrupt([this] {
+  timer_ = adapter.core().runtime().make_timer([this] {
+    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { on_timer(); });
+  });
+  resume_timer_ = adapter.core().runtime().make_timer([this] {
+    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) {
       for (uint32_t node = 0; node < nodes_.size(); ++node) {
         if (resetting(NodeOrdinal{node})) resume_engine(NodeOrdinal{node});
       }
@@ -359,15 +366,15 @@ Status HwQueues::start() {
   bands.grace[static_cast<size_t>(Band::kIdle)] = 0;      // it preempts nobody
   bands.grace[static_cast<size_t>(Band::kRealtime)] = 0;  // it waits for nobody
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] { status = scheduler_.setup_priority_bands(bands); });
+  core_.lane().run([&] { status = scheduler_.setup_priority_bands(bands); });
   return status;
 }
 
 Status HwQueues::configure(HwContext& context) {
   if (!scheduling_) return Status::kSuccess;
   const Status status =
-      scheduler_.set_context_properties(context.driver_handle_, context.properties());
-  context.configured_ = context.configured_ || is_success(status);
+      scheduler_.set_context_properties(context.driver_handle(), context.properties());
+  context.configured = context.configured || is_success(status);
   return status;
 }
 
@@ -377,7 +384,7 @@ Result<NodeOrdinal> HwQueues::take_place(HwQueue& queue) {
   *free = &queue;
   const NodeOrdinal place{first_place_ + static_cast<uint32_t>(free - places_.begin())};
   const uint32_t most = nodes_[queue.node().value].max_in_flight_buffers;
-  adapter_.scheduler().set_depth(place, most == 0 ? kBuffersInFlight : most);
+  core_.scheduler().set_depth(place, most == 0 ? kBuffersInFlight : most);
   return place;
 }
 
@@ -388,34 +395,34 @@ HwQueue* HwQueues::queue_at(NodeOrdinal place) const { return places_[place.valu
 vidsch::EnginePort::Submit HwQueues::submit(Packet& packet, SubmissionFenceId fence) {
   using Submit = vidsch::EnginePort::Submit;
   auto& queue = static_cast<HwQueue&>(*packet.context);
-  DXGKIT_CHECK(!scheduling_ || queue.context_->configured_);  // SCHED-18
-  ++adapter_.counters().packets_submitted;
-  adapter_.counters().dma_bytes += packet.command.bytes;
+  DXGKIT_CHECK(!scheduling_ || queue.hw_context().configured);  // SCHED-18
+  ++core_.counters().packets_submitted;
+  core_.counters().dma_bytes += packet.command.bytes;
   trace::emit(trace::EventKind::kPacketSubmitted, packet.id.value, queue.id().value, fence.value,
-              queue.in_flight_.size(), static_cast<uint16_t>(queue.node().value));
-  if (queue.in_flight_.empty()) queue.progress_ns_ = adapter_.runtime().now();
-  queue.in_flight_.push_back({packet.id, fence, packet.command.progress_fence});
+              queue.in_flight.size(), static_cast<uint16_t>(queue.node().value));
+  if (queue.in_flight.empty()) queue.progress_ns = core_.runtime().now();
+  queue.in_flight.push_back({packet.id, fence, packet.command.progress_fence});
   scratch_.assign(packet.command.private_data.begin(), packet.command.private_data.end());
   port::HwQueueSubmission work;
-  work.queue = queue.driver_queue_;
+  work.queue = queue.driver_queue;
   work.progress_fence = packet.command.progress_fence;
   work.buffer_va = packet.command.address;
   work.buffer_bytes = packet.command.bytes;
   work.private_data = scratch_.data();
   work.private_bytes = static_cast<uint32_t>(scratch_.size());
-  work.progress_fence_va = queue.fence_va_;
-  work.progress_fence_cpu = queue.fence_->shared->storage;
+  work.progress_fence_va = queue.progress_fence_va();
+  work.progress_fence_cpu = queue.progress_fence().shared->storage;
   const Status status = queues_.submit(work);
   std::ranges::fill(scratch_, kPoison);
   packet.command.private_data.clear();
   watch();
   if (status == Status::kSuccess) return Submit::kTaken;
   if (status == Status::kInvalidParameter) {
-    adapter_.fault_state_ = DeviceState::kErrorDmaFault;
-    adapter_.blame(packet);
+    adapter_.faults().set_device_state(DeviceState::kErrorDmaFault);
+    adapter_.faults().blame(packet);
     return Submit::kRefused;
   }
-  adapter_.fail(verifier::Finding{
+  core_.fail(verifier::Finding{
       .rule = "SUB-41",
       .severity = verifier::Severity::kBugCheck,
       .ddi = "DxgkDdiSubmitCommandToHwQueue",
@@ -432,24 +439,26 @@ vidsch::EnginePort::Submit HwQueues::submit(Packet& packet, SubmissionFenceId fe
 
 void HwQueues::packet_left(const Packet& packet) {
   auto& queue = static_cast<HwQueue&>(*packet.context);
-  const size_t left = std::erase_if(
-      queue.in_flight_, [&](const HwQueue::InFlight& one) { return one.packet == packet.id; });
+  const size_t left =
+      std::erase_if(queue.in_flight, [&](const HwQueue::InFlight& one) DXGKIT_REQUIRES(on_lane) {
+        return one.packet == packet.id;
+      });
   if (left == 0) return;
-  queue.progress_ns_ = adapter_.runtime().now();
+  queue.progress_ns = core_.runtime().now();
   fruitless_[queue.node().value] = 0;
   release_fence(queue);
 }
 
 void HwQueues::retire_finished(HwQueue& queue) {
-  if (queue.in_flight_.empty()) return;
-  const uint64_t value = queue.fence_->shared->storage->load(std::memory_order_acquire);
+  if (queue.in_flight.empty()) return;
+  const uint64_t value = queue.progress_fence().shared->storage->load(std::memory_order_acquire);
   std::optional<SubmissionFenceId> last;
-  for (const HwQueue::InFlight& one : queue.in_flight_) {
+  for (const HwQueue::InFlight& one : queue.in_flight) {
     if (one.value > value) break;
     last = one.fence;
   }
   if (!last.has_value()) return;
-  static_cast<void>(adapter_.scheduler().completed(*queue.place_, *last, adapter_.runtime().now()));
+  static_cast<void>(core_.scheduler().completed(*queue.place, *last, core_.runtime().now()));
 }
 
 void HwQueues::look_at_fences(NodeOrdinal node) {
@@ -460,17 +469,17 @@ void HwQueues::look_at_fences(NodeOrdinal node) {
 
 void HwQueues::page_faulted(const port::InterruptReport& report) {
   for (HwQueue* const queue : places_) {
-    if (queue == nullptr || queue->driver_queue_ != report.handle) continue;
-    for (const HwQueue::InFlight& one : queue->in_flight_) {
+    if (queue == nullptr || queue->driver_queue != report.handle) continue;
+    for (const HwQueue::InFlight& one : queue->in_flight) {
       if (one.value != report.fence64) continue;
-      adapter_.fault_state_ = DeviceState::kErrorDmaPageFault;
+      adapter_.faults().set_device_state(DeviceState::kErrorDmaPageFault);
       const SubmissionFenceId fence = one.fence;
       static_cast<void>(
-          adapter_.scheduler().faulted(*queue->place_, fence, adapter_.runtime().now(), nullptr));
+          core_.scheduler().faulted(*queue->place, fence, core_.runtime().now(), nullptr));
       return;
     }
   }
-  adapter_.fail(verifier::Finding{
+  core_.fail(verifier::Finding{
       .rule = "INT-11",
       .severity = verifier::Severity::kBugCheck,
       .ddi = "DxgkCbNotifyInterrupt",

@@ -9,12 +9,13 @@
 #include <span>
 #include <vector>
 
+#include "dxgk/core/object.h"
 #include "dxgk/memory/paging_executor.h"
-#include "dxgk/object.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context.h"
 #include "port/ddi/hw_queue.h"
 #include "port/ddi/hw_scheduling.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
@@ -46,7 +47,7 @@ class HwContext : public Object {
   Status set_priority(int32_t priority);
   int32_t priority();
   /// The priority class of its process has changed, and so its band. Lane.
-  void follow_process();
+  void follow_process() DXGKIT_REQUIRES(on_lane);
 
   Device& device() { return *device_; }
   NodeOrdinal node() const { return node_; }
@@ -55,31 +56,30 @@ class HwContext : public Object {
   Gate& gate() { return gate_; }
   Handle handle = 0;
 
- private:
-  friend class Device;
-  friend class HwQueue;
-  friend class HwQueues;
   /// The driver's context only; the queues are gone. Idempotent.
   void close_driver_side();
-  port::SchedulingProperties properties() const;
+  port::SchedulingProperties properties() const DXGKIT_REQUIRES(on_lane);
 
+  // Lane; kept by HwQueues:
+  std::vector<HwQueue*> queues DXGKIT_GUARDED_BY(on_lane);  // creation order
+  bool closed DXGKIT_GUARDED_BY(on_lane) = false;
+  bool configured DXGKIT_GUARDED_BY(on_lane) =
+      false;  // the driver knows its scheduling properties (SCHED-18)
+  // Where the driver was told its root is (VA-06): queues of a context share it.
+  std::optional<port::RootPageTable> root;
+  // SCHED-19: contexts are created resumed.
+  enum class Running { kYes, kStopping, kNo };
+  Running running = Running::kYes;
+  uint32_t held = 0;            // who wants it off the engine
+  uint64_t suspend_fence = 0;   // last issued; rises
+  int64_t suspended_since = 0;  // when it was asked, while kStopping
+
+ private:
   const Ref<Device> device_;
   NodeOrdinal node_;
   void* driver_handle_ = nullptr;
   Gate gate_;
-  // Lane:
-  std::vector<HwQueue*> queues_;  // creation order
-  bool closed_ = false;
-  int32_t priority_ = 0;
-  bool configured_ = false;  // the driver knows its scheduling properties (SCHED-18)
-  // Where the driver was told its root is (VA-06): queues of a context share it.
-  std::optional<port::RootPageTable> root_;
-  // SCHED-19: contexts are created resumed.
-  enum class Running { kYes, kStopping, kNo };
-  Running running_ = Running::kYes;
-  uint32_t held_ = 0;            // who wants it off the engine
-  uint64_t suspend_fence_ = 0;   // last issued; rises
-  int64_t suspended_since_ = 0;  // when it was asked, while kStopping
+  int32_t priority_ DXGKIT_GUARDED_BY(on_lane) = 0;  // lane
 };
 
 struct HwQueueCreation {
@@ -111,34 +111,40 @@ class HwQueue : public Context {
   /// is queued then. Caller's thread.
   Status submit(const HwSubmission& submission);
 
-  HwContext& hw_context() { return *context_; }
+  HwContext& hw_context() const { return *context_; }
   /// An ordinary monitored fence: lost with the queue.
   SyncObject& progress_fence() { return *fence_; }
+  /// False in the middle of its creation.
+  bool has_progress_fence() const { return static_cast<bool>(fence_); }
   /// Where engines write it, in the process's address space.
   uint64_t progress_fence_va() const { return fence_va_; }
 
+  /// D3DDDI_CREATEHWQUEUEFLAGS.Value of its creation.
+  uint32_t flags() const { return flags_; }
+
+  // Lane; kept by HwQueues:
+  struct InFlight {
+    PacketId packet DXGKIT_GUARDED_BY(on_lane);
+    SubmissionFenceId fence DXGKIT_GUARDED_BY(on_lane);  // the scheduler's
+    uint64_t value DXGKIT_GUARDED_BY(on_lane) = 0;       // of the progress fence
+  };
+  std::optional<NodeOrdinal> place DXGKIT_GUARDED_BY(on_lane);  // in the scheduler
+  bool entered = false;  // the scheduler and the address space know it
+  void* driver_queue = nullptr;
+  std::deque<InFlight> in_flight DXGKIT_GUARDED_BY(on_lane);  // by both fences, rising
+  int64_t progress_ns DXGKIT_GUARDED_BY(on_lane) =
+      0;  // last submission to an empty queue, or completion
+
  private:
-  friend class HwQueues;
   void destroy_in_driver() override;
   Status make(const HwQueueCreation& creation);
   void unmake();
 
   const Ref<HwContext> context_;
-  void* driver_queue_ = nullptr;
   Ref<SyncObject> fence_;
   uint64_t fence_va_ = 0;
   uint32_t flags_ = 0;
-  // Lane:
-  std::optional<NodeOrdinal> place_;  // in the scheduler
-  bool entered_ = false;              // the scheduler and the address space know it
-  uint64_t last_queued_ = 0;
-  struct InFlight {
-    PacketId packet;
-    SubmissionFenceId fence;  // the scheduler's
-    uint64_t value = 0;       // of the progress fence
-  };
-  std::deque<InFlight> in_flight_;  // by both, rising
-  int64_t progress_ns_ = 0;         // last submission to an empty queue, or completion
+  uint64_t last_queued_ DXGKIT_GUARDED_BY(on_lane) = 0;  // lane
 };
 
 /// All of an adapter. Lane, except where a call says otherwise.
@@ -158,81 +164,93 @@ class HwQueues {
   /// SCHED-18: before the first work item. The driver's failure refuses the start. Not on the lane.
   Status start();
   /// The driver schedules: contexts can be taken off the engine.
-  bool scheduling() const { return scheduling_; }
+  bool scheduling() const DXGKIT_REQUIRES(on_lane) { return scheduling_; }
   bool supported(NodeOrdinal node) const { return nodes_[node.value].context_scheduling; }
+
+  // --- contexts and queues that come and go ---
+  void add(HwContext& context) DXGKIT_REQUIRES(on_lane) { contexts_.push_back(&context); }
+  void remove(HwContext& context) DXGKIT_REQUIRES(on_lane) { std::erase(contexts_, &context); }
+  /// A place in the scheduler. kNoMemory: all are taken.
+  Result<NodeOrdinal> take_place(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
+  void give_place_back(NodeOrdinal place) DXGKIT_REQUIRES(on_lane);
+  /// Tells the driver the context's scheduling properties (SCHED-18).
+  Status configure(HwContext& context) DXGKIT_REQUIRES(on_lane);
+  /// Queues of a context that is off the engine, or whose engine is reset, get nothing.
+  void refresh_holds(HwContext& context) DXGKIT_REQUIRES(on_lane);
+  /// The driver's entries. Any thread.
+  port::HwQueuePort& driver() { return queues_; }
 
   // --- what the scheduler asks ---
   /// Hands a packet of a queue to the driver.
-  vidsch::EnginePort::Submit submit(Packet& packet, SubmissionFenceId fence);
+  vidsch::EnginePort::Submit submit(Packet& packet, SubmissionFenceId fence)
+      DXGKIT_REQUIRES(on_lane);
   /// A packet of a queue left the scheduler.
-  void packet_left(const Packet& packet);
+  void packet_left(const Packet& packet) DXGKIT_REQUIRES(on_lane);
 
   // --- what the driver says ---
   /// Engines have written fences: queues whose progress fence says so retire work.
-  void look_at_fences(NodeOrdinal node);
-  void page_faulted(const port::InterruptReport& report);
+  void look_at_fences(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  void page_faulted(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// SCHED-19, SCHED-20.
-  void suspend_completed(const port::InterruptReport& report);
+  void suspend_completed(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// INT-21: the report came between the reset of its engine and the resumption.
-  void unexpected_report(const port::InterruptReport& report);
+  void unexpected_report(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// TDR-30. Any thread.
   Status invalidate(void* driver_context);
 
   // --- contexts off the engine ---
   /// By the driver's handle; null: there is none.
-  HwContext* context_of(const void* driver_handle) const;
+  HwContext* context_of(const void* driver_handle) const DXGKIT_REQUIRES(on_lane);
   /// Each call has its `let_go`. The context is asked to leave; `off` says when it has.
-  void take_off(HwContext& context);
-  void let_go(HwContext& context);
-  bool off(const HwContext& context) const;
+  void take_off(HwContext& context) DXGKIT_REQUIRES(on_lane);
+  void let_go(HwContext& context) DXGKIT_REQUIRES(on_lane);
+  bool off(const HwContext& context) const DXGKIT_REQUIRES(on_lane);
   /// Before the power goes down every context leaves; they come back when it is up (SCHED-19).
-  void all_leave();
-  bool all_off() const;
-  void all_come_back();
+  void all_leave() DXGKIT_REQUIRES(on_lane);
+  bool all_off() const DXGKIT_REQUIRES(on_lane);
+  void all_come_back() DXGKIT_REQUIRES(on_lane);
   /// Before content moves: contexts that can reach it leave the engine, until operation_done.
-  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work);
-  void operation_done(const vidmm::PagingOp& op);
+  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work)
+      DXGKIT_REQUIRES(on_lane);
+  void operation_done(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane);
   /// The driver knows a queue's root if its context does.
-  bool has_root(Context& queue, const port::RootPageTable& root) const;
-  void root_was_set(Context& queue, const port::RootPageTable& root) const;
+  bool has_root(Context& queue, const port::RootPageTable& root) const DXGKIT_REQUIRES(on_lane);
+  void root_was_set(Context& queue, const port::RootPageTable& root) const DXGKIT_REQUIRES(on_lane);
   /// Nothing the driver was asked for will be answered.
-  void power_failed();
+  void power_failed() DXGKIT_REQUIRES(on_lane);
   /// The same after a reset of the whole adapter, whose engines need no reset of their own any
   /// more. Every packet has left, every device is lost.
-  void adapter_was_reset();
+  void adapter_was_reset() DXGKIT_REQUIRES(on_lane);
   /// Progress fences of a device that is lost jump to their maximum, each once nothing of its queue
   /// is on hardware: who waits for one wakes up, and nobody takes running work for finished.
-  void device_lost(Device& device);
+  void device_lost(Device& device) DXGKIT_REQUIRES(on_lane);
 
   // --- timeouts ---
   /// Work came to an idle queue, or a context was asked to leave: silence is noticed from now on.
-  void watch();
+  void watch() DXGKIT_REQUIRES(on_lane);
   /// Resets an engine by hand, as after a timeout: contexts the driver names are in error, nothing
   /// is submitted meanwhile, then the engine is resumed. False: it is being reset already, or the
   /// driver does not schedule.
-  bool reset_engine(NodeOrdinal node);
-  bool resetting(NodeOrdinal node) const { return (resetting_ >> node.value & 1) != 0; }
+  bool reset_engine(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  bool resetting(NodeOrdinal node) const DXGKIT_REQUIRES(on_lane) {
+    return (resetting_ >> node.value & 1) != 0;
+  }
 
  private:
-  friend class HwContext;
-  friend class HwQueue;
   HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes);
-  Result<NodeOrdinal> take_place(HwQueue& queue);
-  void give_place_back(NodeOrdinal place);
-  HwQueue* queue_at(NodeOrdinal place) const;
-  void retire_finished(HwQueue& queue);
+  HwQueue* queue_at(NodeOrdinal place) const DXGKIT_REQUIRES(on_lane);
+  void retire_finished(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
   /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
   /// adapter is reset, and nothing is submitted before that (TDR-30).
-  void engine_is_lost(NodeOrdinal node, const char* ddi, Status status);
-  void release_fence(HwQueue& queue);
-  Status configure(HwContext& context);
-  bool blocked(const HwQueue& queue) const;
-  void refresh_holds(HwContext& context);
-  void on_timer();
-  void resume_engine(NodeOrdinal node);
-  void lose(HwContext& context);
+  void engine_is_lost(NodeOrdinal node, const char* ddi, Status status) DXGKIT_REQUIRES(on_lane);
+  void release_fence(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
+  bool blocked(const HwQueue& queue) const DXGKIT_REQUIRES(on_lane);
+  void on_timer() DXGKIT_REQUIRES(on_lane);
+  void resume_engine(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  void lose(HwContext& context) DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   port::HwQueuePort queues_;
   port::HwSchedulingPort scheduler_;
   const bool scheduling_;

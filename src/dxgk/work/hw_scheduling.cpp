@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
 
@@ -27,29 +27,29 @@ constexpr uint32_t kResetsMost = 5;
 // --- off the engine, and back ---
 
 bool HwQueues::blocked(const HwQueue& queue) const {
-  return adapter_reset_due_ || queue.context_->held_ != 0 || resetting(queue.node());
+  return adapter_reset_due_ || queue.hw_context().held != 0 || resetting(queue.node());
 }
 
 void HwQueues::refresh_holds(HwContext& context) {
-  for (HwQueue* const queue : context.queues_) {
-    if (queue->place_.has_value()) adapter_.scheduler().hold_node(*queue->place_, blocked(*queue));
+  for (HwQueue* const queue : context.queues) {
+    if (queue->place.has_value()) core_.scheduler().hold_node(*queue->place, blocked(*queue));
   }
 }
 
 void HwQueues::take_off(HwContext& context) {
-  if (!scheduling_ || context.held_++ != 0) return;
+  if (!scheduling_ || context.held++ != 0) return;
   refresh_holds(context);
-  if (context.running_ != HwContext::Running::kYes) return;
-  context.running_ = HwContext::Running::kStopping;
-  context.suspended_since_ = adapter_.runtime().now();
-  const uint64_t fence = ++context.suspend_fence_;
-  const Status status = scheduler_.suspend(context.driver_handle_, fence);
+  if (context.running != HwContext::Running::kYes) return;
+  context.running = HwContext::Running::kStopping;
+  context.suspended_since = core_.runtime().now();
+  const uint64_t fence = ++context.suspend_fence;
+  const Status status = scheduler_.suspend(context.driver_handle(), fence);
   if (status == Status::kSuccess) {
-    context.running_ = HwContext::Running::kNo;
+    context.running = HwContext::Running::kNo;
     return;
   }
   if (status != Status::kPending) {
-    adapter_.findings().report(verifier::Finding{
+    core_.findings().report(verifier::Finding{
         .rule = "SCHED-19",
         .severity = verifier::Severity::kViolation,
         .ddi = "DxgkDdiSuspendContext",
@@ -65,13 +65,13 @@ void HwQueues::take_off(HwContext& context) {
 
 void HwQueues::let_go(HwContext& context) {
   if (!scheduling_) return;
-  DXGKIT_CHECK(context.held_ > 0);
-  if (--context.held_ != 0) return;
-  if (context.running_ != HwContext::Running::kYes && !adapter_.failed()) {
-    context.running_ = HwContext::Running::kYes;
-    const Status status = scheduler_.resume(context.driver_handle_);
+  DXGKIT_CHECK(context.held > 0);
+  if (--context.held != 0) return;
+  if (context.running != HwContext::Running::kYes && !core_.failed()) {
+    context.running = HwContext::Running::kYes;
+    const Status status = scheduler_.resume(context.driver_handle());
     if (!is_success(status)) {
-      adapter_.findings().report(verifier::Finding{
+      core_.findings().report(verifier::Finding{
           .rule = "SCHED-19",
           .severity = verifier::Severity::kViolation,
           .ddi = "DxgkDdiResumeContext",
@@ -81,24 +81,24 @@ void HwQueues::let_go(HwContext& context) {
           .fix = "Let the engine choose the context again."});
     }
   }
-  for (HwQueue* const queue : context.queues_) queue->progress_ns_ = adapter_.runtime().now();
+  for (HwQueue* const queue : context.queues) queue->progress_ns = core_.runtime().now();
   refresh_holds(context);
 }
 
 bool HwQueues::off(const HwContext& context) const {
-  return !scheduling_ || context.running_ == HwContext::Running::kNo;
+  return !scheduling_ || context.running == HwContext::Running::kNo;
 }
 
 HwContext* HwQueues::context_of(const void* driver_handle) const {
-  const auto found = std::ranges::find(contexts_, driver_handle, &HwContext::driver_handle_);
+  const auto found = std::ranges::find(contexts_, driver_handle, &HwContext::driver_handle);
   return found == contexts_.end() ? nullptr : *found;
 }
 
 void HwQueues::suspend_completed(const port::InterruptReport& report) {
   HwContext* const context = context_of(report.handle);
-  const uint64_t issued = context == nullptr ? 0 : context->suspend_fence_;
+  const uint64_t issued = context == nullptr ? 0 : context->suspend_fence;
   if (report.fence64 == 0 || report.fence64 > issued) {
-    adapter_.fail(verifier::Finding{
+    core_.fail(verifier::Finding{
         .rule = "SCHED-20",
         .severity = verifier::Severity::kBugCheck,
         .ddi = "DxgkCbNotifyInterrupt",
@@ -117,10 +117,10 @@ void HwQueues::suspend_completed(const port::InterruptReport& report) {
     return;
   }
   // An earlier request's answer comes late: the context has been resumed since.
-  if (report.fence64 != issued || context->running_ != HwContext::Running::kStopping) return;
-  context->running_ = HwContext::Running::kNo;
+  if (report.fence64 != issued || context->running != HwContext::Running::kStopping) return;
+  context->running = HwContext::Running::kNo;
   adapter_.paging().look_again();
-  adapter_.progress();
+  core_.progress();
 }
 
 void HwQueues::all_leave() {
@@ -131,7 +131,8 @@ void HwQueues::all_leave() {
 }
 
 bool HwQueues::all_off() const {
-  return std::ranges::all_of(away_, [&](const Ref<HwContext>& one) { return off(*one); });
+  return std::ranges::all_of(
+      away_, [&](const Ref<HwContext>& one) DXGKIT_REQUIRES(on_lane) { return off(*one); });
 }
 
 void HwQueues::all_come_back() {
@@ -146,21 +147,22 @@ void HwQueues::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<Pag
       op.kind == Kind::kTransferOut || op.kind == Kind::kDiscard || op.kind == Kind::kUnmapAperture;
   if (!scheduling_ || !leaves || contexts_.empty()) return;
   const auto asked = std::make_shared<bool>(false);
-  work->push_back(std::make_unique<CallWork>([this, asked, id = op.allocation] {
-    std::deque<std::vector<Ref<HwContext>>>& taken = moves_[id.value];
-    if (!std::exchange(*asked, true)) {
-      std::vector<Ref<HwContext>> concerned;
-      for (HwContext* const context : contexts_) {
-        if (context->closed_) continue;
-        if (!adapter_.gpu_va()->maps(context->device().process().number(), id)) continue;
-        concerned.emplace_back(context);
-        take_off(*context);
-      }
-      taken.push_back(std::move(concerned));
-    }
-    return std::ranges::all_of(taken.back(),
-                               [&](const Ref<HwContext>& context) { return off(*context); });
-  }));
+  work->push_back(
+      std::make_unique<CallWork>([this, asked, id = op.allocation]() DXGKIT_REQUIRES(on_lane) {
+        std::deque<std::vector<Ref<HwContext>>>& taken = moves_[id.value];
+        if (!std::exchange(*asked, true)) {
+          std::vector<Ref<HwContext>> concerned;
+          for (HwContext* const context : contexts_) {
+            if (context->closed) continue;
+            if (!adapter_.gpu_va()->maps(context->device().process().number(), id)) continue;
+            concerned.emplace_back(context);
+            take_off(*context);
+          }
+          taken.push_back(std::move(concerned));
+        }
+        return std::ranges::all_of(taken.back(), [&](const Ref<HwContext>& context) DXGKIT_REQUIRES(
+                                                     on_lane) { return off(*context); });
+      }));
 }
 
 void HwQueues::operation_done(const vidmm::PagingOp& op) {
@@ -177,20 +179,20 @@ void HwQueues::operation_done(const vidmm::PagingOp& op) {
 }
 
 bool HwQueues::has_root(Context& queue, const port::RootPageTable& root) const {
-  const std::optional<port::RootPageTable>& told = static_cast<HwQueue&>(queue).context_->root_;
+  const std::optional<port::RootPageTable>& told = static_cast<HwQueue&>(queue).hw_context().root;
   return told.has_value() && told->address == root.address && told->entry_count == root.entry_count;
 }
 
 void HwQueues::root_was_set(Context& queue, const port::RootPageTable& root) const {
-  static_cast<HwQueue&>(queue).context_->root_ = root;
+  static_cast<HwQueue&>(queue).hw_context().root = root;
 }
 
 void HwQueues::power_failed() {
   const std::map<uint64_t, std::deque<std::vector<Ref<HwContext>>>> moves =
       std::exchange(moves_, {});
   for (HwContext* const context : contexts_) {
-    context->running_ = HwContext::Running::kYes;
-    context->root_.reset();  // told again when power is back
+    context->running = HwContext::Running::kYes;
+    context->root.reset();  // told again when power is back
   }
   for (const auto& [allocation, queue] : moves) {
     for (const std::vector<Ref<HwContext>>& taken : queue) {
@@ -200,7 +202,7 @@ void HwQueues::power_failed() {
   // Whom somebody else still holds is off: nothing is on an engine, and what was asked will not be
   // answered.
   for (HwContext* const context : contexts_) {
-    if (context->held_ != 0) context->running_ = HwContext::Running::kNo;
+    if (context->held != 0) context->running = HwContext::Running::kNo;
   }
 }
 
@@ -215,14 +217,15 @@ void HwQueues::adapter_was_reset() {
 
 void HwQueues::device_lost(Device& device) {
   for (HwContext* const context : device.hw_contexts) {
-    for (HwQueue* const queue : context->queues_) release_fence(*queue);
+    for (HwQueue* const queue : context->queues) release_fence(*queue);
   }
 }
 
 void HwQueues::release_fence(HwQueue& queue) {
-  if (!queue.device().lost() || !queue.in_flight_.empty() || !queue.fence_) return;
-  const vidsch::SyncPoint point{queue.fence_->id, std::numeric_limits<uint64_t>::max(), false};
-  static_cast<void>(adapter_.scheduler().sync_objects().signal(std::span(&point, 1)));
+  if (!queue.device().lost() || !queue.in_flight.empty() || !queue.has_progress_fence()) return;
+  const vidsch::SyncPoint point{queue.progress_fence().id, std::numeric_limits<uint64_t>::max(),
+                                false};
+  static_cast<void>(core_.scheduler().sync_objects().signal(std::span(&point, 1)));
 }
 
 void HwQueues::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) {
@@ -234,7 +237,7 @@ void HwQueues::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) 
                 node.value)
           : fmt::format("It returned 0x{:08X} for node {}.",
                         static_cast<uint32_t>(to_ntstatus(status)), node.value);
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "TDR-30",
       .severity = verifier::Severity::kViolation,
       .ddi = ddi,
@@ -251,23 +254,24 @@ void HwQueues::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) 
 // --- silence ---
 
 void HwQueues::watch() {
-  const int64_t delay = adapter_.options().tdr_delay_ns;
+  const int64_t delay = core_.options().tdr_delay_ns;
   if (armed_ || delay <= 0) return;
-  const bool work = std::ranges::any_of(
-      places_, [](const HwQueue* queue) { return queue != nullptr && !queue->in_flight_.empty(); });
+  const bool work = std::ranges::any_of(places_, [](const HwQueue* queue) DXGKIT_REQUIRES(on_lane) {
+    return queue != nullptr && !queue->in_flight.empty();
+  });
   const bool stopping = std::ranges::any_of(contexts_, [](const HwContext* context) {
-    return context->running_ == HwContext::Running::kStopping;
+    return context->running == HwContext::Running::kStopping;
   });
   if (!work && !stopping) return;
   armed_ = true;
-  timer_->arm(adapter_.runtime().now() + delay);
+  timer_->arm(core_.runtime().now() + delay);
 }
 
 void HwQueues::on_timer() {
   armed_ = false;
-  if (adapter_.failed() || adapter_reset_due_) return;
-  const int64_t now = adapter_.runtime().now();
-  const int64_t delay = adapter_.options().tdr_delay_ns;
+  if (core_.failed() || adapter_reset_due_) return;
+  const int64_t now = core_.runtime().now();
+  const int64_t delay = core_.options().tdr_delay_ns;
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
     const NodeOrdinal node{i};
     if (resetting(node)) continue;
@@ -276,15 +280,15 @@ void HwQueues::on_timer() {
     int64_t progress = 0;
     for (const HwQueue* queue : places_) {
       constexpr uint32_t kDisableGpuTimeout = 1;
-      if (queue == nullptr || queue->node() != node || queue->in_flight_.empty()) continue;
-      if (queue->context_->held_ != 0 || (queue->flags_ & kDisableGpuTimeout) != 0) continue;
+      if (queue == nullptr || queue->node() != node || queue->in_flight.empty()) continue;
+      if (queue->hw_context().held != 0 || (queue->flags() & kDisableGpuTimeout) != 0) continue;
       busy = true;
-      progress = std::max(progress, queue->progress_ns_);
+      progress = std::max(progress, queue->progress_ns);
     }
     for (const HwContext* context : contexts_) {
       late =
-          late || (context->node() == node && context->running_ == HwContext::Running::kStopping &&
-                   now - context->suspended_since_ >= delay);
+          late || (context->node() == node && context->running == HwContext::Running::kStopping &&
+                   now - context->suspended_since >= delay);
     }
     if (!late && (!busy || now - progress < delay)) continue;
     if (++fruitless_[i] > kResetsMost) {
@@ -292,14 +296,14 @@ void HwQueues::on_timer() {
     } else if (!reset_engine(node)) {
       engine_is_lost(node, "DxgkDdiSubmitCommandToHwQueue", Status::kSuccess);
     }
-    if (adapter_.failed() || adapter_reset_due_) return;
+    if (core_.failed() || adapter_reset_due_) return;
   }
-  adapter_.pump();
+  core_.pump();
   watch();
 }
 
 bool HwQueues::reset_engine(NodeOrdinal node) {
-  if (!scheduling_ || resetting(node) || adapter_.failed()) return false;
+  if (!scheduling_ || resetting(node) || core_.failed()) return false;
   resetting_ |= uint64_t{1} << node.value;
   for (HwContext* const context : contexts_) refresh_holds(*context);
   hit_.clear();
@@ -311,46 +315,46 @@ bool HwQueues::reset_engine(NodeOrdinal node) {
     return true;
   }
   for (HwContext* const context : std::exchange(hit_, {})) lose(*context);
-  resume_timer_->arm(adapter_.runtime().now() + kSettleNs);
+  resume_timer_->arm(core_.runtime().now() + kSettleNs);
   return true;
 }
 
 void HwQueues::resume_engine(NodeOrdinal node) {
-  if (adapter_.failed() || adapter_reset_due_) return;
+  if (core_.failed() || adapter_reset_due_) return;
   const Status status = scheduler_.resume_engine(node);
   if (!is_success(status)) {
     engine_is_lost(node, "DxgkDdiResumeHwEngine", status);
     return;
   }
   resetting_ &= ~(uint64_t{1} << node.value);
-  const int64_t now = adapter_.runtime().now();
+  const int64_t now = core_.runtime().now();
   for (HwContext* const context : contexts_) {
     if (context->node() != node) continue;
     // Nothing of before runs on the engine: who was to leave it has.
-    if (context->running_ == HwContext::Running::kStopping)
-      context->running_ = HwContext::Running::kNo;
-    for (HwQueue* const queue : context->queues_) queue->progress_ns_ = now;
+    if (context->running == HwContext::Running::kStopping)
+      context->running = HwContext::Running::kNo;
+    for (HwQueue* const queue : context->queues) queue->progress_ns = now;
     refresh_holds(*context);
   }
   adapter_.paging().look_again();
-  adapter_.pump();
-  adapter_.progress();
+  core_.pump();
+  core_.progress();
   watch();
 }
 
 void HwQueues::lose(HwContext& context) {
   context.device().set_error(DeviceState::kHung);
-  for (HwQueue* const queue : std::vector<HwQueue*>(context.queues_)) {
-    if (queue->in_flight_.empty()) continue;
+  for (HwQueue* const queue : std::vector<HwQueue*>(context.queues)) {
+    if (queue->in_flight.empty()) continue;
     // They will never be heard of again.
-    static_cast<void>(adapter_.scheduler().completed(*queue->place_, queue->in_flight_.back().fence,
-                                                     adapter_.runtime().now()));
+    static_cast<void>(core_.scheduler().completed(*queue->place, queue->in_flight.back().fence,
+                                                  core_.runtime().now()));
   }
 }
 
 Status HwQueues::invalidate(void* driver_context) {
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     HwContext* const context = context_of(driver_context);
     if (context == nullptr) {
       status = Status::kInvalidParameter;
@@ -358,14 +362,14 @@ Status HwQueues::invalidate(void* driver_context) {
       if (std::ranges::find(hit_, context) == hit_.end()) hit_.push_back(context);
     } else {
       lose(*context);
-      adapter_.pump();
+      core_.pump();
     }
   });
   return status;
 }
 
 void HwQueues::unexpected_report(const port::InterruptReport& report) {
-  adapter_.fail(verifier::Finding{
+  core_.fail(verifier::Finding{
       .rule = "INT-21",
       .severity = verifier::Severity::kBugCheck,
       .ddi = "DxgkCbNotifyInterrupt",

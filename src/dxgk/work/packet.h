@@ -8,10 +8,11 @@
 
 #include "base/ids.h"
 #include "bus/machine.h"
-#include "dxgk/id_table.h"
+#include "dxgk/core/id_table.h"
+#include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
-#include "dxgk/object.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
 #include "vidsch/scheduler.h"
 

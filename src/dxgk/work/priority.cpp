@@ -2,10 +2,10 @@
 #include "dxgk/work/priority.h"
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 #include "dxgk/system_impl.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 
 namespace dxgkit::dxgk {
@@ -21,33 +21,33 @@ Status Context::set_priority(int32_t priority) {
   DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    status = adapter.scheduler().set_priority(id_, priority);
+    status = adapter.core().scheduler().set_priority(id_, priority);
     if (is_success(status)) priority_ = priority;
-    adapter.pump();
+    adapter.core().pump();
   });
   return status;
 }
 
 int32_t Context::priority() {
   int32_t priority = 0;
-  device_->adapter().lane().run([&] { priority = priority_; });
+  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
 Status Context::set_ahead_in_process(bool ahead) {
   Adapter& adapter = device_->adapter();
   Status status = Status::kSuccess;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    adapter.scheduler().set_ahead_in_process(id_, ahead);
+    adapter.core().scheduler().set_ahead_in_process(id_, ahead);
     ahead_in_process_ = ahead;
   });
   return status;
@@ -55,7 +55,8 @@ Status Context::set_ahead_in_process(bool ahead) {
 
 bool Context::ahead_in_process() {
   bool ahead = false;
-  device_->adapter().lane().run([&] { ahead = ahead_in_process_; });
+  device_->adapter().core().lane().run([&]()
+                                           DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
   return ahead;
 }
 
@@ -66,17 +67,17 @@ Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
   // A context made from here on reads it in the lane, one made before is visited there.
   priority_class_.store(priority_class);
   for (const Ref<Adapter>& adapter : system_.impl().running()) {
-    adapter->lane().run([&] {
-      if (adapter->failed()) return;
+    adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (adapter->core().failed()) return;
       for (Device* device : adapter->devices()) {
         if (&device->process() != this) continue;
         for (HwContext* context : device->hw_contexts) context->follow_process();
         for (Context* context : device->contexts) {
           // As it is now: another thread may have set it since.
-          adapter->scheduler().set_priority_class(context->id(), priority_class_.load());
+          adapter->core().scheduler().set_priority_class(context->id(), priority_class_.load());
         }
       }
-      adapter->pump();
+      adapter->core().pump();
     });
   }
   return Status::kSuccess;

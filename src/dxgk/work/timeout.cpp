@@ -7,9 +7,8 @@
 
 #include "base/check.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
-#include "dxgk/power/power.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -64,19 +63,23 @@ TimeoutPolicy read_timeout_policy(const nt::KernelConfig& config, int64_t delay_
   return policy;
 }
 
-Timeout::Timeout(Adapter& adapter) : adapter_(adapter), runtime_(adapter.runtime()) {}
+Timeout::Timeout(Adapter& adapter)
+    : adapter_(adapter), core_(adapter.core()), runtime_(adapter.core().runtime()) {}
 Timeout::~Timeout() { DXGKIT_CHECK(thread_ == nullptr); }
 
 void Timeout::start() {
-  const AdapterOptions& options = adapter_.options();
-  policy_ = options.timeouts.value_or(
-      read_timeout_policy(adapter_.kernel().config(), options.tdr_delay_ns));
+  timer_ = runtime_.make_timer([this] {
+    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { on_timer(); });
+  });
+  const AdapterOptions& options = core_.options();
+  policy_ =
+      options.timeouts.value_or(read_timeout_policy(core_.kernel().config(), options.tdr_delay_ns));
 }
 
 void Timeout::stop() {
   stop_.store(true);
   std::unique_ptr<runtime::Thread> thread;
-  adapter_.lane().run([&] { thread = std::move(thread_); });
+  core_.lane().run([&] { thread = std::move(thread_); });
   if (thread == nullptr) return;
   bell_.fetch_add(1);
   runtime_.wake_all(bell_);
@@ -86,7 +89,7 @@ void Timeout::stop() {
 // --- detection: lane ---
 
 std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
-  const vidsch::NodeStatus status = adapter_.scheduler().node_status(node);
+  const vidsch::NodeStatus status = core_.scheduler().node_status(node);
   if (status.resetting) return std::nullopt;
   const Node& mine = nodes_[node.value];
   // TDR-01: from the request, if there is one. An empty queue owes an answer, too (PREEMPT-06), but
@@ -103,7 +106,7 @@ std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
 void Timeout::watch() {
   if (armed_ || recovering_ || stop_.load(std::memory_order_relaxed)) return;
   if (policy_.delay_ns <= 0 || policy_.level == 0 || policy_.debug_mode == 1) return;
-  nodes_.resize(adapter_.scheduler().node_count());
+  nodes_.resize(core_.scheduler().node_count());
   std::optional<int64_t> first;
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
     const std::optional<int64_t> due = deadline(NodeOrdinal{i});
@@ -113,16 +116,16 @@ void Timeout::watch() {
   armed_ = true;
   // What is asked later is due later: the watch need not be armed anew before it rings.
   armed_for_ = std::max(*first, runtime_.now() + 1);
-  adapter_.timer_->arm(armed_for_);
+  timer_->arm(armed_for_);
 }
 
 void Timeout::on_timer() {
   armed_ = false;
-  if (!adapter_.running_or_starting() || recovering_ || adapter_.power_->off()) return;
+  if (!core_.running_or_starting() || recovering_ || core_.power_phase().off()) return;
   const int64_t now = runtime_.now();
   // The watch rings far too late: this machine was stopped meanwhile, the engine's time with it.
   const bool stood_still = now - armed_for_ > policy_.delay_ns / 2;
-  for (uint32_t i = 0; i < nodes_.size() && adapter_.running_or_starting(); ++i) {
+  for (uint32_t i = 0; i < nodes_.size() && core_.running_or_starting(); ++i) {
     const std::optional<int64_t> due = deadline(NodeOrdinal{i});
     if (!due.has_value() || *due > now) continue;
     if (!stood_still || !excuse(NodeOrdinal{i})) look_at(NodeOrdinal{i});
@@ -133,7 +136,7 @@ void Timeout::on_timer() {
 /// What it has not answered it gets another TdrDelay for, once. False: there is nothing to excuse.
 bool Timeout::excuse(NodeOrdinal node) {
   Node& mine = nodes_[node.value];
-  if (mine.excused || !adapter_.scheduler().node_status(node).preemption_pending) return false;
+  if (mine.excused || !core_.scheduler().node_status(node).preemption_pending) return false;
   mine.excused = true;
   mine.granted_until = runtime_.now() + policy_.delay_ns;
   return true;
@@ -141,15 +144,15 @@ bool Timeout::excuse(NodeOrdinal node) {
 
 void Timeout::look_at(NodeOrdinal node) {
   // INT-22: the driver reports what it missed before anybody calls it a hang.
-  const Result<uint32_t> current = adapter_.port().submission().query_current_fence(node);
-  adapter_.port().timeouts().flush_dpcs();
-  adapter_.drain_reports();
-  if (!adapter_.running_or_starting()) return;  // by what it answered, or reported
-  vidsch::Scheduler& scheduler = adapter_.scheduler();
+  const Result<uint32_t> current = core_.port().submission().query_current_fence(node);
+  core_.port().timeouts().flush_dpcs();
+  adapter_.reports().drain();
+  if (!core_.running_or_starting()) return;  // by what it answered, or reported
+  vidsch::Scheduler& scheduler = core_.scheduler();
   const vidsch::NodeStatus status = scheduler.node_status(node);
   const SubmissionFenceId answer{current.value_or(status.last_completed.value)};
   if (fence_newer(answer, status.last_completed) && !fence_newer(answer, status.last_submitted)) {
-    adapter_.findings().report(
+    core_.findings().report(
         {.rule = "INT-22",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiQueryCurrentFence",
@@ -175,7 +178,7 @@ void Timeout::look_at(NodeOrdinal node) {
 }
 
 void Timeout::preemption_asked(NodeOrdinal node, SubmissionFenceId fence) {
-  nodes_.resize(adapter_.scheduler().node_count());
+  nodes_.resize(core_.scheduler().node_count());
   Node& mine = nodes_[node.value];
   mine.asked_ns = runtime_.now();
   mine.preemption = fence;
@@ -194,7 +197,7 @@ void Timeout::preemption_answered(const port::InterruptReport& report) {
     return fence_newer(SubmissionFenceId{fence}, SubmissionFenceId{report.last_completed});
   });
   if (left == mine.asked_fences.end()) return;
-  adapter_.findings().report(
+  core_.findings().report(
       {.rule = "TDR-01",
        .severity = verifier::Severity::kViolation,
        .ddi = "DxgkDdiSubmitCommand",
@@ -208,7 +211,7 @@ void Timeout::preemption_answered(const port::InterruptReport& report) {
        .why = "The packet was neither run nor kept: the kernel submits it again.",
        .windows = "Nothing happens until another packet wants the engine: the application hangs.",
        .confidence = verifier::Confidence::kInferred});
-  const SubmissionFenceId last = adapter_.scheduler().node_status(node).last_completed;
+  const SubmissionFenceId last = core_.scheduler().node_status(node).last_completed;
   if (mine.lost && mine.lost_after == last) {  // twice the same: it would go on for ever
     require_adapter_reset(node, fmt::format("Node {} loses packets.", report.node));
     return;
@@ -233,7 +236,7 @@ void Timeout::report_silence(NodeOrdinal node, const vidsch::NodeStatus& status)
       status.last_completed.value, status.last_submitted.value, status.hardware_queue_length);
   const int64_t delay_ms = policy_.delay_ns / runtime::kMillisecond;
   if (idle) {
-    adapter_.findings().report(
+    core_.findings().report(
         {.rule = "PREEMPT-06",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiPreemptCommand",
@@ -245,7 +248,7 @@ void Timeout::report_silence(NodeOrdinal node, const vidsch::NodeStatus& status)
                 "DxgkCbSynchronizeExecution."});
     return;
   }
-  adapter_.findings().report(
+  core_.findings().report(
       {.rule = "TDR-01",
        .severity = verifier::Severity::kWarning,
        .ddi = "DxgkDdiSubmitCommand",
@@ -262,7 +265,7 @@ void Timeout::report_silence(NodeOrdinal node, const vidsch::NodeStatus& status)
 }
 
 void Timeout::timed_out(NodeOrdinal node) {
-  const vidsch::NodeStatus status = adapter_.scheduler().node_status(node);
+  const vidsch::NodeStatus status = core_.scheduler().node_status(node);
   report_silence(node, status);
   std::string cause = fmt::format(
       "Node {} {} for {} ms.", node.value,
@@ -277,14 +280,14 @@ void Timeout::timed_out(NodeOrdinal node) {
     reports_.push_back(std::move(note));
   }
   if (policy_.level == 1) {
-    adapter_.fail({.rule = "TDR-02",
-                   .severity = verifier::Severity::kBugCheck,
-                   .ddi = "DxgkDdiPreemptCommand",
-                   .actual = cause + " TdrLevel is 1.",
-                   .expected = "With TdrLevel 1 a timeout stops the machine.",
-                   .fix = "Set TdrLevel to 3 to have timeouts recovered.",
-                   .bugcheck_code = 0x116,
-                   .bugcheck_parameter = 0});
+    core_.fail({.rule = "TDR-02",
+                .severity = verifier::Severity::kBugCheck,
+                .ddi = "DxgkDdiPreemptCommand",
+                .actual = cause + " TdrLevel is 1.",
+                .expected = "With TdrLevel 1 a timeout stops the machine.",
+                .fix = "Set TdrLevel to 3 to have timeouts recovered.",
+                .bugcheck_code = 0x116,
+                .bugcheck_parameter = 0});
     return;
   }
   Request request;
@@ -311,8 +314,8 @@ void Timeout::require_adapter_reset(NodeOrdinal node, std::string cause) {
 
 void Timeout::request(Request request) {
   if (stop_.load()) return;
-  nodes_.resize(adapter_.scheduler().node_count());
-  if (request.required && !request.adapter) adapter_.scheduler().begin_reset(request.node);
+  nodes_.resize(core_.scheduler().node_count());
+  if (request.required && !request.adapter) core_.scheduler().begin_reset(request.node);
   request.adapter_resets = adapter_resets_;
   requests_.push_back(std::move(request));
   recovering_ = true;
@@ -332,7 +335,7 @@ bool Timeout::is_stale(const port::InterruptReport& report, vidsch::FenceReport 
   if (!of_packet && !of_request) return false;
   // Only paging keeps its fence when it is submitted again: this one has come back since (TDR-17).
   if (outcome == vidsch::FenceReport::kRepeated && fence_newer(fence, stale.aborted)) return false;
-  adapter_.findings().report(
+  core_.findings().report(
       {.rule = stale.whole ? "TDR-22" : "TDR-13",
        .severity = verifier::Severity::kViolation,
        .ddi = "DxgkCbNotifyInterrupt",
@@ -357,7 +360,7 @@ void Timeout::run() {
   while (!stop_.load()) {
     const uint32_t seen = bell_.load();
     std::optional<Request> next;
-    adapter_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (requests_.empty()) return;
       next = std::move(requests_.front());
       requests_.pop_front();
@@ -367,20 +370,20 @@ void Timeout::run() {
       continue;
     }
     recover(*next);
-    adapter_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       recovering_ = !requests_.empty();
       if (recovering_) return;
-      adapter_.pump();
-      adapter_.progress();
+      core_.pump();
+      core_.progress();
     });
   }
 }
 
 bool Timeout::on_lane_unless_failed(const std::function<void()>& work) {
   bool failed = false;
-  adapter_.lane().run([&] {
-    if (adapter_.running_or_starting()) work();
-    failed = !adapter_.running_or_starting();
+  core_.lane().run([&] {
+    if (core_.running_or_starting()) work();
+    failed = !core_.running_or_starting();
   });
   return !failed;
 }
@@ -394,8 +397,8 @@ bool Timeout::still_due(const Request& request) {
 
 void Timeout::recover(const Request& request) {
   bool off = false;
-  if (!on_lane_unless_failed([&] {
-        off = adapter_.power_->off() || !still_due(request);
+  if (!on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+        off = core_.power_phase().off() || !still_due(request);
         if (!off) begin_report(request);
       }) ||
       off) {
@@ -412,7 +415,7 @@ void Timeout::recover(const Request& request) {
       break;
     case EngineOutcome::kNotNeeded:
     case EngineOutcome::kGranted:
-      adapter_.lane().run([&] { report_.reset(); });
+      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { report_.reset(); });
       break;
     case EngineOutcome::kOver:
       end_report(false);
@@ -422,8 +425,8 @@ void Timeout::recover(const Request& request) {
 
 std::optional<bool> Timeout::responsive(NodeOrdinal node) {
   std::optional<bool> answer;
-  const bool alive = on_lane_unless_failed([&] {
-    const Result<bool> status = adapter_.port().timeouts().query_engine_status(node);
+  const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+    const Result<bool> status = core_.port().timeouts().query_engine_status(node);
     // TDR-10: a failure was reported; nobody can say that the engine gets on.
     answer = status.has_value() && *status;
     Node& mine = nodes_[node.value];
@@ -438,7 +441,7 @@ std::optional<bool> Timeout::responsive(NodeOrdinal node) {
 }
 
 Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
-  if (!adapter_.caps().support_per_engine_tdr || !adapter_.port().timeouts().has_engine_reset()) {
+  if (!core_.caps().support_per_engine_tdr || !core_.port().timeouts().has_engine_reset()) {
     step("The driver has no per-engine recovery: the adapter is reset.");
     return EngineOutcome::kPromote;
   }
@@ -448,18 +451,20 @@ Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
     if (*answer) return EngineOutcome::kGranted;
     step("DxgkDdiQueryEngineStatus: the engine is not responsive.");
   }
-  const auto count = static_cast<uint32_t>(nodes_.size());
+  uint32_t count = 0;
   uint64_t mask = 0;
-  const bool alive = on_lane_unless_failed([&] {
+  const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+    count = static_cast<uint32_t>(nodes_.size());
     const Result<uint64_t> group =
-        adapter_.port().timeouts().query_dependent_engines(request.node, count);
+        core_.port().timeouts().query_dependent_engines(request.node, count);
     if (group.has_value()) mask = *group;
   });
   if (!alive || mask == 0) return EngineOutcome::kOver;
   step(fmt::format("DxgkDdiQueryDependentEngineGroup: nodes {:#x} are reset together.", mask));
   const uint64_t also = preempt_others(mask, request.node);
-  const std::vector<std::byte> info = adapter_.port().timeouts().collect_debug_info(0x141);
-  if (!on_lane_unless_failed([&] { report_->debug_bytes = info.size(); }))
+  const std::vector<std::byte> info = core_.port().timeouts().collect_debug_info(0x141);
+  if (!on_lane_unless_failed([&]()
+                                 DXGKIT_REQUIRES(on_lane) { report_->debug_bytes = info.size(); }))
     return EngineOutcome::kOver;
   step(fmt::format("DxgkDdiCollectDbgInfo for event 0x141: {} bytes.", info.size()));
   EngineOutcome outcome = EngineOutcome::kRecovered;
@@ -476,22 +481,22 @@ Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
 uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
   constexpr int64_t kPatienceNs = 500 * runtime::kMillisecond;
   uint64_t busy = 0;
-  static_cast<void>(on_lane_unless_failed([&] {
+  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
     for (uint32_t i = 0; i < nodes_.size(); ++i) {
       if (NodeOrdinal{i} == node || (mask >> i & 1) == 0) continue;
-      const vidsch::NodeStatus status = adapter_.scheduler().node_status(NodeOrdinal{i});
+      const vidsch::NodeStatus status = core_.scheduler().node_status(NodeOrdinal{i});
       if (status.hardware_queue_length == 0 && !status.preemption_pending) continue;
-      static_cast<void>(adapter_.scheduler().request_preemption(NodeOrdinal{i}));
+      static_cast<void>(core_.scheduler().request_preemption(NodeOrdinal{i}));
       busy |= uint64_t{1} << i;
     }
   }));
   const int64_t until = runtime_.now() + kPatienceNs;
-  ++adapter_.blocked_;  // so that progress() wakes us
+  AdapterCore::Waiting waiting(core_);
   while (busy != 0) {
-    const uint32_t seen = adapter_.progress_.load();
-    const bool alive = on_lane_unless_failed([&] {
+    const uint32_t seen = waiting.seen();
+    const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
       for (uint32_t i = 0; i < nodes_.size(); ++i) {
-        const vidsch::NodeStatus status = adapter_.scheduler().node_status(NodeOrdinal{i});
+        const vidsch::NodeStatus status = core_.scheduler().node_status(NodeOrdinal{i});
         // One that cannot be preempted is given way by being empty.
         if (!status.preemption_pending && status.hardware_queue_length == 0)
           busy &= ~(uint64_t{1} << i);
@@ -500,38 +505,38 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
       }
     });
     if (!alive || busy == 0) break;
-    if (runtime_.wait(adapter_.progress_, seen, until) == runtime::WaitResult::kTimedOut) break;
+    if (waiting.wait_until(until, seen) == runtime::WaitResult::kTimedOut) break;
   }
-  --adapter_.blocked_;
   if (busy != 0) step(fmt::format("Nodes {:#x} did not give way within 500 ms.", busy));
   return busy;
 }
 
 Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool hung) {
   const uint64_t bit = uint64_t{1} << node.value;
-  if (!on_lane_unless_failed([&] { adapter_.scheduler().begin_reset(node); }))
+  if (!on_lane_unless_failed([&]()
+                                 DXGKIT_REQUIRES(on_lane) { core_.scheduler().begin_reset(node); }))
     return EngineOutcome::kOver;
   // TDR-09: from here on the engine's interrupts are kept back; what came before is taken in.
-  adapter_.port().timeouts().mask_engines(bit);
-  adapter_.port().timeouts().flush_dpcs();
+  core_.port().timeouts().mask_engines(bit);
+  core_.port().timeouts().flush_dpcs();
   EngineOutcome outcome = EngineOutcome::kOver;
-  static_cast<void>(on_lane_unless_failed([&] {
-    adapter_.drain_reports();
-    if (!adapter_.running_or_starting()) return;
-    const vidsch::NodeStatus before = adapter_.scheduler().node_status(node);
+  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+    adapter_.reports().drain();
+    if (!core_.running_or_starting()) return;
+    const vidsch::NodeStatus before = core_.scheduler().node_status(node);
     const bool owes = before.preemption_pending || before.hardware_queue_length != 0;
     const bool answered = nodes_[node.value].preemption.value != 0 && !before.preemption_pending;
     if (!required && (!owes || (answered && hung))) {
-      adapter_.port().timeouts().unmask_engines(bit, /*tell=*/true);
-      adapter_.scheduler().end_reset(node);
+      core_.port().timeouts().unmask_engines(bit, /*tell=*/true);
+      core_.scheduler().end_reset(node);
       outcome = EngineOutcome::kNotNeeded;
       return;
     }
     if (!hung) {  // TDR-11: before each reset
       const auto count = static_cast<uint32_t>(nodes_.size());
-      if (!adapter_.port().timeouts().query_dependent_engines(node, count).has_value()) return;
+      if (!core_.port().timeouts().query_dependent_engines(node, count).has_value()) return;
     }
-    const Result<uint32_t> reset = adapter_.port().timeouts().reset_engine(node);
+    const Result<uint32_t> reset = core_.port().timeouts().reset_engine(node);
     if (!reset.has_value()) {
       if (reset.error() == Status::kDeviceRemoved) return;  // the driver died inside
       note("DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).");
@@ -544,31 +549,30 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
         node.value, *reset, before.last_completed.value, before.last_submitted.value));
     // INT-21: what was kept back is of packets the reset ended. The engine goes on before this
     // step is over, and what it reports then counts.
-    adapter_.port().timeouts().unmask_engines(bit, /*tell=*/false);
+    core_.port().timeouts().unmask_engines(bit, /*tell=*/false);
     outcome = judge(node, before, SubmissionFenceId{*reset});
   }));
-  adapter_.port().timeouts().unmask_engines(bit, /*tell=*/false);  // where that was left early
+  core_.port().timeouts().unmask_engines(bit, /*tell=*/false);  // where that was left early
   return outcome;
 }
 
 Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus& before,
                                       SubmissionFenceId last_aborted) {
-  vidsch::Scheduler& scheduler = adapter_.scheduler();
+  vidsch::Scheduler& scheduler = core_.scheduler();
   const vidsch::EngineReset found = scheduler.find_aborted(node, last_aborted);
   if (!found.in_range) {
-    adapter_.fail(
-        {.rule = "TDR-14",
-         .severity = verifier::Severity::kBugCheck,
-         .ddi = "DxgkDdiResetEngine",
-         .actual =
-             fmt::format("LastAbortedFenceId is {} for node {}.", last_aborted.value, node.value),
-         .expected = fmt::format("A submission fence from {} (the last completed) to {} "
-                                 "(the last submitted), both included.",
-                                 before.last_completed.value, before.last_submitted.value),
-         .fix = "Return the fence of the packet the reset ended; if the queue had run "
-                "dry, that of the last one that finished.",
-         .bugcheck_code = 0x119,
-         .bugcheck_parameter = 0xA});
+    core_.fail({.rule = "TDR-14",
+                .severity = verifier::Severity::kBugCheck,
+                .ddi = "DxgkDdiResetEngine",
+                .actual = fmt::format("LastAbortedFenceId is {} for node {}.", last_aborted.value,
+                                      node.value),
+                .expected = fmt::format("A submission fence from {} (the last completed) to {} "
+                                        "(the last submitted), both included.",
+                                        before.last_completed.value, before.last_submitted.value),
+                .fix = "Return the fence of the packet the reset ended; if the queue had run "
+                       "dry, that of the last one that finished.",
+                .bugcheck_code = 0x119,
+                .bugcheck_parameter = 0xA});
     return EngineOutcome::kOver;
   }
   if (found.on_hardware && found.kind == vidsch::PacketKind::kPaging) {
@@ -589,7 +593,7 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
   mine.granted_until = 0;
   Device* guilty = nullptr;
   if (before.hardware_queue_length != 0) guilty = device_of(found.context);
-  adapter_.fault_state_ = DeviceState::kHung;
+  adapter_.faults().set_device_state(DeviceState::kHung);
   static_cast<void>(scheduler.engine_was_reset(node, last_aborted, runtime_.now()));
   ++engine_resets_;
   if (guilty != nullptr) {

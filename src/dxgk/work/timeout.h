@@ -14,10 +14,11 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "dxgk/system.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/work/timeout_report.h"
 #include "port/types.h"
 #include "runtime/runtime.h"
+#include "runtime/thread_annotations.h"
 #include "vidmm/types.h"
 #include "vidsch/scheduler.h"
 
@@ -45,29 +46,34 @@ class Timeout {
 
   /// Reads the policy. Before anything runs.
   void start();
+  /// After the last thing has run.
+  void end_watch() { timer_.reset(); }
   /// Ends the thread; a recovery under way first. Not on the lane, which still runs.
   void stop();
 
   // Lane:
   /// Arms the watch when work is on hardware, or a preemption pends.
-  void watch();
-  void on_timer();
-  void preemption_asked(NodeOrdinal node, SubmissionFenceId fence);
-  void preemption_answered(const port::InterruptReport& report);
+  void watch() DXGKIT_REQUIRES(on_lane);
+  void on_timer() DXGKIT_REQUIRES(on_lane);
+  void preemption_asked(NodeOrdinal node, SubmissionFenceId fence) DXGKIT_REQUIRES(on_lane);
+  void preemption_answered(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// INT-18: that reset at once.
-  void require_engine_reset(NodeOrdinal node, std::string cause);
-  void require_adapter_reset(NodeOrdinal node, std::string cause);
+  void require_engine_reset(NodeOrdinal node, std::string cause) DXGKIT_REQUIRES(on_lane);
+  void require_adapter_reset(NodeOrdinal node, std::string cause) DXGKIT_REQUIRES(on_lane);
   /// A report of a packet from before a reset of its engine, after it: a finding, and nothing else
   /// (TDR-13, TDR-22). `outcome`: what the scheduler said of it.
-  bool is_stale(const port::InterruptReport& report, vidsch::FenceReport outcome);
+  bool is_stale(const port::InterruptReport& report, vidsch::FenceReport outcome)
+      DXGKIT_REQUIRES(on_lane);
   /// It hung the GPU too often (TDR-06).
-  bool is_blocked(uint32_t process) const { return blocked_.contains(process); }
-  const std::vector<TimeoutReport>& reports() const { return reports_; }
+  bool is_blocked(uint32_t process) const DXGKIT_REQUIRES(on_lane) {
+    return blocked_.contains(process);
+  }
+  const std::vector<TimeoutReport>& reports() const DXGKIT_REQUIRES(on_lane) { return reports_; }
   /// The adapter is about to be reset, or being reset: who waits for idle hardware with the driver
   /// to itself lets go, and comes back when it is over.
-  bool resetting_adapter() const { return resetting_adapter_; }
-  uint64_t engine_resets() const { return engine_resets_; }
-  uint64_t adapter_resets() const { return adapter_resets_; }
+  bool resetting_adapter() const DXGKIT_REQUIRES(on_lane) { return resetting_adapter_; }
+  uint64_t engine_resets() const DXGKIT_REQUIRES(on_lane) { return engine_resets_; }
+  uint64_t adapter_resets() const DXGKIT_REQUIRES(on_lane) { return adapter_resets_; }
 
  private:
   struct Request {
@@ -104,55 +110,59 @@ class Timeout {
   };
 
   // Lane: detection.
-  std::optional<int64_t> deadline(NodeOrdinal node);
-  bool excuse(NodeOrdinal node);
-  void look_at(NodeOrdinal node);
-  void timed_out(NodeOrdinal node);
-  void report_silence(NodeOrdinal node, const vidsch::NodeStatus& status);
-  void request(Request request);
+  std::optional<int64_t> deadline(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  bool excuse(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  void look_at(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  void timed_out(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  void report_silence(NodeOrdinal node, const vidsch::NodeStatus& status) DXGKIT_REQUIRES(on_lane);
+  void request(Request request) DXGKIT_REQUIRES(on_lane);
 
   // The thread.
   void run();
   void recover(const Request& request);
   /// Lane. Nothing that was done since has settled it.
-  bool still_due(const Request& request);
+  bool still_due(const Request& request) DXGKIT_REQUIRES(on_lane);
   EngineOutcome recover_engine(const Request& request);
   std::optional<bool> responsive(NodeOrdinal node);
   EngineOutcome reset_one(NodeOrdinal node, bool required, bool hung);
   EngineOutcome judge(NodeOrdinal node, const vidsch::NodeStatus& before,
-                      SubmissionFenceId last_aborted);
+                      SubmissionFenceId last_aborted) DXGKIT_REQUIRES(on_lane);
   uint64_t preempt_others(uint64_t mask, NodeOrdinal node);
   void recover_adapter(const Request& request);
-  bool past_limit(const Request& request);
-  void report_working_hardware();
+  bool past_limit(const Request& request) DXGKIT_REQUIRES(on_lane);
+  void report_working_hardware() DXGKIT_REQUIRES(on_lane);
   bool reset_hardware(NodeOrdinal node);
-  void clean_up(Device* guilty);
+  void clean_up(Device* guilty) DXGKIT_REQUIRES(on_lane);
   void come_back();
-  void note_engine_timeout(Device& guilty);
+  void note_engine_timeout(Device& guilty) DXGKIT_REQUIRES(on_lane);
   void refuse_reset(const char* ddi, Status status);
-  void begin_report(const Request& request);
+  void begin_report(const Request& request) DXGKIT_REQUIRES(on_lane);
   void end_report(bool recovered);
   void step(std::string text);
-  void note(std::string text);  // the same, on the lane
-  Device* device_of(ContextId context);
+  void note(std::string text) DXGKIT_REQUIRES(on_lane);  // the same, on the lane
+  Device* device_of(ContextId context) DXGKIT_REQUIRES(on_lane);
   bool on_lane_unless_failed(const std::function<void()>& work);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   runtime::Runtime& runtime_;
   TimeoutPolicy policy_;
+  std::unique_ptr<runtime::Timer> timer_;
   // Lane:
-  std::vector<Node> nodes_;
-  bool armed_ = false;
-  int64_t armed_for_ = 0;  // when it should ring
-  bool recovering_ = false;
-  bool resetting_adapter_ = false;
-  std::deque<Request> requests_;
-  std::vector<TimeoutReport> reports_;
-  std::optional<TimeoutReport> report_;  // of the recovery under way
-  std::vector<int64_t> adapter_reset_times_;
-  std::map<uint32_t, std::vector<int64_t>> engine_timeouts_;  // by process
-  std::set<uint32_t> blocked_;                                // processes
-  uint64_t engine_resets_ = 0, adapter_resets_ = 0;
+  std::vector<Node> nodes_ DXGKIT_GUARDED_BY(on_lane);
+  bool armed_ DXGKIT_GUARDED_BY(on_lane) = false;
+  int64_t armed_for_ DXGKIT_GUARDED_BY(on_lane) = 0;  // when it should ring
+  bool recovering_ DXGKIT_GUARDED_BY(on_lane) = false;
+  bool resetting_adapter_ DXGKIT_GUARDED_BY(on_lane) = false;
+  std::deque<Request> requests_ DXGKIT_GUARDED_BY(on_lane);
+  std::vector<TimeoutReport> reports_ DXGKIT_GUARDED_BY(on_lane);
+  std::optional<TimeoutReport> report_ DXGKIT_GUARDED_BY(on_lane);  // of the recovery under way
+  std::vector<int64_t> adapter_reset_times_ DXGKIT_GUARDED_BY(on_lane);
+  std::map<uint32_t, std::vector<int64_t>> engine_timeouts_
+      DXGKIT_GUARDED_BY(on_lane);                          // by process
+  std::set<uint32_t> blocked_ DXGKIT_GUARDED_BY(on_lane);  // processes
+  uint64_t engine_resets_ DXGKIT_GUARDED_BY(on_lane) = 0, adapter_resets_
+                                                          DXGKIT_GUARDED_BY(on_lane) = 0;
 
   std::atomic<uint32_t> bell_{0};  // rises with each request; the thread waits on it
   std::atomic<bool> stop_{false};

@@ -7,14 +7,14 @@
 
 #include "bus/activity.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include "dxgk/core/process.h"
 #include "dxgk/display/display.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
-#include "dxgk/process.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
 #include "trace/trace.h"
@@ -53,11 +53,11 @@ void Timeout::begin_report(const Request& request) {
   report.cause = request.cause;
   report.asked_ns = request.required ? runtime_.now() : nodes_[request.node.value].asked_ns;
   report.detected_ns = runtime_.now();
-  if (!request.required && adapter_.scheduler().node_status(request.node).preemption_pending)
+  if (!request.required && core_.scheduler().node_status(request.node).preemption_pending)
     report.preemption = nodes_[request.node.value].preemption.value;
-  const auto packets = adapter_.scheduler().packets_on(request.node);
+  const auto packets = core_.scheduler().packets_on(request.node);
   if (!packets.empty()) {
-    const Packet& packet = adapter_.packets().at(packets.front().first);
+    const Packet& packet = adapter_.submission().packets().at(packets.front().first);
     report.packet = packet.number;
     report.fence = packets.front().second.value;
     if (packet.context != nullptr) report.process = packet.context->device().process().name();
@@ -79,11 +79,11 @@ void Timeout::note(std::string text) {
 }
 
 void Timeout::step(std::string text) {
-  adapter_.lane().run([&] { note(std::move(text)); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { note(std::move(text)); });
 }
 
 void Timeout::end_report(bool recovered) {
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!report_.has_value()) return;
     TimeoutReport report = std::move(*report_);
     report_.reset();
@@ -137,20 +137,19 @@ bool Timeout::past_limit(const Request& request) {
     adapter_reset_times_.push_back(now);
     return false;
   }
-  adapter_.fail(
-      {.rule = "TDR-05",
-       .severity = verifier::Severity::kBugCheck,
-       .ddi = "DxgkDdiResetFromTimeout",
-       .actual = fmt::format("The adapter would be reset for the {}th time within {} s. "
-                             "{}",
-                             adapter_reset_times_.size() + 1,
-                             policy_.limit_time_ns / runtime::kSecond, request.cause),
-       .expected = fmt::format("At most {} adapter resets within {} s.", policy_.limit_count,
-                               policy_.limit_time_ns / runtime::kSecond),
-       .fix = "Find out why packets hang, and reset single engines where the hardware "
-              "can (SupportPerEngineTDR).",
-       .bugcheck_code = 0x116,
-       .bugcheck_parameter = 0xD});
+  core_.fail({.rule = "TDR-05",
+              .severity = verifier::Severity::kBugCheck,
+              .ddi = "DxgkDdiResetFromTimeout",
+              .actual = fmt::format("The adapter would be reset for the {}th time within {} s. "
+                                    "{}",
+                                    adapter_reset_times_.size() + 1,
+                                    policy_.limit_time_ns / runtime::kSecond, request.cause),
+              .expected = fmt::format("At most {} adapter resets within {} s.", policy_.limit_count,
+                                      policy_.limit_time_ns / runtime::kSecond),
+              .fix = "Find out why packets hang, and reset single engines where the hardware "
+                     "can (SupportPerEngineTDR).",
+              .bugcheck_code = 0x116,
+              .bugcheck_parameter = 0xD});
   return true;
 }
 
@@ -158,63 +157,63 @@ bool Timeout::past_limit(const Request& request) {
 
 void Timeout::recover_adapter(const Request& request) {
   bool past = false;
-  if (!on_lane_unless_failed([&] {
+  if (!on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
         past = past_limit(request);
         if (past) return;
         report_->code = 0x117;
         // From here on nothing is prepared or submitted.
-        adapter_.scheduler().begin_adapter_reset();
+        core_.scheduler().begin_adapter_reset();
         resetting_adapter_ = true;
-        adapter_.progress();
+        core_.progress();
       }) ||
       past) {
     end_report(false);
     return;
   }
-  adapter_.gate().hold();
-  const std::vector<std::byte> info = adapter_.port().timeouts().collect_debug_info(0x117);
+  core_.gate().hold();
+  const std::vector<std::byte> info = core_.port().timeouts().collect_debug_info(0x117);
   step(fmt::format("DxgkDdiCollectDbgInfo for event 0x117: {} bytes.", info.size()));
   // TDR-04, TDR-21.
   const int64_t patience = runtime_.now() + policy_.ddi_delay_ns;
-  const bool alone = adapter_.port().levels().enter_level_two_until(patience);
+  const bool alone = core_.port().levels().enter_level_two_until(patience);
   bool done = false;
   if (alone) {
     done = reset_hardware(request.node);
-    adapter_.port().levels().leave_level_two();
+    core_.port().levels().leave_level_two();
   } else {
-    adapter_.fail({.rule = "TDR-04",
-                   .severity = verifier::Severity::kBugCheck,
-                   .ddi = "DxgkDdiResetFromTimeout",
-                   .actual = fmt::format("Threads were inside the driver {} ms after the recovery "
-                                         "began.",
-                                         policy_.ddi_delay_ns / runtime::kMillisecond),
-                   .expected = fmt::format("All of them leave within TdrDdiDelay ({} ms).",
-                                           policy_.ddi_delay_ns / runtime::kMillisecond),
-                   .fix = "Bound every wait inside a DDI, and never wait there for the GPU.",
-                   .bugcheck_code = 0x116,
-                   .bugcheck_parameter = 0});
+    core_.fail({.rule = "TDR-04",
+                .severity = verifier::Severity::kBugCheck,
+                .ddi = "DxgkDdiResetFromTimeout",
+                .actual = fmt::format("Threads were inside the driver {} ms after the recovery "
+                                      "began.",
+                                      policy_.ddi_delay_ns / runtime::kMillisecond),
+                .expected = fmt::format("All of them leave within TdrDdiDelay ({} ms).",
+                                        policy_.ddi_delay_ns / runtime::kMillisecond),
+                .fix = "Bound every wait inside a DDI, and never wait there for the GPU.",
+                .bugcheck_code = 0x116,
+                .bugcheck_parameter = 0});
   }
   if (done) come_back();  // else the adapter fails, and nobody waits for the end of a reset
-  adapter_.gate().release();
+  core_.gate().release();
   end_report(done);
 }
 
 void Timeout::refuse_reset(const char* ddi, Status status) {
-  adapter_.fail({.rule = "TDR-23",
-                 .severity = verifier::Severity::kBugCheck,
-                 .ddi = ddi,
-                 .actual = fmt::format("It answered 0x{:08X} after a timeout.",
-                                       static_cast<uint32_t>(to_ntstatus(status))),
-                 .expected = "STATUS_SUCCESS.",
-                 .fix = "A reset takes the hardware back to a known state by whatever means; there "
-                        "is no way for it to fail that the kernel could act upon.",
-                 .bugcheck_code = 0x116,
-                 .bugcheck_parameter = static_cast<uint32_t>(to_ntstatus(status))});
+  core_.fail({.rule = "TDR-23",
+              .severity = verifier::Severity::kBugCheck,
+              .ddi = ddi,
+              .actual = fmt::format("It answered 0x{:08X} after a timeout.",
+                                    static_cast<uint32_t>(to_ntstatus(status))),
+              .expected = "STATUS_SUCCESS.",
+              .fix = "A reset takes the hardware back to a known state by whatever means; there "
+                     "is no way for it to fail that the kernel could act upon.",
+              .bugcheck_code = 0x116,
+              .bugcheck_parameter = static_cast<uint32_t>(to_ntstatus(status))});
 }
 
 void Timeout::report_working_hardware() {
   note("DxgkDdiResetFromTimeout: the hardware is still at work.");
-  adapter_.findings().report(verifier::Finding{
+  core_.findings().report(verifier::Finding{
       .rule = "TDR-22",
       .severity = verifier::Severity::kViolation,
       .ddi = "DxgkDdiResetFromTimeout",
@@ -228,14 +227,14 @@ void Timeout::report_working_hardware() {
 }
 
 bool Timeout::reset_hardware(NodeOrdinal node) {
-  port::AdapterPort& port = adapter_.port();
+  port::AdapterPort& port = core_.port();
   port.timeouts().mask_engines(~uint64_t{0});
   port.timeouts().flush_dpcs();
   bool done = false;
-  static_cast<void>(on_lane_unless_failed([&] {
-    adapter_.drain_reports();
-    if (!adapter_.running_or_starting()) return;
-    vidsch::Scheduler& scheduler = adapter_.scheduler();
+  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+    adapter_.reports().drain();
+    if (!core_.running_or_starting()) return;
+    vidsch::Scheduler& scheduler = core_.scheduler();
     // Whose packet is it that hung?
     const std::vector<ContextId> contexts = scheduler.contexts_on(node);
     Device* const guilty = contexts.empty() ? nullptr : device_of(contexts.front());
@@ -254,20 +253,20 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
       refuse_reset("DxgkDdiResetFromTimeout", status);
       return;
     }
-    if (bus::may_access_memory(adapter_.function())) {
+    if (bus::may_access_memory(core_.function())) {
       report_working_hardware();
     } else {
       note("DxgkDdiResetFromTimeout: the hardware is quiet.");
     }
     clean_up(guilty);
-    if (!adapter_.running_or_starting()) return;
+    if (!core_.running_or_starting()) return;
     if (const Status status = port.timeouts().restart_from_timeout(); status != Status::kSuccess) {
       refuse_reset("DxgkDdiRestartFromTimeout", status);
       return;
     }
     note("DxgkDdiRestartFromTimeout: the hardware runs again.");
     ++adapter_resets_;
-    done = adapter_.running_or_starting();
+    done = core_.running_or_starting();
   }));
   port.timeouts().unmask_engines(~uint64_t{0}, /*tell=*/false);
   return done;
@@ -275,7 +274,7 @@ bool Timeout::reset_hardware(NodeOrdinal node) {
 
 /// TDR-24..26: between the two DDIs. What is built for the driver here runs after the restart.
 void Timeout::clean_up(Device* guilty) {
-  vidsch::Scheduler& scheduler = adapter_.scheduler();
+  vidsch::Scheduler& scheduler = core_.scheduler();
   size_t devices = 0;
   for (Device* device : std::vector<Device*>(adapter_.devices())) {
     if (Display::is_kernels(device->process())) continue;  // as the system device (TDR-32)
@@ -289,7 +288,7 @@ void Timeout::clean_up(Device* guilty) {
   scheduler.adapter_was_reset(runtime_.now());
   if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->adapter_was_reset();
   if (adapter_.display() != nullptr) adapter_.display()->hardware_was_reset();
-  if (adapter_.residency_) adapter_.residency_->let_all_go();
+  if (core_.has_memory()) adapter_.residency().let_all_go();
   static_cast<void>(adapter_.context_allocations().let_go());
   adapter_.context_allocations().hardware_was_reset();
   std::vector<std::function<void()>> planned = adapter_.paging().abandon();
@@ -298,14 +297,14 @@ void Timeout::clean_up(Device* guilty) {
   if (adapter_.gpu_va() != nullptr) {
     // Operations of this model go through tables that are gone, too: the driver is told by the
     // tables it gets afterwards.
-    lost.allocations = adapter_.memory().lose_power([](SegmentId) { return uint64_t{0}; });
+    lost.allocations = core_.memory().lose_power([](SegmentId) { return uint64_t{0}; });
   } else {
-    lost = adapter_.memory().lose_in_reset();
+    lost = core_.memory().lose_in_reset();
   }
   for (const std::function<void()>& done : waited) done();
   adapter_.cpu_windows().hardware_was_reset();
-  adapter_.power_->drop_paging_buffers();
-  adapter_.power_->show_locked();  // TDR-28
+  adapter_.paging_buffers().drop();
+  adapter_.power().show_locked();  // TDR-28
   note(fmt::format("{} devices are lost, {} allocations with them.", devices,
                    lost.allocations.size()));
   if (adapter_.gpu_va() == nullptr) {
@@ -318,17 +317,17 @@ void Timeout::clean_up(Device* guilty) {
 
 /// With the driver running again.
 void Timeout::come_back() {
-  adapter_.lane().run([&] {
-    if (adapter_.failed_) return;
-    adapter_.scheduler().end_adapter_reset();
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core_.failed()) return;
+    core_.scheduler().end_adapter_reset();
     resetting_adapter_ = false;
     adapter_.paging().resume();
-    adapter_.pump();
+    core_.pump();
   });
-  if (adapter_.segment_infos_.paging_buffer_segment != 0 && adapter_.paging_buffers_.empty())
-    static_cast<void>(adapter_.map_paging_buffers());
-  adapter_.lane().run([&] {
-    if (!adapter_.failed_) adapter_.progress();
+  if (core_.segment_infos().paging_buffer_segment != 0 && adapter_.paging_buffers().empty())
+    static_cast<void>(adapter_.paging_buffers().map());
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (!core_.failed()) core_.progress();
   });
   if (adapter_.display() != nullptr) adapter_.display()->set_again();
 }

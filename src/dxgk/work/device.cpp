@@ -1,4 +1,4 @@
-#include "dxgk/device.h"
+#include "dxgk/work/device.h"
 
 #include <unistd.h>
 
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/core/process.h"
 #include "dxgk/display/display.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/process.h"
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context_allocations.h"
@@ -29,38 +29,42 @@ struct Device::CpuWait {
 };
 
 Device::Device(Adapter& adapter, Process& process)
-    : Object(kType), adapter_(adapter), adapter_reference_(&adapter), process_(process) {}
+    : Object(kType),
+      adapter_(adapter),
+      core_(adapter.core()),
+      adapter_reference_(&adapter),
+      process_(process) {}
 
 Device::~Device() = default;
 
 Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
   // A display-only driver has no devices: nothing renders on it, the kernel shows pictures itself.
-  if (adapter.display_only()) return Error(Status::kNotSupported);
-  DXGKIT_RETURN_ERROR_IF_FAILED(adapter.enter_process(process));
+  if (adapter.core().display_only()) return Error(Status::kNotSupported);
+  DXGKIT_RETURN_ERROR_IF_FAILED(adapter.processes().enter(process));
   Ref<Device> device = make_object<Device>(adapter, process);
   const Result<Handle> handle = process.handles().insert_hidden(device);
   if (!handle.has_value()) {
-    adapter.leave_process(process);
+    adapter.processes().leave(process);
     return Error(handle.error());
   }
   device->handle = *handle;
-  Result<port::DeviceInfo> info = adapter.port().objects().create_device(
-      *handle, /*system=*/false, adapter.driver_process(process));
+  Result<port::DeviceInfo> info = adapter.core().port().objects().create_device(
+      *handle, /*system=*/false, adapter.processes().handle_of(process));
   if (!info.has_value()) {
     process.handles().erase(*handle);
-    adapter.lane().run([&] {
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       device->closing_ = device->closed_ = true;
       adapter.context_allocations().owner_gone(*device);
-      if (!adapter.failed()) adapter.pump();
+      if (!adapter.core().failed()) adapter.core().pump();
     });
-    adapter.leave_process(process);
+    adapter.processes().leave(process);
     return Error(info.error());
   }
   device->info_ = *info;
-  adapter.lane().run([&] {
+  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     adapter.devices().push_back(device.get());
     adapter.residency().device_created(*device);
-    if (!adapter.running()) device->set_error(DeviceState::kStopped);
+    if (!adapter.core().running()) device->set_error(DeviceState::kStopped);
   });
   process.handles().publish(*handle);
   return device;
@@ -69,18 +73,18 @@ Result<Ref<Device>> Device::create(Adapter& adapter, Process& process) {
 void Device::set_error(DeviceState state) {
   if (lost()) return;  // THUNK-28
   state_.store(state, std::memory_order_release);
-  for (Context* context : contexts) adapter_.scheduler().fail_context(context->id());
+  for (Context* context : contexts) core_.scheduler().fail_context(context->id());
   for (CpuWait* wait : std::exchange(cpu_waits_, {})) {
-    if (adapter_.scheduler().sync_objects().cancel_wait(wait->id))
+    if (core_.scheduler().sync_objects().cancel_wait(wait->id))
       finish_wait(*wait, Status::kDeviceRemoved);
   }
   if (residency) adapter_.residency().device_lost(*this);
   // kStopped of a healthy adapter is the device's own end.
-  if (state != DeviceState::kStopped || adapter_.failed()) {
+  if (state != DeviceState::kStopped || core_.failed()) {
     release_fences_of_lost(*this);
     if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->device_lost(*this);
   }
-  adapter_.progress();
+  core_.progress();
 }
 
 void Device::finish_wait(CpuWait& wait, Status status) {
@@ -97,7 +101,7 @@ void Device::finish_wait(CpuWait& wait, Status status) {
   }
   wait.status = status;
   wait.done.store(1, std::memory_order_release);
-  adapter_.runtime().wake_all(wait.done);  // an address only: the waiter may be gone by now
+  core_.runtime().wake_all(wait.done);  // an address only: the waiter may be gone by now
 }
 
 Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode,
@@ -106,7 +110,7 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
     const int ours = dup(event_fd);
     if (ours < 0) return Status::kInvalidHandle;
     Status status = Status::kSuccess;
-    adapter_.lane().run([&] {
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (lost()) {
         status = Status::kDeviceRemoved;
         close(ours);
@@ -121,17 +125,18 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
       wait->event_fd = ours;
       wait->owned_by_callback = true;
       cpu_waits_.push_back(wait);
-      const vidsch::CpuWaitId id = adapter_.scheduler().sync_objects().wait_cpu(
-          points, mode, [this, wait](Status done) { finish_wait(*wait, done); });
+      const vidsch::CpuWaitId id = core_.scheduler().sync_objects().wait_cpu(
+          points, mode,
+          [this, wait](Status done) DXGKIT_REQUIRES(on_lane) { finish_wait(*wait, done); });
       // A wait that was satisfied at once is gone by now.
       if (std::ranges::find(cpu_waits_, wait) != cpu_waits_.end()) wait->id = id;
-      adapter_.pump();
+      core_.pump();
     });
     return status;
   }
   CpuWait wait;
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -141,18 +146,19 @@ Status Device::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::
       return;
     }
     cpu_waits_.push_back(&wait);
-    wait.id = adapter_.scheduler().sync_objects().wait_cpu(
-        points, mode, [this, &wait](Status done) { finish_wait(wait, done); });
-    adapter_.pump();  // a mutex or semaphore this wait consumed may hold back contexts
+    wait.id = core_.scheduler().sync_objects().wait_cpu(
+        points, mode,
+        [this, &wait](Status done) DXGKIT_REQUIRES(on_lane) { finish_wait(wait, done); });
+    core_.pump();  // a mutex or semaphore this wait consumed may hold back contexts
   });
   if (status != Status::kSuccess) return status;
-  while (wait.done.load(std::memory_order_acquire) == 0) adapter_.lane().wait_helping(wait.done, 0);
+  while (wait.done.load(std::memory_order_acquire) == 0) core_.lane().wait_helping(wait.done, 0);
   return wait.status;
 }
 
 Status Device::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
   Status status = Status::kSuccess;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -161,17 +167,17 @@ Status Device::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
       status = Status::kInvalidParameter;
       return;
     }
-    status = adapter_.scheduler().sync_objects().signal(points);
-    if (is_success(status)) ++adapter_.counters().sync_signals;
-    adapter_.pump();
+    status = core_.scheduler().sync_objects().signal(points);
+    if (is_success(status)) ++core_.counters().sync_signals;
+    core_.pump();
   });
   return status;
 }
 
 Status Device::wait_for_idle() {
-  const bool idle = adapter_.block_until([&] {
+  const bool idle = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     for (const Context* context : contexts) {
-      if (adapter_.scheduler().packets_of(context->id()) != 0) return false;
+      if (core_.scheduler().packets_of(context->id()) != 0) return false;
     }
     return true;
   });
@@ -182,7 +188,7 @@ void Device::destroy() {
   if (Display* display = adapter_.display(); display != nullptr) display->device_ends(*this);
   // Whatever is still queued has no owner any more: it is dropped, what is on hardware is waited
   // for.
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!closed_) set_error(DeviceState::kStopped);
   });
   gate_.close();
@@ -192,14 +198,14 @@ void Device::destroy() {
   std::vector<Ref<PagingQueue>> own_queues;
   std::vector<Handle> gone;
   if (residency) adapter_.residency().trim().remove_all(*this);  // THUNK-35
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (PagingQueue* queue : paging_queues) own_queues.emplace_back(queue);
   });
   for (const Ref<PagingQueue>& queue : own_queues) {
     process_.handles().erase(queue->handle);
     queue->destroy();
   }
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (Context* context : contexts) own_contexts.emplace_back(context);
     for (SyncObject* object : sync_objects) own_objects.emplace_back(object);
     for (const OpenedAllocation* opened : openings) {
@@ -214,7 +220,7 @@ void Device::destroy() {
     context->destroy();
   }
   std::vector<Ref<HwContext>> own_hw_contexts;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (HwContext* context : hw_contexts) own_hw_contexts.emplace_back(context);
   });
   for (const Ref<HwContext>& context : own_hw_contexts) {
@@ -232,7 +238,7 @@ void Device::destroy() {
 void Device::close_driver_side() {
   bool first = false;
   std::vector<Ref<Context>> own_contexts;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !std::exchange(closing_, true);
     if (!first) return;
     for (Context* context : contexts) own_contexts.emplace_back(context);
@@ -240,11 +246,11 @@ void Device::close_driver_side() {
   if (!first) return;
   for (const Ref<Context>& context : own_contexts) context->close_driver_side();
   std::vector<Ref<HwContext>> own_hw_contexts;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (HwContext* context : hw_contexts) own_hw_contexts.emplace_back(context);
   });
   for (const Ref<HwContext>& context : own_hw_contexts) context->close_driver_side();
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     // Not before: another thread that destroys an allocation would only drop the handle, and leave
     // what is listed here without anybody who holds it.
     closed_ = true;
@@ -257,7 +263,7 @@ void Device::close_driver_side() {
       }
       if (!resource->closing) {
         resource->closing = true;
-        adapter_.tear_down(*this, std::move(members), Ref<Resource>(resource));
+        adapter_.teardowns().begin(*this, std::move(members), Ref<Resource>(resource));
       }
     }
     std::vector<Ref<OpenedAllocation>> rest;
@@ -267,27 +273,27 @@ void Device::close_driver_side() {
     for (Ref<OpenedAllocation>& opened : rest) {
       std::vector<Ref<OpenedAllocation>> alone;
       alone.push_back(std::move(opened));
-      adapter_.tear_down(*this, std::move(alone), Ref<Resource>());
+      adapter_.teardowns().begin(*this, std::move(alone), Ref<Resource>());
     }
   });
-  static_cast<void>(adapter_.block_until([&] { return teardowns == 0; }));
+  static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return teardowns == 0; }));
   // Where the adapter stops, the client still has them.
   std::vector<Ref<SyncObject>> native;
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (SyncObject* object : sync_objects) {
       if (object->shared->native) native.emplace_back(object);
     }
   });
   for (const Ref<SyncObject>& object : native) adapter_.native_fences()->close(*object);
-  static_cast<void>(adapter_.port().objects().destroy_device(
+  static_cast<void>(core_.port().objects().destroy_device(
       info_.handle));  // SCHED-23: its failure is recorded, and ignored
-  adapter_.lane().run([&] {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     std::erase(adapter_.devices(), this);
     adapter_.residency().device_destroyed(*this);
     adapter_.context_allocations().owner_gone(*this);
-    if (!adapter_.failed()) adapter_.pump();
+    if (!core_.failed()) core_.pump();
   });
-  adapter_.leave_process(process_);
+  adapter_.processes().leave(process_);
 }
 
 }  // namespace dxgkit::dxgk

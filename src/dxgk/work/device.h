@@ -9,19 +9,21 @@
 #include <span>
 #include <vector>
 
-#include "dxgk/adapter/gate.h"
-#include "dxgk/device_state.h"
-#include "dxgk/handle_table.h"
+#include "dxgk/core/arrival_list.h"
+#include "dxgk/core/device_state.h"
+#include "dxgk/core/gate.h"
+#include "dxgk/core/handle_table.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/sharing.h"
 #include "dxgk/sync/sync_object.h"
-#include "dxgk/work/arrival_list.h"
 #include "dxgk/work/context.h"
 #include "port/types.h"
+#include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class HwContext;
 class PagingQueue;
 class Process;
@@ -126,12 +128,18 @@ class Device : public Object {
   /// thread but the lane.
   void destroy();
 
+  /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
+  void close_driver_side();
+  /// Lane. Its allocations have gone, or are on their way.
+  bool closed() const DXGKIT_REQUIRES(on_lane) { return closed_; }
+
   /// Lane. First error wins; contexts fail, CPU waits end with kDeviceRemoved.
-  void set_error(DeviceState state);
+  void set_error(DeviceState state) DXGKIT_REQUIRES(on_lane);
   DeviceState state() const { return state_.load(std::memory_order_acquire); }
   bool lost() const { return state() != DeviceState::kActive; }
 
   Adapter& adapter() { return adapter_; }
+  AdapterCore& core() { return core_; }
   Process& process() { return process_; }
   void* driver_handle() const { return info_.handle; }
   const port::DeviceInfo& info() const { return info_; }
@@ -140,77 +148,84 @@ class Device : public Object {
   Handle handle = 0;
 
   // Lane:
-  std::vector<Context*> contexts;          // creation order
-  ArrivalList<OpenedAllocation> openings;  // creation order, closing ones included
-  std::vector<SyncObject*> sync_objects;
-  ArrivalList<Resource> resources;
-  std::vector<PagingQueue*> paging_queues;
-  std::vector<HwContext*> hw_contexts;         // creation order; their queues are in `contexts`
+  std::vector<Context*> contexts DXGKIT_GUARDED_BY(on_lane);  // creation order
+  ArrivalList<OpenedAllocation> openings
+      DXGKIT_GUARDED_BY(on_lane);  // creation order, closing ones included
+  std::vector<SyncObject*> sync_objects DXGKIT_GUARDED_BY(on_lane);
+  ArrivalList<Resource> resources DXGKIT_GUARDED_BY(on_lane);
+  std::vector<PagingQueue*> paging_queues DXGKIT_GUARDED_BY(on_lane);
+  std::vector<HwContext*> hw_contexts
+      DXGKIT_GUARDED_BY(on_lane);              // creation order; their queues are in `contexts`
   std::unique_ptr<DeviceResidency> residency;  // null before it is on the adapter's list
-  size_t teardowns = 0;                        // allocation destructions under way
-  std::vector<vidmm::Use> shared_memory;       // context allocations of all contexts (RES-29)
-  std::optional<port::InterruptReport> page_fault;  // the one that cost it (INT-19)
+  size_t teardowns DXGKIT_GUARDED_BY(on_lane) = 0;  // allocation destructions under way
+  std::vector<vidmm::Use> shared_memory
+      DXGKIT_GUARDED_BY(on_lane);  // context allocations of all contexts (RES-29)
+  std::optional<port::InterruptReport> page_fault
+      DXGKIT_GUARDED_BY(on_lane);  // the one that cost it (INT-19)
   // SCHED-16: presents that have not run, and how many there may be; the same of flips.
   static constexpr uint32_t kPresentLimit = 3, kFlipLimit = 1;
   uint32_t queued_presents = 0, present_limit = kPresentLimit, flip_limit = kFlipLimit;
 
  private:
-  friend class Adapter;
   struct CpuWait;
   struct AllocationBacking {
     vidmm::AllocationDesc desc;
     std::vector<bus::PageFrame> pages;
     std::unique_ptr<bus::UserMemory> user_memory;  // owns `pages`, when the client gave them
   };
-  void finish_wait(CpuWait& wait, Status status);
+  void finish_wait(CpuWait& wait, Status status) DXGKIT_REQUIRES(on_lane);
   /// A sync object's GPU address, and clients may use its handle. On failure it is closed.
   Status complete(const Ref<SyncObject>& object);
-  /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
-  void close_driver_side();
   Status register_allocations(std::span<const port::AllocationInfo> infos,
                               std::span<AllocationBacking> backings,
                               std::span<const Ref<OpenedAllocation>> openings_made,
-                              const Ref<Resource>& resource, bool creates_resource);
+                              const Ref<Resource>& resource, bool creates_resource)
+      DXGKIT_REQUIRES(on_lane);
   /// The adapter-wide side of a resource that is about to be made shared, with its global handle.
+  /// Any thread: nobody else sees it yet.
   Result<Ref<SharedResource>> make_shared(std::span<const AllocationRequest> requests,
-                                          const CreateOptions& options, void* driver_resource);
+                                          const CreateOptions& options,
+                                          void* driver_resource) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Backing pages for what the driver described.
   Status back(const AllocationRequest& request, const port::AllocationInfo& info,
               AllocationBacking* backing);
   /// Lane. False: not now, ask again after progress.
-  bool try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status, void** address);
+  bool try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status, void** address)
+      DXGKIT_REQUIRES(on_lane);
   bool try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
-                       void** address);
+                       void** address) DXGKIT_REQUIRES(on_lane);
   /// Lane. The instance a discarding lock gets: idle, or null while all are busy and no more may be
   /// made.
-  OpenedAllocation* next_instance(OpenedAllocation& current);
-  Ref<OpenedAllocation> make_instance(OpenedAllocation& first);
+  OpenedAllocation* next_instance(OpenedAllocation& current) DXGKIT_REQUIRES(on_lane);
+  Ref<OpenedAllocation> make_instance(OpenedAllocation& first) DXGKIT_REQUIRES(on_lane);
   /// Lane. Shows where the content is now. kRetry: the CPU cannot see it there.
-  Status show(OpenedAllocation& opened, const LockRequest& how, const vidmm::Placement& place);
-  void end_lock(OpenedAllocation& opened);
+  Status show(OpenedAllocation& opened, const LockRequest& how, const vidmm::Placement& place)
+      DXGKIT_REQUIRES(on_lane);
+  void end_lock(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
   using Targets = std::vector<std::vector<Ref<OpenedAllocation>>>;  // one list per handle
   Status targets_of(std::span<const Handle> handles, bool are_resources, Targets* targets);
-  bool lockable(const Allocation& allocation);
-  bool alternate_va_fits(const Allocation& allocation, bool asked);
+  bool lockable(const Allocation& allocation) DXGKIT_REQUIRES(on_lane);
+  bool alternate_va_fits(const Allocation& allocation, bool asked) DXGKIT_REQUIRES(on_lane);
   /// Its supported sets name a segment of the kind.
-  bool reaches_aperture(const Allocation& allocation) {
+  bool reaches_aperture(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {
     return reaches(allocation, vidmm::SegmentKind::kAperture);
   }
-  bool reaches_memory(const Allocation& allocation) {
+  bool reaches_memory(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {
     return reaches(allocation, vidmm::SegmentKind::kMemory);
   }
-  bool reaches(const Allocation& allocation, vidmm::SegmentKind kind);
+  bool reaches(const Allocation& allocation, vidmm::SegmentKind kind) DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  AdapterCore& core_;
   const Ref<Adapter> adapter_reference_;
   Process& process_;
   port::DeviceInfo info_;
   Gate gate_;
   // Written on the lane, read by thunks before they go there: release/acquire so that they see why.
   std::atomic<DeviceState> state_{DeviceState::kActive};
-  std::vector<CpuWait*> cpu_waits_;  // lane
-  bool closing_ = false;             // lane: the driver side goes
-  bool closed_ = false;              // lane: its allocations have gone, or are on their way
+  std::vector<CpuWait*> cpu_waits_ DXGKIT_GUARDED_BY(on_lane);  // lane
+  bool closing_ DXGKIT_GUARDED_BY(on_lane) = false;             // lane: the driver side goes
+  bool closed_ DXGKIT_GUARDED_BY(on_lane) = false;              // lane
 };
 
 }  // namespace dxgkit::dxgk

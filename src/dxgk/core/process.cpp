@@ -1,4 +1,4 @@
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
 
 #include "runtime/runtime.h"
 

@@ -1,4 +1,4 @@
-#include "dxgk/handle_table.h"
+#include "dxgk/core/handle_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dxgk/id_table.h"
+#include "dxgk/core/id_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,19 +1,19 @@
-// Destroying allocations: handles go at once, the rest when nothing uses them any more.
-#include <algorithm>
+#include "dxgk/memory/teardowns.h"
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/device.h"
+#include <algorithm>
+#include <utility>
+
+#include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/cpu_windows.h"
+#include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/power/power.h"
-#include "dxgk/system_impl.h"
-#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
-void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openings,
-                        Ref<Resource> resource) {
+void Teardowns::begin(Device& device, std::vector<Ref<OpenedAllocation>> openings,
+                      Ref<Resource> resource) {
   auto teardown = std::make_unique<Teardown>();
   teardown->device = &device;
   teardown->openings = std::move(openings);
@@ -23,24 +23,24 @@ void Adapter::tear_down(Device& device, std::vector<Ref<OpenedAllocation>> openi
     const std::span<const Ref<OpenedAllocation>> instances = teardown->openings[i]->instances();
     teardown->openings.insert(teardown->openings.end(), instances.begin(), instances.end());
   }
-  listing_changed();
+  core_.listing_changed();
   for (const Ref<OpenedAllocation>& opened : teardown->openings) {
     opened->closing = true;
-    residency_->forget(*opened);
-    if (gpu_va_ && opened->allocation != nullptr) gpu_va_->let_go(opened->allocation->id);
+    residency_.forget(*opened);
+    if (opened->allocation != nullptr) owner_.allocation_closes(opened->allocation->id);
   }
   ++device.teardowns;
   teardowns_.push_back(std::move(teardown));
-  advance_teardowns();
+  advance();
 }
 
-void Adapter::forget_shared(SharedResource& resource) {
+void Teardowns::forget_shared(SharedResource& resource) {
   resource.gone = true;
-  if (resource.global != 0) system_.impl().global_shares.erase(resource.global);
-  std::erase_if(shared_resources_, [&](const auto& one) { return one.get() == &resource; });
+  if (resource.global != 0) core_.global_shares().erase(resource.global);
+  std::erase_if(shared_, [&](const auto& one) { return one.get() == &resource; });
 }
 
-void Adapter::drop_hold(SharedResource& resource) {
+void Teardowns::drop_hold(SharedResource& resource) {
   if (resource.gone) return;  // the adapter's end took it, whoever held it
   DXGKIT_CHECK(resource.holds > 0);
   --resource.holds;
@@ -49,72 +49,66 @@ void Adapter::drop_hold(SharedResource& resource) {
   teardown->orphan = Ref<SharedResource>(&resource);
   forget_shared(resource);
   teardowns_.push_back(std::move(teardown));
-  advance_teardowns();
+  advance();
 }
 
-void Adapter::drop_shared_resources() {
-  for (const Ref<SharedResource>& resource : std::vector(shared_resources_)) {
+void Teardowns::end_shared_resources() {
+  for (const Ref<SharedResource>& resource : std::vector(shared_)) {
     if (resource->holds == 0) continue;  // its devices are closing it already
     resource->holds = 1;
     drop_hold(*resource);
   }
 }
 
-bool Adapter::quiet(const Allocation& allocation) {
-  if (failed_) return true;  // paging is over: nothing pending will ever complete
-  return memory_->pin_count(allocation.id) == 0 && memory_->pending_operations(allocation.id) == 0;
+bool Teardowns::quiet(const Allocation& allocation) {
+  if (core_.failed()) return true;  // paging is over: nothing pending will ever complete
+  return core_.memory().pin_count(allocation.id) == 0 &&
+         core_.memory().pending_operations(allocation.id) == 0;
 }
 
-bool Adapter::idle(const Allocation& allocation) {
-  // Not pins: what is shown, or was asked to stay, is pinned without anybody working on it.
-  for (const OpenedAllocation* opened : allocation.opened) {
-    if (opened->uses != 0) return false;
-    // Work at virtual addresses may reach all that is listed by the time it runs.
-    if (gpu_va_ && residency_->has_work_with(*opened)) return false;
-  }
-  return true;
-}
-
-bool Adapter::ends(const Teardown& teardown, const Allocation& allocation) {
+bool Teardowns::ends(const Teardown& teardown, const Allocation& allocation) {
   if (allocation.shared == nullptr) return true;
   // Members of a shared resource are opened and closed together.
   return teardown.resource && allocation.shared->holds == 0 && allocation.shared->resources == 1;
 }
 
-bool Adapter::teardown_ready(const Teardown& teardown) {
+bool Teardowns::ready(const Teardown& teardown) {
   if (teardown.orphan) {
     return std::ranges::all_of(teardown.orphan->members,
-                               [&](const auto& member) { return quiet(*member.allocation); });
+                               [&](const auto& member)
+                                   DXGKIT_REQUIRES(on_lane) { return quiet(*member.allocation); });
   }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     if (opened->uses != 0) return false;
     if (opened->driver_references != 0) return false;
-    if (opened->listing.listed && !failed_) return false;  // for work queued before
+    if (opened->listing.listed && !core_.failed()) return false;  // for work queued before
     if (ends(teardown, *opened->allocation) && !quiet(*opened->allocation)) return false;
   }
   return true;
 }
 
-void Adapter::drop_locks(const Teardown& teardown) {
+void Teardowns::drop_locks(const Teardown& teardown) {
   bool any = false;
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
     if (opened->locks == 0) continue;
     any = true;
-    if (!failed_ && opened->allocation->keeps_system_copy() && !ends(teardown, *opened->allocation))
-      cpu_windows_->write_up(*opened);  // others go on with it
+    if (!core_.failed() && opened->allocation->keeps_system_copy() &&
+        !ends(teardown, *opened->allocation))
+      cpu_windows_.write_up(*opened);  // others go on with it
     // On the way up from sleep what was locked moves, and is not locked for a while.
     for (; opened->locks > 0; --opened->locks)
-      DXGKIT_CHECK(memory_->unlock(opened->allocation->id) || failed_ || !power_->awake());
-    if (!failed_) opened->cpu().view.reset();  // else finish_closing keeps it readable
-    cpu_windows_->close(*opened);
+      DXGKIT_CHECK(core_.memory().unlock(opened->allocation->id) || core_.failed() ||
+                   !core_.power_phase().awake());
+    if (!core_.failed()) opened->cpu().view.reset();  // else finish_closing keeps it readable
+    cpu_windows_.close(*opened);
   }
-  if (!any || failed_) return;
-  residency_->room_changed();
-  residency_->advance();
-  scheduler_->retry_busy();
+  if (!any || core_.failed()) return;
+  residency_.room_changed();
+  residency_.advance();
+  core_.scheduler().retry_busy();
 }
 
-void Adapter::begin_closing(Teardown& teardown) {
+void Teardowns::begin_closing(Teardown& teardown) {
   std::vector<vidmm::PagingOp> operations;
   std::vector<void*> device_specific;
   if (teardown.orphan) {
@@ -125,12 +119,12 @@ void Adapter::begin_closing(Teardown& teardown) {
     if (!opened->is_instance()) device_specific.push_back(opened->device_specific);
     Allocation& allocation = *opened->allocation;
     allocation.opened.erase(opened.get());
-    if (gpu_va_ && !failed_) {
+    if (core_.facts().virtual_addresses && !core_.failed()) {
       bool open_elsewhere = false;  // in the same process
       for (const OpenedAllocation* other : allocation.opened)
         open_elsewhere |= &other->device->process() == &teardown.device->process();
       // ALLOC-30
-      if (!open_elsewhere) gpu_va_->forget(allocation.id, teardown.device->process());
+      if (!open_elsewhere) owner_.process_has_closed(allocation.id, teardown.device->process());
     }
     if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
   }
@@ -143,29 +137,30 @@ void Adapter::begin_closing(Teardown& teardown) {
     teardown.ends_resource = teardown.resource || teardown.orphan;
   }
   for (Allocation* allocation : teardown.dying) {
-    if (failed_) break;
+    if (core_.failed()) break;
     trace::emit(trace::EventKind::kAllocationDestroyed, allocation->id.value, 0, 0,
                 allocation->size_bytes);
-    if (gpu_va_) gpu_va_->forget(allocation->id);
-    cpu_windows_->forget(*allocation);
-    Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(allocation->id);
+    owner_.allocation_ends(allocation->id);
+    cpu_windows_.forget(*allocation);
+    Result<std::vector<vidmm::PagingOp>> freed = core_.memory().destroy(allocation->id);
     DXGKIT_CHECK(freed.has_value());  // teardown_ready looked
     allocation->forgotten = true;
     operations.insert(operations.end(), freed->begin(), freed->end());
   }
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
   if (!device_specific.empty())
-    static_cast<void>(
-        port_->allocations().close_allocations(teardown.device->driver_handle(), device_specific));
+    static_cast<void>(core_.port().allocations().close_allocations(teardown.device->driver_handle(),
+                                                                   device_specific));
   teardown.phase = Teardown::Phase::kPaging;
-  if (failed_) {
+  if (core_.failed()) {
     finish_closing(teardown);
   } else {
-    paging_->enqueue(operations, [this, target = &teardown] { finish_closing(*target); });
+    paging_.enqueue(operations, [this, target = &teardown]()
+                                    DXGKIT_REQUIRES(on_lane) { finish_closing(*target); });
   }
 }
 
-void Adapter::finish_closing(Teardown& teardown) {
+void Teardowns::finish_closing(Teardown& teardown) {
   if (teardown.phase == Teardown::Phase::kDone) return;
   teardown.phase = Teardown::Phase::kDone;
   std::vector<void*> handles;
@@ -178,10 +173,10 @@ void Adapter::finish_closing(Teardown& teardown) {
   const bool destroy_resource = teardown.ends_resource && driver_resource != nullptr;
   if (!handles.empty() || destroy_resource) {
     static_cast<void>(
-        port_->allocations().destroy_allocations(handles, driver_resource, destroy_resource));
+        core_.port().allocations().destroy_allocations(handles, driver_resource, destroy_resource));
   }
   for (Allocation* allocation : teardown.dying) {
-    release_backing(*allocation);
+    backing_.release(*allocation);
     allocations_.destroy(*allocation);
   }
   for (const Ref<OpenedAllocation>& opened : teardown.openings) {
@@ -189,7 +184,7 @@ void Adapter::finish_closing(Teardown& teardown) {
     if (CpuAccess* const cpu = opened->cpu_if_any()) {
       // Of an adapter that is gone clients have addresses still, until they let go of their
       // handles.
-      if (failed_ && cpu->view) {
+      if (core_.failed() && cpu->view) {
         cpu->view->show_nothing();
       } else {
         cpu->view.reset();
@@ -202,45 +197,46 @@ void Adapter::finish_closing(Teardown& teardown) {
   if (teardown.resource) teardown.device->resources.erase(teardown.resource.get());
   if (teardown.device != nullptr) --teardown.device->teardowns;
   // Others were refused for want of the room this had, and nothing else may tell them.
-  if (!failed_ && has_memory()) {
-    residency_->room_changed();
-    scheduler_->retry_busy();
+  if (!core_.failed() && core_.has_memory()) {
+    residency_.room_changed();
+    core_.scheduler().retry_busy();
   }
-  progress();
+  core_.progress();
 }
 
-void Adapter::free_internal(Allocation& allocation) {
+void Teardowns::free_internal(Allocation& allocation) {
   const AllocationId id = allocation.id;
-  if (failed_) {
-    if (!allocation.borrows_pages) release_pages(allocation.pages.frames());
+  if (core_.failed()) {
+    if (!allocation.borrows_pages) backing_.release(allocation.pages.frames());
     allocations_.destroy(allocation);
     return;
   }
   trace::emit(trace::EventKind::kAllocationDestroyed, id.value, 0, 0, allocation.size_bytes);
-  Result<std::vector<vidmm::PagingOp>> freed = memory_->destroy(id);
+  Result<std::vector<vidmm::PagingOp>> freed = core_.memory().destroy(id);
   DXGKIT_CHECK(freed.has_value());  // nothing uses it, and what it was mapped for has run
   allocation.forgotten = true;
-  paging_->enqueue(*freed, [this, id] {
+  paging_.enqueue(*freed, [this, id]() DXGKIT_REQUIRES(on_lane) {
     Allocation& gone = allocations_.at(id);
-    if (!gone.borrows_pages) release_pages(gone.pages.frames());
+    if (!gone.borrows_pages) backing_.release(gone.pages.frames());
     allocations_.destroy(gone);
   });
 }
 
-void Adapter::advance_teardowns() {
-  if (advancing_teardowns_) return;       // the loop below looks at everything again
-  if (power_->off() && !failed_) return;  // no paging, no DDI: the release looks again
-  advancing_teardowns_ = true;
+void Teardowns::advance() {
+  if (advancing_) return;  // the loop below looks at everything again
+  if (core_.power_phase().off() && !core_.failed())
+    return;  // no paging, no DDI: the release looks again
+  advancing_ = true;
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < teardowns_.size();
          ++i) {  // by index: closing may start further teardowns
       Teardown& teardown = *teardowns_[i];
       if (teardown.phase == Teardown::Phase::kInUse) drop_locks(teardown);
-      if (teardown.phase == Teardown::Phase::kInUse && teardown_ready(teardown)) {
+      if (teardown.phase == Teardown::Phase::kInUse && ready(teardown)) {
         begin_closing(teardown);
         changed = true;
-      } else if (teardown.phase == Teardown::Phase::kPaging && failed_) {
+      } else if (teardown.phase == Teardown::Phase::kPaging && core_.failed()) {
         finish_closing(teardown);
         changed = true;
       }
@@ -248,25 +244,7 @@ void Adapter::advance_teardowns() {
     std::erase_if(teardowns_,
                   [](const auto& teardown) { return teardown->phase == Teardown::Phase::kDone; });
   }
-  advancing_teardowns_ = false;
-}
-
-void Adapter::release_backing(Allocation& allocation) {
-  if (allocation.user_memory == nullptr) {
-    release_pages(allocation.pages.frames());
-  } else if (fatal_.load(std::memory_order_acquire)) {
-    user_graveyard_.push_back(std::move(allocation.user_memory));
-  } else {
-    allocation.user_memory.reset();
-  }
-}
-
-void Adapter::release_pages(std::span<const bus::PageFrame> pages) {
-  if (fatal_.load(std::memory_order_acquire)) {
-    graveyard_.insert(graveyard_.end(), pages.begin(), pages.end());
-  } else {
-    machine_.free_pages(pages);
-  }
+  advancing_ = false;
 }
 
 }  // namespace dxgkit::dxgk

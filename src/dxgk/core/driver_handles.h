@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "dxgk/object.h"
-#include "dxgk/process.h"
+#include "dxgk/core/object.h"
+#include "dxgk/core/process.h"
 
 namespace dxgkit::dxgk {
 

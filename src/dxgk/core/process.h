@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "dxgk/adapter/gate.h"
-#include "dxgk/handle_table.h"
+#include "dxgk/core/gate.h"
+#include "dxgk/core/handle_table.h"
 #include "runtime/sync.h"
 #include "vidsch/policy.h"
 

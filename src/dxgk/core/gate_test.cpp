@@ -1,4 +1,4 @@
-#include "dxgk/adapter/gate.h"
+#include "dxgk/core/gate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dxgk/work/arrival_list.h"
+#include "dxgk/core/arrival_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

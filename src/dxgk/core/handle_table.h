@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "dxgk/object.h"
+#include "dxgk/core/object.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::dxgk {

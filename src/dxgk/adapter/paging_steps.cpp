@@ -1,0 +1,68 @@
+#include "dxgk/adapter/paging_steps.h"
+
+#include <utility>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/memory/cpu_windows.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/context_allocations.h"
+#include "dxgk/work/hw_queue.h"
+#include "dxgk/work/submission.h"
+
+namespace dxgkit::dxgk {
+
+PagingSteps::PagingSteps(Adapter& adapter) : adapter_(adapter), core_(adapter.core()) {}
+
+void PagingSteps::queue_paging(Packet& packet) { adapter_.submission().queue_paging(packet); }
+
+Packet& PagingSteps::new_packet() { return adapter_.submission().packets().create(); }
+
+PagingTarget PagingSteps::paging_target(AllocationId id) {
+  const Allocation& allocation = adapter_.allocations().at(id);
+  PagingTarget target;
+  target.driver_allocation = allocation.driver_handle;
+  target.pages = allocation.pages.numbers();
+  target.cached = allocation.cached;
+  adapter_.context_allocations().describe(id, &target);
+  if (!allocation.opened.empty()) target.device = allocation.opened.front()->device_specific;
+  return target;
+}
+
+bool PagingSteps::perform(const vidmm::PagingOp& op) {
+  const bool map = op.kind == vidmm::PagingOp::Kind::kMapAperture;
+  if (!map && op.kind != vidmm::PagingOp::Kind::kUnmapAperture) return false;
+  if (!core_.memory().segments()[op.place.segment.value - 1].agp) return false;
+  if (map) {
+    core_.machine().gart_map(op.place.offset_bytes,
+                             adapter_.allocations().at(op.allocation).pages.numbers());
+  } else {
+    core_.machine().gart_unmap(op.place.offset_bytes, op.size_bytes / kPageBytes);
+  }
+  return true;
+}
+
+void PagingSteps::before(const vidmm::PagingOp& op,
+                         std::vector<std::unique_ptr<PagingWork>>* work) {
+  adapter_.cpu_windows().leaving(op);
+  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->before(op, work);
+  adapter_.context_allocations().before(op, work);
+  if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->before(op, work);
+}
+
+void PagingSteps::behind(std::span<const vidmm::PagingOp> operations,
+                         std::vector<std::unique_ptr<PagingWork>>* work) {
+  if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->behind(operations, work);
+}
+
+std::unique_ptr<PagingWork> PagingSteps::translate(const vidmm::PagingOp& op) {
+  return adapter_.gpu_va() != nullptr ? adapter_.gpu_va()->translate(op) : nullptr;
+}
+
+void PagingSteps::operation_done(const vidmm::PagingOp& op) {
+  Allocation& allocation = adapter_.allocations().at(op.allocation);
+  if (!allocation.forgotten) core_.memory().operation_done(op);
+  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->operation_done(op);
+  core_.progress();
+}
+
+}  // namespace dxgkit::dxgk

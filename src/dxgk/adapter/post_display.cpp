@@ -1,0 +1,39 @@
+#include "dxgk/adapter/post_display.h"
+
+#include <fmt/format.h>
+
+#include "base/arithmetic.h"
+
+namespace dxgkit::dxgk {
+
+void keep_post_display(AdapterCore& core, bus::PostDisplay post,
+                       const port::DisplayInformation& left) {
+  const bus::Bar& bar = core.function().bars()[post.bar];
+  const uint64_t bytes = uint64_t{left.pitch_bytes} * left.height;
+  const bool inside = left.address >= bar.base.value &&
+                      range_within(left.address - bar.base.value, bytes, bar.size) &&
+                      left.pitch_bytes / 4 >= left.width;
+  if (left.width == 0 || left.height == 0 || !inside) {
+    core.findings().report(verifier::Finding{
+        .rule = "DOD-08",
+        .severity = verifier::Severity::kViolation,
+        .ddi = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
+        .actual = fmt::format("It left {}x{} pixels, pitch {}, at 0x{:X}.", left.width, left.height,
+                              left.pitch_bytes, left.address),
+        .expected = fmt::format("The display left behind is a linear frame buffer inside the "
+                                "adapter's BAR at 0x{:X}, {} bytes.",
+                                bar.base.value, bar.size),
+        .fix = "Keep the current mode and fill DisplayInfo with it: width, height, pitch, format "
+               "and physical address.",
+        .windows = "The next driver, or the basic display driver, finds no usable screen."});
+    return;
+  }
+  post.offset_bytes = left.address - bar.base.value;
+  post.width = left.width;
+  post.height = left.height;
+  post.pitch_bytes = left.pitch_bytes;
+  post.target_id = left.target_id;
+  core.function().set_post_display(post);
+}
+
+}  // namespace dxgkit::dxgk

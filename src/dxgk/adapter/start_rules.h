@@ -1,0 +1,53 @@
+// What a start asks of caps, segments and entries, and what refuses it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/va/gpu_va_rules.h"
+#include "port/types.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+/// Judges what the driver has said of itself (AdapterCore::facts), and reports what is wrong with
+/// it. Whatever answers a failure has reported why the adapter does not start.
+class StartRules {
+ public:
+  explicit StartRules(AdapterCore& core) : core_(core) {}
+
+  /// A driver that fails a step of the start: a finding with the DDI and its status, unless one has
+  /// said why already.
+  void explain_failure(const char* ddi, Status status);
+  Status refuse(const char* rule, const char* ddi, std::string actual, std::string expected,
+                std::string fix);
+
+  /// Caps of a full driver. Without MultiEngineAware it has one node (SCHED-02).
+  Status check_caps();
+  Status check_display_only_caps();
+  Status check_addressing();
+  /// Entries of mode management, for an adapter with video present sources.
+  Status check_display_entries();
+  /// Fills `segments` for the memory manager.
+  Status check_segments(std::vector<vidmm::SegmentDesc>* segments);
+  /// LIFE-15: one page is shown and hidden again. `*step`: the DDI that is at work.
+  Status check_host_apertures(const char** step);
+  /// VA-01..03; fills `model` for a GpuMmu adapter.
+  Status check_gpu_va_model(std::optional<GpuVaModel>* model);
+
+ private:
+  /// LIFE-13.
+  Status check_version_features();
+  /// Entries that caps promise (CAPS-04).
+  Status check_caps_entries();
+  Status check_gpu_va_entries(const port::GpuMmuCaps& caps);
+  /// CAPS-03, a warning.
+  void check_software_key();
+
+  AdapterCore& core_;
+};
+
+}  // namespace dxgkit::dxgk

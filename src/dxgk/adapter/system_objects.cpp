@@ -1,0 +1,71 @@
+#include "dxgk/adapter/system_objects.h"
+
+#include "dxgk/memory/paging_buffers.h"
+#include "dxgk/memory/paging_executor.h"
+#include "dxgk/va/gpu_va.h"
+#include "dxgk/work/submission.h"
+#include "trace/trace.h"
+
+namespace dxgkit::dxgk {
+
+Status SystemObjects::make() {
+  if (gpu_va_) gpu_va_->process_begins(0);
+  Result<void*> process = core_.port().objects().create_process(0, /*system=*/true);
+  if (!process.has_value()) return process.error();
+  process_ = *process;
+  has_process_ = true;
+  const Result<port::DeviceInfo> device =
+      core_.port().objects().create_device(0, /*system=*/true, process_);
+  if (!device.has_value()) return device.error();
+  device_ = device->handle;
+  has_device_ = true;
+  const NodeOrdinal node{core_.caps().paging_node};
+  context_ = device_;
+  if (core_.caps().multi_engine_aware) {
+    const Result<port::ContextInfo> context = core_.port().objects().create_context(
+        device_, 0, node, 1, /*system=*/true, {}, gpu_va_ != nullptr);
+    if (!context.has_value()) return context.error();
+    context_ = context->handle;
+    has_context_ = true;
+  }
+  const Result<bus::PageFrame> dummy = core_.machine().allocate_contiguous(1);
+  if (!dummy.has_value()) return dummy.error();
+  dummy_page_ = *dummy;
+  has_dummy_page_ = true;
+  Status status = Status::kSuccess;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    paging_context_ = core_.new_context_id();
+    submission_.set_paging_context(paging_context_);
+    trace::emit_name(trace::ObjectClass::kContext, paging_context_.value, "paging");
+    status = core_.scheduler().create_context(paging_context_,
+                                              {.node = node, .priority = 0, .is_system = true});
+    if (!is_success(status)) return;
+    PagingExecutor::Config config;
+    config.buffer_bytes = core_.segment_infos().paging_buffer_bytes;
+    config.private_bytes = core_.segment_infos().paging_private_bytes;
+    config.dummy_page = dummy_page_.value * kPageBytes;
+    config.system_context = context_;
+    config.virtual_addresses = gpu_va_ != nullptr;
+    config.transfer_chunk_bytes = core_.options().transfer_chunk_bytes;
+    status = paging_.configure(config);
+  });
+  DXGKIT_RETURN_IF_FAILED(status);
+  // Their buffers have addresses of their own.
+  if (gpu_va_) return gpu_va_->start(process_, context_);
+  return core_.segment_infos().paging_buffer_segment == 0 ? Status::kSuccess
+                                                          : paging_buffers_.map();
+}
+
+void SystemObjects::destroy() {
+  if (has_context_) static_cast<void>(core_.port().objects().destroy_context(context_));
+  if (has_device_) static_cast<void>(core_.port().objects().destroy_device(device_));
+  if (has_process_) static_cast<void>(core_.port().objects().destroy_process(process_));
+  has_context_ = has_device_ = has_process_ = false;
+}
+
+void SystemObjects::free_dummy_page() {
+  if (has_dummy_page_) core_.machine().free_contiguous(dummy_page_, 1);
+  has_dummy_page_ = false;
+}
+
+}  // namespace dxgkit::dxgk

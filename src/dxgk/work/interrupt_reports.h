@@ -1,0 +1,75 @@
+// What interrupts report, from the interrupt to the scheduler.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "dxgk/core/adapter_core.h"
+#include "port/types.h"
+#include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
+#include "vidsch/scheduler.h"
+
+namespace dxgkit::dxgk {
+
+class Faults;
+class HwQueues;
+class NativeFences;
+class Timeout;
+
+/// Keeps the reports of interrupts until the lane takes them in, in order.
+class InterruptReports {
+ public:
+  /// Displays hear of what is about them. Lane.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void on_present_progress(const port::InterruptReport& report)
+        DXGKIT_REQUIRES(on_lane) = 0;
+    /// False: the adapter has no video present sources.
+    virtual bool on_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane) = 0;
+  };
+  InterruptReports(AdapterCore& core, Owner& owner, Timeout& timeout)
+      : core_(core), owner_(owner), timeout_(timeout) {}
+  /// Lane. From here on there are nodes. Null: the adapter has none of these.
+  void connect(Faults& faults, HwQueues* hw_queues, NativeFences* native_fences)
+      DXGKIT_REQUIRES(on_lane) {
+    faults_ = &faults;
+    hw_queues_ = hw_queues;
+    native_fences_ = native_fences;
+  }
+
+  /// Any context.
+  void add(std::span<const port::InterruptReport> reports);
+  /// Lane. Takes in what has been reported.
+  void drain() DXGKIT_REQUIRES(on_lane);
+
+ private:
+  void handle(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
+  void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome)
+      DXGKIT_REQUIRES(on_lane);
+  void report_without_nodes(const port::InterruptReport& report);
+  void handle_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
+
+  AdapterCore& core_;
+  Owner& owner_;
+  Timeout& timeout_;
+  Faults* faults_ = nullptr;
+  HwQueues* hw_queues_ = nullptr;
+  NativeFences* native_fences_ = nullptr;
+
+  runtime::Mutex mutex_;  // innermost; interrupt context takes it
+  std::vector<port::InterruptReport> reports_ DXGKIT_GUARDED_BY(mutex_);
+  bool drain_posted_ DXGKIT_GUARDED_BY(mutex_) = false;
+  // Lane:
+  std::vector<port::InterruptReport> draining_ DXGKIT_GUARDED_BY(on_lane);
+  /// What a node said it had preempted last, to recognise work that ran on all the same.
+  struct Preempted {
+    bool any = false;
+    SubmissionFenceId request, after;  // fences between the two came back unfinished
+  };
+  std::vector<Preempted> preempted_;  // by node
+};
+
+}  // namespace dxgkit::dxgk
