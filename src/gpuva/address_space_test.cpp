@@ -531,6 +531,43 @@ TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
   EXPECT_EQ(claim(plain), Status::kSuccess);
 }
 
+TEST_F(AddressSpaceTest, WhatIsBelowTheFirstPageIsTheDrivers) {
+  // However little it is.
+  for (const uint64_t pages : {0, 1, 2, 3}) {
+    AddressSpace space({.end = kEnd, .first = pages * kPage});
+    ASSERT_EQ(space.owned_ranges(), pages == 0 ? 0U : 1U) << pages;
+    const OwnedRange first = space.owned_at(0);
+    EXPECT_EQ(first.kind, pages == 0 ? RangeKind::kFree : RangeKind::kDriver) << pages;
+    if (pages == 0) continue;
+    EXPECT_EQ(first.span, (PageSpan{0, pages})) << pages;
+    EXPECT_EQ(space.free(0, kPage, 1, nullptr), Status::kInvalidParameter) << pages;
+    const auto placed = space.claim({.allocation = kA, .size_pages = 1, .allocation_pages = 1}, 2);
+    ASSERT_TRUE(placed.has_value());
+    EXPECT_GE(placed->mapping.span.first_page, pages);
+  }
+}
+
+TEST_F(AddressSpaceTest, AWindowShowsWhatItMeetsAndNoMore) {
+  const uint64_t page = kLeaf / kPage;
+  map(page, 10, kA, 0);
+  map(page + 10, 2, kB, 0);
+  map(page + 20, 2, kB, 7);
+  const auto seen = [&](PageSpan window) {
+    std::vector<PageSpan> spans;
+    space_.for_each_in(window, [&](const Mapping& mapping) { spans.push_back(mapping.span); });
+    return spans;
+  };
+  using Spans = std::vector<PageSpan>;
+  EXPECT_EQ(seen({page + 3, 0}), Spans{}) << "nothing, though it is within a mapping";
+  EXPECT_EQ(seen({page + 3, 1}), (Spans{{page + 3, 1}}));
+  EXPECT_EQ(seen({page + 3, 7}), (Spans{{page + 3, 7}})) << "up to a border";
+  EXPECT_EQ(seen({page + 3, 8}), (Spans{{page + 3, 7}, {page + 10, 1}}));
+  EXPECT_EQ(seen({page + 11, 9}), (Spans{{page + 11, 1}}));
+  EXPECT_EQ(seen({page + 11, 10}), (Spans{{page + 11, 1}, {page + 20, 1}}));
+  EXPECT_EQ(seen({page + 12, 8}), Spans{});
+  EXPECT_EQ(seen({page + 22, 100}), Spans{});
+}
+
 TEST_F(AddressSpaceTest, RangesLargerThanATreeStayOneToTheClient) {
   // 2^41 pages and more: kept in pieces of 4 TiB, freed as one.
   AddressSpace space({.end = uint64_t{1} << 57, .first = kLeaf});

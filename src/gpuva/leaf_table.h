@@ -47,8 +47,7 @@ class LeafTable {
   /// Calls visit(uint64_t, T&) for those in [first, end), in order.
   template <typename Visit>
   void for_each_in(uint64_t first, uint64_t end, Visit visit) const {
-    for (auto block = blocks_.lower_bound(first / kBlock);
-         block != blocks_.end() && block->first * kBlock < end; ++block) {
+    for (auto block = blocks_.lower_bound(first / kBlock); block != blocks_.end(); ++block) {
       const uint64_t base = block->first * kBlock;
       for (uint64_t word = base < first ? (first - base) / 64 : 0; word < kWords; ++word) {
         for (uint64_t left = block->second->used[word]; left != 0; left &= left - 1) {

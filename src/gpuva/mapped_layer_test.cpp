@@ -238,6 +238,18 @@ TEST_F(AddressSpaceTest, RangesAndWaitingCallsAreCounted) {
   EXPECT_GE(space_.bytes(), applied + sizeof(Mapping));
 }
 
+TEST_F(AddressSpaceTest, WhatFindsAnAllocationIsCounted) {
+  // By the slot of its id: a place for every 128 slots up to it.
+  constexpr uint32_t kSlot = 512'000;
+  map(kLeaf / kPage, 1, kA, 0);
+  const size_t before = space_.bytes();
+  const AllocationId late{uint64_t{1} << kIdSlotBits | kSlot};
+  map(kLeaf / kPage + 4, 1, late, 0);
+  EXPECT_GE(space_.bytes(), before + kSlot / 128 * sizeof(void*));
+  EXPECT_EQ(space_.mapping_count(late), 1U);
+  EXPECT_EQ(space_.mapping_count(kA), 1U);
+}
+
 TEST_F(AddressSpaceTest, HintsOfAFewMappingsGoWithThem) {
   // One of some mappings of an allocation goes and comes elsewhere, again and again.
   const uint64_t page = kLeaf / kPage;

@@ -134,7 +134,6 @@ void MappingTree::remove_child(uint64_t number, const Path& path, uint32_t level
   inner.key[inner.count] = kFiller;
   if (level == part.height) {
     if (inner.count > 1) return;
-    if (inner.count == 0) return inners_.free(path[level].node), drop_part(number);
     part.root = inner.child[0];
     inners_.free(path[level].node);
     --part.height;

@@ -108,6 +108,7 @@ class Pair {
     ASSERT_EQ(range, ranges_.end());
   }
   size_t size() const { return tree_.size(); }
+  size_t bytes() const { return tree_.bytes(); }
   uint64_t space() const { return space_; }
 
  private:
@@ -191,7 +192,39 @@ TEST(MappingTree, KeepsFullNodesWhenItGrowsAtItsEnd) {
   for (uint64_t i = 0; i < kRanges; ++i) tree.put(2 * i, 2 * i + 1, {}, client);
   ASSERT_TRUE(tree.validate());
   // 640 bytes hold 31 ranges.
-  EXPECT_LT(tree.bytes(), kRanges * 23);
+  const size_t full = tree.bytes();
+  EXPECT_LT(full, kRanges * 23);
+  // All nodes are spare then, each with its number.
+  tree.erase(0, 2 * kRanges, client);
+  EXPECT_EQ(tree.size(), 0U);
+  EXPECT_GE(tree.bytes(), full + kRanges / 31 * sizeof(uint32_t));
+}
+
+TEST(MappingTree, ANodeBetweenFullOnesGoesWhenItIsEmpty) {
+  // Each covers 31 leaves of 31 ranges: none of them has room for the children of another. So it
+  // goes with its last child, in whatever order they go, and its memory serves the next one.
+  constexpr uint64_t kNode = 31 * 31;
+  constexpr uint64_t kNodes = 5;
+  for (const bool backwards : {false, true}) {
+    for (uint64_t gone = 0; gone < kNodes; ++gone) {
+      Pair pair(6, 4'000'000);
+      for (uint64_t i = 0; i < kNodes * kNode; ++i) pair.put(2 * i, 2 * i + 1);
+      const size_t full = pair.bytes();
+      for (uint64_t leaf = 0; leaf < 31; ++leaf) {
+        const uint64_t begin = 2 * (gone * kNode + (backwards ? 30 - leaf : leaf) * 31);
+        pair.erase(begin, begin + 62);
+        if (leaf >= 20) {
+          ASSERT_NO_FATAL_FAILURE(pair.compare());
+        }
+      }
+      ASSERT_EQ(pair.size(), (kNodes - 1) * kNode);
+      for (uint64_t page = 0; page < 2 * kNodes * kNode; page += 7) pair.lookup(page);
+      for (uint64_t i = gone * kNode; i < (gone + 1) * kNode; ++i) pair.put(2 * i, 2 * i + 1);
+      ASSERT_NO_FATAL_FAILURE(pair.compare());
+      ASSERT_EQ(pair.size(), kNodes * kNode);
+      EXPECT_LT(pair.bytes(), full + full / 4);
+    }
+  }
 }
 
 }  // namespace

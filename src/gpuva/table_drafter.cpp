@@ -40,7 +40,7 @@ void TableDrafter::make(std::span<const PageSpan> changed, bool with_root) {
   work_.mapped.clear();
   take_spans(changed);
   for (const PageSpan& span : work_.spans) collect(span);
-  size_root(with_root);
+  size_root();
   if (with_root) want_root();
   std::erase_if(work_.leaves, [&](LeafWork& work) { return !decide(&work); });
 }
@@ -100,10 +100,9 @@ void TableDrafter::add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span) {
 }
 
 /// A root that grows does so once, to its final size.
-void TableDrafter::size_root(bool with_root) {
+void TableDrafter::size_root() {
   if (!tree_.geometry.root_grows()) return;
-  root_entries_ = with_root ? 1 : 0;
-  if (!work_.leaves.empty()) root_entries_ = work_.leaves.back().number + 1;
+  root_entries_ = work_.leaves.empty() ? 1 : work_.leaves.back().number + 1;
   if (root_entries_ <= tree_.root_entries) return;
   const uint64_t initial = uint64_t{1} << std::min(tree_.geometry.levels[1].index_bits, 31U);
   const uint64_t most = tree_.geometry.root_entries_most();

@@ -53,7 +53,7 @@ class TableDrafter {
   void take_spans(std::span<const PageSpan> changed);
   void collect(const PageSpan& span);
   void add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span);
-  void size_root(bool with_root);
+  void size_root();
   void want_root();
   void read(LeafWork* work, PageSpan window);
   void take_known(LeafWork* work);

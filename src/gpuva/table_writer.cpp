@@ -222,7 +222,6 @@ void TableWriter::write(const LeafWork& work, const Piece* pieces) {
     leaf.large_source = pieces[0].source;
     leaf.large_allocation = pieces[0].allocation;
     leaf.large_offset_pages = pieces[0].offset_pages;
-    links_.erase({0, work.number});
     return write_large(work.number, leaf);
   }
   Leaf& leaf = work.leaf != nullptr ? *work.leaf : leaf_at(work.number);

@@ -65,6 +65,11 @@ TEST(GpuVaStart, WhatTheDriverSaysWronglyIsNotBelieved) {
     ASSERT_TRUE(seven.has_value()) << "the meaning is checked elsewhere";
     EXPECT_EQ(seven->level_count, 7U);
     EXPECT_TRUE(seven->levels.empty()) << "and nobody asks for a seventh level";
+    world.gpu.config.caps = [](DXGK_GPUMMUCAPS& caps) { caps.PageTableLevelCount = 0; };
+    const Result<GpuMmuCaps> none = world.port().gpu_va().query_gpu_mmu();
+    ASSERT_TRUE(none.has_value());
+    EXPECT_EQ(none->level_count, 0U);
+    EXPECT_TRUE(none->levels.empty());
 
     world.gpu.config.caps = nullptr;
     world.world.miniport.hooks.query_adapter_info = [](const DXGKARG_QUERYADAPTERINFO* args) {

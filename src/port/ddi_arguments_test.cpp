@@ -171,7 +171,8 @@ std::vector<Call> object_calls(Things& things) {
         const std::array<void*, 2> handles = {handle(0x1005), handle(0x1006)};
         static_cast<void>(p.allocations().destroy_allocations(handles, handle(0x1007), true));
         static_cast<void>(p.allocations().destroy_allocations(handles, handle(0x1007), false));
-        static_cast<void>(p.allocations().destroy_allocations({}, handle(0x1008), true));
+        static_cast<void>(
+            p.allocations().destroy_allocations(std::span(handles).first(0), handle(0x1008), true));
       },
       [&](AdapterPort& p) {
         std::array<OpenInfo, 2> infos;

@@ -183,6 +183,19 @@ TEST(RangeIndex, ThousandsOfMarksAreFoundAgainAndForgottenTogether) {
   EXPECT_EQ(run.last, 3U);
 }
 
+TEST(RangeIndex, WhetherARangeIsMarkedIsKnownWithAnyNumberOfMarks) {
+  // Of one that is not marked too: places for marks do not run out first.
+  constexpr uint64_t kCount = 600;
+  RangeIndex index(2 * kCount * kPageBytes);
+  for (uint64_t i = 0; i < 2 * kCount; ++i) index.place(i * kPageBytes, kPageBytes, 1);
+  for (uint64_t i = 0; i < kCount; ++i) {
+    index.mark(2 * i);
+    ASSERT_TRUE(index.marked(2 * i));
+    ASSERT_FALSE(index.marked(2 * i + 1));
+    ASSERT_FALSE(index.marked(2 * kCount - 1));
+  }
+}
+
 TEST(RangeIndex, FindsNothingOutsideTheSegment) {
   RangeIndex index(8 * kPageBytes);
   const auto find = [&](uint64_t size, uint64_t low, uint64_t high) {

@@ -165,6 +165,62 @@ TEST_F(TurnsTest, TheEarliestQuantumIsTold) {
   EXPECT_EQ(scheduler_->quantum_deadline(), 29 * kMs) << "nobody waits on the other node now";
 }
 
+// How long a turn is depends on how many share the node: not on how many share another one.
+TEST_F(TurnsTest, TurnsAreAsLongOnEveryNode) {
+  DXGKIT_COVERS("SCHED-10");
+  constexpr uint64_t kSharers = 64;
+  std::vector<uint64_t> first;
+  for (const uint32_t node : {0U, 1U, 2U}) {
+    SharedEngine engine(
+        {{.node = NodeOrdinal{0}}, {.node = NodeOrdinal{1}}, {.node = NodeOrdinal{2}}});
+    for (uint64_t id = 1; id <= kSharers; ++id)
+      engine.add(id, {.node = NodeOrdinal{node}}, kMs, 40);
+    engine.run_until(1500 * kMs);
+    if (first.empty()) first = engine.order;
+    EXPECT_EQ(engine.order, first) << node;
+  }
+  // They share a round, so nobody has as many packets in a row as two would have.
+  size_t longest = 0, row = 0;
+  for (size_t i = 1; i < first.size(); ++i) {
+    row = first[i] == first[i - 1] ? row + 1 : 1;
+    longest = std::max(longest, row);
+  }
+  EXPECT_LT(longest, 15U);
+}
+
+// What a process's contexts did is over with the last of them: those it makes later begin anew.
+TEST_F(TurnsTest, AProcessBeginsAnewWithItsFirstContext) {
+  DXGKIT_COVERS("SCHED-13");
+  for (const size_t packets : {1U, 2U, 3U, 5U, 9U}) {
+    SCOPED_TRACE(packets);
+    start(1, false);
+    std::vector<std::vector<uint64_t>> orders;
+    uint32_t fence = 0;
+    uint64_t packet = 0;
+    for (uint64_t round = 0; round < 2; ++round) {
+      const ContextId plain{10 * round + 1}, ahead{10 * round + 2};
+      add_to_process(plain, {.node = kNode, .process = 5});
+      add_to_process(ahead, {.node = kNode, .process = 5, .ahead_in_process = true});
+      const uint64_t begin = packet;
+      // On hardware, so that both are there when the first is chosen.
+      queue(kB, ++packet);
+      engine_.submitted.clear();
+      for (int i = 0; i < 12; ++i) {
+        queue(plain, ++packet);
+        queue(ahead, ++packet);
+      }
+      complete(++fence);
+      while (engine_.submitted.size() < packets) complete(++fence);
+      std::vector<uint64_t>& order = orders.emplace_back();
+      for (const Submitted& one : engine_.submitted) order.push_back(one.packet - begin);
+      for (const ContextId id : {plain, ahead}) scheduler_->fail_context(id);
+      complete(++fence);
+      for (const ContextId id : {plain, ahead}) ASSERT_TRUE(scheduler_->destroy_context(id));
+    }
+    EXPECT_EQ(orders[0], orders[1]);
+  }
+}
+
 TEST_F(TurnsTest, PagingHasNoQuantum) {
   DXGKIT_COVERS("SCHED-10", "SCHED-14");
   start(1);

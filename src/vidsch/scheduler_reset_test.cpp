@@ -269,11 +269,16 @@ TEST_F(SchedulerResetTest, AfterAHaltAResetFindsNothing) {
   scheduler_->halt();
   new_submissions();
   engine_.retirements.clear();
+  const int64_t progress = scheduler_->node_status(kNode).progress_ns;
+  now_ += 1000;
   const EngineReset result = reset(1);
+  EXPECT_TRUE(result.in_range);
   EXPECT_FALSE(result.on_hardware);
   EXPECT_EQ(result.innocent, 0U);
   EXPECT_THAT(engine_.retirements, IsEmpty());
   EXPECT_THAT(new_submissions(), IsEmpty());
+  EXPECT_EQ(scheduler_->node_status(kNode).progress_ns, progress) << "nothing has gone on";
+  EXPECT_TRUE(scheduler_->node_status(kNode).resetting);
 }
 
 TEST_F(SchedulerResetTest, ThePreemptionThatLedToTheResetIsOver) {

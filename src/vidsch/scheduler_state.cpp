@@ -333,7 +333,6 @@ void Scheduler::Impl::ask(Context& context) {
       packet.pinned = true;
       ++pinned_;
       add_prepared(context, 1);
-      work_ = ~uint64_t{0};  // a packet that held others back may have got through
       if (packet.continues) busy_retry_ = busy_retry_ || !busy_.empty();
       if (ready) note(trace::EventKind::kPacketReady, packet);
       break;
@@ -609,7 +608,7 @@ void Scheduler::Impl::abandon_hardware() {
     touch(static_cast<size_t>(&node - nodes_.data()));
   }
   for (auto& [id, context] : contexts_) {
-    if (!context->desc.is_system || context->failed) continue;
+    if (!context->desc.is_system) continue;
     cancel_all(*context);
     mark_dirty(*context);
   }

@@ -720,6 +720,30 @@ TEST_F(SchedulerTest, ProgressIsTheFirstSubmissionOrTheLastCompletion) {
   scheduler_->set_clock([&] { return clock; });
   queue(kA, 3);
   EXPECT_EQ(scheduler_->node_status(kNode).progress_ns, 9000);
+  // A call that says the time is believed, whatever the clock says; one that does not, is not.
+  clock = 9100;
+  EXPECT_EQ(scheduler_->completed(kNode, SubmissionFenceId{3}, 9500), FenceReport::kAccepted);
+  EXPECT_EQ(scheduler_->node_status(kNode).progress_ns, 9500);
+  clock = 9700;
+  queue(kA, 4);
+  EXPECT_EQ(scheduler_->node_status(kNode).progress_ns, 9700);
+}
+
+TEST_F(SchedulerTest, ANodeWhoseTimeIsNotKnownIsStampedThoughAnotherOneIs) {
+  const NodeOrdinal other{1};
+  start({{.node = kNode}, {.node = other}});
+  add(kA);
+  add(kB, 0, other);
+  scheduler_->pump(1000);
+  queue(kA, 1);
+  scheduler_->set_clock([] { return int64_t{2000}; });
+  queue(kB, 2);
+  EXPECT_EQ(scheduler_->node_status(other).progress_ns, 2000);
+  scheduler_->pump(5000);
+  EXPECT_EQ(scheduler_->node_status(kNode).progress_ns, 5000);
+  EXPECT_EQ(scheduler_->node_status(other).progress_ns, 2000);
+  scheduler_->pump(6000);
+  EXPECT_EQ(scheduler_->node_status(kNode).progress_ns, 5000) << "once";
 }
 
 TEST_F(SchedulerTest, TellsWhereAPacketIs) {

@@ -111,6 +111,8 @@ TEST_F(SyncCountedTest, ANotificationMayBeWaitedForAndNeedsNobodyToCall) {
   EXPECT_THAT(ended_, IsEmpty());
   EXPECT_EQ(signal({{kFence}}), Status::kSuccess);
   EXPECT_THAT(ended_, ElementsAre(1));
+  EXPECT_THAT(woken_, IsEmpty()) << "nor any context";
+  EXPECT_EQ(sync_.value(kFence), 1U);
   EXPECT_EQ(sync_.kind(kFence), SyncKind::kCpuNotification);
 }
 

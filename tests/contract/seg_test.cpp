@@ -196,5 +196,39 @@ TEST_F(SegTest, AddressesOfSegmentsStayFixedAcrossUse) {
   });
 }
 
+// What is only in the read set: below 2.0 it is a place and has to exist, from 2.0 on it is
+// neither.
+TEST_F(SegTest, WhatOnlyTheReadSetNamesCountsBelowWddm2) {
+  DXGKIT_COVERS("ALLOC-07", "ALLOC-08");
+  constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kUnknown = 1U << 20;
+  for (const uint32_t version :
+       {uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM1_3}, uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM2_0}}) {
+    const bool old = version < DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+    const auto made = [&](uint32_t read, uint32_t write, uint32_t preferred, bool expected) {
+      SCOPED_TRACE(std::to_string(version) + ": " + std::to_string(read) + ", " +
+                   std::to_string(write));
+      with_client(
+          [&](Stack& stack, Client& client) {
+            ScriptedAllocation description;
+            description.supported_read = read;
+            description.supported_write = write;
+            description.preferred = preferred;
+            D3DKMT_HANDLE handle = 0;
+            const NTSTATUS status = client.create_allocation(description, &handle);
+            EXPECT_EQ(status == 0, expected);
+            EXPECT_EQ(handle != 0, expected);
+            EXPECT_EQ(stack.rules(),
+                      expected ? std::vector<std::string>{} : std::vector<std::string>{"ALLOC-07"});
+          },
+          [&](ScriptedMiniport& miniport) { miniport.config.version = version; });
+    };
+    made(kUnknown, kHidden, 0, !old);
+    made(kVisible, kUnknown, 0, false);
+    made(kUnknown | kVisible, kHidden, 0, !old);
+    made(kVisible, kHidden, 1, old);  // prefers segment 1
+    made(kVisible, kHidden, 2, true);
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

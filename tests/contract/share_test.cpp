@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <set>
 
 #include "runtime/runtime.h"
 #include "tests/contract/fixture.h"
@@ -298,6 +299,42 @@ TEST_F(ShareTest, ADriverThatChangesDataAtCreationIsWhatOthersAreTold) {
   });
 }
 
+// The driver finds its own object of each allocation by the handle it is opened with.
+TEST_F(ShareTest, EachOpeningLeadsToItsOwnAllocationOfTheDriver) {
+  DXGKIT_COVERS("ALLOC-33", "THUNK-21");
+  running([](Stack& stack) {
+    Client maker(stack, "maker");
+    Client user(stack, "user");
+    const Made made = create(maker, kGlobal, 3);
+    ASSERT_EQ(made.status, 0);
+    Opening opening(user, 3);
+    ASSERT_EQ(opening.by_global(made.global), 0);
+    const auto of_driver = [&](Client& client, D3DKMT_HANDLE handle) {
+      void* answer = nullptr;
+      stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+        DXGKARGCB_GETHANDLEDATA args{};
+        args.hObject = handle;
+        args.Type = DXGK_HANDLE_ALLOCATION;
+        answer = stack.miniport.callbacks().DxgkCbGetHandleData(&args);
+        return NTSTATUS{0};
+      };
+      D3DKMT_ESCAPE escape{};
+      escape.hAdapter = client.adapter;
+      escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+      EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+      return answer;
+    };
+    std::set<void*> all;
+    for (size_t i = 0; i < 3; ++i) {
+      void* const mine = of_driver(maker, made.allocations[i]);
+      EXPECT_NE(mine, nullptr);
+      EXPECT_TRUE(all.insert(mine).second);
+      EXPECT_EQ(of_driver(user, opening.allocation(i)), mine) << i;
+    }
+    stack.miniport.hooks = {};
+  });
+}
+
 /// Broken openings: exact status, nothing changed, nothing written.
 struct BadOpening {
   const char* sentence;
@@ -437,9 +474,13 @@ TEST_F(ShareTest, ASharedResourceIsCompleteAndGoesAsAWhole) {
   with_client([](Stack& stack, Client& client) {
     const Made made = create(client, kGlobal);
     ASSERT_EQ(made.status, 0);
+    const D3DKMT_HANDLE another_device = client.make_device();
     const Digest before = digest(stack, {&client});
     EXPECT_EQ(create(client, 0, 1, made.resource).status, kInvalid) << "nothing joins it";
     EXPECT_EQ(client.destroy_allocation(made.allocations[0]), kInvalid) << "nothing leaves it";
+    const D3DKMT_HANDLE own_device = std::exchange(client.device, another_device);
+    EXPECT_EQ(destroy_resource(client, made.resource), kInvalid) << "another device's";
+    client.device = own_device;
     EXPECT_EQ(digest(stack, {&client}), before);
     Opening opening(client);
     ASSERT_EQ(opening.by_global(made.global), 0) << "twice on one device";

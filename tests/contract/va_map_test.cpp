@@ -384,6 +384,24 @@ TEST_F(VaMapTest, ReserveTakesMultiplesOf64KiB) {
     EXPECT_FALSE(client.walk(args.VirtualAddress).valid);
     args.Reserved0 = 1;
     EXPECT_EQ(client.reserve(args), nt_status(Status::kInvalidParameter));
+    // There are addresses as long as the process has a device there.
+    {
+      VaClient other(stack, "other");
+      Args plain{};
+      plain.hAdapter = other.adapter;
+      plain.Size = k64;
+      EXPECT_EQ(other.reserve(plain), 0);
+      EXPECT_EQ(other.destroy_device(other.device), 0);
+      stack.drive();
+      const uint64_t address = std::exchange(plain.VirtualAddress, 0x5C5C);
+      EXPECT_EQ(other.reserve(plain), nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(plain.VirtualAddress, 0x5C5CU);
+      EXPECT_EQ(other.free_va(address, k64), nt_status(Status::kInvalidParameter));
+      other.device = other.make_device();
+      EXPECT_EQ(other.free_va(address, k64), nt_status(Status::kInvalidParameter)) << "anew";
+      EXPECT_EQ(other.reserve(plain), 0);
+      EXPECT_EQ(plain.VirtualAddress, address);
+    }
     const uint64_t zero = client.make_reservation(2 * k64, 0, D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO);
     EXPECT_TRUE(client.walk(zero + k64).zero);
     EXPECT_FALSE(client.walk(zero + 2 * k64).valid);

@@ -169,6 +169,46 @@ TEST_F(VaMemoryTest, WhatLiesAroundPagesThatCouldNotBeWrittenStays) {
   }
 }
 
+// Around what is hidden something is mapped that has no place now. Its entries say nothing, and the
+// table stays for it, on whichever side it lies.
+TEST_F(VaMemoryTest, ATableStaysForWhatIsAwayBesidePagesThatCouldNotBeWritten) {
+  DXGKIT_COVERS("VA-29");
+  for (const bool behind : {false, true}) {
+    SCOPED_TRACE(behind);
+    everywhere([&](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+      const D3DKMT_HANDLE away = client.make_allocation(2 * kPage, kMemorySet);
+      const uint64_t leaf = 20 * kLeaf, here = leaf + 5 * k64, there = 21 * kLeaf;
+      const uint64_t beside = leaf + (behind ? 9 * k64 : 3 * kPage);
+      const auto leaves = [&] {
+        const auto tables = stack.gpu.tables_of(client.process_handle()).tables;
+        const auto found = tables.find(0);
+        return found == tables.end() ? size_t{0} : found->second.size();
+      };
+      const size_t leaves_before = leaves();
+      auto zeros = client.map_args(0, 2, here + 8 * kPage);
+      zeros.Protection = protection(kZero);
+      client.make_mapping(zeros);
+      ASSERT_EQ(client.make_mapping(away, 2, beside), beside);
+      ASSERT_EQ(client.make_mapping(a, 4, here), here);
+      ASSERT_EQ(client.make_mapping(a, 4, there), there);
+      ASSERT_EQ(leaves(), leaves_before + 1);
+      {
+        Shortage shortage(stack, 0);
+        EXPECT_GE(client.make_resident({a}), 0);
+        stack.drive();
+        EXPECT_TRUE(shortage.hit());
+        for (const uint64_t va : {here, here + 8 * kPage, beside})
+          EXPECT_FALSE(client.walk(va).valid) << va;
+        EXPECT_EQ(leaves(), leaves_before + 1);
+      }
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
 // What the process maps next brings what is owed, and itself.
 TEST_F(VaMemoryTest, PagesThatAreOwedComeWithTheNextOnes) {
   DXGKIT_COVERS("VA-29");

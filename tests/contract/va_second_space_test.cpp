@@ -175,6 +175,30 @@ TEST_F(VaSecondSpaceTest, TheFirstReservationMakesASpaceForCopiesOfEntries) {
   });
 }
 
+// Also the first one that names the adapter alone: nobody waits for its tables, and they are there.
+TEST_F(VaSecondSpaceTest, AReservationByTheAdapterMakesItToo) {
+  DXGKIT_COVERS("VA-32", "VA-34");
+  everywhere([](GpuVaStack& stack) {
+    Batches batches(stack);
+    VaClient& client = batches.client;
+    ASSERT_FALSE(batches.has_second());
+    stack.gpu.clear_calls();
+    D3DDDI_RESERVEGPUVIRTUALADDRESS args{};
+    args.hAdapter = client.adapter;
+    args.Size = 4 * k64;
+    EXPECT_EQ(client.reserve(args), 0);
+    EXPECT_EQ(args.PagingFenceValue, 0U);
+    EXPECT_TRUE(batches.has_second());
+    stack.drive();
+    EXPECT_GE(new_tables(stack.gpu.calls()), stack.gpu.config.levels.size());
+    batches.update({map_op(batches.pool, args.VirtualAddress, 2 * kPage, kPage)});
+    EXPECT_EQ(stack.gpu.calls().copies.size(), 1U);
+    EXPECT_TRUE(client.walk(args.VirtualAddress + kPage).valid);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // Where the CPU writes tables there is nothing to copy with: updates wait, and are written.
 TEST_F(VaSecondSpaceTest, TablesWrittenByTheCpuNeedNone) {
   DXGKIT_COVERS("PAGE-40");

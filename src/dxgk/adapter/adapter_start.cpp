@@ -170,7 +170,7 @@ Status Adapter::query_nodes(std::vector<port::NodeMetadata>* metadata,
     vidsch::NodeDesc node;
     node.node = NodeOrdinal{i};
     if (caps.hw_queue_packet_cap != 0)
-      node.hardware_queue_depth = std::min(caps.hw_queue_packet_cap, kMaxHardwareQueueDepth);
+      node.hardware_queue_depth = caps.hw_queue_packet_cap;
     node.preemptible = caps.preemption_aware;
     nodes->push_back(node);
   }

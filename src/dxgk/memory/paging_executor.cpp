@@ -134,7 +134,6 @@ void PagingExecutor::halt() {
 void PagingExecutor::drop_queue() {
   queue_.clear();
   part_ = {};
-  part_done_ = 0;
   in_part_ = false;
   slice_completes_.clear();
   slice_holds_.clear();

@@ -398,7 +398,7 @@ void Residency::leave(OpenedAllocation& opened, bool lazily) {
         std::ranges::find_if(blocked_, [&](const auto& one) { return one->number == number; });
     DXGKIT_CHECK(request != blocked_.end());
     for (Wanted& one : (*request)->wanted) {
-      if (one.opened.get() != &opened || !one.first) continue;
+      if (one.opened.get() != &opened) continue;
       one.evicted = true;
       one.until = mine.current_epoch();
     }
@@ -645,7 +645,7 @@ bool Residency::has_work_with(const OpenedAllocation& opened) const {
       end = std::max(end, (one.evicted ? one.until : mine->current_epoch()) + 1);
     }
   }
-  for (uint64_t i = 0; i < mine->epochs.size() && mine->first_epoch + i < end; ++i) {
+  for (uint64_t i = 0; mine->first_epoch + i < end; ++i) {
     if (mine->epochs[i].packets != 0) return true;
   }
   return false;

@@ -136,8 +136,7 @@ uint64_t Residency::budget_of(const ProcessMemory& process, SegmentGroup group) 
   const auto left = [&](uint64_t level) {
     uint64_t sum = 0;
     for (const Claim& claim : others) {
-      const uint64_t gets = std::max(claim.least, std::min(claim.most, level));
-      sum += std::min(gets, totals_[g] - std::min(sum, totals_[g]));
+      sum += std::max(claim.least, std::min(claim.most, level));
     }
     return totals_[g] - std::min(sum, totals_[g]);
   };

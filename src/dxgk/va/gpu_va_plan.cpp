@@ -33,19 +33,10 @@ gpuva::PageSpans whole_entries(const gpuva::Geometry& geometry, const gpuva::Pag
     wide.push_back({first, end - first});
   }
   std::ranges::sort(wide, {}, &gpuva::PageSpan::first_page);
-  gpuva::PageSpans joined;
-  for (const gpuva::PageSpan& span : wide) {
-    if (joined.empty() || joined.back().end_page() < span.first_page) {
-      joined.push_back(span);
-    } else {
-      joined.back().pages =
-          std::max(joined.back().end_page(), span.end_page()) - joined.back().first_page;
-    }
-  }
-  return joined;
+  return wide;
 }
 
-/// What others say, but of spans of which nothing is said. The spans are in order and apart.
+/// What others say, but of spans of which nothing is said. The spans are in order.
 class AllBut final : public gpuva::PieceSource {
  public:
   AllBut(const gpuva::PieceSource& others, const gpuva::PageSpans& hidden)

@@ -173,9 +173,7 @@ void GpuVa::advance(ContextId id) {
                            moment->at_once = true;
                            return;
                          }
-                         const auto companion_now = companions_.find(id);
-                         if (companion_now == companions_.end()) return;
-                         companion_now->second.waiting.reset();
+                         companions_.at(id).waiting.reset();  // detach() cancels the wait
                          run_update(id);
                        });
   moment->inside = false;

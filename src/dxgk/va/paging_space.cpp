@@ -166,7 +166,7 @@ class PagingSpace::UpdateWork final : public PagingWork {
       writer_ = std::make_unique<StepWriter>(owner_.owner_, *owner_.space_, std::move(plan),
                                              owner_.owner_.update_mode());
     }
-    if (!writer_->over() && writer_->next(&part->operations)) return Next::kPart;
+    if (writer_->next(&part->operations)) return Next::kPart;
     told_ = true;
     port::PagingOperation operation;
     operation.kind = port::PagingOperation::Kind::kUpdateContextAllocation;
@@ -349,7 +349,6 @@ Status PagingSpace::finish(gpuva::Plan plan) {
 
 /// Of the space itself, as others are shown when they are granted.
 Status PagingSpace::show_new_tables() {
-  if (table_area_ == 0) return Status::kSuccess;
   std::vector<gpuva::TableId> own;
   owner_.memory().for_each([&](gpuva::TableId id, const TableMemory& table) {
     if (table.paging_va == 0) own.push_back(id);
