@@ -152,7 +152,7 @@ void Processes::collect() {
 
 void Processes::check() {
   for (const dxgk::Ref<dxgk::Adapter>& adapter : ground_.system.impl().running()) {
-    adapter->core().lane().run([&] {
+    adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       // A display-only adapter has no memory manager.
       if (adapter->core().has_memory() && !adapter->core().memory().validate())
         ground_.broken("the memory manager contradicts itself", "");

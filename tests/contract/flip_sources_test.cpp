@@ -144,10 +144,10 @@ TEST_F(FlipTest, AScreenIsGivenBackByWhoShowsThere) {
 
       const auto pins = [&] {
         uint32_t all = 0;
-        stack.adapter().lane().run([&] {
+        stack.adapter().core().lane().run([&] {
           for (const dxgk::Device* device : stack.adapter().devices()) {
             for (const dxgk::OpenedAllocation* opened : device->openings)
-              all += stack.adapter().memory().pin_count(opened->allocation->id);
+              all += stack.adapter().core().memory().pin_count(opened->allocation->id);
           }
         });
         return all;

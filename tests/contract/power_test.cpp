@@ -456,9 +456,10 @@ TEST_F(PowerTest, PagingBuffersComeBackAfterPowerFailed) {
             EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kStandby),
                       Status::kSuccess);
           });
-          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, kept ? 4U : 0U);
+          EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{3}).allocations,
+                    kept ? 4U : 0U);
           go(stack, PowerTarget::kD0);
-          EXPECT_EQ(stack.adapter().memory().usage(SegmentId{3}).allocations, 4U);
+          EXPECT_EQ(stack.adapter().core().memory().usage(SegmentId{3}).allocations, 4U);
           const ScriptedCalls calls = stack.miniport.calls();
           ASSERT_EQ(calls.paging.size(), kept ? 0U : 4U);
           for (const testing::PagingCall& call : calls.paging)

@@ -5,8 +5,8 @@
 #include <array>
 #include <cstring>
 
-#include "dxgk/device.h"
-#include "dxgk/process.h"
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/fixture.h"
 #include "thunks/support.h"
 

@@ -34,7 +34,7 @@ void use_memory(Stack& stack) {
     EXPECT_EQ(client.destroy_context(create.hContext), 0);
   } else {
     contract::ContextBuffers context = client.make_context();
-    if (adapter.explicit_residency()) client.list({allocation});
+    if (adapter.core().facts().explicit_residency) client.list({allocation});
     EXPECT_EQ(client.render(context, contract::work_on({allocation})), 0);
     EXPECT_EQ(client.wait_for_idle(), 0);
     EXPECT_EQ(client.destroy_context(context.handle), 0);
@@ -227,7 +227,7 @@ void Scene::wait_for_reaper() {
 
 bool Scene::adapter_runs() const {
   const dxgk::Ref<dxgk::Adapter> adapter = stage_->system.impl().find(stage_->luid);
-  return adapter && adapter->running();
+  return adapter && adapter->core().running();
 }
 
 Scene::Mortal::Mortal(Scene& scene, Client& client) : scene_(scene), client_(client) {

@@ -169,8 +169,7 @@ Status Adapter::query_nodes(std::vector<port::NodeMetadata>* metadata,
           core_.port().caps().get_node_metadata(NodeOrdinal{i}, &(*metadata)[i]));
     vidsch::NodeDesc node;
     node.node = NodeOrdinal{i};
-    if (caps.hw_queue_packet_cap != 0)
-      node.hardware_queue_depth = caps.hw_queue_packet_cap;
+    if (caps.hw_queue_packet_cap != 0) node.hardware_queue_depth = caps.hw_queue_packet_cap;
     node.preemptible = caps.preemption_aware;
     nodes->push_back(node);
   }
