@@ -115,7 +115,7 @@ class Adapter : public Object,
   Status describe_display(const char** step);
   Status query_nodes(std::vector<port::NodeMetadata>* metadata,
                      std::vector<vidsch::NodeDesc>* nodes);
-  /// Lane. All parts of an adapter with memory.
+  /// All parts of an adapter with memory.
   void make_parts(const std::vector<vidmm::SegmentDesc>& segments,
                   const std::vector<vidsch::NodeDesc>& nodes) DXGKIT_REQUIRES(on_lane);
   void undo_start();
@@ -156,8 +156,8 @@ class Adapter : public Object,
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded
   std::optional<GpuVaModel> gpu_va_model_;
-  IdTable<Allocation, AllocationId> allocations_ DXGKIT_GUARDED_BY(on_lane);  // lane
-  std::vector<Device*> devices_ DXGKIT_GUARDED_BY(on_lane);                   // lane
+  IdTable<Allocation, AllocationId> allocations_ DXGKIT_GUARDED_BY(on_lane);
+  std::vector<Device*> devices_ DXGKIT_GUARDED_BY(on_lane);
   std::unique_ptr<Display> display_;
   const std::unique_ptr<Power> power_;
   const std::unique_ptr<Timeout> timeout_;

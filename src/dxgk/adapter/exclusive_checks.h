@@ -27,8 +27,7 @@ class ExclusiveChecks {
   void before(const char* ddi, port::AdapterHost::SyncLevel level);
 
  private:
-  void check_idle(const char* ddi, port::AdapterHost::SyncLevel level)
-      DXGKIT_REQUIRES(on_lane);  // lane
+  void check_idle(const char* ddi, port::AdapterHost::SyncLevel level) DXGKIT_REQUIRES(on_lane);
 
   AdapterCore& core_;
   const Owner& owner_;

@@ -107,7 +107,7 @@ class AdapterCore {
   void fail(verifier::Finding finding);
   /// The same, after the port has reported the finding.
   void fail_as_reported();
-  /// Lane. Nothing of the adapter will be done any more.
+  /// Nothing of the adapter will be done any more.
   bool failed() const DXGKIT_REQUIRES(on_lane) { return failed_; }
   void set_failed() DXGKIT_REQUIRES(on_lane) { failed_ = true; }
 

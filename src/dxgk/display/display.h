@@ -99,9 +99,8 @@ class Display {
   /// The POST target for StopDeviceAndReleasePostDisplayOwnership: of the first active path.
   uint32_t post_target() const { return post_target_.load(std::memory_order_relaxed); }
   void on_child_status(uint32_t child, bool connected);
-  /// Lane.
   void on_progress(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
-  /// Lane. The one place where a vertical sync arrives.
+  /// The one place where a vertical sync arrives.
   void on_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// Full drivers; lane. Null: display-only.
   Flips* flips() { return flips_.get(); }
@@ -109,7 +108,7 @@ class Display {
   void wake_worker();
   bool has_target(uint32_t target) const;
   void on_adapter_failed() DXGKIT_REQUIRES(on_lane);
-  /// Lane. The adapter is being reset: it shows nothing, and nobody's flips will come.
+  /// The adapter is being reset: it shows nothing, and nobody's flips will come.
   void hardware_was_reset() DXGKIT_REQUIRES(on_lane);
   /// It runs again: the display worker commits the same VidPN once more, with new primaries of the
   /// kernel's own, and makes it visible. Any thread.

@@ -68,7 +68,7 @@ struct Allocation {
       false;  // a primary of a mode that is set no longer (DISP-17); lane
   static constexpr uint8_t kNoSource = 0xFF;
   uint8_t vidpn_source = kNoSource;  // a primary's
-  /// Lane. Offered at once, given up only after `uses` of all openings have ended (ALLOC-44).
+  /// Offered at once, given up only after `uses` of all openings have ended (ALLOC-44).
   bool offer_pending DXGKIT_GUARDED_BY(on_lane) = false;
   vidmm::OfferPriority offer DXGKIT_GUARDED_BY(on_lane) = vidmm::OfferPriority::kNone;
   uint32_t maximum_renaming DXGKIT_GUARDED_BY(on_lane) =
@@ -81,7 +81,7 @@ struct Allocation {
       DXGKIT_GUARDED_BY(on_lane);  // owns the pages, when the client gave them
   FrameList pages
       DXGKIT_GUARDED_BY(on_lane);  // backing store: content while outside memory segments
-  OpeningList opened DXGKIT_GUARDED_BY(on_lane);  // lane; for moving CPU views along with content
+  OpeningList opened DXGKIT_GUARDED_BY(on_lane);  // for moving CPU views along with content
 
   static constexpr uint32_t kPermanentSysMem = 1U << 1;  // of info_flags, in both models
   /// The CPU sees the backing pages, wherever the content is (ALLOC-48).
@@ -180,9 +180,9 @@ class Resource : public Object {
   Ref<SharedResource> shared;  // null for one device's own resource
   Handle handle = 0;
   void* driver_handle = nullptr;
-  bool closing DXGKIT_GUARDED_BY(on_lane) = false;                    // lane
+  bool closing DXGKIT_GUARDED_BY(on_lane) = false;
   uint32_t arrival = 0;                                               // on its device's list; lane
-  std::vector<OpenedAllocation*> members DXGKIT_GUARDED_BY(on_lane);  // lane; in creation order
+  std::vector<OpenedAllocation*> members DXGKIT_GUARDED_BY(on_lane);  // in creation order
 };
 
 }  // namespace dxgkit::dxgk

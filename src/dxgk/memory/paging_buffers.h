@@ -26,11 +26,10 @@ class PagingBuffers {
   /// Not on the lane. Nothing to do where buffers have virtual addresses.
   Status map();
   void unmap();
-  /// Lane. As unmap, where what was mapped is gone, or is about to go.
+  /// As unmap, where what was mapped is gone, or is about to go.
   void drop() DXGKIT_REQUIRES(on_lane);
   /// None is mapped. On the lane or off it.
   bool empty() const;
-  /// Lane.
   bool contains(AllocationId id) const DXGKIT_REQUIRES(on_lane);
 
  private:
@@ -38,7 +37,7 @@ class PagingBuffers {
   IdTable<Allocation, AllocationId>& allocations_;
   PagingExecutor& paging_;
   Teardowns& teardowns_;
-  std::vector<AllocationId> mapped_ DXGKIT_GUARDED_BY(on_lane);  // lane; by buffer index
+  std::vector<AllocationId> mapped_ DXGKIT_GUARDED_BY(on_lane);  // by buffer index
 };
 
 }  // namespace dxgkit::dxgk

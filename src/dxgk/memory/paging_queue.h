@@ -27,12 +27,12 @@ class PagingQueue : public Object {
   /// Any thread but the lane.
   void destroy();
 
-  /// Lane. The fence value of a request that is not done yet: above 0, rising by one (PAGE-44). A
+  /// The fence value of a request that is not done yet: above 0, rising by one (PAGE-44). A
   /// request done at once has no value: its caller answers 0 (PAGE-45).
   uint64_t begin() DXGKIT_REQUIRES(on_lane);
-  /// Lane. The request is done. The fence passes it when every earlier one is, too. Once per value.
+  /// The request is done. The fence passes it when every earlier one is, too. Once per value.
   void finish(uint64_t value) DXGKIT_REQUIRES(on_lane);
-  /// Lane. Nothing begun is unfinished.
+  /// Nothing begun is unfinished.
   bool idle() const DXGKIT_REQUIRES(on_lane) { return unfinished_.empty(); }
 
   Device& device() { return *device_; }

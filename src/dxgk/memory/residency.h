@@ -284,8 +284,8 @@ class Residency {
   bool advancing_ = false;
   TrimNotifier trim_;
   std::unique_ptr<runtime::Timer> periodic_timer_
-      DXGKIT_GUARDED_BY(on_lane);                           // null: no periodic trimming; lane
-  bool periodic_armed_ DXGKIT_GUARDED_BY(on_lane) = false;  // lane
+      DXGKIT_GUARDED_BY(on_lane);  // null: no periodic trimming
+  bool periodic_armed_ DXGKIT_GUARDED_BY(on_lane) = false;
 };
 
 }  // namespace dxgkit::dxgk

@@ -53,14 +53,14 @@ class Power {
   /// that could not be had. Blocks; any thread but the lane; `call` runs on the lane, or on the
   /// caller's thread for a display-only adapter.
   void exclude(bool evict, const std::function<void(Status)>& call);
-  /// Lane. Whether the segment must hold nothing in this state: the state the adapter goes to or
+  /// Whether the segment must hold nothing in this state: the state the adapter goes to or
   /// is in keeps nothing of it.
   bool empties(SegmentId segment) const DXGKIT_REQUIRES(on_lane) {
     return kept(segment, level_target_) == 0;
   }
   /// The adapter is about to stop: wakes it if it sleeps and can wake; no transition follows.
   void before_stop();
-  /// Lane. What CPUs have locked is shown where it is now.
+  /// What CPUs have locked is shown where it is now.
   void show_locked() DXGKIT_REQUIRES(on_lane);
 
  private:
@@ -86,8 +86,8 @@ class Power {
   bool release() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Nothing is being paged. Lane.
   bool settled() const DXGKIT_REQUIRES(on_lane);
-  void lose(PowerTarget during) DXGKIT_REQUIRES(on_lane);  // lane
-  void show(const Moved& moved) DXGKIT_REQUIRES(on_lane);  // lane
+  void lose(PowerTarget during) DXGKIT_REQUIRES(on_lane);
+  void show(const Moved& moved) DXGKIT_REQUIRES(on_lane);
   uint64_t kept(SegmentId segment, PowerTarget target) const DXGKIT_REQUIRES(on_lane);
   void note_state(uint64_t state) const;
 

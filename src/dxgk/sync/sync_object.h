@@ -64,7 +64,7 @@ class SharedSync : public Object {
   Adapter& adapter() const { return *adapter_; }
   /// One opening, or descriptor, less. Lane.
   void drop_hold() DXGKIT_REQUIRES(on_lane);
-  /// Lane. Ends it if nothing has it open any more.
+  /// Ends it if nothing has it open any more.
   void end_if_unused() DXGKIT_REQUIRES(on_lane);
 
   // Constant once clients can name it.
@@ -139,7 +139,7 @@ class SyncObject : public Object {
   uint64_t gpu_address = 0;                           // 0: none
   uint64_t monitored_gpu_address = 0;                 // of a native fence
   void* driver_handle = nullptr;                      // of a native fence, once it is open there
-  bool in_driver DXGKIT_GUARDED_BY(on_lane) = false;  // it is; lane
+  bool in_driver DXGKIT_GUARDED_BY(on_lane) = false;  // it is
   bool of_paging_queue = false;                       // goes with its queue, never alone (PAGE-47)
 };
 

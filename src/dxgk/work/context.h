@@ -158,16 +158,15 @@ class Context : public Object {
   DmaBufferPool& pool() { return *pool_; }
   /// Writes what a run of patch locations needs resident: each allocation once, in order of first
   /// mention.
-  /// Lane.
   void list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t patch_length,
                  std::vector<vidmm::Use>* list) DXGKIT_REQUIRES(on_lane);
-  /// Lane. It gets no context allocations any more.
+  /// It gets no context allocations any more.
   bool memory_closed() const DXGKIT_REQUIRES(on_lane) { return memory_closed_; }
   Handle handle = 0;
 
-  bool failed DXGKIT_GUARDED_BY(on_lane) = false;  // lane: its device is in error
+  bool failed DXGKIT_GUARDED_BY(on_lane) = false;  // its device is in error
   std::vector<vidmm::Use> own_memory
-      DXGKIT_GUARDED_BY(on_lane);  // lane: its context allocations (RES-29)
+      DXGKIT_GUARDED_BY(on_lane);  // its context allocations (RES-29)
 
  protected:
   Context(Device& device, ObjectType type);
@@ -175,7 +174,7 @@ class Context : public Object {
   virtual void destroy_in_driver();
   /// The scheduler knows it, and its process's address space; gets its number. Lane.
   Status enter(NodeOrdinal scheduler_node) DXGKIT_REQUIRES(on_lane);
-  void leave() DXGKIT_REQUIRES(on_lane);  // undoes it; lane
+  void leave() DXGKIT_REQUIRES(on_lane);  // undoes it
 
   NodeOrdinal node_;
   port::ContextInfo info_;
@@ -197,10 +196,10 @@ class Context : public Object {
       DXGKIT_REQUIRES(render_mutex_);
   Status present_by_register(const PresentRequest& request, const FlipSubmission& flip)
       DXGKIT_REQUIRES(render_mutex_);
-  /// Lane. The packet's DMA buffer does the flip.
+  /// The packet's DMA buffer does the flip.
   void begin_flip(Packet& packet, const FlipSubmission& flip) DXGKIT_REQUIRES(on_lane);
   std::vector<Ref<OpenedAllocation>> written_in(const DmaBuffer& buffer) const;
-  /// Lane. What the packet about to be queued has to wait for (SUB-37).
+  /// What the packet about to be queued has to wait for (SUB-37).
   void wait_for_flips(std::span<const Ref<OpenedAllocation>> written) DXGKIT_REQUIRES(on_lane);
   Status allocate_client_buffers(uint32_t command_bytes, uint32_t allocations,
                                  uint32_t patches) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
@@ -214,7 +213,7 @@ class Context : public Object {
   /// as check_captured().
   Status capture_list() DXGKIT_REQUIRES(on_lane) DXGKIT_REQUIRES(render_mutex_);
   Status find_allocations() DXGKIT_REQUIRES(render_mutex_);
-  Status check_captured() DXGKIT_REQUIRES(on_lane);  // lane
+  Status check_captured() DXGKIT_REQUIRES(on_lane);
   /// Lane: `entries_` from `captured_`, with the places of now (REND-06).
   void list_places() DXGKIT_REQUIRES(on_lane) DXGKIT_REQUIRES(render_mutex_);
   Status begin_pass(Listed listed, DmaBuffer** out) DXGKIT_REQUIRES(render_mutex_);
@@ -223,10 +222,10 @@ class Context : public Object {
   /// The driver wants a second buffer although it guaranteed to need one: fatal (REND-10).
   void break_contract(DmaBuffer& buffer, uint32_t written);
   void abandon_pass(DmaBuffer& buffer);
-  /// Lane. A packet of `buffer` as it is; the caller still counts as a user of the buffer.
+  /// A packet of `buffer` as it is; the caller still counts as a user of the buffer.
   void queue_pass(DmaBuffer& buffer, const port::RenderResult& result, const RenderRequest& request)
       DXGKIT_REQUIRES(on_lane);
-  /// Lane. A buffer of this context with the content of another's; kNoMemory, kDeviceRemoved.
+  /// A buffer of this context with the content of another's; kNoMemory, kDeviceRemoved.
   Result<DmaBuffer*> copy_pass(const DmaBuffer& from, const port::RenderResult& result)
       DXGKIT_REQUIRES(on_lane);
   Status check_broadcast(const RenderRequest& request) const;
@@ -258,11 +257,11 @@ class Context : public Object {
   // As a driver gets it, with the places as of that plan of the memory manager; 0: of none.
   std::vector<port::AllocationListEntry> entries_;
   uint64_t entries_as_of_ = 0;
-  std::vector<uint8_t> seen_ DXGKIT_GUARDED_BY(on_lane);      // scratch of list_uses; lane
-  int32_t priority_ DXGKIT_GUARDED_BY(on_lane) = 0;           // lane
-  bool ahead_in_process_ DXGKIT_GUARDED_BY(on_lane) = false;  // lane
-  bool closed_ DXGKIT_GUARDED_BY(on_lane) = false;            // lane: the driver side is gone
-  bool memory_closed_ DXGKIT_GUARDED_BY(on_lane) = false;     // lane
+  std::vector<uint8_t> seen_ DXGKIT_GUARDED_BY(on_lane);  // scratch of list_uses
+  int32_t priority_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  bool ahead_in_process_ DXGKIT_GUARDED_BY(on_lane) = false;
+  bool closed_ DXGKIT_GUARDED_BY(on_lane) = false;  // the driver side is gone
+  bool memory_closed_ DXGKIT_GUARDED_BY(on_lane) = false;
 };
 
 }  // namespace dxgkit::dxgk

@@ -130,10 +130,10 @@ class Device : public Object {
 
   /// Contexts, allocations, device in the driver; idempotent. When the device or the adapter ends.
   void close_driver_side();
-  /// Lane. Its allocations have gone, or are on their way.
+  /// Its allocations have gone, or are on their way.
   bool closed() const DXGKIT_REQUIRES(on_lane) { return closed_; }
 
-  /// Lane. First error wins; contexts fail, CPU waits end with kDeviceRemoved.
+  /// First error wins; contexts fail, CPU waits end with kDeviceRemoved.
   void set_error(DeviceState state) DXGKIT_REQUIRES(on_lane);
   DeviceState state() const { return state_.load(std::memory_order_acquire); }
   bool lost() const { return state() != DeviceState::kActive; }
@@ -189,16 +189,16 @@ class Device : public Object {
   /// Backing pages for what the driver described.
   Status back(const AllocationRequest& request, const port::AllocationInfo& info,
               AllocationBacking* backing);
-  /// Lane. False: not now, ask again after progress.
+  /// False: not now, ask again after progress.
   bool try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status, void** address)
       DXGKIT_REQUIRES(on_lane);
   bool try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
                        void** address) DXGKIT_REQUIRES(on_lane);
-  /// Lane. The instance a discarding lock gets: idle, or null while all are busy and no more may be
+  /// The instance a discarding lock gets: idle, or null while all are busy and no more may be
   /// made.
   OpenedAllocation* next_instance(OpenedAllocation& current) DXGKIT_REQUIRES(on_lane);
   Ref<OpenedAllocation> make_instance(OpenedAllocation& first) DXGKIT_REQUIRES(on_lane);
-  /// Lane. Shows where the content is now. kRetry: the CPU cannot see it there.
+  /// Shows where the content is now. kRetry: the CPU cannot see it there.
   Status show(OpenedAllocation& opened, const LockRequest& how, const vidmm::Placement& place)
       DXGKIT_REQUIRES(on_lane);
   void end_lock(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
@@ -223,9 +223,9 @@ class Device : public Object {
   Gate gate_;
   // Written on the lane, read by thunks before they go there: release/acquire so that they see why.
   std::atomic<DeviceState> state_{DeviceState::kActive};
-  std::vector<CpuWait*> cpu_waits_ DXGKIT_GUARDED_BY(on_lane);  // lane
-  bool closing_ DXGKIT_GUARDED_BY(on_lane) = false;             // lane: the driver side goes
-  bool closed_ DXGKIT_GUARDED_BY(on_lane) = false;              // lane
+  std::vector<CpuWait*> cpu_waits_ DXGKIT_GUARDED_BY(on_lane);
+  bool closing_ DXGKIT_GUARDED_BY(on_lane) = false;  // the driver side goes
+  bool closed_ DXGKIT_GUARDED_BY(on_lane) = false;
 };
 
 }  // namespace dxgkit::dxgk

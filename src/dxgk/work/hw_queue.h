@@ -79,7 +79,7 @@ class HwContext : public Object {
   NodeOrdinal node_;
   void* driver_handle_ = nullptr;
   Gate gate_;
-  int32_t priority_ DXGKIT_GUARDED_BY(on_lane) = 0;  // lane
+  int32_t priority_ DXGKIT_GUARDED_BY(on_lane) = 0;
 };
 
 struct HwQueueCreation {
@@ -144,7 +144,7 @@ class HwQueue : public Context {
   Ref<SyncObject> fence_;
   uint64_t fence_va_ = 0;
   uint32_t flags_ = 0;
-  uint64_t last_queued_ DXGKIT_GUARDED_BY(on_lane) = 0;  // lane
+  uint64_t last_queued_ DXGKIT_GUARDED_BY(on_lane) = 0;
 };
 
 /// All of an adapter. Lane, except where a call says otherwise.

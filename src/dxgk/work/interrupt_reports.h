@@ -32,7 +32,7 @@ class InterruptReports {
   };
   InterruptReports(AdapterCore& core, Owner& owner, Timeout& timeout)
       : core_(core), owner_(owner), timeout_(timeout) {}
-  /// Lane. From here on there are nodes. Null: the adapter has none of these.
+  /// From here on there are nodes. Null: the adapter has none of these.
   void connect(Faults& faults, HwQueues* hw_queues, NativeFences* native_fences)
       DXGKIT_REQUIRES(on_lane) {
     faults_ = &faults;
@@ -42,7 +42,7 @@ class InterruptReports {
 
   /// Any context.
   void add(std::span<const port::InterruptReport> reports);
-  /// Lane. Takes in what has been reported.
+  /// Takes in what has been reported.
   void drain() DXGKIT_REQUIRES(on_lane);
 
  private:

@@ -23,7 +23,7 @@ class Selection {
   /// After the last thing has run.
   void stop() { quantum_timer_.reset(); }
 
-  /// Lane. Selects, and arms the timeout watch when work is on hardware.
+  /// Selects, and arms the timeout watch when work is on hardware.
   void pump() DXGKIT_REQUIRES(on_lane);
   /// Runs `work` on the lane with nothing on hardware, and nothing going there meanwhile (level
   /// two, IRQL-03). False, not run: the adapter failed first, or is to be reset. Not on the lane.

@@ -120,7 +120,7 @@ class Timeout {
   // The thread.
   void run();
   void recover(const Request& request);
-  /// Lane. Nothing that was done since has settled it.
+  /// Nothing that was done since has settled it.
   bool still_due(const Request& request) DXGKIT_REQUIRES(on_lane);
   EngineOutcome recover_engine(const Request& request);
   std::optional<bool> responsive(NodeOrdinal node);
