@@ -291,9 +291,8 @@ class Display {
   std::vector<HotPlug> hot_plugs_ DXGKIT_GUARDED_BY(events_mutex_);
   bool ending_ DXGKIT_GUARDED_BY(events_mutex_) = false;
   bool was_reset_ DXGKIT_GUARDED_BY(events_mutex_) = false;
-  uint64_t resets_ DXGKIT_GUARDED_BY(on_lane) = 0,
-                   resets_shown_ DXGKIT_GUARDED_BY(on_lane) =
-                       0;  // lane; of the adapter: begun, and shown again after
+  uint64_t resets_ DXGKIT_GUARDED_BY(on_lane) = 0;        // of the adapter, begun
+  uint64_t resets_shown_ DXGKIT_GUARDED_BY(on_lane) = 0;  // those after which it shows again
   std::map<uint32_t, PresentState> presents_ DXGKIT_GUARDED_BY(events_mutex_);
   std::map<uint32_t, bool> progress_failed_ DXGKIT_GUARDED_BY(events_mutex_);
   bool adapter_failed_ DXGKIT_GUARDED_BY(events_mutex_) = false;
