@@ -21,6 +21,7 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
     : Object(kType),
       system_(system),
       core_(*this, luid, around, options),
+      floor_(core_, *this),
       rules_(core_),
       callbacks_(*this),
       paging_steps_(*this),
@@ -32,7 +33,16 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
       exclusions_(core_, *power_),
       component_power_(core_),
       context_allocation_calls_(core_),
-      backing_pages_(core_) {}
+      backing_pages_(core_) {
+  floor_.backing_pages = &backing_pages_;
+  floor_.component_power = &component_power_;
+  floor_.context_allocation_calls = &context_allocation_calls_;
+  floor_.exclusions = &exclusions_;
+  floor_.power = power_.get();
+  floor_.reports = &reports_;
+  floor_.selection = &selection_;
+  floor_.timeout = timeout_.get();
+}
 
 Adapter::~Adapter() { DXGKIT_CHECK(!core_.has_port()); }  // stopped, or never started
 
@@ -61,7 +71,7 @@ void Adapter::stop_after_failure() {
 }
 
 void Adapter::lose_devices(DeviceState state) {
-  for (Device* device : devices_) device->set_error(state);
+  for (Device* device : floor_.devices) device->set_error(state);
 }
 
 AdapterStatistics Adapter::statistics() {

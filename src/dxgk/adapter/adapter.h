@@ -10,11 +10,11 @@
 #include "dxgk/adapter/exclusive_checks.h"
 #include "dxgk/adapter/paging_steps.h"
 #include "dxgk/adapter/start_rules.h"
-#include "dxgk/adapter/system_objects.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/device_state.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/core/object.h"
+#include "dxgk/display/display_floor.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/offers.h"
@@ -29,6 +29,7 @@
 #include "dxgk/work/interrupt_reports.h"
 #include "dxgk/work/selection.h"
 #include "dxgk/work/submission.h"
+#include "dxgk/work/system_objects.h"
 #include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
@@ -66,6 +67,8 @@ class Adapter : public Object,
 
   System& system() { return system_; }
   AdapterCore& core() { return core_; }
+  /// All parts, for those that stand on the floor they belong to.
+  DisplayFloor& floor() { return floor_; }
   /// Null: the adapter has no GPU virtual addresses. Constant while it runs.
   const GpuVaModel* gpu_va_model() const {
     return gpu_va_model_.has_value() ? &*gpu_va_model_ : nullptr;
@@ -80,8 +83,10 @@ class Adapter : public Object,
   ExclusiveChecks& exclusive_checks() { return exclusive_checks_; }
   ComponentPower& component_power() { return component_power_; }
   ContextAllocationCalls& context_allocation_calls() { return context_allocation_calls_; }
-  IdTable<Allocation, AllocationId>& allocations() DXGKIT_REQUIRES(on_lane) { return allocations_; }
-  std::vector<Device*>& devices() DXGKIT_REQUIRES(on_lane) { return devices_; }
+  IdTable<Allocation, AllocationId>& allocations() DXGKIT_REQUIRES(on_lane) {
+    return floor_.allocations;
+  }
+  std::vector<Device*>& devices() DXGKIT_REQUIRES(on_lane) { return floor_.devices; }
 
   // --- parts of an adapter with memory ---
   PagingExecutor& paging() { return *paging_; }
@@ -149,6 +154,7 @@ class Adapter : public Object,
 
   System& system_;
   AdapterCore core_;
+  DisplayFloor floor_;
   StartRules rules_;
   DriverCallbacks callbacks_;
   PagingSteps paging_steps_;
@@ -156,8 +162,6 @@ class Adapter : public Object,
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded
   std::optional<GpuVaModel> gpu_va_model_;
-  IdTable<Allocation, AllocationId> allocations_ DXGKIT_GUARDED_BY(on_lane);
-  std::vector<Device*> devices_ DXGKIT_GUARDED_BY(on_lane);
   std::unique_ptr<Display> display_;
   const std::unique_ptr<Power> power_;
   const std::unique_ptr<Timeout> timeout_;

@@ -65,13 +65,17 @@ void Adapter::undo_start() {
   if (system_objects_) system_objects_->free_dummy_page();
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     residency_.reset();
+    floor_.residency = nullptr;
     paging_.reset();
+    floor_.paging = nullptr;
     gpu_va_.reset();
+    floor_.gpu_va = nullptr;
     core_.set_scheduler(nullptr);
     core_.set_memory(nullptr);
     backing_pages_.return_kept();
   });
   display_.reset();
+  floor_.display = nullptr;
   core_.close_port();
 }
 
@@ -101,6 +105,7 @@ Status Adapter::describe_display(const char** step) {
       core_.port().children().query_child_relations(core_.facts().start.children, &children));
   if (core_.facts().start.video_present_sources == 0) return Status::kSuccess;  // DISP-21
   display_ = std::make_unique<Display>(*this);
+  floor_.display = display_.get();
   return display_->describe(std::move(children), core_.facts().start.video_present_sources);
 }
 
@@ -132,6 +137,7 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(rules_.check_gpu_va_model(&gpu_va_model_));
   Status native = Status::kSuccess;
   native_fences_ = NativeFences::make(*this, &native);
+  floor_.native_fences = native_fences_.get();
   DXGKIT_RETURN_IF_FAILED(native);
   // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
   core_.learn().explicit_residency =
@@ -141,6 +147,7 @@ Status Adapter::start_full(const char** step) {
   *step = "DxgkDdiGetNodeMetadata";
   DXGKIT_RETURN_IF_FAILED(query_nodes(&metadata, &nodes));
   hw_queues_ = HwQueues::make(*this, metadata, &nodes);
+  floor_.hw_queues = hw_queues_.get();
   DXGKIT_RETURN_IF_FAILED(describe_display(step));
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { make_parts(segments, nodes); });
   if (core_.caps().support_runtime_power_management) {
@@ -184,19 +191,29 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
                                .no_demotion = verifier.has(VerifierSwitch::kNoDemotion),
                                .fail_compaction = verifier.has(VerifierSwitch::kFailDefragPass)});
   paging_ = std::make_unique<PagingExecutor>(paging_steps_, core_.port(), core_.machine());
+  floor_.paging = paging_.get();
   residency_ = std::make_unique<Residency>(*this);
+  floor_.residency = residency_.get();
   context_allocations_ = std::make_unique<ContextAllocations>(*this);
+  floor_.context_allocations = context_allocations_.get();
   cpu_windows_ = std::make_unique<CpuWindows>(*this);
+  floor_.cpu_windows = cpu_windows_.get();
   if (gpu_va_model_) gpu_va_ = std::make_unique<GpuVa>(*this, gpu_va_model_->geometry);
+  floor_.gpu_va = gpu_va_.get();
   teardowns_ = std::make_unique<Teardowns>(core_, static_cast<Teardowns::Owner&>(*this),
-                                           Teardowns::Parts{.allocations = allocations_,
+                                           Teardowns::Parts{.allocations = floor_.allocations,
                                                             .paging = *paging_,
                                                             .residency = *residency_,
                                                             .cpu_windows = *cpu_windows_,
                                                             .backing = backing_pages_});
-  offers_ = std::make_unique<Offers>(core_, allocations_, *paging_, *residency_);
-  paging_buffers_ = std::make_unique<PagingBuffers>(core_, allocations_, *paging_, *teardowns_);
+  floor_.teardowns = teardowns_.get();
+  offers_ = std::make_unique<Offers>(core_, floor_.allocations, *paging_, *residency_);
+  floor_.offers = offers_.get();
+  paging_buffers_ =
+      std::make_unique<PagingBuffers>(core_, floor_.allocations, *paging_, *teardowns_);
+  floor_.paging_buffers = paging_buffers_.get();
   faults_ = std::make_unique<Faults>(core_, gpu_va_.get(), *timeout_);
+  floor_.faults = faults_.get();
   submission_ =
       std::make_unique<Submission>(core_, static_cast<Submission::Owner&>(*this),
                                    Submission::Parts{.paging = *paging_,
@@ -206,14 +223,17 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
                                                      .faults = *faults_,
                                                      .gpu_va = gpu_va_.get(),
                                                      .hw_queues = hw_queues_.get()});
+  floor_.submission = submission_.get();
   core_.set_scheduler(std::make_unique<vidsch::Scheduler>(*submission_, nodes));
   core_.scheduler().set_clock([this] { return core_.runtime().now(); });
   processes_ = std::make_unique<DriverProcesses>(core_, *timeout_, gpu_va_.get());
+  floor_.processes = processes_.get();
   system_objects_ = std::make_unique<SystemObjects>(
       core_, SystemObjects::Parts{.paging = *paging_,
                                   .paging_buffers = *paging_buffers_,
                                   .submission = *submission_,
                                   .gpu_va = gpu_va_.get()});
+  floor_.system_objects = system_objects_.get();
   reports_.connect(*faults_, hw_queues_.get(), native_fences_.get());
   context_allocation_calls_.connect(*context_allocations_, gpu_va_.get());
   for (const vidmm::SegmentDesc& segment : segments) {
@@ -301,7 +321,7 @@ void Adapter::stop() {
   const bool healthy = !core_.fatal();
   if (healthy && core_.has_scheduler()) {
     core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
-      for (Device* device : devices_) {
+      for (Device* device : floor_.devices) {
         for (Context* context : device->contexts) {
           if (core_.scheduler().packets_of(context->id()) != 0) return false;
         }
@@ -312,7 +332,7 @@ void Adapter::stop() {
   if (healthy && core_.has_memory()) evict_everything();
   std::vector<Ref<Device>> devices;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    for (Device* device : devices_) devices.emplace_back(device);
+    for (Device* device : floor_.devices) devices.emplace_back(device);
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
   if (native_fences_) native_fences_->stop();
@@ -344,11 +364,13 @@ void Adapter::stop() {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     core_.set_failed();
     paging_.reset();
+    floor_.paging = nullptr;
     backing_pages_.return_kept();
     trace::emit(trace::EventKind::kAdapterState, core_.luid().low, 0);
   });
   if (system_objects_) system_objects_->free_dummy_page();
   display_.reset();
+  floor_.display = nullptr;
   core_.close_port();
   core_.set_stopped();
 }

@@ -31,6 +31,7 @@ struct Device::CpuWait {
 Device::Device(Adapter& adapter, Process& process)
     : Object(kType),
       adapter_(adapter),
+      floor_(adapter.floor()),
       core_(adapter.core()),
       adapter_reference_(&adapter),
       process_(process) {}

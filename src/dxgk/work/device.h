@@ -28,6 +28,7 @@ class HwContext;
 class PagingQueue;
 class Process;
 struct DeviceResidency;
+struct WorkFloor;
 
 struct AllocationRequest {
   std::span<std::byte> private_data;  // captured per-allocation data, in/out
@@ -139,6 +140,8 @@ class Device : public Object {
   bool lost() const { return state() != DeviceState::kActive; }
 
   Adapter& adapter() { return adapter_; }
+  /// What the device and all below it work with.
+  WorkFloor& floor() { return floor_; }
   AdapterCore& core() { return core_; }
   Process& process() { return process_; }
   void* driver_handle() const { return info_.handle; }
@@ -216,6 +219,7 @@ class Device : public Object {
   bool reaches(const Allocation& allocation, vidmm::SegmentKind kind) DXGKIT_REQUIRES(on_lane);
 
   Adapter& adapter_;
+  WorkFloor& floor_;
   AdapterCore& core_;
   const Ref<Adapter> adapter_reference_;
   Process& process_;

@@ -1,4 +1,4 @@
-#include "dxgk/adapter/system_objects.h"
+#include "dxgk/work/system_objects.h"
 
 #include "dxgk/memory/paging_buffers.h"
 #include "dxgk/memory/paging_executor.h"

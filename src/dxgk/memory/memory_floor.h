@@ -1,0 +1,34 @@
+// The parts of an adapter that the memory floor may use.
+#pragma once
+
+#include "base/ids.h"
+#include "dxgk/core/id_table.h"
+#include "dxgk/memory/allocation.h"
+#include "dxgk/sync/sync_floor.h"
+#include "runtime/thread_annotations.h"
+
+namespace dxgkit::dxgk {
+
+class BackingPages;
+class CpuWindows;
+class Offers;
+class PagingBuffers;
+class PagingExecutor;
+class Residency;
+class Teardowns;
+
+/// See SyncFloor.
+struct MemoryFloor : SyncFloor {
+  using SyncFloor::SyncFloor;
+
+  IdTable<Allocation, AllocationId> allocations DXGKIT_GUARDED_BY(on_lane);
+  BackingPages* backing_pages = nullptr;
+  CpuWindows* cpu_windows = nullptr;  // what the CPU sees of allocations
+  Offers* offers = nullptr;
+  PagingBuffers* paging_buffers = nullptr;
+  PagingExecutor* paging = nullptr;
+  Residency* residency = nullptr;
+  Teardowns* teardowns = nullptr;
+};
+
+}  // namespace dxgkit::dxgk

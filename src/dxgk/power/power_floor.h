@@ -1,0 +1,21 @@
+// The parts of an adapter that the power floor may use.
+#pragma once
+
+#include "dxgk/work/work_floor.h"
+
+namespace dxgkit::dxgk {
+
+class ComponentPower;
+class Exclusions;
+class Power;
+
+/// See SyncFloor.
+struct PowerFloor : WorkFloor {
+  using WorkFloor::WorkFloor;
+
+  ComponentPower* component_power = nullptr;
+  Exclusions* exclusions = nullptr;
+  Power* power = nullptr;
+};
+
+}  // namespace dxgkit::dxgk

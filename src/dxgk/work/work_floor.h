@@ -1,0 +1,40 @@
+// The parts of an adapter that the work floor may use.
+#pragma once
+
+#include <vector>
+
+#include "dxgk/va/va_floor.h"
+#include "runtime/thread_annotations.h"
+
+namespace dxgkit::dxgk {
+
+class ContextAllocationCalls;
+class ContextAllocations;
+class Device;
+class DriverProcesses;
+class Faults;
+class HwQueues;
+class InterruptReports;
+class Selection;
+class Submission;
+class SystemObjects;
+class Timeout;
+
+/// See SyncFloor.
+struct WorkFloor : VaFloor {
+  using VaFloor::VaFloor;
+
+  std::vector<Device*> devices DXGKIT_GUARDED_BY(on_lane);  // creation order
+  ContextAllocationCalls* context_allocation_calls = nullptr;
+  ContextAllocations* context_allocations = nullptr;
+  DriverProcesses* processes = nullptr;
+  Faults* faults = nullptr;
+  HwQueues* hw_queues = nullptr;  // null: the driver schedules no hardware queues
+  InterruptReports* reports = nullptr;
+  Selection* selection = nullptr;
+  Submission* submission = nullptr;
+  SystemObjects* system_objects = nullptr;
+  Timeout* timeout = nullptr;
+};
+
+}  // namespace dxgkit::dxgk
