@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "dxgk/power/power.h"
+#include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
+#include "dxgk/work/sync_report.h"
 #include "dxgk/work/timeout.h"
 #include "trace/trace.h"
 
@@ -139,6 +142,30 @@ void System::end_process(Process& process) {
   for (const auto& [handle, type] : process.handles().live()) process.handles().erase(handle);
   runtime::MutexLock lock(impl_->mutex);
   std::erase_if(impl_->processes, [&](const auto& owned) { return owned.get() == &process; });
+}
+
+void System::Impl::drop_holds(const NtHandles::Named& named) {
+  if (named.resource) {
+    MemoryFloor& floor = named.resource->floor();
+    floor.core.lane().run(
+        [&]() DXGKIT_REQUIRES(on_lane) { floor.teardowns->drop_hold(*named.resource); });
+  }
+  if (named.sync) {
+    SyncFloor& floor = named.sync->floor();
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { named.sync->drop_hold(); });
+    if (named.sync->native) floor.native_fences->end(*named.sync);
+  }
+  if (named.mutex) named.mutex->drop_hold();
+}
+
+void System::Impl::reap_nt_handles() {
+  for (const NtHandles::Named& named : nt_handles.take_closed()) drop_holds(named);
+}
+
+std::string System::Impl::describe_waits() const {
+  std::string report;
+  for (const Ref<Adapter>& adapter : adapters) report += dxgk::describe_waits(adapter->floor());
+  return report;
 }
 
 }  // namespace dxgkit::dxgk

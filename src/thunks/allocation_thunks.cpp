@@ -102,7 +102,7 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     if ((infos[i].Flags.Value & ~3U) != 0) return Status::kInvalidParameter;
     if (infos[i].Flags.Stereo != 0) return Status::kNotSupported;
     if (infos[i].Flags.Primary != 0) {
-      const dxgk::AdapterCore& core = device->core();
+      const dxgk::AdapterCore& core = device->floor().core;
       if (core.facts().start.video_present_sources == 0) return Status::kNotSupported;
       if (infos[i].VidPnSourceId >= core.facts().start.video_present_sources)
         return Status::kInvalidParameter;
@@ -135,7 +135,7 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   options.cross_adapter = (flags & kCrossAdapter) != 0;
   options.runtime_data = runtime_data;
   options.resource = args.hResource;
-  DXGKIT_RETURN_IF_FAILED(device->create_allocations(requests, options));
+  DXGKIT_RETURN_IF_FAILED(device->memory().create_allocations(requests, options));
   for (size_t i = 0; i < infos.size(); ++i) {
     infos[i].hAllocation = requests[i].handle;
     if constexpr (requires { infos[i].GpuVirtualAddress; })
@@ -168,7 +168,8 @@ Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT
   }
   Status status = Status::kSuccess;
   device->adapter().core().while_stable([&] {
-    status = device->destroy_allocations(resource, handles, (flags & kSynchronousDestroy) != 0);
+    status =
+        device->memory().destroy_allocations(resource, handles, (flags & kSynchronousDestroy) != 0);
   });
   return status;
 }

@@ -82,10 +82,13 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
 
 /// The adapter of `object`'s device, entered for the scope of a call; kDeviceRemoved when it is
 /// stopped or failed (THUNK-07).
-#define DXGKIT_ENTER(adapter_reference)                                  \
-  ::dxgkit::dxgk::GatePass gate_pass((adapter_reference).core().gate()); \
-  if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;               \
-  if (!(adapter_reference).core().running()) return ::dxgkit::Status::kDeviceRemoved
+#define DXGKIT_ENTER(adapter_reference) DXGKIT_ENTER_CORE((adapter_reference).core())
+
+/// The same, by what the adapter stands on.
+#define DXGKIT_ENTER_CORE(core_reference)                      \
+  ::dxgkit::dxgk::GatePass gate_pass((core_reference).gate()); \
+  if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;     \
+  if (!(core_reference).running()) return ::dxgkit::Status::kDeviceRemoved
 
 /// Declares `device`, the one `handle` names, with its adapter entered for the scope of a call.
 /// kInvalidParameter: it names none; kDeviceRemoved also when the device is in error.
@@ -94,5 +97,11 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
                                  (process).handles().find<::dxgkit::dxgk::Device>(handle)); \
   DXGKIT_ENTER((device)->adapter());                                                        \
   if ((device)->lost()) return ::dxgkit::Status::kDeviceRemoved
+
+/// The adapter that owns the floor on which a client's object stands.
+inline dxgk::Adapter& adapter_of(const dxgk::SyncFloor& floor) {
+  DXGKIT_CHECK(floor.adapter.type() == dxgk::ObjectType::kAdapter);
+  return static_cast<dxgk::Adapter&>(floor.adapter);
+}
 
 }  // namespace dxgkit::thunks

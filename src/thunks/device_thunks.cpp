@@ -17,7 +17,8 @@ Status create_device(Process& process, D3DKMT_CREATEDEVICE& args) {
   DXGKIT_ENTER(*adapter);
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~7U) != 0) return Status::kInvalidParameter;  // THUNK-03: three flags are defined
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device, Device::create(*adapter, process));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
+                                 Device::create(*adapter, adapter->floor(), process));
   args.hDevice = device->handle;
   args.pCommandBuffer = nullptr;
   args.CommandBufferSize = 0;

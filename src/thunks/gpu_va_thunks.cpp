@@ -32,19 +32,20 @@ Status capture_protection(const D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE& asked,
 
 /// The allocation a client names, on the adapter whose addresses it is mapped to; null for handle
 /// 0.
-Status find_allocation(Process& process, const Adapter& adapter, D3DKMT_HANDLE handle,
+Status find_allocation(Process& process, Adapter& adapter, D3DKMT_HANDLE handle,
                        Ref<OpenedAllocation>* out) {
   if (handle == 0) return Status::kSuccess;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(*out, process.handles().find<OpenedAllocation>(handle));
-  return &(*out)->device->adapter() == &adapter ? Status::kSuccess : Status::kInvalidParameter;
+  return &(*out)->device->floor() == &adapter.floor() ? Status::kSuccess
+                                                      : Status::kInvalidParameter;
 }
 
 Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  process.handles().find<PagingQueue>(args.hPagingQueue));  // VA-10
-  Adapter& adapter = queue->device().adapter();
+  Adapter& adapter = adapter_of(queue->device().floor());
   DXGKIT_ENTER(adapter);
-  if (queue->device().lost()) return Status::kDeviceRemoved;
+  if (queue->device().core().lost()) return Status::kDeviceRemoved;
   if (adapter.gpu_va() == nullptr) return Status::kNotSupported;                     // VA-01
   if (args.Reserved0 != 0 || args.Reserved1 != 0) return Status::kInvalidParameter;  // VA-25
   gpuva::MapRequest request;
@@ -71,12 +72,12 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   Ref<Adapter> adapter;
   if (Result<Ref<PagingQueue>> found = process.handles().find<PagingQueue>(args.hPagingQueue)) {
     queue = std::move(*found);
-    adapter = Ref<Adapter>(&queue->device().adapter());
+    adapter = Ref<Adapter>(&adapter_of(queue->device().floor()));
   } else {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(adapter, process.handles().find<Adapter>(args.hAdapter));
   }
   DXGKIT_ENTER(*adapter);
-  if (queue && queue->device().lost()) return Status::kDeviceRemoved;
+  if (queue && queue->device().core().lost()) return Status::kDeviceRemoved;
   if (adapter->gpu_va() == nullptr) return Status::kNotSupported;
   gpuva::ReserveRequest request;
   request.base = args.BaseAddress;
@@ -107,7 +108,7 @@ Status free(Process& process, const D3DKMT_FREEGPUVIRTUALADDRESS& args) {
   return adapter->gpu_va()->free(process, args.BaseAddress, args.Size);
 }
 
-Status capture_operation(Process& process, const Adapter& adapter,
+Status capture_operation(Process& process, Adapter& adapter,
                          const D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION& asked,
                          dxgk::GpuVaUpdate* out) {
   using Kind = gpuva::UpdateOperation::Kind;
@@ -154,7 +155,8 @@ Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
                                  process.handles().find<SyncObject>(args.hFenceObject));
   if (&context->device() != device.get() || !context->virtual_addressing())
     return Status::kInvalidParameter;
-  if (&fence->adapter() != &adapter || fence->of_paging_queue) return Status::kInvalidParameter;
+  if (&fence->floor() != &adapter.floor() || fence->of_paging_queue)
+    return Status::kInvalidParameter;
   if (args.Flags.Reserved != 0 || args.Reserved0 != 0 || args.Reserved1 != 0)
     return Status::kInvalidParameter;  // THUNK-03
   if (args.NumOperations == 0) return Status::kInvalidParameter;

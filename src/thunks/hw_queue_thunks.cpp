@@ -111,7 +111,7 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMANDTOHWQUEUE& args) {
   for (size_t i = 0; i < handles.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(primaries[i],
                                    process.handles().find<OpenedAllocation>(handles[i]));
-    if (&primaries[i]->device->adapter() != &device.adapter()) return Status::kInvalidParameter;
+    if (&primaries[i]->device->floor() != &device.floor()) return Status::kInvalidParameter;
   }
   dxgk::HwSubmission submission;
   submission.progress_fence = args.HwQueueProgressFenceId;
@@ -135,7 +135,7 @@ Status capture_points(Process& process, Device& device, Right right, const D3DKM
   for (size_t i = 0; i < captured.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
                                    process.handles().find<SyncObject>(captured[i]));
-    if (&object->adapter() != &device.adapter()) return Status::kInvalidParameter;
+    if (&object->floor() != &device.floor()) return Status::kInvalidParameter;
     DXGKIT_RETURN_IF_FAILED(right == Right::kSignal ? object->may_signal() : object->may_wait());
     if (object->kind != vidsch::SyncKind::kMonitoredFence) return Status::kInvalidParameter;
     points->push_back({object->id, captured_values[i]});

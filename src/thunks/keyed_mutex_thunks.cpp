@@ -55,7 +55,8 @@ Status create(Process& process, Args& args) {
     nt_security = args.Flags.NtSecuritySharing != 0;
   }
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
-                                 KeyedMutex::create(process, args.InitialValue, data, nt_security));
+                                 KeyedMutex::create(process.system().impl().global_shares, process,
+                                                    args.InitialValue, data, nt_security));
   args.hKeyedMutex = mutex->handle;
   args.hSharedHandle = mutex->shared().global;
   return Status::kSuccess;

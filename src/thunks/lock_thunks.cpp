@@ -20,7 +20,7 @@ Status lock2(Process& process, D3DKMT_LOCK2& args) {
                                  process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   if (args.Flags.Value != 0) return Status::kInvalidParameter;  // ALLOC-40
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.pData, device->lock(args.hAllocation));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.pData, device->locks().lock(args.hAllocation));
   return Status::kSuccess;
 }
 
@@ -28,7 +28,7 @@ Status unlock2(Process& process, const D3DKMT_UNLOCK2& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
                                  process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
-  return device->unlock(args.hAllocation);
+  return device->locks().unlock(args.hAllocation);
 }
 
 Status check_lock_flags(UINT flags) {
@@ -60,7 +60,7 @@ Status lock(Process& process, D3DKMT_LOCK& args) {
                             .acquire_aperture = (flags & kAcquireAperture) != 0,
                             .alternate_va = (flags & kUseAlternateVa) != 0,
                             .discard = (flags & kDiscard) != 0};
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.pData, device->lock_legacy(request));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.pData, device->locks().lock_legacy(request));
   args.hAllocation = request.allocation;
   args.GpuVirtualAddress = 0;
   return Status::kSuccess;
@@ -74,7 +74,7 @@ Status unlock(Process& process, const D3DKMT_UNLOCK& args) {
   DXGKIT_RETURN_IF_FAILED(
       capture_array(args.phAllocations, args.NumAllocations, kMaxListElements, &handles));
   if (handles.empty()) return Status::kInvalidParameter;
-  return device->unlock_all(handles);
+  return device->locks().unlock_all(handles);
 }
 
 /// THUNK-34: this host is coherent, there is nothing to write back.
@@ -82,7 +82,7 @@ Status invalidate_cache(Process& process, const D3DKMT_INVALIDATECACHE& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> opened,
                                  process.handles().find<OpenedAllocation>(args.hAllocation));
-  if (opened->device.get() != device.get()) return Status::kInvalidParameter;
+  if (opened->device.get() != &device->memory()) return Status::kInvalidParameter;
   Status status = Status::kInvalidParameter;
   device->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (opened->closing) return;

@@ -50,7 +50,7 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
-  return device->offer(handles, args.pResources != nullptr, priority);
+  return device->offers().offer(handles, args.pResources != nullptr, priority);
 }
 
 /// The answer is given once: it must arrive. D3DDDI_RECLAIM_RESULT and BOOL agree on 0 and 1.
@@ -58,10 +58,10 @@ bool results_arrive(BOOL* client_results, size_t count) {
   return client_results == nullptr || writable(client_results, count * sizeof(BOOL));
 }
 
-Status reclaim(Device& device, const std::vector<D3DKMT_HANDLE>& handles, bool are_resources,
-               BOOL* client_results) {
+Status reclaim(dxgk::DeviceOffers& offers, const std::vector<D3DKMT_HANDLE>& handles,
+               bool are_resources, BOOL* client_results) {
   std::vector<bool> lost;
-  DXGKIT_RETURN_IF_FAILED(device.reclaim(handles, are_resources, &lost));
+  DXGKIT_RETURN_IF_FAILED(offers.reclaim(handles, are_resources, &lost));
   if (client_results == nullptr) return Status::kSuccess;
   std::vector<BOOL> results(handles.size());
   for (size_t i = 0; i < results.size(); ++i) results[i] = lost[i] ? 1 : 0;
@@ -77,14 +77,14 @@ Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
   if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
-  return reclaim(*device, handles, args.pResources != nullptr, args.pDiscarded);
+  return reclaim(device->offers(), handles, args.pResources != nullptr, args.pDiscarded);
 }
 
 /// Lane. Those of the reclaimed that the device lists as resident. False: a handle is none of the
 /// device's.
-bool listed_of(Process& process, const Device& device, const std::vector<D3DKMT_HANDLE>& handles,
-               bool are_resources, std::vector<Ref<OpenedAllocation>>* out)
-    DXGKIT_REQUIRES(on_lane) {
+bool listed_of(Process& process, const dxgk::DeviceMemory& device,
+               const std::vector<D3DKMT_HANDLE>& handles, bool are_resources,
+               std::vector<Ref<OpenedAllocation>>* out) DXGKIT_REQUIRES(on_lane) {
   const auto add = [out](OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
     if (!opened.closing && opened.listing.count != 0) out->emplace_back(&opened);
   };
@@ -105,10 +105,10 @@ bool listed_of(Process& process, const Device& device, const std::vector<D3DKMT_
 Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  process.handles().find<PagingQueue>(args.hPagingQueue));
-  Device& device = queue->device();
-  dxgk::Adapter& adapter = device.adapter();
-  DXGKIT_ENTER(adapter);
-  if (device.lost()) return Status::kDeviceRemoved;
+  dxgk::DeviceMemory& device = queue->device();
+  dxgk::MemoryFloor& floor = device.floor();
+  DXGKIT_ENTER_CORE(floor.core);
+  if (device.core().lost()) return Status::kDeviceRemoved;
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
@@ -116,20 +116,20 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
   Status status = Status::kInvalidParameter;
   dxgk::MakeResidentOutcome outcome;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     std::vector<Ref<OpenedAllocation>> listed;
     if (!listed_of(process, device, handles, are_resources, &listed)) return;
     status = Status::kSuccess;
     if (listed.empty()) return;
     // As if asked for once more, over budget or not: it was granted before the offer. Before the
     // offer ends: what does not fit beside the rest comes when there is room.
-    status =
-        adapter.residency().make_resident(*queue, listed, {.cant_trim_further = true}, &outcome);
+    status = floor.residency->make_resident(*queue, listed, {.cant_trim_further = true}, &outcome);
     if (!is_success(status)) return;
     for (const Ref<OpenedAllocation>& opened : listed) --opened->listing.count;
   });
   DXGKIT_RETURN_IF_FAILED(status);
-  DXGKIT_RETURN_IF_FAILED(reclaim(device, handles, are_resources, args.pDiscarded));
+  dxgk::DeviceOffers offers(device);
+  DXGKIT_RETURN_IF_FAILED(reclaim(offers, handles, are_resources, args.pDiscarded));
   args.PagingFenceValue = outcome.fence;
   return status;
 }

@@ -74,7 +74,7 @@ Status check_combination(const D3DKMT_PRESENT& args) {
 Result<Ref<OpenedAllocation>> find_surface(Process& process, Device& device, D3DKMT_HANDLE handle) {
   Result<Ref<OpenedAllocation>> opened = process.handles().find<OpenedAllocation>(handle);
   if (!opened.has_value()) return opened;
-  if ((*opened)->device.get() != &device) return Error(Status::kInvalidParameter);
+  if ((*opened)->device.get() != &device.memory()) return Error(Status::kInvalidParameter);
   return opened;
 }
 

@@ -4,13 +4,16 @@
 
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/memory/residency_budget.h"
+#include "dxgk/memory/residency_properties.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
 namespace {
 
 using dxgk::Adapter;
-using dxgk::Device;
+using dxgk::DeviceMemory;
+using dxgk::MemoryFloor;
 using dxgk::OpenedAllocation;
 using dxgk::PagingQueue;
 using dxgk::Process;
@@ -20,8 +23,9 @@ using dxgk::SegmentGroup;
 Status create_queue(Process& process, D3DKMT_CREATEPAGINGQUEUE& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (args.PhysicalAdapterIndex != 0) return Status::kInvalidParameter;  // THUNK-30
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
-                                 PagingQueue::create(*device, static_cast<int32_t>(args.Priority)));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      const Ref<PagingQueue> queue,
+      PagingQueue::create(device->memory(), static_cast<int32_t>(args.Priority)));
   args.hPagingQueue = queue->handle;
   args.hSyncObject = queue->fence().handle;
   args.FenceValueCPUVirtualAddress = queue->fence().client_view->address();
@@ -31,12 +35,12 @@ Status create_queue(Process& process, D3DKMT_CREATEPAGINGQUEUE& args) {
 Status destroy_queue(Process& process, const D3DDDI_DESTROYPAGINGQUEUE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  process.handles().take<PagingQueue>(args.hPagingQueue));
-  queue->device().adapter().core().while_stable([&] { queue->destroy(); });
+  queue->device().floor().core.while_stable([&] { queue->destroy(); });
   return Status::kSuccess;
 }
 
 /// A client's list of allocations, resolved; all of them on `device` (RES-04).
-Status capture_openings(Process& process, const Device& device, const D3DKMT_HANDLE* list,
+Status capture_openings(Process& process, const DeviceMemory& device, const D3DKMT_HANDLE* list,
                         UINT count, std::vector<Ref<OpenedAllocation>>* openings) {
   if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
@@ -54,12 +58,12 @@ Status capture_openings(Process& process, const Device& device, const D3DKMT_HAN
 Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  process.handles().find<PagingQueue>(args.hPagingQueue));
-  Device& device = queue->device();
-  Adapter& adapter = device.adapter();
-  DXGKIT_ENTER(adapter);
-  if (device.lost()) return Status::kDeviceRemoved;
-  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;  // RES-24
-  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;                // THUNK-03
+  DeviceMemory& device = queue->device();
+  MemoryFloor& floor = device.floor();
+  DXGKIT_ENTER_CORE(floor.core);
+  if (device.core().lost()) return Status::kDeviceRemoved;
+  if (!floor.core.facts().explicit_residency) return Status::kNotSupported;  // RES-24
+  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;            // THUNK-03
   const dxgk::MakeResidentFlags flags{.cant_trim_further = args.Flags.CantTrimFurther != 0,
                                       .must_succeed = args.Flags.MustSucceed != 0};
   if (flags.must_succeed && !flags.cant_trim_further) return Status::kInvalidParameter;  // RES-11
@@ -68,8 +72,8 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
       capture_openings(process, device, args.AllocationList, args.NumAllocations, &openings));
   dxgk::MakeResidentOutcome outcome;
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    status = adapter.residency().make_resident(*queue, openings, flags, &outcome);
+  const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+    status = floor.residency->make_resident(*queue, openings, flags, &outcome);
     return true;
   });
   if (!asked) return Status::kDeviceRemoved;
@@ -83,11 +87,11 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
 Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  process.handles().find<PagingQueue>(args.hPagingQueue));
-  Device& device = queue->device();
-  Adapter& adapter = device.adapter();
-  DXGKIT_ENTER(adapter);
-  if (device.lost()) return Status::kDeviceRemoved;
-  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;
+  DeviceMemory& device = queue->device();
+  MemoryFloor& floor = device.floor();
+  DXGKIT_ENTER_CORE(floor.core);
+  if (device.core().lost()) return Status::kDeviceRemoved;
+  if (!floor.core.facts().explicit_residency) return Status::kNotSupported;
   constexpr UINT kProperties = 0xF;
   if ((args.PropertyMaskValue & ~kProperties) != 0 || args.PropertyMaskValue == 0 ||
       args.Flags.Reserved != 0 || args.PreferredSegment.Reserved != 0) {
@@ -104,11 +108,11 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   if (args.SetUnmoveable != 0) update.unmoveable = args.Flags.Unmoveable != 0;
   // The driver's object stays while the driver is asked about it (ALLOC-32).
   bool there = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     there = !opened->closing;
     if (!there) return;
     ++opened->driver_references;
-    update = adapter.residency().news_of(*opened, update);
+    update = dxgk::AllocationProperties(floor).news_of(*opened, update);
   });
   if (!there) return Status::kInvalidParameter;
   // Values it has already are no update, and nobody is asked (THUNK-33).
@@ -116,19 +120,19 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
                            !update.accessed_physically.has_value() &&
                            !update.unmoveable.has_value();
   Status status = nothing_new ? Status::kSuccess
-                              : adapter.core().port().allocations().validate_property_update(
+                              : floor.core.port().allocations().validate_property_update(
                                     opened->driver_allocation, update);
   uint64_t fence = 0;
   if (is_success(status) && !nothing_new) {
-    const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-      status = adapter.residency().update_properties(*queue, *opened, update, &fence);
+    const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+      status = dxgk::AllocationProperties(floor).update(*queue, *opened, update, &fence);
       return true;
     });
     if (!asked) status = Status::kDeviceRemoved;
   }
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     --opened->driver_references;
-    adapter.core().progress();
+    floor.core.progress();
   });
   if (is_success(status)) args.PagingFenceValue = fence;
   return status;
@@ -140,14 +144,14 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
   if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;
   if (args.Flags.Reserved != 0) return Status::kInvalidParameter;
   std::vector<Ref<OpenedAllocation>> openings;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_openings(process, *device, args.AllocationList, args.NumAllocations, &openings));
+  DXGKIT_RETURN_IF_FAILED(capture_openings(process, device->memory(), args.AllocationList,
+                                           args.NumAllocations, &openings));
   const dxgk::EvictFlags flags{.only_if_necessary = args.Flags.EvictOnlyIfNecessary != 0,
                                .not_written_to = args.Flags.NotWrittenTo != 0};
   Status status = Status::kSuccess;
   uint64_t bytes_to_trim = 0;
   const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    status = adapter.residency().evict(*device, openings, flags, &bytes_to_trim);
+    status = adapter.residency().evict(device->memory(), openings, flags, &bytes_to_trim);
     return true;
   });
   if (!asked) return Status::kDeviceRemoved;
@@ -176,7 +180,7 @@ Status query_memory(Process& process, D3DKMT_QUERYVIDEOMEMORYINFO& args) {
                                                 args.PhysicalAdapterIndex));
   dxgk::VideoMemoryInfo info;
   adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    info = adapter->residency().video_memory_info(
+    info = adapter->floor().budgets->video_memory_info(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup));
   });
   args.Budget = info.budget;
@@ -194,7 +198,7 @@ Status change_reservation(Process& process, const D3DKMT_CHANGEVIDEOMEMORYRESERV
                                                 args.PhysicalAdapterIndex));
   Status status = Status::kSuccess;
   adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    status = adapter->residency().reserve(
+    status = adapter->floor().budgets->reserve(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup), args.Reservation);
   });
   return status;
@@ -217,8 +221,8 @@ Status register_trim(Process& process, D3DKMT_REGISTERTRIMNOTIFICATION& args) {
     told.NumBytesToTrim = notice.bytes;
     callback(&told);
   };
-  const uint64_t number = adapter.residency().trim().add(
-      *device, process, reinterpret_cast<const void*>(args.Callback), deliver);
+  const uint64_t number = adapter.floor().budgets->trim().add(
+      device->memory(), process, reinterpret_cast<const void*>(args.Callback), deliver);
   // The number is the adapter's: the handle says of which.
   args.Handle = reinterpret_cast<void*>(uintptr_t{luid.low} << 32 | static_cast<uint32_t>(number));
   return Status::kSuccess;
@@ -230,7 +234,7 @@ Status unregister_trim(Process& process, const D3DKMT_UNREGISTERTRIMNOTIFICATION
   for (const Ref<Adapter>& adapter : process.system().impl().running()) {
     if (adapter->core().luid().low != handle >> 32 || !adapter->core().has_memory()) continue;
     const bool removed =
-        adapter->residency().trim().remove(process, static_cast<uint32_t>(handle), owner);
+        adapter->floor().budgets->trim().remove(process, static_cast<uint32_t>(handle), owner);
     if (removed) return Status::kSuccess;
   }
   return Status::kInvalidParameter;
@@ -242,7 +246,8 @@ struct Targets {
   std::vector<Ref<OpenedAllocation>> openings;
 };
 template <typename Args>
-Status capture_targets(Process& process, const Device& device, const Args& args, Targets* targets) {
+Status capture_targets(Process& process, const DeviceMemory& device, const Args& args,
+                       Targets* targets) {
   if (args.hResource == 0) {
     return capture_openings(process, device, args.phAllocationList, args.AllocationCount,
                             &targets->openings);
@@ -276,7 +281,7 @@ Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) 
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
   Targets targets;
-  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args, &targets));
+  DXGKIT_RETURN_IF_FAILED(capture_targets(process, device->memory(), args, &targets));
   std::vector<UINT> priorities;
   // RES-23: a resource has one, the first.
   const bool is_resource = static_cast<bool>(targets.resource);
@@ -301,7 +306,7 @@ Status answer_each(Process& process, const Args& args, Answer* client_answers, c
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (client_answers == nullptr) return Status::kInvalidParameter;
   Targets targets;
-  DXGKIT_RETURN_IF_FAILED(capture_targets(process, *device, args, &targets));
+  DXGKIT_RETURN_IF_FAILED(capture_targets(process, device->memory(), args, &targets));
   Adapter& adapter = device->adapter();
   std::vector<Answer> answers;
   DXGKIT_RETURN_IF_FAILED(with_targets(adapter, targets, [&]() DXGKIT_REQUIRES(on_lane) {

@@ -57,7 +57,7 @@ uint32_t size_of(const std::vector<std::byte>& data) { return static_cast<uint32
 /// with the opening: on Windows a buffer given here stays as it was.
 template <typename Args>
 Status query_resource(Args& args, const Ref<Device>& device, const Ref<SharedResource>& shared) {
-  if (&shared->adapter() != &device->adapter() && !shared->cross_adapter)
+  if (&shared->floor() != &device->floor() && !shared->cross_adapter)
     return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(args.TotalPrivateDriverDataSize, total_private_bytes(*shared));
   args.ResourcePrivateDriverDataSize = size_of(shared->resource_data);
@@ -100,7 +100,7 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
     return Status::kAccessViolation;
 
   dxgk::OpenedResource opened;
-  DXGKIT_RETURN_IF_FAILED(device->open_resource(shared, read_only, &opened));
+  DXGKIT_RETURN_IF_FAILED(device->memory().open_resource(shared, read_only, &opened));
   // A caller whose buffers went away since loses only that.
   auto* next = static_cast<std::byte*>(out.total);
   for (size_t i = 0; i < infos.size(); ++i) {
@@ -244,13 +244,13 @@ Result<Ref<Resource>> resource_of(Process& process, D3DKMT_HANDLE handle) {
 /// Holds what a handle of ShareObjects names, for a descriptor. kInvalidParameter: not made for
 /// that, of another process, or on its way out.
 Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
-  dxgk::Adapter& adapter = resource->device->adapter();
-  DXGKIT_ENTER(adapter);
-  if (resource->device->lost()) return Status::kDeviceRemoved;
+  dxgk::AdapterCore& core = resource->device->floor().core;
+  DXGKIT_ENTER_CORE(core);
+  if (resource->device->core().lost()) return Status::kDeviceRemoved;
   if (named->resource) return Status::kInvalidParameter;
   if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (resource->closing || resource->shared->gone) return;
     ++resource->shared->holds;
     held = true;
@@ -261,11 +261,12 @@ Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
 }
 
 Status hold(const Ref<dxgk::SyncObject>& object, NtHandles::Named* named) {
-  DXGKIT_ENTER(object->adapter());
-  if (object->device && object->device->lost()) return Status::kDeviceRemoved;
+  dxgk::AdapterCore& core = object->floor().core;
+  DXGKIT_ENTER_CORE(core);
+  if (object->device && object->device->core().lost()) return Status::kDeviceRemoved;
   if (named->sync || !object->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
-  object->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (object->shared->gone) return;
     ++object->shared->holds;
     held = true;
@@ -303,7 +304,7 @@ Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
   if (is_success(status) && !named->resource && !alone) status = Status::kInvalidParameter;
   // One device for all: what is opened together is used together.
   if (is_success(status) && named->resource && named->sync &&
-      &named->resource->adapter() != &named->sync->adapter())
+      &named->resource->floor() != &named->sync->floor())
     status = Status::kInvalidParameter;
   if (!is_success(status)) dxgk::System::Impl::drop_holds(*named);
   return status;

@@ -72,7 +72,7 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMAND& args) {
   for (UINT i = 0; i < args.NumPrimaries; ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
         primaries[i], process.handles().find<OpenedAllocation>(args.WrittenPrimaries[i]));
-    if (&primaries[i]->device->adapter() != &adapter) return Status::kInvalidParameter;
+    if (&primaries[i]->device->floor() != &adapter.floor()) return Status::kInvalidParameter;
   }
   dxgk::VirtualSubmission submission;
   submission.commands = args.Commands;  // THUNK-18: the GPU finds out

@@ -21,7 +21,7 @@ Result<Ref<SharedSync>> named_by(Process& process, HANDLE handle) {
 
 /// An opening of the process's own: no device, no addresses.
 Status open_for_process(Process& process, const Ref<SharedSync>& shared, D3DKMT_HANDLE* handle) {
-  DXGKIT_ENTER(shared->adapter());
+  DXGKIT_ENTER_CORE(shared->floor().core);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
                                  SyncObject::open(process, nullptr, shared, {}));
   process.handles().publish(object->handle);
@@ -45,15 +45,16 @@ Status open_nt(Process& process, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE& args) {
 Status open_nt2(Process& process, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSync> shared, named_by(process, args.hNtHandle));
-  if (&shared->adapter() != &device->adapter()) return Status::kInvalidParameter;
+  if (&shared->floor() != &device->floor()) return Status::kInvalidParameter;
   const bool monitored = shared->has_page;
   // Shared and NtSecuritySharing are what it is already.
   DXGKIT_RETURN_IF_FAILED(check_sync_flags(
       args.Flags.Value & ~(sync_flags::kShared | sync_flags::kNtSecuritySharing), monitored));
   // Addresses for one GPU of a link: there are no links here, bit 0 is the adapter (INT-12).
   if (monitored && args.MonitoredFence.EngineAffinity > 1) return Status::kInvalidParameter;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
-                                 device->open_sync_object(shared, sync_use_of(args.Flags.Value)));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      const Ref<SyncObject> object,
+      device->sync().open_sync_object(shared, sync_use_of(args.Flags.Value)));
   args.hSyncObject = object->handle;
   if (monitored) {
     args.MonitoredFence.FenceValueCPUVirtualAddress = object->client_view->address();
@@ -66,11 +67,11 @@ Status open_native(Process& process, D3DKMT_OPENNATIVEFENCEFROMNTHANDLE& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (device->adapter().native_fences() == nullptr) return Status::kNotSupported;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSync> shared, named_by(process, args.hNtHandle));
-  if (&shared->adapter() != &device->adapter() || !shared->native) return Status::kInvalidParameter;
+  if (&shared->floor() != &device->floor() || !shared->native) return Status::kInvalidParameter;
   const UINT flags = args.Flags.Value & ~(sync_flags::kShared | sync_flags::kNtSecuritySharing);
   DXGKIT_RETURN_IF_FAILED(check_native_flags(flags, args.EngineAffinity));
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
-                                 device->open_sync_object(shared, sync_use_of(flags)));
+                                 device->sync().open_sync_object(shared, sync_use_of(flags)));
   args.hSyncObject = object->handle;
   args.NativeFenceMapping = native_mapping(*object);
   return Status::kSuccess;

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/short_vector.h"
-#include "dxgk/sync/periodic_fences.h"
+#include "dxgk/display/periodic_fences.h"
 #include "thunks/call.h"
 #include "thunks/sync_support.h"
 
@@ -61,13 +61,14 @@ Status create_periodic(Process& process, const Ref<Device>& device, dxgk::SyncRe
   if (info.EngineAffinity > 1) return Status::kInvalidParameter;  // there are no links here
   // Nobody but vertical syncs signals it.
   if ((args.Info.Flags.Value & sync_flags::kNoWait) != 0) return Status::kInvalidParameter;
-  DXGKIT_RETURN_IF_FAILED(dxgk::check_periodic(*adapter, info.VidPnTargetId, info.Time));
+  DXGKIT_RETURN_IF_FAILED(dxgk::check_periodic(adapter->floor(), info.VidPnTargetId, info.Time));
   request.shared = (args.Info.Flags.Value & sync_flags::kShared) != 0;
   request.nt_security = (args.Info.Flags.Value & sync_flags::kNtSecuritySharing) != 0;
   request.use = sync_use_of(args.Info.Flags.Value);
   request.target = info.VidPnTargetId;
   request.lead_ns = static_cast<int64_t>(info.Time) * 100;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object, device->create_sync_object(request));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
+                                 device->sync().create_sync_object(request));
   args.hSyncObject = object->handle;
   args.Info.SharedHandle = 0;
   info.FenceValueCPUVirtualAddress = object->client_view->address();
@@ -118,7 +119,8 @@ Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args)
   request.shared = (flags & sync_flags::kShared) != 0;
   request.nt_security = (flags & sync_flags::kNtSecuritySharing) != 0;
   request.use = sync_use_of(flags);
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object, device->create_sync_object(request));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
+                                 device->sync().create_sync_object(request));
   args.hSyncObject = object->handle;
   args.Info.SharedHandle = object->shared->global;
   if (object->client_view) {
@@ -146,7 +148,8 @@ Status create_native(Process& process, D3DKMT_CREATENATIVEFENCE& args) {
   request.intra_gpu = args.Info.Type == D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU;
   request.private_data = std::as_writable_bytes(std::span(args.PrivateDriverData));
   request.use = sync_use_of(flags);
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object, device->create_sync_object(request));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
+                                 device->sync().create_sync_object(request));
   args.hSyncObject = object->handle;
   args.Info.NativeFenceMapping = native_mapping(*object);
   return Status::kSuccess;
@@ -176,7 +179,7 @@ Status destroy_sync(Process& process, const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT&
                                  process.handles().find<SyncObject>(args.hSyncObject));
   if (object->of_paging_queue) return Status::kInvalidParameter;  // PAGE-47
   DXGKIT_ASSIGN_OR_RETURN_STATUS(object, process.handles().take<SyncObject>(args.hSyncObject));
-  object->adapter().core().while_stable([&] { object->close(); });
+  object->floor().core.while_stable([&] { object->close(); });
   return Status::kSuccess;
 }
 
@@ -195,7 +198,7 @@ Status resolve_points(Process& process, Device& device, Right right,
   for (size_t i = 0; i < handles.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
                                    process.handles().find<SyncObject>(handles[i]));
-    if (&object->adapter() != &device.adapter()) return Status::kInvalidParameter;
+    if (&object->floor() != &device.floor()) return Status::kInvalidParameter;
     DXGKIT_RETURN_IF_FAILED(right == Right::kSignal ? object->may_signal() : object->may_wait());
     const bool early = right == Right::kSignal && object->use.top_of_pipeline;
     (early ? out->early : out->points).push_back({object->id, values[i], allow_rewind});
@@ -262,7 +265,7 @@ Status signal_from_cpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJEC
                                          (flags & kAllowFenceRewind) != 0, &points));
   for (const SyncPoint& point : std::span<const SyncPoint>(points.early))
     points.points.push_back(point);
-  return device->signal_from_cpu(points.points);
+  return device->sync().signal_from_cpu(points.points);
 }
 
 Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU& args) {
@@ -277,7 +280,7 @@ Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
   const auto mode = (flags & 1U) != 0 ? vidsch::WaitMode::kAny : vidsch::WaitMode::kAll;
   const int event = args.hAsyncEvent == nullptr ? -1 : event_descriptor(args.hAsyncEvent);
   if (args.hAsyncEvent != nullptr && event < 0) return Status::kInvalidHandle;
-  return device->wait_from_cpu(points.points, mode, event);
+  return device->sync().wait_from_cpu(points.points, mode, event);
 }
 
 Status signal_from_gpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU& args) {

@@ -641,7 +641,7 @@ TEST_F(AllocTest, TheLastOfThirtyTwoSegmentsCounts) {
         client.as_client([&] {
           const auto device = client.process->handles().find<dxgk::Device>(client.device);
           ASSERT_TRUE(device.has_value());
-          EXPECT_EQ((*device)->create_allocations(std::span(&request, 1), options),
+          EXPECT_EQ((*device)->memory().create_allocations(std::span(&request, 1), options),
                     Status::kInvalidParameter);
         });
         EXPECT_EQ(stack.rules().back(), "ALLOC-16");
@@ -685,7 +685,7 @@ TEST_F(AllocTest, OnALostDeviceNothingIsMade) {
     client.as_client([&] {
       const auto device = client.process->handles().find<dxgk::Device>(client.device);
       ASSERT_TRUE(device.has_value());
-      EXPECT_EQ((*device)->create_allocations(std::span(&request, 1), options),
+      EXPECT_EQ((*device)->memory().create_allocations(std::span(&request, 1), options),
                 Status::kDeviceRemoved);
     });
     EXPECT_EQ(request.handle, 0U);
@@ -712,7 +712,7 @@ TEST_F(AllocTest, EachPrimaryOfACallIsOfItsOwnSource) {
     client.as_client([&] {
       const auto device = client.process->handles().find<dxgk::Device>(client.device);
       ASSERT_TRUE(device.has_value());
-      ASSERT_EQ((*device)->create_allocations(requests, options), Status::kSuccess);
+      ASSERT_EQ((*device)->memory().create_allocations(requests, options), Status::kSuccess);
       for (size_t i = 0; i < 3; ++i) {
         const auto opened =
             client.process->handles().find<dxgk::OpenedAllocation>(requests[i].handle);

@@ -737,7 +737,8 @@ TEST_F(DisplayTest, NothingRendersOnADisplayOnlyAdapter) {
   running([](DisplayStack& stack) {
     const dxgk::Ref<dxgk::Adapter> adapter = stack.system->impl().find(stack.luid);
     dxgk::Process& process = stack.system->create_process("client");
-    EXPECT_EQ(dxgk::Device::create(*adapter, process).error(), Status::kNotSupported);
+    EXPECT_EQ(dxgk::Device::create(*adapter, adapter->floor(), process).error(),
+              Status::kNotSupported);
     stack.system->end_process(process);
     EXPECT_TRUE(stack.system->statistics(stack.luid).has_value());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});

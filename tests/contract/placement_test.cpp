@@ -155,7 +155,7 @@ TEST_P(PrimaryTest, IsCreatedOrRefused) {
         client.as_client([&] {
           const auto device = client.process->handles().find<dxgk::Device>(client.device);
           ASSERT_TRUE(device.has_value());
-          made = (*device)->create_allocations(std::span(&request, 1), options);
+          made = (*device)->memory().create_allocations(std::span(&request, 1), options);
         });
         const NTSTATUS status = nt_status(made);
         if (GetParam().accepted) {

@@ -189,7 +189,7 @@ class Model {
       EXPECT_TRUE(adapter.core().scheduler().validate());
       for (dxgk::Device* device : adapter.devices()) {
         EXPECT_FALSE(device->lost());
-        const dxgk::DeviceResidency& residency = *device->residency;
+        const dxgk::DeviceResidency& residency = *device->memory().residency;
         // RES-02, RES-21: work of this device is on its way to hardware or there.
         EXPECT_TRUE(residency.in_flight == 0 || residency.set.held());
         uint64_t bytes = 0;

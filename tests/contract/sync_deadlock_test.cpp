@@ -1,6 +1,7 @@
 // What is said when everything waits.
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/sync/sync_object.h"
+#include "dxgk/work/sync_report.h"
 #include "tests/contract/sync_fixture.h"
 
 namespace dxgkit::contract {
@@ -13,7 +14,7 @@ using SyncDeadlockTest = ContractTest;
 
 std::string waits(Stack& stack) {
   std::string text;
-  stack.adapter().core().lane().run([&] { text = dxgk::describe_waits(stack.adapter()); });
+  stack.adapter().core().lane().run([&] { text = dxgk::describe_waits(stack.adapter().floor()); });
   return text;
 }
 

@@ -1,9 +1,10 @@
 // Monitored fences that vertical syncs signal.
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
-#include "dxgk/sync/periodic_fences.h"
+#include "dxgk/display/periodic_fences.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/sync_report.h"
 #include "tests/contract/sync_fixture.h"
 
 namespace dxgkit::contract {
@@ -21,7 +22,7 @@ class Periodic {
       request.target = target;
       request.lead_ns = lead_ns;
       const auto device = client.process->handles().find<dxgk::Device>(client.device);
-      object = *(*device)->create_sync_object(request);
+      object = *(*device)->sync().create_sync_object(request);
     });
   }
   uint64_t value() const {
@@ -37,7 +38,8 @@ class Periodic {
 };
 
 void vsync(Stack& stack, uint32_t target) {
-  stack.adapter().core().lane().run([&] { dxgk::signal_periodic_fences(stack.adapter(), target); });
+  stack.adapter().core().lane().run(
+      [&] { dxgk::signal_periodic_fences(stack.adapter().floor(), target); });
 }
 void pass(int64_t milliseconds) {
   runtime::Runtime::current().sleep_for(milliseconds * runtime::kMillisecond);
@@ -51,7 +53,8 @@ TEST_F(SyncPeriodicTest, EachVerticalSyncOfItsTargetSignalsOnce) {
     Stack::Background wait(stack, [&] { status = client.wait_cpu(fence.object->handle, 3); });
     pass(1);
     std::string text;
-    stack.adapter().core().lane().run([&] { text = dxgk::describe_waits(stack.adapter()); });
+    stack.adapter().core().lane().run(
+        [&] { text = dxgk::describe_waits(stack.adapter().floor()); });
     EXPECT_THAT(text, ::testing::HasSubstr("could signal it: the kernel, at a vertical sync\n"));
     for (uint64_t i = 1; i <= 3; ++i) {
       EXPECT_FALSE(wait.finished());

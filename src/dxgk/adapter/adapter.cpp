@@ -2,11 +2,12 @@
 
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
+#include "dxgk/display/periodic_fences.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/memory/residency_budget.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/native_fences.h"
-#include "dxgk/sync/periodic_fences.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
@@ -25,6 +26,7 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
       rules_(core_),
       callbacks_(*this),
       paging_steps_(*this),
+      upward_(floor_),
       exclusive_checks_(core_, *this),
       power_(std::make_unique<Power>(*this)),
       timeout_(std::make_unique<Timeout>(*this)),
@@ -41,6 +43,8 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
   floor_.power = power_.get();
   floor_.reports = &reports_;
   floor_.selection = &selection_;
+  floor_.shown = &upward_;
+  floor_.source_owners = &upward_;
   floor_.timeout = timeout_.get();
 }
 
@@ -116,7 +120,7 @@ void Adapter::on_present_progress(const port::InterruptReport& report) {
 }
 
 bool Adapter::on_vsync(const port::InterruptReport& report) {
-  signal_periodic_fences(*this, report.source);
+  signal_periodic_fences(floor_, report.source);
   if (!display_) return false;
   display_->on_vsync(report);
   return true;

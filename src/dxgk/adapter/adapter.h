@@ -10,6 +10,7 @@
 #include "dxgk/adapter/exclusive_checks.h"
 #include "dxgk/adapter/paging_steps.h"
 #include "dxgk/adapter/start_rules.h"
+#include "dxgk/adapter/upward_calls.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/device_state.h"
 #include "dxgk/core/id_table.h"
@@ -34,6 +35,7 @@
 
 namespace dxgkit::dxgk {
 
+class Budgets;
 class ContextAllocations;
 class CpuWindows;
 class Display;
@@ -158,6 +160,7 @@ class Adapter : public Object,
   StartRules rules_;
   DriverCallbacks callbacks_;
   PagingSteps paging_steps_;
+  UpwardCalls upward_;
   ExclusiveChecks exclusive_checks_;
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded
@@ -173,6 +176,7 @@ class Adapter : public Object,
   BackingPages backing_pages_;
   // Those of make_parts: from there on all of them, until stop() has ended.
   std::unique_ptr<PagingExecutor> paging_;
+  std::unique_ptr<Budgets> budgets_;
   std::unique_ptr<Residency> residency_;
   std::unique_ptr<ContextAllocations> context_allocations_;
   std::unique_ptr<CpuWindows> cpu_windows_;

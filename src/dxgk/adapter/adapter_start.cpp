@@ -9,6 +9,7 @@
 #include "dxgk/display/display.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/memory/residency_budget.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/va/gpu_va.h"
@@ -66,10 +67,13 @@ void Adapter::undo_start() {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     residency_.reset();
     floor_.residency = nullptr;
+    budgets_.reset();
+    floor_.budgets = nullptr;
     paging_.reset();
     floor_.paging = nullptr;
     gpu_va_.reset();
     floor_.gpu_va = nullptr;
+    floor_.addresses = nullptr;
     core_.set_scheduler(nullptr);
     core_.set_memory(nullptr);
     backing_pages_.return_kept();
@@ -136,7 +140,7 @@ Status Adapter::start_full(const char** step) {
   *step = "DxgkDdiQueryAdapterInfo(GPUMMUCAPS)";
   DXGKIT_RETURN_IF_FAILED(rules_.check_gpu_va_model(&gpu_va_model_));
   Status native = Status::kSuccess;
-  native_fences_ = NativeFences::make(*this, &native);
+  native_fences_ = NativeFences::make(core_, upward_, &native);
   floor_.native_fences = native_fences_.get();
   DXGKIT_RETURN_IF_FAILED(native);
   // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
@@ -192,14 +196,17 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
                                .fail_compaction = verifier.has(VerifierSwitch::kFailDefragPass)});
   paging_ = std::make_unique<PagingExecutor>(paging_steps_, core_.port(), core_.machine());
   floor_.paging = paging_.get();
-  residency_ = std::make_unique<Residency>(*this);
+  budgets_ = std::make_unique<Budgets>(floor_);
+  floor_.budgets = budgets_.get();
+  residency_ = std::make_unique<Residency>(floor_, upward_, *budgets_);
   floor_.residency = residency_.get();
   context_allocations_ = std::make_unique<ContextAllocations>(*this);
   floor_.context_allocations = context_allocations_.get();
-  cpu_windows_ = std::make_unique<CpuWindows>(*this);
+  cpu_windows_ = std::make_unique<CpuWindows>(floor_);
   floor_.cpu_windows = cpu_windows_.get();
   if (gpu_va_model_) gpu_va_ = std::make_unique<GpuVa>(*this, gpu_va_model_->geometry);
   floor_.gpu_va = gpu_va_.get();
+  if (gpu_va_) floor_.addresses = &upward_;
   teardowns_ = std::make_unique<Teardowns>(core_, static_cast<Teardowns::Owner&>(*this),
                                            Teardowns::Parts{.allocations = floor_.allocations,
                                                             .paging = *paging_,
@@ -313,9 +320,9 @@ void Adapter::stop() {
   exclusions_.end();
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { lose_devices(DeviceState::kStopped); });
   core_.gate().wait_empty();
-  if (residency_) {
-    residency_->stop_periodic_trim();
-    residency_->trim().stop();
+  if (budgets_) {
+    budgets_->stop_periodic_trim();
+    budgets_->trim().stop();
   }
   if (display_) display_->stop();
   const bool healthy = !core_.fatal();

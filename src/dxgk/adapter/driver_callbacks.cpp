@@ -24,13 +24,13 @@ void* DriverCallbacks::get_handle_data(uint32_t handle, HandleType type, bool de
   switch (type) {
     case HandleType::kAllocation: {
       const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(handle);
-      if (!opened || &opened->device->adapter() != &adapter_) return nullptr;
+      if (!opened || &opened->device->floor() != &adapter_.floor()) return nullptr;
       return device_specific ? opened->device_specific : opened->driver_allocation;
     }
     case HandleType::kResource: {
       const Ref<Resource> resource = find_for_driver<Resource>(handle);
-      return resource && &resource->device->adapter() == &adapter_ ? resource->driver_handle
-                                                                   : nullptr;
+      return resource && &resource->device->floor() == &adapter_.floor() ? resource->driver_handle
+                                                                         : nullptr;
     }
     case HandleType::kContext: {
       const Ref<Context> context = find_for_driver<Context>(handle);
@@ -49,13 +49,13 @@ void* DriverCallbacks::get_handle_data(uint32_t handle, HandleType type, bool de
 
 uint32_t DriverCallbacks::get_handle_parent(uint32_t allocation) {
   const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(allocation);
-  if (!opened || &opened->device->adapter() != &adapter_) return 0;
+  if (!opened || &opened->device->floor() != &adapter_.floor()) return 0;
   return opened->resource ? opened->resource->handle : 0;
 }
 
 uint32_t DriverCallbacks::enum_handle_children(uint32_t resource, uint32_t index) {
   const Ref<Resource> found = find_for_driver<Resource>(resource);
-  if (!found || &found->device->adapter() != &adapter_) return 0;
+  if (!found || &found->device->floor() != &adapter_.floor()) return 0;
   uint32_t child = 0;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (index < found->members.size()) child = found->members[index]->handle;
@@ -69,7 +69,7 @@ void* DriverCallbacks::acquire_handle_data(uint32_t handle, HandleType type, boo
   if (type != HandleType::kAllocation)
     return nullptr;  // only allocations can be held (see the support table)
   const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(handle);
-  if (!opened || &opened->device->adapter() != &adapter_) return nullptr;
+  if (!opened || &opened->device->floor() != &adapter_.floor()) return nullptr;
   bool held = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (opened->closing) return;

@@ -13,9 +13,17 @@ namespace dxgkit::dxgk {
 
 PagingSteps::PagingSteps(Adapter& adapter) : adapter_(adapter), core_(adapter.core()) {}
 
-void PagingSteps::queue_paging(Packet& packet) { adapter_.submission().queue_paging(packet); }
+PacketId PagingSteps::new_packet() { return adapter_.submission().packets().create().id; }
 
-Packet& PagingSteps::new_packet() { return adapter_.submission().packets().create(); }
+void PagingSteps::queue_paging(PacketId id, const PagingSlice& slice) {
+  Packet& packet = adapter_.submission().packets().at(id);
+  packet.kind = vidsch::PacketKind::kPaging;
+  packet.buffer = slice.buffer;
+  packet.driver_context = slice.driver_context;
+  packet.flags.paging = true;
+  packet.slice = slice.slice;
+  adapter_.submission().queue_paging(packet);
+}
 
 PagingTarget PagingSteps::paging_target(AllocationId id) {
   const Allocation& allocation = adapter_.allocations().at(id);

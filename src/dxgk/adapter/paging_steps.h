@@ -21,8 +21,8 @@ class PagingSteps : public PagingExecutor::Owner {
   explicit PagingSteps(Adapter& adapter);
 
   PagingTarget paging_target(AllocationId allocation) override DXGKIT_REQUIRES(on_lane);
-  void queue_paging(Packet& packet) override DXGKIT_REQUIRES(on_lane);
-  Packet& new_packet() override DXGKIT_REQUIRES(on_lane);
+  PacketId new_packet() override DXGKIT_REQUIRES(on_lane);
+  void queue_paging(PacketId packet, const PagingSlice& slice) override DXGKIT_REQUIRES(on_lane);
   bool perform(const vidmm::PagingOp& op) override DXGKIT_REQUIRES(on_lane);
   std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op) override
       DXGKIT_REQUIRES(on_lane);

@@ -31,6 +31,7 @@ namespace dxgkit::dxgk {
 class Adapter;
 class AdapterCore;
 class Device;
+class DeviceMemory;
 class Flips;
 
 /// A mode of a source as clients choose it. Pixels are always four bytes, blue in the lowest.
@@ -146,7 +147,7 @@ class Display {
   Status wait_for_vblank(uint32_t source);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
   /// What the device shows goes back to the kernel's own primary, before it goes.
-  void before_destroy(Device& device, const Ref<Resource>& resource,
+  void before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
                       std::span<const Ref<OpenedAllocation>> targets);
   void device_ends(Device& device);
   Status set_pointer_shape(const port::PointerShape& shape);

@@ -89,7 +89,7 @@ Status Display::set_owners(Device& device, std::span<const uint32_t> sources,
     bool theirs = false;
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       const Ref<OpenedAllocation>& screen = flips_->on_screen(source);
-      theirs = screen && screen->device.get() == &device;
+      theirs = screen && screen->device.get() == &device.memory();
     });
     if (theirs) give_back(source);
   }
@@ -162,7 +162,7 @@ Result<Ref<OpenedAllocation>> Display::opened_screen(Device& device, uint32_t so
   Ref<OpenedAllocation> shown;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { shown = flips_->on_screen(source); });
   if (shown) {
-    if (shown->device.get() != &device) return Error(Status::kGraphicsAllocationBusy);
+    if (shown->device.get() != &device.memory()) return Error(Status::kGraphicsAllocationBusy);
     return shown;
   }
   shown = found->second.current.opened;
@@ -170,13 +170,14 @@ Result<Ref<OpenedAllocation>> Display::opened_screen(Device& device, uint32_t so
   Ref<OpenedAllocation> own;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (OpenedAllocation* opened : shown->allocation->opened) {
-      if (opened->device.get() == &device && !opened->closing) own = Ref<OpenedAllocation>(opened);
+      if (opened->device.get() == &device.memory() && !opened->closing)
+        own = Ref<OpenedAllocation>(opened);
     }
   });
   if (own) return own;
   OpenedResource opened;
   DXGKIT_RETURN_ERROR_IF_FAILED(
-      device.open_resource(shown->resource->shared, /*read_only=*/false, &opened));
+      device.memory().open_resource(shown->resource->shared, /*read_only=*/false, &opened));
   return device.process().handles().find<OpenedAllocation>(opened.allocations.front());
 }
 
@@ -229,9 +230,9 @@ void Display::give_back(uint32_t source) {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->hide(source); });
 }
 
-void Display::before_destroy(Device& device, const Ref<Resource>& resource,
+void Display::before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
                              std::span<const Ref<OpenedAllocation>> targets) {
-  if (&device == device_.get()) return;
+  if (device_ && &device == &device_->memory()) return;
   std::vector<uint32_t> affected;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const auto look = [&](const OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
@@ -254,7 +255,7 @@ void Display::device_ends(Device& device) {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (uint32_t source = 0; source < source_count_; ++source) {
       const Ref<OpenedAllocation>& screen = flips_->on_screen(source);
-      if ((screen && screen->device.get() == &device) ||
+      if ((screen && screen->device.get() == &device.memory()) ||
           (flips_->owns(device, source) && flips_->pending(device) != 0))
         shown.push_back(source);
     }

@@ -29,7 +29,7 @@ Status Display::open_owner(const char** step) {
   process_ = std::make_unique<Process>(adapter_.system(), "display", kDisplayProcessNumber);
   Process::Scope scope(process_.get());
   *step = "DxgkDdiCreateDevice";
-  Result<Ref<Device>> device = Device::create(adapter_, *process_);
+  Result<Ref<Device>> device = Device::create(adapter_, adapter_.floor(), *process_);
   if (!device.has_value()) {
     process_.reset();
     return failed_call(*step, device.error());
@@ -67,7 +67,7 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
   options.shared = true;  // clients get it from D3DKMTGetSharedPrimaryHandle
   *step = "DxgkDdiCreateAllocation";
   const size_t told = core_.findings().total();
-  const Status status = device_->create_allocations(std::span(&request, 1), options);
+  const Status status = device_->memory().create_allocations(std::span(&request, 1), options);
   if (!is_success(status))
     return core_.findings().total() != told ? status : failed_call(*step, status);
   Primary& next = sources_[source].next;
@@ -191,7 +191,7 @@ void Display::drop_primary(Primary& primary) {
     if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
     core_.listing_changed();
   });
-  static_cast<void>(device_->destroy_allocations(primary.resource, {}, true));
+  static_cast<void>(device_->memory().destroy_allocations(primary.resource, {}, true));
   primary = Primary{};
 }
 
@@ -213,10 +213,10 @@ Result<Scanout> Display::scanout_primary(const Source& source, const DisplayMode
   if (pitch < uint64_t{mode.width} * 4 || needed > primary.opened->allocation->size_bytes)
     return Error(Status::kNotSupported);
   const Handle handle = primary.opened->handle;
-  const Result<void*> address = device_->lock(handle);
+  const Result<void*> address = device_->locks().lock(handle);
   if (!address.has_value()) return Error(Status::kNotSupported);
   Scanout picture = picture_of(static_cast<const std::byte*>(*address), mode, pitch);
-  static_cast<void>(device_->unlock(handle));
+  static_cast<void>(device_->locks().unlock(handle));
   return picture;
 }
 

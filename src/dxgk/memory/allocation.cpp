@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "dxgk/memory/device_memory.h"
 #include "dxgk/memory/sharing.h"
-#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 

@@ -18,8 +18,7 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
-class Device;
+class DeviceMemory;
 class OpenedAllocation;
 class Resource;
 class SharedResource;
@@ -148,7 +147,7 @@ class OpenedAllocation : public Object {
   void make_current_instance() DXGKIT_REQUIRES(on_lane);
   std::span<const Ref<OpenedAllocation>> instances() const;
 
-  Ref<Device> device;
+  Ref<DeviceMemory> device;
   Ref<Resource> resource;             // null for a stand-alone allocation
   Allocation* allocation = nullptr;   // the adapter's; lives while it has openings
   void* driver_allocation = nullptr;  // hAllocation: readable off the lane while this is open
@@ -176,7 +175,7 @@ class Resource : public Object {
   Resource();
   ~Resource() override;
 
-  Ref<Device> device;
+  Ref<DeviceMemory> device;
   Ref<SharedResource> shared;  // null for one device's own resource
   Handle handle = 0;
   void* driver_handle = nullptr;

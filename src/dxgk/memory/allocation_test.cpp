@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "dxgk/work/device.h"
+#include "dxgk/memory/device_memory.h"
 
 namespace dxgkit::dxgk {
 namespace {

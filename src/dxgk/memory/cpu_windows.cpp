@@ -6,8 +6,8 @@
 
 #include "base/arithmetic.h"
 #include "base/interface_versions.h"
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/work/device.h"
+#include "dxgk/memory/device_memory.h"
+#include "dxgk/memory/paging_executor.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -19,10 +19,10 @@ bool mappable(const bus::MemoryWindow& window) { return window.fd >= 0; }
 
 }  // namespace
 
-CpuWindows::CpuWindows(Adapter& adapter)
-    : adapter_(adapter),
-      core_(adapter.core()),
-      ranges_(adapter.core().port(), adapter.core().caps().number_of_swizzling_ranges) {}
+CpuWindows::CpuWindows(MemoryFloor& floor)
+    : floor_(floor),
+      core_(floor.core),
+      ranges_(core_.port(), core_.caps().number_of_swizzling_ranges) {}
 
 Result<CpuWindows::Windows> CpuWindows::open(OpenedAllocation& opened, const CpuLook& look,
                                              const vidmm::Placement& place) {
@@ -211,7 +211,7 @@ void CpuWindows::write_up(OpenedAllocation& opened) {
     const std::optional<vidmm::PagingOp> op = core_.memory().write_up(opened.allocation->id, part);
     if (op.has_value()) operations.push_back(*op);
   }
-  if (!operations.empty()) adapter_.paging().enqueue(operations, nullptr);
+  if (!operations.empty()) floor_.paging->enqueue(operations, nullptr);
 }
 
 void CpuWindows::close(OpenedAllocation& opened) {
@@ -235,7 +235,7 @@ void CpuWindows::leaving(const vidmm::PagingOp& op) {
       op.kind != Kind::kUnmapAperture && op.kind != Kind::kContentLost) {
     return;
   }
-  const Allocation& allocation = adapter_.allocations().at(op.allocation);
+  const Allocation& allocation = floor_.allocations.at(op.allocation);
   for (OpenedAllocation* opened : allocation.opened) {
     CpuAccess* const cpu = opened->cpu_if_any();
     if (cpu == nullptr) continue;
@@ -249,7 +249,7 @@ void CpuWindows::leaving(const vidmm::PagingOp& op) {
 void CpuWindows::forget(const Allocation& allocation) { ranges_.release_of(allocation.id); }
 
 void CpuWindows::hardware_was_reset() {
-  for (Device* device : adapter_.devices()) {
+  for (DeviceMemory* device : floor_.device_memories) {
     for (OpenedAllocation* opened : device->openings) close(*opened);
   }
 }
@@ -276,7 +276,7 @@ void CpuWindows::show(OpenedAllocation& opened, Windows windows) {
     left -= window.size;
     if (window.size != 0) fitting.push_back(window);
   }
-  const bus::PhysicalAddress nothing{adapter_.system_objects().dummy_page().value * kPageBytes};
+  const bus::PhysicalAddress nothing{floor_.paging->dummy_page()};
   for (; left != 0; left -= kPageBytes)
     fitting.push_back(core_.machine().window_of(nothing, kPageBytes));
   // Without address space for another mapping the old one stays: our resources, and nothing of it

@@ -15,8 +15,8 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
 class AdapterCore;
+struct MemoryFloor;
 
 /// A lock shows one of these; of an allocation with a permanent copy in system memory always that
 /// copy (ALLOC-48). The driver is told before the window is mapped.
@@ -37,7 +37,7 @@ class AdapterCore;
 class CpuWindows {
  public:
   using Windows = std::vector<bus::MemoryWindow>;
-  explicit CpuWindows(Adapter& adapter);
+  explicit CpuWindows(MemoryFloor& floor);
 
   /// What shows `opened` at `place`; what it was shown through before is closed. kRetry: the CPU
   /// cannot see it there.
@@ -84,7 +84,7 @@ class CpuWindows {
   std::vector<uint32_t> take_host_pages(SegmentId segment, uint64_t count) DXGKIT_REQUIRES(on_lane);
   void drop_host_pages(SegmentId segment, std::span<const uint32_t> pages) DXGKIT_REQUIRES(on_lane);
 
-  Adapter& adapter_;
+  MemoryFloor& floor_;
   AdapterCore& core_;
   SwizzlingRanges ranges_;
   std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken

@@ -1,26 +1,27 @@
-// CPU access to allocations: Lock2, and the old Lock with renaming.
+#include "dxgk/memory/device_lock.h"
+
 #include <algorithm>
 
 #include "base/interface_versions.h"
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/cpu_windows.h"
+#include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
-Result<void*> Device::lock(Handle allocation_handle) {
-  if (lost()) return Error(Status::kDeviceRemoved);
+
+Result<void*> DeviceLocks::lock(Handle allocation_handle) {
+  if (device_.lost()) return Error(Status::kDeviceRemoved);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process_.handles().find<OpenedAllocation>(allocation_handle));
-  if (opened->device.get() != this) return Error(Status::kInvalidParameter);
+  if (opened->device.get() != &memory_) return Error(Status::kInvalidParameter);
   Status status = Status::kSuccess;
   void* address = nullptr;
   // Content on the move has no place a CPU could look at: wait until it has arrived.
   const bool settled = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    if (opened->closing || lost()) {
+    if (opened->closing || device_.lost()) {
       status = opened->closing ? Status::kInvalidParameter : Status::kDeviceRemoved;
       return true;
     }
@@ -36,17 +37,17 @@ Result<void*> Device::lock(Handle allocation_handle) {
   return address;
 }
 
-Result<void*> Device::lock_legacy(LockRequest& request) {
-  if (lost()) return Error(Status::kDeviceRemoved);
+Result<void*> DeviceLocks::lock_legacy(LockRequest& request) {
+  if (device_.lost()) return Error(Status::kDeviceRemoved);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process_.handles().find<OpenedAllocation>(request.allocation));
-  if (opened->device.get() != this) return Error(Status::kInvalidParameter);
+  if (opened->device.get() != &memory_) return Error(Status::kInvalidParameter);
   Status status = Status::kSuccess;
   void* address = nullptr;
   const bool settled = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    status = opened->closing ? Status::kInvalidParameter
-             : lost()        ? Status::kDeviceRemoved
-                             : Status::kSuccess;
+    status = opened->closing  ? Status::kInvalidParameter
+             : device_.lost() ? Status::kDeviceRemoved
+                              : Status::kSuccess;
     return !is_success(status) || try_lock_legacy(*opened, request, &status, &address);
   });
   if (!settled) return Error(Status::kDeviceRemoved);
@@ -55,7 +56,7 @@ Result<void*> Device::lock_legacy(LockRequest& request) {
 }
 
 /// ALLOC-54: what a primary was made for is what it can be locked with.
-bool Device::alternate_va_fits(const Allocation& allocation, bool asked) {
+bool DeviceLocks::alternate_va_fits(const Allocation& allocation, bool asked) {
   // The bit means something else from WDDM 2.0 on.
   const bool made_for_it = allocation.primary && core_.interface_version() < kInterfaceWddm20 &&
                            (allocation.info_flags & kAllocationUseAlternateVa) != 0;
@@ -63,8 +64,8 @@ bool Device::alternate_va_fits(const Allocation& allocation, bool asked) {
   return allocation.shared == nullptr && (!allocation.primary || made_for_it);
 }
 
-bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
-                             void** address) {
+bool DeviceLocks::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
+                                  void** address) {
   const Allocation& allocation = *opened.allocation;
   const vidmm::AllocationDesc& desc = core_.memory().description(allocation.id);
   const OpenedAllocation& current = opened.current_instance();
@@ -102,7 +103,7 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
   if (renames) {
     target = next_instance(opened);
     if (target == nullptr) return false;  // ALLOC-37: DonotWait is void with Discard
-  } else if (!ignores && opened.locks == 0 && !adapter_.residency().is_idle(allocation)) {
+  } else if (!ignores && opened.locks == 0 && !floor_.residency->is_idle(allocation)) {
     if (request.do_not_wait) return refuse(Status::kGraphicsAllocationBusy);  // ALLOC-38
     return false;
   }
@@ -117,9 +118,9 @@ bool Device::try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Sta
   return true;
 }
 
-OpenedAllocation* Device::next_instance(OpenedAllocation& current) {
+OpenedAllocation* DeviceLocks::next_instance(OpenedAllocation& current) {
   OpenedAllocation& first = current.first_instance();
-  if (adapter_.residency().is_idle(*current.allocation)) return &current;
+  if (floor_.residency->is_idle(*current.allocation)) return &current;
   CpuAccess& list = first.cpu();
   const size_t count = 1 + list.instances.size();
   const auto at = [&](size_t index) {
@@ -127,7 +128,7 @@ OpenedAllocation* Device::next_instance(OpenedAllocation& current) {
   };
   for (size_t step = 1; step < count; ++step) {
     const size_t index = (list.current + step) % count;
-    if (at(index)->locks == 0 && adapter_.residency().is_idle(*at(index)->allocation))
+    if (at(index)->locks == 0 && floor_.residency->is_idle(*at(index)->allocation))
       return at(index);
   }
   const uint32_t most = first.allocation->maximum_renaming;
@@ -138,7 +139,7 @@ OpenedAllocation* Device::next_instance(OpenedAllocation& current) {
   return made.get();
 }
 
-Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
+Ref<OpenedAllocation> DeviceLocks::make_instance(OpenedAllocation& first) {
   const Allocation& model = *first.allocation;
   Ref<OpenedAllocation> made = make_object<OpenedAllocation>();
   made->device = first.device;
@@ -155,7 +156,7 @@ Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
     return {};
   }
   made->handle = *inserted;
-  Allocation& allocation = adapter_.allocations().create();
+  Allocation& allocation = floor_.allocations.create();
   allocation.driver_handle = model.driver_handle;
   allocation.size_bytes = model.size_bytes;
   allocation.info_flags = model.info_flags;
@@ -173,8 +174,8 @@ Ref<OpenedAllocation> Device::make_instance(OpenedAllocation& first) {
   return made;
 }
 
-bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status,
-                      void** address) {
+bool DeviceLocks::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status,
+                           void** address) {
   Allocation& allocation = *opened.allocation;
   vidmm::MemoryManager& memory = core_.memory();
   if (opened.locks == 0) {
@@ -186,7 +187,7 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
     if (allocation.keeps_system_copy()) {
       // What the GPU wrote since it came in is not in the copy the CPU is to see (G-35).
       if (const std::optional<vidmm::PagingOp> back = memory.write_back(allocation.id)) {
-        adapter_.paging().enqueue(std::span(&*back, 1), nullptr);
+        floor_.paging->enqueue(std::span(&*back, 1), nullptr);
         core_.pump();
         if (memory.pending_operations(allocation.id) != 0) return false;
       }
@@ -202,17 +203,17 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
       }
       *status = Status::kSuccess;
       Result<std::vector<vidmm::PagingOp>> moved = memory.evict(allocation.id);
-      if (!moved.has_value() && adapter_.residency().let_go(allocation))
+      if (!moved.has_value() && floor_.residency->let_go(allocation))
         moved = memory.evict(allocation.id);
       if (!moved.has_value()) {
         // On a screen, and nothing that retires lets go of it.
-        if (allocation.primary && adapter_.residency().is_idle(allocation)) {
+        if (allocation.primary && floor_.residency->is_idle(allocation)) {
           *status = Status::kGraphicsCantEvictPinnedAllocation;
           return true;
         }
         return false;  // in use by the GPU: asked again when something retired
       }
-      adapter_.paging().enqueue(*moved, nullptr);
+      floor_.paging->enqueue(*moved, nullptr);
       core_.pump();
       return memory.pending_operations(allocation.id) == 0 &&
              try_lock(opened, how, status, address);
@@ -221,14 +222,14 @@ bool Device::try_lock(OpenedAllocation& opened, const LockRequest& how, Status* 
   }
   memory.lock(allocation.id);
   ++opened.locks;
-  if (allocation.keeps_system_copy()) adapter_.cpu_windows().note_written(opened, how.pages);
+  if (allocation.keeps_system_copy()) floor_.cpu_windows->note_written(opened, how.pages);
   *address = opened.cpu().view->address();
   trace::emit(trace::EventKind::kLocked, allocation.id.value);
   return true;
 }
 
-Status Device::show(OpenedAllocation& opened, const LockRequest& how,
-                    const vidmm::Placement& place) {
+Status DeviceLocks::show(OpenedAllocation& opened, const LockRequest& how,
+                         const vidmm::Placement& place) {
   Allocation& allocation = *opened.allocation;
   vidmm::MemoryManager& memory = core_.memory();
   CpuAccess& cpu = opened.cpu();
@@ -238,7 +239,7 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
               .may_leave = !how.do_not_evict && reaches_aperture(allocation) &&
                            !allocation.primary && memory.lock_count(allocation.id) == 0 &&
                            !memory.description(allocation.id).pinned};
-  const Result<CpuWindows::Windows> windows = adapter_.cpu_windows().open(opened, cpu.look, place);
+  const Result<CpuWindows::Windows> windows = floor_.cpu_windows->open(opened, cpu.look, place);
   if (!windows.has_value()) return windows.error();
   uint64_t bytes = 0;
   for (const bus::MemoryWindow& window : *windows) bytes += window.size;
@@ -255,7 +256,7 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
   }
   if (is_success(status)) status = cpu.view->retarget(*windows);
   if (!is_success(status)) {
-    adapter_.cpu_windows().close(opened);
+    floor_.cpu_windows->close(opened);
     return status;
   }
   const bool in_memory_segment =
@@ -265,12 +266,12 @@ Status Device::show(OpenedAllocation& opened, const LockRequest& how,
   return status;
 }
 
-bool Device::lockable(const Allocation& allocation) {
+bool DeviceLocks::lockable(const Allocation& allocation) {
   return allocation.cpu_visible || reaches_aperture(allocation) ||
          core_.memory().placement(allocation.id).segment == kSystemMemory;
 }
 
-bool Device::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {
+bool DeviceLocks::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {
   const vidmm::AllocationDesc& desc = core_.memory().description(allocation.id);
   for (const vidmm::SegmentDesc& segment : core_.memory().segments()) {
     if (segment.kind == kind &&
@@ -281,28 +282,28 @@ bool Device::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {
   return false;
 }
 
-void Device::end_lock(OpenedAllocation& opened) {
+void DeviceLocks::end_lock(OpenedAllocation& opened) {
   --opened.locks;
-  if (opened.allocation->keeps_system_copy()) adapter_.cpu_windows().write_up(opened);
+  if (opened.allocation->keeps_system_copy()) floor_.cpu_windows->write_up(opened);
   DXGKIT_CHECK(core_.memory().unlock(opened.allocation->id));
   if (opened.locks == 0) {
     opened.cpu().written.clear();
     opened.cpu().view.reset();  // before the driver takes its window down
-    adapter_.cpu_windows().close(opened);
+    floor_.cpu_windows->close(opened);
   }
   trace::emit(trace::EventKind::kUnlocked, opened.allocation->id.value);
 }
 
-Status Device::unlock(Handle allocation_handle) {
+Status DeviceLocks::unlock(Handle allocation_handle) {
   return unlock_all(std::span(&allocation_handle, 1));
 }
 
-Status Device::unlock_all(std::span<const Handle> allocations) {
+Status DeviceLocks::unlock_all(std::span<const Handle> allocations) {
   std::vector<Ref<OpenedAllocation>> targets;
   for (const Handle handle_of_one : allocations) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
                                    process_.handles().find<OpenedAllocation>(handle_of_one));
-    if (opened->device.get() != this) return Status::kInvalidParameter;  // THUNK-25
+    if (opened->device.get() != &memory_) return Status::kInvalidParameter;  // THUNK-25
     targets.push_back(std::move(opened));
   }
   Status status = Status::kSuccess;
@@ -316,15 +317,15 @@ Status Device::unlock_all(std::span<const Handle> allocations) {
       }
     }
     for (const Ref<OpenedAllocation>& opened : targets) end_lock(*opened);
-    adapter_.residency().room_changed();
-    adapter_.residency().advance();
+    floor_.residency->room_changed();
+    floor_.residency->advance();
     core_.scheduler().retry_busy();
     core_.pump();
   });
-  if (!is_success(status) || adapter_.gpu_va() == nullptr) return status;
+  if (!is_success(status) || !core_.facts().virtual_addresses) return status;
   // Nothing says what work at virtual addresses reads: it may come at once.
   static_cast<void>(core_.block_until_awake([&] {
-    return lost() ||
+    return device_.lost() ||
            std::ranges::all_of(
                targets, [&](const Ref<OpenedAllocation>& opened) DXGKIT_REQUIRES(on_lane) {
                  return opened->closing || !opened->allocation->keeps_system_copy() ||

@@ -1,29 +1,35 @@
-// A device's allocations: create, destroy.
+#include "dxgk/memory/device_memory.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/arithmetic.h"
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
-#include "dxgk/display/display.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
+#include "dxgk/memory/shown_allocations.h"
+#include "dxgk/memory/teardowns.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
-Status Device::create_allocations(std::span<AllocationRequest> requests, CreateOptions& options) {
-  const GatePass pass(gate_);
-  if (!pass || lost()) return Status::kDeviceRemoved;
+DeviceMemory::DeviceMemory(MemoryFloor& floor, DeviceCore& device, DeviceSync& sync)
+    : floor_(floor), core_(floor.core), device_(device), sync_(sync), process_(device.process()) {}
+
+DeviceMemory::~DeviceMemory() = default;
+
+Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
+                                        CreateOptions& options) {
+  const GatePass pass(device_.gate());
+  if (!pass || device_.lost()) return Status::kDeviceRemoved;
   const bool creates_resource = options.creates_resource;
   const std::span<const std::byte> private_data = options.private_data;
   HandleTable& handles = process_.handles();
   Ref<Resource> resource;
   if (creates_resource) {
     resource = make_object<Resource>();
-    resource->device = Ref<Device>(this);
+    resource->device = Ref<DeviceMemory>(this);
   } else if (options.resource != 0) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(resource, handles.find<Resource>(options.resource));
     if (resource->device.get() != this) return Status::kInvalidParameter;
@@ -53,7 +59,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
       DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], core_, &backings[i].desc));
       DXGKIT_RETURN_IF_FAILED(back(requests[i], infos[i], &backings[i]));
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
-      one->device = Ref<Device>(this);
+      one->device = Ref<DeviceMemory>(this);
       one->resource = resource;
       one->driver_allocation = infos[i].handle;
       DXGKIT_ASSIGN_OR_RETURN_STATUS(one->handle, handles.insert_hidden(one));
@@ -69,7 +75,7 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
     }
     if (!requests.empty()) {
       DXGKIT_RETURN_IF_FAILED(core_.port().allocations().open_allocations(
-          info_.handle, open_infos, private_data,
+          device_.driver_handle(), open_infos, private_data,
           /*create=*/true, resource ? resource->handle : 0));
     }
     opened = true;
@@ -105,7 +111,8 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
     std::vector<void*> device_specific;
     for (const Ref<OpenedAllocation>& one : openings_made)
       device_specific.push_back(one->device_specific);
-    static_cast<void>(core_.port().allocations().close_allocations(info_.handle, device_specific));
+    static_cast<void>(
+        core_.port().allocations().close_allocations(device_.driver_handle(), device_specific));
   }
   for (const Ref<OpenedAllocation>& one : openings_made) handles.erase(one->handle);
   if (creates_resource && resource->handle != 0) handles.erase(resource->handle);
@@ -121,8 +128,8 @@ Status Device::create_allocations(std::span<AllocationRequest> requests, CreateO
   return status;
 }
 
-Status Device::back(const AllocationRequest& request, const port::AllocationInfo& info,
-                    AllocationBacking* backing) {
+Status DeviceMemory::back(const AllocationRequest& request, const port::AllocationInfo& info,
+                          AllocationBacking* backing) {
   DXGKIT_RETURN_IF_FAILED(
       check_existing_memory(info, core_, request.user_memory != nullptr, request.user_bytes));
   const uint64_t bytes = backing->desc.size_bytes;
@@ -148,15 +155,15 @@ Status Device::back(const AllocationRequest& request, const port::AllocationInfo
   return Status::kSuccess;
 }
 
-Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
-                                    std::span<AllocationBacking> backings,
-                                    std::span<const Ref<OpenedAllocation>> openings_made,
-                                    const Ref<Resource>& resource, bool creates_resource) {
-  if (lost()) return Status::kDeviceRemoved;
+Status DeviceMemory::register_allocations(std::span<const port::AllocationInfo> infos,
+                                          std::span<AllocationBacking> backings,
+                                          std::span<const Ref<OpenedAllocation>> openings_made,
+                                          const Ref<Resource>& resource, bool creates_resource) {
+  if (device_.lost()) return Status::kDeviceRemoved;
   if (resource && resource->closing) return Status::kInvalidParameter;
   std::vector<Allocation*> made;
   for (size_t i = 0; i < infos.size(); ++i) {
-    Allocation& allocation = adapter_.allocations().create();
+    Allocation& allocation = floor_.allocations.create();
     made.push_back(&allocation);
     allocation.driver_handle = infos[i].handle;
     allocation.size_bytes = backings[i].desc.size_bytes;
@@ -168,12 +175,12 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
     allocation.maximum_renaming = infos[i].maximum_renaming;
     if (const Status status = core_.memory().create(allocation.id, backings[i].desc);
         !is_success(status)) {
-      adapter_.allocations().destroy(allocation);
+      floor_.allocations.destroy(allocation);
       made.pop_back();
       for (Allocation* undone : made) {
         DXGKIT_CHECK(core_.memory().destroy(undone->id).has_value());
         openings_made[static_cast<size_t>(&undone - made.data())]->allocation = nullptr;
-        adapter_.allocations().destroy(*undone);
+        floor_.allocations.destroy(*undone);
       }
       return status;
     }
@@ -201,13 +208,13 @@ Status Device::register_allocations(std::span<const port::AllocationInfo> infos,
   if (resource && resource->shared) {
     resource->shared->resources = 1;
     resource->shared->gone = false;
-    adapter_.teardowns().add_shared(resource->shared);
+    floor_.teardowns->add_shared(resource->shared);
   }
   return Status::kSuccess;
 }
 
-Status Device::destroy_allocations(Handle resource_handle, std::span<const Handle> list,
-                                   bool synchronous) {
+Status DeviceMemory::destroy_allocations(Handle resource_handle, std::span<const Handle> list,
+                                         bool synchronous) {
   HandleTable& handles = process_.handles();
   Ref<Resource> resource;
   std::vector<Ref<OpenedAllocation>> targets;
@@ -238,8 +245,7 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
     }
   });
   if (!is_success(status)) return status;
-  if (Display* display = adapter_.display(); display != nullptr)
-    display->before_destroy(*this, resource, targets);
+  if (floor_.shown != nullptr) floor_.shown->before_destroy(*this, resource, targets);
   std::vector<Handle> gone;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_) return;  // adapter stopped: the driver side went then; only the handles are left
@@ -265,7 +271,7 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
       for (const Ref<OpenedAllocation>& instance : opened->instances())
         gone.push_back(instance->handle);
     }
-    adapter_.teardowns().begin(*this, targets, resource);
+    floor_.teardowns->begin(*this, targets, resource);
     core_.pump();
   });
   DXGKIT_RETURN_IF_FAILED(status);
@@ -279,6 +285,31 @@ Status Device::destroy_allocations(Handle resource_handle, std::span<const Handl
     }));
   }
   return Status::kSuccess;
+}
+
+void DeviceMemory::close() {
+  closed_ = true;
+  // Resources go whole, stand-alone allocations one by one: drivers are written for the groups
+  // that clients make. Those being destroyed already are on their way.
+  for (Resource* resource : resources.all()) {
+    std::vector<Ref<OpenedAllocation>> members;
+    for (OpenedAllocation* member : resource->members) {
+      if (!member->closing) members.emplace_back(member);
+    }
+    if (!resource->closing) {
+      resource->closing = true;
+      floor_.teardowns->begin(*this, std::move(members), Ref<Resource>(resource));
+    }
+  }
+  std::vector<Ref<OpenedAllocation>> rest;
+  for (OpenedAllocation* opened : openings.all()) {
+    if (!opened->closing) rest.emplace_back(opened);
+  }
+  for (Ref<OpenedAllocation>& opened : rest) {
+    std::vector<Ref<OpenedAllocation>> alone;
+    alone.push_back(std::move(opened));
+    floor_.teardowns->begin(*this, std::move(alone), Ref<Resource>());
+  }
 }
 
 }  // namespace dxgkit::dxgk

@@ -1,10 +1,10 @@
-// Offer and reclaim: content its owner can do without.
+#include "dxgk/memory/device_offer.h"
+
 #include <algorithm>
 
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "dxgk/memory/offers.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -19,34 +19,35 @@ void list_again(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
 
 }  // namespace
 
-Status Device::targets_of(std::span<const Handle> handles, bool are_resources, Targets* targets) {
+Status DeviceOffers::targets_of(std::span<const Handle> handles, bool are_resources,
+                                Targets* targets) {
   for (const Handle handle_of_one : handles) {
     std::vector<Ref<OpenedAllocation>>& list = targets->emplace_back();
     if (are_resources) {
       DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Resource> resource,
                                      process_.handles().find<Resource>(handle_of_one));
-      if (resource->device.get() != this) return Status::kInvalidParameter;
+      if (resource->device.get() != &memory_) return Status::kInvalidParameter;
       core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
         for (OpenedAllocation* member : resource->members) list.emplace_back(member);
       });
     } else {
       DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
                                      process_.handles().find<OpenedAllocation>(handle_of_one));
-      if (opened->device.get() != this) return Status::kInvalidParameter;
+      if (opened->device.get() != &memory_) return Status::kInvalidParameter;
       list.push_back(std::move(opened));
     }
   }
   return Status::kSuccess;
 }
 
-Status Device::offer(std::span<const Handle> handles, bool are_resources,
-                     vidmm::OfferPriority priority) {
-  if (lost()) return Status::kDeviceRemoved;
+Status DeviceOffers::offer(std::span<const Handle> handles, bool are_resources,
+                           vidmm::OfferPriority priority) {
+  if (device_.lost()) return Status::kDeviceRemoved;
   Targets targets;
   DXGKIT_RETURN_IF_FAILED(targets_of(handles, are_resources, &targets));
   Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (lost()) {
+    if (device_.lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
@@ -66,16 +67,16 @@ Status Device::offer(std::span<const Handle> handles, bool are_resources,
     for (const auto& list : targets) {
       for (const Ref<OpenedAllocation>& opened : list) {
         opened->allocation->offer = priority;
-        adapter_.offers().begin(*opened->allocation);
+        floor_.offers->begin(*opened->allocation);
       }
     }
   });
   return status;
 }
 
-Status Device::reclaim(std::span<const Handle> handles, bool are_resources,
-                       std::vector<bool>* lost_content) {
-  if (lost()) return Status::kDeviceRemoved;
+Status DeviceOffers::reclaim(std::span<const Handle> handles, bool are_resources,
+                             std::vector<bool>* lost_content) {
+  if (device_.lost()) return Status::kDeviceRemoved;
   Targets targets;
   DXGKIT_RETURN_IF_FAILED(targets_of(handles, are_resources, &targets));
   Status status = Status::kSuccess;
@@ -86,7 +87,7 @@ Status Device::reclaim(std::span<const Handle> handles, bool are_resources,
         if (opened->closing) status = Status::kInvalidParameter;
       }
     }
-    if (lost()) status = Status::kDeviceRemoved;
+    if (device_.lost()) status = Status::kDeviceRemoved;
     if (!is_success(status)) return;
     std::vector<const Allocation*> discarded;  // one may be named twice
     for (size_t i = 0; i < targets.size(); ++i) {

@@ -1,15 +1,15 @@
 // A device's openings of shared resources.
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
-#include "dxgk/work/device.h"
+#include "dxgk/memory/device_memory.h"
+#include "dxgk/memory/teardowns.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
-Result<Ref<SharedResource>> Device::make_shared(std::span<const AllocationRequest> requests,
-                                                const CreateOptions& options,
-                                                void* driver_resource) {
-  Ref<SharedResource> shared = make_object<SharedResource>(adapter_);
+Result<Ref<SharedResource>> DeviceMemory::make_shared(std::span<const AllocationRequest> requests,
+                                                      const CreateOptions& options,
+                                                      void* driver_resource) {
+  Ref<SharedResource> shared = make_object<SharedResource>(floor_);
   shared->gone = true;  // nobody opens it before it is registered; global handles can be guessed
   shared->nt_security = options.nt_security;
   shared->cross_adapter = options.cross_adapter;
@@ -27,11 +27,11 @@ Result<Ref<SharedResource>> Device::make_shared(std::span<const AllocationReques
   return shared;
 }
 
-Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
-                             OpenedResource* out) {
-  const GatePass pass(gate_);
-  if (!pass || lost()) return Status::kDeviceRemoved;
-  if (&shared->adapter() != &adapter_)
+Status DeviceMemory::open_resource(const Ref<SharedResource>& shared, bool read_only,
+                                   OpenedResource* out) {
+  const GatePass pass(device_.gate());
+  if (!pass || device_.lost()) return Status::kDeviceRemoved;
+  if (&shared->floor() != &floor_)
     return shared->cross_adapter ? Status::kNotSupported : Status::kInvalidParameter;
   HandleTable& handles = process_.handles();
   bool held = false;
@@ -43,7 +43,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
   if (!held) return Status::kInvalidParameter;
 
   Ref<Resource> resource = make_object<Resource>();
-  resource->device = Ref<Device>(this);
+  resource->device = Ref<DeviceMemory>(this);
   resource->shared = shared;
   resource->driver_handle = shared->driver_handle;
   std::vector<Ref<OpenedAllocation>> opened;
@@ -53,7 +53,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     std::vector<port::OpenInfo> infos(shared->members.size());
     for (size_t i = 0; i < infos.size(); ++i) {
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
-      one->device = Ref<Device>(this);
+      one->device = Ref<DeviceMemory>(this);
       one->resource = resource;
       one->driver_allocation = shared->members[i].driver_handle;
       one->read_only = read_only;
@@ -66,7 +66,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     if (!infos.empty()) {
       DXGKIT_RETURN_IF_FAILED(core_.port().allocations().open_allocations(
-          info_.handle, infos, shared->resource_data,
+          device_.driver_handle(), infos, shared->resource_data,
           /*create=*/false, resource->handle, read_only));
     }
     for (size_t i = 0; i < infos.size(); ++i) {
@@ -77,7 +77,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
   }();
   Status registered = status;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (is_success(registered) && lost()) registered = Status::kDeviceRemoved;
+    if (is_success(registered) && device_.lost()) registered = Status::kDeviceRemoved;
     if (is_success(registered)) {
       for (size_t i = 0; i < opened.size(); ++i) {
         OpenedAllocation& one = *opened[i];
@@ -88,7 +88,7 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
       }
       resources.push_back(resource.get());
       ++shared->resources;
-      adapter_.teardowns().drop_hold(*shared);
+      floor_.teardowns->drop_hold(*shared);
     }
   });
   if (is_success(registered)) {
@@ -101,11 +101,12 @@ Status Device::open_resource(const Ref<SharedResource>& shared, bool read_only,
     return registered;
   }
   if (!device_specific.empty())
-    static_cast<void>(core_.port().allocations().close_allocations(info_.handle, device_specific));
+    static_cast<void>(
+        core_.port().allocations().close_allocations(device_.driver_handle(), device_specific));
   for (const Ref<OpenedAllocation>& one : opened) handles.erase(one->handle);
   handles.erase(resource->handle);
   // After the driver's side is closed: this may have been the last holder (ALLOC-26).
-  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { adapter_.teardowns().drop_hold(*shared); });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor_.teardowns->drop_hold(*shared); });
   return registered;
 }
 

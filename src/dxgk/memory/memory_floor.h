@@ -1,6 +1,8 @@
 // The parts of an adapter that the memory floor may use.
 #pragma once
 
+#include <vector>
+
 #include "base/ids.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/memory/allocation.h"
@@ -10,11 +12,14 @@
 namespace dxgkit::dxgk {
 
 class BackingPages;
+class Budgets;
 class CpuWindows;
+class DeviceMemory;
 class Offers;
 class PagingBuffers;
 class PagingExecutor;
 class Residency;
+class ShownAllocations;
 class Teardowns;
 
 /// See SyncFloor.
@@ -22,12 +27,15 @@ struct MemoryFloor : SyncFloor {
   using SyncFloor::SyncFloor;
 
   IdTable<Allocation, AllocationId> allocations DXGKIT_GUARDED_BY(on_lane);
+  std::vector<DeviceMemory*> device_memories DXGKIT_GUARDED_BY(on_lane);  // creation order
   BackingPages* backing_pages = nullptr;
+  Budgets* budgets = nullptr;
   CpuWindows* cpu_windows = nullptr;  // what the CPU sees of allocations
   Offers* offers = nullptr;
   PagingBuffers* paging_buffers = nullptr;
   PagingExecutor* paging = nullptr;
   Residency* residency = nullptr;
+  ShownAllocations* shown = nullptr;
   Teardowns* teardowns = nullptr;
 };
 

@@ -2,9 +2,9 @@
 
 #include <span>
 
+#include "dxgk/memory/device_memory.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {

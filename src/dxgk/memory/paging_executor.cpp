@@ -266,30 +266,29 @@ void PagingExecutor::submit_slice() {
     complete(std::exchange(slice_completes_, {}));
     return;
   }
-  Packet& packet = owner_.new_packet();
-  packet.kind = vidsch::PacketKind::kPaging;
-  packet.buffer = &current_->dma;
-  packet.driver_context = slice_context_ != nullptr ? slice_context_ : config_.system_context;
-  packet.flags.paging = true;
-  packet.slice.start = slice_start_;
-  packet.slice.end = current_->used;
+  const PacketId packet = owner_.new_packet();
+  PagingSlice built;
+  built.buffer = &current_->dma;
+  built.driver_context = slice_context_ != nullptr ? slice_context_ : config_.system_context;
+  built.slice.start = slice_start_;
+  built.slice.end = current_->used;
   // PATCH-15: a driver that left the private pointer alone shares one range among all submissions
   // of the buffer; one that moved it gets its own part.
   if (current_->private_used == slice_private_start_) {
-    packet.slice.private_start = 0;
-    packet.slice.private_end = config_.private_bytes;
+    built.slice.private_start = 0;
+    built.slice.private_end = config_.private_bytes;
   } else {
-    packet.slice.private_start = slice_private_start_;
-    packet.slice.private_end = current_->private_used;
+    built.slice.private_start = slice_private_start_;
+    built.slice.private_end = current_->private_used;
   }
   ++current_->packets;
-  in_flight_.push_back({packet.id, current_, std::move(slice_completes_), std::move(slice_holds_),
+  in_flight_.push_back({packet, current_, std::move(slice_completes_), std::move(slice_holds_),
                         port_.paging().paging_mdls_issued()});
   slice_completes_.clear();
   slice_holds_.clear();
   slice_start_ = current_->used;
   slice_private_start_ = current_->private_used;
-  owner_.queue_paging(packet);
+  owner_.queue_paging(packet, built);
 }
 
 void PagingExecutor::pump() {
@@ -478,17 +477,17 @@ void PagingExecutor::run_barriers() {
   }
 }
 
-void PagingExecutor::packet_retired(Packet& packet, bool completed, bool may_be_read) {
+void PagingExecutor::packet_retired(PacketId packet, bool completed, bool may_be_read) {
   DXGKIT_CHECK(!in_flight_.empty());
-  if (!completed && in_flight_.front().packet != packet.id) {
+  if (!completed && in_flight_.front().packet != packet) {
     // The driver refused an earlier one: the scheduler takes no more, and the adapter is stopping.
-    const auto found = std::ranges::find(in_flight_, packet.id, &InFlight::packet);
+    const auto found = std::ranges::find(in_flight_, packet, &InFlight::packet);
     DXGKIT_CHECK(found != in_flight_.end());
     if (!may_be_read) --found->buffer->packets;
     in_flight_.erase(found);
     return;
   }
-  DXGKIT_CHECK(in_flight_.front().packet == packet.id);
+  DXGKIT_CHECK(in_flight_.front().packet == packet);
   InFlight flight = std::move(in_flight_.front());
   in_flight_.pop_front();
   port_.paging().release_paging_mdls(flight.mdls);

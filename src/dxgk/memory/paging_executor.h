@@ -11,7 +11,7 @@
 
 #include "base/ids.h"
 #include "bus/machine.h"
-#include "dxgk/work/packet.h"
+#include "dxgk/memory/dma_buffer.h"
 #include "port/adapter_port.h"
 #include "runtime/thread_annotations.h"
 #include "vidmm/types.h"
@@ -26,6 +26,13 @@ struct PagingTarget {
   bool cached = false;
   void* context_handle = nullptr;   // what the driver knows a context allocation by
   void* virtual_address = nullptr;  // where its CPU sees it, if it asked for that
+};
+
+/// A slice of a paging buffer, ready for the hardware.
+struct PagingSlice {
+  DmaBuffer* buffer = nullptr;
+  void* driver_context = nullptr;  // the driver's handle of where it runs
+  port::Slice slice;
 };
 
 /// What takes several operations of the driver, made when its turn comes. Lane.
@@ -59,9 +66,11 @@ class PagingExecutor {
    public:
     virtual ~Owner() = default;
     virtual PagingTarget paging_target(AllocationId allocation) DXGKIT_REQUIRES(on_lane) = 0;
-    /// Queues the packet on the system context.
-    virtual void queue_paging(Packet& packet) DXGKIT_REQUIRES(on_lane) = 0;
-    virtual Packet& new_packet() DXGKIT_REQUIRES(on_lane) = 0;
+    /// A packet that is not queued yet.
+    virtual PacketId new_packet() DXGKIT_REQUIRES(on_lane) = 0;
+    /// Queues the packet on the system context, with this to run.
+    virtual void queue_paging(PacketId packet, const PagingSlice& slice)
+        DXGKIT_REQUIRES(on_lane) = 0;
     /// True: the kernel has done it itself, the driver is not asked (the GART, SEG-36).
     virtual bool perform(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane) = 0;
     /// GPU virtual addresses: what stands for the operation, made when its turn comes. Null: the
@@ -136,6 +145,8 @@ class PagingExecutor {
   void set_context(void* system_context) DXGKIT_REQUIRES(on_lane) {
     if (!config_.virtual_addresses) config_.system_context = system_context;
   }
+  /// The physical address of what unmapped apertures show (PAGE-29).
+  uint64_t dummy_page() const DXGKIT_REQUIRES(on_lane) { return config_.dummy_page; }
   /// How many operations were enqueued, and how many of them, in order, are complete.
   uint64_t enqueued() const DXGKIT_REQUIRES(on_lane) { return operations_queued_; }
   uint64_t completed() const DXGKIT_REQUIRES(on_lane) { return operations_done_; }
@@ -145,8 +156,7 @@ class PagingExecutor {
 
   /// A paging packet of ours left the scheduler. `may_be_read`: the hardware may still run its
   /// buffer, which then serves nobody again.
-  void packet_retired(Packet& packet, bool completed, bool may_be_read)
-      DXGKIT_REQUIRES(on_lane);
+  void packet_retired(PacketId packet, bool completed, bool may_be_read) DXGKIT_REQUIRES(on_lane);
   /// What is enqueued from now on waits, with its callbacks, for resume(): the hardware is off.
   /// What is in flight retires as ever.
   void pause() DXGKIT_REQUIRES(on_lane);

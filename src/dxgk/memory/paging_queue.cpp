@@ -1,29 +1,29 @@
 #include "dxgk/memory/paging_queue.h"
 
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
-#include "dxgk/work/device.h"
+#include "dxgk/memory/device_memory.h"
+#include "dxgk/sync/device_sync.h"
 
 namespace dxgkit::dxgk {
 
-PagingQueue::PagingQueue(Device& device, int32_t priority)
+PagingQueue::PagingQueue(DeviceMemory& device, int32_t priority)
     : Object(kType), device_(&device), priority_(priority) {}
 
 PagingQueue::~PagingQueue() = default;
 
-Result<Ref<PagingQueue>> PagingQueue::create(Device& device, int32_t priority) {
+Result<Ref<PagingQueue>> PagingQueue::create(DeviceMemory& device, int32_t priority) {
   if (priority < -1 || priority > 1) return Error(Status::kInvalidParameter);
   Ref<PagingQueue> queue = make_object<PagingQueue>(device, priority);
-  HandleTable& handles = device.process().handles();
+  HandleTable& handles = device.core().process().handles();
   SyncRequest request;
   request.of_paging_queue = true;
-  DXGKIT_ASSIGN_OR_RETURN(queue->fence_, device.create_sync_object(request));
+  DXGKIT_ASSIGN_OR_RETURN(queue->fence_, device.sync().create_sync_object(request));
   const Result<Handle> handle = handles.insert_hidden(queue);
   Status status = handle.has_value() ? Status::kSuccess : handle.error();
   if (is_success(status)) {
     queue->handle = *handle;
-    device.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (device.lost()) {
+    device.floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (device.core().lost()) {
         status = Status::kDeviceRemoved;
       } else {
         device.paging_queues.push_back(queue.get());
@@ -41,12 +41,11 @@ Result<Ref<PagingQueue>> PagingQueue::create(Device& device, int32_t priority) {
 }
 
 void PagingQueue::destroy() {
-  Adapter& adapter = device_->adapter();
+  AdapterCore& core = device_->floor().core;
   // False when the adapter fails meanwhile: then nothing of it will ever be done.
-  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) { return idle(); }));
-  adapter.core().lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { std::erase(device_->paging_queues, this); });
-  device_->process().handles().erase(fence_->handle);
+  static_cast<void>(core.block_until([&]() DXGKIT_REQUIRES(on_lane) { return idle(); }));
+  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { std::erase(device_->paging_queues, this); });
+  device_->core().process().handles().erase(fence_->handle);
   // Its view goes with the last reference: whoever made the queue may be about to tell the address.
   fence_->close();
 }
@@ -63,9 +62,9 @@ void PagingQueue::finish(uint64_t value) {
   if (!unfinished_.front()) return;
   while (!unfinished_.empty() && unfinished_.front()) unfinished_.pop_front();
   const vidsch::SyncPoint point{.object = fence_->id, .value = last_begun_ - unfinished_.size()};
-  vidsch::SyncObjects& objects = device_->adapter().core().scheduler().sync_objects();
+  vidsch::SyncObjects& objects = device_->floor().core.scheduler().sync_objects();
   if (objects.contains(fence_->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
-  device_->adapter().core().progress();
+  device_->floor().core.progress();
 }
 
 }  // namespace dxgkit::dxgk

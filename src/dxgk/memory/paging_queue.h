@@ -12,17 +12,17 @@
 
 namespace dxgkit::dxgk {
 
-class Device;
+class DeviceMemory;
 
 class PagingQueue : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kPagingQueue;
-  PagingQueue(Device& device, int32_t priority);
+  PagingQueue(DeviceMemory& device, int32_t priority);
   ~PagingQueue() override;
 
   /// @param priority  -1, 0 or 1 (THUNK-30); else kInvalidParameter. kNoMemory, kDeviceRemoved:
   /// nothing stays.
-  static Result<Ref<PagingQueue>> create(Device& device, int32_t priority);
+  static Result<Ref<PagingQueue>> create(DeviceMemory& device, int32_t priority);
   /// The handle is gone already. Waits for the operations, then takes the fence along (PAGE-47).
   /// Any thread but the lane.
   void destroy();
@@ -35,14 +35,14 @@ class PagingQueue : public Object {
   /// Nothing begun is unfinished.
   bool idle() const DXGKIT_REQUIRES(on_lane) { return unfinished_.empty(); }
 
-  Device& device() { return *device_; }
+  DeviceMemory& device() { return *device_; }
   int32_t priority() const { return priority_; }
   /// An ordinary monitored fence (PAGE-46).
   SyncObject& fence() { return *fence_; }
   Handle handle = 0;
 
  private:
-  const Ref<Device> device_;
+  const Ref<DeviceMemory> device_;
   const int32_t priority_;
   Ref<SyncObject> fence_;
   // Lane:

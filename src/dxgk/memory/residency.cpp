@@ -4,12 +4,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
-#include "dxgk/va/gpu_va.h"
-#include "dxgk/work/context.h"
-#include "dxgk/work/context_allocations.h"
-#include "dxgk/work/device.h"
+#include "dxgk/memory/device_memory.h"
+#include "dxgk/memory/paging_executor.h"
+#include "dxgk/memory/residency_budget.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -19,49 +17,40 @@ constexpr uint32_t kPatience = 8;
 /// Attempts to place a list, with nothing else going on, after which it does not fit.
 constexpr uint32_t kAttempts = 3;
 
-/// Page tables of idle processes go last, as all of them have to be written again: those in the
-/// segments where room is wanted.
-bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) DXGKIT_REQUIRES(on_lane) {
-  GpuVa* const gpu_va = adapter.gpu_va();
-  if (gpu_va == nullptr) return false;
-  const gpuva::Geometry& geometry = gpu_va->geometry();
-  vidmm::SegmentSet tables = 0;
-  for (uint32_t level = 0; level < geometry.level_count; ++level)
-    tables |= vidmm::segment_bit(geometry.levels[level].segment);
-  return (tables & wanted) != 0 && gpu_va->let_tables_go();
+vidmm::SegmentSet segments_of(AdapterCore& core, AllocationId id) DXGKIT_REQUIRES(on_lane) {
+  const vidmm::AllocationDesc desc = core.memory().description(id);
+  return desc.supported_read | desc.supported_write;
 }
 
-vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) DXGKIT_REQUIRES(on_lane) {
-  const vidmm::AllocationDesc desc = adapter.core().memory().description(id);
-  return desc.supported_read | desc.supported_write;
+/// Whoever else has it on its list may have written it.
+bool listed_by_others(const OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
+  for (const OpenedAllocation* other : opened.allocation->opened) {
+    if (other != &opened && other->listing.listed) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-Residency::Residency(Adapter& adapter)
-    : adapter_(adapter), core_(adapter.core()), trim_(adapter.core().runtime()) {
-  describe_groups();
-  if (adapter.core().options().periodic_trim_ns > 0) {
-    periodic_timer_ = adapter.core().runtime().make_timer([this] {
-      core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { trim_periodically(); });
-    });
-  }
+void DeviceResidency::let_go() {
+  set.release(last_use != noted_use);
+  noted_use = last_use;
 }
+
+Residency::Residency(MemoryFloor& floor, Owner& owner, Budgets& budgets)
+    : floor_(floor), core_(floor.core), owner_(owner), budgets_(budgets) {}
 
 Residency::~Residency() = default;
 
-DeviceResidency& Residency::of(Device& device) { return *device.residency; }
-
 // --- devices ---
 
-void Residency::device_created(Device& device) {
+void Residency::device_created(DeviceMemory& device) {
+  floor_.device_memories.push_back(&device);
   device.residency = std::make_unique<DeviceResidency>(core_.memory());
-  ProcessMemory& process = processes_[device.process().number()];
-  process.process = &device.process();
-  ++process.devices;
+  budgets_.device_created(device.core().process());
 }
 
-void Residency::device_lost(Device& device) {
+void Residency::device_lost(DeviceMemory& device) {
   std::vector<std::unique_ptr<Request>> ended;
   for (auto& request : blocked_) {
     if (&request->queue->device() == &device) ended.push_back(std::move(request));
@@ -72,14 +61,13 @@ void Residency::device_lost(Device& device) {
     request->queue->finish(request->value);
   }
   for (OpenedAllocation* opened : device.openings) forget(*opened);
-  tell_over_budget();
+  budgets_.tell_over_budget();
 }
 
-void Residency::device_destroyed(Device& device) {
-  const auto found = processes_.find(device.process().number());
-  DXGKIT_CHECK(found != processes_.end());
-  if (--found->second.devices == 0) processes_.erase(found);
-  tell_over_budget();
+void Residency::device_destroyed(DeviceMemory& device) {
+  std::erase(floor_.device_memories, &device);
+  budgets_.device_destroyed(device.core().process());
+  budgets_.tell_over_budget();
 }
 
 void Residency::forget(OpenedAllocation& opened) {
@@ -91,8 +79,9 @@ void Residency::forget(OpenedAllocation& opened) {
 
 // --- the client's calls ---
 
-Status Residency::check(Device& device, std::span<const Ref<OpenedAllocation>> openings) const {
-  if (device.lost()) return Status::kDeviceRemoved;
+Status Residency::check(DeviceMemory& device,
+                        std::span<const Ref<OpenedAllocation>> openings) const {
+  if (device.core().lost()) return Status::kDeviceRemoved;
   for (const Ref<OpenedAllocation>& opened : openings) {
     if (opened->device.get() != &device) return Status::kInvalidParameter;  // RES-04
     if (opened->closing || opened->allocation == nullptr) return Status::kInvalidParameter;
@@ -102,18 +91,18 @@ Status Residency::check(Device& device, std::span<const Ref<OpenedAllocation>> o
 
 Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAllocation>> openings,
                                 const MakeResidentFlags& flags, MakeResidentOutcome* outcome) {
-  Device& device = queue.device();
+  DeviceMemory& device = queue.device();
   DXGKIT_RETURN_IF_FAILED(check(device, openings));
-  ProcessMemory& process = memory_of(device.process());
+  const Process& process = device.core().process();
   const auto refuse = [&](uint64_t bytes) DXGKIT_REQUIRES(on_lane) {
-    outcome->bytes_to_trim = std::max(bytes, trim_of(process));
-    if (flags.must_succeed) device.set_error(DeviceState::kErrorOutOfMemory);  // RES-12
+    outcome->bytes_to_trim = std::max(bytes, budgets_.bytes_to_trim(process));
+    if (flags.must_succeed) device.core().set_error(DeviceState::kErrorOutOfMemory);  // RES-12
     return Status::kNoMemory;
   };
-  const uint64_t over = overshoot(device, openings);
+  const uint64_t over = budgets_.overshoot(process, openings);
   if (over != 0 && !flags.cant_trim_further) return refuse(over);
 
-  DeviceResidency& mine = of(device);
+  DeviceResidency& mine = *device.residency;
   const bool queues_up = std::ranges::any_of(
       blocked_, [&](const auto& other) { return &other->queue->device() == &device; });
   // Counted first: what is listed is what has a count.
@@ -123,9 +112,7 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
     const bool set_aside = !listing.listed && listing.request == 0;  // not counted, or offered
     wanted.push_back({.opened = opened, .first = listing.count == 0 || set_aside});
     if (listing.count++ != 0) continue;
-    std::array<bool, kSegmentGroups> full{};
-    for (size_t g = 0; g < kSegmentGroups; ++g) full[g] = used_[g] >= totals_[g];
-    charge(process, opened->allocation->id, likely_group(opened->allocation->id, full));
+    budgets_.charge(process, opened->allocation->id);
   }
   std::expected<vidmm::ResidencySet::Held, Status> held =
       std::unexpected(Status::kGraphicsAllocationBusy);
@@ -133,20 +120,16 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   if (!held.has_value() && !fits_alone(device)) {
     // RES-05: all or nothing. The list does not fit even when nobody else is there.
     uint64_t bytes = 0;
-    uint64_t beyond = 0;
-    for (size_t g = 0; g < kSegmentGroups; ++g) {
-      const uint64_t usage = process.groups[g].usage;
-      if (usage > totals_[g]) beyond = std::max(beyond, usage - totals_[g]);
-    }
+    const uint64_t beyond = budgets_.beyond_totals(process);
     for (const Wanted& one : wanted) {
       if (--one.opened->listing.count != 0) continue;
-      uncharge(process, one.opened->allocation->id);
-      bytes += bytes_of(one.opened->allocation->id);
+      budgets_.uncharge(process, one.opened->allocation->id);
+      bytes += budgets_.bytes_of(one.opened->allocation->id);
     }
     return refuse(beyond != 0 ? beyond : bytes);
   }
-  outcome->bytes_to_trim = trim_of(process);
-  tell_over_budget();
+  outcome->bytes_to_trim = budgets_.bytes_to_trim(process);
+  budgets_.tell_over_budget();
   if (held.has_value()) {
     if (!held->must_wait && mine.paging == 0) {
       outcome->fence = 0;
@@ -173,29 +156,28 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
   return Status::kPending;
 }
 
-bool Residency::fits_alone(Device& device) const {
+bool Residency::fits_alone(DeviceMemory& device) const {
   // What is counted: evicted ones that older work keeps will have left, offered ones leave for it.
   std::vector<vidmm::Use> uses;
   for (const OpenedAllocation* opened : device.openings) {
     const bool offered = opened->allocation->offer != vidmm::OfferPriority::kNone;
     if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
   }
-  if (adapter_.gpu_va() == nullptr) return core_.memory().fits_alone(uses);
-  const GpuVa::TableRoom tables = adapter_.gpu_va()->table_room(device);
+  const Owner::TableRoom tables = owner_.table_room(device.core().process());
   uses.insert(uses.end(), tables.staying.begin(), tables.staying.end());
   return core_.memory().fits_alone(uses, tables.own);
 }
 
-bool Residency::still_wanted(const Device& device, const Wanted& one) const {
+bool Residency::still_wanted(const DeviceMemory& device, const Wanted& one) const {
   if (!one.first) return false;  // an earlier request lists it
   if (!one.evicted) return true;
   const bool destroyed = one.opened->allocation == nullptr || one.opened->allocation->forgotten;
   return !destroyed && one.until >= device.residency->first_epoch;
 }
 
-std::expected<vidmm::ResidencySet::Held, Status> Residency::list(Device& device,
+std::expected<vidmm::ResidencySet::Held, Status> Residency::list(DeviceMemory& device,
                                                                  std::span<const Wanted> wanted) {
-  DeviceResidency& mine = of(device);
+  DeviceResidency& mine = *device.residency;
   std::vector<OpenedAllocation*> added;
   for (const Wanted& one : wanted) {
     Listing& listing = one.opened->listing;
@@ -226,24 +208,20 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::list(Device& device,
   return held;
 }
 
-bool Residency::tables_are_away(Device& device) const {
-  return adapter_.gpu_va() != nullptr && adapter_.gpu_va()->tables_are_away(device);
-}
-
 void Residency::look_when_quiet() {
-  if (!looks_later_ || !adapter_.paging().idle()) return;
+  if (!looks_later_ || !floor_.paging->idle()) return;
   looks_later_ = false;
-  core_.lane().post([&adapter = adapter_]() DXGKIT_REQUIRES(
+  core_.lane().post([&core = core_]() DXGKIT_REQUIRES(
                         on_lane) {  // the paging executor is in the middle of something
-    if (adapter.core().failed() || !adapter.core().has_memory()) return;
-    adapter.core().scheduler().retry_busy();
-    adapter.core().pump();
+    if (core.failed() || !core.has_memory()) return;
+    core.scheduler().retry_busy();
+    core.pump();
   });
 }
 
-std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device) {
-  DeviceResidency& mine = of(device);
-  const bool still = adapter_.paging().idle() && !core_.scheduler().anything_on_hardware();
+std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(DeviceMemory& device) {
+  DeviceResidency& mine = *device.residency;
+  const bool still = floor_.paging->idle() && !core_.scheduler().anything_on_hardware();
   if (mine.too_many_as_of == changes_ && mine.too_many_times >= kAttempts &&
       mine.set.size() >= mine.too_many) {
     give_up_later(device);
@@ -251,13 +229,13 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   }
   // The list counts only beside the tables that lead to it. Whether both fit is clear when nothing
   // runs or pages, and does not change by itself then.
-  if (tables_are_away(device)) {
+  if (owner_.tables_are_away(device.core().process())) {
     if (!still) {
-      looks_later_ |= !adapter_.paging().idle();  // packets that retire have everybody look again
+      looks_later_ |= !floor_.paging->idle();  // packets that retire have everybody look again
       return std::unexpected(Status::kGraphicsAllocationBusy);
     }
     // Those of idle processes go first: what the list pushes out is written into them.
-    static_cast<void>(adapter_.gpu_va()->let_tables_go());
+    static_cast<void>(owner_.let_tables_go());
   }
   auto held = mine.set.hold();
   const auto failed_for_room = [&] {
@@ -268,66 +246,65 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
   }
   if (failed_for_room() && mine.in_flight == 0 && mine.set.holds_any()) {
     // What it has may be in its own way.
-    let_go(mine);
+    mine.let_go();
     held = mine.set.hold();
   }
   if (failed_for_room()) {
     vidmm::SegmentSet wanted = 0;
-    for (size_t i = 0; i < mine.set.size(); ++i) wanted |= segments_of(adapter_, mine.set.at(i));
-    if (let_tables_go(adapter_, wanted)) held = mine.set.hold();
+    for (size_t i = 0; i < mine.set.size(); ++i) wanted |= segments_of(core_, mine.set.at(i));
+    if (owner_.let_tables_go(wanted)) held = mine.set.hold();
   }
-  if (held.has_value() && tables_are_away(device)) {
+  if (held.has_value() && owner_.tables_are_away(device.core().process())) {
     // They take what is left.
-    adapter_.paging().enqueue(held->operations, nullptr);
+    floor_.paging->enqueue(held->operations, nullptr);
     held->operations.clear();
     held->must_wait = true;
     ++mine.in_flight;  // the list does not give way to them
-    const bool there = adapter_.gpu_va()->bring_tables(device) != GpuVa::TablesThere::kNoMemory;
+    const bool there = owner_.bring_tables(device.core().process());
     --mine.in_flight;
     if (!there) {
-      let_go(mine);
-      looks_later_ |= !adapter_.paging().idle();
+      mine.let_go();
+      looks_later_ |= !floor_.paging->idle();
       held = std::unexpected(Status::kGraphicsAllocationBusy);
     }
   }
   // Page tables stay where they are, and may have grown since the list was accepted.
-  if (adapter_.gpu_va() != nullptr && failed_for_room() && still && in_flight_ == 0) {
+  if (core_.facts().virtual_addresses && failed_for_room() && still && in_flight_ == 0) {
     mine.too_many_times = mine.too_many_as_of == changes_ ? mine.too_many_times + 1 : 1;
     mine.too_many_as_of = changes_;
     mine.too_many = mine.set.size();
     give_up_later(device);
   }
   if (!held.has_value()) return held;
-  ProcessMemory& process = memory_of(device.process());
   for (size_t i = held->first; i < mine.set.size(); ++i) {
     const AllocationId id = mine.set.at(i);
-    recharge(process, id, group_of(core_.memory().placement(id).segment));
+    budgets_.recharge(device.core().process(), id, core_.memory().placement(id).segment);
     // Somebody else's plan moved it while the list was let go: its content may be there before the
     // entries that lead to it (RES-03).
-    if (adapter_.gpu_va() != nullptr && adapter_.gpu_va()->entries_under_way(id))
-      held->must_wait = true;
+    if (owner_.entries_under_way(id)) held->must_wait = true;
   }
   return held;
 }
 
 /// When nothing runs or pages, nobody's list is in use and nothing is locked or displayed, then
 /// nothing that happens by itself makes room any more.
-void Residency::give_up_later(Device& device) {
-  core_.lane().post([&adapter = adapter_, owner = Ref<Device>(&device)]() DXGKIT_REQUIRES(on_lane) {
-    if (!adapter.core().failed() && adapter.core().has_memory())
-      adapter.residency().give_up(*owner);
-  });
+void Residency::give_up_later(DeviceMemory& device) {
+  core_.lane().post([&floor = floor_, owner = Ref<DeviceMemory>(&device)]()
+                        DXGKIT_REQUIRES(on_lane) {
+                          if (!floor.core.failed() && floor.core.has_memory())
+                            floor.residency->give_up(*owner);
+                        });
 }
 
-void Residency::give_up(Device& device) {
-  if (device.lost() || device.residency == nullptr || !core_.power_phase().awake()) return;
-  const DeviceResidency& mine = of(device);
+void Residency::give_up(DeviceMemory& device) {
+  if (device.core().lost() || device.residency == nullptr || !core_.power_phase().awake()) return;
+  const DeviceResidency& mine = *device.residency;
   if (mine.too_many_as_of != changes_ || in_flight_ != 0) return;
   const bool waits = std::ranges::any_of(
       blocked_, [&](const auto& request) { return &request->queue->device() == &device; });
   if (!waits && mine.set.size() < mine.too_many) return;  // it was refused
   if (core_.scheduler().anything_on_hardware()) return;
-  if (!adapter_.paging().idle()) {
+  if (!floor_.paging->idle()) {
     looks_later_ = true;
     return;
   }
@@ -337,27 +314,28 @@ void Residency::give_up(Device& device) {
     core_.pump();
     return;
   }
-  for (Device* other : adapter_.devices()) {
+  for (DeviceMemory* other : floor_.device_memories) {
     for (const OpenedAllocation* opened : other->openings) {
       if (opened->locks != 0) return;  // the unlock has everybody look again
     }
   }
-  if (adapter_.display() != nullptr && fits_alone(device)) return;  // a primary may be in the way
-  device.set_error(DeviceState::kErrorOutOfMemory);
+  // A primary may be in the way.
+  if (core_.facts().start.video_present_sources != 0 && fits_alone(device)) return;
+  device.core().set_error(DeviceState::kErrorOutOfMemory);
 }
 
-void Residency::page(Device& device, const vidmm::ResidencySet::Held& held,
+void Residency::page(DeviceMemory& device, const vidmm::ResidencySet::Held& held,
                      std::function<void()> then) {
-  ++of(device).paging;
-  adapter_.paging().enqueue(held.operations,
-                            [owner = Ref<Device>(&device), then = std::move(then)] {
-                              --of(*owner).paging;
-                              if (then) then();
-                            });
+  ++device.residency->paging;
+  floor_.paging->enqueue(held.operations,
+                         [owner = Ref<DeviceMemory>(&device), then = std::move(then)] {
+                           --owner->residency->paging;
+                           if (then) then();
+                         });
   core_.pump();
 }
 
-Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
+Status Residency::evict(DeviceMemory& device, std::span<const Ref<OpenedAllocation>> openings,
                         const EvictFlags& flags, uint64_t* bytes_to_trim) {
   DXGKIT_RETURN_IF_FAILED(check(device, openings));
   std::unordered_map<const OpenedAllocation*, uint32_t> wanted;  // looked up only
@@ -370,25 +348,18 @@ Status Residency::evict(Device& device, std::span<const Ref<OpenedAllocation>> o
     if (--opened->listing.count == 0) leave(*opened, flags.only_if_necessary);
   }
   ++changes_;
-  *bytes_to_trim = trim_of(memory_of(device.process()));
-  tell_over_budget();
+  *bytes_to_trim = budgets_.bytes_to_trim(device.core().process());
+  budgets_.tell_over_budget();
   advance();
   core_.scheduler().retry_busy();
   core_.pump();
   return Status::kSuccess;
 }
 
-bool Residency::listed_by_others(const OpenedAllocation& opened) {
-  for (const OpenedAllocation* other : opened.allocation->opened) {
-    if (other != &opened && other->listing.listed) return true;
-  }
-  return false;
-}
-
 void Residency::leave(OpenedAllocation& opened, bool lazily) {
-  Device& device = *opened.device;
-  uncharge(memory_of(device.process()), opened.allocation->id);
-  DeviceResidency& mine = of(device);
+  DeviceMemory& device = *opened.device;
+  budgets_.uncharge(device.core().process(), opened.allocation->id);
+  DeviceResidency& mine = *device.residency;
   Listing& listing = opened.listing;
   listing.leave_lazily = lazily;
   if (const uint64_t number = std::exchange(listing.request, 0); number != 0) {
@@ -412,8 +383,8 @@ void Residency::leave(OpenedAllocation& opened, bool lazily) {
   close_epochs(device);
 }
 
-void Residency::close_epochs(Device& device) {
-  DeviceResidency& mine = of(device);
+void Residency::close_epochs(DeviceMemory& device) {
+  DeviceResidency& mine = *device.residency;
   while (mine.epochs.size() > 1 && mine.epochs.front().packets == 0) {
     const std::vector<Ref<OpenedAllocation>> leaving = std::move(mine.epochs.front().leaving);
     const uint64_t epoch = mine.first_epoch++;
@@ -436,46 +407,47 @@ void Residency::leave_now(OpenedAllocation& opened) {
   }
   const AllocationId id = opened.allocation->id;
   opened.listing.listed = false;
-  if (!of(*opened.device).set.remove(id)) return;
+  if (!opened.device->residency->set.remove(id)) return;
   if (opened.listing.leave_lazily || core_.failed()) return;  // RES-14
   // Busy: another device needs it, or the CPU looks at it. Then it leaves when somebody needs the
   // room.
   if (auto operations = core_.memory().evict(id); operations.has_value())
-    adapter_.paging().enqueue(*operations, nullptr);
+    floor_.paging->enqueue(*operations, nullptr);
 }
 
 // --- scheduling ---
 
-void Residency::packet_queued(Device& device, Packet& packet) {
-  DeviceResidency& mine = of(device);
-  packet.residency_epoch = mine.current_epoch();
-  packet.residency_request = mine.last_request;
+void Residency::packet_queued(DeviceMemory& device, PacketResidency& packet) {
+  DeviceResidency& mine = *device.residency;
+  packet.epoch = mine.current_epoch();
+  packet.request = mine.last_request;
   packet.counts_in_epoch = true;
   ++mine.epochs.back().packets;
-  note_work(device.process());
+  budgets_.note_work(device.core().process());
 }
 
-void Residency::packet_split(const Packet& packet, Packet& rest) {
-  DeviceResidency& mine = of(packet.context->device());
-  rest.residency_epoch = packet.residency_epoch;
-  rest.residency_request = packet.residency_request;
+void Residency::packet_split(DeviceMemory& device, const PacketResidency& packet,
+                             PacketResidency& rest) {
+  DeviceResidency& mine = *device.residency;
+  rest.epoch = packet.epoch;
+  rest.request = packet.request;
   rest.counts_in_epoch = true;
-  ++mine.epochs[packet.residency_epoch - mine.first_epoch].packets;
+  ++mine.epochs[packet.epoch - mine.first_epoch].packets;
 }
 
-vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
+vidsch::EnginePort::Prepare Residency::acquire(DeviceMemory& device, PacketResidency& packet) {
   using Prepare = vidsch::EnginePort::Prepare;
-  Device& device = packet.context->device();
-  DeviceResidency& mine = of(device);
+  DeviceResidency& mine = *device.residency;
   for (const auto& request : blocked_) {
     const bool own = &request->queue->device() == &device;
     // RES-02: what was listed before the packet was queued is not there yet.
-    if (own && request->number <= packet.residency_request) return Prepare::kBusy;
+    if (own && request->number <= packet.request) return Prepare::kBusy;
     // Work that comes all the time must not keep the memory for ever.
     if (!own && request->refusals >= kPatience && !request->hopeless && mine.in_flight == 0)
       return Prepare::kBusy;
   }
-  if (mine.set.held() && mine.in_flight == 0 && tables_are_away(device)) let_go(mine);
+  if (mine.set.held() && mine.in_flight == 0 && owner_.tables_are_away(device.core().process()))
+    mine.let_go();
   if (!mine.set.held()) {
     const auto held = hold(device);
     if (!held.has_value()) return Prepare::kBusy;
@@ -488,31 +460,31 @@ vidsch::EnginePort::Prepare Residency::acquire(Packet& packet) {
   return mine.paging == 0 ? Prepare::kReady : Prepare::kWaiting;
 }
 
-void Residency::give_back(Packet& packet) {
+void Residency::give_back(DeviceMemory& device, PacketResidency& packet) {
   if (!packet.holds_device) return;
   ++changes_;
   packet.holds_device = false;
-  DeviceResidency& mine = of(packet.context->device());
+  DeviceResidency& mine = *device.residency;
   DXGKIT_CHECK(mine.in_flight > 0);
   --mine.in_flight;
   --in_flight_;
 }
 
-void Residency::packet_retired(Device& device, Packet& packet) {
+void Residency::packet_retired(DeviceMemory& device, PacketResidency& packet) {
   ++changes_;
-  give_back(packet);
+  give_back(device, packet);
   if (!packet.counts_in_epoch) return;
-  DeviceResidency& mine = of(device);
-  DXGKIT_CHECK(packet.residency_epoch >= mine.first_epoch);
-  DeviceResidency::Epoch& epoch = mine.epochs[packet.residency_epoch - mine.first_epoch];
+  DeviceResidency& mine = *device.residency;
+  DXGKIT_CHECK(packet.epoch >= mine.first_epoch);
+  DeviceResidency::Epoch& epoch = mine.epochs[packet.epoch - mine.first_epoch];
   DXGKIT_CHECK(epoch.packets > 0);
   --epoch.packets;
   close_epochs(device);
 }
 
 bool Residency::must_queue(const Request& request) {
-  Device& device = request.queue->device();
-  DeviceResidency& mine = of(device);
+  DeviceMemory& device = request.queue->device();
+  DeviceResidency& mine = *device.residency;
   std::vector<vidmm::Use> uses;
   bool overtakes = false;
   for (const auto& other : blocked_) {
@@ -538,7 +510,7 @@ void Residency::advance() {
   bool any = false;
   for (size_t i = 0; i < blocked_.size();) {
     Request& request = *blocked_[i];
-    Device& device = request.queue->device();
+    DeviceMemory& device = request.queue->device();
     auto held = must_queue(request) ? std::unexpected(Status::kGraphicsAllocationBusy)
                                     : list(device, request.wanted);
     if (!held.has_value()) {
@@ -563,35 +535,23 @@ void Residency::advance() {
 
 // --- giving way ---
 
-bool Residency::over_budget(const Device& device) {
-  const auto found = processes_.find(const_cast<Device&>(device).process().number());
-  return found != processes_.end() && trim_of(found->second) != 0;
-}
-
-void Residency::let_go(DeviceResidency& idle) {
-  idle.set.release(idle.last_use != idle.noted_use);
-  idle.noted_use = idle.last_use;
-}
-
-bool Residency::demote(Demote whom, const Device* but) {
-  std::vector<Device*> idle;
-  // Saved state of whoever ran last on nodes that are idle (RES-29).
-  const bool nodes = whom == Demote::kAll && adapter_.context_allocations().let_go_idle();
-  // What update batches wait to map (RES-28).
-  const bool pools =
-      whom == Demote::kAll && adapter_.gpu_va() != nullptr && adapter_.gpu_va()->let_go();
-  for (Device* device : adapter_.devices()) {
+bool Residency::demote(Demote whom, const DeviceMemory* but) {
+  std::vector<DeviceMemory*> idle;
+  const bool others = whom == Demote::kAll && owner_.let_idle_go();
+  for (DeviceMemory* device : floor_.device_memories) {
     if (device == but || device->residency == nullptr) continue;
     const DeviceResidency& other = *device->residency;
     if (other.in_flight != 0 || !other.set.holds_any()) continue;
-    if (whom == Demote::kOverBudget && !over_budget(*device)) continue;
+    if (whom == Demote::kOverBudget && budgets_.bytes_to_trim(device->core().process()) == 0)
+      continue;
     idle.push_back(device);
   }
   // Letting go counts as a use: in the order of their last work, so that the least recently used
   // device's allocations are the least recently used ones.
-  std::ranges::stable_sort(idle, {}, [](const Device* one) { return one->residency->last_use; });
-  for (Device* device : idle) let_go(*device->residency);
-  return nodes || pools || !idle.empty();
+  std::ranges::stable_sort(idle, {},
+                           [](const DeviceMemory* one) { return one->residency->last_use; });
+  for (DeviceMemory* device : idle) device->residency->let_go();
+  return others || !idle.empty();
 }
 
 std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_resident(
@@ -603,8 +563,8 @@ std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> Residency::make_res
   }
   if (!plan.has_value() && plan.error().status == Status::kGraphicsAllocationBusy) {
     vidmm::SegmentSet wanted = 0;
-    for (const vidmm::Use& use : uses) wanted |= segments_of(adapter_, use.allocation);
-    if (let_tables_go(adapter_, wanted)) plan = core_.memory().make_resident(uses);
+    for (const vidmm::Use& use : uses) wanted |= segments_of(core_, use.allocation);
+    if (owner_.let_tables_go(wanted)) plan = core_.memory().make_resident(uses);
   }
   return plan;
 }
@@ -615,7 +575,7 @@ bool Residency::let_go(const Allocation& allocation) {
     DeviceResidency* other = opened->device->residency.get();
     if (other == nullptr || !opened->listing.listed) continue;
     if (other->in_flight != 0 || !other->set.holds_any()) continue;
-    let_go(*other);
+    other->let_go();
     any = true;
   }
   return any;

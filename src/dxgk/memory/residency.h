@@ -1,10 +1,10 @@
-// Explicit residency (WDDM 2.0 on): lists of devices, who gives way under pressure, budgets.
+// Explicit residency (WDDM 2.0 on): lists of devices, and who gives way under pressure.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <expected>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,8 +12,6 @@
 #include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/paging_queue.h"
-#include "dxgk/memory/trim.h"
-#include "dxgk/work/packet.h"
 #include "runtime/thread_annotations.h"
 #include "vidmm/residency_set.h"
 #include "vidmm/types.h"
@@ -21,15 +19,11 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
 class AdapterCore;
-class Context;
-class Device;
+class Budgets;
+class DeviceMemory;
 class Process;
-
-/// The two groups budgets are kept for (RES-20); values as clients name them.
-enum class SegmentGroup : uint32_t { kLocal = 0, kNonLocal = 1 };
-inline constexpr size_t kSegmentGroups = 2;
+struct MemoryFloor;
 
 struct MakeResidentFlags {
   bool cant_trim_further = false, must_succeed = false;
@@ -42,11 +36,6 @@ struct MakeResidentOutcome {
   uint64_t bytes_to_trim = 0;  // RES-17; of a refusal: the overshoot
 };
 
-/// D3DKMT_QUERYVIDEOMEMORYINFO, bytes.
-struct VideoMemoryInfo {
-  uint64_t budget = 0, usage = 0, reservation = 0, available_for_reservation = 0;
-};
-
 /// Lane. What of a device's memory is where in its life.
 struct DeviceResidency {
   explicit DeviceResidency(vidmm::MemoryManager& memory) : set(memory) {}
@@ -55,7 +44,7 @@ struct DeviceResidency {
   uint32_t in_flight = 0;     // packets that hold the set: prepared, not retired
   uint32_t paging = 0;        // batches of paging operations under way for the set
   uint64_t last_use = 0;      // order among devices: the least recently used gives way first
-  uint64_t noted_use = 0;     // the last that its allocations\' own order knows of
+  uint64_t noted_use = 0;     // the last that its allocations' own order knows of
   uint64_t last_request = 0;  // number of the last MakeResident that had to wait for room
   // A list of so many did not fit beside its page tables with nothing else going on, as of then.
   size_t too_many = SIZE_MAX;
@@ -73,6 +62,15 @@ struct DeviceResidency {
   uint64_t current_epoch() const DXGKIT_REQUIRES(on_lane) {
     return first_epoch + epochs.size() - 1;
   }
+  /// What nobody's work uses need not stay. A use since the last time counts for the order in which
+  /// allocations leave.
+  void let_go() DXGKIT_REQUIRES(on_lane);
+};
+
+/// What a packet has to do with its device's list. Lane.
+struct PacketResidency {
+  uint64_t epoch = 0, request = 0;  // of the list it was queued behind
+  bool counts_in_epoch = false, holds_device = false;
 };
 
 /// Lane: the adapter's, except where a call says otherwise.
@@ -86,18 +84,44 @@ struct DeviceResidency {
 /// O(1).
 class Residency {
  public:
-  explicit Residency(Adapter& adapter);
+  /// What page tables and context allocations have to do with lists. Without GPU virtual addresses
+  /// no tables are ever away, and nothing of theirs gives way. All on the lane.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// The page tables of the process have been evicted.
+    virtual bool tables_are_away(const Process& process) const DXGKIT_REQUIRES(on_lane) = 0;
+    /// What a list of the process's device has to fit beside: the rooms of tables that stay, and
+    /// the tables the process has, or would have, if they were made anew. Cost: O(mappings).
+    struct TableRoom {
+      std::vector<vidmm::Use> staying;
+      std::vector<vidmm::AllocationDesc> own;
+    };
+    virtual TableRoom table_room(const Process& process) DXGKIT_REQUIRES(on_lane) = 0;
+    /// Evicted tables of the process are planned again. False: no room for them.
+    virtual bool bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane) = 0;
+    /// Page tables of idle processes are freed; in the second form, if they are in a segment of
+    /// `wanted`. They go last, as all of them have to be written again. False: there were none.
+    virtual bool let_tables_go() DXGKIT_REQUIRES(on_lane) = 0;
+    virtual bool let_tables_go(vidmm::SegmentSet wanted) DXGKIT_REQUIRES(on_lane) = 0;
+    /// Entries that lead to the allocation are queued, and not written yet.
+    virtual bool entries_under_way(AllocationId allocation) DXGKIT_REQUIRES(on_lane) = 0;
+    /// Saved state of whoever ran last on nodes that are idle may leave (RES-29), and what update
+    /// batches wait to map (RES-28). False: there was nothing.
+    virtual bool let_idle_go() DXGKIT_REQUIRES(on_lane) = 0;
+  };
+  Residency(MemoryFloor& floor, Owner& owner, Budgets& budgets);
   ~Residency();
   Residency(const Residency&) = delete;
   Residency& operator=(const Residency&) DXGKIT_REQUIRES(on_lane) = delete;
 
   // --- devices and processes ---
-  void device_created(Device& device) DXGKIT_REQUIRES(on_lane);
+  void device_created(DeviceMemory& device) DXGKIT_REQUIRES(on_lane);
   /// The device is lost or about to go: its requests end, its counts are dropped (RES-30). What
   /// work in flight uses stays until that has retired.
-  void device_lost(Device& device) DXGKIT_REQUIRES(on_lane);
+  void device_lost(DeviceMemory& device) DXGKIT_REQUIRES(on_lane);
   /// After the last thing of the device has gone.
-  void device_destroyed(Device& device) DXGKIT_REQUIRES(on_lane);
+  void device_destroyed(DeviceMemory& device) DXGKIT_REQUIRES(on_lane);
   /// The client destroys the allocation: off the list when no queued work is left that may use it.
   void forget(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
 
@@ -111,46 +135,23 @@ class Residency {
       DXGKIT_REQUIRES(on_lane);
   /// RES-08, RES-09, RES-14..17. kInvalidParameter, nothing changed: a foreign or closing
   /// allocation, or more evictions than counts.
-  Status evict(Device& device, std::span<const Ref<OpenedAllocation>> openings,
+  Status evict(DeviceMemory& device, std::span<const Ref<OpenedAllocation>> openings,
                const EvictFlags& flags, uint64_t* bytes_to_trim) DXGKIT_REQUIRES(on_lane);
-
-  /// What of `update` says something new of the allocation (THUNK-33).
-  port::PropertyUpdate news_of(const OpenedAllocation& opened, const port::PropertyUpdate& update)
-      DXGKIT_REQUIRES(on_lane);
-  /// Changes what the client may change of an allocation; the driver has agreed. What is in a
-  /// segment it may not be in any more leaves it: `*fence` of the queue (0: at once). The next work
-  /// of who lists it brings it back. kInvalidParameter: the preference is no part of the set, or no
-  /// segment of it can hold the size; kGraphicsAllocationBusy: it would have to leave, and work in
-  /// flight or the CPU uses it. Nothing changed then (RES-32).
-  Status update_properties(PagingQueue& queue, OpenedAllocation& opened,
-                           const port::PropertyUpdate& update, uint64_t* fence)
-      DXGKIT_REQUIRES(on_lane);
-
-  // --- budgets: residency_budget.cpp ---
-  VideoMemoryInfo video_memory_info(const Process& process, SegmentGroup group)
-      DXGKIT_REQUIRES(on_lane);
-  /// kInvalidParameter: more than is available (THUNK-36), or a process without device here.
-  Status reserve(const Process& process, SegmentGroup group, uint64_t bytes)
-      DXGKIT_REQUIRES(on_lane);
-  /// How far the process is over its budgets, both groups together; 0 when within (RES-17).
-  uint64_t bytes_to_trim(const Process& process) DXGKIT_REQUIRES(on_lane);
-  /// Ends periodic trimming. Not on the lane.
-  void stop_periodic_trim();
-  /// Registrations; its own locking, any thread.
-  TrimNotifier& trim() { return trim_; }
 
   // --- scheduling ---
   /// A render packet is about to be queued.
-  void packet_queued(Device& device, Packet& packet) DXGKIT_REQUIRES(on_lane);
+  void packet_queued(DeviceMemory& device, PacketResidency& packet) DXGKIT_REQUIRES(on_lane);
   /// `rest` runs behind `packet`, and is as old: what leaves the list behind one waits for both.
-  void packet_split(const Packet& packet, Packet& rest) DXGKIT_REQUIRES(on_lane);
+  void packet_split(DeviceMemory& device, const PacketResidency& packet, PacketResidency& rest)
+      DXGKIT_REQUIRES(on_lane);
   /// Everything its device lists is placed and held for the packet from here on. kReady; kWaiting:
   /// after what is queued for paging; kBusy: suspended, asked again after retirements (RES-03).
-  vidsch::EnginePort::Prepare acquire(Packet& packet) DXGKIT_REQUIRES(on_lane);
+  vidsch::EnginePort::Prepare acquire(DeviceMemory& device, PacketResidency& packet)
+      DXGKIT_REQUIRES(on_lane);
   /// Undoes acquire for a packet that could not be prepared for other reasons.
-  void give_back(Packet& packet) DXGKIT_REQUIRES(on_lane);
+  void give_back(DeviceMemory& device, PacketResidency& packet) DXGKIT_REQUIRES(on_lane);
   /// A packet that packet_queued has seen left the scheduler.
-  void packet_retired(Device& device, Packet& packet) DXGKIT_REQUIRES(on_lane);
+  void packet_retired(DeviceMemory& device, PacketResidency& packet) DXGKIT_REQUIRES(on_lane);
   /// The same for what the CPU held: advance() may find room now.
   void room_changed() DXGKIT_REQUIRES(on_lane) { ++changes_; }
   /// Something was freed or unpinned: requests that wait for room are tried again.
@@ -190,102 +191,46 @@ class Residency {
     uint32_t refusals = 0;
     bool hopeless = false;  // refused with nothing in flight: locks or pins are in the way
   };
-  struct Charge {
-    uint32_t count = 0;  // listings in the process
-    uint64_t bytes = 0;
-    SegmentGroup group = SegmentGroup::kLocal;
-  };
-  struct GroupMemory {
-    uint64_t usage = 0, reservation = 0;
-  };
-  struct ProcessMemory {
-    Process* process = nullptr;
-    uint32_t devices = 0;
-    std::array<GroupMemory, kSegmentGroups> groups;
-    std::map<AllocationId, Charge> charges;
-    uint64_t notified = 0;  // bytes over budget it was last told of
-    bool periodic = false;  // told to trim in every period it works in
-    bool worked = false;    // since it was last told
-  };
   enum class Demote { kNone, kOverBudget, kAll };
 
-  static DeviceResidency& of(Device& device);
-  Status check(Device& device, std::span<const Ref<OpenedAllocation>> openings) const
+  Status check(DeviceMemory& device, std::span<const Ref<OpenedAllocation>> openings) const
       DXGKIT_REQUIRES(on_lane);
   /// Whether what the device counts fits into the segments, beside its page tables and those that
   /// stay. Cost: O(its allocations and mappings).
-  bool fits_alone(Device& device) const DXGKIT_REQUIRES(on_lane);
+  bool fits_alone(DeviceMemory& device) const DXGKIT_REQUIRES(on_lane);
   /// Lists what is still wanted and holds the set; off the list again if that fails.
-  std::expected<vidmm::ResidencySet::Held, Status> list(Device& device,
+  std::expected<vidmm::ResidencySet::Held, Status> list(DeviceMemory& device,
                                                         std::span<const Wanted> wanted)
       DXGKIT_REQUIRES(on_lane);
-  bool still_wanted(const Device& device, const Wanted& one) const DXGKIT_REQUIRES(on_lane);
+  bool still_wanted(const DeviceMemory& device, const Wanted& one) const DXGKIT_REQUIRES(on_lane);
   /// An earlier request of the device waits that must not be overtaken: it might never fit then.
   bool must_queue(const Request& request) DXGKIT_REQUIRES(on_lane);
-  bool tables_are_away(Device& device) const DXGKIT_REQUIRES(on_lane);
   /// The device's list does not fit beside its tables: it is in error if that stays so.
-  void give_up_later(Device& device) DXGKIT_REQUIRES(on_lane);
-  void give_up(Device& device) DXGKIT_REQUIRES(on_lane);
+  void give_up_later(DeviceMemory& device) DXGKIT_REQUIRES(on_lane);
+  void give_up(DeviceMemory& device) DXGKIT_REQUIRES(on_lane);
   /// Holds the set, with others giving way if need be.
-  std::expected<vidmm::ResidencySet::Held, Status> hold(Device& device) DXGKIT_REQUIRES(on_lane);
+  std::expected<vidmm::ResidencySet::Held, Status> hold(DeviceMemory& device)
+      DXGKIT_REQUIRES(on_lane);
   /// Executes what holding planned; `then` (may be empty) runs when it is done.
-  void page(Device& device, const vidmm::ResidencySet::Held& held, std::function<void()> then)
+  void page(DeviceMemory& device, const vidmm::ResidencySet::Held& held, std::function<void()> then)
       DXGKIT_REQUIRES(on_lane);
   /// Idle lists of others let go, least recently used first. False: there was none.
-  bool demote(Demote whom, const Device* but) DXGKIT_REQUIRES(on_lane);
-  bool over_budget(const Device& device) DXGKIT_REQUIRES(on_lane);
-  static void let_go(DeviceResidency& idle);
-  /// Whoever else has it on its list may have written it.
-  static bool listed_by_others(const OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
+  bool demote(Demote whom, const DeviceMemory* but) DXGKIT_REQUIRES(on_lane);
   void leave(OpenedAllocation& opened, bool lazily) DXGKIT_REQUIRES(on_lane);
   void leave_now(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
-  void close_epochs(Device& device) DXGKIT_REQUIRES(on_lane);
+  void close_epochs(DeviceMemory& device) DXGKIT_REQUIRES(on_lane);
 
-  // residency_budget.cpp
-  void describe_groups() DXGKIT_REQUIRES(on_lane);
-  uint64_t bytes_of(AllocationId id) const DXGKIT_REQUIRES(on_lane);
-  SegmentGroup group_of(SegmentId segment) const DXGKIT_REQUIRES(on_lane);
-  /// Where listing it counts: the first group it may live in that has room in the budget, else the
-  /// first.
-  SegmentGroup likely_group(AllocationId id, const std::array<bool, kSegmentGroups>& full) const
-      DXGKIT_REQUIRES(on_lane);
-  ProcessMemory& memory_of(const Process& process) DXGKIT_REQUIRES(on_lane);
-  void charge(ProcessMemory& process, AllocationId id, SegmentGroup group) DXGKIT_REQUIRES(on_lane);
-  void uncharge(ProcessMemory& process, AllocationId id) DXGKIT_REQUIRES(on_lane);
-  void recharge(ProcessMemory& process, AllocationId id, SegmentGroup group)
-      DXGKIT_REQUIRES(on_lane);
-  uint64_t budget_of(const ProcessMemory& process, SegmentGroup group) const
-      DXGKIT_REQUIRES(on_lane);
-  /// For the recording, if there is one.
-  void record_budget(const ProcessMemory& process, SegmentGroup group) const
-      DXGKIT_REQUIRES(on_lane);
-  uint64_t trim_of(const ProcessMemory& process) const DXGKIT_REQUIRES(on_lane);
-  /// Bytes the listing would take the process over its budget in a group without room; 0: fine.
-  uint64_t overshoot(Device& device, std::span<const Ref<OpenedAllocation>> openings)
-      DXGKIT_REQUIRES(on_lane);
-  void note_work(Process& process) DXGKIT_REQUIRES(on_lane);
-  void trim_periodically() DXGKIT_REQUIRES(on_lane);
-  /// Tells processes that are further over budget than they know (RES-18, RES-19).
-  void tell_over_budget() DXGKIT_REQUIRES(on_lane);
-
-  Adapter& adapter_;
+  MemoryFloor& floor_;
   AdapterCore& core_;
-  bool trying_ = false;                            // what is charged now will be taken back
+  Owner& owner_;
+  Budgets& budgets_;
   std::vector<std::unique_ptr<Request>> blocked_;  // by priority, then number
-  std::map<uint32_t, ProcessMemory> processes_;    // by process number
-  std::array<uint64_t, kSegmentGroups> totals_{};  // bytes of the groups (SEG-43)
-  std::array<uint64_t, kSegmentGroups> used_{};    // sum of all usages
-  std::vector<SegmentGroup> groups_;               // by segment id - 1
   uint64_t clock_ = 0;
   bool looks_later_ = false;  // when nothing pages
   uint64_t changes_ = 1;      // counts what may leave more room than there was
   uint64_t last_request_ = 0;
   uint64_t in_flight_ = 0;  // packets that hold a list, of all devices
   bool advancing_ = false;
-  TrimNotifier trim_;
-  std::unique_ptr<runtime::Timer> periodic_timer_
-      DXGKIT_GUARDED_BY(on_lane);  // null: no periodic trimming
-  bool periodic_armed_ DXGKIT_GUARDED_BY(on_lane) = false;
 };
 
 }  // namespace dxgkit::dxgk

@@ -1,14 +1,14 @@
-// Budgets: what each process may keep, per segment group, and who is told to trim.
+#include "dxgk/memory/residency_budget.h"
+
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/arithmetic.h"
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/core/segment_flags.h"
-#include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
+#include "dxgk/memory/device_memory.h"
+#include "dxgk/memory/memory_floor.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -18,7 +18,31 @@ constexpr size_t index_of(SegmentGroup group) { return static_cast<size_t>(group
 
 }  // namespace
 
-void Residency::describe_groups() {
+Budgets::Budgets(MemoryFloor& floor)
+    : floor_(floor), core_(floor.core), trim_(floor.core.runtime()) {
+  describe_groups();
+  if (core_.options().periodic_trim_ns > 0) {
+    periodic_timer_ = core_.runtime().make_timer([this] {
+      core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { trim_periodically(); });
+    });
+  }
+}
+
+Budgets::~Budgets() = default;
+
+void Budgets::device_created(Process& process) {
+  ProcessMemory& memory = processes_[process.number()];
+  memory.process = &process;
+  ++memory.devices;
+}
+
+void Budgets::device_destroyed(const Process& process) {
+  const auto found = processes_.find(process.number());
+  DXGKIT_CHECK(found != processes_.end());
+  if (--found->second.devices == 0) processes_.erase(found);
+}
+
+void Budgets::describe_groups() {
   const auto& infos = core_.segment_infos().segments;
   const auto segments = core_.memory().segments();
   const bool flags_mean_groups = core_.facts().explicit_residency;
@@ -41,17 +65,17 @@ void Residency::describe_groups() {
   }
 }
 
-uint64_t Residency::bytes_of(AllocationId id) const {
+uint64_t Budgets::bytes_of(AllocationId id) const {
   return align_up(core_.memory().description(id).size_bytes, kPageBytes);
 }
 
-SegmentGroup Residency::group_of(SegmentId segment) const {
+SegmentGroup Budgets::group_of(SegmentId segment) const {
   DXGKIT_CHECK(segment.value >= 1 && segment.value <= groups_.size());
   return groups_[segment.value - 1];
 }
 
-SegmentGroup Residency::likely_group(AllocationId id,
-                                     const std::array<bool, kSegmentGroups>& full) const {
+SegmentGroup Budgets::likely_group(AllocationId id,
+                                   const std::array<bool, kSegmentGroups>& full) const {
   const vidmm::AllocationDesc& desc = core_.memory().description(id);
   const vidmm::SegmentSet supported = desc.supported_read | desc.supported_write;
   std::vector<SegmentGroup> order;
@@ -68,13 +92,13 @@ SegmentGroup Residency::likely_group(AllocationId id,
   return order.front();
 }
 
-Residency::ProcessMemory& Residency::memory_of(const Process& process) {
+Budgets::ProcessMemory& Budgets::memory_of(const Process& process) {
   const auto found = processes_.find(process.number());
   DXGKIT_CHECK(found != processes_.end());  // it has a device
   return found->second;
 }
 
-void Residency::charge(ProcessMemory& process, AllocationId id, SegmentGroup group) {
+void Budgets::charge(ProcessMemory& process, AllocationId id, SegmentGroup group) {
   Charge& charge = process.charges[id];
   if (charge.count++ != 0) return;
   charge.bytes = bytes_of(id);
@@ -84,7 +108,17 @@ void Residency::charge(ProcessMemory& process, AllocationId id, SegmentGroup gro
   record_budget(process, group);
 }
 
-void Residency::uncharge(ProcessMemory& process, AllocationId id) {
+void Budgets::charge(const Process& process, AllocationId id) {
+  std::array<bool, kSegmentGroups> full{};
+  for (size_t g = 0; g < kSegmentGroups; ++g) full[g] = used_[g] >= totals_[g];
+  charge(memory_of(process), id, likely_group(id, full));
+}
+
+void Budgets::uncharge(const Process& process, AllocationId id) {
+  uncharge(memory_of(process), id);
+}
+
+void Budgets::uncharge(ProcessMemory& process, AllocationId id) {
   const auto found = process.charges.find(id);
   DXGKIT_CHECK(found != process.charges.end());
   Charge& charge = found->second;
@@ -95,7 +129,9 @@ void Residency::uncharge(ProcessMemory& process, AllocationId id) {
   process.charges.erase(found);
 }
 
-void Residency::recharge(ProcessMemory& process, AllocationId id, SegmentGroup group) {
+void Budgets::recharge(const Process& owner, AllocationId id, SegmentId segment) {
+  ProcessMemory& process = memory_of(owner);
+  const SegmentGroup group = group_of(segment);
   const auto found = process.charges.find(id);
   if (found == process.charges.end()) return;  // evicted already, and there for older work only
   Charge& charge = found->second;
@@ -109,7 +145,7 @@ void Residency::recharge(ProcessMemory& process, AllocationId id, SegmentGroup g
   record_budget(process, group);
 }
 
-void Residency::record_budget(const ProcessMemory& process, SegmentGroup group) const {
+void Budgets::record_budget(const ProcessMemory& process, SegmentGroup group) const {
   if (trying_ || trace::current() == nullptr) return;
   const size_t g = index_of(group);
   trace::emit(trace::EventKind::kBudget, process.process->number(), g, budget_of(process, group),
@@ -121,7 +157,7 @@ void Residency::record_budget(const ProcessMemory& process, SegmentGroup group) 
 /// others do not use is lent, and nobody is over budget while all usage fits the group (RES-18).
 ///
 ///     | others' usage and reservations, below the level |  level  |  level = this budget  |
-uint64_t Residency::budget_of(const ProcessMemory& process, SegmentGroup group) const {
+uint64_t Budgets::budget_of(const ProcessMemory& process, SegmentGroup group) const {
   const size_t g = index_of(group);
   struct Claim {
     uint64_t least, most;  // reserved; and what is used
@@ -133,7 +169,7 @@ uint64_t Residency::budget_of(const ProcessMemory& process, SegmentGroup group) 
     others.push_back({memory.reservation, std::max(memory.reservation, memory.usage)});
   }
   // At a level, what the others get, and what is left for this one.
-  const auto left = [&](uint64_t level) {
+  const auto left = [&](uint64_t level) DXGKIT_REQUIRES(on_lane) {
     uint64_t sum = 0;
     for (const Claim& claim : others) {
       sum += std::max(claim.least, std::min(claim.most, level));
@@ -154,7 +190,7 @@ uint64_t Residency::budget_of(const ProcessMemory& process, SegmentGroup group) 
   return std::max(left(low), process.groups[g].reservation);
 }
 
-uint64_t Residency::trim_of(const ProcessMemory& process) const {
+uint64_t Budgets::trim_of(const ProcessMemory& process) const {
   uint64_t bytes = 0;
   for (size_t g = 0; g < kSegmentGroups; ++g) {
     const uint64_t usage = process.groups[g].usage;
@@ -169,8 +205,8 @@ uint64_t Residency::trim_of(const ProcessMemory& process) const {
   return bytes;
 }
 
-uint64_t Residency::overshoot(Device& device, std::span<const Ref<OpenedAllocation>> openings) {
-  ProcessMemory& process = memory_of(device.process());
+uint64_t Budgets::overshoot(const Process& owner, std::span<const Ref<OpenedAllocation>> openings) {
+  ProcessMemory& process = memory_of(owner);
   // Tried on the books, and taken back.
   trying_ = true;
   std::set<AllocationId> charged;
@@ -196,7 +232,17 @@ uint64_t Residency::overshoot(Device& device, std::span<const Ref<OpenedAllocati
   return over;
 }
 
-void Residency::tell_over_budget() {
+uint64_t Budgets::beyond_totals(const Process& process) {
+  const ProcessMemory& memory = memory_of(process);
+  uint64_t beyond = 0;
+  for (size_t g = 0; g < kSegmentGroups; ++g) {
+    const uint64_t usage = memory.groups[g].usage;
+    if (usage > totals_[g]) beyond = std::max(beyond, usage - totals_[g]);
+  }
+  return beyond;
+}
+
+void Budgets::tell_over_budget() {
   for (auto& [number, process] : processes_) {
     const uint64_t bytes = trim_of(process);
     if (bytes > process.notified) {
@@ -209,7 +255,7 @@ void Residency::tell_over_budget() {
   }
 }
 
-void Residency::note_work(Process& process) {
+void Budgets::note_work(Process& process) {
   if (!periodic_timer_) return;
   ProcessMemory& memory = memory_of(process);
   memory.worked = true;
@@ -219,7 +265,7 @@ void Residency::note_work(Process& process) {
   periodic_timer_->arm(core_.runtime().now() + core_.options().periodic_trim_ns);
 }
 
-void Residency::trim_periodically() {
+void Budgets::trim_periodically() {
   periodic_armed_ = false;
   if (!periodic_timer_ || core_.failed()) return;
   bool any = false;
@@ -236,12 +282,12 @@ void Residency::trim_periodically() {
   periodic_timer_->arm(core_.runtime().now() + core_.options().periodic_trim_ns);
 }
 
-void Residency::stop_periodic_trim() {
+void Budgets::stop_periodic_trim() {
   std::unique_ptr<runtime::Timer> timer;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { timer = std::move(periodic_timer_); });
 }
 
-VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGroup group) {
+VideoMemoryInfo Budgets::video_memory_info(const Process& process, SegmentGroup group) {
   const size_t g = index_of(group);
   VideoMemoryInfo info;
   uint64_t reserved_by_others = 0;
@@ -256,8 +302,8 @@ VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGrou
   if (!core_.facts().explicit_residency) {
     // What packets brought in: nobody lists anything. Opened twice, it is there once.
     std::set<AllocationId> counted;
-    for (Device* device : adapter_.devices()) {
-      if (&device->process() != &process) continue;
+    for (DeviceMemory* device : floor_.device_memories) {
+      if (&device->core().process() != &process) continue;
       for (const OpenedAllocation* opened : device->openings) {
         if (opened->allocation->forgotten) continue;
         const AllocationId id = opened->allocation->id;
@@ -274,7 +320,7 @@ VideoMemoryInfo Residency::video_memory_info(const Process& process, SegmentGrou
   return info;
 }
 
-Status Residency::reserve(const Process& process, SegmentGroup group, uint64_t bytes) {
+Status Budgets::reserve(const Process& process, SegmentGroup group, uint64_t bytes) {
   const auto found = processes_.find(process.number());
   if (found == processes_.end()) return Status::kInvalidParameter;
   if (bytes > video_memory_info(process, group).available_for_reservation)
@@ -284,7 +330,7 @@ Status Residency::reserve(const Process& process, SegmentGroup group, uint64_t b
   return Status::kSuccess;
 }
 
-uint64_t Residency::bytes_to_trim(const Process& process) {
+uint64_t Budgets::bytes_to_trim(const Process& process) const {
   const auto found = processes_.find(process.number());
   return found == processes_.end() ? 0 : trim_of(found->second);
 }

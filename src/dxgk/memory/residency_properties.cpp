@@ -1,10 +1,13 @@
-// D3DKMTUpdateAllocationProperty.
+#include "dxgk/memory/residency_properties.h"
+
 #include <algorithm>
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/memory/allocation_rules.h"
+#include "dxgk/memory/memory_floor.h"
+#include "dxgk/memory/paging_executor.h"
+#include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -21,10 +24,10 @@ void set_preferences(uint32_t preferred, vidmm::AllocationDesc* desc) {
 
 }  // namespace
 
-port::PropertyUpdate Residency::news_of(const OpenedAllocation& opened,
-                                        const port::PropertyUpdate& update) {
+port::PropertyUpdate AllocationProperties::news_of(const OpenedAllocation& opened,
+                                                   const port::PropertyUpdate& update) {
   const Allocation& allocation = *opened.allocation;
-  const vidmm::AllocationDesc& now = core_.memory().description(allocation.id);
+  const vidmm::AllocationDesc& now = floor_.core.memory().description(allocation.id);
   port::PropertyUpdate news = update;
   if (news.supported == now.supported_read && now.supported_read == now.supported_write)
     news.supported.reset();
@@ -42,14 +45,14 @@ port::PropertyUpdate Residency::news_of(const OpenedAllocation& opened,
   return news;
 }
 
-Status Residency::update_properties(PagingQueue& queue, OpenedAllocation& opened,
+Status AllocationProperties::update(PagingQueue& queue, OpenedAllocation& opened,
                                     const port::PropertyUpdate& update, uint64_t* fence) {
   if (opened.closing || opened.allocation == nullptr) return Status::kInvalidParameter;
   Allocation& allocation = *opened.allocation;
   // The client's own memory and what is shown live where the driver said (ALLOC-16, ALLOC-20).
   if (update.supported.has_value() && (allocation.user_memory != nullptr || allocation.primary))
     return Status::kInvalidParameter;
-  vidmm::MemoryManager& memory = core_.memory();
+  vidmm::MemoryManager& memory = floor_.core.memory();
   const vidmm::AllocationDesc old = memory.description(allocation.id);
   vidmm::AllocationDesc desc = old;
   if (update.supported.has_value()) desc.supported_read = desc.supported_write = *update.supported;
@@ -64,7 +67,7 @@ Status Residency::update_properties(PagingQueue& queue, OpenedAllocation& opened
   const SegmentId segment = memory.placement(allocation.id).segment;
   std::vector<vidmm::PagingOp> operations;
   if (segment != kSystemMemory && (vidmm::segment_bit(segment) & desc.supported_write) == 0) {
-    static_cast<void>(let_go(allocation));
+    static_cast<void>(floor_.residency->let_go(allocation));
     Result<std::vector<vidmm::PagingOp>> leaving = memory.evict(allocation.id);
     if (!leaving.has_value()) {
       DXGKIT_CHECK(is_success(memory.redescribe(allocation.id, old)));
@@ -82,9 +85,9 @@ Status Residency::update_properties(PagingQueue& queue, OpenedAllocation& opened
   *fence = 0;
   if (operations.empty()) return Status::kSuccess;
   *fence = queue.begin();
-  adapter_.paging().enqueue(operations, [owner = Ref<PagingQueue>(&queue), value = *fence]()
-                                            DXGKIT_REQUIRES(on_lane) { owner->finish(value); });
-  core_.pump();
+  floor_.paging->enqueue(operations, [owner = Ref<PagingQueue>(&queue), value = *fence]()
+                                         DXGKIT_REQUIRES(on_lane) { owner->finish(value); });
+  floor_.core.pump();
   return Status::kSuccess;
 }
 

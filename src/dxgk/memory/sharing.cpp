@@ -9,14 +9,15 @@
 #include <limits>
 
 #include "base/arithmetic.h"
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/memory/memory_floor.h"
 #include "dxgk/sync/keyed_mutex.h"
-#include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_object.h"
-#include "dxgk/system_impl.h"
 
 namespace dxgkit::dxgk {
-SharedResource::SharedResource(Adapter& adapter) : Object(kType), adapter_(&adapter) {}
+
+SharedResource::SharedResource(MemoryFloor& floor)
+    : Object(kType), floor_(floor), adapter_(floor.keep_adapter()) {}
+
 SharedResource::~SharedResource() = default;
 
 Result<uint32_t> total_private_bytes(std::span<const uint64_t> sizes) {
@@ -83,24 +84,6 @@ std::vector<NtHandles::Named> NtHandles::take_closed() {
 size_t NtHandles::size() const {
   runtime::MutexLock lock(mutex_);
   return entries_.size();
-}
-
-void System::Impl::drop_holds(const NtHandles::Named& named) {
-  if (named.resource) {
-    Adapter& adapter = named.resource->adapter();
-    adapter.core().lane().run(
-        [&]() DXGKIT_REQUIRES(on_lane) { adapter.teardowns().drop_hold(*named.resource); });
-  }
-  if (named.sync) {
-    Adapter& adapter = named.sync->adapter();
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { named.sync->drop_hold(); });
-    if (named.sync->native) adapter.native_fences()->end(*named.sync);
-  }
-  if (named.mutex) named.mutex->drop_hold();
-}
-
-void System::Impl::reap_nt_handles() {
-  for (const NtHandles::Named& named : nt_handles.take_closed()) drop_holds(named);
 }
 
 }  // namespace dxgkit::dxgk

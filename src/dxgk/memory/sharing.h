@@ -13,8 +13,8 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
 struct Allocation;
+struct MemoryFloor;
 class SharedKeyedMutex;
 class SharedSync;
 
@@ -27,7 +27,7 @@ inline constexpr Status kObjectTypeMismatch = from_ntstatus(static_cast<int32_t>
 class SharedResource : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kSharedResource;
-  explicit SharedResource(Adapter& adapter);
+  explicit SharedResource(MemoryFloor& floor);
   ~SharedResource() override;
 
   struct Member {
@@ -37,7 +37,8 @@ class SharedResource : public Object {
     std::vector<std::byte> private_data;  // as the driver left it at creation
   };
 
-  Adapter& adapter() const { return *adapter_; }
+  /// Of the adapter it is on.
+  MemoryFloor& floor() const { return floor_; }
 
   // Constant once clients can name it.
   bool nt_security = false;  // descriptors name it; else `global` does
@@ -55,7 +56,8 @@ class SharedResource : public Object {
   bool alive() const DXGKIT_REQUIRES(on_lane) { return resources != 0 || holds != 0; }
 
  private:
-  const Ref<Adapter> adapter_;
+  MemoryFloor& floor_;
+  const Ref<Object> adapter_;  // kept
 };
 
 /// Bytes of all members' private data. kIntegerOverflow: more than a UINT holds (THUNK-21).

@@ -5,14 +5,14 @@
 
 #include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/cpu_windows.h"
+#include "dxgk/memory/device_memory.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 
-void Teardowns::begin(Device& device, std::vector<Ref<OpenedAllocation>> openings,
+void Teardowns::begin(DeviceMemory& device, std::vector<Ref<OpenedAllocation>> openings,
                       Ref<Resource> resource) {
   auto teardown = std::make_unique<Teardown>();
   teardown->device = &device;
@@ -122,9 +122,10 @@ void Teardowns::begin_closing(Teardown& teardown) {
     if (core_.facts().virtual_addresses && !core_.failed()) {
       bool open_elsewhere = false;  // in the same process
       for (const OpenedAllocation* other : allocation.opened)
-        open_elsewhere |= &other->device->process() == &teardown.device->process();
+        open_elsewhere |= &other->device->core().process() == &teardown.device->core().process();
       // ALLOC-30
-      if (!open_elsewhere) owner_.process_has_closed(allocation.id, teardown.device->process());
+      if (!open_elsewhere)
+        owner_.process_has_closed(allocation.id, teardown.device->core().process());
     }
     if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
   }
@@ -149,8 +150,8 @@ void Teardowns::begin_closing(Teardown& teardown) {
   }
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
   if (!device_specific.empty())
-    static_cast<void>(core_.port().allocations().close_allocations(teardown.device->driver_handle(),
-                                                                   device_specific));
+    static_cast<void>(core_.port().allocations().close_allocations(
+        teardown.device->core().driver_handle(), device_specific));
   teardown.phase = Teardown::Phase::kPaging;
   if (core_.failed()) {
     finish_closing(teardown);

@@ -15,7 +15,7 @@ namespace dxgkit::dxgk {
 
 class BackingPages;
 class CpuWindows;
-class Device;
+class DeviceMemory;
 class PagingExecutor;
 class Process;
 class Residency;
@@ -55,9 +55,9 @@ class Teardowns {
         cpu_windows_(parts.cpu_windows),
         backing_(parts.backing) {}
 
-  /// One list of openings, or all of `resource` when given. Counts in Device::teardowns.
-  void begin(Device& device, std::vector<Ref<OpenedAllocation>> openings, Ref<Resource> resource)
-      DXGKIT_REQUIRES(on_lane);
+  /// One list of openings, or all of `resource` when given. Counts in DeviceMemory::teardowns.
+  void begin(DeviceMemory& device, std::vector<Ref<OpenedAllocation>> openings,
+             Ref<Resource> resource) DXGKIT_REQUIRES(on_lane);
   /// Something may not be in use any more.
   void advance() DXGKIT_REQUIRES(on_lane);
   bool empty() const DXGKIT_REQUIRES(on_lane) { return teardowns_.empty(); }
@@ -79,7 +79,7 @@ class Teardowns {
   struct Teardown {
     enum class Phase { kInUse, kPaging, kDone };
     Phase phase = Phase::kInUse;
-    Device* device = nullptr;
+    DeviceMemory* device = nullptr;
     std::vector<Ref<OpenedAllocation>> openings;
     Ref<Resource> resource;
     Ref<SharedResource> orphan;      // no device has it open any more: `device` is null

@@ -10,7 +10,8 @@ TrimNotifier::TrimNotifier(runtime::Runtime& runtime) : runtime_(runtime) {}
 
 TrimNotifier::~TrimNotifier() { stop(); }
 
-uint64_t TrimNotifier::add(Device& device, Process& process, const void* owner, Callback callback) {
+uint64_t TrimNotifier::add(DeviceMemory& device, Process& process, const void* owner,
+                           Callback callback) {
   runtime::MutexLock lock(mutex_);
   auto one = std::make_shared<Registration>();
   one->number = ++last_number_;
@@ -55,7 +56,7 @@ bool TrimNotifier::remove(const Process& process, uint64_t number, const void* o
   });
 }
 
-void TrimNotifier::remove_all(const Device& device) {
+void TrimNotifier::remove_all(const DeviceMemory& device) {
   static_cast<void>(remove_where([&](const Registration& one) { return one.device == &device; }));
 }
 

@@ -13,7 +13,7 @@
 
 namespace dxgkit::dxgk {
 
-class Device;
+class DeviceMemory;
 class Process;
 
 /// RES-19: never both periodic flags; `bytes` counts with to_budget only.
@@ -32,12 +32,12 @@ class TrimNotifier {
   ~TrimNotifier();  // stop()
 
   /// The registration's number, never 0. `owner` is what remove() wants to see again.
-  uint64_t add(Device& device, Process& process, const void* owner, Callback callback);
+  uint64_t add(DeviceMemory& device, Process& process, const void* owner, Callback callback);
   /// Nothing is called any more once it returns, unless it is called from the callback itself.
   /// False: `process` has no such registration of `owner`.
   bool remove(const Process& process, uint64_t number, const void* owner);
   /// All of a device (THUNK-35). Not on the lane.
-  void remove_all(const Device& device);
+  void remove_all(const DeviceMemory& device);
   /// To every registration of the process. A notice not delivered yet is joined: what it
   /// says of the budget, or of periods, gives way to what is newer. Any thread, the
   /// lane too: delivers nothing itself.
@@ -48,7 +48,7 @@ class TrimNotifier {
  private:
   struct Registration {
     uint64_t number = 0;
-    Device* device = nullptr;
+    DeviceMemory* device = nullptr;
     Process* process = nullptr;
     const void* owner = nullptr;
     Callback callback;

@@ -206,7 +206,7 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
     if (core_.has_memory()) adapter_.residency().let_all_go();  // work takes them back afterwards
     vidmm::MemoryManager& memory = core_.memory();
     for (Device* device : adapter_.devices()) {
-      for (OpenedAllocation* opened : device->openings) {
+      for (OpenedAllocation* opened : device->memory().openings) {
         if (opened->allocation == nullptr || opened->closing) continue;
         const AllocationId id = opened->allocation->id;
         const vidmm::Placement place = memory.placement(id);
@@ -468,7 +468,7 @@ void Power::lose(PowerTarget during) {
   lost_allocations_ += lost.size();
   for (const AllocationId id : lost) {
     for (OpenedAllocation* opened : adapter_.allocations().at(id).opened)
-      opened->device->set_error(DeviceState::kReset);
+      opened->device->core().set_error(DeviceState::kReset);
     adapter_.context_allocations().content_lost(id);
   }
   for (const std::function<void()>& done : waited) done();
@@ -481,7 +481,7 @@ void Power::lose(PowerTarget during) {
 
 void Power::show_locked() {
   for (Device* device : adapter_.devices()) {
-    for (OpenedAllocation* opened : device->openings) {
+    for (OpenedAllocation* opened : device->memory().openings) {
       if (opened->allocation != nullptr && opened->locks != 0)
         show({opened->allocation->id, opened->locks, true});
     }

@@ -4,20 +4,20 @@
 
 #include <string>
 
+#include "dxgk/core/global_shares.h"
 #include "dxgk/core/process.h"
-#include "dxgk/system_impl.h"
 #include "nt/system_time.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::dxgk {
 
-SharedKeyedMutex::SharedKeyedMutex(System& system, uint64_t key_in,
+SharedKeyedMutex::SharedKeyedMutex(GlobalShares& shares, uint64_t key_in,
                                    std::span<const std::byte> data_in, bool nt_security_in)
     : Object(kType),
       nt_security(nt_security_in),
       key(key_in),
       data(data_in.begin(), data_in.end()),
-      system_(system) {}
+      shares_(shares) {}
 
 SharedKeyedMutex::~SharedKeyedMutex() = default;
 
@@ -38,7 +38,7 @@ void SharedKeyedMutex::drop_hold() {
 void SharedKeyedMutex::end_if_unused() {
   if (gone || openings != 0 || holds != 0) return;
   gone = true;
-  if (global != 0) system_.impl().global_shares.erase(global);
+  if (global != 0) shares_.erase(global);
 }
 
 KeyedMutex::KeyedMutex(Ref<SharedKeyedMutex> shared) : Object(kType), shared_(std::move(shared)) {}
@@ -62,16 +62,15 @@ Result<Ref<KeyedMutex>> KeyedMutex::add(Process& process, const Ref<SharedKeyedM
   return opened;
 }
 
-Result<Ref<KeyedMutex>> KeyedMutex::create(Process& process, uint64_t key,
+Result<Ref<KeyedMutex>> KeyedMutex::create(GlobalShares& shares, Process& process, uint64_t key,
                                            std::span<const std::byte> data, bool nt_security) {
-  System& system = process.system();
   const Ref<SharedKeyedMutex> shared =
-      make_object<SharedKeyedMutex>(system, key, data, nt_security);
+      make_object<SharedKeyedMutex>(shares, key, data, nt_security);
   if (!nt_security) {
-    DXGKIT_ASSIGN_OR_RETURN(shared->global, system.impl().global_shares.insert(shared));
+    DXGKIT_ASSIGN_OR_RETURN(shared->global, shares.insert(shared));
   }
   Result<Ref<KeyedMutex>> opened = add(process, shared);
-  if (!opened.has_value() && shared->global != 0) system.impl().global_shares.erase(shared->global);
+  if (!opened.has_value() && shared->global != 0) shares.erase(shared->global);
   return opened;
 }
 

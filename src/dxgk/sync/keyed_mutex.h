@@ -13,23 +13,22 @@
 
 namespace dxgkit::dxgk {
 
+class GlobalShares;
 class KeyedMutex;
 class Process;
-class System;
 
 /// The mutex behind the openings. Belongs to no adapter. It ends with its last opening and hold
 /// (SYNC-32); a global handle does not hold it. Thread-safe; never touched on a lane.
 class SharedKeyedMutex : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kSharedKeyedMutex;
-  SharedKeyedMutex(System& system, uint64_t key_in, std::span<const std::byte> data_in,
+  SharedKeyedMutex(GlobalShares& shares, uint64_t key_in, std::span<const std::byte> data_in,
                    bool nt_security_in);
   ~SharedKeyedMutex() override;
 
   /// One descriptor more; false: it is on its way out.
   bool take_hold();
   void drop_hold();
-  System& system() const { return system_; }
 
   // Constant once clients can name it.
   const bool nt_security;  // descriptors name it; else `global` does
@@ -49,7 +48,7 @@ class SharedKeyedMutex : public Object {
   std::atomic<uint32_t> changes{0};
 
  private:
-  System& system_;
+  GlobalShares& shares_;  // where a global handle names it
 };
 
 /// An opening: what a client's handle names, and who owns the mutex.
@@ -60,9 +59,9 @@ class KeyedMutex : public Object {
   explicit KeyedMutex(Ref<SharedKeyedMutex> shared);
   ~KeyedMutex() override;
 
-  /// A new mutex, free, with `key`, and its first opening. `shared`->global is made unless
-  /// `nt_security`. kNoMemory: no handle left.
-  static Result<Ref<KeyedMutex>> create(Process& process, uint64_t key,
+  /// A new mutex, free, with `key`, and its first opening. `shared`->global is made in `shares`
+  /// unless `nt_security`. kNoMemory: no handle left.
+  static Result<Ref<KeyedMutex>> create(GlobalShares& shares, Process& process, uint64_t key,
                                         std::span<const std::byte> data, bool nt_security);
   /// Another opening; `data`, if it has room, receives the private data: its size is that of the
   /// data then. kInvalidParameter: less room than data (but none at all is fine), or the mutex is

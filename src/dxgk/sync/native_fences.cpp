@@ -7,46 +7,40 @@
 #include <utility>
 #include <vector>
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/sync/device_sync.h"
 #include "dxgk/sync/sync_object.h"
-#include "dxgk/work/device.h"
-#include "dxgk/work/hw_queue.h"
-#include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
 constexpr uint64_t kNobody = std::numeric_limits<uint64_t>::max();
 
-void* pointer_to(Adapter& adapter, bus::PageFrame page) {
-  return adapter.core().machine().system_pointer(bus::PhysicalAddress{page.value * kPageBytes},
-                                                 kPageBytes);
+void* pointer_to(AdapterCore& core, bus::PageFrame page) {
+  return core.machine().system_pointer(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes);
 }
 
 }  // namespace
 
-NativeFences::NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps)
-    : adapter_(adapter),
-      core_(adapter.core()),
-      port_(adapter.core().port().native_fences()),
-      caps_(caps) {}
+NativeFences::NativeFences(AdapterCore& core, Owner& owner, const port::NativeFenceCaps& caps)
+    : core_(core), owner_(owner), port_(core.port().native_fences()), caps_(caps) {}
 
-std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* status) {
+std::unique_ptr<NativeFences> NativeFences::make(AdapterCore& core, Owner& owner, Status* status) {
   *status = Status::kSuccess;
-  if (!adapter.core().caps().native_gpu_fence) return nullptr;
+  if (!core.caps().native_gpu_fence) return nullptr;
   const auto refuse = [&](const char* ddi, std::string actual, const char* expected,
                           const char* fix) {
-    adapter.core().findings().report(verifier::Finding{.rule = "SYNC-31",
-                                                       .severity = verifier::Severity::kStartFail,
-                                                       .ddi = ddi,
-                                                       .actual = std::move(actual),
-                                                       .expected = expected,
-                                                       .fix = fix});
+    core.findings().report(verifier::Finding{.rule = "SYNC-31",
+                                             .severity = verifier::Severity::kStartFail,
+                                             .ddi = ddi,
+                                             .actual = std::move(actual),
+                                             .expected = expected,
+                                             .fix = fix});
     *status = Status::kDeviceConfigurationError;  // G-19
     return nullptr;
   };
   constexpr const char* kDriverCaps = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
-  port::NativeFencePort& port = adapter.core().port().native_fences();
+  port::NativeFencePort& port = core.port().native_fences();
   if (!port.supported()) {
     return refuse(kDriverCaps,
                   "SchedulingCaps.NativeGpuFence is set; the feature NATIVE_FENCE is not enabled: "
@@ -55,7 +49,7 @@ std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* statu
                   "Ask IsFeatureEnabled of DXGK_FEATURE_INTERFACE for DXGK_FEATURE_NATIVE_FENCE, "
                   "and set the bit only if it is enabled.");
   }
-  if (adapter.gpu_va_model() == nullptr) {
+  if (!core.facts().virtual_addresses) {
     return refuse(kDriverCaps, "SchedulingCaps.NativeGpuFence is set without GpuMmuSupported.",
                   "Engines reach native fences at GPU virtual addresses.",
                   "Set VirtualAddressingCaps, or clear NativeGpuFence.");
@@ -73,7 +67,7 @@ std::unique_ptr<NativeFences> NativeFences::make(Adapter& adapter, Status* statu
                   "Fences are reached through the address spaces of those who opened them.",
                   "Leave MapToGpuSystemProcess clear here.");
   }
-  return std::unique_ptr<NativeFences>(new NativeFences(adapter, *caps));
+  return std::unique_ptr<NativeFences>(new NativeFences(core, owner, *caps));
 }
 
 Status NativeFences::create(SharedSync& fence, bool intra_gpu, std::span<std::byte> private_data) {
@@ -98,8 +92,8 @@ Status NativeFences::open(SyncObject& opening) {
   });
   if (closed) return Status::kDeviceRemoved;
   const Result<void*> local =
-      port_.open(fence.driver_handle, handle, opening.device->driver_handle(), opening.gpu_address,
-                 opening.monitored_gpu_address);
+      port_.open(fence.driver_handle, handle, opening.device->core().driver_handle(),
+                 opening.gpu_address, opening.monitored_gpu_address);
   bool late = false;  // close() has been here meanwhile, and found nothing to close
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     late = opening.process == nullptr;
@@ -154,7 +148,7 @@ void NativeFences::watch(SharedSync& fence, uint64_t least) {
   if (core_.failed() || !fence.in_driver) return;
   const uint64_t monitored = least == kNobody ? kNobody : least - 1;
   const Status status = port_.update_monitored(fence.driver_handle, monitored,
-                                               pointer_to(adapter_, fence.monitored_page));
+                                               pointer_to(core_, fence.monitored_page));
   if (is_success(status) || status == Status::kDeviceRemoved) return;
   core_.fail(verifier::Finding{
       .rule = "SYNC-30",
@@ -173,14 +167,14 @@ void NativeFences::watch(SharedSync& fence, uint64_t least) {
 
 void NativeFences::store(SharedSync& fence, uint64_t value) {
   // The driver is not asked where it must not touch its hardware.
-  const bool asked = !core_.failed() && fence.in_driver && !adapter_.timeout().resetting_adapter();
+  const bool asked = !core_.failed() && fence.in_driver && !owner_.hardware_resets();
   const uint64_t before = fence.storage->load(std::memory_order_acquire);
   if (!asked) {
     fence.storage->store(value, std::memory_order_release);
     return;
   }
   const Status status =
-      port_.update_current(fence.driver_handle, value, pointer_to(adapter_, fence.page));
+      port_.update_current(fence.driver_handle, value, pointer_to(core_, fence.page));
   const uint64_t after = fence.storage->load(std::memory_order_acquire);
   const bool stored = value < before ? after != before : after >= value;
   if (status == Status::kDeviceRemoved || (is_success(status) && stored)) return;
@@ -200,7 +194,7 @@ void NativeFences::store(SharedSync& fence, uint64_t value) {
   if (!stored) fence.storage->store(value, std::memory_order_release);
 }
 
-void NativeFences::signaled(const port::InterruptReport& report) {
+bool NativeFences::signaled(const port::InterruptReport& report) {
   std::vector<SyncObjectId> named;
   if (report.handles.empty()) {
     for (const auto& [id, fence] : fences_) named.push_back(fence->id);
@@ -226,13 +220,11 @@ void NativeFences::signaled(const port::InterruptReport& report) {
                "it is not known which fences were signalled.",
         .bugcheck_code = 0x119,
         .bugcheck_parameter = 0x1});
-    return;
+    return false;
   }
   core_.scheduler().sync_objects().reread(named);
-  if (!report.legacy_fences_too) return;
-  core_.scheduler().sync_objects().reread();
-  if (HwQueues* const queues = adapter_.hw_queues())
-    queues->look_at_fences(NodeOrdinal{report.node});
+  if (report.legacy_fences_too) core_.scheduler().sync_objects().reread();
+  return true;
 }
 
 }  // namespace dxgkit::dxgk

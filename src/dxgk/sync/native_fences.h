@@ -14,7 +14,6 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
 class AdapterCore;
 class SharedSync;
 class SyncObject;
@@ -24,9 +23,15 @@ class SyncObject;
 /// wake counts as waiting on the CPU, so also contexts whose packets it holds back (our choice).
 class NativeFences {
  public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// The adapter is being reset: the driver must not touch its hardware.
+    virtual bool hardware_resets() const DXGKIT_REQUIRES(on_lane) = 0;
+  };
   /// Null: the driver does not report native fences. SYNC-31 refuses those that cannot be: the
   /// finding is reported and *status says so. Not on the lane, during start.
-  static std::unique_ptr<NativeFences> make(Adapter& adapter, Status* status);
+  static std::unique_ptr<NativeFences> make(AdapterCore& core, Owner& owner, Status* status);
 
   // --- not on the lane ---
   /// The driver's global handle, into `fence`. Its own failure otherwise; nothing stays then.
@@ -49,15 +54,15 @@ class NativeFences {
   void watch(SharedSync& fence, uint64_t least) DXGKIT_REQUIRES(on_lane);
   /// SYNC-33: the driver stores a value signalled here. What it leaves out is stored for it.
   void store(SharedSync& fence, uint64_t value) DXGKIT_REQUIRES(on_lane);
-  /// NATIVE_FENCE_SIGNALED: those named, or all, are read again. SYNC-34: names nobody knows are
-  /// fatal.
-  void signaled(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
+  /// NATIVE_FENCE_SIGNALED: those named, or all, are read again, and where the report says so
+  /// ordinary fences, too. SYNC-34: names nobody knows are fatal, false then.
+  bool signaled(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
 
  private:
-  NativeFences(Adapter& adapter, const port::NativeFenceCaps& caps);
+  NativeFences(AdapterCore& core, Owner& owner, const port::NativeFenceCaps& caps);
 
-  Adapter& adapter_;
   AdapterCore& core_;
+  Owner& owner_;
   port::NativeFencePort port_;
   const port::NativeFenceCaps caps_;
   // Lane:

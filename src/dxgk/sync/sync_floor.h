@@ -7,6 +7,7 @@ namespace dxgkit::dxgk {
 
 class AdapterCore;
 class NativeFences;
+class SyncAddresses;
 
 /// A floor names what stands on it and below, so that no class needs to know the adapter. The
 /// adapter owns the parts and fills the floors in while it starts; objects of clients keep a
@@ -21,7 +22,8 @@ struct SyncFloor {
 
   AdapterCore& core;
   Object& adapter;
-  NativeFences* native_fences = nullptr;
+  NativeFences* native_fences = nullptr;  // null: the driver does not report them
+  SyncAddresses* addresses = nullptr;     // null: the adapter has no GPU virtual addresses
 };
 
 }  // namespace dxgkit::dxgk

@@ -18,10 +18,11 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
-class Device;
+class AdapterCore;
+class DeviceSync;
 class Process;
 class SyncObject;
+struct SyncFloor;
 
 /// How one device uses an object: a matter of its handle, not of the object (SYNC-11).
 struct SyncUse {
@@ -55,13 +56,14 @@ struct SyncRequest {
 class SharedSync : public Object {
  public:
   static constexpr ObjectType kType = ObjectType::kSharedSync;
-  explicit SharedSync(Adapter& adapter);
+  explicit SharedSync(SyncFloor& floor);
   ~SharedSync() override;
   /// Storage of a monitored fence, the duplicate of an event. kNoMemory; kInvalidHandle: no event.
-  static Result<Ref<SharedSync>> create(Adapter& adapter, const SyncRequest& request,
+  static Result<Ref<SharedSync>> create(SyncFloor& floor, const SyncRequest& request,
                                         vidsch::SyncDesc* desc);
 
-  Adapter& adapter() const { return *adapter_; }
+  /// Of the adapter it is on.
+  SyncFloor& floor() const { return floor_; }
   /// One opening, or descriptor, less. Lane.
   void drop_hold() DXGKIT_REQUIRES(on_lane);
   /// Ends it if nothing has it open any more.
@@ -99,7 +101,8 @@ class SharedSync : public Object {
       false;  // the next vertical sync has been signalled already
 
  private:
-  const Ref<Adapter> adapter_;
+  SyncFloor& floor_;
+  const Ref<Object> adapter_;  // kept
   int event_fd_ = -1;
 };
 
@@ -114,14 +117,14 @@ class SyncObject : public Object {
   /// `first`: of a creation, how the scheduler knows the object. Not on the lane.
   /// kInvalidParameter: it is on its way out, or what `first` says makes no sense; kDeviceRemoved;
   /// kNoMemory. Nothing stays then.
-  static Result<Ref<SyncObject>> open(Process& process, Device* device,
+  static Result<Ref<SyncObject>> open(Process& process, DeviceSync* device,
                                       const Ref<SharedSync>& shared, const SyncUse& use,
                                       vidsch::SyncDesc* first = nullptr);
   /// The handle is gone already. The last closing ends the object: CPU waiters get kInvalidHandle,
   /// GPU waits fall through (SYNC-28). Idempotent. Any thread.
   void close();
 
-  Adapter& adapter() const { return shared->adapter(); }
+  SyncFloor& floor() const { return shared->floor(); }
   /// SYNC-11; kAccessDenied otherwise.
   Status may_signal() const {
     return use.no_signal || shared->periodic ? Status::kAccessDenied : Status::kSuccess;
@@ -129,7 +132,7 @@ class SyncObject : public Object {
   Status may_wait() const { return use.no_wait ? Status::kAccessDenied : Status::kSuccess; }
 
   Ref<SharedSync> shared;
-  Ref<Device> device;          // null: opened by a global handle or descriptor for the process
+  Ref<DeviceSync> device;      // null: opened by a global handle or descriptor for the process
   Process* process = nullptr;  // null once closed; lane
   Handle handle = 0;
   SyncObjectId id;
@@ -144,21 +147,11 @@ class SyncObject : public Object {
 };
 
 /// SYNC-17: no point is too far from what its fence of 32 bits says now. Lane.
-bool sync_in_reach(Adapter& adapter, std::span<const vidsch::SyncPoint> points)
+bool sync_in_reach(AdapterCore& core, std::span<const vidsch::SyncPoint> points)
     DXGKIT_REQUIRES(on_lane);
-
-/// SYNC-13: every monitored fence the lost device might have signalled is set to the maximum, so
-/// that whoever waits for it goes on, save where its handle says otherwise, and paging fences,
-/// which the kernel signals. Lane. Called where a device goes into error, for whatever reason but
-/// its own destruction.
-void release_fences_of_lost(Device& device) DXGKIT_REQUIRES(on_lane);
 
 /// What ends with a process beside its devices: openings of sync objects and keyed mutexes. Wakes
 /// whoever waits for its mutexes through it. Not on a lane.
 void close_sync_of(Process& process);
-
-/// Who waits for which value of which object, and who could signal it: for deadlock reports. One
-/// line per waiter, empty if there is none. Lane.
-std::string describe_waits(Adapter& adapter) DXGKIT_REQUIRES(on_lane);
 
 }  // namespace dxgkit::dxgk

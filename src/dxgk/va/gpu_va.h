@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dxgk/memory/allocation.h"
+#include "dxgk/memory/residency.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/va/gpu_space.h"
 #include "dxgk/va/gpu_va_work.h"
@@ -137,19 +138,16 @@ class GpuVa {
   /// the address space, so nothing is saved. False: there were none. Not those of hardware queues,
   /// whose work nobody announces, nor of drivers that want entries invalidated first (PAGE-39).
   bool let_tables_go() DXGKIT_REQUIRES(on_lane);
-  /// Those of the device's process were.
-  bool tables_are_away(Device& device) const DXGKIT_REQUIRES(on_lane);
-  /// What a list of the device has to fit beside: the rooms of tables that stay, and the tables its
-  /// process has, or would have, if they were made anew. Cost: O(mappings).
-  struct TableRoom {
-    std::vector<vidmm::Use> staying;
-    std::vector<vidmm::AllocationDesc> own;
-  };
-  TableRoom table_room(Device& device) DXGKIT_REQUIRES(on_lane);
+  /// Those of the process were.
+  bool tables_are_away(const Process& process) const DXGKIT_REQUIRES(on_lane);
+  /// What a list of the process's device has to fit beside: the rooms of tables that stay, and the
+  /// tables its process has, or would have, if they were made anew. Cost: O(mappings).
+  using TableRoom = Residency::Owner::TableRoom;
+  TableRoom table_room(const Process& process) DXGKIT_REQUIRES(on_lane);
   enum class TablesThere { kYes, kSoon, kNoMemory };
-  /// Work of the device is about to run: evicted tables are planned again. kSoon: what is enqueued
+  /// Work of the process is about to run: evicted tables are planned again. kSoon: what is enqueued
   /// from now on in the paging executor comes behind their writing.
-  TablesThere bring_tables(Device& device) DXGKIT_REQUIRES(on_lane);
+  TablesThere bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane);
 
   /// Where the tables of a process begin, as contexts were told last. Nothing: no context has a
   /// root, or the tables are being written again. On the lane.

@@ -76,8 +76,8 @@ void GpuVa::evict_tables(GpuSpace& space) {
   }
 }
 
-bool GpuVa::tables_are_away(Device& device) const {
-  const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
+bool GpuVa::tables_are_away(const Process& process) const {
+  const std::shared_ptr<GpuSpace> space = space_of(process.number());
   return space && space->evicted;
 }
 
@@ -86,9 +86,9 @@ bool GpuVa::ever_evicts(const GpuSpace& space) const {
   return std::ranges::none_of(space.contexts, [](Context* one) { return one->of_hw_queue(); });
 }
 
-GpuVa::TableRoom GpuVa::table_room(Device& device) {
+GpuVa::TableRoom GpuVa::table_room(const Process& process) {
   TableRoom room;
-  const std::shared_ptr<GpuSpace> own = space_of(device.process().number());
+  const std::shared_ptr<GpuSpace> own = space_of(process.number());
   memory_.for_each([&](gpuva::TableId id, const TableMemory& table) DXGKIT_REQUIRES(on_lane) {
     if (table.room.value == 0) return;
     for (const auto& [number, space] : spaces_) {
@@ -115,8 +115,8 @@ GpuVa::TableRoom GpuVa::table_room(Device& device) {
   return room;
 }
 
-GpuVa::TablesThere GpuVa::bring_tables(Device& device) {
-  const std::shared_ptr<GpuSpace> space = space_of(device.process().number());
+GpuVa::TablesThere GpuVa::bring_tables(const Process& process) {
+  const std::shared_ptr<GpuSpace> space = space_of(process.number());
   if (!space) return TablesThere::kYes;  // its process is going
   if (space->evicted) {
     Work work;

@@ -280,7 +280,8 @@ Status Context::find_allocations() {
         for (; next <= i; ++next) {
           if (!acceptable(next)) return false;
         }
-        if (opened->device.get() != device_.get()) refusal = Status::kInvalidParameter;  // REND-05
+        if (opened->device.get() != &device_->memory())
+          refusal = Status::kInvalidParameter;  // REND-05
         // An NT handle without write access was opened (THUNK-24).
         if (is_success(refusal) && captured_[i].write && opened->read_only)
           refusal = Status::kAccessDenied;
@@ -515,7 +516,7 @@ void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
   if (request.flip != nullptr) begin_flip(packet, *request.flip);
   wait_for_flips(written_in(buffer));
   if (adapter.core().facts().explicit_residency)
-    adapter.residency().packet_queued(*device_, packet);
+    adapter.residency().packet_queued(device_->memory(), packet.residency);
   adapter.submission().queue(packet);
 }
 
@@ -638,7 +639,7 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
       status = Status::kDeviceRemoved;
       return;
     }
-    if (!sync_in_reach(adapter, points)) {
+    if (!sync_in_reach(adapter.core(), points)) {
       status = Status::kInvalidParameter;
       return;
     }
@@ -660,7 +661,8 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
     for (const Ref<Context>& context : contexts) {
       if (context->closed_ || context->device_->lost()) status = Status::kDeviceRemoved;
     }
-    if (is_success(status) && !sync_in_reach(adapter, points)) status = Status::kInvalidParameter;
+    if (is_success(status) && !sync_in_reach(adapter.core(), points))
+      status = Status::kInvalidParameter;
     if (!is_success(status)) return;
     std::shared_ptr<vidsch::Broadcast> broadcast;
     if (contexts.size() > 1 || order.event) {

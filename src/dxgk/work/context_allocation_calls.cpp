@@ -59,7 +59,7 @@ Status ContextAllocationCalls::create(const port::ContextAllocationRequest& requ
   const Ref<Device> device = request.device > UINT32_MAX
                                  ? Ref<Device>()
                                  : find_for_driver<Device>(static_cast<uint32_t>(request.device));
-  if (!device || &device->core() != &core_) {
+  if (!device || &device->floor().core != &core_) {
     return refuse(fmt::format("hDevice is 0x{:X}.", request.device),
                   "It is the hDevice that DxgkDdiCreateDevice was given for a device of the "
                   "calling process; the system device has none.",
@@ -117,7 +117,7 @@ Status ContextAllocationCalls::create(const port::ContextAllocationRequest& requ
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) {
       made = Error(Status::kDeviceRemoved);
-    } else if (!device->closed() && !(context && context->memory_closed())) {
+    } else if (!device->memory().closed() && !(context && context->memory_closed())) {
       made =
           context_allocations_->create(context.get(), *device, info, desc, *pages, std::move(view));
     }

@@ -43,7 +43,7 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
     packet.command.private_data.assign(info_.dma_private_bytes, std::byte{0});
     std::ranges::copy(submission.private_data, packet.command.private_data.begin());
     wait_for_flips(submission.written_primaries);
-    adapter.residency().packet_queued(*device_, packet);
+    adapter.residency().packet_queued(device_->memory(), packet.residency);
     adapter.submission().queue(packet);
     adapter.core().pump();
   });

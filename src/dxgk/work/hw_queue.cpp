@@ -307,7 +307,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
     packet.command.bytes = submission.bytes;
     packet.command.progress_fence = submission.progress_fence;
     packet.command.private_data = std::move(private_data);
-    adapter.residency().packet_queued(device(), packet);
+    adapter.residency().packet_queued(device().memory(), packet.residency);
     adapter.submission().queue(packet);
     adapter.core().pump();
   });

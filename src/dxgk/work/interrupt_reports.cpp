@@ -68,7 +68,8 @@ void InterruptReports::handle(const port::InterruptReport& report) {
       if (hw_queues_) hw_queues_->look_at_fences(node);
       break;
     case Type::kNativeFenceSignaled:
-      if (native_fences_) native_fences_->signaled(report);
+      if (!native_fences_ || !native_fences_->signaled(report)) break;
+      if (report.legacy_fences_too && hw_queues_) hw_queues_->look_at_fences(node);
       break;
     case Type::kHwQueuePageFaulted:
       if (hw_queues_) hw_queues_->page_faulted(report);

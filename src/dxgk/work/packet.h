@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "bus/machine.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/core/object.h"
-#include "dxgk/memory/allocation.h"
+#include "dxgk/memory/dma_buffer.h"
+#include "dxgk/memory/residency.h"
 #include "port/types.h"
 #include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
@@ -19,34 +19,6 @@
 namespace dxgkit::dxgk {
 
 class Context;
-class DmaBufferPool;
-
-/// A DMA buffer with everything that travels with it. Owned by its context's pool; packets count as
-/// users.
-///
-/// Lane: the adapter's, except while a render call owns it exclusively (between acquire and
-/// queueing).
-struct DmaBuffer {
-  port::DmaBufferView
-      view;  // segment and address filled at submission when it lives in an aperture segment
-  bus::PageFrame pages;  // contiguous backing
-  uint64_t page_count = 0;
-  uint64_t gpu_va = 0;  // of a paging buffer, in the paging process's space
-  std::vector<std::byte> private_storage;
-  std::vector<port::AllocationListEntry>
-      allocations;  // as the driver got it at Render; places refilled at Patch
-  /// By list index; null where the client's entry was NULL. Each counts in OpenedAllocation::uses,
-  /// which keeps it alive: no thread but the lane's pays for a packet's references.
-  std::vector<OpenedAllocation*> references;
-  std::vector<port::PatchLocation> patches;
-  uint32_t allocation_count = 0, patch_count = 0;
-  AllocationId memory;  // in an aperture segment: its allocation in vidmm; value 0 when contiguous
-                        // system memory
-  uint32_t users = 0;
-  uint64_t places_as_of = 0;     // MemoryManager::plans() when places were put in `allocations`
-  uint32_t broadcast_bytes = 0;  // commands in it, if they went to several contexts (PREEMPT-17)
-  DmaBufferPool* pool = nullptr;
-};
 
 /// What a context with virtual addressing submits: the client's own buffer, at an address of its
 /// process's space.
@@ -72,9 +44,7 @@ struct Packet {
   std::vector<vidmm::Use> uses;  // what must be resident: pinned from prepare to retirement
   uint32_t own_uses = 0;         // the first of them are its context's allocations (RES-29)
   bool pinned = false;
-  // Explicit residency: what of its device's list it was queued behind, and whether it holds it.
-  uint64_t residency_epoch = 0, residency_request = 0;
-  bool counts_in_epoch = false, holds_device = false;
+  PacketResidency residency;
   std::vector<vidsch::SyncPoint> points;  // kWait, kSignal
   bool at_submission = false;             // kSignal
   std::shared_ptr<vidsch::Broadcast> broadcast;

@@ -52,12 +52,12 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
   bool list_under_way = false;
   bool tables_under_way = false;
   if (listed) {
-    const Prepare list = residency_.acquire(packet);
+    const Prepare list = residency_.acquire(packet.context->device().memory(), packet.residency);
     if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
     list_under_way = list == Prepare::kWaiting;
   }
   if (gpu_va_ != nullptr && packet.context != nullptr && packet.context->virtual_addressing()) {
-    switch (gpu_va_->bring_tables(packet.context->device())) {
+    switch (gpu_va_->bring_tables(packet.context->device().process())) {
       case GpuVa::TablesThere::kYes:
         break;
       case GpuVa::TablesThere::kSoon:
@@ -67,7 +67,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
         // The tables were evicted while the device had other packets in flight, or acquire() would
         // have refused this one. Those packets give memory back when they retire, and the scheduler
         // then asks for this packet again.
-        residency_.give_back(packet);
+        residency_.give_back(packet.context->device().memory(), packet.residency);
         return Prepare::kBusy;
     }
   }
@@ -82,7 +82,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
     std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
         residency_.make_resident(packet.uses);
     if (!plan.has_value()) {
-      residency_.give_back(packet);
+      residency_.give_back(packet.context->device().memory(), packet.residency);
       if (plan.error().status == Status::kGraphicsAllocationBusy) return Prepare::kBusy;
       if (split(packet, packet.uses[plan.error().first_failed_use].allocation)) continue;
       // Not even one step fits: the device fails, not the machine (REND-24).
@@ -162,7 +162,8 @@ bool Submission::split_before(Packet& packet, uint32_t cut) {
   rest.flip_interval = std::exchange(packet.flip_interval, 0);
   packet.flags.flip = false;
   packet.flags.flip_with_no_wait = false;
-  if (packet.counts_in_epoch) residency_.packet_split(packet, rest);
+  if (packet.residency.counts_in_epoch)
+    residency_.packet_split(packet.context->device().memory(), packet.residency, rest.residency);
   packet.slice.end = offset;
   packet.patch_length = cut - packet.patch_start;
   packet.context->list_uses(buffer, packet.patch_start, packet.patch_length, &packet.uses);
@@ -454,11 +455,11 @@ void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Rea
     context_allocations_.switched(packet);
   } else if (packet.kind == vidsch::PacketKind::kPaging) {
     // After a fatal failure the hardware is not known to have stopped.
-    paging_.packet_retired(packet, completed, /*may_be_read=*/!completed && core_.fatal());
+    paging_.packet_retired(packet.id, completed, /*may_be_read=*/!completed && core_.fatal());
   } else {
     if (packet.context->of_hw_queue()) hw_queues_->packet_left(packet);
     if (packet.pinned) core_.memory().release(packet.uses);
-    residency_.packet_retired(packet.context->device(), packet);
+    residency_.packet_retired(packet.context->device().memory(), packet.residency);
     if (packet.buffer != nullptr) DmaBufferPool::drop_user(*packet.buffer);
   }
   packets_.destroy(packet);

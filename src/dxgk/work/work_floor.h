@@ -16,6 +16,7 @@ class Faults;
 class HwQueues;
 class InterruptReports;
 class Selection;
+class SourceOwners;
 class Submission;
 class SystemObjects;
 class Timeout;
@@ -32,6 +33,7 @@ struct WorkFloor : VaFloor {
   HwQueues* hw_queues = nullptr;  // null: the driver schedules no hardware queues
   InterruptReports* reports = nullptr;
   Selection* selection = nullptr;
+  SourceOwners* source_owners = nullptr;
   Submission* submission = nullptr;
   SystemObjects* system_objects = nullptr;
   Timeout* timeout = nullptr;

@@ -1,14 +1,14 @@
-// Why nothing goes on: waits, values, and whose turn it would be.
+#include "dxgk/work/sync_report.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/sync/sync_object.h"
-#include "dxgk/system_impl.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -37,8 +37,8 @@ std::string describe(const Context& context, Device& device) {
   return fmt::format("context 0x{:X} of process \"{}\"", context.handle, device.process().name());
 }
 
-std::string describe(Adapter& adapter, ContextId id) DXGKIT_REQUIRES(on_lane) {
-  for (Device* device : adapter.devices()) {
+std::string describe(WorkFloor& floor, ContextId id) DXGKIT_REQUIRES(on_lane) {
+  for (Device* device : floor.devices) {
     for (const Context* context : device->contexts) {
       if (context->id() == id) return describe(*context, *device);
     }
@@ -47,7 +47,7 @@ std::string describe(Adapter& adapter, ContextId id) DXGKIT_REQUIRES(on_lane) {
 }
 
 /// Who could bring `object` to `value`.
-std::string signallers(Adapter& adapter, SyncObjectId object,
+std::string signallers(WorkFloor& floor, SyncObjectId object,
                        std::span<const vidsch::QueuedSignal> queued) DXGKIT_REQUIRES(on_lane) {
   std::string text;
   const auto add = [&](const std::string& one) {
@@ -56,11 +56,11 @@ std::string signallers(Adapter& adapter, SyncObjectId object,
   };
   for (const vidsch::QueuedSignal& signal : queued) {
     if (signal.point.object != object) continue;
-    add(fmt::format("{} has a signal to {} queued", describe(adapter, signal.context),
+    add(fmt::format("{} has a signal to {} queued", describe(floor, signal.context),
                     signal.point.value));
   }
-  for (Device* device : adapter.devices()) {
-    for (const SyncObject* opened : device->sync_objects) {
+  for (Device* device : floor.devices) {
+    for (const SyncObject* opened : device->sync().objects) {
       if (opened->id != object) continue;
       for (const SyncObject* one : opened->shared->openings) {
         if (one->of_paging_queue) {
@@ -80,19 +80,13 @@ std::string signallers(Adapter& adapter, SyncObjectId object,
 
 }  // namespace
 
-std::string System::Impl::describe_waits() const {
+std::string describe_waits(WorkFloor& floor) {
   std::string report;
-  for (const Ref<Adapter>& adapter : adapters) report += dxgk::describe_waits(*adapter);
-  return report;
-}
-
-std::string describe_waits(Adapter& adapter) {
-  std::string report;
-  if (!adapter.core().has_memory()) return report;  // display-only
-  const std::vector<vidsch::QueuedSignal> queued = adapter.core().scheduler().queued_signals();
-  for (const vidsch::WaitInfo& wait : adapter.core().scheduler().sync_objects().waits()) {
+  if (!floor.core.has_memory()) return report;  // display-only
+  const std::vector<vidsch::QueuedSignal> queued = floor.core.scheduler().queued_signals();
+  for (const vidsch::WaitInfo& wait : floor.core.scheduler().sync_objects().waits()) {
     const std::string who =
-        wait.context.value == 0 ? "a CPU thread" : describe(adapter, wait.context);
+        wait.context.value == 0 ? "a CPU thread" : describe(floor, wait.context);
     size_t open = 0;
     for (const vidsch::WaitInfo::Point& point : wait.points) open += point.reached ? 0 : 1;
     const bool any = wait.mode == vidsch::WaitMode::kAny && open > 1;
@@ -103,8 +97,8 @@ std::string describe_waits(Adapter& adapter) {
       if (has_value(point.kind))
         report += fmt::format(" to reach {}, which is at {}", point.value, point.current);
       if (point.owner.value != 0)
-        report += fmt::format(", which {} owns", describe(adapter, point.owner));
-      report += fmt::format("; could signal it: {}\n", signallers(adapter, point.object, queued));
+        report += fmt::format(", which {} owns", describe(floor, point.owner));
+      report += fmt::format("; could signal it: {}\n", signallers(floor, point.object, queued));
     }
   }
   return report;

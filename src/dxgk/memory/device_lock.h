@@ -1,0 +1,81 @@
+// CPU access to the allocations of a device: Lock2, and the old Lock with renaming.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/core/handle_table.h"
+#include "dxgk/memory/allocation.h"
+#include "dxgk/memory/device_memory.h"
+#include "runtime/thread_annotations.h"
+#include "vidmm/types.h"
+
+namespace dxgkit::dxgk {
+
+/// D3DKMTLock. Which combinations are legal is the thunk's to check (ALLOC-37).
+struct LockRequest {
+  Handle allocation = 0;            // in; out: another instance, after `discard` (ALLOC-39)
+  uint32_t private_data = 0;        // for the driver, with `acquire_aperture`
+  std::span<const uint32_t> pages;  // of the allocation, that will be touched; empty: all
+  bool do_not_wait = false;
+  bool ignore_sync = false;
+  bool do_not_evict = false;
+  bool acquire_aperture = false;
+  bool alternate_va = false;  // the driver may choose the size of the range
+  bool discard = false;
+};
+
+/// Public calls come from any thread but the lane.
+class DeviceLocks {
+ public:
+  explicit DeviceLocks(DeviceMemory& memory)
+      : floor_(memory.floor()),
+        core_(memory.floor().core),
+        device_(memory.core()),
+        memory_(memory),
+        process_(memory.core().process()) {}
+
+  /// ALLOC-35, ALLOC-40..43. The address stays until the last unlock.
+  Result<void*> lock(Handle allocation);
+  Status unlock(Handle allocation);
+  /// D3DKMTLock (ALLOC-34, 36..39). kGraphicsAllocationBusy: do_not_wait, and the GPU uses it.
+  /// kGraphicsCantEvictPinnedAllocation: it would have to leave its segment, and may not.
+  Result<void*> lock_legacy(LockRequest& request);
+  /// D3DKMTUnlock: all of them, or none (THUNK-25).
+  Status unlock_all(std::span<const Handle> allocations);
+
+ private:
+  /// False: not now, ask again after progress.
+  bool try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status, void** address)
+      DXGKIT_REQUIRES(on_lane);
+  bool try_lock_legacy(OpenedAllocation& opened, LockRequest& request, Status* status,
+                       void** address) DXGKIT_REQUIRES(on_lane);
+  /// The instance a discarding lock gets: idle, or null while all are busy and no more may be
+  /// made.
+  OpenedAllocation* next_instance(OpenedAllocation& current) DXGKIT_REQUIRES(on_lane);
+  Ref<OpenedAllocation> make_instance(OpenedAllocation& first) DXGKIT_REQUIRES(on_lane);
+  /// Shows where the content is now. kRetry: the CPU cannot see it there.
+  Status show(OpenedAllocation& opened, const LockRequest& how, const vidmm::Placement& place)
+      DXGKIT_REQUIRES(on_lane);
+  void end_lock(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
+  bool lockable(const Allocation& allocation) DXGKIT_REQUIRES(on_lane);
+  bool alternate_va_fits(const Allocation& allocation, bool asked) DXGKIT_REQUIRES(on_lane);
+  /// Its supported sets name a segment of the kind.
+  bool reaches_aperture(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {
+    return reaches(allocation, vidmm::SegmentKind::kAperture);
+  }
+  bool reaches_memory(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {
+    return reaches(allocation, vidmm::SegmentKind::kMemory);
+  }
+  bool reaches(const Allocation& allocation, vidmm::SegmentKind kind) DXGKIT_REQUIRES(on_lane);
+
+  MemoryFloor& floor_;
+  AdapterCore& core_;
+  DeviceCore& device_;
+  const DeviceMemory& memory_;
+  Process& process_;
+};
+
+}  // namespace dxgkit::dxgk
