@@ -207,12 +207,14 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
   if (gpu_va_model_) gpu_va_ = std::make_unique<GpuVa>(*this, gpu_va_model_->geometry);
   floor_.gpu_va = gpu_va_.get();
   if (gpu_va_) floor_.addresses = &upward_;
-  teardowns_ = std::make_unique<Teardowns>(core_, static_cast<Teardowns::Owner&>(*this),
-                                           Teardowns::Parts{.allocations = floor_.allocations,
-                                                            .paging = *paging_,
-                                                            .residency = *residency_,
-                                                            .cpu_windows = *cpu_windows_,
-                                                            .backing = backing_pages_});
+  teardowns_ =
+      std::make_unique<Teardowns>(core_, static_cast<Teardowns::Owner&>(*this),
+                                  Teardowns::Parts{.allocations = floor_.allocations,
+                                                   .listing_changes = floor_.listing_changes,
+                                                   .paging = *paging_,
+                                                   .residency = *residency_,
+                                                   .cpu_windows = *cpu_windows_,
+                                                   .backing = backing_pages_});
   floor_.teardowns = teardowns_.get();
   offers_ = std::make_unique<Offers>(core_, floor_.allocations, *paging_, *residency_);
   floor_.offers = offers_.get();

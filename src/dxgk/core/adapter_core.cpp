@@ -8,10 +8,8 @@ namespace dxgkit::dxgk {
 
 AdapterCore::AdapterCore(Owner& owner, Luid luid, const Surroundings& around,
                          const AdapterOptions& options)
-    : owner_(owner),
-      luid_(luid),
-      around_(around),
-      options_(options),
+    : AdapterEnvironment(luid, around, options),
+      owner_(owner),
       interface_version_(around.driver != nullptr ? around.driver->interface_version() : 0),
       display_only_(around.driver != nullptr && around.driver->display_only()),
       lane_(around.runtime, fmt::format("adapter {}", luid.low)) {}

@@ -8,10 +8,8 @@
 #include <memory>
 
 #include "base/ids.h"
-#include "bus/machine.h"
-#include "dxgk/core/adapter_options.h"
+#include "dxgk/core/adapter_environment.h"
 #include "dxgk/core/gate.h"
-#include "dxgk/core/global_shares.h"
 #include "dxgk/core/power_phase.h"
 #include "port/adapter_port.h"
 #include "runtime/lane.h"
@@ -43,7 +41,7 @@ struct AdapterFacts {
 ///
 /// Life: memory() and scheduler() exist from the middle of a full adapter's start to its end,
 /// port() from the beginning of the start to the end of the stop.
-class AdapterCore {
+class AdapterCore : public AdapterEnvironment {
  public:
   /// What the core asks of the parts above it. All on the lane.
   class Owner {
@@ -56,29 +54,11 @@ class AdapterCore {
     /// What waits for memory, for idle allocations or for room looks again.
     virtual void advance_waiting() DXGKIT_REQUIRES(on_lane) = 0;
   };
-  /// What is there before the adapter, and outlives it.
-  struct Surroundings {
-    runtime::Runtime& runtime;
-    bus::Machine& machine;
-    nt::Kernel& kernel;
-    verifier::Findings& findings;
-    port::Driver* driver;  // null: no driver, and no port (in tests)
-    bus::PciFunction& function;
-    GlobalShares& global_shares;
-  };
   AdapterCore(Owner& owner, Luid luid, const Surroundings& around, const AdapterOptions& options);
   AdapterCore(const AdapterCore&) = delete;
   AdapterCore& operator=(const AdapterCore&) = delete;
 
-  // --- surroundings; any thread ---
-  Luid luid() const { return luid_; }
-  runtime::Runtime& runtime() { return around_.runtime; }
-  bus::Machine& machine() { return around_.machine; }
-  nt::Kernel& kernel() { return around_.kernel; }
-  verifier::Findings& findings() { return around_.findings; }
-  bus::PciFunction& function() { return around_.function; }
-  GlobalShares& global_shares() { return around_.global_shares; }
-  const AdapterOptions& options() const { return options_; }
+  /// Any thread.
   runtime::Lane& lane() { return lane_; }
   Gate& gate() { return gate_; }
 
@@ -137,10 +117,6 @@ class AdapterCore {
     ++counters_.verifier_strikes[static_cast<size_t>(which)];
     return true;
   }
-  /// Counts, from 1, what may turn an allocation list that was in order into one that is refused:
-  /// an allocation closes, is offered, or its mode is gone.
-  uint64_t listing_changes() const DXGKIT_REQUIRES(on_lane) { return listing_changes_; }
-  void listing_changed() DXGKIT_REQUIRES(on_lane) { ++listing_changes_; }
   /// Selection, at the runtime's time; arms the timeout watch when work is on hardware.
   void pump() DXGKIT_REQUIRES(on_lane) { owner_.pump(); }
   /// Something retired, completed or failed: what waits looks again, blocked thunks too.
@@ -178,9 +154,6 @@ class AdapterCore {
 
  private:
   Owner& owner_;
-  const Luid luid_;
-  const Surroundings around_;
-  const AdapterOptions options_;
   const uint32_t interface_version_;
   const bool display_only_;
   runtime::Lane lane_;
@@ -196,7 +169,6 @@ class AdapterCore {
   PowerPhase power_phase_ DXGKIT_GUARDED_BY(on_lane);
   uint64_t last_context_id_ DXGKIT_GUARDED_BY(on_lane) = 0, last_sync_id_
                                                             DXGKIT_GUARDED_BY(on_lane) = 0;
-  uint64_t listing_changes_ DXGKIT_GUARDED_BY(on_lane) = 1;
   bool failed_ DXGKIT_GUARDED_BY(on_lane) = false;
 
   // Written by whoever breaks the rule, read by thunks on every call: release/acquire so that the

@@ -189,7 +189,7 @@ void Display::drop_primary(Primary& primary) {
   // DISP-17: who has it open still finds it, and that it is of no use.
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
-    core_.listing_changed();
+    adapter_.floor().listing_changes.note();
   });
   static_cast<void>(device_->memory().destroy_allocations(primary.resource, {}, true));
   primary = Primary{};

@@ -63,7 +63,7 @@ Status DeviceOffers::offer(std::span<const Handle> handles, bool are_resources,
         }
       }
     }
-    core_.listing_changed();
+    floor_.listing_changes.note();
     for (const auto& list : targets) {
       for (const Ref<OpenedAllocation>& opened : list) {
         opened->allocation->offer = priority;

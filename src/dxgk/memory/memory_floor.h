@@ -6,6 +6,7 @@
 #include "base/ids.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/memory/allocation.h"
+#include "dxgk/memory/listing_changes.h"
 #include "dxgk/sync/sync_floor.h"
 #include "runtime/thread_annotations.h"
 
@@ -28,6 +29,7 @@ struct MemoryFloor : SyncFloor {
 
   IdTable<Allocation, AllocationId> allocations DXGKIT_GUARDED_BY(on_lane);
   std::vector<DeviceMemory*> device_memories DXGKIT_GUARDED_BY(on_lane);  // creation order
+  ListingChanges listing_changes;
   BackingPages* backing_pages = nullptr;
   Budgets* budgets = nullptr;
   CpuWindows* cpu_windows = nullptr;  // what the CPU sees of allocations

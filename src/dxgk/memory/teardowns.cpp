@@ -23,7 +23,7 @@ void Teardowns::begin(DeviceMemory& device, std::vector<Ref<OpenedAllocation>> o
     const std::span<const Ref<OpenedAllocation>> instances = teardown->openings[i]->instances();
     teardown->openings.insert(teardown->openings.end(), instances.begin(), instances.end());
   }
-  core_.listing_changed();
+  listing_changes_.note();
   for (const Ref<OpenedAllocation>& opened : teardown->openings) {
     opened->closing = true;
     residency_.forget(*opened);

@@ -8,6 +8,7 @@
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/memory/allocation.h"
+#include "dxgk/memory/listing_changes.h"
 #include "dxgk/memory/sharing.h"
 #include "runtime/thread_annotations.h"
 
@@ -41,6 +42,7 @@ class Teardowns {
   };
   struct Parts {
     IdTable<Allocation, AllocationId>& allocations;
+    ListingChanges& listing_changes;
     PagingExecutor& paging;
     Residency& residency;
     CpuWindows& cpu_windows;
@@ -50,6 +52,7 @@ class Teardowns {
       : core_(core),
         owner_(owner),
         allocations_(parts.allocations),
+        listing_changes_(parts.listing_changes),
         paging_(parts.paging),
         residency_(parts.residency),
         cpu_windows_(parts.cpu_windows),
@@ -99,6 +102,7 @@ class Teardowns {
   AdapterCore& core_;
   Owner& owner_;
   IdTable<Allocation, AllocationId>& allocations_;
+  ListingChanges& listing_changes_;
   PagingExecutor& paging_;
   Residency& residency_;
   CpuWindows& cpu_windows_;

@@ -251,7 +251,7 @@ Status Context::capture_list() {
   Adapter& adapter = device_->adapter();
   const size_t bytes = client_list_.size() * sizeof(ClientAllocation);
   const bool known =
-      captured_as_of_ == adapter.core().listing_changes() &&
+      captured_as_of_ == adapter.floor().listing_changes.count() &&
       captured_list_.size() == client_list_.size() &&
       (bytes == 0 || std::memcmp(captured_list_.data(), client_list_.data(), bytes) == 0);
   if (known && !adapter.core().facts().explicit_residency) return Status::kSuccess;
@@ -259,7 +259,7 @@ Status Context::capture_list() {
   DXGKIT_RETURN_IF_FAILED(find_allocations());
   DXGKIT_RETURN_IF_FAILED(check_captured());
   captured_list_ = client_list_;
-  captured_as_of_ = adapter.core().listing_changes();
+  captured_as_of_ = adapter.floor().listing_changes.count();
   return Status::kSuccess;
 }
 

@@ -249,8 +249,8 @@ class Context : public Object {
   std::unique_ptr<port::PatchLocation[]> patch_storage_;
   ClientBuffers buffers_;
   std::vector<ClientAllocation> client_list_;  // scratch of render
-  // What the list of the last pass named. Alive and valid while Adapter::listing_changes() is what
-  // it was then; 0: not to be used again.
+  // What the list of the last pass named. Alive and valid while MemoryFloor::listing_changes is
+  // what it was then; 0: not to be used again.
   std::vector<CapturedAllocation> captured_;
   std::vector<ClientAllocation> captured_list_;
   uint64_t captured_as_of_ = 0;
