@@ -31,13 +31,13 @@ struct MemoryFloor : SyncFloor {
   std::vector<DeviceMemory*> device_memories DXGKIT_GUARDED_BY(on_lane);  // creation order
   ListingChanges listing_changes;
   BackingPages* backing_pages = nullptr;
-  Budgets* budgets = nullptr;
+  Budgets* budgets = nullptr;         // what each process may keep
   CpuWindows* cpu_windows = nullptr;  // what the CPU sees of allocations
   Offers* offers = nullptr;
   PagingBuffers* paging_buffers = nullptr;
   PagingExecutor* paging = nullptr;
   Residency* residency = nullptr;
-  ShownAllocations* shown = nullptr;
+  ShownAllocations* shown = nullptr;  // the display, as memory knows it
   Teardowns* teardowns = nullptr;
 };
 

@@ -36,7 +36,7 @@ struct MakeResidentOutcome {
   uint64_t bytes_to_trim = 0;  // RES-17; of a refusal: the overshoot
 };
 
-/// Lane. What of a device's memory is where in its life.
+/// Residency state of one device. Lane.
 struct DeviceResidency {
   explicit DeviceResidency(vidmm::MemoryManager& memory) : set(memory) {}
 

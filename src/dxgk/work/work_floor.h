@@ -33,7 +33,7 @@ struct WorkFloor : VaFloor {
   HwQueues* hw_queues = nullptr;  // null: the driver schedules no hardware queues
   InterruptReports* reports = nullptr;
   Selection* selection = nullptr;
-  SourceOwners* source_owners = nullptr;
+  SourceOwners* source_owners = nullptr;  // the display, as devices know it
   Submission* submission = nullptr;
   SystemObjects* system_objects = nullptr;
   Timeout* timeout = nullptr;
