@@ -6,6 +6,7 @@
 #include "base/arithmetic.h"
 #include "bus/machine.h"
 #include "dxgk/core/adapter_core.h"
+#include "dxgk/core/object.h"
 #include "nt/kernel.h"
 #include "verifier/findings.h"
 
@@ -41,6 +42,12 @@ class TestCore : public AdapterCore::Owner {
   GlobalShares global_shares;
   int stops = 0, pumps = 0, looks = 0;
   AdapterCore core;
+};
+
+/// Stands for the adapter in floors of such a core.
+class TestAdapter : public Object {
+ public:
+  TestAdapter() : Object(ObjectType::kAdapter) {}
 };
 
 }  // namespace dxgkit::dxgk

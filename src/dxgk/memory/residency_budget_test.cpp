@@ -16,11 +16,6 @@ namespace {
 
 constexpr uint64_t kPages = 16;
 
-class Whole : public Object {
- public:
-  Whole() : Object(ObjectType::kAdapter) {}
-};
-
 /// One memory segment, and the books of it.
 struct Books {
   Books() {
@@ -48,7 +43,7 @@ struct Books {
   }
 
   TestCore test;
-  Whole whole;
+  TestAdapter whole;
   MemoryFloor floor{test.core, whole};
   System system{test.core.runtime(), test.machine, test.kernel, test.findings};
   std::unique_ptr<Budgets> budgets;

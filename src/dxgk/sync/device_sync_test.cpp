@@ -15,11 +15,6 @@
 namespace dxgkit::dxgk {
 namespace {
 
-class Whole : public Object {
- public:
-  Whole() : Object(ObjectType::kAdapter) {}
-};
-
 class IdlePort : public vidsch::EnginePort {
  public:
   Prepare prepare(PacketId) override { return Prepare::kReady; }
@@ -49,7 +44,7 @@ void on_device(Body body) {
     TestCore test;
     const std::vector<vidsch::NodeDesc> nodes(1);
     test.core.set_scheduler(std::make_unique<vidsch::Scheduler>(port, nodes));
-    const auto whole = make_object<Whole>();  // which every sync object keeps
+    const auto whole = make_object<TestAdapter>();  // which every sync object keeps
     SyncFloor floor(test.core, *whole);
     System system(test.core.runtime(), test.machine, test.kernel, test.findings);
     Process& process = system.create_process("client");
