@@ -102,7 +102,7 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     if ((infos[i].Flags.Value & ~3U) != 0) return Status::kInvalidParameter;
     if (infos[i].Flags.Stereo != 0) return Status::kNotSupported;
     if (infos[i].Flags.Primary != 0) {
-      const dxgk::AdapterCore& core = device->floor().core;
+      const dxgk::AdapterCore& core = device->core();
       if (core.facts().start.video_present_sources == 0) return Status::kNotSupported;
       if (infos[i].VidPnSourceId >= core.facts().start.video_present_sources)
         return Status::kInvalidParameter;

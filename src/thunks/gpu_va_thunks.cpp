@@ -45,7 +45,7 @@ Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
                                  process.handles().find<PagingQueue>(args.hPagingQueue));  // VA-10
   Adapter& adapter = adapter_of(queue->device().floor());
   DXGKIT_ENTER(adapter);
-  if (queue->device().core().lost()) return Status::kDeviceRemoved;
+  if (queue->device().device().lost()) return Status::kDeviceRemoved;
   if (adapter.gpu_va() == nullptr) return Status::kNotSupported;                     // VA-01
   if (args.Reserved0 != 0 || args.Reserved1 != 0) return Status::kInvalidParameter;  // VA-25
   gpuva::MapRequest request;
@@ -77,7 +77,7 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(adapter, process.handles().find<Adapter>(args.hAdapter));
   }
   DXGKIT_ENTER(*adapter);
-  if (queue && queue->device().core().lost()) return Status::kDeviceRemoved;
+  if (queue && queue->device().device().lost()) return Status::kDeviceRemoved;
   if (adapter->gpu_va() == nullptr) return Status::kNotSupported;
   gpuva::ReserveRequest request;
   request.base = args.BaseAddress;

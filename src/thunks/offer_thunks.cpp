@@ -108,7 +108,7 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   dxgk::DeviceMemory& device = queue->device();
   dxgk::MemoryFloor& floor = device.floor();
   DXGKIT_ENTER_CORE(floor.core);
-  if (device.core().lost()) return Status::kDeviceRemoved;
+  if (device.device().lost()) return Status::kDeviceRemoved;
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));

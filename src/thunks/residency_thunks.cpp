@@ -35,7 +35,7 @@ Status create_queue(Process& process, D3DKMT_CREATEPAGINGQUEUE& args) {
 Status destroy_queue(Process& process, const D3DDDI_DESTROYPAGINGQUEUE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<PagingQueue> queue,
                                  process.handles().take<PagingQueue>(args.hPagingQueue));
-  queue->device().floor().core.while_stable([&] { queue->destroy(); });
+  queue->device().core().while_stable([&] { queue->destroy(); });
   return Status::kSuccess;
 }
 
@@ -61,7 +61,7 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   DeviceMemory& device = queue->device();
   MemoryFloor& floor = device.floor();
   DXGKIT_ENTER_CORE(floor.core);
-  if (device.core().lost()) return Status::kDeviceRemoved;
+  if (device.device().lost()) return Status::kDeviceRemoved;
   if (!floor.core.facts().explicit_residency) return Status::kNotSupported;  // RES-24
   if (args.Flags.Reserved != 0) return Status::kInvalidParameter;            // THUNK-03
   const dxgk::MakeResidentFlags flags{.cant_trim_further = args.Flags.CantTrimFurther != 0,
@@ -90,7 +90,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   DeviceMemory& device = queue->device();
   MemoryFloor& floor = device.floor();
   DXGKIT_ENTER_CORE(floor.core);
-  if (device.core().lost()) return Status::kDeviceRemoved;
+  if (device.device().lost()) return Status::kDeviceRemoved;
   if (!floor.core.facts().explicit_residency) return Status::kNotSupported;
   constexpr UINT kProperties = 0xF;
   if ((args.PropertyMaskValue & ~kProperties) != 0 || args.PropertyMaskValue == 0 ||

@@ -244,9 +244,9 @@ Result<Ref<Resource>> resource_of(Process& process, D3DKMT_HANDLE handle) {
 /// Holds what a handle of ShareObjects names, for a descriptor. kInvalidParameter: not made for
 /// that, of another process, or on its way out.
 Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
-  dxgk::AdapterCore& core = resource->device->floor().core;
+  dxgk::AdapterCore& core = resource->device->core();
   DXGKIT_ENTER_CORE(core);
-  if (resource->device->core().lost()) return Status::kDeviceRemoved;
+  if (resource->device->device().lost()) return Status::kDeviceRemoved;
   if (named->resource) return Status::kInvalidParameter;
   if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
@@ -263,7 +263,7 @@ Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
 Status hold(const Ref<dxgk::SyncObject>& object, NtHandles::Named* named) {
   dxgk::AdapterCore& core = object->floor().core;
   DXGKIT_ENTER_CORE(core);
-  if (object->device && object->device->core().lost()) return Status::kDeviceRemoved;
+  if (object->device && object->device->device().lost()) return Status::kDeviceRemoved;
   if (named->sync || !object->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
   core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {

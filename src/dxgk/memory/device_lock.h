@@ -32,10 +32,10 @@ class DeviceLocks {
  public:
   explicit DeviceLocks(DeviceMemory& memory)
       : floor_(memory.floor()),
-        core_(memory.floor().core),
-        device_(memory.core()),
+        core_(memory.core()),
+        device_(memory.device()),
         memory_(memory),
-        process_(memory.core().process()) {}
+        process_(memory.device().process()) {}
 
   /// ALLOC-35, ALLOC-40..43. The address stays until the last unlock.
   Result<void*> lock(Handle allocation);

@@ -65,8 +65,9 @@ class DeviceMemory {
 
   void add_reference() { device_.add_reference(); }
   void drop_reference() { device_.drop_reference(); }
-  DeviceCore& core() { return device_; }
-  const DeviceCore& core() const { return device_; }
+  DeviceCore& device() { return device_; }
+  const DeviceCore& device() const { return device_; }
+  AdapterCore& core() { return core_; }
   /// Where paging queues get their fences.
   DeviceSync& sync() { return sync_; }
   /// Of the adapter it is on.

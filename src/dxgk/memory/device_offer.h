@@ -19,10 +19,10 @@ class DeviceOffers {
  public:
   explicit DeviceOffers(DeviceMemory& memory)
       : floor_(memory.floor()),
-        core_(memory.floor().core),
-        device_(memory.core()),
+        core_(memory.core()),
+        device_(memory.device()),
         memory_(memory),
-        process_(memory.core().process()) {}
+        process_(memory.device().process()) {}
 
   /// ALLOC-44, ALLOC-45. `handles` name resources or allocations. kInvalidParameter: one is no such
   /// handle of this device, is locked, a primary or shared; nothing offered then.

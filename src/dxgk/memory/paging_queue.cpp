@@ -14,7 +14,7 @@ PagingQueue::~PagingQueue() = default;
 Result<Ref<PagingQueue>> PagingQueue::create(DeviceMemory& device, int32_t priority) {
   if (priority < -1 || priority > 1) return Error(Status::kInvalidParameter);
   Ref<PagingQueue> queue = make_object<PagingQueue>(device, priority);
-  HandleTable& handles = device.core().process().handles();
+  HandleTable& handles = device.device().process().handles();
   SyncRequest request;
   request.of_paging_queue = true;
   DXGKIT_ASSIGN_OR_RETURN(queue->fence_, device.sync().create_sync_object(request));
@@ -22,8 +22,8 @@ Result<Ref<PagingQueue>> PagingQueue::create(DeviceMemory& device, int32_t prior
   Status status = handle.has_value() ? Status::kSuccess : handle.error();
   if (is_success(status)) {
     queue->handle = *handle;
-    device.floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (device.core().lost()) {
+    device.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (device.device().lost()) {
         status = Status::kDeviceRemoved;
       } else {
         device.paging_queues.push_back(queue.get());
@@ -41,11 +41,11 @@ Result<Ref<PagingQueue>> PagingQueue::create(DeviceMemory& device, int32_t prior
 }
 
 void PagingQueue::destroy() {
-  AdapterCore& core = device_->floor().core;
+  AdapterCore& core = device_->core();
   // False when the adapter fails meanwhile: then nothing of it will ever be done.
   static_cast<void>(core.block_until([&]() DXGKIT_REQUIRES(on_lane) { return idle(); }));
   core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { std::erase(device_->paging_queues, this); });
-  device_->core().process().handles().erase(fence_->handle);
+  device_->device().process().handles().erase(fence_->handle);
   // Its view goes with the last reference: whoever made the queue may be about to tell the address.
   fence_->close();
 }
@@ -62,9 +62,9 @@ void PagingQueue::finish(uint64_t value) {
   if (!unfinished_.front()) return;
   while (!unfinished_.empty() && unfinished_.front()) unfinished_.pop_front();
   const vidsch::SyncPoint point{.object = fence_->id, .value = last_begun_ - unfinished_.size()};
-  vidsch::SyncObjects& objects = device_->floor().core.scheduler().sync_objects();
+  vidsch::SyncObjects& objects = device_->core().scheduler().sync_objects();
   if (objects.contains(fence_->id)) static_cast<void>(objects.signal(std::span(&point, 1)));
-  device_->floor().core.progress();
+  device_->core().progress();
 }
 
 }  // namespace dxgkit::dxgk

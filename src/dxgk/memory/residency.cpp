@@ -47,7 +47,7 @@ Residency::~Residency() = default;
 void Residency::device_created(DeviceMemory& device) {
   floor_.device_memories.push_back(&device);
   device.residency = std::make_unique<DeviceResidency>(core_.memory());
-  budgets_.device_created(device.core().process());
+  budgets_.device_created(device.device().process());
 }
 
 void Residency::device_lost(DeviceMemory& device) {
@@ -66,7 +66,7 @@ void Residency::device_lost(DeviceMemory& device) {
 
 void Residency::device_destroyed(DeviceMemory& device) {
   std::erase(floor_.device_memories, &device);
-  budgets_.device_destroyed(device.core().process());
+  budgets_.device_destroyed(device.device().process());
   budgets_.tell_over_budget();
 }
 
@@ -81,7 +81,7 @@ void Residency::forget(OpenedAllocation& opened) {
 
 Status Residency::check(DeviceMemory& device,
                         std::span<const Ref<OpenedAllocation>> openings) const {
-  if (device.core().lost()) return Status::kDeviceRemoved;
+  if (device.device().lost()) return Status::kDeviceRemoved;
   for (const Ref<OpenedAllocation>& opened : openings) {
     if (opened->device.get() != &device) return Status::kInvalidParameter;  // RES-04
     if (opened->closing || opened->allocation == nullptr) return Status::kInvalidParameter;
@@ -93,10 +93,10 @@ Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAl
                                 const MakeResidentFlags& flags, MakeResidentOutcome* outcome) {
   DeviceMemory& device = queue.device();
   DXGKIT_RETURN_IF_FAILED(check(device, openings));
-  const Process& process = device.core().process();
+  const Process& process = device.device().process();
   const auto refuse = [&](uint64_t bytes) DXGKIT_REQUIRES(on_lane) {
     outcome->bytes_to_trim = std::max(bytes, budgets_.bytes_to_trim(process));
-    if (flags.must_succeed) device.core().set_error(DeviceState::kErrorOutOfMemory);  // RES-12
+    if (flags.must_succeed) device.device().set_error(DeviceState::kErrorOutOfMemory);  // RES-12
     return Status::kNoMemory;
   };
   const uint64_t over = budgets_.overshoot(process, openings);
@@ -163,7 +163,7 @@ bool Residency::fits_alone(DeviceMemory& device) const {
     const bool offered = opened->allocation->offer != vidmm::OfferPriority::kNone;
     if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
   }
-  const Owner::TableRoom tables = owner_.table_room(device.core().process());
+  const Owner::TableRoom tables = owner_.table_room(device.device().process());
   uses.insert(uses.end(), tables.staying.begin(), tables.staying.end());
   return core_.memory().fits_alone(uses, tables.own);
 }
@@ -229,7 +229,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(DeviceMemory& d
   }
   // The list counts only beside the tables that lead to it. Whether both fit is clear when nothing
   // runs or pages, and does not change by itself then.
-  if (owner_.tables_are_away(device.core().process())) {
+  if (owner_.tables_are_away(device.device().process())) {
     if (!still) {
       looks_later_ |= !floor_.paging->idle();  // packets that retire have everybody look again
       return std::unexpected(Status::kGraphicsAllocationBusy);
@@ -254,13 +254,13 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(DeviceMemory& d
     for (size_t i = 0; i < mine.set.size(); ++i) wanted |= segments_of(core_, mine.set.at(i));
     if (owner_.let_tables_go(wanted)) held = mine.set.hold();
   }
-  if (held.has_value() && owner_.tables_are_away(device.core().process())) {
+  if (held.has_value() && owner_.tables_are_away(device.device().process())) {
     // They take what is left.
     floor_.paging->enqueue(held->operations, nullptr);
     held->operations.clear();
     held->must_wait = true;
     ++mine.in_flight;  // the list does not give way to them
-    const bool there = owner_.bring_tables(device.core().process());
+    const bool there = owner_.bring_tables(device.device().process());
     --mine.in_flight;
     if (!there) {
       mine.let_go();
@@ -278,7 +278,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(DeviceMemory& d
   if (!held.has_value()) return held;
   for (size_t i = held->first; i < mine.set.size(); ++i) {
     const AllocationId id = mine.set.at(i);
-    budgets_.recharge(device.core().process(), id, core_.memory().placement(id).segment);
+    budgets_.recharge(device.device().process(), id, core_.memory().placement(id).segment);
     // Somebody else's plan moved it while the list was let go: its content may be there before the
     // entries that lead to it (RES-03).
     if (owner_.entries_under_way(id)) held->must_wait = true;
@@ -297,7 +297,7 @@ void Residency::give_up_later(DeviceMemory& device) {
 }
 
 void Residency::give_up(DeviceMemory& device) {
-  if (device.core().lost() || device.residency == nullptr || !core_.power_phase().awake()) return;
+  if (device.device().lost() || device.residency == nullptr || !core_.power_phase().awake()) return;
   const DeviceResidency& mine = *device.residency;
   if (mine.too_many_as_of != changes_ || in_flight_ != 0) return;
   const bool waits = std::ranges::any_of(
@@ -321,7 +321,7 @@ void Residency::give_up(DeviceMemory& device) {
   }
   // A primary may be in the way.
   if (core_.facts().start.video_present_sources != 0 && fits_alone(device)) return;
-  device.core().set_error(DeviceState::kErrorOutOfMemory);
+  device.device().set_error(DeviceState::kErrorOutOfMemory);
 }
 
 void Residency::page(DeviceMemory& device, const vidmm::ResidencySet::Held& held,
@@ -348,7 +348,7 @@ Status Residency::evict(DeviceMemory& device, std::span<const Ref<OpenedAllocati
     if (--opened->listing.count == 0) leave(*opened, flags.only_if_necessary);
   }
   ++changes_;
-  *bytes_to_trim = budgets_.bytes_to_trim(device.core().process());
+  *bytes_to_trim = budgets_.bytes_to_trim(device.device().process());
   budgets_.tell_over_budget();
   advance();
   core_.scheduler().retry_busy();
@@ -358,7 +358,7 @@ Status Residency::evict(DeviceMemory& device, std::span<const Ref<OpenedAllocati
 
 void Residency::leave(OpenedAllocation& opened, bool lazily) {
   DeviceMemory& device = *opened.device;
-  budgets_.uncharge(device.core().process(), opened.allocation->id);
+  budgets_.uncharge(device.device().process(), opened.allocation->id);
   DeviceResidency& mine = *device.residency;
   Listing& listing = opened.listing;
   listing.leave_lazily = lazily;
@@ -423,7 +423,7 @@ void Residency::packet_queued(DeviceMemory& device, PacketResidency& packet) {
   packet.request = mine.last_request;
   packet.counts_in_epoch = true;
   ++mine.epochs.back().packets;
-  budgets_.note_work(device.core().process());
+  budgets_.note_work(device.device().process());
 }
 
 void Residency::packet_split(DeviceMemory& device, const PacketResidency& packet,
@@ -446,7 +446,7 @@ vidsch::EnginePort::Prepare Residency::acquire(DeviceMemory& device, PacketResid
     if (!own && request->refusals >= kPatience && !request->hopeless && mine.in_flight == 0)
       return Prepare::kBusy;
   }
-  if (mine.set.held() && mine.in_flight == 0 && owner_.tables_are_away(device.core().process()))
+  if (mine.set.held() && mine.in_flight == 0 && owner_.tables_are_away(device.device().process()))
     mine.let_go();
   if (!mine.set.held()) {
     const auto held = hold(device);
@@ -542,7 +542,7 @@ bool Residency::demote(Demote whom, const DeviceMemory* but) {
     if (device == but || device->residency == nullptr) continue;
     const DeviceResidency& other = *device->residency;
     if (other.in_flight != 0 || !other.set.holds_any()) continue;
-    if (whom == Demote::kOverBudget && budgets_.bytes_to_trim(device->core().process()) == 0)
+    if (whom == Demote::kOverBudget && budgets_.bytes_to_trim(device->device().process()) == 0)
       continue;
     idle.push_back(device);
   }

@@ -303,7 +303,7 @@ VideoMemoryInfo Budgets::video_memory_info(const Process& process, SegmentGroup 
     // What packets brought in: nobody lists anything. Opened twice, it is there once.
     std::set<AllocationId> counted;
     for (DeviceMemory* device : floor_.device_memories) {
-      if (&device->core().process() != &process) continue;
+      if (&device->device().process() != &process) continue;
       for (const OpenedAllocation* opened : device->openings) {
         if (opened->allocation->forgotten) continue;
         const AllocationId id = opened->allocation->id;

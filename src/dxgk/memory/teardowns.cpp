@@ -122,10 +122,11 @@ void Teardowns::begin_closing(Teardown& teardown) {
     if (core_.facts().virtual_addresses && !core_.failed()) {
       bool open_elsewhere = false;  // in the same process
       for (const OpenedAllocation* other : allocation.opened)
-        open_elsewhere |= &other->device->core().process() == &teardown.device->core().process();
+        open_elsewhere |=
+            &other->device->device().process() == &teardown.device->device().process();
       // ALLOC-30
       if (!open_elsewhere)
-        owner_.process_has_closed(allocation.id, teardown.device->core().process());
+        owner_.process_has_closed(allocation.id, teardown.device->device().process());
     }
     if (ends(teardown, allocation)) teardown.dying.push_back(&allocation);
   }
@@ -151,7 +152,7 @@ void Teardowns::begin_closing(Teardown& teardown) {
   // A failure is recorded as a finding and changes nothing: the kernel's side goes on (SCHED-23).
   if (!device_specific.empty())
     static_cast<void>(core_.port().allocations().close_allocations(
-        teardown.device->core().driver_handle(), device_specific));
+        teardown.device->device().driver_handle(), device_specific));
   teardown.phase = Teardown::Phase::kPaging;
   if (core_.failed()) {
     finish_closing(teardown);

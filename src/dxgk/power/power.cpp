@@ -468,7 +468,7 @@ void Power::lose(PowerTarget during) {
   lost_allocations_ += lost.size();
   for (const AllocationId id : lost) {
     for (OpenedAllocation* opened : adapter_.allocations().at(id).opened)
-      opened->device->core().set_error(DeviceState::kReset);
+      opened->device->device().set_error(DeviceState::kReset);
     adapter_.context_allocations().content_lost(id);
   }
   for (const std::function<void()>& done : waited) done();

@@ -24,7 +24,7 @@ class DeviceSync {
 
   void add_reference() { device_.add_reference(); }
   void drop_reference() { device_.drop_reference(); }
-  DeviceCore& core() { return device_; }
+  DeviceCore& device() { return device_; }
 
   // --- not on the lane ---
   /// SYNC-01..17. kInvalidParameter: SYNC-03; kInvalidHandle: no event; kNoMemory; kDeviceRemoved.

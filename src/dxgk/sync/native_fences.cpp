@@ -92,7 +92,7 @@ Status NativeFences::open(SyncObject& opening) {
   });
   if (closed) return Status::kDeviceRemoved;
   const Result<void*> local =
-      port_.open(fence.driver_handle, handle, opening.device->core().driver_handle(),
+      port_.open(fence.driver_handle, handle, opening.device->device().driver_handle(),
                  opening.gpu_address, opening.monitored_gpu_address);
   bool late = false;  // close() has been here meanwhile, and found nothing to close
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {

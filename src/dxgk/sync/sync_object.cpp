@@ -116,7 +116,7 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, DeviceSync* device,
   DXGKIT_ASSIGN_OR_RETURN(object->handle, process.handles().insert_hidden(object));
   Status status = Status::kSuccess;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (device != nullptr && device->core().lost()) {
+    if (device != nullptr && device->device().lost()) {
       status = Status::kDeviceRemoved;
       return;
     }

@@ -403,7 +403,7 @@ void GpuVa::enqueue(PagingQueue* queue, Work work, uint64_t* fence) {
 GpuVaOutcome GpuVa::map(PagingQueue& queue, gpuva::MapRequest request,
                         const Ref<OpenedAllocation>& opened) {
   GpuVaOutcome outcome;
-  DeviceCore& device = queue.device().core();
+  DeviceCore& device = queue.device().device();
   const bool asked = core_.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     outcome.status = [&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) return Status::kDeviceRemoved;

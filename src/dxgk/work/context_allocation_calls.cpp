@@ -59,7 +59,7 @@ Status ContextAllocationCalls::create(const port::ContextAllocationRequest& requ
   const Ref<Device> device = request.device > UINT32_MAX
                                  ? Ref<Device>()
                                  : find_for_driver<Device>(static_cast<uint32_t>(request.device));
-  if (!device || &device->floor().core != &core_) {
+  if (!device || &device->core() != &core_) {
     return refuse(fmt::format("hDevice is 0x{:X}.", request.device),
                   "It is the hDevice that DxgkDdiCreateDevice was given for a device of the "
                   "calling process; the system device has none.",

@@ -53,6 +53,7 @@ class Device : public DeviceCore {
   Adapter& adapter() { return adapter_; }
   /// What the device and all below it work with.
   WorkFloor& floor() { return floor_; }
+  AdapterCore& core() { return core_; }
   DeviceSync& sync() { return sync_; }
   DeviceMemory& memory() { return memory_; }
   DeviceLocks& locks() { return locks_; }
