@@ -5,6 +5,7 @@
 #include "dxgk/power/power.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
+#include "dxgk/work/priority.h"
 #include "dxgk/work/timeout.h"
 #include "trace/trace.h"
 
@@ -139,6 +140,17 @@ void System::end_process(Process& process) {
   for (const auto& [handle, type] : process.handles().live()) process.handles().erase(handle);
   runtime::MutexLock lock(impl_->mutex);
   std::erase_if(impl_->processes, [&](const auto& owned) { return owned.get() == &process; });
+}
+
+Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
+  if (priority_class >= vidsch::PriorityClass::kHigh && !base_priority_privilege()) {
+    return Status::kPrivilegeNotHeld;
+  }
+  // A context made from here on reads it in the lane, one made before is visited there.
+  priority_class_.store(priority_class);
+  for (const Ref<Adapter>& adapter : system_.impl().running())
+    follow_priority_class(adapter->floor(), *this);
+  return Status::kSuccess;
 }
 
 }  // namespace dxgkit::dxgk

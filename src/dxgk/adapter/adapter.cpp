@@ -50,7 +50,7 @@ void Adapter::advance_waiting() {
   // What was shown or mapped and is not needed any more makes room first. Then lists that wait for
   // room, and packets that wait for paging to be quiet. What became idle by that closes, is offered
   // and is freed last: each of these plans paging of its own.
-  if (gpu_va_) gpu_va_->collect();
+  if (gpu_va_) floor_.plan_effects->collect();
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (residency_) residency_->look_when_quiet();
   if (teardowns_ && !teardowns_->empty()) teardowns_->advance();
@@ -100,7 +100,7 @@ AdapterStatistics Adapter::statistics() {
 }
 
 void Adapter::allocation_closes(AllocationId allocation) {
-  if (gpu_va_) gpu_va_->let_go(allocation);
+  if (gpu_va_) floor_.updates->let_go(allocation);
 }
 
 void Adapter::process_has_closed(AllocationId allocation, Process& process) {

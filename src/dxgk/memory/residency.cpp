@@ -22,13 +22,12 @@ constexpr uint32_t kAttempts = 3;
 /// Page tables of idle processes go last, as all of them have to be written again: those in the
 /// segments where room is wanted.
 bool let_tables_go(Adapter& adapter, vidmm::SegmentSet wanted) DXGKIT_REQUIRES(on_lane) {
-  GpuVa* const gpu_va = adapter.gpu_va();
-  if (gpu_va == nullptr) return false;
-  const gpuva::Geometry& geometry = gpu_va->geometry();
+  if (adapter.gpu_va() == nullptr) return false;
+  const gpuva::Geometry& geometry = adapter.floor().spaces->geometry();
   vidmm::SegmentSet tables = 0;
   for (uint32_t level = 0; level < geometry.level_count; ++level)
     tables |= vidmm::segment_bit(geometry.levels[level].segment);
-  return (tables & wanted) != 0 && gpu_va->let_tables_go();
+  return (tables & wanted) != 0 && adapter.floor().table_eviction->let_tables_go();
 }
 
 vidmm::SegmentSet segments_of(Adapter& adapter, AllocationId id) DXGKIT_REQUIRES(on_lane) {
@@ -181,7 +180,8 @@ bool Residency::fits_alone(Device& device) const {
     if (opened->listing.count != 0 && !offered) uses.push_back({opened->allocation->id, false});
   }
   if (adapter_.gpu_va() == nullptr) return core_.memory().fits_alone(uses);
-  const GpuVa::TableRoom tables = adapter_.gpu_va()->table_room(device);
+  const TableEviction::TableRoom tables =
+      adapter_.floor().table_eviction->table_room(device.process());
   uses.insert(uses.end(), tables.staying.begin(), tables.staying.end());
   return core_.memory().fits_alone(uses, tables.own);
 }
@@ -227,7 +227,8 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::list(Device& device,
 }
 
 bool Residency::tables_are_away(Device& device) const {
-  return adapter_.gpu_va() != nullptr && adapter_.gpu_va()->tables_are_away(device);
+  return adapter_.gpu_va() != nullptr &&
+         adapter_.floor().table_eviction->tables_are_away(device.process());
 }
 
 void Residency::look_when_quiet() {
@@ -257,7 +258,7 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
       return std::unexpected(Status::kGraphicsAllocationBusy);
     }
     // Those of idle processes go first: what the list pushes out is written into them.
-    static_cast<void>(adapter_.gpu_va()->let_tables_go());
+    static_cast<void>(adapter_.floor().table_eviction->let_tables_go());
   }
   auto held = mine.set.hold();
   const auto failed_for_room = [&] {
@@ -282,7 +283,8 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(Device& device)
     held->operations.clear();
     held->must_wait = true;
     ++mine.in_flight;  // the list does not give way to them
-    const bool there = adapter_.gpu_va()->bring_tables(device) != GpuVa::TablesThere::kNoMemory;
+    const bool there = adapter_.floor().table_eviction->bring_tables(device.process()) !=
+                       TableEviction::TablesThere::kNoMemory;
     --mine.in_flight;
     if (!there) {
       let_go(mine);
@@ -579,7 +581,7 @@ bool Residency::demote(Demote whom, const Device* but) {
   const bool nodes = whom == Demote::kAll && adapter_.context_allocations().let_go_idle();
   // What update batches wait to map (RES-28).
   const bool pools =
-      whom == Demote::kAll && adapter_.gpu_va() != nullptr && adapter_.gpu_va()->let_go();
+      whom == Demote::kAll && adapter_.gpu_va() != nullptr && adapter_.floor().updates->let_go();
   for (Device* device : adapter_.devices()) {
     if (device == but || device->residency == nullptr) continue;
     const DeviceResidency& other = *device->residency;

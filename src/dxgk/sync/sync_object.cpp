@@ -144,7 +144,7 @@ void SyncObject::close() {
   const auto unmap = [this](uint32_t space) DXGKIT_REQUIRES(on_lane) {
     for (uint64_t* address : {&gpu_address, &monitored_gpu_address}) {
       if (*address == 0) continue;  // the page stays until no engine reaches it
-      adapter().gpu_va()->unmap_system_page(space, *address, [kept = shared] {});
+      adapter().floor().system_pages->unmap_system_page(space, *address, [kept = shared] {});
       *address = 0;
     }
   };
@@ -205,11 +205,11 @@ Status Device::complete(const Ref<SyncObject>& object) {
     // Queued behind what was queued so far, and ahead of what any later paging fence value stands
     // for (SYNC-16).
     const Result<uint64_t> address =
-        adapter_.gpu_va()->map_system_page(process_.number(), object->shared->page, nullptr);
+        floor_.system_pages->map_system_page(process_.number(), object->shared->page, nullptr);
     if (address.has_value()) object->gpu_address = *address;
     if (!address.has_value()) status = address.error();
     if (!object->shared->native || !is_success(status)) return true;
-    const Result<uint64_t> monitored = adapter_.gpu_va()->map_system_page(
+    const Result<uint64_t> monitored = floor_.system_pages->map_system_page(
         process_.number(), object->shared->monitored_page, nullptr);
     if (monitored.has_value()) object->monitored_gpu_address = *monitored;
     if (!monitored.has_value()) status = monitored.error();

@@ -7,13 +7,17 @@
 #include <cstring>
 
 #include "base/guarded_copy.h"
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/va/update_batches.h"
 #include "dxgk/work/context_allocations.h"
+#include "dxgk/work/context_in_space.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/submission.h"
+#include "dxgk/work/work_floor.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -36,11 +40,11 @@ Context::~Context() = default;
 Result<Ref<Context>> Context::create(Device& device, const ContextCreation& creation) {
   const GatePass pass(device.gate());
   if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
-  Adapter& adapter = device.adapter();
-  const port::DriverCaps& caps = adapter.core().caps();
-  if (creation.virtual_addressing && adapter.gpu_va() == nullptr)
+  WorkFloor& floor = device.floor();
+  const port::DriverCaps& caps = floor.core.caps();
+  if (creation.virtual_addressing && floor.gpu_va == nullptr)
     return Error(Status::kNotSupported);  // VA-01
-  if (!creation.virtual_addressing && adapter.gpu_va() != nullptr)
+  if (!creation.virtual_addressing && floor.gpu_va != nullptr)
     return Error(Status::kInvalidParameter);  // THUNK-13
   if (creation.node.value >= caps.node_count) return Error(Status::kInvalidParameter);
   if (!std::has_single_bit(creation.engine_affinity) &&
@@ -57,7 +61,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   DXGKIT_ASSIGN_OR_RETURN(context->handle, handles.insert_hidden(context));
   Status status = Status::kSuccess;
   if (caps.multi_engine_aware) {
-    const Result<port::ContextInfo> info = adapter.core().port().objects().create_context(
+    const Result<port::ContextInfo> info = floor.core.port().objects().create_context(
         device.driver_handle(), context->handle, creation.node, 1,
         /*system=*/false, creation.private_data, creation.virtual_addressing);
     if (info.has_value()) {
@@ -82,7 +86,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
                                               context->info_.patch_list_size);
   }
   if (is_success(status)) {
-    const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+    const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
         return true;
@@ -90,11 +94,11 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
       status = context->enter(context->node_);
       // Its page tables wait for the memory of what runs.
       if (status == Status::kNoMemory && context->virtual_ &&
-          adapter.core().scheduler().anything_on_hardware())
+          floor.core.scheduler().anything_on_hardware())
         return false;
       if (!is_success(status)) return true;
       if (!context->virtual_) {
-        context->pool_ = std::make_unique<DmaBufferPool>(adapter, context->info_);
+        context->pool_ = std::make_unique<DmaBufferPool>(floor, context->info_);
       }
       device.contexts.push_back(context.get());
       if (trace::current() != nullptr) {
@@ -108,9 +112,8 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   // What it submits needs the root; the adapter fails if that never comes.
   if (is_success(status) && context->virtual_) {
-    static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
-      return adapter.gpu_va()->has_root(*context) || device.lost();
-    }));
+    static_cast<void>(floor.core.block_until(
+        [&]() DXGKIT_REQUIRES(on_lane) { return context->in_space().rooted || device.lost(); }));
   }
   if (is_success(status)) {
     handles.publish(context->handle);
@@ -118,40 +121,41 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   }
   handles.erase(context->handle);
   if (context->driver_context_)
-    static_cast<void>(adapter.core().port().objects().destroy_context(context->info_.handle));
+    static_cast<void>(floor.core.port().objects().destroy_context(context->info_.handle));
   context->drop_memory();
   return Error(status);
 }
 
 Status Context::enter(NodeOrdinal scheduler_node) {
-  Adapter& adapter = device_->adapter();
-  id_ = adapter.core().new_context_id();
-  DXGKIT_RETURN_IF_FAILED(adapter.core().scheduler().create_context(
+  WorkFloor& floor = device_->floor();
+  id_ = floor.core.new_context_id();
+  DXGKIT_RETURN_IF_FAILED(floor.core.scheduler().create_context(
       id_, {.node = scheduler_node,
             .priority_class = device_->process().priority_class(),
             .process = device_->process().number()}));
   if (!virtual_) return Status::kSuccess;
-  const Status status = adapter.gpu_va()->attach(*this);
-  if (!is_success(status)) DXGKIT_CHECK(adapter.core().scheduler().destroy_context(id_));
+  in_space_ = std::make_unique<ContextInSpace>(*this);
+  const Status status = floor.gpu_va->attach(*in_space_);
+  if (!is_success(status)) DXGKIT_CHECK(floor.core.scheduler().destroy_context(id_));
   return status;
 }
 
 void Context::leave() {
-  Adapter& adapter = device_->adapter();
-  if (virtual_) adapter.gpu_va()->detach(*this);
-  DXGKIT_CHECK(adapter.core().scheduler().destroy_context(id_));
+  WorkFloor& floor = device_->floor();
+  if (virtual_) floor.gpu_va->detach(*in_space_);
+  DXGKIT_CHECK(floor.core.scheduler().destroy_context(id_));
   std::erase(device_->contexts, this);
 }
 
 void Context::destroy_in_driver() {
   if (driver_context_)
-    static_cast<void>(device_->adapter().core().port().objects().destroy_context(info_.handle));
+    static_cast<void>(device_->floor().core.port().objects().destroy_context(info_.handle));
 }
 
 Status Context::check_info() {
   const auto refuse = [&](const char* rule, std::string actual, std::string expected,
                           std::string fix) {
-    device_->adapter().core().findings().report(
+    device_->floor().core.findings().report(
         verifier::Finding{.rule = rule,
                           .severity = verifier::Severity::kViolation,
                           .ddi = driver_context_ ? "DxgkDdiCreateContext" : "DxgkDdiCreateDevice",
@@ -162,7 +166,7 @@ Status Context::check_info() {
   };
   for (size_t i = 0; i < 32; ++i) {  // REND-13
     if ((info_.dma_buffer_segment_set >> i & 1U) == 0) continue;
-    const auto& segments = device_->adapter().core().segment_infos().segments;
+    const auto& segments = device_->floor().core.segment_infos().segments;
     const bool aperture = i < segments.size() && (segments[i].flags & 1U) != 0;
     if (!aperture) {
       return refuse(
@@ -223,7 +227,7 @@ void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t 
   // Memory is brought in for what the patch list references; list entries nobody patches stay where
   // they are.
   // Where devices list what they need, only the DMA buffer's own place is the packet's business.
-  if (device_->adapter().core().facts().explicit_residency) patch_length = 0;
+  if (device_->floor().core.facts().explicit_residency) patch_length = 0;
   seen_.assign(buffer.allocation_count, 0);
   uint32_t unseen = buffer.allocation_count;
   for (uint32_t i = patch_start; unseen != 0 && i < patch_start + patch_length; ++i) {
@@ -248,18 +252,18 @@ void Context::list_uses(const DmaBuffer& buffer, uint32_t patch_start, uint32_t 
 }
 
 Status Context::capture_list() {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   const size_t bytes = client_list_.size() * sizeof(ClientAllocation);
   const bool known =
-      captured_as_of_ == adapter.core().listing_changes() &&
+      captured_as_of_ == floor.core.listing_changes() &&
       captured_list_.size() == client_list_.size() &&
       (bytes == 0 || std::memcmp(captured_list_.data(), client_list_.data(), bytes) == 0);
-  if (known && !adapter.core().facts().explicit_residency) return Status::kSuccess;
+  if (known && !floor.core.facts().explicit_residency) return Status::kSuccess;
   captured_as_of_ = entries_as_of_ = 0;
   DXGKIT_RETURN_IF_FAILED(find_allocations());
   DXGKIT_RETURN_IF_FAILED(check_captured());
   captured_list_ = client_list_;
-  captured_as_of_ = adapter.core().listing_changes();
+  captured_as_of_ = floor.core.listing_changes();
   return Status::kSuccess;
 }
 
@@ -301,7 +305,7 @@ Status Context::find_allocations() {
 Status Context::render(const RenderRequest& request, uint32_t* queued) {
   runtime::MutexLock lock(render_mutex_);
   if (destroyed_ || virtual_) return Status::kInvalidParameter;
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   if (device_->lost()) return Status::kDeviceRemoved;
   if (!range_within(request.command_offset, request.command_length, buffers_.command_bytes))
     return Status::kInvalidParameter;
@@ -336,13 +340,13 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
     args.patches_out = buffer->patches.data();
     args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());
     args.multipass_offset = multipass_offset;
-    const port::RenderResult result = adapter.core().port().rendering().render(args);
+    const port::RenderResult result = floor.core.port().rendering().render(args);
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;
       abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice) {  // REND-15
-        adapter.core().lane().run(
+        floor.core.lane().run(
             [&]() DXGKIT_REQUIRES(on_lane) { device_->set_error(DeviceState::kErrorDmaFault); });
       }
       break;
@@ -356,7 +360,7 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
       const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
       without_progress = progress ? 0 : without_progress + 1;
       if (without_progress >= kMaxPassesWithoutProgress) {
-        adapter.core().findings().report(verifier::Finding{
+        floor.core.findings().report(verifier::Finding{
             .rule = "REND-09",
             .severity = verifier::Severity::kViolation,
             .ddi = "DxgkDdiRender",
@@ -397,7 +401,7 @@ Status Context::render(const RenderRequest& request, uint32_t* queued) {
 }
 
 Status Context::check_captured() {
-  const bool explicit_residency = device_->adapter().core().facts().explicit_residency;
+  const bool explicit_residency = device_->floor().core.facts().explicit_residency;
   for (const CapturedAllocation& captured : captured_) {
     if (captured.opened == nullptr) continue;
     const Allocation* const allocation = captured.opened->allocation;
@@ -417,8 +421,8 @@ Status Context::check_captured() {
 }
 
 void Context::list_places() {
-  Adapter& adapter = device_->adapter();
-  const vidmm::MemoryManager& memory = adapter.core().memory();
+  WorkFloor& floor = device_->floor();
+  const vidmm::MemoryManager& memory = floor.core.memory();
   entries_.assign(captured_.size(), port::AllocationListEntry{});
   entries_as_of_ = memory.plans();
   for (size_t i = 0; i < captured_.size(); ++i) {
@@ -427,7 +431,7 @@ void Context::list_places() {
     // The last known place; the driver may write it right away, Patch will come all the same.
     const vidmm::Placement place = memory.placement(opened->allocation->id);
     entries_[i].device_handle = opened->device_specific;
-    if (place.segment != kSystemMemory && adapter.core().strikes(VerifierSwitch::kNeverPrepatch)) {
+    if (place.segment != kSystemMemory && floor.core.strikes(VerifierSwitch::kNeverPrepatch)) {
       entries_[i].set(captured_[i].write, kSystemMemory, 0);
       entries_as_of_ = 0;  // no plan has that number: filled in at submission
       continue;
@@ -437,10 +441,10 @@ void Context::list_places() {
 }
 
 Status Context::begin_pass(Listed listed, DmaBuffer** out) {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   Status status = Status::kSuccess;
   DmaBuffer* buffer = nullptr;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
     if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -458,7 +462,7 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
     if (buffer->allocations.size() < captured_.size()) buffer->allocations.resize(captured_.size());
     const size_t patch_capacity = std::max<size_t>(info_.patch_list_size, buffers_.patch_count);
     if (buffer->patches.size() < patch_capacity) buffer->patches.resize(patch_capacity);
-    if (entries_as_of_ == 0 || entries_as_of_ != adapter.core().memory().plans()) list_places();
+    if (entries_as_of_ == 0 || entries_as_of_ != floor.core.memory().plans()) list_places();
     std::ranges::copy(entries_, buffer->allocations.begin());
     buffer->places_as_of = entries_as_of_;
     buffer->references.resize(captured_.size());
@@ -474,7 +478,7 @@ Status Context::begin_pass(Listed listed, DmaBuffer** out) {
 
 void Context::break_contract(DmaBuffer& buffer, uint32_t written) {
   abandon_pass(buffer);
-  device_->adapter().core().fail(
+  device_->floor().core.fail(
       {.rule = "REND-10",
        .severity = verifier::Severity::kBugCheck,
        .ddi = "DxgkDdiRender",
@@ -488,17 +492,17 @@ void Context::break_contract(DmaBuffer& buffer, uint32_t written) {
 }
 
 void Context::abandon_pass(DmaBuffer& buffer) {
-  Adapter& adapter = device_->adapter();
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  WorkFloor& floor = device_->floor();
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     DmaBufferPool::drop_user(buffer);
-    adapter.core().progress();
+    floor.core.progress();
   });
 }
 
 void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request) {
-  Adapter& adapter = device_->adapter();
-  Packet& packet = adapter.submission().packets().create();
+  WorkFloor& floor = device_->floor();
+  Packet& packet = floor.submission->packets().create();
   packet.kind = vidsch::PacketKind::kRender;
   packet.context = this;
   packet.driver_context = info_.handle;
@@ -514,27 +518,26 @@ void Context::queue_pass(DmaBuffer& buffer, const port::RenderResult& result,
   list_uses(buffer, 0, result.patch_count, &packet.uses);
   if (request.flip != nullptr) begin_flip(packet, *request.flip);
   wait_for_flips(written_in(buffer));
-  if (adapter.core().facts().explicit_residency)
-    adapter.residency().packet_queued(*device_, packet);
-  adapter.submission().queue(packet);
+  if (floor.core.facts().explicit_residency) floor.residency->packet_queued(*device_, packet);
+  floor.submission->queue(packet);
 }
 
 Status Context::end_pass(DmaBuffer& buffer, const port::RenderResult& result,
                          const RenderRequest& request, uint32_t* queued) {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   Status status =
       check_patches(buffer, result, request.present ? "DxgkDdiPresent" : "DxgkDdiRender");
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (result.status == Status::kGraphicsInsufficientDmaBuffer)
-      ++adapter.core().counters().multipass_renders;
+      ++floor.core.counters().multipass_renders;
     if (is_success(status) && result.dma_bytes != 0) {
       buffer.patch_count = result.patch_count;
       status = queue_everywhere(buffer, result, request);
     }
     DmaBufferPool::drop_user(buffer);
-    adapter.core().pump();
-    *queued = static_cast<uint32_t>(adapter.core().scheduler().packets_of(id_));
+    floor.core.pump();
+    *queued = static_cast<uint32_t>(floor.core.scheduler().packets_of(id_));
   });
   return status;
 }
@@ -548,7 +551,7 @@ void Context::check_references(const DmaBuffer& buffer, const port::RenderResult
     first = i;
   }
   if (used == 0) return;
-  device_->adapter().core().findings().report(verifier::Finding{
+  device_->floor().core.findings().report(verifier::Finding{
       .rule = "FIELD-01",
       .severity = verifier::Severity::kViolation,
       .ddi = "DxgkDdiRender",
@@ -588,7 +591,7 @@ bool Context::plainly_right(const DmaBuffer& buffer, const port::RenderResult& r
 
 Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
                               const char* ddi) {
-  const uint32_t slots = device_->adapter().core().caps().max_allocation_list_slot_id;
+  const uint32_t slots = device_->floor().core.caps().max_allocation_list_slot_id;
   const uint32_t slot_limit = slots == 0 ? 1U << 24 : slots;
   if (plainly_right(buffer, result, slot_limit)) return Status::kSuccess;
   uint32_t last_split = 0;
@@ -615,7 +618,7 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
     }
     last_split = patch.split_offset;
     if (rule == nullptr) continue;
-    device_->adapter().core().findings().report(
+    device_->floor().core.findings().report(
         verifier::Finding{.rule = rule,
                           .severity = verifier::Severity::kViolation,
                           .ddi = ddi,
@@ -631,36 +634,37 @@ Status Context::check_patches(const DmaBuffer& buffer, const port::RenderResult&
 }
 
 Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::SyncPoint> points) {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    if (!sync_in_reach(adapter, points)) {
+    if (!sync_in_reach(device_->adapter(), points)) {
       status = Status::kInvalidParameter;
       return;
     }
-    Packet& packet = adapter.submission().packets().create();
+    Packet& packet = floor.submission->packets().create();
     packet.kind = kind;
     packet.context = this;
     packet.points.assign(points.begin(), points.end());
-    adapter.submission().queue(packet);
-    adapter.core().pump();
+    floor.submission->queue(packet);
+    floor.core.pump();
   });
   return status;
 }
 
 Status Context::queue_signal(std::span<const Ref<Context>> contexts,
                              std::span<const vidsch::SyncPoint> points, SignalOrder order) {
-  Adapter& adapter = contexts.front()->device_->adapter();
+  WorkFloor& floor = contexts.front()->device_->floor();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<Context>& context : contexts) {
       if (context->closed_ || context->device_->lost()) status = Status::kDeviceRemoved;
     }
-    if (is_success(status) && !sync_in_reach(adapter, points)) status = Status::kInvalidParameter;
+    if (is_success(status) && !sync_in_reach(contexts.front()->device_->adapter(), points))
+      status = Status::kInvalidParameter;
     if (!is_success(status)) return;
     std::shared_ptr<vidsch::Broadcast> broadcast;
     if (contexts.size() > 1 || order.event) {
@@ -669,40 +673,40 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
       broadcast->event = std::move(order.event);
     }
     for (const Ref<Context>& context : contexts) {
-      Packet& packet = adapter.submission().packets().create();
+      Packet& packet = floor.submission->packets().create();
       packet.kind = vidsch::PacketKind::kSignal;
       packet.context = context.get();
       packet.points.assign(points.begin(), points.end());
       packet.at_submission = order.at_submission;
       packet.broadcast = broadcast;
-      adapter.submission().queue(packet);
+      floor.submission->queue(packet);
     }
-    adapter.core().pump();
+    floor.core.pump();
   });
   return status;
 }
 
 void Context::destroy() {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   {
     runtime::MutexLock lock(render_mutex_);
     destroyed_ = true;
   }
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_) return;
-    adapter.core().scheduler().drain_context(id_);
-    adapter.core().pump();
+    floor.core.scheduler().drain_context(id_);
+    floor.core.pump();
   });
-  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
-    return closed_ || adapter.core().scheduler().packets_of(id_) == 0;
+  static_cast<void>(floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return closed_ || floor.core.scheduler().packets_of(id_) == 0;
   }));
   close_driver_side();
 }
 
 void Context::close_driver_side() {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   bool first = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !closed_;
     closed_ = true;
     if (!first) return;
@@ -713,23 +717,23 @@ void Context::close_driver_side() {
   gate_.wait_empty();
   if (!first) return;
   if (virtual_) {
-    if (void* const companion = adapter.gpu_va()->take_companion(*this))
-      static_cast<void>(adapter.core().port().objects().destroy_context(companion));
+    if (void* const companion = floor.updates->take_companion(id_, device_->process().number()))
+      static_cast<void>(floor.core.port().objects().destroy_context(companion));
   }
   // A switch away from it names it (SUB-24).
-  static_cast<void>(adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
-    return !adapter.core().has_memory() || adapter.context_allocations().let_end(*this);
+  static_cast<void>(floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return !floor.core.has_memory() || floor.context_allocations->let_end(*this);
   }));
   destroy_in_driver();
   drop_memory();
 }
 
 void Context::drop_memory() {
-  Adapter& adapter = device_->adapter();
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  WorkFloor& floor = device_->floor();
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     memory_closed_ = true;
-    adapter.context_allocations().owner_gone(*this);
-    if (!adapter.core().failed()) adapter.core().pump();
+    floor.context_allocations->owner_gone(*this);
+    if (!floor.core.failed()) floor.core.pump();
   });
 }
 

@@ -19,6 +19,7 @@
 namespace dxgkit::dxgk {
 
 class Device;
+class SpaceUser;
 class SyncObject;
 struct FlipSubmission;
 
@@ -150,6 +151,8 @@ class Context : public Object {
   ContextId id() const { return id_; }
   NodeOrdinal node() const { return node_; }
   bool virtual_addressing() const { return virtual_; }
+  /// Of a context with virtual addressing, from its creation on. Any thread.
+  SpaceUser& in_space() { return *in_space_; }
   void* driver_handle() const { return info_.handle; }
   const port::ContextInfo& info() const { return info_; }
   /// As Device::gate, for calls that are no Render.
@@ -241,6 +244,7 @@ class Context : public Object {
 
   const Ref<Device> device_;
   ContextId id_;
+  std::unique_ptr<SpaceUser> in_space_;  // null without virtual addressing
   Gate gate_;
   bool null_rendering_ = false;  // of the creation flags (SUB-23)
   std::unique_ptr<DmaBufferPool> pool_;
@@ -249,8 +253,8 @@ class Context : public Object {
   std::unique_ptr<port::PatchLocation[]> patch_storage_;
   ClientBuffers buffers_;
   std::vector<ClientAllocation> client_list_;  // scratch of render
-  // What the list of the last pass named. Alive and valid while Adapter::listing_changes() is what
-  // it was then; 0: not to be used again.
+  // What the list of the last pass named. Alive and valid while AdapterCore::listing_changes() is
+  // what it was then; 0: not to be used again.
   std::vector<CapturedAllocation> captured_;
   std::vector<ClientAllocation> captured_list_;
   uint64_t captured_as_of_ = 0;

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/memory/residency.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 
@@ -31,8 +31,7 @@ Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderR
   if (from.view.private_size_bytes != 0) {
     std::memcpy(buffer->view.private_data, from.view.private_data, from.view.private_size_bytes);
   }
-  if (buffer->memory.value != 0)
-    device_->adapter().core().memory().mark_cpu_written(buffer->memory);
+  if (buffer->memory.value != 0) device_->floor().core.memory().mark_cpu_written(buffer->memory);
   if (buffer->allocations.size() < from.allocation_count) {
     buffer->allocations.resize(from.allocation_count);
   }

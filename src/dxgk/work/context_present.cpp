@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/display/display.h"
-#include "dxgk/display/flips.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/screen_flips.h"
+#include "dxgk/work/submission.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -19,9 +20,9 @@ constexpr uint32_t kMaxPassesWithoutProgress = 2;
 Status Context::present(const PresentRequest& request) {
   runtime::MutexLock lock(render_mutex_);
   if (destroyed_) return Status::kInvalidParameter;
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   if (device_->lost()) return Status::kDeviceRemoved;
-  if (!adapter.core().port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
+  if (!floor.core.port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
   DXGKIT_RETURN_IF_FAILED(present_limit(request));
   if (!request.flags.flip) {
     // Their DMA buffer would need an address in the process's space.
@@ -35,32 +36,31 @@ Status Context::present(const PresentRequest& request) {
   flip.mode = request.mode;
   flip.contexts.push_back(this);
   for (const Ref<Context>& other : request.broadcast) flip.contexts.push_back(other.get());
-  Flips& flips = *adapter.display()->flips();
+  ScreenFlips& flips = *floor.flips;
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+  const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     status = device_->lost() ? Status::kDeviceRemoved : flips.prepare(flip);
     return status != Status::kRetry;
   });
   if (!asked) status = Status::kDeviceRemoved;
   if (!is_success(status)) {
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips.abandon(flip); });
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips.abandon(flip); });
     return status;
   }
-  const bool immediate_by_register = flip.interval == 0 && flips.immediate_by_register();
-  return flips.by_register() || immediate_by_register || virtual_
+  const bool immediate_by_register = flip.interval == 0 && flips.ways().immediate_by_register;
+  return flips.ways().by_register || immediate_by_register || virtual_
              ? present_by_register(request, flip)
              : present_by_buffer(request, &flip);
 }
 
 Status Context::present_limit(const PresentRequest& request) {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
+  const bool asked = floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     status = device_->lost() ? Status::kDeviceRemoved : Status::kSuccess;
     if (!is_success(status)) return true;
-    const bool over = request.flags.flip
-                          ? adapter.display()->flips()->pending(*device_) >= device_->flip_limit
-                          : device_->queued_presents >= device_->present_limit;
+    const bool over = request.flags.flip ? floor.flips->pending(*device_) >= device_->flip_limit
+                                         : device_->queued_presents >= device_->present_limit;
     if (!over) return true;
     if (request.do_not_wait) status = Status::kGraphicsAllocationBusy;
     return request.do_not_wait;
@@ -69,21 +69,20 @@ Status Context::present_limit(const PresentRequest& request) {
 }
 
 Status Context::present_by_register(const PresentRequest& request, const FlipSubmission& flip) {
-  Adapter& adapter = device_->adapter();
-  Flips& flips = *adapter.display()->flips();
+  WorkFloor& floor = device_->floor();
+  ScreenFlips& flips = *floor.flips;
   port::PresentArgs args;  // REND-20: without a DMA buffer
   args.context = info_.handle;
   args.flags = request.flags;
-  args.flags.flip_with_no_wait = flips.no_wait();
+  args.flags.flip_with_no_wait = flips.ways().no_wait;
   args.flip_interval = request.flip_interval;
   args.destination = request.destination_rect;
   args.source = request.source_rect;
   args.private_data = request.private_data;
   port::AllocationListEntry list[3];
   port::PresentSurface surface;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const vidmm::Placement place =
-        adapter.core().memory().placement(request.source->allocation->id);
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const vidmm::Placement place = floor.core.memory().placement(request.source->allocation->id);
     list[1].device_handle = request.source->device_specific;
     list[1].set(false, place.segment, place.gpu_address);
     surface = {request.source->device_specific, 0, place.gpu_address, place.segment.value};
@@ -93,11 +92,11 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
     args.surfaces = std::span(&surface, 1);
     args.source_count = 1;
   }
-  const port::RenderResult result = adapter.core().port().rendering().present(args);
+  const port::RenderResult result = floor.core.port().rendering().present(args);
   Status status = result.status == Status::kGraphicsInsufficientDmaBuffer
                       ? Status::kInvalidParameter
                       : result.status;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
     if (!is_success(status)) {
       flips.abandon(flip);
@@ -108,26 +107,26 @@ Status Context::present_by_register(const PresentRequest& request, const FlipSub
     const uint64_t id = flips.queue(flip, false);
     for (Context* context : flip.contexts) {
       // The flip is made when everything before it in its contexts is done.
-      Packet& reached = adapter.submission().packets().create();
+      Packet& reached = floor.submission->packets().create();
       reached.kind = vidsch::PacketKind::kSignal;
       reached.context = context;
       reached.flip = id;
       reached.vidpn_source = flip.source;
-      adapter.submission().queue(reached);
-      if (flips.no_wait() || flip.interval == 0) continue;
-      Packet& shown = adapter.submission().packets().create();  // DISP-05
+      floor.submission->queue(reached);
+      if (flips.ways().no_wait || flip.interval == 0) continue;
+      Packet& shown = floor.submission->packets().create();  // DISP-05
       shown.kind = vidsch::PacketKind::kWait;
       shown.context = context;
       shown.points.push_back(flips.end_of(flip.source, id));
-      adapter.submission().queue(shown);
+      floor.submission->queue(shown);
     }
-    adapter.core().pump();
+    floor.core.pump();
   });
   return status;
 }
 
 Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmission* flip) {
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   captured_as_of_ = entries_as_of_ = 0;
   captured_.assign(3, CapturedAllocation{});   // REND-17
   captured_[1].opened = request.source.get();  // kept alive by the request
@@ -148,7 +147,7 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
     port::PresentArgs args;
     args.context = info_.handle;
     args.flags = request.flags;
-    if (flip != nullptr) args.flags.flip_with_no_wait = adapter.display()->flips()->no_wait();
+    if (flip != nullptr) args.flags.flip_with_no_wait = floor.flips->ways().no_wait;
     args.buffer = buffer->view;
     args.allocations = buffer->allocations.data();
     args.patches_out = buffer->patches.data();
@@ -160,20 +159,20 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
     args.sub_rects = request.sub_rects;  // the whole list in each pass (REND-18)
     args.flip_interval = request.flip_interval;
     args.private_data = request.private_data;
-    const port::RenderResult result = adapter.core().port().rendering().present(args);
+    const port::RenderResult result = floor.core.port().rendering().present(args);
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;
       abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice)  // REND-15
-        adapter.core().lane().run(
+        floor.core.lane().run(
             [&]() DXGKIT_REQUIRES(on_lane) { device_->set_error(DeviceState::kErrorDmaFault); });
       break;
     }
     const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
     without_progress = progress ? 0 : without_progress + 1;
     if (more && without_progress >= kMaxPassesWithoutProgress) {
-      adapter.core().findings().report(verifier::Finding{
+      floor.core.findings().report(verifier::Finding{
           .rule = "REND-09",
           .severity = verifier::Severity::kViolation,
           .ddi = "DxgkDdiPresent",
@@ -195,17 +194,16 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
   }
   captured_.clear();
   if (flip != nullptr && (!flipped || !is_success(outcome))) {
-    adapter.core().lane().run(
-        [&]() DXGKIT_REQUIRES(on_lane) { adapter.display()->flips()->abandon(*flip); });
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor.flips->abandon(*flip); });
     if (is_success(outcome)) outcome = Status::kInvalidParameter;
   }
   return outcome;
 }
 
 void Context::begin_flip(Packet& packet, const FlipSubmission& flip) {
-  Flips& flips = *device_->adapter().display()->flips();
+  ScreenFlips& flips = *device_->floor().flips;
   packet.flags.flip = true;
-  packet.flags.flip_with_no_wait = flips.no_wait();
+  packet.flags.flip_with_no_wait = flips.ways().no_wait;
   packet.vidpn_source = flip.source;
   packet.flip_interval = flip.interval;
   packet.flip = flips.queue(flip, true);
@@ -213,8 +211,7 @@ void Context::begin_flip(Packet& packet, const FlipSubmission& flip) {
 
 std::vector<Ref<OpenedAllocation>> Context::written_in(const DmaBuffer& buffer) const {
   std::vector<Ref<OpenedAllocation>> written;
-  Display* const display = device_->adapter().display();
-  if (display == nullptr || display->flips() == nullptr) return written;
+  if (device_->floor().flips == nullptr) return written;
   for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
     OpenedAllocation* const reference = buffer.references[i];
     if (reference != nullptr && buffer.allocations[i].write() && reference->allocation->primary)
@@ -224,19 +221,19 @@ std::vector<Ref<OpenedAllocation>> Context::written_in(const DmaBuffer& buffer) 
 }
 
 void Context::wait_for_flips(std::span<const Ref<OpenedAllocation>> written) {
-  Adapter& adapter = device_->adapter();
-  if (adapter.display() == nullptr || adapter.display()->flips() == nullptr) return;
+  WorkFloor& floor = device_->floor();
+  if (floor.flips == nullptr) return;
   std::vector<vidsch::SyncPoint> points;
   for (const Ref<OpenedAllocation>& opened : written) {
-    if (const auto point = adapter.display()->flips()->before_write(*opened); point.has_value())
+    if (const auto point = floor.flips->before_write(*opened); point.has_value())
       points.push_back(*point);
   }
   if (points.empty()) return;
-  Packet& wait = adapter.submission().packets().create();
+  Packet& wait = floor.submission->packets().create();
   wait.kind = vidsch::PacketKind::kWait;
   wait.context = this;
   wait.points = std::move(points);
-  adapter.submission().queue(wait);
+  floor.submission->queue(wait);
 }
 
 }  // namespace dxgkit::dxgk

@@ -1,10 +1,12 @@
 // Submission to contexts with virtual addressing: the client's buffer goes to the driver as it is.
 #include <algorithm>
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/submission.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 
@@ -19,9 +21,9 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
   runtime::MutexLock lock(render_mutex_);
   if (destroyed_) return Status::kInvalidParameter;
   DXGKIT_RETURN_IF_FAILED(check_virtual(submission));
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -32,7 +34,7 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
       status = Status::kDeviceRemoved;
       return;
     }
-    Packet& packet = adapter.submission().packets().create();
+    Packet& packet = floor.submission->packets().create();
     packet.kind = vidsch::PacketKind::kRender;
     packet.context = this;
     packet.driver_context = info_.handle;
@@ -43,9 +45,9 @@ Status Context::submit_virtual(const VirtualSubmission& submission) {
     packet.command.private_data.assign(info_.dma_private_bytes, std::byte{0});
     std::ranges::copy(submission.private_data, packet.command.private_data.begin());
     wait_for_flips(submission.written_primaries);
-    adapter.residency().packet_queued(*device_, packet);
-    adapter.submission().queue(packet);
-    adapter.core().pump();
+    floor.residency->packet_queued(*device_, packet);
+    floor.submission->queue(packet);
+    floor.core.pump();
   });
   return status;
 }

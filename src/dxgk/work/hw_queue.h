@@ -21,6 +21,7 @@ namespace dxgkit::dxgk {
 
 class HwQueue;
 class HwQueues;
+struct WorkFloor;
 
 struct HwContextCreation {
   NodeOrdinal node;
@@ -157,7 +158,7 @@ class HwQueues {
   /// lane, during start.
   /// @param nodes   what DxgkDdiGetNodeMetadata said, by node
   /// @param engines the scheduler's; places are appended
-  static std::unique_ptr<HwQueues> make(Adapter& adapter, std::span<const port::NodeMetadata> nodes,
+  static std::unique_ptr<HwQueues> make(WorkFloor& floor, std::span<const port::NodeMetadata> nodes,
                                         std::vector<vidsch::NodeDesc>* engines);
   ~HwQueues();
 
@@ -213,9 +214,6 @@ class HwQueues {
   void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work)
       DXGKIT_REQUIRES(on_lane);
   void operation_done(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane);
-  /// The driver knows a queue's root if its context does.
-  bool has_root(Context& queue, const port::RootPageTable& root) const DXGKIT_REQUIRES(on_lane);
-  void root_was_set(Context& queue, const port::RootPageTable& root) const DXGKIT_REQUIRES(on_lane);
   /// Nothing the driver was asked for will be answered.
   void power_failed() DXGKIT_REQUIRES(on_lane);
   /// The same after a reset of the whole adapter, whose engines need no reset of their own any
@@ -237,7 +235,7 @@ class HwQueues {
   }
 
  private:
-  HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes);
+  HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes);
   HwQueue* queue_at(NodeOrdinal place) const DXGKIT_REQUIRES(on_lane);
   void retire_finished(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
   /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
@@ -249,7 +247,7 @@ class HwQueues {
   void resume_engine(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   void lose(HwContext& context) DXGKIT_REQUIRES(on_lane);
 
-  Adapter& adapter_;
+  WorkFloor& floor_;
   AdapterCore& core_;
   port::HwQueuePort queues_;
   port::HwSchedulingPort scheduler_;

@@ -5,12 +5,14 @@
 #include <limits>
 #include <utility>
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
-#include "dxgk/va/gpu_va.h"
+#include "dxgk/va/address_spaces.h"
+#include "dxgk/va/gpu_va_work.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -119,7 +121,7 @@ void HwQueues::suspend_completed(const port::InterruptReport& report) {
   // An earlier request's answer comes late: the context has been resumed since.
   if (report.fence64 != issued || context->running != HwContext::Running::kStopping) return;
   context->running = HwContext::Running::kNo;
-  adapter_.paging().look_again();
+  floor_.paging->look_again();
   core_.progress();
 }
 
@@ -154,7 +156,7 @@ void HwQueues::before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<Pag
           std::vector<Ref<HwContext>> concerned;
           for (HwContext* const context : contexts_) {
             if (context->closed) continue;
-            if (!adapter_.gpu_va()->maps(context->device().process().number(), id)) continue;
+            if (!floor_.spaces->maps(context->device().process().number(), id)) continue;
             concerned.emplace_back(context);
             take_off(*context);
           }
@@ -176,15 +178,6 @@ void HwQueues::operation_done(const vidmm::PagingOp& op) {
   found->second.pop_front();
   if (found->second.empty()) moves_.erase(found);
   for (const Ref<HwContext>& context : taken) let_go(*context);
-}
-
-bool HwQueues::has_root(Context& queue, const port::RootPageTable& root) const {
-  const std::optional<port::RootPageTable>& told = static_cast<HwQueue&>(queue).hw_context().root;
-  return told.has_value() && told->address == root.address && told->entry_count == root.entry_count;
-}
-
-void HwQueues::root_was_set(Context& queue, const port::RootPageTable& root) const {
-  static_cast<HwQueue&>(queue).hw_context().root = root;
 }
 
 void HwQueues::power_failed() {
@@ -248,7 +241,7 @@ void HwQueues::engine_is_lost(NodeOrdinal node, const char* ddi, Status status) 
       .windows = "The whole adapter is reset."});
   adapter_reset_due_ = true;
   for (HwContext* const context : contexts_) refresh_holds(*context);
-  adapter_.timeout().require_adapter_reset(node, std::string(ddi) + ": " + actual);
+  floor_.timeout->require_adapter_reset(node, std::string(ddi) + ": " + actual);
 }
 
 // --- silence ---
@@ -336,7 +329,7 @@ void HwQueues::resume_engine(NodeOrdinal node) {
     for (HwQueue* const queue : context->queues) queue->progress_ns = now;
     refresh_holds(*context);
   }
-  adapter_.paging().look_again();
+  floor_.paging->look_again();
   core_.pump();
   core_.progress();
   watch();
