@@ -103,7 +103,7 @@ Result<std::vector<TimeoutReport>> System::timeouts(Luid luid) const {
   if (!adapter) return Error(Status::kInvalidParameter);
   std::vector<TimeoutReport> reports;
   adapter->core().lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->timeout().reports(); });
+      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->timeout().log().reports(); });
   return reports;
 }
 

@@ -25,9 +25,10 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
       rules_(core_),
       callbacks_(*this),
       paging_steps_(*this),
+      reset_effects_(floor_),
       exclusive_checks_(core_, *this),
       power_(std::make_unique<Power>(*this)),
-      timeout_(std::make_unique<Timeout>(*this)),
+      timeout_(std::make_unique<Timeout>(floor_, reset_effects_)),
       selection_(core_, *timeout_),
       reports_(core_, *this, *timeout_),
       exclusions_(core_, *power_),
@@ -79,7 +80,7 @@ AdapterStatistics Adapter::statistics() {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     sums = core_.counters();
     sums.engine_resets = timeout_->engine_resets();
-    sums.adapter_resets = timeout_->adapter_resets();
+    sums.adapter_resets = timeout_->adapter_reset().resets();
     if (!core_.has_memory()) return;
     const vidmm::Statistics& memory = core_.memory().statistics();
     sums.page_ins = memory.page_ins;

@@ -9,6 +9,7 @@
 #include "dxgk/adapter/driver_callbacks.h"
 #include "dxgk/adapter/exclusive_checks.h"
 #include "dxgk/adapter/paging_steps.h"
+#include "dxgk/adapter/reset_effects.h"
 #include "dxgk/adapter/start_rules.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/device_state.h"
@@ -160,6 +161,7 @@ class Adapter : public Object,
   StartRules rules_;
   DriverCallbacks callbacks_;
   PagingSteps paging_steps_;
+  ResetEffects reset_effects_;
   ExclusiveChecks exclusive_checks_;
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded

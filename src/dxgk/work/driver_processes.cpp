@@ -10,7 +10,7 @@ namespace dxgkit::dxgk {
 Status DriverProcesses::enter(Process& process) {
   bool blocked = false;
   core_.lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { blocked = timeout_.is_blocked(process.number()); });
+      [&]() DXGKIT_REQUIRES(on_lane) { blocked = timeout_.limits().is_blocked(process.number()); });
   if (blocked) return Status::kDeviceRemoved;  // TDR-06
   runtime::MutexLock lock(process.mutex);
   Process::OnAdapter& here = process.on_adapters[core_.luid().low];

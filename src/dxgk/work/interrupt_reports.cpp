@@ -141,7 +141,8 @@ void InterruptReports::handle_vsync(const port::InterruptReport& report) {
 
 void InterruptReports::report_fence_violation(const port::InterruptReport& report,
                                               vidsch::FenceReport outcome) {
-  if (outcome != vidsch::FenceReport::kAccepted && timeout_.is_stale(report, outcome)) return;
+  if (outcome != vidsch::FenceReport::kAccepted && timeout_.stale().is_stale(report, outcome))
+    return;
   const bool known_node = report.node < core_.scheduler().node_count();
   vidsch::NodeStatus status;
   if (known_node) status = core_.scheduler().node_status(NodeOrdinal{report.node});
