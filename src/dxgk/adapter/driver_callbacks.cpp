@@ -118,7 +118,7 @@ Result<uint64_t> DriverCallbacks::reserve_gpu_va(const port::GpuVaReservation& r
 Status DriverCallbacks::on_hw_context_invalid(void* context, bool collateral) {
   static_cast<void>(collateral);  // the device is lost either way
   HwQueues* const queues = adapter_.hw_queues();
-  return queues != nullptr ? queues->invalidate(context) : Status::kNotSupported;
+  return queues != nullptr ? queues->resets().invalidate(context) : Status::kNotSupported;
 }
 
 void DriverCallbacks::before_exclusive_ddi(const char* ddi, SyncLevel level) {

@@ -35,9 +35,9 @@ void ContextInSpace::keep_off(bool off) {
   HwContext* const on_engine = hw_context_of(context_);
   if (on_engine == nullptr) return;
   if (off) {
-    floor.hw_queues->take_off(*on_engine);
+    floor.hw_queues->suspension().take_off(*on_engine);
   } else {
-    floor.hw_queues->let_go(*on_engine);
+    floor.hw_queues->suspension().let_go(*on_engine);
   }
 }
 
@@ -45,7 +45,7 @@ bool ContextInSpace::off_engines() const {
   WorkFloor& floor = context_.device().floor();
   const HwContext* const on_engine = hw_context_of(context_);
   if (on_engine != nullptr && floor.hw_queues->scheduling())
-    return floor.hw_queues->off(*on_engine);
+    return floor.hw_queues->suspension().off(*on_engine);
   return !floor.core.scheduler().on_hardware(context_.id());
 }
 

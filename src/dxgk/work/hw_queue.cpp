@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
@@ -95,13 +96,13 @@ void HwContext::close_driver_side() {
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !closed;
     closed = true;
-    if (first && !floor.core.failed()) all.take_off(*this);
+    if (first && !floor.core.failed()) all.suspension().take_off(*this);
   });
   if (!first) return;
   // Once it is off nothing on the engine refers to it any more. Another thread may be at the end of
   // one of its queues.
   static_cast<void>(floor.core.block_until(
-      [&]() DXGKIT_REQUIRES(on_lane) { return queues.empty() && all.off(*this); }));
+      [&]() DXGKIT_REQUIRES(on_lane) { return queues.empty() && all.suspension().off(*this); }));
   gate_.close();
   gate_.wait_empty();
   static_cast<void>(all.driver().destroy_hw_context(driver_handle_));
@@ -341,18 +342,8 @@ HwQueues::HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes)
       scheduler_(floor.core.port().hw_scheduling()),
       scheduling_(scheduler_.supported()),
       nodes_(nodes.begin(), nodes.end()),
-      fruitless_(nodes.size()) {
-  timer_ = floor.core.runtime().make_timer([this] {
-    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { on_timer(); });
-  });
-  resume_timer_ = floor.core.runtime().make_timer([this] {
-    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) {
-      for (uint32_t node = 0; node < nodes_.size(); ++node) {
-        if (resetting(NodeOrdinal{node})) resume_engine(NodeOrdinal{node});
-      }
-    });
-  });
-}
+      suspension_(floor, *this),
+      resets_(floor, *this, nodes.size()) {}
 
 HwQueues::~HwQueues() = default;
 
@@ -415,7 +406,7 @@ vidsch::EnginePort::Submit HwQueues::submit(Packet& packet, SubmissionFenceId fe
   const Status status = queues_.submit(work);
   std::ranges::fill(scratch_, kPoison);
   packet.command.private_data.clear();
-  watch();
+  resets_.watch();
   if (status == Status::kSuccess) return Submit::kTaken;
   if (status == Status::kInvalidParameter) {
     floor_.faults->set_device_state(DeviceState::kErrorDmaFault);
@@ -445,7 +436,7 @@ void HwQueues::packet_left(const Packet& packet) {
       });
   if (left == 0) return;
   queue.progress_ns = core_.runtime().now();
-  fruitless_[queue.node().value] = 0;
+  resets_.work_left(queue.node());
   release_fence(queue);
 }
 
@@ -492,6 +483,38 @@ void HwQueues::page_faulted(const port::InterruptReport& report) {
              "DxgkDdiCreateHwQueue returned.",
       .bugcheck_code = 0x119,
       .bugcheck_parameter = 0x1});
+}
+
+HwContext* HwQueues::context_of(const void* driver_handle) const {
+  const auto found = std::ranges::find(contexts_, driver_handle, &HwContext::driver_handle);
+  return found == contexts_.end() ? nullptr : *found;
+}
+
+void HwQueues::refresh_holds(HwContext& context) {
+  const bool off = context.held != 0;
+  for (HwQueue* const queue : context.queues) {
+    if (queue->place.has_value())
+      core_.scheduler().hold_node(*queue->place, off || resets_.stops(queue->node()));
+  }
+}
+
+void HwQueues::adapter_was_reset() {
+  suspension_.power_failed();
+  resets_.adapter_was_reset();
+  for (HwContext* const context : contexts_) refresh_holds(*context);
+}
+
+void HwQueues::device_lost(Device& device) {
+  for (HwContext* const context : device.hw_contexts) {
+    for (HwQueue* const queue : context->queues) release_fence(*queue);
+  }
+}
+
+void HwQueues::release_fence(HwQueue& queue) {
+  if (!queue.device().lost() || !queue.in_flight.empty() || !queue.has_progress_fence()) return;
+  const vidsch::SyncPoint point{queue.progress_fence().id, std::numeric_limits<uint64_t>::max(),
+                                false};
+  static_cast<void>(core_.scheduler().sync_objects().signal(std::span(&point, 1)));
 }
 
 }  // namespace dxgkit::dxgk

@@ -57,7 +57,7 @@ void InterruptReports::handle(const port::InterruptReport& report) {
     return;
   }
   if (report.in_engine_reset && hw_queues_) {
-    hw_queues_->unexpected_report(report);
+    hw_queues_->resets().unexpected_report(report);
     return;
   }
   switch (report.type) {
@@ -74,7 +74,7 @@ void InterruptReports::handle(const port::InterruptReport& report) {
       if (hw_queues_) hw_queues_->page_faulted(report);
       break;
     case Type::kSuspendCompleted:
-      if (hw_queues_) hw_queues_->suspend_completed(report);
+      if (hw_queues_) hw_queues_->suspension().completed(report);
       break;
     case Type::kDmaCompleted: {
       const vidsch::FenceReport outcome =
