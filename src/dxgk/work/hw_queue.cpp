@@ -266,8 +266,8 @@ void HwQueue::unmake() {
 }
 
 Status HwQueue::submit(const HwSubmission& submission) {
-  runtime::MutexLock lock(render_mutex_);  // one at a time (SCHED-21)
-  if (destroyed_) return Status::kInvalidParameter;
+  const RenderTurns::Turn turn(turns());  // one at a time (SCHED-21)
+  if (turn.over()) return Status::kInvalidParameter;
   WorkFloor& floor = device().floor();
   std::vector<std::byte> private_data(submission.private_data.begin(),
                                       submission.private_data.end());
@@ -322,26 +322,28 @@ std::unique_ptr<HwQueues> HwQueues::make(WorkFloor& floor,
                                          std::vector<vidsch::NodeDesc>* engines) {
   const bool any = std::ranges::any_of(nodes, &port::NodeMetadata::context_scheduling);
   if (!any || !floor.core.facts().virtual_addresses) return nullptr;
-  auto made = std::unique_ptr<HwQueues>(new HwQueues(floor, nodes));
+  auto made =
+      std::unique_ptr<HwQueues>(new HwQueues(floor, nodes, static_cast<uint32_t>(engines->size())));
   if (!made->queues_.supported()) return nullptr;
-  made->first_place_ = static_cast<uint32_t>(engines->size());
   for (uint32_t place = made->first_place_; place < kPlacesMost; ++place) {
     vidsch::NodeDesc desc;
     desc.node = NodeOrdinal{place};
     desc.of_queue = true;
     engines->push_back(desc);
   }
-  made->places_.resize(kPlacesMost - made->first_place_);
   return made;
 }
 
-HwQueues::HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes)
+HwQueues::HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes,
+                   uint32_t first_place)
     : floor_(floor),
       core_(floor.core),
       queues_(floor.core.port().hw_queues()),
       scheduler_(floor.core.port().hw_scheduling()),
       scheduling_(scheduler_.supported()),
       nodes_(nodes.begin(), nodes.end()),
+      first_place_(first_place),
+      places_(kPlacesMost - std::min(first_place, kPlacesMost)),
       suspension_(floor, *this),
       resets_(floor, *this, nodes.size()) {}
 

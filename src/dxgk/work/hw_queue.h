@@ -212,7 +212,7 @@ class HwQueues {
   const std::vector<HwQueue*>& places() const DXGKIT_REQUIRES(on_lane) { return places_; }
 
  private:
-  HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes);
+  HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes, uint32_t first_place);
   HwQueue* queue_at(NodeOrdinal place) const DXGKIT_REQUIRES(on_lane);
   void retire_finished(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
   void release_fence(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
@@ -222,7 +222,7 @@ class HwQueues {
   port::HwSchedulingPort scheduler_;
   const bool scheduling_;
   const std::vector<port::NodeMetadata> nodes_;
-  uint32_t first_place_ = 0;
+  const uint32_t first_place_;
   std::vector<HwQueue*> places_ DXGKIT_GUARDED_BY(on_lane);      // null: free
   std::vector<HwContext*> contexts_ DXGKIT_GUARDED_BY(on_lane);  // creation order
   std::vector<std::byte> scratch_

@@ -16,45 +16,47 @@ Status check_priority(const Process& process, int32_t priority) {
                                                             : Status::kSuccess;
 }
 
-Status Context::set_priority(int32_t priority) {
-  DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
-  WorkFloor& floor = device_->floor();
+Status ContextPriority::set(int32_t priority) {
+  DXGKIT_RETURN_IF_FAILED(check_priority(context_.device().process(), priority));
+  WorkFloor& floor = context_.device().floor();
   Status status = Status::kSuccess;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (closed_ || device_->lost()) {
+    if (context_.closed() || context_.device().lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    status = floor.core.scheduler().set_priority(id_, priority);
+    status = floor.core.scheduler().set_priority(context_.id(), priority);
     if (is_success(status)) priority_ = priority;
     floor.core.pump();
   });
   return status;
 }
 
-int32_t Context::priority() {
+int32_t ContextPriority::value() {
   int32_t priority = 0;
-  device_->floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
+  context_.device().floor().core.lane().run([&]()
+                                                DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
-Status Context::set_ahead_in_process(bool ahead) {
-  WorkFloor& floor = device_->floor();
+Status ContextPriority::set_ahead_in_process(bool ahead) {
+  WorkFloor& floor = context_.device().floor();
   Status status = Status::kSuccess;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (closed_ || device_->lost()) {
+    if (context_.closed() || context_.device().lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    floor.core.scheduler().set_ahead_in_process(id_, ahead);
+    floor.core.scheduler().set_ahead_in_process(context_.id(), ahead);
     ahead_in_process_ = ahead;
   });
   return status;
 }
 
-bool Context::ahead_in_process() {
+bool ContextPriority::ahead_in_process() {
   bool ahead = false;
-  device_->floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
+  context_.device().floor().core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
   return ahead;
 }
 

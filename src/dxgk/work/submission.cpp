@@ -167,9 +167,10 @@ bool Submission::split_before(Packet& packet, uint32_t cut) {
   if (packet.counts_in_epoch) residency_.packet_split(packet, rest);
   packet.slice.end = offset;
   packet.patch_length = cut - packet.patch_start;
-  packet.context->list_uses(buffer, packet.patch_start, packet.patch_length, &packet.uses);
+  packet.context->rendering().list_uses(buffer, packet.patch_start, packet.patch_length,
+                                        &packet.uses);
   packet.own_uses = 0;
-  packet.context->list_uses(buffer, rest.patch_start, rest.patch_length, &rest.uses);
+  packet.context->rendering().list_uses(buffer, rest.patch_start, rest.patch_length, &rest.uses);
   ++packet.buffer->users;
   ++core_.counters().splits;
   count_engine_work(rest, true);
