@@ -7,6 +7,7 @@
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
+#include "dxgk/work/priority.h"
 #include "dxgk/work/sync_report.h"
 #include "dxgk/work/timeout.h"
 #include "trace/trace.h"
@@ -105,7 +106,7 @@ Result<std::vector<TimeoutReport>> System::timeouts(Luid luid) const {
   if (!adapter) return Error(Status::kInvalidParameter);
   std::vector<TimeoutReport> reports;
   adapter->core().lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->timeout().reports(); });
+      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->timeout().log().reports(); });
   return reports;
 }
 
@@ -166,6 +167,17 @@ std::string System::Impl::describe_waits() const {
   std::string report;
   for (const Ref<Adapter>& adapter : adapters) report += dxgk::describe_waits(adapter->floor());
   return report;
+}
+
+Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
+  if (priority_class >= vidsch::PriorityClass::kHigh && !base_priority_privilege()) {
+    return Status::kPrivilegeNotHeld;
+  }
+  // A context made from here on reads it in the lane, one made before is visited there.
+  priority_class_.store(priority_class);
+  for (const Ref<Adapter>& adapter : system_.impl().running())
+    follow_priority_class(adapter->floor(), *this);
+  return Status::kSuccess;
 }
 
 }  // namespace dxgkit::dxgk

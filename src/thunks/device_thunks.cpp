@@ -84,7 +84,7 @@ Status create_context(Process& process, D3DKMT_CREATECONTEXT& args) {
   creation.private_data = private_data;
   creation.null_rendering = args.Flags.NullRendering != 0;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context, Context::create(*device, creation));
-  const dxgk::ClientBuffers buffers = context->buffers();
+  const dxgk::ClientBuffers buffers = context->rendering().buffers();
   args.hContext = context->handle;
   args.pCommandBuffer = buffers.command;
   args.CommandBufferSize = buffers.command_bytes;
@@ -138,12 +138,12 @@ Status render(Process& process, D3DKMT_RENDER& args) {
     if (args.Flags.ResizePatchLocationList != 0)
       request.resize_patches = args.NewPatchLocationListSize;
     uint32_t queued = 0;
-    DXGKIT_RETURN_IF_FAILED(context->render(request, &queued));
+    DXGKIT_RETURN_IF_FAILED(context->rendering().render(request, &queued));
     args.QueuedBufferCount = queued;
     return Status::kSuccess;
   }();
   // THUNK-15: where the next commands go, on failure too.
-  const dxgk::ClientBuffers buffers = context->buffers();
+  const dxgk::ClientBuffers buffers = context->rendering().buffers();
   args.pNewCommandBuffer = buffers.command;
   args.NewCommandBufferSize = buffers.command_bytes;
   args.pNewAllocationList = reinterpret_cast<D3DDDI_ALLOCATIONLIST*>(buffers.allocations);

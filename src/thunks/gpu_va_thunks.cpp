@@ -58,7 +58,7 @@ Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
   DXGKIT_RETURN_IF_FAILED(capture_protection(args.Protection, &request.protection));
   Ref<OpenedAllocation> opened;
   DXGKIT_RETURN_IF_FAILED(find_allocation(process, adapter, args.hAllocation, &opened));
-  const dxgk::GpuVaOutcome outcome = adapter.gpu_va()->map(*queue, request, opened);
+  const dxgk::GpuVaOutcome outcome = adapter.floor().client_addresses->map(*queue, request, opened);
   if (!is_success(outcome.status)) return outcome.status;
   args.VirtualAddress = outcome.address;
   args.PagingFenceValue = outcome.fence;
@@ -92,7 +92,8 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   } else if (args.Reserved0 != 0 || args.Reserved1 != 0 || args.Reserved2 != 0) {
     return Status::kInvalidParameter;  // THUNK-03
   }
-  const dxgk::GpuVaOutcome outcome = adapter->gpu_va()->reserve(process, queue.get(), request);
+  const dxgk::GpuVaOutcome outcome =
+      adapter->floor().client_addresses->reserve(process, queue.get(), request);
   if (!is_success(outcome.status)) return outcome.status;
   args.VirtualAddress = outcome.address;
   if (!queue) return Status::kSuccess;
@@ -105,7 +106,7 @@ Status free(Process& process, const D3DKMT_FREEGPUVIRTUALADDRESS& args) {
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
   if (adapter->gpu_va() == nullptr) return Status::kNotSupported;
-  return adapter->gpu_va()->free(process, args.BaseAddress, args.Size);
+  return adapter->floor().client_addresses->free(process, args.BaseAddress, args.Size);
 }
 
 Status capture_operation(Process& process, Adapter& adapter,
@@ -166,8 +167,8 @@ Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
   std::vector<dxgk::GpuVaUpdate> updates(operations.size());
   for (size_t i = 0; i < operations.size(); ++i)
     DXGKIT_RETURN_IF_FAILED(capture_operation(process, adapter, operations[i], &updates[i]));
-  return adapter.gpu_va()->update(*context, *fence, args.FenceValue, args.Flags.DoNotWait == 0,
-                                  std::move(updates));
+  return adapter.floor().updates->update(context->in_space(), *fence, args.FenceValue,
+                                         args.Flags.DoNotWait == 0, std::move(updates));
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
     request.do_not_wait = args.Flags.FlipDoNotWait != 0;
     DXGKIT_RETURN_IF_FAILED(
         display->check_flip(device, args.VidPnSourceId, request.source, &request.mode));
-    return context->present(request);
+    return context->presents().present(request);
   }
   if (!request.broadcast.empty()) return Status::kNotSupported;
   if (args.hDestination != 0) {
@@ -165,7 +165,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
   if (source == shown.sources.end() || !source->mode.has_value()) return Status::kInvalidParameter;
   DXGKIT_RETURN_IF_FAILED(fill_rects(args, *source->mode, &request));
   if (request.sub_rects.empty()) return Status::kSuccess;  // nothing of it is on the screen
-  return context->present(request);
+  return context->presents().present(request);
 }
 
 Status set_owner(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& args) {

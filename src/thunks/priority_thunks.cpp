@@ -26,7 +26,7 @@ Status set_priority(Process& process, const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY&
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
   if (context->device().lost()) return Status::kDeviceRemoved;
-  return context->set_priority(args.Priority);
+  return context->priority().set(args.Priority);
 }
 
 Status get_priority(Process& process, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY& args) {
@@ -40,7 +40,7 @@ Status get_priority(Process& process, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY& args)
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
   if (context->device().lost()) return Status::kDeviceRemoved;
-  args.Priority = context->priority();
+  args.Priority = context->priority().value();
   return Status::kSuccess;
 }
 
@@ -50,7 +50,7 @@ Status set_in_process(Process& process, const D3DKMT_SETCONTEXTINPROCESSSCHEDULI
   DXGKIT_ENTER(context->device().adapter());
   if (context->device().lost()) return Status::kDeviceRemoved;
   if (args.Priority != 0 && args.Priority != 1) return Status::kInvalidParameter;  // SCHED-13
-  return context->set_ahead_in_process(args.Priority == 1);
+  return context->priority().set_ahead_in_process(args.Priority == 1);
 }
 
 Status get_in_process(Process& process, D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY& args) {
@@ -58,7 +58,7 @@ Status get_in_process(Process& process, D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIO
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
   if (context->device().lost()) return Status::kDeviceRemoved;
-  args.Priority = context->ahead_in_process() ? 1 : 0;
+  args.Priority = context->priority().ahead_in_process() ? 1 : 0;
   return Status::kSuccess;
 }
 

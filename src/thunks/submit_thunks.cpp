@@ -82,11 +82,11 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMAND& args) {
   submission.written_primaries = primaries;
   for (const Ref<Context>& context : contexts) {
     if (&context->device().adapter() != &adapter) return Status::kInvalidParameter;
-    DXGKIT_RETURN_IF_FAILED(context->check_virtual(submission));
+    DXGKIT_RETURN_IF_FAILED(context->virtual_submissions().check(submission));
   }
   DXGKIT_RETURN_IF_FAILED(validate(adapter, contexts, submission, private_data));
   for (const Ref<Context>& context : contexts)
-    DXGKIT_RETURN_IF_FAILED(context->submit_virtual(submission));
+    DXGKIT_RETURN_IF_FAILED(context->virtual_submissions().submit(submission));
   return Status::kSuccess;
 }
 

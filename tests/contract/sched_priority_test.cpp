@@ -208,16 +208,16 @@ TEST_F(SchedTest, ContextsThatAreGoneTakeNothing) {
       EXPECT_EQ(client.state(),
                 destroyed ? D3DKMT_DEVICEEXECUTION_ACTIVE : D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
       const Digest before = digest(stack, {&client});
-      EXPECT_EQ(gone.set_priority(-4), Status::kDeviceRemoved);
-      EXPECT_EQ(gone.priority(), -2);
-      EXPECT_EQ(gone.set_ahead_in_process(true), Status::kDeviceRemoved);
-      EXPECT_FALSE(gone.ahead_in_process());
+      EXPECT_EQ(gone.priority().set(-4), Status::kDeviceRemoved);
+      EXPECT_EQ(gone.priority().value(), -2);
+      EXPECT_EQ(gone.priority().set_ahead_in_process(true), Status::kDeviceRemoved);
+      EXPECT_FALSE(gone.priority().ahead_in_process());
       EXPECT_EQ(gone.queue_sync(vidsch::PacketKind::kSignal, {}), Status::kDeviceRemoved);
       EXPECT_EQ(dxgk::Context::queue_signal(std::span(&*held, 1), {}, {}), Status::kDeviceRemoved);
       dxgk::RenderRequest request;
       request.command_length = 16;
       uint32_t queued = 0;
-      EXPECT_EQ(gone.render(request, &queued),
+      EXPECT_EQ(gone.rendering().render(request, &queued),
                 destroyed ? Status::kInvalidParameter : Status::kDeviceRemoved);
       EXPECT_EQ(digest(stack, {&client}), before);
     });

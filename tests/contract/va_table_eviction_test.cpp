@@ -76,10 +76,9 @@ struct Sparse {
     bool gone = false;
     stack.adapter().core().lane().run([&] {
       size_t tables = 0;
-      stack.adapter().gpu_va()->memory().for_each(
-          [&](gpuva::TableId, const dxgk::TableMemory& table) {
-            tables += table.room.value != 0 ? 1 : 0;
-          });
+      stack.adapter().floor().tables->for_each([&](gpuva::TableId, const dxgk::TableMemory& table) {
+        tables += table.room.value != 0 ? 1 : 0;
+      });
       gone = tables < kLeaves;
     });
     return gone;

@@ -27,9 +27,10 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
       callbacks_(*this),
       paging_steps_(*this),
       upward_(floor_),
+      reset_effects_(floor_),
       exclusive_checks_(core_, *this),
       power_(std::make_unique<Power>(*this)),
-      timeout_(std::make_unique<Timeout>(*this)),
+      timeout_(std::make_unique<Timeout>(floor_, reset_effects_)),
       selection_(core_, *timeout_),
       reports_(core_, *this, *timeout_),
       exclusions_(core_, *power_),
@@ -54,7 +55,7 @@ void Adapter::advance_waiting() {
   // What was shown or mapped and is not needed any more makes room first. Then lists that wait for
   // room, and packets that wait for paging to be quiet. What became idle by that closes, is offered
   // and is freed last: each of these plans paging of its own.
-  if (gpu_va_) gpu_va_->collect();
+  if (gpu_va_) floor_.plan_effects->collect();
   if (residency_ && residency_->anybody_waits()) residency_->advance();
   if (residency_) residency_->look_when_quiet();
   if (teardowns_ && !teardowns_->empty()) teardowns_->advance();
@@ -83,7 +84,7 @@ AdapterStatistics Adapter::statistics() {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     sums = core_.counters();
     sums.engine_resets = timeout_->engine_resets();
-    sums.adapter_resets = timeout_->adapter_resets();
+    sums.adapter_resets = timeout_->adapter_reset().resets();
     if (!core_.has_memory()) return;
     const vidmm::Statistics& memory = core_.memory().statistics();
     sums.page_ins = memory.page_ins;
@@ -104,7 +105,7 @@ AdapterStatistics Adapter::statistics() {
 }
 
 void Adapter::allocation_closes(AllocationId allocation) {
-  if (gpu_va_) gpu_va_->let_go(allocation);
+  if (gpu_va_) floor_.updates->let_go(allocation);
 }
 
 void Adapter::process_has_closed(AllocationId allocation, Process& process) {

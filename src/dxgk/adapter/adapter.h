@@ -9,6 +9,7 @@
 #include "dxgk/adapter/driver_callbacks.h"
 #include "dxgk/adapter/exclusive_checks.h"
 #include "dxgk/adapter/paging_steps.h"
+#include "dxgk/adapter/reset_effects.h"
 #include "dxgk/adapter/start_rules.h"
 #include "dxgk/adapter/upward_calls.h"
 #include "dxgk/core/adapter_core.h"
@@ -24,6 +25,7 @@
 #include "dxgk/memory/teardowns.h"
 #include "dxgk/power/component_power.h"
 #include "dxgk/power/exclusions.h"
+#include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocation_calls.h"
 #include "dxgk/work/driver_processes.h"
 #include "dxgk/work/faults.h"
@@ -39,7 +41,6 @@ class Budgets;
 class ContextAllocations;
 class CpuWindows;
 class Display;
-class GpuVa;
 class HwQueues;
 class NativeFences;
 class Power;
@@ -51,6 +52,7 @@ class Timeout;
 /// driven by System. Start and stop run with the gate closed and nobody inside.
 class Adapter : public Object,
                 private AdapterCore::Owner,
+                private GpuVa::Owner,
                 private Teardowns::Owner,
                 private InterruptReports::Owner,
                 private Submission::Owner,
@@ -130,12 +132,13 @@ class Adapter : public Object,
   Status stop_device();
   /// The frame buffer goes to system memory before the device stops (LIFE-18), on a null context.
   void evict_everything();
-  void lose_devices(DeviceState state) DXGKIT_REQUIRES(on_lane);
 
   // AdapterCore::Owner
   void stop_after_failure() override DXGKIT_REQUIRES(on_lane);
   void pump() override DXGKIT_REQUIRES(on_lane) { selection_.pump(); }
   void advance_waiting() override DXGKIT_REQUIRES(on_lane);
+  // GpuVa::Owner
+  void lose_devices(DeviceState state) override DXGKIT_REQUIRES(on_lane);
   // Teardowns::Owner
   void allocation_closes(AllocationId allocation) override DXGKIT_REQUIRES(on_lane);
   void process_has_closed(AllocationId allocation, Process& process) override
@@ -161,6 +164,7 @@ class Adapter : public Object,
   DriverCallbacks callbacks_;
   PagingSteps paging_steps_;
   UpwardCalls upward_;
+  ResetEffects reset_effects_;
   ExclusiveChecks exclusive_checks_;
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded

@@ -72,7 +72,6 @@ void Adapter::undo_start() {
     paging_.reset();
     floor_.paging = nullptr;
     gpu_va_.reset();
-    floor_.gpu_va = nullptr;
     floor_.addresses = nullptr;
     core_.set_scheduler(nullptr);
     core_.set_memory(nullptr);
@@ -80,6 +79,7 @@ void Adapter::undo_start() {
   });
   display_.reset();
   floor_.display = nullptr;
+  floor_.flips = nullptr;
   core_.close_port();
 }
 
@@ -110,7 +110,10 @@ Status Adapter::describe_display(const char** step) {
   if (core_.facts().start.video_present_sources == 0) return Status::kSuccess;  // DISP-21
   display_ = std::make_unique<Display>(*this);
   floor_.display = display_.get();
-  return display_->describe(std::move(children), core_.facts().start.video_present_sources);
+  DXGKIT_RETURN_IF_FAILED(
+      display_->describe(std::move(children), core_.facts().start.video_present_sources));
+  floor_.flips = display_->flips();
+  return Status::kSuccess;
 }
 
 Status Adapter::start_display_only(const char** step) {
@@ -150,7 +153,7 @@ Status Adapter::start_full(const char** step) {
   std::vector<port::NodeMetadata> metadata;
   *step = "DxgkDdiGetNodeMetadata";
   DXGKIT_RETURN_IF_FAILED(query_nodes(&metadata, &nodes));
-  hw_queues_ = HwQueues::make(*this, metadata, &nodes);
+  hw_queues_ = HwQueues::make(floor_, metadata, &nodes);
   floor_.hw_queues = hw_queues_.get();
   DXGKIT_RETURN_IF_FAILED(describe_display(step));
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { make_parts(segments, nodes); });
@@ -200,13 +203,15 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
   floor_.budgets = budgets_.get();
   residency_ = std::make_unique<Residency>(floor_, upward_, *budgets_);
   floor_.residency = residency_.get();
-  context_allocations_ = std::make_unique<ContextAllocations>(*this);
+  context_allocations_ = std::make_unique<ContextAllocations>(floor_);
   floor_.context_allocations = context_allocations_.get();
   cpu_windows_ = std::make_unique<CpuWindows>(floor_);
   floor_.cpu_windows = cpu_windows_.get();
-  if (gpu_va_model_) gpu_va_ = std::make_unique<GpuVa>(*this, gpu_va_model_->geometry);
-  floor_.gpu_va = gpu_va_.get();
-  if (gpu_va_) floor_.addresses = &upward_;
+  if (gpu_va_model_) {
+    gpu_va_ =
+        std::make_unique<GpuVa>(floor_, static_cast<GpuVa::Owner&>(*this), gpu_va_model_->geometry);
+    floor_.addresses = &upward_;
+  }
   teardowns_ =
       std::make_unique<Teardowns>(core_, static_cast<Teardowns::Owner&>(*this),
                                   Teardowns::Parts{.allocations = floor_.allocations,
@@ -221,7 +226,7 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
   paging_buffers_ =
       std::make_unique<PagingBuffers>(core_, floor_.allocations, *paging_, *teardowns_);
   floor_.paging_buffers = paging_buffers_.get();
-  faults_ = std::make_unique<Faults>(core_, gpu_va_.get(), *timeout_);
+  faults_ = std::make_unique<Faults>(core_, floor_.fault_explainer, *timeout_);
   floor_.faults = faults_.get();
   submission_ =
       std::make_unique<Submission>(core_, static_cast<Submission::Owner&>(*this),
@@ -230,18 +235,19 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
                                                      .context_allocations = *context_allocations_,
                                                      .timeout = *timeout_,
                                                      .faults = *faults_,
-                                                     .gpu_va = gpu_va_.get(),
+                                                     .table_eviction = floor_.table_eviction,
                                                      .hw_queues = hw_queues_.get()});
   floor_.submission = submission_.get();
   core_.set_scheduler(std::make_unique<vidsch::Scheduler>(*submission_, nodes));
   core_.scheduler().set_clock([this] { return core_.runtime().now(); });
-  processes_ = std::make_unique<DriverProcesses>(core_, *timeout_, gpu_va_.get());
+  processes_ = std::make_unique<DriverProcesses>(core_, *timeout_, floor_.spaces);
   floor_.processes = processes_.get();
   system_objects_ = std::make_unique<SystemObjects>(
       core_, SystemObjects::Parts{.paging = *paging_,
                                   .paging_buffers = *paging_buffers_,
                                   .submission = *submission_,
-                                  .gpu_va = gpu_va_.get()});
+                                  .gpu_va = gpu_va_.get(),
+                                  .spaces = floor_.spaces});
   floor_.system_objects = system_objects_.get();
   reports_.connect(*faults_, hw_queues_.get(), native_fences_.get());
   context_allocation_calls_.connect(*context_allocations_, gpu_va_.get());
@@ -380,6 +386,7 @@ void Adapter::stop() {
   if (system_objects_) system_objects_->free_dummy_page();
   display_.reset();
   floor_.display = nullptr;
+  floor_.flips = nullptr;
   core_.close_port();
   core_.set_stopped();
 }

@@ -111,14 +111,14 @@ void DriverCallbacks::on_component(uint32_t component, ComponentEvent event) {
 }
 
 Result<uint64_t> DriverCallbacks::reserve_gpu_va(const port::GpuVaReservation& range) {
-  GpuVa* const gpu_va = adapter_.gpu_va();
-  return gpu_va != nullptr ? gpu_va->reserve_for_driver(range) : Error(Status::kNotSupported);
+  AddressSpaces* const spaces = adapter_.floor().spaces;
+  return spaces != nullptr ? spaces->reserve_for_driver(range) : Error(Status::kNotSupported);
 }
 
 Status DriverCallbacks::on_hw_context_invalid(void* context, bool collateral) {
   static_cast<void>(collateral);  // the device is lost either way
   HwQueues* const queues = adapter_.hw_queues();
-  return queues != nullptr ? queues->invalidate(context) : Status::kNotSupported;
+  return queues != nullptr ? queues->resets().invalidate(context) : Status::kNotSupported;
 }
 
 void DriverCallbacks::before_exclusive_ddi(const char* ddi, SyncLevel level) {

@@ -139,16 +139,15 @@ Result<uint32_t> Exercise::query_fences() {
 }
 
 uint64_t Exercise::gpu_va_pages() const {
-  GpuVa* const gpu_va = adapter_->gpu_va();
-  return gpu_va == nullptr ? 0 : gpu_va->geometry().space_pages();
+  return adapter_->gpu_va() == nullptr ? 0 : adapter_->floor().spaces->geometry().space_pages();
 }
 
 Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {
-  GpuVa* const gpu_va = adapter_->gpu_va();
-  if (gpu_va == nullptr) return Error(Status::kNotSupported);
+  if (adapter_->gpu_va() == nullptr) return Error(Status::kNotSupported);
   Result<GpuVaRoot> root = Error(Status::kInvalidParameter);
   adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const std::optional<GpuVa::Root> there = gpu_va->root_of(process.number());
+    const std::optional<PlanEffects::Root> there =
+        adapter_->floor().plan_effects->root_of(process.number());
     if (there) root = GpuVaRoot{there->place.segment, there->place.offset, there->entries};
   });
   return root;
@@ -236,7 +235,7 @@ Status Exercise::empty_segments(Tables tables) {
       return;
     }
     static_cast<void>(adapter.context_allocations().let_go());
-    if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.gpu_va()->let_go());
+    if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.floor().updates->let_go());
     if (tables == Tables::kLeave) adapter.residency().let_all_go();
     adapter.paging().set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : adapter.core().memory().segments()) {

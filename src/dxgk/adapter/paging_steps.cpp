@@ -52,7 +52,7 @@ bool PagingSteps::perform(const vidmm::PagingOp& op) {
 void PagingSteps::before(const vidmm::PagingOp& op,
                          std::vector<std::unique_ptr<PagingWork>>* work) {
   adapter_.cpu_windows().leaving(op);
-  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->before(op, work);
+  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->suspension().before(op, work);
   adapter_.context_allocations().before(op, work);
   if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->before(op, work);
 }
@@ -69,7 +69,7 @@ std::unique_ptr<PagingWork> PagingSteps::translate(const vidmm::PagingOp& op) {
 void PagingSteps::operation_done(const vidmm::PagingOp& op) {
   Allocation& allocation = adapter_.allocations().at(op.allocation);
   if (!allocation.forgotten) core_.memory().operation_done(op);
-  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->operation_done(op);
+  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->suspension().operation_done(op);
   core_.progress();
 }
 

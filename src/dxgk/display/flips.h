@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "dxgk/core/object.h"
 #include "dxgk/memory/allocation.h"
+#include "dxgk/work/screen_flips.h"
 #include "port/adapter_port.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_annotations.h"
@@ -35,30 +36,19 @@ enum class SourceOwnership : uint32_t {
   kEmulated = 4,
 };
 
-/// One flip as D3DKMTPresent asks for it. Contexts and surface belong to one device.
-struct FlipSubmission {
-  uint32_t source = 0;
-  Ref<OpenedAllocation> surface;
-  uint32_t interval = 1;
-  std::vector<Context*> contexts;  // originating first; kept alive by the caller until queued
-  uint64_t mode = 0;               // Flips::mode when the surface was seen to fit
-  bool pinned = false;             // by prepare()
-};
-
 /// Lane: the adapter's, unless a function says otherwise. Level two, on the display worker, are the
 /// calls that `work()` makes.
-class Flips {
+class Flips : public ScreenFlips {
  public:
   Flips(Adapter& adapter, uint32_t sources);
-  ~Flips();
+  ~Flips() override;
   Flips(const Flips&) = delete;
   Flips& operator=(const Flips&) DXGKIT_REQUIRES(on_lane) = delete;
 
   // --- caps; any thread
-  bool by_register() const { return mmio_; }
-  /// Without it, those that take effect at once.
-  bool immediate_by_register() const { return immediate_mmio_; }
-  bool no_wait() const { return no_wait_; }
+  Ways ways() const override {
+    return {.by_register = mmio_, .immediate_by_register = immediate_mmio_, .no_wait = no_wait_};
+  }
   bool intervals() const { return intervals_; }
 
   // --- the mode side (Display)
@@ -98,22 +88,15 @@ class Flips {
   // --- flips
   /// Changes with every change of what the source shows that is no flip.
   uint64_t mode(uint32_t source) const DXGKIT_REQUIRES(on_lane);
-  /// Pins the surface where it can be shown. kRetry: not now, ask again after progress.
-  /// kGraphicsAllocationInvalid: the mode is another one.
-  /// Done once its content is there too.
-  Status prepare(FlipSubmission& flip) DXGKIT_REQUIRES(on_lane);
-  /// The flip will not come, pinned or not.
-  void abandon(const FlipSubmission& flip) DXGKIT_REQUIRES(on_lane);
-  /// Queues the prepared flip behind what its contexts have. Returns the id.
-  uint64_t queue(const FlipSubmission& flip, bool by_driver) DXGKIT_REQUIRES(on_lane);
+  Status prepare(FlipSubmission& flip) override DXGKIT_REQUIRES(on_lane);
+  void abandon(const FlipSubmission& flip) override DXGKIT_REQUIRES(on_lane);
+  uint64_t queue(const FlipSubmission& flip, bool by_driver) override DXGKIT_REQUIRES(on_lane);
   /// The packet behind which the flip waited has left; a driver's own flip: is being submitted.
   void reached(uint32_t source, uint64_t id, bool completed) DXGKIT_REQUIRES(on_lane);
-  /// What a packet that writes the surface waits for, if it is still on the screen (SUB-37).
-  std::optional<vidsch::SyncPoint> before_write(const OpenedAllocation& opened) const
+  std::optional<vidsch::SyncPoint> before_write(const OpenedAllocation& opened) const override
       DXGKIT_REQUIRES(on_lane);
-  /// Reached at the end of the flip.
-  vidsch::SyncPoint end_of(uint32_t source, uint64_t id) const DXGKIT_REQUIRES(on_lane);
-  uint32_t pending(const Device& device) const DXGKIT_REQUIRES(on_lane);
+  vidsch::SyncPoint end_of(uint32_t source, uint64_t id) const override DXGKIT_REQUIRES(on_lane);
+  uint32_t pending(const Device& device) const override DXGKIT_REQUIRES(on_lane);
 
   // --- vertical sync
   void on_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);

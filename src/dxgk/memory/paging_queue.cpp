@@ -50,6 +50,10 @@ void PagingQueue::destroy() {
   fence_->close();
 }
 
+bool PagingQueue::device_lost() const { return device_->device().lost(); }
+
+Process& PagingQueue::process() { return device_->device().process(); }
+
 uint64_t PagingQueue::begin() {
   unfinished_.push_back(false);
   return ++last_begun_;

@@ -13,6 +13,7 @@
 namespace dxgkit::dxgk {
 
 class DeviceMemory;
+class Process;
 
 class PagingQueue : public Object {
  public:
@@ -36,6 +37,9 @@ class PagingQueue : public Object {
   bool idle() const DXGKIT_REQUIRES(on_lane) { return unfinished_.empty(); }
 
   DeviceMemory& device() { return *device_; }
+  /// Of its device. Any thread.
+  bool device_lost() const;
+  Process& process();
   int32_t priority() const { return priority_; }
   /// An ordinary monitored fence (PAGE-46).
   SyncObject& fence() { return *fence_; }

@@ -159,11 +159,12 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
     return core_.scheduler().drained() && settled();
   }));
   if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
-    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->all_leave(); });
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->suspension().all_leave(); });
     static_cast<void>(core_.block_until(
-        [&]() DXGKIT_REQUIRES(on_lane) { return state_.lost || queues->all_off(); }));
+        [&]() DXGKIT_REQUIRES(on_lane) { return state_.lost || queues->suspension().all_off(); }));
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (state_.lost) queues->power_failed();  // who was asked since will not answer either
+      if (state_.lost)
+        queues->suspension().power_failed();  // who was asked since will not answer either
     });
   }
   Status status = core_.running_or_starting() ? purge(target, &outcome) : Status::kDeviceRemoved;
@@ -377,7 +378,7 @@ bool Power::release() {
     note_state(1);
     moved_.clear();
     adapter_.paging().resume();
-    if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->all_come_back();
+    if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->suspension().all_come_back();
     core_.scheduler().set_held(false);
     core_.pump();
     core_.progress();
@@ -411,9 +412,9 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
     return core_.scheduler().drained() && settled();
   }));
   if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
-    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->all_leave(); });
-    static_cast<void>(
-        core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return queues->all_off(); }));
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->suspension().all_leave(); });
+    static_cast<void>(core_.block_until(
+        [&]() DXGKIT_REQUIRES(on_lane) { return queues->suspension().all_off(); }));
   }
   Status status = core_.running_or_starting() ? Status::kSuccess : Status::kDeviceRemoved;
   if (evict && is_success(status)) {
@@ -457,7 +458,7 @@ void Power::lose(PowerTarget during) {
     if (caught) device->set_error(DeviceState::kReset);
   }
   std::vector<std::function<void()>> waited = adapter_.paging().abandon();
-  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->power_failed();
+  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->suspension().power_failed();
   core_.scheduler().abandon_hardware();
   adapter_.context_allocations().hardware_was_reset();
   if (core_.has_memory()) adapter_.residency().let_all_go();

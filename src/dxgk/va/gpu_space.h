@@ -2,17 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "dxgk/va/unmapped_ranges.h"
 #include "gpuva/address_space.h"
 #include "gpuva/page_tables.h"
 
 namespace dxgkit::dxgk {
 
-class Context;
+class SpaceUser;
 
 /// A process's, shared by its devices (VA-07), its second one, or the paging process's. Lane: the
 /// adapter's.
@@ -22,15 +22,23 @@ struct GpuSpace {
         addresses({.end = uint64_t{1} << geometry.va_bits, .first = geometry.leaf_bytes()}),
         tables(geometry) {}
 
+  /// All spans that are mapped, in order.
+  gpuva::PageSpans everything_mapped() const {
+    gpuva::PageSpans spans;
+    addresses.for_each_in({0, tables.geometry().space_pages()},
+                          [&](const gpuva::Mapping& mapping) { spans.push_back(mapping.span); });
+    return spans;
+  }
+
   const uint32_t process;  // 0: the paging process
   gpuva::AddressSpace addresses;
   gpuva::PageTables tables;
-  void* driver_process = nullptr;  // hKmdProcess, once the driver has made it
-  std::vector<Context*> contexts;  // those that have its root
-  uint64_t sequence = 0;           // of calls that change addresses
-  uint64_t version = 0;            // of `tables`
-  uint32_t held = 0;               // pieces of work that keep its contexts from the engines
-  uint32_t planning = 0;           // plans being made: its tables stay
+  void* driver_process = nullptr;    // hKmdProcess, once the driver has made it
+  std::vector<SpaceUser*> contexts;  // those that have its root
+  uint64_t sequence = 0;             // of calls that change addresses
+  uint64_t version = 0;              // of `tables`
+  uint32_t held = 0;                 // pieces of work that keep its contexts from the engines
+  uint32_t planning = 0;             // plans being made: its tables stay
   // The tables gave way to others: there are none, plans come to nothing, and whoever runs next has
   // all of them written again first.
   bool evicted = false;
@@ -46,15 +54,7 @@ struct GpuSpace {
   /// Pages whose entries are invalid for want of memory for tables, whatever is mapped there: the
   /// next plan makes up for them.
   gpuva::PageSpans owed;
-  /// What is mapped no more, the latest last: for the explanation of a fault.
-  struct Gone {
-    gpuva::PageSpan span;
-    AllocationId allocation;    // of the first page; kNoAllocation: zeros
-    uint64_t offset_pages = 0;  // likewise
-    const char* how = "";       // "by D3DKMT..."
-    int64_t when_ns = 0;
-  };
-  std::deque<Gone> gone;
+  UnmappedRanges unmapped;
   // The root as far as the paging executor's queue has come.
   gpuva::TableId shown_root;
   uint64_t shown_entries = 0;

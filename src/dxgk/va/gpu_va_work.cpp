@@ -5,8 +5,9 @@
 
 #include "base/check.h"
 #include "dxgk/core/adapter_core.h"
-#include "dxgk/va/gpu_va.h"
 #include "dxgk/va/gpu_va_trace.h"
+#include "dxgk/va/page_table_memory.h"
+#include "dxgk/va/plan_effects.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -14,13 +15,20 @@ namespace {
 /// Entries handed to the driver at a time: what they take stays in the cache.
 constexpr uint64_t kEntriesMost = 4096;
 
+/// Operations that bring or change the allocation's content have been queued and not been done by
+/// the hardware; true also of what is no allocation.
+bool content_under_way(AdapterCore& core, AllocationId allocation) DXGKIT_REQUIRES(on_lane) {
+  const vidmm::MemoryManager& memory = core.memory();
+  return !memory.contains(allocation) || memory.pending_operations(allocation) != 0;
+}
+
 }  // namespace
 
 static_assert(sizeof(gpuva::Pte) == sizeof(port::PageTableEntry));
 
-StepWriter::StepWriter(GpuVa& owner, GpuSpace& space, gpuva::Plan plan,
+StepWriter::StepWriter(VaFloor& floor, GpuSpace& space, gpuva::Plan plan,
                        port::PageTableUpdateMode mode, const BatchCopies* copies)
-    : owner_(owner), space_(space), plan_(std::move(plan)), mode_(mode), copies_(copies) {}
+    : floor_(floor), space_(space), plan_(std::move(plan)), mode_(mode), copies_(copies) {}
 
 const SecondSpace::Ranges* StepWriter::at_copy() const {
   if (over() || copies_ == nullptr) return nullptr;
@@ -57,7 +65,7 @@ bool StepWriter::next(std::vector<port::PagingOperation>* operations) {
       if (space_.shown_root == gpuva::kNoTable) continue;  // nobody has translated anything
       port::PagingOperation flush;
       flush.kind = port::PagingOperation::Kind::kFlushTlb;
-      flush.flush.root = owner_.table(space_.shown_root).address;
+      flush.flush.root = floor_.tables->at(space_.shown_root).address;
       flush.flush.process = space_.driver_process;
       flush.flush.start = step.span.address();
       flush.flush.end = step.span.end_address();
@@ -94,19 +102,21 @@ port::PagingOperation StepWriter::describe(const gpuva::Step& step, uint64_t fir
         (*entries)[i] = {};
         continue;
       }
-      const port::GpuPhysicalAddress& place = owner_.table(child.table).address;
+      const port::GpuPhysicalAddress& place = floor_.tables->at(child.table).address;
       (*entries)[i] =
           gpuva::directory_pte(place.segment, place.offset / kPageBytes, child.of_64k_pages);
     }
   } else {
     gpuva::fill_step(step, first, *entries, geometry.leaf_pages());
   }
-  const TableMemory& table = owner_.table(step.table);
+  const TableMemory& table = floor_.tables->at(step.table);
   port::PagingOperation operation;
   operation.kind = port::PagingOperation::Kind::kUpdatePageTable;
   operation.size_bytes = count * sizeof(gpuva::Pte);
   if (step.level == 0 && step.allocation != gpuva::kNoAllocation) {
-    operation.allocation = owner_.driver_allocation(step.allocation);
+    operation.allocation = floor_.allocations.contains(step.allocation)
+                               ? floor_.allocations.at(step.allocation).driver_handle
+                               : nullptr;
     operation.page_table.allocation_offset_bytes = (step.offset_pages + first) * kPageBytes;
   }
   port::PageTableUpdate& update = operation.page_table;
@@ -128,30 +138,32 @@ port::PagingOperation StepWriter::describe(const gpuva::Step& step, uint64_t fir
   return operation;
 }
 
-PlanWork::PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan,
+PlanWork::PlanWork(PlanEffects& effects, std::shared_ptr<GpuSpace> space, gpuva::Plan plan,
                    std::unique_ptr<BatchCopies> copies)
-    : owner_(owner),
+    : effects_(effects),
       space_(std::move(space)),
       busy_(space_->busy),
       copies_(std::move(copies)),
-      writer_(owner, *space_, std::move(plan), owner.update_mode(), copies_.get()),
+      writer_(effects.floor(), *space_, std::move(plan), update_mode(space_->tables.geometry()),
+              copies_.get()),
       after_content_(
-          owner.update_mode() == port::PageTableUpdateMode::kCpuVirtual &&
+          update_mode(space_->tables.geometry()) == port::PageTableUpdateMode::kCpuVirtual &&
           std::ranges::any_of(writer_.plan().steps,
-                              [&owner](const gpuva::Step& step) DXGKIT_REQUIRES(on_lane) {
-                                return step.kind == gpuva::Step::Kind::kWriteEntries &&
-                                       step.source.kind == gpuva::PteSource::Kind::kRun &&
-                                       owner.content_under_way(step.allocation);
-                              })) {}
+                              [&core = effects.floor().core](const gpuva::Step& step)
+                                  DXGKIT_REQUIRES(on_lane) {
+                                    return step.kind == gpuva::Step::Kind::kWriteEntries &&
+                                           step.source.kind == gpuva::PteSource::Kind::kRun &&
+                                           content_under_way(core, step.allocation);
+                                  })) {}
 
 PlanWork::~PlanWork() {
-  if (holding_) owner_.end_hold_later(space_);
+  if (holding_) effects_.end_hold_later(space_);
 }
 
 void PlanWork::hold_contexts() {
   if (holding_) return;
   holding_ = true;
-  owner_.begin_hold(*space_);
+  effects_.begin_hold(*space_);
 }
 
 /// The copy whose tables are shown, in its context.
@@ -172,11 +184,11 @@ void PlanWork::copy(const SecondSpace::Ranges& ranges, Part* part) {
 PagingWork::Next PlanWork::next(Part* part) {
   if (writer_.plan().contexts_idle) {
     hold_contexts();
-    if (!owner_.contexts_idle(*space_)) return Next::kLater;
+    if (!effects_.contexts_idle(*space_)) return Next::kLater;
   }
   // The CPU writes at once: content that was still on its way when this was planned has to be there
   // by then, or whoever had the memory before is seen through the entries (VA-29).
-  if (after_content_ && !owner_.hardware_idle()) return Next::kLater;
+  if (after_content_ && !effects_.floor().paging->hardware_idle()) return Next::kLater;
   part->operations.clear();
   part->context = nullptr;
   while (!writer_.next(&part->operations)) {
@@ -184,8 +196,9 @@ PagingWork::Next PlanWork::next(Part* part) {
       if (!pointing_) {
         gpuva::Plan plan;
         copy_ = copies_->second->show_tables(*ranges, &plan);
-        pointing_ = std::make_unique<StepWriter>(owner_, *copies_->second->space(), std::move(plan),
-                                                 owner_.update_mode());
+        pointing_ =
+            std::make_unique<StepWriter>(effects_.floor(), *copies_->second->space(),
+                                         std::move(plan), update_mode(space_->tables.geometry()));
       }
       if (pointing_->next(&part->operations)) {
         part->hold = busy_;
@@ -198,8 +211,9 @@ PagingWork::Next PlanWork::next(Part* part) {
     if (const gpuva::Step* step = writer_.at_root_change()) {
       // The table has to be complete, and nobody may be using the old one.
       hold_contexts();
-      if (!owner_.hardware_idle() || !owner_.contexts_idle(*space_)) return Next::kLater;
-      owner_.set_root(*space_, *step);
+      if (!effects_.floor().paging->hardware_idle() || !effects_.contexts_idle(*space_))
+        return Next::kLater;
+      effects_.set_root(*space_, *step);
       writer_.skip();
       continue;
     }
@@ -212,10 +226,10 @@ PagingWork::Next PlanWork::next(Part* part) {
     if (freed.empty() && !holding_) return Next::kOver;
     const bool held = std::exchange(holding_, false);
     part->hold = std::shared_ptr<void>(
-        nullptr, [&owner = owner_, space = space_, busy = busy_, freed = std::move(freed),
+        nullptr, [&effects = effects_, space = space_, busy = busy_, freed = std::move(freed),
                   held](void*) DXGKIT_REQUIRES(on_lane) {
-          owner.free_later(freed);
-          if (held) owner.end_hold_later(space);
+          effects.free_later(freed);
+          if (held) effects.end_hold_later(space);
         });
     return Next::kPart;
   }

@@ -9,18 +9,25 @@
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/va/gpu_space.h"
 #include "dxgk/va/second_space.h"
+#include "dxgk/va/va_floor.h"
 #include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
-class GpuVa;
+class PageTableMemory;
+class PlanEffects;
+
+/// How the tables of processes are written.
+inline port::PageTableUpdateMode update_mode(const gpuva::Geometry& geometry) {
+  return static_cast<port::PageTableUpdateMode>(geometry.update_mode);
+}
 
 /// Turns the steps of a plan into driver operations. Lane.
 class StepWriter {
  public:
   /// `mode`: how this plan's tables are written. `copies`: steps that are not written; may be null,
   /// and outlives this.
-  StepWriter(GpuVa& owner, GpuSpace& space, gpuva::Plan plan, port::PageTableUpdateMode mode,
+  StepWriter(VaFloor& floor, GpuSpace& space, gpuva::Plan plan, port::PageTableUpdateMode mode,
              const BatchCopies* copies = nullptr);
 
   /// Appends the next operations, with a bounded number of entries; they point into this object.
@@ -41,7 +48,7 @@ class StepWriter {
   port::PagingOperation describe(const gpuva::Step& step, uint64_t first, uint64_t count,
                                  std::vector<gpuva::Pte>* entries) DXGKIT_REQUIRES(on_lane);
 
-  GpuVa& owner_;
+  VaFloor& floor_;
   GpuSpace& space_;
   const gpuva::Plan plan_;
   const port::PageTableUpdateMode mode_;
@@ -55,7 +62,7 @@ class StepWriter {
 /// the plan asks for it (VA-06, PAGE-38), and come back when the hardware has done it.
 class PlanWork final : public PagingWork {
  public:
-  PlanWork(GpuVa& owner, std::shared_ptr<GpuSpace> space, gpuva::Plan plan,
+  PlanWork(PlanEffects& effects, std::shared_ptr<GpuSpace> space, gpuva::Plan plan,
            std::unique_ptr<BatchCopies> copies = nullptr);
   ~PlanWork() override;
   Next next(Part* part) override DXGKIT_REQUIRES(on_lane);
@@ -64,7 +71,7 @@ class PlanWork final : public PagingWork {
   void hold_contexts() DXGKIT_REQUIRES(on_lane);
   void copy(const SecondSpace::Ranges& ranges, Part* part) DXGKIT_REQUIRES(on_lane);
 
-  GpuVa& owner_;
+  PlanEffects& effects_;
   const std::shared_ptr<GpuSpace> space_;
   const std::shared_ptr<int> busy_;            // GpuSpace::busy
   const std::unique_ptr<BatchCopies> copies_;  // null: none

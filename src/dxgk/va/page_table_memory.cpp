@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
-#include "dxgk/adapter/adapter.h"
+#include "base/check.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/memory/backing_pages.h"
+#include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/memory/teardowns.h"
 
 namespace dxgkit::dxgk {
-
-PageTableMemory::PageTableMemory(Adapter& adapter) : adapter_(adapter), core_(adapter.core()) {}
 
 PageTableMemory::~PageTableMemory() { DXGKIT_CHECK(tables_.empty()); }
 
@@ -20,10 +22,10 @@ Result<gpuva::TableId> PageTableMemory::allocate(SegmentId segment, uint64_t byt
   } else if (!take_spare(alignment_bytes, &table)) {
     DXGKIT_ASSIGN_OR_RETURN(
         const bus::PageFrame pages,
-        core_.machine().allocate_contiguous(table.bytes / kPageBytes, alignment_bytes));
+        floor_.core.machine().allocate_contiguous(table.bytes / kPageBytes, alignment_bytes));
     table.address = {kSystemMemory, pages.value * kPageBytes};
-    table.cpu =
-        core_.machine().system_pointer(bus::PhysicalAddress{table.address.offset}, table.bytes);
+    table.cpu = floor_.core.machine().system_pointer(bus::PhysicalAddress{table.address.offset},
+                                                     table.bytes);
   }
   const gpuva::TableId id{++last_id_};
   tables_.emplace(id, table);
@@ -32,12 +34,12 @@ Result<gpuva::TableId> PageTableMemory::allocate(SegmentId segment, uint64_t byt
 
 Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t alignment_bytes,
                               bool cpu_writes) {
-  vidmm::MemoryManager& memory = core_.memory();
+  vidmm::MemoryManager& memory = floor_.core.memory();
   const vidmm::SegmentDesc& desc = memory.segments()[segment.value - 1];
   // An aperture shows system pages, which would do as well.
   if (desc.kind != vidmm::SegmentKind::kMemory) return Status::kNotSupported;
   if (cpu_writes && !desc.cpu_visible) return Status::kNotSupported;
-  Allocation& allocation = adapter_.allocations().create();
+  Allocation& allocation = floor_.allocations.create();
   allocation.size_bytes = table->bytes;
   vidmm::AllocationDesc wanted;
   wanted.size_bytes = table->bytes;
@@ -47,14 +49,14 @@ Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t al
   wanted.pinned = true;
   Status status = memory.create(allocation.id, wanted);
   if (!is_success(status)) {
-    adapter_.allocations().destroy(allocation);
+    floor_.allocations.destroy(allocation);
     return status;
   }
   const vidmm::Use use{allocation.id, true};
-  const auto plan = adapter_.residency().make_resident(std::span(&use, 1));
+  const auto plan = floor_.residency->make_resident(std::span(&use, 1));
   if (!plan.has_value()) {
     DXGKIT_CHECK(memory.destroy(allocation.id).has_value());
-    adapter_.allocations().destroy(allocation);
+    floor_.allocations.destroy(allocation);
     return Status::kNoMemory;
   }
   // Who makes room for it leaves first. Its own first content is written by page-table updates, so
@@ -63,7 +65,7 @@ Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t al
   std::vector<vidmm::PagingOp> own;
   for (const vidmm::PagingOp& op : plan->operations)
     (op.allocation == allocation.id ? own : others).push_back(op);
-  if (!others.empty()) adapter_.paging().enqueue(others, nullptr);
+  if (!others.empty()) floor_.paging->enqueue(others, nullptr);
   for (const vidmm::PagingOp& op : own) memory.operation_done(op);
   memory.release(std::span(&use, 1));  // it stays, as nothing pinned moves
   rooms_.insert(allocation.id);
@@ -71,7 +73,7 @@ Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t al
   table->room = allocation.id;
   table->address = {placed.segment, placed.offset_bytes};
   if (desc.cpu_visible) {
-    table->cpu = static_cast<std::byte*>(core_.machine().map_io(
+    table->cpu = static_cast<std::byte*>(floor_.core.machine().map_io(
         bus::PhysicalAddress{desc.cpu_translated_address + placed.offset_bytes}, table->bytes));
     table->mapped = table->cpu != nullptr;
   }
@@ -81,7 +83,7 @@ Status PageTableMemory::place(TableMemory* table, SegmentId segment, uint64_t al
 void PageTableMemory::free(gpuva::TableId id) {
   TableMemory table = at(id);
   tables_.erase(id);
-  if (table.mapped) DXGKIT_CHECK(core_.machine().unmap_io(table.cpu, table.bytes));
+  if (table.mapped) DXGKIT_CHECK(floor_.core.machine().unmap_io(table.cpu, table.bytes));
   if (table.room.value == 0) {
     if (reusing_) {
       table.paging_va = 0;
@@ -92,7 +94,7 @@ void PageTableMemory::free(gpuva::TableId id) {
     return;
   }
   rooms_.erase(table.room);
-  adapter_.teardowns().free_internal(adapter_.allocations().at(table.room));
+  floor_.teardowns->free_internal(floor_.allocations.at(table.room));
 }
 
 void PageTableMemory::begin_reuse() { reusing_ = true; }
@@ -118,7 +120,7 @@ void PageTableMemory::release(const TableMemory& table) {
   std::vector<bus::PageFrame> pages;
   for (uint64_t page = 0; page < table.bytes / kPageBytes; ++page)
     pages.push_back(bus::PageFrame{table.address.offset / kPageBytes + page});
-  adapter_.backing_pages().release(pages);
+  floor_.backing_pages->release(pages);
 }
 
 TableMemory& PageTableMemory::at(gpuva::TableId id) {

@@ -9,15 +9,13 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "dxgk/memory/memory_floor.h"
 #include "gpuva/page_tables.h"
 #include "port/types.h"
 #include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
 
 namespace dxgkit::dxgk {
-
-class Adapter;
-class AdapterCore;
 
 /// One table's memory.
 struct TableMemory {
@@ -33,7 +31,7 @@ struct TableMemory {
 /// saved: tables that lose their memory are built again.
 class PageTableMemory {
  public:
-  explicit PageTableMemory(Adapter& adapter);
+  explicit PageTableMemory(MemoryFloor& floor) : floor_(floor) {}
   ~PageTableMemory();
 
   /// Aligned, of undefined content; may make others leave their places. kNoMemory: neither pages
@@ -67,8 +65,7 @@ class PageTableMemory {
   Status place(TableMemory* table, SegmentId segment, uint64_t alignment_bytes, bool cpu_writes)
       DXGKIT_REQUIRES(on_lane);
 
-  Adapter& adapter_;
-  AdapterCore& core_;
+  MemoryFloor& floor_;
   std::map<gpuva::TableId, TableMemory> tables_;
   std::set<AllocationId> rooms_;
   std::vector<TableMemory> spares_;  // in system memory; while reusing_

@@ -5,8 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/va/gpu_va.h"
+#include "base/check.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/va/address_spaces.h"
+#include "dxgk/va/page_table_memory.h"
+#include "dxgk/va/stand_in_pages.h"
+#include "dxgk/va/table_planner.h"
 
 namespace dxgkit::dxgk {
 
@@ -51,7 +55,7 @@ class PagingSpace::MoveWork final : public PagingWork {
       : owner_(owner),
         op_(op),
         target_(target),
-        unique_(owner.owner_.unique_ranges(op.allocation)),
+        unique_(owner.floor_.spaces->unique_ranges(op.allocation)),
         end_(op.content_offset_bytes + op.size_bytes),
         done_(op.content_offset_bytes) {}
 
@@ -87,8 +91,9 @@ class PagingSpace::MoveWork final : public PagingWork {
       sides[i].span.pages = pages;
       gpuva::Plan plan;
       owner_.show_in(slot->windows[i], std::span(&sides[i], 1), &plan);
-      writers_.push_back(std::make_unique<StepWriter>(
-          owner_.owner_, *owner_.space_, std::move(plan), owner_.owner_.update_mode()));
+      writers_.push_back(
+          std::make_unique<StepWriter>(owner_.floor_, *owner_.space_, std::move(plan),
+                                       update_mode(owner_.space_->tables.geometry())));
       DXGKIT_CHECK(writers_.back()->next(&part->operations) || writers_.back()->over());
       DXGKIT_CHECK(writers_.back()->over());  // a window's entries are few
     }
@@ -163,8 +168,8 @@ class PagingSpace::UpdateWork final : public PagingWork {
       whole.source = place_side(place_);
       gpuva::Plan plan;
       owner_.show_in(free->window, std::span(&whole, 1), &plan);
-      writer_ = std::make_unique<StepWriter>(owner_.owner_, *owner_.space_, std::move(plan),
-                                             owner_.owner_.update_mode());
+      writer_ = std::make_unique<StepWriter>(owner_.floor_, *owner_.space_, std::move(plan),
+                                             update_mode(owner_.space_->tables.geometry()));
     }
     if (writer_->next(&part->operations)) return Next::kPart;
     told_ = true;
@@ -191,19 +196,12 @@ class PagingSpace::UpdateWork final : public PagingWork {
   bool told_ = false;
 };
 
-PagingSpace::PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry)
-    : owner_(owner), space_(std::make_shared<GpuSpace>(geometry, 0)) {
+PagingSpace::PagingSpace(VaFloor& floor, const gpuva::Geometry& geometry)
+    : floor_(floor), space_(std::make_shared<GpuSpace>(geometry, 0)) {
   space_->of_paging = true;
 }
 
 PagingSpace::~PagingSpace() = default;
-
-gpuva::PteSource PagingSpace::dummy() const {
-  gpuva::PteSource source;
-  source.kind = gpuva::PteSource::Kind::kSame;
-  source.first_page = owner_.adapter().system_objects().dummy_page().value;
-  return source;
-}
 
 uint64_t PagingSpace::claim(uint64_t pages) {
   gpuva::MapRequest request;
@@ -246,7 +244,7 @@ Status PagingSpace::point(uint64_t first_page, uint64_t pages, const gpuva::PteS
   piece.driver_protection = driver_protection;
   pieces_[first_page] = piece;
   const gpuva::PageSpan changed = piece.span;
-  return owner_.plan(space_, std::span(&changed, 1), Pieces(pieces_), plan);
+  return floor_.planner->plan(space_, std::span(&changed, 1), Pieces(pieces_), plan);
 }
 
 void PagingSpace::show_in(Window& window, std::span<const gpuva::Piece> parts, gpuva::Plan* plan) {
@@ -259,7 +257,8 @@ void PagingSpace::show_in(Window& window, std::span<const gpuva::Piece> parts, g
   // Pages that the last use showed and this one does not are taken away.
   const uint64_t used = std::exchange(window.used_pages, pages);
   if (used > pages) {
-    DXGKIT_CHECK(is_success(point(window.first_page + pages, used - pages, dummy(), plan)));
+    DXGKIT_CHECK(is_success(
+        point(window.first_page + pages, used - pages, floor_.stand_ins->nothing(), plan)));
   }
 }
 
@@ -270,21 +269,22 @@ void PagingSpace::give_back(Slot& slot) {
   for (const Window& window : slot.windows) {
     const auto end = pieces_.lower_bound(window.first_page + kWindowPages);
     for (auto at = pieces_.lower_bound(window.first_page); at != end; ++at) {
-      if (at->second.source.kind == gpuva::PteSource::Kind::kFrames) at->second.source = dummy();
+      if (at->second.source.kind == gpuva::PteSource::Kind::kFrames)
+        at->second.source = floor_.stand_ins->nothing();
     }
   }
 }
 
 Status PagingSpace::write_now(gpuva::Plan plan) {
-  StepWriter writer(owner_, *space_, std::move(plan), port::PageTableUpdateMode::kCpuVirtual);
+  StepWriter writer(floor_, *space_, std::move(plan), port::PageTableUpdateMode::kCpuVirtual);
   std::vector<port::PagingOperation> operations;
-  port::AdapterPort& port = owner_.adapter().core().port();
+  port::AdapterPort& port = floor_.core.port();
   for (;;) {
     operations.clear();
     if (!writer.next(&operations)) {
       const gpuva::Step* step = writer.at_root_change();
       if (step == nullptr) return Status::kSuccess;
-      const port::RootPageTable root{.address = owner_.table(step->table).address,
+      const port::RootPageTable root{.address = floor_.tables->at(step->table).address,
                                      .entry_count = static_cast<uint32_t>(step->count)};
       DXGKIT_RETURN_IF_FAILED(port.gpu_va().set_root_page_table(system_context_, root));
       space_->shown_root = step->table;
@@ -294,7 +294,7 @@ Status PagingSpace::write_now(gpuva::Plan plan) {
     for (const port::PagingOperation& operation : operations) {
       if (operation.kind == port::PagingOperation::Kind::kFlushTlb) {
         // Nothing runs there before it is built; afterwards the flush goes with the paging.
-        if (built_) owner_.adapter().paging().enqueue_plain(operation, nullptr);
+        if (built_) floor_.paging->enqueue_plain(operation, nullptr);
         continue;
       }
       port::BuildPagingArgs args;
@@ -310,7 +310,7 @@ Status PagingSpace::build(void* system_context, PagingExecutor& executor) {
   system_context_ = system_context;
   gpuva::Plan plan;
   const auto map_dummy = [&](uint64_t first_page, uint64_t pages) DXGKIT_REQUIRES(on_lane) {
-    return point(first_page, pages, dummy(), &plan);
+    return point(first_page, pages, floor_.stand_ins->nothing(), &plan);
   };
   for (size_t i = 0; i < executor.buffer_count(); ++i) {
     const DmaBuffer& buffer = executor.buffer(i);
@@ -322,7 +322,7 @@ Status PagingSpace::build(void* system_context, PagingExecutor& executor) {
     DXGKIT_RETURN_IF_FAILED(point(first, buffer.page_count, source, &plan));
     executor.set_buffer_address(i, first * kPageBytes);
   }
-  if (owner_.geometry().update_mode == gpuva::UpdateMode::kGpuVirtual) {
+  if (space_->tables.geometry().update_mode == gpuva::UpdateMode::kGpuVirtual) {
     table_area_ = claim(kTableAreaPages);
     if (table_area_ == 0) return Status::kNoMemory;
     DXGKIT_RETURN_IF_FAILED(map_dummy(table_area_, kTableAreaPages));
@@ -350,7 +350,7 @@ Status PagingSpace::finish(gpuva::Plan plan) {
 /// Of the space itself, as others are shown when they are granted.
 Status PagingSpace::show_new_tables() {
   std::vector<gpuva::TableId> own;
-  owner_.memory().for_each([&](gpuva::TableId id, const TableMemory& table) {
+  floor_.tables->for_each([&](gpuva::TableId id, const TableMemory& table) {
     if (table.paging_va == 0) own.push_back(id);
   });
   for (const gpuva::TableId id : own) DXGKIT_RETURN_IF_FAILED(show(id));
@@ -368,7 +368,8 @@ Result<std::unique_ptr<PagingWork>> PagingSpace::update_context(const vidmm::Pla
     if (first == 0) return Error(Status::kNoMemory);
     gpuva::Plan plan;
     // The CPU writes the tables, as when the space was built: nobody uses the addresses yet.
-    if (const Status status = point(first, pages, dummy(), &plan); !is_success(status)) {
+    if (const Status status = point(first, pages, floor_.stand_ins->nothing(), &plan);
+        !is_success(status)) {
       pieces_.erase(first);
       DXGKIT_CHECK(is_success(space_->addresses.free_system(first * kPageBytes, pages * kPageBytes,
                                                             ++space_->sequence, nullptr)));
@@ -397,7 +398,8 @@ Status PagingSpace::rebuild() {
   // What windows showed was of moves that are over: the lists of frames may be gone with their
   // allocations.
   for (auto& [first, piece] : pieces_) {
-    if (piece.source.kind == gpuva::PteSource::Kind::kFrames) piece.source = dummy();
+    if (piece.source.kind == gpuva::PteSource::Kind::kFrames)
+      piece.source = floor_.stand_ins->nothing();
   }
   free_table_pages_.clear();
   for (uint64_t page = kTableAreaPages; page-- > 0 && table_area_ != 0;)
@@ -405,13 +407,13 @@ Status PagingSpace::rebuild() {
   gpuva::PageSpans all;
   for (const auto& [first, piece] : pieces_) all.push_back(piece.span);
   gpuva::Plan plan;
-  DXGKIT_RETURN_IF_FAILED(owner_.plan(space_, all, Pieces(pieces_), &plan));
+  DXGKIT_RETURN_IF_FAILED(floor_.planner->plan(space_, all, Pieces(pieces_), &plan));
   return finish(std::move(plan));
 }
 
 Status PagingSpace::show(gpuva::TableId id) {
   if (table_area_ == 0) return Status::kSuccess;
-  TableMemory& table = owner_.memory().at(id);
+  TableMemory& table = floor_.tables->at(id);
   const uint64_t pages = table.bytes / kPageBytes;
   // Tables of one page come and go; larger ones are few, and keep their place.
   uint64_t first = 0;

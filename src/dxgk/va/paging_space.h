@@ -10,14 +10,11 @@
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/va/gpu_space.h"
 #include "dxgk/va/gpu_va_work.h"
-#include "dxgk/work/packet.h"
 #include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
-class GpuVa;
 struct TableMemory;
-struct UniqueRange;
 
 /// Lane: the adapter's. Laid out once, from the bottom: the pages nobody has (VA-08), what the
 /// driver reserved, the paging buffers, the tables of everybody where the driver writes them by
@@ -34,7 +31,7 @@ class PagingSpace {
   /// Room for tables by virtual address, pages.
   static constexpr uint64_t kTableAreaPages = uint64_t{1} << 16;
 
-  PagingSpace(GpuVa& owner, const gpuva::Geometry& geometry);
+  PagingSpace(VaFloor& floor, const gpuva::Geometry& geometry);
   ~PagingSpace();
 
   /// Tables and entries, written by the CPU (PAGE-02); buffers get their addresses.
@@ -81,8 +78,6 @@ class PagingSpace {
     bool busy = false;
   };
 
-  /// What pages show that are not in use: so tables stay, and a driver that strays changes nothing.
-  gpuva::PteSource dummy() const DXGKIT_REQUIRES(on_lane);
   uint64_t claim(uint64_t pages) DXGKIT_REQUIRES(on_lane);
   Status finish(gpuva::Plan plan) DXGKIT_REQUIRES(on_lane);
   /// Says what pages show from now on, and plans it.
@@ -97,7 +92,7 @@ class PagingSpace {
   Status write_now(gpuva::Plan plan) DXGKIT_REQUIRES(on_lane);
   Status show_new_tables() DXGKIT_REQUIRES(on_lane);
 
-  GpuVa& owner_;
+  VaFloor& floor_;
   const std::shared_ptr<GpuSpace> space_;
   void* system_context_ = nullptr;
   std::map<uint64_t, gpuva::Piece> pieces_;  // by first page

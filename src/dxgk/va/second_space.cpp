@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/core/process.h"
-#include "dxgk/va/gpu_va.h"
-#include "dxgk/work/context.h"
-#include "dxgk/work/device.h"
+#include "base/check.h"
+#include "dxgk/va/page_table_memory.h"
+#include "dxgk/va/stand_in_pages.h"
+#include "dxgk/va/table_planner.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -17,8 +16,10 @@ constexpr uint64_t kTableGrain = 16;
 
 }  // namespace
 
-SecondSpace::SecondSpace(GpuVa& owner, const GpuSpace& of)
-    : owner_(owner), space_(std::make_shared<GpuSpace>(of.tables.geometry(), of.process)) {
+SecondSpace::SecondSpace(const Parts& parts, const GpuSpace& of)
+    : parts_(parts),
+      geometry_(of.tables.geometry()),
+      space_(std::make_shared<GpuSpace>(of.tables.geometry(), of.process)) {
   space_->kernel_only = true;
   space_->driver_process = of.driver_process;
 }
@@ -39,7 +40,7 @@ Status SecondSpace::build(Work* work) {
     all.push_back(range->mapping.span);
     return range->mapping.span.first_page;
   };
-  const PagingExecutor& executor = owner_.adapter().paging();
+  const PagingExecutor& executor = parts_.paging;
   for (size_t i = 0; i < executor.buffer_count(); ++i) {
     const DmaBuffer& buffer = executor.buffer(i);
     const uint64_t first = claim(buffer.gpu_va, buffer.page_count, 1);
@@ -49,15 +50,13 @@ Status SecondSpace::build(Work* work) {
     piece.source.kind = gpuva::PteSource::Kind::kRun;
     piece.source.first_page = buffer.pages.value;
   }
-  table_pages_ =
-      align_up(uint64_t{owner_.geometry().levels[0].table_bytes}, kPageBytes) / kPageBytes;
+  table_pages_ = align_up(uint64_t{geometry_.levels[0].table_bytes}, kPageBytes) / kPageBytes;
   slot_pages_ = align_up(table_pages_, kTableGrain);
   first_slot_ = claim(0, kSlots * slot_pages_, kTableGrain);
   if (first_slot_ == 0) return Status::kNoMemory;
   // Pages not in use show something nobody minds: so their tables stay.
   gpuva::Piece nothing;
-  nothing.source.kind = gpuva::PteSource::Kind::kSame;
-  nothing.source.first_page = owner_.adapter().system_objects().dummy_page().value;
+  nothing.source = parts_.stand_ins.nothing();
   for (size_t slot = 0; slot < kSlots; ++slot) {
     nothing.span = {slot_page(slot), table_pages_};
     space_->fixed[nothing.span.first_page] = nothing;
@@ -65,15 +64,15 @@ Status SecondSpace::build(Work* work) {
     if (nothing.span.pages != 0) space_->fixed[nothing.span.first_page] = nothing;
   }
   slots_.assign(kSlots, gpuva::kNoTable);
-  return owner_.plan_kernel_space(space_, all, work);
+  return parts_.planner.plan_kernel_space(space_, all, work);
 }
 
 SecondSpace::Way SecondSpace::way_of(AllocationId pool, gpuva::Protection protection,
                                      uint64_t driver_protection) const {
   // Entries without such bits are alike (VA-22).
   return {.pool = pool,
-          .write = protection.write || !owner_.geometry().read_only,
-          .execute = protection.execute || !owner_.geometry().no_execute,
+          .write = protection.write || !geometry_.read_only,
+          .execute = protection.execute || !geometry_.no_execute,
           .driver_protection = driver_protection};
 }
 
@@ -93,7 +92,7 @@ void SecondSpace::show_pool(AllocationId pool, uint64_t pages, gpuva::Protection
   const gpuva::PageSpan span = claimed->mapping.span;
   gpuva::PageSpans changed;
   space_->addresses.apply(*claimed, &changed);
-  if (!is_success(owner_.plan_kernel_space(space_, changed, work))) {
+  if (!is_success(parts_.planner.plan_kernel_space(space_, changed, work))) {
     DXGKIT_CHECK(is_success(space_->addresses.free_system(span.address(), span.size_bytes(),
                                                           ++space_->sequence, nullptr)));
     return;
@@ -114,8 +113,8 @@ void SecondSpace::forget(AllocationId pool, Work* work) {
         at->second.address(), at->second.size_bytes(), ++space_->sequence, &changed)));
   }
   // Nobody else sees it; entries that stay for want of tables are owed.
-  if (!changed.empty() && !is_success(owner_.plan_kernel_space(space_, changed, work)))
-    owner_.hide(space_, changed, work);
+  if (!changed.empty() && !is_success(parts_.planner.plan_kernel_space(space_, changed, work)))
+    parts_.planner.hide(space_, changed, work);
 }
 
 SecondSpace::Ranges SecondSpace::ranges_of(const gpuva::Step& step) const {
@@ -136,7 +135,7 @@ SecondSpace::Ranges SecondSpace::ranges_of(const gpuva::Step& step) const {
     if (walk.empty() || walk.back().level != 0 || !walk.back().valid || walk.back().of_64k_pages)
       return {};
     const uint64_t index = walk.back().index;
-    const uint64_t count = std::min(step.count - done, owner_.geometry().leaf_pages() - index);
+    const uint64_t count = std::min(step.count - done, geometry_.leaf_pages() - index);
     ranges.push_back({.from = walk.back().table,
                       .to = step.table,
                       .from_index = index,
@@ -152,13 +151,13 @@ uint64_t SecondSpace::show(gpuva::TableId table, gpuva::Plan* plan) {
   if (shown != slots_.end()) return slot_page(static_cast<size_t>(shown - slots_.begin()));
   const size_t slot = std::exchange(next_slot_, (next_slot_ + 1) % kSlots);
   slots_[slot] = table;
-  const TableMemory& memory = owner_.table(table);
+  const TableMemory& memory = parts_.tables.at(table);
   gpuva::Piece& piece = space_->fixed.at(slot_page(slot));
   piece.source.kind = gpuva::PteSource::Kind::kRun;
   piece.source.segment = memory.address.segment;
   piece.source.first_page = memory.address.offset / kPageBytes;
   // Its own tables are there, and stay as long as the slots.
-  DXGKIT_CHECK(is_success(owner_.point_kernel_space(space_, piece.span, plan)));
+  DXGKIT_CHECK(is_success(parts_.planner.point_kernel_space(space_, piece.span, plan)));
   return piece.span.first_page;
 }
 
@@ -195,99 +194,7 @@ std::vector<port::PageTableCopy> SecondSpace::show_tables(
 void SecondSpace::reset_slots() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (std::exchange(slots_[slot], gpuva::kNoTable) == gpuva::kNoTable) continue;
-    gpuva::PteSource& source = space_->fixed.at(slot_page(slot)).source;
-    source = {};
-    source.kind = gpuva::PteSource::Kind::kSame;
-    source.first_page = owner_.adapter().system_objects().dummy_page().value;
-  }
-}
-
-// --- the kernel's side ---
-
-std::shared_ptr<SecondSpace> GpuVa::second_space(uint32_t process) const {
-  const auto found = seconds_.find(process);
-  return found == seconds_.end() ? nullptr : found->second;
-}
-
-Status GpuVa::ensure_second(const GpuSpace& space, Work* work) {
-  if (geometry_.update_mode == gpuva::UpdateMode::kCpuVirtual) return Status::kSuccess;
-  if (seconds_.contains(space.process)) return Status::kSuccess;
-  const auto second = std::make_shared<SecondSpace>(*this, space);
-  DXGKIT_RETURN_IF_FAILED(second->build(work));
-  seconds_[space.process] = second;
-  spaces_[space.process | kSecond] = second->space();
-  return Status::kSuccess;
-}
-
-void GpuVa::make_companion(Context& context) {
-  const Result<port::ContextInfo> made = core_.port().objects().create_context(
-      context.device().driver_handle(), context.handle, NodeOrdinal{core_.caps().paging_node}, 1,
-      /*system=*/true, {}, /*virtual_addressing=*/true);
-  bool orphan = false;
-  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    core_.progress();
-    const auto found = companions_.find(context.id());
-    orphan = found == companions_.end();
-    if (orphan) return;
-    Companion& companion = found->second;
-    companion.making = false;
-    companion.refused = !made.has_value();
-    if (companion.refused) return;
-    companion.driver = std::make_shared<CompanionContext>(CompanionContext{made->handle});
-    const std::shared_ptr<GpuSpace> space = space_of(context.device().process().number() | kSecond);
-    space->kernel_contexts.push_back(made->handle);
-    Work work;
-    work.push_back(std::make_unique<CallWork>(
-        [this, space, companion = companion.driver]() DXGKIT_REQUIRES(on_lane) {
-          // Before its first copy. Gone: nobody runs on it any more.
-          const auto& all = space->kernel_contexts;
-          if (std::ranges::find(all, companion->handle) != all.end() &&
-              space->shown_root != gpuva::kNoTable) {
-            set_kernel_root(*space, companion->handle);
-          }
-          return true;
-        }));
-    adapter_.paging().enqueue_work(std::move(work),
-                                   [this]() DXGKIT_REQUIRES(on_lane) { core_.progress(); });
-    core_.pump();
-  });
-  if (orphan && made.has_value())
-    static_cast<void>(core_.port().objects().destroy_context(made->handle));
-}
-
-void* GpuVa::take_companion(Context& context) {
-  std::shared_ptr<CompanionContext> companion;
-  core_.lane().run([&] {
-    const auto found = left_companions_.find(context.id());
-    if (found == left_companions_.end()) return;
-    companion = std::move(found->second);
-    left_companions_.erase(found);
-  });
-  if (!companion) return nullptr;
-  static_cast<void>(core_.block_until([&] { return companion.use_count() == 1; }));
-  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const uint32_t process = context.device().process().number();
-    if (const std::shared_ptr<GpuSpace> second = space_of(process | kSecond))
-      std::erase(second->kernel_contexts, companion->handle);
-  });
-  return companion->handle;
-}
-
-void GpuVa::show_pools(uint32_t process, std::span<const GpuVaUpdate> updates) {
-  using Kind = gpuva::UpdateOperation::Kind;
-  const std::shared_ptr<SecondSpace> second = second_space(process);
-  if (!second) return;
-  Work work;
-  for (const GpuVaUpdate& update : updates) {
-    const gpuva::UpdateOperation& operation = update.operation;
-    if (!update.opened || update.opened->closing) continue;
-    const bool protect = operation.kind == Kind::kMapProtect;
-    if (!protect && operation.kind != Kind::kMap) continue;
-    second->show_pool(operation.allocation, operation.whole_allocation_pages,
-                      protect ? operation.protection : gpuva::Protection{.write = true},
-                      protect ? operation.driver_protection : 0, &work);
-    // Making room for the next one's tables queues operations: none may come before these.
-    if (!work.empty()) adapter_.paging().enqueue_work(std::exchange(work, {}), nullptr);
+    space_->fixed.at(slot_page(slot)).source = parts_.stand_ins.nothing();
   }
 }
 

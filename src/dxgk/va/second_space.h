@@ -17,7 +17,9 @@
 
 namespace dxgkit::dxgk {
 
-class GpuVa;
+class PageTableMemory;
+class StandInPages;
+class TablePlanner;
 
 /// A context of the driver's that runs with the root of a second space, on behalf of one of the
 /// process's contexts (VA-38). Whoever holds it may have work for it under way.
@@ -40,7 +42,13 @@ class SecondSpace {
   using Work = std::vector<std::unique_ptr<PagingWork>>;
   using Ranges = std::vector<gpuva::PageTables::CopyRange>;
 
-  SecondSpace(GpuVa& owner, const GpuSpace& of);
+  struct Parts {
+    TablePlanner& planner;
+    PageTableMemory& tables;
+    const PagingExecutor& paging;
+    const StandInPages& stand_ins;
+  };
+  SecondSpace(const Parts& parts, const GpuSpace& of);
   ~SecondSpace();
 
   /// Lays it out; what writes its tables, and sets its root, is appended to `work`. kNoMemory: no
@@ -80,7 +88,8 @@ class SecondSpace {
   /// The page its table begins at.
   uint64_t show(gpuva::TableId table, gpuva::Plan* plan) DXGKIT_REQUIRES(on_lane);
 
-  GpuVa& owner_;
+  const Parts parts_;
+  const gpuva::Geometry geometry_;
   const std::shared_ptr<GpuSpace> space_;
   std::map<Way, gpuva::PageSpan> pools_;
   uint64_t first_slot_ = 0, slot_pages_ = 0, table_pages_ = 0;

@@ -6,24 +6,21 @@
 
 #include "base/check.h"
 #include "base/interface_versions.h"
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/core/driver_handles.h"
 #include "dxgk/memory/allocation_rules.h"
-#include "dxgk/va/gpu_va.h"
+#include "dxgk/memory/paging_buffers.h"
+#include "dxgk/memory/teardowns.h"
 #include "dxgk/va/gpu_va_work.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/submission.h"
+#include "dxgk/work/system_objects.h"
+#include "dxgk/work/work_floor.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
-namespace {
-
-constexpr uint32_t kPriorityNormal = 0x78000000;
-
-}  // namespace
-
-ContextAllocations::ContextAllocations(Adapter& adapter)
-    : adapter_(adapter), core_(adapter.core()) {}
+ContextAllocations::ContextAllocations(WorkFloor& floor) : floor_(floor), core_(floor.core) {}
 
 std::vector<vidmm::Use>& ContextAllocations::uses_of(const Entry& entry) {
   return entry.context != nullptr ? entry.context->own_memory : entry.device->shared_memory;
@@ -34,9 +31,9 @@ Result<AllocationId> ContextAllocations::create(Context* context, Device& device
                                                 const vidmm::AllocationDesc& desc,
                                                 std::span<const bus::PageFrame> pages,
                                                 std::unique_ptr<bus::CpuView> view) {
-  Allocation& allocation = adapter_.allocations().create();
+  Allocation& allocation = floor_.allocations.create();
   if (const Status status = core_.memory().create(allocation.id, desc); !is_success(status)) {
-    adapter_.allocations().destroy(allocation);
+    floor_.allocations.destroy(allocation);
     return Error(status);
   }
   allocation.driver_handle = info.handle;
@@ -67,7 +64,7 @@ bool ContextAllocations::destroy(AllocationId id) {
   dying_.push_back(id);
   advance();
   // What is still to be built must not name an object the driver may free now.
-  if (adapter_.allocations().contains(id)) adapter_.allocations().at(id).driver_handle = nullptr;
+  if (floor_.allocations.contains(id)) floor_.allocations.at(id).driver_handle = nullptr;
   return true;
 }
 
@@ -75,7 +72,7 @@ bool ContextAllocations::destroy_all(const std::vector<vidmm::Use>& uses) {
   const std::vector<vidmm::Use> all = uses;
   for (const vidmm::Use& use : all) {
     // The driver's object went with its context.
-    adapter_.allocations().at(use.allocation).driver_handle = nullptr;
+    floor_.allocations.at(use.allocation).driver_handle = nullptr;
     static_cast<void>(destroy(use.allocation));
   }
   return !all.empty();
@@ -169,7 +166,7 @@ void ContextAllocations::before(const vidmm::PagingOp& op,
   if (const auto found = entries_.find(op.allocation); found != entries_.end()) {
     concerned.context = found->second.context;
     concerned.device = found->second.device;
-  } else if (adapter_.paging_buffers().contains(op.allocation)) {
+  } else if (floor_.paging_buffers->contains(op.allocation)) {
     concerned.paging = true;
   } else {
     return;
@@ -195,24 +192,24 @@ bool ContextAllocations::switch_away(const Concerned& concerned) {
 
 void ContextAllocations::begin_switch(NodeOrdinal node) {
   Hold& hold = holds_[node.value];
-  Packet& packet = adapter_.submission().packets().create();
+  Packet& packet = floor_.submission->packets().create();
   packet.kind = vidsch::PacketKind::kPaging;  // ahead of rendering that the node has queued
   packet.flags.context_switch = true;
   packet.flags.paging = hold.paging;
   packet.switched_node = node;
   packet.driver_context =
-      hold.context == nullptr ? adapter_.system_objects().context() : hold.context->driver_handle();
+      hold.context == nullptr ? floor_.system_objects->context() : hold.context->driver_handle();
   packet.switches_virtual =
-      hold.context == nullptr ? adapter_.gpu_va() != nullptr : hold.context->virtual_addressing();
+      hold.context == nullptr ? floor_.gpu_va != nullptr : hold.context->virtual_addressing();
   hold.switching = packet.id;
   hold.from = hold.context;
-  adapter_.submission().queue(packet);
+  floor_.submission->queue(packet);
 }
 
 void ContextAllocations::switched(const Packet& packet) {
   Hold& hold = holds_[packet.switched_node.value];
   hold.switching = PacketId{};
-  if (!core_.failed()) adapter_.paging().look_again();
+  if (!core_.failed()) floor_.paging->look_again();
 }
 
 ContextId ContextAllocations::null_context(NodeOrdinal node) {
@@ -259,7 +256,7 @@ void ContextAllocations::advance() {
       continue;
     }
     dying_.erase(dying_.begin() + static_cast<std::ptrdiff_t>(i));
-    adapter_.teardowns().free_internal(adapter_.allocations().at(id));
+    floor_.teardowns->free_internal(floor_.allocations.at(id));
     i = 0;
   }
   advancing_ = false;

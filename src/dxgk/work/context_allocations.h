@@ -17,10 +17,10 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
 class AdapterCore;
 class Context;
 class Device;
+struct WorkFloor;
 
 /// Lane: the adapter's.
 ///
@@ -34,7 +34,7 @@ class Device;
 /// same goes for paging buffers of an aperture, which belong to the kernel's paging context.
 class ContextAllocations {
  public:
-  explicit ContextAllocations(Adapter& adapter);
+  explicit ContextAllocations(WorkFloor& floor);
 
   /// Of `context`, or of all contexts of `device` when null. `pages` are its backing from here on,
   /// on failure they stay the caller's; `view` (may be null) shows them to the driver's CPU.
@@ -116,7 +116,7 @@ class ContextAllocations {
   bool release(Hold& hold) DXGKIT_REQUIRES(on_lane);
   bool destroy_all(const std::vector<vidmm::Use>& uses) DXGKIT_REQUIRES(on_lane);
 
-  Adapter& adapter_;
+  WorkFloor& floor_;
   AdapterCore& core_;
   std::map<AllocationId, Entry> entries_;
   std::vector<Hold> holds_;  // by node

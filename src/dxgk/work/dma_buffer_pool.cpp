@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/memory/backing_pages.h"
+#include "dxgk/memory/memory_floor.h"
+#include "dxgk/memory/teardowns.h"
 
 namespace dxgkit::dxgk {
 
-DmaBufferPool::DmaBufferPool(Adapter& adapter, const port::ContextInfo& info)
-    : adapter_(adapter), core_(adapter.core()), info_(info) {}
+DmaBufferPool::DmaBufferPool(MemoryFloor& floor, const port::ContextInfo& info)
+    : floor_(floor), core_(floor.core), info_(info) {}
 
 DmaBufferPool::~DmaBufferPool() { DXGKIT_CHECK(buffers_.empty()); }
 
@@ -36,7 +39,7 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
 
   // In an aperture segment: the memory manager places it like any allocation, pinned while in use;
   // until then it has no address (REND-12).
-  Allocation& memory = adapter_.allocations().create();
+  Allocation& memory = floor_.allocations.create();
   std::vector<bus::PageFrame> pages;
   for (uint64_t i = 0; i < buffer->page_count; ++i)
     pages.push_back(bus::PageFrame{buffer->pages.value + i});
@@ -48,7 +51,7 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
   desc.supported_read = desc.supported_write = info_.dma_buffer_segment_set;
   desc.cpu_visible = true;
   if (const Status status = core_.memory().create(memory.id, desc); !is_success(status)) {
-    adapter_.allocations().destroy(memory);
+    floor_.allocations.destroy(memory);
     core_.machine().free_contiguous(buffer->pages, buffer->page_count);
     return Error(status);
   }
@@ -90,12 +93,12 @@ void DmaBufferPool::clear() {
   DXGKIT_CHECK(free_.size() == buffers_.size());
   for (const std::unique_ptr<DmaBuffer>& buffer : buffers_) {
     if (buffer->memory.value != 0) {
-      adapter_.teardowns().free_internal(adapter_.allocations().at(buffer->memory));
+      floor_.teardowns->free_internal(floor_.allocations.at(buffer->memory));
     } else {
       std::vector<bus::PageFrame> pages;
       for (uint64_t i = 0; i < buffer->page_count; ++i)
         pages.push_back(bus::PageFrame{buffer->pages.value + i});
-      adapter_.backing_pages().release(pages);
+      floor_.backing_pages->release(pages);
     }
   }
   buffers_.clear();

@@ -11,13 +11,13 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
 class AdapterCore;
+struct MemoryFloor;
 
 /// Lane: the adapter's.
 class DmaBufferPool {
  public:
-  DmaBufferPool(Adapter& adapter, const port::ContextInfo& info);
+  DmaBufferPool(MemoryFloor& floor, const port::ContextInfo& info);
   /// All buffers must be back.
   ~DmaBufferPool();
 
@@ -34,7 +34,7 @@ class DmaBufferPool {
  private:
   Result<std::unique_ptr<DmaBuffer>> make_buffer() DXGKIT_REQUIRES(on_lane);
 
-  Adapter& adapter_;
+  MemoryFloor& floor_;
   AdapterCore& core_;
   const port::ContextInfo info_;
   std::vector<std::unique_ptr<DmaBuffer>> buffers_;

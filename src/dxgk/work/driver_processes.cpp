@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "dxgk/core/process.h"
-#include "dxgk/va/gpu_va.h"
+#include "dxgk/va/address_spaces.h"
 #include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
@@ -10,20 +10,20 @@ namespace dxgkit::dxgk {
 Status DriverProcesses::enter(Process& process) {
   bool blocked = false;
   core_.lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { blocked = timeout_.is_blocked(process.number()); });
+      [&]() DXGKIT_REQUIRES(on_lane) { blocked = timeout_.limits().is_blocked(process.number()); });
   if (blocked) return Status::kDeviceRemoved;  // TDR-06
   runtime::MutexLock lock(process.mutex);
   Process::OnAdapter& here = process.on_adapters[core_.luid().low];
   if (here.devices++ != 0) return Status::kSuccess;
-  if (gpu_va_) gpu_va_->process_begins(process.number());
+  if (spaces_) spaces_->process_begins(process.number());
   Result<void*> handle = core_.port().objects().create_process(process.number(), /*system=*/false);
   if (!handle.has_value()) {
     --here.devices;
-    if (gpu_va_) gpu_va_->process_ends(process.number());
+    if (spaces_) spaces_->process_ends(process.number());
     return handle.error();
   }
   here.driver_process = *handle;
-  if (gpu_va_) gpu_va_->process_made(process.number(), *handle);
+  if (spaces_) spaces_->process_made(process.number(), *handle);
   return Status::kSuccess;
 }
 
@@ -32,7 +32,7 @@ void DriverProcesses::leave(Process& process) {
   Process::OnAdapter& here = process.on_adapters[core_.luid().low];
   DXGKIT_CHECK(here.devices > 0);
   if (--here.devices != 0) return;
-  if (gpu_va_) gpu_va_->process_ends(process.number());
+  if (spaces_) spaces_->process_ends(process.number());
   static_cast<void>(core_.port().objects().destroy_process(here.driver_process));
   here.driver_process = nullptr;
 }

@@ -6,7 +6,7 @@
 
 namespace dxgkit::dxgk {
 
-class GpuVa;
+class AddressSpaces;
 class Process;
 class Timeout;
 
@@ -14,9 +14,9 @@ class Timeout;
 /// (LIFE-16). Any thread but the lane.
 class DriverProcesses {
  public:
-  /// `gpu_va` is null in the patch model.
-  DriverProcesses(AdapterCore& core, Timeout& timeout, GpuVa* gpu_va)
-      : core_(core), timeout_(timeout), gpu_va_(gpu_va) {}
+  /// `spaces` is null in the patch model.
+  DriverProcesses(AdapterCore& core, Timeout& timeout, AddressSpaces* spaces)
+      : core_(core), timeout_(timeout), spaces_(spaces) {}
 
   /// kDeviceRemoved: it hung the GPU too often (TDR-06). The driver's failure passes through.
   Status enter(Process& process);
@@ -27,7 +27,7 @@ class DriverProcesses {
  private:
   AdapterCore& core_;
   Timeout& timeout_;
-  GpuVa* const gpu_va_;
+  AddressSpaces* const spaces_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -7,7 +7,7 @@
 
 #include "base/interface_versions.h"
 #include "dxgk/core/process.h"
-#include "dxgk/va/gpu_va.h"
+#include "dxgk/va/fault_explainer.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/timeout.h"
@@ -100,7 +100,7 @@ void Faults::reset_after_fault(const port::InterruptReport& report) {
 }
 
 void Faults::explain_page_fault(const Packet& packet) {
-  if (report_ == nullptr || gpu_va_ == nullptr) return;
+  if (report_ == nullptr || explainer_ == nullptr) return;
   const port::InterruptReport& report = *report_;
   // A general code, and not that of page faults: no address is to blame.
   if ((report.error_code & 1U) == 0 && report.error_code != 0) return;
@@ -108,7 +108,8 @@ void Faults::explain_page_fault(const Packet& packet) {
   const bool paging = packet.kind == vidsch::PacketKind::kPaging;
   if (!paging && !packet.context->virtual_addressing()) return;
   const Process* const process = paging ? nullptr : &packet.context->device().process();
-  GpuVa::Fault fault = gpu_va_->explain(paging ? 0 : process->number(), report.address, write);
+  FaultExplainer::Fault fault =
+      explainer_->explain(paging ? 0 : process->number(), report.address, write);
   const std::string who = paging
                               ? "The paging process"
                               : fmt::format("Process {} ({})", process->number(), process->name());

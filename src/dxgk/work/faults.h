@@ -10,7 +10,7 @@
 
 namespace dxgkit::dxgk {
 
-class GpuVa;
+class FaultExplainer;
 class Timeout;
 
 /// Says what a faulted packet costs: its device, or, if it was the kernel's paging, the adapter.
@@ -19,8 +19,8 @@ class Timeout;
 class Faults {
  public:
   /// `gpu_va` is null in the patch model.
-  Faults(AdapterCore& core, GpuVa* gpu_va, Timeout& timeout)
-      : core_(core), gpu_va_(gpu_va), timeout_(timeout) {}
+  Faults(AdapterCore& core, FaultExplainer* explainer, Timeout& timeout)
+      : core_(core), explainer_(explainer), timeout_(timeout) {}
 
   /// DMA_FAULTED or DMA_PAGE_FAULTED. The packet it names ends, and the reset it asks for begins
   /// (INT-18). Answers what the scheduler said of the fence; kAccepted also where the report itself
@@ -37,7 +37,7 @@ class Faults {
   void explain_page_fault(const Packet& packet) DXGKIT_REQUIRES(on_lane);
 
   AdapterCore& core_;
-  GpuVa* const gpu_va_;
+  FaultExplainer* const explainer_;
   Timeout& timeout_;
   DeviceState state_ = DeviceState::kErrorDmaFault;
   const port::InterruptReport* report_ = nullptr;  // of the page fault being handled

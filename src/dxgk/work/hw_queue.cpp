@@ -5,13 +5,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/va/gpu_va.h"
+#include "dxgk/va/space_user.h"
+#include "dxgk/va/system_pages.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/faults.h"
 #include "dxgk/work/priority.h"
+#include "dxgk/work/submission.h"
+#include "dxgk/work/work_floor.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -35,11 +40,10 @@ HwContext::~HwContext() = default;
 Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation& creation) {
   const GatePass pass(device.gate());
   if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
-  Adapter& adapter = device.adapter();
-  HwQueues* const all = adapter.hw_queues();
+  WorkFloor& floor = device.floor();
+  HwQueues* const all = floor.hw_queues;
   if (all == nullptr) return Error(Status::kNotSupported);
-  if (creation.node.value >= adapter.core().caps().node_count)
-    return Error(Status::kInvalidParameter);
+  if (creation.node.value >= floor.core.caps().node_count) return Error(Status::kInvalidParameter);
   if (creation.engine_affinity > 1) return Error(Status::kInvalidParameter);  // SCHED-01
   if (!all->supported(creation.node)) return Error(Status::kNotSupported);
   Ref<HwContext> context = make_object<HwContext>(device);
@@ -51,7 +55,7 @@ Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation
   Status status = made.has_value() ? Status::kSuccess : made.error();
   if (is_success(status)) {
     context->driver_handle_ = *made;
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
         return;
@@ -75,7 +79,7 @@ void HwContext::destroy() {
   gate_.close();
   gate_.wait_empty();  // queues that other threads were making are there now, and go with it
   std::vector<Ref<HwQueue>> own_queues;
-  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  device_->floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (HwQueue* queue : queues) own_queues.emplace_back(queue);
   });
   for (const Ref<HwQueue>& queue : own_queues) {
@@ -86,30 +90,30 @@ void HwContext::destroy() {
 }
 
 void HwContext::close_driver_side() {
-  Adapter& adapter = device_->adapter();
-  HwQueues& all = *adapter.hw_queues();
+  WorkFloor& floor = device_->floor();
+  HwQueues& all = *floor.hw_queues;
   bool first = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     first = !closed;
     closed = true;
-    if (first && !adapter.core().failed()) all.take_off(*this);
+    if (first && !floor.core.failed()) all.suspension().take_off(*this);
   });
   if (!first) return;
   // Once it is off nothing on the engine refers to it any more. Another thread may be at the end of
   // one of its queues.
-  static_cast<void>(adapter.core().block_until(
-      [&]() DXGKIT_REQUIRES(on_lane) { return queues.empty() && all.off(*this); }));
+  static_cast<void>(floor.core.block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return queues.empty() && all.suspension().off(*this); }));
   gate_.close();
   gate_.wait_empty();
   static_cast<void>(all.driver().destroy_hw_context(driver_handle_));
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     all.remove(*this);
     std::erase(device_->hw_contexts, this);
   });
 }
 
 void HwContext::follow_process() {
-  if (!closed) static_cast<void>(device_->adapter().hw_queues()->configure(*this));
+  if (!closed) static_cast<void>(device_->floor().hw_queues->configure(*this));
 }
 
 port::SchedulingProperties HwContext::properties() const {
@@ -129,15 +133,15 @@ port::SchedulingProperties HwContext::properties() const {
 
 Status HwContext::set_priority(int32_t priority) {
   DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
-  Adapter& adapter = device_->adapter();
+  WorkFloor& floor = device_->floor();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
     const int32_t before = std::exchange(priority_, priority);
-    status = adapter.hw_queues()->configure(*this);
+    status = floor.hw_queues->configure(*this);
     if (!is_success(status)) priority_ = before;
   });
   return status;
@@ -145,7 +149,7 @@ Status HwContext::set_priority(int32_t priority) {
 
 int32_t HwContext::priority() {
   int32_t priority = 0;
-  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
+  device_->floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
@@ -169,7 +173,7 @@ Result<Ref<HwQueue>> HwQueue::create(HwContext& context, const HwQueueCreation& 
   if (!is_success(status)) {
     handles.erase(queue->handle);
     if (queue->entered)
-      device.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { queue->leave(); });
+      device.floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queue->leave(); });
     queue->unmake();
     return Error(status);
   }
@@ -179,18 +183,18 @@ Result<Ref<HwQueue>> HwQueue::create(HwContext& context, const HwQueueCreation& 
 
 Status HwQueue::make(const HwQueueCreation& creation) {
   Device& owner = device();
-  Adapter& adapter = owner.adapter();
-  HwQueues& all = *adapter.hw_queues();
+  WorkFloor& floor = owner.floor();
+  HwQueues& all = *floor.hw_queues;
   node_ = context_->node();
   virtual_ = true;
   info_.handle = context_->driver_handle();
   flags_ = creation.flags;
   SyncRequest request;
   request.of_paging_queue = true;  // goes with its queue, never alone
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(fence_, owner.create_sync_object(request));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(fence_, owner.sync().create_sync_object(request));
   Status status = Status::kSuccess;
   const auto shown = std::make_shared<bool>(false);
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (owner.lost() || context_->closed) {
       status = Status::kDeviceRemoved;
       return;
@@ -201,12 +205,11 @@ Status HwQueue::make(const HwQueueCreation& creation) {
       return;
     }
     place = *taken;
-    const Result<uint64_t> address =
-        adapter.gpu_va()->map_system_page(owner.process().number(), fence_->shared->page,
-                                          [&adapter, shown]() DXGKIT_REQUIRES(on_lane) {
-                                            *shown = true;
-                                            adapter.core().progress();
-                                          });
+    const Result<uint64_t> address = floor.system_pages->map_system_page(
+        owner.process().number(), fence_->shared->page, [&floor, shown]() DXGKIT_REQUIRES(on_lane) {
+          *shown = true;
+          floor.core.progress();
+        });
     if (!address.has_value()) {
       status = address.error();
       return;
@@ -220,9 +223,8 @@ Status HwQueue::make(const HwQueueCreation& creation) {
     all.refresh_holds(*context_);
   });
   DXGKIT_RETURN_IF_FAILED(status);
-  const bool there = adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
-    return owner.lost() || (*shown && adapter.gpu_va()->has_root(*this));
-  });
+  const bool there = floor.core.block_until(
+      [&]() DXGKIT_REQUIRES(on_lane) { return owner.lost() || (*shown && in_space().rooted); });
   if (!there || owner.lost()) return Status::kDeviceRemoved;
   port::HwQueueArgs args;
   args.handle = handle;
@@ -233,7 +235,7 @@ Status HwQueue::make(const HwQueueCreation& creation) {
   args.progress_fence_va = fence_va_;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(void* const made,
                                  all.driver().create_hw_queue(context_->driver_handle(), args));
-  adapter.core().lane().run([&] {
+  floor.core.lane().run([&] {
     driver_queue = made;
     driver_context_ = true;
   });
@@ -241,23 +243,22 @@ Status HwQueue::make(const HwQueueCreation& creation) {
 }
 
 void HwQueue::destroy_in_driver() {
-  Adapter& adapter = device().adapter();
-  if (driver_context_)
-    static_cast<void>(adapter.hw_queues()->driver().destroy_hw_queue(driver_queue));
+  WorkFloor& floor = device().floor();
+  if (driver_context_) static_cast<void>(floor.hw_queues->driver().destroy_hw_queue(driver_queue));
   unmake();
 }
 
 void HwQueue::unmake() {
-  Adapter& adapter = device().adapter();
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  WorkFloor& floor = device().floor();
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     std::erase(context_->queues, this);
     if (fence_va_ != 0) {
       // The page stays as long as an engine may write it.
-      adapter.gpu_va()->unmap_system_page(device().process().number(), fence_va_,
-                                          [fence = fence_] {});
+      floor.system_pages->unmap_system_page(device().process().number(), fence_va_,
+                                            [fence = fence_] {});
     }
-    if (place.has_value()) adapter.hw_queues()->give_place_back(*place);
-    adapter.core().progress();  // its context may be waiting for it to go
+    if (place.has_value()) floor.hw_queues->give_place_back(*place);
+    floor.core.progress();  // its context may be waiting for it to go
   });
   if (!fence_) return;
   device().process().handles().erase(fence_->handle);
@@ -265,9 +266,9 @@ void HwQueue::unmake() {
 }
 
 Status HwQueue::submit(const HwSubmission& submission) {
-  runtime::MutexLock lock(render_mutex_);  // one at a time (SCHED-21)
-  if (destroyed_) return Status::kInvalidParameter;
-  Adapter& adapter = device().adapter();
+  const RenderTurns::Turn turn(turns());  // one at a time (SCHED-21)
+  if (turn.over()) return Status::kInvalidParameter;
+  WorkFloor& floor = device().floor();
   std::vector<std::byte> private_data(submission.private_data.begin(),
                                       submission.private_data.end());
   if (!private_data.empty()) {  // SUB-34
@@ -279,11 +280,11 @@ Status HwQueue::submit(const HwSubmission& submission) {
     args.private_bytes = args.user_private_bytes = static_cast<uint32_t>(private_data.size());
     args.hardware_queues = true;
     args.progress_fence = submission.progress_fence;
-    const Status valid = adapter.core().port().rendering().validate_submit(args);
+    const Status valid = floor.core.port().rendering().validate_submit(args);
     if (valid != Status::kNotSupported) DXGKIT_RETURN_IF_FAILED(valid);
   }
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (device().lost()) {
       status = Status::kDeviceRemoved;
       return;
@@ -299,7 +300,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
       return;
     }
     last_queued_ = submission.progress_fence;
-    Packet& packet = adapter.submission().packets().create();
+    Packet& packet = floor.submission->packets().create();
     packet.kind = vidsch::PacketKind::kRender;
     packet.context = this;
     packet.driver_context = info_.handle;
@@ -307,52 +308,44 @@ Status HwQueue::submit(const HwSubmission& submission) {
     packet.command.bytes = submission.bytes;
     packet.command.progress_fence = submission.progress_fence;
     packet.command.private_data = std::move(private_data);
-    adapter.residency().packet_queued(device().memory(), packet.residency);
-    adapter.submission().queue(packet);
-    adapter.core().pump();
+    floor.residency->packet_queued(device().memory(), packet.residency);
+    floor.submission->queue(packet);
+    floor.core.pump();
   });
   return status;
 }
 
 // --- all of them ---
 
-std::unique_ptr<HwQueues> HwQueues::make(Adapter& adapter,
+std::unique_ptr<HwQueues> HwQueues::make(WorkFloor& floor,
                                          std::span<const port::NodeMetadata> nodes,
                                          std::vector<vidsch::NodeDesc>* engines) {
   const bool any = std::ranges::any_of(nodes, &port::NodeMetadata::context_scheduling);
-  if (!any || adapter.gpu_va_model() == nullptr) return nullptr;
-  auto made = std::unique_ptr<HwQueues>(new HwQueues(adapter, nodes));
+  if (!any || !floor.core.facts().virtual_addresses) return nullptr;
+  auto made =
+      std::unique_ptr<HwQueues>(new HwQueues(floor, nodes, static_cast<uint32_t>(engines->size())));
   if (!made->queues_.supported()) return nullptr;
-  made->first_place_ = static_cast<uint32_t>(engines->size());
   for (uint32_t place = made->first_place_; place < kPlacesMost; ++place) {
     vidsch::NodeDesc desc;
     desc.node = NodeOrdinal{place};
     desc.of_queue = true;
     engines->push_back(desc);
   }
-  made->places_.resize(kPlacesMost - made->first_place_);
   return made;
 }
 
-HwQueues::HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes)
-    : adapter_(adapter),
-      core_(adapter.core()),
-      queues_(adapter.core().port().hw_queues()),
-      scheduler_(adapter.core().port().hw_scheduling()),
+HwQueues::HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes,
+                   uint32_t first_place)
+    : floor_(floor),
+      core_(floor.core),
+      queues_(floor.core.port().hw_queues()),
+      scheduler_(floor.core.port().hw_scheduling()),
       scheduling_(scheduler_.supported()),
       nodes_(nodes.begin(), nodes.end()),
-      fruitless_(nodes.size()) {
-  timer_ = adapter.core().runtime().make_timer([this] {
-    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { on_timer(); });
-  });
-  resume_timer_ = adapter.core().runtime().make_timer([this] {
-    core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) {
-      for (uint32_t node = 0; node < nodes_.size(); ++node) {
-        if (resetting(NodeOrdinal{node})) resume_engine(NodeOrdinal{node});
-      }
-    });
-  });
-}
+      first_place_(first_place),
+      places_(kPlacesMost - std::min(first_place, kPlacesMost)),
+      suspension_(floor, *this),
+      resets_(floor, *this, nodes.size()) {}
 
 HwQueues::~HwQueues() = default;
 
@@ -415,11 +408,11 @@ vidsch::EnginePort::Submit HwQueues::submit(Packet& packet, SubmissionFenceId fe
   const Status status = queues_.submit(work);
   std::ranges::fill(scratch_, kPoison);
   packet.command.private_data.clear();
-  watch();
+  resets_.watch();
   if (status == Status::kSuccess) return Submit::kTaken;
   if (status == Status::kInvalidParameter) {
-    adapter_.faults().set_device_state(DeviceState::kErrorDmaFault);
-    adapter_.faults().blame(packet);
+    floor_.faults->set_device_state(DeviceState::kErrorDmaFault);
+    floor_.faults->blame(packet);
     return Submit::kRefused;
   }
   core_.fail(verifier::Finding{
@@ -445,7 +438,7 @@ void HwQueues::packet_left(const Packet& packet) {
       });
   if (left == 0) return;
   queue.progress_ns = core_.runtime().now();
-  fruitless_[queue.node().value] = 0;
+  resets_.work_left(queue.node());
   release_fence(queue);
 }
 
@@ -472,7 +465,7 @@ void HwQueues::page_faulted(const port::InterruptReport& report) {
     if (queue == nullptr || queue->driver_queue != report.handle) continue;
     for (const HwQueue::InFlight& one : queue->in_flight) {
       if (one.value != report.fence64) continue;
-      adapter_.faults().set_device_state(DeviceState::kErrorDmaPageFault);
+      floor_.faults->set_device_state(DeviceState::kErrorDmaPageFault);
       const SubmissionFenceId fence = one.fence;
       static_cast<void>(
           core_.scheduler().faulted(*queue->place, fence, core_.runtime().now(), nullptr));
@@ -492,6 +485,38 @@ void HwQueues::page_faulted(const port::InterruptReport& report) {
              "DxgkDdiCreateHwQueue returned.",
       .bugcheck_code = 0x119,
       .bugcheck_parameter = 0x1});
+}
+
+HwContext* HwQueues::context_of(const void* driver_handle) const {
+  const auto found = std::ranges::find(contexts_, driver_handle, &HwContext::driver_handle);
+  return found == contexts_.end() ? nullptr : *found;
+}
+
+void HwQueues::refresh_holds(HwContext& context) {
+  const bool off = context.held != 0;
+  for (HwQueue* const queue : context.queues) {
+    if (queue->place.has_value())
+      core_.scheduler().hold_node(*queue->place, off || resets_.stops(queue->node()));
+  }
+}
+
+void HwQueues::adapter_was_reset() {
+  suspension_.power_failed();
+  resets_.adapter_was_reset();
+  for (HwContext* const context : contexts_) refresh_holds(*context);
+}
+
+void HwQueues::device_lost(Device& device) {
+  for (HwContext* const context : device.hw_contexts) {
+    for (HwQueue* const queue : context->queues) release_fence(*queue);
+  }
+}
+
+void HwQueues::release_fence(HwQueue& queue) {
+  if (!queue.device().lost() || !queue.in_flight.empty() || !queue.has_progress_fence()) return;
+  const vidsch::SyncPoint point{queue.progress_fence().id, std::numeric_limits<uint64_t>::max(),
+                                false};
+  static_cast<void>(core_.scheduler().sync_objects().signal(std::span(&point, 1)));
 }
 
 }  // namespace dxgkit::dxgk

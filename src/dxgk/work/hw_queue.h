@@ -4,15 +4,15 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "dxgk/core/object.h"
-#include "dxgk/memory/paging_executor.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context.h"
+#include "dxgk/work/hw_engine_resets.h"
+#include "dxgk/work/hw_suspension.h"
 #include "port/ddi/hw_queue.h"
 #include "port/ddi/hw_scheduling.h"
 #include "runtime/thread_annotations.h"
@@ -21,6 +21,7 @@ namespace dxgkit::dxgk {
 
 class HwQueue;
 class HwQueues;
+struct WorkFloor;
 
 struct HwContextCreation {
   NodeOrdinal node;
@@ -157,7 +158,7 @@ class HwQueues {
   /// lane, during start.
   /// @param nodes   what DxgkDdiGetNodeMetadata said, by node
   /// @param engines the scheduler's; places are appended
-  static std::unique_ptr<HwQueues> make(Adapter& adapter, std::span<const port::NodeMetadata> nodes,
+  static std::unique_ptr<HwQueues> make(WorkFloor& floor, std::span<const port::NodeMetadata> nodes,
                                         std::vector<vidsch::NodeDesc>* engines);
   ~HwQueues();
 
@@ -191,85 +192,43 @@ class HwQueues {
   /// Engines have written fences: queues whose progress fence says so retire work.
   void look_at_fences(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   void page_faulted(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
-  /// SCHED-19, SCHED-20.
-  void suspend_completed(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
-  /// INT-21: the report came between the reset of its engine and the resumption.
-  void unexpected_report(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
-  /// TDR-30. Any thread.
-  Status invalidate(void* driver_context);
 
-  // --- contexts off the engine ---
-  /// By the driver's handle; null: there is none.
-  HwContext* context_of(const void* driver_handle) const DXGKIT_REQUIRES(on_lane);
-  /// Each call has its `let_go`. The context is asked to leave; `off` says when it has.
-  void take_off(HwContext& context) DXGKIT_REQUIRES(on_lane);
-  void let_go(HwContext& context) DXGKIT_REQUIRES(on_lane);
-  bool off(const HwContext& context) const DXGKIT_REQUIRES(on_lane);
-  /// Before the power goes down every context leaves; they come back when it is up (SCHED-19).
-  void all_leave() DXGKIT_REQUIRES(on_lane);
-  bool all_off() const DXGKIT_REQUIRES(on_lane);
-  void all_come_back() DXGKIT_REQUIRES(on_lane);
-  /// Before content moves: contexts that can reach it leave the engine, until operation_done.
-  void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work)
-      DXGKIT_REQUIRES(on_lane);
-  void operation_done(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane);
-  /// The driver knows a queue's root if its context does.
-  bool has_root(Context& queue, const port::RootPageTable& root) const DXGKIT_REQUIRES(on_lane);
-  void root_was_set(Context& queue, const port::RootPageTable& root) const DXGKIT_REQUIRES(on_lane);
-  /// Nothing the driver was asked for will be answered.
-  void power_failed() DXGKIT_REQUIRES(on_lane);
-  /// The same after a reset of the whole adapter, whose engines need no reset of their own any
-  /// more. Every packet has left, every device is lost.
+  // --- what happens to all of them ---
+  /// The whole adapter has been reset. Every packet has left, every device is lost.
   void adapter_was_reset() DXGKIT_REQUIRES(on_lane);
   /// Progress fences of a device that is lost jump to their maximum, each once nothing of its queue
   /// is on hardware: who waits for one wakes up, and nobody takes running work for finished.
   void device_lost(Device& device) DXGKIT_REQUIRES(on_lane);
 
-  // --- timeouts ---
-  /// Work came to an idle queue, or a context was asked to leave: silence is noticed from now on.
-  void watch() DXGKIT_REQUIRES(on_lane);
-  /// Resets an engine by hand, as after a timeout: contexts the driver names are in error, nothing
-  /// is submitted meanwhile, then the engine is resumed. False: it is being reset already, or the
-  /// driver does not schedule.
-  bool reset_engine(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
-  bool resetting(NodeOrdinal node) const DXGKIT_REQUIRES(on_lane) {
-    return (resetting_ >> node.value & 1) != 0;
-  }
+  /// Contexts off the engine, and back.
+  HwSuspension& suspension() { return suspension_; }
+  /// Silence, and resets of single engines.
+  HwEngineResets& resets() { return resets_; }
+  /// By the driver's handle; null: there is none.
+  HwContext* context_of(const void* driver_handle) const DXGKIT_REQUIRES(on_lane);
+  /// In creation order.
+  const std::vector<HwContext*>& contexts() const DXGKIT_REQUIRES(on_lane) { return contexts_; }
+  /// By place; null: free.
+  const std::vector<HwQueue*>& places() const DXGKIT_REQUIRES(on_lane) { return places_; }
 
  private:
-  HwQueues(Adapter& adapter, std::span<const port::NodeMetadata> nodes);
+  HwQueues(WorkFloor& floor, std::span<const port::NodeMetadata> nodes, uint32_t first_place);
   HwQueue* queue_at(NodeOrdinal place) const DXGKIT_REQUIRES(on_lane);
   void retire_finished(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
-  /// The driver could not reset an engine that schedules by itself, or not resume it: the whole
-  /// adapter is reset, and nothing is submitted before that (TDR-30).
-  void engine_is_lost(NodeOrdinal node, const char* ddi, Status status) DXGKIT_REQUIRES(on_lane);
   void release_fence(HwQueue& queue) DXGKIT_REQUIRES(on_lane);
-  bool blocked(const HwQueue& queue) const DXGKIT_REQUIRES(on_lane);
-  void on_timer() DXGKIT_REQUIRES(on_lane);
-  void resume_engine(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
-  void lose(HwContext& context) DXGKIT_REQUIRES(on_lane);
-
-  Adapter& adapter_;
+  WorkFloor& floor_;
   AdapterCore& core_;
   port::HwQueuePort queues_;
   port::HwSchedulingPort scheduler_;
   const bool scheduling_;
   const std::vector<port::NodeMetadata> nodes_;
-  uint32_t first_place_ = 0;
-  std::vector<HwQueue*> places_;      // null: free
-  std::vector<HwContext*> contexts_;  // creation order
-  std::vector<std::byte> scratch_;    // private data, for the time of one call (SUB-39)
-  uint64_t resetting_ = 0;            // engines, one bit per node
-  std::vector<HwContext*> hit_;       // named while an engine is being reset
-  std::vector<uint32_t> fruitless_;   // by node: resets since work left the engine
-  bool collecting_ = false;           // the driver is inside DxgkDdiResetHwEngine
-  bool adapter_reset_due_ = false;
-  /// Contexts taken off for a move, by allocation, in order of operations.
-  std::map<uint64_t, std::deque<std::vector<Ref<HwContext>>>> moves_;
-  std::vector<Ref<HwContext>> away_;              // of all_leave
-  std::unique_ptr<runtime::Timer> timer_;         // silence
-  std::unique_ptr<runtime::Timer> resume_timer_;  // engines that have been reset
-  bool armed_ = false;
+  const uint32_t first_place_;
+  std::vector<HwQueue*> places_ DXGKIT_GUARDED_BY(on_lane);      // null: free
+  std::vector<HwContext*> contexts_ DXGKIT_GUARDED_BY(on_lane);  // creation order
+  std::vector<std::byte> scratch_
+      DXGKIT_GUARDED_BY(on_lane);  // private data, for the time of one call (SUB-39)
+  HwSuspension suspension_;
+  HwEngineResets resets_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -57,7 +57,7 @@ void InterruptReports::handle(const port::InterruptReport& report) {
     return;
   }
   if (report.in_engine_reset && hw_queues_) {
-    hw_queues_->unexpected_report(report);
+    hw_queues_->resets().unexpected_report(report);
     return;
   }
   switch (report.type) {
@@ -75,7 +75,7 @@ void InterruptReports::handle(const port::InterruptReport& report) {
       if (hw_queues_) hw_queues_->page_faulted(report);
       break;
     case Type::kSuspendCompleted:
-      if (hw_queues_) hw_queues_->suspend_completed(report);
+      if (hw_queues_) hw_queues_->suspension().completed(report);
       break;
     case Type::kDmaCompleted: {
       const vidsch::FenceReport outcome =
@@ -142,7 +142,8 @@ void InterruptReports::handle_vsync(const port::InterruptReport& report) {
 
 void InterruptReports::report_fence_violation(const port::InterruptReport& report,
                                               vidsch::FenceReport outcome) {
-  if (outcome != vidsch::FenceReport::kAccepted && timeout_.is_stale(report, outcome)) return;
+  if (outcome != vidsch::FenceReport::kAccepted && timeout_.stale().is_stale(report, outcome))
+    return;
   const bool known_node = report.node < core_.scheduler().node_count();
   vidsch::NodeStatus status;
   if (known_node) status = core_.scheduler().node_status(NodeOrdinal{report.node});

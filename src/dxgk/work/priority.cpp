@@ -1,12 +1,11 @@
-// Priorities of contexts and processes, as clients set them.
 #include "dxgk/work/priority.h"
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
-#include "dxgk/system_impl.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 
@@ -17,70 +16,63 @@ Status check_priority(const Process& process, int32_t priority) {
                                                             : Status::kSuccess;
 }
 
-Status Context::set_priority(int32_t priority) {
-  DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
-  Adapter& adapter = device_->adapter();
+Status ContextPriority::set(int32_t priority) {
+  DXGKIT_RETURN_IF_FAILED(check_priority(context_.device().process(), priority));
+  WorkFloor& floor = context_.device().floor();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (closed_ || device_->lost()) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (context_.closed() || context_.device().lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    status = adapter.core().scheduler().set_priority(id_, priority);
+    status = floor.core.scheduler().set_priority(context_.id(), priority);
     if (is_success(status)) priority_ = priority;
-    adapter.core().pump();
+    floor.core.pump();
   });
   return status;
 }
 
-int32_t Context::priority() {
+int32_t ContextPriority::value() {
   int32_t priority = 0;
-  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
+  context_.device().floor().core.lane().run([&]()
+                                                DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
-Status Context::set_ahead_in_process(bool ahead) {
-  Adapter& adapter = device_->adapter();
+Status ContextPriority::set_ahead_in_process(bool ahead) {
+  WorkFloor& floor = context_.device().floor();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (closed_ || device_->lost()) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (context_.closed() || context_.device().lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    adapter.core().scheduler().set_ahead_in_process(id_, ahead);
+    floor.core.scheduler().set_ahead_in_process(context_.id(), ahead);
     ahead_in_process_ = ahead;
   });
   return status;
 }
 
-bool Context::ahead_in_process() {
+bool ContextPriority::ahead_in_process() {
   bool ahead = false;
-  device_->adapter().core().lane().run([&]()
-                                           DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
+  context_.device().floor().core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
   return ahead;
 }
 
-Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
-  if (priority_class >= vidsch::PriorityClass::kHigh && !base_priority_privilege()) {
-    return Status::kPrivilegeNotHeld;
-  }
-  // A context made from here on reads it in the lane, one made before is visited there.
-  priority_class_.store(priority_class);
-  for (const Ref<Adapter>& adapter : system_.impl().running()) {
-    adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (adapter->core().failed()) return;
-      for (Device* device : adapter->devices()) {
-        if (&device->process() != this) continue;
-        for (HwContext* context : device->hw_contexts) context->follow_process();
-        for (Context* context : device->contexts) {
-          // As it is now: another thread may have set it since.
-          adapter->core().scheduler().set_priority_class(context->id(), priority_class_.load());
-        }
+void follow_priority_class(WorkFloor& floor, const Process& process) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
+    for (Device* device : floor.devices) {
+      if (&device->process() != &process) continue;
+      for (HwContext* context : device->hw_contexts) context->follow_process();
+      for (Context* context : device->contexts) {
+        // As it is now: another thread may have set it since.
+        floor.core.scheduler().set_priority_class(context->id(), process.priority_class());
       }
-      adapter->core().pump();
-    });
-  }
-  return Status::kSuccess;
+    }
+    floor.core.pump();
+  });
 }
 
 }  // namespace dxgkit::dxgk

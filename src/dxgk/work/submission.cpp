@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "base/interface_versions.h"
+#include "dxgk/core/process.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/va/gpu_va.h"
+#include "dxgk/va/table_eviction.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
@@ -56,14 +57,15 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
     if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
     list_under_way = list == Prepare::kWaiting;
   }
-  if (gpu_va_ != nullptr && packet.context != nullptr && packet.context->virtual_addressing()) {
-    switch (gpu_va_->bring_tables(packet.context->device().process())) {
-      case GpuVa::TablesThere::kYes:
+  if (table_eviction_ != nullptr && packet.context != nullptr &&
+      packet.context->virtual_addressing()) {
+    switch (table_eviction_->bring_tables(packet.context->device().process())) {
+      case TableEviction::TablesThere::kYes:
         break;
-      case GpuVa::TablesThere::kSoon:
+      case TableEviction::TablesThere::kSoon:
         tables_under_way = true;
         break;
-      case GpuVa::TablesThere::kNoMemory:
+      case TableEviction::TablesThere::kNoMemory:
         // The tables were evicted while the device had other packets in flight, or acquire() would
         // have refused this one. Those packets give memory back when they retire, and the scheduler
         // then asks for this packet again.
@@ -166,9 +168,10 @@ bool Submission::split_before(Packet& packet, uint32_t cut) {
     residency_.packet_split(packet.context->device().memory(), packet.residency, rest.residency);
   packet.slice.end = offset;
   packet.patch_length = cut - packet.patch_start;
-  packet.context->list_uses(buffer, packet.patch_start, packet.patch_length, &packet.uses);
+  packet.context->rendering().list_uses(buffer, packet.patch_start, packet.patch_length,
+                                        &packet.uses);
   packet.own_uses = 0;
-  packet.context->list_uses(buffer, rest.patch_start, rest.patch_length, &rest.uses);
+  packet.context->rendering().list_uses(buffer, rest.patch_start, rest.patch_length, &rest.uses);
   ++packet.buffer->users;
   ++core_.counters().splits;
   count_engine_work(rest, true);
@@ -338,7 +341,8 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
   if (packet.flags.context_switch) return submit_context_switch(packet, node, fence, resubmission);
   if (packet.context != nullptr && packet.context->of_hw_queue())
     return hw_queues_->submit(packet, fence);
-  if (gpu_va_ != nullptr && (packet.context == nullptr || packet.context->virtual_addressing()))
+  if (table_eviction_ != nullptr &&
+      (packet.context == nullptr || packet.context->virtual_addressing()))
     return submit_virtual(packet, node, fence, resubmission);
   DmaBuffer& buffer = *packet.buffer;
   if (buffer.memory.value != 0) {
@@ -425,7 +429,8 @@ void Submission::cancel_packet(Packet& packet, vidsch::Reached reached) {
   if (packet.flags.context_switch) return;
   if (packet.context != nullptr && packet.context->of_hw_queue()) return;
   // Of paging: CANCEL-20.
-  const bool by_address = paging ? gpu_va_ != nullptr : packet.context->virtual_addressing();
+  const bool by_address =
+      paging ? table_eviction_ != nullptr : packet.context->virtual_addressing();
   const Status status =
       by_address ? core_.port().submission().cancel(virtual_args(packet))
                  : core_.port().submission().cancel(patch_args(packet, SubmissionFenceId{}));

@@ -17,10 +17,10 @@ namespace dxgkit::dxgk {
 
 class ContextAllocations;
 class Faults;
-class GpuVa;
 class HwQueues;
 class PagingExecutor;
 class Residency;
+class TableEviction;
 class Timeout;
 
 /// Packets from the queue to their end. A packet retires exactly once; what it pins it unpins then.
@@ -43,8 +43,8 @@ class Submission : public vidsch::EnginePort {
     ContextAllocations& context_allocations;
     Timeout& timeout;
     Faults& faults;
-    GpuVa* gpu_va = nullptr;        // null: the patch model
-    HwQueues* hw_queues = nullptr;  // null: there are none
+    TableEviction* table_eviction = nullptr;  // null: the patch model
+    HwQueues* hw_queues = nullptr;            // null: there are none
   };
   Submission(AdapterCore& core, Owner& owner, const Parts& parts)
       : core_(core),
@@ -54,7 +54,7 @@ class Submission : public vidsch::EnginePort {
         context_allocations_(parts.context_allocations),
         timeout_(parts.timeout),
         faults_(parts.faults),
-        gpu_va_(parts.gpu_va),
+        table_eviction_(parts.table_eviction),
         hw_queues_(parts.hw_queues) {}
 
   IdTable<Packet, PacketId>& packets() DXGKIT_REQUIRES(on_lane) { return packets_; }
@@ -107,7 +107,7 @@ class Submission : public vidsch::EnginePort {
   ContextAllocations& context_allocations_;
   Timeout& timeout_;
   Faults& faults_;
-  GpuVa* const gpu_va_;
+  TableEviction* const table_eviction_;
   HwQueues* const hw_queues_;
   IdTable<Packet, PacketId> packets_;
   ContextId paging_context_;

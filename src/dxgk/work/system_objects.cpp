@@ -9,7 +9,7 @@
 namespace dxgkit::dxgk {
 
 Status SystemObjects::make() {
-  if (gpu_va_) gpu_va_->process_begins(0);
+  if (spaces_) spaces_->process_begins(0);
   Result<void*> process = core_.port().objects().create_process(0, /*system=*/true);
   if (!process.has_value()) return process.error();
   process_ = *process;
@@ -51,7 +51,7 @@ Status SystemObjects::make() {
   });
   DXGKIT_RETURN_IF_FAILED(status);
   // Their buffers have addresses of their own.
-  if (gpu_va_) return gpu_va_->start(process_, context_);
+  if (gpu_va_) return gpu_va_->start(process_, context_, dummy_page_);
   return core_.segment_infos().paging_buffer_segment == 0 ? Status::kSuccess
                                                           : paging_buffers_.map();
 }

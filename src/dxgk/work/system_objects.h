@@ -8,6 +8,7 @@
 
 namespace dxgkit::dxgk {
 
+class AddressSpaces;
 class GpuVa;
 class PagingBuffers;
 class PagingExecutor;
@@ -20,14 +21,16 @@ class SystemObjects {
     PagingExecutor& paging;
     PagingBuffers& paging_buffers;
     Submission& submission;
-    GpuVa* gpu_va = nullptr;  // null: the patch model
+    GpuVa* gpu_va = nullptr;          // null: the patch model
+    AddressSpaces* spaces = nullptr;  // likewise
   };
   SystemObjects(AdapterCore& core, const Parts& parts)
       : core_(core),
         paging_(parts.paging),
         paging_buffers_(parts.paging_buffers),
         submission_(parts.submission),
-        gpu_va_(parts.gpu_va) {}
+        gpu_va_(parts.gpu_va),
+        spaces_(parts.spaces) {}
 
   /// Makes them, and what paging needs. The driver's failure passes through; destroy() is for what
   /// was made then, too.
@@ -46,6 +49,7 @@ class SystemObjects {
   PagingBuffers& paging_buffers_;
   Submission& submission_;
   GpuVa* const gpu_va_;
+  AddressSpaces* const spaces_;
   void* process_ = nullptr;
   bool has_process_ = false;
   void* device_ = nullptr;

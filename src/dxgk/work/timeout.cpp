@@ -6,9 +6,14 @@
 #include <utility>
 
 #include "base/check.h"
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/faults.h"
+#include "dxgk/work/guilty_device.h"
+#include "dxgk/work/interrupt_reports.h"
+#include "dxgk/work/unless_failed.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -63,8 +68,14 @@ TimeoutPolicy read_timeout_policy(const nt::KernelConfig& config, int64_t delay_
   return policy;
 }
 
-Timeout::Timeout(Adapter& adapter)
-    : adapter_(adapter), core_(adapter.core()), runtime_(adapter.core().runtime()) {}
+Timeout::Timeout(WorkFloor& floor, AdapterReset::Owner& above)
+    : floor_(floor),
+      core_(floor.core),
+      runtime_(floor.core.runtime()),
+      log_(floor),
+      stale_(floor.core),
+      limits_(floor, log_, policy_),
+      adapter_reset_(floor, above, log_, stale_) {}
 Timeout::~Timeout() { DXGKIT_CHECK(thread_ == nullptr); }
 
 void Timeout::start() {
@@ -146,7 +157,7 @@ void Timeout::look_at(NodeOrdinal node) {
   // INT-22: the driver reports what it missed before anybody calls it a hang.
   const Result<uint32_t> current = core_.port().submission().query_current_fence(node);
   core_.port().timeouts().flush_dpcs();
-  adapter_.reports().drain();
+  floor_.reports->drain();
   if (!core_.running_or_starting()) return;  // by what it answered, or reported
   vidsch::Scheduler& scheduler = core_.scheduler();
   const vidsch::NodeStatus status = scheduler.node_status(node);
@@ -277,7 +288,7 @@ void Timeout::timed_out(NodeOrdinal node) {
     note.node = node.value;
     note.cause = cause + " TdrDebugMode 0 stops here for a debugger.";
     note.detected_ns = note.ended_ns = runtime_.now();
-    reports_.push_back(std::move(note));
+    log_.add(std::move(note));
   }
   if (policy_.level == 1) {
     core_.fail({.rule = "TDR-02",
@@ -316,42 +327,12 @@ void Timeout::request(Request request) {
   if (stop_.load()) return;
   nodes_.resize(core_.scheduler().node_count());
   if (request.required && !request.adapter) core_.scheduler().begin_reset(request.node);
-  request.adapter_resets = adapter_resets_;
+  request.adapter_resets = adapter_reset_.resets();
   requests_.push_back(std::move(request));
   recovering_ = true;
   if (thread_ == nullptr) thread_ = runtime_.spawn("timeouts", [this] { run(); });
   bell_.fetch_add(1);
   runtime_.wake_all(bell_);
-}
-
-bool Timeout::is_stale(const port::InterruptReport& report, vidsch::FenceReport outcome) {
-  using Type = port::InterruptReport::Type;
-  if (report.node >= nodes_.size()) return false;
-  const Stale& stale = nodes_[report.node].stale;
-  if (!stale.any) return false;
-  const SubmissionFenceId fence{report.fence};
-  const bool of_packet = fence_newer(fence, stale.after) && !fence_newer(fence, stale.upto);
-  const bool of_request = report.type == Type::kDmaPreempted && fence == stale.preemption;
-  if (!of_packet && !of_request) return false;
-  // Only paging keeps its fence when it is submitted again: this one has come back since (TDR-17).
-  if (outcome == vidsch::FenceReport::kRepeated && fence_newer(fence, stale.aborted)) return false;
-  core_.findings().report(
-      {.rule = stale.whole ? "TDR-22" : "TDR-13",
-       .severity = verifier::Severity::kViolation,
-       .ddi = "DxgkCbNotifyInterrupt",
-       .actual = fmt::format("Interrupt type {} named fence {} on node {}, which {} had ended: the "
-                             "engine was still at it.",
-                             report.raw_type, report.fence, report.node,
-                             stale.whole ? "DxgkDdiResetFromTimeout" : "DxgkDdiResetEngine"),
-       .expected = stale.whole
-                       ? "When DxgkDdiResetFromTimeout returns the GPU does nothing any more."
-                       : "When DxgkDdiResetEngine returns the hardware queue is empty, and what "
-                         "was in it is never heard of again.",
-       .fix = "Wait in the DDI until the hardware says that it has stopped, drop the queue, and "
-              "clear the interrupt causes before you return.",
-       .why = "The kernel has submitted the innocent packets again, under other fences, and given "
-              "memory of the others away."});
-  return true;
 }
 
 // --- the thread ---
@@ -379,28 +360,32 @@ void Timeout::run() {
   }
 }
 
-bool Timeout::on_lane_unless_failed(const std::function<void()>& work) {
-  bool failed = false;
-  core_.lane().run([&] {
-    if (core_.running_or_starting()) work();
-    failed = !core_.running_or_starting();
-  });
-  return !failed;
-}
-
 bool Timeout::still_due(const Request& request) {
-  if (request.adapter_resets != adapter_resets_) return false;
+  if (request.adapter_resets != adapter_reset_.resets()) return false;
   if (request.required) return true;
   const std::optional<int64_t> due = deadline(request.node);
   return due.has_value() && *due <= runtime_.now();
 }
 
+void Timeout::begin_log(const Request& request) {
+  RecoveryLog::Beginning beginning;
+  beginning.node = request.node;
+  beginning.adapter = request.adapter;
+  beginning.cause = request.cause;
+  const Node& mine = nodes_[request.node.value];
+  beginning.asked_ns = request.required ? runtime_.now() : mine.asked_ns;
+  if (!request.required && core_.scheduler().node_status(request.node).preemption_pending)
+    beginning.preemption = mine.preemption.value;
+  log_.begin(beginning);
+}
+
 void Timeout::recover(const Request& request) {
   bool off = false;
-  if (!on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
-        off = core_.power_phase().off() || !still_due(request);
-        if (!off) begin_report(request);
-      }) ||
+  if (!run_unless_failed(core_,
+                         [&]() DXGKIT_REQUIRES(on_lane) {
+                           off = core_.power_phase().off() || !still_due(request);
+                           if (!off) begin_log(request);
+                         }) ||
       off) {
     return;
   }
@@ -408,24 +393,24 @@ void Timeout::recover(const Request& request) {
   if (!request.adapter) outcome = recover_engine(request);
   switch (outcome) {
     case EngineOutcome::kRecovered:
-      end_report(true);
+      log_.end(true);
       break;
     case EngineOutcome::kPromote:
       recover_adapter(request);
       break;
     case EngineOutcome::kNotNeeded:
     case EngineOutcome::kGranted:
-      core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { report_.reset(); });
+      log_.drop();
       break;
     case EngineOutcome::kOver:
-      end_report(false);
+      log_.end(false);
       break;
   }
 }
 
 std::optional<bool> Timeout::responsive(NodeOrdinal node) {
   std::optional<bool> answer;
-  const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+  const bool alive = run_unless_failed(core_, [&]() DXGKIT_REQUIRES(on_lane) {
     const Result<bool> status = core_.port().timeouts().query_engine_status(node);
     // TDR-10: a failure was reported; nobody can say that the engine gets on.
     answer = status.has_value() && *status;
@@ -442,31 +427,31 @@ std::optional<bool> Timeout::responsive(NodeOrdinal node) {
 
 Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
   if (!core_.caps().support_per_engine_tdr || !core_.port().timeouts().has_engine_reset()) {
-    step("The driver has no per-engine recovery: the adapter is reset.");
+    log_.step("The driver has no per-engine recovery: the adapter is reset.");
     return EngineOutcome::kPromote;
   }
   if (!request.required) {
     const std::optional<bool> answer = responsive(request.node);
     if (!answer.has_value()) return EngineOutcome::kOver;
     if (*answer) return EngineOutcome::kGranted;
-    step("DxgkDdiQueryEngineStatus: the engine is not responsive.");
+    log_.step("DxgkDdiQueryEngineStatus: the engine is not responsive.");
   }
   uint32_t count = 0;
   uint64_t mask = 0;
-  const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+  const bool alive = run_unless_failed(core_, [&]() DXGKIT_REQUIRES(on_lane) {
     count = static_cast<uint32_t>(nodes_.size());
     const Result<uint64_t> group =
         core_.port().timeouts().query_dependent_engines(request.node, count);
     if (group.has_value()) mask = *group;
   });
   if (!alive || mask == 0) return EngineOutcome::kOver;
-  step(fmt::format("DxgkDdiQueryDependentEngineGroup: nodes {:#x} are reset together.", mask));
+  log_.step(fmt::format("DxgkDdiQueryDependentEngineGroup: nodes {:#x} are reset together.", mask));
   const uint64_t also = preempt_others(mask, request.node);
   const std::vector<std::byte> info = core_.port().timeouts().collect_debug_info(0x141);
-  if (!on_lane_unless_failed([&]()
-                                 DXGKIT_REQUIRES(on_lane) { report_->debug_bytes = info.size(); }))
+  if (!run_unless_failed(
+          core_, [&]() DXGKIT_REQUIRES(on_lane) { log_.current().debug_bytes = info.size(); }))
     return EngineOutcome::kOver;
-  step(fmt::format("DxgkDdiCollectDbgInfo for event 0x141: {} bytes.", info.size()));
+  log_.step(fmt::format("DxgkDdiCollectDbgInfo for event 0x141: {} bytes.", info.size()));
   EngineOutcome outcome = EngineOutcome::kRecovered;
   for (uint32_t i = 0; i < count && outcome == EngineOutcome::kRecovered; ++i) {
     const NodeOrdinal node{i};
@@ -481,7 +466,7 @@ Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
 uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
   constexpr int64_t kPatienceNs = 500 * runtime::kMillisecond;
   uint64_t busy = 0;
-  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+  static_cast<void>(run_unless_failed(core_, [&]() DXGKIT_REQUIRES(on_lane) {
     for (uint32_t i = 0; i < nodes_.size(); ++i) {
       if (NodeOrdinal{i} == node || (mask >> i & 1) == 0) continue;
       const vidsch::NodeStatus status = core_.scheduler().node_status(NodeOrdinal{i});
@@ -494,7 +479,7 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
   AdapterCore::Waiting waiting(core_);
   while (busy != 0) {
     const uint32_t seen = waiting.seen();
-    const bool alive = on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
+    const bool alive = run_unless_failed(core_, [&]() DXGKIT_REQUIRES(on_lane) {
       for (uint32_t i = 0; i < nodes_.size(); ++i) {
         const vidsch::NodeStatus status = core_.scheduler().node_status(NodeOrdinal{i});
         // One that cannot be preempted is given way by being empty.
@@ -507,21 +492,21 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
     if (!alive || busy == 0) break;
     if (waiting.wait_until(until, seen) == runtime::WaitResult::kTimedOut) break;
   }
-  if (busy != 0) step(fmt::format("Nodes {:#x} did not give way within 500 ms.", busy));
+  if (busy != 0) log_.step(fmt::format("Nodes {:#x} did not give way within 500 ms.", busy));
   return busy;
 }
 
 Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool hung) {
   const uint64_t bit = uint64_t{1} << node.value;
-  if (!on_lane_unless_failed([&]()
-                                 DXGKIT_REQUIRES(on_lane) { core_.scheduler().begin_reset(node); }))
+  if (!run_unless_failed(core_,
+                         [&]() DXGKIT_REQUIRES(on_lane) { core_.scheduler().begin_reset(node); }))
     return EngineOutcome::kOver;
   // TDR-09: from here on the engine's interrupts are kept back; what came before is taken in.
   core_.port().timeouts().mask_engines(bit);
   core_.port().timeouts().flush_dpcs();
   EngineOutcome outcome = EngineOutcome::kOver;
-  static_cast<void>(on_lane_unless_failed([&]() DXGKIT_REQUIRES(on_lane) {
-    adapter_.reports().drain();
+  static_cast<void>(run_unless_failed(core_, [&]() DXGKIT_REQUIRES(on_lane) {
+    floor_.reports->drain();
     if (!core_.running_or_starting()) return;
     const vidsch::NodeStatus before = core_.scheduler().node_status(node);
     const bool owes = before.preemption_pending || before.hardware_queue_length != 0;
@@ -539,11 +524,11 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
     const Result<uint32_t> reset = core_.port().timeouts().reset_engine(node);
     if (!reset.has_value()) {
       if (reset.error() == Status::kDeviceRemoved) return;  // the driver died inside
-      note("DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).");
+      log_.note("DxgkDdiResetEngine failed: the adapter is reset (reason 9, promoted).");
       outcome = EngineOutcome::kPromote;
       return;
     }
-    note(fmt::format(
+    log_.note(fmt::format(
         "DxgkDdiResetEngine of node {}: LastAbortedFenceId {}; fence {} was the last completed, "
         "{} the last submitted.",
         node.value, *reset, before.last_completed.value, before.last_submitted.value));
@@ -576,46 +561,52 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
     return EngineOutcome::kOver;
   }
   if (found.on_hardware && found.kind == vidsch::PacketKind::kPaging) {
-    note(
+    log_.note(
         "The aborted packet is a paging packet: memory is in an unknown state, and the adapter is "
         "reset.");
     return EngineOutcome::kPromote;
   }
   Node& mine = nodes_[node.value];
-  mine.stale = {.any = true,
-                .whole = false,
-                .after = before.last_completed,
-                .upto = before.last_submitted,
-                .preemption = mine.preemption,
-                .aborted = last_aborted};
+  stale_.engine_was_reset(node, before, mine.preemption, last_aborted);
   mine.by_watch = false;
   mine.granted = false;
   mine.granted_until = 0;
   Device* guilty = nullptr;
-  if (before.hardware_queue_length != 0) guilty = device_of(found.context);
-  adapter_.faults().set_device_state(DeviceState::kHung);
+  if (before.hardware_queue_length != 0) guilty = device_of(floor_, found.context);
+  floor_.faults->set_device_state(DeviceState::kHung);
   static_cast<void>(scheduler.engine_was_reset(node, last_aborted, runtime_.now()));
   ++engine_resets_;
   if (guilty != nullptr) {
     guilty->set_error(DeviceState::kHung);  // TDR-15 too: although its packet had finished
-    note(
+    log_.note(
         fmt::format("Fence {} was of {}, whose device is lost (hung); {} packets before it are "
                     "complete, {} behind it are submitted again.",
                     last_aborted.value, guilty->process().name(), found.finished, found.innocent));
-    note_engine_timeout(*guilty);
+    limits_.note_engine_timeout(*guilty);
   } else {
-    note(fmt::format("Nobody is to blame; {} packets are submitted again.", found.innocent));
+    log_.note(fmt::format("Nobody is to blame; {} packets are submitted again.", found.innocent));
   }
   return EngineOutcome::kRecovered;
 }
 
-Device* Timeout::device_of(ContextId context) {
-  for (Device* device : adapter_.devices()) {
-    for (const Context* one : device->contexts) {
-      if (one->id() == context) return device;
-    }
+void Timeout::recover_adapter(const Request& request) {
+  bool past = false;
+  if (!run_unless_failed(core_,
+                         [&]() DXGKIT_REQUIRES(on_lane) {
+                           past = limits_.past_limit(request.cause);
+                           if (past) return;
+                           log_.current().code = 0x117;
+                           adapter_reset_.begin();
+                         }) ||
+      past) {
+    log_.end(false);
+    return;
   }
-  return nullptr;
+  const bool done =
+      adapter_reset_.run(request.node, policy_.ddi_delay_ns, [&]() DXGKIT_REQUIRES(on_lane) {
+        for (Node& mine : nodes_) mine = {};
+      });
+  log_.end(done);
 }
 
 }  // namespace dxgkit::dxgk

@@ -15,7 +15,10 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "dxgk/core/adapter_core.h"
-#include "dxgk/work/timeout_report.h"
+#include "dxgk/work/adapter_reset.h"
+#include "dxgk/work/recovery_log.h"
+#include "dxgk/work/stale_reports.h"
+#include "dxgk/work/timeout_limits.h"
 #include "port/types.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_annotations.h"
@@ -24,8 +27,7 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
-class Device;
+struct WorkFloor;
 
 /// `delay_ns` is the one to use without a value in the registry. Values of other types than
 /// REG_DWORD are not looked at.
@@ -41,7 +43,7 @@ TimeoutPolicy read_timeout_policy(const nt::KernelConfig& config, int64_t delay_
 /// for others to leave the driver, which the lane must not.
 class Timeout {
  public:
-  explicit Timeout(Adapter& adapter);
+  Timeout(WorkFloor& floor, AdapterReset::Owner& above);
   ~Timeout();
 
   /// Reads the policy. Before anything runs.
@@ -60,20 +62,15 @@ class Timeout {
   /// INT-18: that reset at once.
   void require_engine_reset(NodeOrdinal node, std::string cause) DXGKIT_REQUIRES(on_lane);
   void require_adapter_reset(NodeOrdinal node, std::string cause) DXGKIT_REQUIRES(on_lane);
-  /// A report of a packet from before a reset of its engine, after it: a finding, and nothing else
-  /// (TDR-13, TDR-22). `outcome`: what the scheduler said of it.
-  bool is_stale(const port::InterruptReport& report, vidsch::FenceReport outcome)
-      DXGKIT_REQUIRES(on_lane);
-  /// It hung the GPU too often (TDR-06).
-  bool is_blocked(uint32_t process) const DXGKIT_REQUIRES(on_lane) {
-    return blocked_.contains(process);
-  }
-  const std::vector<TimeoutReport>& reports() const DXGKIT_REQUIRES(on_lane) { return reports_; }
-  /// The adapter is about to be reset, or being reset: who waits for idle hardware with the driver
-  /// to itself lets go, and comes back when it is over.
-  bool resetting_adapter() const DXGKIT_REQUIRES(on_lane) { return resetting_adapter_; }
+  /// See AdapterReset::under_way.
+  bool resetting_adapter() const DXGKIT_REQUIRES(on_lane) { return adapter_reset_.under_way(); }
   uint64_t engine_resets() const DXGKIT_REQUIRES(on_lane) { return engine_resets_; }
-  uint64_t adapter_resets() const DXGKIT_REQUIRES(on_lane) { return adapter_resets_; }
+
+  /// What belongs to recoveries.
+  const RecoveryLog& log() const { return log_; }
+  StaleReports& stale() { return stale_; }
+  const TimeoutLimits& limits() const { return limits_; }
+  const AdapterReset& adapter_reset() const { return adapter_reset_; }
 
  private:
   struct Request {
@@ -82,12 +79,6 @@ class Timeout {
     bool required = false;  // by the driver: no preemption has been waited for
     std::string cause;
     uint64_t adapter_resets = 0;  // before it
-  };
-  /// What a reset left behind, to know late reports by.
-  struct Stale {
-    bool any = false, whole = false;
-    SubmissionFenceId after, upto, preemption;
-    SubmissionFenceId aborted;  // the last completed one once the reset was done
   };
   struct Node {
     int64_t asked_ns = 0;
@@ -99,7 +90,6 @@ class Timeout {
     int64_t granted_until = 0;
     SubmissionFenceId preemption;        // asked last
     std::vector<uint32_t> asked_fences;  // on hardware when it was asked
-    Stale stale;
   };
   enum class EngineOutcome {
     kRecovered,
@@ -129,40 +119,24 @@ class Timeout {
                       SubmissionFenceId last_aborted) DXGKIT_REQUIRES(on_lane);
   uint64_t preempt_others(uint64_t mask, NodeOrdinal node);
   void recover_adapter(const Request& request);
-  bool past_limit(const Request& request) DXGKIT_REQUIRES(on_lane);
-  void report_working_hardware() DXGKIT_REQUIRES(on_lane);
-  bool reset_hardware(NodeOrdinal node);
-  void clean_up(Device* guilty) DXGKIT_REQUIRES(on_lane);
-  void come_back();
-  void note_engine_timeout(Device& guilty) DXGKIT_REQUIRES(on_lane);
-  void refuse_reset(const char* ddi, Status status);
-  void begin_report(const Request& request) DXGKIT_REQUIRES(on_lane);
-  void end_report(bool recovered);
-  void step(std::string text);
-  void note(std::string text) DXGKIT_REQUIRES(on_lane);  // the same, on the lane
-  Device* device_of(ContextId context) DXGKIT_REQUIRES(on_lane);
-  bool on_lane_unless_failed(const std::function<void()>& work);
+  void begin_log(const Request& request) DXGKIT_REQUIRES(on_lane);
 
-  Adapter& adapter_;
+  WorkFloor& floor_;
   AdapterCore& core_;
   runtime::Runtime& runtime_;
   TimeoutPolicy policy_;
+  RecoveryLog log_;
+  StaleReports stale_;
+  TimeoutLimits limits_;
+  AdapterReset adapter_reset_;
   std::unique_ptr<runtime::Timer> timer_;
   // Lane:
   std::vector<Node> nodes_ DXGKIT_GUARDED_BY(on_lane);
   bool armed_ DXGKIT_GUARDED_BY(on_lane) = false;
   int64_t armed_for_ DXGKIT_GUARDED_BY(on_lane) = 0;  // when it should ring
   bool recovering_ DXGKIT_GUARDED_BY(on_lane) = false;
-  bool resetting_adapter_ DXGKIT_GUARDED_BY(on_lane) = false;
   std::deque<Request> requests_ DXGKIT_GUARDED_BY(on_lane);
-  std::vector<TimeoutReport> reports_ DXGKIT_GUARDED_BY(on_lane);
-  std::optional<TimeoutReport> report_ DXGKIT_GUARDED_BY(on_lane);  // of the recovery under way
-  std::vector<int64_t> adapter_reset_times_ DXGKIT_GUARDED_BY(on_lane);
-  std::map<uint32_t, std::vector<int64_t>> engine_timeouts_
-      DXGKIT_GUARDED_BY(on_lane);                          // by process
-  std::set<uint32_t> blocked_ DXGKIT_GUARDED_BY(on_lane);  // processes
-  uint64_t engine_resets_ DXGKIT_GUARDED_BY(on_lane) = 0, adapter_resets_
-                                                          DXGKIT_GUARDED_BY(on_lane) = 0;
+  uint64_t engine_resets_ DXGKIT_GUARDED_BY(on_lane) = 0;
 
   std::atomic<uint32_t> bell_{0};  // rises with each request; the thread waits on it
   std::atomic<bool> stop_{false};

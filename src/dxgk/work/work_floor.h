@@ -15,6 +15,7 @@ class DriverProcesses;
 class Faults;
 class HwQueues;
 class InterruptReports;
+class ScreenFlips;
 class Selection;
 class SourceOwners;
 class Submission;
@@ -31,6 +32,7 @@ struct WorkFloor : VaFloor {
   DriverProcesses* processes = nullptr;
   Faults* faults = nullptr;
   HwQueues* hw_queues = nullptr;  // null: the driver schedules no hardware queues
+  ScreenFlips* flips = nullptr;   // null: no full driver with video present sources
   InterruptReports* reports = nullptr;
   Selection* selection = nullptr;
   SourceOwners* source_owners = nullptr;  // the display, as devices know it

@@ -2,29 +2,33 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/memory/residency.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/render_stream.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 
 /// The handles in the list are the device's, and what the driver built for one context must fit the
 /// buffers of the others.
-Status Context::check_broadcast(const RenderRequest& request) const {
+Status RenderStream::check_broadcast(const RenderRequest& request) const {
   for (const Ref<Context>& other : request.broadcast) {
-    if (other.get() == this || other->virtual_) return Status::kInvalidParameter;
+    if (other.get() == &context_ || other->virtual_addressing()) return Status::kInvalidParameter;
     const auto same = [&](const Ref<Context>& each) { return each.get() == other.get(); };
     if (std::ranges::count_if(request.broadcast, same) != 1) return Status::kInvalidParameter;
-    if (other->device_.get() != device_.get()) return Status::kInvalidParameter;
-    if (other->info_.dma_buffer_bytes < info_.dma_buffer_bytes) return Status::kInvalidParameter;
-    if (other->info_.dma_private_bytes < info_.dma_private_bytes) return Status::kInvalidParameter;
+    if (&other->device() != &context_.device()) return Status::kInvalidParameter;
+    if (other->info().dma_buffer_bytes < context_.info().dma_buffer_bytes)
+      return Status::kInvalidParameter;
+    if (other->info().dma_private_bytes < context_.info().dma_private_bytes)
+      return Status::kInvalidParameter;
   }
   return Status::kSuccess;
 }
 
-Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderResult& result) {
-  if (closed_) return Error(Status::kDeviceRemoved);  // destroyed meanwhile
+Result<DmaBuffer*> RenderStream::copy_pass(const DmaBuffer& from,
+                                           const port::RenderResult& result) {
+  if (context_.closed()) return Error(Status::kDeviceRemoved);  // destroyed meanwhile
   DXGKIT_ASSIGN_OR_RETURN(DmaBuffer * buffer, pool_->acquire());
   buffer->users = 1;
   std::memcpy(buffer->view.cpu, from.view.cpu, result.dma_bytes);
@@ -32,7 +36,7 @@ Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderR
     std::memcpy(buffer->view.private_data, from.view.private_data, from.view.private_size_bytes);
   }
   if (buffer->memory.value != 0)
-    device_->adapter().core().memory().mark_cpu_written(buffer->memory);
+    context_.device().floor().core.memory().mark_cpu_written(buffer->memory);
   if (buffer->allocations.size() < from.allocation_count) {
     buffer->allocations.resize(from.allocation_count);
   }
@@ -50,12 +54,12 @@ Result<DmaBuffer*> Context::copy_pass(const DmaBuffer& from, const port::RenderR
 }
 
 /// On this context and those it broadcasts to, or on none.
-Status Context::queue_everywhere(DmaBuffer& buffer, const port::RenderResult& result,
-                                 const RenderRequest& request) {
+Status RenderStream::queue_everywhere(DmaBuffer& buffer, const port::RenderResult& result,
+                                      const RenderRequest& request) {
   std::vector<DmaBuffer*> copies;
   Status status = Status::kSuccess;
   for (const Ref<Context>& other : request.broadcast) {
-    const Result<DmaBuffer*> copy = other->copy_pass(buffer, result);
+    const Result<DmaBuffer*> copy = other->rendering().copy_pass(buffer, result);
     if (!copy.has_value()) {
       status = copy.error();
       break;
@@ -68,7 +72,7 @@ Status Context::queue_everywhere(DmaBuffer& buffer, const port::RenderResult& re
     queue_pass(buffer, result, request);
     for (size_t i = 0; i < copies.size(); ++i) {
       copies[i]->broadcast_bytes = broadcast;
-      request.broadcast[i]->queue_pass(*copies[i], result, request);
+      request.broadcast[i]->rendering().queue_pass(*copies[i], result, request);
     }
   }
   for (DmaBuffer* copy : copies) DmaBufferPool::drop_user(*copy);

@@ -1,15 +1,19 @@
-// Why an access of the GPU faulted, from what the kernel knows of the address.
+#include "dxgk/va/fault_explainer.h"
+
 #include <fmt/format.h>
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/va/gpu_va.h"
-#include "dxgk/va/paging_space.h"
+#include <algorithm>
+#include <optional>
+
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/memory/paging_executor.h"
+#include "dxgk/va/address_spaces.h"
+#include "dxgk/va/page_table_memory.h"
+#include "dxgk/va/resident_places.h"
+#include "dxgk/va/system_pages.h"
 
 namespace dxgkit::dxgk {
 namespace {
-
-/// How much of what went is remembered per address space.
-constexpr size_t kGoneMost = 256;
 
 std::string range_text(gpuva::PageSpan span) {
   return fmt::format("[0x{:X}, 0x{:X})", span.address(), span.end_address());
@@ -50,48 +54,31 @@ std::string rights_text(const gpuva::Protection& protection) {
 
 }  // namespace
 
-std::optional<GpuSpace::Gone> GpuVa::going(const GpuSpace& space, gpuva::PageSpan span,
-                                           const char* how) const {
-  const std::optional<gpuva::Mapping> mapping = space.addresses.mapping_behind(span.first_page);
-  if (!mapping.has_value() || mapping->span.first_page >= span.end_page()) return std::nullopt;
-  const gpuva::Mapping first = gpuva::clipped(*mapping, span);
-  return GpuSpace::Gone{.span = span,
-                        .allocation = first.allocation,
-                        .offset_pages = first.offset_pages,
-                        .how = how,
-                        .when_ns = core_.runtime().now()};
-}
-
-void GpuVa::note(GpuSpace& space, const std::optional<GpuSpace::Gone>& gone) {
-  if (!gone.has_value()) return;
-  space.gone.push_back(*gone);
-  if (space.gone.size() > kGoneMost) space.gone.pop_front();
-}
-
-std::string GpuVa::tell_tables(const GpuSpace& space, uint64_t page) {
+std::string FaultExplainer::tell_tables(const GpuSpace& space, uint64_t page) {
   const std::vector<gpuva::PageTables::WalkStep> steps = space.tables.walk(page);
   if (steps.empty()) return "There is no root page table yet.";
   std::string text = "The tables, as the driver was asked to write them:";
   for (const gpuva::PageTables::WalkStep& step : steps) {
     const char* said = !step.valid ? "invalid" : step.large_page ? "a large page" : "valid";
     text += fmt::format(" level {} at {}{}, entry {}: {}{}", step.level,
-                        place_text(memory_.at(step.table).address),
+                        place_text(floor_.tables->at(step.table).address),
                         step.of_64k_pages ? " (64 KiB pages)" : "", step.index, said,
                         &step == &steps.back() ? "." : ";");
   }
   return text;
 }
 
-GpuVa::Fault GpuVa::explain(uint32_t process, uint64_t address, bool write) {
-  const std::shared_ptr<GpuSpace> space = space_of(process);
+FaultExplainer::Fault FaultExplainer::explain(uint32_t process, uint64_t address, bool write) {
+  const std::shared_ptr<GpuSpace> space = floor_.spaces->of(process);
   if (!space) return {"an address of a process that is gone", "", ""};
+  const gpuva::Geometry& geometry = floor_.spaces->geometry();
   const uint64_t page = address / kPageBytes;
-  if (page >= geometry_.space_pages()) {
+  if (page >= geometry.space_pages()) {
     return {"an address beyond the address space",
-            fmt::format("Addresses have {} bits here.", geometry_.va_bits),
+            fmt::format("Addresses have {} bits here.", geometry.va_bits),
             "Look for an address that was computed wrongly, or sign-extended."};
   }
-  const int64_t now = core_.runtime().now();
+  const int64_t now = floor_.core.runtime().now();
   const auto ago = [&](int64_t when) { return static_cast<double>(now - when) / 1e6; };
   const std::vector<gpuva::PageTables::WalkStep> steps = space->tables.walk(page);
   const bool written =
@@ -122,17 +109,17 @@ GpuVa::Fault GpuVa::explain(uint32_t process, uint64_t address, bool write) {
       fault.reason = "a mapping there was no memory to write tables for";
       say("Its entries were left invalid when no page table could be allocated.");
       fault.advice = "Give the machine, or the segment of the page tables, more memory.";
-    } else if (!zero && !resident_.contains(mapping->allocation.value) &&
-               !system_pages_.contains(mapping->allocation.value)) {
-      const auto left = left_.find(mapping->allocation.value);
-      const bool evicted = left != left_.end();
+    } else if (!zero && !floor_.places->contains(mapping->allocation) &&
+               !floor_.system_pages->contains(mapping->allocation)) {
+      const std::optional<int64_t> left = floor_.places->left_ns(mapping->allocation);
+      const bool evicted = left.has_value();
       fault.reason = evicted ? "an allocation that was evicted" : "an allocation that is nowhere";
-      say(evicted ? fmt::format("The allocation left its segment {:.3f} ms ago.", ago(left->second))
+      say(evicted ? fmt::format("The allocation left its segment {:.3f} ms ago.", ago(*left))
                   : "The allocation has not been in a segment.");
       fault.advice =
           "Keep allocations on the device's residency list (D3DKMTMakeResident) while "
           "queued work may use them, and wait for that call's fence.";
-    } else if (!written || !adapter_.paging().idle()) {
+    } else if (!written || !floor_.paging->idle()) {
       fault.reason = "a mapping that is not in force yet";
       say("Page-table updates are still queued in front of the paging process.");
       fault.advice =
@@ -150,10 +137,8 @@ GpuVa::Fault GpuVa::explain(uint32_t process, uint64_t address, bool write) {
           "with the walk below; look at DxgkDdiSetRootPageTable.";
     }
   } else {
-    const auto gone =
-        std::find_if(space->gone.rbegin(), space->gone.rend(),
-                     [&](const GpuSpace::Gone& one) { return covers(one.span, page); });
-    if (gone != space->gone.rend()) {
+    const UnmappedRanges::Range* const gone = space->unmapped.find(page);
+    if (gone != nullptr) {
       fault.reason = "memory that was unmapped";
       say(fmt::format("{} was unmapped {:.3f} ms ago {}", range_text(gone->span),
                       ago(gone->when_ns), gone->how));

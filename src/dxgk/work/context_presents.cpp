@@ -1,31 +1,27 @@
-// D3DKMTPresent: copies and fills become packets, flips go to the display.
+#include "dxgk/work/context_presents.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/display/display.h"
-#include "dxgk/display/flips.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/render_stream.h"
+#include "dxgk/work/screen_flips.h"
+#include "dxgk/work/submission.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
-namespace {
 
-constexpr uint32_t kMaxPassesWithoutProgress = 2;
-
-}  // namespace
-
-Status Context::present(const PresentRequest& request) {
-  runtime::MutexLock lock(render_mutex_);
-  if (destroyed_) return Status::kInvalidParameter;
-  Adapter& adapter = device_->adapter();
-  if (device_->lost()) return Status::kDeviceRemoved;
-  if (!adapter.core().port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
+Status ContextPresents::present(const PresentRequest& request) {
+  const RenderTurns::Turn turn(context_.turns());
+  if (turn.over()) return Status::kInvalidParameter;
+  WorkFloor& floor = context_.device().floor();
+  if (context_.device().lost()) return Status::kDeviceRemoved;
+  if (!floor.core.port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
   DXGKIT_RETURN_IF_FAILED(present_limit(request));
   if (!request.flags.flip) {
     // Their DMA buffer would need an address in the process's space.
-    if (virtual_) return Status::kNotSupported;
+    if (context_.virtual_addressing()) return Status::kNotSupported;
     return present_by_buffer(request, nullptr);
   }
   FlipSubmission flip;
@@ -33,34 +29,34 @@ Status Context::present(const PresentRequest& request) {
   flip.surface = request.source;
   flip.interval = request.flip_interval;
   flip.mode = request.mode;
-  flip.contexts.push_back(this);
+  flip.contexts.push_back(&context_);
   for (const Ref<Context>& other : request.broadcast) flip.contexts.push_back(other.get());
-  Flips& flips = *adapter.display()->flips();
+  ScreenFlips& flips = *floor.flips;
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    status = device_->lost() ? Status::kDeviceRemoved : flips.prepare(flip);
+  const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
+    status = context_.device().lost() ? Status::kDeviceRemoved : flips.prepare(flip);
     return status != Status::kRetry;
   });
   if (!asked) status = Status::kDeviceRemoved;
   if (!is_success(status)) {
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips.abandon(flip); });
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips.abandon(flip); });
     return status;
   }
-  const bool immediate_by_register = flip.interval == 0 && flips.immediate_by_register();
-  return flips.by_register() || immediate_by_register || virtual_
+  const bool immediate_by_register = flip.interval == 0 && flips.ways().immediate_by_register;
+  return flips.ways().by_register || immediate_by_register || context_.virtual_addressing()
              ? present_by_register(request, flip)
              : present_by_buffer(request, &flip);
 }
 
-Status Context::present_limit(const PresentRequest& request) {
-  Adapter& adapter = device_->adapter();
+Status ContextPresents::present_limit(const PresentRequest& request) {
+  WorkFloor& floor = context_.device().floor();
   Status status = Status::kSuccess;
-  const bool asked = adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
-    status = device_->lost() ? Status::kDeviceRemoved : Status::kSuccess;
+  const bool asked = floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    status = context_.device().lost() ? Status::kDeviceRemoved : Status::kSuccess;
     if (!is_success(status)) return true;
     const bool over = request.flags.flip
-                          ? adapter.display()->flips()->pending(*device_) >= device_->flip_limit
-                          : device_->queued_presents >= device_->present_limit;
+                          ? floor.flips->pending(context_.device()) >= context_.device().flip_limit
+                          : context_.device().queued_presents >= context_.device().present_limit;
     if (!over) return true;
     if (request.do_not_wait) status = Status::kGraphicsAllocationBusy;
     return request.do_not_wait;
@@ -68,73 +64,75 @@ Status Context::present_limit(const PresentRequest& request) {
   return asked ? status : Status::kDeviceRemoved;
 }
 
-Status Context::present_by_register(const PresentRequest& request, const FlipSubmission& flip) {
-  Adapter& adapter = device_->adapter();
-  Flips& flips = *adapter.display()->flips();
+Status ContextPresents::present_by_register(const PresentRequest& request,
+                                            const FlipSubmission& flip) {
+  WorkFloor& floor = context_.device().floor();
+  ScreenFlips& flips = *floor.flips;
   port::PresentArgs args;  // REND-20: without a DMA buffer
-  args.context = info_.handle;
+  args.context = context_.driver_handle();
   args.flags = request.flags;
-  args.flags.flip_with_no_wait = flips.no_wait();
+  args.flags.flip_with_no_wait = flips.ways().no_wait;
   args.flip_interval = request.flip_interval;
   args.destination = request.destination_rect;
   args.source = request.source_rect;
   args.private_data = request.private_data;
   port::AllocationListEntry list[3];
   port::PresentSurface surface;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const vidmm::Placement place =
-        adapter.core().memory().placement(request.source->allocation->id);
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const vidmm::Placement place = floor.core.memory().placement(request.source->allocation->id);
     list[1].device_handle = request.source->device_specific;
     list[1].set(false, place.segment, place.gpu_address);
     surface = {request.source->device_specific, 0, place.gpu_address, place.segment.value};
   });
   args.allocations = list;
-  if (virtual_) {
+  if (context_.virtual_addressing()) {
     args.surfaces = std::span(&surface, 1);
     args.source_count = 1;
   }
-  const port::RenderResult result = adapter.core().port().rendering().present(args);
+  const port::RenderResult result = floor.core.port().rendering().present(args);
   Status status = result.status == Status::kGraphicsInsufficientDmaBuffer
                       ? Status::kInvalidParameter
                       : result.status;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (is_success(status) && device_->lost()) status = Status::kDeviceRemoved;
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (is_success(status) && context_.device().lost()) status = Status::kDeviceRemoved;
     if (!is_success(status)) {
       flips.abandon(flip);
       if (status == Status::kGraphicsGpuExceptionOnDevice)  // REND-15
-        device_->set_error(DeviceState::kErrorDmaFault);
+        context_.device().set_error(DeviceState::kErrorDmaFault);
       return;
     }
     const uint64_t id = flips.queue(flip, false);
     for (Context* context : flip.contexts) {
       // The flip is made when everything before it in its contexts is done.
-      Packet& reached = adapter.submission().packets().create();
+      Packet& reached = floor.submission->packets().create();
       reached.kind = vidsch::PacketKind::kSignal;
       reached.context = context;
       reached.flip = id;
       reached.vidpn_source = flip.source;
-      adapter.submission().queue(reached);
-      if (flips.no_wait() || flip.interval == 0) continue;
-      Packet& shown = adapter.submission().packets().create();  // DISP-05
+      floor.submission->queue(reached);
+      if (flips.ways().no_wait || flip.interval == 0) continue;
+      Packet& shown = floor.submission->packets().create();  // DISP-05
       shown.kind = vidsch::PacketKind::kWait;
       shown.context = context;
       shown.points.push_back(flips.end_of(flip.source, id));
-      adapter.submission().queue(shown);
+      floor.submission->queue(shown);
     }
-    adapter.core().pump();
+    floor.core.pump();
   });
   return status;
 }
 
-Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmission* flip) {
-  Adapter& adapter = device_->adapter();
-  captured_as_of_ = entries_as_of_ = 0;
-  captured_.assign(3, CapturedAllocation{});   // REND-17
-  captured_[1].opened = request.source.get();  // kept alive by the request
-  captured_[2].opened = request.destination.get();
-  captured_[2].write = true;
-  captured_[2].on_screen = true;
-  captured_[1].on_screen = flip != nullptr;
+Status ContextPresents::present_by_buffer(const PresentRequest& request,
+                                          const FlipSubmission* flip) {
+  WorkFloor& floor = context_.device().floor();
+  RenderStream& stream = context_.rendering();
+  CapturedAllocation list[3];             // REND-17
+  list[1].opened = request.source.get();  // kept alive by the request
+  list[2].opened = request.destination.get();
+  list[2].write = true;
+  list[2].on_screen = true;
+  list[1].on_screen = flip != nullptr;
+  stream.capture().set(list);
   RenderRequest queued_as;
   queued_as.present = true;
   queued_as.counts_as_present = flip == nullptr;
@@ -143,12 +141,12 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
   Status outcome = Status::kSuccess;
   for (;;) {
     DmaBuffer* buffer = nullptr;
-    outcome = begin_pass(Listed::kByKernel, &buffer);
+    outcome = stream.begin_pass(RenderStream::Listed::kByKernel, &buffer);
     if (!is_success(outcome)) break;
     port::PresentArgs args;
-    args.context = info_.handle;
+    args.context = context_.driver_handle();
     args.flags = request.flags;
-    if (flip != nullptr) args.flags.flip_with_no_wait = adapter.display()->flips()->no_wait();
+    if (flip != nullptr) args.flags.flip_with_no_wait = floor.flips->ways().no_wait;
     args.buffer = buffer->view;
     args.allocations = buffer->allocations.data();
     args.patches_out = buffer->patches.data();
@@ -160,20 +158,21 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
     args.sub_rects = request.sub_rects;  // the whole list in each pass (REND-18)
     args.flip_interval = request.flip_interval;
     args.private_data = request.private_data;
-    const port::RenderResult result = adapter.core().port().rendering().present(args);
+    const port::RenderResult result = floor.core.port().rendering().present(args);
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;
-      abandon_pass(*buffer);
+      stream.abandon_pass(*buffer);
       if (outcome == Status::kGraphicsGpuExceptionOnDevice)  // REND-15
-        adapter.core().lane().run(
-            [&]() DXGKIT_REQUIRES(on_lane) { device_->set_error(DeviceState::kErrorDmaFault); });
+        floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+          context_.device().set_error(DeviceState::kErrorDmaFault);
+        });
       break;
     }
     const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
     without_progress = progress ? 0 : without_progress + 1;
-    if (more && without_progress >= kMaxPassesWithoutProgress) {
-      adapter.core().findings().report(verifier::Finding{
+    if (more && without_progress >= RenderStream::kPassesWithoutProgress) {
+      floor.core.findings().report(verifier::Finding{
           .rule = "REND-09",
           .severity = verifier::Severity::kViolation,
           .ddi = "DxgkDdiPresent",
@@ -182,39 +181,37 @@ Status Context::present_by_buffer(const PresentRequest& request, const FlipSubmi
                                 without_progress, multipass_offset),
           .expected = "Each pass into an empty DMA buffer does a part of the rectangles.",
           .fix = "Write what fits, advance pDmaBuffer and MultipassOffset."});
-      abandon_pass(*buffer);
+      stream.abandon_pass(*buffer);
       outcome = Status::kInvalidParameter;
       break;
     }
     multipass_offset = result.multipass_offset;
     if (!more && flip != nullptr) queued_as.flip = flip;  // the last part flips
     flipped = flipped || (!more && result.dma_bytes != 0);
-    outcome = end_pass(*buffer, result, queued_as, &queued);
+    outcome = stream.end_pass(*buffer, result, queued_as, &queued);
     queued_as.counts_as_present = false;
     if (!more || outcome != Status::kSuccess) break;
   }
-  captured_.clear();
+  stream.capture().clear();
   if (flip != nullptr && (!flipped || !is_success(outcome))) {
-    adapter.core().lane().run(
-        [&]() DXGKIT_REQUIRES(on_lane) { adapter.display()->flips()->abandon(*flip); });
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor.flips->abandon(*flip); });
     if (is_success(outcome)) outcome = Status::kInvalidParameter;
   }
   return outcome;
 }
 
-void Context::begin_flip(Packet& packet, const FlipSubmission& flip) {
-  Flips& flips = *device_->adapter().display()->flips();
+void ContextPresents::begin_flip(Packet& packet, const FlipSubmission& flip) {
+  ScreenFlips& flips = *context_.device().floor().flips;
   packet.flags.flip = true;
-  packet.flags.flip_with_no_wait = flips.no_wait();
+  packet.flags.flip_with_no_wait = flips.ways().no_wait;
   packet.vidpn_source = flip.source;
   packet.flip_interval = flip.interval;
   packet.flip = flips.queue(flip, true);
 }
 
-std::vector<Ref<OpenedAllocation>> Context::written_in(const DmaBuffer& buffer) const {
+std::vector<Ref<OpenedAllocation>> ContextPresents::written_in(const DmaBuffer& buffer) const {
   std::vector<Ref<OpenedAllocation>> written;
-  Display* const display = device_->adapter().display();
-  if (display == nullptr || display->flips() == nullptr) return written;
+  if (context_.device().floor().flips == nullptr) return written;
   for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
     OpenedAllocation* const reference = buffer.references[i];
     if (reference != nullptr && buffer.allocations[i].write() && reference->allocation->primary)
@@ -223,20 +220,20 @@ std::vector<Ref<OpenedAllocation>> Context::written_in(const DmaBuffer& buffer) 
   return written;
 }
 
-void Context::wait_for_flips(std::span<const Ref<OpenedAllocation>> written) {
-  Adapter& adapter = device_->adapter();
-  if (adapter.display() == nullptr || adapter.display()->flips() == nullptr) return;
+void ContextPresents::wait_for_flips(std::span<const Ref<OpenedAllocation>> written) {
+  WorkFloor& floor = context_.device().floor();
+  if (floor.flips == nullptr) return;
   std::vector<vidsch::SyncPoint> points;
   for (const Ref<OpenedAllocation>& opened : written) {
-    if (const auto point = adapter.display()->flips()->before_write(*opened); point.has_value())
+    if (const auto point = floor.flips->before_write(*opened); point.has_value())
       points.push_back(*point);
   }
   if (points.empty()) return;
-  Packet& wait = adapter.submission().packets().create();
+  Packet& wait = floor.submission->packets().create();
   wait.kind = vidsch::PacketKind::kWait;
-  wait.context = this;
+  wait.context = &context_;
   wait.points = std::move(points);
-  adapter.submission().queue(wait);
+  floor.submission->queue(wait);
 }
 
 }  // namespace dxgkit::dxgk

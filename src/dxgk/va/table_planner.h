@@ -1,0 +1,97 @@
+// Plans of page tables: what they are to say, and the memory for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/memory/paging_executor.h"
+#include "dxgk/va/gpu_space.h"
+#include "dxgk/va/second_space.h"
+#include "dxgk/va/va_floor.h"
+#include "gpuva/page_tables.h"
+#include "runtime/thread_annotations.h"
+
+namespace dxgkit::dxgk {
+
+/// Lane: the adapter's.
+///
+/// Page-table work is planned when something is decided, and enters the paging executor's queue at
+/// once; the queue is executed in that order, together with the content operations. So what is
+/// planned last is what holds in the end, a table never says what is not there any more, and an
+/// address is freed behind everything queued for it (VA-42). An entry is valid while a mapping and
+/// a place in a segment are both there (VA-29): operations that take an allocation away are
+/// preceded by the invalidation of its entries, those that bring one are followed by their writing.
+class TablePlanner {
+ public:
+  using Work = std::vector<std::unique_ptr<PagingWork>>;
+
+  /// A table that was allocated and not used.
+  struct Spare {
+    gpuva::TableNeed need;
+    gpuva::TableGrant grant;
+  };
+  /// What is planned of one space, together with that of others.
+  struct Planned {
+    std::shared_ptr<GpuSpace> space;
+    gpuva::PageSpans changed;
+    const gpuva::PieceSource* source = nullptr;
+    gpuva::Plan* plan = nullptr;
+    bool with_root = false;
+    Status status = Status::kSuccess;  // kNoMemory: nothing happened to this one
+    // While it is made:
+    gpuva::PageTables::Draft draft;
+    uint64_t version = 0;
+    std::vector<Spare> used;
+  };
+  enum class Tables { kExisting, kMore };
+
+  explicit TablePlanner(VaFloor& floor) : floor_(floor) {}
+
+  /// Tables for what changed, and the steps that write it. kNoMemory: nothing happened.
+  Status plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
+              const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root = false)
+      DXGKIT_REQUIRES(on_lane);
+  /// One plan per space. None is made before all have their tables: making room for a table queues
+  /// operations, which a plan that is made and not queued would come behind.
+  void plan_together(std::span<Planned> all, Tables tables) DXGKIT_REQUIRES(on_lane);
+  /// The steps become work. With `companion` what a second space shows is copied there.
+  void append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan steps, Work* work,
+              const std::shared_ptr<CompanionContext>& companion = nullptr)
+      DXGKIT_REQUIRES(on_lane);
+
+  /// The first root of a space.
+  Status plan_root(const std::shared_ptr<GpuSpace>& space, Work* work) DXGKIT_REQUIRES(on_lane);
+  /// Plans `changed` in a process's space, and what is owed there, appended to `work`. kNoMemory:
+  /// nothing happened.
+  Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work,
+                const std::shared_ptr<CompanionContext>& companion = nullptr)
+      DXGKIT_REQUIRES(on_lane);
+  /// The same where there is no way back: see hide().
+  void replan_or_hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                      Work* work) DXGKIT_REQUIRES(on_lane);
+  /// Without memory for tables: entries concerned become invalid, which needs none; devices with
+  /// contexts there are in error, and the pages are owed.
+  void hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work)
+      DXGKIT_REQUIRES(on_lane);
+  /// Every mapping of the allocation is planned again, for where it is now.
+  void follow(AllocationId allocation, Tables tables, Work* work) DXGKIT_REQUIRES(on_lane);
+
+  /// Plans `changed` in a second space, with its root; appended to `work`. kNoMemory: nothing
+  /// happened.
+  Status plan_kernel_space(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
+                           Work* work) DXGKIT_REQUIRES(on_lane);
+  /// The same for pages whose tables are there, when their turn has come.
+  Status point_kernel_space(const std::shared_ptr<GpuSpace>& space, gpuva::PageSpan changed,
+                            gpuva::Plan* plan) DXGKIT_REQUIRES(on_lane);
+
+ private:
+  Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need)
+      DXGKIT_REQUIRES(on_lane);
+
+  VaFloor& floor_;
+};
+
+}  // namespace dxgkit::dxgk
