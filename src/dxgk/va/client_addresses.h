@@ -24,7 +24,7 @@ struct GpuVaOutcome {
   uint64_t fence = 0;  // of the paging queue, once the page tables say so; 0: they do (VA-27)
 };
 
-/// The client's thread; calls block.
+/// All calls are on the client's thread, and block.
 class ClientAddresses {
  public:
   explicit ClientAddresses(VaFloor& floor) : floor_(floor) {}
@@ -35,15 +35,15 @@ class ClientAddresses {
   /// VA-32..34. `queue` may be null: nothing to write then. The first one that succeeds makes the
   /// process's second space, if the GPU writes page tables; kNoMemory also without tables for that.
   GpuVaOutcome reserve(Process& process, PagingQueue* queue, const gpuva::ReserveRequest& request);
-  /// VA-41: nothing on the GPU reaches the addresses any more when it returns.
+  /// VA-41. When the call returns, nothing on the GPU reaches the addresses any more.
   Status free(Process& process, uint64_t base, uint64_t size);
 
  private:
   using Work = TablePlanner::Work;
   /// Hands work to the executor with a fence of the queue around it.
   void enqueue(PagingQueue* queue, Work work, uint64_t* fence) DXGKIT_REQUIRES(on_lane);
-  /// A claim or reservation takes effect at once: the executor's queue keeps the order. kNoMemory:
-  /// undone.
+  /// A claim or reservation takes effect at once; the paging executor's queue keeps the order.
+  /// kNoMemory: it has been undone.
   Status take_effect(const std::shared_ptr<GpuSpace>& space, const gpuva::MapOperation& operation,
                      Work* work) DXGKIT_REQUIRES(on_lane);
   /// The process has a second space, if it needs one (VA-34).

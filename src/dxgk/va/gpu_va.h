@@ -29,8 +29,8 @@ namespace dxgkit::dxgk {
 class Process;
 class SpaceUser;
 
-/// Owns the parts, and is in the floor together with them. Knows when contexts come and content
-/// moves. Lane: the adapter's, except where a call says otherwise.
+/// Owns the parts and puts them into the floor. Passes on to them that contexts come and go, and
+/// that content moves. Lane: the adapter's, except where a call says otherwise.
 class GpuVa {
  public:
   using Work = TablePlanner::Work;
@@ -38,11 +38,11 @@ class GpuVa {
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// All devices are in error.
+    /// Puts all devices in error.
     virtual void lose_devices(DeviceState state) DXGKIT_REQUIRES(on_lane) = 0;
   };
 
-  /// Fills in the floor; the end of this takes the parts out again.
+  /// Puts the parts into the floor. The destructor takes them out again.
   GpuVa(VaFloor& floor, Owner& owner, const gpuva::Geometry& geometry);
   ~GpuVa();
   GpuVa(const GpuVa&) = delete;
@@ -57,27 +57,27 @@ class GpuVa {
   /// Gives the context its root as soon as that is complete. kNoMemory: there is none.
   Status attach(SpaceUser& context) DXGKIT_REQUIRES(on_lane);
   void detach(SpaceUser& context) DXGKIT_REQUIRES(on_lane);
-  /// PAGE-43: a context allocation comes to its segment and stays until the driver has been asked
-  /// to update it and the hardware has done so; then `done`. kNoMemory, kGraphicsAllocationBusy:
-  /// no room; nothing happened.
+  /// PAGE-43: brings a context allocation into its segment, has the driver update it, and calls
+  /// `done` when the hardware has done so. The allocation stays there until then. kNoMemory,
+  /// kGraphicsAllocationBusy: no room; nothing happened.
   Status update_context(AllocationId allocation, std::vector<std::byte> data,
                         std::function<void()> done) DXGKIT_REQUIRES(on_lane);
 
   // --- content that moves; from the paging executor ---
   void before(const vidmm::PagingOp& op, Work* work) DXGKIT_REQUIRES(on_lane);
   void behind(std::span<const vidmm::PagingOp> operations, Work* work) DXGKIT_REQUIRES(on_lane);
-  /// What stands for a content operation; null: itself (PAGE-16).
+  /// The work that replaces a content operation; null: the operation stays (PAGE-16).
   std::unique_ptr<PagingWork> translate(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane);
   /// The allocation is about to go; nobody has it open any more.
   void forget(AllocationId allocation) DXGKIT_REQUIRES(on_lane) { places_.forget(allocation); }
-  /// The process has no opening of the allocation left: nothing of it is mapped to it any more
-  /// (ALLOC-30).
+  /// The process has no opening of the allocation left, so nothing of the allocation stays mapped
+  /// to it (ALLOC-30).
   void forget(AllocationId allocation, const Process& process) DXGKIT_REQUIRES(on_lane);
   /// The allocation has moved, and its entries are not all written yet.
   bool entries_under_way(AllocationId allocation) const DXGKIT_REQUIRES(on_lane);
-  /// The hardware has lost its power, or may have: all tables are made again, and roots set. Before
-  /// anything is paged: what is queued is about tables that go, and is abandoned; who waited for it
-  /// goes on. Without memory for the tables all devices are lost (kErrorOutOfMemory).
+  /// The hardware has lost its power, or may have. Makes all tables again and sets the roots,
+  /// before anything is paged. Queued paging is about tables that are gone: it is abandoned, and
+  /// its callbacks run. Without memory for the tables all devices are lost (kErrorOutOfMemory).
   void rebuild() DXGKIT_REQUIRES(on_lane);
 
  private:

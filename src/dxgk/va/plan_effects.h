@@ -18,8 +18,8 @@ namespace dxgkit::dxgk {
 
 class SpaceUser;
 
-/// Lane: the adapter's. Plans are carried out inside the paging executor, so what would page or
-/// schedule there is put off until `collect`.
+/// Plans are carried out inside the paging executor, where nothing may page or schedule. So tables
+/// are freed and contexts let back onto the engines later, in `collect`. Lane: the adapter's.
 class PlanEffects {
  public:
   /// Where the tables of a process begin, as contexts were told last.
@@ -51,8 +51,8 @@ class PlanEffects {
   void free_later(std::span<const gpuva::TableId> tables) DXGKIT_REQUIRES(on_lane) {
     freed_.insert(freed_.end(), tables.begin(), tables.end());
   }
-  /// The paging executor is not in the middle of something: tables go, contexts come back, and work
-  /// that waits for contexts to leave the engines goes on when they have.
+  /// Called when the paging executor is not in the middle of something. Frees tables, lets contexts
+  /// back, and has the executor look again at work that waits for contexts to leave the engines.
   void collect() DXGKIT_REQUIRES(on_lane);
 
  private:

@@ -1,4 +1,4 @@
-// Page tables that give way to what others need, and come back before anybody runs on them.
+// Evicts the page tables of processes that do not run, and makes them again before they do.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,38 @@ namespace dxgkit::dxgk {
 
 class Process;
 
-/// Entries follow from the address space, so nothing is saved. Lane: the adapter's.
+/// Nothing is saved of evicted tables: their entries follow from the address space. Lane: the
+/// adapter's.
 class TableEviction {
  public:
   explicit TableEviction(VaFloor& floor) : floor_(floor) {}
 
-  /// Page tables of all processes that have no work anywhere are freed; if there are none and
-  /// nothing runs or pages, those of processes none of whose work is prepared. False: there were
-  /// none. Not those of hardware queues, whose work nobody announces, nor of drivers that want
-  /// entries invalidated first (PAGE-39).
+  /// Evicts the page tables of all processes that have no work queued or running. If there are
+  /// none, and nothing runs or pages, evicts those of processes whose queued work is not prepared
+  /// yet. Processes with hardware queues keep their tables, because nobody announces their work.
+  /// All processes keep theirs where the driver wants entries invalidated first (PAGE-39). False:
+  /// no table was evicted.
   bool let_tables_go() DXGKIT_REQUIRES(on_lane);
   /// The page tables of the process have been evicted.
   bool tables_are_away(const Process& process) const DXGKIT_REQUIRES(on_lane);
-  /// What a list of a device of the process has to fit beside: the rooms of tables that stay, and
-  /// the tables the process has, or would have, if they were made anew. Cost: O(mappings).
+  /// What a residency list of the process has to fit beside: the memory of tables that are never
+  /// evicted, and the tables that the process would have if all of them were made. Cost:
+  /// O(mappings).
   using TableRoom = Residency::Owner::TableRoom;
   TableRoom table_room(const Process& process) DXGKIT_REQUIRES(on_lane);
   enum class TablesThere { kYes, kSoon, kNoMemory };
-  /// Work of the process is about to run: evicted tables are planned again. kSoon: what is enqueued
-  /// from now on in the paging executor comes behind their writing.
+  /// Work of the process is about to run, so evicted tables are planned again. kSoon: what is
+  /// enqueued in the paging executor from now on runs after the tables are written.
   TablesThere bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane);
-  /// Plans evicted tables again, appended to `work`; `GpuSpace::restoring` counts it until that is
-  /// done. kNoMemory: they stay away.
+  /// Plans evicted tables again and appends the work to `work`. GpuSpace::restoring is counted up;
+  /// the caller counts it down when the work is done. kNoMemory: the tables stay evicted.
   Status restore_tables(const std::shared_ptr<GpuSpace>& space, TablePlanner::Work* work)
       DXGKIT_REQUIRES(on_lane);
 
  private:
   enum class Whose { kIdle, kQueued };
   bool may_evict(const GpuSpace& space, Whose whose) const DXGKIT_REQUIRES(on_lane);
-  /// Its tables are of the kind that may give way.
+  /// The tables of the space may be evicted at some time.
   bool ever_evicts(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   /// The tables that show all that is mapped, from none on.
   std::vector<gpuva::TableNeed> needs_of_all(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);

@@ -19,11 +19,11 @@ namespace dxgkit::dxgk {
 /// Lane: the adapter's.
 ///
 /// Page-table work is planned when something is decided, and enters the paging executor's queue at
-/// once; the queue is executed in that order, together with the content operations. So what is
-/// planned last is what holds in the end, a table never says what is not there any more, and an
-/// address is freed behind everything queued for it (VA-42). An entry is valid while a mapping and
-/// a place in a segment are both there (VA-29): operations that take an allocation away are
-/// preceded by the invalidation of its entries, those that bring one are followed by their writing.
+/// once. The executor keeps that order, together with the content operations. So the last plan
+/// holds in the end, a table never names a place that its allocation has left, and an address is
+/// freed after everything that was queued for it (VA-42). An entry is valid while its page is
+/// mapped and the allocation is in a segment (VA-29). So entries become invalid before an operation
+/// that takes the allocation out of its segment, and are written after one that brings it in.
 class TablePlanner {
  public:
   using Work = std::vector<std::unique_ptr<PagingWork>>;
@@ -69,14 +69,14 @@ class TablePlanner {
   Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work,
                 const std::shared_ptr<CompanionContext>& companion = nullptr)
       DXGKIT_REQUIRES(on_lane);
-  /// The same where there is no way back: see hide().
+  /// The same for changes that cannot be undone: without memory for tables it hides them.
   void replan_or_hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                       Work* work) DXGKIT_REQUIRES(on_lane);
-  /// Without memory for tables: entries concerned become invalid, which needs none; devices with
-  /// contexts there are in error, and the pages are owed.
+  /// For want of memory for tables the entries concerned become invalid, which needs no table. The
+  /// devices with contexts in the space are in error, and the pages are owed (GpuSpace::owed).
   void hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work)
       DXGKIT_REQUIRES(on_lane);
-  /// Every mapping of the allocation is planned again, for where it is now.
+  /// Plans every mapping of the allocation again, for the place where the allocation is now.
   void follow(AllocationId allocation, Tables tables, Work* work) DXGKIT_REQUIRES(on_lane);
 
   /// Plans `changed` in a second space, with its root; appended to `work`. kNoMemory: nothing

@@ -30,28 +30,29 @@ struct GpuVaUpdate {
   Ref<OpenedAllocation> opened;
 };
 
-/// D3DKMTUpdateGpuVirtualAddress (VA-35..40). Each context has a queue, and a companion in the
-/// driver where batches of it are copied through a second space. Lane: the adapter's, except where
-/// a call says otherwise.
+/// D3DKMTUpdateGpuVirtualAddress (VA-35..40). Each context has a queue of batches. Where the
+/// process has a second space, the context also has a companion: a context of the driver's in which
+/// entries are copied. Lane: the adapter's, except where a call says otherwise.
 class UpdateBatches {
  public:
   explicit UpdateBatches(VaFloor& floor) : floor_(floor) {}
 
-  /// All or nothing; takes effect when `fence` has reached `value`, then sets it to `value` + 1.
-  /// Waits while too many of the context's are queued. Not on the lane.
+  /// Queues a batch, which takes effect as a whole or not at all. It waits for `fence` to reach
+  /// `value`, and then sets the fence to `value` + 1. The call blocks while too many batches of the
+  /// context are queued. Not on the lane.
   Status update(SpaceUser& context, SyncObject& fence, uint64_t value, bool wait,
                 std::vector<GpuVaUpdate> updates);
 
   void attach(SpaceUser& context) DXGKIT_REQUIRES(on_lane);
   /// What the context has queued never takes effect.
   void detach(ContextId context) DXGKIT_REQUIRES(on_lane);
-  /// The companion that `detach` left: waits until nothing of it is under way, then the driver may
-  /// destroy it. Not on the lane. Null: there is none.
+  /// Takes the companion that `detach` left, once no work runs in it: the caller has the driver
+  /// destroy it. Null: there is none. Not on the lane.
   void* take_companion(ContextId context, uint32_t process);
 
-  /// What queued update batches name may leave, though they have not run (RES-28): others need the
-  /// room, or power goes. Our choice: a fence that never comes keeps no memory for ever. True:
-  /// something was held.
+  /// Releases the allocations that queued batches keep in their segments (RES-28), because others
+  /// need the room, or power goes. Our choice: a fence that is never signalled keeps no memory for
+  /// ever. True: something was released.
   bool let_go() DXGKIT_REQUIRES(on_lane);
   /// The same for one allocation, which is about to be destroyed.
   void let_go(AllocationId allocation) DXGKIT_REQUIRES(on_lane);

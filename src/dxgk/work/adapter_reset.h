@@ -43,8 +43,8 @@ class AdapterReset {
   /// take to leave the driver (TdrDdiDelay). `forget` runs on the lane right before the hardware is
   /// reset. False: the adapter has failed. Not on the lane.
   bool run(NodeOrdinal node, int64_t patience_ns, const std::function<void()>& forget);
-  /// The adapter is about to be reset, or being reset: who waits for idle hardware with the driver
-  /// to itself lets go, and comes back when it is over.
+  /// The adapter is about to be reset, or is being reset. A thread that waits for idle hardware
+  /// with the driver to itself gives that up, and tries again after the reset.
   bool under_way() const DXGKIT_REQUIRES(on_lane) { return under_way_; }
   uint64_t resets() const DXGKIT_REQUIRES(on_lane) { return resets_; }
 

@@ -24,22 +24,26 @@ struct CapturedAllocation {
   bool on_screen = false;  // of a present: the kernel sees to its place
 };
 
-/// The list of one context's pass, in its turn. What the kernel lists itself, somebody else keeps
-/// alive; what a client lists is alive while the lane is held, and looked up anew for each pass.
+/// The allocation list of one context's pass. Allocations that a client lists are alive while the
+/// lane is held, and are looked up again for each pass. The caller keeps those alive that the
+/// kernel lists itself.
 class AllocationCapture {
  public:
   explicit AllocationCapture(Device& device) : device_(device) {}
 
   /// The client's list, to be filled in before `capture_list`.
   std::vector<ClientAllocation>& client_list() DXGKIT_REQUIRES(in_turn) { return client_list_; }
-  /// Finds what the client's list names. Most lists are like the one before, and nothing has
-  /// happened to what that named: then nothing is looked up. kInvalidParameter (REND-05, THUNK-03),
-  /// kInvalidHandle (REND-04), kAccessDenied (THUNK-24), or as check_captured().
+  /// Finds the allocations that the client's list names. Most lists are equal to the one before,
+  /// and nothing has happened to its allocations; then nothing is looked up. kInvalidParameter
+  /// (REND-05, THUNK-03), kInvalidHandle (REND-04), kAccessDenied (THUNK-24), or as
+  /// check_captured().
   Status capture_list() DXGKIT_REQUIRES(on_lane) DXGKIT_REQUIRES(in_turn);
   /// The kernel's own list (REND-17).
   void set(std::span<const CapturedAllocation> list) DXGKIT_REQUIRES(in_turn);
   void clear() DXGKIT_REQUIRES(in_turn) { captured_.clear(); }
-  /// What is listed may be used now.
+  /// The listed allocations may be used now. kInvalidHandle, kGraphicsAllocationInvalid (DISP-17),
+  /// kInvalidParameter (offered); kDeviceRemoved, with the device in error: one is not resident
+  /// (RES-25).
   Status check_captured() DXGKIT_REQUIRES(on_lane) DXGKIT_REQUIRES(in_turn);
   /// Puts the list into a buffer, with the places of now (REND-06), and counts as a use of each.
   void fill(DmaBuffer& buffer) DXGKIT_REQUIRES(on_lane) DXGKIT_REQUIRES(in_turn);

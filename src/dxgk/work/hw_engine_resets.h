@@ -24,13 +24,14 @@ class HwEngineResets {
  public:
   HwEngineResets(WorkFloor& floor, HwQueues& all, size_t nodes);
 
-  /// Work came to an idle queue, or a context was asked to leave: silence is noticed from now on.
+  /// Work came to an idle queue, or a context was asked to leave. From now on the engine's silence
+  /// is noticed.
   void watch() DXGKIT_REQUIRES(on_lane);
   /// Work has left an engine of the node.
   void work_left(NodeOrdinal node) DXGKIT_REQUIRES(on_lane) { fruitless_[node.value] = 0; }
-  /// Resets an engine by hand, as after a timeout: contexts the driver names are in error, nothing
-  /// is submitted meanwhile, then the engine is resumed. False: it is being reset already, or the
-  /// driver does not schedule.
+  /// Resets an engine, as after a timeout. Contexts that the driver names are in error. Nothing is
+  /// submitted until the engine is resumed. False: the engine is being reset already, or the driver
+  /// does not schedule.
   bool reset_engine(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   /// The engine takes no work: it is being reset, or the whole adapter is to be.
   bool stops(NodeOrdinal node) const DXGKIT_REQUIRES(on_lane) {

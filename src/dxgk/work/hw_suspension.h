@@ -26,7 +26,8 @@ class HwSuspension {
  public:
   HwSuspension(WorkFloor& floor, HwQueues& all);
 
-  /// Each call has its `let_go`. The context is asked to leave; `off` says when it has.
+  /// Asks the context to leave the engine; `off` says when it has. Each call is followed by one of
+  /// `let_go`.
   void take_off(HwContext& context) DXGKIT_REQUIRES(on_lane);
   void let_go(HwContext& context) DXGKIT_REQUIRES(on_lane);
   bool off(const HwContext& context) const DXGKIT_REQUIRES(on_lane);
@@ -34,13 +35,13 @@ class HwSuspension {
   void all_leave() DXGKIT_REQUIRES(on_lane);
   bool all_off() const DXGKIT_REQUIRES(on_lane);
   void all_come_back() DXGKIT_REQUIRES(on_lane);
-  /// Before content moves: contexts that can reach it leave the engine, until operation_done.
+  /// Before content moves, the contexts that can reach it leave the engine until operation_done.
   void before(const vidmm::PagingOp& op, std::vector<std::unique_ptr<PagingWork>>* work)
       DXGKIT_REQUIRES(on_lane);
   void operation_done(const vidmm::PagingOp& op) DXGKIT_REQUIRES(on_lane);
-  /// SCHED-19, SCHED-20.
+  /// The driver reports a context that has left (SCHED-19, SCHED-20).
   void completed(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
-  /// Nothing the driver was asked for will be answered.
+  /// The driver will answer nothing that it was asked before.
   void power_failed() DXGKIT_REQUIRES(on_lane);
 
  private:
