@@ -2,8 +2,8 @@
 // saying the same, before anybody runs on them. And what the CPU writes waits for no more than its
 // own content.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
 #include "dxgk/core/process.h"
+#include "dxgk/exercise.h"
 #include "dxgk/va/gpu_va.h"
 #include "tests/contract/va_fixture.h"
 
@@ -76,7 +76,7 @@ struct Sparse {
     bool gone = false;
     stack.adapter().core().lane().run([&] {
       size_t tables = 0;
-      stack.adapter().gpu_va()->memory().for_each(
+      stack.adapter().floor().gpu_va->memory().for_each(
           [&](gpuva::TableId, const dxgk::TableMemory& table) {
             tables += table.room.value != 0 ? 1 : 0;
           });

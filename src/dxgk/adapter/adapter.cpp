@@ -1,5 +1,8 @@
 #include "dxgk/adapter/adapter.h"
 
+#include <utility>
+
+#include "dxgk/core/process.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/memory/cpu_windows.h"
@@ -23,10 +26,10 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
       core_(*this, luid, around, options),
       floor_(core_, *this),
       rules_(core_),
-      callbacks_(*this),
-      paging_steps_(*this),
+      callbacks_(floor_, exclusive_checks_),
+      paging_steps_(floor_),
       exclusive_checks_(core_, *this),
-      power_(std::make_unique<Power>(*this)),
+      power_(std::make_unique<Power>(floor_)),
       timeout_(std::make_unique<Timeout>(*this)),
       selection_(core_, *timeout_),
       reports_(core_, *this, *timeout_),
@@ -112,7 +115,7 @@ void Adapter::allocation_ends(AllocationId allocation) {
 }
 
 void Adapter::on_present_progress(const port::InterruptReport& report) {
-  if (display_) display_->on_progress(report);
+  if (display_) display_->presents().on_progress(report);
 }
 
 bool Adapter::on_vsync(const port::InterruptReport& report) {
@@ -131,5 +134,14 @@ void Adapter::flip_reached(uint32_t source, uint64_t flip, bool shown) {
 }
 
 bool Adapter::must_be_empty(SegmentId segment) const { return power_->empties(segment); }
+
+std::unique_ptr<Process> Adapter::make_process(std::string name, uint32_t number) {
+  return std::make_unique<Process>(system_, std::move(name), number);
+}
+
+Result<Ref<Device>> Adapter::make_device(Process& process) {
+  Result<Ref<Device>> device = Device::create(*this, process);
+  return device;
+}
 
 }  // namespace dxgkit::dxgk

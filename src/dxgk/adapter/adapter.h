@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dxgk/adapter/driver_callbacks.h"
@@ -15,6 +16,7 @@
 #include "dxgk/core/id_table.h"
 #include "dxgk/core/object.h"
 #include "dxgk/display/display_floor.h"
+#include "dxgk/display/primaries.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/offers.h"
@@ -52,7 +54,8 @@ class Adapter : public Object,
                 private Teardowns::Owner,
                 private InterruptReports::Owner,
                 private Submission::Owner,
-                private ExclusiveChecks::Owner {
+                private ExclusiveChecks::Owner,
+                private Primaries::Owner {
  public:
   static constexpr ObjectType kType = ObjectType::kAdapter;
   Adapter(System& system, Luid luid, const AdapterCore::Surroundings& around,
@@ -77,12 +80,7 @@ class Adapter : public Object,
   // --- parts that every adapter has ---
   Power& power() { return *power_; }
   Timeout& timeout() { return *timeout_; }
-  Selection& selection() { return selection_; }
   InterruptReports& reports() { return reports_; }
-  Exclusions& exclusions() { return exclusions_; }
-  ExclusiveChecks& exclusive_checks() { return exclusive_checks_; }
-  ComponentPower& component_power() { return component_power_; }
-  ContextAllocationCalls& context_allocation_calls() { return context_allocation_calls_; }
   IdTable<Allocation, AllocationId>& allocations() DXGKIT_REQUIRES(on_lane) {
     return floor_.allocations;
   }
@@ -151,6 +149,9 @@ class Adapter : public Object,
     return paging_ == nullptr || paging_->idle();
   }
   bool must_be_empty(SegmentId segment) const override DXGKIT_REQUIRES(on_lane);
+  // Primaries::Owner
+  std::unique_ptr<Process> make_process(std::string name, uint32_t number) override;
+  Result<Ref<Device>> make_device(Process& process) override;
 
   System& system_;
   AdapterCore core_;

@@ -1,12 +1,12 @@
 // Priorities of contexts and processes, as clients set them.
 #include "dxgk/work/priority.h"
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
-#include "dxgk/system_impl.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
+#include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
 
@@ -19,35 +19,35 @@ Status check_priority(const Process& process, int32_t priority) {
 
 Status Context::set_priority(int32_t priority) {
   DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
-  Adapter& adapter = device_->adapter();
+  AdapterCore& core = device_->core();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    status = adapter.core().scheduler().set_priority(id_, priority);
+    status = core.scheduler().set_priority(id_, priority);
     if (is_success(status)) priority_ = priority;
-    adapter.core().pump();
+    core.pump();
   });
   return status;
 }
 
 int32_t Context::priority() {
   int32_t priority = 0;
-  device_->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
+  device_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
 Status Context::set_ahead_in_process(bool ahead) {
-  Adapter& adapter = device_->adapter();
+  AdapterCore& core = device_->core();
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    adapter.core().scheduler().set_ahead_in_process(id_, ahead);
+    core.scheduler().set_ahead_in_process(id_, ahead);
     ahead_in_process_ = ahead;
   });
   return status;
@@ -55,32 +55,24 @@ Status Context::set_ahead_in_process(bool ahead) {
 
 bool Context::ahead_in_process() {
   bool ahead = false;
-  device_->adapter().core().lane().run([&]()
-                                           DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
+  device_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
   return ahead;
 }
 
-Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
-  if (priority_class >= vidsch::PriorityClass::kHigh && !base_priority_privilege()) {
-    return Status::kPrivilegeNotHeld;
-  }
-  // A context made from here on reads it in the lane, one made before is visited there.
-  priority_class_.store(priority_class);
-  for (const Ref<Adapter>& adapter : system_.impl().running()) {
-    adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (adapter->core().failed()) return;
-      for (Device* device : adapter->devices()) {
-        if (&device->process() != this) continue;
-        for (HwContext* context : device->hw_contexts) context->follow_process();
-        for (Context* context : device->contexts) {
-          // As it is now: another thread may have set it since.
-          adapter->core().scheduler().set_priority_class(context->id(), priority_class_.load());
-        }
+void follow_priority_class(WorkFloor& floor, const Process& process) {
+  AdapterCore& core = floor.core;
+  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (core.failed()) return;
+    for (Device* device : floor.devices) {
+      if (&device->process() != &process) continue;
+      for (HwContext* context : device->hw_contexts) context->follow_process();
+      for (Context* context : device->contexts) {
+        // As it is now: another thread may have set it since.
+        core.scheduler().set_priority_class(context->id(), process.priority_class());
       }
-      adapter->core().pump();
-    });
-  }
-  return Status::kSuccess;
+    }
+    core.pump();
+  });
 }
 
 }  // namespace dxgkit::dxgk

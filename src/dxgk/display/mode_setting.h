@@ -1,0 +1,89 @@
+// From what is plugged in, and what clients want, to a committed VidPN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/display/active_vidpn.h"
+#include "dxgk/display/display_core.h"
+#include "dxgk/display/display_only_presents.h"
+#include "dxgk/display/display_types.h"
+#include "dxgk/display/monitors.h"
+#include "dxgk/display/primaries.h"
+#include "runtime/thread_annotations.h"
+#include "vidpn/vidpn.h"
+
+namespace dxgkit::dxgk {
+
+/// Mode changes, one at a time, of display-only and full drivers alike: chooses paths, has the
+/// driver enumerate modes, commits. What is shown stays on failure.
+///
+/// Off the lane. `*step`: the DDI that is at work, for messages.
+class ModeSetting {
+ public:
+  struct Parts {
+    Monitors& monitors;
+    ActiveVidPn& active;
+    DisplayOnlyPresents& presents;
+    // Both null: a display-only driver.
+    Primaries* primaries;
+    Flips* flips;
+  };
+  ModeSetting(DisplayCore& display, const Parts& parts);
+
+  /// Before the first mode is set.
+  void describe() DXGKIT_REQUIRES(display_mutex);
+  /// The VidPN for what is connected now, with the modes that clients asked for, committed. No
+  /// monitor connected is no failure.
+  Status follow_monitors(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// The active VidPN once more, every source of it.
+  Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// A client's mode; the other sources keep theirs. See Displays::set_mode.
+  Status set(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
+  Status make_visible(uint32_t source, bool visible, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  /// See Displays::update_path. Takes the display mutex.
+  Status update_path(const vidpn::Path& path);
+  /// By id.
+  std::vector<DisplaySource> sources() const DXGKIT_REQUIRES(display_mutex);
+
+ private:
+  std::vector<vidpn::SourceTarget> choose_paths() DXGKIT_REQUIRES(display_mutex);
+  /// `wanted`: modes clients asked for, by source.
+  Status commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  Result<vidpn::Network> recommended(const std::vector<uint32_t>& targets);
+  std::optional<DisplayMode> favourite(const std::vector<DisplayMode>& offered, uint32_t source,
+                                       uint32_t target) const;
+  Result<vidpn::Network> build(const std::vector<vidpn::SourceTarget>& paths,
+                               const std::map<uint32_t, DisplayMode>& wanted, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  Result<vidpn::Network> enumerate(vidpn::Network network, vidpn::Pivot pivot, const char** step);
+  Status ask_supported(const vidpn::Network& network, const char** step);
+  /// All or nothing: what is shown stays on failure. `again`: every source, changed or not.
+  Status commit(const vidpn::Network& network, const char** step, bool again = false)
+      DXGKIT_REQUIRES(display_mutex);
+  Status commit_one(const vidpn::Network& network, uint32_t source, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  void restore(const std::vector<uint32_t>& affected, size_t committed,
+               const std::map<uint32_t, bool>& was_visible) DXGKIT_REQUIRES(display_mutex);
+  /// What DxgkDdiCommitVidPn names as primary; null for a display-only driver.
+  void* primary_of(uint32_t source) DXGKIT_REQUIRES(display_mutex);
+
+  DisplayCore& display_;
+  AdapterCore& core_;
+  Monitors& monitors_;
+  ActiveVidPn& active_;
+  DisplayOnlyPresents& presents_;
+  Primaries* const primaries_;
+  Flips* const flips_;
+  // By source: what the driver offered at the last enumeration.
+  std::map<uint32_t, std::vector<DisplayMode>> offered_ DXGKIT_GUARDED_BY(display_mutex);
+  std::map<uint32_t, DisplayMode> wanted_ DXGKIT_GUARDED_BY(display_mutex);
+};
+
+}  // namespace dxgkit::dxgk
