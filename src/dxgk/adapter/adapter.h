@@ -68,7 +68,6 @@ class Adapter : public Object,
   void remove();
   AdapterStatistics statistics();
 
-  System& system() { return system_; }
   AdapterCore& core() { return core_; }
   /// All parts, for those that stand on the floor they belong to.
   DisplayFloor& floor() { return floor_; }

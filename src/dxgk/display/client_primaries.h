@@ -10,8 +10,8 @@
 #include "dxgk/display/display_core.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/display/mode_setting.h"
+#include "dxgk/display/owned_sources.h"
 #include "dxgk/display/primaries.h"
-#include "dxgk/display/source_owners.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/work/device.h"
 #include "runtime/thread_annotations.h"
@@ -28,7 +28,7 @@ class ClientPrimaries {
   struct Parts {
     const ActiveVidPn& active;
     Flips& flips;
-    SourceOwners& owners;
+    OwnedSources& owners;
     Primaries& kernels;
     ModeSetting& modes;
     DisplayWorker& worker;
@@ -67,7 +67,7 @@ class ClientPrimaries {
   AdapterCore& core_;
   const ActiveVidPn& active_;
   Flips& flips_;
-  SourceOwners& owners_;
+  OwnedSources& owners_;
   Primaries& kernels_;
   ModeSetting& modes_;
   DisplayWorker& worker_;

@@ -38,7 +38,7 @@ Display::Display(DisplayFloor& floor, Primaries::Owner& owner,
       presents_(display_, active_),
       flips_(core_.display_only() ? nullptr
                                   : std::make_unique<Flips>(display_, worker_, monitors_)),
-      owners_(core_.display_only() ? nullptr : std::make_unique<SourceOwners>(sources)),
+      owners_(core_.display_only() ? nullptr : std::make_unique<OwnedSources>(sources)),
       primaries_(core_.display_only()
                      ? nullptr
                      : std::make_unique<Primaries>(display_, active_, *flips_, owner)),
@@ -284,8 +284,8 @@ Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width
     return Status::kInvalidParameter;
   if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
   uint32_t screen_width{}, screen_height{}, format{};
-  const Status status = core_.port().scanout().system_display_enable(active_.post_target(), &screen_width,
-                                                                     &screen_height, &format);
+  const Status status = core_.port().scanout().system_display_enable(
+      active_.post_target(), &screen_width, &screen_height, &format);
   if (!is_success(status)) return display_.failed_call("DxgkDdiSystemDisplayEnable", status);
   if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
   return core_.port().scanout().system_display_write(pixels, width, height, width * kPixelBytes, 0,

@@ -21,10 +21,10 @@
 #include "dxgk/display/flips.h"
 #include "dxgk/display/mode_setting.h"
 #include "dxgk/display/monitors.h"
+#include "dxgk/display/owned_sources.h"
 #include "dxgk/display/pointer.h"
 #include "dxgk/display/primaries.h"
 #include "dxgk/display/scanout.h"
-#include "dxgk/display/source_owners.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/power/powered_display.h"
 #include "port/adapter_port.h"
@@ -118,7 +118,7 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   DisplayOnlyPresents presents_;
   // Null of a display-only driver:
   const std::unique_ptr<Flips> flips_;
-  const std::unique_ptr<SourceOwners> owners_;
+  const std::unique_ptr<OwnedSources> owners_;
   const std::unique_ptr<Primaries> primaries_;
   ModeSetting modes_;
   Pointer pointer_;

@@ -1,4 +1,3 @@
-// Priorities of contexts and processes, as clients set them.
 #include "dxgk/work/priority.h"
 
 #include "dxgk/core/adapter_core.h"
@@ -19,35 +18,35 @@ Status check_priority(const Process& process, int32_t priority) {
 
 Status Context::set_priority(int32_t priority) {
   DXGKIT_RETURN_IF_FAILED(check_priority(device_->process(), priority));
-  AdapterCore& core = device_->core();
+  WorkFloor& floor = device_->floor();
   Status status = Status::kSuccess;
-  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    status = core.scheduler().set_priority(id_, priority);
+    status = floor.core.scheduler().set_priority(id_, priority);
     if (is_success(status)) priority_ = priority;
-    core.pump();
+    floor.core.pump();
   });
   return status;
 }
 
 int32_t Context::priority() {
   int32_t priority = 0;
-  device_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
+  device_->floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { priority = priority_; });
   return priority;
 }
 
 Status Context::set_ahead_in_process(bool ahead) {
-  AdapterCore& core = device_->core();
+  WorkFloor& floor = device_->floor();
   Status status = Status::kSuccess;
-  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (closed_ || device_->lost()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    core.scheduler().set_ahead_in_process(id_, ahead);
+    floor.core.scheduler().set_ahead_in_process(id_, ahead);
     ahead_in_process_ = ahead;
   });
   return status;
@@ -55,23 +54,22 @@ Status Context::set_ahead_in_process(bool ahead) {
 
 bool Context::ahead_in_process() {
   bool ahead = false;
-  device_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
+  device_->floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { ahead = ahead_in_process_; });
   return ahead;
 }
 
 void follow_priority_class(WorkFloor& floor, const Process& process) {
-  AdapterCore& core = floor.core;
-  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (core.failed()) return;
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
     for (Device* device : floor.devices) {
       if (&device->process() != &process) continue;
       for (HwContext* context : device->hw_contexts) context->follow_process();
       for (Context* context : device->contexts) {
         // As it is now: another thread may have set it since.
-        core.scheduler().set_priority_class(context->id(), process.priority_class());
+        floor.core.scheduler().set_priority_class(context->id(), process.priority_class());
       }
     }
-    core.pump();
+    floor.core.pump();
   });
 }
 

@@ -13,8 +13,9 @@ struct WorkFloor;
 /// SCHED-11, for contexts of either kind: kInvalidParameter outside -7..+7, kPrivilegeNotHeld above
 /// 0 without the privilege.
 Status check_priority(const Process& process, int32_t priority);
-/// SCHED-12: the class of the process has changed; its contexts on this adapter take it. Not on the
-/// lane.
+
+/// The contexts of the process on one adapter get the priority class that the process has now. Any
+/// thread but the lane.
 void follow_priority_class(WorkFloor& floor, const Process& process);
 
 }  // namespace dxgkit::dxgk

@@ -23,9 +23,9 @@ enum class SourceOwnership : uint32_t {
 
 /// Remembers owners; what an owner shows is not its business. A device gives up what it owns before
 /// it goes.
-class SourceOwners {
+class OwnedSources {
  public:
-  explicit SourceOwners(uint32_t sources) : sources_(sources) {}
+  explicit OwnedSources(uint32_t sources) : sources_(sources) {}
 
   /// D3DKMTSetVidPnSourceOwner: all or nothing (DISP-18). See the thunk for statuses.
   Status set(Device& device, std::span<const uint32_t> sources,

@@ -1,4 +1,4 @@
-#include "dxgk/display/source_owners.h"
+#include "dxgk/display/owned_sources.h"
 
 #include <cstddef>
 
@@ -10,7 +10,7 @@ constexpr Status kNoSuchSource{0xC01E0304};  // STATUS_GRAPHICS_INVALID_VIDEO_PR
 
 }  // namespace
 
-Status SourceOwners::set(Device& device, std::span<const uint32_t> sources,
+Status OwnedSources::set(Device& device, std::span<const uint32_t> sources,
                          std::span<const SourceOwnership> types) {
   for (size_t i = 0; i < sources.size(); ++i) {
     if (sources[i] >= sources_.size()) return kNoSuchSource;
@@ -45,7 +45,7 @@ Status SourceOwners::set(Device& device, std::span<const uint32_t> sources,
   return Status::kSuccess;
 }
 
-std::vector<uint32_t> SourceOwners::release(Device& device) {
+std::vector<uint32_t> OwnedSources::release(Device& device) {
   std::vector<uint32_t> released;
   for (uint32_t id = 0; id < sources_.size(); ++id) {
     if (sources_[id].owner != &device) continue;
@@ -55,14 +55,14 @@ std::vector<uint32_t> SourceOwners::release(Device& device) {
   return released;
 }
 
-void SourceOwners::release_all() { sources_.assign(sources_.size(), Source{}); }
+void OwnedSources::release_all() { sources_.assign(sources_.size(), Source{}); }
 
-bool SourceOwners::owns(const Device& device, uint32_t source) const {
+bool OwnedSources::owns(const Device& device, uint32_t source) const {
   return source < sources_.size() && sources_[source].owner == &device &&
          sources_[source].ownership == SourceOwnership::kExclusive;
 }
 
-bool SourceOwners::is_exclusive(uint32_t source) const {
+bool OwnedSources::is_exclusive(uint32_t source) const {
   return source < sources_.size() && sources_[source].ownership == SourceOwnership::kExclusive;
 }
 
