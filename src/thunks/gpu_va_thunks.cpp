@@ -45,7 +45,7 @@ Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
   Adapter& adapter = queue->device().adapter();
   DXGKIT_ENTER(adapter);
   if (queue->device().lost()) return Status::kDeviceRemoved;
-  if (adapter.floor().gpu_va == nullptr) return Status::kNotSupported;               // VA-01
+  if (adapter.gpu_va() == nullptr) return Status::kNotSupported;                     // VA-01
   if (args.Reserved0 != 0 || args.Reserved1 != 0) return Status::kInvalidParameter;  // VA-25
   gpuva::MapRequest request;
   request.base = args.BaseAddress;
@@ -57,7 +57,7 @@ Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
   DXGKIT_RETURN_IF_FAILED(capture_protection(args.Protection, &request.protection));
   Ref<OpenedAllocation> opened;
   DXGKIT_RETURN_IF_FAILED(find_allocation(process, adapter, args.hAllocation, &opened));
-  const dxgk::GpuVaOutcome outcome = adapter.floor().gpu_va->map(*queue, request, opened);
+  const dxgk::GpuVaOutcome outcome = adapter.gpu_va()->map(*queue, request, opened);
   if (!is_success(outcome.status)) return outcome.status;
   args.VirtualAddress = outcome.address;
   args.PagingFenceValue = outcome.fence;
@@ -77,7 +77,7 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   }
   DXGKIT_ENTER(*adapter);
   if (queue && queue->device().lost()) return Status::kDeviceRemoved;
-  if (adapter->floor().gpu_va == nullptr) return Status::kNotSupported;
+  if (adapter->gpu_va() == nullptr) return Status::kNotSupported;
   gpuva::ReserveRequest request;
   request.base = args.BaseAddress;
   request.minimum = args.MinimumAddress;
@@ -91,8 +91,7 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   } else if (args.Reserved0 != 0 || args.Reserved1 != 0 || args.Reserved2 != 0) {
     return Status::kInvalidParameter;  // THUNK-03
   }
-  const dxgk::GpuVaOutcome outcome =
-      adapter->floor().gpu_va->reserve(process, queue.get(), request);
+  const dxgk::GpuVaOutcome outcome = adapter->gpu_va()->reserve(process, queue.get(), request);
   if (!is_success(outcome.status)) return outcome.status;
   args.VirtualAddress = outcome.address;
   if (!queue) return Status::kSuccess;
@@ -104,8 +103,8 @@ Status free(Process& process, const D3DKMT_FREEGPUVIRTUALADDRESS& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
-  if (adapter->floor().gpu_va == nullptr) return Status::kNotSupported;
-  return adapter->floor().gpu_va->free(process, args.BaseAddress, args.Size);
+  if (adapter->gpu_va() == nullptr) return Status::kNotSupported;
+  return adapter->gpu_va()->free(process, args.BaseAddress, args.Size);
 }
 
 Status capture_operation(Process& process, const Adapter& adapter,
@@ -148,7 +147,7 @@ Status capture_operation(Process& process, const Adapter& adapter,
 Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
-  if (adapter.floor().gpu_va == nullptr) return Status::kNotSupported;
+  if (adapter.gpu_va() == nullptr) return Status::kNotSupported;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> fence,
@@ -165,8 +164,8 @@ Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
   std::vector<dxgk::GpuVaUpdate> updates(operations.size());
   for (size_t i = 0; i < operations.size(); ++i)
     DXGKIT_RETURN_IF_FAILED(capture_operation(process, adapter, operations[i], &updates[i]));
-  return adapter.floor().gpu_va->update(*context, *fence, args.FenceValue,
-                                        args.Flags.DoNotWait == 0, std::move(updates));
+  return adapter.gpu_va()->update(*context, *fence, args.FenceValue, args.Flags.DoNotWait == 0,
+                                  std::move(updates));
 }
 
 }  // namespace

@@ -123,8 +123,8 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
     if (listed.empty()) return;
     // As if asked for once more, over budget or not: it was granted before the offer. Before the
     // offer ends: what does not fit beside the rest comes when there is room.
-    status = adapter.floor().residency->make_resident(*queue, listed, {.cant_trim_further = true},
-                                                      &outcome);
+    status =
+        adapter.residency().make_resident(*queue, listed, {.cant_trim_further = true}, &outcome);
     if (!is_success(status)) return;
     for (const Ref<OpenedAllocation>& opened : listed) --opened->listing.count;
   });

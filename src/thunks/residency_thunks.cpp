@@ -69,7 +69,7 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   dxgk::MakeResidentOutcome outcome;
   Status status = Status::kSuccess;
   const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    status = adapter.floor().residency->make_resident(*queue, openings, flags, &outcome);
+    status = adapter.residency().make_resident(*queue, openings, flags, &outcome);
     return true;
   });
   if (!asked) return Status::kDeviceRemoved;
@@ -108,7 +108,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
     there = !opened->closing;
     if (!there) return;
     ++opened->driver_references;
-    update = adapter.floor().residency->news_of(*opened, update);
+    update = adapter.residency().news_of(*opened, update);
   });
   if (!there) return Status::kInvalidParameter;
   // Values it has already are no update, and nobody is asked (THUNK-33).
@@ -121,7 +121,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   uint64_t fence = 0;
   if (is_success(status) && !nothing_new) {
     const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-      status = adapter.floor().residency->update_properties(*queue, *opened, update, &fence);
+      status = adapter.residency().update_properties(*queue, *opened, update, &fence);
       return true;
     });
     if (!asked) status = Status::kDeviceRemoved;
@@ -147,7 +147,7 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
   Status status = Status::kSuccess;
   uint64_t bytes_to_trim = 0;
   const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    status = adapter.floor().residency->evict(*device, openings, flags, &bytes_to_trim);
+    status = adapter.residency().evict(*device, openings, flags, &bytes_to_trim);
     return true;
   });
   if (!asked) return Status::kDeviceRemoved;
@@ -176,7 +176,7 @@ Status query_memory(Process& process, D3DKMT_QUERYVIDEOMEMORYINFO& args) {
                                                 args.PhysicalAdapterIndex));
   dxgk::VideoMemoryInfo info;
   adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    info = adapter->floor().residency->video_memory_info(
+    info = adapter->residency().video_memory_info(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup));
   });
   args.Budget = info.budget;
@@ -194,7 +194,7 @@ Status change_reservation(Process& process, const D3DKMT_CHANGEVIDEOMEMORYRESERV
                                                 args.PhysicalAdapterIndex));
   Status status = Status::kSuccess;
   adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    status = adapter->floor().residency->reserve(
+    status = adapter->residency().reserve(
         process, static_cast<SegmentGroup>(args.MemorySegmentGroup), args.Reservation);
   });
   return status;
@@ -217,7 +217,7 @@ Status register_trim(Process& process, D3DKMT_REGISTERTRIMNOTIFICATION& args) {
     told.NumBytesToTrim = notice.bytes;
     callback(&told);
   };
-  const uint64_t number = adapter.floor().residency->trim().add(
+  const uint64_t number = adapter.residency().trim().add(
       *device, process, reinterpret_cast<const void*>(args.Callback), deliver);
   // The number is the adapter's: the handle says of which.
   args.Handle = reinterpret_cast<void*>(uintptr_t{luid.low} << 32 | static_cast<uint32_t>(number));
@@ -230,7 +230,7 @@ Status unregister_trim(Process& process, const D3DKMT_UNREGISTERTRIMNOTIFICATION
   for (const Ref<Adapter>& adapter : process.system().impl().running()) {
     if (adapter->core().luid().low != handle >> 32 || !adapter->core().has_memory()) continue;
     const bool removed =
-        adapter->floor().residency->trim().remove(process, static_cast<uint32_t>(handle), owner);
+        adapter->residency().trim().remove(process, static_cast<uint32_t>(handle), owner);
     if (removed) return Status::kSuccess;
   }
   return Status::kInvalidParameter;

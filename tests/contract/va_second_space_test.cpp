@@ -54,9 +54,8 @@ struct Batches {
   }
   bool has_second() const {
     bool has = false;
-    stack.adapter().core().lane().run([&] {
-      has = stack.adapter().floor().gpu_va->second_space(client.process->number()) != nullptr;
-    });
+    stack.adapter().core().lane().run(
+        [&] { has = stack.adapter().gpu_va()->second_space(client.process->number()) != nullptr; });
     return has;
   }
   /// Where the pool's content is, as the client's own mapping shows it.
@@ -72,8 +71,7 @@ struct Batches {
 size_t rooms_of(GpuVaStack& stack) {
   size_t count = 0;
   stack.adapter().core().lane().run([&] {
-    stack.adapter().floor().gpu_va->memory().for_each(
-        [&](gpuva::TableId, const auto&) { ++count; });
+    stack.adapter().gpu_va()->memory().for_each([&](gpuva::TableId, const auto&) { ++count; });
   });
   return count;
 }

@@ -76,7 +76,7 @@ struct Sparse {
     bool gone = false;
     stack.adapter().core().lane().run([&] {
       size_t tables = 0;
-      stack.adapter().floor().gpu_va->memory().for_each(
+      stack.adapter().gpu_va()->memory().for_each(
           [&](gpuva::TableId, const dxgk::TableMemory& table) {
             tables += table.room.value != 0 ? 1 : 0;
           });
