@@ -14,7 +14,7 @@
 
 namespace dxgkit::dxgk {
 
-/// Calls nobody. A source without a path in the VidPN shows nothing.
+/// State only: it makes no calls. A source without a path in the VidPN shows nothing.
 class ActiveVidPn {
  public:
   const vidpn::Network& network() const DXGKIT_REQUIRES(display_mutex) { return network_; }
@@ -22,7 +22,7 @@ class ActiveVidPn {
   /// Null: the VidPN has no such path.
   vidpn::Path* find_path(uint32_t source, uint32_t target) DXGKIT_REQUIRES(display_mutex);
 
-  /// The first target it is shown on.
+  /// The first target that shows the source.
   std::optional<uint32_t> target_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
   std::vector<uint32_t> targets_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
   std::optional<DisplayMode> mode_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
@@ -32,8 +32,8 @@ class ActiveVidPn {
   }
   void hide_all() DXGKIT_REQUIRES(display_mutex) { visible_.clear(); }
 
-  /// Of the first path; vidpn::kNoId without one. Any context: a bug check reads it, whatever
-  /// mutex is held, and nothing else depends on it.
+  /// The target of the first path; vidpn::kNoId without one. Any context: a bug check reads it
+  /// whatever mutex is held. It is a plain id, and no other state has to fit it.
   uint32_t post_target() const { return post_target_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,4 +1,4 @@
-// Clients of full drivers: who owns a source, whose primary it shows.
+// Primaries of clients of full drivers, on sources that the clients own.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,11 @@ namespace dxgkit::dxgk {
 
 class DisplayWorker;
 
-/// Shows clients' primaries in place of the kernel's own, and those again when a client goes. Any
-/// thread outside the driver and off the lane: public functions take the display mutex, unless they
-/// require it.
+/// Shows a client's primary in place of the kernel's own, and the kernel's own again when the
+/// client goes.
+///
+/// Any thread outside the driver and off the lane. A public function takes the display mutex,
+/// unless it requires it.
 class ClientPrimaries {
  public:
   struct Parts {
@@ -35,32 +37,37 @@ class ClientPrimaries {
   };
   ClientPrimaries(DisplayCore& display, const Parts& parts);
 
-  /// D3DKMTSetVidPnSourceOwner: all or nothing; empty lists give everything up (DISP-18).
+  /// D3DKMTSetVidPnSourceOwner: all or nothing. With empty lists the device gives up all sources it
+  /// owns (DISP-18).
   Status set_owners(Device& device, std::span<const uint32_t> sources,
                     std::span<const SourceOwnership> types);
-  /// D3DKMTSetDisplayMode: the mode of the primary is set, and it is shown.
-  /// kGraphicsNotExclusiveModeOwner (DISP-19); else as Displays::set_mode.
+  /// D3DKMTSetDisplayMode: sets the mode of the primary, and shows the primary.
+  /// kGraphicsNotExclusiveModeOwner: the device does not own the source (DISP-19). Else as
+  /// Displays::set_mode.
   Status set_display_mode(Device& device, const Ref<OpenedAllocation>& primary);
-  /// DISP-03, DISP-14: whether the device may flip to it now; `*mode` for FlipSubmission.
-  /// kInvalidParameter: no primary of that source, or no mode set by its owner.
-  /// kGraphicsAllocationInvalid: it does not fit the mode.
+  /// DISP-03, DISP-14: whether the device may flip to the surface now. `*mode`: for FlipSubmission.
+  /// kInvalidParameter: the surface is no primary of that source, or its owner has set no mode.
+  /// kGraphicsAllocationInvalid: the surface does not fit the mode.
   Status check_flip(Device& device, uint32_t source, const Ref<OpenedAllocation>& surface,
                     uint64_t* mode);
-  /// What is on the screen, opened on the device; opens it if need be. kInvalidParameter: nothing.
+  /// The primary on the screen, as the device has it open. Opens it on the device if need be.
+  /// kInvalidParameter: nothing is shown. kGraphicsAllocationBusy: another client's is shown.
   Result<Ref<OpenedAllocation>> opened_screen(Device& device, uint32_t source);
 
-  /// What the device shows goes back to the kernel's own primary, before it goes.
+  /// The device is about to destroy these allocations. Where one of them is shown, the kernel's own
+  /// primary is shown again.
   void before_destroy(Device& device, const Ref<Resource>& resource,
                       std::span<const Ref<OpenedAllocation>> targets);
+  /// The same for all that the device shows; it gives up the sources it owns.
   void device_ends(Device& device);
 
   /// Brings a client's primary to where the display can read it, pins it and tells the driver.
-  /// `again`: it is on the screen already, and power was away.
+  /// `again`: the primary was on the screen before a sleep.
   Status place(uint32_t source, const Ref<OpenedAllocation>& surface, bool again, const char** step)
       DXGKIT_REQUIRES(display_mutex);
 
  private:
-  /// The kernel's own primary is shown again.
+  /// Shows the kernel's own primary again, or nothing if that fails.
   void give_back(uint32_t source) DXGKIT_REQUIRES(display_mutex);
 
   DisplayCore& display_;

@@ -1,4 +1,4 @@
-// What of an adapter is about screens: its parts, and the door to them.
+// The display half of an adapter: monitors, modes, primaries, flips.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ namespace dxgkit::dxgk {
 /// The display half of one adapter: makes the parts, joins them, starts and stops them.
 ///
 /// Any thread outside the driver and off the lane: every public function takes the display mutex
-/// and may block in the driver. Mode changes are level two, presents level zero; both are made one
-/// at a time here. A display worker thread serves plugging and unplugging.
+/// and may block in the driver. Mode changes are level two, presents are level zero. Both are made
+/// one at a time.
 class Display : public PoweredDisplay, private DisplayWorker::Owner {
  public:
   /// `children`: as the driver described them. `sources`: at least 1.
@@ -48,34 +48,36 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   Display& operator=(const Display&) = delete;
 
   // --- driven by Adapter
-  /// What the driver declared is checked (CAPS-07, DISP-06). kDeviceConfigurationError: a finding
-  /// says why.
+  /// Checks what the driver declared (CAPS-07, DISP-06). kDeviceConfigurationError: a finding says
+  /// why.
   Status describe();
-  /// Monitors, a functional VidPN, commit, visible (display-only and full drivers alike). A driver
-  /// that fails a step: its status; `*step` names the DDI. No monitor connected is no failure.
+  /// Asks for monitors, commits a functional VidPN and makes its sources visible. `*step` names the
+  /// DDI at work. kDeviceRemoved: the adapter has failed. A driver that cannot show anything is no
+  /// failure (a finding says why), nor is an adapter without monitors.
   Status start(const char** step);
   /// Ends the worker and the full driver's primaries, before the device stops. Idempotent.
   void stop();
-  /// The one place where a vertical sync arrives.
+  /// All reports of vertical syncs arrive here.
   void on_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   void on_adapter_failed() DXGKIT_REQUIRES(on_lane);
-  /// The adapter is being reset: it shows nothing, and nobody's flips will come.
+  /// The adapter is being reset: it shows nothing, and flips that pend are over.
   void hardware_was_reset() DXGKIT_REQUIRES(on_lane);
-  /// It runs again: the display worker commits the same VidPN once more, with new primaries of the
-  /// kernel's own, and makes it visible. Any thread.
+  /// The adapter runs again. The display worker commits the same VidPN once more, with new
+  /// primaries of the kernel's own, and makes its sources visible. Any thread.
   void set_again() { worker_.set_again(); }
-  /// The kernel's own, which owns its primaries and survives resets.
+  /// The process is the kernel's own, which owns its primaries and survives resets.
   static bool is_kernels(const Process& process);
 
   // --- the parts
-  /// The POST target for StopDeviceAndReleasePostDisplayOwnership is its.
+  /// Its post_target() is the one for StopDeviceAndReleasePostDisplayOwnership.
   const ActiveVidPn& active() const { return active_; }
   DisplayWorker& worker() { return worker_; }
   ModeSetting& modes() { return modes_; }
   Pointer& pointer() { return pointer_; }
   DisplayOnlyPresents& presents() { return presents_; }
-  /// Null: a display-only driver. The same of the next.
+  /// Null: a display-only driver.
   Flips* flips() { return flips_.get(); }
+  /// Null: a display-only driver.
   ClientPrimaries* clients() { return clients_.get(); }
 
   // --- for clients; see Displays for what they answer
@@ -86,6 +88,7 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   /// The global handle under which clients open the primary that is shown. kInvalidParameter: no
   /// such source. kNotSupported: nothing is shown, or a display-only driver.
   Result<Handle> shared_primary(uint32_t source);
+  /// A device owns the source exclusively.
   bool is_exclusive(uint32_t source);
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);
@@ -107,7 +110,7 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   void show_after_reset() override;
   bool work_on_flips() override;
   void monitor_changed(uint32_t child, bool connected) override;
-  /// Full drivers.
+  /// Full drivers: nothing is shown or owned any more.
   void end_flips() DXGKIT_REQUIRES(on_lane);
 
   DisplayCore display_;
@@ -116,13 +119,13 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   DisplayWorker worker_;
   ActiveVidPn active_;
   DisplayOnlyPresents presents_;
-  // Null of a display-only driver:
+  // Null for a display-only driver, and so is clients_:
   const std::unique_ptr<Flips> flips_;
   const std::unique_ptr<OwnedSources> owners_;
   const std::unique_ptr<Primaries> primaries_;
   ModeSetting modes_;
   Pointer pointer_;
-  std::unique_ptr<ClientPrimaries> clients_;  // the same
+  std::unique_ptr<ClientPrimaries> clients_;
   std::map<uint32_t, bool> shown_before_sleep_ DXGKIT_GUARDED_BY(display_mutex);
 };
 

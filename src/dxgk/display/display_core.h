@@ -1,4 +1,4 @@
-// What the parts of the display half of an adapter stand on.
+// The display mutex of an adapter, and the state that all its display parts share.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,11 @@ namespace dxgkit::dxgk {
 
 class DXGKIT_CAPABILITY("role") DisplayMutexRole {};
 
-/// "With the display mutex of the adapter at hand held", for the analysis. As on_lane does for
-/// lanes, the name stands for the display mutexes of all adapters. DisplayLock gives it.
+/// "The display mutex of the adapter at hand is held", for the analysis: a DisplayLock gives it.
+/// The name stands for the display mutexes of all adapters, as on_lane stands for all lanes.
 inline constexpr DisplayMutexRole display_mutex;
 
-/// The display mutex, and what every part asks before it acts. The parts share one and own none of
-/// it.
+/// The display mutex, and what every display part asks before it acts. The parts share one.
 class DisplayCore {
  public:
   /// `sources`: the number of video present sources, at least 1.
@@ -33,17 +32,19 @@ class DisplayCore {
   bool display_only() const { return display_only_; }
   uint32_t source_count() const { return source_count_; }
   bool has_source(uint32_t source) const { return source < source_count_; }
-  /// Outermost but for Power's: held across DDIs, never taken on the lane.
+  /// Only Power's mutex is taken before it. It is held across DDIs, and never taken on the lane.
   runtime::Mutex& mutex() { return mutex_; }
 
   /// Nothing is shown any more.
   bool stopped() const DXGKIT_REQUIRES(display_mutex) { return stopped_; }
   void set_stopped() DXGKIT_REQUIRES(display_mutex) { stopped_ = true; }
-  /// As the driver was told last. Full drivers: D0 and D3 only, from suspend() to wake().
+  /// What the driver was told last. Of a full driver: D3 from Display::suspend() to wake(), else
+  /// D0.
   port::PowerState power() const DXGKIT_REQUIRES(display_mutex) { return power_; }
   void set_power(port::PowerState state) DXGKIT_REQUIRES(display_mutex) { power_ = state; }
 
-  /// A DDI of a running adapter failed: one finding (DOD-03). Returns `status`. Any thread.
+  /// A DDI has failed. If the adapter still runs, a finding tells of it (DOD-03). Returns `status`.
+  /// Any thread.
   Status failed_call(const char* ddi, Status status);
 
  private:
@@ -56,7 +57,7 @@ class DisplayCore {
   port::PowerState power_ DXGKIT_GUARDED_BY(display_mutex) = port::PowerState::kD0;
 };
 
-/// Holds the display mutex while it lives.
+/// Holds the display mutex during its life.
 class DXGKIT_SCOPED_CAPABILITY DisplayLock {
  public:
   explicit DisplayLock(DisplayCore& display)

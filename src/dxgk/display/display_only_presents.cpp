@@ -77,7 +77,7 @@ Status DisplayOnlyPresents::present(const DisplayPresent& request) {
   }
   if (!active_.visible(request.source) || display_.power() != port::PowerState::kD0)
     return kPresentOccluded;
-  // There is one already, but where a mode set was taken back without memory for it.
+  // There is memory already, unless a mode set failed and was taken back without it.
   DXGKIT_RETURN_IF_FAILED(prepare(request.source, *mode));
   const Surface& surface = surfaces_.at(request.source);
 
@@ -85,8 +85,8 @@ Status DisplayOnlyPresents::present(const DisplayPresent& request) {
   if (dirty.empty() && request.moves.empty()) {
     dirty.push_back({0, 0, static_cast<int32_t>(mode->width), static_cast<int32_t>(mode->height)});
   }
-  // The driver is handed memory of the machine that is ours: whole picture, also where nothing
-  // changed, whatever a driver wrote there before.
+  // The memory is ours, but a driver may have written to it: the whole picture is copied, also
+  // where nothing changed.
   std::byte* const pixels = core_.machine().system_pointer(
       bus::PhysicalAddress{surface.pages.value * kPageBytes}, surface.page_count * kPageBytes);
   for (uint32_t y = 0; y < mode->height; ++y) {
@@ -219,8 +219,6 @@ void DisplayOnlyPresents::on_adapter_failed() {
 }
 
 Result<Scanout> DisplayOnlyPresents::scanout(uint32_t source, const DisplayMode& mode) {
-  // The POST frame buffer is what is on the screen as long as the mode still is the one that
-  // firmware set.
   bus::PciFunction& function = core_.function();
   const std::optional<bus::PostDisplay> post = function.post_display();
   if (!post.has_value() || source != 0) return Error(Status::kNotSupported);

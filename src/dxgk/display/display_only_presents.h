@@ -1,4 +1,4 @@
-// Display-only drivers: the pictures they are handed, and when they have taken one.
+// Presents of display-only drivers: the picture that is handed to the driver, and their end.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace dxgkit::dxgk {
 
-/// One present of a source at a time: the next one waits until the driver has taken the picture,
-/// by its return or, after STATUS_PENDING, by a progress interrupt. A full driver has one of these,
-/// too: it tells of progress that nobody asked for (DOD-02).
+/// Makes one present at a time. A present ends when the DDI returns; after STATUS_PENDING it ends
+/// with the driver's progress interrupt. An adapter with a full driver has one of these, too: it
+/// reports progress of presents that were never made (DOD-02).
 class DisplayOnlyPresents {
  public:
   DisplayOnlyPresents(DisplayCore& display, const ActiveVidPn& active);
@@ -29,21 +29,22 @@ class DisplayOnlyPresents {
   /// See Displays::present. Takes the display mutex; off the lane.
   Status present(const DisplayPresent& request);
 
-  /// Memory of the machine for pictures of the mode. kNoMemory: what was there stays.
+  /// Allocates memory of the machine for pictures of the mode. kNoMemory: the memory for the mode
+  /// before stays.
   Status prepare(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
-  /// No picture of the source will be needed.
+  /// Frees that memory: the source shows nothing.
   void release(uint32_t source) DXGKIT_REQUIRES(display_mutex);
-  /// The POST frame buffer, which is what is on the screen as long as the mode still is the one
-  /// that firmware set. kNotSupported: another mode or source; kNoMemory.
+  /// A copy of the POST frame buffer, which is on the screen as long as the mode still is the one
+  /// that firmware set. kNotSupported: it is another mode or source; kNoMemory.
   Result<Scanout> scanout(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
 
-  /// DISPLAYONLY_PRESENT_PROGRESS.
+  /// The driver has reported DISPLAYONLY_PRESENT_PROGRESS.
   void on_progress(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
-  /// Who waits for progress gives up.
+  /// A present that waits for progress ends with kDeviceRemoved.
   void on_adapter_failed() DXGKIT_REQUIRES(on_lane);
 
  private:
-  /// What the driver is handed, in pages of the machine.
+  /// A picture that is handed to the driver, in pages of the machine.
   struct Surface {
     bus::PageFrame pages;
     uint64_t page_count = 0;
@@ -58,7 +59,7 @@ class DisplayOnlyPresents {
   const ActiveVidPn& active_;
   std::map<uint32_t, Surface> surfaces_ DXGKIT_GUARDED_BY(display_mutex);
 
-  // Leaf lock: interrupts take it.
+  // Innermost: reports of interrupts take it.
   runtime::Mutex mutex_;
   std::map<uint32_t, PresentState> presents_ DXGKIT_GUARDED_BY(mutex_);
   std::map<uint32_t, bool> progress_failed_ DXGKIT_GUARDED_BY(mutex_);

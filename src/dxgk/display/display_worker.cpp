@@ -44,7 +44,7 @@ void DisplayWorker::run() {
       ending = ending_;
       was_reset = std::exchange(was_reset_, false);
     }
-    if (ending) {  // nobody waits for what will not be served
+    if (ending) {  // wait_for_hot_plug does not wait for what is dropped
       served_.fetch_add(static_cast<uint32_t>(taken.size()));
       core_.runtime().wake_all(served_);
       return;

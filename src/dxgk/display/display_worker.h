@@ -1,4 +1,4 @@
-// The thread of a display: monitors that come and go, flips at level two, screens after a reset.
+// The thread of a display: it serves hot plugs, flips at level two, and screens after a reset.
 #pragma once
 
 #include <atomic>
@@ -13,39 +13,40 @@
 
 namespace dxgkit::dxgk {
 
-/// Collects what is to be done off the lane and off the driver's callbacks, and has the owner do it
-/// in turn: the screens after a reset, flips, then monitors in the order they were indicated.
+/// Does work that may run neither on the lane nor in a driver's callback. In each round the owner
+/// first shows the screens after a reset, then works on flips, then takes up hot plugs in the order
+/// in which the driver indicated them.
 class DisplayWorker {
  public:
-  /// On the worker's thread, with no lock held.
+  /// Called on the worker's thread, with no lock held.
   class Owner {
    public:
     virtual ~Owner() = default;
     virtual void show_after_reset() = 0;
-    /// One piece of work of flips. False: there was none.
+    /// Does one piece of work of flips. False: there was none.
     virtual bool work_on_flips() = 0;
     virtual void monitor_changed(uint32_t child, bool connected) = 0;
   };
   DisplayWorker(AdapterCore& core, Owner& owner) : core_(core), owner_(owner) {}
 
   void start();
-  /// What was indicated and not yet served is dropped. Idempotent. Not on the lane.
+  /// Ends the thread. Hot plugs that it has not served are dropped. Idempotent. Not on the lane.
   void stop();
 
-  /// Any context.
+  /// There may be work of flips. Any context.
   void wake();
   /// The driver has indicated a child's status. Any context.
   void add_hot_plug(uint32_t child, bool connected);
-  /// Until every hot plug announced so far is served, or the worker has been stopped. Not on the
+  /// Blocks until every hot plug indicated so far is served, or the worker has stopped. Not on the
   /// lane.
   void wait_for_hot_plug();
 
   /// The adapter is being reset: nothing is shown.
   void hardware_was_reset() DXGKIT_REQUIRES(on_lane) { ++resets_; }
-  /// It runs again, and is to show what it showed. Any thread.
+  /// The adapter runs again and is to show what it showed before. Any thread.
   void set_again();
-  /// What the kernel shows after a reset is there: a client's mode that is set before would be
-  /// lost. Not on the lane, without the display mutex.
+  /// Blocks until the kernel has shown its screens after a reset: they would replace a mode that a
+  /// client sets before. Not on the lane, without the display mutex.
   void wait_for_reset();
 
  private:
@@ -57,10 +58,10 @@ class DisplayWorker {
 
   AdapterCore& core_;
   Owner& owner_;
-  uint64_t resets_ DXGKIT_GUARDED_BY(on_lane) = 0;        // of the adapter, begun
-  uint64_t resets_shown_ DXGKIT_GUARDED_BY(on_lane) = 0;  // those after which it shows again
+  uint64_t resets_ DXGKIT_GUARDED_BY(on_lane) = 0;        // resets of the adapter so far
+  uint64_t resets_shown_ DXGKIT_GUARDED_BY(on_lane) = 0;  // of them: the screens are shown again
 
-  // Leaf lock: callbacks take it.
+  // Innermost: callbacks take it.
   runtime::Mutex mutex_;
   std::vector<HotPlug> hot_plugs_ DXGKIT_GUARDED_BY(mutex_);
   uint32_t announced_ DXGKIT_GUARDED_BY(mutex_) = 0;  // hot plugs so far

@@ -10,7 +10,7 @@
 namespace dxgkit::dxgk {
 namespace {
 
-/// What a driver without opinion answers to RecommendFunctionalVidPn.
+/// The answer to RecommendFunctionalVidPn of a driver that recommends nothing.
 bool has_no_opinion(Status status) {
   return status == Status::kNotSupported || status == Status::kNotImplemented ||
          status == vidpn::kNoRecommendedFunctionalVidPn;
@@ -49,7 +49,8 @@ bool differs(const vidpn::Network& before, const vidpn::Network& after, uint32_t
     if (!(old_paths[i] == new_paths[i])) return true;
     const vidpn::TargetMode* old_mode = before.pinned_target_mode(new_paths[i].target);
     const vidpn::TargetMode* new_mode = after.pinned_target_mode(new_paths[i].target);
-    DXGKIT_CHECK(old_mode != nullptr && new_mode != nullptr);  // what is committed is functional
+    DXGKIT_CHECK(old_mode != nullptr &&
+                 new_mode != nullptr);  // only functional VidPNs are committed
     if (!(old_mode->signal == new_mode->signal)) return true;
   }
   const vidpn::SourceMode* old_mode = before.pinned_source_mode(source);
@@ -95,7 +96,7 @@ Result<vidpn::Network> ModeSetting::enumerate(vidpn::Network network, vidpn::Piv
       core_.port().vidpn().enum_cofunc_modality(call.vidpn(), kind, pivot.source, pivot.target);
   vidpn::Network result = call.finish(status, core_.kernel().driver_is_dead());
   if (!is_success(status)) {
-    // The refusal of one of its calls made the driver give up: that finding is the story.
+    // One of the driver's own calls was refused, with a finding: that is why it failed.
     return Error(core_.findings().total() != told ? status : display_.failed_call(*step, status));
   }
   return result;
@@ -141,7 +142,7 @@ Result<vidpn::Network> ModeSetting::recommended(const std::vector<uint32_t>& tar
   });
   vidpn::Network network = call.finish(status, core_.kernel().driver_is_dead());
   if (is_success(status)) {
-    // What finish() found wrong has been told; the kernel finds a VidPN of its own then.
+    // finish() has reported what is wrong. The kernel chooses a VidPN itself then.
     if (core_.findings().total() != told) return Error(vidpn::kInvalidVidPn);
     vidpn::pin_transformations(network);
     return network;
@@ -155,7 +156,7 @@ std::optional<DisplayMode> ModeSetting::favourite(const std::vector<DisplayMode>
   const auto has = [&](const DisplayMode& mode) {
     return std::ranges::find(offered, mode) != offered.end();
   };
-  // What firmware shows already needs no change of mode.
+  // The mode that firmware has set needs no change.
   if (const auto post = core_.function().post_display(); post.has_value() && source == 0) {
     if (has({post->width, post->height})) return DisplayMode{post->width, post->height};
   }
@@ -184,11 +185,12 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
     std::optional<DisplayMode> mode = favourite(offered, path.source, path.target);
     if (const auto asked = wanted.find(path.source); asked != wanted.end()) {
       mode = asked->second;
-      // The client's mistake, not the driver's.
+      // The client asked for a mode that is not offered. The driver did nothing wrong.
       if (std::ranges::find(offered, *mode) == offered.end())
         return Error(vidpn::kInvalidSourceMode);
     }
-    if (!mode.has_value()) return Error(vidpn::kInvalidSourceModeSet);  // told by VIDPN-19
+    if (!mode.has_value())
+      return Error(vidpn::kInvalidSourceModeSet);  // VIDPN-19 has been reported
     const auto* source_mode =
         find_mode(network.source_sets[path.source].modes, [&](const vidpn::SourceMode& one) {
           return DisplayMode{one.surface.width, one.surface.height} == *mode;
@@ -200,7 +202,7 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
     network = std::move(*enumerated);
 
     const std::vector<vidpn::TargetMode>& signals = network.target_sets[path.target].modes;
-    if (signals.empty()) return Error(vidpn::kInvalidTargetModeSet);  // told by VIDPN-19
+    if (signals.empty()) return Error(vidpn::kInvalidTargetModeSet);  // VIDPN-19 has been reported
     const auto* target_mode = find_mode(signals, [&](const vidpn::TargetMode& one) {
       return DisplayMode{one.signal.active.width, one.signal.active.height} == *mode;
     });
@@ -221,8 +223,9 @@ std::vector<vidpn::SourceTarget> ModeSetting::choose_paths() {
   for (const uint32_t target : monitors_.manager().profile().targets) {
     if (monitors_.connected(target)) free_targets.push_back(target);
   }
-  std::map<uint32_t, uint32_t> chosen;                       // by source
-  for (const vidpn::Path& path : active_.network().paths) {  // who is shown stays where it is
+  std::map<uint32_t, uint32_t> chosen;  // by source
+  for (const vidpn::Path& path :
+       active_.network().paths) {  // a source that is shown keeps its target
     if (std::erase(free_targets, path.target) == 0) continue;
     chosen.emplace(path.source, path.target);
   }
@@ -310,7 +313,7 @@ Status ModeSetting::commit(const vidpn::Network& network, const char** step, boo
                 core_.kernel().driver_is_dead());
     if (!caps.has_value()) return display_.failed_call(*step, caps.error());
   }
-  // What is shown later is made first: a commit that cannot be shown is worse than none.
+  // Surfaces and primaries are made first: if that fails, nothing has been committed.
   Status status = Status::kSuccess;
   size_t committed = 0;
   for (const uint32_t source : affected) {
@@ -351,7 +354,7 @@ Status ModeSetting::commit(const vidpn::Network& network, const char** step, boo
 
 void ModeSetting::restore(const std::vector<uint32_t>& affected, size_t committed,
                           const std::map<uint32_t, bool>& was_visible) {
-  // Why is told already; what fails on the way back is not told again.
+  // The failure has been reported. Failures on the way back are not.
   for (size_t i = 0; i < affected.size(); ++i) {
     const uint32_t source = affected[i];
     if (primaries_ != nullptr) {
@@ -394,7 +397,7 @@ Status ModeSetting::set(uint32_t source, const DisplayMode& mode) {
   if (!active_.network().has_source(source)) return Status::kInvalidParameter;
   if (active_.mode_of(source) == mode) return Status::kSuccess;
   std::map<uint32_t, DisplayMode> wanted = wanted_;
-  // The others stay as they are, whatever the driver offers now.
+  // The other sources keep their modes, whatever the driver offers now.
   for (const auto& [id, modes] : offered_) {
     if (const std::optional<DisplayMode> shown = active_.mode_of(id); shown.has_value())
       wanted[id] = *shown;

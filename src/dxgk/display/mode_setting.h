@@ -1,4 +1,4 @@
-// From what is plugged in, and what clients want, to a committed VidPN.
+// Mode setting: from connected monitors and clients' wishes to a committed VidPN.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace dxgkit::dxgk {
 
-/// Mode changes, one at a time, of display-only and full drivers alike: chooses paths, has the
-/// driver enumerate modes, commits. What is shown stays on failure.
+/// Chooses paths, has the driver enumerate modes, and commits. Display-only and full drivers are
+/// treated alike. After a failure the screens show what they showed before.
 ///
 /// Off the lane. `*step`: the DDI that is at work, for messages.
 class ModeSetting {
@@ -29,20 +29,20 @@ class ModeSetting {
     Monitors& monitors;
     ActiveVidPn& active;
     DisplayOnlyPresents& presents;
-    // Both null: a display-only driver.
+    // Null for a display-only driver:
     Primaries* primaries;
     Flips* flips;
   };
   ModeSetting(DisplayCore& display, const Parts& parts);
 
-  /// Before the first mode is set.
+  /// Makes the sources known, before the first mode is set.
   void describe() DXGKIT_REQUIRES(display_mutex);
-  /// The VidPN for what is connected now, with the modes that clients asked for, committed. No
-  /// monitor connected is no failure.
+  /// Commits a VidPN for the monitors that are connected now, with the modes that clients asked
+  /// for. It is no failure if no monitor is connected.
   Status follow_monitors(const char** step) DXGKIT_REQUIRES(display_mutex);
-  /// The active VidPN once more, every source of it.
+  /// Commits every source of the active VidPN once more.
   Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
-  /// A client's mode; the other sources keep theirs. See Displays::set_mode.
+  /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.
   Status set(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
   Status make_visible(uint32_t source, bool visible, const char** step)
       DXGKIT_REQUIRES(display_mutex);
@@ -53,7 +53,7 @@ class ModeSetting {
 
  private:
   std::vector<vidpn::SourceTarget> choose_paths() DXGKIT_REQUIRES(display_mutex);
-  /// `wanted`: modes clients asked for, by source.
+  /// `wanted`: the modes that clients asked for, by source.
   Status commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted, const char** step)
       DXGKIT_REQUIRES(display_mutex);
   Result<vidpn::Network> recommended(const std::vector<uint32_t>& targets);
@@ -64,14 +64,15 @@ class ModeSetting {
       DXGKIT_REQUIRES(display_mutex);
   Result<vidpn::Network> enumerate(vidpn::Network network, vidpn::Pivot pivot, const char** step);
   Status ask_supported(const vidpn::Network& network, const char** step);
-  /// All or nothing: what is shown stays on failure. `again`: every source, changed or not.
+  /// All or nothing: after a failure the screens show what they showed before. `again`: every
+  /// source, changed or not.
   Status commit(const vidpn::Network& network, const char** step, bool again = false)
       DXGKIT_REQUIRES(display_mutex);
   Status commit_one(const vidpn::Network& network, uint32_t source, const char** step)
       DXGKIT_REQUIRES(display_mutex);
   void restore(const std::vector<uint32_t>& affected, size_t committed,
                const std::map<uint32_t, bool>& was_visible) DXGKIT_REQUIRES(display_mutex);
-  /// What DxgkDdiCommitVidPn names as primary; null for a display-only driver.
+  /// The primary that DxgkDdiCommitVidPn names; null for a display-only driver.
   void* primary_of(uint32_t source) DXGKIT_REQUIRES(display_mutex);
 
   DisplayCore& display_;
@@ -81,7 +82,7 @@ class ModeSetting {
   DisplayOnlyPresents& presents_;
   Primaries* const primaries_;
   Flips* const flips_;
-  // By source: what the driver offered at the last enumeration.
+  // The modes that the driver offered at the last enumeration, by source.
   std::map<uint32_t, std::vector<DisplayMode>> offered_ DXGKIT_GUARDED_BY(display_mutex);
   std::map<uint32_t, DisplayMode> wanted_ DXGKIT_GUARDED_BY(display_mutex);
 };

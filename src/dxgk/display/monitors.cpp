@@ -77,7 +77,7 @@ Status Monitors::attach(uint32_t target, const char** step) {
       child->awareness == port::ChildInfo::Awareness::kPolled) {
     *step = "DxgkDdiQueryChildStatus";
     const Result<bool> status = core_.port().children().query_child_status(target, true);
-    // Who cannot tell is taken for unplugged; a plug event may come later.
+    // If the driver cannot tell, the output counts as unplugged. It may indicate a monitor later.
     if (!status.has_value()) return display_.failed_call(*step, status.error());
     connected = *status;
   }
@@ -90,7 +90,7 @@ Status Monitors::read(uint32_t target, const char** step) {
   const Result<std::vector<std::byte>> edid =
       core_.port().children().query_device_descriptor(target);
   if (!edid.has_value() && edid.error() == Status::kDeviceRemoved) return edid.error();
-  // No descriptor, or one that makes no sense: the default profile, as Windows does.
+  // Without a descriptor that can be read, the monitor gets the default modes, as on Windows.
   vidpn::Monitor monitor = vidpn::default_monitor();
   has_descriptor_[target] = false;
   if (edid.has_value()) {

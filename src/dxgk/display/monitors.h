@@ -1,4 +1,4 @@
-// What is plugged in: the children of an adapter, and the monitors on its video outputs.
+// The children of an adapter, and the monitors on its video outputs.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace dxgkit::dxgk {
 
-/// Asks the driver for monitors and keeps the VidPN manager's view of them. Off the lane.
+/// Asks the driver for monitors, and tells the VidPN manager of them. Off the lane.
 class Monitors {
  public:
   /// `children`: as the driver described them.
@@ -27,24 +27,24 @@ class Monitors {
   Monitors(const Monitors&) = delete;
   Monitors& operator=(const Monitors&) = delete;
 
-  /// CAPS-07: the children fit each other and the sources. Makes the VidPN manager.
+  /// Checks that the children fit each other and the sources (CAPS-07). Makes the VidPN manager.
   /// kDeviceConfigurationError: a finding says why.
   Status describe();
 
   // --- any thread
   std::span<const port::ChildInfo> children() const { return children_; }
-  /// A video output with this ChildUid.
+  /// There is a video output with this ChildUid.
   bool has_target(uint32_t target) const;
   /// Only after describe() has succeeded.
   vidpn::Manager& manager() { return *manager_; }
-  /// Monitor references that the driver still holds. When the adapter stops.
+  /// Reports the monitor references that the driver still holds. When the adapter stops.
   void report_leaks();
 
-  /// Asks the driver whether a monitor is there, and for its descriptor. A driver's failure leaves
-  /// the output unplugged; `*step` names the DDI.
+  /// Asks the driver whether a monitor is connected, and for its descriptor. If the driver fails,
+  /// the output counts as unplugged. `*step` names the DDI.
   Status attach(uint32_t target, const char** step) DXGKIT_REQUIRES(display_mutex);
-  /// The driver has indicated a child's status. True: a monitor came or went. False: nothing is
-  /// different, the monitor could not be read, or there is no such output (CAPS-09).
+  /// The driver has indicated a child's status. True: a monitor came or went. False: nothing has
+  /// changed, the monitor could not be read, or there is no such output (CAPS-09).
   bool change(uint32_t child, bool connected) DXGKIT_REQUIRES(display_mutex);
   bool connected(uint32_t target) const DXGKIT_REQUIRES(display_mutex);
   /// In the driver's order.

@@ -19,7 +19,7 @@ Status OwnedSources::set(Device& device, std::span<const uint32_t> sources,
     const bool takes = asked == SourceOwnership::kExclusive || asked == SourceOwnership::kEmulated;
     const bool taken = now == SourceOwnership::kExclusive || now == SourceOwnership::kEmulated;
     if (source.owner == &device) {
-      // An owner gives up before it takes in another way.
+      // An owner has to give the source up before it takes it in another way.
       if (now == SourceOwnership::kExclusive &&
           (asked == SourceOwnership::kShared || asked == SourceOwnership::kEmulated))
         return Status::kInvalidParameter;
@@ -28,14 +28,14 @@ Status OwnedSources::set(Device& device, std::span<const uint32_t> sources,
     } else if (taken && takes) {
       return kSourceInUse;
     }
-    // The kernel itself shows its primary there, and shares with nobody.
+    // The kernel shows its own primary on each source, and does not share a source.
     if (asked == SourceOwnership::kShared) return kSourceInUse;
     if (asked == SourceOwnership::kExclusiveGdi) return Status::kInvalidParameter;
   }
   for (size_t i = 0; i < sources.size(); ++i) {
     Source& source = sources_[sources[i]];
     if (types[i] == SourceOwnership::kUnowned) {
-      if (source.owner != &device) continue;  // nothing of its own to give up
+      if (source.owner != &device) continue;  // the device does not own it
       source.owner = nullptr;
     } else {
       source.owner = &device;

@@ -21,8 +21,7 @@ enum class SourceOwnership : uint32_t {
   kEmulated = 4,
 };
 
-/// Remembers owners; what an owner shows is not its business. A device gives up what it owns before
-/// it goes.
+/// A device gives up its sources before it goes. What an owner shows is not known here.
 class OwnedSources {
  public:
   explicit OwnedSources(uint32_t sources) : sources_(sources) {}
@@ -30,11 +29,12 @@ class OwnedSources {
   /// D3DKMTSetVidPnSourceOwner: all or nothing (DISP-18). See the thunk for statuses.
   Status set(Device& device, std::span<const uint32_t> sources,
              std::span<const SourceOwnership> types) DXGKIT_REQUIRES(on_lane);
-  /// Sources the device owned, given up.
+  /// The device gives up all its sources; returns them.
   std::vector<uint32_t> release(Device& device) DXGKIT_REQUIRES(on_lane);
   void release_all() DXGKIT_REQUIRES(on_lane);
-  /// Exclusively. False for an unknown source, as in the next.
+  /// The device owns the source exclusively. False for an unknown source.
   bool owns(const Device& device, uint32_t source) const DXGKIT_REQUIRES(on_lane);
+  /// Some device owns the source exclusively. False for an unknown source.
   bool is_exclusive(uint32_t source) const DXGKIT_REQUIRES(on_lane);
 
  private:

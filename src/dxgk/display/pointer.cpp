@@ -28,9 +28,9 @@ Status Pointer::set_shape(const port::PointerShape& shape) {
     return Status::kInvalidParameter;
   if (shape.pixels.size() < uint64_t{shape.pitch_bytes} * (rows - 1) + row)
     return Status::kInvalidParameter;
-  // The hot spot is a pixel of the pointer, which so has at least one.
+  // The hot spot is a pixel of the pointer, so an empty pointer is refused, too.
   if (shape.hot_x >= shape.width || shape.hot_y >= shape.height) return Status::kInvalidParameter;
-  // A driver may refuse a shape: the pointer is drawn in software then, and nobody complains.
+  // A driver may refuse a shape without a finding: the client then draws the pointer in software.
   return core_.port().scanout().set_pointer_shape(shape);
 }
 

@@ -13,7 +13,7 @@
 namespace dxgkit::dxgk {
 namespace {
 
-/// The kernel's own process, which owns what is shown before any client comes.
+/// Number of the kernel's own process, which owns these primaries.
 constexpr uint32_t kDisplayProcessNumber = 0xFFFF'FFFE;
 
 }  // namespace
@@ -146,7 +146,7 @@ OpenedAllocation* Primaries::opened(uint32_t source) {
 }
 
 Status Primaries::place(uint32_t source, Primary& primary, const char** step) {
-  // It stays pinned under a client's only while that is placed.
+  // It is pinned already if no client's primary has replaced it.
   const bool had_pin = primary.pinned;
   const Result<Placed> placed = pin_and_show(source, *primary.opened, step);
   if (!placed.has_value()) return placed.error();
@@ -160,7 +160,7 @@ Status Primaries::place(uint32_t source, Primary& primary, const char** step) {
 
 Result<Primaries::Placed> Primaries::pin_and_show(uint32_t source, const OpenedAllocation& surface,
                                                   const char** step) {
-  // DISP-11: it stays where the display reads it, until another one is shown.
+  // DISP-11: the surface stays where the display reads it, until another one is shown.
   *step = "the memory manager";
   const vidmm::Use use{surface.allocation->id, false};
   Status status = Status::kSuccess;
@@ -212,7 +212,7 @@ void Primaries::drop(Primary& primary) {
   if (!primary.opened) return;
   Process::Scope scope(process_.get());
   unpin(primary);
-  // DISP-17: who has it open still finds it, and that it is of no use.
+  // DISP-17: clients that have it open still find it, but can show it no more.
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
     core_.listing_changed();

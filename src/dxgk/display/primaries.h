@@ -1,4 +1,4 @@
-// Full drivers: the kernel's own primaries, pinned while they are shown.
+// The kernel's own primaries on a full driver, pinned while they are shown.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,17 @@
 
 namespace dxgkit::dxgk {
 
-/// What is shown of a source before any client shows its own, and after: a primary the driver has
-/// made for the kernel, on a device of a process of the kernel's own, which are made at the first
-/// one. Survives resets of the adapter.
+/// A source shows one while no client shows its own. They belong to a device and a process of the
+/// kernel's own, which are made with the first primary and survive resets of the adapter.
 ///
 /// Off the lane. `*step`: the DDI that is at work, for messages.
 class Primaries {
  public:
-  /// What it asks of the floors above. Off the lane, with the display mutex held.
+  /// Implemented by the adapter. Called off the lane, with the display mutex held.
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// A process of the kernel's own, which the system does not list.
+    /// Makes a process of the kernel's own, which the system does not list.
     virtual std::unique_ptr<Process> make_process(std::string name, uint32_t number) = 0;
     /// See Device::create.
     virtual Result<Ref<Device>> make_device(Process& process) = 0;
@@ -43,36 +42,37 @@ class Primaries {
   Primaries(const Primaries&) = delete;
   Primaries& operator=(const Primaries&) = delete;
 
-  /// The kernel's own process, which owns these primaries.
+  /// The process is the kernel's own, which owns these primaries.
   static bool is_kernels(const Process& process);
   bool is_own(const Device& device) const { return &device == device_.get(); }
 
   // --- around a commit
-  /// Makes the primary that a commit of `mode` is for; show_next() or drop_next() follows. The
-  /// driver's failure passes through, with a finding.
+  /// Has the driver make the primary for a commit of `mode`. show_next() or drop_next() follows.
+  /// The driver's failure passes through, with a finding.
   Status make(uint32_t source, const vidpn::SourceMode& mode, const char** step)
       DXGKIT_REQUIRES(display_mutex);
-  /// The driver's object: of the primary made for the commit, else of the one shown. Null: neither.
+  /// The driver's object of the primary that was made for the commit, else of the one that is
+  /// shown. Null: there is neither.
   void* driver_handle(uint32_t source) DXGKIT_REQUIRES(display_mutex);
-  /// Shows the one that was made, if there is one, in place of the one shown.
+  /// Shows the primary that was made, if there is one, and drops the one before.
   Status show_next(uint32_t source, const char** step) DXGKIT_REQUIRES(display_mutex);
   void drop_next(uint32_t source) DXGKIT_REQUIRES(display_mutex);
 
-  // --- the one that is, or was, shown
+  // --- the primary that is shown, or is hidden by a client's
   bool has(uint32_t source) DXGKIT_REQUIRES(display_mutex);
   /// As the kernel has it open. Null: none.
   OpenedAllocation* opened(uint32_t source) DXGKIT_REQUIRES(display_mutex);
-  /// In place of a client's, or after power was away. There is one.
+  /// Shows it in place of a client's, or after a sleep. There has to be one.
   Status show_again(uint32_t source, const char** step) DXGKIT_REQUIRES(display_mutex);
-  /// It may leave its place: another one is shown, or nothing.
+  /// Another primary is shown, or none: this one may leave its place.
   void unpin(uint32_t source) DXGKIT_REQUIRES(display_mutex);
-  /// It goes, and is of no use to clients that have it open (DISP-17).
+  /// Destroys it. Clients that have it open can show it no more (DISP-17).
   void drop(uint32_t source) DXGKIT_REQUIRES(display_mutex);
   /// The global handle under which clients open it. kNotSupported: there is none.
   Result<Handle> shared(uint32_t source) DXGKIT_REQUIRES(display_mutex);
-  /// kNotSupported: it cannot be read.
+  /// A copy of its content. kNotSupported: there is none, or it cannot be read.
   Result<Scanout> scanout(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
-  /// All of them go, then device and process.
+  /// Destroys all primaries, then the device and the process.
   void end() DXGKIT_REQUIRES(display_mutex);
 
   /// Where a surface is that the display reads.
@@ -80,8 +80,8 @@ class Primaries {
     SegmentId segment;
     uint64_t address = 0;
   };
-  /// Any surface, a client's too: pinned, with its content, and told to the driver as a change of
-  /// mode. On failure it is not pinned.
+  /// Pins any surface, a client's too, where the display can read it, waits for its content, and
+  /// tells the driver of its address at level two. After a failure it is not pinned.
   Result<Placed> pin_and_show(uint32_t source, const OpenedAllocation& surface, const char** step);
 
  private:
@@ -92,13 +92,14 @@ class Primaries {
     bool pinned = false;
   };
   struct Source {
-    Primary current;  // on the screen, or under a client's
+    Primary current;  // on the screen, or hidden by a client's
     Primary next;     // made for the commit under way
   };
   Status open_device(const char** step);
-  /// ALLOC-31, ALLOC-51: what the driver says of the primary it made. A finding at most.
+  /// Compares the driver's description of the primary with what it was asked to make (ALLOC-31,
+  /// ALLOC-51). A difference is a finding.
   void check(const OpenedAllocation& opened, const vidpn::SourceMode& mode);
-  /// Brings a primary to where the display can read it, pins it and tells the driver.
+  /// Pins the primary where the display can read it, and shows it.
   Status place(uint32_t source, Primary& primary, const char** step) DXGKIT_REQUIRES(display_mutex);
   void unpin(Primary& primary);
   void drop(Primary& primary);

@@ -18,7 +18,7 @@ struct Scanout {
 /// Bytes per pixel of what the kernel shows: blue, green, red, unused.
 inline constexpr uint32_t kPixelBytes = 4;
 
-/// A copy of `pixels`: mode.height rows, `pitch_bytes` (at least mode.width * kPixelBytes) apart.
+/// Copies `pixels`: mode.height rows, `pitch_bytes` (at least mode.width * kPixelBytes) apart.
 Scanout picture_of(const std::byte* pixels, const DisplayMode& mode, uint64_t pitch_bytes);
 
 }  // namespace dxgkit::dxgk

@@ -63,13 +63,13 @@ void VsyncControl::on_watch() {
   if (ended_ || core_.failed() || !owner_.vsync_needed()) return;
   const runtime::TimeNs now = core_.runtime().now();
   const runtime::TimeNs limit = core_.options().tdr_delay_ns;
-  if (!on_) sign_of_life_ = now;  // it waits its turn to be told
+  if (!on_) sign_of_life_ = now;  // the driver has not been told yet
   if (now - sign_of_life_ < limit) {
     watching_ = true;
     watch_->arm(sign_of_life_ + limit);
     return;
   }
-  // TDR-31. The one place where a vertical sync that stays out is found.
+  // TDR-31. Only here is a vertical sync noticed that does not come.
   const std::string actual =
       fmt::format("No vertical sync was reported for {} ms, with flips or waiters to serve.",
                   (now - sign_of_life_) / runtime::kMillisecond);

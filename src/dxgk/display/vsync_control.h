@@ -1,4 +1,4 @@
-// Vertical sync interrupts of a full driver: on while somebody needs them, and watched meanwhile.
+// When a full driver reports vertical syncs, and what happens if it does not.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace dxgkit::dxgk {
 
-/// Decides when the driver reports vertical syncs (DISP-12, DISP-13), and finds those that stay out
-/// (TDR-31): the adapter is reset then.
+/// Decides when vertical sync interrupts are on (DISP-12, DISP-13). Notices when a vertical sync
+/// that is needed does not come, and asks for a reset of the adapter then (TDR-31).
 class VsyncControl {
  public:
   class Owner {
@@ -18,7 +18,7 @@ class VsyncControl {
     virtual ~Owner() = default;
     /// A flip or a waiter needs the next vertical sync.
     virtual bool vsync_needed() const DXGKIT_REQUIRES(on_lane) = 0;
-    /// The driver is to be told at level two, in the order of these calls; then told() is due.
+    /// Has the driver told at level two, in the order of these calls. told() follows each.
     virtual void control_vsync(bool enabled) DXGKIT_REQUIRES(on_lane) = 0;
   };
   VsyncControl(DisplayCore& display, Owner& owner);
@@ -26,19 +26,21 @@ class VsyncControl {
   VsyncControl(const VsyncControl&) = delete;
   VsyncControl& operator=(const VsyncControl&) = delete;
 
-  /// The adapter runs, or runs again: who waits for vertical syncs, or does not save power at them,
-  /// has them reported from now on.
+  /// The adapter runs, or runs again. A driver that does not save power at vertical syncs reports
+  /// them from now on; others do if somebody needs them.
   void start() DXGKIT_REQUIRES(on_lane);
-  /// Something may need vertical syncs that did not before.
+  /// A flip or a waiter may need vertical syncs now.
   void look() DXGKIT_REQUIRES(on_lane);
+  /// A vertical sync was reported.
   void on_vsync() DXGKIT_REQUIRES(on_lane);
-  /// Nothing has needed them for long enough: off, if the driver saves power by that.
+  /// Nothing has needed vertical syncs for long enough. They are switched off if the driver saves
+  /// power by that.
   void rest() DXGKIT_REQUIRES(on_lane);
-  /// The driver has been told.
+  /// The driver has been told at level two.
   void told(bool enabled) DXGKIT_REQUIRES(on_lane);
-  /// They are off, as after power-on.
+  /// Vertical sync interrupts are off, as after power-on.
   void hardware_was_reset() DXGKIT_REQUIRES(on_lane) { on_ = wanted_ = false; }
-  /// The adapter stops or has failed: nothing is watched any more.
+  /// The adapter stops or has failed. Missing vertical syncs are not noticed any more.
   void end() DXGKIT_REQUIRES(on_lane);
 
  private:

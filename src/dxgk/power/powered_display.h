@@ -1,4 +1,4 @@
-// What power transitions ask of a display.
+// What power transitions ask of the display half of an adapter.
 #pragma once
 
 #include <span>
@@ -12,13 +12,14 @@ namespace dxgkit::dxgk {
 class PoweredDisplay {
  public:
   virtual ~PoweredDisplay() = default;
-  /// Of full drivers: nothing is shown and no primary is pinned; and as before. Not on the lane.
+  /// Full drivers: nothing is shown and no primary is pinned any more. Not on the lane.
   virtual void suspend() = 0;
+  /// Full drivers: sources show what they showed before suspend(). Not on the lane.
   virtual void wake() = 0;
-  /// Of display-only drivers: the whole transition. kNotSupported: a full driver. kDeviceRemoved:
-  /// it stopped. Else the driver's failure. Not on the lane.
+  /// Display-only drivers: the whole transition. kNotSupported: a full driver. kDeviceRemoved: the
+  /// display has stopped. Else the driver's failure. Not on the lane.
   virtual Status set_power(port::PowerState state, port::PowerAction action) = 0;
-  /// As the driver described them; each has a power state of its own.
+  /// The children as the driver described them. Each has a power state of its own.
   virtual std::span<const port::ChildInfo> children() const = 0;
 };
 
