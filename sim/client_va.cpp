@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "devices/softgpu/softgpu_hw.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "sim/client_call.h"
 
 namespace dxgkit::sim {

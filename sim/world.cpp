@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "devices/softgpu/softgpu.h"
 #include "devices/softgpu/softgpu_hw.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "miniports/softgpu/softgpu_umd.h"
 #include "nt/kernel.h"
 #include "port/driver.h"

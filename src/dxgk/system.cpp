@@ -56,13 +56,13 @@ Status System::stop_adapter(Luid luid) {
 Result<PowerOutcome> System::set_power(Luid luid, PowerTarget target) {
   const Ref<Adapter> adapter = impl_->find(luid);
   if (!adapter) return Error(Status::kInvalidParameter);
-  return adapter->power().set(target);
+  return adapter->floor().power->set(target);
 }
 
 Status System::power_failed(Luid luid, PowerTarget during) {
   const Ref<Adapter> adapter = impl_->find(luid);
   if (!adapter) return Status::kInvalidParameter;
-  return adapter->power().fail(during);
+  return adapter->floor().power->fail(during);
 }
 
 bool System::wait_for_packets(Luid luid, uint64_t completed, const std::atomic<bool>& cancelled) {
@@ -106,7 +106,7 @@ Result<std::vector<TimeoutReport>> System::timeouts(Luid luid) const {
   if (!adapter) return Error(Status::kInvalidParameter);
   std::vector<TimeoutReport> reports;
   adapter->core().lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->timeout().log().reports(); });
+      [&]() DXGKIT_REQUIRES(on_lane) { reports = adapter->floor().timeout->log().reports(); });
   return reports;
 }
 
@@ -117,6 +117,16 @@ Process& System::create_process(std::string name) {
   Process& process = *impl_->processes.back();
   trace::emit_name(trace::ObjectClass::kProcess, process.number(), process.name());
   return process;
+}
+
+Status System::set_priority_class(Process& process, vidsch::PriorityClass priority_class) {
+  if (priority_class >= vidsch::PriorityClass::kHigh && !process.base_priority_privilege())
+    return Status::kPrivilegeNotHeld;
+  // A context made from here on reads it in the lane, one made before is visited there.
+  process.set_priority_class(priority_class);
+  for (const Ref<Adapter>& adapter : impl_->running())
+    follow_priority_class(adapter->floor(), process);
+  return Status::kSuccess;
 }
 
 void System::end_process(Process& process) {
@@ -167,17 +177,6 @@ std::string System::Impl::describe_waits() const {
   std::string report;
   for (const Ref<Adapter>& adapter : adapters) report += dxgk::describe_waits(adapter->floor());
   return report;
-}
-
-Status Process::set_priority_class(vidsch::PriorityClass priority_class) {
-  if (priority_class >= vidsch::PriorityClass::kHigh && !base_priority_privilege()) {
-    return Status::kPrivilegeNotHeld;
-  }
-  // A context made from here on reads it in the lane, one made before is visited there.
-  priority_class_.store(priority_class);
-  for (const Ref<Adapter>& adapter : system_.impl().running())
-    follow_priority_class(adapter->floor(), *this);
-  return Status::kSuccess;
 }
 
 }  // namespace dxgkit::dxgk

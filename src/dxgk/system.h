@@ -19,6 +19,7 @@
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "verifier/findings.h"
+#include "vidsch/policy.h"
 
 namespace dxgkit::dxgk {
 
@@ -79,6 +80,9 @@ class System {
 
   /// A client process: an id space of handles. It lives until `end_process`.
   Process& create_process(std::string name);
+  /// SCHED-12, of all contexts of the process, on all adapters. kPrivilegeNotHeld: state unchanged.
+  /// Any thread but a lane.
+  Status set_priority_class(Process& process, vidsch::PriorityClass priority_class);
   /// Process exit: destroys everything the process owns, in order (THUNK-08). Blocks until its work
   /// is drained or aborted. Its threads may be inside thunks, also blocked there: those end with an
   /// error, later ones answer STATUS_PROCESS_IS_TERMINATING, and all have left before this returns.

@@ -40,7 +40,7 @@ void write_back(void* client, const std::vector<std::byte>& data) {
 
 Status create_context(Process& process, D3DKMT_CREATEHWCONTEXT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  if (device->adapter().hw_queues() == nullptr) return Status::kNotSupported;
+  if (device->floor().hw_queues == nullptr) return Status::kNotSupported;
   if (args.Flags.Value != 0) return Status::kInvalidParameter;  // THUNK-03
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(

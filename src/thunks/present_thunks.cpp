@@ -112,8 +112,8 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
   if (device.lost()) return Status::kDeviceRemoved;
   DXGKIT_RETURN_IF_FAILED(check_combination(args));
   if (other_kinds(args.Flags)) return Status::kNotSupported;
-  Display* const display = adapter.display();
-  if (display == nullptr || display->flips() == nullptr) return Status::kNotSupported;  // DISP-21
+  Display* const display = adapter.floor().display;
+  if (display == nullptr || display->clients() == nullptr) return Status::kNotSupported;  // DISP-21
   if (args.BroadcastContextCount > std::size(args.BroadcastContext))
     return Status::kInvalidParameter;
   dxgk::PresentRequest request;
@@ -146,7 +146,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
       return Status::kInvalidParameter;  // DISP-04
     request.do_not_wait = args.Flags.FlipDoNotWait != 0;
     DXGKIT_RETURN_IF_FAILED(
-        display->check_flip(device, args.VidPnSourceId, request.source, &request.mode));
+        display->clients()->check_flip(device, args.VidPnSourceId, request.source, &request.mode));
     return context->presents().present(request);
   }
   if (!request.broadcast.empty()) return Status::kNotSupported;
@@ -157,7 +157,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
       return Status::kInvalidParameter;  // DISP-16
   } else {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(request.destination,
-                                   display->opened_screen(device, args.VidPnSourceId));
+                                   display->clients()->opened_screen(device, args.VidPnSourceId));
   }
   const dxgk::DisplayConfiguration shown = display->configuration();
   const auto source =
@@ -170,11 +170,11 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
 
 Status set_owner(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  Display* const display = device->adapter().display();
-  if (display == nullptr || display->flips() == nullptr) return Status::kNotSupported;
+  Display* const display = device->adapter().floor().display;
+  if (display == nullptr || display->clients() == nullptr) return Status::kNotSupported;
   if (args.VidPnSourceCount == 0) {
     if (args.pType != nullptr || args.pVidPnSourceId != nullptr) return Status::kInvalidParameter;
-    return display->set_owners(*device, {}, {});
+    return display->clients()->set_owners(*device, {}, {});
   }
   std::vector<D3DKMT_VIDPNSOURCEOWNER_TYPE> types;
   std::vector<D3DDDI_VIDEO_PRESENT_SOURCE_ID> sources;
@@ -187,14 +187,14 @@ Status set_owner(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& args) {
       return Status::kInvalidParameter;
     ownerships.push_back(static_cast<dxgk::SourceOwnership>(type));
   }
-  return display->set_owners(*device, sources, ownerships);
+  return display->clients()->set_owners(*device, sources, ownerships);
 }
 
 Status check_exclusive(Process& process, const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
-  Display* const display = adapter->display();
+  Display* const display = adapter->floor().display;
   if (display == nullptr) return Status::kNotSupported;
   if (args.VidPnSourceId >= adapter->core().facts().start.video_present_sources)
     return Status::kInvalidParameter;
@@ -203,11 +203,11 @@ Status check_exclusive(Process& process, const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSH
 
 Status set_display_mode(Process& process, const D3DKMT_SETDISPLAYMODE& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  Display* const display = device->adapter().display();
-  if (display == nullptr || display->flips() == nullptr) return Status::kNotSupported;
+  Display* const display = device->adapter().floor().display;
+  if (display == nullptr || display->clients() == nullptr) return Status::kNotSupported;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> primary,
                                  find_surface(process, *device, args.hPrimaryAllocation));
-  return display->set_display_mode(*device, primary);
+  return display->clients()->set_display_mode(*device, primary);
 }
 
 /// The structure is the caller's also where the prototype says const: GET writes into it.
@@ -240,7 +240,7 @@ Status wait_for_vblank(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT&
     if (&device->adapter() != adapter.get()) return Status::kInvalidParameter;
     if (device->lost()) return Status::kDeviceRemoved;
   }
-  Display* const display = adapter->display();
+  Display* const display = adapter->floor().display;
   if (display == nullptr) return Status::kNotSupported;
   return display->wait_for_vblank(args.VidPnSourceId);
 }
@@ -249,7 +249,7 @@ Status get_scan_line(Process& process, D3DKMT_GETSCANLINE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
-  Display* const display = adapter->display();
+  Display* const display = adapter->floor().display;
   if (display == nullptr) return Status::kNotSupported;
   bool in_vertical_blank = false;
   uint32_t line = 0;

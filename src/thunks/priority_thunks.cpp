@@ -104,8 +104,8 @@ NTSTATUS APIENTRY D3DKMTSetProcessSchedulingPriorityClass(
   if (value < D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE) return scope.finish(Status::kInvalidParameter);
   if (value > D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME)
     return scope.finish(Status::kInvalidParameter);
-  return scope.finish(
-      scope.process()->set_priority_class(static_cast<dxgkit::vidsch::PriorityClass>(value)));
+  return scope.finish(scope.process()->system().set_priority_class(
+      *scope.process(), static_cast<dxgkit::vidsch::PriorityClass>(value)));
 }
 NTSTATUS APIENTRY D3DKMTGetProcessSchedulingPriorityClass(
     HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS* priority_class) {

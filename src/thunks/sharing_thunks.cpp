@@ -216,9 +216,9 @@ Status shared_primary(Process& process, D3DKMT_GETSHAREDPRIMARYHANDLE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::Adapter> adapter,
                                  process.handles().find<dxgk::Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
-  if (adapter->display() == nullptr) return Status::kInvalidParameter;  // it has no sources
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.hSharedPrimary,
-                                 adapter->display()->shared_primary(args.VidPnSourceId));
+  dxgk::Display* const display = adapter->floor().display;
+  if (display == nullptr) return Status::kInvalidParameter;  // it has no sources
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.hSharedPrimary, display->shared_primary(args.VidPnSourceId));
   return Status::kSuccess;
 }
 

@@ -65,7 +65,7 @@ Status open_nt2(Process& process, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2& args) {
 
 Status open_native(Process& process, D3DKMT_OPENNATIVEFENCEFROMNTHANDLE& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  if (device->adapter().native_fences() == nullptr) return Status::kNotSupported;
+  if (device->floor().native_fences == nullptr) return Status::kNotSupported;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSync> shared, named_by(process, args.hNtHandle));
   if (&shared->floor() != &device->floor() || !shared->native) return Status::kInvalidParameter;
   const UINT flags = args.Flags.Value & ~(sync_flags::kShared | sync_flags::kNtSecuritySharing);

@@ -132,7 +132,7 @@ Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args)
 
 Status create_native(Process& process, D3DKMT_CREATENATIVEFENCE& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  if (device->adapter().native_fences() == nullptr) return Status::kNotSupported;
+  if (device->floor().native_fences == nullptr) return Status::kNotSupported;
   if (args.Flags.Value != 0) return Status::kInvalidParameter;
   if (args.Info.Type != D3DDDI_NATIVEFENCE_TYPE_DEFAULT &&
       args.Info.Type != D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU)

@@ -86,7 +86,7 @@ TEST_F(CancelPagingTest, WhatIsQueuedAtAnAdapterResetIsCancelledMemberByMember) 
     odd_stack(reading, [](Stack& stack) {
       Client client(stack);
       queue_paging(stack, client);
-      void* const context = stack.adapter().system_objects().context();
+      void* const context = stack.adapter().floor().system_objects->context();
       ASSERT_NE(context, nullptr);
       ASSERT_EQ(odd::submits(stack, true)[0].args.hContext, context);
       wait_out(stack);
@@ -119,7 +119,7 @@ TEST_F(CancelPagingTest, WhatIsQueuedWhenTheAdapterEndsIsCancelled) {
     odd_stack(CancelReading::kNeverSubmitted, [&](Stack& stack) {
       Client client(stack);
       queue_paging(stack, client);
-      void* const context = stack.adapter().system_objects().context();
+      void* const context = stack.adapter().floor().system_objects->context();
       if (removed) {
         stack.miniport.forget_outstanding();
         stack.machine.pull_out(stack.miniport.function());

@@ -509,7 +509,8 @@ TEST_F(FullTest, AFullDriverShowsAPinnedPrimary) {
     const auto place_of_primary = [&] {
       vidmm::Placement place;
       stack.adapter().core().lane().run([&] {
-        EXPECT_EQ(stack.adapter().allocations().at(primary).driver_handle, address.hAllocation);
+        EXPECT_EQ(stack.adapter().floor().allocations.at(primary).driver_handle,
+                  address.hAllocation);
         place = stack.adapter().core().memory().placement(primary);
       });
       return place;

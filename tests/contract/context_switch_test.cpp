@@ -1,6 +1,6 @@
 // SUB-24: the GPU is switched to no context before memory of its current context moves.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "dxgk/work/context_allocations.h"
 #include "tests/contract/memory_fixture.h"
 #include "tests/contract/tdr_fixture.h"
@@ -327,10 +327,11 @@ TEST_F(VirtualContextSwitch, ComesThroughTheVirtualSubmission) {
     EXPECT_TRUE(switches.empty());
     stack.adapter().core().lane().run([&] {
       dxgk::Adapter& adapter = stack.adapter();
-      EXPECT_TRUE(adapter.context_allocations().let_go()) << "held by the node that ran last";
+      EXPECT_TRUE(adapter.floor().context_allocations->let_go())
+          << "held by the node that ran last";
       const auto leave = adapter.core().memory().evict(saved);
       ASSERT_TRUE(leave.has_value());
-      adapter.paging().enqueue(*leave, nullptr);
+      adapter.floor().paging->enqueue(*leave, nullptr);
       adapter.core().pump();
     });
     ASSERT_EQ(switches.size(), 1U) << "at once, and the move waits for it";

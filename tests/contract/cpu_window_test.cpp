@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/flip_fixture.h"
 #include "tests/contract/lock_fixture.h"
 

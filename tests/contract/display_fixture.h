@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bus/machine.h"
-#include "dxgk/display/display.h"
+#include "dxgk/displays.h"
 #include "dxgk/system.h"
 #include "nt/kernel.h"
 #include "port/driver.h"

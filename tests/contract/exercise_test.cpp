@@ -1,6 +1,6 @@
 // What `dxgkit verify` asks of an adapter beside clients' work: the driver's answers are judged,
 // and what does not come to pass leaves nothing behind.
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 
 #include "tests/contract/res_fixture.h"
 

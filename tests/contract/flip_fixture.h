@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dxgk/display/display.h"
+#include "dxgk/displays.h"
 #include "nt/kernel.h"
 #include "tests/contract/fixture.h"
 #include "tests/support/scripted_display.h"

@@ -1,5 +1,6 @@
 // Flips of drivers that make them by DMA buffer, and flips that something comes between.
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/display/display.h"
 #include "dxgk/work/device.h"
 #include "tests/contract/flip_fixture.h"
 
@@ -167,7 +168,7 @@ TEST_F(FlipTest, APresentInPartsCountsUntilTheLastOneIsDone) {
 TEST_F(FlipTest, WaitingForAMonitorEndsHoweverOftenTheWorkerWasWoken) {
   DXGKIT_COVERS("DOD-06");
   flipping([](Stack& stack, FlipDriver&, FlipClient&) {
-    for (int i = 0; i < 3; ++i) stack.adapter().display()->set_again();
+    for (int i = 0; i < 3; ++i) stack.adapter().floor().display->set_again();
     stack.settle();
     const auto plug = [&](bool connected) {
       const DXGKRNL_INTERFACE& kernel = stack.miniport.callbacks();
@@ -193,12 +194,13 @@ TEST_F(FlipTest, WaitingForAMonitorEndsHoweverOftenTheWorkerWasWoken) {
 TEST_F(FlipTest, AModeSetWhileTheAdapterComesBackIsKept) {
   DXGKIT_COVERS("TDR-26", "DISP-14");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
-    stack.adapter().core().lane().run([&] { stack.adapter().display()->hardware_was_reset(); });
+    stack.adapter().core().lane().run(
+        [&] { stack.adapter().floor().display->hardware_was_reset(); });
     NTSTATUS status = -1;
     {
       Stack::Background mode(stack, [&] { status = client.set_display_mode(client.primaries[0]); });
       EXPECT_FALSE(mode.finished()) << "the kernel has not shown anything yet";
-      stack.adapter().display()->set_again();
+      stack.adapter().floor().display->set_again();
       EXPECT_TRUE(mode.finished());
     }
     EXPECT_EQ(status, 0);
@@ -236,7 +238,7 @@ TEST_F(FlipTest, AFlipThatNeverComesLeavesNothingBehind) {
 
     stack.settle();
     stack.adapter().core().lane().run([&] {
-      for (dxgk::Device* device : stack.adapter().devices()) {
+      for (dxgk::Device* device : stack.adapter().floor().devices) {
         if (device->handle == client.device) device->set_error(dxgk::DeviceState::kErrorDmaFault);
       }
     });

@@ -145,7 +145,7 @@ TEST_F(FlipTest, AScreenIsGivenBackByWhoShowsThere) {
       const auto pins = [&] {
         uint32_t all = 0;
         stack.adapter().core().lane().run([&] {
-          for (dxgk::Device* device : stack.adapter().devices()) {
+          for (dxgk::Device* device : stack.adapter().floor().devices) {
             for (const dxgk::OpenedAllocation* opened : device->memory().openings)
               all += stack.adapter().core().memory().pin_count(opened->allocation->id);
           }

@@ -1,5 +1,5 @@
 // Our own display-only driver, as it is shipped: both image forms on the device it is for.
-#include "dxgk/display/display.h"
+#include "dxgk/displays.h"
 #include "tests/contract/display_fixture.h"
 
 namespace dxgkit::contract {

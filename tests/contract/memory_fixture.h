@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/fixture.h"
 #include "tests/contract/memory_gpu.h"
 

@@ -351,7 +351,7 @@ TEST_F(NativeFenceTest, WhatTheDriverMadeForALostDeviceIsDestroyed) {
     VaClient client(stack);
     gpu.on_create = [&](DXGKARG_CREATENATIVEFENCE*) {
       stack.adapter().core().lane().run([&] {
-        for (dxgk::Device* device : stack.adapter().devices())
+        for (dxgk::Device* device : stack.adapter().floor().devices)
           device->set_error(dxgk::DeviceState::kHung);
       });
       return NTSTATUS{0};

@@ -123,7 +123,7 @@ void Scenario::play(Stack& stack, PagingGpu& gpu, uint64_t fail_at) {
       const bool home = place.segment == kSystemMemory || place.segment == SegmentId{3};
       const bool safe =
           place.segment != kSystemMemory && !home &&
-          place.offset_bytes + stack.adapter().allocations().at(all[i].id()).size_bytes <=
+          place.offset_bytes + stack.adapter().floor().allocations.at(all[i].id()).size_bytes <=
               kept(place.segment.value - 1);
       must_live[i] = quiet && (home || safe);
       if (!must_live[i]) continue;

@@ -83,7 +83,7 @@ class Tagged {
     return place.segment == SegmentId{1} || place.segment == SegmentId{2};
   }
   uint64_t frame(uint64_t page) const {
-    return stack_.adapter().allocations().at(id_).pages.numbers()[page];
+    return stack_.adapter().floor().allocations.at(id_).pages.numbers()[page];
   }
   Stack& stack_;
   testing::PagingGpu& gpu_;

@@ -159,7 +159,7 @@ TEST_F(HwRecovery, WhoWaitsForAContextToLeaveWaitsNoLonger) {
         stack, [&] { EXPECT_EQ(client.call([&] { return D3DKMTDestroyHwContext(&args); }), kOk); });
     EXPECT_FALSE(destroying.finished());
     stack.adapter().core().lane().run([&] {
-      stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
+      stack.adapter().floor().timeout->require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
     });
     rest(stack);
     EXPECT_TRUE(destroying.finished());
@@ -180,7 +180,7 @@ TEST_F(HwRecovery, AHangOfTheKernelsOwnEnginesTakesQueuesWithIt) {
     stack.drive();
     EXPECT_EQ(*queue.cpu, 1U);
     stack.adapter().core().lane().run([&] {
-      stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
+      stack.adapter().floor().timeout->require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
     });
     rest(stack);
     EXPECT_EQ(stack.statistics().adapter_resets, 1U);

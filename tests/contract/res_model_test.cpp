@@ -187,7 +187,7 @@ class Model {
     adapter.core().lane().run([&] {
       EXPECT_TRUE(adapter.core().memory().validate());
       EXPECT_TRUE(adapter.core().scheduler().validate());
-      for (dxgk::Device* device : adapter.devices()) {
+      for (dxgk::Device* device : adapter.floor().devices) {
         EXPECT_FALSE(device->lost());
         const dxgk::DeviceResidency& residency = *device->memory().residency;
         // RES-02, RES-21: work of this device is on its way to hardware or there.

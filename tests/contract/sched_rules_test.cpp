@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {

@@ -37,10 +37,10 @@ TEST_F(SwitchAgainTest, ASwitchThatWasPreemptedSaysThatItComesAgain) {
           stack.drive();
           stack.adapter().core().lane().run([&] {
             dxgk::Adapter& adapter = stack.adapter();
-            EXPECT_TRUE(adapter.context_allocations().let_go());
+            EXPECT_TRUE(adapter.floor().context_allocations->let_go());
             const auto leave = adapter.core().memory().evict(saved);
             ASSERT_TRUE(leave.has_value());
-            adapter.paging().enqueue(*leave, nullptr);
+            adapter.floor().paging->enqueue(*leave, nullptr);
             adapter.core().pump();
           });
           stack.settle();

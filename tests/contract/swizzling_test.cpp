@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/lock_fixture.h"
 
 namespace dxgkit::contract {

@@ -131,7 +131,7 @@ TEST_F(VaContextTest, AnUpdateIsDoneWhenTheCallReturns) {
           const auto leave = stack.adapter().core().memory().evict(
               AllocationId{reinterpret_cast<uint64_t>(saved)});
           ASSERT_TRUE(leave.has_value());
-          stack.adapter().paging().enqueue(*leave, [&done] { done = true; });
+          stack.adapter().floor().paging->enqueue(*leave, [&done] { done = true; });
           stack.adapter().core().pump();
         });
         static_cast<void>(stack.adapter().core().block_until([&] { return done; }));

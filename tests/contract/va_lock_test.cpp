@@ -1,7 +1,7 @@
 // CPU access beside GPU virtual addresses: what a reset does to windows, where no operation tells.
 #include <cstring>
 
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/lock_fixture.h"
 #include "tests/contract/va_fixture.h"
 

@@ -1,6 +1,6 @@
 // Page tables across sleep: what the memory forgets is made again before anything is paged.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {

@@ -356,7 +356,7 @@ TEST_F(VaSecondSpaceTest, ManyTablesWaysAndASleep) {
                   .entry_count = root.NumEntries};
       }
       ASSERT_TRUE(second.has_value());
-      const uint64_t dummy = stack.adapter().system_objects().dummy_page().value * kPage;
+      const uint64_t dummy = stack.adapter().floor().system_objects->dummy_page().value * kPage;
       for (const uint64_t slot : slots) {
         const GpuWalk walk = stack.gpu.walk(*second, slot);
         ASSERT_TRUE(walk.valid) << walk.why;
@@ -422,7 +422,7 @@ TEST_F(VaSecondSpaceTest, ABatchOutlivesItsContextWithARoot) {
     const size_t created = stack.miniport.calls().create_contexts.size();
     stack.gpu.clear_calls();
     // Until no paging buffer is free.
-    for (int i = 0; i < 2000 && stack.adapter().paging().enqueued() < 4000; ++i) {
+    for (int i = 0; i < 2000 && stack.adapter().floor().paging->enqueued() < 4000; ++i) {
       D3DDDI_MAPGPUVIRTUALADDRESS args = client.map_args(batches.pool, 1);
       ASSERT_EQ(client.map(args), kPendingStatus);
     }
@@ -468,7 +468,8 @@ TEST_F(VaSecondSpaceTest, AProcessThatEndsAsTheAdapterIsResetLeavesNoTables) {
         }
         over = end.finished();
         stack.adapter().core().lane().run([&] {
-          stack.adapter().timeout().require_adapter_reset(NodeOrdinal{0}, "The test wants it.");
+          stack.adapter().floor().timeout->require_adapter_reset(NodeOrdinal{0},
+                                                                 "The test wants it.");
         });
         static_cast<void>(end.finished());
       }

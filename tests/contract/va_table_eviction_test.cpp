@@ -2,8 +2,8 @@
 // saying the same, before anybody runs on them. And what the CPU writes waits for no more than its
 // own content.
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
 #include "dxgk/core/process.h"
+#include "dxgk/exercise.h"
 #include "dxgk/va/gpu_va.h"
 #include "tests/contract/va_fixture.h"
 

@@ -1,5 +1,5 @@
 // Screens: modes, owners, flips and presents of a full driver; a display-only driver.
-#include "dxgk/display/display.h"
+#include "dxgk/displays.h"
 #include "tests/contract/flip_fixture.h"
 #include "tests/sweep/calls.h"
 #include "tests/sweep/story.h"

@@ -3,7 +3,7 @@
 #include <d3dkmthk.h>
 #include <fmt/format.h>
 
-#include "dxgk/display/display.h"
+#include "dxgk/displays.h"
 #include "miniports/softgpu/softgpu_umd.h"
 #include "thunks/client.h"
 #include "tools/dxgkit/seeds.h"

@@ -1,5 +1,8 @@
 #include "dxgk/adapter/adapter.h"
 
+#include <utility>
+
+#include "dxgk/core/process.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/display/periodic_fences.h"
@@ -24,12 +27,12 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
       core_(*this, luid, around, options),
       floor_(core_, *this),
       rules_(core_),
-      callbacks_(*this),
-      paging_steps_(*this),
+      callbacks_(floor_, exclusive_checks_),
+      paging_steps_(floor_),
       upward_(floor_),
       reset_effects_(floor_),
       exclusive_checks_(core_, *this),
-      power_(std::make_unique<Power>(*this)),
+      power_(std::make_unique<Power>(floor_)),
       timeout_(std::make_unique<Timeout>(floor_, reset_effects_)),
       selection_(core_, *timeout_),
       reports_(core_, *this, *timeout_),
@@ -117,7 +120,7 @@ void Adapter::allocation_ends(AllocationId allocation) {
 }
 
 void Adapter::on_present_progress(const port::InterruptReport& report) {
-  if (display_) display_->on_progress(report);
+  if (display_) display_->presents().on_progress(report);
 }
 
 bool Adapter::on_vsync(const port::InterruptReport& report) {
@@ -136,5 +139,13 @@ void Adapter::flip_reached(uint32_t source, uint64_t flip, bool shown) {
 }
 
 bool Adapter::must_be_empty(SegmentId segment) const { return power_->empties(segment); }
+
+std::unique_ptr<Process> Adapter::make_process(std::string name, uint32_t number) {
+  return std::make_unique<Process>(system_, std::move(name), number);
+}
+
+Result<Ref<Device>> Adapter::make_device(Process& process) {
+  return Device::create(*this, floor_, process);
+}
 
 }  // namespace dxgkit::dxgk

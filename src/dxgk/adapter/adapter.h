@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dxgk/adapter/driver_callbacks.h"
@@ -17,6 +18,7 @@
 #include "dxgk/core/id_table.h"
 #include "dxgk/core/object.h"
 #include "dxgk/display/display_floor.h"
+#include "dxgk/display/primaries.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/offers.h"
@@ -56,7 +58,8 @@ class Adapter : public Object,
                 private Teardowns::Owner,
                 private InterruptReports::Owner,
                 private Submission::Owner,
-                private ExclusiveChecks::Owner {
+                private ExclusiveChecks::Owner,
+                private Primaries::Owner {
  public:
   static constexpr ObjectType kType = ObjectType::kAdapter;
   Adapter(System& system, Luid luid, const AdapterCore::Surroundings& around,
@@ -69,7 +72,6 @@ class Adapter : public Object,
   void remove();
   AdapterStatistics statistics();
 
-  System& system() { return system_; }
   AdapterCore& core() { return core_; }
   /// All parts, for those that stand on the floor they belong to.
   DisplayFloor& floor() { return floor_; }
@@ -81,12 +83,7 @@ class Adapter : public Object,
   // --- parts that every adapter has ---
   Power& power() { return *power_; }
   Timeout& timeout() { return *timeout_; }
-  Selection& selection() { return selection_; }
   InterruptReports& reports() { return reports_; }
-  Exclusions& exclusions() { return exclusions_; }
-  ExclusiveChecks& exclusive_checks() { return exclusive_checks_; }
-  ComponentPower& component_power() { return component_power_; }
-  ContextAllocationCalls& context_allocation_calls() { return context_allocation_calls_; }
   IdTable<Allocation, AllocationId>& allocations() DXGKIT_REQUIRES(on_lane) {
     return floor_.allocations;
   }
@@ -156,6 +153,9 @@ class Adapter : public Object,
     return paging_ == nullptr || paging_->idle();
   }
   bool must_be_empty(SegmentId segment) const override DXGKIT_REQUIRES(on_lane);
+  // Primaries::Owner
+  std::unique_ptr<Process> make_process(std::string name, uint32_t number) override;
+  Result<Ref<Device>> make_device(Process& process) override;
 
   System& system_;
   AdapterCore core_;

@@ -77,9 +77,10 @@ void Adapter::undo_start() {
     core_.set_memory(nullptr);
     backing_pages_.return_kept();
   });
-  display_.reset();
   floor_.display = nullptr;
   floor_.flips = nullptr;
+  floor_.powered_display = nullptr;
+  display_.reset();
   core_.close_port();
 }
 
@@ -108,10 +109,12 @@ Status Adapter::describe_display(const char** step) {
   DXGKIT_RETURN_IF_FAILED(
       core_.port().children().query_child_relations(core_.facts().start.children, &children));
   if (core_.facts().start.video_present_sources == 0) return Status::kSuccess;  // DISP-21
-  display_ = std::make_unique<Display>(*this);
+  display_ =
+      std::make_unique<Display>(floor_, static_cast<Primaries::Owner&>(*this), std::move(children),
+                                core_.facts().start.video_present_sources);
   floor_.display = display_.get();
-  DXGKIT_RETURN_IF_FAILED(
-      display_->describe(std::move(children), core_.facts().start.video_present_sources));
+  floor_.powered_display = display_.get();
+  DXGKIT_RETURN_IF_FAILED(display_->describe());
   floor_.flips = display_->flips();
   return Status::kSuccess;
 }
@@ -283,7 +286,8 @@ Status Adapter::stop_device() {
   if (shows && !core_.fatal() &&
       port::display_caps_of(core_.caps(), core_.interface_version()).support_non_vga) {
     port::DisplayInformation left;  // LIFE-19
-    if (is_success(core_.port().life().stop_device_and_release(display_->post_target(), &left))) {
+    if (is_success(
+            core_.port().life().stop_device_and_release(display_->active().post_target(), &left))) {
       keep_post_display(core_, *post, left);
       return Status::kSuccess;
     }
@@ -384,9 +388,10 @@ void Adapter::stop() {
     trace::emit(trace::EventKind::kAdapterState, core_.luid().low, 0);
   });
   if (system_objects_) system_objects_->free_dummy_page();
-  display_.reset();
   floor_.display = nullptr;
   floor_.flips = nullptr;
+  floor_.powered_display = nullptr;
+  display_.reset();
   core_.close_port();
   core_.set_stopped();
 }

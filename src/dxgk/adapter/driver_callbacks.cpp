@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/exclusive_checks.h"
 #include "dxgk/core/driver_handles.h"
 #include "dxgk/display/display.h"
@@ -17,29 +16,28 @@
 
 namespace dxgkit::dxgk {
 
-DriverCallbacks::DriverCallbacks(Adapter& adapter) : adapter_(adapter), core_(adapter.core()) {}
+DriverCallbacks::DriverCallbacks(DisplayFloor& floor, ExclusiveChecks& exclusive_checks)
+    : floor_(floor), core_(floor.core), exclusive_checks_(exclusive_checks) {}
 
 void* DriverCallbacks::get_handle_data(uint32_t handle, HandleType type, bool device_specific) {
   if (device_specific && type != HandleType::kAllocation) return nullptr;  // ALLOC-33
   switch (type) {
     case HandleType::kAllocation: {
       const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(handle);
-      if (!opened || &opened->device->floor() != &adapter_.floor()) return nullptr;
+      if (!opened || &opened->device->core() != &core_) return nullptr;
       return device_specific ? opened->device_specific : opened->driver_allocation;
     }
     case HandleType::kResource: {
       const Ref<Resource> resource = find_for_driver<Resource>(handle);
-      return resource && &resource->device->floor() == &adapter_.floor() ? resource->driver_handle
-                                                                         : nullptr;
+      return resource && &resource->device->core() == &core_ ? resource->driver_handle : nullptr;
     }
     case HandleType::kContext: {
       const Ref<Context> context = find_for_driver<Context>(handle);
-      return context && &context->device().adapter() == &adapter_ ? context->driver_handle()
-                                                                  : nullptr;
+      return context && &context->device().core() == &core_ ? context->driver_handle() : nullptr;
     }
     case HandleType::kDevice: {
       const Ref<Device> device = find_for_driver<Device>(handle);
-      return device && &device->adapter() == &adapter_ ? device->driver_handle() : nullptr;
+      return device && &device->core() == &core_ ? device->driver_handle() : nullptr;
     }
     case HandleType::kProcess:
       return nullptr;
@@ -49,13 +47,13 @@ void* DriverCallbacks::get_handle_data(uint32_t handle, HandleType type, bool de
 
 uint32_t DriverCallbacks::get_handle_parent(uint32_t allocation) {
   const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(allocation);
-  if (!opened || &opened->device->floor() != &adapter_.floor()) return 0;
+  if (!opened || &opened->device->core() != &core_) return 0;
   return opened->resource ? opened->resource->handle : 0;
 }
 
 uint32_t DriverCallbacks::enum_handle_children(uint32_t resource, uint32_t index) {
   const Ref<Resource> found = find_for_driver<Resource>(resource);
-  if (!found || &found->device->floor() != &adapter_.floor()) return 0;
+  if (!found || &found->device->core() != &core_) return 0;
   uint32_t child = 0;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (index < found->members.size()) child = found->members[index]->handle;
@@ -69,7 +67,7 @@ void* DriverCallbacks::acquire_handle_data(uint32_t handle, HandleType type, boo
   if (type != HandleType::kAllocation)
     return nullptr;  // only allocations can be held (see the support table)
   const Ref<OpenedAllocation> opened = find_for_driver<OpenedAllocation>(handle);
-  if (!opened || &opened->device->floor() != &adapter_.floor()) return nullptr;
+  if (!opened || &opened->device->core() != &core_) return nullptr;
   bool held = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (opened->closing) return;
@@ -94,7 +92,7 @@ void DriverCallbacks::release_handle_data(void* reference) {
 }
 
 void DriverCallbacks::on_interrupts(std::span<const port::InterruptReport> reports) {
-  adapter_.reports().add(reports);
+  floor_.reports->add(reports);
 }
 
 void DriverCallbacks::on_fatal(const verifier::Finding& finding) {
@@ -103,48 +101,48 @@ void DriverCallbacks::on_fatal(const verifier::Finding& finding) {
 }
 
 void DriverCallbacks::on_child_status(uint32_t child, bool connected) {
-  if (adapter_.display() != nullptr) adapter_.display()->on_child_status(child, connected);
+  if (floor_.display != nullptr) floor_.display->worker().add_hot_plug(child, connected);
 }
 
 void DriverCallbacks::on_component(uint32_t component, ComponentEvent event) {
-  adapter_.component_power().on_event(component, event);
+  floor_.component_power->on_event(component, event);
 }
 
 Result<uint64_t> DriverCallbacks::reserve_gpu_va(const port::GpuVaReservation& range) {
-  AddressSpaces* const spaces = adapter_.floor().spaces;
+  AddressSpaces* const spaces = floor_.spaces;
   return spaces != nullptr ? spaces->reserve_for_driver(range) : Error(Status::kNotSupported);
 }
 
 Status DriverCallbacks::on_hw_context_invalid(void* context, bool collateral) {
   static_cast<void>(collateral);  // the device is lost either way
-  HwQueues* const queues = adapter_.hw_queues();
+  HwQueues* const queues = floor_.hw_queues;
   return queues != nullptr ? queues->resets().invalidate(context) : Status::kNotSupported;
 }
 
 void DriverCallbacks::before_exclusive_ddi(const char* ddi, SyncLevel level) {
-  adapter_.exclusive_checks().before(ddi, level);
+  exclusive_checks_.before(ddi, level);
 }
 
 Status DriverCallbacks::exclude_access(bool evict, std::function<void(Status)> call) {
-  return adapter_.exclusions().add(evict, std::move(call));
+  return floor_.exclusions->add(evict, std::move(call));
 }
 
 Status DriverCallbacks::create_context_allocation(const port::ContextAllocationRequest& request,
                                                   uint64_t* handle) {
-  return adapter_.context_allocation_calls().create(request, handle);
+  return floor_.context_allocation_calls->create(request, handle);
 }
 
 Status DriverCallbacks::destroy_context_allocation(uint64_t handle) {
-  return adapter_.context_allocation_calls().destroy(handle);
+  return floor_.context_allocation_calls->destroy(handle);
 }
 
 bool DriverCallbacks::has_context_allocation(uint64_t handle) {
-  return adapter_.context_allocation_calls().contains(handle);
+  return floor_.context_allocation_calls->contains(handle);
 }
 
 Status DriverCallbacks::update_context_allocation(uint64_t handle,
                                                   std::span<const std::byte> data) {
-  return adapter_.context_allocation_calls().update(handle, data);
+  return floor_.context_allocation_calls->update(handle, data);
 }
 
 }  // namespace dxgkit::dxgk

@@ -10,12 +10,13 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
+class ExclusiveChecks;
+struct DisplayFloor;
 
 /// Answers questions about handles itself, and passes the rest on to the part it is for.
 class DriverCallbacks : public port::AdapterHost {
  public:
-  explicit DriverCallbacks(Adapter& adapter);
+  DriverCallbacks(DisplayFloor& floor, ExclusiveChecks& exclusive_checks);
 
   void on_interrupts(std::span<const port::InterruptReport> reports) override;
   void* get_handle_data(uint32_t handle, HandleType type, bool device_specific) override;
@@ -38,8 +39,9 @@ class DriverCallbacks : public port::AdapterHost {
   Status exclude_access(bool evict, std::function<void(Status)> call) override;
 
  private:
-  Adapter& adapter_;
+  DisplayFloor& floor_;
   AdapterCore& core_;
+  ExclusiveChecks& exclusive_checks_;
 };
 
 }  // namespace dxgkit::dxgk

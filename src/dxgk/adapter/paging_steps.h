@@ -12,13 +12,13 @@
 
 namespace dxgkit::dxgk {
 
-class Adapter;
+struct WorkFloor;
 
 /// Joins the paging executor with whoever has a part in moving content: CPU windows, hardware
 /// queues, context allocations, GPU virtual addresses.
 class PagingSteps : public PagingExecutor::Owner {
  public:
-  explicit PagingSteps(Adapter& adapter);
+  explicit PagingSteps(WorkFloor& floor);
 
   PagingTarget paging_target(AllocationId allocation) override DXGKIT_REQUIRES(on_lane);
   PacketId new_packet() override DXGKIT_REQUIRES(on_lane);
@@ -37,7 +37,7 @@ class PagingSteps : public PagingExecutor::Owner {
   void count_multipass() override DXGKIT_REQUIRES(on_lane) { ++core_.counters().multipass_paging; }
 
  private:
-  Adapter& adapter_;
+  WorkFloor& floor_;
   AdapterCore& core_;
 };
 

@@ -34,9 +34,10 @@ class Process : public std::enable_shared_from_this<Process> {
   /// so; clients have none by themselves. Any thread.
   void set_base_priority_privilege(bool held) { base_priority_privilege_.store(held); }
   bool base_priority_privilege() const { return base_priority_privilege_.load(); }
-  /// Of all its contexts, on all adapters. kPrivilegeNotHeld: state unchanged. Any thread but a
-  /// lane.
-  Status set_priority_class(vidsch::PriorityClass priority_class);
+  /// Of its contexts that are made from here on; System::set_priority_class tells those there are.
+  void set_priority_class(vidsch::PriorityClass priority_class) {
+    priority_class_.store(priority_class);
+  }
   vidsch::PriorityClass priority_class() const { return priority_class_.load(); }
 
   /// The process on whose behalf the calling thread is in the kernel: what handles in driver

@@ -1,8 +1,10 @@
 // How mode-management DDIs are made: alone in the driver, with the GPU idle (IRQL-03).
 #pragma once
 
-#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/adapter_core.h"
+#include "dxgk/work/selection.h"
 #include "dxgk/work/timeout.h"
+#include "dxgk/work/work_floor.h"
 #include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
@@ -12,22 +14,22 @@ namespace dxgkit::dxgk {
 /// idle and the call is made on the lane. If the adapter has to be reset meanwhile, that goes
 /// first.
 template <typename Call>
-Status level_two(Adapter& adapter, const Call& call) {
+Status level_two(WorkFloor& floor, const Call& call) {
   Status status = Status::kDeviceRemoved;
   for (bool over = false; !over;) {
-    adapter.core().port().levels().enter_level_two();
-    if (adapter.core().display_only()) {
+    floor.core.port().levels().enter_level_two();
+    if (floor.core.display_only()) {
       status = call();
       over = true;
     } else {
-      over = adapter.selection().run_with_idle_hardware([&] { status = call(); });
+      over = floor.selection->run_with_idle_hardware([&] { status = call(); });
     }
-    adapter.core().port().levels().leave_level_two();
+    floor.core.port().levels().leave_level_two();
     if (over) break;
     // block_until asks once even if the adapter has failed, and then nothing is being reset.
-    over = !adapter.core().block_until([&]() DXGKIT_REQUIRES(on_lane) {
-      return !adapter.timeout().resetting_adapter();
-    }) || !adapter.core().running_or_starting();
+    over = !floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+      return !floor.timeout->resetting_adapter();
+    }) || !floor.core.running_or_starting();
   }
   return status;
 }

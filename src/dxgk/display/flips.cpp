@@ -6,20 +6,37 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
+#include "dxgk/display/display_worker.h"
+#include "dxgk/display/monitors.h"
+#include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
-#include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr Status kSourceInUse{0xC01E0342};   // STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE
-constexpr Status kNoSuchSource{0xC01E0304};  // STATUS_GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE
 const Ref<OpenedAllocation> kNothing;
+
+void report_wrong_vsync(AdapterCore& core, const char* rule, std::string actual,
+                        std::string expected, std::string fix, uint32_t bugcheck_parameter) {
+  verifier::Finding finding;
+  finding.rule = rule;
+  finding.severity = verifier::Severity::kViolation;
+  finding.ddi = "DxgkCbNotifyInterrupt";
+  finding.actual = std::move(actual);
+  finding.expected = std::move(expected);
+  finding.fix = std::move(fix);
+  if (bugcheck_parameter == 0) {
+    core.findings().report(std::move(finding));
+    return;
+  }
+  finding.severity = verifier::Severity::kBugCheck;
+  finding.bugcheck_code = 0x119;
+  finding.bugcheck_parameter = bugcheck_parameter;
+  core.fail(std::move(finding));
+}
 
 }  // namespace
 
@@ -63,8 +80,6 @@ struct Flips::Source : vidsch::FlipPort {
   uint32_t waiters = 0;     // for the vertical sync that comes next
   uint32_t idle_syncs = 0;  // whole periods without activity, the latest (DISP-12)
   bool active = false;      // something was to do in the period that is running
-  Device* owner_device = nullptr;
-  SourceOwnership ownership = SourceOwnership::kUnowned;
   bool clients_mode = false;
   uint64_t mode = 1;  // counts what was shown otherwise than by flips
 };
@@ -77,30 +92,26 @@ struct Flips::Work {
   std::vector<void*> contexts;
 };
 
-Flips::Flips(Adapter& adapter, uint32_t sources) : adapter_(adapter), core_(adapter.core()) {
-  const port::FlipCaps caps =
-      port::flip_caps_of(adapter.core().caps(), adapter.core().interface_version());
+Flips::Flips(DisplayCore& display, DisplayWorker& worker, const Monitors& monitors)
+    : display_(display),
+      core_(display.core()),
+      worker_(worker),
+      monitors_(monitors),
+      vsync_(display, static_cast<VsyncControl::Owner&>(*this)) {
+  const port::FlipCaps caps = port::flip_caps_of(core_.caps(), core_.interface_version());
   mmio_ = caps.on_vsync_mmio;
   no_wait_ = caps.on_vsync_with_no_wait;
   intervals_ = caps.interval;
   immediate_mmio_ = caps.immediate_mmio;
-  saves_power_ = caps.vsync_power_save_aware;
   depth_ = std::max(caps.max_queued_on_vsync, 1U);
   planes_ = std::max(caps.max_overlay_planes, 1U);
-  for (uint32_t id = 0; id < sources; ++id)
+  for (uint32_t id = 0; id < display.source_count(); ++id)
     sources_.push_back(std::make_unique<Source>(*this, id, depth_));
-  watch_ = core_.runtime().make_timer([this] {
-    core_.lane().post_from_interrupt(
-        [this]() DXGKIT_REQUIRES(on_lane) { on_watch(); });  // ended by drop_all()
-  });
 }
 
 Flips::~Flips() = default;
 
-Flips::Source* Flips::find(uint32_t source) {
-  return source < sources_.size() ? sources_[source].get() : nullptr;
-}
-const Flips::Source* Flips::find(uint32_t source) const {
+Flips::Source* Flips::find(uint32_t source) const {
   return source < sources_.size() ? sources_[source].get() : nullptr;
 }
 
@@ -156,11 +167,9 @@ void Flips::drop_all() {
     if (source->screen_pinned) let_go(source->screen);
     source->screen = Ref<OpenedAllocation>();
     source->screen_pinned = source->shown = source->clients_mode = false;
-    source->owner_device = nullptr;
-    source->ownership = SourceOwnership::kUnowned;
   }
   work_.clear();
-  watch_.reset();
+  vsync_.end();
   core_.progress();
 }
 
@@ -170,7 +179,7 @@ void Flips::hardware_was_reset() {
     hide(source->id);
   }
   work_.clear();
-  vsync_on_ = vsync_wanted_ = false;
+  vsync_.hardware_was_reset();
 }
 
 const Ref<OpenedAllocation>& Flips::on_screen(uint32_t source) const {
@@ -207,65 +216,6 @@ std::optional<uint32_t> Flips::shows(const OpenedAllocation& opened) const {
   return std::nullopt;
 }
 
-// --- owners
-
-Status Flips::set_owners(Device& device, std::span<const uint32_t> sources,
-                         std::span<const SourceOwnership> types) {
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const Source* source = find(sources[i]);
-    if (source == nullptr) return kNoSuchSource;
-    const SourceOwnership now = source->ownership, asked = types[i];
-    const bool takes = asked == SourceOwnership::kExclusive || asked == SourceOwnership::kEmulated;
-    const bool taken = now == SourceOwnership::kExclusive || now == SourceOwnership::kEmulated;
-    if (source->owner_device == &device) {
-      // An owner gives up before it takes in another way.
-      if (now == SourceOwnership::kExclusive &&
-          (asked == SourceOwnership::kShared || asked == SourceOwnership::kEmulated))
-        return Status::kInvalidParameter;
-      if (now == SourceOwnership::kEmulated && asked == SourceOwnership::kExclusive)
-        return Status::kInvalidParameter;
-    } else if (taken && takes) {
-      return kSourceInUse;
-    }
-    // The kernel itself shows its primary there, and shares with nobody.
-    if (asked == SourceOwnership::kShared) return kSourceInUse;
-    if (asked == SourceOwnership::kExclusiveGdi) return Status::kInvalidParameter;
-  }
-  for (size_t i = 0; i < sources.size(); ++i) {
-    Source& source = *find(sources[i]);
-    if (types[i] == SourceOwnership::kUnowned) {
-      if (source.owner_device != &device) continue;  // nothing of its own to give up
-      source.owner_device = nullptr;
-    } else {
-      source.owner_device = &device;
-    }
-    source.ownership = types[i];
-  }
-  return Status::kSuccess;
-}
-
-std::vector<uint32_t> Flips::release_owner(Device& device) {
-  std::vector<uint32_t> released;
-  for (const auto& source : sources_) {
-    if (source->owner_device != &device) continue;
-    source->owner_device = nullptr;
-    source->ownership = SourceOwnership::kUnowned;
-    released.push_back(source->id);
-  }
-  return released;
-}
-
-bool Flips::owns(const Device& device, uint32_t source) const {
-  const Source* found = find(source);
-  return found != nullptr && found->owner_device == &device &&
-         found->ownership == SourceOwnership::kExclusive;
-}
-
-bool Flips::is_exclusive(uint32_t source) const {
-  const Source* found = find(source);
-  return found != nullptr && found->ownership == SourceOwnership::kExclusive;
-}
-
 bool Flips::mode_is_clients(uint32_t source) const {
   const Source* found = find(source);
   return found != nullptr && found->clients_mode;
@@ -284,14 +234,14 @@ Status Flips::prepare(FlipSubmission& flip) {
   if (flip.surface->closing) return Status::kInvalidParameter;
   const vidmm::Use use{flip.surface->allocation->id, false};
   if (!flip.pinned) {
-    const auto plan = adapter_.residency().make_resident(std::span(&use, 1));
+    const auto plan = display_.floor().residency->make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       return plan.error().status == Status::kGraphicsAllocationBusy ? Status::kRetry
                                                                     : plan.error().status;
     }
     flip.pinned = true;
     ++flip.surface->uses;
-    adapter_.paging().enqueue(plan->operations, nullptr);
+    display_.floor().paging->enqueue(plan->operations, nullptr);
     core_.pump();
   }
   return core_.memory().pending_operations(use.allocation) == 0 ? Status::kSuccess : Status::kRetry;
@@ -349,7 +299,7 @@ void Flips::reached(uint32_t source_id, uint64_t id, bool completed) {
   source->active = true;
   source->queue.reach(id);
   finish_done(*source);
-  need_vsync();
+  vsync_.look();
 }
 
 void Flips::flip_others(Source& source) {
@@ -385,7 +335,7 @@ void Flips::program(Source& source, const vidsch::FlipRequest& flip, bool at_onc
   work.address = args;
   work.contexts = record.contexts;
   work_.push_back(std::move(work));
-  adapter_.display()->wake_worker();
+  worker_.wake();
 }
 
 void Flips::finish_done(Source& source) {
@@ -450,29 +400,10 @@ uint32_t Flips::pending(const Device& device) const {
 
 // --- vertical sync
 
-void Flips::report_wrong_vsync(const char* rule, std::string actual, std::string expected,
-                               std::string fix, uint32_t bugcheck_parameter) {
-  verifier::Finding finding;
-  finding.rule = rule;
-  finding.severity = verifier::Severity::kViolation;
-  finding.ddi = "DxgkCbNotifyInterrupt";
-  finding.actual = std::move(actual);
-  finding.expected = std::move(expected);
-  finding.fix = std::move(fix);
-  if (bugcheck_parameter == 0) {
-    core_.findings().report(std::move(finding));
-    return;
-  }
-  finding.severity = verifier::Severity::kBugCheck;
-  finding.bugcheck_code = 0x119;
-  finding.bugcheck_parameter = bugcheck_parameter;
-  core_.fail(std::move(finding));
-}
-
 void Flips::on_vsync(const port::InterruptReport& report) {
   if (dropped_) return;
   if (report.planes != 0 && report.highest_plane >= planes_) {
-    report_wrong_vsync("INT-20",
+    report_wrong_vsync(core_, "INT-20",
                        fmt::format("A vertical sync named overlay plane {}; MaxOverlayPlanes is "
                                    "{}.",
                                    report.highest_plane, planes_),
@@ -489,8 +420,8 @@ void Flips::on_vsync(const port::InterruptReport& report) {
     known = true;
     if (found == source->targets.begin()) leads = source.get();  // DISP-09
   }
-  if (!known && !adapter_.display()->has_target(report.source)) {
-    report_wrong_vsync("DISP-23",
+  if (!known && !monitors_.has_target(report.source)) {
+    report_wrong_vsync(core_, "DISP-23",
                        fmt::format("A vertical sync named VidPN target {}.", report.source),
                        "VidPnTargetId is the ChildUid of a video output of this adapter.",
                        "Report the ChildUid given to DxgkDdiQueryChildRelations.", 0);
@@ -498,7 +429,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   }
   if (report.address == 0) {
     report_wrong_vsync(
-        "DISP-08",
+        core_, "DISP-08",
         fmt::format("A vertical sync of target {} carries the address 0.", report.source),
         "PhysicalAddress is that of the primary on the screen, also while the "
         "monitor is blanked.",
@@ -506,7 +437,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
     return;
   }
   if (leads == nullptr) return;
-  sign_of_life_ = core_.runtime().now();
+  vsync_.on_vsync();
   ++leads->vsyncs;
   // The period that ends here, not the one that begins: what it served was there until now.
   const bool idle = !leads->active && !leads->queue.needs_vsync();
@@ -516,7 +447,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   const vidsch::FlipQueue::Vsync what = leads->queue.vsync(report.address);
   if (what == vidsch::FlipQueue::Vsync::kUnknown && leads->shown) {
     report_wrong_vsync(
-        "DISP-22",
+        core_, "DISP-22",
         fmt::format("A vertical sync of target {} reports 0x{:X}; source {} shows 0x{:X} and has "
                     "{} flips in hardware.",
                     report.source, report.address, leads->id, leads->queue.shown(),
@@ -526,7 +457,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   }
   if (what == vidsch::FlipQueue::Vsync::kFlipped) flip_others(*leads);
   finish_done(*leads);
-  if (saves_power_ && idle_long_enough()) want(false);
+  if (idle_long_enough()) vsync_.rest();
   core_.progress();
 }
 
@@ -535,7 +466,7 @@ uint64_t Flips::vsyncs(uint32_t source) const {
   return found == nullptr ? 0 : found->vsyncs;
 }
 
-bool Flips::wanted() const {
+bool Flips::vsync_needed() const {
   return std::ranges::any_of(sources_, [](const auto& source) {
     return source->waiters != 0 || source->queue.needs_vsync();
   });
@@ -549,58 +480,12 @@ bool Flips::idle_long_enough() const {
   });
 }
 
-void Flips::want(bool on) {
-  if (vsync_wanted_ == on) return;
-  vsync_wanted_ = on;
+void Flips::control_vsync(bool enabled) {
   Work work;
   work.kind = Work::Kind::kVsync;
-  work.enabled = on;
+  work.enabled = enabled;
   work_.push_back(std::move(work));
-  adapter_.display()->wake_worker();
-}
-
-void Flips::start() {
-  if (!saves_power_) want(true);
-  need_vsync();
-}
-
-void Flips::need_vsync() {
-  if (dropped_ || !wanted()) return;
-  want(true);
-  if (watching_ || core_.options().tdr_delay_ns <= 0) return;
-  watching_ = true;
-  sign_of_life_ = core_.runtime().now();
-  watch_->arm(sign_of_life_ + core_.options().tdr_delay_ns);
-}
-
-void Flips::on_watch() {
-  watching_ = false;
-  if (dropped_ || core_.failed() || !wanted()) return;
-  const runtime::TimeNs now = core_.runtime().now();
-  const runtime::TimeNs limit = core_.options().tdr_delay_ns;
-  if (!vsync_on_) sign_of_life_ = now;  // it waits its turn to be told
-  if (now - sign_of_life_ < limit) {
-    watching_ = true;
-    watch_->arm(sign_of_life_ + limit);
-    return;
-  }
-  // TDR-31. The one place where a vertical sync that stays out is found.
-  const std::string actual =
-      fmt::format("No vertical sync was reported for {} ms, with flips or waiters to serve.",
-                  (now - sign_of_life_) / runtime::kMillisecond);
-  sign_of_life_ = now;
-  core_.findings().report(verifier::Finding{
-      .rule = "TDR-31",
-      .severity = verifier::Severity::kViolation,
-      .ddi = "DxgkDdiControlInterrupt",
-      .actual = actual,
-      .expected = fmt::format("Once enabled, every vertical sync is reported (DISP-13); one that "
-                              "stays out for {} ms is a timeout.",
-                              limit / runtime::kMillisecond),
-      .fix = "Report DXGK_INTERRUPT_CRTC_VSYNC from the ISR after DxgkDdiControlInterrupt has "
-             "enabled it, and acknowledge the interrupt in the device.",
-      .windows = "The adapter is reset, and the mode is set again."});
-  adapter_.timeout().require_adapter_reset(NodeOrdinal{0}, actual);
+  worker_.wake();
 }
 
 uint64_t Flips::add_waiter(uint32_t source_id) {
@@ -608,7 +493,7 @@ uint64_t Flips::add_waiter(uint32_t source_id) {
   if (source == nullptr) return 0;
   source->active = true;
   ++source->waiters;
-  need_vsync();
+  vsync_.look();
   return source->vsyncs;
 }
 
@@ -622,11 +507,12 @@ bool Flips::work() {
   if (!next.has_value()) return false;
   if (next->kind == Work::Kind::kAddress) {
     next->address.contexts = next->contexts;
-    static_cast<void>(level_two(
-        adapter_, [&] { return core_.port().scanout().set_source_address(next->address); }));
+    static_cast<void>(level_two(display_.floor(), [&] {
+      return core_.port().scanout().set_source_address(next->address);
+    }));
     return true;
   }
-  static_cast<void>(level_two(adapter_, [&] {
+  static_cast<void>(level_two(display_.floor(), [&] {
     Status status = Status::kSuccess;
     for (const auto& source : sources_) {
       if (!source->shown) continue;
@@ -634,10 +520,7 @@ bool Flips::work() {
     }
     return status;
   }));
-  core_.lane().run([&] {
-    vsync_on_ = next->enabled;
-    sign_of_life_ = core_.runtime().now();
-  });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { vsync_.told(next->enabled); });
   return true;
 }
 

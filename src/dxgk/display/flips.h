@@ -1,4 +1,4 @@
-// Flips of a full driver's sources: what is on the screen, what will be, who owns the sources.
+// Flips of a full driver's sources: what is on the screen, and what will be.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,30 @@
 
 #include "base/status.h"
 #include "dxgk/core/object.h"
+#include "dxgk/display/display_core.h"
+#include "dxgk/display/vsync_control.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/work/screen_flips.h"
 #include "port/adapter_port.h"
-#include "runtime/runtime.h"
 #include "runtime/thread_annotations.h"
 #include "vidsch/flip_queue.h"
 #include "vidsch/sync_objects.h"
 
 namespace dxgkit::dxgk {
 
-class Adapter;
-class AdapterCore;
 class Context;
 class Device;
-
-/// D3DKMT_VIDPNSOURCEOWNER_TYPE.
-enum class SourceOwnership : uint32_t {
-  kUnowned = 0,
-  kShared = 1,
-  kExclusive = 2,
-  kExclusiveGdi = 3,
-  kEmulated = 4,
-};
+class DisplayWorker;
+class Monitors;
 
 /// Lane: the adapter's, unless a function says otherwise. Level two, on the display worker, are the
 /// calls that `work()` makes.
-class Flips : public ScreenFlips {
+class Flips : public ScreenFlips, private VsyncControl::Owner {
  public:
-  Flips(Adapter& adapter, uint32_t sources);
+  Flips(DisplayCore& display, DisplayWorker& worker, const Monitors& monitors);
   ~Flips() override;
   Flips(const Flips&) = delete;
-  Flips& operator=(const Flips&) DXGKIT_REQUIRES(on_lane) = delete;
+  Flips& operator=(const Flips&) = delete;
 
   // --- caps; any thread
   Ways ways() const override {
@@ -74,14 +66,6 @@ class Flips : public ScreenFlips {
   /// Whether `opened` is on a screen, or will be.
   std::optional<uint32_t> shows(const OpenedAllocation& opened) const DXGKIT_REQUIRES(on_lane);
 
-  // --- owners
-  /// D3DKMTSetVidPnSourceOwner: all or nothing. See the thunk for statuses.
-  Status set_owners(Device& device, std::span<const uint32_t> sources,
-                    std::span<const SourceOwnership> types) DXGKIT_REQUIRES(on_lane);
-  /// Sources the device owned, given up.
-  std::vector<uint32_t> release_owner(Device& device) DXGKIT_REQUIRES(on_lane);
-  bool owns(const Device& device, uint32_t source) const DXGKIT_REQUIRES(on_lane);
-  bool is_exclusive(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// SetDisplayMode has been called by the owner since the last change of mode by others.
   bool mode_is_clients(uint32_t source) const DXGKIT_REQUIRES(on_lane);
 
@@ -104,9 +88,8 @@ class Flips : public ScreenFlips {
   /// Somebody waits for the next vertical sync of `source`: reports are wanted until it comes.
   /// Returns vsyncs(source).
   uint64_t add_waiter(uint32_t source) DXGKIT_REQUIRES(on_lane);
-  /// The adapter runs, or runs again: who waits for vertical syncs, or does not save power at them,
-  /// has them reported from now on.
-  void start() DXGKIT_REQUIRES(on_lane);
+  /// The adapter runs, or runs again: vertical syncs are reported to who needs them.
+  void start() DXGKIT_REQUIRES(on_lane) { vsync_.start(); }
   /// What is due at level two: interrupts on or off, flips by register at PASSIVE_LEVEL. Off the
   /// lane. False: nothing was.
   bool work();
@@ -115,8 +98,8 @@ class Flips : public ScreenFlips {
   struct Record;
   struct Source;
   struct Work;
-  Source* find(uint32_t source) DXGKIT_REQUIRES(on_lane);
-  const Source* find(uint32_t source) const DXGKIT_REQUIRES(on_lane);
+  /// Null: there is no such source.
+  Source* find(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   void program(Source& source, const vidsch::FlipRequest& flip, bool at_once)
       DXGKIT_REQUIRES(on_lane);
   /// DISP-09. In a clone the leading output has taken a flip at its vertical sync: the others take
@@ -126,28 +109,22 @@ class Flips : public ScreenFlips {
                                            bool at_once);
   void finish_done(Source& source) DXGKIT_REQUIRES(on_lane);
   void let_go(Ref<OpenedAllocation>& surface) DXGKIT_REQUIRES(on_lane);
-  void need_vsync() DXGKIT_REQUIRES(on_lane);
   /// Every source that is shown has had VsyncIdleTimeout whole periods without activity (DISP-12).
   bool idle_long_enough() const DXGKIT_REQUIRES(on_lane);
-  bool wanted() const DXGKIT_REQUIRES(on_lane);
-  void want(bool on) DXGKIT_REQUIRES(on_lane);
-  void on_watch() DXGKIT_REQUIRES(on_lane);
-  void report_wrong_vsync(const char* rule, std::string actual, std::string expected,
-                          std::string fix, uint32_t bugcheck_parameter) DXGKIT_REQUIRES(on_lane);
+  // VsyncControl::Owner
+  bool vsync_needed() const override DXGKIT_REQUIRES(on_lane);
+  void control_vsync(bool enabled) override DXGKIT_REQUIRES(on_lane);
 
-  Adapter& adapter_;
+  DisplayCore& display_;
   AdapterCore& core_;
-  bool mmio_ = false, no_wait_ = false, intervals_ = false, immediate_mmio_ = false,
-       saves_power_ = false;
+  DisplayWorker& worker_;
+  const Monitors& monitors_;
+  bool mmio_ = false, no_wait_ = false, intervals_ = false, immediate_mmio_ = false;
   uint32_t depth_ = 1, planes_ = 1;
   std::vector<std::unique_ptr<Source>> sources_;
   uint64_t last_id_ = 0;
-  bool vsync_on_ = false;      // as the driver was told last
-  bool vsync_wanted_ = false;  // as it will be told
   bool dropped_ = false;
-  runtime::TimeNs sign_of_life_ = 0;  // the last vertical sync, or since when one is needed
-  bool watching_ = false;
-  std::unique_ptr<runtime::Timer> watch_;
+  VsyncControl vsync_;
   std::deque<Work> work_;
 };
 

@@ -5,15 +5,19 @@
 #include <algorithm>
 #include <iterator>
 
-#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/segment_flags.h"
-#include "dxgk/display/display.h"
 #include "dxgk/memory/cpu_windows.h"
+#include "dxgk/memory/paging_buffers.h"
+#include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/power/component_power.h"
+#include "dxgk/power/powered_display.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
+#include "dxgk/work/interrupt_reports.h"
+#include "dxgk/work/system_objects.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -56,8 +60,7 @@ constexpr uint64_t kStateAsleep = 3;
 
 }  // namespace
 
-Power::Power(Adapter& adapter)
-    : adapter_(adapter), core_(adapter.core()), state_(core_.power_phase()) {}
+Power::Power(PowerFloor& floor) : floor_(floor), core_(floor.core), state_(core_.power_phase()) {}
 
 uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
                     bool disable_self_refresh_in_s3) {
@@ -108,9 +111,9 @@ Result<PowerOutcome> Power::set_display_only(PowerTarget target) {
   if (target == target_) return PowerOutcome{};
   if (target != PowerTarget::kD0 && target_ != PowerTarget::kD0)
     return Error(Status::kInvalidParameter);
-  if (adapter_.display() == nullptr) return Error(Status::kNotSupported);
+  if (floor_.powered_display == nullptr) return Error(Status::kNotSupported);
   if (target == PowerTarget::kD0) core_.function().set_power(bus::FunctionPower::kOn);
-  const Status status = adapter_.display()->set_power(device_state(target), action_of(target));
+  const Status status = floor_.powered_display->set_power(device_state(target), action_of(target));
   if (!is_success(status)) return Error(status);
   target_ = target;
   if (target != PowerTarget::kD0) core_.function().set_power(platform_power(target));
@@ -152,13 +155,13 @@ void Power::hold() {
 
 Result<PowerOutcome> Power::go_down(PowerTarget target) {
   PowerOutcome outcome;
-  if (adapter_.display() != nullptr) adapter_.display()->suspend();
+  if (floor_.powered_display != nullptr) floor_.powered_display->suspend();
   // Drained: what has its memory runs to its end. The timeout watch bounds it.
   static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     core_.pump();
     return core_.scheduler().drained() && settled();
   }));
-  if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
+  if (HwQueues* const queues = floor_.hw_queues; queues != nullptr) {
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->suspension().all_leave(); });
     static_cast<void>(core_.block_until(
         [&]() DXGKIT_REQUIRES(on_lane) { return state_.lost || queues->suspension().all_off(); }));
@@ -170,12 +173,12 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
   Status status = core_.running_or_starting() ? purge(target, &outcome) : Status::kDeviceRemoved;
   if (is_success(status)) {
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (adapter_.component_power().components() && !core_.failed())
-        adapter_.component_power().components()->begin_device_transition();
+      if (floor_.component_power->components() && !core_.failed())
+        floor_.component_power->components()->begin_device_transition();
     });
     static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
-      return state_.lost || adapter_.component_power().components() == nullptr ||
-             adapter_.component_power().components()->settled();
+      return state_.lost || floor_.component_power->components() == nullptr ||
+             floor_.component_power->components()->settled();
     }));
   }
   if (is_success(status) && !enter_low_power(target)) status = Status::kDeviceRemoved;
@@ -200,13 +203,13 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     forgets = of_buffers != 0 && kept(SegmentId{of_buffers}, target) != UINT64_MAX;
   });
-  if (forgets) adapter_.paging_buffers().unmap();
+  if (forgets) floor_.paging_buffers->unmap();
   Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || state_.lost) return;
-    if (core_.has_memory()) adapter_.residency().let_all_go();  // work takes them back afterwards
+    if (core_.has_memory()) floor_.residency->let_all_go();  // work takes them back afterwards
     vidmm::MemoryManager& memory = core_.memory();
-    for (Device* device : adapter_.devices()) {
+    for (Device* device : floor_.devices) {
       for (OpenedAllocation* opened : device->memory().openings) {
         if (opened->allocation == nullptr || opened->closing) continue;
         const AllocationId id = opened->allocation->id;
@@ -221,7 +224,7 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
         for (uint64_t i = 0; i < locks; ++i) DXGKIT_CHECK(memory.unlock(id));
       }
     }
-    adapter_.paging().set_context(nullptr);  // PWR-09
+    floor_.paging->set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : memory.segments()) {
       const uint64_t kept_here = kept(segment.id, target);
       if (kept_here == UINT64_MAX) continue;  // PWR-08
@@ -235,14 +238,14 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
         (carries ? outcome->written_back : outcome->dropped) += 1;
         if (carries) outcome->bytes_written_back += op.size_bytes;
       }
-      adapter_.paging().enqueue(*operations, nullptr);
+      floor_.paging->enqueue(*operations, nullptr);
     }
     core_.pump();
   });
   const bool idle = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) { return settled(); });
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return;
-    adapter_.paging().set_context(adapter_.system_objects().context());
+    floor_.paging->set_context(floor_.system_objects->context());
     for (const Moved& moved : moved_) {
       for (uint32_t i = 0; i < moved.locks; ++i) core_.memory().lock(moved.allocation);
       show(moved);
@@ -253,10 +256,10 @@ Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
 
 /// The addresses that Lock2 gave out show where the content is now.
 void Power::show(const Moved& moved) {
-  const Allocation& allocation = adapter_.allocations().at(moved.allocation);
+  const Allocation& allocation = floor_.allocations.at(moved.allocation);
   const vidmm::Placement place = core_.memory().placement(moved.allocation);
   if (place.segment == kSystemMemory) core_.memory().mark_cpu_written(moved.allocation);
-  for (OpenedAllocation* opened : allocation.opened) adapter_.cpu_windows().follow(*opened, place);
+  for (OpenedAllocation* opened : allocation.opened) floor_.cpu_windows->follow(*opened, place);
 }
 
 bool Power::enter_low_power(PowerTarget target) {
@@ -268,13 +271,12 @@ bool Power::enter_low_power(PowerTarget target) {
     if (!core_.scheduler().drained() || !settled()) return false;
     state_.phase = PowerPhase::Phase::kAsleep;
     level_target_ = target;
-    adapter_.paging().pause();
-    adapter_.context_allocations().hardware_was_reset();
-    if (adapter_.component_power().components())
-      adapter_.component_power().components()->device_off();
+    floor_.paging->pause();
+    floor_.context_allocations->hardware_was_reset();
+    if (floor_.component_power->components()) floor_.component_power->components()->device_off();
     const port::PowerState state = device_state(target);
-    if (adapter_.display() != nullptr) {
-      for (const port::ChildInfo& child : adapter_.display()->children())
+    if (floor_.powered_display != nullptr) {
+      for (const port::ChildInfo& child : floor_.powered_display->children())
         static_cast<void>(
             core_.port().power().set_power_state(child.uid, state, action_of(target)));
     }
@@ -295,21 +297,21 @@ Status Power::wake() {
     state_.lost = false;  // from here on paging goes to living hardware
     core_.function().set_power(bus::FunctionPower::kOn);
     static_cast<void>(core_.port().power().set_power_state({}, port::PowerState::kD0));
-    if (adapter_.display() != nullptr) {
-      for (const port::ChildInfo& child : adapter_.display()->children())
+    if (floor_.powered_display != nullptr) {
+      for (const port::ChildInfo& child : floor_.powered_display->children())
         static_cast<void>(core_.port().power().set_power_state(child.uid, port::PowerState::kD0));
     }
-    if (adapter_.component_power().components())
-      adapter_.component_power().components()->end_device_transition();
-    if (adapter_.gpu_va() != nullptr) adapter_.gpu_va()->rebuild();
-    adapter_.paging().resume();
+    if (floor_.component_power->components())
+      floor_.component_power->components()->end_device_transition();
+    if (floor_.gpu_va != nullptr) floor_.gpu_va->rebuild();
+    floor_.paging->resume();
   });
   core_.port().levels().leave_level_two();
   level_three_ = false;
   restore();
   if (!release()) {
     // Power failed meanwhile. Down again, the way it went before; clients still wait.
-    if (adapter_.display() != nullptr) adapter_.display()->suspend();
+    if (floor_.powered_display != nullptr) floor_.powered_display->suspend();
     if (enter_low_power(target_)) return Status::kRetry;
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { state_.lost = false; });
     static_cast<void>(release());
@@ -320,8 +322,8 @@ Status Power::wake() {
 
 void Power::restore() {
   // PWR-10: what paging itself needs, then what somebody looks at; the rest comes as it is used.
-  if (core_.segment_infos().paging_buffer_segment != 0 && adapter_.paging_buffers().empty())
-    static_cast<void>(adapter_.paging_buffers().map());
+  if (core_.segment_infos().paging_buffer_segment != 0 && floor_.paging_buffers->empty())
+    static_cast<void>(floor_.paging_buffers->map());
   std::vector<Moved> back;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || state_.lost) return;
@@ -336,7 +338,7 @@ void Power::restore() {
       const auto plan = memory.make_resident(std::span(&use, 1));
       back.push_back({moved.allocation, locks, true});
       if (!plan.has_value()) continue;  // it stays in system memory, as if it was locked there
-      adapter_.paging().enqueue(plan->operations, nullptr);
+      floor_.paging->enqueue(plan->operations, nullptr);
       memory.release(std::span(&use, 1));
     }
     core_.pump();
@@ -345,9 +347,8 @@ void Power::restore() {
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed()) return;
     for (const Moved& moved : back) {
-      if (!adapter_.allocations().contains(moved.allocation))
-        continue;  // its owner ended meanwhile
-      const Allocation& allocation = adapter_.allocations().at(moved.allocation);
+      if (!floor_.allocations.contains(moved.allocation)) continue;  // its owner ended meanwhile
+      const Allocation& allocation = floor_.allocations.at(moved.allocation);
       if (allocation.forgotten) continue;
       for (const OpenedAllocation* opened : allocation.opened) {
         for (uint32_t i = 0; i < opened->locks; ++i) core_.memory().lock(moved.allocation);
@@ -358,11 +359,11 @@ void Power::restore() {
   });
   bool lost = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { lost = state_.lost; });
-  if (adapter_.display() != nullptr && !lost) adapter_.display()->wake();
+  if (floor_.powered_display != nullptr && !lost) floor_.powered_display->wake();
 }
 
 // What waits for power is not under way.
-bool Power::settled() const { return state_.lost || adapter_.paging().idle(); }
+bool Power::settled() const { return state_.lost || floor_.paging->idle(); }
 
 bool Power::release() {
   if (level_three_) core_.port().levels().leave_level_two();
@@ -377,8 +378,8 @@ bool Power::release() {
     if (core_.failed()) return;
     note_state(1);
     moved_.clear();
-    adapter_.paging().resume();
-    if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->suspension().all_come_back();
+    floor_.paging->resume();
+    if (floor_.hw_queues != nullptr) floor_.hw_queues->suspension().all_come_back();
     core_.scheduler().set_held(false);
     core_.pump();
     core_.progress();
@@ -405,13 +406,13 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   // A power failure waits for the end of it.
   core_.lane().run([&]()
                        DXGKIT_REQUIRES(on_lane) { state_.phase = PowerPhase::Phase::kExcluding; });
-  Display* const display = evict ? adapter_.display() : nullptr;
+  PoweredDisplay* const display = evict ? floor_.powered_display : nullptr;
   if (display != nullptr) display->suspend();
   static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     core_.pump();
     return core_.scheduler().drained() && settled();
   }));
-  if (HwQueues* const queues = adapter_.hw_queues(); queues != nullptr) {
+  if (HwQueues* const queues = floor_.hw_queues; queues != nullptr) {
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { queues->suspension().all_leave(); });
     static_cast<void>(core_.block_until(
         [&]() DXGKIT_REQUIRES(on_lane) { return queues->suspension().all_off(); }));
@@ -445,43 +446,43 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
 
 void Power::lose(PowerTarget during) {
   if (core_.failed()) return;
-  adapter_.reports().drain();  // what was reported in time has happened
+  floor_.reports->drain();  // what was reported in time has happened
   if (core_.failed()) return;
   state_.lost = true;
   // What is told below queues more of it, and nothing of that may reach the hardware any more.
-  adapter_.paging().pause();
-  for (Device* device : adapter_.devices()) {
+  floor_.paging->pause();
+  for (Device* device : floor_.devices) {
     const bool caught =
         std::ranges::any_of(device->contexts, [&](Context* context) DXGKIT_REQUIRES(on_lane) {
           return core_.scheduler().holds_memory(context->id());
         });
     if (caught) device->set_error(DeviceState::kReset);
   }
-  std::vector<std::function<void()>> waited = adapter_.paging().abandon();
-  if (adapter_.hw_queues() != nullptr) adapter_.hw_queues()->suspension().power_failed();
+  std::vector<std::function<void()>> waited = floor_.paging->abandon();
+  if (floor_.hw_queues != nullptr) floor_.hw_queues->suspension().power_failed();
   core_.scheduler().abandon_hardware();
-  adapter_.context_allocations().hardware_was_reset();
-  if (core_.has_memory()) adapter_.residency().let_all_go();
+  floor_.context_allocations->hardware_was_reset();
+  if (core_.has_memory()) floor_.residency->let_all_go();
   // Packets that ended let go of memory, and that planned more with what is lost now.
-  std::ranges::move(adapter_.paging().abandon(), std::back_inserter(waited));
+  std::ranges::move(floor_.paging->abandon(), std::back_inserter(waited));
   const std::vector<AllocationId> lost = core_.memory().lose_power(
       [&](SegmentId segment) DXGKIT_REQUIRES(on_lane) { return kept(segment, during); });
   lost_allocations_ += lost.size();
   for (const AllocationId id : lost) {
-    for (OpenedAllocation* opened : adapter_.allocations().at(id).opened)
+    for (OpenedAllocation* opened : floor_.allocations.at(id).opened)
       opened->device->device().set_error(DeviceState::kReset);
-    adapter_.context_allocations().content_lost(id);
+    floor_.context_allocations->content_lost(id);
   }
   for (const std::function<void()>& done : waited) done();
-  adapter_.paging().pause();
+  floor_.paging->pause();
   const uint32_t of_buffers = core_.segment_infos().paging_buffer_segment;
   if (of_buffers != 0 && kept(SegmentId{of_buffers}, during) != UINT64_MAX)
-    adapter_.paging_buffers().drop();
+    floor_.paging_buffers->drop();
   show_locked();
 }
 
 void Power::show_locked() {
-  for (Device* device : adapter_.devices()) {
+  for (Device* device : floor_.devices) {
     for (OpenedAllocation* opened : device->memory().openings) {
       if (opened->allocation != nullptr && opened->locks != 0)
         show({opened->allocation->id, opened->locks, true});

@@ -10,17 +10,15 @@
 #include "base/status.h"
 #include "dxgk/core/object.h"
 #include "dxgk/core/power_phase.h"
+#include "dxgk/power/power_floor.h"
 #include "dxgk/power/power_target.h"
-#include "port/adapter_port.h"
 #include "port/types.h"
 #include "runtime/sync.h"
 #include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
-class Adapter;
 class AdapterCore;
-class OpenedAllocation;
 
 /// What a segment with these DXGK_SEGMENTFLAGS keeps of its content, in bytes from its start
 /// (PWR-05, PWR-06, PWR-11, SEG-32). UINT64_MAX: all of it.
@@ -44,7 +42,7 @@ uint64_t kept_bytes(const port::SegmentInfo& segment, PowerTarget target,
 /// under `mutex_`, which is outermost of all: before Display's.
 class Power {
  public:
-  explicit Power(Adapter& adapter);
+  explicit Power(PowerFloor& floor);
 
   Result<PowerOutcome> set(PowerTarget target);
   Status fail(PowerTarget during);
@@ -91,7 +89,7 @@ class Power {
   uint64_t kept(SegmentId segment, PowerTarget target) const DXGKIT_REQUIRES(on_lane);
   void note_state(uint64_t state) const;
 
-  Adapter& adapter_;
+  PowerFloor& floor_;
   AdapterCore& core_;
   runtime::Mutex mutex_;
   PowerTarget target_ DXGKIT_GUARDED_BY(mutex_) = PowerTarget::kD0;

@@ -8,6 +8,7 @@ namespace dxgkit::dxgk {
 class ComponentPower;
 class Exclusions;
 class Power;
+class PoweredDisplay;
 
 /// See SyncFloor.
 struct PowerFloor : WorkFloor {
@@ -16,6 +17,7 @@ struct PowerFloor : WorkFloor {
   ComponentPower* component_power = nullptr;
   Exclusions* exclusions = nullptr;
   Power* power = nullptr;
+  PoweredDisplay* powered_display = nullptr;  // null: no video present sources (DISP-21)
 };
 
 }  // namespace dxgkit::dxgk

@@ -8,7 +8,7 @@
 
 #include "bus/machine.h"
 #include "devices/framebuffer/framebuffer.h"
-#include "dxgk/display/display.h"
+#include "dxgk/displays.h"
 #include "dxgk/system.h"
 #include "nt/kernel.h"
 #include "port/driver.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/interface_versions.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "dxgk/system.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dxgk/display/display.h"
+#include "dxgk/displays.h"
 #include "tools/dxgkit/verify/bench.h"
 
 namespace dxgkit::tool::verify {

@@ -1,17 +1,16 @@
-// From what is plugged in to a committed VidPN: monitors, enumeration, choice, commit.
+#include "dxgk/display/mode_setting.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/check.h"
-#include "dxgk/core/adapter_core.h"
-#include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
-/// What a driver without opinion answers to RecommendFunctionalVidPn.
+/// The answer to RecommendFunctionalVidPn of a driver that recommends nothing.
 bool has_no_opinion(Status status) {
   return status == Status::kNotSupported || status == Status::kNotImplemented ||
          status == vidpn::kNoRecommendedFunctionalVidPn;
@@ -50,7 +49,8 @@ bool differs(const vidpn::Network& before, const vidpn::Network& after, uint32_t
     if (!(old_paths[i] == new_paths[i])) return true;
     const vidpn::TargetMode* old_mode = before.pinned_target_mode(new_paths[i].target);
     const vidpn::TargetMode* new_mode = after.pinned_target_mode(new_paths[i].target);
-    DXGKIT_CHECK(old_mode != nullptr && new_mode != nullptr);  // what is committed is functional
+    DXGKIT_CHECK(old_mode != nullptr &&
+                 new_mode != nullptr);  // only functional VidPNs are committed
     if (!(old_mode->signal == new_mode->signal)) return true;
   }
   const vidpn::SourceMode* old_mode = before.pinned_source_mode(source);
@@ -61,95 +61,57 @@ bool differs(const vidpn::Network& before, const vidpn::Network& after, uint32_t
          old_mode->stride_bytes != new_mode->stride_bytes;
 }
 
+size_t pinned_count(const vidpn::Network& network) {
+  size_t count = 0;
+  for (const auto& [id, set] : network.source_sets) count += set.pinned.has_value() ? 1 : 0;
+  for (const auto& [id, set] : network.target_sets) count += set.pinned.has_value() ? 1 : 0;
+  return count;
+}
+
 }  // namespace
 
-Status Display::attach_monitor(uint32_t target, const char** step) {
-  const auto child = std::ranges::find(children_, target, &port::ChildInfo::uid);
-  bool connected = true;
-  if (child->awareness == port::ChildInfo::Awareness::kInterruptible ||
-      child->awareness == port::ChildInfo::Awareness::kPolled) {
-    *step = "DxgkDdiQueryChildStatus";
-    const Result<bool> status = core_.port().children().query_child_status(target, true);
-    // Who cannot tell is taken for unplugged; a plug event may come later.
-    if (!status.has_value()) return failed_call(*step, status.error());
-    connected = *status;
-  }
-  connected_[target] = connected;
-  return connected ? read_monitor(target, step) : Status::kSuccess;
+ModeSetting::ModeSetting(DisplayCore& display, const Parts& parts)
+    : display_(display),
+      core_(display.core()),
+      monitors_(parts.monitors),
+      active_(parts.active),
+      presents_(parts.presents),
+      primaries_(parts.primaries),
+      flips_(parts.flips) {}
+
+void ModeSetting::describe() {
+  for (uint32_t id = 0; id < display_.source_count(); ++id) offered_[id];
 }
 
-Status Display::read_monitor(uint32_t target, const char** step) {
-  *step = "DxgkDdiQueryDeviceDescriptor";
-  const Result<std::vector<std::byte>> edid =
-      core_.port().children().query_device_descriptor(target);
-  if (!edid.has_value() && edid.error() == Status::kDeviceRemoved) return edid.error();
-  // No descriptor, or one that makes no sense: the default profile, as Windows does.
-  vidpn::Monitor monitor = vidpn::default_monitor();
-  has_descriptor_[target] = false;
-  if (edid.has_value()) {
-    Result<vidpn::Monitor> described = vidpn::monitor_from_edid(*edid);
-    if (described.has_value()) {
-      monitor = std::move(*described);
-      has_descriptor_[target] = true;
-    } else {
-      report_bad_descriptor(target, *edid);
-    }
-  }
-  manager_->connect_monitor(target, std::move(monitor));
-  if (!core_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
-  *step = "DxgkDdiRecommendMonitorModes";
-  vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
-  const Status status = level_two(adapter_, [&] {
-    return core_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
-                                                        call.monitor_mode_set_interface());
-  });
-  call.finish(status, core_.kernel().driver_is_dead());
-  return is_success(status) ? status : failed_call(*step, status);
-}
-
-void Display::report_bad_descriptor(uint32_t target, std::span<const std::byte> bytes) {
-  std::string why;
-  static_cast<void>(vidpn::parse_edid(bytes, &why));
-  core_.findings().report(verifier::Finding{
-      .rule = "CAPS-08",
-      .severity = verifier::Severity::kWarning,
-      .ddi = "DxgkDdiQueryDeviceDescriptor",
-      .actual = fmt::format("The descriptor of child {} is no EDID: {}", target, why),
-      .expected = "A monitor descriptor is an EDID, block by block of 128 bytes.",
-      .fix =
-          "Return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED or STATUS_MONITOR_NO_DESCRIPTOR "
-          "when there is none.",
-      .windows = "The monitor gets the default modes."});
-}
-
-Result<vidpn::Network> Display::enumerate(vidpn::Network network, vidpn::Pivot pivot,
-                                          const char** step) {
+Result<vidpn::Network> ModeSetting::enumerate(vidpn::Network network, vidpn::Pivot pivot,
+                                              const char** step) {
   *step = "DxgkDdiEnumVidPnCofuncModality";
   port::EnumPivot kind = port::EnumPivot::kNone;
   if (pivot.kind == vidpn::Pivot::Kind::kSource) kind = port::EnumPivot::kSource;
   if (pivot.kind == vidpn::Pivot::Kind::kTarget) kind = port::EnumPivot::kTarget;
   const size_t told = core_.findings().total();
-  vidpn::DdiCall call(*manager_, vidpn::Ddi::kEnumVidPnCofuncModality, std::move(network), pivot);
+  vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kEnumVidPnCofuncModality, std::move(network),
+                      pivot);
   const Status status =
       core_.port().vidpn().enum_cofunc_modality(call.vidpn(), kind, pivot.source, pivot.target);
   vidpn::Network result = call.finish(status, core_.kernel().driver_is_dead());
   if (!is_success(status)) {
-    // The refusal of one of its calls made the driver give up: that finding is the story.
-    return Error(core_.findings().total() != told ? status : failed_call(*step, status));
+    // One of the driver's own calls was refused, with a finding: that is why it failed.
+    return Error(core_.findings().total() != told ? status : display_.failed_call(*step, status));
   }
   return result;
 }
 
-Status Display::ask_supported(const vidpn::Network& network, const char** step) {
+Status ModeSetting::ask_supported(const vidpn::Network& network, const char** step) {
   *step = "DxgkDdiIsSupportedVidPn";
   const size_t told = core_.findings().total();
-  vidpn::DdiCall call(*manager_, vidpn::Ddi::kIsSupportedVidPn, network);
+  vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kIsSupportedVidPn, network);
   const Result<bool> supported = core_.port().vidpn().is_supported_vidpn(call.vidpn());
   call.finish(supported.has_value() ? Status::kSuccess : supported.error(),
               core_.kernel().driver_is_dead());
   if (!supported.has_value()) {
     return core_.findings().total() != told ? supported.error()
-                                            : failed_call(*step, supported.error());
+                                            : display_.failed_call(*step, supported.error());
   }
   if (*supported) return Status::kSuccess;
   core_.findings().report(verifier::Finding{
@@ -170,42 +132,35 @@ Status Display::ask_supported(const vidpn::Network& network, const char** step) 
   return vidpn::kVidPnTopologyNotSupported;
 }
 
-size_t Display::pinned_count(const vidpn::Network& network) {
-  size_t count = 0;
-  for (const auto& [id, set] : network.source_sets) count += set.pinned.has_value() ? 1 : 0;
-  for (const auto& [id, set] : network.target_sets) count += set.pinned.has_value() ? 1 : 0;
-  return count;
-}
-
-Result<vidpn::Network> Display::recommended(const std::vector<uint32_t>& targets) {
+Result<vidpn::Network> ModeSetting::recommended(const std::vector<uint32_t>& targets) {
   if (!core_.port().has_entry("DxgkDdiRecommendFunctionalVidPn"))
     return Error(Status::kNotSupported);
   const size_t told = core_.findings().total();
-  vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
-  const Status status = level_two(adapter_, [&] {
+  vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
+  const Status status = level_two(display_.floor(), [&] {
     return core_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets);
   });
   vidpn::Network network = call.finish(status, core_.kernel().driver_is_dead());
   if (is_success(status)) {
-    // What finish() found wrong has been told; the kernel finds a VidPN of its own then.
+    // finish() has reported what is wrong. The kernel chooses a VidPN itself then.
     if (core_.findings().total() != told) return Error(vidpn::kInvalidVidPn);
     vidpn::pin_transformations(network);
     return network;
   }
   if (has_no_opinion(status)) return Error(status);
-  return Error(failed_call("DxgkDdiRecommendFunctionalVidPn", status));
+  return Error(display_.failed_call("DxgkDdiRecommendFunctionalVidPn", status));
 }
 
-std::optional<DisplayMode> Display::favourite(const std::vector<DisplayMode>& offered,
-                                              uint32_t source, uint32_t target) const {
+std::optional<DisplayMode> ModeSetting::favourite(const std::vector<DisplayMode>& offered,
+                                                  uint32_t source, uint32_t target) const {
   const auto has = [&](const DisplayMode& mode) {
     return std::ranges::find(offered, mode) != offered.end();
   };
-  // What firmware shows already needs no change of mode.
+  // The mode that firmware has set needs no change.
   if (const auto post = core_.function().post_display(); post.has_value() && source == 0) {
     if (has({post->width, post->height})) return DisplayMode{post->width, post->height};
   }
-  if (const vidpn::Monitor* monitor = manager_->monitor(target); monitor != nullptr) {
+  if (const vidpn::Monitor* monitor = monitors_.manager().monitor(target); monitor != nullptr) {
     for (const vidpn::MonitorMode& mode : monitor->modes) {
       const DisplayMode size{mode.signal.active.width, mode.signal.active.height};
       if (has(size)) return size;
@@ -215,26 +170,27 @@ std::optional<DisplayMode> Display::favourite(const std::vector<DisplayMode>& of
   return offered.front();
 }
 
-Result<vidpn::Network> Display::build(const std::vector<vidpn::SourceTarget>& paths,
-                                      const std::map<uint32_t, DisplayMode>& wanted,
-                                      const char** step) {
-  vidpn::Network network = vidpn::constraining_network(manager_->profile(), paths);
+Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>& paths,
+                                          const std::map<uint32_t, DisplayMode>& wanted,
+                                          const char** step) {
+  vidpn::Network network = vidpn::constraining_network(monitors_.manager().profile(), paths);
   DXGKIT_RETURN_ERROR_IF_FAILED(ask_supported(network, step));
   Result<vidpn::Network> enumerated = enumerate(std::move(network), {}, step);
   if (!enumerated.has_value()) return enumerated;
   network = std::move(*enumerated);
   for (const vidpn::SourceTarget& path : paths)
-    sources_[path.source].modes = sizes_of(network, path.source);
+    offered_[path.source] = sizes_of(network, path.source);
   for (const vidpn::SourceTarget& path : paths) {
     const std::vector<DisplayMode> offered = sizes_of(network, path.source);
     std::optional<DisplayMode> mode = favourite(offered, path.source, path.target);
     if (const auto asked = wanted.find(path.source); asked != wanted.end()) {
       mode = asked->second;
-      // The client's mistake, not the driver's.
+      // The client asked for a mode that is not offered. The driver did nothing wrong.
       if (std::ranges::find(offered, *mode) == offered.end())
         return Error(vidpn::kInvalidSourceMode);
     }
-    if (!mode.has_value()) return Error(vidpn::kInvalidSourceModeSet);  // told by VIDPN-19
+    if (!mode.has_value())
+      return Error(vidpn::kInvalidSourceModeSet);  // VIDPN-19 has been reported
     const auto* source_mode =
         find_mode(network.source_sets[path.source].modes, [&](const vidpn::SourceMode& one) {
           return DisplayMode{one.surface.width, one.surface.height} == *mode;
@@ -246,7 +202,7 @@ Result<vidpn::Network> Display::build(const std::vector<vidpn::SourceTarget>& pa
     network = std::move(*enumerated);
 
     const std::vector<vidpn::TargetMode>& signals = network.target_sets[path.target].modes;
-    if (signals.empty()) return Error(vidpn::kInvalidTargetModeSet);  // told by VIDPN-19
+    if (signals.empty()) return Error(vidpn::kInvalidTargetModeSet);  // VIDPN-19 has been reported
     const auto* target_mode = find_mode(signals, [&](const vidpn::TargetMode& one) {
       return DisplayMode{one.signal.active.width, one.signal.active.height} == *mode;
     });
@@ -262,17 +218,18 @@ Result<vidpn::Network> Display::build(const std::vector<vidpn::SourceTarget>& pa
   return network;
 }
 
-std::vector<vidpn::SourceTarget> Display::choose_paths() {
+std::vector<vidpn::SourceTarget> ModeSetting::choose_paths() {
   std::vector<uint32_t> free_targets;
-  for (const uint32_t target : manager_->profile().targets) {
-    if (connected_[target]) free_targets.push_back(target);
+  for (const uint32_t target : monitors_.manager().profile().targets) {
+    if (monitors_.connected(target)) free_targets.push_back(target);
   }
-  std::map<uint32_t, uint32_t> chosen;             // by source
-  for (const vidpn::Path& path : active_.paths) {  // who is shown stays where it is
+  std::map<uint32_t, uint32_t> chosen;  // by source
+  for (const vidpn::Path& path :
+       active_.network().paths) {  // a source that is shown keeps its target
     if (std::erase(free_targets, path.target) == 0) continue;
     chosen.emplace(path.source, path.target);
   }
-  for (uint32_t source = 0; source < source_count_ && !free_targets.empty(); ++source) {
+  for (uint32_t source = 0; source < display_.source_count() && !free_targets.empty(); ++source) {
     if (chosen.contains(source)) continue;
     chosen[source] = free_targets.front();
     free_targets.erase(free_targets.begin());
@@ -282,20 +239,20 @@ std::vector<vidpn::SourceTarget> Display::choose_paths() {
   return paths;
 }
 
-Status Display::commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted,
-                                     const char** step) {
+Status ModeSetting::commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted,
+                                         const char** step) {
   const std::vector<vidpn::SourceTarget> paths = choose_paths();
   if (paths.empty()) {
-    return active_.paths.empty() ? Status::kSuccess : commit(vidpn::Network{}, step);
+    return active_.network().paths.empty() ? Status::kSuccess : commit(vidpn::Network{}, step);
   }
-  if (wanted.empty() && active_.paths.empty()) {
+  if (wanted.empty() && active_.network().paths.empty()) {
     std::vector<uint32_t> targets;
     for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
     *step = "DxgkDdiRecommendFunctionalVidPn";
     const Result<vidpn::Network> proposal = recommended(targets);
     if (proposal.has_value()) {
       for (const vidpn::Path& path : proposal->paths)
-        sources_[path.source].modes = sizes_of(*proposal, path.source);
+        offered_[path.source] = sizes_of(*proposal, path.source);
       DXGKIT_RETURN_IF_FAILED(ask_supported(*proposal, step));
       return commit(*proposal, step);
     }
@@ -303,139 +260,146 @@ Status Display::commit_for_connected(const std::map<uint32_t, DisplayMode>& want
   }
   const Result<vidpn::Network> network = build(paths, wanted, step);
   if (!network.has_value()) return network.error();
-  if (!vidpn::check_functional(*network, manager_->profile(), core_.findings(),
+  if (!vidpn::check_functional(*network, monitors_.manager().profile(), core_.findings(),
                                "DxgkDdiEnumVidPnCofuncModality")) {
     return vidpn::kInvalidVidPn;
   }
   return commit(*network, step);
 }
 
-Status Display::make_visible(uint32_t source, bool visible, const char** step) {
+Status ModeSetting::make_visible(uint32_t source, bool visible, const char** step) {
   *step = "DxgkDdiSetVidPnSourceVisibility";
-  const Status status = level_two(
-      adapter_, [&] { return core_.port().vidpn().set_source_visibility(source, visible); });
-  if (!is_success(status)) return failed_call(*step, status);
-  sources_[source].visible = visible;
+  const Status status = level_two(display_.floor(), [&] {
+    return core_.port().vidpn().set_source_visibility(source, visible);
+  });
+  if (!is_success(status)) return display_.failed_call(*step, status);
+  active_.set_visible(source, visible);
   return Status::kSuccess;
 }
 
-Status Display::commit_one(const vidpn::Network& network, uint32_t source, void* primary,
-                           const char** step) {
-  *step = "DxgkDdiCommitVidPn";
-  const size_t told = core_.findings().total();
-  vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, network);
-  const Status status = level_two(
-      adapter_, [&] { return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary); });
-  call.finish(status, core_.kernel().driver_is_dead());
-  if (is_success(status)) return Status::kSuccess;
-  return core_.findings().total() != told ? status : failed_call(*step, status);
+void* ModeSetting::primary_of(uint32_t source) {
+  return primaries_ == nullptr ? nullptr : primaries_->driver_handle(source);
 }
 
-Status Display::commit(const vidpn::Network& network, const char** step, bool again) {
+Status ModeSetting::commit_one(const vidpn::Network& network, uint32_t source, const char** step) {
+  void* const primary = primary_of(source);
+  *step = "DxgkDdiCommitVidPn";
+  const size_t told = core_.findings().total();
+  vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kCommitVidPn, network);
+  const Status status = level_two(display_.floor(), [&] {
+    return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary);
+  });
+  call.finish(status, core_.kernel().driver_is_dead());
+  if (is_success(status)) return Status::kSuccess;
+  return core_.findings().total() != told ? status : display_.failed_call(*step, status);
+}
+
+Status ModeSetting::commit(const vidpn::Network& network, const char** step, bool again) {
   std::vector<uint32_t> affected;
   std::map<uint32_t, bool> was_visible;
-  for (const auto& [id, source] : sources_) {
-    if (!(again ? network.has_source(id) : differs(active_, network, id))) continue;
+  for (const auto& [id, modes] : offered_) {
+    if (!(again ? network.has_source(id) : differs(active_.network(), network, id))) continue;
     affected.push_back(id);
-    was_visible[id] = source.visible;
+    was_visible[id] = active_.visible(id);
   }
   for (const vidpn::Path& path : network.paths) {
     if (!was_visible.contains(path.source)) continue;
     if (!core_.port().has_entry("DxgkDdiQueryVidPnHWCapability")) break;
     *step = "DxgkDdiQueryVidPnHWCapability";
-    vidpn::DdiCall call(*manager_, vidpn::Ddi::kQueryVidPnHwCapability, network);
+    vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kQueryVidPnHwCapability, network);
     const Result<uint32_t> caps =
         core_.port().vidpn().query_vidpn_hw_capability(call.vidpn(), path.source, path.target);
     call.finish(caps.has_value() ? Status::kSuccess : caps.error(),
                 core_.kernel().driver_is_dead());
-    if (!caps.has_value()) return failed_call(*step, caps.error());
+    if (!caps.has_value()) return display_.failed_call(*step, caps.error());
   }
-  // What is shown later is made first: a commit that cannot be shown is worse than none.
+  // Surfaces and primaries are made first: if that fails, nothing has been committed.
   Status status = Status::kSuccess;
   size_t committed = 0;
   for (const uint32_t source : affected) {
     const vidpn::SourceMode* mode =
         network.has_source(source) ? network.pinned_source_mode(source) : nullptr;
     if (mode == nullptr || !is_success(status)) continue;
-    status = display_only_
-                 ? prepare_surface(sources_[source], {mode->surface.width, mode->surface.height})
-                 : make_primary(source, *mode, step);
+    status = primaries_ == nullptr
+                 ? presents_.prepare(source, {mode->surface.width, mode->surface.height})
+                 : primaries_->make(source, *mode, step);
   }
   for (const uint32_t source : affected) {
-    if (is_success(status) && sources_[source].visible) status = make_visible(source, false, step);
+    if (is_success(status) && active_.visible(source)) status = make_visible(source, false, step);
   }
   while (is_success(status) && committed < affected.size()) {
     const uint32_t source = affected[committed];
-    status = commit_one(network, source, primary_of(sources_[source]), step);
+    status = commit_one(network, source, step);
     if (is_success(status)) ++committed;
   }
   if (!is_success(status)) {
     restore(affected, committed, was_visible);
     return status;
   }
-  active_ = network;
-  post_target_.store(active_.paths.empty() ? vidpn::kNoId : active_.paths.front().target,
-                     std::memory_order_relaxed);
+  active_.commit(network);
   for (const uint32_t source : affected) {
-    if (!active_.has_source(source)) {
-      free_surface(sources_[source]);
-      if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->hide(source); });
-      drop_primary(sources_[source].current);
+    if (!active_.network().has_source(source)) {
+      presents_.release(source);
+      if (primaries_ != nullptr) {
+        core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { flips_->hide(source); });
+        primaries_->drop(source);
+      }
       continue;
     }
-    if (!display_only_) DXGKIT_RETURN_IF_FAILED(show_primary(source, step));
+    if (primaries_ != nullptr) DXGKIT_RETURN_IF_FAILED(primaries_->show_next(source, step));
     DXGKIT_RETURN_IF_FAILED(make_visible(source, true, step));
   }
   return Status::kSuccess;
 }
 
-void Display::restore(const std::vector<uint32_t>& affected, size_t committed,
-                      const std::map<uint32_t, bool>& was_visible) {
-  // Why is told already; what fails on the way back is not told again.
+void ModeSetting::restore(const std::vector<uint32_t>& affected, size_t committed,
+                          const std::map<uint32_t, bool>& was_visible) {
+  // The failure has been reported. Failures on the way back are not.
   for (size_t i = 0; i < affected.size(); ++i) {
-    Source& source = sources_[affected[i]];
-    drop_primary(source.next);
-    if (display_only_) {
-      const std::optional<DisplayMode> mode = mode_of(affected[i]);
-      if (!mode.has_value() || !is_success(prepare_surface(source, *mode))) free_surface(source);
+    const uint32_t source = affected[i];
+    if (primaries_ != nullptr) {
+      primaries_->drop_next(source);
+    } else {
+      const std::optional<DisplayMode> mode = active_.mode_of(source);
+      if (!mode.has_value() || !is_success(presents_.prepare(source, *mode)))
+        presents_.release(source);
     }
     if (!core_.running_or_starting()) continue;
     Status status = Status::kSuccess;
     if (i < committed) {
-      vidpn::DdiCall call(*manager_, vidpn::Ddi::kCommitVidPn, active_);
+      vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kCommitVidPn, active_.network());
       void* const primary = primary_of(source);
-      status = level_two(adapter_, [&] {
-        return core_.port().vidpn().commit_vidpn(call.vidpn(), affected[i], primary);
+      status = level_two(display_.floor(), [&] {
+        return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary);
       });
       call.finish(status, core_.kernel().driver_is_dead());
     }
-    if (is_success(status) && was_visible.at(affected[i]) && !source.visible) {
-      status = level_two(
-          adapter_, [&] { return core_.port().vidpn().set_source_visibility(affected[i], true); });
-      source.visible = is_success(status);
+    if (is_success(status) && was_visible.at(source) && !active_.visible(source)) {
+      status = level_two(display_.floor(),
+                         [&] { return core_.port().vidpn().set_source_visibility(source, true); });
+      active_.set_visible(source, is_success(status));
     }
   }
 }
 
-Status Display::recommit(const char** step) {
-  if (active_.paths.empty()) return commit_for_connected(wanted_, step);
-  return commit(vidpn::Network(active_), step, /*again=*/true);
+Status ModeSetting::follow_monitors(const char** step) {
+  return commit_for_connected(wanted_, step);
 }
 
-Status Display::set_mode(uint32_t source, const DisplayMode& mode) {
-  const runtime::MutexLock lock(mutex_);
-  return set_mode_locked(source, mode);
+Status ModeSetting::recommit(const char** step) {
+  if (active_.network().paths.empty()) return follow_monitors(step);
+  return commit(vidpn::Network(active_.network()), step, /*again=*/true);
 }
 
-Status Display::set_mode_locked(uint32_t source, const DisplayMode& mode) {
-  if (stopped_ || !core_.running()) return Status::kDeviceRemoved;
-  if (power_ != port::PowerState::kD0) return Status::kInvalidParameter;
-  if (!active_.has_source(source)) return Status::kInvalidParameter;
-  if (mode_of(source) == mode) return Status::kSuccess;
+Status ModeSetting::set(uint32_t source, const DisplayMode& mode) {
+  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (display_.power() != port::PowerState::kD0) return Status::kInvalidParameter;
+  if (!active_.network().has_source(source)) return Status::kInvalidParameter;
+  if (active_.mode_of(source) == mode) return Status::kSuccess;
   std::map<uint32_t, DisplayMode> wanted = wanted_;
-  // The others stay as they are, whatever the driver offers now.
-  for (const auto& [id, one] : sources_) {
-    if (const std::optional<DisplayMode> shown = mode_of(id); shown.has_value())
+  // The other sources keep their modes, whatever the driver offers now.
+  for (const auto& [id, modes] : offered_) {
+    if (const std::optional<DisplayMode> shown = active_.mode_of(id); shown.has_value())
       wanted[id] = *shown;
   }
   wanted[source] = mode;
@@ -443,6 +407,32 @@ Status Display::set_mode_locked(uint32_t source, const DisplayMode& mode) {
   DXGKIT_RETURN_IF_FAILED(commit_for_connected(wanted, &step));
   wanted_[source] = mode;
   return Status::kSuccess;
+}
+
+Status ModeSetting::update_path(const vidpn::Path& path) {
+  const DisplayLock lock(display_);
+  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  vidpn::Path* const found = active_.find_path(path.source, path.target);
+  if (found == nullptr) return Status::kInvalidParameter;
+  const Status status = level_two(
+      display_.floor(), [&] { return core_.port().vidpn().update_active_present_path(path); });
+  if (status == Status::kNotSupported) return status;
+  if (!is_success(status))
+    return display_.failed_call("DxgkDdiUpdateActiveVidPnPresentPath", status);
+  *found = path;
+  return Status::kSuccess;
+}
+
+std::vector<DisplaySource> ModeSetting::sources() const {
+  std::vector<DisplaySource> sources;
+  for (const auto& [id, modes] : offered_) {
+    sources.push_back({.id = id,
+                       .mode = active_.mode_of(id),
+                       .target = active_.target_of(id),
+                       .visible = active_.visible(id),
+                       .modes = modes});
+  }
+  return sources;
 }
 
 }  // namespace dxgkit::dxgk

@@ -1,4 +1,5 @@
-// Displays: what clients ask, found by LUID and kept from stopping meanwhile.
+#include "dxgk/displays.h"
+
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
 #include "dxgk/system_impl.h"
@@ -11,8 +12,9 @@ Status Displays::with(Luid luid, const Call& call) {
   if (!adapter) return Status::kInvalidParameter;
   GatePass pass(adapter->core().gate());
   if (!pass) return Status::kDeviceRemoved;
-  if (adapter->display() == nullptr) return Status::kNotSupported;  // DISP-21
-  return call(*adapter->display());
+  Display* const display = adapter->floor().display;
+  if (display == nullptr) return Status::kNotSupported;  // DISP-21
+  return call(*display);
 }
 
 Result<DisplayConfiguration> Displays::configuration(Luid adapter) {
@@ -29,7 +31,7 @@ Status Displays::set_mode(Luid adapter, uint32_t source, const DisplayMode& mode
 }
 
 Status Displays::present(Luid adapter, const DisplayPresent& request) {
-  return with(adapter, [&](Display& display) { return display.present(request); });
+  return with(adapter, [&](Display& display) { return display.presents().present(request); });
 }
 
 Result<Scanout> Displays::scanout(Luid adapter, uint32_t source) {
@@ -44,22 +46,24 @@ Result<Scanout> Displays::scanout(Luid adapter, uint32_t source) {
 }
 
 Status Displays::set_pointer_shape(Luid adapter, const port::PointerShape& shape) {
-  return with(adapter, [&](Display& display) { return display.set_pointer_shape(shape); });
+  return with(adapter, [&](Display& display) { return display.pointer().set_shape(shape); });
 }
 
 Status Displays::set_pointer_position(Luid adapter, uint32_t source, int32_t x, int32_t y,
                                       bool visible) {
   return with(adapter, [&](Display& display) {
-    return display.set_pointer_position(source, x, y, visible);
+    return display.pointer().set_position(source, x, y, visible);
   });
 }
 
 Status Displays::update_path(Luid adapter, const vidpn::Path& path) {
-  return with(adapter, [&](Display& display) { return display.update_path(path); });
+  return with(adapter, [&](Display& display) { return display.modes().update_path(path); });
 }
 
 Status Displays::set_power(Luid adapter, port::PowerState state) {
-  return with(adapter, [&](Display& display) { return display.set_power(state); });
+  return with(adapter, [&](Display& display) {
+    return display.set_power(state, port::PowerAction::kSleep);
+  });
 }
 
 Status Displays::show_bug_check(Luid adapter, std::span<const std::byte> pixels, uint32_t width,
@@ -79,7 +83,7 @@ Result<vidpn::Network> Displays::active_network(Luid adapter) {
 
 Status Displays::wait_for_hot_plug(Luid adapter) {
   return with(adapter, [&](Display& display) {
-    display.wait_for_hot_plug();
+    display.worker().wait_for_hot_plug();
     return Status::kSuccess;
   });
 }

@@ -1,4 +1,4 @@
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 
 #include <fmt/format.h>
 
@@ -30,27 +30,29 @@ Exercise::Exercise(Ref<Adapter> adapter) : adapter_(std::move(adapter)) {}
 Exercise::~Exercise() = default;
 Exercise::Exercise(Exercise&&) noexcept = default;
 
+DisplayFloor& Exercise::floor() const { return adapter_->floor(); }
+
 Result<Exercise> Exercise::on(System& system, Luid luid) {
   Ref<Adapter> adapter = system.impl().find(luid);
   if (!adapter) return Error(Status::kInvalidParameter);
   return Exercise(std::move(adapter));
 }
 
-const port::DriverCaps& Exercise::caps() const { return adapter_->core().caps(); }
+const port::DriverCaps& Exercise::caps() const { return floor().core.caps(); }
 const std::vector<port::SegmentInfo>& Exercise::segments() const {
-  return adapter_->core().segment_infos().segments;
+  return floor().core.segment_infos().segments;
 }
-uint32_t Exercise::interface_version() const { return adapter_->core().interface_version(); }
+uint32_t Exercise::interface_version() const { return floor().core.interface_version(); }
 uint32_t Exercise::video_present_sources() const {
-  return adapter_->core().facts().start.video_present_sources;
+  return floor().core.facts().start.video_present_sources;
 }
-bool Exercise::running() const { return adapter_->core().running(); }
+bool Exercise::running() const { return floor().core.running(); }
 
 Status Exercise::repeat_queries() {
-  Adapter& adapter = *adapter_;
+  DisplayFloor& floor = this->floor();
   if (!running()) return Status::kDeviceRemoved;
   const auto changed = [&](const char* what, std::string actual) {
-    adapter.core().findings().report(
+    floor.core.findings().report(
         {.rule = "LIFE-17",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiQueryAdapterInfo",
@@ -60,19 +62,19 @@ Status Exercise::repeat_queries() {
          .why = "The kernel may ask again at any time, and has planned with the first answer.",
          .confidence = verifier::Confidence::kDocumented});
   };
-  const Result<port::DriverCaps> caps_now = adapter.core().port().caps().query_driver_caps();
+  const Result<port::DriverCaps> caps_now = floor.core.port().caps().query_driver_caps();
   if (!caps_now.has_value()) return caps_now.error();
-  const std::vector<std::byte>& before = adapter.core().caps().raw;
+  const std::vector<std::byte>& before = floor.core.caps().raw;
   const auto [was, is] = std::ranges::mismatch(before, caps_now->raw);
   if (was != before.end()) {  // both are as long as the version says
     changed("caps", fmt::format("Byte {:#x} of DXGK_DRIVERCAPS was {:#04x} and is {:#04x} now.",
                                 was - before.begin(), static_cast<unsigned>(*was),
                                 static_cast<unsigned>(*is)));
   }
-  if (adapter.core().display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
-  const Result<port::SegmentsInfo> segments_now = adapter.core().port().caps().query_segments();
+  if (floor.core.display_only()) return running() ? Status::kSuccess : Status::kDeviceRemoved;
+  const Result<port::SegmentsInfo> segments_now = floor.core.port().caps().query_segments();
   if (!segments_now.has_value()) return segments_now.error();
-  const port::SegmentsInfo& first = adapter.core().segment_infos();
+  const port::SegmentsInfo& first = floor.core.segment_infos();
   if (first.segments.size() != segments_now->segments.size()) {
     changed("segments", fmt::format("There were {} segments, there are {} now.",
                                     first.segments.size(), segments_now->segments.size()));
@@ -87,14 +89,14 @@ Status Exercise::repeat_queries() {
       first.paging_buffer_segment != segments_now->paging_buffer_segment) {
     changed("segments", "The description of the paging buffer has changed.");
   }
-  for (uint32_t i = 0; i < adapter.core().caps().node_count; ++i) {
-    const Status status = adapter.core().port().caps().get_node_metadata(NodeOrdinal{i});
+  for (uint32_t i = 0; i < floor.core.caps().node_count; ++i) {
+    const Status status = floor.core.port().caps().get_node_metadata(NodeOrdinal{i});
     if (status != Status::kNotSupported && !is_success(status)) return status;
   }
-  const uint32_t beyond = adapter.core().caps().node_count;
-  const Status past = adapter.core().port().caps().get_node_metadata(NodeOrdinal{beyond});
+  const uint32_t beyond = floor.core.caps().node_count;
+  const Status past = floor.core.port().caps().get_node_metadata(NodeOrdinal{beyond});
   if (past != Status::kNotSupported && past != Status::kInvalidParameter && running()) {
-    adapter.core().findings().report(
+    floor.core.findings().report(
         {.rule = "SCHED-04",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiGetNodeMetadata",
@@ -108,21 +110,21 @@ Status Exercise::repeat_queries() {
 }
 
 Result<uint32_t> Exercise::query_fences() {
-  Adapter& adapter = *adapter_;
-  if (!adapter.core().has_memory()) return Error(Status::kNotSupported);
+  DisplayFloor& floor = this->floor();
+  if (!floor.core.has_memory()) return Error(Status::kNotSupported);
   uint32_t answered = 0;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().failed()) return;
-    for (uint32_t i = 0; i < adapter.core().caps().node_count; ++i) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
+    for (uint32_t i = 0; i < floor.core.caps().node_count; ++i) {
       const NodeOrdinal node{i};
-      const vidsch::NodeStatus status = adapter.core().scheduler().node_status(node);
+      const vidsch::NodeStatus status = floor.core.scheduler().node_status(node);
       if (status.hardware_queue_length != 0 || status.preemption_pending) continue;
-      const Result<uint32_t> fence = adapter.core().port().submission().query_current_fence(node);
+      const Result<uint32_t> fence = floor.core.port().submission().query_current_fence(node);
       if (!fence.has_value()) continue;
       ++answered;
       // Newer is a preemption's own id, or what the driver has yet to report; older cannot be.
       if (!fence_newer(status.last_completed, SubmissionFenceId{*fence})) continue;
-      adapter.core().findings().report(
+      floor.core.findings().report(
           {.rule = "INT-22",
            .severity = verifier::Severity::kViolation,
            .ddi = "DxgkDdiQueryCurrentFence",
@@ -139,22 +141,23 @@ Result<uint32_t> Exercise::query_fences() {
 }
 
 uint64_t Exercise::gpu_va_pages() const {
-  return adapter_->gpu_va() == nullptr ? 0 : adapter_->floor().spaces->geometry().space_pages();
+  AddressSpaces* const spaces = floor().spaces;
+  return spaces == nullptr ? 0 : spaces->geometry().space_pages();
 }
 
 Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {
-  if (adapter_->gpu_va() == nullptr) return Error(Status::kNotSupported);
+  PlanEffects* const effects = floor().plan_effects;
+  if (effects == nullptr) return Error(Status::kNotSupported);
   Result<GpuVaRoot> root = Error(Status::kInvalidParameter);
-  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const std::optional<PlanEffects::Root> there =
-        adapter_->floor().plan_effects->root_of(process.number());
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const std::optional<PlanEffects::Root> there = effects->root_of(process.number());
     if (there) root = GpuVaRoot{there->place.segment, there->place.offset, there->entries};
   });
   return root;
 }
 
 Result<AllocationId> Exercise::find(Process& process, Handle allocation) {
-  if (!adapter_->core().has_memory()) return Error(Status::kNotSupported);
+  if (!floor().core.has_memory()) return Error(Status::kNotSupported);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process.handles().find<OpenedAllocation>(allocation));
   return opened->allocation->id;
@@ -166,20 +169,20 @@ Result<vidmm::Placement> Exercise::page_in(Process& process, Handle allocation) 
   Status status = Status::kSuccess;
   vidmm::Placement place;
   bool arrived = false;
-  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const auto plan = adapter_->residency().make_resident(std::span(&use, 1));
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const auto plan = floor().residency->make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
       return;
     }
     place = plan->placements.front();
-    adapter_->paging().enqueue(plan->operations, [&arrived] { arrived = true; });
-    adapter_->core().pump();
+    floor().paging->enqueue(plan->operations, [&arrived] { arrived = true; });
+    floor().core.pump();
   });
   if (!is_success(status)) return Error(status);
-  if (!adapter_->core().block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
-  adapter_->core().lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->core().memory().release(std::span(&use, 1)); });
+  if (!floor().core.block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
+  floor().core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { floor().core.memory().release(std::span(&use, 1)); });
   return place;
 }
 
@@ -187,34 +190,33 @@ Status Exercise::page_out(Process& process, Handle allocation) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
   Status status = Status::kSuccess;
   bool done = false;
-  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    static_cast<void>(adapter_->residency().let_go(adapter_->allocations().at(id)));
-    Result<std::vector<vidmm::PagingOp>> operations = adapter_->core().memory().evict(id);
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    static_cast<void>(floor().residency->let_go(floor().allocations.at(id)));
+    Result<std::vector<vidmm::PagingOp>> operations = floor().core.memory().evict(id);
     if (!operations.has_value()) {
       status = operations.error();
       return;
     }
-    adapter_->paging().enqueue(*operations, [&done] { done = true; });
-    adapter_->core().pump();
+    floor().paging->enqueue(*operations, [&done] { done = true; });
+    floor().core.pump();
   });
   if (!is_success(status)) return status;
-  return adapter_->core().block_until([&] { return done; }) ? Status::kSuccess
-                                                            : Status::kDeviceRemoved;
+  return floor().core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte value) {
   const Result<AllocationId> id = find(process, allocation);
   if (!id.has_value()) return false;
   bool written = false;
-  adapter_->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    vidmm::MemoryManager& memory = adapter_->core().memory();
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    vidmm::MemoryManager& memory = floor().core.memory();
     const vidmm::Placement place = memory.placement(*id);
     if (place.segment == kSystemMemory || memory.pending_operations(*id) != 0 ||
         memory.segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
       return;
     }
-    for (const bus::PageFrame page : adapter_->allocations().at(*id).pages) {
-      std::memset(adapter_->core().machine().system_pointer(
+    for (const bus::PageFrame page : floor().allocations.at(*id).pages) {
+      std::memset(floor().core.machine().system_pointer(
                       bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes),
                   static_cast<int>(value), kPageBytes);
     }
@@ -226,105 +228,103 @@ bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte v
 Status Exercise::evict_all() { return empty_segments(Tables::kStay); }
 
 Status Exercise::empty_segments(Tables tables) {
-  Adapter& adapter = *adapter_;
-  if (!adapter.core().has_memory()) return Status::kNotSupported;
+  DisplayFloor& floor = this->floor();
+  if (!floor.core.has_memory()) return Status::kNotSupported;
   Status status = Status::kSuccess;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().failed()) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) {
       status = Status::kDeviceRemoved;
       return;
     }
-    static_cast<void>(adapter.context_allocations().let_go());
-    if (adapter.gpu_va() != nullptr) static_cast<void>(adapter.floor().updates->let_go());
-    if (tables == Tables::kLeave) adapter.residency().let_all_go();
-    adapter.paging().set_context(nullptr);  // PWR-09
-    for (const vidmm::SegmentDesc& segment : adapter.core().memory().segments()) {
+    static_cast<void>(floor.context_allocations->let_go());
+    if (floor.updates != nullptr) static_cast<void>(floor.updates->let_go());
+    if (tables == Tables::kLeave) floor.residency->let_all_go();
+    floor.paging->set_context(nullptr);  // PWR-09
+    for (const vidmm::SegmentDesc& segment : floor.core.memory().segments()) {
       // Overlays leave for this, too; what is pinned in an aperture are our own DMA buffers. Page
       // tables are pinned and stay: nobody could make them again on the way.
-      const bool all_leave =
-          segment.kind == vidmm::SegmentKind::kMemory && adapter.gpu_va() == nullptr;
+      const bool all_leave = segment.kind == vidmm::SegmentKind::kMemory && floor.gpu_va == nullptr;
       Result<std::vector<vidmm::PagingOp>> operations =
           tables == Tables::kLeave
-              ? adapter.core().memory().purge(segment.id, 0)
-              : adapter.core().memory().evict_segment(
+              ? floor.core.memory().purge(segment.id, 0)
+              : floor.core.memory().evict_segment(
                     segment.id, all_leave ? vidmm::Pinned::kLeave : vidmm::Pinned::kStay);
       if (!operations.has_value()) {
         status = operations.error();
         continue;
       }
-      adapter.paging().enqueue(*operations, nullptr);
+      floor.paging->enqueue(*operations, nullptr);
     }
-    adapter.core().pump();
+    floor.core.pump();
   });
-  const bool idle = adapter.core().block_until(
-      [&]() DXGKIT_REQUIRES(on_lane) { return adapter.paging().idle(); });
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().has_memory())
-      adapter.paging().set_context(adapter.system_objects().context());
+  const bool idle =
+      floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) { return floor.paging->idle(); });
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.has_memory()) floor.paging->set_context(floor.system_objects->context());
   });
   return idle ? status : Status::kDeviceRemoved;
 }
 
-Status Exercise::without_content(Status (*work)(Adapter& adapter)) {
-  Adapter& adapter = *adapter_;
+Status Exercise::without_content(Status (*work)(DisplayFloor& floor)) {
+  DisplayFloor& floor = this->floor();
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter.core().has_memory()) return Status::kNotSupported;
-  const bool mapped = !adapter.paging_buffers().empty();
-  if (mapped) adapter.paging_buffers().unmap();
-  Status status = empty_segments(adapter.gpu_va() != nullptr ? Tables::kLeave : Tables::kStay);
-  if (is_success(status) && running()) status = work(adapter);
+  if (!floor.core.has_memory()) return Status::kNotSupported;
+  const bool mapped = !floor.paging_buffers->empty();
+  if (mapped) floor.paging_buffers->unmap();
+  Status status = empty_segments(floor.gpu_va != nullptr ? Tables::kLeave : Tables::kStay);
+  if (is_success(status) && running()) status = work(floor);
   if (mapped && running()) {
-    const Status again = adapter.paging_buffers().map();
+    const Status again = floor.paging_buffers->map();
     if (is_success(status)) status = again;
   }
   return running() ? status : Status::kDeviceRemoved;
 }
 
 Status Exercise::power_cycle() {
-  if (running() && adapter_->gpu_va() != nullptr) {
+  if (running() && floor().gpu_va != nullptr) {
     // Tables have to be made again before anything is paged: the whole way down and up.
     for (const PowerTarget target : {PowerTarget::kD3, PowerTarget::kD0}) {
-      if (const auto done = adapter_->power().set(target); !done.has_value()) return done.error();
+      if (const auto done = floor().power->set(target); !done.has_value()) return done.error();
     }
     return running() ? Status::kSuccess : Status::kDeviceRemoved;
   }
-  return without_content([](Adapter& adapter) {
+  return without_content([](DisplayFloor& floor) {
     DXGKIT_RETURN_IF_FAILED(
-        adapter.core().port().power().set_power_state(std::nullopt, port::PowerState::kD3));
-    return adapter.core().port().power().set_power_state(std::nullopt, port::PowerState::kD0);
+        floor.core.port().power().set_power_state(std::nullopt, port::PowerState::kD3));
+    return floor.core.port().power().set_power_state(std::nullopt, port::PowerState::kD0);
   });
 }
 
 Status Exercise::preempt_idle(NodeOrdinal node) {
-  Adapter& adapter = *adapter_;
+  DisplayFloor& floor = this->floor();
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter.core().has_memory()) return Status::kNotSupported;
+  if (!floor.core.has_memory()) return Status::kNotSupported;
   bool asked = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().failed()) return;
-    asked = adapter.core().scheduler().request_preemption(node);
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
+    asked = floor.core.scheduler().request_preemption(node);
   });
   if (!asked) return running() ? Status::kNotSupported : Status::kDeviceRemoved;
   // The driver answers from a worker of its own, or at once. A little before the watch would call
   // it a timeout and recover, so that the silence is what is told.
   const runtime::TimeNs deadline =
-      adapter.core().runtime().now() + adapter.core().options().tdr_delay_ns / 10 * 9;
+      floor.core.runtime().now() + floor.core.options().tdr_delay_ns / 10 * 9;
   while (running()) {
     bool pending = true;
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (!adapter.core().failed())
-        pending = adapter.core().scheduler().node_status(node).preemption_pending;
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (!floor.core.failed())
+        pending = floor.core.scheduler().node_status(node).preemption_pending;
     });
     if (!pending) return Status::kSuccess;
-    if (adapter.core().runtime().now() >= deadline) {
-      adapter.core().fail(
+    if (floor.core.runtime().now() >= deadline) {
+      floor.core.fail(
           {.rule = "PREEMPT-06",
            .severity = verifier::Severity::kBugCheck,
            .ddi = "DxgkDdiPreemptCommand",
-           .actual = fmt::format("Node {} was idle when asked; no DMA_PREEMPTED came within "
-                                 "{} ms.",
-                                 node.value,
-                                 adapter.core().options().tdr_delay_ns / runtime::kMillisecond),
+           .actual =
+               fmt::format("Node {} was idle when asked; no DMA_PREEMPTED came within "
+                           "{} ms.",
+                           node.value, floor.core.options().tdr_delay_ns / runtime::kMillisecond),
            .expected = "Every request is answered by DMA_PREEMPTED with its "
                        "PreemptionFenceId, also when nothing is left to preempt.",
            .fix = "When the queue is empty, report the preemption yourself, from a routine "
@@ -335,7 +335,7 @@ Status Exercise::preempt_idle(NodeOrdinal node) {
                   "then, and nothing of its own would ever answer."});
       return Status::kDeviceRemoved;
     }
-    adapter.core().runtime().sleep_for(runtime::kMillisecond);
+    floor.core.runtime().sleep_for(runtime::kMillisecond);
   }
   return Status::kDeviceRemoved;
 }

@@ -1,44 +1,55 @@
-// Primaries of full drivers: made by the kernel, pinned while they are shown.
+#include "dxgk/display/primaries.h"
+
 #include <fmt/format.h>
 
-#include "dxgk/adapter/adapter.h"
-#include "dxgk/display/display.h"
+#include <utility>
+
+#include "base/check.h"
 #include "dxgk/display/display_level_two.h"
+#include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
-#include "dxgk/work/device.h"
+#include "dxgk/memory/sharing.h"
 
 namespace dxgkit::dxgk {
 namespace {
 
-/// The kernel's own process, which owns what is shown before any client comes.
+/// Number of the kernel's own process, which owns these primaries.
 constexpr uint32_t kDisplayProcessNumber = 0xFFFF'FFFE;
 
 }  // namespace
 
-bool Display::is_kernels(const Process& process) {
+bool Primaries::is_kernels(const Process& process) {
   return process.number() == kDisplayProcessNumber;
 }
 
-void* Display::primary_of(const Source& source) const {
-  const Primary& primary = source.next.opened ? source.next : source.current;
-  return primary.opened ? primary.opened->driver_allocation : nullptr;
+Primaries::Primaries(DisplayCore& display, const ActiveVidPn& active, Flips& flips, Owner& owner)
+    : display_(display), core_(display.core()), active_(active), flips_(flips), owner_(owner) {}
+
+Primaries::~Primaries() = default;
+
+bool Primaries::is_own(const DeviceMemory& device) const {
+  return device_ && &device == &device_->memory();
 }
 
-Status Display::open_owner(const char** step) {
+Status Primaries::open_device(const char** step) {
   if (device_) return Status::kSuccess;
-  process_ = std::make_unique<Process>(adapter_.system(), "display", kDisplayProcessNumber);
+  process_ = owner_.make_process("display", kDisplayProcessNumber);
   Process::Scope scope(process_.get());
   *step = "DxgkDdiCreateDevice";
-  Result<Ref<Device>> device = Device::create(adapter_, adapter_.floor(), *process_);
+  Result<Ref<Device>> device = owner_.make_device(*process_);
   if (!device.has_value()) {
     process_.reset();
-    return failed_call(*step, device.error());
+    return display_.failed_call(*step, device.error());
   }
   device_ = std::move(*device);
   return Status::kSuccess;
 }
 
-void Display::close_owner() {
+void Primaries::end() {
+  for (auto& [id, source] : sources_) {
+    drop(source.next);
+    drop(source.current);
+  }
   if (!device_) return;
   Process::Scope scope(process_.get());
   process_->handles().erase(device_->handle);
@@ -47,15 +58,15 @@ void Display::close_owner() {
   process_.reset();
 }
 
-Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, const char** step) {
-  DXGKIT_RETURN_IF_FAILED(open_owner(step));
+Status Primaries::make(uint32_t source, const vidpn::SourceMode& mode, const char** step) {
+  DXGKIT_RETURN_IF_FAILED(open_device(step));
   *step = "DxgkDdiGetStandardAllocationDriverData";
   Result<port::StandardAllocation> data =
       core_.port().allocations().describe_shared_primary({.source = source,
                                                           .width = mode.surface.width,
                                                           .height = mode.surface.height,
                                                           .format = mode.pixel_format});
-  if (!data.has_value()) return failed_call(*step, data.error());
+  if (!data.has_value()) return display_.failed_call(*step, data.error());
   Process::Scope scope(process_.get());
   AllocationRequest request;
   request.private_data = data->allocation_data;
@@ -69,18 +80,18 @@ Status Display::make_primary(uint32_t source, const vidpn::SourceMode& mode, con
   const size_t told = core_.findings().total();
   const Status status = device_->memory().create_allocations(std::span(&request, 1), options);
   if (!is_success(status))
-    return core_.findings().total() != told ? status : failed_call(*step, status);
+    return core_.findings().total() != told ? status : display_.failed_call(*step, status);
   Primary& next = sources_[source].next;
   next.resource = options.resource;
   Result<Ref<OpenedAllocation>> opened = process_->handles().find<OpenedAllocation>(request.handle);
   DXGKIT_CHECK(opened.has_value());
   next.opened = std::move(*opened);
   next.mode = mode;
-  check_primary(*next.opened, mode);
+  check(*next.opened, mode);
   return Status::kSuccess;
 }
 
-void Display::check_primary(const OpenedAllocation& opened, const vidpn::SourceMode& mode) {
+void Primaries::check(const OpenedAllocation& opened, const vidpn::SourceMode& mode) {
   constexpr uint32_t kSamplesOfOne = 1;
   const auto tell = [&](std::string actual) {
     core_.findings().report(
@@ -112,46 +123,63 @@ void Display::check_primary(const OpenedAllocation& opened, const vidpn::SourceM
                    said->format, said->samples));
 }
 
-Status Display::show_primary(uint32_t source_id, const char** step) {
+void* Primaries::driver_handle(uint32_t source) {
+  const Source& found = sources_[source];
+  const Primary& primary = found.next.opened ? found.next : found.current;
+  return primary.opened ? primary.opened->driver_allocation : nullptr;
+}
+
+Status Primaries::show_next(uint32_t source_id, const char** step) {
   Source& source = sources_[source_id];
   if (!source.next.opened) return Status::kSuccess;
-  DXGKIT_RETURN_IF_FAILED(place_primary(source_id, source.next, step));
-  drop_primary(source.current);
+  DXGKIT_RETURN_IF_FAILED(place(source_id, source.next, step));
+  drop(source.current);
   source.current = std::move(source.next);
   source.next = Primary{};
   return Status::kSuccess;
 }
 
-Status Display::place_primary(uint32_t source_id, Primary& next, const char** step) {
-  const bool had_pin = next.pinned;  // it stays pinned under a client's only while that is placed
-  const Result<Placed> placed = pin_and_show(source_id, *next.opened, step);
+Status Primaries::show_again(uint32_t source, const char** step) {
+  return place(source, sources_[source].current, step);
+}
+
+bool Primaries::has(uint32_t source) { return opened(source) != nullptr; }
+
+OpenedAllocation* Primaries::opened(uint32_t source) {
+  return sources_[source].current.opened.get();
+}
+
+Status Primaries::place(uint32_t source, Primary& primary, const char** step) {
+  // It is pinned already if no client's primary has replaced it.
+  const bool had_pin = primary.pinned;
+  const Result<Placed> placed = pin_and_show(source, *primary.opened, step);
   if (!placed.has_value()) return placed.error();
-  if (had_pin) unpin_primary(next);
-  next.pinned = true;
-  const std::vector<uint32_t> targets = targets_of(source_id);
-  core_.lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { flips_->show(source_id, placed->address, targets); });
+  if (had_pin) unpin(primary);
+  primary.pinned = true;
+  const std::vector<uint32_t> targets = active_.targets_of(source);
+  core_.lane().run([&]()
+                       DXGKIT_REQUIRES(on_lane) { flips_.show(source, placed->address, targets); });
   return Status::kSuccess;
 }
 
-Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAllocation& surface,
-                                              const char** step) {
-  // DISP-11: it stays where the display reads it, until another one is shown.
+Result<Primaries::Placed> Primaries::pin_and_show(uint32_t source, const OpenedAllocation& surface,
+                                                  const char** step) {
+  // DISP-11: the surface stays where the display reads it, until another one is shown.
   *step = "the memory manager";
   const vidmm::Use use{surface.allocation->id, false};
   Status status = Status::kSuccess;
   vidmm::Placement place;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const auto plan = adapter_.residency().make_resident(std::span(&use, 1));
+    const auto plan = display_.floor().residency->make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
       return;
     }
     place = plan->placements.front();
-    adapter_.paging().enqueue(plan->operations, nullptr);
+    display_.floor().paging->enqueue(plan->operations, nullptr);
     core_.pump();
   });
-  if (!is_success(status)) return Error(failed_call(*step, status));
+  if (!is_success(status)) return Error(display_.failed_call(*step, status));
   const bool settled = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     return core_.memory().pending_operations(use.allocation) == 0;
   });
@@ -159,8 +187,8 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
   const port::SegmentInfo& segment = core_.segment_infos().segments.at(place.segment.value - 1);
   *step = "DxgkDdiSetVidPnSourceAddress";
   const Placed placed{place.segment, segment.base_address + place.offset_bytes};
-  status = level_two(adapter_, [&] {
-    return core_.port().scanout().set_source_address({.source = source_id,
+  status = level_two(display_.floor(), [&] {
+    return core_.port().scanout().set_source_address({.source = source,
                                                       .segment = place.segment.value,
                                                       .address = placed.address,
                                                       .allocation = surface.driver_allocation});
@@ -169,10 +197,12 @@ Result<Display::Placed> Display::pin_and_show(uint32_t source_id, const OpenedAl
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (!core_.failed()) core_.memory().release(std::span(&use, 1));
   });
-  return Error(failed_call(*step, status));
+  return Error(display_.failed_call(*step, status));
 }
 
-void Display::unpin_primary(Primary& primary) {
+void Primaries::unpin(uint32_t source) { unpin(sources_[source].current); }
+
+void Primaries::unpin(Primary& primary) {
   if (!primary.opened || !primary.pinned) return;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const vidmm::Use use{primary.opened->allocation->id, false};
@@ -182,35 +212,36 @@ void Display::unpin_primary(Primary& primary) {
   primary.pinned = false;
 }
 
-void Display::drop_primary(Primary& primary) {
+void Primaries::drop(Primary& primary) {
   if (!primary.opened) return;
   Process::Scope scope(process_.get());
-  unpin_primary(primary);
-  // DISP-17: who has it open still finds it, and that it is of no use.
+  unpin(primary);
+  // DISP-17: clients that have it open still find it, but can show it no more.
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (primary.opened->allocation != nullptr) primary.opened->allocation->stale = true;
-    adapter_.floor().listing_changes.note();
+    display_.floor().listing_changes.note();
   });
   static_cast<void>(device_->memory().destroy_allocations(primary.resource, {}, true));
   primary = Primary{};
 }
 
-Result<Handle> Display::shared_primary(uint32_t source) {
-  runtime::MutexLock lock(mutex_);
-  const auto found = sources_.find(source);
-  if (found == sources_.end()) return Error(Status::kInvalidParameter);
-  const Primary& primary = found->second.current;
-  if (!primary.opened) return Error(Status::kNotSupported);
-  return primary.opened->resource->shared->global;
+void Primaries::drop(uint32_t source) { drop(sources_[source].current); }
+
+void Primaries::drop_next(uint32_t source) { drop(sources_[source].next); }
+
+Result<Handle> Primaries::shared(uint32_t source) {
+  const OpenedAllocation* const shown = opened(source);
+  if (shown == nullptr) return Error(Status::kNotSupported);
+  return shown->resource->shared->global;
 }
 
-Result<Scanout> Display::scanout_primary(const Source& source, const DisplayMode& mode) {
-  const Primary& primary = source.current;
+Result<Scanout> Primaries::scanout(uint32_t source, const DisplayMode& mode) {
+  const Primary& primary = sources_[source].current;
   if (!primary.opened) return Error(Status::kNotSupported);
   Process::Scope scope(process_.get());
   const uint64_t pitch = primary.mode.stride_bytes;
-  const uint64_t needed = pitch * (mode.height - 1) + uint64_t{mode.width} * 4;
-  if (pitch < uint64_t{mode.width} * 4 || needed > primary.opened->allocation->size_bytes)
+  const uint64_t needed = pitch * (mode.height - 1) + uint64_t{mode.width} * kPixelBytes;
+  if (pitch < uint64_t{mode.width} * kPixelBytes || needed > primary.opened->allocation->size_bytes)
     return Error(Status::kNotSupported);
   const Handle handle = primary.opened->handle;
   const Result<void*> address = device_->locks().lock(handle);

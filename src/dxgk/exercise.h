@@ -21,6 +21,7 @@ namespace dxgkit::dxgk {
 
 class Adapter;
 class Process;
+struct DisplayFloor;
 
 /// Works on one running adapter that nobody else uses meanwhile: clients may have allocations, but
 /// no work queued and no thread inside. Not on the lane. Every call answers kDeviceRemoved once the
@@ -109,15 +110,16 @@ class Exercise {
 
  private:
   explicit Exercise(Ref<Adapter> adapter);
+  DisplayFloor& floor() const;
   Result<AllocationId> find(Process& process, Handle allocation);
   /// Page tables that leave have to be made again before anything is paged.
   enum class Tables { kStay, kLeave };
   Status empty_segments(Tables tables);
   /// `work` with nothing of anybody in segments, paging buffers included.
-  Status without_content(Status (*work)(Adapter& adapter));
-  static Status reset_device(Adapter& adapter, bool losing_content);
+  Status without_content(Status (*work)(DisplayFloor& floor));
+  static Status reset_device(DisplayFloor& floor, bool losing_content);
   /// Between the two DDIs of a reset: page tables may be anywhere but whole.
-  static void make_tables_again(Adapter& adapter, bool losing_content);
+  static void make_tables_again(DisplayFloor& floor, bool losing_content);
   Status check_free_place(SegmentId segment, uint64_t offset_bytes, uint64_t size_bytes,
                           vidmm::Placement* place);
   Status copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages, bool in);

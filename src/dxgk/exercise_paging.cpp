@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/adapter/exercise.h"
+#include "dxgk/exercise.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
@@ -16,12 +16,12 @@ namespace dxgkit::dxgk {
 
 Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t size_bytes,
                                   vidmm::Placement* place) {
-  Adapter& adapter = *adapter_;
+  DisplayFloor& floor = this->floor();
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter.core().has_memory()) return Status::kNotSupported;
+  if (!floor.core.has_memory()) return Status::kNotSupported;
   Status status = Status::kInvalidParameter;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const vidmm::MemoryManager& memory = adapter.core().memory();
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const vidmm::MemoryManager& memory = floor.core.memory();
     if (id == kSystemMemory || id.value > memory.segments().size()) return;
     const vidmm::SegmentDesc& segment = memory.segments()[id.value - 1];
     if (segment.kind != vidmm::SegmentKind::kMemory || size_bytes == 0) return;
@@ -44,7 +44,7 @@ Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t 
 
 Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages,
                             bool in) {
-  Adapter& adapter = *adapter_;
+  DisplayFloor& floor = this->floor();
   std::vector<uint64_t> frames;
   for (const bus::PageFrame page : pages) frames.push_back(page.value);
   port::PagingOperation copy;
@@ -55,20 +55,19 @@ Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::
   copy.source = in ? ours : theirs;
   copy.destination = in ? theirs : ours;
   bool done = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().failed()) return;
-    adapter.paging().enqueue_plain(copy, [&] { done = true; });
-    adapter.core().pump();
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
+    floor.paging->enqueue_plain(copy, [&] { done = true; });
+    floor.core.pump();
   });
-  return adapter.core().block_until([&] { return done; }) ? Status::kSuccess
-                                                          : Status::kDeviceRemoved;
+  return floor.core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
                              std::span<const std::byte> bytes) {
   vidmm::Placement place;
   DXGKIT_RETURN_IF_FAILED(check_free_place(segment, offset_bytes, bytes.size(), &place));
-  bus::Machine& machine = adapter_->core().machine();
+  bus::Machine& machine = floor().core.machine();
   std::vector<bus::PageFrame> pages;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(pages, machine.allocate_pages(bytes.size() / kPageBytes));
   for (size_t i = 0; i < pages.size(); ++i) {
@@ -77,8 +76,8 @@ Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
         bytes.data() + i * kPageBytes, kPageBytes);
   }
   const Status status = copy_plain(place, pages, true);
-  adapter_->core().lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->backing_pages().release(pages); });
+  floor().core.lane().run([&]()
+                              DXGKIT_REQUIRES(on_lane) { floor().backing_pages->release(pages); });
   return status;
 }
 
@@ -86,7 +85,7 @@ Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t 
                                                     uint64_t size_bytes) {
   vidmm::Placement place;
   DXGKIT_RETURN_ERROR_IF_FAILED(check_free_place(segment, offset_bytes, size_bytes, &place));
-  bus::Machine& machine = adapter_->core().machine();
+  bus::Machine& machine = floor().core.machine();
   DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
                           machine.allocate_pages(size_bytes / kPageBytes));
   const Status status = copy_plain(place, pages, false);
@@ -97,14 +96,14 @@ Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t 
         machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes),
         kPageBytes);
   }
-  adapter_->core().lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { adapter_->backing_pages().release(pages); });
+  floor().core.lane().run([&]()
+                              DXGKIT_REQUIRES(on_lane) { floor().backing_pages->release(pages); });
   if (!is_success(status)) return Error(status);
   return bytes;
 }
 
 Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
-  Adapter& adapter = *adapter_;
+  DisplayFloor& floor = this->floor();
   vidmm::Placement place;
   DXGKIT_RETURN_IF_FAILED(
       check_free_place(segment, align_down(offset_bytes, kPageBytes), kPageBytes, &place));
@@ -114,24 +113,23 @@ Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
   touch.segment = segment;
   touch.segment_address = place.gpu_address + offset_bytes % kPageBytes;
   bool done = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().failed()) return;
-    adapter.paging().enqueue_plain(touch, [&] { done = true; });
-    adapter.core().pump();
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
+    floor.paging->enqueue_plain(touch, [&] { done = true; });
+    floor.core.pump();
   });
-  return adapter.core().block_until([&] { return done; }) ? Status::kSuccess
-                                                          : Status::kDeviceRemoved;
+  return floor.core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
                                                          std::span<const std::byte> content,
                                                          uint64_t size_bytes) {
-  Adapter& adapter = *adapter_;
+  DisplayFloor& floor = this->floor();
   if (!running()) return Error(Status::kDeviceRemoved);
-  if (!adapter.core().has_memory()) return Error(Status::kNotSupported);
+  if (!floor.core.has_memory()) return Error(Status::kNotSupported);
   if (!content.empty()) size_bytes = content.size();
   if (size_bytes == 0 || size_bytes % kPageBytes != 0) return Error(Status::kInvalidParameter);
-  bus::Machine& machine = adapter.core().machine();
+  bus::Machine& machine = floor.core.machine();
   DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
                           machine.allocate_pages(size_bytes / kPageBytes));
   const auto page_at = [&](size_t i) {
@@ -143,17 +141,17 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
   Status status = Status::kSuccess;
   bool done = false;
   const auto give_back = [&]() DXGKIT_REQUIRES(on_lane) {
-    adapter.allocations().destroy(*allocation);
-    adapter.backing_pages().release(pages);
+    floor.allocations.destroy(*allocation);
+    floor.backing_pages->release(pages);
   };
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     status = Status::kInvalidParameter;
-    vidmm::MemoryManager& memory = adapter.core().memory();
-    const bool there = !adapter.core().failed() && id != kSystemMemory &&
+    vidmm::MemoryManager& memory = floor.core.memory();
+    const bool there = !floor.core.failed() && id != kSystemMemory &&
                        id.value <= memory.segments().size() &&
                        memory.segments()[id.value - 1].kind == vidmm::SegmentKind::kMemory;
-    if (!there) return adapter.backing_pages().release(pages);
-    allocation = &adapter.allocations().create();
+    if (!there) return floor.backing_pages->release(pages);
+    allocation = &floor.allocations.create();
     own = allocation->id;
     use = {own, true};
     allocation->size_bytes = size_bytes;
@@ -167,66 +165,66 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
     for (size_t i = 0; i < pages.size() && !content.empty(); ++i)
       std::memcpy(page_at(i), content.data() + i * kPageBytes, kPageBytes);
     if (!content.empty()) memory.mark_cpu_written(own);
-    const auto plan = adapter.residency().make_resident(std::span(&use, 1));
+    const auto plan = floor.residency->make_resident(std::span(&use, 1));
     if (!plan.has_value()) {
       status = plan.error().status;
       DXGKIT_CHECK(memory.destroy(own).has_value());
       return give_back();
     }
-    adapter.paging().enqueue(plan->operations, [&done] { done = true; });
-    adapter.core().pump();
+    floor.paging->enqueue(plan->operations, [&done] { done = true; });
+    floor.core.pump();
   });
   if (!is_success(status)) return Error(status);
   const auto wait = [&] {
-    if (adapter.core().block_until([&] { return done; })) return true;
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (adapter.core().failed()) adapter.teardowns().free_internal(*allocation);
+    if (floor.core.block_until([&] { return done; })) return true;
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (floor.core.failed()) floor.teardowns->free_internal(*allocation);
     });
     return false;
   };
   if (!wait()) return Error(Status::kDeviceRemoved);
   done = false;
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().failed()) return;
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
     for (size_t i = 0; i < pages.size(); ++i) std::memset(page_at(i), 0xDB, kPageBytes);
-    adapter.core().memory().release(std::span(&use, 1));
-    const auto operations = adapter.core().memory().evict(own);
+    floor.core.memory().release(std::span(&use, 1));
+    const auto operations = floor.core.memory().evict(own);
     DXGKIT_CHECK(operations.has_value());  // nobody else knows it
-    adapter.paging().enqueue(*operations, [&done] { done = true; });
-    adapter.core().pump();
+    floor.paging->enqueue(*operations, [&done] { done = true; });
+    floor.core.pump();
   });
   if (!wait()) return Error(Status::kDeviceRemoved);
   std::vector<std::byte> back(size_bytes);
   for (size_t i = 0; i < pages.size(); ++i)
     std::memcpy(back.data() + i * kPageBytes, page_at(i), kPageBytes);
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    adapter.teardowns().free_internal(*allocation);
-    adapter.core().pump();
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    floor.teardowns->free_internal(*allocation);
+    floor.core.pump();
   });
   return back;
 }
 
-void Exercise::make_tables_again(Adapter& adapter, bool losing_content) {
-  adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (adapter.core().failed()) return;
+void Exercise::make_tables_again(DisplayFloor& floor, bool losing_content) {
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
     if (losing_content) {
       // As after a timeout: the driver is told by the tables it gets.
-      if (adapter.core().has_memory()) adapter.residency().let_all_go();
-      static_cast<void>(adapter.context_allocations().let_go());
-      static_cast<void>(adapter.core().memory().lose_power([](SegmentId) { return uint64_t{0}; }));
-      adapter.cpu_windows().hardware_was_reset();
-      adapter.power().show_locked();
+      if (floor.core.has_memory()) floor.residency->let_all_go();
+      static_cast<void>(floor.context_allocations->let_go());
+      static_cast<void>(floor.core.memory().lose_power([](SegmentId) { return uint64_t{0}; }));
+      floor.cpu_windows->hardware_was_reset();
+      floor.power->show_locked();
     }
-    adapter.paging().pause();  // what is built runs after the restart
-    adapter.gpu_va()->rebuild();
+    floor.paging->pause();  // what is built runs after the restart
+    floor.gpu_va->rebuild();
   });
 }
 
-Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
+Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
   const auto refuse = [&](const char* ddi, Status status) {
     if (status == Status::kDeviceRemoved) return status;
     const std::string_view name = status_name(status);
-    adapter.core().fail(
+    floor.core.fail(
         {.rule = "TDR-23",
          .severity = verifier::Severity::kBugCheck,
          .ddi = ddi,
@@ -240,60 +238,60 @@ Status Exercise::reset_device(Adapter& adapter, bool losing_content) {
          .bugcheck_parameter = static_cast<uint32_t>(status)});
     return Status::kDeviceRemoved;
   };
-  if (const Status status = adapter.core().port().timeouts().reset_from_timeout();
+  if (const Status status = floor.core.port().timeouts().reset_from_timeout();
       status != Status::kSuccess)
     return refuse("DxgkDdiResetFromTimeout", status);
-  const bool tables = adapter.gpu_va() != nullptr;
+  const bool tables = floor.gpu_va != nullptr;
   if (tables) {
-    make_tables_again(adapter, losing_content);
+    make_tables_again(floor, losing_content);
   } else if (losing_content) {
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (adapter.core().failed()) return;
-      static_cast<void>(adapter.context_allocations().let_go());
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (floor.core.failed()) return;
+      static_cast<void>(floor.context_allocations->let_go());
       // The driver hears of it now; what it builds for it runs after the restart.
-      adapter.core().scheduler().begin_adapter_reset();
-      const vidmm::LostContent lost = adapter.core().memory().lose_memory_segments();
-      adapter.paging().enqueue(lost.operations, nullptr);
-      for (const vidmm::SegmentDesc& segment : adapter.core().memory().segments()) {
+      floor.core.scheduler().begin_adapter_reset();
+      const vidmm::LostContent lost = floor.core.memory().lose_memory_segments();
+      floor.paging->enqueue(lost.operations, nullptr);
+      for (const vidmm::SegmentDesc& segment : floor.core.memory().segments()) {
         if (segment.kind != vidmm::SegmentKind::kAperture) continue;
         // One that shows DMA or paging buffers keeps all its mappings.
-        const auto unmaps = adapter.core().memory().evict_segment(segment.id);
-        if (unmaps.has_value()) adapter.paging().enqueue(*unmaps, nullptr);
+        const auto unmaps = floor.core.memory().evict_segment(segment.id);
+        if (unmaps.has_value()) floor.paging->enqueue(*unmaps, nullptr);
       }
-      adapter.power().show_locked();
+      floor.power->show_locked();
     });
   }
-  const Status restarted = adapter.core().port().timeouts().restart_from_timeout();
+  const Status restarted = floor.core.port().timeouts().restart_from_timeout();
   if (tables || losing_content) {
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (adapter.core().failed()) return;
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (floor.core.failed()) return;
       if (tables) {
-        adapter.paging().resume();
+        floor.paging->resume();
       } else {
-        adapter.core().scheduler().end_adapter_reset();
+        floor.core.scheduler().end_adapter_reset();
       }
-      adapter.core().pump();
+      floor.core.pump();
     });
-    static_cast<void>(adapter.core().block_until(
-        [&]() DXGKIT_REQUIRES(on_lane) { return adapter.paging().idle(); }));
-    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (adapter.core().failed()) return;
-      if (tables) adapter.residency().advance();
-      adapter.core().progress();
+    static_cast<void>(
+        floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) { return floor.paging->idle(); }));
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      if (floor.core.failed()) return;
+      if (tables) floor.residency->advance();
+      floor.core.progress();
     });
   }
   if (restarted != Status::kSuccess) return refuse("DxgkDdiRestartFromTimeout", restarted);
-  return adapter.core().running() ? Status::kSuccess : Status::kDeviceRemoved;
+  return floor.core.running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Status Exercise::reset() {
-  return without_content([](Adapter& adapter) { return reset_device(adapter, false); });
+  return without_content([](DisplayFloor& floor) { return reset_device(floor, false); });
 }
 
 Status Exercise::reset_losing_content() {
   if (!running()) return Status::kDeviceRemoved;
-  if (!adapter_->core().has_memory()) return Status::kNotSupported;
-  return reset_device(*adapter_, true);
+  if (!floor().core.has_memory()) return Status::kNotSupported;
+  return reset_device(floor(), true);
 }
 
 }  // namespace dxgkit::dxgk

@@ -1,0 +1,50 @@
+// Words of displays: modes, sources, targets, pictures.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "port/display_types.h"
+
+namespace dxgkit::dxgk {
+
+/// A mode of a source as clients choose it. Pixels are always four bytes, blue in the lowest.
+struct DisplayMode {
+  uint32_t width = 0, height = 0;  // pixels
+  bool operator==(const DisplayMode&) const = default;
+};
+
+struct DisplaySource {
+  uint32_t id = 0;
+  std::optional<DisplayMode> mode;  // none: not in the active VidPN
+  std::optional<uint32_t> target;   // the first it is shown on
+  bool visible = false;
+  std::vector<DisplayMode> modes;  // what the driver offered for it at the last enumeration
+};
+
+struct DisplayTarget {
+  uint32_t id = 0;  // ChildUid
+  bool connected = false;
+  bool has_descriptor = false;  // an EDID that could be read
+};
+
+struct DisplayConfiguration {
+  bool display_only = false;
+  std::vector<DisplaySource> sources;  // by id
+  std::vector<DisplayTarget> targets;  // in the driver's order
+};
+
+/// One present of a display-only adapter: the whole new picture, and what changed of it.
+struct DisplayPresent {
+  uint32_t source = 0;
+  std::span<const std::byte> pixels;  // rows of the mode's size, four bytes per pixel
+  uint32_t pitch_bytes = 0;           // at least width * 4
+  std::vector<port::MoveRect> moves =
+      {};                              // stretches of the screen that moved; done before `dirty`
+  std::vector<port::Rect> dirty = {};  // empty and no moves: all
+};
+
+}  // namespace dxgkit::dxgk

@@ -1,0 +1,90 @@
+// Mode setting: from connected monitors and clients' wishes to a committed VidPN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/display/active_vidpn.h"
+#include "dxgk/display/display_core.h"
+#include "dxgk/display/display_only_presents.h"
+#include "dxgk/display/display_types.h"
+#include "dxgk/display/monitors.h"
+#include "dxgk/display/primaries.h"
+#include "runtime/thread_annotations.h"
+#include "vidpn/vidpn.h"
+
+namespace dxgkit::dxgk {
+
+/// Chooses paths, has the driver enumerate modes, and commits. Display-only and full drivers are
+/// treated alike. After a failure the screens show what they showed before.
+///
+/// Off the lane. `*step`: the DDI that is at work, for messages.
+class ModeSetting {
+ public:
+  struct Parts {
+    Monitors& monitors;
+    ActiveVidPn& active;
+    DisplayOnlyPresents& presents;
+    // Null for a display-only driver:
+    Primaries* primaries;
+    Flips* flips;
+  };
+  ModeSetting(DisplayCore& display, const Parts& parts);
+
+  /// Makes the sources known, before the first mode is set.
+  void describe() DXGKIT_REQUIRES(display_mutex);
+  /// Commits a VidPN for the monitors that are connected now, with the modes that clients asked
+  /// for. It is no failure if no monitor is connected.
+  Status follow_monitors(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// Commits every source of the active VidPN once more.
+  Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.
+  Status set(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
+  Status make_visible(uint32_t source, bool visible, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  /// See Displays::update_path. Takes the display mutex.
+  Status update_path(const vidpn::Path& path);
+  /// By id.
+  std::vector<DisplaySource> sources() const DXGKIT_REQUIRES(display_mutex);
+
+ private:
+  std::vector<vidpn::SourceTarget> choose_paths() DXGKIT_REQUIRES(display_mutex);
+  /// `wanted`: the modes that clients asked for, by source.
+  Status commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  Result<vidpn::Network> recommended(const std::vector<uint32_t>& targets);
+  std::optional<DisplayMode> favourite(const std::vector<DisplayMode>& offered, uint32_t source,
+                                       uint32_t target) const;
+  Result<vidpn::Network> build(const std::vector<vidpn::SourceTarget>& paths,
+                               const std::map<uint32_t, DisplayMode>& wanted, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  Result<vidpn::Network> enumerate(vidpn::Network network, vidpn::Pivot pivot, const char** step);
+  Status ask_supported(const vidpn::Network& network, const char** step);
+  /// All or nothing: after a failure the screens show what they showed before. `again`: every
+  /// source, changed or not.
+  Status commit(const vidpn::Network& network, const char** step, bool again = false)
+      DXGKIT_REQUIRES(display_mutex);
+  Status commit_one(const vidpn::Network& network, uint32_t source, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  void restore(const std::vector<uint32_t>& affected, size_t committed,
+               const std::map<uint32_t, bool>& was_visible) DXGKIT_REQUIRES(display_mutex);
+  /// The primary that DxgkDdiCommitVidPn names; null for a display-only driver.
+  void* primary_of(uint32_t source) DXGKIT_REQUIRES(display_mutex);
+
+  DisplayCore& display_;
+  AdapterCore& core_;
+  Monitors& monitors_;
+  ActiveVidPn& active_;
+  DisplayOnlyPresents& presents_;
+  Primaries* const primaries_;
+  Flips* const flips_;
+  // The modes that the driver offered at the last enumeration, by source.
+  std::map<uint32_t, std::vector<DisplayMode>> offered_ DXGKIT_GUARDED_BY(display_mutex);
+  std::map<uint32_t, DisplayMode> wanted_ DXGKIT_GUARDED_BY(display_mutex);
+};
+
+}  // namespace dxgkit::dxgk
