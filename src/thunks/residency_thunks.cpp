@@ -151,7 +151,7 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
   Status status = Status::kSuccess;
   uint64_t bytes_to_trim = 0;
   const bool asked = adapter.core().block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
-    status = adapter.residency().evict(device->memory(), openings, flags, &bytes_to_trim);
+    status = adapter.floor().residency->evict(device->memory(), openings, flags, &bytes_to_trim);
     return true;
   });
   if (!asked) return Status::kDeviceRemoved;

@@ -16,13 +16,13 @@ constexpr NTSTATUS kOk = 0;
 /// Takes a context off the engine, or lets it go, as content that moves does.
 void take_off(HwStack& stack, size_t context) {
   stack.adapter().core().lane().run([&] {
-    dxgk::HwQueues& all = *stack.adapter().hw_queues();
+    dxgk::HwQueues& all = *stack.adapter().floor().hw_queues;
     all.suspension().take_off(*all.context_of(stack.hw.contexts[context].get()));
   });
 }
 void let_go(HwStack& stack, size_t context) {
   stack.adapter().core().lane().run([&] {
-    dxgk::HwQueues& all = *stack.adapter().hw_queues();
+    dxgk::HwQueues& all = *stack.adapter().floor().hw_queues;
     all.suspension().let_go(*all.context_of(stack.hw.contexts[context].get()));
     stack.adapter().core().pump();
   });
@@ -30,7 +30,7 @@ void let_go(HwStack& stack, size_t context) {
 bool off(HwStack& stack, size_t context) {
   bool is = false;
   stack.adapter().core().lane().run([&] {
-    dxgk::HwQueues& all = *stack.adapter().hw_queues();
+    dxgk::HwQueues& all = *stack.adapter().floor().hw_queues;
     is = all.suspension().off(*all.context_of(stack.hw.contexts[context].get()));
   });
   return is;
@@ -444,8 +444,9 @@ TEST_F(HwSchedulingTest, NothingIsSubmittedBetweenResetAndResumption) {
     HwClient client(stack);
     ClientQueue queue = client.make_hw_queue();
     ClientQueue far = client.make_hw_queue(client.make_hw_context(1));
-    stack.adapter().core().lane().run(
-        [&] { EXPECT_TRUE(stack.adapter().hw_queues()->resets().reset_engine(NodeOrdinal{0})); });
+    stack.adapter().core().lane().run([&] {
+      EXPECT_TRUE(stack.adapter().floor().hw_queues->resets().reset_engine(NodeOrdinal{0}));
+    });
     ASSERT_EQ(client.submit(queue), kOk);
     ASSERT_EQ(client.submit(far), kOk);
     EXPECT_EQ(stack.hw.submissions.size(), 1U) << "the other engine's";
@@ -486,8 +487,9 @@ TEST_F(HwSchedulingTest, AnEngineThatSpeaksBeforeItIsResumedIsFatal) {
     running([&](HwStack& stack) {
       HwClient client(stack);
       static_cast<void>(client.make_hw_queue());
-      stack.adapter().core().lane().run(
-          [&] { EXPECT_TRUE(stack.adapter().hw_queues()->resets().reset_engine(NodeOrdinal{1})); });
+      stack.adapter().core().lane().run([&] {
+        EXPECT_TRUE(stack.adapter().floor().hw_queues->resets().reset_engine(NodeOrdinal{1}));
+      });
       stack.hw.interrupt_fence(0);  // another engine
       if (!before) pass(10 * runtime::kMillisecond);
       stack.hw.interrupt_fence(1);

@@ -80,37 +80,6 @@ class Adapter : public Object,
     return gpu_va_model_.has_value() ? &*gpu_va_model_ : nullptr;
   }
 
-  // --- parts that every adapter has ---
-  Power& power() { return *power_; }
-  Timeout& timeout() { return *timeout_; }
-  InterruptReports& reports() { return reports_; }
-  IdTable<Allocation, AllocationId>& allocations() DXGKIT_REQUIRES(on_lane) {
-    return floor_.allocations;
-  }
-  std::vector<Device*>& devices() DXGKIT_REQUIRES(on_lane) { return floor_.devices; }
-
-  // --- parts of an adapter with memory ---
-  PagingExecutor& paging() { return *paging_; }
-  PagingBuffers& paging_buffers() { return *paging_buffers_; }
-  BackingPages& backing_pages() { return backing_pages_; }
-  Residency& residency() { return *residency_; }
-  Teardowns& teardowns() { return *teardowns_; }
-  Offers& offers() { return *offers_; }
-  /// What the CPU sees of allocations.
-  CpuWindows& cpu_windows() { return *cpu_windows_; }
-  ContextAllocations& context_allocations() { return *context_allocations_; }
-  Submission& submission() { return *submission_; }
-  Faults& faults() { return *faults_; }
-  DriverProcesses& processes() { return *processes_; }
-  SystemObjects& system_objects() { return *system_objects_; }
-
-  // --- parts that depend on the driver; null: there is none ---
-  /// An adapter without video present sources has none (DISP-21).
-  Display* display() { return display_.get(); }
-  GpuVa* gpu_va() { return gpu_va_.get(); }
-  HwQueues* hw_queues() { return hw_queues_.get(); }
-  NativeFences* native_fences() { return native_fences_.get(); }
-
  private:
   /// Everything between AddDevice and a running adapter. `*step`: the DDI that is at work.
   Status start_full(const char** step);
