@@ -452,6 +452,10 @@ TEST(GpuVaPaging, EveryMemberOfTheOtherOperationsArrives) {
     EXPECT_EQ(seen.UpdateContextAllocation.ContextAllocationSize, 0x2'0000'1000U);
     EXPECT_EQ(seen.UpdateContextAllocation.pDriverPrivateData, data);
     EXPECT_EQ(seen.UpdateContextAllocation.DriverPrivateDataSize, 3U);
+    operation.private_data = std::span(data, 0);
+    ASSERT_EQ(world.build(operation).status, Status::kSuccess);
+    EXPECT_EQ(seen.UpdateContextAllocation.pDriverPrivateData, nullptr);
+    EXPECT_EQ(seen.UpdateContextAllocation.DriverPrivateDataSize, 0U);
 
     operation.kind = Kind::kInitContextResource;
     operation.segment = kHidden;

@@ -441,6 +441,37 @@ TEST(HwQueuePort, NeedsAllItsEntries) {
       });
 }
 
+// From WDDM 2.2 on, with all five of them.
+TEST(HwQueuePort, IsThereWithAllItsEntries) {
+  for (const uint32_t version : {kInterfaceWddm21, kInterfaceWddm22, kInterfaceWddm32}) {
+    SCOPED_TRACE(version);
+    with_core(
+        [&](CoreWorld& world) {
+          const auto nothing = +[] {};
+          DRIVER_INITIALIZATION_DATA all{};
+          CoreWorld::set(all.DxgkDdiCreateHwContext, nothing);
+          CoreWorld::set(all.DxgkDdiDestroyHwContext, nothing);
+          CoreWorld::set(all.DxgkDdiCreateHwQueue, nothing);
+          CoreWorld::set(all.DxgkDdiDestroyHwQueue, nothing);
+          CoreWorld::set(all.DxgkDdiSubmitCommandToHwQueue, nothing);
+          DRIVER_INITIALIZATION_DATA& table = world.table.table;
+          HwQueuePort queues(world.core());
+          const auto supported = [&](const std::function<void()>& without) {
+            table = all;
+            without();
+            return queues.supported();
+          };
+          EXPECT_EQ(supported([] {}), version >= kInterfaceWddm22);
+          EXPECT_FALSE(supported([&] { table.DxgkDdiCreateHwContext = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiDestroyHwContext = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiCreateHwQueue = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiDestroyHwQueue = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiSubmitCommandToHwQueue = nullptr; }));
+        },
+        version);
+  }
+}
+
 TEST(HwSchedulingPort, TellsTheInterruptOfEnginesInReset) {
   with_family<HwSchedulingPort>(
       [](DRIVER_INITIALIZATION_DATA& table) {
