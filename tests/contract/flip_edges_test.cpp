@@ -306,6 +306,25 @@ TEST_F(FlipTest, AFillIsOfTheSourceItNames) {
 }
 
 // Formats of the screen and of what is shown there differ in alpha at most.
+// Like other monitored fences, a periodic one is shared by NT handles alone.
+TEST_F(FlipTest, APeriodicFenceIsSharedByNtHandlesOnly) {
+  DXGKIT_COVERS("SYNC-25", "SYNC-09");
+  flipping([](Stack& stack, FlipDriver&, FlipClient& client) {
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
+    args.hDevice = client.device;
+    args.Info.Type = D3DDDI_PERIODIC_MONITORED_FENCE;
+    args.Info.PeriodicMonitoredFence.hAdapter = client.adapter;
+    args.Info.PeriodicMonitoredFence.VidPnTargetId = kTarget;
+    constexpr UINT kShared = 1, kNtSecuritySharing = 2;
+    args.Info.Flags.Value = kShared;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&args); }), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    args.Info.Flags.Value = kShared | kNtSecuritySharing;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&args); }), 0);
+  });
+}
+
 TEST_F(FlipTest, AlphaIsNoOtherFormat) {
   DXGKIT_COVERS("DISP-03", "DISP-14");
   constexpr D3DDDIFORMAT formats[] = {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_X8R8G8B8, D3DDDIFMT_A8B8G8R8,

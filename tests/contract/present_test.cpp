@@ -135,6 +135,16 @@ TEST_F(FlipTest, CopiesAndFillsNeedTheirRects) {
   });
 }
 
+TEST_F(FlipTest, AFillHasNoSource) {
+  DXGKIT_COVERS("DISP-15");
+  flipping([](Stack&, FlipDriver& driver, FlipClient& client) {
+    const D3DKMT_HANDLE texture = client.make_allocation();
+    refused(
+        client, "source", [&](auto& a) { a.hSource = texture; }, fill_of(client, &kAll, 1));
+    EXPECT_TRUE(driver.presents.empty());
+  });
+}
+
 TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
   DXGKIT_COVERS("REND-17", "REND-18", "SUB-21", "REND-01");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {

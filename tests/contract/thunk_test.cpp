@@ -406,8 +406,7 @@ TEST_F(ThunkTest, WithoutADisplayNothingIsPresented) {
     args.SubRectCnt = 1;
     args.pSrcSubRects = &rect;
     const Digest before = digest(stack, {&client});
-    EXPECT_EQ(client.call([&] { return D3DKMTPresent(&args); }),
-              nt_status(Status::kNotSupported));
+    EXPECT_EQ(client.call([&] { return D3DKMTPresent(&args); }), nt_status(Status::kNotSupported));
     EXPECT_EQ(digest(stack, {&client}), before);
   });
 }
