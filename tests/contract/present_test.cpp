@@ -192,6 +192,27 @@ TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
   });
 }
 
+// The list is the kernel's from the first present on, also before anybody else has used the memory.
+TEST_F(FlipTest, TheFirstUseOfAnAdapterMayBeAFill) {
+  DXGKIT_COVERS("REND-17");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver, 0, false);
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(client.present(fill_of(client, &kAll, 1)), 0);
+        stack.drive();
+        ASSERT_EQ(driver.presents.size(), size_t{1} + static_cast<size_t>(i));
+        const port::AllocationListEntry& screen = driver.presents.back().allocations[2];
+        EXPECT_NE(screen.device_handle, nullptr);
+        EXPECT_EQ(screen.physical_address, driver.last_address());
+        EXPECT_TRUE(screen.write());
+      }
+    }
+  });
+}
+
 TEST_F(FlipTest, APresentInPartsIsSeveralPackets) {
   DXGKIT_COVERS("REND-18", "REND-09");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
