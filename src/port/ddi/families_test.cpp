@@ -79,8 +79,10 @@ TEST(LifePort, StartsAndStops) {
     EXPECT_EQ(info->video_present_sources, 1U);
     EXPECT_EQ(info->children, 2U);
     EXPECT_TRUE(world.core().interrupts.connected());
-    DisplayInformation left;
+    DisplayInformation left{.width = 3, .height = 5, .pitch_bytes = 7, .address = 9};
     EXPECT_EQ(life.stop_device_and_release(0, &left), Status::kNotSupported) << "no such entry";
+    EXPECT_EQ(left.width + left.height + left.pitch_bytes + left.address, 0U)
+        << "nothing is left where nothing was said";
     EXPECT_EQ(life.stop_device(), Status::kSuccess);
     EXPECT_FALSE(world.core().interrupts.connected());
     EXPECT_EQ(life.remove_device(), Status::kSuccess);
@@ -353,6 +355,30 @@ TEST(TimeoutPort, ResetsExclusively) {
           EXPECT_EQ(*g_calls, (Calls{{"reset", 1}}));
         }
       });
+}
+
+/// A driver that stops the machine inside has given no answer, so that none is judged.
+TEST(TimeoutPort, ADriverThatDoesNotComeBackHasNoGroupOfEngines) {
+  with_core([](CoreWorld& world) {
+    DRIVER_INITIALIZATION_DATA& table = world.table.table;
+    CoreWorld::set(
+        table.DxgkDdiQueryDependentEngineGroup,
+        +[](void*, DXGKARG_QUERYDEPENDENTENGINEGROUP*) NTAPI -> NTSTATUS {
+          reinterpret_cast<void(NTAPI*)(uint32_t)>(
+              const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+          return 0;
+        });
+    CoreWorld::set(
+        table.DxgkDdiQueryEngineStatus,
+        +[](void*, DXGKARG_QUERYENGINESTATUS*) NTAPI -> NTSTATUS { return 0; });
+    CoreWorld::set(
+        table.DxgkDdiResetEngine, +[](void*, DXGKARG_RESETENGINE*) NTAPI -> NTSTATUS { return 0; });
+    TimeoutPort timeouts(world.core());
+    ASSERT_TRUE(timeouts.has_engine_reset());
+    EXPECT_EQ(timeouts.query_dependent_engines(NodeOrdinal{1}, 3).error(), Status::kDeviceRemoved);
+    ASSERT_EQ(world.host.fatal.size(), 1U);
+    EXPECT_EQ(world.host.fatal[0].bugcheck_code, 0x116U);
+  });
 }
 
 TEST(ChildPort, AsksForConnections) {
