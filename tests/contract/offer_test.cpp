@@ -160,6 +160,32 @@ TEST_F(OfferTest, AnOfferWaitsForWorkQueuedBeforeItAndBlocksNobody) {
       four_places);
 }
 
+// What is destroyed, or reclaimed, before its offer could begin is nobody's to give up any more.
+TEST_F(OfferTest, AnOfferThatHasNotBegunEndsWithItsAllocation) {
+  DXGKIT_COVERS("ALLOC-44", "ALLOC-26");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        const size_t objects = stack.miniport.live_objects();
+        const D3DKMT_HANDLE kept = client.make_allocation(described()),
+                            ends = client.make_allocation(described());
+        ASSERT_EQ(client.render(context, work_on({ends, kept})), 0);
+        ASSERT_EQ(client.render(context, work_on({kept})), 0);
+        stack.settle();
+        ASSERT_EQ(offer(client, ends), 0);
+        ASSERT_EQ(offer(client, kept), 0);
+        ASSERT_EQ(client.destroy_allocation(ends), 0);
+        EXPECT_EQ(reclaim(client, kept), 0);
+        stack.drive();
+        EXPECT_EQ(stack.miniport.live_objects(), objects + 2) << "one allocation and its opening";
+        ASSERT_EQ(client.render(context, work_on({kept})), 0);
+        stack.drive();
+        EXPECT_EQ(stack.statistics().page_ins, 0U) << "it has never left";
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      four_places);
+}
+
 TEST_F(OfferTest, ReclaimedInTimeNothingIsLost) {
   DXGKIT_COVERS("ALLOC-46", "ALLOC-36", "ALLOC-44");
   with_client(

@@ -250,6 +250,12 @@ TEST_F(TeardownTest, AFailedAdapterReturnsWhatWaitedForTheGpu) {
   DXGKIT_COVERS("LIFE-18", "ALLOC-27");
   with_client([](Stack& stack, Client& client) {
     Busy busy(client);
+    D3DKMT_OFFERALLOCATIONS offer{};  // to begin when its work has ended
+    offer.hDevice = client.device;
+    offer.HandleList = &busy.allocations[0];
+    offer.NumAllocations = 1;
+    offer.Priority = D3DKMT_OFFER_PRIORITY_NORMAL;
+    EXPECT_EQ(client.call([&] { return D3DKMTOfferAllocations(&offer); }), 0);
     EXPECT_EQ(client.destroy_allocation(busy.allocations[0]), 0);
     stack.settle();
     EXPECT_EQ(stack.miniport.count("DxgkDdiCloseAllocation"), 0U) << "it is in use";
