@@ -491,6 +491,11 @@ TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
                          .allocation = kA,
                          .whole_allocation_pages = 100};
   EXPECT_EQ(space_.check_update({&update, 1}), Status::kInvalidParameter);
+  update.driver_protection = kUnique;
+  EXPECT_EQ(space_.check_update({&update, 1}), Status::kInvalidParameter)
+      << "a plain Map has no protection, whatever its operation holds";
+  update.kind = UpdateOperation::Kind::kMapProtect;
+  EXPECT_EQ(space_.check_update({&update, 1}), Status::kSuccess);
   // NoAccess first, though it still waits.
   ASSERT_EQ(claim({.base = 0x4000'0000, .size_pages = 4, .protection = {.no_access = true}}),
             Status::kSuccess);

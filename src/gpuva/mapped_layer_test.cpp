@@ -1,4 +1,6 @@
 // What is kept of mappings: what they say, which of them are one, and what is known of allocations.
+#include <malloc.h>
+
 #include "gpuva/address_space_test.h"
 #include "tests/support/covers.h"
 
@@ -245,7 +247,10 @@ TEST_F(AddressSpaceTest, WhatFindsAnAllocationIsCounted) {
   const size_t before = space_.bytes();
   const AllocationId late{uint64_t{1} << kIdSlotBits | kSlot};
   map(kLeaf / kPage + 4, 1, late, 0);
-  EXPECT_GE(space_.bytes(), before + kSlot / 128 * sizeof(void*));
+  // Of the places before it only the pointers, and the one it is in: 128 ids and 128 owners.
+  const size_t expected = before + kSlot / 128 * sizeof(void*) + 128 * (8 + 8);
+  EXPECT_GE(space_.bytes(), expected);
+  EXPECT_LT(space_.bytes(), expected + 1000);
   EXPECT_EQ(space_.mapping_count(late), 1U);
   EXPECT_EQ(space_.mapping_count(kA), 1U);
 }
@@ -273,6 +278,25 @@ TEST_F(AddressSpaceTest, HintsOfAFewMappingsGoWithThem) {
   EXPECT_EQ(space_.mapping_count(kB), 1U);
   EXPECT_TRUE(space_.validate());
   EXPECT_EQ(space_.bytes(), before);
+}
+
+// Asked of the allocator, as no number of the space tells of memory that nobody knows any more.
+TEST(AddressSpaceMemory, AllOfItIsGivenBack) {
+  const auto use = [] {
+    AddressSpace space({.end = uint64_t{1} << 40});
+    for (uint64_t i = 0; i < 200; ++i) {
+      space.apply({.mapping = {.span = {2 * i, 1},
+                               .allocation = AllocationId{1 + i % 3},
+                               .offset_pages = 10 * i},
+                   .sequence = 1},
+                  nullptr);
+    }
+    EXPECT_EQ(space.mapping_count(AllocationId{1}), 67U);
+  };
+  use();  // what is made once stays
+  const size_t before = mallinfo2().uordblks;
+  for (int i = 0; i < 10; ++i) use();
+  EXPECT_LE(mallinfo2().uordblks, before);
 }
 
 TEST_F(AddressSpaceTest, WhatIsKnownOfManyMappingsShrinksWithThem) {

@@ -227,5 +227,49 @@ TEST(MappingTree, ANodeBetweenFullOnesGoesWhenItIsEmpty) {
   }
 }
 
+TEST(MappingTree, NodesThatWentServeOthers) {
+  // Every other one of the nodes over leaves goes, among full ones that cannot take its leaves.
+  // As many come anew behind all others.
+  constexpr uint64_t kNodes = 200, kNode = 31 * 31;
+  MappingTree tree;
+  Client client;
+  for (uint64_t i = 0; i < kNodes * kNode; ++i) tree.put(2 * i, 2 * i + 1, {}, client);
+  for (uint64_t node = 1; node < kNodes; node += 2) {
+    for (uint64_t leaf = 0; leaf < 31; ++leaf) {
+      const uint64_t begin = 2 * (node * kNode + leaf * 31);
+      tree.erase(begin, begin + 62, client);
+    }
+  }
+  ASSERT_EQ(tree.size(), kNodes / 2 * kNode);
+  const size_t before = tree.bytes();
+  for (uint64_t i = kNodes * kNode; i < kNodes * kNode * 3 / 2; ++i)
+    tree.put(2 * i, 2 * i + 1, {}, client);
+  ASSERT_EQ(tree.size(), kNodes * kNode);
+  ASSERT_TRUE(tree.validate());
+  EXPECT_EQ(tree.bytes(), before);
+}
+
+TEST(MappingTree, ALeafJoinsTheNextOneWhereTheOneBeforeIsFull) {
+  // Of three full leaves the last one shrinks, which finds no room beside it, and then the middle
+  // one: the two become one, and what is free holds others.
+  constexpr uint64_t kThrees = 600;
+  MappingTree tree;
+  Client client;
+  constexpr uint64_t kRanges = kThrees * 3 * 31;
+  for (uint64_t i = 0; i < kRanges; ++i) tree.put(2 * i, 2 * i + 1, {}, client);
+  const size_t full = tree.bytes();
+  for (const uint64_t leaf : {2U, 1U}) {
+    for (uint64_t three = 0; three < kThrees; ++three) {
+      const uint64_t begin = 2 * 31 * (3 * three + leaf);
+      tree.erase(begin + 2 * 5, begin + 2 * 31, client);
+    }
+  }
+  ASSERT_TRUE(tree.validate());
+  ASSERT_EQ(tree.size(), kThrees * (31 + 5 + 5));
+  for (uint64_t i = kRanges; i < kRanges + kThrees * 31; ++i)
+    tree.put(2 * i, 2 * i + 1, {}, client);
+  EXPECT_LT(tree.bytes(), full + full / 20);
+}
+
 }  // namespace
 }  // namespace dxgkit::gpuva

@@ -452,6 +452,10 @@ TEST(GpuVaPaging, EveryMemberOfTheOtherOperationsArrives) {
     EXPECT_EQ(seen.UpdateContextAllocation.ContextAllocationSize, 0x2'0000'1000U);
     EXPECT_EQ(seen.UpdateContextAllocation.pDriverPrivateData, data);
     EXPECT_EQ(seen.UpdateContextAllocation.DriverPrivateDataSize, 3U);
+    operation.private_data = std::span(data, 0);
+    ASSERT_EQ(world.build(operation).status, Status::kSuccess);
+    EXPECT_EQ(seen.UpdateContextAllocation.pDriverPrivateData, nullptr);
+    EXPECT_EQ(seen.UpdateContextAllocation.DriverPrivateDataSize, 0U);
 
     operation.kind = Kind::kInitContextResource;
     operation.segment = kHidden;
@@ -729,6 +733,31 @@ TEST(GpuVaWork, APageFaultIsToldWhole) {
           if (newer) world.world.miniport.config.version = kInterfaceWddm22;
         });
   }
+}
+
+TEST(GpuVaWork, PageFaultsOfHardwareQueuesSayWhereTheyWere) {
+  in_world([&](GpuVaWorld& world) {
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+    std::memset(&data, 0, sizeof(data));
+    data.InterruptType = DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED;
+    data.HwQueuePageFaulted.FaultedFenceId = 0x1'0000'000B;
+    data.HwQueuePageFaulted.FaultedHwQueue = &data;
+    data.HwQueuePageFaulted.NodeOrdinal = 1;
+    data.HwQueuePageFaulted.EngineOrdinal = 2;
+    data.HwQueuePageFaulted.FaultedVirtualAddress = 0xABCD'0123'4000;
+    data.HwQueuePageFaulted.PageFaultFlags = static_cast<DXGK_PAGE_FAULT_FLAGS>(0x81);
+    data.HwQueuePageFaulted.PageTableLevel = 3;
+    EXPECT_TRUE(world.world.miniport.raise(data));
+    const InterruptReport report = world.host.seen().at(0);
+    EXPECT_EQ(report.type, InterruptReport::Type::kHwQueuePageFaulted);
+    EXPECT_EQ(report.fence64, 0x1'0000'000BU);
+    EXPECT_EQ(report.handle, &data);
+    EXPECT_EQ(report.node, 1U);
+    EXPECT_EQ(report.engine, 2U);
+    EXPECT_EQ(report.address, 0xABCD'0123'4000U);
+    EXPECT_EQ(report.flags, 0x81U);
+    EXPECT_EQ(report.page_table_level, 3U);
+  });
 }
 
 }  // namespace

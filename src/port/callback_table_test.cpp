@@ -361,6 +361,14 @@ TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
           }
           EXPECT_EQ(features.IsFeatureEnabled(table.DeviceHandle, nullptr),
                     STATUS_INVALID_PARAMETER);
+          DXGKARGCB_QUERYFEATUREINTERFACE nowhere{};
+          nowhere.FeatureId = feature;
+          nowhere.Version = 1;
+          nowhere.InterfaceSize = sizeof(DXGKCBINT_FEATURE_NATIVEFENCE_1);
+          for (DXGKARGCB_QUERYFEATUREINTERFACE* const args : {&nowhere, decltype(&nowhere){}}) {
+            EXPECT_EQ(features.QueryFeatureInterface(table.DeviceHandle, args),
+                      STATUS_INVALID_PARAMETER);
+          }
           EXPECT_EQ(world.adapter->hw_scheduling().supported(),
                     on && feature == DXGK_FEATURE_HWSCH);
           EXPECT_EQ(world.adapter->native_fences().supported(),

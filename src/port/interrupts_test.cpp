@@ -293,6 +293,35 @@ TEST(Interrupts, TakeReportsFromSynchronisedRoutines) {
   });
 }
 
+/// A synchronised routine returns at the level it was called at; its caller goes on at its own.
+TEST(Interrupts, WatchTheLevelOfSynchronisedRoutines) {
+  DXGKIT_COVERS("IRQL-01", "IRQL-10");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    nt::Irql after = 77;
+    BOOLEAN result = FALSE;
+    world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      constexpr auto routine = +[](void*) NTAPI -> BOOLEAN {
+        reinterpret_cast<void(NTAPI*)(nt::Irql)>(
+            const_cast<void*>(nt::find_export("KeLowerIrql")->address))(nt::kDispatchLevel);
+        return TRUE;
+      };
+      const NTSTATUS status = callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine,
+                                                                   nullptr, 0, &result);
+      after = current_irql();
+      return status;
+    };
+    EXPECT_EQ(world.adapter->objects().escape(nullptr, nullptr, 0, {}), Status::kSuccess);
+    EXPECT_EQ(result, TRUE);
+    EXPECT_EQ(after, nt::kPassiveLevel);
+    EXPECT_EQ(world.findings.count("IRQL-01"), 1u) << world.findings_text();
+    world.miniport.hooks = {};
+    world.stop();
+  });
+}
+
 /// Messages other than the one reported in the caps are a finding.
 TEST(Interrupts, WatchTheMessageNumber) {
   DXGKIT_COVERS("INT-02");

@@ -365,6 +365,23 @@ TEST_F(CompactionLayouts, OfEquallyCheapWaysTheDirectionDecides) {
   EXPECT_EQ(page_of(c_), 4U);
 }
 
+// From the end of the segment on, what ends with a range counts like what begins with one.
+TEST_F(CompactionLayouts, FromTheEndThePlaceMayEndWhereARangeEnds) {
+  fragment(kVram);
+  AllocationDesc d{.size_bytes = 6 * kPage,
+                   .alignment_bytes = kPage,
+                   .supported_read = segment_bit(kVram),
+                   .supported_write = segment_bit(kVram)};
+  d.from_end_of_segment = true;
+  const AllocationId wide{++last_};
+  ASSERT_EQ(memory_->create(wide, d), Status::kSuccess);
+  use(wide);
+  EXPECT_EQ(page_of(wide), 10U);
+  EXPECT_EQ(page_of(a_), 0U);
+  EXPECT_EQ(page_of(c_), 4U);
+  EXPECT_EQ(memory_->statistics().evictions, 0U);
+}
+
 TEST_F(CompactionLayouts, AsMuchMayMoveAsIsWanted) {
   const auto movable =
       lay_out({{2, 'm'}, {2, 'm'}, {1, 'p'}, {2, 'f'}, {1, 'p'}, {2, 'f'}, {6, 'p'}});

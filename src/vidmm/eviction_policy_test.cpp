@@ -55,6 +55,21 @@ TEST(EvictionPolicy, KnowingNothingElseTheLeastRecentlyUsedLeavesFirst) {
   EXPECT_THAT(order(policy), ElementsAre(a, b));
 }
 
+// Who comes in is the youngest, used or not, also among those whose uses nobody has sorted yet.
+TEST(EvictionPolicy, WhoEntersIsTheYoungest) {
+  EvictionPolicy policy(1000, 1);
+  const Index a = add(policy, 0, 10, kNormal);
+  const Index b = add(policy, 1, 10, kNormal);
+  const Index c = add(policy, 2, 10, kNormal);
+  submit(policy, {c});
+  policy.leave(c);
+  submit(policy, {a});
+  submit(policy, {b});
+  submit(policy, {a});
+  policy.enter(c, 0);
+  EXPECT_THAT(order(policy), ElementsAre(b, a, c));
+}
+
 TEST(EvictionPolicy, WhoAsksAfterManyUsesFindsThemInOrder) {
   constexpr Index kCount = 200;
   EvictionPolicy policy(1'000'000, 1);

@@ -351,7 +351,9 @@ TEST_F(MemoryManagerRepacks, WhoHasToGoIsParked) {
   const AllocationId low = add(parkable(6));
   const AllocationId middle = add(4);
   put_in_the_middle(low, middle);
+  const uint64_t maps = memory_->statistics().aperture_maps;
   resident({{middle}, {add(12)}});
+  EXPECT_EQ(memory_->statistics().aperture_maps, maps + 1);
   EXPECT_TRUE(memory_->parked(low));
   EXPECT_EQ(memory_->placement(low).segment, kAperture);
 }

@@ -63,6 +63,51 @@ TEST(Edid, InterlacedTimingsCountFrames) {
   EXPECT_EQ(read->timings, edid.timings);
 }
 
+// D3DKMDT_VIDEO_SIGNAL_INFO: what is not measured in the EDID is said not to be specified.
+TEST(Edid, EachKindOfTimingGivesItsSignal) {
+  DXGKIT_COVERS("VIDPN-30");
+  Edid edid = default_edid();
+  const EdidTiming detailed{.pixel_clock_hz = 74'250'000,
+                            .width = 1920,
+                            .height = 1080,
+                            .total_width = 2200,
+                            .total_height = 1125,
+                            .refresh_millihertz = 60'000};
+  EdidTiming interlaced = detailed;
+  interlaced.interlaced = true;
+  edid.timings = {detailed,
+                  interlaced,
+                  {.kind = EdidTiming::Kind::kStandard,
+                   .width = 1280,
+                   .height = 1024,
+                   .refresh_millihertz = 75'000},
+                  {.kind = EdidTiming::Kind::kEstablished,
+                   .width = 800,
+                   .height = 600,
+                   .refresh_millihertz = 60'000}};
+  const Result<Monitor> monitor = monitor_from_edid(build_edid(edid));
+  ASSERT_TRUE(monitor.has_value());
+  ASSERT_EQ(monitor->modes.size(), 4U);
+  for (size_t i = 0; i < 2; ++i) {
+    SCOPED_TRACE(i);
+    const Signal& signal = monitor->modes[i].signal;
+    EXPECT_EQ(signal.standard, static_cast<uint32_t>(D3DKMDT_VSS_OTHER));
+    EXPECT_EQ(signal.active, (Size{1920, 1080}));
+    EXPECT_EQ(signal.total, (Size{2200, 1125}));
+    EXPECT_EQ(signal.vsync, (Rational{i == 0 ? 30U : 60U, 1}));
+    EXPECT_EQ(signal.hsync, (Rational{33'750, 1}));
+    EXPECT_EQ(signal.pixel_rate, 74'250'000U);
+    EXPECT_EQ(signal.scanline_ordering,
+              static_cast<uint32_t>(i == 0 ? D3DDDI_VSSLO_PROGRESSIVE
+                                           : D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST));
+  }
+  const Signal& standard = monitor->modes[2].signal;
+  EXPECT_EQ(standard.standard, static_cast<uint32_t>(D3DKMDT_VSS_VESA_GTF));
+  EXPECT_EQ(standard.vsync, (Rational{75, 1}));
+  EXPECT_EQ(standard.total, (Size{kNotSpecified, kNotSpecified}));
+  EXPECT_EQ(monitor->modes[3].signal.standard, static_cast<uint32_t>(D3DKMDT_VSS_VESA_DMT));
+}
+
 TEST(Edid, RefusesWhatIsNoEdid) {
   const std::vector<std::byte> good = build_edid(default_edid());
   std::string why;

@@ -176,7 +176,8 @@ TEST_F(Monitors, RangesAndDescriptorsAreReadOnlyLists) {
 
 TEST_F(Monitors, AdditionalModesAreNone) {
   UINT count = 99;
-  DXGK_TARGETMODE_DETAIL_TIMING* modes = nullptr;
+  DXGK_TARGETMODE_DETAIL_TIMING before;
+  DXGK_TARGETMODE_DETAIL_TIMING* modes = &before;
   EXPECT_EQ(as_status(driver_.monitor().pfnGetAdditionalMonitorModeSet(&driver_, kTargetA, &count,
                                                                        &modes)),
             Status::kSuccess);

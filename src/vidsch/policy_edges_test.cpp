@@ -132,6 +132,24 @@ TEST(PolicyEdgesTest, AShareIsTakenAQuantumAtATime) {
   EXPECT_THAT(engine.order, ElementsAre(1, 2, 1));
 }
 
+// Once nobody above it is left, what was served out of turn goes on: its own next packet ends no
+// quantum.
+TEST(PolicyEdgesTest, AShareIsNotCutShortForItsOwnContext) {
+  DXGKIT_COVERS("SCHED-15", "SCHED-10");
+  SharedEngine engine(one_node(true, 1));
+  engine.add(1, {.node = kNode, .priority = 5}, 40 * kMs, 4);
+  engine.add(2, {.node = kNode}, 500 * kMs, 2);
+  engine.run_until(40 * kMs);
+  ASSERT_THAT(engine.order, ElementsAre(1, 2));
+  ASSERT_TRUE(engine.scheduler->quantum_deadline().has_value());
+  engine.contexts.at(1).backlog = 0;
+  engine.scheduler->fail_context(ContextId{1});
+  EXPECT_FALSE(engine.scheduler->quantum_deadline().has_value());
+  engine.run_until(541 * kMs);
+  EXPECT_EQ(engine.preemptions, 0U);
+  EXPECT_THAT(engine.order, ElementsAre(1, 2, 2));
+}
+
 // What is left of a quantum counts, not a whole one for each packet.
 TEST(PolicyEdgesTest, AQuantumIsForAllPacketsOfATurn) {
   DXGKIT_COVERS("SCHED-10");
@@ -222,6 +240,30 @@ TEST(PolicyEdgesTest, ADebtIsPaidByRoundsNotByTurns) {
   EXPECT_EQ(count_of(engine, 1), 1U) << "five quanta, of which two are paid";
   engine.run_until(500 * kMs);
   EXPECT_EQ(count_of(engine, 1), 2U);
+}
+
+// A share is of time, not of memory: while a packet above waits for memory, what is due from below
+// gets none.
+TEST(PolicyEdgesTest, AShareTakesNoMemoryFromARefusedPacketAbove) {
+  DXGKIT_COVERS("SCHED-15", "SCHED-08");
+  SharedEngine engine(one_node(false, 1));
+  bool full = true;
+  std::map<uint64_t, size_t> asked;
+  engine.on_prepare = [&](uint64_t context) {
+    ++asked[context];
+    return context == 3 && full ? EnginePort::Prepare::kBusy : EnginePort::Prepare::kReady;
+  };
+  engine.add(1, {.node = kNode, .priority = 5}, 40 * kMs, 4);
+  engine.add(3, {.node = kNode, .priority = 3}, kMs, 1);
+  engine.add(2, {.node = kNode}, kMs, 4);
+  engine.run_until(125 * kMs);
+  ASSERT_EQ(engine.contexts.at(1).done, 3U);
+  EXPECT_GT(asked[3], 1U);
+  EXPECT_EQ(asked[2], 0U) << "though a tenth of 120 ms is due";
+  full = false;
+  engine.run_until(250 * kMs);
+  EXPECT_GT(count_of(engine, 3), 0U);
+  EXPECT_GT(count_of(engine, 2), 0U);
 }
 
 // What is due from below gets its memory one packet at a time.

@@ -130,7 +130,10 @@ TEST_P(OutOfRange, ChangesNothing) {
   ASSERT_EQ(scheduler_->completed(kNode, SubmissionFenceId{1}, ++now_), FenceReport::kAccepted);
   new_submissions();
   engine_.retirements.clear();
-  EXPECT_FALSE(reset(GetParam()).in_range);
+  const EngineReset result = reset(GetParam());
+  EXPECT_FALSE(result.in_range);
+  EXPECT_EQ(result.context.value, 0U) << "nobody is blamed";
+  EXPECT_EQ(result.finished + result.innocent, 0U);
   EXPECT_THAT(engine_.retirements, IsEmpty());
   EXPECT_THAT(new_submissions(), IsEmpty());
   EXPECT_EQ(last_completed(), 1U);

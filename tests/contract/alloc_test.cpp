@@ -363,6 +363,75 @@ TEST_F(AllocTest, AResourceGoesTogetherAndItsListsDoNotMix) {
   });
 }
 
+// What cannot be added is taken back, and the resource stays the driver's.
+TEST_F(AllocTest, AFailingAdditionLeavesTheResourceAlone) {
+  DXGKIT_COVERS("ALLOC-23", "ALLOC-26", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    D3DDDI_ALLOCATIONINFO infos[2] = {};
+    D3DKMT_CREATEALLOCATION args{};
+    args.hDevice = client.device;
+    args.NumAllocations = 1;
+    args.pAllocationInfo = infos;
+    args.Flags.CreateResource = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&args); }), 0);
+    const D3DKMT_HANDLE resource = args.hResource;
+    Digest before = digest(stack, {&client});
+    stack.miniport.hooks.open_allocation = [](void*, const DXGKARG_OPENALLOCATION*) {
+      return nt_status(Status::kNoMemory);
+    };
+    std::vector<DXGKARG_DESTROYALLOCATION> destroyed;
+    stack.miniport.hooks.destroy_allocation = [&](const DXGKARG_DESTROYALLOCATION* given) {
+      destroyed.push_back(*given);
+      return stack.miniport.default_destroy_allocation(given);
+    };
+    args.Flags.CreateResource = 0;
+    args.NumAllocations = 2;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&args); }),
+              nt_status(Status::kNoMemory));
+    ASSERT_EQ(destroyed.size(), 1U);
+    EXPECT_EQ(destroyed[0].NumAllocations, 2U);
+    EXPECT_EQ(destroyed[0].Flags.DestroyResource, 0U);
+    const Digest after = digest(stack, {&client});
+    before.driver_calls = after.driver_calls;
+    EXPECT_EQ(after, before);
+    stack.miniport.hooks.open_allocation = nullptr;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&args); }), 0) << "it is there still";
+    D3DKMT_DESTROYALLOCATION2 destroy{};
+    destroy.hDevice = client.device;
+    destroy.hResource = resource;
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }), 0);
+    stack.drive();
+    ASSERT_EQ(destroyed.size(), 2U);
+    EXPECT_EQ(destroyed[1].NumAllocations, 3U);
+    EXPECT_EQ(destroyed[1].Flags.DestroyResource, 1U);
+    stack.miniport.hooks = {};
+  });
+}
+
+TEST_F(AllocTest, EitherFlagOfADestructionIsTaken) {
+  DXGKIT_COVERS("ALLOC-27", "ALLOC-28");
+  with_client([](Stack& stack, Client& client) {
+    constexpr UINT kAssumeNotInUse = 1, kSynchronousDestroy = 2;
+    const Digest before = digest(stack, {&client});
+    for (const UINT flags :
+         {0U, kAssumeNotInUse, kSynchronousDestroy, kAssumeNotInUse | kSynchronousDestroy}) {
+      const D3DKMT_HANDLE allocation = client.make_allocation();
+      stack.blocking([&] { EXPECT_EQ(client.destroy_allocation(allocation, flags), 0) << flags; });
+      stack.drive();
+      Digest after = digest(stack, {&client});
+      EXPECT_EQ(after.driver_objects, before.driver_objects) << flags;
+      EXPECT_EQ(after.handles, before.handles) << flags;
+    }
+    const D3DKMT_HANDLE allocation = client.make_allocation();
+    for (UINT bit = 2; bit < 32; ++bit) {
+      EXPECT_EQ(client.destroy_allocation(allocation, 1U << bit | kAssumeNotInUse),
+                nt_status(Status::kInvalidParameter))
+          << bit;
+    }
+    EXPECT_EQ(client.destroy_allocation(allocation), 0);
+  });
+}
+
 TEST_F(AllocTest, LocksNestAndSurplusUnlocksAreRefused) {
   DXGKIT_COVERS("THUNK-26", "ALLOC-40", "THUNK-25");
   with_client([](Stack& stack, Client& client) {

@@ -48,9 +48,12 @@ const RefusedDisplay kRefusedDisplays[] = {
      "WDDMVersion is 0x0, SupportNonVGA 1, SupportSmoothRotation 0"},
     {"WddmVersionOne", "CAPS-02",
      [](DisplayStack& s) {
-       s.display.config.caps = [](DXGK_DRIVERCAPS& caps) { caps.WDDMVersion = DXGKDDI_WDDMv1; };
+       s.display.config.caps = [](DXGK_DRIVERCAPS& caps) {
+         caps.WDDMVersion = DXGKDDI_WDDMv1;
+         caps.SupportNonVGA = FALSE;
+       };
      },
-     "WDDMVersion is 0x1000"},
+     "WDDMVersion is 0x1000, SupportNonVGA 0, SupportSmoothRotation 1"},
     {"NoVideoOutput", "CAPS-07",
      [](DisplayStack& s) { s.display.config.children[0].type = TypeOther; },
      "0 of 1 children are video outputs; NumberOfVideoPresentSources is 1"},

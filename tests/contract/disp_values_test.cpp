@@ -404,6 +404,22 @@ TEST_F(DisplayTest, RectanglesMayTouchEachEdge) {
   });
 }
 
+TEST_F(DisplayTest, AMoveEndsWhereItsSourceEnds) {
+  DXGKIT_COVERS("DOD-04");
+  running([](DisplayStack& stack) {
+    // As far as the bottom right corner, from there, and one pixel further.
+    for (const port::MoveRect& move :
+         {port::MoveRect{62, 46, {30, 40, 32, 42}}, port::MoveRect{10, 0, {62, 46, 64, 48}}})
+      EXPECT_EQ(stack.present(1, {}, {move}), Status::kSuccess);
+    const size_t told = stack.display.count("DxgkDdiPresentDisplayOnly");
+    EXPECT_EQ(told, 2U);
+    for (const port::MoveRect& move :
+         {port::MoveRect{62, 47, {30, 40, 32, 42}}, port::MoveRect{63, 46, {30, 40, 32, 42}}})
+      EXPECT_EQ(stack.present(1, {}, {move}), Status::kInvalidParameter);
+    EXPECT_EQ(stack.display.count("DxgkDdiPresentDisplayOnly"), told);
+  });
+}
+
 /// A present on source 1, on a thread of its own.
 class SecondPresenter {
  public:
@@ -628,7 +644,8 @@ TEST_F(DisplayTest, WhatIsHeldIsToldOfTheDdiThatReturned) {
     for (const bool returns : {true, false}) {
       running(
           [&](DisplayStack& stack) {
-            const void* adapter = stack.system->impl().find(stack.luid)->core().port().device_handle();
+            const void* adapter =
+                stack.system->impl().find(stack.luid)->core().port().device_handle();
             bool once = true;
             stack.display.hooks[ddi] = [&] {
               if (!std::exchange(once, false)) return;

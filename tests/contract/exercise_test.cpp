@@ -176,6 +176,48 @@ TEST_F(ExerciseTest, EachIdleNodeSaysItsFence) {
       [](ScriptedMiniport& miniport) { miniport.config.nodes = 3; });
 }
 
+// An adapter that has failed says that it is gone, and its driver is not asked.
+TEST_F(ExerciseTest, AnAdapterThatHasFailedIsNotAsked) {
+  DXGKIT_COVERS("LIFE-18");
+  with_client([](Stack& stack, Client&) {
+    dxgk::Exercise by_hand = on(stack);
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, 0x70000000));
+    stack.settle();
+    ASSERT_EQ(stack.rules(), std::vector<std::string>{"INT-11"});
+    const size_t calls = stack.miniport.calls().order.size();
+    const std::vector<std::byte> page(4096);
+    stack.blocking([&] {
+      EXPECT_EQ(by_hand.query_fences().error(), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.write_plain(SegmentId{9}, 0, page), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.read_plain(SegmentId{9}, 0, 4096).error(), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.touch(SegmentId{9}, 0, true), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.preempt_idle(NodeOrdinal{0}), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.power_cycle(), Status::kDeviceRemoved);
+    });
+    EXPECT_EQ(stack.miniport.calls().order.size(), calls);
+    EXPECT_EQ(stack.rules().size(), 1U);
+  });
+}
+
+// Content that cannot leave its segment stays, and the driver is not told that power goes.
+TEST_F(ExerciseTest, APowerCycleNeedsAllContentToLeave) {
+  DXGKIT_COVERS("PWR-01");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE used = client.make_allocation(64 * kKibibyte, 2);
+    ASSERT_EQ(client.render(context, work_on({used})), 0);
+    stack.settle();
+    while (stack.miniport.complete_next(1)) stack.settle();  // it is there, and in use
+    const Status status = on(stack).power_cycle();
+    EXPECT_EQ(status, Status::kGraphicsAllocationBusy);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiSetPowerState"), 0U);
+    stack.drive();
+    stack.blocking([&] { EXPECT_EQ(on(stack).power_cycle(), Status::kSuccess); });
+    EXPECT_EQ(stack.miniport.count("DxgkDdiSetPowerState"), 2U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // What comes back of a segment was carried out of it by the driver: one that carries nothing shows
 // neither what was put in nor what was there before.
 TEST_F(ExerciseTest, WhatTheDriverDoesNotCarryDoesNotComeBack) {

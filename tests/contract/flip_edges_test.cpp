@@ -1,5 +1,7 @@
 // Flips and presents where an interval, a part or a list makes the difference; periodic fences as a
 // client makes them.
+#include <unistd.h>
+
 #include <atomic>
 
 #include "tests/contract/flip_fixture.h"
@@ -306,6 +308,38 @@ TEST_F(FlipTest, AFillIsOfTheSourceItNames) {
 }
 
 // Formats of the screen and of what is shown there differ in alpha at most.
+// Like other monitored fences, a periodic one is shared by NT handles alone, and if it was made for
+// that.
+TEST_F(FlipTest, APeriodicFenceIsSharedByNtHandlesOnly) {
+  DXGKIT_COVERS("SYNC-25", "SYNC-09");
+  flipping([](Stack& stack, FlipDriver&, FlipClient& client) {
+    constexpr UINT kShared = 1, kNtSecuritySharing = 2;
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
+    args.hDevice = client.device;
+    args.Info.Type = D3DDDI_PERIODIC_MONITORED_FENCE;
+    args.Info.PeriodicMonitoredFence.hAdapter = client.adapter;
+    args.Info.PeriodicMonitoredFence.VidPnTargetId = kTarget;
+    const auto make = [&](UINT flags) {
+      args.Info.Flags.Value = flags;
+      return client.call([&] { return D3DKMTCreateSynchronizationObject2(&args); });
+    };
+    const auto share = [&] {
+      HANDLE shared = nullptr;
+      const NTSTATUS status = client.call(
+          [&] { return D3DKMTShareObjects(1, &args.hSyncObject, nullptr, GENERIC_ALL, &shared); });
+      if (shared != nullptr) close(static_cast<int>(reinterpret_cast<intptr_t>(shared)));
+      return status;
+    };
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(make(kShared), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    ASSERT_EQ(make(0), 0);
+    EXPECT_EQ(share(), kInvalid);
+    ASSERT_EQ(make(kShared | kNtSecuritySharing), 0);
+    EXPECT_EQ(share(), 0);
+  });
+}
+
 TEST_F(FlipTest, AlphaIsNoOtherFormat) {
   DXGKIT_COVERS("DISP-03", "DISP-14");
   constexpr D3DDDIFORMAT formats[] = {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_X8R8G8B8, D3DDDIFMT_A8B8G8R8,

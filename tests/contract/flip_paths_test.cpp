@@ -263,14 +263,19 @@ TEST_F(FlipTest, AClientsPrimaryIsBackAfterASleep) {
     // The screen is told first on the way down, and last on the way up (PWR-03).
     using Told = std::vector<std::pair<ULONG, DEVICE_POWER_STATE>>;
     Told told;
-    stack.miniport.hooks.set_power_state = [&](ULONG uid, DEVICE_POWER_STATE state, POWER_ACTION) {
+    std::vector<POWER_ACTION> actions;
+    stack.miniport.hooks.set_power_state = [&](ULONG uid, DEVICE_POWER_STATE state,
+                                               POWER_ACTION action) {
       told.emplace_back(uid, state);
+      actions.push_back(action);
       return nt_status(Status::kSuccess);
     };
     stack.blocking([&] {
-      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD3).has_value());
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kHibernate).has_value());
     });
     EXPECT_EQ(told, (Told{{kTarget, PowerDeviceD3}, {DISPLAY_ADAPTER_HW_ID, PowerDeviceD3}}));
+    EXPECT_EQ(actions, (std::vector{PowerActionHibernate, PowerActionHibernate}))
+        << "each is told why (PWR-04)";
     told.clear();
     stack.blocking([&] {
       EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());

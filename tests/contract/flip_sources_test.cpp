@@ -342,5 +342,75 @@ TEST_F(FlipTest, TheLastPartFlips) {
   });
 }
 
+// A flip in a DMA buffer that leaves with its context, having never run, is none: nothing waits for
+// its vertical sync.
+TEST_F(FlipTest, AFlipThatWasNeverSubmittedMakesRoomForOthers) {
+  DXGKIT_COVERS("SCHED-16", "SCHED-22", "DISP-07");
+  flipping(
+      [](Stack& stack, FlipDriver& driver, FlipClient& client) {
+        ASSERT_EQ(client.limit(0, 1), 0);
+        const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+        const ContextBuffers stuck = client.make_context();
+        ASSERT_EQ(client.wait_gpu(stuck, fence, 1), 0);  // for ever
+        D3DKMT_PRESENT args = client.flip_of(client.primaries[1]);
+        args.hContext = stuck.handle;
+        ASSERT_EQ(client.present(args), 0);
+        Stack::Background next(stack, [&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });
+        EXPECT_FALSE(next.finished());
+        ASSERT_EQ(client.destroy_context(stuck.handle), 0);
+        EXPECT_TRUE(next.finished()) << "no vertical sync has come";
+        stack.drive();
+        EXPECT_EQ(driver.packets(), 1U);
+        driver.vsync(stack.miniport.calls().patches.back().allocations[1].physical_address);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{"PREEMPT-02"});
+      },
+      [](FlipDriver& driver) { driver.mmio = false; });
+}
+
+// Owners are set source by source, all or none.
+TEST_F(FlipTest, EachSourceIsTakenInItsOwnWayOrNone) {
+  DXGKIT_COVERS("DISP-14");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient first(stack, driver, 0, false), second(stack, driver, 0, false);
+      const auto own = [&](FlipClient& client, std::vector<D3DKMT_VIDPNSOURCEOWNER_TYPE> types,
+                           std::vector<UINT> sources) {
+        D3DKMT_SETVIDPNSOURCEOWNER args{};
+        args.hDevice = client.device;
+        args.pType = types.data();
+        args.pVidPnSourceId = sources.data();
+        args.VidPnSourceCount = static_cast<UINT>(sources.size());
+        NTSTATUS status = 0;
+        stack.blocking(
+            [&] { status = client.call([&] { return D3DKMTSetVidPnSourceOwner(&args); }); });
+        return status;
+      };
+      const auto exclusive = [&](UINT source) {
+        D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP args{first.adapter, source};
+        return first.call([&] { return D3DKMTCheckVidPnExclusiveOwnership(&args); });
+      };
+      constexpr auto kExclusive = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+      constexpr auto kEmulated = D3DKMT_VIDPNSOURCEOWNER_EMULATED;
+      constexpr auto kInUse = static_cast<NTSTATUS>(0xC01E0342);
+      constexpr auto kNoSource = static_cast<NTSTATUS>(0xC01E0304);
+      ASSERT_EQ(own(first, {kExclusive}, {1}), 0);
+      EXPECT_EQ(own(second, {kExclusive, kExclusive}, {0, 1}), kInUse);
+      EXPECT_EQ(own(second, {kExclusive, kExclusive}, {0, 2}), kNoSource);
+      EXPECT_EQ(own(second, {kEmulated, D3DKMT_VIDPNSOURCEOWNER_SHARED}, {0, 1}), kInUse);
+      EXPECT_EQ(own(first, {kExclusive, kEmulated}, {0, 1}), kInvalid) << "it gives up first";
+      EXPECT_EQ(exclusive(0), 0) << "nothing was taken";
+      EXPECT_EQ(exclusive(1), STATUS_GRAPHICS_PRESENT_OCCLUDED);
+      EXPECT_EQ(own(first, {kEmulated, kExclusive}, {0, 1}), 0);
+      EXPECT_EQ(exclusive(0), 0);
+      EXPECT_EQ(exclusive(1), STATUS_GRAPHICS_PRESENT_OCCLUDED);
+      EXPECT_EQ(own(second, {kExclusive}, {0}), kInUse) << "emulated";
+    }
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

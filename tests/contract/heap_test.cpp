@@ -230,6 +230,59 @@ TEST_F(HeapTest, ADriverMayAskForItWithoutTheStandardForm) {
       HeapDriver::prepare);
 }
 
+// From 2.0 on the write set alone says where an allocation may be.
+TEST_F(HeapTest, FromWddm2OnTheReadSetDoesNotCount) {
+  DXGKIT_COVERS("ALLOC-08", "ALLOC-20");
+  constexpr uint32_t kHidden = 1U << 1;
+  for (const uint32_t version :
+       {DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_INTERFACE_VERSION_WDDM2_0,
+        DXGKDDI_INTERFACE_VERSION_WDDM2_1}) {
+    SCOPED_TRACE(version);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          Pages pages(2);
+          ScriptedAllocation data;
+          data.size = pages.bytes;
+          data.flags = kCpuVisible | kExisting;
+          data.supported_read = kAperture | kHidden;
+          data.supported_write = kAperture;
+          D3DDDI_ALLOCATIONINFO info{};
+          info.pSystemMem = pages.data;
+          info.pPrivateDriverData = &data;
+          info.PrivateDriverDataSize = sizeof data;
+          D3DKMT_CREATEALLOCATION args{};
+          args.hDevice = client.device;
+          args.NumAllocations = 1;
+          args.pAllocationInfo = &info;
+          Digest before = digest(stack, {&client});
+          const auto create = [&] {
+            return client.call([&] { return D3DKMTCreateAllocation(&args); });
+          };
+          if (version >= DXGKDDI_INTERFACE_VERSION_WDDM2_0) {
+            EXPECT_EQ(create(), 0);
+            EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+            EXPECT_EQ(client.destroy_allocation(info.hAllocation, 2), 0);
+            before.findings = 0;
+          } else {
+            EXPECT_EQ(create(), kInvalid);
+            EXPECT_EQ(stack.only_finding().rule, "ALLOC-20");
+            Digest after = digest(stack, {&client});
+            after.findings = before.findings;
+            after.driver_calls = before.driver_calls;
+            EXPECT_EQ(after, before);
+          }
+          // In the write set it counts in every version.
+          std::swap(data.supported_read, data.supported_write);
+          EXPECT_EQ(create(), kInvalid);
+          EXPECT_EQ(stack.rules().back(), "ALLOC-20");
+        },
+        [&](ScriptedMiniport& miniport) {
+          HeapDriver::prepare(miniport);
+          miniport.config.version = version;
+        });
+  }
+}
+
 struct BadHeap {
   const char* sentence;
   NTSTATUS status;

@@ -137,5 +137,29 @@ TEST_F(HwQueueEdgesTest, WithoutADelayNobodyWatches) {
       [](HwStack& stack) { stack.options.tdr_delay_ns = 0; });
 }
 
+// As many primaries as the array of the structure's form in the driver's interface holds.
+TEST_F(HwQueueEdgesTest, SixteenPrimariesMayBeWritten) {
+  DXGKIT_COVERS("SUB-36");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    std::vector<D3DKMT_HANDLE> primaries;
+    for (UINT i = 0; i <= D3DDDI_MAX_WRITTEN_PRIMARIES; ++i)
+      primaries.push_back(client.make_allocation(kPage, kMemorySet));
+    client.list(primaries);
+    stack.drive();
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE args = client.submit_args(queue);
+    args.WrittenPrimaries = primaries.data();
+    args.NumPrimaries = D3DDDI_MAX_WRITTEN_PRIMARIES + 1;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.submit(args), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(digest(stack, {&client}), before);
+    args.NumPrimaries = D3DDDI_MAX_WRITTEN_PRIMARIES;
+    EXPECT_EQ(client.submit(args), 0);
+    stack.drive();
+    EXPECT_EQ(*queue.cpu, 1U);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

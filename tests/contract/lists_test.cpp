@@ -377,6 +377,30 @@ TEST_F(ListsTest, AHiddenPlaceIsStillWritten) {
   }
 }
 
+// What a driver writes behind its buffer is looked for where checks are wanted.
+TEST_F(ListsTest, WritesBehindTheBufferAreSeenWithReferenceChecks) {
+  DXGKIT_COVERS("REND-08");
+  for (const dxgk::CheckLevel checks : {dxgk::CheckLevel::kOff, dxgk::CheckLevel::kReference}) {
+    const bool seen = checks == dxgk::CheckLevel::kReference;
+    SCOPED_TRACE(seen);
+    bare([&](Stack& stack) {
+      stack.options.check_level = checks;
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      stack.miniport.hooks.render = [&](void* driver_context, DXGKARG_RENDER* args) {
+        static_cast<std::byte*>(args->pDmaBuffer)[args->DmaSize] ^= std::byte{0x55};
+        return stack.miniport.default_render(driver_context, args);
+      };
+      EXPECT_EQ(client.render(context, work_on({})), seen ? nt_status(Status::kUnsuccessful) : 0);
+      EXPECT_EQ(stack.rules(),
+                seen ? std::vector<std::string>{"REND-08"} : std::vector<std::string>{});
+      stack.miniport.hooks.render = nullptr;
+      stack.drive();
+    });
+  }
+}
+
 // A client that was given longer lists has a driver that is given as many places for its own.
 TEST_F(ListsTest, TheDriversListGrowsWithTheClients) {
   DXGKIT_COVERS("REND-14", "THUNK-15");
@@ -489,6 +513,8 @@ TEST_F(ListsTest, WrittenInOneEntryIsWritten) {
     SCOPED_TRACE(first_writes);
     with_client([&](Stack& stack, Client& client) {
       ContextBuffers context = client.make_context();
+      // Another one comes before it in the list, whose content is where it is anyway.
+      const D3DKMT_HANDLE other = client.make_allocation(64 * kKibibyte, kAperture);
       const D3DKMT_HANDLE a = client.make_allocation(64 * kKibibyte, kHidden);
       const auto leave = [&] {
         stack.blocking([&] { EXPECT_EQ(exercise(stack).evict_all(), Status::kSuccess); });
@@ -502,8 +528,8 @@ TEST_F(ListsTest, WrittenInOneEntryIsWritten) {
       ASSERT_EQ(client.render(context, reads), 0);
       stack.drive();
       ASSERT_EQ(leave(), 2U) << "in, and not out again: nobody wrote";
-      Work both = work_on({a, a});
-      both.allocations[first_writes ? 1 : 0].write = false;
+      Work both = work_on({other, a, a});
+      both.allocations[0].write = both.allocations[first_writes ? 2 : 1].write = false;
       ASSERT_EQ(client.render(context, both), 0);
       stack.drive();
       EXPECT_EQ(leave(), 4U) << "in and out";

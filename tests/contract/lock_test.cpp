@@ -598,6 +598,36 @@ TEST_F(LockTest, CachedContentIsLookedAtOutsideMemorySegmentsOnly) {
   });
 }
 
+// What the CPU writes while an aperture shows it is content wherever it goes then.
+TEST_F(LockTest, WhatIsWrittenThroughAnApertureIsContent) {
+  DXGKIT_COVERS("ALLOC-41", "PAGE-24");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        ScriptedAllocation description = described(kHidden | kAperture);
+        description.preferred = 3;  // the aperture, from its beginning
+        const D3DKMT_HANDLE written = client.make_allocation(description);
+        const D3DKMT_HANDLE other = client.make_allocation(described(kAperture));
+        Work reads = work_on({written});
+        reads.allocations[0].write = false;
+        ASSERT_EQ(client.render(context, reads), 0);
+        stack.drive();
+        ASSERT_EQ(count(stack, DXGK_OPERATION_MAP_APERTURE_SEGMENT), 1U);
+        D3DKMT_LOCK args = lock_args(written);
+        ASSERT_EQ(lock(client, args), 0);
+        EXPECT_EQ(unlock(client, {written}), 0);
+        stack.blocking([&] { EXPECT_EQ(exercise(stack).evict_all(), Status::kSuccess); });
+        use(stack, client, context, other);  // there is no room beside it
+        while (stack.miniport.complete_next(1)) stack.settle();
+        ContextBuffers beside = client.make_context();
+        ASSERT_EQ(client.render(beside, reads), 0);
+        stack.drive();
+        EXPECT_EQ(count(stack, DXGK_OPERATION_TRANSFER), 1U);
+        EXPECT_EQ(count(stack, DXGK_OPERATION_FILL), 0U);
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments[2].size = 16 * kKibibyte; });
+}
+
 // The process has no address space left for what the lock is to show.
 TEST_F(LockTest, WithoutAddressSpaceALockFailsAndNothingChanges) {
   DXGKIT_COVERS("ALLOC-40");

@@ -160,6 +160,32 @@ TEST_F(OfferTest, AnOfferWaitsForWorkQueuedBeforeItAndBlocksNobody) {
       four_places);
 }
 
+// What is destroyed, or reclaimed, before its offer could begin is nobody's to give up any more.
+TEST_F(OfferTest, AnOfferThatHasNotBegunEndsWithItsAllocation) {
+  DXGKIT_COVERS("ALLOC-44", "ALLOC-26");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        const size_t objects = stack.miniport.live_objects();
+        const D3DKMT_HANDLE kept = client.make_allocation(described()),
+                            ends = client.make_allocation(described());
+        ASSERT_EQ(client.render(context, work_on({ends, kept})), 0);
+        ASSERT_EQ(client.render(context, work_on({kept})), 0);
+        stack.settle();
+        ASSERT_EQ(offer(client, ends), 0);
+        ASSERT_EQ(offer(client, kept), 0);
+        ASSERT_EQ(client.destroy_allocation(ends), 0);
+        EXPECT_EQ(reclaim(client, kept), 0);
+        stack.drive();
+        EXPECT_EQ(stack.miniport.live_objects(), objects + 2) << "one allocation and its opening";
+        ASSERT_EQ(client.render(context, work_on({kept})), 0);
+        stack.drive();
+        EXPECT_EQ(stack.statistics().page_ins, 0U) << "it has never left";
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      four_places);
+}
+
 TEST_F(OfferTest, ReclaimedInTimeNothingIsLost) {
   DXGKIT_COVERS("ALLOC-46", "ALLOC-36", "ALLOC-44");
   with_client(
@@ -342,6 +368,20 @@ const BadCall kBadCalls[] = {
        EXPECT_EQ(c.destroy_allocation(freed, 2), 0);
        with_second(a, freed);
      }},
+    {"AResourceOfAnotherDevice", kInvalid,
+     [](auto& a, auto& c) {
+       D3DDDI_ALLOCATIONINFO member{};
+       D3DKMT_CREATEALLOCATION create{};
+       create.hDevice = c.make_device();
+       create.NumAllocations = 1;
+       create.pAllocationInfo = &member;
+       create.Flags.CreateResource = 1;
+       EXPECT_EQ(c.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+       second[0] = create.hResource;
+       a.pResources = second;
+       a.HandleList = nullptr;
+       a.NumAllocations = 1;
+     }},
     {"AllocationsAsResources", kInvalid,
      [](auto& a, auto&) {
        a.pResources = const_cast<D3DKMT_HANDLE*>(a.HandleList);
@@ -350,6 +390,27 @@ const BadCall kBadCalls[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Rows, BadOffer, ::testing::ValuesIn(kBadCalls),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+// However many are reclaimed, there is an answer for each and for nobody else.
+TEST_F(OfferTest, EachOfAListHasItsAnswer) {
+  DXGKIT_COVERS("ALLOC-46");
+  with_client([](Stack&, Client& client) {
+    std::vector<D3DKMT_HANDLE> all;
+    for (UINT count = 1; count <= 32; ++count) {
+      all.push_back(client.make_allocation(described(kHidden | kAperture)));
+      for (const D3DKMT_HANDLE one : all) ASSERT_EQ(offer(client, one), 0);
+      std::vector<BOOL> lost(count + 1, 7);
+      D3DKMT_RECLAIMALLOCATIONS args{};
+      args.hDevice = client.device;
+      args.HandleList = all.data();
+      args.NumAllocations = count;
+      args.pDiscarded = lost.data();
+      ASSERT_EQ(client.call([&] { return D3DKMTReclaimAllocations(&args); }), 0);
+      EXPECT_EQ(std::ranges::count(lost, 0), count);
+      EXPECT_EQ(lost.back(), 7);
+    }
+  });
+}
 
 TEST_F(OfferTest, TheAnswerMustArrive) {
   DXGKIT_COVERS("THUNK-01", "THUNK-05");

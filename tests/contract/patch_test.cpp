@@ -1,6 +1,7 @@
 // DxgkDdiPatch and DXGKARG_PATCH, member by member.
 #include <cstring>
 
+#include "dxgk/adapter/adapter.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -506,6 +507,50 @@ TEST_F(PatchTest, AWrongAddressIsFoundAndTheAdapterGoesOn) {
     stack.drive();
     EXPECT_EQ(stack.findings.total(), 1U) << "PhysicalAddress + AllocationOffset is right";
   });
+}
+
+// The engine decodes a segment from its base address. A driver that writes where the processor sees
+// the allocation is told so, whatever its offset; one that leaves out the base of a segment that no
+// processor sees has written a wrong address like any.
+TEST_F(PatchTest, WhereTheProcessorSeesAnAllocationIsToldFromAnyWrongAddress) {
+  DXGKIT_COVERS("FIELD-02", "PATCH-27");
+  for (const bool seen : {true, false}) {
+    SCOPED_TRACE(seen);
+    with_client([&](Stack& stack, Client& client) {
+      ContextBuffers context = client.make_context();
+      const uint32_t set = seen ? 1U << 0 : kHidden;
+      const D3DKMT_HANDLE before = client.make_allocation(64 * kKibibyte, set);
+      const D3DKMT_HANDLE allocation = client.make_allocation(64 * kKibibyte, set);
+      ASSERT_EQ(client.render(context, work_on({before})), 0);  // so that the offset is not zero
+      stack.drive();
+      const testing::ScriptedSegment& segment = stack.miniport.config.segments[seen ? 0 : 1];
+      const uint64_t cpu =
+          stack.adapter().core().segment_infos().segments[seen ? 0 : 1].cpu_translated_address;
+      ASSERT_EQ(cpu != 0, seen);
+      uint64_t offset = 0;
+      stack.miniport.hooks.patch = [&](const DXGKARG_PATCH* args) {
+        if (args->Flags.Paging != 0) return stack.miniport.default_patch(args);
+        const D3DDDI_PATCHLOCATIONLIST& patch =
+            args->pPatchLocationList[args->PatchLocationListSubmissionStart];
+        offset = static_cast<uint64_t>(
+                     args->pAllocationList[patch.AllocationIndex].PhysicalAddress.QuadPart) -
+                 segment.base_address;
+        const uint64_t wrong = cpu + offset + patch.AllocationOffset;
+        std::memcpy(static_cast<std::byte*>(args->pDmaBuffer) + patch.PatchOffset, &wrong, 8);
+        return NTSTATUS{0};
+      };
+      Work work = work_on({allocation});
+      work.patches[0].AllocationOffset = 0x80;
+      ASSERT_EQ(client.render(context, work), 0);
+      stack.drive();
+      EXPECT_NE(offset, 0U);
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, seen ? "FIELD-02" : "PATCH-27");
+      EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      stack.miniport.hooks.patch = nullptr;
+    });
+  }
 }
 
 TEST_F(PatchTest, ADriverThatAddsToThePlaceholderIsFoundWhenTheBufferIsPatchedAgain) {

@@ -323,6 +323,27 @@ TEST_F(PowerTest, AFailureIsAViolationAndTakenForSuccess) {
   });
 }
 
+// An adapter that fails on the way up is gone, and says so.
+TEST_F(PowerTest, AFailureOnTheWayUpIsNoSuccess) {
+  DXGKIT_COVERS("LIFE-18", "PWR-02");
+  running([](Stack& stack) {
+    go(stack, PowerTarget::kStandby);
+    stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
+      stack.adapter().core().fail(verifier::Finding{.rule = "LIFE-18",
+                                                    .severity = verifier::Severity::kBugCheck,
+                                                    .ddi = "DxgkDdiSetPowerState",
+                                                    .actual = "It fails.",
+                                                    .expected = "It does not.",
+                                                    .fix = "None."});
+      return nt_status(Status::kSuccess);
+    };
+    go(stack, PowerTarget::kD0, Status::kDeviceRemoved);
+    stack.miniport.hooks.set_power_state = nullptr;
+    EXPECT_FALSE(stack.adapter().core().running());
+    EXPECT_EQ(stack.rules().size(), 1U);
+  });
+}
+
 // A success that is not STATUS_SUCCESS is a success.
 TEST_F(PowerTest, EverySuccessCodeCounts) {
   DXGKIT_COVERS("PWR-02");

@@ -135,6 +135,16 @@ TEST_F(FlipTest, CopiesAndFillsNeedTheirRects) {
   });
 }
 
+TEST_F(FlipTest, AFillHasNoSource) {
+  DXGKIT_COVERS("DISP-15");
+  flipping([](Stack&, FlipDriver& driver, FlipClient& client) {
+    const D3DKMT_HANDLE texture = client.make_allocation();
+    refused(
+        client, "source", [&](auto& a) { a.hSource = texture; }, fill_of(client, &kAll, 1));
+    EXPECT_TRUE(driver.presents.empty());
+  });
+}
+
 TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
   DXGKIT_COVERS("REND-17", "REND-18", "SUB-21", "REND-01");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
@@ -179,6 +189,27 @@ TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
     EXPECT_EQ(driver.presents[1].allocations[1].device_handle, nullptr);
     EXPECT_EQ(driver.presents[1].args.Color, 0xFF336699U);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// The list is the kernel's from the first present on, also before anybody else has used the memory.
+TEST_F(FlipTest, TheFirstUseOfAnAdapterMayBeAFill) {
+  DXGKIT_COVERS("REND-17");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver, 0, false);
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(client.present(fill_of(client, &kAll, 1)), 0);
+        stack.drive();
+        ASSERT_EQ(driver.presents.size(), size_t{1} + static_cast<size_t>(i));
+        const port::AllocationListEntry& screen = driver.presents.back().allocations[2];
+        EXPECT_NE(screen.device_handle, nullptr);
+        EXPECT_EQ(screen.physical_address, driver.last_address());
+        EXPECT_TRUE(screen.write());
+      }
+    }
   });
 }
 

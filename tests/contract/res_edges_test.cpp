@@ -31,6 +31,33 @@ class ResEdgesTest : public ContractTest {
   }
 };
 
+// What was evicted and destroyed waits for older work, also where the adapter fails before that.
+TEST_F(ResEdgesTest, WhatIsOnItsWayOutOfAFailedAdapterGoesOnce) {
+  DXGKIT_COVERS("RES-16", "LIFE-18");
+  listing([](Stack& stack) {
+    ListingClient client(stack);
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE leaves = client.make(1), stays = client.make(1);
+    ASSERT_EQ(client.make_resident({leaves, stays}), kWaits);
+    stack.drive();
+    const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+    ASSERT_EQ(client.wait_gpu(context, fence, 1), 0);
+    ASSERT_EQ(client.render(context, work_on({})), 0);  // queued as long as the adapter lives
+    stack.settle();
+    ASSERT_EQ(client.evict({leaves}), 0);
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    ASSERT_EQ(client.destroy_allocation(leaves), 0);
+    stack.settle();
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, 0x70000000));
+    stack.settle();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"INT-11"});
+    EXPECT_EQ(client.destroy_device(client.device), 0);
+    client.end();
+    stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+    EXPECT_EQ(stack.machine.free_page_count(), stack.pages_at_start);
+  });
+}
+
 // Who is asked to trim already, and then asks for more than there is, is told the larger amount.
 TEST_F(ResEdgesTest, ARefusalTellsAtLeastWhatWasToBeTrimmedAnyway) {
   DXGKIT_COVERS("RES-17", "RES-05");

@@ -101,6 +101,37 @@ NTSTATUS NTAPI validate(const HANDLE, const DXGKARG_VALIDATEUPDATEALLOCPROPERTY*
 }
 
 // One property at a time: what the mask does not name stays as it was.
+// Work in flight may reach all that its device lists: who wants to look waits for it.
+TEST_F(ResTargetsTest, ALockWaitsForWorkThatMayReachWhatIsListed) {
+  DXGKIT_COVERS("ALLOC-41", "RES-03");
+  running(
+      [](Stack& stack) {
+        ListingClient client(stack);
+        ContextBuffers context = client.make_context();
+        const D3DKMT_HANDLE seen = client.make_allocation(kUnit, kMemorySet | kApertureSet);
+        ASSERT_EQ(client.make_resident({seen}), nt_status(Status::kPending));
+        stack.drive();
+        ASSERT_TRUE(client.in_memory(seen));
+        ASSERT_EQ(client.render(context, work_on({})), 0);
+        stack.settle();
+        NTSTATUS status = 1;
+        void* address = nullptr;
+        Stack::Background locks(stack, [&] {
+          D3DKMT_LOCK2 args{};
+          args.hDevice = client.device;
+          args.hAllocation = seen;
+          status = client.call([&] { return D3DKMTLock2(&args); });
+          address = args.pData;
+        });
+        EXPECT_FALSE(locks.finished());
+        locks.finish();
+        EXPECT_EQ(status, 0);
+        EXPECT_NE(address, nullptr);
+        EXPECT_EQ(client.unlock(seen), 0);
+      },
+      explicit_residency);
+}
+
 TEST_F(ResTargetsTest, PropertiesChangeOneByOne) {
   DXGKIT_COVERS("RES-32", "THUNK-33");
   asked.clear();

@@ -277,6 +277,53 @@ TEST_F(ShareTest, WhatWasGivenAtCreationComesWithTheOpening) {
   });
 }
 
+// Of several allocations each has private data of its own, for the driver and for who opens.
+TEST_F(ShareTest, EachAllocationIsOpenedWithItsOwnData) {
+  DXGKIT_COVERS("THUNK-21", "ALLOC-24", "ALLOC-25");
+  running([](Stack& stack) {
+    Client maker(stack, "maker");
+    Client user(stack, "user");
+    ScriptedAllocation data[3];
+    D3DDDI_ALLOCATIONINFO2 infos[3] = {};
+    for (uint32_t i = 0; i < 3; ++i) {
+      data[i].size = uint64_t{4096} * (i + 1);
+      data[i].bank_hints = 70 + i;
+      infos[i].pPrivateDriverData = &data[i];
+      infos[i].PrivateDriverDataSize = sizeof data[i];
+    }
+    D3DKMT_CREATEALLOCATION args{};
+    args.hDevice = maker.device;
+    args.NumAllocations = 3;
+    args.pAllocationInfo2 = infos;
+    args.Flags = std::bit_cast<D3DKMT_CREATEALLOCATIONFLAGS>(kGlobal);
+    ASSERT_EQ(maker.call([&] { return D3DKMTCreateAllocation2(&args); }), 0);
+    std::vector<uint32_t> told;
+    std::vector<D3DKMT_HANDLE> handles;
+    stack.miniport.hooks.open_allocation = [&](void* device, const DXGKARG_OPENALLOCATION* given) {
+      for (UINT i = 0; i < given->NumAllocations; ++i) {
+        ScriptedAllocation one;
+        EXPECT_EQ(given->pOpenAllocation[i].PrivateDriverDataSize, sizeof one);
+        std::memcpy(&one, given->pOpenAllocation[i].pPrivateDriverData, sizeof one);
+        told.push_back(one.bank_hints);
+        handles.push_back(given->pOpenAllocation[i].hAllocation);
+      }
+      return stack.miniport.default_open_allocation(device, given);
+    };
+    Opening opening(user, 3);
+    ASSERT_EQ(opening.by_global(args.hGlobalShare), 0);
+    stack.miniport.hooks = {};
+    EXPECT_THAT(told, ::testing::ElementsAre(70, 71, 72));
+    EXPECT_THAT(handles, ::testing::ElementsAre(opening.allocation(0), opening.allocation(1),
+                                                opening.allocation(2)));
+    for (uint32_t i = 0; i < 3; ++i) {
+      ScriptedAllocation one;
+      std::memcpy(&one, opening.infos[i].pPrivateDriverData, sizeof one);
+      EXPECT_EQ(one.bank_hints, 70 + i);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{}) << "nobody has written it";
+  });
+}
+
 TEST_F(ShareTest, ADriverThatChangesDataAtCreationIsWhatOthersAreTold) {
   DXGKIT_COVERS("THUNK-21");
   running([](Stack& stack) {
@@ -534,6 +581,7 @@ TEST_F(ShareTest, ADescriptorNamesTheResourceAndHoldsItUntilItsLastDuplicateIsCl
     EXPECT_NE(fd_of(by_member), fd_of(handle));
     ASSERT_EQ(close(fd_of(by_member)), 0);
     EXPECT_EQ(fcntl(fd_of(handle), F_GETFD), FD_CLOEXEC) << "not inherited unasked";
+    EXPECT_NE(fcntl(fd_of(handle), F_GETFL) & O_NONBLOCK, 0) << "nobody can get stuck on it";
     const int duplicate = dup(fd_of(handle));
     ASSERT_EQ(close(fd_of(handle)), 0);
     EXPECT_EQ(destroy_resource(maker, made.resource), 0);

@@ -309,5 +309,42 @@ TEST_F(SyncFlagsTest, TheTopOfThePipelineIsWaitedFor) {
   });
 }
 
+// The legacy calls ask for the same rights as the others.
+TEST_F(SyncFlagsTest, ALegacyWaitNeedsTheRightToWaitOnly) {
+  DXGKIT_COVERS("SYNC-11", "SYNC-06");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const MonitoredFence to_wait = create_fence(client, sync_flag::kNoSignal, 5);
+    const MonitoredFence to_signal = create_fence(client, sync_flag::kNoWait, 5);
+    ASSERT_EQ(to_wait.status, 0);
+    ASSERT_EQ(to_signal.status, 0);
+    const auto wait = [&](D3DKMT_HANDLE object) {
+      D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 args{};
+      args.hContext = context.handle;
+      args.ObjectCount = 1;
+      args.ObjectHandleArray[0] = object;
+      args.Fence.FenceValue = 5;
+      return client.call([&] { return D3DKMTWaitForSynchronizationObject2(&args); });
+    };
+    const auto signal = [&](D3DKMT_HANDLE object) {
+      D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 args{};
+      args.hContext = context.handle;
+      args.ObjectCount = 1;
+      args.ObjectHandleArray[0] = object;
+      args.Fence.FenceValue = 6;
+      return client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); });
+    };
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(wait(to_signal.handle), kDenied);
+    EXPECT_EQ(signal(to_wait.handle), kDenied);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(wait(to_wait.handle), 0);
+    EXPECT_EQ(signal(to_signal.handle), 0);
+    stack.drive();
+    EXPECT_EQ(to_signal.value(), 6U);
+    EXPECT_EQ(to_wait.value(), 5U);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -338,5 +338,21 @@ TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
   });
 }
 
+TEST_F(KeyedMutexTest, AHandleOfAnotherKindOpensNoMutex) {
+  DXGKIT_COVERS("THUNK-23", "SYNC-26");
+  running([](Stack& stack) {
+    Client client(stack);
+    const MonitoredFence fence = create_fence(client, sync_flag::kNt, 6);
+    SharedHandle shared;
+    ASSERT_EQ(share(client, {fence.handle}, &shared.handle), 0);
+    D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE args{};
+    args.hNtHandle = shared.handle;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTOpenKeyedMutexFromNtHandle(&args); }), kTypeMismatch);
+    EXPECT_EQ(args.hKeyedMutex, 0U);
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

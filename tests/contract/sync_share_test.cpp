@@ -100,6 +100,30 @@ TEST_F(SyncShareTest, ADescriptorOpensTheObjectAndHoldsIt) {
   });
 }
 
+// What was opened without a device is shared like what was made on one.
+TEST_F(SyncShareTest, WhoHasOpenedAnObjectMayShareItFurther) {
+  DXGKIT_COVERS("SYNC-32", "THUNK-23");
+  running([](Stack& stack) {
+    Client user(stack, "user"), third(stack, "third");
+    SharedHandle first, second;
+    {
+      Client maker(stack, "maker");
+      const MonitoredFence fence = create_fence(maker, kNt, 3);
+      ASSERT_EQ(share(maker, {fence.handle}, &first.handle), 0);
+      maker.end();
+    }
+    D3DKMT_HANDLE plain = 0;
+    ASSERT_EQ(open_nt(user, first.handle, &plain), 0);
+    ASSERT_EQ(share(user, {plain}, &second.handle), 0);
+    first.close();
+    EXPECT_EQ(destroy_sync(user, plain), 0);
+    MonitoredFence fence = open_fence(third, second.handle);
+    ASSERT_EQ(fence.status, 0) << "the second descriptor holds it";
+    EXPECT_EQ(fence.value(), 3U);
+    EXPECT_EQ(destroy_sync(third, fence.handle), 0);
+  });
+}
+
 TEST_F(SyncShareTest, TheLastCloseWakesWaitersAndTheOthersDoNot) {
   DXGKIT_COVERS("SYNC-32", "SYNC-28");
   running([](Stack& stack) {

@@ -631,6 +631,23 @@ TEST_F(TdrTest, ThePolicyComesFromTheRegistry) {
   EXPECT_EQ(policy.limit_time_ns, 60'000'000'000) << "not a number";
 }
 
+TEST_F(TdrTest, EachLevelIsTakenAsItIsAndNumbersHaveFourBytes) {
+  DXGKIT_COVERS("TDR-02", "TDR-05");
+  nt::KernelConfig config;
+  auto& key =
+      config.registry["\\registry\\machine\\SYSTEM\\CurrentControlSet\\Control\\GraphicsDrivers"];
+  for (const uint32_t level : {0U, 1U, 3U}) {
+    key["TdrLevel"] = nt::RegistryValue::dword(level);
+    EXPECT_EQ(dxgk::read_timeout_policy(config, 2'000'000'000).level, level);
+  }
+  for (const uint32_t none : {4U, 0x01000001U, UINT32_MAX}) {
+    key["TdrLevel"] = nt::RegistryValue::dword(none);
+    EXPECT_EQ(dxgk::read_timeout_policy(config, 2'000'000'000).level, 3U) << none;
+  }
+  key["TdrLimitCount"] = nt::RegistryValue::dword(0x12345678);
+  EXPECT_EQ(dxgk::read_timeout_policy(config, 2'000'000'000).limit_count, 0x12345678U);
+}
+
 TEST_F(TdrTest, AProcessThatKeepsHangingTheEngineIsKeptFromIt) {
   DXGKIT_COVERS("TDR-06", "TDR-07");
   engines([](Stack& stack, EngineResets&) {

@@ -245,6 +245,29 @@ TEST_F(TeardownTest, AFailedAdapterKeepsPagesUntilStopAndThenReturnsThem) {
   });
 }
 
+// What its owner had given up while the GPU used it is given back as well.
+TEST_F(TeardownTest, AFailedAdapterReturnsWhatWaitedForTheGpu) {
+  DXGKIT_COVERS("LIFE-18", "ALLOC-27");
+  with_client([](Stack& stack, Client& client) {
+    Busy busy(client);
+    D3DKMT_OFFERALLOCATIONS offer{};  // to begin when its work has ended
+    offer.hDevice = client.device;
+    offer.HandleList = &busy.allocations[0];
+    offer.NumAllocations = 1;
+    offer.Priority = D3DKMT_OFFER_PRIORITY_NORMAL;
+    EXPECT_EQ(client.call([&] { return D3DKMTOfferAllocations(&offer); }), 0);
+    EXPECT_EQ(client.destroy_allocation(busy.allocations[0]), 0);
+    stack.settle();
+    EXPECT_EQ(stack.miniport.count("DxgkDdiCloseAllocation"), 0U) << "it is in use";
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, 0x70000000));
+    stack.settle();
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"INT-11"});
+    EXPECT_EQ(client.destroy_device(client.device), 0);
+    stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+    EXPECT_EQ(stack.machine.free_page_count(), stack.pages_at_start);
+  });
+}
+
 /// Threads that use and destroy the same handles at once; nothing but documented answers, nothing
 /// left behind.
 void hostile_threads(Stack& stack, int rounds) {

@@ -359,6 +359,58 @@ TEST_F(ThunkTest, EnumAdaptersTellsTheCountFirstAndNeedsRoom) {
   });
 }
 
+TEST_F(ThunkTest, EnumAdaptersSaysHowManyItWrote) {
+  DXGKIT_COVERS("THUNK-09");
+  with_client([](Stack& stack, Client& client) {
+    std::array<D3DKMT_ADAPTERINFO, 4> infos{};
+    D3DKMT_ENUMADAPTERS2 enumerate{};
+    enumerate.pAdapters = infos.data();
+    enumerate.NumAdapters = 4;
+    ASSERT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&enumerate); }), 0);
+    EXPECT_EQ(enumerate.NumAdapters, 1U);
+    EXPECT_EQ(infos[0].AdapterLuid.LowPart, stack.luid.low);
+    EXPECT_EQ(infos[1].hAdapter, 0U) << "not written";
+    D3DKMT_CLOSEADAPTER close{infos[0].hAdapter};
+    EXPECT_EQ(client.call([&] { return D3DKMTCloseAdapter(&close); }), 0);
+  });
+}
+
+// Command buffers and lists belong to contexts; a device of this kernel has none of its own.
+TEST_F(ThunkTest, ADeviceHasNoBuffersOfItsOwn) {
+  DXGKIT_COVERS("THUNK-02");
+  with_client([](Stack&, Client& client) {
+    D3DKMT_CREATEDEVICE args;
+    std::memset(&args, 0x5A, sizeof args);
+    args.hAdapter = client.adapter;
+    args.Flags = {};
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateDevice(&args); }), 0);
+    EXPECT_NE(args.hDevice, client.device);
+    EXPECT_EQ(args.pCommandBuffer, nullptr);
+    EXPECT_EQ(args.CommandBufferSize, 0U);
+    EXPECT_EQ(args.pAllocationList, nullptr);
+    EXPECT_EQ(args.AllocationListSize, 0U);
+    EXPECT_EQ(args.pPatchLocationList, nullptr);
+    EXPECT_EQ(args.PatchLocationListSize, 0U);
+    EXPECT_EQ(client.destroy_device(args.hDevice), 0);
+  });
+}
+
+TEST_F(ThunkTest, WithoutADisplayNothingIsPresented) {
+  DXGKIT_COVERS("DISP-21");
+  with_client([](Stack& stack, Client& client) {
+    const ContextBuffers context = client.make_context();
+    const RECT rect{0, 0, 8, 8};
+    D3DKMT_PRESENT args{};
+    args.hContext = context.handle;
+    args.Flags.ColorFill = 1;
+    args.SubRectCnt = 1;
+    args.pSrcSubRects = &rect;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTPresent(&args); }), nt_status(Status::kNotSupported));
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
 TEST_F(ThunkTest, AnUnknownLuidOpensNothing) {
   DXGKIT_COVERS("THUNK-10");
   with_client([](Stack& stack, Client& client) {
@@ -485,6 +537,34 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }),
               nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+// Handles that nobody could be given are not made.
+TEST_F(ThunkTest, AListThatCannotBeWrittenMakesNothing) {
+  DXGKIT_COVERS("THUNK-01", "THUNK-05", "THUNK-20");
+  with_client([](Stack& stack, Client& client) {
+    void* const page =
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(page, MAP_FAILED);
+    auto* const infos = new (page) D3DDDI_ALLOCATIONINFO[2]{};
+    auto* const infos2 = new (static_cast<std::byte*>(page) + 1024) D3DDDI_ALLOCATIONINFO2[2]{};
+    ASSERT_EQ(mprotect(page, 4096, PROT_READ), 0);
+    const Digest before = digest(stack, {&client});
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 2;
+    create.pAllocationInfo = infos;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
+              nt_status(Status::kAccessViolation));
+    create.pAllocationInfo2 = infos2;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }),
+              nt_status(Status::kAccessViolation));
+    EXPECT_EQ(digest(stack, {&client}), before);
+    ASSERT_EQ(mprotect(page, 4096, PROT_READ | PROT_WRITE), 0);
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    EXPECT_NE(infos2[1].hAllocation, 0U);
+    munmap(page, 4096);
   });
 }
 

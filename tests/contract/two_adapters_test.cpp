@@ -132,6 +132,34 @@ TEST_F(TwoAdaptersTest, ContextAllocationsAreOfDevicesOfTheAdapter) {
   });
 }
 
+// A resource of several adapters' processes is opened on the adapter that has it.
+TEST_F(TwoAdaptersTest, AResourceIsOfItsAdapter) {
+  DXGKIT_COVERS("ALLOC-25", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    SecondAdapter second(stack);
+    D3DDDI_ALLOCATIONINFO2 info{};
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    create.Flags.CreateResource = create.Flags.CreateShared = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    D3DDDI_OPENALLOCATIONINFO2 opened{};
+    D3DKMT_OPENRESOURCE open{};
+    open.hDevice = second.make_device(client);
+    open.hGlobalShare = create.hGlobalShare;
+    open.NumAllocations = 1;
+    open.pOpenAllocationInfo2 = &opened;
+    const Digest before = digest(stack, {&client});
+    const size_t calls = second.miniport.calls().order.size();
+    EXPECT_EQ(client.call([&] { return D3DKMTOpenResource2(&open); }), kInvalid);
+    EXPECT_EQ(open.hResource, 0U);
+    EXPECT_EQ(opened.hAllocation, 0U);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(second.miniport.calls().order.size(), calls);
+  });
+}
+
 // A driver is told of its own objects, by their own type, and holds allocations only.
 TEST_F(TwoAdaptersTest, HandlesAreAnsweredByTheirOwnAdapter) {
   DXGKIT_COVERS("ALLOC-33", "ALLOC-32");

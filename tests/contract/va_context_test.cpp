@@ -284,5 +284,41 @@ TEST_F(VaContextTest, MovesUseTheProtectionOfWhatTheyMove) {
   });
 }
 
+// Two unique protections side by side are two moves.
+TEST_F(VaContextTest, ProtectionsSideBySideStayApart) {
+  DXGKIT_COVERS("PAGE-36", "PAGE-35", "VA-24");
+  constexpr uint64_t kUnique = uint64_t{1} << 63;
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(16 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    for (const auto& [first, pages, driver_protection] :
+         {std::tuple<uint64_t, uint64_t, uint64_t>{3, 3, kUnique | 0x11}, {6, 4, kUnique | 0x22}}) {
+      auto args = client.map_args(a, pages);
+      args.OffsetInPages = first;
+      args.DriverProtection = driver_protection;
+      client.make_mapping(args);
+    }
+    stack.gpu.clear_calls();
+    ASSERT_EQ(client.evict({a}), 0);
+    stack.drive();
+    const auto calls = stack.gpu.calls();
+    std::vector<uint64_t> sizes;
+    for (const auto& transfer : calls.transfers) {
+      if (transfer.hAllocation != nullptr) sizes.push_back(transfer.TransferSizeInBytes / kPage);
+    }
+    EXPECT_EQ(sizes, (std::vector<uint64_t>{3, 3, 4, 6}));
+    std::map<uint64_t, uint64_t> pages;
+    for (const auto& update : calls.updates) {
+      if (update.args.hProcess == stack.gpu.system_process())
+        pages[update.args.DriverProtection] += update.args.NumPageTableEntries;
+    }
+    EXPECT_EQ(pages[kUnique | 0x11], 3U);
+    EXPECT_EQ(pages[kUnique | 0x22], 4U);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -209,6 +209,41 @@ TEST_F(VaMemoryTest, ATableStaysForWhatIsAwayBesidePagesThatCouldNotBeWritten) {
   }
 }
 
+// Of two tables with hidden pages the first has others behind them: it stays, the second goes.
+TEST_F(VaMemoryTest, ATableStaysForItsOwnPagesOnly) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    const uint64_t first = 20 * kLeaf + 5 * k64, second = 21 * kLeaf + 5 * k64, there = 23 * kLeaf;
+    const uint64_t behind = 20 * kLeaf + 9 * k64;
+    const auto leaves = [&] {
+      const auto tables = stack.gpu.tables_of(client.process_handle()).tables;
+      const auto found = tables.find(0);
+      return found == tables.end() ? size_t{0} : found->second.size();
+    };
+    const size_t leaves_before = leaves();
+    for (const uint64_t va : {first + 8 * kPage, second + 8 * kPage, behind}) {
+      auto args = client.map_args(0, 2, va);
+      args.Protection = protection(kZero);
+      ASSERT_EQ(client.make_mapping(args), va);
+    }
+    for (const uint64_t va : {first, second, there}) ASSERT_EQ(client.make_mapping(a, 4, va), va);
+    ASSERT_EQ(leaves(), leaves_before + 2);
+    {
+      Shortage shortage(stack, 0);
+      EXPECT_GE(client.make_resident({a}), 0);
+      stack.drive();
+      EXPECT_TRUE(shortage.hit());
+      for (const uint64_t va : {first, first + 8 * kPage, second, second + 8 * kPage, there})
+        EXPECT_FALSE(client.walk(va).valid) << va;
+      EXPECT_TRUE(client.walk(behind).valid);
+      EXPECT_EQ(leaves(), leaves_before + 1);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // What the process maps next brings what is owed, and itself.
 TEST_F(VaMemoryTest, PagesThatAreOwedComeWithTheNextOnes) {
   DXGKIT_COVERS("VA-29");

@@ -125,6 +125,36 @@ TEST_F(VaPowerTest, WithoutTablesNobodyGoesOn) {
       [](GpuVaStack& stack) { stack.gpu.config.explicit_invalidation = true; });
 }
 
+/// Where tables are tried again later, a process that has none meanwhile has no root either.
+TEST_F(VaPowerTest, WithoutTablesThereIsNoRoot) {
+  DXGKIT_COVERS("PAGE-02");
+  running(GpuVaConfig::two_level(port::PageTableUpdateMode::kGpuPhysical, 2),
+          [](GpuVaStack& stack) {
+            VaClient client(stack);
+            const D3DKMT_HANDLE a = client.make_allocation(kPage, kMemorySet);
+            client.list({a});
+            stack.drive();
+            const uint64_t va = client.make_mapping(a, 1);
+            auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
+            ASSERT_TRUE(exercise.has_value());
+            EXPECT_TRUE(exercise->gpu_va_root(*client.process).has_value());
+            int asked = 0;
+            stack.gpu.on_root_size = [&](const DXGKARG_GETROOTPAGETABLESIZE*) -> SIZE_T {
+              return ++asked == 1 ? kMebibyte : SIZE_T{4} * 1024 * kMebibyte - kPage;
+            };
+            sleep_and_wake(stack);
+            stack.gpu.on_root_size = nullptr;
+            EXPECT_GT(asked, 1);
+            EXPECT_EQ(exercise->gpu_va_root(*client.process).error(), Status::kInvalidParameter);
+            EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+            ASSERT_EQ(client.submit(client.context, va, 0), 0);
+            stack.drive();
+            EXPECT_TRUE(exercise->gpu_va_root(*client.process).has_value());
+            EXPECT_TRUE(client.walk(va).valid);
+            EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+          });
+}
+
 /// A client whose pages each say who they are, mapped and used; and another one.
 struct Marked {
   explicit Marked(GpuVaStack& stack) : client(stack), other(stack, "other") {

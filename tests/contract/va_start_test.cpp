@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "dxgk/adapter/adapter.h"
-#include "tests/contract/gpu_va_fixture.h"
+#include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -143,6 +143,30 @@ TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
   legacy.caps = [](DXGK_GPUMMUCAPS& caps) { caps.LegacyBehaviors.SourcePageTableVaInTransfer = 1; };
   bare(legacy, [&](GpuVaStack& stack) {
     expect_refused(stack, "PAGE-32", "SourcePageTableVaInTransfer", Status::kNotSupported);
+  });
+}
+
+// The processor writes the tables of paging's own process, in any model: they may lie in local
+// memory that it sees, and nowhere else there.
+TEST_F(VaStartTest, TablesOfPagingLieWhereTheProcessorSeesThem) {
+  DXGKIT_COVERS("VA-03", "PAGE-02");
+  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level(2);
+  for (port::PageTableLevelDesc& level : config.levels) level.paging_process_segment = 1;
+  running(config, [](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    const uint64_t va = client.make_mapping(a, 4);
+    EXPECT_TRUE(client.walk(va + 3 * kPage).valid) << client.walk(va + 3 * kPage).why;
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+  for (port::PageTableLevelDesc& level : config.levels) level.paging_process_segment = 2;
+  bare(config, [](GpuVaStack& stack) {
+    const uint64_t pages = stack.machine.free_page_count();
+    EXPECT_EQ(stack.start(), Status::kNoMemory);
+    EXPECT_EQ(stack.miniport.live_objects(), 0U);
+    EXPECT_EQ(stack.machine.free_page_count(), pages);
   });
 }
 

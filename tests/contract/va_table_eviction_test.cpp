@@ -445,5 +445,40 @@ TEST_F(VaTableEvictionTest, EntriesOfTheCpuWaitForTheirOwnContentOnly) {
   });
 }
 
+// While tables come back, one paging packet after another, nobody is told a root that leads to less
+// than what is mapped, or to more: what has no place now has none there either.
+TEST_F(VaTableEvictionTest, ARootIsToldOnceItsTablesSayEverything) {
+  DXGKIT_COVERS("VA-29", "PAGE-33");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack);
+    const D3DKMT_HANDLE away = one.client.make_allocation(8 * kPage, kMemorySet);
+    const uint64_t nowhere = one.client.make_mapping(away, 8, Sparse::at(kLeaves + 1));
+    ListingClient other(stack, "other");
+    const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
+    other.list({large});
+    stack.drive();
+    ASSERT_TRUE(one.evicted());
+    auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
+    ASSERT_TRUE(exercise.has_value());
+    const auto told = [&] { return exercise->gpu_va_root(*one.client.process).has_value(); };
+    EXPECT_FALSE(told());
+    ASSERT_EQ(one.client.submit(one.client.context, Sparse::at(2), 24), 0);
+    stack.settle();
+    bool ever = told();
+    for (int packets = 0; packets < 1000; ++packets) {
+      bool any = false;
+      for (uint32_t node = 0; node < 2 && !any; ++node) any = stack.miniport.complete_next(node);
+      stack.settle();
+      if (told() && !ever) {
+        ever = true;
+        for (uint64_t i = 0; i < kLeaves; ++i) one.check(i);
+        EXPECT_FALSE(one.client.walk(nowhere).valid);
+      }
+      if (!any) break;
+    }
+    EXPECT_TRUE(ever);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

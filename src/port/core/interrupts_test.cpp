@@ -12,6 +12,8 @@ namespace {
 
 CoreWorld* g_world = nullptr;
 bool g_in_isr = false;
+/// What the ISR reports.
+std::vector<DXGKARGCB_NOTIFY_INTERRUPT_DATA> g_causes;
 
 DXGKARGCB_NOTIFY_INTERRUPT_DATA completed(uint32_t node, uint32_t fence) {
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data{};
@@ -24,7 +26,7 @@ DXGKARGCB_NOTIFY_INTERRUPT_DATA completed(uint32_t node, uint32_t fence) {
 BOOLEAN NTAPI isr(void*, ULONG) {
   Interrupts& interrupts = g_world->core().interrupts;
   g_in_isr = interrupts.in_isr();
-  interrupts.notify_interrupt(completed(1, 7));
+  for (const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data : g_causes) interrupts.notify_interrupt(data);
   interrupts.queue_dpc();
   return TRUE;
 }
@@ -34,6 +36,7 @@ void in_world(const std::function<void(CoreWorld&)>& body) {
   with_core([&](CoreWorld& world) {
     g_world = &world;
     g_in_isr = false;
+    g_causes = {completed(1, 7)};
     CoreWorld::set(world.table.table.DxgkDdiInterruptRoutine, &isr);
     CoreWorld::set(world.table.table.DxgkDdiDpcRoutine, &dpc);
     body(world);
@@ -84,6 +87,30 @@ TEST(InterruptsCore, AreKeptBackFromMaskedNodes) {
       interrupts.disconnect();
     });
   }
+}
+
+/// What no engine's work has to say is told at once, whichever nodes are masked.
+TEST(InterruptsCore, KeepNothingBackButDmaReports) {
+  in_world([](CoreWorld& world) {
+    Interrupts& interrupts = world.core().interrupts;
+    interrupts.connect();
+    interrupts.mask(~uint64_t{0});
+    g_causes.assign(3, {});
+    g_causes[0].InterruptType = DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED;
+    g_causes[0].MonitoredFenceSignaled.NodeOrdinal = 1;
+    g_causes[1].InterruptType = DXGK_INTERRUPT_CRTC_VSYNC;
+    g_causes[2].InterruptType = DXGK_INTERRUPT_DISPLAYONLY_VSYNC;
+    world.function.interrupt_line().raise();
+    std::vector<InterruptReport::Type> types;
+    for (const InterruptReport& report : world.host.seen()) types.push_back(report.type);
+    EXPECT_EQ(types, (std::vector{InterruptReport::Type::kMonitoredFenceSignaled,
+                                  InterruptReport::Type::kCrtcVsync,
+                                  InterruptReport::Type::kDisplayOnlyVsync}));
+    nt::CallFrame frame(world.kernel, "unmask", nt::kPassiveLevel);
+    interrupts.unmask(~uint64_t{0}, true);
+    EXPECT_EQ(world.host.seen().size(), 3U);
+    interrupts.disconnect();
+  });
 }
 
 /// A report of a node in reset says so (INT-21).

@@ -79,8 +79,10 @@ TEST(LifePort, StartsAndStops) {
     EXPECT_EQ(info->video_present_sources, 1U);
     EXPECT_EQ(info->children, 2U);
     EXPECT_TRUE(world.core().interrupts.connected());
-    DisplayInformation left;
+    DisplayInformation left{.width = 3, .height = 5, .pitch_bytes = 7, .address = 9};
     EXPECT_EQ(life.stop_device_and_release(0, &left), Status::kNotSupported) << "no such entry";
+    EXPECT_EQ(left.width + left.height + left.pitch_bytes + left.address, 0U)
+        << "nothing is left where nothing was said";
     EXPECT_EQ(life.stop_device(), Status::kSuccess);
     EXPECT_FALSE(world.core().interrupts.connected());
     EXPECT_EQ(life.remove_device(), Status::kSuccess);
@@ -355,6 +357,30 @@ TEST(TimeoutPort, ResetsExclusively) {
       });
 }
 
+/// A driver that stops the machine inside has given no answer, so that none is judged.
+TEST(TimeoutPort, ADriverThatDoesNotComeBackHasNoGroupOfEngines) {
+  with_core([](CoreWorld& world) {
+    DRIVER_INITIALIZATION_DATA& table = world.table.table;
+    CoreWorld::set(
+        table.DxgkDdiQueryDependentEngineGroup,
+        +[](void*, DXGKARG_QUERYDEPENDENTENGINEGROUP*) NTAPI -> NTSTATUS {
+          reinterpret_cast<void(NTAPI*)(uint32_t)>(
+              const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+          return 0;
+        });
+    CoreWorld::set(
+        table.DxgkDdiQueryEngineStatus,
+        +[](void*, DXGKARG_QUERYENGINESTATUS*) NTAPI -> NTSTATUS { return 0; });
+    CoreWorld::set(
+        table.DxgkDdiResetEngine, +[](void*, DXGKARG_RESETENGINE*) NTAPI -> NTSTATUS { return 0; });
+    TimeoutPort timeouts(world.core());
+    ASSERT_TRUE(timeouts.has_engine_reset());
+    EXPECT_EQ(timeouts.query_dependent_engines(NodeOrdinal{1}, 3).error(), Status::kDeviceRemoved);
+    ASSERT_EQ(world.host.fatal.size(), 1U);
+    EXPECT_EQ(world.host.fatal[0].bugcheck_code, 0x116U);
+  });
+}
+
 TEST(ChildPort, AsksForConnections) {
   with_family<ChildPort>(
       [](DRIVER_INITIALIZATION_DATA& table) {
@@ -439,6 +465,37 @@ TEST(HwQueuePort, NeedsAllItsEntries) {
         EXPECT_EQ(queues.destroy_hw_queue(kSome), expected(filled));
         EXPECT_EQ(queues.submit({}), Status::kNotSupported);
       });
+}
+
+// From WDDM 2.2 on, with all five of them.
+TEST(HwQueuePort, IsThereWithAllItsEntries) {
+  for (const uint32_t version : {kInterfaceWddm21, kInterfaceWddm22, kInterfaceWddm32}) {
+    SCOPED_TRACE(version);
+    with_core(
+        [&](CoreWorld& world) {
+          const auto nothing = +[] {};
+          DRIVER_INITIALIZATION_DATA all{};
+          CoreWorld::set(all.DxgkDdiCreateHwContext, nothing);
+          CoreWorld::set(all.DxgkDdiDestroyHwContext, nothing);
+          CoreWorld::set(all.DxgkDdiCreateHwQueue, nothing);
+          CoreWorld::set(all.DxgkDdiDestroyHwQueue, nothing);
+          CoreWorld::set(all.DxgkDdiSubmitCommandToHwQueue, nothing);
+          DRIVER_INITIALIZATION_DATA& table = world.table.table;
+          HwQueuePort queues(world.core());
+          const auto supported = [&](const std::function<void()>& without) {
+            table = all;
+            without();
+            return queues.supported();
+          };
+          EXPECT_EQ(supported([] {}), version >= kInterfaceWddm22);
+          EXPECT_FALSE(supported([&] { table.DxgkDdiCreateHwContext = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiDestroyHwContext = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiCreateHwQueue = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiDestroyHwQueue = nullptr; }));
+          EXPECT_FALSE(supported([&] { table.DxgkDdiSubmitCommandToHwQueue = nullptr; }));
+        },
+        version);
+  }
 }
 
 TEST(HwSchedulingPort, TellsTheInterruptOfEnginesInReset) {

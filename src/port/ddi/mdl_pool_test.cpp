@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <vector>
 
 #include "base/ids.h"
 #include "nt/layout.h"
@@ -30,6 +32,20 @@ TEST(MdlPool, KeepsMdlsUntilTheyAreReleased) {
     EXPECT_EQ(pool.issued(), 3U);
     pool.release(3);
     pool.release(3);
+  });
+}
+
+// ByteCount has 32 bits and counts whole pages: a list of 4 GiB or more says all that fits.
+TEST(MdlPool, AByteCountThatDoesNotFitIsAsManyWholePagesAsDo) {
+  with_core([](CoreWorld& world) {
+    constexpr uint64_t kMost = (uint64_t{1} << 32) / kPageBytes - 1;
+    MdlPool pool(world.kernel);
+    const std::vector<uint64_t> pages(kMost + 2, 0x11);
+    const std::span all(pages);
+    EXPECT_EQ(pool.make(all.first(kMost - 1))->byte_count, (kMost - 1) * kPageBytes);
+    for (const uint64_t count : {kMost, kMost + 1, kMost + 2})
+      EXPECT_EQ(pool.make(all.first(count))->byte_count, kMost * kPageBytes) << count;
+    pool.release(pool.issued());
   });
 }
 
