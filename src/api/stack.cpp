@@ -8,6 +8,7 @@
 #include "api/stack_impl.h"
 #include "api/trace_impl.h"
 #include "devices/catalog/catalog.h"
+#include "devices/plugin/plugin.h"
 #include "nt/registry_store.h"
 #include "runtime/sync.h"
 
@@ -28,12 +29,30 @@ struct Wanted {
   nt::KernelConfig kernel;
 };
 
+/// The models that come with dxgkit, and the program's own.
+Expected<bus::DeviceRegistry> catalog_with(std::span<const DeviceModel> models) {
+  bus::DeviceRegistry all = devices::catalog();
+  for (const DeviceModel& model : models) {
+    const std::string& name = model.name;
+    if (name.empty() || name.find_first_of(",/") != std::string::npos || name.ends_with(".so"))
+      return std::unexpected(invalid(fmt::format("\"{}\" is no name for a device model", name)));
+    if (all.parse(name).has_value() || all.find(name) != nullptr)
+      return std::unexpected(invalid(fmt::format("there is a device model {} already", name)));
+    auto type = plugin::type_of(name, model.functions);
+    if (!type.has_value()) return std::unexpected(invalid(type.error()));
+    all.add(std::move(*type));
+  }
+  return all;
+}
+
 Expected<Wanted> checked(const StackOptions& options) {
   Wanted wanted;
   if (options.memory_bytes == 0) return std::unexpected(invalid("a machine needs memory"));
   if (options.devices.empty()) return std::unexpected(invalid("a machine needs a device"));
+  auto known = catalog_with(options.models);
+  if (!known.has_value()) return std::unexpected(known.error());
   for (const std::string& text : options.devices) {
-    auto choice = devices::catalog().parse(text);
+    auto choice = known->parse(text);
     if (!choice.has_value()) return std::unexpected(invalid(choice.error()));
     if (options.mode == Mode::kSimulation && !choice->type->simulated)
       return std::unexpected(invalid(fmt::format("{} lives in real time only", text)));
