@@ -25,7 +25,7 @@ with tempfile.TemporaryDirectory() as folder:
     prefix = folder / "prefix"
     run("cmake", "--install", build, "--prefix", prefix)
     examples = next(prefix.glob("share/dxgkit/examples"))
-    for name in ("embed", "miniport"):
+    for name in ("embed", "device", "miniport"):
         shutil.copytree(examples / name, folder / name)
         run("cmake", "-S", folder / name, "-B", folder / name / "build", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={cxx}",
             "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-missing-field-initializers")
@@ -36,6 +36,12 @@ with tempfile.TemporaryDirectory() as folder:
     environment = dict(os.environ, LD_LIBRARY_PATH=str(library))
     said = run(folder / "embed/build/embed", env=environment)
     assert said == "the packet's fence is signalled: 0x1\n", said
+    assert run(folder / "embed/build/embed_static") == said, "the static library says something else"
+    said = run(prefix / "bin/dxgkit", "run", "--driver", next(prefix.glob("lib*/**/drivers/framebuffer.sys")), "--device",
+               f"{folder}/device/build/screen.so,width=320", "--output", folder / "screen.png")
+    assert "screen: 320 x 480, lit" in said, said
+    wrong = subprocess.run([prefix / "bin/dxgkit", "run", "--device", f"{folder}/device/build/screen.so,width=9"], capture_output=True, text=True)
+    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "width: a number of pixels from 64 to 1024" in wrong.stderr, wrong
     driver = folder / "miniport/build/miniports/first.sys"
     run(prefix / "bin/dxgkit", "verify", driver, "--device", "none")
     assert run(prefix / "bin/dxgkit", "--version").startswith("dxgkit 0.1.0 ("), "the tool does not say its version"
@@ -47,4 +53,4 @@ with tempfile.TemporaryDirectory() as folder:
     assert not inner, inner[:5]
     pkg_config = run("pkg-config", "--cflags", "--libs", "dxgkit", env=dict(os.environ, PKG_CONFIG_PATH=str(library / "pkgconfig")))
     assert "-ldxgkit" in pkg_config and "-W" not in pkg_config, pkg_config
-print("2 passed, 0 failed")
+print("4 passed, 0 failed")

@@ -440,6 +440,45 @@ std::optional<std::string> missing(const DxgkitDevice& f) {
 
 }  // namespace
 
+namespace {
+
+/// Checks the table that is the plug-in's, and says what it is as a type of device. `code` lives as
+/// long as the process.
+std::expected<bus::DeviceType, std::string> type_behind(const Code& code) {
+  const DxgkitDevice* const f = code.functions;
+  if (f->version != DXGKIT_DEVICE_VERSION)
+    return wrong("it speaks version " + std::to_string(f->version) +
+                 " of the interface, this tool version " + std::to_string(DXGKIT_DEVICE_VERSION));
+  if (f->size_bytes < sizeof(DxgkitDevice))
+    return wrong("size_bytes is " + std::to_string(f->size_bytes) + ", DxgkitDevice has " +
+                 std::to_string(sizeof(DxgkitDevice)));
+  if (auto why = missing(*f); why.has_value()) return wrong(std::move(*why));
+  bus::DeviceType type;
+  type.name = code.path;
+  type.summary = f->summary;
+  type.is_plugin = true;
+  type.simulated = (f->flags & DXGKIT_DEVICE_REAL_TIME_ONLY) == 0;
+  for (uint32_t i = 0; i < f->option_count; ++i)
+    type.options.push_back({f->options[i].name, f->options[i].value, f->options[i].help});
+  type.configure = [&code](const bus::DeviceOptions& options) { return configure(code, options); };
+  return type;
+}
+
+}  // namespace
+
+std::expected<bus::DeviceType, std::string> type_of(const std::string& name,
+                                                    const DxgkitDevice* functions) {
+  if (functions == nullptr) return wrong(name + ": not a device model: its functions are NULL");
+  // Kept for the process's life, as types and devices point to it.
+  static std::deque<Code> all;
+  const auto known = std::ranges::find_if(
+      all, [&](const Code& one) { return one.path == name && one.functions == functions; });
+  const Code& code = known != all.end() ? *known : all.emplace_back(Code{name, functions});
+  auto type = type_behind(code);
+  if (!type.has_value()) return wrong(name + ": not a device model: " + type.error());
+  return type;
+}
+
 std::expected<bus::DeviceType, std::string> load(const std::string& path) {
   const auto refused = [&](const std::string& why) {
     return wrong(path + ": not a device plug-in: " + why);
@@ -472,23 +511,9 @@ std::expected<bus::DeviceType, std::string> load(const std::string& path) {
     const Inside inside(code.path.c_str(), "dxgkit_device");
     code.functions = entry(DXGKIT_DEVICE_VERSION);
   }
-  const DxgkitDevice* const f = code.functions;
-  if (f == nullptr) return refused("dxgkit_device returned NULL");
-  if (f->version != DXGKIT_DEVICE_VERSION)
-    return refused("it speaks version " + std::to_string(f->version) +
-                   " of the interface, this tool version " + std::to_string(DXGKIT_DEVICE_VERSION));
-  if (f->size_bytes < sizeof(DxgkitDevice))
-    return refused("size_bytes is " + std::to_string(f->size_bytes) + ", DxgkitDevice has " +
-                   std::to_string(sizeof(DxgkitDevice)));
-  if (const auto why = missing(*f); why.has_value()) return refused(*why);
-  bus::DeviceType type;
-  type.name = path;
-  type.summary = f->summary;
-  type.is_plugin = true;
-  type.simulated = (f->flags & DXGKIT_DEVICE_REAL_TIME_ONLY) == 0;
-  for (uint32_t i = 0; i < f->option_count; ++i)
-    type.options.push_back({f->options[i].name, f->options[i].value, f->options[i].help});
-  type.configure = [&code](const bus::DeviceOptions& options) { return configure(code, options); };
+  if (code.functions == nullptr) return refused("dxgkit_device returned NULL");
+  auto type = type_behind(code);
+  if (!type.has_value()) return refused(type.error());
   return type;
 }
 

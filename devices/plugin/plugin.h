@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bus/device.h"
+#include "devices/plugin/device_plugin.h"
 
 namespace dxgkit::plugin {
 
@@ -13,6 +14,12 @@ namespace dxgkit::plugin {
 /// sentence without a full stop that begins with the path: no such file, no plug-in, another
 /// version of the interface, a function or option that is missing.
 std::expected<bus::DeviceType, std::string> load(const std::string& path);
+
+/// The type of device that `functions`, which live as long as the process, describe, under a name.
+/// For models that are part of the program. One thread at a
+/// time. The error is one sentence without a full stop that begins with the name.
+std::expected<bus::DeviceType, std::string> type_of(const std::string& name,
+                                                    const DxgkitDevice* functions);
 
 /// Code of a plug-in that a thread is in, or that stopped there. Signal-safe to read.
 struct Crash {

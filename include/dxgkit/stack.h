@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "dxgkit/client.h"
+#include "dxgkit/device.h"
 #include "dxgkit/driver.h"
 #include "dxgkit/findings.h"
 #include "dxgkit/result.h"
@@ -39,6 +40,9 @@ struct StackOptions {
   /// As `dxgkit run --device` takes them: "softgpu,vram=64M", "framebuffer", "plugin.so,x=1".
   /// Plugged in in this order. `dxgkit devices` lists names and options.
   std::vector<std::string> devices = {"softgpu"};
+  /// Device models of the program itself, by names that `devices` may use, too. A name is not
+  /// empty, holds no comma and no slash, does not end with ".so", and is not one of dxgkit's.
+  std::vector<DeviceModel> models;
   /// What the driver reads from the registry: the text of a file for --registry (TOML or JSON).
   std::string registry;
   /// Each pool block of the driver on pages of its own: overruns fault where they happen.

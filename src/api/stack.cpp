@@ -8,32 +8,43 @@
 #include "api/stack_impl.h"
 #include "api/trace_impl.h"
 #include "devices/catalog/catalog.h"
+#include "devices/plugin/plugin.h"
 #include "nt/registry_store.h"
 #include "runtime/sync.h"
 
 namespace dxgkit {
 namespace {
 
-constexpr uint8_t kDisplayController = 0x03, kProcessingAccelerator = 0x12;  // PCI base classes
-/// Memory below 4 GiB, beside the rest: for devices that send addresses of 32 bits.
-constexpr uint64_t kLowMemoryBytes = uint64_t{16} << 20;
-
 Failure invalid(std::string message) {
   return {to_ntstatus(Status::kInvalidParameter), std::move(message)};
 }
 
-/// What the options ask for, found right before anything is made.
-struct Wanted {
-  std::vector<bus::DeviceChoice> devices;
-  nt::KernelConfig kernel;
-};
+/// The models that come with dxgkit, and the program's own.
+Expected<bus::DeviceRegistry> catalog_with(std::span<const DeviceModel> models) {
+  bus::DeviceRegistry all = devices::catalog();
+  for (const DeviceModel& model : models) {
+    const std::string& name = model.name;
+    if (name.empty() || name.find_first_of(",/") != std::string::npos || name.ends_with(".so"))
+      return std::unexpected(invalid(fmt::format("\"{}\" is no name for a device model", name)));
+    if (all.parse(name).has_value() || all.find(name) != nullptr)
+      return std::unexpected(invalid(fmt::format("there is a device model {} already", name)));
+    auto type = plugin::type_of(name, model.functions);
+    if (!type.has_value()) return std::unexpected(invalid(type.error()));
+    all.add(std::move(*type));
+  }
+  return all;
+}
 
-Expected<Wanted> checked(const StackOptions& options) {
-  Wanted wanted;
+/// What the options ask for, found right before anything is made.
+Expected<api::WorldConfig> checked(const StackOptions& options) {
+  api::WorldConfig wanted;
+  wanted.memory_bytes = options.memory_bytes;
   if (options.memory_bytes == 0) return std::unexpected(invalid("a machine needs memory"));
   if (options.devices.empty()) return std::unexpected(invalid("a machine needs a device"));
+  auto known = catalog_with(options.models);
+  if (!known.has_value()) return std::unexpected(known.error());
   for (const std::string& text : options.devices) {
-    auto choice = devices::catalog().parse(text);
+    auto choice = known->parse(text);
     if (!choice.has_value()) return std::unexpected(invalid(choice.error()));
     if (options.mode == Mode::kSimulation && !choice->type->simulated)
       return std::unexpected(invalid(fmt::format("{} lives in real time only", text)));
@@ -48,37 +59,6 @@ Expected<Wanted> checked(const StackOptions& options) {
     wanted.kernel.registry = registry->to_map();
   }
   return wanted;
-}
-
-/// Makes the devices and plugs them in.
-Expected<void> furnish(Stack::Impl& stack, const Wanted& wanted) {
-  bool lit = false;
-  for (size_t i = 0; i < wanted.devices.size(); ++i) {
-    auto made = wanted.devices[i].make({stack.runtime, stack.machine});
-    if (!made.has_value()) return std::unexpected(invalid(made.error()));
-    bus::Device& device = *stack.devices.emplace_back(std::move(*made));
-    // Firmware lights one display: the first it finds.
-    for (bus::PciFunction* const function : device.functions()) {
-      if (!function->post_display().has_value()) continue;
-      if (lit) function->set_post_display(std::nullopt);
-      lit = true;
-    }
-    if (const Status plugged = bus::plug_in(stack.machine, device); !is_success(plugged)) {
-      return std::unexpected(invalid(fmt::format("{} does not fit into the machine: {}",
-                                                 wanted.devices[i].text, status_name(plugged))));
-    }
-    const size_t before = stack.slots.size();
-    for (bus::PciFunction* const function : device.functions()) {
-      const uint8_t base_class = function->identity().base_class;
-      if (base_class == kDisplayController || base_class == kProcessingAccelerator)
-        stack.slots.push_back({.device = i, .function = function});
-    }
-    if (stack.slots.size() == before)
-      stack.slots.push_back({.device = i, .function = device.functions().front()});
-  }
-  stack.kernel =
-      std::make_unique<nt::Kernel>(stack.runtime, stack.machine, stack.findings, wanted.kernel);
-  return {};
 }
 
 }  // namespace
@@ -110,21 +90,20 @@ Finding public_finding(const verifier::Finding& finding) {
 }
 
 Stack::Impl::Impl(runtime::Runtime& own_runtime, verifier::Findings& own_findings,
-                  uint64_t memory_bytes)
-    : runtime(own_runtime), findings(own_findings), machine(memory_bytes, kLowMemoryBytes) {}
+                  std::unique_ptr<api::World> own_world)
+    : runtime(own_runtime),
+      findings(own_findings),
+      world(std::move(own_world)),
+      adapters(world->slots().size()) {}
 
 Stack::Impl::~Impl() {
   system.reset();  // stops adapters, ends clients
   driver.reset();
-  kernel.reset();
-  while (!devices.empty()) devices.pop_back();  // the last one first
 }
 
-Stack::Impl::Slot* Stack::Impl::slot_of(AdapterId adapter) {
-  for (Slot& slot : slots) {
-    if (slot.adapter.has_value() && slot.adapter->low == adapter.low &&
-        slot.adapter->high == adapter.high)
-      return &slot;
+std::optional<dxgk::Luid>* Stack::Impl::running(AdapterId adapter) {
+  for (std::optional<dxgk::Luid>& one : adapters) {
+    if (one.has_value() && one->low == adapter.low && one->high == adapter.high) return &one;
   }
   return nullptr;
 }
@@ -133,7 +112,7 @@ Expected<StackOutcome> Stack::run(const StackOptions& options,
                                   const std::function<void(Stack&)>& body) {
   if (runtime::Runtime::current_or_null() != nullptr)
     return std::unexpected(invalid("a stack cannot be made inside another one"));
-  const Expected<Wanted> wanted = checked(options);
+  const Expected<api::WorldConfig> wanted = checked(options);
   if (!wanted.has_value()) return std::unexpected(wanted.error());
 
   verifier::Findings findings;
@@ -150,26 +129,25 @@ Expected<StackOutcome> Stack::run(const StackOptions& options,
         trace::Recorder::Clock{.now_ns = [&] { return runtime->now(); },
                                .thread = [&] { return runtime->thread_number(); }});
   }
-  Expected<void> furnished;
+  std::optional<Failure> unmade;
   std::exception_ptr thrown;
   runtime->run_main([&] {
     trace::set_current(recorder.get());
-    {
-      Impl impl(*runtime, findings, options.memory_bytes);
-      furnished = furnish(impl, *wanted);
-      if (furnished.has_value()) {
-        Stack stack(impl);
-        try {
-          body(stack);
-        } catch (...) {
-          thrown = std::current_exception();
-        }
+    if (auto world = api::World::create(*runtime, findings, *wanted); world.has_value()) {
+      Impl impl(*runtime, findings, std::move(*world));
+      Stack stack(impl);
+      try {
+        body(stack);
+      } catch (...) {
+        thrown = std::current_exception();
       }
+    } else {
+      unmade = invalid(world.error());
     }
     trace::set_current(nullptr);
   });
   if (thrown) std::rethrow_exception(thrown);
-  if (!furnished.has_value()) return std::unexpected(furnished.error());
+  if (unmade.has_value()) return std::unexpected(*unmade);
   StackOutcome outcome;
   for (const verifier::Finding& finding : findings.all())
     outcome.findings.push_back(public_finding(finding));
@@ -184,7 +162,7 @@ Expected<Driver*> Stack::load(const std::string& path) {
   source.name = path.substr(path.find_last_of('/') + 1);
   std::string message;
   Result<std::unique_ptr<port::Driver>> loaded =
-      port::Driver::load(*impl_.kernel, impl_.findings, source, &message);
+      port::Driver::load(impl_.world->kernel(), impl_.findings, source, &message);
   if (!loaded.has_value()) {
     Failure why = failure(loaded.error(), path);
     if (!message.empty()) why.message = fmt::format("{}: {}", path, message);
@@ -194,46 +172,45 @@ Expected<Driver*> Stack::load(const std::string& path) {
   impl->stack = &impl_;
   impl->driver = std::move(*loaded);
   impl_.driver.reset(new Driver(std::move(impl)));
-  impl_.system =
-      std::make_unique<dxgk::System>(impl_.runtime, impl_.machine, *impl_.kernel, impl_.findings);
+  impl_.system = std::make_unique<dxgk::System>(impl_.runtime, impl_.world->machine(),
+                                                impl_.world->kernel(), impl_.findings);
   return impl_.driver.get();
 }
 
-size_t Stack::slots() const { return impl_.slots.size(); }
+size_t Stack::slots() const { return impl_.adapters.size(); }
 
 Expected<AdapterId> Stack::start(Driver& driver, size_t slot, const AdapterOptions& options) {
-  if (slot >= impl_.slots.size() || options.tdr_delay_ns <= 0 || driver.impl_->stack != &impl_)
+  if (slot >= impl_.adapters.size() || options.tdr_delay_ns <= 0 || driver.impl_->stack != &impl_)
     return std::unexpected(failure(Status::kInvalidParameter, "no such slot, driver or delay"));
-  Impl::Slot& place = impl_.slots[slot];
-  if (place.adapter.has_value())
+  if (impl_.adapters[slot].has_value())
     return std::unexpected(failure(Status::kInvalidParameter, "the slot has an adapter"));
   dxgk::AdapterOptions inner;
   inner.tdr_delay_ns = options.tdr_delay_ns;
   inner.check_level =
       options.reference_checks ? dxgk::CheckLevel::kReference : dxgk::CheckLevel::kOff;
-  const Result<dxgk::Luid> started =
-      impl_.system->start_adapter(*driver.impl_->driver, *place.function, inner);
+  const Result<dxgk::Luid> started = impl_.system->start_adapter(
+      *driver.impl_->driver, *impl_.world->slots()[slot].function, inner);
   if (!started.has_value())
     return std::unexpected(failure(started.error(), "the adapter did not start"));
-  place.adapter = *started;
+  impl_.adapters[slot] = *started;
   return AdapterId{started->low, started->high};
 }
 
 Expected<void> Stack::stop(AdapterId adapter) {
-  Impl::Slot* const slot = impl_.slot_of(adapter);
-  if (slot == nullptr)
+  std::optional<dxgk::Luid>* const running = impl_.running(adapter);
+  if (running == nullptr)
     return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
-  const Status status = impl_.system->stop_adapter(*slot->adapter);
-  slot->adapter.reset();
+  const Status status = impl_.system->stop_adapter(**running);
+  running->reset();
   if (!is_success(status)) return std::unexpected(failure(status, "the adapter did not stop"));
   return {};
 }
 
 Expected<AdapterStatistics> Stack::statistics(AdapterId adapter) const {
-  Impl::Slot* const slot = impl_.slot_of(adapter);
-  if (slot == nullptr)
+  std::optional<dxgk::Luid>* const running = impl_.running(adapter);
+  if (running == nullptr)
     return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
-  const Result<dxgk::AdapterStatistics> all = impl_.system->statistics(*slot->adapter);
+  const Result<dxgk::AdapterStatistics> all = impl_.system->statistics(**running);
   if (!all.has_value()) return std::unexpected(failure(all.error(), "no statistics"));
   return AdapterStatistics{.packets_submitted = all->packets_submitted,
                            .packets_completed = all->packets_completed,
@@ -254,23 +231,24 @@ Expected<AdapterStatistics> Stack::statistics(AdapterId adapter) const {
 Expected<void> Stack::set_power(AdapterId adapter, PowerState state) {
   static_assert(static_cast<int>(PowerState::kHibernate) ==
                 static_cast<int>(dxgk::PowerTarget::kHibernate));
-  Impl::Slot* const slot = impl_.slot_of(adapter);
-  if (slot == nullptr)
+  std::optional<dxgk::Luid>* const running = impl_.running(adapter);
+  if (running == nullptr)
     return std::unexpected(failure(Status::kInvalidParameter, "no such adapter"));
-  const auto done = impl_.system->set_power(*slot->adapter, static_cast<dxgk::PowerTarget>(state));
+  const auto done = impl_.system->set_power(**running, static_cast<dxgk::PowerTarget>(state));
   if (!done.has_value()) return std::unexpected(failure(done.error(), "the power state stays"));
   return {};
 }
 
 Expected<void> Stack::remove(size_t slot) {
-  if (slot >= impl_.slots.size())
+  if (slot >= impl_.adapters.size())
     return std::unexpected(failure(Status::kInvalidParameter, "no such slot"));
-  Impl::Slot& place = impl_.slots[slot];
-  bus::pull_out(impl_.machine, *impl_.devices[place.device]);
-  for (Impl::Slot& other : impl_.slots) {
-    if (other.device != place.device || !other.adapter.has_value()) continue;
-    const Status status = impl_.system->remove_adapter(*other.adapter);
-    other.adapter.reset();
+  const size_t device = impl_.world->slots()[slot].device;
+  impl_.world->pull_out(device);
+  for (size_t i = 0; i < impl_.adapters.size(); ++i) {
+    std::optional<dxgk::Luid>& adapter = impl_.adapters[i];
+    if (impl_.world->slots()[i].device != device || !adapter.has_value()) continue;
+    const Status status = impl_.system->remove_adapter(*adapter);
+    adapter.reset();
     if (!is_success(status)) return std::unexpected(failure(status, "the adapter was not removed"));
   }
   return {};

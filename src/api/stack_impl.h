@@ -2,14 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bus/device.h"
-#include "bus/machine.h"
+#include "api/world.h"
 #include "dxgk/system.h"
 #include "dxgkit/stack.h"
-#include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "verifier/findings.h"
@@ -23,25 +22,18 @@ struct Driver::Impl {
 
 /// Everything between power-on and power-off. Made and destroyed inside the runtime.
 struct Stack::Impl {
-  struct Slot {
-    size_t device = 0;
-    bus::PciFunction* function = nullptr;
-    std::optional<dxgk::Luid> adapter = {};
-  };
-
   runtime::Runtime& runtime;
   verifier::Findings& findings;
-  bus::Machine machine;
-  std::vector<std::unique_ptr<bus::Device>> devices;
-  std::vector<Slot> slots;
-  std::unique_ptr<nt::Kernel> kernel;
+  const std::unique_ptr<api::World> world;
+  std::vector<std::optional<dxgk::Luid>> adapters;  // by slot of the world: what runs there
   std::unique_ptr<Driver> driver;
   std::unique_ptr<dxgk::System> system;
 
-  Impl(runtime::Runtime& own_runtime, verifier::Findings& own_findings, uint64_t memory_bytes);
+  Impl(runtime::Runtime& own_runtime, verifier::Findings& own_findings,
+       std::unique_ptr<api::World> own_world);
   ~Impl();
-  /// The slot an adapter runs on; null: it does not run here.
-  Slot* slot_of(AdapterId adapter);
+  /// Where the adapter runs; null: it does not run here.
+  std::optional<dxgk::Luid>* running(AdapterId adapter);
 };
 
 struct ClientProcess::Impl {

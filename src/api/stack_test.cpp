@@ -117,6 +117,83 @@ TEST(PublicStack, TwoDevicesGiveTwoAdapters) {
   EXPECT_TRUE(outcome->findings.empty());
 }
 
+/// A display of 64 x 16 pixels in BAR 0, and registers in BAR 2 that nobody but a test touches.
+class Screen final : public Device {
+ public:
+  static constexpr const char* kSummary = "a small screen";
+  static constexpr DxgkitDeviceOption kOptions[] = {{"name", "TEXT", "what it is called (none)"}};
+  static Made make(const DeviceHost& host, DeviceSettings settings) {
+    if (settings.size() == 1 && settings[0].value == std::string("none"))
+      return std::unexpected("it has no name");
+    uint32_t word = 0;  // nothing is there: low memory begins behind the first page
+    EXPECT_FALSE(host.dma_read(UINT64_MAX - 3, std::as_writable_bytes(std::span(&word, 1))));
+    return std::make_unique<Screen>();
+  }
+  std::optional<std::string> describe(uint32_t function, DxgkitDeviceFunction& out) override {
+    EXPECT_EQ(function, 0U);
+    out.vendor_id = 0x1D4B;
+    out.device_id = 0x5C4E;
+    out.base_class = 0x03;
+    out.bars[0].kind = DXGKIT_DEVICE_BAR_MEMORY;
+    out.bars[0].size_bytes = 4096;
+    out.post_display = {64, 16, 256, 0, 0};
+    return std::nullopt;
+  }
+  void memory(uint32_t, uint32_t, std::span<std::byte> view) override { seen_bytes = view.size(); }
+  void removed() override { ++removals; }
+  static inline size_t seen_bytes = 0;
+  static inline int removals = 0;
+};
+
+TEST(PublicStack, ADeviceModelOfTheProgramIsADevice) {
+  for (const Mode mode : {Mode::kSimulation, Mode::kRealThreads}) {
+    Screen::seen_bytes = 0;
+    Screen::removals = 0;
+    StackOptions options = simulated({"small"});
+    options.mode = mode;
+    options.models = {device_model<Screen>("small")};
+    const auto outcome = Stack::run(options, [](Stack& stack) {
+      ASSERT_EQ(stack.slots(), 1U);
+      const Expected<Driver*> driver = stack.load(*bundled_driver("framebuffer"));
+      ASSERT_TRUE(driver.has_value());
+      EXPECT_TRUE(stack.start(**driver).has_value());
+      EXPECT_TRUE(stack.remove(0).has_value());
+    });
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_TRUE(outcome->findings.empty()) << outcome->findings.front().text;
+    EXPECT_EQ(Screen::seen_bytes, 4096U);
+    EXPECT_EQ(Screen::removals, 1);
+  }
+}
+
+TEST(PublicStack, ADeviceModelIsHeldAgainstItsInterface) {
+  const auto refused = [](std::string device, std::vector<DeviceModel> models) {
+    StackOptions options = simulated({std::move(device)});
+    options.models = std::move(models);
+    bool ran = false;
+    const auto outcome = Stack::run(options, [&](Stack&) { ran = true; });
+    EXPECT_FALSE(ran);
+    if (outcome.has_value()) return std::string("it is accepted");
+    EXPECT_EQ(outcome.error().status, kInvalid);
+    return outcome.error().message;
+  };
+  const DeviceModel small = device_model<Screen>("small");
+  EXPECT_EQ(refused("softgpu", {device_model<Screen>("softgpu")}),
+            "there is a device model softgpu already");
+  EXPECT_EQ(refused("small", {small, small}), "there is a device model small already");
+  for (const char* name : {"", "a,b", "a/b", "a.so"})
+    EXPECT_EQ(refused("softgpu", {device_model<Screen>(name)}),
+              "\"" + std::string(name) + "\" is no name for a device model");
+  EXPECT_EQ(refused("small", {{"small", nullptr}}),
+            "small: not a device model: its functions are NULL");
+  static DxgkitDevice newer = *small.functions;
+  newer.version = DXGKIT_DEVICE_VERSION + 1;
+  EXPECT_EQ(refused("small", {{"small", &newer}}),
+            "small: not a device model: it speaks version 2 of the interface, this tool version 1");
+  EXPECT_EQ(refused("small,name=none", {small}), "open: it has no name");
+  EXPECT_NE(refused("small,colour=red", {small}).find("colour"), std::string::npos);
+}
+
 TEST(PublicStack, SleepWakeAndRemoval) {
   const auto outcome = Stack::run(simulated(), [](Stack& stack) {
     const auto adapter = stack.start(loaded(stack));

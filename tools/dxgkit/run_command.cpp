@@ -16,7 +16,7 @@
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
 #include "tools/dxgkit/summary.h"
-#include "tools/dxgkit/world.h"
+#include "tools/dxgkit/kernel_config.h"
 
 namespace dxgkit::tool {
 namespace {

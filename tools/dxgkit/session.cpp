@@ -11,7 +11,7 @@
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
 #include "tools/dxgkit/screen.h"
-#include "tools/dxgkit/world.h"
+#include "tools/dxgkit/kernel_config.h"
 
 namespace dxgkit::tool {
 namespace {

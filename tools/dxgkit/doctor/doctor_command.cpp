@@ -7,7 +7,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/doctor/diagnosis.h"
 #include "tools/dxgkit/driver_path.h"
-#include "tools/dxgkit/world.h"
+#include "tools/dxgkit/kernel_config.h"
 
 namespace dxgkit::tool {
 namespace {

@@ -18,7 +18,7 @@
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/fuzz/last_words.h"
 #include "tools/dxgkit/verify/report.h"
-#include "tools/dxgkit/world.h"
+#include "tools/dxgkit/kernel_config.h"
 #include "verifier/formats.h"
 
 namespace dxgkit::tool {

@@ -12,7 +12,7 @@
 #include "port/driver.h"
 #include "sim/random.h"
 #include "tools/dxgkit/no_client.h"
-#include "tools/dxgkit/world.h"
+#include "tools/dxgkit/kernel_config.h"
 
 namespace dxgkit::tool::fuzz {
 namespace {

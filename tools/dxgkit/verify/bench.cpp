@@ -53,6 +53,7 @@ bool Bench::start_over() {
 Outcome Bench::load() {
   WorldConfig config;
   config.devices = {options_.device};
+  config.vram_bytes = uint64_t{64} << 20;
   config.kernel = kernel_config_;
   std::expected<std::unique_ptr<World>, std::string> world =
       World::create(runtime_, findings_, config);

@@ -24,7 +24,7 @@
 #include "tools/dxgkit/verify/mutator.h"
 #include "tools/dxgkit/verify/plugin.h"
 #include "tools/dxgkit/verify/step.h"
-#include "tools/dxgkit/world.h"
+#include "tools/dxgkit/kernel_config.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::tool::verify {

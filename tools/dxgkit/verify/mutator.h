@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "port/fault_injector.h"
-#include "tools/dxgkit/world.h"
+#include "tools/dxgkit/kernel_config.h"
 
 namespace dxgkit::tool::verify {
 

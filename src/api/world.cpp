@@ -1,13 +1,11 @@
-#include "tools/dxgkit/world.h"
+#include "api/world.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
-#include "nt/registry_store.h"
-#include "tools/dxgkit/files.h"
-
-namespace dxgkit::tool {
+namespace dxgkit::api {
 namespace {
 
 constexpr uint8_t kDisplayController = 0x03, kProcessingAccelerator = 0x12;  // base classes
@@ -36,8 +34,9 @@ std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtim
                                                                  verifier::Findings& findings,
                                                                  const WorldConfig& config) {
   std::unique_ptr<World> world(new World(config.memory_bytes));
-  const std::pair<std::string, std::string> defaults[] = {
-      {"vram", std::to_string(config.vram_bytes)}};
+  std::vector<std::pair<std::string, std::string>> defaults;
+  if (config.vram_bytes.has_value())
+    defaults.emplace_back("vram", std::to_string(*config.vram_bytes));
   bool lit = false;
   for (size_t i = 0; i < config.devices.size(); ++i) {
     auto made = config.devices[i].make({runtime, world->machine_}, defaults);
@@ -51,8 +50,8 @@ std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtim
       lit = true;
     }
     if (const Status plugged = bus::plug_in(world->machine_, device); !is_success(plugged)) {
-      return std::unexpected(
-          fmt::format("the device does not fit into the machine: {}", status_name(plugged)));
+      return std::unexpected(fmt::format("{} does not fit into the machine: {}",
+                                         config.devices[i].text, status_name(plugged)));
     }
     std::ranges::copy(slots_of(i, device), std::back_inserter(world->slots_));
   }
@@ -60,19 +59,4 @@ std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtim
   return world;
 }
 
-std::expected<nt::KernelConfig, std::string> read_kernel_config(
-    const std::optional<std::string>& registry_path, bool special_pool, bool trace_imports) {
-  nt::KernelConfig config;
-  config.special_pool = special_pool;
-  config.trace_imports = trace_imports;
-  if (!registry_path.has_value()) return config;
-  const std::expected<std::string, std::string> text = read_file(*registry_path);
-  if (!text.has_value()) return std::unexpected(text.error());
-  std::string message;
-  const Result<nt::Registry> registry = nt::parse_registry(*text, &message);
-  if (!registry.has_value()) return std::unexpected(fmt::format("{}: {}", *registry_path, message));
-  config.registry = registry->to_map();
-  return config;
-}
-
-}  // namespace dxgkit::tool
+}  // namespace dxgkit::api

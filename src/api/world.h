@@ -1,10 +1,11 @@
-// A machine with its devices and the kernel of one driver: what every command that runs a driver
-// stands on.
+// A machine with its devices and the kernel of one driver: what a stack stands on, and every
+// command of the tool that runs a driver.
 #pragma once
 
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,22 +13,18 @@
 #include "bus/machine.h"
 #include "nt/kernel.h"
 #include "runtime/runtime.h"
-#include "tools/dxgkit/options.h"
 #include "verifier/findings.h"
 
-namespace dxgkit::tool {
-
-/// TdrDelay with real threads, where the registry does not say: engines that are threads get no
-/// processor for a while on a machine that does much else, which is no mistake of the driver's.
-inline constexpr int64_t kBusyMachineTdrDelayNs = 10'000'000'000;
+namespace dxgkit::api {
 
 /// Memory below 4 GiB, beside the rest: for devices that send addresses of 32 bits.
 inline constexpr uint64_t kLowMemoryBytes = uint64_t{16} << 20;
 
 struct WorldConfig {
-  std::vector<DeviceChoice> devices;            // plugged in in this order; at least one
+  std::vector<bus::DeviceChoice> devices;       // plugged in in this order; at least one
   uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the devices'
-  uint64_t vram_bytes = uint64_t{64} << 20;     // of each device that can be told, and was not
+  /// Of each device that can be told, and was not. Unset: as its model says.
+  std::optional<uint64_t> vram_bytes;
   nt::KernelConfig kernel;
 };
 
@@ -68,9 +65,4 @@ class World {
   std::unique_ptr<nt::Kernel> kernel_;
 };
 
-/// The kernel as the command line wants it: values of a registry file (TOML or JSON), special pool,
-/// imports in the trace. The error is one sentence that begins with the path.
-std::expected<nt::KernelConfig, std::string> read_kernel_config(
-    const std::optional<std::string>& registry_path, bool special_pool, bool trace_imports);
-
-}  // namespace dxgkit::tool
+}  // namespace dxgkit::api

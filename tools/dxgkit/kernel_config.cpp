@@ -1,0 +1,25 @@
+#include "tools/dxgkit/kernel_config.h"
+
+#include <fmt/format.h>
+
+#include "nt/registry_store.h"
+#include "tools/dxgkit/files.h"
+
+namespace dxgkit::tool {
+
+std::expected<nt::KernelConfig, std::string> read_kernel_config(
+    const std::optional<std::string>& registry_path, bool special_pool, bool trace_imports) {
+  nt::KernelConfig config;
+  config.special_pool = special_pool;
+  config.trace_imports = trace_imports;
+  if (!registry_path.has_value()) return config;
+  const std::expected<std::string, std::string> text = read_file(*registry_path);
+  if (!text.has_value()) return std::unexpected(text.error());
+  std::string message;
+  const Result<nt::Registry> registry = nt::parse_registry(*text, &message);
+  if (!registry.has_value()) return std::unexpected(fmt::format("{}: {}", *registry_path, message));
+  config.registry = registry->to_map();
+  return config;
+}
+
+}  // namespace dxgkit::tool
