@@ -319,7 +319,6 @@ class PluginDevice final : public bus::Device {
   }
 
   // --- services, called by the plug-in
-  // ----------------------------------------------------------------------------------------------
   static PluginDevice& of(void* host) { return *static_cast<PluginDevice*>(host); }
   bool is_gone() const { return gone_.load(std::memory_order_acquire); }
   /// A thread of the plug-in's own joins the runtime for a call; null: it is in one.

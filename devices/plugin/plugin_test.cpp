@@ -163,7 +163,6 @@ TEST(Plugin, TypesSayWhatThereIsToKnow) {
 }
 
 // --- bad input
-// -------------------------------------------------------------------------------------------------------
 
 TEST(Plugin, RefusesWhatIsNone) {
   const auto no_plugin = [](const std::string& name, const std::string& why) {
@@ -219,7 +218,6 @@ TEST(Plugin, RefusesWhatCannotBeMade) {
 }
 
 // --- crashes
-// ---------------------------------------------------------------------------------------------------------
 
 /// Reads a register of the plug-in in a process of its own.
 void read_a_register(const std::string& name) {

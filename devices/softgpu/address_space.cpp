@@ -13,7 +13,6 @@
 namespace dxgkit::softgpu {
 
 // --- Range
-// ------------------------------------------------------------------------------------------------------
 
 void Range::clear() {
   pieces_.clear();
@@ -61,7 +60,6 @@ void Range::write(uint64_t offset, const std::byte* in, uint64_t count) const {
 }
 
 // --- AddressSpace
-// -----------------------------------------------------------------------------------------------
 
 AddressSpace::AddressSpace(bus::Machine& machine, uint64_t vram_bytes)
     : machine_(machine),

@@ -82,7 +82,6 @@ class AddressSpace {
   Fault resolve_system(uint64_t address, uint64_t size, std::byte** out);
 
   // --- aperture
-  // ---------------------------------------------------------------------------------------------------
   uint64_t entry(uint32_t index) const { return entries_[index].load(std::memory_order_acquire); }
   /// index < SGPU_APERTURE_PAGES. An entry that names no system page becomes invalid.
   void set_entry(uint32_t index, uint64_t entry);

@@ -193,7 +193,6 @@ Engine::Outcome Engine::run_command(const SgpuCommandHeader& header, uint64_t of
 }
 
 // --- semaphores
-// -------------------------------------------------------------------------------------------------
 
 Engine::Outcome Engine::fence_write(const SgpuFenceWrite& command) {
   if (!word_is_sound(command)) return fault(SGPU_FAULT_ARGUMENT);
@@ -258,7 +257,6 @@ Engine::Outcome Engine::sem_wait(const SgpuSemWait& command) {
 }
 
 // --- copies
-// -----------------------------------------------------------------------------------------------------
 
 bool Engine::move_between(const Range& from, const Range& to, bool backwards) {
   const uint64_t size = from.size();
@@ -355,7 +353,6 @@ Engine::Outcome Engine::fill(const SgpuFill& command) {
 }
 
 // --- rectangles
-// -------------------------------------------------------------------------------------------------
 
 Fault Engine::resolve_rect(uint64_t address, uint32_t pitch, uint64_t width_bytes, uint32_t height,
                            Access access, Range& out) {
@@ -548,7 +545,6 @@ Engine::Outcome Engine::checksum(const SgpuChecksum& command) {
 }
 
 // --- aperture and time
-// ------------------------------------------------------------------------------------------
 
 Engine::Outcome Engine::map_aperture(const SgpuMapAperture& command) {
   if (!range_within(command.first_page, command.page_count, SGPU_APERTURE_PAGES)) {
@@ -591,7 +587,6 @@ Engine::Outcome Engine::delay(const SgpuDelay& command) {
 }
 
 // --- page tables
-// ------------------------------------------------------------------------------------------------
 
 Fault Engine::resolve_table(uint64_t address, uint64_t size, Access access, uint32_t flags,
                             Range& out) {

@@ -50,7 +50,6 @@ void Engine::semaphore_doorbell() {
 }
 
 // --- registers
-// --------------------------------------------------------------------------------------------------
 
 uint32_t Engine::status() const {
   uint32_t status = 0;
@@ -188,7 +187,6 @@ void Engine::write(uint32_t offset, uint64_t value) {
 }
 
 // --- the thread
-// -------------------------------------------------------------------------------------------------
 
 void Engine::run() {
   while (true) {
@@ -462,7 +460,6 @@ void Engine::hang() {
 }
 
 // --- time
-// -------------------------------------------------------------------------------------------------------
 
 Engine::Outcome Engine::wait_until(runtime::TimeNs due, bool preemptible) {
   while (true) {

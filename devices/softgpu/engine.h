@@ -88,7 +88,6 @@ class Engine {
   uint32_t status() const;
 
   // --- commands (commands.cpp)
-  // ------------------------------------------------------------------------------------
   Outcome run_command(const SgpuCommandHeader& header, uint64_t offset);
   /// `count` bytes, `in_command` bytes into the command at `offset`, which holds them.
   void read_command(uint64_t offset, uint64_t in_command, void* out, uint64_t count) const;

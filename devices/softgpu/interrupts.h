@@ -21,7 +21,6 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
 
   // --- device side
-  // ----------------------------------------------------------------------------------------------
   /// Sets a cause and, if it is enabled, runs the connected handler on this thread.
   void set(uint32_t cause);
   /// Sets the cause and never tells.
@@ -30,7 +29,6 @@ class Interrupts {
   void set_later(uint32_t cause, runtime::DurationNs delay);
 
   // --- register side
-  // --------------------------------------------------------------------------------------------
   uint32_t status() const { return status_.load(std::memory_order_acquire); }
   uint32_t enabled() const { return enable_.load(std::memory_order_acquire); }
   void acknowledge(uint32_t causes) { status_.fetch_and(~causes, std::memory_order_acq_rel); }

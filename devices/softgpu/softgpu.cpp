@@ -119,7 +119,6 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   }
 
   // --- power
-  // ----------------------------------------------------------------------------------------------------
 
   void reset() {
     interrupts.lose_power();
@@ -146,7 +145,6 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   }
 
   // --- registers
-  // ------------------------------------------------------------------------------------------------
 
   uint64_t mmio_read(uint64_t offset, uint32_t size_bytes) override {
     if (size_bytes == 8) {

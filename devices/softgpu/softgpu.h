@@ -45,7 +45,6 @@ class SoftGpu {
   bus::PciFunction& function();
 
   // --- for tests, beside the hardware interface
-  // ---------------------------------------------------------------------
   /// Replaces the fault plan. Any thread.
   void set_faults(const FaultPlan& plan);
   /// Power goes and is back: as the manual says for that state. What the function's on_power

@@ -56,7 +56,6 @@ void write8(PciFunction& function, uint32_t offset, uint8_t value) {
 }
 
 // --- plugged in
-// ------------------------------------------------------------------------------------------------------
 
 /// Power and resets of each function reach the device with the function's number.
 TEST(Devices, AreToldOfPowerAndResets) {
@@ -130,7 +129,6 @@ TEST(Devices, OfferNothingByDefault) {
 }
 
 // --- options
-// ---------------------------------------------------------------------------------------------------------
 
 TEST(DeviceOptions, AreReadStrictly) {
   DeviceOptions options;
@@ -169,7 +167,6 @@ TEST(DeviceOptions, BytesHaveSuffixes) {
 }
 
 // --- by name
-// ---------------------------------------------------------------------------------------------------------
 
 /// Two types, a spelling, and files that are types.
 DeviceRegistry make_registry() {
@@ -283,7 +280,6 @@ TEST(DeviceRegistry, RefusesWithOneSentence) {
 }
 
 // --- memory
-// ----------------------------------------------------------------------------------------------------------
 
 TEST(DeviceMemory, IsZeroedAndShownByABar) {
   Machine machine(1 << 20);

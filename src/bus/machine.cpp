@@ -316,7 +316,6 @@ Machine::~Machine() {
 }
 
 // --- functions
-// --------------------------------------------------------------------------------------------------
 
 Status Machine::add_function(PciFunction& function) {
   PciFunction::Impl& plugged = *function.impl_;
@@ -385,7 +384,6 @@ void Machine::remove_function(PciFunction& function) {
 }
 
 // --- system pages
-// -----------------------------------------------------------------------------------------------
 
 void Machine::set_page_fault(std::function<bool(uint64_t count)> fails) {
   impl_->page_fault = std::move(fails);
@@ -453,7 +451,6 @@ uint64_t Machine::free_page_count() const {
 }
 
 // --- access
-// -----------------------------------------------------------------------------------------------------
 
 std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
   const std::optional<uint64_t> offset = impl_->offset_of(address.value, size);
@@ -584,7 +581,6 @@ bool Machine::is_register(const volatile void* pointer) const {
 }
 
 // --- device side
-// ------------------------------------------------------------------------------------------------
 
 Status Machine::add_agp_aperture(const PciFunction& master, uint64_t size_bytes, Gart gart) {
   if (impl_->agp.size != 0) return Status::kInvalidParameter;

@@ -77,7 +77,6 @@ class Machine {
   void remove_function(PciFunction& function);
 
   // --- AGP: an old slot with an aperture of its own (SEG-11, SEG-18)
-  // -------------------------------------------------------------------------------------------
   /// Puts the aperture before the function in the AGP slot; once, before anything runs.
   /// kInvalidParameter: a second one, or a size that is 0, no whole pages or above
   /// kAgpApertureLimit - kAgpApertureBase; unchanged then.
@@ -96,7 +95,6 @@ class Machine {
   std::optional<PhysicalAddress> translate(PhysicalAddress address) const;
 
   // --- system pages
-  // -------------------------------------------------------------------------------------------
   /// `count` zeroed pages, contiguous, aligned to `alignment` bytes. kNoMemory if none;
   /// kInvalidParameter if count is 0 or the alignment is no power of two (below a page counts as a
   /// page). State unchanged on failure.
@@ -124,7 +122,6 @@ class Machine {
   PhysicalAddress highest_system_address() const;
 
   // --- access
-  // -------------------------------------------------------------------------------------------------
   /// CPU pointer to system memory [address, address + size), null unless all of it is system
   /// memory. Lock-free. Valid for the machine's life: system memory is mapped once.
   std::byte* system_pointer(PhysicalAddress address, uint64_t size);
@@ -157,7 +154,6 @@ class Machine {
   bool is_register(const volatile void* pointer) const;
 
   // --- device side
-  // ----------------------------------------------------------------------------------------------
   /// DMA by a device: false (nothing moved) unless the whole range is system memory, or shown by
   /// the AGP aperture. A device that moves much may use system_pointer instead: that is the same
   /// bus without the copy, and without the aperture.

@@ -9,7 +9,6 @@
 namespace dxgkit::bus {
 
 // --- interrupt line
-// ---------------------------------------------------------------------------------------------
 
 struct InterruptLine::Impl {
   // Held while the handler runs: that is what makes connect({}) a wait for it.
@@ -37,7 +36,6 @@ bool InterruptLine::raise() {
 }
 
 // --- configuration space
-// ----------------------------------------------------------------------------------------
 
 namespace {
 

@@ -93,7 +93,7 @@ class AddressSpace {
   AddressSpace(AddressSpace&&) noexcept;
   AddressSpace& operator=(AddressSpace&&) noexcept;
 
-  // --- calls. -----------------------------------------------------------------------------------
+  // --- calls.
 
   /// While the driver creates the process (the caller sees to that). `coverage`: bytes of one leaf
   /// table. Returns the address. VA-09.
@@ -124,7 +124,7 @@ class AddressSpace {
   /// claimed). kInvalidParameter as the rules say. Changes nothing.
   Status check_update(std::span<const UpdateOperation> operations) const;
 
-  // --- execution. -------------------------------------------------------------------------------
+  // --- execution.
 
   static bool needs_apply(const MapOperation& operation) {
     return !operation.claimed || !operation.mapping.leaves_nothing();
@@ -140,7 +140,7 @@ class AddressSpace {
   /// one with an id of the same slot is mapped. The addresses stay owned.
   void drop_allocation(AllocationId allocation, PageSpans* changed);
 
-  // --- questions. -------------------------------------------------------------------------------
+  // --- questions.
 
   /// The range that covers an address below the end; free ones are ranges too.
   OwnedRange owned_at(uint64_t address) const;

@@ -16,7 +16,6 @@
 namespace dxgkit::nt {
 
 // --- stacks
-// --------------------------------------------------------------------------------------------------------
 
 constinit thread_local DriverStack* t_free_driver_stacks = nullptr;
 
@@ -81,7 +80,6 @@ bool Kernel::is_stack_guard(const void* address) {
 }
 
 // --- stubs
-// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -180,7 +178,6 @@ const void* Doors::make(DoorTarget target) {
 }
 
 // --- calls that are not plain
-// --------------------------------------------------------------------------------------
 
 void report_irql(CallFrame& frame, const char* function, Irql lowest, Irql highest) {
   verifier::Finding finding{
@@ -227,7 +224,6 @@ void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
 }
 
 // --- places
-// --------------------------------------------------------------------------------------------------------
 
 bool Kernel::is_code_of_any_image(const void* address) const {
   return std::ranges::any_of(impl_->images, [&](const DriverImage& image) {

@@ -52,7 +52,6 @@ const void* type_object(TypeIndex type) {
 }
 
 // --- text
-// ----------------------------------------------------------------------------------------------------------
 
 bool text_of(const UnicodeString* string, std::u16string_view* text) {
   *text = {};
@@ -182,7 +181,6 @@ std::string narrow(std::u16string_view text) {
 }
 
 // --- what a driver left
-// --------------------------------------------------------------------------------------------
 
 void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks) {
   const Executive& state = *const_cast<Kernel&>(kernel).impl().executive;

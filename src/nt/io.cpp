@@ -38,7 +38,6 @@ DXGKIT_NT_ABI int32_t dxgk_uninitialize(void* driver_object) {
 }
 
 // --- names
-// ---------------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI int32_t io_get_device_object_pointer(const UnicodeString* name, uint32_t,
                                                    FileObject** file_out,
@@ -91,7 +90,6 @@ DXGKIT_NT_ABI DeviceObject* io_get_attached_device_reference(DeviceObject* devic
 }
 
 // --- IRPs
-// ----------------------------------------------------------------------------------------------------------
 
 void initialize_irp(Irp* irp, uint16_t bytes, int8_t stack_count) {
   std::memset(static_cast<void*>(irp), 0, bytes);

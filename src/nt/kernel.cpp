@@ -47,7 +47,6 @@ RegistryValue RegistryValue::binary(std::span<const std::byte> value) {
 }
 
 // --- CallFrame
-// ----------------------------------------------------------------------------------------------------
 
 void CallFrame::end_root_work() {
   const Irql outer = previous_ == nullptr ? kPassiveLevel : previous_->current_irql;
@@ -151,7 +150,6 @@ void CallFrame::run_dpcs() {
 }
 
 // --- Kernel
-// -------------------------------------------------------------------------------------------------------
 
 Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findings& findings,
                KernelConfig config)
@@ -256,7 +254,6 @@ void Kernel::flush_dpcs() {
 }
 
 // --- imports that do not exist
-// --------------------------------------------------------------------------------------
 
 namespace {
 

@@ -61,7 +61,6 @@ DXGKIT_NT_ABI uint8_t test_spin_lock(const uint64_t* lock) {
 }
 
 // --- EX_SPIN_LOCK: 0 free, -1 exclusive, n shared
-// ------------------------------------------------------------------------
 
 using SharedLock = std::atomic<uint32_t>;
 static_assert(sizeof(SharedLock) == 4);
@@ -136,7 +135,6 @@ DXGKIT_NT_ABI uint32_t try_convert(SharedLock* lock) {
 }
 
 // --- events by handle
-// --------------------------------------------------------------------------------------------------
 
 std::shared_ptr<NamedEventObject> event_of(Kernel& kernel, void* handle, int32_t* status) {
   runtime::MutexLock lock(kernel.impl().dispatcher_lock);
@@ -218,7 +216,6 @@ DXGKIT_NT_ABI int32_t zw_wait_for_single_object(void* handle, uint8_t, const int
 }
 
 // --- EX_TIMER: a KTIMER with a DPC, allocated by the executive
-// ------------------------------------------------------------
 
 using TimerCallback = void(DXGKIT_NT_ABI*)(void*, void*);
 struct ExTimer {

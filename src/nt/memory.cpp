@@ -15,7 +15,6 @@ namespace dxgkit::nt {
 namespace {
 
 // --- contiguous memory
-// -------------------------------------------------------------------------------------------
 
 void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest,
                           uint64_t boundary) {
@@ -108,7 +107,6 @@ DXGKIT_NT_ABI int64_t mm_get_physical_address(void* address) {
 }
 
 // --- device memory
-// -----------------------------------------------------------------------------------------------
 
 void* map_io(uint64_t physical, uint64_t bytes) {
   CallFrame& frame = CallFrame::current();
@@ -144,7 +142,6 @@ DXGKIT_NT_ABI void mm_unmap_io_space(void* pointer, uint64_t bytes) {
 }
 
 // --- MDLs
-// ---------------------------------------------------------------------------------------------------------
 
 uint64_t pages_spanned(uint64_t address, uint64_t bytes) {
   return ((address & (kPageBytes - 1)) + bytes + kPageBytes - 1) / kPageBytes;

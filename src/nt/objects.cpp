@@ -211,7 +211,6 @@ DXGKIT_NT_ABI int32_t zw_close(void* handle) {
 }
 
 // --- processes and threads
-// -----------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI void* ke_get_current_thread() { return current_thread_object(); }
 DXGKIT_NT_ABI void* ps_get_current_thread_id() {

@@ -153,7 +153,6 @@ DXGKIT_NT_ABI void io_build_partial_mdl(Mdl* source, Mdl* target, void* address,
 }
 
 // --- physical memory
-// ------------------------------------------------------------------------------------------------------
 
 struct MemoryRange {  // PHYSICAL_MEMORY_RANGE
   int64_t base, bytes;
@@ -219,7 +218,6 @@ DXGKIT_NT_ABI void* mm_allocate_contiguous_node(uint64_t bytes, int64_t low, int
 }
 
 // --- what may be paged out; I/O ports
-// -------------------------------------------------------------------------
 
 /// All pageable sections of the driver at once.
 void hold_sections(bool held) {

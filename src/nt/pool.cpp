@@ -418,7 +418,6 @@ std::string to_text(const Kernel& kernel, const Origin& origin) {
 }
 
 // --- special pool
-// ------------------------------------------------------------------------------------------------
 
 SpecialArena::SpecialArena(uint64_t bytes) : bytes_(bytes) {
   void* const memory =

@@ -169,7 +169,6 @@ int32_t set_event(Kernel& kernel, Kevent& event) {
 namespace {
 
 // --- events, semaphores, mutexes
-// ------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI void ke_initialize_event(Kevent* event, uint32_t type, uint8_t state) {
   initialize_header(event->header,
@@ -267,7 +266,6 @@ DXGKIT_NT_ABI int32_t ke_wait_for_multiple_objects(uint32_t count, DispatcherHea
 }
 
 // --- fast mutexes: a futex word in Count, as drivers initialise it inline
-// --------------------------------------------
 
 std::atomic<uint32_t>& word_of(int32_t* count) {
   return *reinterpret_cast<std::atomic<uint32_t>*>(count);
@@ -341,7 +339,6 @@ DXGKIT_NT_ABI uint8_t ex_try_to_acquire_fast_mutex(FastMutex* mutex) {
 }
 
 // --- spin locks: word 0 free, 1 held, 2 held with waiters; the upper half names the owner
-// ------------------------------
 
 struct SpinLock {
   uint32_t word;
@@ -423,7 +420,6 @@ DXGKIT_NT_ABI uint8_t ke_try_to_acquire_spin_lock_at_dpc_level(SpinLock* lock) {
 }
 
 // --- guarded mutexes: fast mutexes that leave the level alone
-// -----------------------------------------------------------
 
 DXGKIT_NT_ABI void ke_acquire_guarded_mutex(FastMutex* mutex) {
   acquire_fast_mutex("KeAcquireGuardedMutex", mutex, kPassiveLevel);
@@ -484,7 +480,6 @@ DXGKIT_NT_ABI void ke_lower_irql(Irql irql) {
 }
 
 // --- interlocked lists, under the caller's spin lock, any IRQL
-// ---------------------------------------------------------
 
 DXGKIT_NT_ABI ListEntry* ex_interlocked_insert_tail_list(ListEntry* head, ListEntry* entry,
                                                          SpinLock* lock) {
@@ -525,7 +520,6 @@ DXGKIT_NT_ABI ListEntry* ex_interlocked_remove_head_list(ListEntry* head, SpinLo
 }
 
 // --- critical regions: APCs do not exist here, so there is nothing to keep out
-// -----------------------------------------
 
 DXGKIT_NT_ABI void ke_enter_critical_region() {}
 DXGKIT_NT_ABI void ke_leave_critical_region() {}

@@ -144,7 +144,6 @@ DXGKIT_NT_ABI const void* mm_get_system_routine_address(const UnicodeString* nam
 }
 
 // --- processors: one
-// ---------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI uint64_t one_mask() { return 1; }
 DXGKIT_NT_ABI uint32_t one() { return 1; }
@@ -213,7 +212,6 @@ DXGKIT_NT_ABI int32_t expand_stack_old(void(DXGKIT_NT_ABI* routine)(void*), void
 }
 
 // --- firmware, security, identifiers
-// ----------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI int32_t get_firmware_variable(const void*, const void*, void*, uint32_t* length,
                                             uint32_t*) {
@@ -239,7 +237,6 @@ DXGKIT_NT_ABI int32_t allocate_luid(uint64_t* luid) {
 }
 
 // --- registrations
-// -----------------------------------------------------------------------------------------------
 
 /// Remembers one under an address; it is a leak until taken back.
 void* register_new(const char* kind) {
@@ -317,7 +314,6 @@ DXGKIT_NT_ABI uint8_t deregister_bug_check(void* record) {
 }
 
 // --- power
-// ---------------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI uint32_t po_set_power_state(void*, uint32_t, uint32_t state) { return state; }
 DXGKIT_NT_ABI void po_start_next_power_irp(void*) {}
@@ -327,7 +323,6 @@ DXGKIT_NT_ABI uint32_t po_query_watchdog_time(void*, uint32_t* seconds) {
 }
 
 // --- what is refused
-// -----------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI uint64_t refuse_zero() { return 0; }
 DXGKIT_NT_ABI void nothing() {}

@@ -123,7 +123,6 @@ DXGKIT_NT_ABI Kevent* io_create_synchronization_event(UnicodeString*, void** han
 }
 
 // --- DPCs
-// ---------------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI void ke_initialize_dpc(Kdpc* dpc, DeferredRoutine routine, void* context) {
   *dpc = {};
@@ -169,7 +168,6 @@ DXGKIT_NT_ABI void ke_flush_queued_dpcs() {
 }
 
 // --- timers
-// -------------------------------------------------------------------------------------------------------
 
 void timer_fired(Kernel& kernel, Ktimer* timer) {
   Kernel::Impl& state = kernel.impl();
@@ -239,7 +237,6 @@ DXGKIT_NT_ABI uint8_t ke_read_state_timer(Ktimer* timer) {
 }
 
 // --- time: all of it is the runtime's clock
-// -------------------------------------------------------------------------
 
 constexpr uint32_t kTickUnits =
     156'250;  // 100 ns units of a clock tick: 15.625 ms, the common Windows value

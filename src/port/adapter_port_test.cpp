@@ -110,7 +110,6 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
 }
 
 // --- life
-// ------------------------------------------------------------------------------------------------------------
 
 /// The context of AddDevice is what every later DDI gets; a null context means "not mine" and
 /// nothing follows.
@@ -349,7 +348,6 @@ TEST(AdapterPort, KeepsTheLastChildZero) {
 }
 
 // --- IRQL
-// ------------------------------------------------------------------------------------------------------------
 
 /// Each DDI is called at its level, and one that returns at another is caught.
 TEST(AdapterPort, ChecksLevels) {
@@ -534,7 +532,6 @@ TEST(AdapterPort, ChecksPowerComponents) {
 }
 
 // --- segments
-// ----------------------------------------------------------------------------------------------------------
 
 /// Two queries of one type, chosen by the version; the first with no array, the second with one of
 /// the size reported.
@@ -734,7 +731,6 @@ TEST(AdapterPort, ReadsBankTables) {
 }
 
 // --- caps
-// ----------------------------------------------------------------------------------------------------------------
 
 /// The caps buffer has the size of the declared version, and writing past it is a finding.
 TEST(AdapterPort, SizesCapsByVersion) {
