@@ -60,8 +60,8 @@ class Stack {
  public:
   /// Makes the machine, calls `body` on a thread of the machine, and takes everything down again.
   /// At the end clients exit, adapters stop and the driver unloads. Everything that the driver
-  /// leaked becomes a finding. Blocks until all of that is done. An exception from `body` is thrown again
-  /// after that.
+  /// leaked becomes a finding. Blocks until all of that is done. An exception from `body` is thrown
+  /// again after that.
   ///
   /// Fails with STATUS_INVALID_PARAMETER, without calling `body`, if an option is wrong, if a
   /// device does not fit into the machine, or if the caller is inside another stack.
