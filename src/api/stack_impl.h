@@ -1,4 +1,4 @@
-// What stands behind the public classes of one stack.
+// The state behind the public classes of one stack.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct Driver::Impl {
   std::unique_ptr<port::Driver> driver;
 };
 
-/// Everything between power-on and power-off. Made and destroyed inside the runtime.
+/// The state between power-on and power-off. Made and destroyed inside the runtime.
 struct Stack::Impl {
   struct Slot {
     size_t device = 0;
@@ -40,7 +40,7 @@ struct Stack::Impl {
 
   Impl(runtime::Runtime& own_runtime, verifier::Findings& own_findings, uint64_t memory_bytes);
   ~Impl();
-  /// The slot an adapter runs on; null: it does not run here.
+  /// The slot on which an adapter runs; null if it does not run here.
   Slot* slot_of(AdapterId adapter);
 };
 
@@ -50,9 +50,9 @@ struct ClientProcess::Impl {
   dxgk::Process* process;  // null once it has ended
 };
 
-/// As the public header says it.
+/// Converts a finding to the public type.
 Finding public_finding(const verifier::Finding& finding);
-/// The status and what it is called: "the adapter did not start: STATUS_NO_MEMORY".
+/// A failure with the status and its name: "the adapter did not start: STATUS_NO_MEMORY".
 Failure failure(Status status, std::string_view what);
 
 }  // namespace dxgkit
