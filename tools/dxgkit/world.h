@@ -1,5 +1,4 @@
-// A machine with its devices and the kernel of one driver: what every command that runs a driver
-// stands on.
+// A machine with its devices and the kernel of one driver, for every command that runs a driver.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +16,18 @@
 
 namespace dxgkit::tool {
 
-/// TdrDelay with real threads, where the registry does not say: engines that are threads get no
-/// processor for a while on a machine that does much else, which is no mistake of the driver's.
+/// TdrDelay with real threads, unless the registry sets it. Engines that are threads may get no
+/// processor for a while on a busy machine, which is no mistake of the driver.
 inline constexpr int64_t kBusyMachineTdrDelayNs = 10'000'000'000;
 
-/// Memory below 4 GiB, beside the rest: for devices that send addresses of 32 bits.
+/// Memory below 4 GiB, beside the rest, for devices that send addresses of 32 bits.
 inline constexpr uint64_t kLowMemoryBytes = uint64_t{16} << 20;
 
 struct WorldConfig {
   std::vector<DeviceChoice> devices;            // plugged in in this order; at least one
-  uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the devices'
-  uint64_t vram_bytes = uint64_t{64} << 20;     // of each device that can be told, and was not
+  uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the devices' memory
+  // Of each device that has such an option and was not given it.
+  uint64_t vram_bytes = uint64_t{64} << 20;
   nt::KernelConfig kernel;
 };
 
@@ -44,16 +44,16 @@ class World {
 
   bus::Machine& machine() { return machine_; }
   nt::Kernel& kernel() { return *kernel_; }
-  /// By their place in the configuration.
+  /// By their position in the configuration.
   bus::Device& device(size_t index = 0) { return *devices_[index]; }
 
-  /// A function that a display driver is for, and the device it is of.
+  /// A function that a display driver can drive, and its device.
   struct Slot {
     size_t device = 0;
     bus::PciFunction* function = nullptr;
   };
-  /// Each device has at least one: its display controllers and processing accelerators, or, without
-  /// any, its first function.
+  /// Each device has at least one: its display controllers and processing accelerators, or, if it
+  /// has none, its first function.
   const std::vector<Slot>& slots() const { return slots_; }
   bus::PciFunction& function() { return *slots_.front().function; }
   /// Surprise removal.
@@ -68,8 +68,8 @@ class World {
   std::unique_ptr<nt::Kernel> kernel_;
 };
 
-/// The kernel as the command line wants it: values of a registry file (TOML or JSON), special pool,
-/// imports in the trace. The error is one sentence that begins with the path.
+/// The kernel with the options of the command line: values of a registry file (TOML or JSON),
+/// special pool, imports in the trace. The error is one sentence that begins with the path.
 std::expected<nt::KernelConfig, std::string> read_kernel_config(
     const std::optional<std::string>& registry_path, bool special_pool, bool trace_imports);
 
