@@ -22,7 +22,7 @@ Failure invalid(std::string message) {
   return {to_ntstatus(Status::kInvalidParameter), std::move(message)};
 }
 
-/// What the options ask for, found right before anything is made.
+/// The checked options, before anything is made.
 struct Wanted {
   std::vector<bus::DeviceChoice> devices;
   nt::KernelConfig kernel;

@@ -70,7 +70,7 @@ void on_fault(int number, siginfo_t* info, void* context) {
              previous.sa_handler != nullptr) {
     previous.sa_handler(number);
   } else {
-    // Nobody wants it: the fault repeats with the default action.
+    // No handler takes the fault: it repeats with the default action.
     signal(number, SIG_DFL);
   }
 }

@@ -11,7 +11,7 @@ namespace dxgkit::bus {
 // --- interrupt line
 
 struct InterruptLine::Impl {
-  // Held while the handler runs: that is what makes connect({}) a wait for it.
+  // Held while the handler runs, so that connect({}) waits for the handler.
   runtime::Mutex mutex;
   Service service DXGKIT_GUARDED_BY(mutex);
   // A hint, so that connected() needs no lock a running handler holds.
@@ -63,7 +63,7 @@ constexpr uint16_t kStatusCapabilities = 0x0010;
 constexpr uint8_t kSeveralFunctions = 0x80;  // of the header type
 
 constexpr uint8_t kIdMsi = 0x05, kIdMsix = 0x11, kIdAdvancedFeatures = 0x13;
-constexpr std::byte kFunctionLevelReset{2};  // of what an Advanced Features capability says
+constexpr std::byte kFunctionLevelReset{2};  // a bit of an Advanced Features capability
 constexpr uint32_t kAdvancedControl = 4;     // where its control byte is
 
 constexpr uint16_t kCommandIo = 0x0001;
@@ -73,7 +73,7 @@ constexpr uint32_t kBar64Bit = 0x4;
 constexpr uint32_t kBarPrefetchable = 0x8;
 constexpr uint32_t kBarIo = 0x1;
 
-/// The low bits of a BAR, which say what it is.
+/// The low bits of a BAR, which give its kind.
 uint32_t bar_flags(const Bar& bar) {
   switch (bar.kind) {
     case BarKind::kMemory:

@@ -46,7 +46,7 @@ std::vector<Mapping> mappings(uintptr_t start, uintptr_t end) {
   return found;
 }
 
-/// All of it is mapped, for reading and writing, and nobody else sees it.
+/// Checks that all of it is mapped for reading and writing, and privately.
 bool is_private(uintptr_t start, uintptr_t end) {
   uintptr_t reached = start;
   for (const Mapping& mapping : mappings(start, end)) {
@@ -95,7 +95,7 @@ Status UserMemory::exchange() {
         machine_.window_of(PhysicalAddress{pages_[i].value * kPageBytes}, run * kPageBytes);
     void* const mapped = mmap(address_ + i * kPageBytes, run * kPageBytes, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_FIXED, window.fd, static_cast<off_t>(window.offset));
-    // The destructor exchanges back what was done.
+    // The destructor reverses the exchange.
     if (mapped == MAP_FAILED) return Status::kNoMemory;
     i += run;
   }
@@ -110,7 +110,7 @@ void UserMemory::exchange_back() {
   const auto start = reinterpret_cast<uintptr_t>(address_);
   const uintptr_t end = start + pages_.size() * kPageBytes;
   for (const Mapping& mapping : mappings(start, end)) {
-    // Only what still shows our pages: the client may have mapped something else there.
+    // Only pages that still show our memory: the client may have mapped other memory there.
     const uintptr_t first = std::max(mapping.start, start);
     const uintptr_t last = std::min(mapping.end, end);
     for (uintptr_t at = first; at < last;) {
@@ -142,7 +142,8 @@ void UserMemory::exchange_back() {
                        reinterpret_cast<void*>(at)) != MAP_FAILED;
         if (!moved) munmap(fresh, stop - at);
       }
-      // A process out of mappings keeps the machine's pages: nobody else may get them.
+      // If the process is out of mappings, it keeps the machine's pages, and no one else may get
+      // them.
       if (!moved) std::fill_n(kept_.begin() + static_cast<std::ptrdiff_t>(page), count, true);
       at = stop;
     }

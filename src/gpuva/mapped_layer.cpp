@@ -164,7 +164,7 @@ void MappedLayer::visit_window(uint32_t slot, uint32_t window, Visit visit) cons
   }
 }
 
-/// Sorts the hints of an owner, and forgets those that lead nowhere.
+/// Sorts the hints of an owner, and drops hints that lead nowhere.
 std::vector<uint32_t> MappedLayer::clean(uint32_t slot) const {
   MappingOwner& owner = owners_.settled().at(slot);
   uint32_t only = 0;

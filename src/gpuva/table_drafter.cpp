@@ -60,14 +60,14 @@ void TableDrafter::take_spans(std::span<const PageSpan> changed) {
   normalise(&spans, 0);
 }
 
-/// The leaves in a span that exist or where something is mapped.
+/// The leaves in a span that exist, or in which a page is mapped.
 void TableDrafter::collect(const PageSpan& span) {
   DXGKIT_CHECK(span.end_page() <= tree_.geometry.space_pages());
   const size_t first_piece = work_.mapped.size();
   source_.pieces_in(span, &work_.mapped);
   const uint64_t first_leaf = span.first_page >> tree_.leaf_bits();
   const uint64_t last_leaf = (span.end_page() - 1) >> tree_.leaf_bits();
-  uint64_t next = first_leaf;  // those before it are done
+  uint64_t next = first_leaf;  // leaves before it are done
   const auto add_existing_below = [&](uint64_t end) {
     tree_.leaves.for_each_in(next, end,
                              [&](uint64_t number, Leaf& leaf) { add_leaf(number, &leaf, span); });
@@ -116,7 +116,7 @@ void TableDrafter::read(LeafWork* work, PageSpan window) {
   work->pieces = work_.pieces.size() - work->first_piece;
 }
 
-/// The same from what was read for the whole span.
+/// The same from the pieces that were read for the whole span.
 void TableDrafter::take_known(LeafWork* work) {
   const std::vector<Piece>& mapped = work_.mapped;
   while (known_ < mapped.size() && mapped[known_].span.end_page() <= work->window.first_page)
@@ -157,7 +157,7 @@ bool TableDrafter::decide(LeafWork* work) {
   const bool anything = std::ranges::any_of(pieces_of(*work), is_valid);
   const bool has_table = leaf != nullptr && leaf->has_table();
   if (!anything && !has_table) {
-    work->nothing_left = true;  // a large page goes
+    work->nothing_left = true;  // a large page is removed
     return leaf != nullptr;
   }
   decide_shape(work);

@@ -28,7 +28,7 @@ PageSpan TableTree::units_of(const Piece& piece) const {
   return {first, end - first};
 }
 
-/// Whether the piece may be mapped with 64 KiB pages and nothing else: at the pages' borders.
+/// True if the piece may be mapped with 64 KiB pages only: it begins and ends at their borders.
 bool TableTree::fits_64k(const Piece& piece) const {
   switch (piece.source.kind) {
     case PteSource::Kind::kInvalid:

@@ -99,7 +99,8 @@ void TableWriter::discard_leaf_tables(uint64_t number, const Leaf& leaf) {
   }
 }
 
-/// Consecutive entries of one leaf table. Null or an invalid piece: what is valid becomes invalid.
+/// Writes consecutive entries of one leaf table. With a null or invalid piece, valid entries become
+/// invalid.
 void TableWriter::write_range(uint64_t number, Leaf& leaf, bool to_64k, PageSpan span,
                               const Piece* piece) {
   if (span.pages == 0) return;
@@ -151,7 +152,8 @@ void TableWriter::write_plain(const LeafWork& work, Leaf& leaf, const Piece* pie
 ///   4 KiB table     | valid  |              invalid            | valid  |
 ///   64 KiB table  invalid    |     valid      |      valid     |   invalid
 ///
-/// What has to become invalid does so first, so that the two are never valid together (VA-44).
+/// Entries that must become invalid are written first, so that the two are never valid together
+/// (VA-44).
 void TableWriter::write_dual(const LeafWork& work, Leaf& leaf, const Piece* pieces) {
   const auto for_each_part = [&](auto visit) {  // visit(span, piece, whether in 64 KiB pages)
     uint64_t page = work.window.first_page;

@@ -1,5 +1,5 @@
-// The exception directory of a PE32+ driver with everything an unwinder reads behind it, and what
-// is only informative: symbols, the name of the PDB.
+// The exception directory of a PE32+ driver, with all data that an unwinder reads, and the
+// informative tables: symbols, the name of the PDB.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,8 +87,8 @@ bool PeParser::functions() {
   return true;
 }
 
-/// A function's unwind info and those it continues in. What another chain ends in was checked with
-/// that one; only the length of the whole counts.
+/// A function's unwind info and the infos in which it continues. If the chain ends in another
+/// chain, that one is checked already; only the total length counts.
 bool PeParser::unwind_chain(const RuntimeFunction& function) {
   RuntimeFunction at = function;
   std::array<uint32_t, kChainMax> seen = {};
@@ -200,7 +200,8 @@ void PeParser::mark(uint32_t address, uint32_t size) {
   std::fill(from, from + size / 4, true);
 }
 
-/// What was checked here must still be so after loading: nothing that is written then lies in it.
+/// The checks must still hold after loading, so nothing that is written later may lie in the
+/// checked data.
 bool PeParser::unwind_data_stays() {
   if (plan_.function_count == 0) return true;
   const auto check = [&](const char* what, uint32_t address) {

@@ -1,4 +1,4 @@
-// Driver stacks, generated stubs, and what a door does when a call is not plain.
+// Driver stacks, generated stubs, and the slow path of a door.
 #include "nt/door.h"
 
 #include <fmt/format.h>
@@ -43,8 +43,8 @@ DriverStack* map_driver_stack(uint64_t bytes) {
   auto* const stack = new DriverStack();
   stack->low = reinterpret_cast<uint64_t>(mapping) + kStackGuardBytes;
   stack->bytes = bytes;
-  // The page above stands for the frames of those who called: a driver that copies more than its
-  // caller's structure has reads something there on Windows, and is no worse off here.
+  // The page above stands for the callers' frames. A driver that copies more than its caller's
+  // structure reads other data there on Windows, and here too.
   DXGKIT_CHECK(mprotect(reinterpret_cast<void*>(stack->low), bytes + kPageBytes,
                         PROT_READ | PROT_WRITE) == 0);
   return stack;

@@ -246,7 +246,7 @@ bool run_copy(CallFrame& frame, const Decoded& decoded, size_t memory_operand, c
   if (instruction.meta.category == ZYDIS_CATEGORY_CALL ||
       instruction.meta.category == ZYDIS_CATEGORY_UNCOND_BR)
     return false;
-  // A register the instruction does not name, of those that need no prefix.
+  // A register that the instruction does not name, out of those that need no prefix.
   uint32_t used = 1U << 4;
   bool vectors = false;
   for (size_t i = 0; i < instruction.operand_count; ++i) {
@@ -289,8 +289,8 @@ bool run_copy(CallFrame& frame, const Decoded& decoded, size_t memory_operand, c
   return true;
 }
 
-/// movs, stos and lods, with or without rep. What it has done when it meets a bad address is in the
-/// registers, as with the processor. False: *record says what it met.
+/// movs, stos and lods, with or without rep. At a bad address the registers show the progress so
+/// far, as on the processor. False: *record has the exception.
 bool do_string(CallFrame& frame, const Decoded& decoded, Context& context,
                ExceptionRecord* record) {
   const ZydisMnemonic name = decoded.instruction.mnemonic;

@@ -1,4 +1,4 @@
-// The executive's own state: text helpers, the type objects, what a driver left behind.
+// The executive's own state: text helpers, the type objects, and objects that a driver left behind.
 #include "nt/executive.h"
 
 #include <fmt/format.h>
@@ -212,7 +212,7 @@ void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks) {
 void clear_executive(Kernel& kernel) {
   Executive& state = executive_of(kernel);
   runtime::MutexLock lock(state.lock);
-  // Frees only: the order has no effect anybody sees.
+  // This only frees, so the order has no visible effect.
   for (const auto& [irp, entry] : state.irps) {
     if (entry.sequence != 0) std::free(const_cast<void*>(irp));
   }

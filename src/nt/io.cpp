@@ -13,7 +13,8 @@ namespace {
 
 using namespace ntstatus;
 
-// What the display library asks \Device\DxgKrnl for (METHOD_NEITHER; the answer is one pointer).
+// The requests of the display library to \Device\DxgKrnl (METHOD_NEITHER; the answer is one
+// pointer).
 constexpr uint32_t kGetInitialize = 0x23003F;             // a library for Windows 7
 constexpr uint32_t kGetInitializeDisplayOnly = 0x230043;  // display-only drivers
 constexpr uint32_t kGetInitializeWin8 = 0x230047;         // a library for Windows 8 and later
@@ -31,8 +32,8 @@ DXGKIT_NT_ABI int32_t dxgk_initialize_display_only(void*, UnicodeString*, const 
   if (!kernel.impl().initialize_hook) return kNotSupported;
   return kernel.impl().initialize_hook(data, true);
 }
-/// Drivers call it from their unload routine. What it undoes here is the host's: the port forgets
-/// the table when the driver goes.
+/// Drivers call it from their unload routine. The host does the work that it undoes: the port drops
+/// the table when the driver is unloaded.
 DXGKIT_NT_ABI int32_t dxgk_uninitialize(void* driver_object) {
   return driver_object == nullptr ? kInvalidParameter : kSuccess;
 }
@@ -76,7 +77,7 @@ DXGKIT_NT_ABI DeviceObject* io_get_related_device_object(FileObject* file) {
   return is_file(executive(), file) ? object.device : nullptr;
 }
 
-/// Nobody attaches to anything here: the device given is the top of its stack.
+/// No device attaches to another one here, so the given device is the top of its stack.
 DXGKIT_NT_ABI DeviceObject* io_get_attached_device(DeviceObject* device) {
   required("IoGetAttachedDevice", "DeviceObject", device);
   return device;
@@ -202,8 +203,8 @@ DXGKIT_NT_ABI Irp* io_build_device_io_control_request(uint32_t code, DeviceObjec
     next.device_control.type3_input = input;
     return irp;
   }
-  // Buffered and direct requests reach no device here, so that the input pointer is enough: nobody
-  // reads a copy.
+  // Buffered and direct requests reach no device here, so no copy is read, and the input pointer is
+  // enough.
   irp->system_buffer = input;
   return irp;
 }
@@ -237,7 +238,7 @@ DXGKIT_NT_ABI Irp* io_build_asynchronous_fsd_request(uint32_t major, DeviceObjec
   return io_build_synchronous_fsd_request(major, device, buffer, length, offset, nullptr, status);
 }
 
-/// What \Device\DxgKrnl answers. `information`: bytes written.
+/// The answer of \Device\DxgKrnl. `information`: bytes written.
 int32_t answer_graphics_request(Kernel& kernel, const Irp& irp, const IoStackLocation& location,
                                 uint64_t* information) {
   if (location.major != kIrpMjInternalDeviceControl) return kInvalidDeviceRequest;
@@ -267,8 +268,8 @@ int32_t answer_graphics_request(Kernel& kernel, const Irp& irp, const IoStackLoc
   return kSuccess;
 }
 
-/// No other driver lives below: what nobody handles comes back as it left, plug and play requests
-/// with their status, others as invalid.
+/// No other driver is below. An unhandled request comes back unchanged: plug and play requests with
+/// their status, others as invalid.
 int32_t complete_unhandled(Kernel& kernel, Irp* irp, uint8_t major) {
   if (major == kIrpMjPnp)
     return complete_irp(kernel, irp, irp->io_status.status, irp->io_status.information);
@@ -330,7 +331,7 @@ DXGKIT_NT_ABI void iof_complete_request(Irp* irp, int8_t) {
 
 DXGKIT_NT_ABI uint8_t io_cancel_irp(Irp* irp) {
   required("IoCancelIrp", "Irp", irp);
-  // Every request is complete when IofCallDriver returns: nothing is left to cancel.
+  // Every request is complete when IofCallDriver returns, so there is nothing to cancel.
   irp->cancel = 1;
   return 0;
 }

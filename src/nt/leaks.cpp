@@ -1,4 +1,4 @@
-// What a driver has not given back when it is unloaded.
+// Objects that a driver has not released when it is unloaded.
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -26,7 +26,7 @@ struct LeakRule {
   const char* rule;
   const char* expected;
   const char* fix;
-  uint32_t bugcheck_code;  // what Windows stops with once it runs or frees what is left
+  uint32_t bugcheck_code;  // the bug check of Windows once it runs or frees the leaked object
 };
 constexpr LeakRule kLeakRules[] = {
     {"timer", "NT-12", "No timer is queued when the code of its DPC goes.",

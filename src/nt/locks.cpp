@@ -153,7 +153,7 @@ DXGKIT_NT_ABI int32_t zw_create_event(void** handle, uint32_t, const ObjectAttri
   void*& out = required("ZwCreateEvent", "EventHandle", handle);
   if (type > 1) return kInvalidParameter;
   if (attributes != nullptr && attributes->name != nullptr && attributes->name->length > 0)
-    return kNotSupported;  // nobody else could open it by name
+    return kNotSupported;  // no other code could open it by name
   auto event = std::make_shared<NamedEventObject>();
   event->event.header.type = static_cast<uint8_t>(type == 0 ? ObjectType::kNotificationEvent
                                                             : ObjectType::kSynchronizationEvent);
@@ -307,7 +307,7 @@ DXGKIT_NT_ABI uint8_t ex_delete_timer(ExTimer* timer, uint8_t cancel, uint8_t wa
   runtime::MutexLock lock(state.lock);
   const auto found = state.registrations.find(timer);
   if (found == state.registrations.end()) return cancelled;
-  // Its callback may run on another thread: the memory goes with the driver's last trace.
+  // Its callback may run on another thread, so the memory is freed with the driver's last object.
   state.retired.push_back(std::move(found->second.storage));
   state.registrations.erase(found);
   return cancelled;

@@ -239,7 +239,7 @@ DXGKIT_NT_ABI void mm_unlock_pages(Mdl* mdl) {
     frame.kernel().violation("LIFE-20", "MmUnlockPages", "The pages are not locked.",
                              "Lock and unlock come in pairs.", "Look for a second unlock.");
   }
-  // A mapping in system space goes with the lock: drivers rely on it and never unmap.
+  // Unlocking also removes a mapping in system space: drivers rely on it and never unmap.
   frame.kernel().release_mdl(mdl);
   mdl->mapped_system_va = nullptr;
   mdl->flags = static_cast<int16_t>(mdl->flags & ~(kMdlPagesLocked | kMdlMappedToSystemVa));
@@ -383,7 +383,7 @@ void free_leaked_memory(Kernel& kernel) {
   free_leaked_pool(kernel);
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
-  // Frees only: the order has no effect anybody sees, so address order is harmless here.
+  // This only frees, so the order has no visible effect, and address order is harmless.
   for (auto& [address, block] : state.contiguous)
     kernel.machine().free_contiguous(block.first, block.page_count);
   for (auto& [address, mdl] : state.mdls) std::free(const_cast<void*>(address));

@@ -54,7 +54,7 @@ DXGKIT_NT_ABI int32_t unicode_to_ansi_string(AnsiString* out, const UnicodeStrin
     if (memory == nullptr) return kNoMemory;
     target = {0, static_cast<uint16_t>(length + 1), memory};
   } else if (length + 1 > target.maximum_length) {
-    // What fits is given, with its terminator.
+    // Copies as much as fits, with a terminator.
     if (target.maximum_length == 0) return kBufferOverflow;
     const auto fits = static_cast<uint16_t>(target.maximum_length - 1);
     for (size_t i = 0; i < fits; ++i) target.buffer[i] = to_ansi(source.buffer[i]);

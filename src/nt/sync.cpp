@@ -53,7 +53,7 @@ void consume(DispatcherHeader& header, uint64_t thread) {
   }
 }
 
-/// Takes what the wait needs if it can be had now. Dispatcher lock held.
+/// Takes the objects of the wait if it can be satisfied now. Dispatcher lock held.
 bool try_satisfy(Waiter& waiter) {
   if (waiter.wait_all) {
     for (const DispatcherHeader* object : waiter.objects) {
@@ -442,7 +442,7 @@ DXGKIT_NT_ABI int32_t ke_read_state(const DispatcherHeader* header) {
   runtime::MutexLock lock(CallFrame::current().kernel().impl().dispatcher_lock);
   return header->signal_state;
 }
-/// Releases who waits now, then takes the signal back.
+/// Releases the present waiters, then resets the signal.
 DXGKIT_NT_ABI int32_t ke_pulse_event(Kevent* event, int32_t, uint8_t) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "KePulseEvent", kDispatchLevel);

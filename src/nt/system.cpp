@@ -1,5 +1,5 @@
-// What a driver asks about the machine it runs on: versions, processors, firmware, power, tracing,
-// registrations that nothing here ever fires.
+// A driver's questions about its machine: versions, processors, firmware, power, tracing, and
+// registrations that never fire here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -137,7 +137,7 @@ DXGKIT_NT_ABI const void* mm_get_system_routine_address(const UnicodeString* nam
   std::u16string text;
   if (!capture_text(name, &text)) return nullptr;
   const Export* found = find_export(narrow(text));
-  // What is refused is as absent as what is not there: a driver that looks has another way.
+  // A refused routine counts as absent: a driver that looks for it has another way.
   if (found == nullptr || found->support == Support::kRefused) return nullptr;
   CallFrame& frame = CallFrame::current();
   return frame.in_door() ? frame.kernel().door(*found) : found->address;
@@ -176,8 +176,8 @@ DXGKIT_NT_ABI void set_group_affinity(const GroupAffinity*, GroupAffinity* previ
 }
 DXGKIT_NT_ABI void revert_group_affinity(const GroupAffinity*) {}
 DXGKIT_NT_ABI uint8_t processor_feature(uint32_t feature) {
-  // What every x86-64 has, so that a run does not depend on the host: compare-exchange of 8 bytes,
-  // MMX, SSE, RDTSC, SSE2, NX.
+  // The features of every x86-64, so that a run does not depend on the host: compare-exchange of 8
+  // bytes, MMX, SSE, RDTSC, SSE2, NX.
   for (const uint32_t present : {2U, 3U, 6U, 8U, 10U, 12U}) {
     if (feature == present) return 1;
   }

@@ -11,7 +11,7 @@
 
 namespace dxgkit::port {
 
-// The one table of versions against the ABI's.
+// The table of versions, checked against the ABI's.
 static_assert(kInterfaceWin7 == DXGKDDI_INTERFACE_VERSION_WIN7);
 static_assert(kInterfaceWin8 == DXGKDDI_INTERFACE_VERSION_WIN8);
 static_assert(kInterfaceWddm13 == DXGKDDI_INTERFACE_VERSION_WDDM1_3);
@@ -193,7 +193,7 @@ Driver::Impl::~Impl() {
       frame.restore_entry_irql();
     }
   }
-  // A driver stopped by a bug check had no chance to clean up: what it holds is freed without a
+  // A driver stopped by a bug check had no chance to clean up: its objects are freed without a
   // finding.
   if (loaded && !kernel.driver_is_dead()) kernel.report_leaks("after DxgkDdiUnload");
   kernel.quiesce();

@@ -127,7 +127,7 @@ uint32_t calibrate_spin() {
   return static_cast<uint32_t>(std::min<int64_t>(std::max<int64_t>(pauses, 16), 4'000));
 }
 
-/// What waking a parked thread on another core takes on a virtual machine, and some.
+/// A little more than the time to wake a parked thread on another core of a virtual machine.
 constexpr TimeNs kPolitelyNs = 80'000;
 
 uint32_t spin_pauses() {
@@ -184,7 +184,7 @@ class OsRuntime final : public Runtime {
 
   void yield() override {
     pause_cpu();
-    // Whoever the caller spins for may need this core.
+    // The thread that the caller spins for may need this core.
     if (t_state == nullptr || ++t_state->yields % 32 == 0) sched_yield();
   }
 
@@ -337,9 +337,9 @@ class OsRuntime final : public Runtime {
       if (any_changed(awaited)) return WaitResult::kWoken;
       pause_cpu();
     }
-    // Two threads that answer each other must not both park after one hiccup and then pay a wake-up
-    // per answer for ever: look on for as long as a wake-up would take, leaving the core to whoever
-    // wants it.
+    // Two threads that answer each other must not both park after one hiccup: they would then pay a
+    // wake-up per answer for ever. So spin for as long as a wake-up would take, and leave the core
+    // to other threads.
     if (spin_pauses_ != 0) {
       const TimeNs give_up = std::min(now() + kPolitelyNs, deadline);
       do {
@@ -411,7 +411,7 @@ class OsRuntime final : public Runtime {
           node = next;
         }
       }
-      // By address only: the thread may have seen its token and be gone.
+      // By address only: the thread may have seen its token and ended.
       for (size_t i = 0; i < taken; ++i) {
         syscall(SYS_futex, tokens[i], FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
       }

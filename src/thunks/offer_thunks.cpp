@@ -80,8 +80,8 @@ Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
   return reclaim(*device, handles, args.pResources != nullptr, args.pDiscarded);
 }
 
-/// Lane. Those of the reclaimed that the device lists as resident. False: a handle is none of the
-/// device's.
+/// Lane. Of the reclaimed allocations, those that the device lists as resident. False: a handle
+/// does not belong to the device.
 bool listed_of(Process& process, const Device& device, const std::vector<D3DKMT_HANDLE>& handles,
                bool are_resources, std::vector<Ref<OpenedAllocation>>* out)
     DXGKIT_REQUIRES(on_lane) {
@@ -121,8 +121,8 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
     if (!listed_of(process, device, handles, are_resources, &listed)) return;
     status = Status::kSuccess;
     if (listed.empty()) return;
-    // As if asked for once more, over budget or not: it was granted before the offer. Before the
-    // offer ends: what does not fit beside the rest comes when there is room.
+    // Like a new request, over budget or not, because it was granted before the offer. Before the
+    // offer ends: allocations that do not fit beside the rest come when there is room.
     status =
         adapter.residency().make_resident(*queue, listed, {.cant_trim_further = true}, &outcome);
     if (!is_success(status)) return;

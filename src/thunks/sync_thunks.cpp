@@ -59,7 +59,7 @@ Status create_periodic(Process& process, const Ref<Device>& device, dxgk::SyncRe
                                  process.handles().find<dxgk::Adapter>(info.hAdapter));
   if (adapter.get() != &device->adapter()) return Status::kInvalidParameter;
   if (info.EngineAffinity > 1) return Status::kInvalidParameter;  // there are no links here
-  // Nobody but vertical syncs signals it.
+  // Only vertical syncs signal it.
   if ((args.Info.Flags.Value & sync_flags::kNoWait) != 0) return Status::kInvalidParameter;
   DXGKIT_RETURN_IF_FAILED(dxgk::check_periodic(*adapter, info.VidPnTargetId, info.Time));
   request.shared = (args.Info.Flags.Value & sync_flags::kShared) != 0;
@@ -182,7 +182,7 @@ Status destroy_sync(Process& process, const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT&
 
 enum class Right { kSignal, kWait };
 
-/// What one call names.
+/// The objects that one call names.
 struct Points {
   ShortVector<SyncPoint, 4> points;
   ShortVector<SyncPoint, 4> early;  // of handles that signal at the top of the pipeline (SYNC-12)
@@ -214,7 +214,8 @@ Status capture_points(Process& process, Device& device, Right right, const D3DKM
                         out);
 }
 
-/// The first context, and those of a broadcast, all of its adapter; `contexts` is not empty then.
+/// The first context and the contexts of a broadcast, all of its adapter. `contexts` is then not
+/// empty.
 Status find_contexts(Process& process, std::span<const D3DKMT_HANDLE> handles,
                      std::vector<Ref<Context>>* contexts) {
   for (const D3DKMT_HANDLE handle : handles) {

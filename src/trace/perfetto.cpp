@@ -1,6 +1,6 @@
-// Perfetto's public protobuf format, written by field number with protozero. Only what a viewer
-// needs to draw tracks: TracePacket {timestamp, track_event | track_descriptor, interned_data,
-// sequence_flags, trusted_packet_sequence_id}.
+// Perfetto's public protobuf format, written by field number with protozero. Only the fields that a
+// viewer needs to draw tracks: TracePacket {timestamp, track_event | track_descriptor,
+// interned_data, sequence_flags, trusted_packet_sequence_id}.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -329,7 +329,7 @@ class Exporter {
     }
   }
 
-  /// What belongs to no node: interrupts without one, the adapter's states, findings, markers, sync
+  /// Events without a node: interrupts without one, the adapter's states, findings, markers, sync
   /// objects, paging.
   void world() {
     const auto has_any = [this](std::initializer_list<EventKind> kinds, bool without_node) {

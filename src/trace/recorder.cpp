@@ -55,7 +55,7 @@ struct Chunk {
 
   const size_t bytes;
   Event* events = nullptr;
-  // Written by the owner, read by whoever exports: publishes the events below it.
+  // The owner writes it, and exporters read it: it publishes the events below it.
   std::atomic<size_t> used{0};
 };
 
@@ -66,8 +66,7 @@ struct Buffer {
   Chunk* open = nullptr;
 };
 
-/// Unique for the process's life, unlike the ids and addresses of threads and recorders. 0 is
-/// nobody.
+/// Unique for the process's life, unlike the ids and addresses of threads and recorders. 0: none.
 std::atomic<uint64_t> g_next_identity{1};
 
 uint64_t this_thread_identity() {
@@ -182,7 +181,7 @@ uint32_t Recorder::name_id(std::string_view text) {
 }
 
 std::vector<Event> Recorder::events() const {
-  // What one thread recorded: pieces in its own order, none of them empty.
+  // The events of one thread: pieces in the thread's order, none of them empty.
   struct Source {
     std::vector<std::span<const Event>> pieces;
     size_t piece = 0;

@@ -21,14 +21,14 @@ constexpr uint32_t kProbesLarge = 1;
 constexpr size_t kFetchAhead = 4;
 // Submissions that are one moment while everything fits.
 constexpr uint64_t kSameTime = 8;
-// Submissions for which lists stay in order after somebody asked.
+// The number of submissions for which lists stay in order after a query.
 constexpr uint64_t kEagerFor = 4096;
 // Empty classes kept per group.
 constexpr size_t kClassesKept = 64;
 // So far set_priority looks for a place from each end.
 constexpr uint32_t kStepsMost = 256;
-// What the experts paged in is compared after this many uses of the sample, fading so that uses
-// count about as long as it takes to use the whole sample this many times.
+// The experts' page-in bytes are compared after this many uses of the sample. The sums fade, so
+// that a use counts for about as long as it takes to use the whole sample this many times.
 constexpr uint32_t kCompareEvery = 64;
 constexpr double kMemory = 16;
 // The model is followed only while it is better by this share, and by more than some allocations;
@@ -42,7 +42,7 @@ uint64_t hash_of(uint32_t index) {
   return (z ^ (z >> 27)) * 0x94D049BB133111EBULL;  // its upper bits count
 }
 
-/// Who leaves first is last.
+/// The last one is evicted first.
 constexpr auto kLeavesLater = [](const auto& a, const auto& b) {
   if (a.value != b.value) return a.value > b.value;
   return a.index > b.index;
@@ -177,7 +177,7 @@ void EvictionPolicy::unlink(Index index) {
 void EvictionPolicy::put_in_order(uint32_t number) {
   Class& members = classes_[number];
   if (!std::exchange(members.unordered, false)) return;
-  // Whoever asks will ask again: from here on each use pays for itself.
+  // One query is followed by others, so from here on each use keeps the order.
   eager_until_ = now_ + kEagerFor;
   std::vector<Index> order;
   order.reserve(members.count);
@@ -244,7 +244,7 @@ void EvictionPolicy::begin_submission() {
 void EvictionPolicy::use(Index index, bool counted) {
   Node& node = nodes_[index];
   node.stamp = ++clock_;
-  // While everything fits nobody asks who is to leave: the stamp is enough.
+  // While everything fits there are no queries for victims, so the stamp is enough.
   const bool learn = learning();
   if (const uint32_t home = homes_[index]; home != 0) {
     Class& members = classes_[home];
@@ -264,7 +264,7 @@ void EvictionPolicy::use(Index index, bool counted) {
   if (history_at_[index] != 0 && now_ - outlooks_[index].last < same_time) return;
   model_.use(history_of(index), outlooks_[index], now_, learn);
   if (learn) {
-    // Somebody else, so that what is never used again is learned too.
+    // Another allocation, so that the model learns of allocations that are never used again.
     hand_ = hand_ + 1 < nodes_.size() ? hand_ + 1 : 0;
     if (history_at_[hand_] != 0) model_.pass(history_of(hand_), outlooks_[hand_], now_);
   }
@@ -275,7 +275,7 @@ void EvictionPolicy::use(Index index, bool counted) {
   }
 }
 
-/// Lower leaves first.
+/// The lower one is evicted first.
 float EvictionPolicy::value(Index index) {
   Outlook& outlook = outlooks_[index];
   if (outlook.stale) model_.refresh(history_of(index), outlook);
@@ -495,7 +495,7 @@ void EvictionPolicy::page_in(Expert expert) {
 void EvictionPolicy::shrink_recency(uint64_t room) {
   while (shadow_bytes_[0] > room) {
     const uint32_t at = sample_oldest_;
-    if (at == kNone || sample_[at].stamp >= sample_named_from_) break;  // nobody but the named
+    if (at == kNone || sample_[at].stamp >= sample_named_from_) break;  // only named ones are left
     unlink_sample(at);
     sample_[at].resident &= static_cast<uint8_t>(~1U);
     shadow_bytes_[0] -= nodes_[sample_[at].index].bytes;
@@ -506,7 +506,7 @@ void EvictionPolicy::shrink_model(uint64_t room) {
   bool ranked = false;
   while (shadow_bytes_[1] > room) {
     if (sample_ranking_.empty()) {
-      if (ranked) break;  // nobody but the named
+      if (ranked) break;  // only named ones are left
       rank_sample();
       ranked = sample_ranking_.empty();
       continue;

@@ -9,7 +9,7 @@
 namespace dxgkit::vidmm {
 namespace {
 
-/// What allocations compete for where it costs bytes.
+/// The segments for which allocations compete because an eviction costs bytes.
 uint64_t memory_bytes(std::span<const SegmentDesc> descs) {
   uint64_t sum = 0;
   for (const SegmentDesc& desc : descs) {
@@ -18,7 +18,7 @@ uint64_t memory_bytes(std::span<const SegmentDesc> descs) {
   return sum;
 }
 
-/// Offered content before what is in use; kAuto goes as its priority says (ALLOC-44).
+/// Offered content before content in use; kAuto goes by its priority (ALLOC-44).
 constexpr uint64_t rank(OfferPriority offer) {
   switch (offer) {
     case OfferPriority::kLow:
@@ -133,8 +133,8 @@ void MemoryManager::Impl::enter(Record& record, Segment& where, uint64_t offset)
   ++where.allocations;
 }
 
-/// Whoever a plan put (back) into a segment competes there again: by its last use, or, if the plan
-/// names it and is not undone, as the one used now.
+/// An allocation that a plan put (back) into a segment competes there again: by its last use, or,
+/// if the plan names it and is not undone, as the one used now.
 void MemoryManager::Impl::restore_victims(bool undone) {
   returned.clear();
   for (const Touched& touched : journal) {
@@ -180,7 +180,7 @@ PagingOp MemoryManager::Impl::notice(PagingOp::Kind kind, const Record& record,
 
 PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& old) {
   const Segment& where = segment(old.segment);
-  // SEG-39: what an aperture shows, and what is written back, has the plain size.
+  // SEG-39: apertures and write-back use the plain size.
   PagingOp op = notice(PagingOp::Kind::kUnmapAperture, record, old);
   const bool offered = record.offer != OfferPriority::kNone;
   if (where.is_memory() && record.dirty && offered && switches.keep_offers)
@@ -207,7 +207,7 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
 
 void MemoryManager::Impl::add_leave_operations(Record& record, const Placement& old, bool parked,
                                                std::vector<PagingOp>* ops) {
-  if (record.traits->notify_residency && !parked)  // what is parked was evicted before
+  if (record.traits->notify_residency && !parked)  // a parked allocation was evicted before
     ops->push_back(notice(PagingOp::Kind::kNotifyNotResident, record, old));
   if (record.traits->notify_eviction && !segment(old.segment).is_memory())
     ops->push_back(notice(PagingOp::Kind::kNotifyEviction, record, old));
@@ -364,7 +364,7 @@ bool MemoryManager::Impl::stays(const Item& item) const {
   return where != kSystemMemory && (item.allowed & segment_bit(where)) != 0;
 }
 
-/// May get a place other than the one it has (or its first one).
+/// May get a place other than its present or first one.
 bool MemoryManager::Impl::can_move(const Record& record) const {
   return !record.resident() || may_leave(record);
 }

@@ -6,7 +6,7 @@ namespace dxgkit::vidmm {
 namespace {
 
 constexpr size_t kMarksFewest = 64;
-constexpr size_t kMarksKept = 4096;  // places; more are given back when the marks go
+constexpr size_t kMarksKept = 4096;  // places; a larger table is freed with the marks
 
 size_t spread(uint64_t page) { return static_cast<size_t>((page * 0x9E3779B97F4A7C15ULL) >> 32); }
 

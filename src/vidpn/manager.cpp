@@ -289,7 +289,8 @@ void Manager::Impl::drop_monitor(uint32_t target) {
   } else {
     set.stale = true;
   }
-  // Their handles are gone, so nobody could release what they gave. A serial is of one kind only.
+  // Their handles are gone, so the driver could not release their infos. A serial is of one kind
+  // only.
   std::vector<const void*> orphans;
   for (const auto& [address, info] : infos) {
     if (info.owner == found->second.range_set || info.owner == found->second.descriptor_set)

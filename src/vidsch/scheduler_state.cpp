@@ -159,7 +159,7 @@ void Scheduler::Impl::unlist(Context& context) {
   set_active(context, false);
   if (context.busy_link.listed) {
     busy_.erase(&context);
-    work_ = ~uint64_t{0};  // whom it held back may go on, on any node
+    work_ = ~uint64_t{0};  // packets that it held back may go on, on any node
   }
 }
 
@@ -189,7 +189,7 @@ void Scheduler::Impl::refresh(Context& context) {
   const Packet* cursor = context.cursor;
   const bool wants = selectable && cursor != nullptr && cursor->kind == PacketKind::kRender &&
                      cursor->state == PacketState::kQueued;
-  if (wants && !context.prepare_link.listed) {  // one that is asked, or unlisted, has left before
+  if (wants && !context.prepare_link.listed) {  // a busy or unlisted one is off that list already
     list_prepare(context);
     touch(context.node);
   }
@@ -201,10 +201,10 @@ void Scheduler::Impl::refresh(Context& context) {
     }
     busy_.insert_after(before, &context);
   }
-  // One that is busy no longer has left the list: in unlist() or in ask().
+  // A context that is no longer busy is off the list already: in unlist() or in ask().
 }
 
-/// A failed context: everything that is not on hardware leaves, in queue order.
+/// A failed context: all packets that are not on hardware retire, in queue order.
 void Scheduler::Impl::cancel_all(Context& context) {
   NodeState& node = nodes_[context.node];
   unlist(context);
@@ -228,7 +228,7 @@ void Scheduler::Impl::cancel_all(Context& context) {
   }
 }
 
-/// A signal's turn has come. What it calls runs after this, or inside: the packet is off the lists.
+/// A signal takes effect. Its callbacks run after this, or inside: the packet is off the lists.
 void Scheduler::Impl::fire(Packet& packet) {
   const std::shared_ptr<Broadcast> broadcast = std::move(packet.broadcast);
   if (broadcast != nullptr && --broadcast->missing != 0) return;
@@ -237,8 +237,8 @@ void Scheduler::Impl::fire(Packet& packet) {
   if (broadcast != nullptr && broadcast->event) broadcast->event();
 }
 
-/// Moves what needs no hardware: fires signals whose turn has come, starts waits, follows the head
-/// of the queue.
+/// Handles packets that need no hardware: fires signals whose turn has come, starts waits, follows
+/// the head of the queue.
 void Scheduler::Impl::process(Context& context) {
   if (context.failed) {
     cancel_all(context);
@@ -341,7 +341,7 @@ void Scheduler::Impl::ask(Context& context) {
       packet.state = PacketState::kBusy;
       // While an equal has its turn, this one waits for the turn to end, not for luck.
       if (!earlier_turn_at_work(context)) ++packet.refusals;
-      // Stays so until retry_busy: draining the hardware for it again and again would help nobody.
+      // Stays so until retry_busy: draining the hardware for it again and again would not help.
       if (!packet.hopeless && outstanding() == 0) {
         packet.hopeless = true;
         if (packet.continues) busy_retry_ = true;
@@ -390,8 +390,8 @@ bool Scheduler::Impl::retry_one() {
   return false;
 }
 
-/// What refused packets leave to a context below their gate: its turn on the node, if that is
-/// earlier than theirs.
+/// The packets that a context may prepare below the gate of refused packets: its turn on the node,
+/// if that is earlier than theirs.
 bool Scheduler::Impl::passes_gate(const Context& context) const {
   for (const Context* busy = busy_.front(); busy != nullptr;
        busy = IntrusiveList<Context, &Context::busy_link>::next(busy)) {
@@ -507,7 +507,8 @@ bool Scheduler::Impl::submit_one(size_t index) {
   return true;
 }
 
-/// Those at the front of the hardware queue that the driver refused: nothing before them is left.
+/// Retires packets at the front of the hardware queue that the driver refused, once none is before
+/// them.
 void Scheduler::Impl::retire_refused(NodeState& node) {
   while (!node.ring.empty() && node.ring.front()->refused) {
     Packet* packet = node.ring.front();
@@ -543,7 +544,8 @@ void Scheduler::Impl::complete_up_to(NodeState& node, size_t count) {
   retire_refused(node);
 }
 
-/// Preempted: what is left on hardware goes back to the front of its contexts' queues, in order.
+/// Preempted: the packets still on hardware go back to the front of their contexts' queues, in
+/// order.
 void Scheduler::Impl::requeue(NodeState& node) {
   if (!node.ring.empty()) {
     Packet& head = *node.ring.front();
@@ -624,7 +626,7 @@ bool Scheduler::Impl::step() {
     return true;
   }
   if (Packet* packet = retiring_.pop_front()) {
-    // Taken from the flight list only now: a signal behind it must not fire before it has left.
+    // Taken from the flight list only now: a signal behind it must not fire before it has retired.
     if (packet->link.listed) packet->context->flight.erase(packet);
     leave(packet);
     return true;

@@ -149,7 +149,7 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t 
       report.engine = signaled.EngineOrdinal;
       report.legacy_fences_too = data.Flags.EvaluateLegacyMonitoredFences != 0;
       if (signaled.pSignaledNativeFenceArray == nullptr) break;
-      // A list nobody can mean is read as far as it may be true.
+      // An impossible list is read as far as it may be valid.
       const uint32_t count = std::min(signaled.SignaledNativeFenceCount, kSignaledFencesMost);
       report.handles.assign(signaled.pSignaledNativeFenceArray,
                             signaled.pSignaledNativeFenceArray + count);
@@ -459,7 +459,8 @@ void Interrupts::mask(uint64_t nodes) {
 
 void Interrupts::unmask(uint64_t nodes, bool tell) {
   std::vector<InterruptReport> kept;
-  // What comes while the kept ones are told is kept as well: they are told in their order.
+  // A report that arrives while the kept ones are delivered is kept as well, so that all are
+  // delivered in order.
   do {
     kept.clear();
     at_device_level("interrupt mask", [&] {

@@ -20,7 +20,7 @@ constexpr DdiInfo kGetRootPageTableSize{"DxgkDdiGetRootPageTableSize", nt::kPass
                                         DdiClass::kLevelZero};
 constexpr const char* kQueryName = "DxgkDdiQueryAdapterInfo";
 
-/// Asks with room behind the structure and tells when the driver wrote there.
+/// Queries with room behind the structure, and reports if the driver wrote there.
 template <typename Out, typename In>
 Status query_exactly(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
   struct {

@@ -21,7 +21,7 @@ MDL* make_mdl(MdlPool& mdls, std::span<const uint64_t> pages) {
   return reinterpret_cast<MDL*>(mdls.make(pages));
 }
 
-/// One side of a transfer: an MDL with segment id 0, else an address (PAGE-17).
+/// One side of a transfer: an MDL with segment id 0, otherwise an address (PAGE-17).
 template <typename Side>
 void fill_side(MdlPool& mdls, Side& out, const TransferSide& side) {
   out.SegmentId = side.segment.value;

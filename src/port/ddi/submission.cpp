@@ -117,8 +117,7 @@ Status call_cancel(PortCore& core, const DXGKARG_CANCELCOMMAND& arguments, uint3
 constexpr DdiInfo kSubmitCommandVirtual{"DxgkDdiSubmitCommandVirtual", nt::kDispatchLevel,
                                         DdiClass::kScheduler};
 
-/// What DXGKARG_SUBMITCOMMAND and its virtual form say in the same words: fence, node, flags,
-/// flips.
+/// The members that DXGKARG_SUBMITCOMMAND and its virtual form share: fence, node, flags, flips.
 template <typename Args, typename Arguments>
 void fill_submission(const PortCore& core, const Args& args, Arguments* out) {
   Arguments& arguments = *out;
