@@ -1,8 +1,8 @@
 // The command processor: fetch a command whole, check all of it, then act.
 //
-// A command is copied out of the DMA buffer before it is looked at, so that memory changing
-// underneath cannot slip past the checks. Nothing is written before every range of the command has
-// been resolved. Addresses go through resolve(), which knows whether they are virtual.
+// A command is copied out of the DMA buffer before it is checked, so that memory that changes
+// meanwhile cannot bypass the checks. Nothing is written before every range of the command has been
+// resolved. Addresses go through resolve(), which knows whether they are virtual.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace dxgkit::softgpu {
 
 namespace {
 
-// How much is moved between two looks at the reset flag: about 100 us of work.
+// The bytes moved between two reads of the reset flag: about 100 us of work.
 constexpr uint64_t kChunk = 1 << 20;
 constexpr runtime::DurationNs kPollFirst = 2 * runtime::kMicrosecond;
 constexpr runtime::DurationNs kPollLast = runtime::kMillisecond;
@@ -25,8 +25,8 @@ bool overlaps(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
 }
 
 uint64_t load_word(const std::byte* pointer, uint32_t width) {
-  // CPUs and the other engine change these words meanwhile: atomic, and acquire for what they
-  // published with it.
+  // CPUs and the other engine change these words meanwhile. So access is atomic, with acquire for
+  // the memory that they published.
   if (width == 4)
     return __atomic_load_n(reinterpret_cast<const uint32_t*>(pointer), __ATOMIC_ACQUIRE);
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(pointer), __ATOMIC_ACQUIRE);
@@ -663,8 +663,8 @@ Engine::Outcome Engine::flush_tlb(const SgpuFlushTlb& command) {
   }
   if (command.end < command.start) return fault(SGPU_FAULT_ARGUMENT);
   const Mmu::Uses uses = context_.mmu.flush(command.root, command.start, command.end);
-  // What comes next may give the old pages away: not before the other engine has let go of them.
-  // This one holds nothing, so two that flush at once do not wait for each other.
+  // The driver may free the old pages afterwards, but not before the other engine has released
+  // them. This engine holds no pages, so two that flush at once do not wait for each other.
   for (uint32_t other = 0; other < SGPU_NODE_COUNT; ++other) {
     while (other != node_ && context_.mmu.still_uses(other, uses)) {
       const uint32_t seen = bell_.load(std::memory_order_acquire);

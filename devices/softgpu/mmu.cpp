@@ -115,7 +115,7 @@ Fault Mmu::resolve(uint32_t node, const VirtualSpace& space, uint64_t address, u
   if (size == 0) return {};
   const uint32_t top = space.levels() - 1;
   Unit& unit = units_[node];
-  // Before the first look at the cache: see flush().
+  // Before the first read of the cache: see flush().
   if (unit.use.load(std::memory_order_relaxed) % 2 == 0) {
     unit.use.fetch_add(1, std::memory_order_seq_cst);
   }
@@ -137,7 +137,7 @@ Fault Mmu::resolve(uint32_t node, const VirtualSpace& space, uint64_t address, u
   for (uint64_t at = address; at < end;) {
     const uint64_t in_page = at % SGPU_PAGE_BYTES;
     const uint64_t step = std::min<uint64_t>(SGPU_PAGE_BYTES - in_page, end - at);
-    // What is remembered does not help an address that the root, as it is now, does not reach.
+    // A cached translation does not count for an address that the present root does not reach.
     if (at >= root_reach) return fail(page_fault(at, SGPU_PAGE_ROOT_INDEX, top));
     uint64_t leaf = 0;
     if (const Fault fault = translate(unit, space, at, &leaf)) return fail(fault);
