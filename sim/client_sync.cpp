@@ -1,4 +1,5 @@
-// Signals from the CPU, waiters on what goes away, and readers that share what is on its way in.
+// Signals from the CPU, waiters on objects that are destroyed, and readers that share an allocation
+// that is being paged in.
 #include <algorithm>
 
 #include "sim/client_call.h"
@@ -47,7 +48,7 @@ void Client::must_come_back(D3DKMT_HANDLE fence, const char* why) {
 void Client::signal_from_cpu() {
   Context* const context = any_context();
   if (allocations_.empty()) return;
-  cpu_wait(*context, context->submitted);  // what is behind the wait needs nothing that is before
+  cpu_wait(*context, context->submitted);  // packets behind the wait need nothing that is before it
   D3DKMT_HANDLE fence = 0;
   if (!create_fence(&fence)) return;
   const uint64_t value = extra_.magnitude(1, uint64_t{1} << 40);
