@@ -390,8 +390,8 @@ bool Scheduler::Impl::retry_one() {
   return false;
 }
 
-/// The packets that a context may prepare below the gate of refused packets: its turn on the node,
-/// if that is earlier than theirs.
+/// True if a packet of the context may be prepared below the gate of refused packets: the context's
+/// turn on the node is earlier than theirs.
 bool Scheduler::Impl::passes_gate(const Context& context) const {
   for (const Context* busy = busy_.front(); busy != nullptr;
        busy = IntrusiveList<Context, &Context::busy_link>::next(busy)) {

@@ -11,7 +11,7 @@
 namespace dxgkit::tool {
 namespace {
 
-/// Success class, STATUS_PENDING included (THUNK-06); else an error that names the function.
+/// Success class, STATUS_PENDING included (THUNK-06); otherwise an error that names the function.
 ClientResult<void> check(const char* function, NTSTATUS status) {
   if (is_success(from_ntstatus(status))) return {};
   const std::string_view name = status_name(from_ntstatus(status));
@@ -185,7 +185,7 @@ ClientResult<void> ClientContext::make_resident(const std::vector<D3DKMT_HANDLE>
   resident.AllocationList = list.data();
   NTSTATUS status = D3DKMTMakeResident(&resident);
   if (from_ntstatus(status) == Status::kNoMemory) {
-    // All that can be trimmed is given back already: this one submission needs it.
+    // Everything that can be trimmed is evicted already: this submission needs the rest.
     resident.NumAllocations = static_cast<UINT>(list.size());
     resident.Flags.CantTrimFurther = 1;
     status = D3DKMTMakeResident(&resident);
@@ -326,8 +326,8 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
   }
   device.adapter_ = open.hAdapter;
 
-  // A driver that does not speak our private language is not softgpu: say so before anything else
-  // fails oddly.
+  // A driver without our private language is not softgpu: report that before another call fails in
+  // an odd way.
   SgpuUmdAdapterInfo info{};
   D3DKMT_QUERYADAPTERINFO query{};
   query.hAdapter = device.adapter_;

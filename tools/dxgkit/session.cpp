@@ -16,8 +16,8 @@
 namespace dxgkit::tool {
 namespace {
 
-/// Room for DMA and paging buffers, rings, and what drivers allocate, beside the job's own memory.
-/// Backed only where touched.
+/// Room for DMA and paging buffers, rings, and drivers' allocations, beside the job's own memory.
+/// Only touched pages cost memory.
 constexpr uint64_t kHostReserveBytes = uint64_t{256} << 20;
 
 std::string describe(Status status) {
@@ -26,7 +26,7 @@ std::string describe(Status status) {
                       : std::string(name);
 }
 
-/// The same on several adapters at once. `luids` are those of the world's slots.
+/// The same on several adapters at once. `luids` belong to the world's slots.
 void run_side_by_side(runtime::Runtime& runtime, const SessionConfig& config, const Plan& plan,
                       const Picture& source, const Progress& progress, const World& world,
                       dxgk::System& system, const std::vector<dxgk::Luid>& luids,

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kCallback = "DxgkCbExcludeAdapterAccess";
 constexpr DdiInfo kRoutine{"DxgkProtectedCallback", nt::kPassiveLevel, DdiClass::kLevelTwo};
 constexpr DdiInfo kRoutineEvicted{"DxgkProtectedCallback", nt::kPassiveLevel, DdiClass::kExclusive};
-// No other work is held back: it may run beside anything, sleep included.
+// No protection: the routine may run beside any other call, sleep included.
 constexpr DdiInfo kRoutineUnprotected{"DxgkProtectedCallback", nt::kPassiveLevel,
                                       DdiClass::kLevelZeroBeside};
 

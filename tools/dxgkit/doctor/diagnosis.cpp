@@ -48,7 +48,7 @@ constexpr std::string_view kDisplayEntries[] = {
     "DxgkDdiSystemDisplayEnable",
     "DxgkDdiSystemDisplayWrite",
 };
-/// Those without which there is no picture: the test for "render-only".
+/// The entries without which there is no picture: the test for "render-only".
 constexpr std::string_view kPictureEntries[] = {"DxgkDdiCommitVidPn", "DxgkDdiIsSupportedVidPn",
                                                 "DxgkDdiEnumVidPnCofuncModality"};
 

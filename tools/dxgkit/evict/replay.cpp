@@ -56,8 +56,8 @@ uint64_t bound_bytes(const Trace& trace, uint64_t capacity_bytes) {
       missing += bytes;
       if (used[a]) paged_in += bytes;
       used[a] = true;
-      // What is named now is its own next use: before all others, so it leaves last. Its entry is
-      // false from here on.
+      // The next use of an allocation named now is now, before all others, so it is evicted last.
+      // Its entry is invalid from here on.
       next_of[a] = s;
     }
     while (resident + missing > capacity_bytes) {
@@ -134,8 +134,8 @@ uint64_t lru_bytes(const Trace& trace, uint64_t capacity_bytes) {
 
 namespace {
 
-/// Whole allocations. `key(reference)`: how early what is named there leaves from then on, the
-/// largest first.
+/// Whole allocations. `key(reference)`: the eviction order of the named allocation from then on,
+/// the largest first.
 template <typename Key>
 uint64_t ordered_bytes(const Trace& trace, uint64_t capacity_bytes, Key key) {
   const size_t count = trace.bytes.size();
@@ -203,7 +203,7 @@ PolicyRun replay(const Trace& trace, uint64_t capacity_bytes,
   std::vector<size_t> named(count, kNever);
   PolicyRun run;
   uint64_t resident = 0;
-  // What reading the clock usually costs is no cost of the policy.
+  // The usual cost of reading the clock is not a cost of the policy.
   std::vector<uint64_t> reads(now_ns ? 1001 : 1);
   for (uint64_t& read : reads) {
     if (!now_ns) break;

@@ -73,7 +73,7 @@ Problem broken_promise(const std::string& what, const std::string& where) {
   return problem;
 }
 
-/// What the driver takes from its clients.
+/// The input that the driver accepts from its clients.
 void learn_language(const FuzzSetting& setting, dxgk::System& system, dxgk::Luid luid,
                     hostile::Ground* ground) {
   if (softgpu_traits(system, luid).speaks) {

@@ -45,7 +45,7 @@ struct Owner {
     context = *created;
     return {};
   }
-  /// Runs the job; what is wrong with the result, empty if nothing.
+  /// Runs the job. Returns the fault of the result; empty if there is none.
   Answer<std::string> run(Job& job) {
     DXGKIT_VERIFY_TRY(job.submit(context));
     if (const Answer<void> idle = client.wait_idle(device); !idle) {
@@ -178,7 +178,7 @@ std::string compare_own(std::span<const std::byte> back, std::span<const std::by
                      static_cast<unsigned>(wanted.empty() ? std::byte{0} : wanted[first]));
 }
 
-/// Transfers and fills between addresses of the paging process, with nobody's allocation.
+/// Transfers and fills between addresses of the paging process, without an allocation.
 Outcome own_content(Bench& bench) {
   size_t moved = 0;
   size_t wrong = 0;
@@ -234,7 +234,7 @@ Outcome mappings(Bench& bench) {
       Owner owner(bench, "mappings");
       DXGKIT_VERIFY_TRY(owner.open(node));
       const uint64_t seed = bench.random();
-      // Two jobs alike: what the second one leaves in the first one's memory shows.
+      // Two equal jobs: bytes that the second one leaves in the first one's memory show.
       std::array<std::unique_ptr<Job>, 2> both;
       for (std::unique_ptr<Job>& job : both) {
         Answer<std::unique_ptr<Job>> made =
@@ -247,7 +247,7 @@ Outcome mappings(Bench& bench) {
         Job& job = *both[round % 2];
         Job& other = *both[(round + 1) % 2];
         if (round != 0) {
-          // Round 2 maps over what is mapped there; the others after a free.
+          // Round 2 maps over present mappings; the others after a free.
           DXGKIT_VERIFY_TRY(job.unmap());
           if (round != 2) DXGKIT_VERIFY_TRY(other.unmap());
           DXGKIT_VERIFY_TRY(job.map_at(bench, place));
@@ -351,7 +351,7 @@ Outcome null_rendering(Bench& bench) {
       if (!untouched) return std::unexpected(untouched.error());
       if (!*untouched) wrong = "it wrote memory all the same";
       if (!wrong.empty()) return {};
-      // And the context goes on.
+      // And the context continues.
       const Answer<std::string> said = owner.run(**job);
       if (!said) return std::unexpected(said.error());
       if (!said->empty()) return std::unexpected("after it: " + *said);
@@ -435,7 +435,7 @@ Outcome hostile(Bench& bench) {
       fmt::format("{} refused, {} accepted, {} devices lost", refused, accepted, lost));
 }
 
-/// Work at addresses that have been freed ends with its device, and with nobody else's.
+/// Work at freed addresses costs its own device, and no other one.
 Outcome faults(Bench& bench) {
   size_t jobs = 0;
   std::string wrong;

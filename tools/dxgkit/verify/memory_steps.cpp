@@ -13,7 +13,7 @@ constexpr size_t kCopies = 3;  // of each allocation of a job
 constexpr size_t kHostileTries = 40;
 constexpr size_t kPressureBytesMax = size_t{192} << 20;
 
-/// An allocation anybody can make: what a plug-in's job needs.
+/// An allocation without special needs, as a plug-in's job uses it.
 struct Recipe {
   std::string name;
   uint64_t size_bytes = 0;
@@ -69,7 +69,7 @@ void write_pattern(std::span<std::byte> view, uint64_t seed) {
   for (size_t i = 0; i < view.size(); ++i) view[i] = pattern_byte(seed, i);
 }
 
-/// Where the bytes differ, said so that it tells what kind of mistake it is; empty if nowhere.
+/// The place where the bytes differ, with a hint at the kind of mistake; empty if they are equal.
 std::string compare_bytes(std::span<const std::byte> view,
                           const std::function<std::byte(size_t)>& expected) {
   size_t wrong = 0;
@@ -127,7 +127,7 @@ Outcome orders(Bench& bench) {
       count += made.size();
       if (by_resource) DXGKIT_VERIFY_TRY(owner.client.destroy_resource(owner.device, *resource));
     }
-    // The last resource goes with the device.
+    // The last resource is destroyed with the device.
     return owner.client.destroy_device(owner.device);
   };
   const Answer<void> done = run();
@@ -136,7 +136,7 @@ Outcome orders(Bench& bench) {
       fmt::format("{} allocations, by handle, by resource, with their device", count));
 }
 
-/// Private data is user-mode input: the driver refuses what it does not understand.
+/// Private data is user-mode input: the driver refuses data that it does not understand.
 Outcome hostile(Bench& bench) {
   size_t refused = 0;
   size_t accepted = 0;
@@ -403,7 +403,7 @@ Outcome pressure(Bench& bench) {
                                  largest->size_bytes >> 10, room >> 20));
 }
 
-/// Allocations that are in segments while their device, or their process, goes.
+/// Allocations that are in segments while their device, or their process, is destroyed.
 Outcome discards(Bench& bench) {
   const Answer<std::vector<Recipe>> from = recipes(bench);
   if (!from) return Outcome::failed(from.error());
