@@ -33,7 +33,7 @@ struct WorldPlan {
   uint64_t vram_bytes = 0, aperture_bytes = 0, system_bytes = 0;
   uint32_t paging_buffer_bytes = 0;
   uint32_t client_count = 0;
-  uint32_t operations = 0;         // of each client while faults strike
+  uint32_t operations = 0;         // of each client while faults are injected
   uint32_t operations_healed = 0;  // and after the last fault
   uint64_t client_bytes = 0;       // what one client's allocations may add up to
   uint64_t allocation_bytes_max = 0;
@@ -42,7 +42,7 @@ struct WorldPlan {
   bool tight_memory = false;        // system pages run out by themselves
   bool reference_checks = true;
   int64_t tdr_delay_ns = 0;
-  uint32_t pauses = 0;           // of each client while faults strike, at most
+  uint32_t pauses = 0;           // of each client while faults are injected, at most
   int64_t pause_most_ns = 0;     // seconds to hours; nothing happens meanwhile
   uint32_t pause_chance = 0;     // before each operation, per million
   int64_t sleep_ns = 0;          // how long stand-by lasts
@@ -178,7 +178,7 @@ class World {
   /// as pause() does.
   void sleep_idle(int64_t duration_ns);
 
-  // --- for the one who runs the world
+  // --- for the code that runs the world
   /// The number of clients; before they begin.
   void expect(size_t clients) { clients_ = clients; }
   /// Waits until `clients` have called wait_until_healed, died or ended, or the patience is over.

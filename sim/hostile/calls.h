@@ -1,5 +1,5 @@
-// What the arguments of each implemented D3DKMT call look like. Generated from the ABI's layout
-// facts (generate_calls.py), so that a new thunk is called at random the day it is there.
+// The form of the arguments of each implemented D3DKMT call. Generated from the ABI's layout facts
+// (generate_calls.py), so that a new thunk is called at random as soon as it exists.
 #pragma once
 
 #include <ntdef.h>

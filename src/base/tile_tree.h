@@ -341,7 +341,7 @@ class TileTree {
     here.key[here.count] = kFiller;
     here.most[here.count] = 0;
   }
-  /// Moves the entries of `from` from `first` on behind those of `to`.
+  /// Moves the entries of `from` from `first` on behind the entries of `to`.
   static void move_tail(Node& from, uint32_t first, Node& to) {
     for (uint32_t i = first; i < from.count; ++i) {
       to.key[to.count] = from.key[i];

@@ -442,7 +442,7 @@ TEST(MachineAgpDeath, MappingOutsideTheApertureOrMemoryAborts) {
 constexpr uint64_t kLow = Machine::kLowMemoryBase;
 constexpr uint64_t kBelow4G = 0xFFFF'FFFF;
 
-/// Nobody gets pages of the low window who did not ask for a low address.
+/// Only a request for a low address gets pages of the low window.
 TEST(LowMemory, IsForThoseWhoNameAHighestAddress) {
   Machine machine(kMemory, 8 * 4096);
   EXPECT_EQ(machine.low_memory_bytes(), 8 * 4096U);

@@ -1,4 +1,4 @@
-// What is kept of mappings: what they say, which of them are one, and what is known of allocations.
+// The records of mappings: their values, when two join, and the mappings of each allocation.
 #include "gpuva/address_space_test.h"
 #include "tests/support/covers.h"
 
@@ -130,7 +130,7 @@ TEST_F(AddressSpaceTest, NeighboursThatDifferInOneThingStayApart) {
   space.apply({.mapping = none, .sequence = 2}, nullptr);
   EXPECT_EQ(space.lookup(kLeaf), zero);
   EXPECT_EQ(space.lookup(kLeaf + 2 * kPage), none);
-  // What differs in nothing becomes one.
+  // Neighbours without any difference become one mapping.
   Mapping same = like;
   same.span.first_page += 2;
   same.offset_pages += 2;
@@ -276,7 +276,7 @@ TEST_F(AddressSpaceTest, HintsOfAFewMappingsGoWithThem) {
 }
 
 TEST_F(AddressSpaceTest, WhatIsKnownOfManyMappingsShrinksWithThem) {
-  // Once somebody asked for those that are left.
+  // Once the remaining mappings have been listed.
   const uint64_t page = kLeaf / kPage;
   for (uint64_t i = 0; i < 5000; ++i) map(page + 2 * i, 1, kA, i);
   std::vector<Mapping> mappings;

@@ -421,7 +421,7 @@ TEST(AdapterPort, ChecksCallbackLevels) {
 }
 
 // --- power components
-/// What the driver says of its components comes through, member by member.
+/// The driver's description of its components comes through, member by member.
 TEST(AdapterPort, DescribesPowerComponents) {
   DXGKIT_COVERS("PWR-12");
   in_both_modes([] {
@@ -552,7 +552,7 @@ TEST(AdapterPort, AsksForSegmentsTwice) {
       world.miniport.config.version = c.version;
       size_t looked = 0;
       world.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO* args) {
-        // What the second pass fills is empty before.
+        // The members that the second pass fills are empty before.
         const auto all_zero = [&](const void* array, size_t bytes) {
           const auto* const start = static_cast<const std::byte*>(array);
           EXPECT_TRUE(

@@ -282,7 +282,7 @@ float EvictionPolicy::value(Index index) {
   return model_.value(outlook, now_);
 }
 
-// --- who leaves ---
+// --- choice of victims ---
 
 void EvictionPolicy::begin_choice(uint32_t group) {
   choice_ = &groups_[group];
