@@ -257,7 +257,7 @@ class Client {
   /// Ends its turn in the middle: the content is unknown now.
   void give_up_turn();
 
-  // --- client_work.cpp: what it does
+  // --- client_work.cpp: operations
   void work(uint32_t count);
   /// Between operations, while faults are injected: pauses, jumps of the clock.
   void let_time_pass();

@@ -237,7 +237,7 @@ void Client::submit_wildly(Context& context) {
   throw DeviceLost{};
 }
 
-// --- what windows show
+// --- content of windows
 
 void Client::forget_pages(const Allocation& allocation) {
   for (auto& [number, page] : pages_) {

@@ -437,7 +437,7 @@ TEST(MachineAgpDeath, MappingOutsideTheApertureOrMemoryAborts) {
   EXPECT_DEATH(machine.gart_unmap(0, 3), "");
 }
 
-// --- what devices with few address bits reach
+// --- devices with few address bits
 
 constexpr uint64_t kLow = Machine::kLowMemoryBase;
 constexpr uint64_t kBelow4G = 0xFFFF'FFFF;

@@ -20,7 +20,7 @@ size_t length_of(const Char* text, size_t limit = SIZE_MAX) {
   return length;
 }
 
-// --- checked copies: what does not fit leaves an empty text
+// --- checked copies: a text that does not fit becomes empty
 
 template <typename Char>
 int copy_checked(Char* to, size_t size, const Char* from, size_t at) {

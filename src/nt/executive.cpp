@@ -180,7 +180,7 @@ std::string narrow(std::u16string_view text) {
   return out;
 }
 
-// --- what a driver left
+// --- leftovers of a driver
 
 void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks) {
   const Executive& state = *const_cast<Kernel&>(kernel).impl().executive;

@@ -301,7 +301,7 @@ struct Leak {
   std::string tag;   // pool tag, or empty
   uint64_t count = 0;
   uint64_t bytes = 0;
-  std::string first = {};        // allocated the first: "SgpuStart+0x14 in DxgkDdiStartDevice"
+  std::string first = {};        // allocator of the first: "SgpuStart+0x14 in DxgkDdiStartDevice"
   const void* caller = nullptr;  // where in the image; null if unknown
 };
 

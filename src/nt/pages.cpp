@@ -217,7 +217,7 @@ DXGKIT_NT_ABI void* mm_allocate_contiguous_node(uint64_t bytes, int64_t low, int
       "MmAllocateContiguousMemorySpecifyCache")(bytes, low, high, boundary, 1);
 }
 
-// --- what may be paged out; I/O ports
+// --- pageable memory; I/O ports
 
 /// All pageable sections of the driver at once.
 void hold_sections(bool held) {

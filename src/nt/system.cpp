@@ -322,7 +322,7 @@ DXGKIT_NT_ABI uint32_t po_query_watchdog_time(void*, uint32_t* seconds) {
   return 0;
 }
 
-// --- what is refused
+// --- refusals
 
 DXGKIT_NT_ABI uint64_t refuse_zero() { return 0; }
 DXGKIT_NT_ABI void nothing() {}

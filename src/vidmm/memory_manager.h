@@ -208,7 +208,7 @@ class MemoryManager {
   /// they are up to date.
   std::optional<PagingOp> write_back(AllocationId id);
 
-  // --- explicit residency: what packets do not say ---
+  // --- explicit residency, outside packets ---
   /// The GPU may have written the allocation where it is, so leaving a memory segment needs a
   /// write-back (RES-15).
   void assume_written(AllocationId id);

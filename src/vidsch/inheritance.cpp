@@ -56,7 +56,7 @@ std::span<const Inheritance::Entry> Inheritance::waiters(SyncObjectId object) co
   return found->second.waiters;
 }
 
-// --- what the scheduler makes of it ---
+// --- effects on the scheduler ---
 
 size_t Scheduler::Impl::own_level(const Context& context) const {
   return context.desc.is_system ? kSystemLevel

@@ -168,7 +168,7 @@ class World : public EnginePort {
     at.preemption = fence;
   }
 
-  // --- what happens ---
+  // --- events ---
 
   void step() {
     switch (below(26)) {
