@@ -60,12 +60,12 @@ typedef unsigned long long SgpuU64;
 #define SGPU_VA_ROOT_ENTRIES_MAX_2 0x80000u
 
 /* Page table entry: GPU physical address of the page, or of the next lower table (bits 12..51), and
- * flags. Without VALID the rest is not looked at. */
+ * flags. Without VALID the other bits are ignored. */
 #define SGPU_PTE_VALID 0x1ull
 #define SGPU_PTE_READ_ONLY 0x2ull  /* level 0 */
 #define SGPU_PTE_NO_EXECUTE 0x4ull /* level 0: no command is fetched from here */
 #define SGPU_PTE_ZERO 0x8ull /* any level: reads 0, writes are dropped; the address must be 0 */
-#define SGPU_PTE_COHERENT 0x10ull /* level 0: of no effect, every access snoops */
+#define SGPU_PTE_COHERENT 0x10ull /* level 0: no effect, because every access snoops */
 #define SGPU_PTE_64K 0x20ull      /* level 1: the table below has 32 entries, for pages of 64 KiB */
 #define SGPU_PTE_FLAGS 0x3Full
 #define SGPU_PTE_ADDRESS_MASK 0x000FFFFFFFFFF000ull /* the bits of neither must be 0 */
@@ -416,7 +416,7 @@ SGPU_ASSERT_SIZE(SgpuCopyPtes, 32);
 
 typedef struct SgpuFlushTlb { /* for both engines; done when neither uses the old translations */
   SgpuCommandHeader header;
-  SgpuU64 root;  /* GPU physical address of the root whose translations go; 0: any */
+  SgpuU64 root;  /* GPU physical address of the root whose translations are dropped; 0: any */
   SgpuU64 start; /* virtual addresses [start, end), both multiples of 4096; */
   SgpuU64 end;   /* both 0: all of them */
 } SgpuFlushTlb;

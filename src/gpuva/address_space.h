@@ -87,7 +87,7 @@ class AddressSpace {
     /// Exclusive end of all addresses, bytes: 2^VirtualAddressBitCount. Multiple of 4096, at most
     /// 2^63.
     uint64_t end = 0;
-    /// [0, first) belongs to no one (VA-08): the coverage of one leaf table. Multiple of 4096.
+    /// [0, first) is never given out (VA-08): the coverage of one leaf table. Multiple of 4096.
     uint64_t first = 0;
   };
   explicit AddressSpace(const Options& options);

@@ -120,7 +120,7 @@ class ClientContext {
   D3DDDI_ALLOCATIONLIST* list_ = nullptr;
   uint32_t list_size_ = 0;
   std::vector<ClientAllocation> used_;  // of this submission, with addresses
-  // The same; the GPU waits until they are off the screen.
+  // The written primaries of this submission: the GPU waits until they are off the screen.
   std::vector<D3DKMT_HANDLE> written_primaries_;
   std::vector<std::byte> added_;  // commands, with addresses
   uint64_t submissions_ = 0;      // with addresses

@@ -61,7 +61,7 @@ struct SessionOutcome {
   std::vector<JobResult> whole_jobs;
   std::vector<dxgk::TimeoutReport> timeouts;  // report events, oldest first
   std::vector<PowerDone> power;               // the executed steps of the plan
-  // By the plan: the clients got an error, which is right.
+  // The plan removed the device: the clients got an error, which is right.
   bool removed = false;
   NoClientOutcome no_client;  // kNoClient
   // The picture of the first source before the stop, if there was one.

@@ -26,7 +26,7 @@ inline constexpr uint64_t kLowMemoryBytes = uint64_t{16} << 20;
 struct WorldConfig {
   std::vector<DeviceChoice> devices;            // plugged in in this order; at least one
   uint64_t memory_bytes = uint64_t{512} << 20;  // of the machine, without the devices' memory
-  // Of each device that has such an option and was not given it.
+  // Video memory of each device that has such an option and was not given it.
   uint64_t vram_bytes = uint64_t{64} << 20;
   nt::KernelConfig kernel;
 };

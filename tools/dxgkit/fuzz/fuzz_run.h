@@ -22,7 +22,7 @@ struct FuzzSetting {
   DeviceChoice device = default_device();
   nt::KernelConfig kernel;
   const verify::Plugin* plugin = nullptr;  // its pack_allocation is used, if there is one
-  // Of processor time; after that the driver counts as hanging.
+  // Seconds of processor time, after which the driver counts as hanging.
   uint32_t seconds_most = 30;
 };
 
