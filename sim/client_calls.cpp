@@ -106,7 +106,7 @@ bool Client::create_device() {
   D3DKMT_CREATEDEVICE create{};
   create.hAdapter = adapter_;
   const NTSTATUS status = call("D3DKMTCreateDevice", [&] { return D3DKMTCreateDevice(&create); });
-  // There is no device yet whose state could say why.
+  // There is no device yet whose state could give the reason.
   if (from_ntstatus(status) == Status::kDeviceRemoved) {
     if (world_.adapter_lost() || world_.is_blocked(*this)) throw AdapterLost{};
     fail("D3DKMTCreateDevice answers STATUS_DEVICE_REMOVED, and the adapter runs");
@@ -271,7 +271,7 @@ void Client::destroy_allocation(size_t index, bool synchronous) {
   if (has_addresses()) {
     for (const auto& one : allocations_) {
       if (one->first_handle != handle && (resource == 0 || one->resource != resource)) continue;
-      // Its addresses go before it, or behind it stay without anything.
+      // Its addresses are freed before it, or afterwards stay without a mapping.
       settle(*one, true);
       forget_pages(*one);
       if (!hide(*one)) return;
@@ -353,7 +353,7 @@ bool Client::gpu_wait(Context& context, const Context& on, uint64_t value) {
 void Client::cpu_wait(Context& context, uint64_t value) {
   check_fence(context);
   if (context.seen >= value) return;
-  // Others may need the room that our locks take before this one gets its turn.
+  // Other clients may need the room that our locks take before this client gets its turn.
   unlock_all();
   D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
   wait.hDevice = device_;
@@ -481,7 +481,8 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
     context.list_size = render.NewAllocationListSize;
   }
   const bool rendered = !has_list || accepted("D3DKMTRender", status);
-  // Passes before the failed one run all the same. Without any, nothing may have happened (P10).
+  // Passes before the failed one run all the same. If there are none, nothing may have happened
+  // (P10).
   opens = !rendered && world_.plan.faults.has(FaultKind::kRenderRoom);
   if (!rendered && !opens) return false;
   const Moment now{context.id, context.submitted + 1};

@@ -7,7 +7,8 @@
 namespace dxgkit::sim {
 namespace {
 
-/// How often to look whether a thread has come back from a wait; sleep and jumps apart ten seconds.
+/// How often to check whether a thread has come back from a wait: ten seconds, without sleep and
+/// jumps.
 constexpr int kLooks = 1'000'000;
 
 }  // namespace
@@ -101,7 +102,7 @@ void Client::abandon_waiter() {
 }
 
 void Client::read_twice() {
-  // One engine has it paged in, the other must not be ahead of that.
+  // One engine has the allocation paged in; the other one must wait for that, too.
   Allocation* const source = any_allocation();
   if (source == nullptr || contexts_.size() < 2 || source->locked != nullptr) return;
   Context& one = *contexts_[0];

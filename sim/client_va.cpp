@@ -101,7 +101,7 @@ uint64_t Client::address_of(const Allocation& allocation, uint64_t offset, uint6
         }
       }
       if (run < pages) continue;
-      // It may go over from one window into the next.
+      // The range may continue from one window into the next.
       for (uint64_t i = 0; i < pages; ++i)
         touched_.insert(std::prev(windows_.upper_bound((number + i) * kPageBytes))->first);
       ++world_.counters.window_uses;
@@ -368,7 +368,7 @@ void Client::op_update_addresses() {
     update_value_ = 0;
   }
   settle(window->second);
-  // Calls before it are in the queue already; it takes effect behind them.
+  // Earlier calls are in the queue already, so it takes effect behind them.
   std::map<uint64_t, Page> after = pages_;
   std::vector<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION> operations(random_.between(1, 4));
   const uint64_t window_pages = window->second.bytes / kPageBytes;

@@ -191,7 +191,8 @@ void Client::touch_locked() {
 }
 
 void Client::work_as_hog() {
-  // Pieces that together fill video memory: seven eighths of it, so that others find a corner.
+  // Pieces that together fill seven eighths of video memory, so that other clients find a little
+  // room.
   const uint64_t piece = align_up(world_.plan.vram_bytes / 16, kPageBytes);
   const std::vector<uint64_t> size(1, piece);
   const bool keep_all = world_.plan.faults.has(FaultKind::kVramFull);

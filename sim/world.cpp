@@ -31,7 +31,7 @@ constexpr int64_t kDrainMost = 10 * runtime::kSecond;
 /// Clients that wait for an effect which faults hold back wait no longer than this for the end of
 /// the faults.
 constexpr int64_t kPatience = 2 * runtime::kSecond;
-/// A hang that timers keep alive ends here, idle time apart.
+/// A hang that timers keep alive ends here; idle time does not count.
 constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
 /// Timers, late DPCs and other work that must run first.
 constexpr int64_t kDetectionSlack = 100 * runtime::kMillisecond;
@@ -108,10 +108,10 @@ class Life {
   bool start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter);
   void live(dxgk::System& system, dxgk::Luid adapter);
   void collect(const dxgk::AdapterStatistics& statistics);
-  /// All clients rest: nothing of theirs may be lost when video memory is.
+  /// All clients rest: their content must not be lost when video memory is.
   void stand_by(World& world, std::span<const std::unique_ptr<Client>> clients);
   uint32_t register_value(uint32_t offset);
-  /// The driver counts faults of the device: `wild` of them may be.
+  /// The driver counts faults of the device; up to `wild` of them are expected.
   void ask_the_driver(dxgk::System& system, dxgk::Luid adapter, uint64_t wild);
 
   runtime::Runtime& runtime_;
@@ -566,7 +566,7 @@ void Life::lose_or_sleep(World& world, Random& random) {
       --world.power_failures;
     }
   };
-  // With a way down or up under way, somewhere in its middle; or out of the blue.
+  // While a transition down or up is in progress, somewhere in its middle; or without warning.
   const auto beside = [&](const auto& transition) {
     std::unique_ptr<runtime::Thread> saboteur;
     if (fails && random.percent(60)) {
@@ -605,7 +605,7 @@ void Life::lose_or_sleep(World& world, Random& random) {
       return up.has_value() ? Status::kSuccess : up.error();
     });
     if (world.adapter_lost()) return;
-    // Power failed on the way up, or right behind it.
+    // Power failed on the way up, or right after it.
     if ((status == Status::kRetry || asleep) && tries < 20) continue;
     if (!is_success(status))
       world.fail(fmt::format("the adapter did not come back from sleep: {:#010x}",

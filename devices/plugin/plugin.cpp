@@ -321,7 +321,8 @@ class PluginDevice final : public bus::Device {
   // --- services, called by the plug-in
   static PluginDevice& of(void* host) { return *static_cast<PluginDevice*>(host); }
   bool is_gone() const { return gone_.load(std::memory_order_acquire); }
-  /// A thread of the plug-in's own joins the runtime for a call; null: it is in one.
+  /// A thread of the plug-in's own joins the runtime for a call; null: the thread is in a runtime
+  /// already.
   std::unique_ptr<runtime::AdoptThread> adopt() const {
     if (runtime::Runtime::current_or_null() != nullptr) return nullptr;
     return std::make_unique<runtime::AdoptThread>(runtime_, "device plug-in's own");

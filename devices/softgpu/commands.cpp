@@ -61,7 +61,8 @@ bool word_is_sound(const SgpuFenceWrite& command) {
 bool is_side(uint32_t pixels) { return pixels >= 1 && pixels <= SGPU_IMAGE_PIXELS_MAX; }
 bool is_kernel_side(uint32_t taps) { return taps % 2 == 1 && taps <= SGPU_KERNEL_MAX; }
 
-/// Names bus addresses, page tables or the aperture: not for a process's own buffers.
+/// True if it names bus addresses, page tables or the aperture: not allowed in a process's own
+/// buffers.
 bool is_privileged(uint32_t opcode) {
   switch (opcode) {
     case SGPU_OP_COPY_PAGES:
@@ -248,7 +249,7 @@ Engine::Outcome Engine::sem_wait(const SgpuSemWait& command) {
       outcome = Outcome::kPreempted;
       break;
     }
-    // CPUs may write the word without ringing SEM_DOORBELL: look again from time to time.
+    // CPUs may write the word without ringing SEM_DOORBELL, so read it again from time to time.
     runtime_.wait(bell_, seen, runtime_.now() + poll);
     poll = std::min(poll * 2, kPollLast);
   }

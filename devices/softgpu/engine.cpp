@@ -24,7 +24,7 @@ void Engine::stop() {
 
 void Engine::lose_power() {
   write(SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
-  // The engine takes the reset on its own thread; the read lets it get there.
+  // The engine takes the reset on its own thread, and the read lets it get there.
   while ((read(SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) != 0) {
   }
   const runtime::MutexLock lock(mutex_);

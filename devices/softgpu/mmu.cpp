@@ -19,13 +19,13 @@ Fault page_fault(uint64_t address, uint32_t why, uint32_t level) {
   return {SGPU_FAULT_PAGE, address, why << kDetailWhyShift | level << kDetailLevelShift};
 }
 
-/// The fault of memory behind a translation: an error of the memory itself stays one.
+/// The fault of memory behind a translation. An error of the memory itself stays one.
 Fault behind(Fault physical, uint64_t address, uint32_t why, uint32_t level) {
   if (physical.reason == SGPU_FAULT_MEMORY) return physical;
   return page_fault(address, why, level);
 }
 
-/// Reserved bits, and bits that mean nothing at that level.
+/// Reserved bits, and bits without a meaning at that level.
 bool is_malformed(uint64_t entry, uint32_t level) {
   if ((entry & ~(SGPU_PTE_FLAGS | SGPU_PTE_ADDRESS_MASK)) != 0) return true;
   if ((entry & SGPU_PTE_ZERO) != 0 && (entry & SGPU_PTE_ADDRESS_MASK) != 0) return true;
@@ -196,7 +196,8 @@ Mmu::Uses Mmu::flush(uint64_t root, uint64_t start, uint64_t end) {
         }
       }
     }
-    // An engine that looked before us marked itself before; one that looks after us finds nothing.
+    // An engine that read before this marked itself before. An engine that reads after this finds
+    // nothing.
     uses[node] = unit.use.load(std::memory_order_seq_cst);
   }
   return uses;

@@ -168,7 +168,8 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
     if (size_bytes != 4 || offset % 4 != 0) return;
     const uint64_t wide = offset - offset % 8;
     if (!is_wide(wide)) return write(offset, value);
-    // Half of a wide register: the other half keeps its value. Not where a write has a side effect.
+    // Half of a wide register: the other half keeps its value. Not for registers whose writes have
+    // a side effect.
     if (wide == SGPU_REG_APERTURE_ENTRY) return;
     const uint64_t old = read(wide);
     write(wide, offset == wide ? (old & ~uint64_t{0xFFFF'FFFF}) | value

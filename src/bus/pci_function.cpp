@@ -149,7 +149,7 @@ PciCapability msi_capability(uint32_t messages) {
   DXGKIT_CHECK(is_power_of_two(messages));
   DXGKIT_CHECK(messages <= 32);
   // Control: 64-bit addresses, and the binary logarithm of the number of messages. Address and data
-  // may be written; nothing reads them while the enable bit is 0, which it stays.
+  // may be written. Nothing reads them while the enable bit is 0, and it stays 0.
   const auto control = static_cast<uint16_t>(0x80 | std::countr_zero(messages) << 1);
   PciCapability capability{.id = kIdMsi, .body = std::vector<std::byte>(12), .writable = {}};
   std::memcpy(capability.body.data(), &control, sizeof control);
@@ -176,8 +176,8 @@ PciCapability msix_capability(uint32_t messages, uint32_t table_bar, uint32_t ta
 }
 
 PciCapability reset_capability() {
-  // Length of the capability; transactions pending and function level reset are there; control and
-  // status, where the bit that resets reads 0.
+  // Length of the capability; transactions pending and function level reset are supported; control
+  // and status, where the reset bit reads 0.
   return {.id = kIdAdvancedFeatures,
           .body = {std::byte{6}, std::byte{3}, std::byte{0}, std::byte{0}},
           .writable = {}};
@@ -291,8 +291,8 @@ void PciFunction::Impl::store(uint32_t offset, std::span<const std::byte> in) {
     const uint32_t at = offset + static_cast<uint32_t>(i);
     if (at >= kBar0 && at < kBarEnd) {
       // Sizing: a slot written with all ones shows the size until it is written otherwise. BARs
-      // cannot be moved, so any other value brings the assigned address back. Whole, aligned words
-      // only, as sizing is done.
+      // cannot be moved, so any other value restores the assigned address. Whole, aligned words
+      // only, as in sizing.
       if (at % 4 != 0) continue;
       if (in.size() - i < 4) continue;
       uint32_t word = 0;

@@ -38,7 +38,7 @@ std::vector<Mapping> mappings(uintptr_t start, uintptr_t end) {
       mapping.inode = inode;
       found.push_back(mapping);
     }
-    // A line longer than the buffer: its rest says nothing.
+    // The line is longer than the buffer; its rest is not needed.
     while (std::strchr(line, '\n') == nullptr && std::fgets(line, sizeof line, file) != nullptr) {
     }
   }
@@ -128,7 +128,8 @@ void UserMemory::exchange_back() {
         at += kPageBytes;
         continue;
       }
-      // Made elsewhere and moved there, so that the process never sees it without its content.
+      // Made at another address and then moved, so that the process never sees the range without
+      // its content.
       void* const fresh =
           mmap(nullptr, stop - at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       const size_t page = (at - start) / kPageBytes;

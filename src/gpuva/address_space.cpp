@@ -132,7 +132,7 @@ struct AddressSpace::State {
 
   uint64_t end() const { return owned.end_page() * kPageBytes; }
 
-  /// A lowest fit between bounds in bytes; `high` 0: the end.
+  /// The lowest fit between bounds in bytes; `high` 0: the end.
   std::optional<uint64_t> find(uint64_t pages, uint64_t alignment_pages, uint64_t low,
                                uint64_t high) const {
     const uint64_t last = high == 0 ? owned.end_page() : high / kPageBytes;
@@ -170,7 +170,7 @@ struct AddressSpace::State {
   MappedLayer mapped;
   uint64_t first_page = 0;
   uint64_t last_freed = 0;  // number of the latest call that freed anything
-  // Claims whose operations were not applied yet, by number: VA-24 must know them.
+  // Claims whose operations were not applied yet, by number. VA-24 needs them.
   std::map<uint64_t, Mapping> pending;
   uint64_t pending_unique = 0;  // mappings with a unique driver protection
 };
@@ -352,12 +352,12 @@ Status AddressSpace::free_system(uint64_t base, uint64_t size, uint64_t sequence
   return state_->release(base, size, true, sequence, changed);
 }
 
-/// Whether pages of an allocation are, or will be, mapped with another driver protection, where one
+/// True if pages of an allocation are, or will be, mapped with another driver protection, and one
 /// of the two is unique.
 bool AddressSpace::State::breaks_uniqueness(AllocationId allocation, PageSpan pages,
                                             uint64_t driver_protection) const {
   if (!is_unique(driver_protection) && !mapped.has_unique() && pending_unique == 0) return false;
-  // A mapping conflicts as far as no later call replaced or freed it.
+  // A mapping conflicts unless a later call replaced or freed it.
   const auto conflicts = [&](const Mapping& mapping, uint64_t sequence, bool applied) {
     if (mapping.allocation != allocation || mapping.driver_protection == driver_protection)
       return false;

@@ -10,7 +10,7 @@ using Entry = MappingTree::Entry;
 using Value = MappingTree::Value;
 
 MappedLayer::MappedLayer(uint64_t space_pages) {
-  // As narrow as 32 bits can say: 64 KiB in a space of 48 bits.
+  // As narrow as 32 bits allow: 64 KiB in a space of 48 bits.
   const auto bits = static_cast<uint32_t>(std::bit_width(space_pages - 1));
   window_bits_ = bits > 32 ? bits - 32 : 0;
 }

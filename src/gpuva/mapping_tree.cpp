@@ -5,7 +5,7 @@
 namespace dxgkit::gpuva {
 namespace {
 
-/// Entries `from` on move to `to` and beyond; `count` is the number before.
+/// Moves the entries from `from` on to `to` and beyond; `count` is the number before.
 template <typename T, size_t kSize>
 void shift(std::array<T, kSize>& values, uint32_t from, uint32_t to, uint32_t count) {
   std::memmove(values.data() + to, values.data() + from, (count - from) * sizeof(T));
@@ -13,7 +13,7 @@ void shift(std::array<T, kSize>& values, uint32_t from, uint32_t to, uint32_t co
 
 }  // namespace
 
-/// One leaf has more than it can hold: a neighbour takes some, or another leaf is made.
+/// One leaf has too many entries: a neighbour takes some, or another leaf is made.
 void MappingTree::overflow(Part& part, const Path& path, uint32_t first, uint32_t last,
                            const Entry* entries, uint32_t count) {
   struct {

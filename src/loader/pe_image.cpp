@@ -62,7 +62,8 @@ Result<std::unique_ptr<PeImage>> PeImage::load(std::span<const std::byte> file,
   std::memcpy(base, file.data(), p.headers_size);
   for (const PePlan::Section& section : p.sections) {
     if (section.file_size == 0) continue;
-    // All pages at once cost less than one fault each; a kernel that does not know how says so.
+    // Mapping all pages at once costs less than one fault each. A kernel without support for this
+    // returns an error.
     (void)madvise(base + section.address, section.file_size, MADV_POPULATE_WRITE);
     std::memcpy(base + section.address, file.data() + section.file_offset, section.file_size);
   }

@@ -18,7 +18,7 @@ constexpr uint32_t kSymbolsMax = 1 << 18;
 constexpr uint32_t kSymbolNameBytesMax = 1024;
 constexpr uint32_t kSymbolTextBytesMax = 16 << 20;
 
-/// Slots of an unwind code, 0: there is no such code.
+/// The number of slots of an unwind code; 0: there is no such code.
 uint32_t unwind_code_slots(uint8_t version, uint8_t operation, uint8_t info) {
   switch (operation) {
     case 0:   // push a register
@@ -194,7 +194,7 @@ bool PeParser::unwind_info(const RuntimeFunction& function,
   return true;
 }
 
-/// Remembers a range as unwind data; both numbers are multiples of 4 and inside the image.
+/// Marks a range as unwind data. Both numbers are multiples of 4 and inside the image.
 void PeParser::mark(uint32_t address, uint32_t size) {
   const auto from = unwind_bytes_.begin() + address / 4;
   std::fill(from, from + size / 4, true);
@@ -205,7 +205,7 @@ void PeParser::mark(uint32_t address, uint32_t size) {
 bool PeParser::unwind_data_stays() {
   if (plan_.function_count == 0) return true;
   const auto check = [&](const char* what, uint32_t address) {
-    // All these places are 8 bytes inside the image, or absent.
+    // Checks that all these places are 8 bytes inside the image, or absent.
     if (address == 0 || (!unwind_bytes_[address / 4] && !unwind_bytes_[address / 4 + 1] &&
                          !unwind_bytes_[(address + 7) / 4])) {
       return true;

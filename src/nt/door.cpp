@@ -208,7 +208,7 @@ bool require_irql(CallFrame& frame, const char* function, Irql highest) {
 
 extern "C" void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target);
 
-/// Before a call that is above the level of its target, or traced. On the host stack.
+/// Runs before a call that is above the level of its target, or traced. On the host stack.
 void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
   CallFrame& frame = CallFrame::current();
   if (target->traced) {
@@ -245,7 +245,7 @@ verifier::Place Kernel::place_of(const void* address) const {
     if (rva >= image.size) continue;
     place.image = image.name;
     place.rva = rva;
-    // Most addresses asked for are return addresses: the call is the instruction before.
+    // Most addresses here are return addresses: the call is the instruction before.
     if (image.symbol) place.symbol = image.symbol(rva == 0 ? 0 : rva - 1);
     break;
   }

@@ -51,7 +51,7 @@ std::optional<size_t> general_number(ZydisRegister name) {
   return static_cast<size_t>(whole - ZYDIS_REGISTER_RAX);
 }
 
-/// Where a memory operand points, without the base of gs: that is where our answers are.
+/// The target of a memory operand, without the base of gs: our answers are there.
 uint64_t effective_address(const Decoded& decoded, const ZydisDecodedOperand& operand,
                            Context& context) {
   const ZydisDecodedOperandMem& memory = operand.mem;
@@ -149,7 +149,7 @@ uint64_t port_of(const ZydisDecodedOperand& operand, const Context& context) {
   return operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? operand.imm.value.u : context.rdx & 0xFFFF;
 }
 
-/// mov, movzx, movsx and movsxd from a place of ours to a general register.
+/// mov, movzx, movsx and movsxd from an emulated address to a general register.
 bool do_plain_load(CallFrame& frame, const Decoded& decoded, const Place& place, Context& context) {
   const ZydisDecodedOperand& to = decoded.operands[0];
   const ZydisDecodedOperand& from = decoded.operands[1];

@@ -107,7 +107,7 @@ char16_t upcase(char16_t unit) {
 
 char16_t downcase(char16_t unit) {
   if (unit < 0x80) return unit >= u'A' && unit <= u'Z' ? static_cast<char16_t>(unit + 32) : unit;
-  // The inverse of upcase, by looking at the few places a lower letter can be.
+  // The inverse of upcase. It tries the few places where a lower letter can be.
   for (const int distance : {32, 1, 37, 64, 63, 80, 48, -121}) {
     const auto candidate = static_cast<char16_t>(unit + distance);
     if (candidate != unit && upcase(candidate) == unit && upcase(unit) == unit) return candidate;

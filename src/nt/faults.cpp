@@ -124,7 +124,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
       signal == SIGSEGV && static_cast<uint64_t>(registers[REG_TRAPNO]) == kTrapPage
           ? PagedMemory::find(address, static_cast<uint64_t>(registers[REG_ERR]))
           : nullptr;
-  // Code of ours may touch it at any level: it holds locks, and is not to blame.
+  // Our code may access it at any level: it holds locks, and the driver is not to blame.
   if (paged != nullptr && (frame == nullptr || frame->irql() < kDispatchLevel ||
                            !is_driver_code(frame->kernel().impl(), instruction)))
     return paged->page_in();
@@ -169,7 +169,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
     at = (reinterpret_cast<uint64_t>(frame->host_stack()) - size) & ~uint64_t{63};
     frame->stopped_at(std::max(stack, low), reinterpret_cast<const void*>(instruction));
   } else {
-    // A thread that never ran a driver image has no signal stack: then this handler lies there too.
+    // A thread that never ran a driver image has no signal stack: then this handler runs there too.
     const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
     const uint64_t top = stack - here < kSignalStackBytes ? here - 2048 : stack - 128;
     at = (top - size) & ~uint64_t{63};
@@ -207,12 +207,13 @@ const char* access_name(uint64_t kind) {
   return kind == 1 ? "write" : kind == 8 ? "execute" : "read";
 }
 
-/// Where the code stood: in its image if it is in one, as addresses differ from run to run.
+/// The place of the code: relative to its image if it is in one, because addresses differ from run
+/// to run.
 std::string describe_instruction(const verifier::Place& place, uint64_t address) {
   return place.stack.empty() ? fmt::format("instruction {:#x}", address) : place.stack[0];
 }
 
-/// A block of special pool, misused: nothing a handler of the driver could mend.
+/// A misused block of special pool: no handler of the driver could repair that.
 void report_pool(CallFrame& frame, const FaultFrame& fault) {
   std::optional<PoolFault> misuse = describe_pool_fault(frame.kernel(), frame, fault.address);
   if (!misuse.has_value()) return;
@@ -349,7 +350,7 @@ void dispatch_on_driver_stack(void* argument) {
   dispatch.context = context;
 }
 
-/// A page fault that Windows brings to no handler: nothing can be paged in at that level, or the
+/// A page fault for which Windows runs no handler: nothing can be paged in at that level, or the
 /// address belongs to the system.
 bool is_beyond_handlers(const CallFrame& frame, const ExceptionRecord& record) {
   if (record.code != kStatusAccessViolation && record.code != kStatusInPageError) return false;
@@ -391,7 +392,7 @@ thread_local SignalStack t_signal_stack;
 
 }  // namespace
 
-/// The rest of a fault, in ordinary code. Returns to go on at fault->context.
+/// The rest of a fault, in ordinary code. Returns to continue at fault->context.
 extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   CallFrame& frame = CallFrame::current();
   if (fault->is_paged != 0) report_paged(frame, *fault);
@@ -401,12 +402,12 @@ extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   ExceptionRecord record = describe_fault(*fault);
   if (fault->signal == SIGSEGV && !fault->is_wild && emulate(frame, *fault, &record)) return;
   if (record.code == kStatusBreakpoint) {
-    // The processor stands behind the instruction; handlers expect to see it.
+    // The processor is behind the instruction; handlers expect the instruction itself.
     fault->context.rip -= 1;
     record.address = fault->context.rip;
   }
   if (is_beyond_handlers(frame, record)) report_unhandled(frame, record, fault->context);
-  // An export met a bad pointer of the driver where it copies: the call raises.
+  // An export met a bad pointer of the driver in a copy: the call raises.
   if (!fault->on_own_stack && in_lent_code(fault->context.rip) && frame.in_door())
     raise_at_door(record);
   Dispatch dispatch{frame, record, fault->context, frame.host_stack(), Answer::kUnhandled};
@@ -599,7 +600,7 @@ void Kernel::remove_fault_range(const void* start) {
 
 void install_fault_handler() {
   static const bool installed = [] {
-    // Below ours in the chain, so that the handler may use it.
+    // Below our frame in the chain, so that the handler may use it.
     uint64_t word = 0;
     DXGKIT_CHECK(guarded_copy(&word, &word, sizeof(word)));
     struct sigaction action {};

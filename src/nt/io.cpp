@@ -123,8 +123,8 @@ DXGKIT_NT_ABI Irp* io_allocate_irp(int8_t stack_size, uint8_t) {
   return allocate_irp(executive(), stack_size, false);
 }
 
-/// Takes it off the list. True if its memory is ours to free: one that IoInitializeIrp made is the
-/// driver's.
+/// Removes it from the list. True if its memory is ours to free: the driver owns one that
+/// IoInitializeIrp made.
 bool forget_irp(Executive& state, const void* irp) {
   runtime::MutexLock lock(state.lock);
   const auto found = state.irps.find(irp);
@@ -378,7 +378,7 @@ int32_t complete_irp(Kernel& kernel, Irp* irp, int32_t status, uint64_t informat
     if (!wanted || location.completion == nullptr) continue;
     DeviceObject* const above =
         irp->current_location > irp->stack_count ? nullptr : irp->current_stack->device;
-    // The routine may free the packet; nothing of it is touched if it keeps it.
+    // The routine may free the packet. If it keeps the packet, nothing of it is accessed.
     if (call_driver("completion routine", location.completion, above, irp, location.context) ==
         kMoreProcessingRequired) {
       return status;

@@ -8,7 +8,7 @@
 namespace dxgkit::nt {
 namespace {
 
-/// Sums up leaks of one kind; the first in order of taking names the culprit.
+/// Sums up leaks of one kind. The first one in order of allocation names the code to blame.
 struct Total {
   uint64_t count = 0, bytes = 0, first_sequence = UINT64_MAX;
   Origin first = {};

@@ -327,7 +327,7 @@ bool FrameWalker::settle() {
       continue;
     }
     if (in_stack_probe(context.rip)) {
-      // It pushes two registers, and may have failed at either.
+      // It pushes two registers, and either push may have failed.
       for (const uint64_t slot : {context.rsp + 16, context.rsp + 8, context.rsp}) {
         if (!guarded_copy(&context.rip, as_pointer(slot), sizeof(context.rip))) continue;
         context.rsp = slot + 8;
@@ -343,7 +343,8 @@ bool FrameWalker::settle() {
       context.rsp += 8;
       continue;
     }
-    // Out of a filter or a termination handler: on with the exception it was called for.
+    // Leaves a filter or a termination handler: continues with the exception for which it was
+    // called.
     if (context.rip != reinterpret_cast<uint64_t>(dxgkit_nt_handler_return)) return false;
     if (active_ == nullptr) return false;
     if (active_->start != nullptr) {
@@ -448,7 +449,8 @@ void raise_at_door(const ExceptionRecord& record) {
   raised.record = record;
   Context& context = raised.context;
   if (!frame.in_door()) {
-    // A driver that was compiled into its host, or has no stack of its own: nothing to walk.
+    // A driver that was compiled into its host, or has no stack of its own: there is nothing to
+    // walk.
     context.rip = record.address;
     report_unhandled(frame, record, context);
   }

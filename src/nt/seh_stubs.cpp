@@ -75,7 +75,8 @@ __asm__(
     "dxgkit_nt_handler_return:\n"
     "  leave\n  ret\n"
     // void dxgkit_nt_call_on_stack(stack, function, argument, where): calls function(argument) on
-    // another stack; if `where` is not null, writes there below what this one is in use.
+    // another stack. If `where` is not null, it stores the end of the used part of the present
+    // stack there.
     ".globl dxgkit_nt_call_on_stack\n.type dxgkit_nt_call_on_stack, @function\n"
     "dxgkit_nt_call_on_stack:\n"
     "  push %rbp\n  mov %rsp, %rbp\n"

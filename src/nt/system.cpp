@@ -248,7 +248,7 @@ void* register_new(const char* kind) {
                               Registration{kind, state.next_sequence++, std::move(storage)});
   return address;
 }
-/// As register_new, under an address of the driver. False if it is there already.
+/// As register_new, under an address of the driver. False if that address is registered already.
 bool register_at(const char* kind, const void* address) {
   Executive& state = executive();
   runtime::MutexLock lock(state.lock);
@@ -332,7 +332,8 @@ struct Name {
   constexpr Name(const char (&text)[N]) { std::copy_n(text, N, value); }  // NOLINT: a literal
   char value[N];
 };
-/// A routine without a result cannot refuse: calling it names it, like a missing import.
+/// A routine without a result cannot refuse: a call of it is reported by name, like a missing
+/// import.
 template <Name kName>
 DXGKIT_NT_ABI void refuse_void() {
   refuse_call(kName.value, "it is listed as refused");
@@ -536,7 +537,7 @@ std::span<const Export> refused_exports() {
       DXGKIT_EXPORT("ZwSetInformationThread", refuse_status, kRefused, "no thread information"),
       DXGKIT_EXPORT("ZwQuerySystemInformation", refuse_status, kRefused, "no system information"),
       DXGKIT_EXPORT("ZwTraceControl", refuse_status, kRefused, "no event tracing"),
-      // Power framework: the graphics kernel speaks to it, not the driver.
+      // Power framework: the graphics kernel uses it, not the driver.
       DXGKIT_EXPORT("PoCallDriver", refuse_status, kRefused, "use IoCallDriver"),
       DXGKIT_EXPORT("PoClearPowerRequest", refuse_status, kRefused, "no power requests"),
       DXGKIT_EXPORT("PoCreatePowerRequest", refuse_status, kRefused, "no power requests"),

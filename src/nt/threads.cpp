@@ -139,7 +139,7 @@ DXGKIT_NT_ABI void ke_initialize_threaded_dpc(Kdpc* dpc, DeferredRoutine routine
 DXGKIT_NT_ABI uint8_t ke_remove_queue_dpc(Kdpc* dpc) {
   CallFrame& frame = CallFrame::current();
   if (frame.remove_dpc(required("KeRemoveQueueDpc", "Dpc", dpc))) return 1;
-  // Queued by another thread it is about to run there: the driver may free it once we return.
+  // If another thread queued it, it is about to run there: the driver may free it once we return.
   while (frame.irql() < kDispatchLevel &&
          __atomic_load_n(&dpc->queued, __ATOMIC_ACQUIRE) != nullptr) {
     frame.kernel().runtime().yield();

@@ -212,7 +212,8 @@ bool virtual_unwind(const DriverImage& image, const FunctionEntry* function, uin
   const uint64_t reached = rva - entry.begin;
   const bool in_prolog = reached < info.prolog && (info.flags & kChained) == 0;
 
-  // Which stack pointer the frame's handlers know: that after the prolog, or the frame register's.
+  // The stack pointer that the frame's handlers know: the one after the prolog, or the frame
+  // register's.
   frame->establisher = context.rsp;
   if (info.frame_register != 0) {
     bool is_set = !in_prolog;

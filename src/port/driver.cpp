@@ -31,10 +31,10 @@ static_assert(kModelWddm20 == static_cast<uint32_t>(DXGKDDI_WDDMv2));
 
 namespace {
 
-/// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Not
-/// demanded although the table has them for both kinds: DescribeAllocation and
-/// GetStandardAllocationDriverData, which a compute-only driver has no use for, Present, and
-/// CollectDbgInfo, without which a timeout has less to tell.
+/// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Some
+/// entries are not demanded although the table has them for both kinds: Present; CollectDbgInfo,
+/// without which a timeout has less to report; and DescribeAllocation and
+/// GetStandardAllocationDriverData, for which a compute-only driver has no use.
 constexpr std::string_view kFullDriver[] = {
     "DxgkDdiAddDevice",          "DxgkDdiStartDevice",     "DxgkDdiStopDevice",
     "DxgkDdiRemoveDevice",       "DxgkDdiUnload",          "DxgkDdiInterruptRoutine",

@@ -32,8 +32,8 @@ constexpr uint32_t kQueued = 2;
 constexpr uint32_t kPending = 3;
 
 constexpr int kDrainBudget = 64;
-/// Looks of the worker at pending work before it takes it from threads that keep coming: about 2
-/// us.
+/// How often the worker checks pending work before it takes it from threads that keep coming: about
+/// 2 us.
 constexpr int kGiveWayLooks = 64;
 constexpr int kNoBudget = INT32_MAX;
 
@@ -44,7 +44,7 @@ struct Item {
   bool is_thread = false;
 };
 
-/// Which lanes the calling thread is on, innermost first; the head is in the thread slot.
+/// The lanes that the calling thread is on, innermost first. The head is in the thread slot.
 struct OnLane {
   const Lane* lane;
   OnLane* outer;
@@ -82,7 +82,7 @@ struct Lane::Impl {
                                          std::memory_order_relaxed);
   }
 
-  /// The holder is done with its own work. Touches nothing of the lane once it is free.
+  /// The holder has finished its own work. Touches no memory of the lane once it is free.
   void release() {
     uint32_t expected = kHeld;
     if (state.compare_exchange_strong(expected, kFree, std::memory_order_release,
@@ -290,7 +290,7 @@ Lane::~Lane() {
   }
   runtime_.wake_one(impl_->worker_signal);
   impl_->worker->join();
-  // Also waits for a last poster that is still about to unlock.
+  // Also waits for a last poster that has not unlocked yet.
   MutexLock lock(impl_->mutex);
   DXGKIT_CHECK(impl_->state.load(std::memory_order_acquire) == kFree);
   DXGKIT_CHECK(impl_->head == nullptr);

@@ -81,8 +81,8 @@ struct WaitNode {
 
 /// One cache line each, so that wake calls on unrelated words do not disturb each other.
 struct alignas(64) Bucket {
-  // How many wait here or are about to: lets wake skip the lock. See the pairing in wait_for and
-  // wake.
+  // The number of threads that wait here or are about to. It lets wake skip the lock. See the
+  // pairing in wait_for and wake.
   std::atomic<uint32_t> waiters{0};
   std::mutex mutex;
   WaitNode* head = nullptr;  // oldest first
@@ -105,9 +105,9 @@ struct alignas(64) Bucket {
 
 void pause_cpu() { __builtin_ia32_pause(); }
 
-/// How many pauses fill the spin phase of a wait: a response of 1-2 us must be caught, and a park
-/// with its wake-up costs tens of microseconds on a virtual machine, so the spin is several times
-/// the response. One core: no spin.
+/// The number of pauses in the spin phase of a wait. The spin must catch a response of 1-2 us, and
+/// a park with its wake-up costs tens of microseconds on a virtual machine. So the spin is several
+/// times the response. With one core there is no spin.
 uint32_t calibrate_spin() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) <= 1) return 0;
@@ -312,7 +312,7 @@ class OsRuntime final : public Runtime {
   }
 
   timespec absolute(TimeNs due) const {
-    // A deadline so far away that it does not fit is as good as the farthest that does.
+    // A deadline that does not fit counts as the farthest one that does.
     TimeNs ns = 0;
     if (__builtin_add_overflow(due, start_, &ns)) ns = kForever;
     ns = std::max<TimeNs>(ns, 0);

@@ -181,9 +181,9 @@ class SimRuntime final : public Runtime {
         timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
-    // How far apart switches are, at every point to at every 32nd on average, is the seed's: tight
-    // interleavings and long runs of one thread find different bugs. So is whether waits wake for
-    // no reason, as their contract allows.
+    // The seed decides the distance of switches, from every point to every 32nd on average, because
+    // tight interleavings and long runs of one thread find different bugs. It also decides whether
+    // waits wake without a reason, as their contract allows.
     switch_mask_ = (1u << schedule_.below(7)) - 1;
     constexpr uint32_t kSpuriousOdds[] = {0, 0, 512, 64};
     spurious_odds_ = kSpuriousOdds[schedule_.below(4)];
@@ -356,7 +356,7 @@ class SimRuntime final : public Runtime {
       }
     }
     timers_.stop();
-    // Fibers that have said they ended may still have to leave their stacks.
+    // Fibers that are marked as ended may still have to leave their stacks.
     while (!runnable_.empty()) give_way(take_runnable(schedule_.below(runnable_count())));
     DXGKIT_CHECK(current_ == main_);
     running_ = false;

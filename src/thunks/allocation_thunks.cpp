@@ -140,8 +140,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     infos[i].hAllocation = requests[i].handle;
     if constexpr (requires { infos[i].GpuVirtualAddress; })
       infos[i].GpuVirtualAddress = 0;  // THUNK-20
-    // The driver may have changed the data at create; a caller whose buffer went away loses only
-    // that.
+    // The driver may have changed the data at create. A caller whose buffer was unmapped loses only
+    // that data.
     if (!blocks[i].empty())
       static_cast<void>(
           guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));

@@ -64,8 +64,8 @@ Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
   return pending_or_done(outcome.fence);
 }
 
-/// Named by a paging queue, which orders it, or, since the queue has no part in a plain
-/// reservation, by the adapter alone.
+/// The adapter comes from the paging queue, which orders the call. A plain reservation does not
+/// involve the queue and names only the adapter.
 Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   Ref<PagingQueue> queue;
   Ref<Adapter> adapter;

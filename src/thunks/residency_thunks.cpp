@@ -219,7 +219,7 @@ Status register_trim(Process& process, D3DKMT_REGISTERTRIMNOTIFICATION& args) {
   };
   const uint64_t number = adapter.residency().trim().add(
       *device, process, reinterpret_cast<const void*>(args.Callback), deliver);
-  // The number is the adapter's: the handle says of which.
+  // The number belongs to the adapter that the handle names.
   args.Handle = reinterpret_cast<void*>(uintptr_t{luid.low} << 32 | static_cast<uint32_t>(number));
   return Status::kSuccess;
 }
@@ -254,8 +254,8 @@ Status capture_targets(Process& process, const Device& device, const Args& args,
   return targets->resource->device.get() == &device ? Status::kSuccess : Status::kInvalidParameter;
 }
 
-/// Runs `work` on the lane with a resource's members in the list. kInvalidParameter, not run:
-/// something is on its way out.
+/// Runs `work` on the lane with a resource's members in the list. kInvalidParameter, without
+/// running it: one of them is being destroyed.
 Status with_targets(Adapter& adapter, Targets& targets, const std::function<Status()>& work) {
   Status status = Status::kInvalidParameter;
   adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
@@ -357,7 +357,8 @@ NTSTATUS APIENTRY D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE* args) {
   return call("D3DKMTDestroyPagingQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
 }
 NTSTATUS APIENTRY D3DKMTMakeResident(D3DDDI_MAKERESIDENT* args) {
-  // Always: a refusal for lack of memory says how much to trim. Other refusals leave all as it was.
+  // Always: a refusal for lack of memory says how much to trim. Other refusals leave all outputs
+  // unchanged.
   return call("D3DKMTMakeResident", args, WriteBack::kAlways, dxgkit::thunks::make_resident);
 }
 NTSTATUS APIENTRY D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY* args) {

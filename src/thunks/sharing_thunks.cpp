@@ -101,7 +101,7 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
 
   dxgk::OpenedResource opened;
   DXGKIT_RETURN_IF_FAILED(device->open_resource(shared, read_only, &opened));
-  // A caller whose buffers went away since loses only that.
+  // A caller whose buffers were unmapped since loses only that data.
   auto* next = static_cast<std::byte*>(out.total);
   for (size_t i = 0; i < infos.size(); ++i) {
     const std::vector<std::byte>& data = shared->members[i].private_data;
@@ -316,7 +316,7 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
   constexpr UINT kMaxObjects = 3;  // an allocation, a keyed mutex, a sync object
   if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
-  // The pointers are the arguments themselves: bad ones are invalid (THUNK-01).
+  // The pointers are the arguments themselves, so bad ones are invalid parameters (THUNK-01).
   if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))
     return Status::kInvalidParameter;
   if (client_result == nullptr) return Status::kInvalidParameter;

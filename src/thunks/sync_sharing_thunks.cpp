@@ -1,4 +1,4 @@
-// Opening synchronisation objects of others: by global handle, by descriptor.
+// Opening synchronisation objects of other processes: by global handle, by descriptor.
 #include "thunks/call.h"
 #include "thunks/nt_names.h"
 #include "thunks/sync_support.h"
@@ -19,7 +19,7 @@ Result<Ref<SharedSync>> named_by(Process& process, HANDLE handle) {
   return named.sync;
 }
 
-/// An opening of the process's own: no device, no addresses.
+/// An opening of the process's own, without device and addresses.
 Status open_for_process(Process& process, const Ref<SharedSync>& shared, D3DKMT_HANDLE* handle) {
   DXGKIT_ENTER(shared->adapter());
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,

@@ -238,11 +238,11 @@ Status queue_signals(std::span<const Ref<Context>> contexts, const Points& point
   return Context::queue_signal(contexts, points.points, {.at_submission = at_submission});
 }
 
-/// SYNC-07: sets the event when all contexts have come to it. No objects are named.
+/// SYNC-07: sets the event when all contexts have reached it. No objects are named.
 Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
   const int fd = event == nullptr ? -1 : dup(event_descriptor(event));
   if (fd < 0) return Status::kInvalidHandle;
-  // Closed with the last that knows it, whether it was set or the contexts failed.
+  // Closed with its last user, whether it was set or the contexts failed.
   const std::shared_ptr<int> kept(new int(fd), [](int* mine) {
     close(*mine);
     delete mine;

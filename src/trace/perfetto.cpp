@@ -141,7 +141,7 @@ class Exporter {
                        .annotations = std::move(annotations)});
   }
 
-  /// Slices that may overlap go to as many tracks as it takes, each to the first that is free.
+  /// Slices that may overlap go to as many tracks as needed, each to the first free one.
   class Lanes {
    public:
     Lanes(Exporter& exporter, std::string name, uint64_t parent)

@@ -41,8 +41,7 @@ class SpinGuard {
 constexpr size_t kChunkEvents = 4096;
 
 struct Chunk {
-  /// Maps its memory with the pages in place: one system call costs a third of a fault for each
-  /// page.
+  /// Maps its memory with all pages present: per page, one system call costs a third of a fault.
   explicit Chunk(size_t capacity) : bytes(capacity * sizeof(Event)) {
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -106,7 +105,7 @@ struct Recorder::Impl {
     return found;
   }
 
-  /// Opens a chunk for `buffer`, at the price of its oldest when the recorder is full.
+  /// Opens a chunk for `buffer`. If the recorder is full, its oldest chunk is dropped.
   Chunk* next_chunk(Buffer& buffer) {
     if (chunk_count.fetch_add(1, std::memory_order_relaxed) < max_chunks || buffer.chunks.empty()) {
       auto chunk = std::make_unique<Chunk>(chunk_events);

@@ -391,7 +391,7 @@ class Teller {
         if (event.a < kNoNode) story_.nodes[static_cast<uint16_t>(event.a)] = std::move(name);
         break;
       case 4:
-        // Threads are few; a number beyond any bound is not one of ours.
+        // There are few threads; a number beyond this bound is not a thread of the run.
         if (event.a >= size_t{1} << 16) break;
         if (event.a >= story_.threads.size()) story_.threads.resize(event.a + 1);
         story_.threads[event.a] = std::move(name);

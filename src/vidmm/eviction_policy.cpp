@@ -10,14 +10,14 @@
 namespace dxgkit::vidmm {
 namespace {
 
-// Rankings hold this share of a class: they are made anew that often, and are that much out of
-// date at most. Of large classes less precision is enough.
+// A ranking holds this share of a class. So it is made anew after that share, and is at most that
+// much out of date. Large classes need less precision.
 constexpr uint32_t kRankedShare = 16;
 constexpr uint32_t kRankedLeast = 16;
 constexpr uint32_t kLargeClass = 8192;
 constexpr uint32_t kRankedShareLarge = 4;
 constexpr uint32_t kProbesLarge = 1;
-// Entries of a ranking are read from memory so long before they are asked for.
+// Entries of a ranking are prefetched so long before their use.
 constexpr size_t kFetchAhead = 4;
 // Submissions that are one moment while everything fits.
 constexpr uint64_t kSameTime = 8;
@@ -25,14 +25,14 @@ constexpr uint64_t kSameTime = 8;
 constexpr uint64_t kEagerFor = 4096;
 // Empty classes kept per group.
 constexpr size_t kClassesKept = 64;
-// So far set_priority looks for a place from each end.
+// set_priority searches this far for a place from each end.
 constexpr uint32_t kStepsMost = 256;
 // The experts' page-in bytes are compared after this many uses of the sample. The sums fade, so
 // that a use counts for about as long as it takes to use the whole sample this many times.
 constexpr uint32_t kCompareEvery = 64;
 constexpr double kMemory = 16;
-// The model is followed only while it is better by this share, and by more than some allocations;
-// it takes less to come back from it.
+// The model is followed only while it is better by this share, and by more than some allocations. A
+// smaller difference suffices to go back.
 constexpr std::array<double, 2> kClearlyBetter{0.92, 0.98};
 constexpr std::array<double, 2> kClearlyBetterUses{12, 3};
 
@@ -153,7 +153,7 @@ void EvictionPolicy::set_priority(Index index, uint64_t priority) {
   link_after(index, before);
 }
 
-/// Into the list of its class, after `before` (kNone: as the oldest).
+/// Inserts it into the list of its class, after `before` (kNone: as the oldest).
 void EvictionPolicy::link_after(Index index, Index before) {
   Class& members = home_of(index);
   const Index following = before == kNone ? members.oldest : links_[before].following;
@@ -173,7 +173,7 @@ void EvictionPolicy::unlink(Index index) {
   --members.count;
 }
 
-/// The list of a class by last use, after uses that only set stamps.
+/// Orders the list of a class by last use, after uses that only set stamps.
 void EvictionPolicy::put_in_order(uint32_t number) {
   Class& members = classes_[number];
   if (!std::exchange(members.unordered, false)) return;
@@ -459,7 +459,7 @@ void EvictionPolicy::thin_sample() {
   }
 }
 
-/// The submission that ends now, as far as the sample is concerned.
+/// Ends the current submission for the sample.
 void EvictionPolicy::run_shadows() {
   for (const uint32_t at : sample_named_) {
     if ((sample_[at].resident & 1) != 0) unlink_sample(at);
@@ -468,7 +468,7 @@ void EvictionPolicy::run_shadows() {
   page_in(Expert::kRecency);
   page_in(Expert::kModel);
   for (const uint32_t at : sample_named_) sample_[at].known = true;
-  // The share of the memory that the share of the allocations has.
+  // The sample's share of the memory, by its share of the allocations.
   const auto room = static_cast<uint64_t>(
       static_cast<double>(capacity_bytes_) *
       (static_cast<double>(sampled_bytes_) / static_cast<double>(used_bytes_)));

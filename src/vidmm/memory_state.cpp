@@ -59,7 +59,7 @@ bool MemoryManager::Impl::may_leave(const Record& record) const {
   return segment(record.segment()).may_leave(record);
 }
 
-/// How the policy orders it: the offer first, then the priority.
+/// Its rank in the policy: the offer first, then the priority.
 uint64_t MemoryManager::Impl::order(const Record& record) const {
   return rank(record.offer) << 32 | record.priority;
 }
@@ -375,13 +375,13 @@ bool MemoryManager::Impl::place(const Item& item) {
   if (record.resident()) leave(record);
   std::vector<Candidate> options = candidates(item);
   if (record.locks > 0) {
-    // Its content is on the system side here and stays there until the CPU unlocks it (ALLOC-43).
+    // Its content is in system memory and stays there until the CPU unlocks it (ALLOC-43).
     std::erase_if(options, [](const Candidate& option) { return option.segment->is_memory(); });
   }
   if (switches.no_demotion) {
     for (size_t i = 0; i < options.size(); ++i) {
       if (!place_in(record, std::span(options).subspan(i, 1))) continue;
-      // Another segment, or a hint before it, had no room at all; one behind it may have had some.
+      // Another segment, or an earlier hint, had no room at all; a later one may have had some.
       const bool had = std::ranges::any_of(std::span(options).subspan(i + 1), [&](const auto& one) {
         return one.segment != options[i].segment &&
                one.segment->find_free(record.shape(), one.from, one.low, one.high).has_value();
@@ -474,8 +474,8 @@ std::optional<Packing> MemoryManager::Impl::pack_beside_others(std::span<const I
   return pack(views, packed);
 }
 
-/// Last resort: clears the segments concerned of everything that may leave, packs the items from
-/// the bottom, and lets everyone whose place was not needed stay.
+/// Last resort: clears the segments concerned of all allocations that may be evicted, and packs the
+/// items from the bottom. Allocations whose place was not needed stay.
 bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& packing) {
   std::vector<bool> concerned(segments.size());
   for (const size_t i : packing.order) concerned[packing.segments[i]] = true;

@@ -105,7 +105,7 @@ void RangeIndex::clear_marks() {
   if (marks_.size() > kMarksKept) marks_ = std::vector<Mark>();  // {} would keep the memory
 }
 
-/// The place of a range in the table: its own, or the unused one where it would go.
+/// The place of a range in the table: its own, or the unused one for it.
 RangeIndex::Mark& RangeIndex::slot_of(Index range) {
   size_t slot = spread(range) & (marks_.size() - 1);
   while (marks_[slot].epoch == epoch_ && marks_[slot].range != range)
@@ -155,7 +155,7 @@ RangeIndex::Run RangeIndex::mark(Index range) {
         after_free = around.after.value == 0;
       },
       tree_);
-  // Where the run ends that has this range at its edge.
+  // The end of the run that has this range at its edge.
   const auto far_end = [&](Index edge) {
     const Mark* mark = lookup(edge);
     return mark != nullptr ? mark->other : edge;

@@ -201,7 +201,7 @@ void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool l
 /// table.
 double ReuseModel::prior(uint32_t kind, uint32_t b) const {
   const double low = edge(b);
-  // Below 1 value() asks the trust and not the table.
+  // Below 1, value() uses the trust and not the table.
   if (regular(kind)) return low < 1.15 ? 0.5 : 0.01;
   // As with all others of the same age.
   const float typical = from_quarter_octaves(4 * (kind % kOctaves)) * 0.75F;

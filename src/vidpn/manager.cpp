@@ -145,7 +145,7 @@ Manager::Impl* find_manager(const void* handle) {
   HandleParts parts;
   if (split_handle(handle, &parts)) {
     const auto found = list.managers.find(parts.manager);
-    // Two drivers in one process do not share handles: the caller's manager says so.
+    // Two drivers in one process do not share handles: the caller's manager decides.
     if (found != list.managers.end() &&
         (frame == nullptr || found->second->config.kernel == nullptr ||
          found->second->config.kernel == &frame->kernel()))
@@ -169,7 +169,7 @@ Manager::Impl* find_manager_of_adapter(const void* adapter_handle) {
 
 void raise_fatal(Manager::Impl& manager) {
   verifier::Finding& finding = *manager.fatal;
-  // The catalogue and this function's name outlive the finding; the texts move on.
+  // The catalogue and this function's name outlive the finding; the other texts are moved.
   manager.config.kernel->bug_check("VIDPN-04", "pfnUpdatePathSupportInfo", finding.bugcheck_code,
                                    finding.bugcheck_parameter, std::move(finding.actual),
                                    std::move(finding.expected), std::move(finding.fix));

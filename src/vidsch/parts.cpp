@@ -19,7 +19,8 @@
 namespace dxgkit::vidsch {
 namespace {
 
-/// The next part of a DMA buffer that has been begun, if it still has no memory and may get some.
+/// The next part of a DMA buffer whose first part has its memory, if this part has none and may get
+/// some.
 const Packet* part_to_come(const Context& context) {
   for (const Packet* packet = context.queue.front(); packet != nullptr;
        packet = PacketList::next(packet)) {
@@ -44,7 +45,7 @@ Context* Scheduler::Impl::other_on_node(const NodeState& node, const Context* se
   return nullptr;
 }
 
-/// It takes no memory now: another context of its node has begun a DMA buffer and still needs some.
+/// It gets no memory now: another context of its node is between parts and still needs some.
 bool Scheduler::Impl::leaves_memory_to_part(const Context& context) const {
   const NodeState& node = nodes_[context.node];
   if (!minds_parts(node) || part_to_come(context) != nullptr) return false;

@@ -1,4 +1,4 @@
-// Turns, shares and quanta: how equals and unequals divide a node.
+// Turns, shares and quanta: how contexts divide a node.
 #include "vidsch/policy.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace dxgkit::vidsch {
 namespace {
 
-/// Contexts passed over in one look because of their debts; keeps a look short.
+/// The most contexts passed over in one search because of their debts. It keeps a search short.
 constexpr size_t kMostPassed = 8;
 
 template <typename List>
@@ -18,8 +18,8 @@ void insert_by_turn(List& list, Context* context) {
     list.push_front(context);
     return;
   }
-  // A turn just handed out is the highest: this ends at once but for a context that comes back in
-  // the middle of its turn.
+  // A turn just given out is the highest, so this ends at once, except for a context that comes
+  // back in the middle of its turn.
   Context* before = list.back();
   while (before->turn > context->turn) before = List::previous(before);
   list.insert_after(before, context);
@@ -122,7 +122,7 @@ void Scheduler::Impl::charge(NodeState& node, const Packet& packet, int64_t time
   } else {
     node.owed = wanted ? std::min(node.owed + time * percent, policy_.quantum_ns * 100) : 0;
   }
-  // Work that was under way when the turn ended is a debt; the more of it, the longer.
+  // Work that was running when the turn ended is a debt, which grows with its time.
   const int64_t debt_most = policy_.debt_quanta * policy_.quantum_ns;
   context.credit_ns = std::max(context.credit_ns - time, -debt_most);
   if (context.credit_ns > 0) return;

@@ -133,7 +133,7 @@ void Scheduler::set_held(bool held) {
   if (impl_->held_ == held) return;
   impl_->held_ = held;
   for (auto& [id, context] : impl_->contexts_) {
-    // Work that has its memory is let through, so that the memory comes free.
+    // Work that has its memory may run, so that the memory becomes free.
     if (held && context->suspended && context->prepared != 0) {
       impl_->change_selection(*context, [&] { context->suspended = false; });
       context->resuspend = true;
@@ -306,7 +306,7 @@ FenceReport Scheduler::completed(NodeOrdinal ordinal, SubmissionFenceId fence, i
   const size_t found = position(*node, fence);
   if (found == node->ring.size()) {
     const bool repeat = fence.value != 0 && fence == node->last_completed;
-    // The driver may say so of one it refused, and need not (SUB-29).
+    // The driver may report a refused packet as complete, but need not (SUB-29).
     if (repeat && node->last_completed_refused) return FenceReport::kAccepted;
     return repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence;
   }

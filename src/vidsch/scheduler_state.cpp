@@ -86,7 +86,7 @@ void Scheduler::Impl::recycle(Packet* packet) {
   free_.push_front(packet);
 }
 
-/// `before`: a packet on the retirement list that must not leave earlier; null: the end of the
+/// `before`: a packet on the retirement list that must not retire earlier; null: the end of the
 /// list.
 void Scheduler::Impl::retire_later(Packet* packet, PacketOutcome outcome, Packet* before) {
   packet->outcome = outcome;
@@ -163,7 +163,7 @@ void Scheduler::Impl::unlist(Context& context) {
   }
 }
 
-/// Puts the context on the lists its head and its cursor call for.
+/// Puts the context on the lists that its head and its cursor call for.
 void Scheduler::Impl::refresh(Context& context) {
   while (context.cursor != nullptr) {
     const Packet& packet = *context.cursor;
@@ -246,8 +246,8 @@ void Scheduler::Impl::process(Context& context) {
   }
   Packet* first = context.flight.front();
   if (first != nullptr && !on_hardware_side(*first) && !context.signals_held) {
-    // Everything before it in the context has retired, as completed: the flight list is in stream
-    // order.
+    // Everything before it in the context has retired as completed, because the flight list is in
+    // stream order.
     context.flight.erase(first);
     first->outcome = PacketOutcome::kCompleted;
     if (first->kind == PacketKind::kSignal) fire(*first);
@@ -324,7 +324,7 @@ void Scheduler::Impl::ask(Context& context) {
   packet.state = PacketState::kPreparing;
   packet.early_ready = false;
   const EnginePort::Prepare answer = port_.prepare(packet.id);
-  // Packets leave from the loop only, and the loop is here: `packet` is still alive.
+  // Packets retire from the loop only, and this is the loop, so `packet` is still alive.
   switch (answer) {
     case EnginePort::Prepare::kReady:
     case EnginePort::Prepare::kWaiting: {
@@ -339,7 +339,7 @@ void Scheduler::Impl::ask(Context& context) {
     }
     case EnginePort::Prepare::kBusy:
       packet.state = PacketState::kBusy;
-      // While an equal has its turn, this one waits for the turn to end, not for luck.
+      // While an equal has its turn, this packet waits for the end of that turn.
       if (!earlier_turn_at_work(context)) ++packet.refusals;
       // Stays so until retry_busy: draining the hardware for it again and again would not help.
       if (!packet.hopeless && outstanding() == 0) {
@@ -557,7 +557,7 @@ void Scheduler::Impl::requeue(NodeState& node) {
   for (Packet* packet : node.ring) {
     note(trace::EventKind::kPacketPreempted, *packet, packet->fence.value);
     const bool dead = packet->context->failed;
-    // One that was refused has been there in name only (SUB-29).
+    // A refused packet was not really there (SUB-29).
     packet->given_back = !packet->refused;
     if (packet->kind == PacketKind::kPaging && !dead) node.resubmit.push_back(packet);
     if (dead) retire_later(packet, PacketOutcome::kFaulted);
@@ -618,8 +618,8 @@ void Scheduler::Impl::abandon_hardware() {
 
 // --- the loop ---
 
-/// One thing at a time, each leaving a consistent state, because each may call out and be called
-/// back.
+/// One action at a time, each with a consistent state afterwards, because each may call out and be
+/// called back.
 bool Scheduler::Impl::step() {
   if (Context* context = dirty_.pop_front()) {
     process(*context);
@@ -689,7 +689,7 @@ bool Scheduler::Impl::validate_context(const Context& context) const {
        packet = IntrusiveList<Packet, &Packet::retire_link>::next(packet)) {
     if (packet->context == &context && !packet->link.listed) ++packets;
   }
-  // Inside the loop one packet may be leaving: on no list, still counted.
+  // Inside the loop one packet may be retiring: on no list, but still counted.
   const bool counted = packets == context.packets || (running_ && packets + 1 == context.packets);
   return cursor_seen && counted && prepared == context.prepared;
 }

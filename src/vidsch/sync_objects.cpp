@@ -219,7 +219,7 @@ struct SyncObjects::Impl {
     return told;
   }
 
-  /// The wait is satisfied after all, and never was enlisted.
+  /// The wait is satisfied after all, and was never enlisted.
   void withdraw(const Wait& wait) {
     for (const Waiter& point : wait.points) {
       if (point.object != nullptr && point.object->desc.watched)
@@ -417,8 +417,7 @@ bool SyncObjects::in_reach(const SyncPoint& point) const {
 }
 
 Status SyncObjects::signal(std::span<const SyncPoint> points, ContextId from) {
-  // Counted objects first, one after the other, so that a refusal can be undone without a trace of
-  // it.
+  // Counted objects first, one after the other, so that a refusal can be undone without a trace.
   Status status = Status::kSuccess;
   size_t applied = 0;
   for (; applied < points.size() && is_success(status); ++applied) {

@@ -90,7 +90,7 @@ Result<GpuMmuCaps> GpuVaPort::query_gpu_mmu() {
                              .table_bytes = desc.PageTableSizeInBytes,
                              .table_alignment_bytes = desc.PageTableAlignmentInBytes});
   }
-  // A leaf that covers more than the address space has is refused by dxgk.
+  // dxgk refuses a leaf that covers more than the whole address space.
   const uint32_t leaf_bits = result.levels.front().index_bits;
   core_.leaf_coverage = leaf_bits < 40 ? kPageBytes << leaf_bits : 0;
   core_.va_bits = result.va_bits;

@@ -53,7 +53,7 @@ Status PowerPort::notify_surprise_removal(bool in_hibernation) {
   DdiCall call(core_, kNotifySurpriseRemoval, in_hibernation ? 0 : 1);
   const Status status = call(core_.ddi.DxgkDdiNotifySurpriseRemoval, core_.context,
                              in_hibernation ? DxgkRemovalHibernation : DxgkRemovalPnPNotify);
-  // Accesses until here are of drivers that did not know yet.
+  // Accesses until here do not count: the driver did not know of the removal yet.
   core_.lost_accesses_seen.store(core_.machine.lost_register_accesses());
   core_.removed.store(true);
   return status;
