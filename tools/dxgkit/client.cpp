@@ -222,7 +222,7 @@ ClientResult<void> ClientContext::submit() {
 }
 
 ClientResult<void> ClientContext::submit_command() {
-  // The submission that used the slot last must be through.
+  // The previous submission of the slot must have completed.
   if (submissions_ >= kCommandSlots) {
     const uint64_t value = submissions_ - kCommandSlots + 1;
     D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
@@ -367,7 +367,7 @@ ClientResult<ClientContext> ClientDevice::create_context_virtual(uint32_t node) 
     return std::unexpected(done.error());
   contexts_.push_back(create.hContext);
 
-  // Commands stay resident and in the CPU's view as long as the device lives.
+  // Commands stay resident and mapped for the CPU as long as the device lives.
   SgpuUmdAllocation wanted{};
   wanted.kind = SGPU_UMD_KIND_BUFFER;
   wanted.placement = SGPU_UMD_PLACE_STAGING;

@@ -136,7 +136,7 @@ bool ended_by_removal(const SessionOutcome& outcome) {
          outcome.message.ends_with("STATUS_DEVICE_REMOVED");
 }
 
-/// Everything that can be said to be wrong before anything runs.
+/// Reports every mistake that can be found before anything runs.
 std::expected<void, std::string> check_outputs(const RunOptions& options) {
   for (const std::optional<std::string>& path :
        {options.trace, options.report, options.output, options.scanout}) {
@@ -337,7 +337,8 @@ int run_command(const RunOptions& options) {
     fmt::print(stderr, "dxgkit: {}\n", outcome.message);
     summary.result = outcome.message;
     if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
-      // There was no run: nothing to sum up, but the trace shows how far the start came.
+      // There was no run, so there is nothing to sum up. But the trace shows how far the start
+      // came.
       return std::max(write_outputs(options, summary), kExitFailed);
     }
   }

@@ -115,7 +115,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   dxgk::System system(runtime, machine, kernel, findings);
   dxgk::AdapterOptions adapter_options;
   if (config.verifier.has_value()) adapter_options.verifier.on = config.verifier->on;
-  // An engine that hangs on purpose is waited for as long as Windows would.
+  // The wait for an engine that hangs on purpose is as long as on Windows.
   if (config.mode == Mode::kOs && !config.hang.has_value())
     adapter_options.tdr_delay_ns = kBusyMachineTdrDelayNs;
   const bool several = (*world)->slots().size() > 1;
@@ -191,7 +191,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     outcome.kind = Kind::kJobFailed;
     outcome.message = outcome.job.error;
   }
-  // Already stopped when the verifier stopped it; then this says so and that is fine.
+  // If the verifier has stopped the adapter already, this fails, which is fine.
   static_cast<void>(system.stop_adapter(*adapter));
 }
 

@@ -12,7 +12,7 @@
 namespace dxgkit::tool {
 namespace {
 
-/// DriverEntry fills a table; nothing it does takes this long.
+/// DriverEntry fills a table, which never takes this long.
 constexpr int kEntryMsMax = 30'000;
 
 }  // namespace

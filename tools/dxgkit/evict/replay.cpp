@@ -44,7 +44,7 @@ uint64_t bound_bytes(const Trace& trace, uint64_t capacity_bytes) {
   std::vector<uint64_t> here(count, 0);
   std::vector<bool> used(count, false);
   std::vector<size_t> next_of(count, kNever);
-  // By next use, latest first; entries that are no longer true are dropped when met.
+  // By next use, latest first. Outdated entries are dropped when found.
   std::priority_queue<std::pair<size_t, uint32_t>> queue;
   uint64_t resident = 0;
   uint64_t paged_in = 0;
@@ -85,7 +85,8 @@ uint64_t bound_bytes(const Trace& trace, uint64_t capacity_bytes) {
 uint64_t lru_bytes(const Trace& trace, uint64_t capacity_bytes) {
   const size_t count = trace.bytes.size();
   const auto none = static_cast<uint32_t>(count);
-  // A ring through `none`: after it the oldest, before it the youngest. Out of it: own neighbour.
+  // A ring through `none`: the oldest comes after it, the youngest before it. An element outside
+  // the ring is its own neighbour.
   std::vector<uint32_t> after(count + 1);
   std::vector<uint32_t> before(count + 1);
   for (uint32_t a = 0; a <= none; ++a) after[a] = before[a] = a;

@@ -16,8 +16,8 @@ constexpr size_t kRanges = 20;
 constexpr uint64_t kReservedBytes = uint64_t{4} << 20;
 constexpr uint64_t kLargestRangePages = 700;  // more than a table of 512 entries maps
 constexpr uint64_t kOwnPages = 37;            // of content of the kernel's
-// So many that the last one is not refused: fences of submissions that are, are counted by the
-// kernel, and drivers need not know them (SUB-29).
+// So many submissions that the last one is not refused. The kernel counts fences of refused
+// submissions, and drivers need not know them (SUB-29).
 constexpr size_t kHostileTries = 42;
 constexpr uint32_t kAperture = 1;  // DXGK_SEGMENTFLAGS.Aperture
 
@@ -65,14 +65,14 @@ struct Range {
   uint64_t base = 0, pages = 0;
 };
 
-/// Maps ranges of nothing all over the space; nullopt: the driver's entries cannot show zeros.
+/// Maps ranges of zeros all over the space. nullopt: the driver's entries cannot show zeros.
 Answer<std::optional<std::vector<Range>>> map_zeros(Bench& bench, Owner& owner) {
   std::vector<Range> ranges;
   const uint64_t space = bench.exercise().gpu_va_pages();
   for (size_t i = 0; i < kRanges; ++i) {
     MapWish wish;
     wish.pages = 1 + bench.random() % kLargestRangePages;
-    // Every second one wherever there is room, the others far apart.
+    // Every second range is wherever there is room; the others are far apart.
     if (i % 2 == 1) wish.minimum = bench.random() % (space / 2) * kPageBytes;
     const Answer<uint64_t> base = owner.client.map(owner.device, wish);
     if (!base && i == 0 && base.error().ends_with("STATUS_NOT_SUPPORTED")) return std::nullopt;
@@ -122,7 +122,8 @@ Answer<size_t> update_reserved(Owner& owner) {
   return operations.size() * value;
 }
 
-/// Ranges of two processes, freed in every order, half of one first, and with their process.
+/// Ranges of two processes, freed in every order, half of one process's first, and with their
+/// process.
 Outcome addresses(Bench& bench) {
   size_t mapped = 0;
   size_t updates = 0;
@@ -372,7 +373,8 @@ Outcome null_rendering(Bench& bench) {
   return Outcome::failed(wrong);
 }
 
-/// Submissions no user-mode driver would make. Each is refused, loses its device, or does no harm.
+/// Submissions that no user-mode driver would make. Each is refused, loses its device, or does no
+/// harm.
 Outcome hostile(Bench& bench) {
   size_t refused = 0;
   size_t accepted = 0;
@@ -461,7 +463,7 @@ Outcome faults(Bench& bench) {
       DXGKIT_VERIFY_TRY((*job)->spoil());
       DXGKIT_VERIFY_TRY((*job)->unmap());
       (*job)->assume_addresses(place);
-      // The engine may be faster than the calls that come behind the submission.
+      // The engine may be faster than the calls after the submission.
       const Answer<void> sent = (*job)->submit(guilty.context);
       if (!sent && guilty.client.active(guilty.device)) return sent;
       static_cast<void>(guilty.client.wait_idle(guilty.device));

@@ -274,7 +274,7 @@ void Mutations::plan(const nlohmann::json& baseline) {
     for (const uint32_t rate : kLostRates)
       mutations_.push_back({.kind = Mutation::Kind::kLostInterrupts, .name = {}, .nth = rate});
   }
-  // Each BAR that was asked for is missing once, with its content.
+  // In turn each requested BAR is missing, with its content.
   const auto is_bar = [](const std::string& option) {
     return option.size() == 4 && option.starts_with("bar");
   };
